@@ -1,0 +1,80 @@
+// Package database opens either engine, migrates it and carries a transaction in the context.
+// Only files named store*.go ask it for a connection. It knows no feature.
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"gorm.io/gorm"
+)
+
+// Engine names the SQL engine behind a DB.
+type Engine string
+
+// The two engines.
+const (
+	Postgres Engine = "postgres"
+	SQLite   Engine = "sqlite"
+)
+
+// DB is one open database. All times in it are Unix microseconds in UTC, on both engines.
+type DB struct {
+	engine Engine
+	write  *gorm.DB
+	read   *gorm.DB
+	pool   *sql.DB // the writing pool, for migrations and pings
+	lock   string  // SQLite: the file that serialises migrations between processes
+	close  func() error
+	log    *slog.Logger
+}
+
+// Open opens the engine that url names: postgres:// or postgresql://, otherwise a SQLite file at path.
+func Open(ctx context.Context, url, path string, log *slog.Logger) (*DB, error) {
+	if url == "" {
+		return openSQLite(ctx, path, log)
+	}
+	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
+		return nil, errors.New("open database: the address must start with postgres://")
+	}
+	return openPostgres(ctx, url, log)
+}
+
+// Engine tells which engine this is, for the few statements that cannot be the same on both.
+func (d *DB) Engine() Engine { return d.engine }
+
+// From is the transaction in ctx, or else the writing pool.
+func (d *DB) From(ctx context.Context) *gorm.DB {
+	if tx, ok := ctx.Value(txKey{d}).(*gorm.DB); ok {
+		return tx.WithContext(ctx)
+	}
+	return d.write.WithContext(ctx)
+}
+
+// Reader is the transaction in ctx, or else the reading pool (the same as the writing one on PostgreSQL).
+func (d *DB) Reader(ctx context.Context) *gorm.DB {
+	if tx, ok := ctx.Value(txKey{d}).(*gorm.DB); ok {
+		return tx.WithContext(ctx)
+	}
+	return d.read.WithContext(ctx)
+}
+
+// SQL is From without gorm's query building, for hot statements; slices pass as PostgreSQL arrays.
+func (d *DB) SQL(ctx context.Context) gorm.ConnPool {
+	return d.From(ctx).Statement.ConnPool
+}
+
+// Ping tells whether the engine answers.
+func (d *DB) Ping(ctx context.Context) error {
+	if err := d.pool.PingContext(ctx); err != nil {
+		return fmt.Errorf("ping database: %w", Translate(err))
+	}
+	return nil
+}
+
+// Close releases all connections.
+func (d *DB) Close() error { return d.close() }

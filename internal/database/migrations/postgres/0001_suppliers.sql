@@ -1,0 +1,47 @@
+-- +goose Up
+-- All times are Unix microseconds, UTC: one meaning and one order on both engines.
+CREATE TABLE suppliers (
+    id              text PRIMARY KEY,
+    name            text NOT NULL,
+    webhook_url     text NOT NULL DEFAULT '',
+    access_ttl      bigint NOT NULL,           -- seconds
+    refresh_ttl     bigint NOT NULL,           -- seconds
+    scopes          text NOT NULL,             -- separated by spaces
+    active          boolean NOT NULL DEFAULT true,
+    created_at      bigint NOT NULL,
+    updated_at      bigint NOT NULL
+);
+
+CREATE TABLE supplier_api_keys (
+    hash            bytea PRIMARY KEY,
+    supplier_id     text NOT NULL REFERENCES suppliers (id),
+    last4           text NOT NULL,
+    active_until    bigint,                    -- null: until it is rotated
+    created_at      bigint NOT NULL
+);
+CREATE INDEX supplier_api_keys_supplier ON supplier_api_keys (supplier_id);
+
+CREATE TABLE supplier_webhook_secrets (
+    id              text PRIMARY KEY,
+    supplier_id     text NOT NULL REFERENCES suppliers (id),
+    sealed          bytea NOT NULL,            -- AES-256-GCM, the id as associated data
+    active_until    bigint,                    -- null: until it is rotated
+    created_at      bigint NOT NULL
+);
+CREATE INDEX supplier_webhook_secrets_supplier ON supplier_webhook_secrets (supplier_id);
+
+-- A session is a family of refresh tokens: the handle stays, the secret changes at each rotation.
+CREATE TABLE sessions (
+    id              text PRIMARY KEY,
+    supplier_id     text NOT NULL REFERENCES suppliers (id),
+    handle_hash     bytea NOT NULL UNIQUE,
+    current_hash    bytea NOT NULL,
+    generation      bigint NOT NULL DEFAULT 1,
+    created_at      bigint NOT NULL,
+    last_used_at    bigint NOT NULL,
+    expires_at      bigint NOT NULL,
+    ended_at        bigint,
+    ended_reason    text
+) WITH (fillfactor = 80);
+CREATE INDEX sessions_live ON sessions (supplier_id) WHERE ended_at IS NULL;
+CREATE INDEX sessions_expiry ON sessions (expires_at);

@@ -1,0 +1,65 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+)
+
+// postgresConnections is the pool's size when the address does not say pool_max_conns.
+const postgresConnections = 16
+
+func openPostgres(ctx context.Context, url string, log *slog.Logger) (*DB, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		// pgx's text may quote the address with its password.
+		return nil, errors.New("open database: DATABASE_URL is not a valid PostgreSQL address")
+	}
+	cfg.MaxConns = max(cfg.MaxConns, postgresConnections)
+	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
+	setDefault(cfg.ConnConfig.RuntimeParams, "application_name", "supplyhub")
+	setDefault(cfg.ConnConfig.RuntimeParams, "idle_in_transaction_session_timeout", "60s")
+	setDefault(cfg.ConnConfig.RuntimeParams, "statement_timeout", "30s")
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	sqlDB := stdlib.OpenDBFromPool(pool)
+	g, err := openGorm(postgres.New(postgres.Config{Conn: sqlDB}), log)
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("open database: %w", Translate(err))
+	}
+	closeAll := func() error {
+		err := sqlDB.Close()
+		pool.Close()
+		return err
+	}
+	return &DB{engine: Postgres, write: g, read: g, pool: sqlDB, close: closeAll, log: log}, nil
+}
+
+func setDefault(params map[string]string, name, value string) {
+	if _, set := params[name]; !set {
+		params[name] = value
+	}
+}
+
+func openGorm(dialector gorm.Dialector, log *slog.Logger) (*gorm.DB, error) {
+	g, err := gorm.Open(dialector, &gorm.Config{
+		SkipDefaultTransaction: true,
+		TranslateError:         true,
+		DisableAutomaticPing:   true,
+		Logger:                 quietLogger(log),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g, translatePlugin(g)
+}

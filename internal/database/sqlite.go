@@ -1,0 +1,56 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/glebarez/sqlite"
+)
+
+// sqliteReaders is how many connections read beside the one that writes.
+const sqliteReaders = 4
+
+func openSQLite(_ context.Context, path string, log *slog.Logger) (*DB, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	writer, err := sqliteConnections(path, 1)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := sqliteConnections(path, sqliteReaders)
+	if err != nil {
+		return nil, errors.Join(err, writer.Close())
+	}
+	closeBoth := func() error { return errors.Join(reader.Close(), writer.Close()) }
+	w, err := openGorm(sqlite.Dialector{Conn: writer}, log)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), closeBoth())
+	}
+	r, err := openGorm(sqlite.Dialector{Conn: reader}, log)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), closeBoth())
+	}
+	return &DB{engine: SQLite, write: w, read: r, pool: writer, lock: path + ".lock", close: closeBoth, log: log}, nil
+}
+
+// sqliteConnections opens a pool whose commits survive a power loss (synchronous FULL) and whose transactions take
+// the write lock at once, so that two of them wait for each other instead of failing.
+func sqliteConnections(path string, n int) (*sql.DB, error) {
+	options := url.Values{"_txlock": {"immediate"}, "_pragma": {
+		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-8000)",
+	}}
+	db, err := sql.Open(sqlite.DriverName, "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+options.Encode())
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", path, err)
+	}
+	db.SetMaxOpenConns(n)
+	db.SetMaxIdleConns(n)
+	return db, nil
+}

@@ -1,0 +1,93 @@
+// Package errs is the service's one error type: what kind of failure it is,
+// what the caller may read about it, and every violation found.
+// It knows no HTTP: httpapi turns a Kind into a status, in one table.
+package errs
+
+import (
+	"errors"
+	"time"
+)
+
+// Kind says what a failure means to the caller. The zero value is Internal.
+type Kind int
+
+// The kinds of failure. Every error that is not an *Error is Internal.
+const (
+	Internal        Kind = iota // a defect or an unforeseen failure: its text is never shown
+	Invalid                     // the input breaks rules, named in Violations
+	Unauthenticated             // no or bad credentials
+	Forbidden                   // good credentials without the permission
+	NotFound                    // the thing does not exist for this caller
+	Conflict                    // the thing's state does not allow it
+	Unprocessable               // well-formed input that the business rules refuse
+	TooLarge                    // the input is over the size limit
+	Unsupported                 // a media type or encoding that is not accepted
+	Exhausted                   // a quota or rate is used up; see RetryAfter
+	Unavailable                 // something the service depends on is away; see RetryAfter
+)
+
+// Violation is one broken rule. Pointer is a JSON pointer into the body, Parameter names a
+// query parameter; exactly one of the two is set.
+type Violation struct {
+	Pointer   *string `json:"pointer,omitempty"`
+	Parameter string  `json:"parameter,omitempty"`
+	Detail    string  `json:"detail"`
+}
+
+// At is a violation at a JSON pointer of the body; "" is the whole body.
+func At(pointer, detail string) Violation {
+	return Violation{Pointer: &pointer, Detail: detail}
+}
+
+// InParameter is a violation of a query parameter.
+func InParameter(name, detail string) Violation {
+	return Violation{Parameter: name, Detail: detail}
+}
+
+// Error is a failure whose Detail and Violations may be shown to the caller. Its cause is for the log alone.
+type Error struct {
+	Kind       Kind
+	Detail     string
+	Violations []Violation
+	RetryAfter time.Duration // zero: say nothing
+	cause      error
+}
+
+// New is an error of the given kind with a text for the caller.
+func New(kind Kind, detail string) *Error {
+	return &Error{Kind: kind, Detail: detail}
+}
+
+// Wrap is New with a cause that only the log shows.
+func Wrap(kind Kind, detail string, cause error) *Error {
+	return &Error{Kind: kind, Detail: detail, cause: cause}
+}
+
+// InvalidInput is an Invalid error that lists every violation.
+func InvalidInput(detail string, violations ...Violation) *Error {
+	return &Error{Kind: Invalid, Detail: detail, Violations: violations}
+}
+
+// Away is an Unavailable error: a dependency cannot be reached; the caller may retry after the given time.
+func Away(detail string, retryAfter time.Duration, cause error) *Error {
+	return &Error{Kind: Unavailable, Detail: detail, RetryAfter: retryAfter, cause: cause}
+}
+
+// Error is the text for the log: the detail and the cause.
+func (e *Error) Error() string {
+	if e.cause != nil {
+		return e.Detail + ": " + e.cause.Error()
+	}
+	return e.Detail
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.cause }
+
+// KindOf is the kind of the first *Error in err's chain, Internal when there is none.
+func KindOf(err error) Kind {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Kind
+	}
+	return Internal
+}

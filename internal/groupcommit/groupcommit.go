@@ -1,0 +1,133 @@
+// Package groupcommit lets concurrent callers share one transaction. Batching is natural: while one
+// batch commits, the next one collects; no timer delays anybody. It knows no feature and no database.
+package groupcommit
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// ErrClosed is what Do answers after Close.
+var ErrClosed = errors.New("group commit is closed")
+
+// Flush handles one batch and answers one result per item, in order. An error fails the whole batch.
+type Flush[I, O any] func(ctx context.Context, items []I) ([]O, error)
+
+// Batcher shares the calls of a Flush among concurrent callers of Do.
+type Batcher[I, O any] struct {
+	flush     Flush[I, O]
+	alone     func(error) bool
+	max       int
+	calls     chan call[I, O]
+	stop      chan struct{}
+	stopOnce  sync.Once
+	producers sync.RWMutex
+	flushers  sync.WaitGroup
+}
+
+type call[I, O any] struct {
+	ctx  context.Context
+	item I
+	done chan result[O]
+}
+
+type result[O any] struct {
+	value O
+	err   error
+}
+
+// New starts the given number of flushers, each taking at most max items a batch. When a batch of several fails
+// and alone(err) is true, each of its items is flushed again by itself, so that one bad item fails alone.
+func New[I, O any](flushers, max int, alone func(error) bool, flush Flush[I, O]) *Batcher[I, O] {
+	b := &Batcher[I, O]{flush: flush, alone: alone, max: max, calls: make(chan call[I, O], max), stop: make(chan struct{})}
+	for range flushers {
+		b.flushers.Go(b.run)
+	}
+	return b
+}
+
+// Do hands item to the open batch and waits for its result. When ctx ends first the item may still be flushed.
+func (b *Batcher[I, O]) Do(ctx context.Context, item I) (O, error) {
+	var zero O
+	c := call[I, O]{ctx: context.WithoutCancel(ctx), item: item, done: make(chan result[O], 1)}
+	if err := b.enqueue(ctx, c); err != nil {
+		return zero, err
+	}
+	select {
+	case r := <-c.done:
+		return r.value, r.err
+	case <-ctx.Done():
+		return zero, ctx.Err()
+	}
+}
+
+func (b *Batcher[I, O]) enqueue(ctx context.Context, c call[I, O]) error {
+	b.producers.RLock()
+	defer b.producers.RUnlock()
+	select {
+	case <-b.stop:
+		return ErrClosed
+	default:
+	}
+	select {
+	case b.calls <- c:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close refuses new items, flushes those already handed over and waits for that.
+func (b *Batcher[I, O]) Close() {
+	b.stopOnce.Do(func() {
+		close(b.stop)
+		b.producers.Lock()
+		close(b.calls)
+		b.producers.Unlock()
+	})
+	b.flushers.Wait()
+}
+
+func (b *Batcher[I, O]) run() {
+	for first := range b.calls {
+		b.deliver(b.collect(first))
+	}
+}
+
+func (b *Batcher[I, O]) collect(first call[I, O]) []call[I, O] {
+	batch := []call[I, O]{first}
+	for len(batch) < b.max {
+		select {
+		case next, open := <-b.calls:
+			if !open {
+				return batch
+			}
+			batch = append(batch, next)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+func (b *Batcher[I, O]) deliver(batch []call[I, O]) {
+	items := make([]I, len(batch))
+	for i, c := range batch {
+		items[i] = c.item
+	}
+	values, err := b.flush(batch[0].ctx, items)
+	if err != nil && len(batch) > 1 && b.alone(err) {
+		for _, c := range batch {
+			b.deliver([]call[I, O]{c})
+		}
+		return
+	}
+	for i, c := range batch {
+		if err != nil {
+			c.done <- result[O]{err: err}
+			continue
+		}
+		c.done <- result[O]{value: values[i]}
+	}
+}
