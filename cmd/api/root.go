@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/supplyhub/supplyhub/internal/app"
+	"github.com/supplyhub/supplyhub/internal/config"
+)
+
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// failure is an error of a command that was called rightly; every other error is bad usage.
+type failure struct{ error }
+
+func (f failure) Unwrap() error { return f.error }
+
+// configFault is a configuration that cannot work: each fault on its own line, exit code 2.
+type configFault struct{ error }
+
+func (f configFault) Unwrap() error { return f.error }
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	_, isFailure := errors.AsType[failure](err)
+	_, isConfig := errors.AsType[configFault](err)
+	switch {
+	case isConfig:
+		fmt.Fprintf(stderr, "the configuration is not valid:\n%v\n", err)
+		return exitUsage
+	case isFailure:
+		fmt.Fprintln(stderr, "error:", explain(err))
+		return exitFailure
+	default:
+		fmt.Fprintf(stderr, "usage: %v (see --help)\n", err)
+		return exitUsage
+	}
+}
+
+func newRoot() *cobra.Command {
+	serve := serveCommand()
+	root := &cobra.Command{
+		Use:           "api",
+		Short:         "supplyhub: the HTTP API and its operator commands",
+		Args:          cobra.NoArgs,
+		RunE:          serve.RunE,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       app.Version(),
+	}
+	root.Flags().AddFlagSet(serve.Flags())
+	root.PersistentFlags().StringP("output", "o", "text", "output of commands: text or json")
+	root.AddCommand(serve, migrateCommand(), keysCommand(), secretsCommand(), supplierCommand(), deliveryCommand())
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		help(cmd, args)
+		if cmd == root || cmd == serve {
+			fmt.Fprintln(cmd.OutOrStdout(), "\nEnvironment variables:")
+			_ = config.PrintHelp(cmd.OutOrStdout())
+		}
+	})
+	return root
+}
+
+// group is a command that only holds others: called by itself it is bad usage.
+func group(use, short string, children ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return fmt.Errorf("%q needs a command", cmd.CommandPath())
+	}}
+	cmd.AddCommand(children...)
+	return cmd
+}
+
+// operate runs fn on a built service and prints what it answers.
+func operate(fn func(ctx context.Context, a *app.App, args []string) (any, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := checkOutput(cmd); err != nil {
+			return err
+		}
+		cfg, log, err := app.Configure(app.Environment(), config.ForCommand, cmd.ErrOrStderr())
+		if err != nil {
+			return configFault{err}
+		}
+		result, err := onApp(cmd.Context(), cfg, quiet(log, cfg), func(a *app.App) (any, error) { return fn(cmd.Context(), a, args) })
+		if err != nil {
+			return failure{err}
+		}
+		return print(cmd, result)
+	}
+}
+
+func onApp(ctx context.Context, cfg *config.Config, log *slog.Logger, fn func(*app.App) (any, error)) (result any, err error) {
+	a, err := app.Build(ctx, cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	if err := a.Migrate(ctx); err != nil {
+		return nil, err
+	}
+	return fn(a)
+}
+
+// quiet keeps a command's standard error for what went wrong, unless more was asked for.
+func quiet(log *slog.Logger, cfg *config.Config) *slog.Logger {
+	if cfg.LogLevel == "debug" {
+		return log
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
+func checkOutput(cmd *cobra.Command) error {
+	if o, _ := cmd.Flags().GetString("output"); o != "text" && o != "json" {
+		return fmt.Errorf("--output must be text or json")
+	}
+	return nil
+}
+
+// print writes result as JSON, or as text a person reads: aligned columns.
+func print(cmd *cobra.Command, result any) error {
+	if o, _ := cmd.Flags().GetString("output"); o == "json" {
+		encoder := json.NewEncoder(cmd.OutOrStdout())
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(result)
+	}
+	return printText(cmd.OutOrStdout(), result)
+}
+
+// required marks flags whose absence is bad usage.
+func required(cmd *cobra.Command, flags ...string) *cobra.Command {
+	for _, f := range flags {
+		if err := cmd.MarkFlagRequired(f); err != nil {
+			panic(err) // a flag that this program does not define
+		}
+	}
+	return cmd
+}

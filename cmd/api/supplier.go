@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/supplyhub/supplyhub/internal/app"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
+)
+
+const defaultOverlap = 24 * time.Hour
+
+func supplierCommand() *cobra.Command {
+	return group("supplier", "manage suppliers", supplierCreate(), supplierList(), supplierUpdate(),
+		supplierRotateKey(), supplierRotateSecret(),
+		supplierSwitch("deactivate", "end all sessions and refuse the API key", (*supplierauth.Service).Deactivate),
+		supplierSwitch("activate", "let a deactivated supplier in again", (*supplierauth.Service).Activate))
+}
+
+// supplierFlags are the flags that create and update share.
+type supplierFlags struct {
+	name, webhookURL, scopes string
+	accessTTL, refreshTTL    time.Duration
+}
+
+func (f *supplierFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.name, "name", "", "name of the supplier")
+	flags.StringVar(&f.webhookURL, "webhook-url", "", "base address of the supplier's own receiver")
+	flags.DurationVar(&f.accessTTL, "access-ttl", supplierauth.DefaultAccessTTL, "lifetime of access tokens")
+	flags.DurationVar(&f.refreshTTL, "refresh-ttl", supplierauth.DefaultRefreshTTL, "lifetime of refresh tokens")
+	flags.StringVar(&f.scopes, "scopes", strings.Join(supplierauth.DefaultScopes(), ","), "what its tokens may do, separated by commas")
+}
+
+func splitList(text string) []string {
+	list := []string{}
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			list = append(list, part)
+		}
+	}
+	return list
+}
+
+func supplierCreate() *cobra.Command {
+	var f supplierFlags
+	cmd := &cobra.Command{Use: "create", Short: "create a supplier; its key and secret are shown once", Args: cobra.NoArgs,
+		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
+			created, err := a.Suppliers.CreateSupplier(ctx, supplierauth.NewSupplier{
+				Name: f.name, WebhookURL: f.webhookURL, AccessTTL: f.accessTTL, RefreshTTL: f.refreshTTL, Scopes: splitList(f.scopes),
+			})
+			if err != nil {
+				return nil, err
+			}
+			return credentials{ID: created.Supplier.ID, Name: created.Supplier.Name, APIKey: created.APIKey, WebhookSecret: created.WebhookSecret}, nil
+		})}
+	f.add(cmd.Flags())
+	return required(cmd, "name")
+}
+
+// credentials is what is shown once.
+type credentials struct {
+	ID            string `json:"id"`
+	Name          string `json:"name,omitempty"`
+	APIKey        string `json:"api_key,omitempty"`
+	WebhookSecret string `json:"webhook_secret,omitempty"`
+}
+
+func supplierList() *cobra.Command {
+	return &cobra.Command{Use: "list", Short: "list suppliers", Args: cobra.NoArgs,
+		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) { return a.Suppliers.ListSuppliers(ctx) })}
+}
+
+func supplierUpdate() *cobra.Command {
+	var f supplierFlags
+	cmd := &cobra.Command{Use: "update ID", Short: "change the given flags of a supplier", Args: cobra.ExactArgs(1)}
+	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
+		return a.Suppliers.UpdateSupplier(ctx, args[0], f.patch(cmd.Flags()))
+	})
+	f.add(cmd.Flags())
+	return cmd
+}
+
+// patch holds only the flags that were given.
+func (f *supplierFlags) patch(flags *pflag.FlagSet) supplierauth.SupplierPatch {
+	var p supplierauth.SupplierPatch
+	if flags.Changed("name") {
+		p.Name = &f.name
+	}
+	if flags.Changed("webhook-url") {
+		p.WebhookURL = &f.webhookURL
+	}
+	if flags.Changed("access-ttl") {
+		p.AccessTTL = &f.accessTTL
+	}
+	if flags.Changed("refresh-ttl") {
+		p.RefreshTTL = &f.refreshTTL
+	}
+	if flags.Changed("scopes") {
+		scopes := splitList(f.scopes)
+		p.Scopes = &scopes
+	}
+	return p
+}
+
+func supplierRotateKey() *cobra.Command {
+	return rotation("rotate-key", "make a new API key; the old one works for the overlap",
+		func(ctx context.Context, s *supplierauth.Service, id string, overlap time.Duration) (credentials, error) {
+			key, err := s.RotateAPIKey(ctx, id, overlap)
+			return credentials{ID: id, APIKey: key}, err
+		})
+}
+
+func supplierRotateSecret() *cobra.Command {
+	return rotation("rotate-webhook-secret", "make a new webhook secret; both sign for the overlap",
+		func(ctx context.Context, s *supplierauth.Service, id string, overlap time.Duration) (credentials, error) {
+			secret, err := s.RotateWebhookSecret(ctx, id, overlap)
+			return credentials{ID: id, WebhookSecret: secret}, err
+		})
+}
+
+func rotation(use, short string, rotate func(context.Context, *supplierauth.Service, string, time.Duration) (credentials, error)) *cobra.Command {
+	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1)}
+	overlap := cmd.Flags().Duration("overlap", defaultOverlap, "how long the old one keeps working")
+	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
+		c, err := rotate(ctx, a.Suppliers, args[0], *overlap)
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	})
+	return cmd
+}
+
+func supplierSwitch(use, short string, do func(*supplierauth.Service, context.Context, string) error) *cobra.Command {
+	return &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
+		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
+			if err := do(a.Suppliers, ctx, args[0]); err != nil {
+				return nil, err
+			}
+			return map[string]string{"id": args[0], "status": use + "d"}, nil
+		})}
+}

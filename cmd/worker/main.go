@@ -1,0 +1,59 @@
+// Command worker computes delivery estimates and delivers them; any number of it shares the work.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/supplyhub/supplyhub/internal/app"
+	"github.com/supplyhub/supplyhub/internal/config"
+)
+
+const usage = `worker computes delivery estimates and delivers them. It takes no arguments; any number of it shares the work.
+
+Environment variables:
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 {
+		return option(args, stdout, stderr)
+	}
+	cfg, log, err := app.Configure(app.Environment(), config.ForWorker, stderr)
+	if err != nil {
+		fmt.Fprintf(stderr, "the configuration is not valid:\n%v\n", err)
+		return 2
+	}
+	if err := app.RunWorker(ctx, cfg, log); err != nil {
+		fmt.Fprintln(stderr, "error:", err)
+		return 1
+	}
+	return 0
+}
+
+func option(args []string, stdout, stderr io.Writer) int {
+	switch {
+	case len(args) == 1 && (args[0] == "--help" || args[0] == "-h"):
+		fmt.Fprint(stdout, usage)
+		if err := config.PrintHelp(stdout); err != nil {
+			return 1
+		}
+		return 0
+	case len(args) == 1 && args[0] == "--version":
+		fmt.Fprintln(stdout, "worker version", app.Version())
+		return 0
+	default:
+		fmt.Fprintf(stderr, "usage: worker takes no arguments (see --help)\n")
+		return 2
+	}
+}

@@ -1,0 +1,67 @@
+package app
+
+import (
+	"context"
+
+	"github.com/supplyhub/supplyhub/internal/estimates"
+	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/products"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
+	"github.com/supplyhub/supplyhub/internal/webhooks"
+)
+
+// Rooms meet here: each adapter fills an interface that one room declares with what another room has.
+
+type publisher struct{ app *App }
+
+func (p publisher) Publish(subject, requestID string) {
+	if p.app.queue != nil {
+		p.app.queue.Publish(subject, requestID)
+	}
+}
+
+type outbox struct{ dispatcher *webhooks.Dispatcher }
+
+func (o outbox) Add(ctx context.Context, events []materials.Outgoing) (func(), error) {
+	outgoing := make([]webhooks.Outgoing, len(events))
+	for i, e := range events {
+		outgoing[i] = webhooks.Outgoing(e)
+	}
+	return o.dispatcher.Add(ctx, outgoing)
+}
+
+type catalogue struct{ products *products.Service }
+
+func (c catalogue) Products(ctx context.Context, supplierID string, skus []string) (map[string]estimates.Product, error) {
+	found, err := c.products.Find(ctx, supplierID, skus)
+	if err != nil {
+		return nil, err
+	}
+	facts := make(map[string]estimates.Product, len(found))
+	for sku, p := range found {
+		facts[sku] = estimates.Product{Active: p.Active, WeightKg: orZero(p.WeightKg), ProductionDays: int(orZero(p.ProductionDays))}
+	}
+	return facts, nil
+}
+
+func orZero[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+type destinations struct{ suppliers *supplierauth.Service }
+
+func (d destinations) Receivers(ctx context.Context, supplierIDs []string) (map[string]webhooks.Receiver, error) {
+	found, err := d.suppliers.Receivers(ctx, supplierIDs)
+	if err != nil {
+		return nil, err
+	}
+	receivers := make(map[string]webhooks.Receiver, len(found))
+	for id, r := range found {
+		receivers[id] = webhooks.Receiver(r)
+	}
+	return receivers, nil
+}

@@ -1,0 +1,90 @@
+// Package app builds the service: straight-line construction, top to bottom, the same for both binaries and
+// for the tests. It is the only room that knows all others, and embedded and production differ in stack.go alone.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/estimates"
+	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/products"
+	"github.com/supplyhub/supplyhub/internal/queue"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
+	"github.com/supplyhub/supplyhub/internal/telemetry"
+	"github.com/supplyhub/supplyhub/internal/webhooks"
+)
+
+// App is the built service. Queue is nil in one that was opened for a command.
+type App struct {
+	Suppliers  *supplierauth.Service
+	Deliveries *webhooks.Dispatcher
+
+	cfg       *config.Config
+	log       *slog.Logger
+	now       func() time.Time
+	registry  *prometheus.Registry
+	db        *database.DB
+	queue     *queue.Queue
+	materials *materials.Service
+	products  *products.Service
+}
+
+// Build opens the database and builds every room over it, without the queue: enough for a command.
+func Build(ctx context.Context, cfg *config.Config, log *slog.Logger) (*App, error) {
+	a := &App{cfg: cfg, log: log, now: time.Now, registry: telemetry.NewRegistry()}
+	secrets, err := loadSecrets(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if a.db, err = openDatabase(ctx, cfg, log); err != nil {
+		return nil, err
+	}
+	if err := a.build(secrets); err != nil {
+		return nil, errors.Join(err, a.db.Close())
+	}
+	return a, nil
+}
+
+func (a *App) build(secrets *secrets) (err error) {
+	a.Suppliers, err = supplierauth.New(supplierauth.Deps{
+		DB: a.db, Log: a.log, Now: a.now, SigningKeys: secrets.signingKeys, SecretsKeys: secrets.secretsKeys,
+		Issuer: a.cfg.JWTIssuer, Audience: a.cfg.JWTAudience, AllowPrivateWebhooks: a.cfg.AllowPrivate, Registerer: a.registry,
+	})
+	if err != nil {
+		return fmt.Errorf("set up supplier authentication: %w", err)
+	}
+	a.products = products.New(a.db, a.now)
+	a.Deliveries = webhooks.New(webhooks.Deps{
+		DB: a.db, Log: a.log, Now: a.now, Destinations: destinations{a.Suppliers}, BaseURL: a.cfg.BaseURL,
+		OwnSecrets: secrets.webhooks, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
+		AllowPrivate: a.cfg.AllowPrivate, Concurrency: a.cfg.Concurrency, Registerer: a.registry,
+	})
+	a.materials = materials.New(materials.Deps{
+		DB: a.db, Log: a.log, Now: a.now, Publisher: publisher{a}, Outbox: outbox{a.Deliveries},
+		Catalogue: catalogue{a.products}, Estimator: estimates.New(a.db, a.now), Bearer: a.Suppliers,
+		Secrets: secrets.webhooks, Flushers: flushers(a.db),
+	})
+	a.Deliveries.SetLedger(a.materials)
+	return nil
+}
+
+// Migrate brings the schema to this binary's version; processes that start at once wait for each other.
+func (a *App) Migrate(ctx context.Context) error { return a.db.Migrate(ctx) }
+
+// Close releases everything in the reverse order of its construction.
+func (a *App) Close() error {
+	a.materials.Close()
+	a.Deliveries.Close()
+	if a.queue != nil {
+		a.queue.Close()
+	}
+	return a.db.Close()
+}

@@ -1,0 +1,102 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+type secrets struct {
+	signingKeys string
+	secretsKeys string
+	webhooks    []webhook.Secret
+}
+
+// loadSecrets takes the configured secrets; with the embedded database, missing ones are made once in DATA_DIR.
+func loadSecrets(cfg *config.Config) (*secrets, error) {
+	texts := []struct {
+		configured config.Secret
+		file       string
+		generate   func() (string, error)
+		loaded     string
+	}{
+		{configured: cfg.SigningKeys, file: "jwt_signing_keys", generate: supplierauth.GenerateSigningKey},
+		{configured: cfg.SecretsKeys, file: "secrets_key", generate: supplierauth.GenerateSecretsKey},
+		{configured: cfg.WebhookSecrets, file: "webhook_signing_secrets", generate: GenerateWebhookSecret},
+	}
+	for i := range texts {
+		t := &texts[i]
+		t.loaded = string(t.configured)
+		if t.loaded != "" || cfg.DatabaseURL != "" {
+			continue
+		}
+		text, err := keptSecret(filepath.Join(cfg.DataDir, t.file), t.generate)
+		if err != nil {
+			return nil, err
+		}
+		t.loaded = text
+	}
+	s := &secrets{signingKeys: texts[0].loaded, secretsKeys: texts[1].loaded}
+	if texts[2].loaded == "" {
+		return s, nil
+	}
+	var err error
+	s.webhooks, err = config.ParseWebhookSecrets(config.Secret(texts[2].loaded))
+	return s, err
+}
+
+// keptSecret reads the secret in file, or makes it. Of two processes that start at once, one writes and both read that.
+func keptSecret(file string, generate func() (string, error)) (string, error) {
+	text, err := os.ReadFile(file)
+	if err == nil {
+		return strings.TrimSpace(string(text)), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read secret: %w", err)
+	}
+	if err := writeSecret(file, generate); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("keep secret: %w", err)
+	}
+	text, err = os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read secret: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// writeSecret makes the file whole or not at all: written and synced beside it, then linked to its name.
+func writeSecret(file string, generate func() (string, error)) error {
+	text, err := generate()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(file), ".secret-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	_, err = tmp.WriteString(text + "\n")
+	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Link(tmp.Name(), file)
+}
+
+// GenerateSigningKey makes a value for JWT_SIGNING_KEYS.
+func GenerateSigningKey() (string, error) { return supplierauth.GenerateSigningKey() }
+
+// GenerateSecretsKey makes a value for SECRETS_KEY.
+func GenerateSecretsKey() (string, error) { return supplierauth.GenerateSecretsKey() }
+
+// GenerateWebhookSecret makes a value for WEBHOOK_SIGNING_SECRETS.
+func GenerateWebhookSecret() (string, error) { return webhook.NewSecret().Text(), nil }

@@ -1,0 +1,170 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/telemetry"
+)
+
+const (
+	defaultAPIAdmin = "127.0.0.1:9090"
+	drainTimeout    = 25 * time.Second // of the 30 s that SIGTERM grants
+	purgeInterval   = time.Hour
+)
+
+// api is a running api process.
+type api struct {
+	*App
+	public, admin net.Listener
+	ready         atomic.Bool
+}
+
+// ServeAPI is the api process from its configuration to its end. started, when given, is called once requests are
+// answered, with the own address.
+func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger, started func(context.Context, *App, string) error) (err error) {
+	public, admin, err := listen(ctx, cfg.HTTPAddr, cmp.Or(cfg.AdminAddr, defaultAPIAdmin))
+	if err != nil {
+		return err
+	}
+	address := ownAddress(public.Addr())
+	cfg.BaseURL = cmp.Or(cfg.BaseURL, address)
+	a, err := Build(ctx, cfg, log)
+	if err != nil {
+		return errors.Join(err, public.Close(), admin.Close())
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	if err := a.Migrate(ctx); err != nil {
+		return errors.Join(err, public.Close(), admin.Close())
+	}
+	return a.serve(ctx, public, admin, func(ctx context.Context) error {
+		if started == nil {
+			return nil
+		}
+		return started(ctx, a, address)
+	})
+}
+
+// listen opens the api's two listeners.
+func listen(ctx context.Context, httpAddr, adminAddr string) (public, admin net.Listener, err error) {
+	var lc net.ListenConfig
+	if public, err = lc.Listen(ctx, "tcp", httpAddr); err != nil {
+		return nil, nil, fmt.Errorf("listen on HTTP_ADDR: %w", err)
+	}
+	if admin, err = lc.Listen(ctx, "tcp", adminAddr); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("listen on ADMIN_ADDR: %w", err), public.Close())
+	}
+	return public, admin, nil
+}
+
+// serve runs the api until ctx ends and everything in flight is finished. Order of the stop: readiness off,
+// [embedded worker drained, as it calls our own endpoint], HTTP drained, sweeper stopped; Close does the rest.
+func (a *App) serve(ctx context.Context, public, admin net.Listener, started func(context.Context) error) error {
+	s := &api{App: a, public: public, admin: admin}
+	if err := a.openQueue(ctx); err != nil {
+		return fmt.Errorf("open queue: %w", err)
+	}
+	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: a.log, Registry: a.registry, TrustedProxies: a.cfg.Proxies})
+	a.routes(engine)
+	return s.run(ctx, engine, started)
+}
+
+func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.Context) error) error {
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx)) // the embedded worker
+	defer stopWork()
+	upkeep, stopUpkeep := context.WithCancel(context.WithoutCancel(ctx)) // sweeper and purge outlive HTTP
+	defer stopUpkeep()
+
+	server := httpapi.NewServer(engine, s.log)
+	adminServer := httpapi.NewServer(telemetry.AdminHandler(s.registry, s.checks), s.log)
+	group, failed := errgroup.WithContext(context.WithoutCancel(ctx))
+	group.Go(func() error { return serve(server, s.public) })
+	group.Go(func() error { return serve(adminServer, s.admin) })
+	group.Go(func() error { return s.materials.RunSweeper(upkeep) })
+	group.Go(func() error { return s.purge(upkeep) })
+	workers := make(chan error, 1)
+	if s.cfg.Embedded() {
+		go func() { workers <- s.work(work) }()
+	} else {
+		close(workers)
+	}
+	s.ready.Store(true)
+	s.log.InfoContext(ctx, "api is serving", "address", s.public.Addr().String(), "admin", s.admin.Addr().String(),
+		"engine", s.db.Engine(), "embedded", s.cfg.Embedded(), "version", telemetry.Version())
+	group.Go(func() error { return started(ctx) })
+
+	select {
+	case <-ctx.Done():
+	case <-failed.Done():
+	}
+	s.ready.Store(false)
+	s.log.InfoContext(ctx, "api is stopping")
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	server.SetKeepAlivesEnabled(false)
+	pause(drain, s.cfg.DrainDelay)
+	stopWork()
+	workErr := wait(drain, workers)
+	httpErr := server.Shutdown(drain)
+	stopUpkeep()
+	return errors.Join(workErr, httpErr, adminServer.Shutdown(drain), group.Wait())
+}
+
+func serve(server *http.Server, l net.Listener) error {
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// purge forgets sessions that expired long ago.
+func (s *api) purge(ctx context.Context) error {
+	for {
+		if err := s.Suppliers.Purge(ctx); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "purge of expired sessions failed", "error", err)
+		}
+		if pause(ctx, purgeInterval); ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// checks is what /readyz of the api reports. NATS is told but not required: intake goes on without it.
+func (s *api) checks(ctx context.Context) map[string]error {
+	checks := map[string]error{"database": s.db.Ping(ctx)}
+	if !s.ready.Load() {
+		checks["draining"] = errors.New("the process is stopping")
+	}
+	return checks
+}
+
+// pause waits for d or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+func wait(ctx context.Context, done <-chan error) error {
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return errors.New("the worker did not drain in time; the queue delivers its work again")
+	}
+}

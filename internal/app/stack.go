@@ -1,0 +1,33 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/queue"
+)
+
+// The whole difference between the embedded default and production stands in this file.
+
+func openDatabase(ctx context.Context, cfg *config.Config, log *slog.Logger) (*database.DB, error) {
+	return database.Open(ctx, string(cfg.DatabaseURL), cfg.SQLitePath(), log)
+}
+
+func (a *App) openQueue(ctx context.Context) (err error) {
+	a.queue, err = queue.Open(ctx, queue.Config{
+		URL: string(a.cfg.NATSURL), Creds: a.cfg.NATSCreds, Replicas: a.cfg.NATSReplicas,
+		Dir: filepath.Join(a.cfg.DataDir, "nats"), Log: a.log, Registerer: a.registry,
+	})
+	return err
+}
+
+// flushers is how many group commits run side by side: SQLite has one writer.
+func flushers(db *database.DB) int {
+	if db.Engine() == database.SQLite {
+		return 1
+	}
+	return 2
+}

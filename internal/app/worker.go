@@ -1,0 +1,88 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/queue"
+	"github.com/supplyhub/supplyhub/internal/telemetry"
+)
+
+// workers is how many requests are estimated at once: enough that their transactions fill batches.
+const workers = 256
+
+const defaultWorkerAdmin = "127.0.0.1:9091"
+
+// RunWorker is the worker process from its configuration to its end.
+func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) {
+	var lc net.ListenConfig
+	admin, err := lc.Listen(ctx, "tcp", cmp.Or(cfg.AdminAddr, defaultWorkerAdmin))
+	if err != nil {
+		return fmt.Errorf("listen on ADMIN_ADDR: %w", err)
+	}
+	cfg.BaseURL = cmp.Or(cfg.BaseURL, ownURL(cfg.HTTPAddr))
+	a, err := Build(ctx, cfg, log)
+	if err != nil {
+		return errors.Join(err, admin.Close())
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	if err := a.Migrate(ctx); err != nil {
+		return errors.Join(err, admin.Close())
+	}
+	return a.runWorker(ctx, admin)
+}
+
+// runWorker works until ctx ends and everything in flight is finished.
+func (a *App) runWorker(ctx context.Context, admin net.Listener) error {
+	if err := a.openQueue(ctx); err != nil {
+		return fmt.Errorf("open queue: %w", err)
+	}
+	var ready atomic.Bool
+	checks := func(ctx context.Context) map[string]error {
+		checks := map[string]error{"database": a.db.Ping(ctx), "nats": nil}
+		if !a.queue.Connected() {
+			checks["nats"] = errors.New("not connected")
+		}
+		if !ready.Load() {
+			checks["draining"] = errors.New("the process is stopping")
+		}
+		return checks
+	}
+	server := httpapi.NewServer(telemetry.AdminHandler(a.registry, checks), a.log)
+	group, working := errgroup.WithContext(ctx)
+	group.Go(func() error { return serve(server, admin) })
+	ready.Store(true)
+	a.log.InfoContext(ctx, "worker is running", "admin", admin.Addr().String(), "version", telemetry.Version())
+	workErr := a.work(working)
+	ready.Store(false)
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	return errors.Join(workErr, server.Shutdown(drain), group.Wait())
+}
+
+// work consumes the queue and sends deliveries until ctx ends: first no new work is taken, then what is in flight ends.
+func (a *App) work(ctx context.Context) error {
+	sending, stopSending := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopSending()
+	sent := make(chan error, 1)
+	go func() { sent <- a.Deliveries.Run(sending) }()
+	consumeErr := a.queue.Consume(ctx, workers, func(ctx context.Context, m queue.Message) error {
+		if m.Subject == wakeSubject {
+			a.Deliveries.Wake()
+			return nil
+		}
+		return a.materials.Work(ctx, materials.Work(m))
+	})
+	stopSending()
+	return errors.Join(consumeErr, <-sent)
+}

@@ -1,0 +1,60 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"text/tabwriter"
+)
+
+// Variable is one row of the help and of the README's table.
+type Variable struct{ Name, Default, Doc string }
+
+// Variables lists every variable in the struct's order.
+func Variables() []Variable {
+	t := reflect.TypeFor[Config]()
+	list := make([]Variable, 0, t.NumField())
+	for f := range t.Fields() {
+		shown := f.Tag.Get("shown")
+		if shown == "" {
+			shown = f.Tag.Get("envDefault")
+		}
+		if shown == "" {
+			shown = "empty"
+		}
+		list = append(list, Variable{Name: f.Tag.Get("env"), Default: shown, Doc: f.Tag.Get("doc")})
+	}
+	return list
+}
+
+// PrintHelp writes the variables for a terminal.
+func PrintHelp(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, v := range Variables() {
+		if _, err := fmt.Fprintf(tw, "  %s\t%s (default: %s)\n", v.Name, v.Doc, v.Default); err != nil {
+			return err
+		}
+	}
+	return tw.Flush()
+}
+
+// PrintMarkdown writes the variables as the README's table.
+func PrintMarkdown(w io.Writer) error {
+	if _, err := fmt.Fprint(w, "| variable | default | meaning |\n| --- | --- | --- |\n"); err != nil {
+		return err
+	}
+	for _, v := range Variables() {
+		if _, err := fmt.Fprintf(w, "| `%s` | %s | %s |\n", v.Name, v.Default, v.Doc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nameOf is the variable's name behind a field's name.
+func nameOf(field string) string {
+	if f, ok := reflect.TypeFor[Config]().FieldByName(field); ok {
+		return f.Tag.Get("env")
+	}
+	return field
+}
