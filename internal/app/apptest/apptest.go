@@ -1,0 +1,203 @@
+// Package apptest starts the built binaries as an operator would, on either stack, and speaks to them over HTTP.
+// Every answer that its client receives is checked against the OpenAPI document.
+package apptest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/httpapi/openapitest"
+	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
+)
+
+// Stack names one of the two ways in which the service runs.
+type Stack string
+
+// The two stacks.
+const (
+	Embedded   Stack = "embedded"   // one api process with SQLite, JetStream and the worker inside
+	Production Stack = "production" // PostgreSQL, NATS, two apis, two workers
+)
+
+// Stacks are both, for tests that loop.
+var Stacks = []Stack{Embedded, Production}
+
+// deadline bounds every wait for a condition.
+const deadline = 30 * time.Second
+
+// Hub is a running service.
+type Hub struct {
+	Stack   Stack
+	APIs    []*Process
+	Workers []*Process
+	NATS    *queuetest.Server // nil when embedded
+	Env     map[string]string // what every process gets
+	HTTP    *http.Client      // checks every answer against the OpenAPI document
+	tb      testing.TB
+}
+
+// Options change how a Hub is started.
+type Options struct {
+	APIs, Workers int               // production only; default 2 and 2
+	Env           map[string]string // added to every process's environment
+}
+
+// Start runs a fresh service that ends with the test.
+func Start(tb testing.TB, stack Stack, options Options) *Hub {
+	tb.Helper()
+	h := &Hub{Stack: stack, tb: tb, Env: map[string]string{
+		"HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0", "DATA_DIR": tb.TempDir(), "LOG_FORMAT": "json",
+		"WEBHOOK_ALLOW_PRIVATE": "true", "DRAIN_DELAY": "0s", "PATH": os.Getenv("PATH"), "HOME": tb.TempDir(),
+	}}
+	apis := 1
+	if stack == Production {
+		apis = orDefault(options.APIs, 2)
+		h.NATS = queuetest.New(tb)
+		h.Env["NATS_URL"] = h.NATS.URL()
+		h.Env["DATABASE_URL"] = databasetest.EmptyPostgres(tb)
+		h.Env["JWT_SIGNING_KEYS"] = h.generate("keys", "generate")
+		h.Env["SECRETS_KEY"] = h.generate("keys", "generate", "--secrets")
+		h.Env["WEBHOOK_SIGNING_SECRETS"] = h.generate("secrets", "generate")
+	}
+	maps.Copy(h.Env, options.Env)
+	h.HTTP = &http.Client{
+		Timeout:       70 * time.Second,
+		Transport:     openapitest.Validator(tb).Transport(tb, &http.Transport{MaxIdleConnsPerHost: 128}),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	for range apis {
+		h.APIs = append(h.APIs, h.Run("api", nil))
+	}
+	if stack == Production {
+		for range orDefault(options.Workers, 2) {
+			h.Workers = append(h.Workers, h.RunWorker())
+		}
+	}
+	return h
+}
+
+func orDefault(n, fallback int) int {
+	if n == 0 {
+		return fallback
+	}
+	return n
+}
+
+// RunWorker starts one more worker; its own-endpoint calls go to the first api.
+func (h *Hub) RunWorker() *Process {
+	h.tb.Helper()
+	return h.Run("worker", map[string]string{"ESTIMATES_WEBHOOK_BASE_URL": h.BaseURL()})
+}
+
+// URL is the address of path at the i-th api.
+func (h *Hub) URL(i int, path string) string {
+	return "http://" + h.APIs[i%len(h.APIs)].Address() + path
+}
+
+// BaseURL is ESTIMATES_WEBHOOK_BASE_URL when the test set it, otherwise the first api's address.
+func (h *Hub) BaseURL() string {
+	if u := h.Env["ESTIMATES_WEBHOOK_BASE_URL"]; u != "" {
+		return u
+	}
+	return h.URL(0, "")
+}
+
+// Environ is the environment of one process.
+func (h *Hub) environ(extra map[string]string) []string {
+	env := maps.Clone(h.Env)
+	maps.Copy(env, extra)
+	list := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
+}
+
+// Command runs an operator command of bin/api and answers what it printed and its exit code.
+func (h *Hub) Command(tb testing.TB, args ...string) (stdout, stderr string, code int) {
+	tb.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(tb.Context()), Binary(tb, "api"), args...)
+	cmd.Env = h.environ(nil)
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err := cmd.Run()
+	if _, exited := err.(*exec.ExitError); err != nil && !exited {
+		tb.Fatalf("run api %s: %v", strings.Join(args, " "), err)
+	}
+	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
+}
+
+// MustCommand runs an operator command with -o json and decodes its output.
+func MustCommand[T any](tb testing.TB, h *Hub, args ...string) T {
+	tb.Helper()
+	out, errOut, code := h.Command(tb, append(args, "-o", "json")...)
+	if code != 0 {
+		tb.Fatalf("api %s: exit code %d: %s", strings.Join(args, " "), code, errOut)
+	}
+	var v T
+	if err := json.Unmarshal([]byte(out), &v); err != nil {
+		tb.Fatalf("api %s printed no JSON: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return v
+}
+
+func (h *Hub) generate(args ...string) string {
+	h.tb.Helper()
+	out, errOut, code := h.Command(h.tb, args...)
+	if code != 0 {
+		h.tb.Fatalf("api %s: exit code %d: %s", strings.Join(args, " "), code, errOut)
+	}
+	return strings.TrimSpace(out)
+}
+
+var builds sync.Map // binary name → func() (path string, err error), built once a test process
+
+// Binary builds cmd/<name> once and answers its path. SUPPLYHUB_TEST_RACE=1 builds it with the race detector.
+func Binary(tb testing.TB, name string) string {
+	tb.Helper()
+	build, _ := builds.LoadOrStore(name, sync.OnceValues(func() (string, error) { return buildBinary(name) }))
+	path, err := build.(func() (string, error))()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
+func buildBinary(name string) (string, error) {
+	_, file, _, _ := runtime.Caller(0)
+	root := filepath.Join(filepath.Dir(file), "..", "..", "..")
+	dir := filepath.Join(os.TempDir(), "supplyhub-test-"+time.Now().Format("20060102"))
+	args := []string{"build"}
+	if os.Getenv("SUPPLYHUB_TEST_RACE") != "" {
+		args, name = append(args, "-race"), name
+		dir += "-race"
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	final := filepath.Join(dir, name)
+	tmp, err := os.MkdirTemp(dir, "build-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(tmp)
+	cmd := exec.Command("go", append(args, "-o", filepath.Join(tmp, name), "./cmd/"+name)...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", &exec.Error{Name: "go build ./cmd/" + name + ": " + string(out), Err: err}
+	}
+	return final, os.Rename(filepath.Join(tmp, name), final)
+}

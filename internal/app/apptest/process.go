@@ -1,0 +1,192 @@
+package apptest
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Process is one running binary.
+type Process struct {
+	Name    string
+	tb      testing.TB
+	hub     *Hub
+	extra   map[string]string
+	cmd     *exec.Cmd
+	exited  chan struct{}
+	started chan struct{}
+	mu      sync.Mutex
+	address string
+	admin   string
+	log     strings.Builder
+}
+
+// Run starts cmd/<name> with the hub's environment and extra, and waits until it is ready.
+func (h *Hub) Run(name string, extra map[string]string) *Process {
+	h.tb.Helper()
+	p := &Process{Name: name, tb: h.tb, hub: h, extra: extra}
+	p.start()
+	h.tb.Cleanup(p.cleanup)
+	return p
+}
+
+func (p *Process) start() {
+	p.tb.Helper()
+	p.exited, p.started = make(chan struct{}), make(chan struct{})
+	p.cmd = exec.Command(Binary(p.tb, p.Name))
+	p.cmd.Env = p.hub.environ(p.extra)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	logs, err := p.cmd.StderrPipe()
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	p.cmd.Stdout = io.Discard
+	if err := p.cmd.Start(); err != nil {
+		p.tb.Fatal(err)
+	}
+	go p.follow(logs)
+	select {
+	case <-p.started:
+	case <-p.exited:
+		p.tb.Fatalf("%s ended at its start:\n%s", p.Name, p.Log())
+	case <-time.After(deadline):
+		p.tb.Fatalf("%s did not start in %v:\n%s", p.Name, deadline, p.Log())
+	}
+	Eventually(p.tb, p.Name+" is ready", func() bool { return p.adminStatus("/readyz") == http.StatusOK })
+}
+
+// follow reads the log until the process ends; the line that names the addresses means it has started.
+func (p *Process) follow(logs io.Reader) {
+	once := sync.Once{}
+	scanner := bufio.NewScanner(logs)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		var line struct{ Msg, Address, Admin string }
+		_ = json.Unmarshal(scanner.Bytes(), &line) // what is no JSON is kept as text alone
+		p.mu.Lock()
+		p.log.WriteString(scanner.Text() + "\n")
+		if line.Admin != "" {
+			p.address, p.admin = line.Address, line.Admin
+		}
+		p.mu.Unlock()
+		if line.Admin != "" {
+			once.Do(func() { close(p.started) })
+		}
+	}
+	_ = p.cmd.Wait() // the exit code is read from ProcessState
+	close(p.exited)
+}
+
+// Address is the public listener's host and port.
+func (p *Process) Address() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.address
+}
+
+// AdminURL is the address of path at the operator listener.
+func (p *Process) AdminURL(path string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return "http://" + p.admin + path
+}
+
+func (p *Process) adminStatus(path string) int {
+	response, err := http.Get(p.AdminURL(path))
+	if err != nil {
+		return 0
+	}
+	defer response.Body.Close()
+	return response.StatusCode
+}
+
+// Log is everything that the process has logged so far.
+func (p *Process) Log() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+// PID is the process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Signal sends a signal.
+func (p *Process) Signal(s os.Signal) {
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.tb.Fatalf("signal %s: %v", p.Name, err)
+	}
+}
+
+// Kill ends the process at once, as kill -9 does, and waits until it is gone.
+func (p *Process) Kill() {
+	p.Signal(syscall.SIGKILL)
+	<-p.exited
+}
+
+// Stop sends SIGTERM, waits for the end and answers the exit code.
+func (p *Process) Stop() int {
+	p.tb.Helper()
+	p.Signal(syscall.SIGTERM)
+	select {
+	case <-p.exited:
+	case <-time.After(35 * time.Second):
+		p.tb.Fatalf("%s did not end within 35 s of SIGTERM:\n%s", p.Name, p.Log())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Restart starts an ended process again, at the same public address.
+func (p *Process) Restart() {
+	p.tb.Helper()
+	if p.extra == nil {
+		p.extra = map[string]string{}
+	}
+	if address := p.Address(); address != "" {
+		p.extra["HTTP_ADDR"] = address
+	}
+	p.start()
+}
+
+func (p *Process) cleanup() {
+	select {
+	case <-p.exited:
+	default:
+		p.Kill()
+	}
+	if p.tb.Failed() {
+		p.tb.Logf("log of %s:\n%s", p.Name, tail(p.Log(), 8000))
+	}
+	for _, bad := range []string{"DATA RACE", "panic:", "goroutine 1 ["} {
+		if strings.Contains(p.Log(), bad) {
+			p.tb.Errorf("%s logged %q:\n%s", p.Name, bad, tail(p.Log(), 8000))
+		}
+	}
+}
+
+func tail(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return "…" + text[len(text)-n:]
+}
+
+// Eventually waits until condition holds.
+func Eventually(tb testing.TB, what string, condition func() bool) {
+	tb.Helper()
+	end := time.Now().Add(deadline)
+	for !condition() {
+		if time.Now().After(end) {
+			tb.Fatalf("not within %v: %s", deadline, what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}

@@ -1,0 +1,135 @@
+package apptest
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+)
+
+// Supplier is a supplier made for a test, with a session.
+type Supplier struct {
+	ID            string `json:"id"`
+	APIKey        string `json:"api_key"`
+	WebhookSecret string `json:"webhook_secret"`
+	hub           *Hub
+	tokens        Tokens
+}
+
+// Tokens is the answer of token and refresh.
+type Tokens struct {
+	AccessToken      string
+	RefreshToken     string
+	TokenType        string
+	ExpiresIn        int64
+	RefreshExpiresIn int64
+}
+
+// Answer is an HTTP answer, read whole.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Decode reads the body as JSON.
+func Decode[T any](tb testing.TB, a Answer) T {
+	tb.Helper()
+	var v T
+	if err := json.Unmarshal(a.Body, &v); err != nil {
+		tb.Fatalf("the body of a %d is no JSON: %v\n%s", a.Status, err, a.Body)
+	}
+	return v
+}
+
+// Supplier makes a supplier with the given flags of `supplier create` and opens a session.
+func (h *Hub) Supplier(tb testing.TB, flags ...string) *Supplier {
+	tb.Helper()
+	s := MustCommand[Supplier](tb, h, append([]string{"supplier", "create", "--name", tb.Name()}, flags...)...)
+	s.hub = h
+	s.tokens = s.Token(tb)
+	return &s
+}
+
+// Token exchanges the API key for a new session.
+func (s *Supplier) Token(tb testing.TB) Tokens {
+	tb.Helper()
+	a := s.hub.Do(tb, http.MethodPost, "/api/external-auth/token", nil, "x-api-key", s.APIKey)
+	if a.Status != http.StatusOK {
+		tb.Fatalf("token: %d %s", a.Status, a.Body)
+	}
+	return Decode[Tokens](tb, a)
+}
+
+// AccessToken is the supplier's Bearer token.
+func (s *Supplier) AccessToken() string { return s.tokens.AccessToken }
+
+// RefreshToken is the refresh token of the supplier's session.
+func (s *Supplier) RefreshToken() string { return s.tokens.RefreshToken }
+
+// Do calls the service with the supplier's Bearer token. A nil body sends none; other than bytes and strings are sent as JSON.
+func (s *Supplier) Do(tb testing.TB, method, path string, body any, headers ...string) Answer {
+	tb.Helper()
+	return s.hub.Do(tb, method, path, body, append([]string{"Authorization", "Bearer " + s.tokens.AccessToken}, headers...)...)
+}
+
+// Do calls the first api. headers are names and values in turn.
+func (h *Hub) Do(tb testing.TB, method, path string, body any, headers ...string) Answer {
+	tb.Helper()
+	return h.DoAt(tb, 0, method, path, body, headers...)
+}
+
+// DoAt calls the i-th api.
+func (h *Hub) DoAt(tb testing.TB, i int, method, path string, body any, headers ...string) Answer {
+	tb.Helper()
+	answer, err := h.Try(tb, h.URL(i, path), method, body, headers...)
+	if err != nil {
+		tb.Fatalf("%s %s: %v", method, path, err)
+	}
+	return answer
+}
+
+// Try is a call that may fail on the way.
+func (h *Hub) Try(tb testing.TB, url, method string, body any, headers ...string) (Answer, error) {
+	tb.Helper()
+	request, err := http.NewRequestWithContext(tb.Context(), method, url, reader(tb, body))
+	if err != nil {
+		return Answer{}, err
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i+1] == "" {
+			request.Header.Del(headers[i])
+			continue
+		}
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := h.HTTP.Do(request)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return Answer{Status: response.StatusCode, Header: response.Header, Body: text}, err
+}
+
+func reader(tb testing.TB, body any) io.Reader {
+	tb.Helper()
+	switch b := body.(type) {
+	case nil:
+		return nil
+	case string:
+		return bytes.NewReader([]byte(b))
+	case []byte:
+		return bytes.NewReader(b)
+	default:
+		text, err := json.Marshal(b)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return bytes.NewReader(text)
+	}
+}

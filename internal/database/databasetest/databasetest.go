@@ -1,0 +1,102 @@
+// Package databasetest gives tests fresh, migrated databases on both real engines.
+// SQLite needs nothing; PostgreSQL is the server that SUPPLYHUB_TEST_POSTGRES names, which the command
+// withpostgres below this folder starts and `make test` uses. A missing server fails the test, it never skips it.
+package databasetest
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+// Environment is the variable with the address of the PostgreSQL server's maintenance database.
+const Environment = "SUPPLYHUB_TEST_POSTGRES"
+
+// Each runs fn in the parallel subtests "sqlite" and "postgres", each on a fresh migrated database of its own.
+func Each(t *testing.T, fn func(t *testing.T, db *database.DB)) {
+	t.Helper()
+	for _, engine := range []database.Engine{database.SQLite, database.Postgres} {
+		t.Run(string(engine), func(t *testing.T) {
+			t.Parallel()
+			fn(t, Open(t, engine))
+		})
+	}
+}
+
+// EachB is Each for benchmarks, one engine after the other.
+func EachB(b *testing.B, fn func(b *testing.B, db *database.DB)) {
+	b.Helper()
+	for _, engine := range []database.Engine{database.SQLite, database.Postgres} {
+		b.Run(string(engine), func(b *testing.B) { fn(b, Open(b, engine)) })
+	}
+}
+
+// Open opens a fresh migrated database that is closed and removed at the end of the test.
+func Open(tb testing.TB, engine database.Engine) *database.DB {
+	tb.Helper()
+	if engine == database.Postgres {
+		return OpenURL(tb, Postgres(tb), "")
+	}
+	return OpenURL(tb, "", SQLite(tb))
+}
+
+// OpenURL opens the database at url or, when url is empty, the SQLite file at path, and closes it at the end of the test.
+func OpenURL(tb testing.TB, url, path string) *database.DB {
+	tb.Helper()
+	db, err := database.Open(context.Background(), url, path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			tb.Errorf("close database: %v", err)
+		}
+	})
+	return db
+}
+
+// SQLite is the path of a fresh migrated SQLite file in a directory of the test's own.
+func SQLite(tb testing.TB) string {
+	tb.Helper()
+	content, err := sqliteTemplate()
+	if err != nil {
+		tb.Fatalf("make the SQLite template: %v", err)
+	}
+	path := filepath.Join(tb.TempDir(), "supplyhub.db")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
+// sqliteTemplate is the content of a migrated file, made once a process.
+var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "supplyhub-sqlite-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "template.db")
+	if err := migrate(context.Background(), "", path); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path) // closing has moved the whole write-ahead log into it
+})
+
+func migrate(ctx context.Context, url, path string) (err error) {
+	db, err := database.Open(ctx, url, path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closed := db.Close(); err == nil {
+			err = closed
+		}
+	}()
+	return db.Migrate(ctx)
+}

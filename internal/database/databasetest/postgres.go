@@ -1,0 +1,142 @@
+package databasetest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+const (
+	templateLock = 7_281_993_055 // the advisory lock under which the template is made; any number nobody else uses
+	adminTimeout = time.Minute   // a busy machine copies a database slowly
+)
+
+// Postgres is the address of a fresh migrated PostgreSQL database, dropped at the end of the test.
+func Postgres(tb testing.TB) string {
+	tb.Helper()
+	template, err := postgresTemplate()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return create(tb, template)
+}
+
+// EmptyPostgres is Postgres without any migration applied.
+func EmptyPostgres(tb testing.TB) string {
+	tb.Helper()
+	return create(tb, "template0")
+}
+
+func create(tb testing.TB, template string) string {
+	tb.Helper()
+	name := "supplyhub_test_" + strings.ToLower(rand.Text())
+	address, err := databaseAddress(name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := administer("CREATE DATABASE " + name + " TEMPLATE " + template); err != nil {
+		tb.Fatalf("create a test database: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := administer("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)"); err != nil {
+			tb.Errorf("drop the test database: %v", err)
+		}
+	})
+	return address
+}
+
+// postgresTemplate is the name of the migrated database that all others are copied from. Its name holds the
+// migrations' fingerprint, so that test processes of one version share it and others do not see it.
+var postgresTemplate = sync.OnceValues(func() (string, error) {
+	fingerprint, err := database.Fingerprint(database.Postgres)
+	if err != nil {
+		return "", err
+	}
+	name := "supplyhub_template_" + fingerprint[:16]
+	address, err := databaseAddress(name)
+	if err != nil {
+		return "", err
+	}
+	err = onServer(func(ctx context.Context, conn *pgx.Conn) error { return makeTemplate(ctx, conn, name, address) })
+	if err != nil {
+		return "", fmt.Errorf("make the PostgreSQL template: %w", err)
+	}
+	return name, nil
+})
+
+// makeTemplate lets one process work while the others wait; datistemplate marks a template that is finished.
+func makeTemplate(ctx context.Context, conn *pgx.Conn, name, address string) error {
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", templateLock); err != nil {
+		return err // the lock ends with the connection
+	}
+	var ready bool
+	err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)", name).Scan(&ready)
+	if err != nil || ready {
+		return err
+	}
+	for _, statement := range []string{"DROP DATABASE IF EXISTS " + name + " WITH (FORCE)", "CREATE DATABASE " + name + " TEMPLATE template0"} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	if err := migrate(ctx, address, ""); err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, "ALTER DATABASE "+name+" WITH IS_TEMPLATE true ALLOW_CONNECTIONS false")
+	return err
+}
+
+func administer(statement string) error {
+	return onServer(func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, statement)
+		return err
+	})
+}
+
+// onServer runs fn on a connection to the maintenance database.
+func onServer(fn func(context.Context, *pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
+	defer cancel()
+	address, err := serverAddress()
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.Connect(ctx, address.String())
+	if err != nil {
+		return fmt.Errorf("reach the server that %s names: %w", Environment, err)
+	}
+	defer conn.Close(ctx)
+	return fn(ctx, conn)
+}
+
+func databaseAddress(name string) (string, error) {
+	address, err := serverAddress()
+	if err != nil {
+		return "", err
+	}
+	address.Path = "/" + name
+	return address.String(), nil
+}
+
+func serverAddress() (*url.URL, error) {
+	text := os.Getenv(Environment)
+	if text == "" {
+		return nil, errors.New(Environment + " is not set: run `make test`, or `go run ./internal/database/databasetest/withpostgres go test ./...`")
+	}
+	address, err := url.Parse(text)
+	if err != nil {
+		return nil, errors.New(Environment + " is not a valid address")
+	}
+	return address, nil
+}
