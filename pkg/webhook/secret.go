@@ -27,15 +27,17 @@ const (
 // Secret signs and verifies calls. However it is printed, logged or marshalled it shows ***; Text alone shows it.
 // The zero Secret signs nothing and verifies nothing.
 type Secret struct {
-	key *[]byte // a pointer: fmt prints the insides of structs whose methods it may not call, but not pointers in them
+	key func() []byte // a function: fmt shows bytes in a struct whose methods it may not call, and behind a pointer too
 }
 
 // NewSecret makes a random secret.
 func NewSecret() Secret {
 	key := make([]byte, newSize)
 	rand.Read(key) // never fails: the process ends first
-	return Secret{key: &key}
+	return secretOf(key)
 }
+
+func secretOf(key []byte) Secret { return Secret{key: func() []byte { return key }} }
 
 // ParseSecret reads the text form. The error is ErrSecret.
 func ParseSecret(text string) (Secret, error) {
@@ -47,7 +49,7 @@ func ParseSecret(text string) (Secret, error) {
 	if err != nil || len(key) < minSize || len(key) > maxSize {
 		return Secret{}, ErrSecret
 	}
-	return Secret{key: &key}, nil
+	return secretOf(key), nil
 }
 
 // Text is the secret itself, whsec_ followed by base64; empty for the zero Secret.
@@ -55,15 +57,15 @@ func (s Secret) Text() string {
 	if s.key == nil {
 		return ""
 	}
-	return secretPrefix + base64.StdEncoding.EncodeToString(*s.key)
+	return secretPrefix + base64.StdEncoding.EncodeToString(s.key())
 }
 
 // Equal tells whether both are the same secret, in constant time for secrets of one length.
 func (s Secret) Equal(other Secret) bool {
 	if s.key == nil || other.key == nil {
-		return s.key == other.key
+		return s.key == nil && other.key == nil
 	}
-	return hmac.Equal(*s.key, *other.key)
+	return hmac.Equal(s.key(), other.key())
 }
 
 // String is ***.
@@ -83,7 +85,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // mac is the HMAC over id.timestamp.body.
 func (s Secret) mac(id, timestamp string, body []byte) []byte {
-	h := hmac.New(sha256.New, *s.key)
+	h := hmac.New(sha256.New, s.key())
 	head := bytes.Join([][]byte{[]byte(id), []byte(timestamp), nil}, []byte{'.'})
 	h.Write(head)
 	h.Write(body)

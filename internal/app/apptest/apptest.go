@@ -201,3 +201,16 @@ func buildBinary(name string) (string, error) {
 	}
 	return final, os.Rename(filepath.Join(tmp, name), final)
 }
+
+// ServiceSecret is the service's own webhook secrets as configured, or as the embedded default has made them.
+func (h *Hub) ServiceSecret(tb testing.TB) string {
+	tb.Helper()
+	if text := h.Env["WEBHOOK_SIGNING_SECRETS"]; text != "" {
+		return text
+	}
+	text, err := os.ReadFile(filepath.Join(h.Env["DATA_DIR"], "webhook_signing_secrets"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}

@@ -1,0 +1,248 @@
+package acceptance
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest"
+)
+
+func materialRules(t *testing.T, h *apptest.Hub) {
+	rule(t, "a valid request is 201 with status enqueued and its id, and becomes estimated", func(t *testing.T) {
+		s := h.Supplier(t)
+		id := submit(t, s, nil)
+		r := becomes(t, s, id, "estimated")
+		if len(r.Estimates) == 0 || r.SelectedEstimateID != nil {
+			t.Fatalf("got %+v", r)
+		}
+	})
+	rule(t, "GET shows the request's fields", func(t *testing.T) {
+		s := h.Supplier(t)
+		id := submit(t, s, object{"comment": "leave at the gate", "materials": []object{item(object{"material_variant_id": 3, "material_variant": "oak"})}})
+		body := apptest.Decode[object](t, s.Do(t, http.MethodGet, requestPath(id), nil))
+		first := body["materials"].([]any)[0].(object)
+		if body["id"] != float64(id) || body["shop_code"] != "SP-001" || body["comment"] != "leave at the gate" ||
+			first["material_variant_id"] != float64(3) || first["width"] != 90.5 || first["quantity"] != float64(4) {
+			t.Fatalf("got %v", body)
+		}
+		for _, name := range []string{"created_at", "updated_at"} {
+			if _, err := time.Parse(time.RFC3339, fmt.Sprint(body[name])); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+	rule(t, "zero values are present, unknown members are ignored", func(t *testing.T) {
+		s := h.Supplier(t)
+		submit(t, s, object{"status": "selected", "supplier_id": "x", "materials": []object{item(object{"material_id": 0, "width": 0, "height": 0, "depth": 0, "unknown": []int{1}})}})
+	})
+	rule(t, "every violation is named", func(t *testing.T) {
+		s := h.Supplier(t)
+		wantProblem(t, s.Do(t, http.MethodPost, requests, object{}), 400, "/id", "/shop_code", "/materials")
+		wantProblem(t, s.Do(t, http.MethodPost, requests, object{"id": "1", "shop_code": " ", "comment": 5, "materials": []any{
+			object{}, 7, item(object{"quantity": 0, "width": -1, "sku": strings.Repeat("é", 256), "depth": 1000001}), item(object{"material_id": 1.5, "quantity": 2147483648}),
+		}}), 400, "/id", "/shop_code", "/comment", "/materials/0/material_id", "/materials/0/material", "/materials/0/sku", "/materials/0/width",
+			"/materials/0/height", "/materials/0/quantity", "/materials/1", "/materials/2/quantity", "/materials/2/width", "/materials/2/sku", "/materials/2/depth",
+			"/materials/3/material_id", "/materials/3/quantity")
+	})
+	invalid := map[string]struct {
+		body   string
+		places []string
+	}{
+		"no item":                     {`{"id":1,"shop_code":"a","materials":[]}`, []string{"/materials"}},
+		"an id outside int64":         {`{"id":9223372036854775808,"shop_code":"a","materials":[{"material_id":1,"material":"m","sku":"s","width":1,"height":1,"quantity":1}]}`, []string{"/id"}},
+		"a number that is not finite": {`{"id":1,"shop_code":"a","materials":[{"material_id":1,"material":"m","sku":"s","width":1e400,"height":1,"quantity":1}]}`, []string{"/materials/0/width"}},
+		"an array at the top":         {`[]`, []string{""}},
+		"null at the top":             {`null`, []string{""}},
+	}
+	for name, c := range invalid {
+		rule(t, "400: "+name, func(t *testing.T) {
+			wantProblem(t, h.Supplier(t).Do(t, http.MethodPost, requests, c.body), 400, c.places...)
+		})
+	}
+	rule(t, "400: text that is not strict JSON", func(t *testing.T) {
+		s := h.Supplier(t)
+		for _, body := range []string{"", "{", `{"id":1} x`, `{"id":1,"id":1}`, "{\"shop_code\":\"\xff\"}", `{"shop_code":"\ud800"}`, `{"shop_code":"a\u0000b"}`, strings.Repeat("[", 20000)} {
+			a := s.Do(t, http.MethodPost, requests, body)
+			want(t, a, 400)
+			if len(apptest.Decode[problem](t, a).Errors) == 0 {
+				t.Errorf("no violation named for %.40q: %s", body, a.Body)
+			}
+		}
+	})
+	rule(t, "413 over 1 MiB, 415 for another content type or encoding, none is read as JSON", func(t *testing.T) {
+		s := h.Supplier(t)
+		big := request(nextID(), object{"comment": strings.Repeat("x", 1<<20)})
+		wantProblem(t, s.Do(t, http.MethodPost, requests, big), 413)
+		wantProblem(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "Content-Type", "text/plain"), 415)
+		wantProblem(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "Content-Encoding", "gzip"), 415)
+		want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "Content-Type", ""), 201)
+		want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "Content-Type", "Application/JSON; charset=UTF-8"), 201)
+	})
+	rule(t, "duplicate items are 422 and each combination is listed once", func(t *testing.T) {
+		s := h.Supplier(t)
+		variant := item(object{"material_variant_id": 7, "sku": "B"})
+		a := s.Do(t, http.MethodPost, requests, request(nextID(), object{"materials": []object{
+			item(nil), item(object{"material_variant_id": nil, "quantity": 9}), variant, variant, variant, item(object{"sku": "C"}),
+		}}))
+		wantBody(t, a, 422, object{"message": "Duplicate material items are not allowed.", "duplicates": []object{
+			{"materialId": 10, "materialVariantId": nil, "sku": "SHELF-90"}, {"materialId": 10, "materialVariantId": 7, "sku": "B"},
+		}})
+	})
+	rule(t, "401 before 403 before 400 before 422 before 409", func(t *testing.T) {
+		s := h.Supplier(t)
+		id := submit(t, s, nil)
+		doubled := []object{item(nil), item(nil)}
+		wantEmpty(t, h.Do(t, http.MethodPost, requests, "{"), 401)
+		wantEmpty(t, h.Supplier(t, "--scopes", "products").Do(t, http.MethodPost, requests, "{"), 403)
+		want(t, s.Do(t, http.MethodPost, requests, request(id, object{"shop_code": "", "materials": doubled})), 400)
+		want(t, s.Do(t, http.MethodPost, requests, request(id, object{"materials": doubled})), 422)
+		wantProblem(t, s.Do(t, http.MethodPost, requests, request(id, object{"shop_code": "other"})), 409)
+	})
+	rule(t, "an equal request again is 201 and not processed twice, whatever the order of members", func(t *testing.T) {
+		receiver := apptest.NewReceiver(t, nil)
+		s := h.Supplier(t, "--webhook-url", receiver.URL)
+		id := submit(t, s, nil)
+		becomes(t, s, id, "estimated")
+		text := fmt.Sprintf(`{"materials":[{"quantity":4,"depth":25.0,"height":3e1,"width":90.5,"sku":"SHELF-90","material":"Shelf","material_id":10,"material_variant":null}],"shop_code":"SP-001","id":%d}`, id)
+		wantBody(t, s.Do(t, http.MethodPost, requests, text), 201, object{"status": "enqueued", "id": id})
+		if r := read(t, s, id); r.Status != "estimated" {
+			t.Fatalf("the retry moved the request to %s", r.Status)
+		}
+		apptest.Eventually(t, "the receiver was called", func() bool { return len(receiver.Calls()) > 0 })
+		submit(t, s, nil)
+		apptest.Eventually(t, "the next request is delivered", func() bool { return len(receiver.Calls()) >= 2 })
+		for _, c := range receiver.Calls()[1:] {
+			if c.Path == requestPath(id)+"/delivery-estimates" {
+				t.Fatal("the equal request was delivered twice")
+			}
+		}
+	})
+	rule(t, "30 equal requests at once over all apis are 30 times 201 and one request", func(t *testing.T) {
+		s := h.Supplier(t)
+		id := nextID()
+		answers := make([]apptest.Answer, 30)
+		together(len(answers), func(i int) {
+			answers[i] = h.DoAt(t, i, http.MethodPost, requests, request(id, nil), "Authorization", "Bearer "+s.AccessToken())
+		})
+		for _, a := range answers {
+			want(t, a, 201)
+		}
+		if total := list(t, s, "").Total; total != 1 {
+			t.Fatalf("%d requests, want 1", total)
+		}
+	})
+	rule(t, "30 different requests with one id at once are one 201 and 29 times 409", func(t *testing.T) {
+		s := h.Supplier(t)
+		id := nextID()
+		counts := make([]int, 30)
+		together(len(counts), func(i int) {
+			counts[i] = h.DoAt(t, i, http.MethodPost, requests, request(id, object{"comment": fmt.Sprint(i)}), "Authorization", "Bearer "+s.AccessToken()).Status
+		})
+		byStatus := map[int]int{}
+		for _, status := range counts {
+			byStatus[status]++
+		}
+		if byStatus[201] != 1 || byStatus[409] != 29 {
+			t.Fatalf("got %v", byStatus)
+		}
+	})
+	rule(t, "ids are unique per supplier and never seen by another", func(t *testing.T) {
+		a, b := h.Supplier(t), h.Supplier(t)
+		id := submit(t, a, nil)
+		wantProblem(t, b.Do(t, http.MethodGet, requestPath(id), nil), 404)
+		want(t, b.Do(t, http.MethodPost, requests, request(id, object{"comment": "mine"})), 201)
+		want(t, a.Do(t, http.MethodPost, requests, request(id, nil)), 201)
+	})
+	rule(t, "an id is any int64", func(t *testing.T) {
+		s := h.Supplier(t)
+		for _, id := range []int64{0, -5, 9223372036854775807, -9223372036854775808} {
+			want(t, s.Do(t, http.MethodPost, requests, request(id, nil)), 201)
+			becomes(t, s, id, "estimated")
+		}
+		for _, bad := range []string{"01", "+1", "1.0", "x", "9223372036854775808", "-0"} {
+			wantProblem(t, s.Do(t, http.MethodGet, requests+"/"+bad, nil), 404)
+		}
+	})
+	rule(t, "an inactive product or an item that no service takes leaves no estimate but a reason for each service", func(t *testing.T) {
+		s := h.Supplier(t)
+		r := becomes(t, s, submit(t, s, object{"materials": []object{item(object{"width": 1000000, "height": 1000000, "depth": 1000000, "quantity": 2147483647})}}), "estimated")
+		if len(r.Estimates) != 0 || len(r.Unavailable) < 3 || r.Unavailable[0]["reason"] == "" {
+			t.Fatalf("got %+v", r)
+		}
+		sync(t, s, object{"action": "upsert", "product": object{"sku": "GONE", "material_id": 1, "material": "x"}}, "created")
+		sync(t, s, object{"action": "deactivate", "product": object{"sku": "GONE"}}, "deactivated")
+		r = becomes(t, s, submit(t, s, object{"materials": []object{item(object{"sku": "GONE"})}}), "estimated")
+		if len(r.Estimates) != 0 || len(r.Unavailable) < 3 {
+			t.Fatalf("got %+v", r)
+		}
+	})
+	rule(t, "500 items and 1 MiB are taken", func(t *testing.T) {
+		s := h.Supplier(t)
+		items := make([]object, 500)
+		for i := range items {
+			items[i] = item(object{"material_id": i, "material": strings.Repeat("m", 255)})
+		}
+		becomes(t, s, submit(t, s, object{"materials": items}), "estimated")
+	})
+}
+
+type listing struct {
+	Page, PageSize int
+	Total          int64
+	Data           []record
+}
+
+func list(t *testing.T, s *apptest.Supplier, query string) listing {
+	t.Helper()
+	a := s.Do(t, http.MethodGet, requests+query, nil)
+	want(t, a, 200)
+	return apptest.Decode[listing](t, a)
+}
+
+func listingRules(t *testing.T, h *apptest.Hub) {
+	rule(t, "the supplier's own requests, newest first, in pages", func(t *testing.T) {
+		s := h.Supplier(t)
+		var ids []int64
+		for range 5 {
+			ids = append(ids, submit(t, s, nil))
+		}
+		for i := range ids {
+			page := list(t, s, fmt.Sprintf("?page=%d&pageSize=1", i+1))
+			if page.Total != 5 || page.Page != i+1 || page.PageSize != 1 || page.Data[0].ID != ids[4-i] {
+				t.Fatalf("page %d: %+v", i+1, page)
+			}
+		}
+		if all := list(t, s, ""); all.Page != 1 || all.PageSize != 20 || len(all.Data) != 5 {
+			t.Fatalf("got %+v", all)
+		}
+	})
+	rule(t, "a page past the end is empty with the true total", func(t *testing.T) {
+		s := h.Supplier(t)
+		submit(t, s, nil)
+		for _, page := range []string{"2", "9223372036854775807"} {
+			if got := list(t, s, "?page="+page); got.Total != 1 || len(got.Data) != 0 {
+				t.Fatalf("got %+v", got)
+			}
+		}
+	})
+	rule(t, "status filters", func(t *testing.T) {
+		s := h.Supplier(t)
+		becomes(t, s, submit(t, s, nil), "estimated")
+		if got := list(t, s, "?status=estimated"); got.Total != 1 {
+			t.Fatalf("got %+v", got)
+		}
+		if got := list(t, s, "?status=selected"); got.Total != 0 {
+			t.Fatalf("got %+v", got)
+		}
+	})
+	rule(t, "every bad parameter is named", func(t *testing.T) {
+		s := h.Supplier(t)
+		wantProblem(t, s.Do(t, http.MethodGet, requests+"?status=x&page=0&pageSize=101", nil), 400, "status", "page", "pageSize")
+		wantProblem(t, s.Do(t, http.MethodGet, requests+"?page=1&page=2&pageSize=x", nil), 400, "page", "pageSize")
+		want(t, s.Do(t, http.MethodGet, requests+"?page=%zz", nil), 400)
+		wantEmpty(t, h.Do(t, http.MethodGet, requests+"?page=%zz", nil), 401)
+	})
+}

@@ -1,0 +1,232 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// Decode reads a T strictly and names EVERY value of a wrong type by its JSON pointer; *T is then what could be read.
+// *T is nil when the text could not be read to its end: not JSON, not UTF-8, or a repeated member. Unknown members are
+// ignored; null is taken for every member and leaves nil. Required members and ranges are the caller's rules.
+func Decode[T any](raw []byte) (*T, []errs.Violation) {
+	v := new(T)
+	if !suspicious(raw) && json.Unmarshal(raw, v) == nil {
+		return v, nil
+	}
+	v = new(T)
+	c := collector{raw: raw}
+	err := json.Unmarshal(raw, v, json.WithUnmarshalers(json.UnmarshalFromFunc(c.value)))
+	if err == nil {
+		err = c.findNUL()
+	}
+	if err != nil {
+		c.stopped(err)
+		return nil, c.violations
+	}
+	return v, c.violations
+}
+
+// suspicious says whether raw may hold what json.Unmarshal accepts and we do not: NUL, or null elsewhere than as a member's value.
+func suspicious(raw []byte) bool {
+	if bytes.Contains(raw, []byte(`\u0000`)) {
+		return true
+	}
+	for rest := raw; ; {
+		at := bytes.Index(rest, []byte("null"))
+		if at < 0 {
+			return false
+		}
+		if before := bytes.TrimRight(rest[:at], " \t\r\n"); !bytes.HasSuffix(before, []byte(":")) {
+			return true
+		}
+		rest = rest[at+len("null"):]
+	}
+}
+
+var errFull = errors.New("enough violations")
+
+// collector gathers the violations of one text, at most maxViolations.
+type collector struct {
+	raw        []byte
+	violations []errs.Violation
+}
+
+func (c *collector) add(pointer jsontext.Pointer, detail string) error {
+	const longest = 1024 // a member's name may be as long as the body
+	for len(pointer) > longest {
+		pointer = pointer.Parent()
+	}
+	c.violations = append(c.violations, errs.At(strings.ToValidUTF8(string(pointer), "\uFFFD"), detail))
+	if len(c.violations) >= maxViolations {
+		return errFull
+	}
+	return nil
+}
+
+// value is called for every value before it is decoded into v. It takes the value when it is a leaf or has the wrong
+// type; errors.ErrUnsupported leaves it to the library, which then asks for the values inside.
+func (c *collector) value(dec *jsontext.Decoder, v any) error {
+	kind, target := dec.PeekKind(), reflect.TypeOf(v).Elem()
+	wanted, fits := composite(v, target, kind)
+	switch {
+	case kind == 0: // not JSON: the library says where
+		return errors.ErrUnsupported
+	case kind == 'n' && (target.Kind() == reflect.Pointer || target.Kind() == reflect.Interface || isMember(dec)):
+		return errors.ErrUnsupported
+	case fits:
+		return errors.ErrUnsupported
+	case wanted != "":
+		if err := dec.SkipValue(); err != nil {
+			return err
+		}
+		return c.add(dec.StackPointer(), wanted)
+	}
+	raw, err := dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	if kind == 'n' || json.Unmarshal(raw, v) != nil {
+		return c.add(dec.StackPointer(), wish(target, raw))
+	}
+	return nil
+}
+
+// isMember says whether the value to come is an object's member.
+func isMember(dec *jsontext.Decoder) bool {
+	depth := dec.StackDepth()
+	if depth == 0 {
+		return false
+	}
+	kind, _ := dec.StackIndex(depth)
+	return kind == '{'
+}
+
+// composite says for a target that holds other values what it wants and whether the kind is that. For a leaf both are zero.
+func composite(v any, target reflect.Type, kind jsontext.Kind) (wanted string, fits bool) {
+	if target.Kind() == reflect.Pointer || target.Kind() == reflect.Interface {
+		return "", true
+	}
+	switch v.(type) {
+	case json.UnmarshalerFrom, json.Unmarshaler, encoding.TextUnmarshaler:
+		return "", false
+	}
+	switch target.Kind() {
+	case reflect.Struct, reflect.Map:
+		return "must be an object", kind == '{'
+	case reflect.Slice, reflect.Array:
+		return "must be an array", kind == '['
+	default:
+		return "", false
+	}
+}
+
+// wish says what a leaf had to be.
+func wish(target reflect.Type, raw jsontext.Value) string {
+	switch target.Kind() {
+	case reflect.String:
+		return "must be a string"
+	case reflect.Bool:
+		return "must be true or false"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		if raw.Kind() == '0' && !bytes.ContainsAny(raw, ".eE") {
+			largest := int64(1)<<(target.Bits()-1) - 1
+			return fmt.Sprintf("must be an integer from %d to %d", -largest-1, largest)
+		}
+		return "must be an integer"
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "must be an integer that is not negative and not too large"
+	case reflect.Float32, reflect.Float64:
+		if raw.Kind() == '0' {
+			return "must be a number within the range of a double"
+		}
+		return "must be a number"
+	}
+	if target == reflect.TypeFor[time.Time]() {
+		return "must be a date and time by RFC 3339, such as 2026-11-20T12:00:00Z"
+	}
+	return "has the wrong form"
+}
+
+// stopped notes why the text was not read to its end.
+func (c *collector) stopped(err error) {
+	if errors.Is(err, errFull) {
+		return
+	}
+	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		_ = c.add(c.place(e))
+		return
+	}
+	if e, ok := errors.AsType[*json.SemanticError](err); ok {
+		_ = c.add(e.JSONPointer, "has the wrong form")
+		return
+	}
+	_ = c.add("", "must be a JSON value")
+}
+
+// place says in our words what is wrong with the text, and where as far as that is known.
+func (c *collector) place(e *jsontext.SyntacticError) (jsontext.Pointer, string) {
+	at := min(max(int(e.ByteOffset), 0), len(c.raw))
+	rest := c.raw[at:]
+	const maxDepth = 1000
+	switch {
+	case errors.Is(e, jsontext.ErrDuplicateName):
+		return e.JSONPointer, "is a repeated member: a name may occur only once in an object"
+	case len(bytes.TrimSpace(c.raw)) == 0:
+		return "", "must not be empty: a JSON value is expected"
+	case bytes.HasPrefix(c.raw, []byte("\xef\xbb\xbf")):
+		return "", "must not begin with a byte order mark"
+	case errors.Is(e, io.ErrUnexpectedEOF):
+		return e.JSONPointer, fmt.Sprintf("is not valid JSON: the text ends too early, at byte %d", len(c.raw))
+	case strings.Count(string(e.JSONPointer), "/") > maxDepth:
+		return "", "is nested too deeply"
+	case !utf8.Valid(rest[:min(len(rest), utf8.UTFMax)]) && !utf8.FullRune(rest) || startsInvalid(rest):
+		return e.JSONPointer, fmt.Sprintf("is not valid UTF-8 at byte %d", at)
+	case startsSurrogate(rest):
+		return e.JSONPointer, fmt.Sprintf("holds half of a surrogate pair at byte %d", at)
+	default:
+		return e.JSONPointer, fmt.Sprintf("is not valid JSON at byte %d", at)
+	}
+}
+
+func startsInvalid(text []byte) bool {
+	r, size := utf8.DecodeRune(text)
+	return r == utf8.RuneError && size == 1
+}
+
+func startsSurrogate(text []byte) bool {
+	return len(text) >= 4 && text[0] == '\\' && text[1] == 'u' && text[2]|0x20 == 'd' && text[3] >= '8'
+}
+
+// findNUL notes every string and member name with a NUL, unknown ones too: PostgreSQL cannot store it.
+func (c *collector) findNUL() error {
+	if !bytes.Contains(c.raw, []byte(`\u0000`)) {
+		return nil
+	}
+	dec := jsontext.NewDecoder(bytes.NewReader(c.raw))
+	for {
+		token, err := dec.ReadToken()
+		if err == io.EOF { //nolint:errorlint // documented to be returned bare
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if token.Kind() == '"' && strings.Contains(token.String(), "\x00") {
+			if err := c.add(dec.StackPointer(), "must not contain the character NUL (\\u0000)"); err != nil {
+				return err
+			}
+		}
+	}
+}

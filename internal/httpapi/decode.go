@@ -1,0 +1,138 @@
+package httpapi
+
+import (
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+const (
+	maxBody       = 1 << 20
+	maxViolations = 1000 // a hostile body of 1 MiB would otherwise be answered with a hundred
+)
+
+// ReadJSON is the bytes of a JSON body. Errors: errs.Unsupported for another media type or an encoded body,
+// errs.TooLarge over 1 MiB, errs.Invalid when the body does not arrive whole. No Content-Type is read as JSON.
+func ReadJSON(c *gin.Context) ([]byte, error) {
+	if err := acceptable(c.Request.Header); err != nil {
+		return nil, err
+	}
+	if c.Request.Body == nil {
+		return nil, nil
+	}
+	tooLarge := errs.New(errs.TooLarge, "The request body is over 1 MiB.")
+	limited := http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)
+	if c.Request.ContentLength > maxBody {
+		_, _ = io.CopyN(io.Discard, limited, maxBody+1) // a caller that is still sending then reads the answer
+		return nil, tooLarge
+	}
+	raw, err := readAll(limited, c.Request.ContentLength)
+	switch {
+	case err == nil:
+		return raw, nil
+	case c.Request.Context().Err() != nil:
+		return nil, c.Request.Context().Err()
+	case isTooLarge(err):
+		return nil, tooLarge
+	default:
+		return nil, errs.Wrap(errs.Invalid, "The request body did not arrive whole.", err)
+	}
+}
+
+// readAll is io.ReadAll with one allocation when the length was announced.
+func readAll(r io.Reader, length int64) ([]byte, error) {
+	if length < 0 {
+		return io.ReadAll(r)
+	}
+	raw := make([]byte, length)
+	n, err := io.ReadFull(r, raw)
+	if n == 0 && err == io.EOF && length == 0 { //nolint:errorlint // ReadFull returns it bare
+		return nil, nil
+	}
+	return raw[:n], err
+}
+
+func isTooLarge(err error) bool {
+	_, ok := err.(*http.MaxBytesError) //nolint:errorlint // MaxBytesReader returns it bare
+	return ok
+}
+
+func acceptable(header http.Header) error {
+	for _, encodings := range header["Content-Encoding"] {
+		for encoding := range strings.SplitSeq(encodings, ",") {
+			if e := strings.TrimSpace(encoding); e != "" && !strings.EqualFold(e, "identity") {
+				return errs.New(errs.Unsupported, "The request body must not be compressed: Content-Encoding is not supported.")
+			}
+		}
+	}
+	types := header["Content-Type"]
+	if len(types) == 0 || len(types) == 1 && types[0] == "" {
+		return nil
+	}
+	mediaType, parameters, err := mime.ParseMediaType(types[0])
+	charset := parameters["charset"]
+	if len(types) > 1 || err != nil || mediaType != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return errs.New(errs.Unsupported, "The request body must be sent as Content-Type: application/json, in UTF-8.")
+	}
+	return nil
+}
+
+// DecodeJSON reads, decodes and validates a body. Its errs.Invalid lists every violation once: what validate says
+// about a place that is already known to have the wrong type is left out. validate is not called for a text that is not JSON.
+func DecodeJSON[T any](c *gin.Context, validate func(*T) []errs.Violation) (*T, error) {
+	raw, err := ReadJSON(c)
+	if err != nil {
+		return nil, err
+	}
+	v, violations := Decode[T](raw)
+	if v != nil && validate != nil {
+		violations = merge(violations, validate(v))
+	}
+	if len(violations) == 0 {
+		return v, nil
+	}
+	detail := "The request body is not valid."
+	violations, cut := firstViolations(violations)
+	if cut {
+		detail = "The request body is not valid; only the first 1000 violations are listed."
+	}
+	return nil, errs.InvalidInput(detail, violations...)
+}
+
+func firstViolations(all []errs.Violation) (first []errs.Violation, cut bool) {
+	if len(all) < maxViolations {
+		return all, false
+	}
+	return all[:maxViolations], true
+}
+
+// merge adds the rules' violations to the decoder's, without those at or below a place that the decoder named.
+func merge(decoder, rules []errs.Violation) []errs.Violation {
+	if len(decoder) == 0 {
+		return rules
+	}
+	named := make(map[string]bool, len(decoder))
+	for _, v := range decoder {
+		named[*v.Pointer] = true
+	}
+	return append(decoder, slices.DeleteFunc(slices.Clone(rules), func(v errs.Violation) bool {
+		return v.Pointer != nil && isNamed(named, *v.Pointer)
+	})...)
+}
+
+func isNamed(named map[string]bool, pointer string) bool {
+	for !named[pointer] {
+		slash := strings.LastIndexByte(pointer, '/')
+		if slash < 0 {
+			return false
+		}
+		pointer = pointer[:slash]
+	}
+	return true
+}

@@ -1,0 +1,46 @@
+// Package httpapi is the HTTP frame of the service: how a request is read, how an answer and an error are
+// written, what surrounds every handler, and the OpenAPI document. It knows no feature.
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+)
+
+// JSON answers with v as application/json. A v that cannot be encoded becomes the 500 problem.
+func JSON(c *gin.Context, status int, v any) {
+	body, err := encode(v)
+	if err != nil {
+		err = fmt.Errorf("encode answer: %w", err)
+		_ = c.Error(err)
+		RenderProblem(c, err)
+		return
+	}
+	write(c, status, "application/json; charset=utf-8", body)
+}
+
+// encode is json.Marshal without the escaping for HTML.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+func write(c *gin.Context, status int, contentType string, body []byte) {
+	header := c.Writer.Header()
+	header.Set("Content-Type", contentType)
+	header.Set("Content-Length", strconv.Itoa(len(body))) // right for HEAD too, whose body net/http drops
+	c.Status(status)
+	if _, err := c.Writer.Write(body); err != nil && c.Request.Method != http.MethodHead {
+		_ = c.Error(fmt.Errorf("write answer: %w", err)).SetType(gin.ErrorTypeRender)
+	}
+}

@@ -1,0 +1,54 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// internalDetail is all that a caller learns of an internal error.
+const internalDetail = "The service could not answer this request. The X-Request-Id of this answer finds the cause in its log."
+
+// problem is the body of an error answer by RFC 9457.
+type problem struct {
+	Type   string           `json:"type"`
+	Title  string           `json:"title"`
+	Status int              `json:"status"`
+	Detail string           `json:"detail"`
+	Errors []errs.Violation `json:"errors,omitempty"`
+}
+
+// RenderProblem answers with err as a problem document. What an internal error says stays inside.
+func RenderProblem(c *gin.Context, err error) {
+	status, detail := StatusOf(err), internalDetail
+	var violations []errs.Violation
+	if e, ok := errors.AsType[*errs.Error](err); ok && e.Kind != errs.Internal {
+		detail, violations = e.Detail, e.Violations
+		if e.RetryAfter > 0 {
+			c.Header("Retry-After", wholeSeconds(e.RetryAfter))
+		}
+	}
+	writeProblem(c, status, detail, violations)
+}
+
+func writeProblem(c *gin.Context, status int, detail string, violations []errs.Violation) {
+	body, err := encode(problem{
+		Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail, Errors: violations,
+	})
+	if err != nil { // strings and numbers always encode
+		c.AbortWithStatus(http.StatusInternalServerError)
+		return
+	}
+	c.Abort()
+	write(c, status, "application/problem+json", body)
+}
+
+// wholeSeconds rounds up, so that nobody comes back too early, to at least 1.
+func wholeSeconds(d time.Duration) string {
+	return strconv.FormatInt(max(1, int64((d+time.Second-1)/time.Second)), 10)
+}

@@ -1,0 +1,41 @@
+package httpapi
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// Query is the query string's parameters. One that does not parse is errs.Invalid: net/url drops the pairs that
+// it cannot read, and a filter must never vanish.
+func Query(c *gin.Context) (url.Values, error) {
+	raw := c.Request.URL.RawQuery
+	values, err := url.ParseQuery(raw)
+	if err == nil {
+		return values, nil
+	}
+	e := errs.Wrap(errs.Invalid, "The query string could not be read.", err)
+	for pair := range strings.SplitSeq(raw, "&") {
+		if _, err := url.ParseQuery(pair); err != nil {
+			name, _, _ := strings.Cut(pair, "=")
+			e.Violations = append(e.Violations, errs.InParameter(name, "is not well encoded: a % needs two hexadecimal digits, a ; must be written %3B"))
+		}
+	}
+	e.Violations, _ = firstViolations(e.Violations)
+	return nil, e
+}
+
+// PathInt is a number of the path. It is spelled in one way only, -?[1-9][0-9]* or 0, within int64; every other spelling
+// is errs.NotFound, as no resource stands there.
+func PathInt(c *gin.Context, name string) (int64, error) {
+	text := c.Param(name)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || strconv.FormatInt(n, 10) != text {
+		return 0, errs.New(errs.NotFound, "There is no such resource.")
+	}
+	return n, nil
+}

@@ -1,0 +1,103 @@
+package materials
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/estimates"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+// estimateTimeout is for the estimation of one request; all of a batch are estimated at once.
+const estimateTimeout = 10 * time.Second
+
+// estimateAll fills in each request's event or err. All run at once: a slow one delays its batch by estimateTimeout at most.
+func (s *Service) estimateAll(requests []*pending) {
+	looking, stopLooking := context.WithTimeout(context.Background(), workStoreTimeout)
+	defer stopLooking()
+	products := s.products(looking, requests)
+	ctx, cancel := context.WithTimeout(context.Background(), estimateTimeout)
+	defer cancel()
+	var running sync.WaitGroup
+	for _, p := range requests {
+		if p.err == nil {
+			running.Go(func() { p.event, p.err = s.estimate(p.context(ctx), p, products[p.SupplierID]) })
+		}
+	}
+	running.Wait()
+}
+
+// products asks the catalogue once for each supplier of the batch. Where it fails, the supplier's requests fail.
+func (s *Service) products(ctx context.Context, requests []*pending) map[string]map[string]estimates.Product {
+	wanted := make(map[string]map[string]bool)
+	for _, p := range requests {
+		if wanted[p.SupplierID] == nil {
+			wanted[p.SupplierID] = make(map[string]bool)
+		}
+		for _, m := range p.Materials {
+			wanted[p.SupplierID][m.SKU] = true
+		}
+	}
+	found := make(map[string]map[string]estimates.Product, len(wanted))
+	failed := make(map[string]error)
+	for supplierID, skus := range wanted {
+		found[supplierID], failed[supplierID] = s.deps.Catalogue.Products(ctx, supplierID, slices.Sorted(maps.Keys(skus)))
+	}
+	for _, p := range requests {
+		if err := failed[p.SupplierID]; err != nil && p.err == nil {
+			p.err = fmt.Errorf("look up products: %w", err)
+		}
+	}
+	return found
+}
+
+// estimate makes the event of one request. A panic of the estimator is this request's failure, not the worker's end.
+func (s *Service) estimate(ctx context.Context, p *pending, products map[string]estimates.Product) (event webhook.Event, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = poisoned(fmt.Errorf("the estimator panicked: %v", r))
+		}
+	}()
+	now := s.deps.Now().UTC().Truncate(time.Microsecond)
+	result, err := s.deps.Estimator.Estimate(ctx, estimates.Request{
+		SupplierID: p.SupplierID, RequestID: p.ID, Round: p.round, Items: items(p.Materials, products), At: now,
+	})
+	if err != nil {
+		return webhook.Event{}, poisoned(err)
+	}
+	event = webhook.Event{Type: webhook.TypeEstimated, Timestamp: now, Data: webhook.Data{
+		SupplierID: p.SupplierID, RequestID: p.ID, ShopCode: p.ShopCode,
+		Estimates: orEmpty(result.Estimates), Unavailable: orEmpty(result.Unavailable),
+	}}
+	// Found out here, an event that JSON cannot hold fails alone instead of failing its whole batch in the outbox.
+	if _, err := json.Marshal(event); err != nil {
+		return webhook.Event{}, poisoned(fmt.Errorf("encode event: %w", err))
+	}
+	return event, nil
+}
+
+func items(materials []Material, products map[string]estimates.Product) []estimates.Item {
+	list := make([]estimates.Item, len(materials))
+	for i, m := range materials {
+		list[i] = estimates.Item{SKU: m.SKU, Width: m.Width, Height: m.Height, Quantity: m.Quantity}
+		if m.Depth != nil {
+			list[i].Depth = *m.Depth
+		}
+		if product, known := products[m.SKU]; known {
+			list[i].Product = &product
+		}
+	}
+	return list
+}
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -1,0 +1,45 @@
+package materials
+
+import "slices"
+
+// Status is where a material request stands in its life:
+//
+//	                   estimates received          an estimate chosen
+//	 [POST] → enqueued ───────────────→ estimated ───────────────────→ selected
+//	           │    ↑                    ↑      ↺ newer estimates replace the old ones
+//	  estimation    │ an operator        │
+//	  or delivery   │ redelivers         │ estimates received after all
+//	  given up ↓    │                    │
+//	          failed ────────────────────┘
+type Status string
+
+// The states of a material request.
+const (
+	Enqueued  Status = "enqueued"  // durable; its estimates are being made or delivered
+	Estimated Status = "estimated" // its estimates are stored
+	Selected  Status = "selected"  // one of its estimates was chosen; final
+	Failed    Status = "failed"    // could not be estimated, or not delivered in the whole schedule
+)
+
+// Valid tells whether s is one of the four states.
+func (s Status) Valid() bool {
+	return s == Enqueued || s == Estimated || s == Selected || s == Failed
+}
+
+// CanBecome tells whether the move from s to next is legal.
+func (s Status) CanBecome(next Status) bool {
+	return slices.Contains(s.successors(), next)
+}
+
+func (s Status) successors() []Status {
+	switch s {
+	case Enqueued:
+		return []Status{Estimated, Failed}
+	case Estimated:
+		return []Status{Estimated, Selected}
+	case Failed:
+		return []Status{Enqueued, Estimated}
+	default:
+		return nil
+	}
+}

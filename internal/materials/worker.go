@@ -1,0 +1,202 @@
+package materials
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/groupcommit"
+	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+const (
+	workBatch          = 128              // requests that share a transaction
+	workStoreTimeout   = 15 * time.Second // for each of a batch's two visits to the database
+	poisonedDeliveries = 10               // after so many a request that cannot be estimated is given up
+)
+
+// Subject is the name of a request's work on the queue.
+func Subject(supplierID string, id int64) string {
+	return "mr." + supplierID + "." + strconv.FormatInt(id, 10)
+}
+
+// parseSubject is the inverse of Subject; ok is false for any other text.
+func parseSubject(subject string) (key requestKey, ok bool) {
+	rest, found := strings.CutPrefix(subject, "mr.")
+	supplierID, number, split := strings.Cut(rest, ".")
+	if !found || !split || supplierID == "" || !utf8.ValidString(supplierID) {
+		return requestKey{}, false
+	}
+	if strings.ContainsFunc(supplierID, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+		return requestKey{}, false
+	}
+	id, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || strconv.FormatInt(id, 10) != number {
+		return requestKey{}, false
+	}
+	return requestKey{supplierID, id}, true
+}
+
+// Work is one message of the queue.
+type Work struct {
+	Subject    string // as Subject makes it
+	RequestID  string // X-Request-Id of the call that caused it
+	Deliveries int    // how many times the queue has handed it out, this one included
+}
+
+// Work estimates the request that the message names and hands its event to the outbox, exactly once however often
+// the work comes. nil means acknowledge; with an error the queue is to deliver the work again.
+func (s *Service) Work(ctx context.Context, w Work) error {
+	if w.RequestID != "" && logctx.RequestID(ctx) != w.RequestID {
+		ctx = logctx.WithRequestID(ctx, w.RequestID)
+	}
+	key, ok := parseSubject(w.Subject)
+	if !ok {
+		s.deps.Log.WarnContext(ctx, "work with a malformed subject is dropped", "subject", w.Subject)
+		return nil
+	}
+	ctx = logctx.With(ctx, slog.String("supplier_id", key.SupplierID), slog.Int64("material_request_id", key.ID))
+	result, err := s.worker.Do(ctx, workItem{key})
+	if err == nil {
+		err = result
+	}
+	if err == nil {
+		return nil
+	}
+	if _, poison := errors.AsType[*poisonError](err); poison && w.Deliveries >= poisonedDeliveries {
+		return s.giveUp(ctx, key, err)
+	}
+	return fmt.Errorf("estimate material request: %w", err)
+}
+
+// giveUp fails a request that no estimation got through, so that it stops coming back.
+func (s *Service) giveUp(ctx context.Context, key requestKey, cause error) error {
+	_, moved, err := s.store.fail(ctx, key, failureText(cause.Error()), true, s.deps.Now())
+	if err != nil {
+		return fmt.Errorf("give up material request: %w", errors.Join(err, cause))
+	}
+	if moved {
+		s.deps.Log.ErrorContext(ctx, "material request failed: it cannot be estimated", "error", cause)
+	}
+	return nil
+}
+
+// poisonError is a failure that belongs to one request, not to something the service depends on.
+type poisonError struct{ cause error }
+
+func (e *poisonError) Error() string { return e.cause.Error() }
+func (e *poisonError) Unwrap() error { return e.cause }
+
+// poisoned marks err as the request's own failure, unless a dependency is away.
+func poisoned(err error) error {
+	if err == nil || errs.KindOf(err) == errs.Unavailable {
+		return err
+	}
+	return &poisonError{err}
+}
+
+type workItem struct{ requestKey }
+
+// pending is a request on its way through a batch: it ends with an event or with err.
+type pending struct {
+	Request
+	round int64
+	event webhook.Event
+	err   error
+}
+
+func newWorkerBatcher(s *Service) *groupcommit.Batcher[workItem, error] {
+	return groupcommit.New(s.deps.Flushers, workBatch, notAway, s.flushWork)
+}
+
+// notAway tells whether a failed batch is worth splitting: with the database away every item would fail the same.
+func notAway(err error) bool { return errs.KindOf(err) != errs.Unavailable }
+
+// flushWork estimates a batch. The batch belongs to no single caller, so nothing of its context is used.
+func (s *Service) flushWork(_ context.Context, items []workItem) ([]error, error) {
+	keys := make([]requestKey, 0, len(items))
+	known := make(map[requestKey]bool, len(items))
+	for _, item := range items {
+		if !known[item.requestKey] {
+			known[item.requestKey] = true
+			keys = append(keys, item.requestKey)
+		}
+	}
+	reading, cancel := context.WithTimeout(context.Background(), workStoreTimeout)
+	defer cancel()
+	requests, err := s.store.due(reading, keys)
+	if err != nil {
+		return nil, err
+	}
+	s.estimateAll(requests)
+	if err := s.dispatch(requests); err != nil {
+		return nil, err
+	}
+	failures := make(map[requestKey]error)
+	for _, p := range requests {
+		failures[p.key()] = p.err
+	}
+	results := make([]error, len(items))
+	for i, item := range items {
+		results[i] = failures[item.requestKey]
+	}
+	return results, nil
+}
+
+func (p *pending) key() requestKey { return requestKey{p.SupplierID, p.ID} }
+
+// context says whose work this is on every log line.
+func (p *pending) context(ctx context.Context) context.Context {
+	return logctx.With(logctx.WithRequestID(ctx, p.TraceID),
+		slog.String("supplier_id", p.SupplierID), slog.Int64("material_request_id", p.ID))
+}
+
+// dispatch marks the estimated requests and stores their events in one transaction, then lets them be sent. A crash
+// before the commit leaves the work to be done again; one after it, to the outbox.
+func (s *Service) dispatch(requests []*pending) error {
+	ready := make([]*pending, 0, len(requests))
+	for _, p := range requests {
+		if p.err == nil {
+			ready = append(ready, p)
+		}
+	}
+	if len(ready) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), workStoreTimeout)
+	defer cancel()
+	send := func() {}
+	err := s.deps.DB.InTx(ctx, func(ctx context.Context) error {
+		dispatched, err := s.store.dispatch(ctx, ready, s.deps.Now())
+		if err != nil || len(dispatched) == 0 {
+			return err
+		}
+		send, err = s.deps.Outbox.Add(ctx, outgoing(ready, dispatched))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("hand events to the outbox: %w", err)
+	}
+	send()
+	return nil
+}
+
+// outgoing are the events of the requests that this transaction moved: of two workers with the same request, one sends.
+func outgoing(requests []*pending, dispatched map[requestKey]bool) []Outgoing {
+	events := make([]Outgoing, 0, len(dispatched))
+	for _, p := range requests {
+		if dispatched[p.key()] {
+			key := fmt.Sprintf("%s/%d/%d", p.SupplierID, p.ID, p.round)
+			events = append(events, Outgoing{Key: key, TraceID: p.TraceID, Event: p.event})
+		}
+	}
+	return events
+}

@@ -1,0 +1,67 @@
+package webhook_test
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+func secretBytes(t testing.TB, s webhook.Secret) []byte {
+	t.Helper()
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s.Text(), "whsec_"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// What Verify accepts, signing the same parts again gives again.
+func FuzzVerify(f *testing.F) {
+	const at = 1_700_000_000
+	secret, err := webhook.ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	if err != nil {
+		f.Fatal(err)
+	}
+	now := time.Unix(at, 0)
+	f.Add("msg_1", "1700000000", webhook.Sign("msg_1", now, []byte("{}"), secret), []byte("{}"))
+	f.Add("msg_1", "1700000300", webhook.Sign("msg_1", now.Add(5*time.Minute), []byte("{}"), webhook.NewSecret(), secret), []byte("{}"))
+	f.Add("", "", "", []byte(nil))
+	f.Add("msg.1", "-1", "v1, v1,= v1,AAAA", []byte("x"))
+	f.Fuzz(func(t *testing.T, id, timestamp, signature string, body []byte) {
+		h := http.Header{}
+		h.Set(webhook.HeaderID, id)
+		h.Set(webhook.HeaderTimestamp, timestamp)
+		h.Set(webhook.HeaderSignature, signature)
+		got, err := webhook.Verify(h, body, now, secret)
+		if err != nil {
+			if got != "" {
+				t.Fatalf("refused with %v, yet with the id %q", err, got)
+			}
+			return
+		}
+		if got != id {
+			t.Fatalf("id %q, want %q", got, id)
+		}
+		signed := false
+		for seconds := int64(at - 300); seconds <= at+300; seconds++ {
+			signed = signed || strings.Contains(signature, webhook.Sign(id, time.Unix(seconds, 0), body, secret))
+		}
+		if !signed {
+			t.Fatalf("accepted %q, which nobody signed", signature)
+		}
+	})
+}
+
+func FuzzParseSecret(f *testing.F) {
+	f.Add("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	f.Add("whsec_")
+	f.Fuzz(func(t *testing.T, text string) {
+		if s, err := webhook.ParseSecret(text); err == nil && s.Text() != text {
+			t.Fatalf("%q comes back as %q", text, s.Text())
+		}
+	})
+}
