@@ -172,8 +172,8 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 		if len(r.Estimates) != 0 || len(r.Unavailable) < 3 || r.Unavailable[0]["reason"] == "" {
 			t.Fatalf("got %+v", r)
 		}
-		sync(t, s, object{"action": "upsert", "product": object{"sku": "GONE", "material_id": 1, "material": "x"}}, "created")
-		sync(t, s, object{"action": "deactivate", "product": object{"sku": "GONE"}}, "deactivated")
+		syncProduct(t, s, object{"action": "upsert", "product": object{"sku": "GONE", "material_id": 1, "material": "x"}}, "created")
+		syncProduct(t, s, object{"action": "deactivate", "product": object{"sku": "GONE"}}, "deactivated")
 		r = becomes(t, s, submit(t, s, object{"materials": []object{item(object{"sku": "GONE"})}}), "estimated")
 		if len(r.Estimates) != 0 || len(r.Unavailable) < 3 {
 			t.Fatalf("got %+v", r)

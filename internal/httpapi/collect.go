@@ -191,7 +191,7 @@ func (c *collector) place(e *jsontext.SyntacticError) (jsontext.Pointer, string)
 		return e.JSONPointer, fmt.Sprintf("is not valid JSON: the text ends too early, at byte %d", len(c.raw))
 	case strings.Count(string(e.JSONPointer), "/") > maxDepth:
 		return "", "is nested too deeply"
-	case !utf8.Valid(rest[:min(len(rest), utf8.UTFMax)]) && !utf8.FullRune(rest) || startsInvalid(rest):
+	case startsInvalid(rest):
 		return e.JSONPointer, fmt.Sprintf("is not valid UTF-8 at byte %d", at)
 	case startsSurrogate(rest):
 		return e.JSONPointer, fmt.Sprintf("holds half of a surrogate pair at byte %d", at)

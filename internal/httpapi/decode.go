@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -51,15 +52,12 @@ func readAll(r io.Reader, length int64) ([]byte, error) {
 		return io.ReadAll(r)
 	}
 	raw := make([]byte, length)
-	n, err := io.ReadFull(r, raw)
-	if n == 0 && err == io.EOF && length == 0 { //nolint:errorlint // ReadFull returns it bare
-		return nil, nil
-	}
-	return raw[:n], err
+	_, err := io.ReadFull(r, raw)
+	return raw, err
 }
 
 func isTooLarge(err error) bool {
-	_, ok := err.(*http.MaxBytesError) //nolint:errorlint // MaxBytesReader returns it bare
+	_, ok := errors.AsType[*http.MaxBytesError](err)
 	return ok
 }
 

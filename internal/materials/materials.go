@@ -5,10 +5,12 @@ package materials
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/estimates"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -40,6 +42,11 @@ type Estimator interface {
 	Estimate(ctx context.Context, request estimates.Request) (estimates.Result, error)
 }
 
+// Authenticator tells who presents a Bearer token. Any error means that nobody does; errs.Unavailable, that it cannot tell.
+type Authenticator interface {
+	Authenticate(header http.Header) (supplierauth.Principal, error)
+}
+
 // Deps is what the room is built from.
 type Deps struct {
 	DB        *database.DB
@@ -49,6 +56,7 @@ type Deps struct {
 	Outbox    Outbox
 	Catalogue Catalogue
 	Estimator Estimator
+	Bearer    Authenticator    // for the receiving end of the events
 	Secrets   []webhook.Secret // the service's own: any of them may have signed an incoming event
 	Flushers  int              // concurrent group commits; 1 on SQLite
 }

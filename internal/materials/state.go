@@ -4,13 +4,13 @@ import "slices"
 
 // Status is where a material request stands in its life:
 //
-//	                   estimates received          an estimate chosen
-//	 [POST] → enqueued ───────────────→ estimated ───────────────────→ selected
-//	           │    ↑                    ↑      ↺ newer estimates replace the old ones
-//	  estimation    │ an operator        │
-//	  or delivery   │ redelivers         │ estimates received after all
-//	  given up ↓    │                    │
-//	          failed ────────────────────┘
+//	                  estimates received          an estimate chosen
+//	[POST] → enqueued ───────────────→ estimated ───────────────────→ selected
+//	          │    ↑                    ↑      ↺ newer estimates replace the old ones
+//	 estimation    │ an operator        │
+//	 or delivery   │ redelivers         │ estimates received after all
+//	 given up ↓    │                    │
+//	         failed ────────────────────┘
 type Status string
 
 // The states of a material request.

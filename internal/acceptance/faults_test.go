@@ -1,0 +1,290 @@
+package acceptance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest"
+)
+
+// load posts requests until stopped, retrying each one as a supplier does, and counts those answered 201.
+type load struct {
+	accepted atomic.Int64
+	stop     context.CancelFunc
+	group    sync.WaitGroup
+}
+
+func startLoad(t *testing.T, h *apptest.Hub, s *apptest.Supplier, callers int) *load {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	l := &load{stop: stop}
+	for caller := range callers {
+		l.group.Go(func() {
+			for ctx.Err() == nil {
+				id := nextID()
+				for attempt := caller; !post(t, h, attempt, s, id); attempt++ {
+					time.Sleep(20 * time.Millisecond) // a supplier's pause before the retry
+				}
+				l.accepted.Add(1)
+			}
+		})
+	}
+	return l
+}
+
+// post tells whether the request was answered 201; a broken connection or a 5xx is tried again by the caller.
+func post(t *testing.T, h *apptest.Hub, api int, s *apptest.Supplier, id int64) bool {
+	a, err := h.Try(t, h.URL(api, requests), http.MethodPost, request(id, nil), "Authorization", "Bearer "+s.AccessToken())
+	if err == nil && a.Status != http.StatusCreated && a.Status < 500 {
+		t.Errorf("request %d: %d %s", id, a.Status, a.Body)
+		return true
+	}
+	return err == nil && a.Status == http.StatusCreated
+}
+
+// reaches waits until n requests more were accepted.
+func (l *load) reaches(t *testing.T, n int64) {
+	t.Helper()
+	end := l.accepted.Load() + n
+	apptest.Eventually(t, "the load goes on", func() bool { return l.accepted.Load() >= end })
+}
+
+// settle ends the load and waits until every accepted request is estimated.
+func (l *load) settle(t *testing.T, s *apptest.Supplier) {
+	t.Helper()
+	l.stop()
+	l.group.Wait()
+	apptest.Eventually(t, fmt.Sprintf("all %d accepted requests are estimated", l.accepted.Load()), func() bool {
+		return list(t, s, "?status=estimated&pageSize=1").Total == l.accepted.Load()
+	})
+	if total := list(t, s, "?pageSize=1").Total; total != l.accepted.Load() {
+		t.Fatalf("%d requests are stored, %d were accepted", total, l.accepted.Load())
+	}
+}
+
+func faultHub(t *testing.T, stack apptest.Stack, env map[string]string) (*apptest.Hub, *apptest.Supplier) {
+	t.Helper()
+	base := map[string]string{"WEBHOOK_RETRY_SCHEDULE": strings.TrimSuffix(strings.Repeat("500ms,", 60), ","), "WEBHOOK_TIMEOUT": "2s"}
+	for name, value := range env {
+		base[name] = value
+	}
+	h := apptest.Start(t, stack, apptest.Options{Env: base})
+	return h, h.Supplier(t)
+}
+
+func TestNothingAcceptedIsLost(t *testing.T) {
+	t.Parallel()
+	t.Run("when the embedded process is killed under load", func(t *testing.T) {
+		t.Parallel()
+		h, s := faultHub(t, apptest.Embedded, nil)
+		l := startLoad(t, h, s, 8)
+		for range 3 {
+			l.reaches(t, 100)
+			h.APIs[0].Kill()
+			h.APIs[0].Restart()
+		}
+		l.reaches(t, 100)
+		l.settle(t, s)
+	})
+	t.Run("when apis and workers are killed and the whole NATS store is wiped under load", func(t *testing.T) {
+		t.Parallel()
+		h, s := faultHub(t, apptest.Production, nil)
+		l := startLoad(t, h, s, 8)
+		for _, p := range []*apptest.Process{h.APIs[0], h.Workers[0], h.APIs[1], h.Workers[1]} {
+			l.reaches(t, 100)
+			p.Kill()
+			l.reaches(t, 50)
+			p.Restart()
+		}
+		l.reaches(t, 100)
+		h.NATS.Wipe()
+		l.reaches(t, 100)
+		l.settle(t, s)
+	})
+	t.Run("when NATS is down: intake goes on and the work is done later", func(t *testing.T) {
+		t.Parallel()
+		h, s := faultHub(t, apptest.Production, nil)
+		h.NATS.Stop()
+		l := startLoad(t, h, s, 4)
+		l.reaches(t, 200)
+		l.stop()
+		l.group.Wait()
+		h.NATS.Restart()
+		l.settle(t, s)
+	})
+	t.Run("when both workers stop and start again", func(t *testing.T) {
+		t.Parallel()
+		h, s := faultHub(t, apptest.Production, nil)
+		l := startLoad(t, h, s, 4)
+		for _, w := range h.Workers {
+			l.reaches(t, 50)
+			if code := w.Stop(); code != 0 {
+				t.Errorf("the worker's exit code is %d", code)
+			}
+		}
+		l.reaches(t, 50)
+		for _, w := range h.Workers {
+			w.Restart()
+		}
+		l.settle(t, s)
+	})
+}
+
+func TestTheDatabaseBeingAway(t *testing.T) {
+	t.Parallel()
+	base := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
+	database, err := url.Parse(base.Env["DATABASE_URL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := apptest.NewProxy(t, database.Host)
+	database.Host = proxy.Address
+	base.Env["DATABASE_URL"] = database.String()
+	base.APIs = []*apptest.Process{base.Run("api", nil)}
+	s := base.Supplier(t)
+	used := s.RefreshToken()
+	current := mustRefresh(t, base, used)
+	proxy.Cut()
+	for name, call := range map[string]func() apptest.Answer{
+		"token":   func() apptest.Answer { return base.Do(t, http.MethodPost, tokenPath, nil, "x-api-key", s.APIKey) },
+		"refresh": func() apptest.Answer { return refresh(t, base, 0, current.RefreshToken) },
+		"revoke":  func() apptest.Answer { return base.Do(t, http.MethodPost, revokePath, object{"refreshToken": current.RefreshToken}) },
+		"intake":  func() apptest.Answer { return s.Do(t, http.MethodPost, requests, request(nextID(), nil)) },
+		"reading": func() apptest.Answer { return s.Do(t, http.MethodGet, requestPath(1), nil) },
+	} {
+		a := call()
+		wantProblem(t, a, http.StatusServiceUnavailable)
+		if a.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: no Retry-After", name)
+		}
+	}
+	want(t, s.Do(t, http.MethodGet, ping, nil), http.StatusOK)
+	proxy.Heal()
+	apptest.Eventually(t, "the api answers again", func() bool {
+		return base.Do(t, http.MethodPost, tokenPath, nil, "x-api-key", s.APIKey).Status == http.StatusOK
+	})
+	becomes(t, s, submit(t, s, nil), "estimated")
+}
+
+// balancer is a load balancer as operators run one: it asks /readyz and passes a refused connection to the next backend.
+func balancer(t *testing.T, h *apptest.Hub) *httptest.Server {
+	t.Helper()
+	var turn atomic.Int64
+	proxy := &httputil.ReverseProxy{
+		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "backend"}) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), http.StatusBadGateway) },
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var all error
+			for range len(h.APIs) * 2 {
+				p := h.APIs[int(turn.Add(1))%len(h.APIs)]
+				if !ready(p) {
+					continue
+				}
+				conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.Address())
+				if err == nil {
+					return conn, nil
+				}
+				all = errors.Join(all, err)
+			}
+			return nil, errors.Join(errors.New("no backend is ready"), all)
+		}},
+	}
+	server := httptest.NewServer(proxy)
+	t.Cleanup(server.Close)
+	return server
+}
+
+func ready(p *apptest.Process) bool {
+	response, err := http.Get(p.AdminURL("/readyz"))
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+func TestARollingRestartBehindALoadBalancerFailsNoRequest(t *testing.T) {
+	t.Parallel()
+	h, s := faultHub(t, apptest.Production, map[string]string{"DRAIN_DELAY": "200ms"})
+	lb := balancer(t, h)
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	var accepted atomic.Int64
+	for range 4 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				a, err := h.Try(t, lb.URL+requests, http.MethodPost, request(nextID(), nil), "Authorization", "Bearer "+s.AccessToken())
+				if err != nil || a.Status != http.StatusCreated {
+					t.Errorf("a request failed: %v %d %s", err, a.Status, a.Body)
+					return
+				}
+				accepted.Add(1)
+			}
+		})
+	}
+	l := &load{stop: stop}
+	for _, p := range append(h.APIs, h.Workers...) {
+		before := accepted.Load()
+		apptest.Eventually(t, "the load goes on", func() bool { return accepted.Load() >= before+50 })
+		if code := p.Stop(); code != 0 {
+			t.Errorf("%s: exit code %d after SIGTERM", p.Name, code)
+		}
+		p.Restart()
+	}
+	stop()
+	group.Wait()
+	l.accepted.Store(accepted.Load())
+	l.settle(t, s)
+}
+
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("SUPPLYHUB_TEST_RACE") != "" {
+		t.Skip("the race detector multiplies memory; the same test runs without it in `make test`")
+	}
+	h, s := faultHub(t, apptest.Embedded, nil)
+	if idle := rss(t, h.APIs[0]); idle > 80 {
+		t.Errorf("the idle embedded process holds %d MiB, more than 80", idle)
+	}
+	items := make([]object, 500)
+	for i := range items {
+		items[i] = item(object{"material_id": i, "material": strings.Repeat("m", 250), "material_variant": strings.Repeat("v", 1500)})
+	}
+	together(64, func(int) {
+		for range 3 {
+			want(t, s.Do(t, http.MethodPost, requests, request(nextID(), object{"materials": items})), http.StatusCreated)
+		}
+	})
+	if loaded := rss(t, h.APIs[0]); loaded > 200 {
+		t.Errorf("under 64 connections with bodies of nearly 1 MiB the process holds %d MiB, more than 200", loaded)
+	}
+}
+
+// rss is the process's resident memory in MiB, at its highest.
+func rss(t *testing.T, p *apptest.Process) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var kib int
+		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kib); n == 1 {
+			return kib / 1024
+		}
+	}
+	t.Fatal("no VmHWM")
+	return 0
+}

@@ -1,0 +1,48 @@
+package httpapi
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// EngineConfig is what NewEngine needs.
+type EngineConfig struct {
+	Log            *slog.Logger
+	Registry       *prometheus.Registry // nil: nothing is exported
+	TrustedProxies []string             // addresses or networks whose X-Forwarded-For is believed; none by default
+}
+
+// NewEngine is a gin engine that answers unknown routes (404) and wrong methods (405) with problem documents before any
+// middleware of a route, serves HEAD wherever GET is registered, and gives every request an id, a log line and its metrics.
+func NewEngine(cfg EngineConfig) *gin.Engine {
+	gin.SetMode(gin.ReleaseMode)
+	engine := gin.New()
+	engine.RedirectTrailingSlash = false
+	engine.RedirectFixedPath = false
+	engine.HandleMethodNotAllowed = true
+	engine.RemoteIPHeaders = []string{"X-Forwarded-For"}
+	if err := engine.SetTrustedProxies(cfg.TrustedProxies); err != nil {
+		cfg.Log.Error("trusted proxies are not understood, none is trusted", "error", err)
+		_ = engine.SetTrustedProxies(nil) // cannot fail
+	}
+	o := newObserver(cfg.Log, cfg.Registry)
+	engine.Use(serveHead(engine), o.observe, o.survive)
+	engine.NoRoute(Handle(func(*gin.Context) error {
+		return errs.New(errs.NotFound, "There is no such resource.")
+	}))
+	engine.NoMethod(func(c *gin.Context) {
+		allowed := c.Writer.Header().Get("Allow")
+		if strings.Contains(allowed, http.MethodGet) {
+			allowed = strings.Replace(allowed, http.MethodGet, "GET, HEAD", 1)
+			c.Header("Allow", allowed)
+		}
+		writeProblem(c, http.StatusMethodNotAllowed, "This resource takes "+allowed+".", nil)
+	})
+	return engine
+}

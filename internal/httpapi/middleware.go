@@ -1,0 +1,160 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/logctx"
+)
+
+const requestIDHeader = "X-Request-Id"
+
+// observer surrounds every request: its id, its line in the log, its share of the metrics, and its panics.
+type observer struct {
+	log      *slog.Logger
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+func newObserver(log *slog.Logger, registry *prometheus.Registry) *observer {
+	o := &observer{
+		log: log,
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "http_requests_total", Help: "HTTP requests answered, by method, route template and status.",
+		}, []string{"method", "route", "status"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "http_request_duration_seconds", Help: "Time from a request's headers to the end of its answer.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{"method", "route"}),
+	}
+	if registry != nil {
+		registry.MustRegister(o.requests, o.duration)
+	}
+	return o
+}
+
+// observe is the outermost middleware. What the handlers inside add to the request's context is on the log line.
+func (o *observer) observe(c *gin.Context) {
+	start := time.Now()
+	id := requestID(c.Request.Header)
+	c.Header(requestIDHeader, id)
+	c.Request = c.Request.WithContext(logctx.WithRequestID(c.Request.Context(), id))
+	defer o.account(c, start)
+	c.Next()
+}
+
+func (o *observer) account(c *gin.Context, start time.Time) {
+	elapsed := time.Since(start)
+	method, route, status, size := methodLabel(c.Request), c.FullPath(), c.Writer.Status(), max(c.Writer.Size(), 0)
+	if route == "" {
+		route = "unmatched"
+	}
+	if method == http.MethodHead {
+		size = 0
+	}
+	o.requests.WithLabelValues(method, route, strconv.Itoa(status)).Inc()
+	o.duration.WithLabelValues(method, route).Observe(elapsed.Seconds())
+
+	ctx, level := c.Request.Context(), logLevel(c, status)
+	if !o.log.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("method", method), slog.String("route", route), slog.Int("status", status),
+		slog.Duration("duration", elapsed), slog.Int("bytes", size), slog.String("client", c.ClientIP()),
+	}
+	if failure := c.Errors.Last(); failure != nil && status >= http.StatusInternalServerError {
+		attrs = append(attrs, slog.String("error", failure.Err.Error()))
+	}
+	o.log.LogAttrs(ctx, level, "request", attrs...)
+}
+
+// logLevel is error only for what an operator must look into: a dependency that is away tells that itself.
+func logLevel(c *gin.Context, status int) slog.Level {
+	switch {
+	case status < http.StatusInternalServerError:
+		return slog.LevelInfo
+	case c.Errors.Last() != nil && errs.KindOf(c.Errors.Last().Err) != errs.Internal:
+		return slog.LevelWarn
+	default:
+		return slog.LevelError
+	}
+}
+
+// survive answers a panic with the 500 problem and logs its stack, without any header of the request.
+func (o *observer) survive(c *gin.Context) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			panic(http.ErrAbortHandler)
+		}
+		o.log.LogAttrs(c.Request.Context(), slog.LevelError, "panic in a handler",
+			slog.String("panic", fmt.Sprint(p)), slog.String("stack", string(debug.Stack())))
+		if c.Writer.Written() {
+			panic(http.ErrAbortHandler) // the answer is broken: the caller must not take it for a whole one
+		}
+		writeProblem(c, http.StatusInternalServerError, internalDetail, nil)
+	}()
+	c.Next()
+}
+
+// requestID keeps the caller's id when it is one value of 1 to 128 visible ASCII characters.
+func requestID(header http.Header) string {
+	values := header[requestIDHeader]
+	if len(values) != 1 || len(values[0]) < 1 || len(values[0]) > 128 {
+		return rand.Text()
+	}
+	for _, b := range []byte(values[0]) {
+		if b <= ' ' || b > '~' {
+			return rand.Text()
+		}
+	}
+	return values[0]
+}
+
+type headKey struct{}
+
+// serveHead routes a HEAD request again as GET: net/http drops the body and keeps the headers.
+func serveHead(engine *gin.Engine) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		if c.Request.Method != http.MethodHead {
+			return
+		}
+		get := c.Request.WithContext(context.WithValue(c.Request.Context(), headKey{}, true)) // a copy: net/http still sees HEAD
+		get.Method = http.MethodGet
+		c.Request = get
+		c.Writer.Header().Del("Allow") // gin has already taken it for a wrong method
+		c.Status(http.StatusOK)
+		engine.HandleContext(c)
+		c.Abort()
+	}
+}
+
+// methodLabel keeps the number of metrics bounded: callers can invent methods.
+func methodLabel(r *http.Request) string {
+	switch r.Method {
+	case http.MethodGet:
+		if r.Context().Value(headKey{}) != nil {
+			return http.MethodHead
+		}
+		return http.MethodGet
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return r.Method
+	default:
+		return "other"
+	}
+}

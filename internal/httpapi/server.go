@@ -1,0 +1,22 @@
+package httpapi
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// NewServer is an HTTP server with the limits that a public listener needs. What it logs itself, such as broken
+// connections, goes to log as warnings.
+func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:                      handler,
+		ReadHeaderTimeout:            5 * time.Second,
+		ReadTimeout:                  30 * time.Second,
+		WriteTimeout:                 75 * time.Second, // a long poll of 60 s and its answer
+		IdleTimeout:                  90 * time.Second,
+		MaxHeaderBytes:               32 << 10,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+}

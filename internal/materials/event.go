@@ -1,0 +1,220 @@
+package materials
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+const (
+	eventTextLimit   = 255  // characters of an id, a name or a code
+	eventReasonLimit = 4000 // characters of a reason
+)
+
+// eventBody is a received event; nil is missing or null.
+type eventBody struct {
+	Type      *string    `json:"type"`
+	Timestamp *string    `json:"timestamp"`
+	Data      *eventData `json:"data"`
+}
+
+type eventData struct {
+	SupplierID  *string             `json:"supplier_id"`
+	RequestID   *int64              `json:"request_id"`
+	ShopCode    *string             `json:"shop_code"`
+	Estimates   []*eventEstimate    `json:"estimates"`
+	Unavailable []*eventUnavailable `json:"unavailable"`
+}
+
+type eventEstimate struct {
+	EstimateID         *string  `json:"estimate_id"`
+	Service            *string  `json:"service"`
+	Carrier            *string  `json:"carrier"`
+	PriceCents         *int64   `json:"price_cents"`
+	Currency           *string  `json:"currency"`
+	LeadTimeDays       *int64   `json:"lead_time_days"`
+	DispatchDate       *string  `json:"dispatch_date"`
+	DeliveryDate       *string  `json:"delivery_date"`
+	ChargeableWeightKg *float64 `json:"chargeable_weight_kg"`
+	VolumeM3           *float64 `json:"volume_m3"`
+	ValidUntil         *string  `json:"valid_until"`
+}
+
+type eventUnavailable struct {
+	Service *string `json:"service"`
+	Reason  *string `json:"reason"`
+}
+
+// event is the body as an event, with every violation. requestID is the one that the path names.
+func (b *eventBody) event(requestID int64) (webhook.Event, []errs.Violation) {
+	var c eventCheck
+	event := webhook.Event{Type: webhook.TypeEstimated}
+	if b.Type == nil {
+		c.missing("/type")
+	} else if *b.Type != webhook.TypeEstimated {
+		c.add("/type", "must be "+webhook.TypeEstimated)
+	}
+	event.Timestamp = c.moment("/timestamp", b.Timestamp)
+	if b.Data == nil {
+		c.missing("/data")
+		return event, c.found
+	}
+	event.Data = b.Data.data(&c, requestID)
+	return event, c.found
+}
+
+func (d *eventData) data(c *eventCheck, requestID int64) webhook.Data {
+	data := webhook.Data{
+		SupplierID: c.text("/data/supplier_id", d.SupplierID, eventTextLimit), RequestID: requestID,
+		ShopCode:  c.text("/data/shop_code", d.ShopCode, eventTextLimit),
+		Estimates: make([]webhook.Estimate, len(d.Estimates)), Unavailable: make([]webhook.Unavailable, len(d.Unavailable)),
+	}
+	if d.RequestID == nil {
+		c.missing("/data/request_id")
+	} else if *d.RequestID != requestID {
+		c.add("/data/request_id", "must be the id in the path")
+	}
+	if d.Estimates == nil {
+		c.missing("/data/estimates")
+	}
+	ids := make(map[string]bool, len(d.Estimates))
+	for i, e := range d.Estimates {
+		at := fmt.Sprintf("/data/estimates/%d", i)
+		if e == nil {
+			c.missing(at)
+			continue
+		}
+		data.Estimates[i] = e.estimate(c, at)
+		if id := data.Estimates[i].EstimateID; id != "" && ids[id] {
+			c.add(at+"/estimate_id", "must not be the id of another estimate")
+		}
+		ids[data.Estimates[i].EstimateID] = true
+	}
+	if d.Unavailable == nil {
+		c.missing("/data/unavailable")
+	}
+	for i, u := range d.Unavailable {
+		at := fmt.Sprintf("/data/unavailable/%d", i)
+		if u == nil {
+			c.missing(at)
+			continue
+		}
+		data.Unavailable[i] = webhook.Unavailable{
+			Service: c.text(at+"/service", u.Service, eventTextLimit), Reason: c.text(at+"/reason", u.Reason, eventReasonLimit),
+		}
+	}
+	return data
+}
+
+func (e *eventEstimate) estimate(c *eventCheck, at string) webhook.Estimate {
+	estimate := webhook.Estimate{
+		EstimateID:         c.text(at+"/estimate_id", e.EstimateID, eventTextLimit),
+		Service:            c.text(at+"/service", e.Service, eventTextLimit),
+		Carrier:            c.text(at+"/carrier", e.Carrier, eventTextLimit),
+		PriceCents:         c.count(at+"/price_cents", e.PriceCents, math.MaxInt64),
+		Currency:           c.currency(at+"/currency", e.Currency),
+		LeadTimeDays:       int(c.count(at+"/lead_time_days", e.LeadTimeDays, math.MaxInt32)),
+		DispatchDate:       c.day(at+"/dispatch_date", e.DispatchDate),
+		DeliveryDate:       c.day(at+"/delivery_date", e.DeliveryDate),
+		ChargeableWeightKg: c.amount(at+"/chargeable_weight_kg", e.ChargeableWeightKg),
+		VolumeM3:           c.amount(at+"/volume_m3", e.VolumeM3),
+		ValidUntil:         c.moment(at+"/valid_until", e.ValidUntil),
+	}
+	// ISO days compare as text.
+	if estimate.DispatchDate != "" && estimate.DeliveryDate != "" && estimate.DeliveryDate < estimate.DispatchDate {
+		c.add(at+"/delivery_date", "must not be before dispatch_date")
+	}
+	return estimate
+}
+
+// eventCheck collects violations; each method checks one required value and gives it, or zero when it breaks a rule.
+type eventCheck struct{ found []errs.Violation }
+
+func (c *eventCheck) add(pointer, detail string) {
+	c.found = append(c.found, errs.At(pointer, detail))
+}
+
+func (c *eventCheck) missing(pointer string) { c.add(pointer, "is required") }
+
+func (c *eventCheck) text(pointer string, value *string, limit int) string {
+	switch {
+	case value == nil:
+		c.missing(pointer)
+	case strings.TrimSpace(*value) == "":
+		c.add(pointer, "must not be blank")
+	case utf8.RuneCountInString(*value) > limit:
+		c.add(pointer, fmt.Sprintf("must have at most %d characters", limit))
+	default:
+		return *value
+	}
+	return ""
+}
+
+func (c *eventCheck) count(pointer string, value *int64, limit int64) int64 {
+	switch {
+	case value == nil:
+		c.missing(pointer)
+	case *value < 0 || *value > limit:
+		c.add(pointer, fmt.Sprintf("must be an integer from 0 to %d", limit))
+	default:
+		return *value
+	}
+	return 0
+}
+
+func (c *eventCheck) amount(pointer string, value *float64) float64 {
+	switch {
+	case value == nil:
+		c.missing(pointer)
+	case !(*value >= 0) || math.IsInf(*value, 1):
+		c.add(pointer, "must be a finite number of at least 0")
+	default:
+		return *value
+	}
+	return 0
+}
+
+func (c *eventCheck) currency(pointer string, value *string) string {
+	if value == nil {
+		c.missing(pointer)
+		return ""
+	}
+	code := *value
+	if len(code) != 3 || strings.ContainsFunc(code, func(r rune) bool { return r < 'A' || r > 'Z' }) {
+		c.add(pointer, "must be a currency code of three capital letters (ISO 4217)")
+		return ""
+	}
+	return code
+}
+
+func (c *eventCheck) day(pointer string, value *string) string {
+	if value == nil {
+		c.missing(pointer)
+		return ""
+	}
+	if _, err := time.Parse(time.DateOnly, *value); err != nil {
+		c.add(pointer, "must be a calendar day, YYYY-MM-DD")
+		return ""
+	}
+	return *value
+}
+
+func (c *eventCheck) moment(pointer string, value *string) time.Time {
+	if value == nil {
+		c.missing(pointer)
+		return time.Time{}
+	}
+	var at time.Time
+	err := at.UnmarshalText([]byte(*value)) // stricter than time.Parse: exactly RFC 3339
+	// The zone may carry the moment out of the years that JSON can hold.
+	if at = at.UTC(); err != nil || at.Year() < 1 || at.Year() > 9999 {
+		c.add(pointer, "must be a date-time of RFC 3339, years 1 to 9999")
+		return time.Time{}
+	}
+	return at
+}

@@ -1,0 +1,69 @@
+package telemetry
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/pprof"
+	"regexp"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// readyTimeout is how long /readyz waits for the checks: probes give up soon after.
+const readyTimeout = 2 * time.Second
+
+// Checks asks each dependency by name; nil means that it is well.
+type Checks func(ctx context.Context) map[string]error
+
+// AdminHandler serves the operator's listener: /livez (200 with the version as long as the process answers), /readyz
+// (200, or 503 when a check fails; each check by name), /metrics for Prometheus and /debug/pprof. It must not be public.
+func AdminHandler(registry *prometheus.Registry, ready Checks) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, map[string]string{"status": "ok", "version": Version()})
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+		defer cancel()
+		status, state, checks := http.StatusOK, "ready", map[string]string{}
+		for name, err := range ready(ctx) {
+			checks[name] = "ok"
+			if err != nil {
+				checks[name] = short(err)
+				status, state = http.StatusServiceUnavailable, "not ready"
+			}
+		}
+		answer(w, status, map[string]any{"status": state, "checks": checks})
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // a probe that hung up does not matter
+}
+
+// secret matches the credentials of a URL and passwords and tokens of connection strings.
+var secret = regexp.MustCompile(`(://)[^/\s@]*@|((?i:password|passwd|pwd|secret|token|api_?key)\s*[=:]\s*)('[^']*'|"[^"]*"|[^\s&,;]+)`)
+
+// short is the error as a probe may show it: one piece, without credentials.
+func short(err error) string {
+	const longest = 200
+	text := secret.ReplaceAllString(err.Error(), "${1}${2}***")
+	if len(text) > longest {
+		text = text[:longest] + "…"
+	}
+	return text
+}

@@ -1,0 +1,94 @@
+// Package telemetry is what the operator sees of a process: its log, its metrics, its version and the admin
+// listener that serves them. Rooms are handed the logger and the registry; only app imports this package.
+package telemetry
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/supplyhub/supplyhub/internal/logctx"
+)
+
+// NewLogger writes to w every line of at least the level (debug, info, warn, error; info when it is none of these), with
+// the attributes of logctx. The format is text or json; when it is empty, text on a terminal, else json. JSON lines
+// carry the version, for logs that are collected from many processes.
+func NewLogger(w io.Writer, format, level string, terminal bool) *slog.Logger {
+	var least slog.Level
+	if least.UnmarshalText([]byte(level)) != nil {
+		least = slog.LevelInfo
+	}
+	options := &slog.HandlerOptions{Level: least}
+	if format == "text" || format == "" && terminal {
+		return slog.New(contextHandler{slog.NewTextHandler(w, options)})
+	}
+	return slog.New(contextHandler{slog.NewJSONHandler(w, options)}).With("version", Version())
+}
+
+// contextHandler adds to each line what the context knows of the work it belongs to.
+type contextHandler struct{ slog.Handler }
+
+func (h contextHandler) Handle(ctx context.Context, r slog.Record) error {
+	if attrs := logctx.Attrs(ctx); len(attrs) > 0 {
+		r = r.Clone()
+		r.AddAttrs(attrs...)
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h contextHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return contextHandler{h.Handler.WithAttrs(attrs)}
+}
+
+func (h contextHandler) WithGroup(name string) slog.Handler {
+	return contextHandler{h.Handler.WithGroup(name)}
+}
+
+// NewRegistry is a Prometheus registry with the collectors of the Go runtime, the process and the build.
+func NewRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "supplyhub_build_info", Help: "Always 1; the version is a label.", ConstLabels: prometheus.Labels{"version": Version()},
+	})
+	build.Set(1)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build)
+	return registry
+}
+
+// version is set by the linker: -ldflags "-X github.com/supplyhub/supplyhub/internal/telemetry.version=v1.2.3".
+var version string
+
+// Version is the version of this binary, from the linker or else from the build information; "devel" when neither knows.
+func Version() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	return versionOf(info)
+}
+
+func versionOf(info *debug.BuildInfo) string {
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	revision := settings["vcs.revision"]
+	switch {
+	case revision == "":
+		return "devel"
+	case settings["vcs.modified"] == "true":
+		return "devel-" + revision[:min(12, len(revision))] + "-modified"
+	default:
+		return "devel-" + revision[:min(12, len(revision))]
+	}
+}
