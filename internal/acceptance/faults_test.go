@@ -160,7 +160,9 @@ func TestTheDatabaseBeingAway(t *testing.T) {
 	for name, call := range map[string]func() apptest.Answer{
 		"token":   func() apptest.Answer { return base.Do(t, http.MethodPost, tokenPath, nil, "x-api-key", s.APIKey) },
 		"refresh": func() apptest.Answer { return refresh(t, base, 0, current.RefreshToken) },
-		"revoke":  func() apptest.Answer { return base.Do(t, http.MethodPost, revokePath, object{"refreshToken": current.RefreshToken}) },
+		"revoke": func() apptest.Answer {
+			return base.Do(t, http.MethodPost, revokePath, object{"refreshToken": current.RefreshToken})
+		},
 		"intake":  func() apptest.Answer { return s.Do(t, http.MethodPost, requests, request(nextID(), nil)) },
 		"reading": func() apptest.Answer { return s.Do(t, http.MethodGet, requestPath(1), nil) },
 	} {
@@ -183,8 +185,10 @@ func balancer(t *testing.T, h *apptest.Hub) *httptest.Server {
 	t.Helper()
 	var turn atomic.Int64
 	proxy := &httputil.ReverseProxy{
-		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "backend"}) },
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), http.StatusBadGateway) },
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "backend"}) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		},
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var all error
 			for range len(h.APIs) * 2 {

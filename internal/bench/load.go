@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// loadPlan is what one load generator process does.
+type loadPlan struct {
+	Address     string        // host:port
+	Path        string        //
+	Token       string        // Bearer
+	Connections int           // kept alive
+	Duration    time.Duration // of the sending
+	PerSecond   int           // paced over all connections; 0: as fast as answers come
+	FirstID     int64         // request ids count up from here
+}
+
+// loadResult is what it measured.
+type loadResult struct {
+	Accepted int64
+	Other    int64 // answers that were not 201 or 200
+	Seconds  float64
+	P50, P99 time.Duration
+}
+
+// sample is one answered request.
+type sample struct{ took time.Duration }
+
+// runLoad is the load generator: lean on purpose, as it shares the machine with what it measures.
+func runLoad(p loadPlan) (loadResult, error) {
+	var next atomic.Int64
+	next.Store(p.FirstID)
+	var accepted, other atomic.Int64
+	latencies := make([][]sample, p.Connections)
+	failures := make([]error, p.Connections)
+	begin := time.Now()
+	end := begin.Add(p.Duration)
+	var group sync.WaitGroup
+	for i := range p.Connections {
+		group.Go(func() {
+			latencies[i], failures[i] = p.connection(begin, end, i, &next, &accepted, &other)
+		})
+	}
+	group.Wait()
+	result := loadResult{Accepted: accepted.Load(), Other: other.Load(), Seconds: time.Since(begin).Seconds()}
+	all := slices.Concat(latencies...)
+	slices.SortFunc(all, func(a, b sample) int { return int(a.took - b.took) })
+	if len(all) > 0 {
+		result.P50, result.P99 = all[len(all)/2].took, all[len(all)*99/100].took
+	}
+	return result, errors.Join(failures...)
+}
+
+func (p loadPlan) connection(begin, end time.Time, number int, next, accepted, other *atomic.Int64) ([]sample, error) {
+	conn, err := net.Dial("tcp", p.Address)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	reader := bufio.NewReaderSize(conn, 8<<10)
+	var samples []sample
+	var buffer bytes.Buffer
+	for turn := 0; time.Now().Before(end); turn++ {
+		if p.PerSecond > 0 {
+			due := begin.Add(time.Duration(turn*p.Connections+number) * time.Second / time.Duration(p.PerSecond))
+			time.Sleep(time.Until(due))
+			if due.After(end) {
+				break
+			}
+		}
+		p.write(&buffer, next.Add(1))
+		start := time.Now()
+		if _, err := conn.Write(buffer.Bytes()); err != nil {
+			return samples, err
+		}
+		status, err := readAnswer(reader)
+		if err != nil {
+			return samples, err
+		}
+		samples = append(samples, sample{time.Since(start)})
+		if status == 200 || status == 201 {
+			accepted.Add(1)
+			continue
+		}
+		other.Add(1)
+	}
+	return samples, nil
+}
+
+// body is a request of about 600 bytes with three items.
+func body(id int64) []byte {
+	return fmt.Appendf(nil, `{"id":%d,"shop_code":"SP-0001","comment":"deliver to the side gate before noon, ask for the warehouse","materials":[`+
+		`{"material_id":10,"material":"Shelf of steel, grey","material_variant_id":3,"material_variant":"90 cm","sku":"SHELF-90-GREY","width":90.5,"height":30,"depth":25,"quantity":4},`+
+		`{"material_id":11,"material":"Bracket","material_variant_id":null,"material_variant":null,"sku":"BRACKET-S","width":5,"height":5,"depth":12.5,"quantity":16},`+
+		`{"material_id":12,"material":"Display sign","sku":"SIGN-A3","width":42,"height":29.7,"depth":0.3,"quantity":2}]}`, id)
+}
+
+func (p loadPlan) write(buffer *bytes.Buffer, id int64) {
+	text := body(id)
+	buffer.Reset()
+	fmt.Fprintf(buffer, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+		p.Path, p.Address, p.Token, len(text))
+	buffer.Write(text)
+}
+
+var contentLength = []byte("Content-Length: ")
+
+// readAnswer reads one answer with a Content-Length and tells its status.
+func readAnswer(r *bufio.Reader) (status int, err error) {
+	line, err := r.ReadSlice('\n')
+	if err != nil {
+		return 0, err
+	}
+	if len(line) < 12 {
+		return 0, errors.New("the answer has no status line")
+	}
+	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
+		return 0, err
+	}
+	length := 0
+	for {
+		if line, err = r.ReadSlice('\n'); err != nil {
+			return 0, err
+		}
+		if len(line) <= 2 {
+			break
+		}
+		if rest, ok := bytes.CutPrefix(line, contentLength); ok {
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(rest))); err != nil {
+				return 0, err
+			}
+		}
+	}
+	_, err = r.Discard(length)
+	return status, err
+}
+
+// loadProcess is the generator as a process of its own: its plan comes in and its result goes out as JSON.
+func loadProcess() error {
+	var plan loadPlan
+	if err := json.NewDecoder(os.Stdin).Decode(&plan); err != nil {
+		return err
+	}
+	result, err := runLoad(plan)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(result)
+}

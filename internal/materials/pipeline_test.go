@@ -1,0 +1,372 @@
+package materials_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/estimates"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+// noon is when the tests of the pipeline begin.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// pipeline is a service over a real database, with the outside world under the test's control.
+type pipeline struct {
+	*materials.Service
+	t      *testing.T
+	db     *database.DB
+	http   http.Handler
+	secret webhook.Secret
+	now    atomic.Int64 // Unix microseconds
+	world  *world
+	logs   *lines
+}
+
+// newPipeline builds the service; change, when not nil, alters what it is built from.
+func newPipeline(t *testing.T, db *database.DB, change func(*materials.Deps)) *pipeline {
+	t.Helper()
+	p := &pipeline{t: t, db: db, secret: webhook.NewSecret(), world: &world{db: db}, logs: &lines{}}
+	p.now.Store(noon.UnixMicro())
+	flushers := 2
+	if db.Engine() == database.SQLite {
+		flushers = 1
+	}
+	deps := materials.Deps{
+		DB: db, Log: slog.New(p.logs), Now: p.clock,
+		Publisher: p.world, Outbox: p.world, Catalogue: p.world, Estimator: p.world, Bearer: p.world,
+		Secrets: []webhook.Secret{webhook.NewSecret(), p.secret}, Flushers: flushers,
+	}
+	if change != nil {
+		change(&deps)
+	}
+	p.Service = materials.New(deps)
+	t.Cleanup(p.Close)
+	p.http = routes(p.Service)
+	return p
+}
+
+func (p *pipeline) clock() time.Time { return time.UnixMicro(p.now.Load()) }
+
+// routes serves the handlers; the header X-Supplier stands for the token that the real middleware checks.
+func routes(s *materials.Service) http.Handler {
+	gin.SetMode(gin.TestMode)
+	r := gin.New()
+	supplier := func(c *gin.Context) {
+		ctx := supplierauth.WithPrincipal(c.Request.Context(), supplierauth.Principal{SupplierID: c.GetHeader("X-Supplier")})
+		c.Request = c.Request.WithContext(ctx)
+	}
+	r.POST("/api/material-requests/:id/delivery-estimates", httpapi.Handle(s.ReceiveEstimates))
+	r.PATCH("/api/material-requests/:id/selected-estimate", supplier, httpapi.Handle(s.Select))
+	r.GET("/orders", supplier, httpapi.Handle(s.Orders))
+	return r
+}
+
+// enqueue stores a request as intake leaves it.
+func (p *pipeline) enqueue(supplierID string, id int64) {
+	p.t.Helper()
+	p.exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, sweep_at, created_at, updated_at)
+		VALUES (?, ?, 'enqueued', ?, 'shop-1', ?, ?, ?, ?, ?)`, supplierID, id, []byte{1}, fmt.Sprintf(`{"id":%d,"shop_code":"shop-1","materials":[
+			{"material_id":7,"material":"board","sku":"SKU-1","width":100,"height":50,"depth":2.5,"quantity":3},
+			{"material_id":8,"material":"frame","sku":"SKU-2","width":10,"height":20,"quantity":1}]}`, id),
+		trace(supplierID, id), noon.UnixMicro()+5, noon.UnixMicro(), noon.UnixMicro())
+}
+
+func trace(supplierID string, id int64) string { return fmt.Sprintf("trace-%s-%d", supplierID, id) }
+
+func (p *pipeline) exec(statement string, args ...any) {
+	p.t.Helper()
+	if err := p.db.From(context.Background()).Exec(statement, args...).Error; err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// row is what the tests look at of a stored request.
+type row struct {
+	Status             string
+	Failure            string
+	SelectedEstimateID *string
+	DispatchedAt       *int64
+	SweepAt            int64
+	UpdatedAt          int64
+	EventAt            *int64
+	Estimates          *string
+	Unavailable        *string
+}
+
+func (p *pipeline) row(supplierID string, id int64) row {
+	p.t.Helper()
+	var r row
+	err := p.db.Reader(context.Background()).Raw(`SELECT r.*, e.event_at, e.estimates, e.unavailable FROM material_requests r
+		LEFT JOIN material_request_estimates e ON e.supplier_id = r.supplier_id AND e.request_id = r.id
+		WHERE r.supplier_id = ? AND r.id = ?`, supplierID, id).Take(&r).Error
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return r
+}
+
+// estimateIDs are the ids of the request's stored estimates.
+func (r row) estimateIDs() []string {
+	if r.Estimates == nil {
+		return nil
+	}
+	var list []webhook.Estimate
+	if err := json.Unmarshal([]byte(*r.Estimates), &list); err != nil {
+		return []string{err.Error()}
+	}
+	ids := make([]string, len(list))
+	for i, e := range list {
+		ids[i] = e.EstimateID
+	}
+	return ids
+}
+
+func (p *pipeline) expectStatus(supplierID string, id int64, want materials.Status) {
+	p.t.Helper()
+	if got := p.row(supplierID, id).Status; got != string(want) {
+		p.t.Errorf("request %s/%d is %s, want %s", supplierID, id, got, want)
+	}
+}
+
+// events are the keys of the stored events, in order.
+func (p *pipeline) events() []string {
+	p.t.Helper()
+	var keys []string
+	if err := p.db.Reader(context.Background()).Raw(`SELECT key FROM webhook_events ORDER BY key`).Scan(&keys).Error; err != nil {
+		p.t.Fatal(err)
+	}
+	return keys
+}
+
+func (p *pipeline) work(supplierID string, id int64) error {
+	return p.Work(context.Background(), materials.Work{
+		Subject: materials.Subject(supplierID, id), RequestID: trace(supplierID, id), Deliveries: 1,
+	})
+}
+
+// call sends a request to the handlers.
+func (p *pipeline) call(method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	p.http.ServeHTTP(w, r)
+	return w
+}
+
+// estimatesPath is where the request's events are received.
+func estimatesPath(id int64) string { return fmt.Sprintf("/api/material-requests/%d/delivery-estimates", id) }
+
+// deliver posts a signed event, as the sender does.
+func (p *pipeline) deliver(webhookID string, e webhook.Event) *httptest.ResponseRecorder {
+	return p.deliverBody(webhookID, e.Data.RequestID, marshal(e))
+}
+
+func (p *pipeline) deliverBody(webhookID string, id int64, body string, headers ...string) *httptest.ResponseRecorder {
+	at := p.clock()
+	return p.call(http.MethodPost, estimatesPath(id), body, append(headers, "Content-Type", "application/json",
+		webhook.HeaderID, webhookID, webhook.HeaderTimestamp, fmt.Sprint(at.Unix()),
+		webhook.HeaderSignature, webhook.Sign(webhookID, at, []byte(body), p.secret))...)
+}
+
+func (p *pipeline) choose(supplierID string, id int64, estimateID string) *httptest.ResponseRecorder {
+	return p.call(http.MethodPatch, fmt.Sprintf("/api/material-requests/%d/selected-estimate", id),
+		marshal(map[string]string{"estimate_id": estimateID}), "X-Supplier", supplierID)
+}
+
+// event has one estimate for each id, computed at the given time and valid for a week.
+func event(supplierID string, id int64, at time.Time, estimateIDs ...string) webhook.Event {
+	e := webhook.Event{Type: webhook.TypeEstimated, Timestamp: at, Data: webhook.Data{
+		SupplierID: supplierID, RequestID: id, ShopCode: "shop-1", Estimates: []webhook.Estimate{},
+		Unavailable: []webhook.Unavailable{{Service: "express", Reason: "too heavy"}},
+	}}
+	for _, estimateID := range estimateIDs {
+		e.Data.Estimates = append(e.Data.Estimates, webhook.Estimate{
+			EstimateID: estimateID, Service: "road", Carrier: "Rodovia Cargas", PriceCents: 12345, Currency: "BRL",
+			LeadTimeDays: 5, DispatchDate: "2026-11-23", DeliveryDate: "2026-11-27",
+			ChargeableWeightKg: 12.5, VolumeM3: 0.075, ValidUntil: at.Add(7 * 24 * time.Hour),
+		})
+	}
+	return e
+}
+
+func marshal(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// expect compares an answer's status, and its body when one is given.
+func expect(t *testing.T, got *httptest.ResponseRecorder, status int, body ...string) {
+	t.Helper()
+	if got.Code != status {
+		t.Errorf("status %d, want %d: %s", got.Code, status, got.Body)
+	}
+	if len(body) > 0 && strings.TrimSpace(got.Body.String()) != body[0] {
+		t.Errorf("body %s, want %s", got.Body, body[0])
+	}
+}
+
+// pointers are the JSON pointers of a problem's violations, sorted.
+func pointers(t *testing.T, w *httptest.ResponseRecorder) []string {
+	t.Helper()
+	var problem struct{ Errors []errs.Violation }
+	if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil {
+		t.Fatalf("%v: %s", err, w.Body)
+	}
+	var found []string
+	for _, v := range problem.Errors {
+		if v.Pointer != nil {
+			found = append(found, *v.Pointer)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// world is everything outside the room: an outbox that stores into the real table, a catalogue, an estimator and tokens.
+// Its functions may be set before the work begins.
+type world struct {
+	db       *database.DB
+	estimate func(ctx context.Context, r estimates.Request) (estimates.Result, error)
+	products func(supplierID string, skus []string) (map[string]estimates.Product, error)
+	outbox   func(events []materials.Outgoing) error
+	adds     atomic.Int64
+	mu       sync.Mutex
+	sent     []string
+	last     materials.Outgoing
+	asked    estimates.Request
+}
+
+func (w *world) Publish(string, string) {}
+
+func (w *world) Products(_ context.Context, supplierID string, skus []string) (map[string]estimates.Product, error) {
+	if w.products != nil {
+		return w.products(supplierID, skus)
+	}
+	return map[string]estimates.Product{"SKU-1": {Active: true, WeightKg: 4, ProductionDays: 2}}, nil
+}
+
+func (w *world) Estimate(ctx context.Context, r estimates.Request) (estimates.Result, error) {
+	if w.estimate != nil {
+		return w.estimate(ctx, r)
+	}
+	w.mu.Lock()
+	w.asked = r
+	w.mu.Unlock()
+	return estimates.Result{Estimates: event(r.SupplierID, r.RequestID, r.At, "e1").Data.Estimates}, nil
+}
+
+func (w *world) Add(ctx context.Context, events []materials.Outgoing) (func(), error) {
+	w.adds.Add(1)
+	if w.outbox != nil {
+		if err := w.outbox(events); err != nil {
+			return nil, err
+		}
+	}
+	for _, e := range events {
+		err := w.db.From(ctx).Exec(`INSERT INTO webhook_events (key, supplier_id, request_id, trace_id, body, created_at)
+			VALUES (?, ?, ?, ?, ?, 0)`, e.Key, e.Event.Data.SupplierID, e.Event.Data.RequestID, e.TraceID, []byte(marshal(e.Event))).Error
+		if err != nil {
+			return nil, err
+		}
+	}
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, e := range events {
+			w.sent, w.last = append(w.sent, e.Key), e
+		}
+	}, nil
+}
+
+// sentKeys are the events that were sent at once, sorted.
+func (w *world) sentKeys() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(slices.Values(w.sent))
+}
+
+// Authenticate knows tokens of the form supplier/scope,scope.
+func (w *world) Authenticate(header http.Header) (supplierauth.Principal, error) {
+	token, found := strings.CutPrefix(header.Get("Authorization"), "Bearer ")
+	supplierID, scopes, known := strings.Cut(token, "/")
+	if !found || !known {
+		return supplierauth.Principal{}, errors.New("unknown token")
+	}
+	return supplierauth.Principal{SupplierID: supplierID, Scopes: strings.Split(scopes, ",")}, nil
+}
+
+// lines keeps every log line with the attributes of its context, as the service's own handler writes it.
+type lines struct {
+	mu  sync.Mutex
+	all []map[string]string
+}
+
+func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
+func (l *lines) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l *lines) WithGroup(string) slog.Handler            { return l }
+func (l *lines) Handle(ctx context.Context, r slog.Record) error {
+	line := map[string]string{"msg": r.Message}
+	for _, a := range logctx.Attrs(ctx) {
+		line[a.Key] = a.Value.String()
+	}
+	r.Attrs(func(a slog.Attr) bool { line[a.Key] = a.Value.String(); return true })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, line)
+	return nil
+}
+
+// only is the one line written so far.
+func (l *lines) only(t *testing.T) map[string]string {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.all) != 1 {
+		t.Fatalf("%d log lines, want 1: %v", len(l.all), l.all)
+	}
+	return maps.Clone(l.all[0])
+}
+
+// atOnce runs n calls that start together and waits for all.
+func atOnce(n int, call func(i int)) {
+	var start, done sync.WaitGroup
+	start.Add(1)
+	for i := range n {
+		done.Go(func() {
+			start.Wait()
+			call(i)
+		})
+	}
+	start.Done()
+	done.Wait()
+}
+
+// bigBody is a JSON text over the limit of a body.
+func bigBody() string { return `{"x":"` + string(bytes.Repeat([]byte{'a'}, 1<<20)) + `"}` }

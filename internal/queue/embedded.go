@@ -1,0 +1,80 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+const (
+	embeddedStart  = 30 * time.Second // a large store is read first
+	embeddedMemory = 64 << 20
+)
+
+// embeddedServer is a NATS server inside the process that listens nowhere.
+type embeddedServer struct {
+	server *server.Server
+	lock   *flock.Flock
+}
+
+// startEmbedded starts the server over the files in dir, which one process at a time may use.
+func startEmbedded(dir string, maxBytes int64, log *slog.Logger) (_ *embeddedServer, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock := flock.New(filepath.Join(dir, "lock"))
+	locked, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	if !locked {
+		return nil, fmt.Errorf("%s is in use by another process: two embedded queues cannot share one directory", dir)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, lock.Unlock())
+		}
+	}()
+	s, err := server.NewServer(&server.Options{
+		ServerName:             "supplyhub",
+		DontListen:             true,
+		NoSigs:                 true,
+		JetStream:              true,
+		DisableJetStreamBanner: true,
+		StoreDir:               dir,
+		JetStreamMaxMemory:     embeddedMemory,
+		JetStreamMaxStore:      2 * maxBytes, // reserved, not taken; twice, so that the limit met first is the stream's
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start the embedded queue: %w", err)
+	}
+	s.SetLoggerV2(serverLog{log.With("component", "nats")}, false, false, false)
+	s.Start()
+	if !s.ReadyForConnections(embeddedStart) {
+		s.Shutdown()
+		return nil, fmt.Errorf("start the embedded queue: not ready after %s", embeddedStart)
+	}
+	return &embeddedServer{server: s, lock: lock}, nil
+}
+
+func (e *embeddedServer) stop() error {
+	e.server.Shutdown()
+	e.server.WaitForShutdown()
+	return e.lock.Unlock()
+}
+
+// serverLog puts the server's lines into ours. What it calls a notice is only of use when looking for a fault.
+type serverLog struct{ log *slog.Logger }
+
+func (l serverLog) Noticef(format string, v ...any) { l.log.Debug(fmt.Sprintf(format, v...)) }
+func (l serverLog) Warnf(format string, v ...any)   { l.log.Warn(fmt.Sprintf(format, v...)) }
+func (l serverLog) Errorf(format string, v ...any)  { l.log.Error(fmt.Sprintf(format, v...)) }
+func (l serverLog) Fatalf(format string, v ...any)  { l.log.Error(fmt.Sprintf(format, v...)) }
+func (l serverLog) Debugf(format string, v ...any)  { l.log.Debug(fmt.Sprintf(format, v...)) }
+func (l serverLog) Tracef(format string, v ...any)  { l.log.Debug(fmt.Sprintf(format, v...)) }

@@ -1,0 +1,82 @@
+package queue
+
+import (
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	publishWindow  = 8192 // messages that wait to be sent, and as many that wait for their acknowledgement
+	publishTimeout = 5 * time.Second
+)
+
+type message struct{ subject, requestID string }
+
+// Publish queues work under its subject, unless the same subject is queued or being worked on already. It returns at
+// once and never fails: a message that cannot be sent now is counted as dropped, and its owner publishes it again.
+func (q *Queue) Publish(subject, requestID string) {
+	if !validSubject(subject) {
+		q.metrics.failed.Inc()
+		q.log.Error("publish refused: not a subject", "subject", subject)
+		return
+	}
+	if !q.Connected() {
+		q.metrics.dropped.Inc()
+		return
+	}
+	select {
+	case <-q.stopped:
+		q.metrics.dropped.Inc()
+	case q.outgoing <- message{subject, requestID}:
+	default:
+		q.metrics.dropped.Inc()
+	}
+}
+
+// publishOutgoing stands between Publish and the socket, as writing to a server that no longer reads blocks.
+func (q *Queue) publishOutgoing() {
+	for {
+		select {
+		case m := <-q.outgoing:
+			q.send(m)
+			continue
+		default:
+		}
+		select {
+		case m := <-q.outgoing:
+			q.send(m)
+		case <-q.stopped:
+			return
+		}
+	}
+}
+
+func (q *Queue) send(m message) {
+	msg := &nats.Msg{Subject: m.subject}
+	if m.requestID != "" {
+		msg.Header = nats.Header{requestIDHeader: {m.requestID}}
+	}
+	if _, err := q.js.PublishMsgAsync(msg); err != nil {
+		q.metrics.dropped.Inc() // disconnected meanwhile, or the window stayed full
+	}
+}
+
+func (q *Queue) publishFailed(err error) {
+	if queuedAlready(err) {
+		q.metrics.duplicate.Inc()
+		return
+	}
+	q.metrics.failed.Inc()
+	q.log.Debug("publish failed", "error", err)
+	q.lookAgain()
+}
+
+// queuedAlready tells the refusal of a second message of one subject from other refusals, which have the same code.
+func queuedAlready(err error) bool {
+	const storeFailed, perSubject = 10077, "maximum messages per subject exceeded"
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && api.ErrorCode == storeFailed && api.Description == perSubject
+}

@@ -1,0 +1,198 @@
+// Package queue hands work to workers through JetStream: inside the process or on NATS servers, by the same client.
+// It is a fast, replaceable work queue and not the truth: a message may get lost with the whole store, and whoever
+// published it publishes it again. Only this package knows NATS; it knows no feature.
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Names on the server; operators meet them in the permissions of NATS users.
+const (
+	StreamName   = "MR"
+	ConsumerName = "worker"
+	Subjects     = "mr.>"
+)
+
+const (
+	defaultMaxBytes = 1 << 30
+	defaultAckWait  = time.Minute
+	maxMessages     = 1_000_000 // the server keeps every subject in memory
+	maxAckPending   = 50_000    // over all workers
+	requestIDHeader = "X-Request-Id"
+
+	connectTimeout = 2 * time.Second
+	reconnectWait  = 500 * time.Millisecond
+	pingInterval   = 10 * time.Second // two of them unanswered: the connection is dead
+	flushTimeout   = 2 * time.Second
+)
+
+// Config says where the queue is.
+type Config struct {
+	URL        string // nats://…, several separated by commas; empty: a server inside this process that keeps its files in Dir
+	Creds      string // NATS credentials file; may be empty
+	Name       string // this process's role, in the connection's name and inbox prefix (_INBOX_<name>); empty: supplyhub
+	Replicas   int    // of the stream; 0 means 1
+	Dir        string // of the server inside this process
+	Log        *slog.Logger
+	Registerer prometheus.Registerer // nil: no metrics
+
+	MaxBytes int64         // of all queued messages; 0 means 1 GiB. A full queue refuses new messages
+	AckWait  time.Duration // after which the message of a worker that died goes to another one; 0 means 60 s
+}
+
+// Queue is a connection to the work queue. Several on one server share the work.
+type Queue struct {
+	cfg      Config
+	log      *slog.Logger
+	metrics  *metrics
+	embedded *embeddedServer // nil when the servers are outside
+	nc       *nats.Conn
+	js       jetstream.JetStream
+
+	consumer atomic.Pointer[jetstream.Consumer] // nil until stream and consumer were there once
+	missing  chan struct{}                      // a note for keep: look whether they are still there
+	outgoing chan message
+	stop     context.CancelFunc
+	stopped  <-chan struct{}
+	running  sync.WaitGroup
+	closing  sync.Once
+}
+
+// Open starts the server inside the process, or connects to the ones outside. These may be away: the connection, the
+// stream and the consumer come into being as soon as they can, and again whenever they are gone.
+func Open(ctx context.Context, cfg Config) (*Queue, error) {
+	if cfg.Name == "" {
+		cfg.Name = "supplyhub"
+	}
+	cfg.Replicas = max(cfg.Replicas, 1)
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = defaultMaxBytes
+	}
+	if cfg.AckWait == 0 {
+		cfg.AckWait = defaultAckWait
+	}
+	q := &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1), outgoing: make(chan message, publishWindow)}
+	if err := q.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open queue: %w", err), q.release())
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	q.stop, q.stopped = stop, running.Done()
+	q.running.Go(func() { q.keep(running) })
+	q.running.Go(q.publishOutgoing)
+	q.lookAgain()
+	return q, nil
+}
+
+func (q *Queue) open() (err error) {
+	q.metrics = newMetrics()
+	options := q.options()
+	if q.cfg.URL == "" {
+		if q.embedded, err = startEmbedded(q.cfg.Dir, q.cfg.MaxBytes, q.log); err != nil {
+			return err
+		}
+		options = append(options, nats.InProcessServer(q.embedded.server))
+	}
+	if q.nc, err = nats.Connect(q.cfg.URL, options...); err != nil {
+		return fmt.Errorf("connect to NATS: %w", err)
+	}
+	q.js, err = jetstream.New(q.nc,
+		jetstream.WithPublishAsyncMaxPending(publishWindow),
+		jetstream.WithPublishAsyncTimeout(publishTimeout),
+		jetstream.WithPublishAsyncAckHandler(func(jetstream.JetStream, *nats.Msg, *jetstream.PubAck) { q.metrics.acked.Inc() }),
+		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, _ *nats.Msg, err error) { q.publishFailed(err) }),
+	)
+	if err != nil {
+		return err
+	}
+	return q.metrics.register(q.cfg.Registerer, q.nc.IsConnected)
+}
+
+func (q *Queue) options() []nats.Option {
+	options := []nats.Option{
+		nats.Name("supplyhub " + q.cfg.Name),
+		nats.CustomInboxPrefix("_INBOX_" + q.cfg.Name),
+		nats.Timeout(connectTimeout),
+		nats.RetryOnFailedConnect(true),
+		nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(), // permissions may be mended while we run
+		nats.ReconnectWait(reconnectWait),
+		nats.PingInterval(pingInterval),
+		nats.ReconnectBufSize(-1), // what cannot be sent now is published again by its owner
+		nats.ConnectHandler(q.connected),
+		nats.ReconnectHandler(q.connected),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				q.log.Warn("queue is disconnected", "error", err)
+			}
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { q.log.Warn("queue reports an error", "error", err) }),
+	}
+	if q.cfg.Creds != "" {
+		options = append(options, nats.UserCredentials(q.cfg.Creds))
+	}
+	return options
+}
+
+func (q *Queue) connected(nc *nats.Conn) {
+	q.log.Info("queue is connected", "server", nc.ConnectedUrlRedacted())
+	q.lookAgain()
+}
+
+// Connected tells whether a server is reached right now.
+func (q *Queue) Connected() bool { return q.nc.IsConnected() }
+
+// Lag is how many messages wait or are being worked on, over all workers.
+func (q *Queue) Lag(ctx context.Context) (uint64, error) {
+	consumer, err := q.js.Consumer(ctx, StreamName, ConsumerName)
+	if err != nil {
+		return 0, fmt.Errorf("read the queue's length: %w", err)
+	}
+	info := consumer.CachedInfo()
+	return info.NumPending + uint64(max(info.NumAckPending, 0)), nil
+}
+
+// Close waits a moment for publishes under way and releases everything. Consume must have ended before.
+func (q *Queue) Close() {
+	q.closing.Do(func() {
+		q.stop()
+		q.running.Wait()
+		if q.Connected() {
+			select {
+			case <-q.js.PublishAsyncComplete():
+			case <-time.After(flushTimeout):
+			}
+			_ = q.nc.FlushTimeout(flushTimeout) // acknowledgements; lost ones only cost a redelivery
+		}
+		if err := q.release(); err != nil {
+			q.log.Error("close queue failed", "error", err)
+		}
+	})
+}
+
+func (q *Queue) release() error {
+	if q.nc != nil {
+		q.nc.Close()
+	}
+	if q.embedded != nil {
+		return q.embedded.stop()
+	}
+	return nil
+}
+
+// validSubject refuses what the server would read as a pattern or a protocol fault.
+func validSubject(subject string) bool {
+	return subject != "" && !strings.ContainsAny(subject, " \t\r\n*>") && !strings.Contains(subject, "..") &&
+		!strings.HasPrefix(subject, ".") && !strings.HasSuffix(subject, ".")
+}

@@ -1,0 +1,221 @@
+package supplierauth
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// What an access token may do.
+const (
+	ScopeMaterialRequests = "material-requests"
+	ScopeProducts         = "products"
+	ScopeEstimatesWrite   = "estimates:write"
+	ScopeOrdersRead       = "orders:read"
+)
+
+// Lifetimes of a supplier's tokens: what a new supplier gets, and the longest that can be set.
+const (
+	DefaultAccessTTL  = 15 * time.Minute
+	DefaultRefreshTTL = 14 * 24 * time.Hour
+	maxAccessTTL      = 24 * time.Hour
+	maxRefreshTTL     = 365 * 24 * time.Hour
+)
+
+const (
+	maxName       = 255  // characters
+	maxWebhookURL = 2048 // bytes
+)
+
+// scopes are all scopes, in the order in which they are stored and shown.
+func scopes() []string {
+	return []string{ScopeMaterialRequests, ScopeProducts, ScopeEstimatesWrite, ScopeOrdersRead}
+}
+
+// DefaultScopes are what every new supplier may do.
+func DefaultScopes() []string { return []string{ScopeMaterialRequests, ScopeProducts} }
+
+// Supplier is an external party as the operator sees it. It holds no secret.
+type Supplier struct {
+	ID         string // sup_ and 16 lower-case letters and digits
+	Name       string
+	WebhookURL string // base address of its own receiver, without a trailing slash; empty: it has none
+	AccessTTL  time.Duration
+	RefreshTTL time.Duration
+	Scopes     []string
+	Active     bool
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+}
+
+// MarshalJSON is the stable form that commands print; lifetimes are Go durations such as 15m0s.
+func (s Supplier) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		ID         string    `json:"id"`
+		Name       string    `json:"name"`
+		WebhookURL string    `json:"webhook_url"`
+		AccessTTL  string    `json:"access_ttl"`
+		RefreshTTL string    `json:"refresh_ttl"`
+		Scopes     []string  `json:"scopes"`
+		Active     bool      `json:"active"`
+		CreatedAt  time.Time `json:"created_at"`
+		UpdatedAt  time.Time `json:"updated_at"`
+	}{s.ID, s.Name, s.WebhookURL, s.AccessTTL.String(), s.RefreshTTL.String(), slices.Concat([]string{}, s.Scopes), s.Active, s.CreatedAt, s.UpdatedAt})
+}
+
+// NewSupplier is what the operator decides about a supplier to be made.
+type NewSupplier struct {
+	Name       string
+	WebhookURL string // optional
+	AccessTTL  time.Duration
+	RefreshTTL time.Duration
+	Scopes     []string
+}
+
+// SupplierPatch changes the fields that are not nil.
+type SupplierPatch struct {
+	Name       *string
+	WebhookURL *string // empty takes the receiver away
+	AccessTTL  *time.Duration
+	RefreshTTL *time.Duration
+	Scopes     *[]string
+}
+
+// patch is the new supplier as a change of every field.
+func (n NewSupplier) patch() SupplierPatch {
+	return SupplierPatch{Name: &n.Name, WebhookURL: &n.WebhookURL, AccessTTL: &n.AccessTTL, RefreshTTL: &n.RefreshTTL, Scopes: &n.Scopes}
+}
+
+// validate names every violation.
+func (p SupplierPatch) validate(allowPrivate bool) error {
+	var violations []errs.Violation
+	check := func(pointer, fault string) {
+		if fault != "" {
+			violations = append(violations, errs.At(pointer, fault))
+		}
+	}
+	if p.Name != nil {
+		check("/name", nameFault(*p.Name))
+	}
+	if p.WebhookURL != nil {
+		check("/webhook_url", webhookURLFault(*p.WebhookURL, allowPrivate))
+	}
+	if p.AccessTTL != nil {
+		check("/access_ttl", ttlFault(*p.AccessTTL, maxAccessTTL))
+	}
+	if p.RefreshTTL != nil {
+		check("/refresh_ttl", ttlFault(*p.RefreshTTL, maxRefreshTTL))
+	}
+	if p.Scopes != nil {
+		for i, scope := range *p.Scopes {
+			if !slices.Contains(scopes(), scope) {
+				check("/scopes/"+strconv.Itoa(i), "must be one of "+strings.Join(scopes(), ", "))
+			}
+		}
+	}
+	if len(violations) > 0 {
+		return errs.InvalidInput("The supplier is not valid.", violations...)
+	}
+	return nil
+}
+
+// apply changes s; p must be valid.
+func (p SupplierPatch) apply(s *Supplier) {
+	if p.Name != nil {
+		s.Name = *p.Name
+	}
+	if p.WebhookURL != nil {
+		s.WebhookURL = strings.TrimRight(*p.WebhookURL, "/")
+	}
+	if p.AccessTTL != nil {
+		s.AccessTTL = *p.AccessTTL
+	}
+	if p.RefreshTTL != nil {
+		s.RefreshTTL = *p.RefreshTTL
+	}
+	if p.Scopes != nil {
+		s.Scopes = slices.DeleteFunc(scopes(), func(scope string) bool { return !slices.Contains(*p.Scopes, scope) })
+	}
+}
+
+func nameFault(name string) string {
+	switch {
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+		return "must be text without control characters"
+	case strings.TrimSpace(name) == "":
+		return "must not be blank"
+	case utf8.RuneCountInString(name) > maxName:
+		return fmt.Sprintf("must have at most %d characters", maxName)
+	default:
+		return ""
+	}
+}
+
+func ttlFault(ttl, longest time.Duration) string {
+	if ttl < time.Second || ttl > longest || ttl%time.Second != 0 {
+		return fmt.Sprintf("must be whole seconds, from 1s to %s", longest)
+	}
+	return ""
+}
+
+// webhookURLFault never repeats the address: it may hold a password.
+func webhookURLFault(text string, allowPrivate bool) string {
+	if text == "" {
+		return ""
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || len(text) > maxWebhookURL || !utf8.ValidString(text):
+		return fmt.Sprintf("must be a valid address of at most %d bytes", maxWebhookURL)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "must start with http:// or https://"
+	case u.User != nil:
+		return "must not hold a user or password"
+	case strings.ContainsAny(text, "?#"):
+		return "must not have a query or fragment"
+	case u.Hostname() == "":
+		return "must name a host"
+	case !validPort(u):
+		return "must have a port from 1 to 65535, or none"
+	case !allowPrivate && literalPrivate(u.Hostname()):
+		return "must not be a loopback, private or other special address"
+	default:
+		return ""
+	}
+}
+
+func validPort(u *url.URL) bool {
+	if strings.HasSuffix(u.Host, ":") {
+		return false
+	}
+	if u.Port() == "" {
+		return true
+	}
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	return err == nil && port > 0
+}
+
+// literalPrivate tells an operator of an evident mistake. What protects the network is the check of the address
+// that a connection is really made to, in the sender.
+func literalPrivate(host string) bool {
+	if strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	zoned := ip.Zone() != ""
+	ip = ip.WithZone("").Unmap()
+	shared := netip.MustParsePrefix("100.64.0.0/10")
+	return zoned || !ip.IsGlobalUnicast() || ip.IsPrivate() || shared.Contains(ip)
+}

@@ -1,0 +1,69 @@
+// Package supplierauth owns the suppliers: their API keys, their sessions (families of refresh tokens), the access
+// tokens that are issued to them, and the secrets that sign the webhooks sent to them.
+// A database is needed to issue and to end; verifying an access token needs none.
+package supplierauth
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+// Deps is what the room is built from.
+type Deps struct {
+	DB                   *database.DB
+	Log                  *slog.Logger
+	Now                  func() time.Time
+	SigningKeys          string // JWT_SIGNING_KEYS; empty in a process that neither issues nor verifies access tokens
+	SecretsKeys          string // SECRETS_KEY; empty in a process that never reads or makes a webhook secret
+	Issuer, Audience     string // iss and aud of the access tokens
+	AllowPrivateWebhooks bool   // accept a webhook URL that names a private address
+	Registerer           prometheus.Registerer // nil: the counter is not exported
+}
+
+// Service is the room.
+type Service struct {
+	store        store
+	log          *slog.Logger
+	now          func() time.Time
+	tokens       *tokens
+	sealer       sealer
+	allowPrivate bool
+	ended        *prometheus.CounterVec
+}
+
+// New reads the keys. Its errors name the position of a bad key in its list, never its value.
+func New(d Deps) (*Service, error) {
+	keys, err := parseSigningKeys(d.SigningKeys)
+	if err != nil {
+		return nil, fmt.Errorf("JWT_SIGNING_KEYS: %w", err)
+	}
+	sealer, err := newSealer(d.SecretsKeys)
+	if err != nil {
+		return nil, fmt.Errorf("SECRETS_KEY: %w", err)
+	}
+	tokens, err := newTokens(keys, d.Issuer, d.Audience, d.Now)
+	if err != nil {
+		return nil, fmt.Errorf("prepare access tokens: %w", err)
+	}
+	ended := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "hub_sessions_ended_total",
+		Help: "Supplier sessions that were ended, by reason: reuse of a refresh token, revoked, or deactivated with their supplier.",
+	}, []string{"reason"})
+	for _, reason := range []string{endedByReuse, endedByRevoke, endedByDeactivation} {
+		ended.WithLabelValues(reason) // shown as 0 before the first
+	}
+	if d.Registerer != nil {
+		if err := d.Registerer.Register(ended); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return &Service{
+		store: store{d.DB}, log: d.Log, now: d.Now, tokens: tokens, sealer: sealer,
+		allowPrivate: d.AllowPrivateWebhooks, ended: ended,
+	}, nil
+}
