@@ -63,16 +63,22 @@ func newPipeline(t *testing.T, db *database.DB, change func(*materials.Deps)) *p
 	}
 	p.Service = materials.New(deps)
 	t.Cleanup(p.Close)
-	p.http = routes(p.Service)
+	p.http = routes(t, p.Service)
 	return p
 }
 
 func (p *pipeline) clock() time.Time { return time.UnixMicro(p.now.Load()) }
 
 // routes serves the handlers; the header X-Supplier stands for the token that the real middleware checks.
-func routes(s *materials.Service) http.Handler {
+func routes(t *testing.T, s *materials.Service) http.Handler {
 	gin.SetMode(gin.TestMode)
 	r := gin.New()
+	r.Use(func(c *gin.Context) {
+		c.Next()
+		if c.Writer.Status() == http.StatusInternalServerError {
+			t.Errorf("%s %s: %s", c.Request.Method, c.Request.URL, c.Errors)
+		}
+	})
 	supplier := func(c *gin.Context) {
 		ctx := supplierauth.WithPrincipal(c.Request.Context(), supplierauth.Principal{SupplierID: c.GetHeader("X-Supplier")})
 		c.Request = c.Request.WithContext(ctx)
@@ -178,7 +184,9 @@ func (p *pipeline) call(method, path, body string, headers ...string) *httptest.
 }
 
 // estimatesPath is where the request's events are received.
-func estimatesPath(id int64) string { return fmt.Sprintf("/api/material-requests/%d/delivery-estimates", id) }
+func estimatesPath(id int64) string {
+	return fmt.Sprintf("/api/material-requests/%d/delivery-estimates", id)
+}
 
 // deliver posts a signed event, as the sender does.
 func (p *pipeline) deliver(webhookID string, e webhook.Event) *httptest.ResponseRecorder {

@@ -59,7 +59,7 @@ func (requestRow) TableName() string { return "material_requests" }
 
 // recordRow is a request with its stored estimates; those are null until they are received.
 type recordRow struct {
-	requestRow  `gorm:"embedded"`
+	Row         requestRow `gorm:"embedded"`
 	Estimates   *string
 	Unavailable *string
 }
@@ -75,28 +75,28 @@ func (r requestRow) request() (Request, error) {
 }
 
 func (r recordRow) record() (Record, error) {
-	request, err := r.request()
+	request, err := r.Row.request()
 	if err != nil {
 		return Record{}, err
 	}
 	record := Record{
-		Request: request, Status: r.Status, Round: r.Round,
-		CreatedAt: instant(r.CreatedAt), UpdatedAt: instant(r.UpdatedAt),
+		Request: request, Status: r.Row.Status, Round: r.Row.Round,
+		CreatedAt: instant(r.Row.CreatedAt), UpdatedAt: instant(r.Row.UpdatedAt),
 		Estimates: []webhook.Estimate{}, Unavailable: []webhook.Unavailable{},
-		SelectedEstimateID: r.SelectedEstimateID,
+		SelectedEstimateID: r.Row.SelectedEstimateID,
 	}
-	if r.SelectedAt != nil {
-		at := instant(*r.SelectedAt)
+	if r.Row.SelectedAt != nil {
+		at := instant(*r.Row.SelectedAt)
 		record.SelectedAt = &at
 	}
 	if r.Estimates == nil || r.Unavailable == nil {
 		return record, nil
 	}
 	if err := json.Unmarshal([]byte(*r.Estimates), &record.Estimates); err != nil {
-		return Record{}, fmt.Errorf("decode estimates of request %d: %w", r.ID, err)
+		return Record{}, fmt.Errorf("decode estimates of request %d: %w", r.Row.ID, err)
 	}
 	if err := json.Unmarshal([]byte(*r.Unavailable), &record.Unavailable); err != nil {
-		return Record{}, fmt.Errorf("decode unavailable services of request %d: %w", r.ID, err)
+		return Record{}, fmt.Errorf("decode unavailable services of request %d: %w", r.Row.ID, err)
 	}
 	return record, nil
 }

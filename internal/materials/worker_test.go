@@ -203,7 +203,9 @@ func TestWork_that_keeps_failing(t *testing.T) {
 			t.Parallel()
 			databasetest.Each(t, func(t *testing.T, db *database.DB) {
 				p := newPipeline(t, db, nil)
-				p.world.estimate = func(context.Context, estimates.Request) (estimates.Result, error) { return estimates.Result{}, tt.cause }
+				p.world.estimate = func(context.Context, estimates.Request) (estimates.Result, error) {
+					return estimates.Result{}, tt.cause
+				}
 				p.enqueue("acme", 1)
 				err := p.Work(t.Context(), materials.Work{Subject: "mr.acme.1", RequestID: "trace-acme-1", Deliveries: tt.deliveries})
 				if (err != nil) != tt.redeliver {

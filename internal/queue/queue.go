@@ -137,7 +137,9 @@ func (q *Queue) options() []nats.Option {
 				q.log.Warn("queue is disconnected", "error", err)
 			}
 		}),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { q.log.Warn("queue reports an error", "error", err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			q.log.Warn("queue reports an error", "error", err)
+		}),
 	}
 	if q.cfg.Creds != "" {
 		options = append(options, nats.UserCredentials(q.cfg.Creds))

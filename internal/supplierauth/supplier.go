@@ -207,9 +207,6 @@ func validPort(u *url.URL) bool {
 // literalPrivate tells an operator of an evident mistake. What protects the network is the check of the address
 // that a connection is really made to, in the sender.
 func literalPrivate(host string) bool {
-	if strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost") {
-		return true
-	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
 		return false

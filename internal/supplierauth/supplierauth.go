@@ -18,10 +18,10 @@ type Deps struct {
 	DB                   *database.DB
 	Log                  *slog.Logger
 	Now                  func() time.Time
-	SigningKeys          string // JWT_SIGNING_KEYS; empty in a process that neither issues nor verifies access tokens
-	SecretsKeys          string // SECRETS_KEY; empty in a process that never reads or makes a webhook secret
-	Issuer, Audience     string // iss and aud of the access tokens
-	AllowPrivateWebhooks bool   // accept a webhook URL that names a private address
+	SigningKeys          string                // JWT_SIGNING_KEYS; empty in a process that neither issues nor verifies access tokens
+	SecretsKeys          string                // SECRETS_KEY; empty in a process that never reads or makes a webhook secret
+	Issuer, Audience     string                // iss and aud of the access tokens
+	AllowPrivateWebhooks bool                  // accept a webhook URL that names a private address
 	Registerer           prometheus.Registerer // nil: the counter is not exported
 }
 

@@ -17,8 +17,7 @@ CREATE TABLE webhook_deliveries (
     status               text NOT NULL,               -- pending, delivered, dead, failed
     attempts             integer NOT NULL DEFAULT 0,   -- attempts begun, over all series
     series               integer NOT NULL DEFAULT 0,   -- attempts begun since created or redelivered
-    next_attempt_at      integer NOT NULL,
-    leased_until         integer NOT NULL DEFAULT 0,   -- a worker holds it until then
+    next_attempt_at      integer NOT NULL,             -- while pending: when it is due; during an attempt: when that counts as interrupted
     created_at           integer NOT NULL,
     updated_at           integer NOT NULL,
     UNIQUE (event_key, destination)

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// stack is the production stack on this machine: the private PostgreSQL cluster, a nats-server, one api, one worker.
+type stack struct {
+	dir   string
+	env   []string
+	procs []*exec.Cmd
+}
+
+const connections = 64
+
+func newStack(ctx context.Context) (*stack, error) {
+	dir, err := os.MkdirTemp("", "supplyhub-bench-")
+	if err != nil {
+		return nil, err
+	}
+	s := &stack{dir: dir}
+	database, err := createDatabase(ctx)
+	if err != nil {
+		return s, err
+	}
+	for _, target := range []string{"./cmd/api", "./cmd/worker", "./internal/bench", "github.com/nats-io/nats-server/v2"} {
+		if out, err := exec.CommandContext(ctx, "go", "build", "-o", dir+"/", target).CombinedOutput(); err != nil {
+			return s, fmt.Errorf("build %s: %w: %s", target, err, out)
+		}
+	}
+	s.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "DATABASE_URL=" + database, "HTTP_ADDR=127.0.0.1:0", "ADMIN_ADDR=127.0.0.1:0",
+		"LOG_LEVEL=warn", "LOG_FORMAT=json", "WEBHOOK_ALLOW_PRIVATE=true", "DATA_DIR=" + dir + "/data"}
+	for _, g := range []struct {
+		variable string
+		command  []string
+	}{{"JWT_SIGNING_KEYS", []string{"keys", "generate"}}, {"SECRETS_KEY", []string{"keys", "generate", "--secrets"}}, {"WEBHOOK_SIGNING_SECRETS", []string{"secrets", "generate"}}} {
+		out, err := s.command(ctx, g.command...)
+		if err != nil {
+			return s, err
+		}
+		s.env = append(s.env, g.variable+"="+strings.TrimSpace(string(out)))
+	}
+	return s, nil
+}
+
+func createDatabase(ctx context.Context) (string, error) {
+	server, err := required(postgresVariable)
+	if err != nil {
+		return "", err
+	}
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close(ctx)
+	name := fmt.Sprintf("bench_%d", time.Now().UnixNano())
+	if _, err := conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
+		return "", err
+	}
+	u, err := url.Parse(server)
+	if err != nil {
+		return "", errors.New("the address of the test PostgreSQL is not a URL")
+	}
+	u.Path = "/" + name
+	return u.String(), nil
+}
+
+func (s *stack) command(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.dir, "api"), args...)
+	cmd.Env = s.env
+	cmd.Stderr = os.Stderr
+	return cmd.Output()
+}
+
+// start runs one of the built binaries until close; its standard error is shown.
+func (s *stack) start(name string, args ...string) (*exec.Cmd, *bufio.Reader, error) {
+	cmd := exec.Command(filepath.Join(s.dir, name), args...)
+	cmd.Env = s.env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	s.procs = append(s.procs, cmd)
+	return cmd, bufio.NewReader(out), nil
+}
+
+func (s *stack) stop(cmd *exec.Cmd) error {
+	_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	return cmd.Wait()
+}
+
+func (s *stack) close() {
+	for i := len(s.procs) - 1; i >= 0; i-- {
+		if s.procs[i].ProcessState == nil {
+			_ = s.procs[i].Process.Kill()
+			_ = s.procs[i].Wait()
+		}
+	}
+	_ = os.RemoveAll(s.dir)
+}
+
+// startNATS runs a nats-server with a store of its own and waits until it listens.
+func (s *stack) startNATS(name string) (address string, cmd *exec.Cmd, err error) {
+	port, err := freePort()
+	if err != nil {
+		return "", nil, err
+	}
+	address = fmt.Sprintf("127.0.0.1:%d", port)
+	cmd, _, err = s.start("nats-server", "-js", "-sd", filepath.Join(s.dir, name), "-a", "127.0.0.1", "-p", fmt.Sprint(port), "-l", filepath.Join(s.dir, name+".log"))
+	if err != nil {
+		return "", nil, err
+	}
+	return address, cmd, until(func() bool {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return false
+		}
+		return conn.Close() == nil
+	})
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
+
+// startAPI runs an api on a free port and waits until it is ready.
+func (s *stack) startAPI() (address string, cmd *exec.Cmd, err error) {
+	ports := [2]int{}
+	for i := range ports {
+		if ports[i], err = freePort(); err != nil {
+			return "", nil, err
+		}
+	}
+	address, admin := fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
+	s.env = append(s.env, "HTTP_ADDR="+address, "ADMIN_ADDR="+admin)
+	cmd, _, err = s.start("api")
+	if err != nil {
+		return "", nil, err
+	}
+	return address, cmd, until(func() bool { return healthy("http://" + admin + "/readyz") })
+}
+
+func healthy(url string) bool {
+	response, err := http.Get(url)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+func until(condition func() bool) error {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if condition() {
+			return nil
+		}
+	}
+	return errors.New("a part of the stack did not start within 30 s")
+}
+
+// supplier makes a supplier and answers its id and an access token that outlives the bench.
+func (s *stack) supplier(ctx context.Context, address, webhookURL string) (id, token string, err error) {
+	out, err := s.command(ctx, "supplier", "create", "--name", "bench", "--access-ttl", "2h", "--webhook-url", webhookURL, "-o", "json")
+	if err != nil {
+		return "", "", err
+	}
+	var created struct {
+		ID     string `json:"id"`
+		APIKey string `json:"api_key"`
+	}
+	if err := json.Unmarshal(out, &created); err != nil {
+		return "", "", err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/api/external-auth/token", nil)
+	if err != nil {
+		return "", "", err
+	}
+	request.Header.Set("X-Api-Key", created.APIKey)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", "", err
+	}
+	defer response.Body.Close()
+	var tokens struct{ AccessToken string }
+	err = json.NewDecoder(response.Body).Decode(&tokens)
+	return created.ID, tokens.AccessToken, err
+}
+
+// load runs the load generator as a process of its own.
+func (s *stack) load(ctx context.Context, plan loadPlan) (loadResult, error) {
+	text, err := json.Marshal(plan)
+	if err != nil {
+		return loadResult{}, err
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(s.dir, "bench"), "load")
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return loadResult{}, err
+	}
+	var result loadResult
+	return result, json.Unmarshal(out, &result)
+}
+
+// rate runs a bare part and reads the rate per second that it prints.
+func (s *stack) rate(name string) (float64, error) {
+	cmd, out, err := s.start("bench", name)
+	if err != nil {
+		return 0, err
+	}
+	var rate float64
+	_, scanErr := fmt.Fscan(out, &rate)
+	return rate, errors.Join(scanErr, cmd.Wait())
+}

@@ -1,0 +1,80 @@
+// Package queuetest runs a real NATS server in the test process, to be stopped, restarted and wiped.
+package queuetest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+const startTimeout = 30 * time.Second
+
+// Server is a NATS server with JetStream on a port of its own, which it keeps over restarts.
+type Server struct {
+	tb     testing.TB
+	dir    string
+	port   int
+	server *server.Server // nil while stopped
+}
+
+// New starts a server; it is stopped at the end of the test.
+func New(tb testing.TB) *Server {
+	tb.Helper()
+	s := &Server{tb: tb, dir: tb.TempDir(), port: server.RANDOM_PORT}
+	s.start()
+	tb.Cleanup(s.Stop)
+	return s
+}
+
+// URL leads to the server, also while it is stopped.
+func (s *Server) URL() string {
+	return fmt.Sprintf("nats://127.0.0.1:%d", s.port)
+}
+
+// Stop ends the server; its store stays. Nothing happens when it is stopped already.
+func (s *Server) Stop() {
+	if s.server == nil {
+		return
+	}
+	s.server.Shutdown()
+	s.server.WaitForShutdown()
+	s.server = nil
+}
+
+// Restart stops the server and starts it on the same store.
+func (s *Server) Restart() {
+	s.tb.Helper()
+	s.Stop()
+	s.start()
+}
+
+// Wipe stops the server, deletes its whole store and starts it again.
+func (s *Server) Wipe() {
+	s.tb.Helper()
+	s.Stop()
+	if err := os.RemoveAll(s.dir); err != nil {
+		s.tb.Fatal(err)
+	}
+	s.start()
+}
+
+func (s *Server) start() {
+	s.tb.Helper()
+	ns, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: s.port, JetStream: true, StoreDir: s.dir, NoSigs: true, NoLog: true,
+	})
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	ns.Start()
+	if !ns.ReadyForConnections(startTimeout) {
+		ns.Shutdown()
+		s.tb.Fatalf("the NATS server was not ready after %s", startTimeout)
+	}
+	s.server = ns
+	s.port = ns.Addr().(*net.TCPAddr).Port
+}

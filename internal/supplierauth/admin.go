@@ -1,0 +1,182 @@
+package supplierauth
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+const (
+	supplierIDLength = 16 // letters and digits after sup_: 80 random bit
+	maxOverlap       = 90 * 24 * time.Hour
+)
+
+// Created is a new supplier with its credentials, which are shown this once.
+type Created struct {
+	Supplier      Supplier
+	APIKey        string
+	WebhookSecret string
+}
+
+// CreateSupplier makes an active supplier. Errors: errs.Invalid with every violation.
+func (s *Service) CreateSupplier(ctx context.Context, n NewSupplier) (Created, error) {
+	patch := n.patch()
+	if err := patch.validate(s.allowPrivate); err != nil {
+		return Created{}, err
+	}
+	now := s.now().UTC().Truncate(time.Microsecond)
+	supplier := Supplier{ID: "sup_" + strings.ToLower(rand.Text()[:supplierIDLength]), Active: true, CreatedAt: now, UpdatedAt: now}
+	patch.apply(&supplier)
+	created := Created{Supplier: supplier}
+	err := s.store.db.InTx(ctx, func(ctx context.Context) (err error) {
+		if err := s.store.insertSupplier(ctx, supplier); err != nil {
+			return err
+		}
+		if created.APIKey, err = s.addKey(ctx, supplier.ID, now); err != nil {
+			return err
+		}
+		created.WebhookSecret, err = s.addSecret(ctx, supplier.ID, now)
+		return err
+	})
+	if err != nil {
+		return Created{}, fmt.Errorf("create supplier: %w", err)
+	}
+	return created, nil
+}
+
+// ListSuppliers are all suppliers, oldest first; never nil.
+func (s *Service) ListSuppliers(ctx context.Context) ([]Supplier, error) {
+	suppliers, err := s.store.listSuppliers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list suppliers: %w", err)
+	}
+	return suppliers, nil
+}
+
+// UpdateSupplier changes what the patch names; tokens issued from now on follow it.
+// Errors: errs.Invalid with every violation, errs.NotFound.
+func (s *Service) UpdateSupplier(ctx context.Context, id string, patch SupplierPatch) (Supplier, error) {
+	if err := patch.validate(s.allowPrivate); err != nil {
+		return Supplier{}, err
+	}
+	var supplier Supplier
+	err := s.change(ctx, "update supplier", id, func(_ context.Context, changed *Supplier, _ time.Time) error {
+		patch.apply(changed)
+		supplier = *changed
+		return nil
+	})
+	if err != nil {
+		return Supplier{}, err
+	}
+	return supplier, nil
+}
+
+// RotateAPIKey makes a new API key. The former ones work for the overlap, from 0 to 90 days, and sessions made with them go on.
+// Errors: errs.Invalid, errs.NotFound.
+func (s *Service) RotateAPIKey(ctx context.Context, id string, overlap time.Duration) (string, error) {
+	if err := validateOverlap(overlap); err != nil {
+		return "", err
+	}
+	var key string
+	err := s.change(ctx, "rotate API key", id, func(ctx context.Context, _ *Supplier, now time.Time) (err error) {
+		if err := s.store.expireKeys(ctx, id, now.Add(overlap)); err != nil {
+			return err
+		}
+		key, err = s.addKey(ctx, id, now)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return key, nil
+}
+
+// RotateWebhookSecret makes a new webhook secret. The former ones sign beside it for the overlap, from 0 to 90 days.
+// Errors: errs.Invalid, errs.NotFound.
+func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap time.Duration) (string, error) {
+	if err := validateOverlap(overlap); err != nil {
+		return "", err
+	}
+	var secret string
+	err := s.change(ctx, "rotate webhook secret", id, func(ctx context.Context, _ *Supplier, now time.Time) (err error) {
+		if err := s.store.expireSecrets(ctx, id, now.Add(overlap)); err != nil {
+			return err
+		}
+		secret, err = s.addSecret(ctx, id, now)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return secret, nil
+}
+
+// Deactivate refuses the supplier's API keys and ends all its sessions. Access tokens that are out live until their expiry.
+// Errors: errs.NotFound.
+func (s *Service) Deactivate(ctx context.Context, id string) error {
+	var ended int64
+	err := s.change(ctx, "deactivate supplier", id, func(ctx context.Context, supplier *Supplier, now time.Time) (err error) {
+		supplier.Active = false
+		ended, err = s.store.endSessions(ctx, id, now)
+		return err
+	})
+	if err == nil {
+		s.ended.WithLabelValues(endedByDeactivation).Add(float64(ended))
+	}
+	return err
+}
+
+// Activate lets a deactivated supplier's API keys in again; its ended sessions stay ended. Errors: errs.NotFound.
+func (s *Service) Activate(ctx context.Context, id string) error {
+	return s.change(ctx, "activate supplier", id, func(_ context.Context, supplier *Supplier, _ time.Time) error {
+		supplier.Active = true
+		return nil
+	})
+}
+
+// change runs fn and stores the supplier in one transaction, one change of a supplier at a time.
+func (s *Service) change(ctx context.Context, what, id string, fn func(context.Context, *Supplier, time.Time) error) error {
+	err := s.store.db.InTx(ctx, func(ctx context.Context) error {
+		supplier, err := s.store.lockSupplier(ctx, id)
+		if err != nil {
+			return err
+		}
+		now := s.now().UTC().Truncate(time.Microsecond)
+		supplier.UpdatedAt = now
+		if err := fn(ctx, &supplier, now); err != nil {
+			return err
+		}
+		return s.store.saveSupplier(ctx, supplier)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+func (s *Service) addKey(ctx context.Context, supplierID string, now time.Time) (string, error) {
+	format := supplierKeys()
+	key := format.generate()
+	return key, s.store.insertKey(ctx, supplierID, format.hash(key), format.last4(key), now)
+}
+
+func (s *Service) addSecret(ctx context.Context, supplierID string, now time.Time) (string, error) {
+	id, secret := "whs_"+strings.ToLower(rand.Text()), webhook.NewSecret().Text()
+	sealed, err := s.sealer.seal(secret, id)
+	if err != nil {
+		return "", err
+	}
+	return secret, s.store.insertSecret(ctx, id, supplierID, sealed, now)
+}
+
+func validateOverlap(overlap time.Duration) error {
+	if overlap < 0 || overlap > maxOverlap {
+		return errs.InvalidInput("The overlap is not valid.", errs.At("/overlap", fmt.Sprintf("must be from 0s to %s", maxOverlap)))
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package supplierauth
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+)
+
+// refreshBody is the body of refresh and revoke.
+type refreshBody struct {
+	RefreshToken *string `json:"refreshToken"`
+}
+
+// envelope is the body of an authentication error (specification 2.6): exactly these two members.
+type envelope struct {
+	Error            string
+	ErrorDescription string
+}
+
+// Token exchanges an API key for a token pair (specification 4.1). A body is not read.
+func (s *Service) Token(c *gin.Context) error {
+	c.Header("Cache-Control", "no-store")
+	keys := c.Request.Header.Values("X-Api-Key")
+	if len(keys) != 1 { // of two, a proxy and we might take different ones
+		return refuseClient()
+	}
+	pair, err := s.exchange(c.Request.Context(), keys[0])
+	if err != nil {
+		return err
+	}
+	httpapi.JSON(c, http.StatusOK, pair)
+	return nil
+}
+
+// Refresh rotates a refresh token (specification 4.2). Every fault of the body is invalid_grant.
+func (s *Service) Refresh(c *gin.Context) error {
+	c.Header("Cache-Control", "no-store")
+	text, err := presentedRefreshToken(c)
+	if err != nil {
+		return err
+	}
+	pair, err := s.refresh(c.Request.Context(), text)
+	if err != nil {
+		return err
+	}
+	httpapi.JSON(c, http.StatusOK, pair)
+	return nil
+}
+
+// Revoke ends the session of a refresh token (specification 4.3). It is 204 whatever is sent; only a write that could
+// not happen is an error. A body is honoured whatever type it claims, as its sender will not hear that it was not.
+func (s *Service) Revoke(c *gin.Context) error {
+	c.Request.Header.Del("Content-Type")
+	text, err := presentedRefreshToken(c)
+	if err == nil {
+		if err := s.revoke(c.Request.Context(), text); err != nil {
+			return err
+		}
+	}
+	c.Status(http.StatusNoContent)
+	c.Writer.WriteHeaderNow()
+	return nil
+}
+
+// Ping tells who the access token speaks for and how many seconds it has left. It stands behind Bearer.
+func (s *Service) Ping(c *gin.Context) error {
+	if _, err := httpapi.Query(c); err != nil {
+		return err
+	}
+	p := PrincipalFrom(c.Request.Context())
+	type supplier struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	}
+	httpapi.JSON(c, http.StatusOK, struct {
+		Status    string   `json:"status"`
+		Supplier  supplier `json:"supplier"`
+		ExpiresIn int64    `json:"expires_in"`
+	}{"ok", supplier{p.SupplierID, p.SupplierName}, int64(p.ExpiresAt.Sub(s.now()).Seconds())})
+	return nil
+}
+
+// JWKS publishes the verifying keys.
+func (s *Service) JWKS(c *gin.Context) error {
+	c.Header("Cache-Control", "public, max-age=300")
+	httpapi.JSON(c, http.StatusOK, s.tokens.jwks())
+	return nil
+}
+
+// RenderError answers the token endpoints' errors: {Error, ErrorDescription} for a refusal, a problem document for all else.
+func RenderError(c *gin.Context, err error) {
+	r, ok := errors.AsType[*refusal](err)
+	if !ok {
+		httpapi.RenderProblem(c, err)
+		return
+	}
+	c.Header("Cache-Control", "no-store")
+	httpapi.JSON(c, httpapi.StatusOf(err), envelope{Error: r.code, ErrorDescription: r.Error()})
+}
+
+// presentedRefreshToken reads the body. A body that is not one is a refusal.
+func presentedRefreshToken(c *gin.Context) (string, error) {
+	raw, err := httpapi.ReadJSON(c)
+	if err != nil && errs.KindOf(err) == errs.Internal {
+		return "", err // the caller hung up
+	}
+	if err != nil {
+		return "", refuseGrant()
+	}
+	body, violations := httpapi.Decode[refreshBody](raw)
+	if body == nil || len(violations) > 0 || body.RefreshToken == nil {
+		return "", refuseGrant()
+	}
+	return *body.RefreshToken, nil
+}

@@ -1,0 +1,50 @@
+package supplierauth
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+// Receiver is where a supplier takes webhooks, and what signs them.
+type Receiver struct {
+	URL     string           // base address, without a trailing slash; empty: it has none
+	Secrets []webhook.Secret // all that sign now, the newest first
+	Active  bool
+}
+
+// Receivers are the receivers of the given suppliers, by supplier id. Unknown suppliers are absent. A secret that no key
+// of SECRETS_KEY opens is reported in the log and left out, so that it stops nobody else's webhooks.
+func (s *Service) Receivers(ctx context.Context, supplierIDs []string) (map[string]Receiver, error) {
+	receivers := make(map[string]Receiver, len(supplierIDs))
+	if len(supplierIDs) == 0 {
+		return receivers, nil
+	}
+	rows, err := s.store.receivers(ctx, supplierIDs, s.now())
+	if err != nil {
+		return nil, fmt.Errorf("read receivers: %w", err)
+	}
+	for _, row := range rows {
+		r := receivers[row.SupplierID]
+		r.URL, r.Active = row.WebhookURL, row.Active
+		if row.SecretID != nil {
+			secret, err := s.openSecret(row)
+			if err != nil {
+				s.log.ErrorContext(ctx, "a webhook secret cannot be read", "supplier_id", row.SupplierID, "secret_id", *row.SecretID, "error", err)
+			} else {
+				r.Secrets = append(r.Secrets, secret)
+			}
+		}
+		receivers[row.SupplierID] = r
+	}
+	return receivers, nil
+}
+
+func (s *Service) openSecret(row receiverRow) (webhook.Secret, error) {
+	text, err := s.sealer.open(row.Sealed, *row.SecretID)
+	if err != nil {
+		return webhook.Secret{}, err
+	}
+	return webhook.ParseSecret(text)
+}

@@ -1,0 +1,136 @@
+package supplierauth
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+type supplierRow struct {
+	ID         string `gorm:"primaryKey"`
+	Name       string
+	WebhookURL string
+	AccessTTL  int64
+	RefreshTTL int64
+	Scopes     string
+	Active     bool
+	CreatedAt  int64 `gorm:"autoCreateTime:false"`
+	UpdatedAt  int64 `gorm:"autoUpdateTime:false"`
+}
+
+// TableName is the table of the row.
+func (supplierRow) TableName() string { return "suppliers" }
+
+func rowOf(s Supplier) supplierRow {
+	return supplierRow{
+		ID: s.ID, Name: s.Name, WebhookURL: s.WebhookURL, Scopes: strings.Join(s.Scopes, " "), Active: s.Active,
+		AccessTTL: int64(s.AccessTTL / time.Second), RefreshTTL: int64(s.RefreshTTL / time.Second),
+		CreatedAt: s.CreatedAt.UnixMicro(), UpdatedAt: s.UpdatedAt.UnixMicro(),
+	}
+}
+
+func (r supplierRow) supplier() Supplier {
+	return Supplier{
+		ID: r.ID, Name: r.Name, WebhookURL: r.WebhookURL, Scopes: strings.Fields(r.Scopes), Active: r.Active,
+		AccessTTL: time.Duration(r.AccessTTL) * time.Second, RefreshTTL: time.Duration(r.RefreshTTL) * time.Second,
+		CreatedAt: time.UnixMicro(r.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(r.UpdatedAt).UTC(),
+	}
+}
+
+func (s store) insertSupplier(ctx context.Context, supplier Supplier) error {
+	row := rowOf(supplier)
+	return database.Translate(s.db.From(ctx).Create(&row).Error)
+}
+
+// lockSupplier reads a supplier and makes other changes of it wait for this transaction. Errors: errs.NotFound.
+func (s store) lockSupplier(ctx context.Context, id string) (Supplier, error) {
+	var row supplierRow
+	err := s.db.From(ctx).Clauses(clause.Locking{Strength: "UPDATE"}).Where("id = ?", id).Take(&row).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return Supplier{}, errs.New(errs.NotFound, "There is no supplier with this id.")
+	}
+	return row.supplier(), database.Translate(err)
+}
+
+func (s store) saveSupplier(ctx context.Context, supplier Supplier) error {
+	row := rowOf(supplier)
+	return database.Translate(s.db.From(ctx).Select("*").Updates(&row).Error)
+}
+
+// listSuppliers reads all suppliers, oldest first.
+func (s store) listSuppliers(ctx context.Context) ([]Supplier, error) {
+	var rows []supplierRow
+	if err := s.db.Reader(ctx).Order("created_at, id").Find(&rows).Error; err != nil {
+		return nil, database.Translate(err)
+	}
+	suppliers := make([]Supplier, len(rows))
+	for i, row := range rows {
+		suppliers[i] = row.supplier()
+	}
+	return suppliers, nil
+}
+
+func (s store) insertKey(ctx context.Context, supplierID string, hash []byte, last4 string, now time.Time) error {
+	return database.Translate(s.db.From(ctx).Exec(`INSERT INTO supplier_api_keys (hash, supplier_id, last4, created_at) VALUES (?, ?, ?, ?)`,
+		hash, supplierID, last4, now.UnixMicro()).Error)
+}
+
+// expireKeys lets every API key of the supplier work until the given time at most.
+func (s store) expireKeys(ctx context.Context, supplierID string, until time.Time) error {
+	return database.Translate(s.db.From(ctx).Exec(`
+		UPDATE supplier_api_keys SET active_until = ? WHERE supplier_id = ? AND (active_until IS NULL OR active_until > ?)`,
+		until.UnixMicro(), supplierID, until.UnixMicro()).Error)
+}
+
+func (s store) insertSecret(ctx context.Context, id, supplierID string, sealed []byte, now time.Time) error {
+	return database.Translate(s.db.From(ctx).Exec(`INSERT INTO supplier_webhook_secrets (id, supplier_id, sealed, created_at) VALUES (?, ?, ?, ?)`,
+		id, supplierID, sealed, now.UnixMicro()).Error)
+}
+
+// expireSecrets lets every webhook secret of the supplier sign until the given time at most.
+func (s store) expireSecrets(ctx context.Context, supplierID string, until time.Time) error {
+	return database.Translate(s.db.From(ctx).Exec(`
+		UPDATE supplier_webhook_secrets SET active_until = ? WHERE supplier_id = ? AND (active_until IS NULL OR active_until > ?)`,
+		until.UnixMicro(), supplierID, until.UnixMicro()).Error)
+}
+
+// receiverRow is a supplier with one of its secrets, or without any.
+type receiverRow struct {
+	SupplierID string
+	WebhookURL string
+	Active     bool
+	SecretID   *string
+	Sealed     []byte
+}
+
+// receivers reads suppliers with the secrets that sign now, the newest first.
+func (s store) receivers(ctx context.Context, ids []string, now time.Time) ([]receiverRow, error) {
+	var rows []receiverRow
+	err := s.db.Reader(ctx).Raw(`
+		SELECT s.id AS supplier_id, s.webhook_url, s.active, w.id AS secret_id, w.sealed
+		FROM suppliers s LEFT JOIN supplier_webhook_secrets w
+			ON w.supplier_id = s.id AND (w.active_until IS NULL OR w.active_until > ?)
+		WHERE s.id IN ? ORDER BY s.id, (w.active_until IS NULL) DESC, w.created_at DESC, w.id`,
+		now.UnixMicro(), ids).Scan(&rows).Error
+	return rows, database.Translate(err)
+}
+
+// purgeRotated deletes API keys and webhook secrets that stopped working before the given time.
+func (s store) purgeRotated(ctx context.Context, before time.Time) error {
+	for _, statement := range []string{
+		`DELETE FROM supplier_api_keys WHERE active_until < ?`,
+		`DELETE FROM supplier_webhook_secrets WHERE active_until < ?`,
+	} {
+		if err := s.db.From(ctx).Exec(statement, before.UnixMicro()).Error; err != nil {
+			return database.Translate(err)
+		}
+	}
+	return nil
+}

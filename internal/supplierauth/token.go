@@ -1,0 +1,175 @@
+package supplierauth
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/golang-jwt/jwt/v5"
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+const (
+	tokenType      = "at+jwt"         // RFC 9068
+	clockSkew      = 30 * time.Second // a token of a replica whose clock is ahead is valid at once
+	maxAccessToken = 4096             // characters
+	verifiedTokens = 8192             // how many verified tokens are remembered
+)
+
+var errTokenRefused = errors.New("the access token is not valid")
+
+// tokens issues and verifies access tokens. The first key signs, all verify.
+type tokens struct {
+	issuer, audience string
+	now              func() time.Time
+	keys             []*signingKey
+	verifiers        map[string]verifier             // by key id
+	verified         *lru.Cache[[32]byte, Principal] // by the token's hash: only tokens whose signature was good
+}
+
+// verifier checks the tokens of one key by that key's algorithm and no other.
+type verifier struct {
+	key    *signingKey
+	parser *jwt.Parser
+}
+
+// claims of an access token. Name is the supplier's, so that ping needs no database.
+type claims struct {
+	jwt.RegisteredClaims
+	Audience  string `json:"aud"`
+	ClientID  string `json:"client_id"`
+	SessionID string `json:"sid"`
+	Scope     string `json:"scope"`
+	Name      string `json:"name"`
+}
+
+// GetAudience is the audience that golang-jwt checks.
+func (c claims) GetAudience() (jwt.ClaimStrings, error) { return jwt.ClaimStrings{c.Audience}, nil }
+
+func newTokens(keys []*signingKey, issuer, audience string, now func() time.Time) (*tokens, error) {
+	cache, err := lru.New[[32]byte, Principal](verifiedTokens)
+	if err != nil {
+		return nil, err
+	}
+	t := &tokens{issuer: issuer, audience: audience, now: now, keys: keys, verifiers: map[string]verifier{}, verified: cache}
+	for _, key := range keys {
+		t.verifiers[key.id] = verifier{key: key, parser: jwt.NewParser(
+			jwt.WithValidMethods([]string{key.method.Alg()}), jwt.WithStrictDecoding(), jwt.WithExpirationRequired(),
+			jwt.WithNotBeforeRequired(), jwt.WithIssuer(issuer), jwt.WithAudience(audience), jwt.WithTimeFunc(now),
+		)}
+	}
+	return t, nil
+}
+
+// issue signs an access token for the session.
+func (t *tokens) issue(g grant) (string, error) {
+	if len(t.keys) == 0 {
+		return "", errors.New("JWT_SIGNING_KEYS is not set: no access token can be issued")
+	}
+	now := t.now().Truncate(time.Second)
+	key := t.keys[0]
+	token := jwt.NewWithClaims(key.method, claims{
+		RegisteredClaims: jwt.RegisteredClaims{
+			Issuer: t.issuer, Subject: g.SupplierID, ID: rand.Text(), IssuedAt: jwt.NewNumericDate(now),
+			NotBefore: jwt.NewNumericDate(now.Add(-clockSkew)), ExpiresAt: jwt.NewNumericDate(now.Add(g.accessTTL())),
+		},
+		Audience: t.audience, ClientID: g.SupplierID, SessionID: g.SessionID, Scope: g.Scopes, Name: g.Name,
+	})
+	token.Header["kid"], token.Header["typ"] = key.id, tokenType
+	signed, err := token.SignedString(key.private)
+	if err != nil {
+		return "", fmt.Errorf("sign access token: %w", err)
+	}
+	return signed, nil
+}
+
+// verify is who an access token speaks for. Every fault is errTokenRefused.
+func (t *tokens) verify(token string) (Principal, error) {
+	if len(token) > maxAccessToken {
+		return Principal{}, errTokenRefused
+	}
+	sum := sha256.Sum256([]byte(token))
+	if p, found := t.verified.Get(sum); found {
+		if !t.now().Before(p.ExpiresAt) {
+			return Principal{}, errTokenRefused
+		}
+		return p, nil
+	}
+	p, err := t.check(token)
+	if err == nil {
+		t.verified.Add(sum, p)
+	}
+	return p, err
+}
+
+// check does what golang-jwt alone does not: it takes the key first, from a header without anything that would change
+// how the token is read, and only then lets the library verify by this key's algorithm.
+func (t *tokens) check(token string) (Principal, error) {
+	if !compact(token) {
+		return Principal{}, errTokenRefused
+	}
+	v, found := t.verifierOf(token[:strings.IndexByte(token, '.')])
+	if !found {
+		return Principal{}, errTokenRefused
+	}
+	var c claims
+	_, err := v.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return v.key.private.Public(), nil })
+	if err != nil || c.Subject == "" || c.SessionID == "" {
+		return Principal{}, errTokenRefused
+	}
+	return Principal{
+		SupplierID: c.Subject, SupplierName: c.Name, SessionID: c.SessionID,
+		Scopes: strings.Fields(c.Scope), ExpiresAt: c.ExpiresAt.UTC(),
+	}, nil
+}
+
+// compact tells whether the text is three segments of base64url without padding.
+func compact(token string) bool {
+	dots := 0
+	for _, c := range []byte(token) {
+		switch {
+		case c == '.':
+			dots++
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_':
+		default:
+			return false
+		}
+	}
+	return dots == 2
+}
+
+// verifierOf reads the first segment: a known key, its algorithm, our type and no extension.
+func (t *tokens) verifierOf(segment string) (verifier, bool) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(segment)
+	if err != nil {
+		return verifier{}, false
+	}
+	var header struct {
+		Algorithm string         `json:"alg"`
+		KeyID     string         `json:"kid"`
+		Type      string         `json:"typ"`
+		Critical  jsontext.Value `json:"crit"`
+		Base64    jsontext.Value `json:"b64"`
+	}
+	if err := json.Unmarshal(raw, &header); err != nil {
+		return verifier{}, false
+	}
+	v, found := t.verifiers[header.KeyID]
+	return v, found && header.Algorithm == v.key.method.Alg() && header.Type == tokenType && header.Critical == nil && header.Base64 == nil
+}
+
+// jwks are the verifying keys by RFC 7517.
+func (t *tokens) jwks() map[string][]jwk {
+	set := make([]jwk, 0, len(t.keys))
+	for key := range slices.Values(t.keys) {
+		set = append(set, key.jwk)
+	}
+	return map[string][]jwk{"keys": set}
+}

@@ -1,0 +1,85 @@
+// Package webhooks sends signed events, whatever they are about: deliveries and attempts are rows, the schedule of
+// retries is in the database, each destination has limits of its own. It knows requests only through its RequestLedger.
+package webhooks
+
+import "time"
+
+// Status is where a delivery stands.
+//
+//	          2xx
+//	pending ───────▶ delivered
+//	 │ ▲ │
+//	 │ │ │ 3xx, other 4xx          ┌────────┐
+//	 │ │ └────────────────────────▶│ failed │───┐
+//	 │ │                           └────────┘   │
+//	 │ │ schedule used up          ┌────────┐   │ redeliver:
+//	 └─┼──────────────────────────▶│  dead  │───┤ a whole new schedule
+//	   │                           └────────┘   │
+//	   └────────────────────────────────────────┘
+//
+// A pending delivery is tried until one of the three arrows leaves; each try is an attempt.
+type Status string
+
+// The statuses of a delivery.
+const (
+	Pending   Status = "pending"   // due now or later, or being attempted
+	Delivered Status = "delivered" // the destination answered 2xx
+	Dead      Status = "dead"      // every attempt of the schedule came to nothing
+	Failed    Status = "failed"    // the destination's answer was final
+)
+
+// Own is the destination of the service's own endpoint; every other one is a supplier's id.
+const Own = "own"
+
+// Delivery is one event on its way to one destination.
+type Delivery struct {
+	ID           string     `json:"id"`          // the webhook-id, the same on every attempt
+	Destination  string     `json:"destination"` // Own or the supplier's id
+	SupplierID   string     `json:"supplier_id"`
+	RequestID    int64      `json:"request_id"`
+	Status       Status     `json:"status"`
+	AttemptCount int64      `json:"attempt_count"`   // attempts begun, over all series
+	NextAttempt  *time.Time `json:"next_attempt_at"` // nil unless pending
+	CreatedAt    time.Time  `json:"created_at"`
+	UpdatedAt    time.Time  `json:"updated_at"`
+}
+
+// Detail is a delivery with all its attempts, oldest first.
+type Detail struct {
+	Delivery
+	Attempts []Attempt `json:"attempts"`
+}
+
+// Attempt is one call of a delivery. It is recorded before it is sent, so one whose worker died in it is here too.
+type Attempt struct {
+	Number     int64     `json:"number"` // from 1, over all series
+	Time       time.Time `json:"time"`
+	Status     *int      `json:"status"`      // the answer's HTTP status; nil when there was no answer
+	Error      *string   `json:"error"`       // why there was no answer; nil when there was one, or may still be
+	DurationMS *int64    `json:"duration_ms"` // nil while it is under way, or interrupted
+	Response   string    `json:"response"`    // the answer's first 1 KiB; bytes that are not UTF-8 are replaced
+}
+
+// interrupted is the error of an attempt without an end.
+const interrupted = "interrupted: the worker ended during this attempt"
+
+// Filter chooses deliveries; a zero field chooses all.
+type Filter struct {
+	Status     Status
+	SupplierID string
+	RequestID  *int64
+}
+
+// job is an attempt that is begun in the database and to be sent.
+type job struct {
+	id          string
+	destination string
+	supplierID  string
+	requestID   int64
+	number      int64 // of the attempt, over all series
+	series      int64 // attempts begun since created or redelivered, this one included
+	lease       time.Time
+	traceID     string
+	body        []byte
+	target      Receiver
+}

@@ -1,0 +1,107 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+const (
+	receiverAge  = 2 * time.Second // how long a change of a receiver may go unnoticed
+	receiversMax = 4096            // entries kept before outdated ones are dropped
+)
+
+// Receiver is where a destination takes its calls and what signs them; the first secret is the current one.
+type Receiver struct {
+	URL     string // without the path of the call
+	Secrets []webhook.Secret
+	Active  bool
+}
+
+// Destinations tells the suppliers' receivers; a supplier that is unknown or has none is absent or without a URL.
+type Destinations interface {
+	Receivers(ctx context.Context, supplierIDs []string) (map[string]Receiver, error)
+}
+
+// usable tells whether there is anything to call.
+func (r Receiver) usable() bool { return r.Active && r.URL != "" }
+
+// callURL is the address of a request's call below a receiver's URL.
+func callURL(base string, requestID int64) string {
+	return strings.TrimRight(base, "/") + "/api/material-requests/" + strconv.FormatInt(requestID, 10) + "/delivery-estimates"
+}
+
+// receivers remembers receivers for a moment, so that a busy dispatcher does not ask for them at every turn.
+type receivers struct {
+	source Destinations
+	now    func() time.Time
+	mu     sync.Mutex
+	known  map[string]knownReceiver
+}
+
+type knownReceiver struct {
+	Receiver
+	readAt time.Time
+}
+
+func newReceivers(source Destinations, now func() time.Time) *receivers {
+	return &receivers{source: source, now: now, known: map[string]knownReceiver{}}
+}
+
+// read asks for the receivers now.
+func (r *receivers) read(ctx context.Context, supplierIDs []string) (map[string]Receiver, error) {
+	if len(supplierIDs) == 0 {
+		return map[string]Receiver{}, nil
+	}
+	at := r.now()
+	found, err := r.source.Receivers(ctx, supplierIDs)
+	if err != nil {
+		return nil, fmt.Errorf("look up receivers: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.known) >= receiversMax {
+		r.forget(at)
+	}
+	for _, id := range supplierIDs {
+		r.known[id] = knownReceiver{found[id], at}
+	}
+	return found, nil
+}
+
+func (r *receivers) forget(now time.Time) {
+	for id, known := range r.known {
+		if now.Sub(known.readAt) > receiverAge {
+			delete(r.known, id)
+		}
+	}
+}
+
+// recent gives receivers that were read a moment ago at most.
+func (r *receivers) recent(ctx context.Context, supplierIDs []string) (map[string]Receiver, error) {
+	now := r.now()
+	found := make(map[string]Receiver, len(supplierIDs))
+	r.mu.Lock()
+	missing := slices.DeleteFunc(slices.Clone(supplierIDs), func(id string) bool {
+		known, ok := r.known[id]
+		if ok = ok && now.Sub(known.readAt) <= receiverAge; ok {
+			found[id] = known.Receiver
+		}
+		return ok
+	})
+	r.mu.Unlock()
+	read, err := r.read(ctx, missing)
+	if err != nil {
+		return nil, err
+	}
+	for id, receiver := range read {
+		found[id] = receiver
+	}
+	return found, nil
+}

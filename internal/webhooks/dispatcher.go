@@ -1,0 +1,318 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/groupcommit"
+	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+const (
+	pollEvery      = 500 * time.Millisecond
+	pollSoonest    = 10 * time.Millisecond
+	afterError     = time.Second
+	leaseMargin    = 15 * time.Second // beyond the timeout, for writing the result down
+	storeTimeout   = 15 * time.Second
+	defaultDrain   = 20 * time.Second
+	afterDrain     = 3 * time.Second // for writing down what the drain cut off
+	resultsBatch   = 128
+	recordAgain    = 100 * time.Millisecond
+	recordAgainMax = 5 * time.Second
+)
+
+// errStopping is the error of an attempt that was cut off because the worker had to end.
+var errStopping = errors.New("interrupted: the worker stopped during this attempt")
+
+// RequestLedger is told when the request behind a delivery to the own endpoint is lost, and when it has a new chance.
+// Both join the transaction in ctx.
+type RequestLedger interface {
+	MarkFailed(ctx context.Context, supplierID string, requestID int64, reason string) error
+	Reopen(ctx context.Context, supplierID string, requestID int64) error
+}
+
+// Deps is what the room is built from.
+type Deps struct {
+	DB           *database.DB
+	Log          *slog.Logger
+	Now          func() time.Time
+	Destinations Destinations
+	Ledger       RequestLedger    // may be set later, by SetLedger
+	BaseURL      string           // of the own endpoint, which is trusted
+	OwnSecrets   []webhook.Secret // sign what goes there
+	Timeout      time.Duration    // of one attempt
+	Schedule     []time.Duration  // the waits between the attempts of a delivery
+	AllowPrivate bool             // whether a supplier's receiver may have a special address
+	Concurrency  int              // attempts in flight
+	Drain        time.Duration    // how long Run lets attempts finish after its context ended; 0: 20 s
+	Registerer   prometheus.Registerer
+}
+
+// Dispatcher keeps deliveries and sends them. Without Run it only keeps them.
+type Dispatcher struct {
+	deps      Deps
+	store     *store
+	sender    *sender
+	slots     *slots
+	receivers *receivers
+	results   *groupcommit.Batcher[result, struct{}]
+	metrics   *metrics
+	schedule  schedule
+	wake      chan struct{}
+
+	sending    context.Context // ends when the drain is over: attempts are cut off
+	stopSend   context.CancelCauseFunc
+	writing    context.Context // ends a little later
+	stopWrites context.CancelFunc
+}
+
+// New builds a dispatcher; Close releases it.
+func New(deps Deps) *Dispatcher {
+	if deps.Drain == 0 {
+		deps.Drain = defaultDrain
+	}
+	d := &Dispatcher{
+		deps: deps, store: &store{db: deps.DB}, sender: newSender(deps), schedule: deps.Schedule,
+		receivers: newReceivers(deps.Destinations, deps.Now), wake: make(chan struct{}, 1),
+	}
+	d.sending, d.stopSend = context.WithCancelCause(context.Background())
+	d.writing, d.stopWrites = context.WithCancel(context.Background())
+	d.slots = newSlots(deps.Concurrency, d.Wake)
+	d.metrics = newMetrics(deps.Registerer, d.slots.inFlight)
+	d.results = groupcommit.New(d.store.flushers(), resultsBatch, notAway, d.flushResults)
+	return d
+}
+
+// SetLedger names the ledger when it could not be built before the dispatcher. Call it before Run.
+func (d *Dispatcher) SetLedger(ledger RequestLedger) { d.deps.Ledger = ledger }
+
+// Wake makes Run look for due deliveries now. It never blocks.
+func (d *Dispatcher) Wake() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close ends everything at once. Call it after Run has returned.
+func (d *Dispatcher) Close() {
+	d.stopSend(errStopping)
+	d.stopWrites()
+	d.results.Close()
+	d.sender.close()
+}
+
+// Run sends due deliveries until ctx ends. Then nothing new is begun and it returns when the attempts in flight are
+// finished; those that outlast the drain are cut off and written down as interrupted. It may be called once.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	d.slots.start()
+	for ctx.Err() == nil {
+		pause, err := d.round(context.WithoutCancel(ctx))
+		if err != nil {
+			d.deps.Log.WarnContext(ctx, "look for due deliveries failed", "error", err)
+			d.sleep(ctx, afterError, nil)
+			continue
+		}
+		d.sleep(ctx, pause, d.wake)
+	}
+	return d.drain(context.WithoutCancel(ctx))
+}
+
+func (d *Dispatcher) drain(ctx context.Context) error {
+	idle := d.slots.stop()
+	if finished(idle, d.deps.Drain) {
+		return nil
+	}
+	d.deps.Log.WarnContext(ctx, "deliveries are cut off: they did not finish in time", "in_flight", d.slots.inFlight())
+	d.stopSend(errStopping)
+	if finished(idle, afterDrain) {
+		return nil
+	}
+	d.stopWrites()
+	return errors.New("drain deliveries: results could not be written down; the attempts count as interrupted")
+}
+
+func finished(done <-chan struct{}, within time.Duration) bool {
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+func (d *Dispatcher) sleep(ctx context.Context, pause time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-ctx.Done():
+	}
+}
+
+// round begins and starts what is due and has slots, and tells how long there is nothing more to do.
+func (d *Dispatcher) round(ctx context.Context) (pause time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	fronts, err := d.store.fronts(ctx)
+	if err != nil {
+		return 0, err
+	}
+	due, next := d.dueNow(fronts)
+	wants := d.slots.share(due)
+	if len(wants) == 0 {
+		return next, nil
+	}
+	jobs, err := d.claim(ctx, wants)
+	for _, j := range jobs {
+		wants[j.destination]--
+	}
+	for destination, unused := range wants {
+		for range unused {
+			d.slots.giveBack(destination)
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, j := range jobs {
+		go d.attempt(j)
+	}
+	if len(jobs) == 0 {
+		return pollSoonest, nil // another worker has them, or they were dead
+	}
+	return 0, nil
+}
+
+// dueNow gives the destinations with something due and how long it is until the next one has.
+func (d *Dispatcher) dueNow(fronts []front) (due []string, next time.Duration) {
+	now, next := d.deps.Now(), pollEvery
+	oldest := now
+	for _, f := range fronts {
+		wait := f.at.Sub(now)
+		if wait <= 0 {
+			due = append(due, f.destination)
+		} else {
+			next = min(next, max(wait, pollSoonest))
+		}
+		if f.at.Before(oldest) {
+			oldest = f.at
+		}
+	}
+	d.metrics.oldest.Set(now.Sub(oldest).Seconds())
+	return due, next
+}
+
+// claim begins the attempts in the database. A delivery whose last attempt was interrupted is dead instead.
+func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, error) {
+	var suppliers []string
+	for destination := range wants {
+		if destination != Own {
+			suppliers = append(suppliers, destination)
+		}
+	}
+	receivers, err := d.receivers.recent(ctx, suppliers)
+	if err != nil {
+		return nil, err
+	}
+	now := d.deps.Now()
+	lease := now.Add(d.deps.Timeout + leaseMargin)
+	var claimed []claimedRow
+	err = d.deps.DB.InTx(ctx, func(ctx context.Context) (err error) {
+		if claimed, err = d.store.claim(ctx, wants, now, lease, d.schedule.attempts()); err != nil {
+			return err
+		}
+		for _, c := range claimed {
+			if c.dead {
+				d.deps.Log.WarnContext(c.context(ctx), "webhook delivery is dead: its last attempt was interrupted")
+				if err := d.lost(ctx, c.job, interrupted); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var jobs []job
+	for _, c := range claimed {
+		if !c.dead {
+			c.lease, c.target = lease, d.target(c.destination, receivers)
+			jobs = append(jobs, c.job)
+		}
+	}
+	return jobs, nil
+}
+
+func (d *Dispatcher) target(destination string, receivers map[string]Receiver) Receiver {
+	if destination == Own {
+		return Receiver{URL: d.deps.BaseURL, Secrets: d.deps.OwnSecrets, Active: true}
+	}
+	return receivers[destination]
+}
+
+// lost tells the ledger that the own endpoint will not get the request's event.
+func (d *Dispatcher) lost(ctx context.Context, j job, reason string) error {
+	if j.destination != Own || d.deps.Ledger == nil {
+		return nil
+	}
+	return d.deps.Ledger.MarkFailed(ctx, j.supplierID, j.requestID, "the estimates could not be delivered: "+reason)
+}
+
+// attempt sends one begun attempt and writes its result down; only then is its slot free again.
+func (d *Dispatcher) attempt(j job) {
+	defer d.slots.giveBack(j.destination)
+	ctx := j.context(d.sending)
+	call, cancel := context.WithTimeout(ctx, min(d.deps.Timeout, j.lease.Sub(d.deps.Now())))
+	defer cancel()
+	started := time.Now()
+	a := d.sender.send(call, j, d.deps.Now())
+	took := time.Since(started)
+
+	now := d.deps.Now()
+	outcome := d.schedule.outcome(a, j.series, now, rand.Float64())
+	d.slots.report(j.destination, classify(a) != Pending)
+	d.metrics.attempted(j.destination, outcome.Status, took)
+	d.logAttempt(ctx, j, a, outcome, took)
+	if err := d.record(ctx, newResult(j, a, outcome, took)); err != nil {
+		d.deps.Log.ErrorContext(ctx, "write webhook delivery attempt down failed: it counts as interrupted", "error", err)
+	}
+}
+
+func (d *Dispatcher) logAttempt(ctx context.Context, j job, a answer, outcome Outcome, took time.Duration) {
+	attrs := []slog.Attr{
+		slog.String("destination", j.destination), slog.Int64("attempt", j.number),
+		slog.Duration("duration", took), slog.String("outcome", string(outcome.Status)),
+	}
+	level := slog.LevelInfo
+	if a.status != 0 {
+		attrs = append(attrs, slog.Int("status", a.status))
+	}
+	if a.err != nil {
+		attrs = append(attrs, slog.String("error", a.err.Error()))
+	}
+	if outcome.Status == Pending {
+		attrs = append(attrs, slog.Time("next_attempt_at", outcome.Next))
+	}
+	if outcome.Status == Dead || outcome.Status == Failed {
+		level = slog.LevelWarn
+	}
+	d.deps.Log.LogAttrs(ctx, level, "webhook delivery attempted", attrs...)
+}
+
+// context names the delivery on every log line.
+func (j job) context(ctx context.Context) context.Context {
+	return logctx.With(logctx.WithRequestID(ctx, j.traceID), slog.String("delivery_id", j.id),
+		slog.String("supplier_id", j.supplierID), slog.Int64("material_request_id", j.requestID))
+}

@@ -1,0 +1,115 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/groupcommit"
+)
+
+// errorLimit is the longest error text that is kept, in bytes.
+const errorLimit = 500
+
+// result is the end of an attempt as it is written down.
+type result struct {
+	job
+	took     time.Duration
+	status   *int64
+	err      string
+	response []byte
+	outcome  Outcome
+}
+
+func newResult(j job, a answer, outcome Outcome, took time.Duration) result {
+	r := result{job: j, took: took, response: a.body, outcome: outcome}
+	if a.status != 0 {
+		status := int64(a.status)
+		r.status = &status
+	}
+	if a.err != nil {
+		r.err = cleanText(a.err.Error())
+	}
+	return r
+}
+
+// cleanText makes any text fit for the database: bounded, valid UTF-8, without NUL.
+func cleanText(text string) string {
+	if len(text) > errorLimit {
+		text = text[:errorLimit]
+		for !utf8.RuneStart(text[len(text)-1]) {
+			text = text[:len(text)-1]
+		}
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
+}
+
+// reason says in a few words why the attempt did not deliver.
+func (r result) reason() string {
+	if r.err != "" {
+		return r.err
+	}
+	if r.status != nil {
+		return fmt.Sprintf("status %d", *r.status)
+	}
+	return "no answer"
+}
+
+// record writes the result down, however long the database is away, until the process has to end.
+func (d *Dispatcher) record(ctx context.Context, r result) error {
+	for pause := recordAgain; ; pause = min(2*pause, recordAgainMax) {
+		_, err := d.results.Do(d.writing, r)
+		if err == nil || errors.Is(err, groupcommit.ErrClosed) || d.writing.Err() != nil {
+			return err
+		}
+		d.deps.Log.WarnContext(ctx, "write webhook delivery attempt down failed, it is tried again", "error", err)
+		d.sleep(d.writing, pause, nil)
+	}
+}
+
+// flushResults writes a batch of results down. The batch belongs to no single attempt, so nothing of its context is used.
+func (d *Dispatcher) flushResults(_ context.Context, results []result) ([]struct{}, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	now := d.deps.Now()
+	if !d.needsTransaction(results) {
+		_, err := d.store.finish(ctx, results, now)
+		return make([]struct{}, len(results)), err
+	}
+	err := d.deps.DB.InTx(ctx, func(ctx context.Context) error {
+		moved, err := d.store.finish(ctx, results, now)
+		if err != nil {
+			return err
+		}
+		for _, r := range results {
+			if !moved[r.id] || r.outcome.Status != Dead && r.outcome.Status != Failed {
+				continue
+			}
+			if err := d.lost(ctx, r.job, r.reason()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return make([]struct{}, len(results)), err
+}
+
+// needsTransaction: PostgreSQL writes a batch in one statement, which needs none unless the ledger takes part.
+func (d *Dispatcher) needsTransaction(results []result) bool {
+	if !d.store.postgres() {
+		return true
+	}
+	for _, r := range results {
+		if r.destination == Own && (r.outcome.Status == Dead || r.outcome.Status == Failed) {
+			return true
+		}
+	}
+	return false
+}
+
+// notAway tells whether a failed batch is worth splitting: with the database away every item would fail the same.
+func notAway(err error) bool { return errs.KindOf(err) != errs.Unavailable }

@@ -1,0 +1,83 @@
+package webhooks
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// jitter is how far a wait may lie from its step, so that deliveries that failed together do not come back together.
+const jitter = 0.2
+
+// answer is what became of one attempt: a status, or err.
+type answer struct {
+	status     int
+	retryAfter string
+	body       []byte
+	err        error
+}
+
+// Outcome is what an answer means for its delivery. Pending says: again at Next.
+type Outcome struct {
+	Status Status
+	Next   time.Time
+}
+
+// schedule is the waits between the attempts of a series, which therefore has one attempt more.
+type schedule []time.Duration
+
+func (s schedule) attempts() int64 { return int64(len(s)) + 1 }
+
+// outcome judges the answer to attempt number series of its series. random is in [0, 1).
+func (s schedule) outcome(a answer, series int64, now time.Time, random float64) Outcome {
+	switch verdict := classify(a); {
+	case verdict != Pending:
+		return Outcome{Status: verdict, Next: now}
+	case series >= s.attempts():
+		return Outcome{Status: Dead, Next: now}
+	default:
+		return Outcome{Status: Pending, Next: now.Add(s.wait(series, a.retryAfter, now, random))}
+	}
+}
+
+// classify says what an answer means by itself: Delivered, Failed, or Pending for "try again". What is not known is tried again.
+func classify(a answer) Status {
+	switch {
+	case a.err != nil:
+		return Pending
+	case a.status >= 200 && a.status < 300:
+		return Delivered
+	case a.status == http.StatusRequestTimeout, a.status == http.StatusTooEarly, a.status == http.StatusTooManyRequests:
+		return Pending
+	case a.status >= 300 && a.status < 500:
+		return Failed
+	default:
+		return Pending
+	}
+}
+
+// wait is the step after attempt number series, ±20 %, or longer when the receiver asks for it, up to the longest step.
+func (s schedule) wait(series int64, retryAfter string, now time.Time, random float64) time.Duration {
+	step := s[series-1]
+	jittered := time.Duration(float64(step) * (1 - jitter + 2*jitter*random))
+	return max(jittered, parseRetryAfter(retryAfter, now, slices.Max(s)))
+}
+
+// parseRetryAfter reads seconds or an HTTP date; what is neither, or past, is 0, and nothing is longer than longest.
+func parseRetryAfter(text string, now time.Time, longest time.Duration) time.Duration {
+	text = strings.TrimSpace(text)
+	if text != "" && strings.Trim(text, "0123456789") == "" {
+		seconds, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || seconds > int64(longest/time.Second) {
+			return longest
+		}
+		return time.Duration(seconds) * time.Second
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	return min(max(at.Sub(now), 0), longest)
+}
