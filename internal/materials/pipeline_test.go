@@ -70,7 +70,7 @@ func newPipeline(t *testing.T, db *database.DB, change func(*materials.Deps)) *p
 func (p *pipeline) clock() time.Time { return time.UnixMicro(p.now.Load()) }
 
 // routes serves the handlers; the header X-Supplier stands for the token that the real middleware checks.
-func routes(t *testing.T, s *materials.Service) http.Handler {
+func routes(t testing.TB, s *materials.Service) http.Handler {
 	gin.SetMode(gin.TestMode)
 	r := gin.New()
 	r.Use(func(c *gin.Context) {
@@ -81,8 +81,12 @@ func routes(t *testing.T, s *materials.Service) http.Handler {
 	})
 	supplier := func(c *gin.Context) {
 		ctx := supplierauth.WithPrincipal(c.Request.Context(), supplierauth.Principal{SupplierID: c.GetHeader("X-Supplier")})
+		ctx = logctx.WithRequestID(ctx, c.GetHeader("X-Request-Id"))
 		c.Request = c.Request.WithContext(ctx)
 	}
+	r.POST("/api/material-requests", supplier, httpapi.Handle(s.Create))
+	r.GET("/api/material-requests", supplier, httpapi.Handle(s.List))
+	r.GET("/api/material-requests/:id", supplier, httpapi.Handle(s.Get))
 	r.POST("/api/material-requests/:id/delivery-estimates", httpapi.Handle(s.ReceiveEstimates))
 	r.PATCH("/api/material-requests/:id/selected-estimate", supplier, httpapi.Handle(s.Select))
 	r.GET("/orders", supplier, httpapi.Handle(s.Orders))
@@ -260,18 +264,33 @@ func pointers(t *testing.T, w *httptest.ResponseRecorder) []string {
 // world is everything outside the room: an outbox that stores into the real table, a catalogue, an estimator and tokens.
 // Its functions may be set before the work begins.
 type world struct {
-	db       *database.DB
-	estimate func(ctx context.Context, r estimates.Request) (estimates.Result, error)
-	products func(supplierID string, skus []string) (map[string]estimates.Product, error)
-	outbox   func(events []materials.Outgoing) error
-	adds     atomic.Int64
-	mu       sync.Mutex
-	sent     []string
-	last     materials.Outgoing
-	asked    estimates.Request
+	db        *database.DB
+	estimate  func(ctx context.Context, r estimates.Request) (estimates.Result, error)
+	products  func(supplierID string, skus []string) (map[string]estimates.Product, error)
+	outbox    func(events []materials.Outgoing) error
+	adds      atomic.Int64
+	mu        sync.Mutex
+	sent      []string
+	published []string
+	last      materials.Outgoing
+	asked     estimates.Request
 }
 
-func (w *world) Publish(string, string) {}
+func (w *world) Publish(subject, requestID string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.published = append(w.published, subject+" "+requestID)
+}
+
+// takePublished are the messages published since the last call, sorted.
+func (w *world) takePublished() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	published := w.published
+	w.published = nil
+	slices.Sort(published)
+	return published
+}
 
 func (w *world) Products(_ context.Context, supplierID string, skus []string) (map[string]estimates.Product, error) {
 	if w.products != nil {

@@ -1,0 +1,110 @@
+package materials
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
+)
+
+type enqueuedAnswer struct {
+	Status Status `json:"status"`
+	ID     int64  `json:"id"`
+}
+
+type duplicatesAnswer struct {
+	Message    string      `json:"message"`
+	Duplicates []Duplicate `json:"duplicates"`
+}
+
+// Create handles POST /api/material-requests.
+func (s *Service) Create(c *gin.Context) error {
+	request, err := ReadRequest(c)
+	if err != nil {
+		return err
+	}
+	if repeated := request.Duplicates(); len(repeated) > 0 {
+		httpapi.JSON(c, http.StatusUnprocessableEntity, duplicatesAnswer{"Duplicate material items are not allowed.", repeated})
+		return nil
+	}
+	if err := s.Submit(c.Request.Context(), request); err != nil {
+		return err
+	}
+	httpapi.JSON(c, http.StatusCreated, enqueuedAnswer{Enqueued, request.ID})
+	return nil
+}
+
+// ReadRequest is the posted request of the caller. Its errors are httpapi.DecodeJSON's: errs.Invalid names every violation.
+func ReadRequest(c *gin.Context) (Request, error) {
+	body, err := httpapi.DecodeJSON(c, (*requestBody).validate)
+	if err != nil {
+		return Request{}, err
+	}
+	ctx := c.Request.Context()
+	request := body.request()
+	request.SupplierID, request.TraceID = supplierauth.PrincipalFrom(ctx).SupplierID, logctx.RequestID(ctx)
+	return request, nil
+}
+
+// Get handles GET /api/material-requests/{id}.
+func (s *Service) Get(c *gin.Context) error {
+	id, err := httpapi.PathInt(c, "id")
+	if err != nil {
+		return err
+	}
+	if _, err := httpapi.Query(c); err != nil {
+		return err
+	}
+	ctx := c.Request.Context()
+	record, err := s.store.find(ctx, supplierauth.PrincipalFrom(ctx).SupplierID, id)
+	if err != nil {
+		return err
+	}
+	httpapi.JSON(c, http.StatusOK, record)
+	return nil
+}
+
+// List handles GET /api/material-requests: the caller's own, newest first.
+func (s *Service) List(c *gin.Context) error {
+	query, err := httpapi.Query(c)
+	if err != nil {
+		return err
+	}
+	page, violations := httpapi.ParsePage(query)
+	status, violation := parseStatus(query["status"])
+	if violation != nil {
+		violations = append(violations, *violation)
+	}
+	if len(violations) > 0 {
+		return errs.InvalidInput("The parameters are not valid.", violations...)
+	}
+	ctx := c.Request.Context()
+	records, total, err := s.store.list(ctx, supplierauth.PrincipalFrom(ctx).SupplierID, status, page)
+	if err != nil {
+		return err
+	}
+	httpapi.JSON(c, http.StatusOK, httpapi.NewEnvelope(page, total, records))
+	return nil
+}
+
+// parseStatus is the filter that the parameter's values ask for, nil for none.
+func parseStatus(values []string) (*Status, *errs.Violation) {
+	if len(values) == 0 {
+		return nil, nil
+	}
+	status := Status(values[0])
+	var violation errs.Violation
+	switch {
+	case len(values) > 1:
+		violation = errs.InParameter("status", "must be given only once")
+	case !status.Valid():
+		violation = errs.InParameter("status", "must be enqueued, estimated, selected or failed")
+	default:
+		return &status, nil
+	}
+	return nil, &violation
+}

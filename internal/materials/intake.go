@@ -1,0 +1,94 @@
+package materials
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/groupcommit"
+)
+
+const (
+	intakeBatch   = 128              // requests that share a statement
+	intakeTimeout = 10 * time.Second // for that statement
+	firstSweep    = 5 * time.Second  // after so long the publish of the intake counts as lost
+)
+
+// intakeItem is a request on its way into the database.
+type intakeItem struct {
+	requestKey
+	shopCode, body, traceID string
+	digest                  []byte
+}
+
+func (i intakeItem) compare(other intakeItem) int {
+	return cmp.Or(cmp.Compare(i.SupplierID, other.SupplierID), cmp.Compare(i.ID, other.ID))
+}
+
+// Submit stores the request durably and hands it to the queue without waiting. The equal request again is stored
+// and processed once. errs.Conflict: a different request of the supplier has the id; errs.Unavailable: nothing is
+// known to be stored, the caller may repeat it.
+func (s *Service) Submit(ctx context.Context, r Request) error {
+	text, digest, err := r.canonical()
+	if err != nil {
+		return fmt.Errorf("submit request: %w", err)
+	}
+	item := intakeItem{requestKey{r.SupplierID, r.ID}, r.ShopCode, string(text), r.TraceID, digest}
+	accepted, err := s.intake.Do(ctx, item)
+	switch {
+	case errors.Is(err, groupcommit.ErrClosed):
+		return errs.Away("The service is stopping.", time.Second, err)
+	case err != nil:
+		return fmt.Errorf("submit request: %w", err)
+	case !accepted:
+		return errs.New(errs.Conflict, "You have another request with this id.")
+	default:
+		return nil
+	}
+}
+
+func newIntakeBatcher(s *Service) *groupcommit.Batcher[intakeItem, bool] {
+	return groupcommit.New(s.deps.Flushers, intakeBatch, notAway, s.flushIntake)
+}
+
+// flushIntake stores a batch, publishes what is new and tells for each item whether it is what is stored under its id.
+// The batch belongs to no single caller, so nothing of its context is used.
+func (s *Service) flushIntake(_ context.Context, items []intakeItem) ([]bool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), intakeTimeout)
+	defer cancel()
+	first := firstOfEach(items)
+	inserted, err := s.store.insert(ctx, first, s.deps.Now())
+	if err != nil {
+		return nil, err
+	}
+	stored := make(map[requestKey][]byte, len(first))
+	var before []requestKey
+	for _, item := range first {
+		if !inserted[item.requestKey] {
+			before = append(before, item.requestKey)
+			continue
+		}
+		stored[item.requestKey] = item.digest
+		s.deps.Publisher.Publish(Subject(item.SupplierID, item.ID), item.traceID)
+	}
+	if err := s.store.addDigests(ctx, before, stored); err != nil {
+		return nil, err
+	}
+	accepted := make([]bool, len(items))
+	for i, item := range items {
+		accepted[i] = bytes.Equal(stored[item.requestKey], item.digest)
+	}
+	return accepted, nil
+}
+
+// firstOfEach are the batch's requests, the first of each key, in the one order in which all batches lock rows.
+func firstOfEach(items []intakeItem) []intakeItem {
+	first := slices.Clone(items)
+	slices.SortStableFunc(first, intakeItem.compare)
+	return slices.CompactFunc(first, func(a, b intakeItem) bool { return a.requestKey == b.requestKey })
+}

@@ -1,0 +1,198 @@
+package materials
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+const (
+	textLimit    = 255
+	commentLimit = 4000
+	sizeLimit    = 1_000_000 // centimetres
+)
+
+// Request is a valid material request. Its JSON is the canonical one: two requests are equal when it is.
+type Request struct {
+	SupplierID string     `json:"-"`
+	ID         int64      `json:"id"`
+	ShopCode   string     `json:"shop_code"`
+	Comment    *string    `json:"comment"`
+	Materials  []Material `json:"materials"`
+	TraceID    string     `json:"-"` // X-Request-Id of the call that made it
+}
+
+// Material is one item of a request. Sizes are centimetres of one piece.
+type Material struct {
+	MaterialID        int64    `json:"material_id"`
+	Material          string   `json:"material"`
+	MaterialVariantID *int64   `json:"material_variant_id"`
+	MaterialVariant   *string  `json:"material_variant"`
+	SKU               string   `json:"sku"`
+	Width             float64  `json:"width"`
+	Height            float64  `json:"height"`
+	Depth             *float64 `json:"depth"`
+	Quantity          int64    `json:"quantity"`
+}
+
+// canonical is the request's text and the text's SHA-256: equal digests mean equal requests.
+func (r Request) canonical() (text, digest []byte, err error) {
+	text, err = json.Marshal(r)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode request: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return text, sum[:], nil
+}
+
+// Duplicate is a combination that several items of one request share.
+type Duplicate struct {
+	MaterialID        int64  `json:"materialId"`
+	MaterialVariantID *int64 `json:"materialVariantId"`
+	SKU               string `json:"sku"`
+}
+
+// Duplicates are the repeated combinations, each once, in the order of their first repetition.
+func (r Request) Duplicates() []Duplicate {
+	type combination struct {
+		material, variant int64
+		hasVariant        bool
+		sku               string
+	}
+	seen := make(map[combination]int, len(r.Materials))
+	var repeated []Duplicate
+	for _, m := range r.Materials {
+		c := combination{material: m.MaterialID, sku: m.SKU}
+		if m.MaterialVariantID != nil {
+			c.variant, c.hasVariant = *m.MaterialVariantID, true
+		}
+		if seen[c]++; seen[c] == 2 {
+			repeated = append(repeated, Duplicate{m.MaterialID, m.MaterialVariantID, m.SKU})
+		}
+	}
+	return repeated
+}
+
+// requestBody is a posted request; nil is missing or null.
+type requestBody struct {
+	ID        *int64          `json:"id"`
+	ShopCode  *string         `json:"shop_code"`
+	Comment   *string         `json:"comment"`
+	Materials []*materialBody `json:"materials"`
+}
+
+type materialBody struct {
+	MaterialID        *int64   `json:"material_id"`
+	Material          *string  `json:"material"`
+	MaterialVariantID *int64   `json:"material_variant_id"`
+	MaterialVariant   *string  `json:"material_variant"`
+	SKU               *string  `json:"sku"`
+	Width             *float64 `json:"width"`
+	Height            *float64 `json:"height"`
+	Depth             *float64 `json:"depth"`
+	Quantity          *int64   `json:"quantity"`
+}
+
+// validate names every rule that the body breaks. Without any, request may be called.
+func (b *requestBody) validate() []errs.Violation {
+	c := requestCheck{item: topLevel}
+	if b.ID == nil {
+		c.add("/id", "is required")
+	}
+	c.text("/shop_code", b.ShopCode)
+	if b.Comment != nil && utf8.RuneCountInString(*b.Comment) > commentLimit {
+		c.add("/comment", fmt.Sprintf("must have at most %d characters", commentLimit))
+	}
+	switch {
+	case b.Materials == nil:
+		c.add("/materials", "is required")
+	case len(b.Materials) == 0:
+		c.add("/materials", "must have at least one item")
+	}
+	for c.item = range b.Materials {
+		b.Materials[c.item].validate(&c)
+	}
+	return c.found
+}
+
+func (m *materialBody) validate(c *requestCheck) {
+	if m == nil {
+		c.add("", "is required")
+		return
+	}
+	if m.MaterialID == nil {
+		c.add("/material_id", "is required")
+	}
+	c.text("/material", m.Material)
+	c.text("/sku", m.SKU)
+	c.size("/width", m.Width, true)
+	c.size("/height", m.Height, true)
+	c.size("/depth", m.Depth, false)
+	switch {
+	case m.Quantity == nil:
+		c.add("/quantity", "is required")
+	case *m.Quantity < 1 || *m.Quantity > math.MaxInt32:
+		c.add("/quantity", fmt.Sprintf("must be an integer from 1 to %d", math.MaxInt32))
+	}
+}
+
+// request is the body without its nil pointers; validate must have found nothing.
+func (b *requestBody) request() Request {
+	r := Request{ID: *b.ID, ShopCode: *b.ShopCode, Comment: b.Comment, Materials: make([]Material, len(b.Materials))}
+	for i, m := range b.Materials {
+		r.Materials[i] = Material{
+			MaterialID: *m.MaterialID, Material: *m.Material, MaterialVariantID: m.MaterialVariantID,
+			MaterialVariant: m.MaterialVariant, SKU: *m.SKU, Width: positiveZero(*m.Width), Height: positiveZero(*m.Height),
+			Depth: m.Depth, Quantity: *m.Quantity,
+		}
+		if m.Depth != nil {
+			*m.Depth = positiveZero(*m.Depth)
+		}
+	}
+	return r
+}
+
+// positiveZero makes -0 the 0 that it equals, so that equal requests have one text.
+func positiveZero(size float64) float64 { return size + 0 }
+
+// topLevel is the item of a violation outside the items.
+const topLevel = -1
+
+// requestCheck collects violations. Pointers are built for broken rules only: most requests break none.
+type requestCheck struct {
+	item  int
+	found []errs.Violation
+}
+
+func (c *requestCheck) add(member, detail string) {
+	if c.item != topLevel {
+		member = "/materials/" + strconv.Itoa(c.item) + member
+	}
+	c.found = append(c.found, errs.At(member, detail))
+}
+
+func (c *requestCheck) text(member string, value *string) {
+	switch {
+	case value == nil:
+		c.add(member, "is required")
+	case strings.TrimSpace(*value) == "":
+		c.add(member, "must not be blank")
+	case utf8.RuneCountInString(*value) > textLimit:
+		c.add(member, fmt.Sprintf("must have at most %d characters", textLimit))
+	}
+}
+
+func (c *requestCheck) size(member string, value *float64, required bool) {
+	switch {
+	case value == nil && required:
+		c.add(member, "is required")
+	case value != nil && !(*value >= 0 && *value <= sizeLimit):
+		c.add(member, fmt.Sprintf("must be a number of centimetres from 0 to %d", sizeLimit))
+	}
+}

@@ -1,0 +1,26 @@
+package materials
+
+import "github.com/supplyhub/supplyhub/internal/groupcommit"
+
+// Service is the room. Its handlers are safe for concurrent use.
+type Service struct {
+	deps     Deps
+	store    *store
+	intake   *groupcommit.Batcher[intakeItem, bool]
+	worker   *groupcommit.Batcher[workItem, error]
+	receipts *groupcommit.Batcher[receiptItem, receiptResult]
+}
+
+// New builds the room and starts its group commits; Close ends them.
+func New(deps Deps) *Service {
+	s := &Service{deps: deps, store: &store{deps.DB}}
+	s.intake, s.worker, s.receipts = newIntakeBatcher(s), newWorkerBatcher(s), newReceiptBatcher(s)
+	return s
+}
+
+// Close refuses new writes, finishes those begun and waits for them.
+func (s *Service) Close() {
+	s.intake.Close()
+	s.worker.Close()
+	s.receipts.Close()
+}

@@ -1,0 +1,107 @@
+package materials
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+const intakeColumns = `(supplier_id, id, status, digest, shop_code, body, trace_id, sweep_at, created_at, updated_at)`
+
+// insert stores those requests whose keys are free, in one statement, and tells which. Keys are distinct and in order.
+func (s *store) insert(ctx context.Context, items []intakeItem, now time.Time) (map[requestKey]bool, error) {
+	statement, args := intakeSQLite(items, now)
+	if s.db.Engine() == database.Postgres {
+		statement, args = intakePostgres(items, now)
+	}
+	// Not through gorm: it would look for its own placeholders in the statement of every batch.
+	rows, err := s.db.SQL(ctx).QueryContext(ctx, statement+` ON CONFLICT (supplier_id, id) DO NOTHING RETURNING supplier_id, id`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("insert material requests: %w", database.Translate(err))
+	}
+	defer rows.Close()
+	inserted := make(map[requestKey]bool, len(items))
+	for rows.Next() {
+		var key requestKey
+		if err := rows.Scan(&key.SupplierID, &key.ID); err != nil {
+			return nil, fmt.Errorf("insert material requests: %w", err)
+		}
+		inserted[key] = true
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("insert material requests: %w", database.Translate(err))
+	}
+	return inserted, nil
+}
+
+// intakePostgres passes the batch as arrays: one prepared statement for every size.
+func intakePostgres(items []intakeItem, now time.Time) (statement string, args []any) {
+	n := len(items)
+	suppliers, ids, digests := make([]string, n), make([]int64, n), make([][]byte, n)
+	shops, bodies, traces := make([]string, n), make([]string, n), make([]string, n)
+	for i, item := range items {
+		suppliers[i], ids[i], digests[i] = item.SupplierID, item.ID, item.digest
+		shops[i], bodies[i], traces[i] = item.shopCode, item.body, item.traceID
+	}
+	return `INSERT INTO material_requests ` + intakeColumns + `
+		SELECT s, i, 'enqueued', d, c, b, t, $7, $8, $8
+		FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::text[]) AS batch(s, i, d, c, b, t)`,
+		[]any{suppliers, ids, digests, shops, bodies, traces, now.Add(firstSweep).UnixMicro(), now.UnixMicro()}
+}
+
+func intakeSQLite(items []intakeItem, now time.Time) (statement string, args []any) {
+	const row = `(?, ?, 'enqueued', ?, ?, ?, ?, ?, ?, ?)`
+	for _, item := range items {
+		args = append(args, item.SupplierID, item.ID, item.digest, item.shopCode, item.body, item.traceID,
+			now.Add(firstSweep).UnixMicro(), now.UnixMicro(), now.UnixMicro())
+	}
+	return `INSERT INTO material_requests ` + intakeColumns + ` VALUES ` + row + strings.Repeat(`, `+row, len(items)-1), args
+}
+
+// addDigests puts the digests of the stored requests into known. Reading the writer sees what was just committed.
+func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[requestKey][]byte) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	params := make([]batchParam, len(keys))
+	for i, key := range keys {
+		params[i] = batchParam{SupplierID: key.SupplierID, ID: key.ID}
+	}
+	batch, err := batchJSON(params)
+	if err != nil {
+		return err
+	}
+	var rows []requestRow
+	err = s.db.From(ctx).Raw(`SELECT r.supplier_id, r.id, r.digest FROM `+s.batch()+`
+		JOIN material_requests r ON r.supplier_id = k.supplier_id AND r.id = k.id`, batch).Scan(&rows).Error
+	if err != nil {
+		return fmt.Errorf("read requests' digests: %w", err)
+	}
+	for _, row := range rows {
+		known[requestKey{row.SupplierID, row.ID}] = row.Digest
+	}
+	return nil
+}
+
+// unpublished takes at most limit waiting requests that are due to be published again and puts them off, so that
+// two sweepers take different ones.
+func (s *store) unpublished(ctx context.Context, limit int, now, next time.Time) ([]requestRow, error) {
+	skip := ``
+	if s.db.Engine() == database.Postgres {
+		skip = ` FOR UPDATE SKIP LOCKED`
+	}
+	var rows []requestRow
+	err := s.db.From(ctx).Raw(`WITH late AS (
+			SELECT supplier_id, id FROM material_requests
+			WHERE status = 'enqueued' AND dispatched_at IS NULL AND sweep_at <= ?
+			ORDER BY sweep_at LIMIT ?`+skip+`)
+		UPDATE material_requests SET sweep_at = ? WHERE (supplier_id, id) IN (SELECT supplier_id, id FROM late)
+		RETURNING supplier_id, id, trace_id`, now.UnixMicro(), limit, next.UnixMicro()).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("take unpublished requests: %w", err)
+	}
+	return rows, nil
+}
