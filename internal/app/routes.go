@@ -9,7 +9,7 @@ import (
 
 // routes is the table of contents of the service: method, path, who may call, handler. Nothing else stands here.
 func (a *App) routes(r *gin.Engine) {
-	auth, handle := a.Suppliers, httpapi.Handle
+	auth, handle, docs := a.Suppliers, httpapi.Handle, httpapi.Docs()
 	authErrors := func(h httpapi.Handler) gin.HandlerFunc { return httpapi.HandleWith(h, supplierauth.RenderError) }
 
 	r.POST("/api/external-auth/token", authErrors(auth.Token))
@@ -17,10 +17,14 @@ func (a *App) routes(r *gin.Engine) {
 	r.POST("/api/external-auth/revoke", authErrors(auth.Revoke))
 	r.GET("/api/external/ping", auth.Bearer(""), handle(auth.Ping))
 	r.GET("/.well-known/jwks.json", handle(auth.JWKS))
+	r.GET("/openapi.json", handle(httpapi.OpenAPI))
+	r.GET("/docs", handle(docs))
+	r.GET("/docs/:file", handle(docs))
 
 	r.POST("/api/material-requests", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(a.materials.Create))
 	r.GET("/api/material-requests", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(a.materials.List))
 	r.GET("/api/material-requests/:id", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(a.materials.Get))
+	r.POST("/api/material-requests/:id/re-estimate", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(a.materials.Reestimate))
 	r.PATCH("/api/material-requests/:id/selected-estimate", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(a.materials.Select))
 	r.POST("/api/material-requests/:id/delivery-estimates", handle(a.materials.ReceiveEstimates)) // by signature or Bearer
 	r.GET("/orders", auth.Bearer(supplierauth.ScopeOrdersRead), handle(a.materials.Orders))

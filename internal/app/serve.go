@@ -73,7 +73,7 @@ func listen(ctx context.Context, httpAddr, adminAddr string) (public, admin net.
 // [embedded worker drained, as it calls our own endpoint], HTTP drained, sweeper stopped; Close does the rest.
 func (a *App) serve(ctx context.Context, public, admin net.Listener, started func(context.Context) error) error {
 	s := &api{App: a, public: public, admin: admin}
-	if err := a.openQueue(ctx); err != nil {
+	if err := a.openQueue(ctx, "api"); err != nil {
 		return fmt.Errorf("open queue: %w", err)
 	}
 	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: a.log, Registry: a.registry, TrustedProxies: a.cfg.Proxies})
@@ -88,6 +88,7 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	defer stopUpkeep()
 
 	server := httpapi.NewServer(engine, s.log)
+	server.RegisterOnShutdown(s.materials.StopWaiting)
 	adminServer := httpapi.NewServer(telemetry.AdminHandler(s.registry, s.checks), s.log)
 	group, failed := errgroup.WithContext(context.WithoutCancel(ctx))
 	group.Go(func() error { return serve(server, s.public) })
@@ -99,6 +100,7 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 		go func() { workers <- s.work(work) }()
 	} else {
 		close(workers)
+		group.Go(func() error { return s.runWake(upkeep) })
 	}
 	s.ready.Store(true)
 	s.log.InfoContext(ctx, "api is serving", "address", s.public.Addr().String(), "admin", s.admin.Addr().String(),

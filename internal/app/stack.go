@@ -16,9 +16,9 @@ func openDatabase(ctx context.Context, cfg *config.Config, log *slog.Logger) (*d
 	return database.Open(ctx, string(cfg.DatabaseURL), cfg.SQLitePath(), log)
 }
 
-func (a *App) openQueue(ctx context.Context) (err error) {
+func (a *App) openQueue(ctx context.Context, role string) (err error) {
 	a.queue, err = queue.Open(ctx, queue.Config{
-		URL: string(a.cfg.NATSURL), Creds: a.cfg.NATSCreds, Replicas: a.cfg.NATSReplicas,
+		Name: role, URL: string(a.cfg.NATSURL), Creds: a.cfg.NATSCreds, Replicas: a.cfg.NATSReplicas,
 		Dir: filepath.Join(a.cfg.DataDir, "nats"), Log: a.log, Registerer: a.registry,
 	})
 	return err

@@ -2,6 +2,7 @@ package materials
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -50,22 +51,46 @@ func ReadRequest(c *gin.Context) (Request, error) {
 	return request, nil
 }
 
-// Get handles GET /api/material-requests/{id}.
+// Get handles GET /api/material-requests/{id}; with wait it answers as soon as the request is not enqueued any more.
 func (s *Service) Get(c *gin.Context) error {
 	id, err := httpapi.PathInt(c, "id")
 	if err != nil {
 		return err
 	}
-	if _, err := httpapi.Query(c); err != nil {
+	query, err := httpapi.Query(c)
+	if err != nil {
 		return err
 	}
+	wait, violation := parseWait(query["wait"])
+	if violation != nil {
+		return errs.InvalidInput("The parameters are not valid.", *violation)
+	}
 	ctx := c.Request.Context()
-	record, err := s.store.find(ctx, supplierauth.PrincipalFrom(ctx).SupplierID, id)
+	key := requestKey{supplierauth.PrincipalFrom(ctx).SupplierID, id}
+	var record Record
+	if wait > 0 {
+		record, err = s.await(ctx, key, wait)
+	} else {
+		record, err = s.store.find(ctx, key.SupplierID, key.ID)
+	}
 	if err != nil {
 		return err
 	}
 	httpapi.JSON(c, http.StatusOK, record)
 	return nil
+}
+
+// parseWait is how long the caller wants to wait, 0 for not at all.
+func parseWait(values []string) (time.Duration, *errs.Violation) {
+	if len(values) == 0 {
+		return 0, nil
+	}
+	wait, err := time.ParseDuration(values[0])
+	if len(values) == 1 && err == nil && wait >= 0 && wait <= longestWait {
+		return wait, nil
+	}
+	violation := errs.InParameter("wait", "must be a duration of at most 60s, such as 30s, given once")
+	return 0, &violation
 }
 
 // List handles GET /api/material-requests: the caller's own, newest first.

@@ -17,6 +17,7 @@ func TestStatus_moves_only_as_the_diagram_says(t *testing.T) {
 	all := []materials.Status{materials.Enqueued, materials.Estimated, materials.Selected, materials.Failed, "other"}
 	legal := map[string]bool{
 		"enqueued estimated": true, "enqueued failed": true, "estimated estimated": true, "estimated selected": true,
+		"estimated enqueued": true,
 		"failed enqueued": true, "failed estimated": true,
 	}
 	for _, from := range all {

@@ -88,6 +88,7 @@ func routes(t testing.TB, s *materials.Service) http.Handler {
 	r.GET("/api/material-requests", supplier, httpapi.Handle(s.List))
 	r.GET("/api/material-requests/:id", supplier, httpapi.Handle(s.Get))
 	r.POST("/api/material-requests/:id/delivery-estimates", httpapi.Handle(s.ReceiveEstimates))
+	r.POST("/api/material-requests/:id/re-estimate", supplier, httpapi.Handle(s.Reestimate))
 	r.PATCH("/api/material-requests/:id/selected-estimate", supplier, httpapi.Handle(s.Select))
 	r.GET("/orders", supplier, httpapi.Handle(s.Orders))
 	return r

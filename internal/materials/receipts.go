@@ -132,5 +132,10 @@ func (s *Service) flushReceipts(_ context.Context, items []receiptItem) ([]recei
 	if err != nil {
 		return nil, fmt.Errorf("store received estimates: %w", err)
 	}
+	for i, item := range items {
+		if results[i] == receiptStored {
+			s.waiters.tell(item.requestKey)
+		}
+	}
 	return results, nil
 }

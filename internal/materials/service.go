@@ -9,17 +9,20 @@ type Service struct {
 	intake   *groupcommit.Batcher[intakeItem, bool]
 	worker   *groupcommit.Batcher[workItem, error]
 	receipts *groupcommit.Batcher[receiptItem, receiptResult]
+	waiters  *waiters
 }
 
 // New builds the room and starts its group commits; Close ends them.
 func New(deps Deps) *Service {
 	s := &Service{deps: deps, store: &store{deps.DB}}
 	s.intake, s.worker, s.receipts = newIntakeBatcher(s), newWorkerBatcher(s), newReceiptBatcher(s)
+	s.waiters = newWaiters(s.store.left)
 	return s
 }
 
 // Close refuses new writes, finishes those begun and waits for them.
 func (s *Service) Close() {
+	s.waiters.close()
 	s.intake.Close()
 	s.worker.Close()
 	s.receipts.Close()

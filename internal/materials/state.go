@@ -6,11 +6,11 @@ import "slices"
 //
 //	                  estimates received          an estimate chosen
 //	[POST] → enqueued ───────────────→ estimated ───────────────────→ selected
-//	          │    ↑                    ↑      ↺ newer estimates replace the old ones
-//	 estimation    │ an operator        │
-//	 or delivery   │ redelivers         │ estimates received after all
-//	 given up ↓    │                    │
-//	         failed ────────────────────┘
+//	          │    ↑  ←─────────────── ↑      ↺ newer estimates replace the old ones
+//	 estimation    │  re-estimate      │
+//	 or delivery   │                   │
+//	 given up ↓    │ re-estimate, or   │ estimates received after all
+//	         failed  redelivered ──────┘
 type Status string
 
 // The states of a material request.
@@ -36,7 +36,7 @@ func (s Status) successors() []Status {
 	case Enqueued:
 		return []Status{Estimated, Failed}
 	case Estimated:
-		return []Status{Estimated, Selected}
+		return []Status{Estimated, Selected, Enqueued}
 	case Failed:
 		return []Status{Enqueued, Estimated}
 	default:

@@ -89,7 +89,8 @@ func (r recordRow) record() (Record, error) {
 		at := instant(*r.Row.SelectedAt)
 		record.SelectedAt = &at
 	}
-	if r.Estimates == nil || r.Unavailable == nil {
+	// Those of the round before, if any, are not on offer while fresh ones are made.
+	if r.Estimates == nil || r.Unavailable == nil || record.Status == Enqueued {
 		return record, nil
 	}
 	if err := json.Unmarshal([]byte(*r.Estimates), &record.Estimates); err != nil {

@@ -105,3 +105,34 @@ func (s *store) unpublished(ctx context.Context, limit int, now, next time.Time)
 	}
 	return rows, nil
 }
+
+// nextRound enqueues an estimated or failed request again, as a new round; moved is false in any other state.
+func (s *store) nextRound(ctx context.Context, key requestKey, now, sweep time.Time) (traceID string, moved bool, err error) {
+	return s.moveOne(ctx, `UPDATE material_requests SET status = 'enqueued', round = round + 1, dispatched_at = NULL,
+		failure = '', sweep_at = ?, updated_at = ? WHERE supplier_id = ? AND id = ? AND status IN ('estimated', 'failed')`,
+		sweep.UnixMicro(), now.UnixMicro(), key.SupplierID, key.ID)
+}
+
+// left are those of the requests that are not enqueued any more.
+func (s *store) left(ctx context.Context, keys []requestKey) ([]requestKey, error) {
+	params := make([]batchParam, len(keys))
+	for i, key := range keys {
+		params[i] = batchParam{SupplierID: key.SupplierID, ID: key.ID}
+	}
+	batch, err := batchJSON(params)
+	if err != nil {
+		return nil, err
+	}
+	var rows []requestRow
+	err = s.db.Reader(ctx).Raw(`SELECT r.supplier_id, r.id FROM `+s.batch()+`
+		JOIN material_requests r ON r.supplier_id = k.supplier_id AND r.id = k.id
+		WHERE r.status <> 'enqueued'`, batch).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read requests waited for: %w", err)
+	}
+	moved := make([]requestKey, len(rows))
+	for i, row := range rows {
+		moved[i] = requestKey{row.SupplierID, row.ID}
+	}
+	return moved, nil
+}
