@@ -18,7 +18,7 @@ func TestStatus_moves_only_as_the_diagram_says(t *testing.T) {
 	legal := map[string]bool{
 		"enqueued estimated": true, "enqueued failed": true, "estimated estimated": true, "estimated selected": true,
 		"estimated enqueued": true,
-		"failed enqueued": true, "failed estimated": true,
+		"failed enqueued":    true, "failed estimated": true,
 	}
 	for _, from := range all {
 		if from.Valid() == (from == "other") {

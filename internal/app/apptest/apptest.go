@@ -179,10 +179,10 @@ func Binary(tb testing.TB, name string) string {
 func buildBinary(name string) (string, error) {
 	_, file, _, _ := runtime.Caller(0)
 	root := filepath.Join(filepath.Dir(file), "..", "..", "..")
-	dir := filepath.Join(os.TempDir(), "supplyhub-test-"+time.Now().Format("20060102"))
+	dir := filepath.Join(root, "bin", "test")
 	args := []string{"build"}
 	if os.Getenv("SUPPLYHUB_TEST_RACE") != "" {
-		args, name = append(args, "-race"), name
+		args = append(args, "-race")
 		dir += "-race"
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -1,0 +1,81 @@
+# Everything a contributor does. A fresh machine needs Go and make only; what else a target needs it fetches or names.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+GO ?= go
+FUZZTIME ?= 30s
+GOLANGCI := v2.15.0
+GOVULNCHECK := v1.6.0
+
+TOOLS := $(CURDIR)/bin/tools
+WITHPOSTGRES := $(GO) run ./internal/database/databasetest/withpostgres
+VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS = -s -w $(if $(VERSION),-X github.com/supplyhub/supplyhub/internal/telemetry.version=$(VERSION))
+UNIT = $$($(GO) list ./... | grep -v /internal/acceptance)
+# The race detector needs cgo and a C compiler; without them the tests still run.
+RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race; else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
+
+.PHONY: help run build test race fuzz bench check readme migrate-new clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: ## serve on http://localhost:8080 with a demo supplier; everything is kept in ./data
+	$(GO) run ./cmd/api serve --demo
+
+build: ## build the static binaries bin/api and bin/worker
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/api ./cmd/worker
+
+test: ## run every test on both engines, the rooms' own with the race detector
+	@$(WITHPOSTGRES) sh -c "status=0; \
+		$(GO) test -shuffle=on $(RACE) $(UNIT) || status=1; \
+		$(GO) test -shuffle=on ./internal/acceptance/... || status=1; \
+		exit \$$status"
+
+race: ## run every test with the race detector, the binaries under test included (slow)
+	@SUPPLYHUB_TEST_RACE=1 $(WITHPOSTGRES) $(GO) test -race -shuffle=on -timeout 30m ./...
+
+fuzz: ## run each fuzz target for FUZZTIME (30s)
+	@set -e; for file in $$(grep -rl '^func Fuzz' --include='*_test.go' .); do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
+			echo "$$target in $$(dirname "$$file")"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")"; \
+		done; \
+	done
+
+bench: ## measure the whole service against this machine's limits, then the single parts
+	$(WITHPOSTGRES) -durable sh -c "$(GO) run ./internal/bench && $(GO) test -run '^$$' -bench . ./internal/... ./pkg/..."
+
+check: $(TOOLS)/golangci-lint-$(GOLANGCI) $(TOOLS)/govulncheck-$(GOVULNCHECK) ## format, vet, lint and known vulnerabilities
+	@unformatted=$$(gofmt -l cmd internal pkg deployments); [ -z "$$unformatted" ] || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(TOOLS)/golangci-lint-$(GOLANGCI) run -c deployments/lint/golangci.yml ./...
+	@status=0; out=$$($(TOOLS)/govulncheck-$(GOVULNCHECK) ./... 2>&1) || status=$$?; \
+	case "$$status $$out" in \
+		0*) echo "govulncheck: no known vulnerability is called" ;; \
+		1*vuln.go.dev*) echo "govulncheck: vuln.go.dev is not reachable from here, vulnerabilities were NOT checked" ;; \
+		*) echo "$$out"; exit 1 ;; \
+	esac
+
+# Linters are built by the Go of this machine into bin/tools, so that go.mod stays the product's own.
+$(TOOLS)/golangci-lint-$(GOLANGCI):
+	GOFLAGS= GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
+	@mv $(TOOLS)/golangci-lint $@
+
+$(TOOLS)/govulncheck-$(GOVULNCHECK):
+	GOFLAGS= GOBIN=$(TOOLS) $(GO) install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK)
+	@mv $(TOOLS)/govulncheck $@
+
+readme: ## write the table of variables in README.md from internal/config
+	$(GO) test ./deployments -run '^TestReadme' -count=1 -update
+
+migrate-new: ## make the next migration of both engines: make migrate-new NAME=add_colour
+	@case "$(NAME)" in ''|*[!a-z0-9_]*) echo "usage: make migrate-new NAME=add_colour (a-z, 0-9 and _)"; exit 2 ;; esac; \
+	last=$$(ls internal/database/migrations/postgres internal/database/migrations/sqlite | sed -n 's/^0*\([0-9][0-9]*\)_.*\.sql$$/\1/p' | sort -n | tail -1); \
+	next=$$(printf '%04d' $$(($${last:-0} + 1))); \
+	for engine in postgres sqlite; do \
+		file=internal/database/migrations/$$engine/$${next}_$(NAME).sql; \
+		printf -- '-- +goose Up\n\n-- +goose Down\n' > "$$file" && echo "$$file"; \
+	done
+
+clean: ## remove what the build made; ./data stays
+	rm -rf bin coverage.out
