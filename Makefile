@@ -10,7 +10,7 @@ TOOLS := $(CURDIR)/bin/tools
 WITHPOSTGRES := $(GO) run ./internal/database/databasetest/withpostgres
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/supplyhub/supplyhub/internal/telemetry.version=$(VERSION))
-UNIT = $$($(GO) list ./... | grep -v /internal/acceptance)
+UNIT = $$($(GO) list ./... | grep -v /internal/acceptance | tr '\n' ' ')
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race; else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 

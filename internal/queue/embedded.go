@@ -14,6 +14,7 @@ import (
 
 const (
 	embeddedStart  = 30 * time.Second // a large store is read first
+	embeddedIdle   = time.Second
 	embeddedMemory = 64 << 20
 )
 
@@ -63,10 +64,19 @@ func startEmbedded(dir string, maxBytes int64, log *slog.Logger) (_ *embeddedSer
 	return &embeddedServer{server: s, lock: lock}, nil
 }
 
+// stop first lets the requests be answered that the server has taken in: while it shuts down it cannot answer any.
 func (e *embeddedServer) stop() error {
+	for deadline := time.Now().Add(embeddedIdle); e.busy() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
 	e.server.Shutdown()
 	e.server.WaitForShutdown()
 	return e.lock.Unlock()
+}
+
+func (e *embeddedServer) busy() bool {
+	info, err := e.server.Jsz(nil)
+	return err == nil && info.API.Inflight > 0
 }
 
 // serverLog puts the server's lines into ours. What it calls a notice is only of use when looking for a fault.

@@ -301,7 +301,7 @@ func BenchmarkPublishAndConsume(b *testing.B) {
 				return nil
 			})
 			defer stop()
-			const underWay = 4000 // less than the publish window
+			const underWay = 4000 // less than the publish buffer
 			i, received := 0, 0
 			for b.Loop() {
 				q.Publish(fmt.Sprintf("mr.bench.%d", i), "0123456789abcdef")

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -51,22 +52,71 @@ func (q *Queue) keep(ctx context.Context) {
 	}
 }
 
+// ensure writes only what is missing or different: the server is shared, and a change of the stream while another
+// process makes its consumer disturbs both.
 func (q *Queue) ensure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)
 	defer cancel()
-	stream, err := q.js.CreateOrUpdateStream(ctx, q.streamConfig())
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another process was faster
-		stream, err = q.js.UpdateStream(ctx, q.streamConfig())
-	}
+	stream, err := q.ensureStream(ctx)
 	if err != nil {
 		return err
 	}
-	consumer, err := stream.CreateOrUpdateConsumer(ctx, q.consumerConfig())
+	consumer, err := q.ensureConsumer(ctx, stream)
 	if err != nil {
 		return err
 	}
 	q.consumer.Store(&consumer)
 	return nil
+}
+
+func (q *Queue) ensureStream(ctx context.Context) (jetstream.Stream, error) {
+	stream, err := q.js.Stream(ctx, StreamName)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		stream, err = q.js.CreateStream(ctx, q.streamConfig())
+		if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			return stream, err
+		}
+		stream, err = q.js.Stream(ctx, StreamName) // another process, configured differently, was faster
+	}
+	if err != nil {
+		return nil, err
+	}
+	have := stream.CachedInfo().Config
+	want := q.adjusted(have)
+	if reflect.DeepEqual(have, want) {
+		return stream, nil
+	}
+	return q.js.UpdateStream(ctx, want)
+}
+
+func (q *Queue) ensureConsumer(ctx context.Context, stream jetstream.Stream) (jetstream.Consumer, error) {
+	consumer, err := stream.Consumer(ctx, ConsumerName)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		consumer, err = stream.CreateConsumer(ctx, q.consumerConfig())
+		if !errors.Is(err, jetstream.ErrConsumerExists) {
+			return consumer, err
+		}
+		consumer, err = stream.Consumer(ctx, ConsumerName)
+	}
+	if err != nil {
+		return nil, err
+	}
+	have, want := consumer.CachedInfo().Config, q.consumerConfig()
+	if have.AckWait == want.AckWait && have.MaxDeliver == want.MaxDeliver && have.MaxAckPending == want.MaxAckPending {
+		return consumer, nil
+	}
+	have.AckWait, have.MaxDeliver, have.MaxAckPending = want.AckWait, want.MaxDeliver, want.MaxAckPending
+	return stream.UpdateConsumer(ctx, have)
+}
+
+// adjusted is have with our values in it; what the server or its operator added stays.
+func (q *Queue) adjusted(have jetstream.StreamConfig) jetstream.StreamConfig {
+	want := q.streamConfig()
+	have.Description, have.Subjects = want.Description, want.Subjects
+	have.Retention, have.Storage, have.Replicas = want.Retention, want.Storage, want.Replicas
+	have.Discard, have.DiscardNewPerSubject, have.MaxMsgsPerSubject = want.Discard, want.DiscardNewPerSubject, want.MaxMsgsPerSubject
+	have.MaxMsgs, have.MaxBytes = want.MaxMsgs, want.MaxBytes
+	return have
 }
 
 // streamConfig keeps one message a subject: what is queued or being worked on is not queued again.

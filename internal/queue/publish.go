@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	publishWindow  = 8192 // messages that wait to be sent, and as many that wait for their acknowledgement
+	publishBuffer  = 8192 // messages that wait to be sent
+	publishWindow  = 512  // sent ones that wait for their acknowledgement: the server answers pulls behind these
 	publishTimeout = 5 * time.Second
 )
 
@@ -42,16 +43,25 @@ func (q *Queue) publishOutgoing() {
 		select {
 		case m := <-q.outgoing:
 			q.send(m)
-			continue
-		default:
-		}
-		select {
-		case m := <-q.outgoing:
-			q.send(m)
 		case <-q.stopped:
+			q.sendRest()
 			return
 		}
 	}
+}
+
+// sendRest sends what was published before the stop (select takes any case that is ready, so there may be some), for a
+// moment only: a server that no longer reads must not hold up the stop.
+func (q *Queue) sendRest() {
+	for deadline := time.Now().Add(flushTimeout); time.Now().Before(deadline); {
+		select {
+		case m := <-q.outgoing:
+			q.send(m)
+		default:
+			return
+		}
+	}
+	q.metrics.dropped.Add(float64(len(q.outgoing)))
 }
 
 func (q *Queue) send(m message) {

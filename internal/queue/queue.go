@@ -83,7 +83,7 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	if cfg.AckWait == 0 {
 		cfg.AckWait = defaultAckWait
 	}
-	q := &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1), outgoing: make(chan message, publishWindow)}
+	q := &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1), outgoing: make(chan message, publishBuffer)}
 	if err := q.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open queue: %w", err), q.release())
 	}

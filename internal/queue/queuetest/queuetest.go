@@ -11,7 +11,10 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-const startTimeout = 30 * time.Second
+const (
+	startTimeout = 30 * time.Second
+	idleTimeout  = time.Second
+)
 
 // Server is a NATS server with JetStream on a port of its own, which it keeps over restarts.
 type Server struct {
@@ -40,9 +43,18 @@ func (s *Server) Stop() {
 	if s.server == nil {
 		return
 	}
+	for deadline := time.Now().Add(idleTimeout); s.busy() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
 	s.server.Shutdown()
 	s.server.WaitForShutdown()
 	s.server = nil
+}
+
+// busy tells whether requests are being answered; a server that is shut down within them may panic.
+func (s *Server) busy() bool {
+	info, err := s.server.Jsz(nil)
+	return err == nil && info.API.Inflight > 0
 }
 
 // Restart stops the server and starts it on the same store.

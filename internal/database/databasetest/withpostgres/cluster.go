@@ -39,7 +39,7 @@ type cluster struct {
 // startCluster must be called from the main goroutine: the kernel ends the server with the thread that started it.
 func startCluster(durable bool) (*cluster, error) {
 	runtime.LockOSThread()
-	bin, err := binaries()
+	bin, err := findOrInstall()
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func binaries() (string, error) {
 		}
 	}
 	if best == "" {
-		return "", errors.New("no PostgreSQL server binaries found: install them (Debian, Ubuntu: apt-get install postgresql; macOS: brew install postgresql@17)")
+		return "", errNoServer
 	}
 	return best, nil
 }

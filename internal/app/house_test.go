@@ -1,0 +1,452 @@
+package app_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The house: who may import whom, which library lives in which file, how large a thing may grow. These tables are the
+// law; ARCHITECTURE.md explains them and deployments/lint/golangci.yml says the same in the editor.
+
+const (
+	module        = "github.com/supplyhub/supplyhub/"
+	root          = "../.."
+	longestFile   = 500
+	longestTest   = 600
+	longestFunc   = 80
+	mostTangled   = 15 // branches of a function, plus one
+	internalRooms = "internal/"
+)
+
+// edges are the packages of this module that each package may import, tests aside.
+var edges = map[string][]string{
+	"cmd/api":    {"internal/app", "internal/config", "internal/errs", "internal/supplierauth", "internal/webhooks"},
+	"cmd/worker": {"internal/app", "internal/config"},
+
+	"internal/app": {
+		"internal/config", "internal/database", "internal/errs", "internal/estimates", "internal/groupcommit", "internal/httpapi",
+		"internal/logctx", "internal/materials", "internal/products", "internal/queue", "internal/supplierauth", "internal/telemetry",
+		"internal/webhooks", "pkg/webhook",
+	},
+	"internal/config":      {"pkg/webhook"}, // checks that configured secrets are ones
+	"internal/errs":        {},
+	"internal/logctx":      {},
+	"internal/groupcommit": {"internal/errs"},
+	"internal/httpapi":     {"internal/errs", "internal/logctx"},
+	"internal/database":    {"internal/errs"},
+	"internal/queue":       {"internal/logctx"},
+	"internal/telemetry":   {"internal/logctx"},
+
+	"internal/supplierauth": feature(),
+	"internal/estimates":    feature(),
+	"internal/products":     feature("internal/supplierauth"),
+	"internal/webhooks":     feature("internal/supplierauth"),
+	"internal/materials":    feature("internal/supplierauth", "internal/estimates"),
+
+	"pkg/webhook": {},
+
+	// What helps tests and measurements; nothing that runs in production may import it.
+	"internal/acceptance":                         {},
+	"internal/app/apptest":                        {"internal/database/databasetest", "internal/queue/queuetest", "internal/httpapi/openapitest", "pkg/webhook"},
+	"internal/bench":                              {"internal/database/databasetest", "pkg/webhook"},
+	"internal/database/databasetest":              {"internal/database"},
+	"internal/database/databasetest/withpostgres": {"internal/database/databasetest"},
+	"internal/httpapi/openapitest":                {"internal/httpapi"},
+	"internal/queue/queuetest":                    {},
+	"deployments":                                 {}, // a test only
+}
+
+// feature is what every feature room may import, and more.
+func feature(more ...string) []string {
+	return append([]string{"internal/errs", "internal/logctx", "internal/httpapi", "internal/database", "internal/groupcommit", "pkg/webhook"}, more...)
+}
+
+// homes are the files, tests and test helpers aside, that may import a library: path patterns, where a pattern that
+// ends in / stands for everything below it.
+var homes = []struct {
+	library string
+	files   []string
+}{
+	{"github.com/gin-gonic/gin", []string{"internal/httpapi/*.go", "internal/app/routes.go", "internal/app/serve.go", "internal/*/http*.go"}},
+	{"gorm.io/", []string{"internal/database/*.go", "internal/*/store*.go"}},
+	{"github.com/glebarez/", []string{"internal/database/*.go"}},
+	{"github.com/jackc/pgx", []string{"internal/database/*.go"}},
+	{"github.com/pressly/goose", []string{"internal/database/*.go"}},
+	{"github.com/nats-io/", []string{"internal/queue/*.go"}},
+	{"github.com/hashicorp/go-retryablehttp", []string{"internal/webhooks/sender.go"}},
+	{"github.com/golang-jwt/jwt", []string{"internal/supplierauth/token*.go"}},
+	{"github.com/spf13/cobra", []string{"cmd/api/*.go"}},
+	{"github.com/caarlos0/env", []string{"internal/config/*.go"}},
+	{"net/http/pprof", []string{"internal/telemetry/*.go"}},
+}
+
+// helpers are the packages for tests and measurements: the homes of libraries do not bind them.
+var helpers = []string{"internal/acceptance", "internal/app/apptest", "internal/bench", "internal/database/databasetest", "internal/httpapi/openapitest", "internal/queue/queuetest"}
+
+// globals are the constructors whose result may stand in a package variable: it never changes.
+var globals = []string{"errors.New", "fmt.Errorf", "regexp.MustCompile", "sync.OnceValue", "sync.OnceValues", "sync.OnceFunc", "netip.MustParsePrefix", "netip.MustParseAddr", "strings.NewReplacer"}
+
+func TestHouse_packages_import_only_whom_they_may(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		allowed, known := edges[name]
+		if !known {
+			t.Errorf("%s: a package that the table of edges does not know", name)
+			continue
+		}
+		for _, imported := range p.Imports {
+			target, own := strings.CutPrefix(imported, module)
+			if own && !slices.Contains(allowed, target) {
+				t.Errorf("%s imports %s", name, target)
+			}
+		}
+	}
+}
+
+func TestHouse_the_published_package_stands_alone(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		if !strings.HasPrefix(p.ImportPath, module+"pkg/") {
+			continue
+		}
+		for _, dependency := range p.Deps {
+			if strings.HasPrefix(dependency, module+internalRooms) {
+				t.Errorf("%s depends on %s", p.ImportPath, dependency)
+			}
+		}
+	}
+}
+
+func TestHouse_nothing_for_tests_reaches_the_binaries(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		if !strings.HasPrefix(p.ImportPath, module+"cmd/") {
+			continue
+		}
+		for _, dependency := range p.Deps {
+			if own := strings.TrimPrefix(dependency, module); dependency == "testing" || isHelper(own) {
+				t.Errorf("%s depends on %s", p.ImportPath, dependency)
+			}
+		}
+	}
+}
+
+func TestHouse_libraries_stay_in_their_homes(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		if f.test || isHelper(path.Dir(f.name)) || strings.HasPrefix(f.name, "deployments/") {
+			continue
+		}
+		for _, imported := range f.imports() {
+			for _, home := range homes {
+				if strings.HasPrefix(imported, home.library) && !f.matches(home.files) {
+					t.Errorf("%s imports %s, whose home is %s", f.name, imported, strings.Join(home.files, ", "))
+				}
+			}
+		}
+	}
+}
+
+func TestHouse_files_and_functions_stay_small(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		longest := longestFile
+		if f.test {
+			longest = longestTest
+		}
+		if n := f.set.Position(f.tree.End()).Line; n > longest {
+			t.Errorf("%s has %d lines, at most %d", f.name, n, longest)
+		}
+		for _, d := range f.tree.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || f.test {
+				continue
+			}
+			if n := f.lines(fn); n > longestFunc {
+				t.Errorf("%s: %s has %d lines, at most %d", f.name, fn.Name.Name, n, longestFunc)
+			}
+			if n := branches(fn); n > mostTangled {
+				t.Errorf("%s: %s has a cyclomatic complexity of %d, at most %d", f.name, fn.Name.Name, n, mostTangled)
+			}
+		}
+	}
+}
+
+func TestHouse_has_no_init_and_no_state_in_package_variables(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		if f.test || isHelper(path.Dir(f.name)) {
+			continue
+		}
+		written := f.writtenNames()
+		for _, d := range f.tree.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil && d.Name.Name == "init" {
+					t.Errorf("%s has an init function", f.name)
+				}
+			case *ast.GenDecl:
+				for _, v := range variables(d) {
+					if !f.constant(v, written) {
+						t.Errorf("%s: package variable %s holds state; pass it in, or make it a constant table", f.name, v.Names[0].Name)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestHouse_every_package_and_exported_name_is_documented(t *testing.T) {
+	t.Parallel()
+	documented := map[string]bool{}
+	for _, f := range sources(t) {
+		if f.test {
+			continue
+		}
+		dir := path.Dir(f.name)
+		documented[dir] = documented[dir] || f.tree.Doc != nil
+		for _, d := range f.tree.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.IsExported() && fn.Doc == nil && exportedReceiver(fn) {
+				t.Errorf("%s: %s has no doc comment", f.name, fn.Name.Name)
+			}
+		}
+	}
+	for dir, has := range documented {
+		if !has {
+			t.Errorf("%s has no package comment", dir)
+		}
+	}
+}
+
+// goPackage is what `go list` tells of a package.
+type goPackage struct {
+	ImportPath    string
+	Imports, Deps []string
+}
+
+func packages(t *testing.T) []goPackage {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Imports,Deps", "./...")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var list []goPackage
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p goPackage
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+	if len(list) == 0 {
+		t.Fatal("go list found no package")
+	}
+	return list
+}
+
+// source is one parsed file; its name is the path from the root, with slashes.
+type source struct {
+	name string
+	test bool
+	set  *token.FileSet
+	tree *ast.File
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	var list []source
+	for _, top := range []string{"cmd", "internal", "pkg", "deployments"} {
+		err := filepath.WalkDir(filepath.Join(root, top), func(file string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || filepath.Ext(file) != ".go" {
+				return err
+			}
+			set := token.NewFileSet()
+			tree, err := parser.ParseFile(set, file, nil, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			name, err := filepath.Rel(root, file)
+			list = append(list, source{filepath.ToSlash(name), strings.HasSuffix(file, "_test.go"), set, tree})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(list) == 0 {
+		t.Fatal("no Go file found")
+	}
+	return list
+}
+
+func (f source) imports() []string {
+	var list []string
+	for _, spec := range f.tree.Imports {
+		if name, err := strconv.Unquote(spec.Path.Value); err == nil {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+func (f source) matches(patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, err := path.Match(p, f.name)
+		return ok && err == nil
+	})
+}
+
+func (f source) lines(n ast.Node) int {
+	return f.set.Position(n.End()).Line - f.set.Position(n.Pos()).Line + 1
+}
+
+// writtenNames are the names that some statement of the file assigns to, as a whole, by index or by field.
+func (f source) writtenNames() map[string]bool {
+	names := map[string]bool{}
+	ast.Inspect(f.tree, func(n ast.Node) bool {
+		switch s := n.(type) {
+		case *ast.AssignStmt:
+			for _, target := range s.Lhs {
+				if s.Tok != token.DEFINE {
+					names[baseName(target)] = true
+				}
+			}
+		case *ast.IncDecStmt:
+			names[baseName(s.X)] = true
+		}
+		return true
+	})
+	return names
+}
+
+// constant tells whether a package variable never changes: errors, expressions, embedded files, tables that nobody writes.
+func (f source) constant(v *ast.ValueSpec, written map[string]bool) bool {
+	for _, name := range v.Names {
+		if name.Name != "_" && written[name.Name] {
+			return false
+		}
+	}
+	if len(v.Values) == 0 { // embedded files, and the version that the linker sets
+		selector, ok := v.Type.(*ast.SelectorExpr)
+		return ok && baseName(selector) == "embed" || f.embedded(v) || f.name == "internal/telemetry/telemetry.go" && v.Names[0].Name == "version"
+	}
+	return !slices.ContainsFunc(v.Values, func(e ast.Expr) bool { return !constantValue(e) })
+}
+
+func (f source) embedded(v *ast.ValueSpec) bool {
+	for _, d := range f.tree.Decls {
+		if g, ok := d.(*ast.GenDecl); ok && g.Doc != nil && slices.Contains(g.Specs, ast.Spec(v)) {
+			return slices.ContainsFunc(g.Doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:embed ") })
+		}
+	}
+	return false
+}
+
+func constantValue(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.CallExpr:
+		name := exprName(e.Fun)
+		_, conversion := e.Fun.(*ast.ParenExpr)
+		_, slice := e.Fun.(*ast.ArrayType)
+		return conversion || slice || slices.Contains(globals, name)
+	case *ast.UnaryExpr:
+		return e.Op != token.AND && constantValue(e.X)
+	default: // literals, tables, functions
+		return true
+	}
+}
+
+func exprName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.SelectorExpr:
+		return baseName(e) + "." + e.Sel.Name
+	case *ast.Ident:
+		return e.Name
+	default:
+		return ""
+	}
+}
+
+// baseName is the x of x, x.y, x[i] and *x.
+func baseName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return baseName(e.X)
+	case *ast.IndexExpr:
+		return baseName(e.X)
+	case *ast.StarExpr:
+		return baseName(e.X)
+	default:
+		return ""
+	}
+}
+
+func variables(d *ast.GenDecl) []*ast.ValueSpec {
+	var list []*ast.ValueSpec
+	for _, s := range d.Specs {
+		if v, ok := s.(*ast.ValueSpec); ok && d.Tok == token.VAR {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// branches is the cyclomatic complexity; a function literal counts with its function, as gocyclo has it.
+func branches(fn *ast.FuncDecl) int {
+	n := 1
+	ast.Inspect(fn, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt:
+			n++
+		case *ast.CaseClause:
+			if node.List != nil {
+				n++
+			}
+		case *ast.CommClause:
+			if node.Comm != nil {
+				n++
+			}
+		case *ast.BinaryExpr:
+			if node.Op == token.LAND || node.Op == token.LOR {
+				n++
+			}
+		}
+		return true
+	})
+	return n
+}
+
+func exportedReceiver(fn *ast.FuncDecl) bool {
+	if fn.Recv == nil {
+		return true
+	}
+	receiver := fn.Recv.List[0].Type
+	if generic, ok := receiver.(*ast.StarExpr); ok {
+		receiver = generic.X
+	}
+	return ast.IsExported(baseName(receiver))
+}
+
+func isHelper(dir string) bool {
+	return slices.ContainsFunc(helpers, func(h string) bool { return dir == h || strings.HasPrefix(dir, h+"/") })
+}

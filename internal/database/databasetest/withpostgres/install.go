@@ -1,0 +1,34 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+)
+
+var errNoServer = errors.New("no PostgreSQL server binaries found: install them (Debian, Ubuntu: apt-get install postgresql; macOS: brew install postgresql@17)")
+
+// findOrInstall is the directory of the server's binaries; where we may, on Debian and Ubuntu as root, they are installed.
+func findOrInstall() (string, error) {
+	dir, err := binaries()
+	if !errors.Is(err, errNoServer) || os.Geteuid() != 0 {
+		return dir, err
+	}
+	apt, lookErr := exec.LookPath("apt-get")
+	if lookErr != nil {
+		return "", err
+	}
+	fmt.Fprintln(os.Stderr, "withpostgres: no PostgreSQL server binaries found, installing them with apt-get")
+	for _, args := range [][]string{{"update", "-qq"}, {"install", "-y", "-qq", "--no-install-recommends", "postgresql"}} {
+		cmd := exec.Command(apt, args...)
+		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr // standard output carries the server's address
+		if runErr := cmd.Run(); runErr != nil {
+			return "", fmt.Errorf("%w; apt-get %s: %w", err, args[0], runErr)
+		}
+	}
+	return binaries()
+}

@@ -1,0 +1,82 @@
+package estimates
+
+import (
+	"time"
+	_ "time/tzdata" // the zone is known on a machine without a zone database
+
+	"github.com/rickar/cal/v2"
+	"github.com/rickar/cal/v2/br"
+)
+
+const (
+	zoneName   = "America/Sao_Paulo"
+	cutOffHour = 14 // São Paulo time: work that comes later begins on the next business day
+	validDays  = 7  // an estimate may be chosen until the end of the 7th day after it was made
+)
+
+// calendar knows Brazil's business days and São Paulo's clock. A day is midnight UTC of its date.
+type calendar struct {
+	business *cal.BusinessCalendar
+	zone     *time.Location
+}
+
+func newCalendar() (*calendar, error) {
+	zone, err := time.LoadLocation(zoneName)
+	if err != nil {
+		return nil, err
+	}
+	c := &calendar{business: cal.NewBusinessCalendar(), zone: zone}
+	c.business.AddHoliday(br.Holidays...)
+	// National since Law 14.759 of 2023; the library does not have it yet.
+	c.business.AddHoliday(&cal.Holiday{
+		Name: "Consciência Negra", Month: time.November, Day: 20, StartYear: 2024, Func: cal.CalcDayOfMonth,
+	})
+	return c, nil
+}
+
+// day is the São Paulo date of a moment.
+func (c *calendar) day(at time.Time) time.Time {
+	local := at.In(c.zone)
+	return time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, time.UTC)
+}
+
+// start is the business day on which work that arrives at the given moment begins.
+func (c *calendar) start(at time.Time) time.Time {
+	day := c.day(at)
+	if at.In(c.zone).Hour() >= cutOffHour {
+		day = day.AddDate(0, 0, 1)
+	}
+	for !c.isBusinessDay(day) {
+		day = day.AddDate(0, 0, 1)
+	}
+	return day
+}
+
+// after is the n-th business day after a business day.
+func (c *calendar) after(day time.Time, n int) time.Time {
+	for n > 0 {
+		if day = day.AddDate(0, 0, 1); c.isBusinessDay(day) {
+			n--
+		}
+	}
+	return day
+}
+
+// between counts the business days after from, up to and with to.
+func (c *calendar) between(from, to time.Time) int {
+	n := 0
+	for day := from.AddDate(0, 0, 1); !day.After(to); day = day.AddDate(0, 0, 1) {
+		if c.isBusinessDay(day) {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *calendar) isBusinessDay(day time.Time) bool { return c.business.IsWorkday(day) }
+
+// validUntil is the last second of the validity of an estimate made at the given moment.
+func (c *calendar) validUntil(at time.Time) time.Time {
+	local := at.In(c.zone)
+	return time.Date(local.Year(), local.Month(), local.Day()+validDays, 23, 59, 59, 0, c.zone).UTC()
+}

@@ -1,0 +1,179 @@
+package estimates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// cardAge is how long a read card serves: so soon a change counts everywhere.
+const cardAge = time.Second
+
+// Service is one delivery service of the card, as it is from a day on.
+type Service struct {
+	Name          string  `json:"service"`
+	Carrier       string  `json:"carrier"`
+	BaseCents     int64   `json:"base_cents"`
+	PerKgCents    int64   `json:"per_kg_cents"`
+	MinimumCents  int64   `json:"minimum_cents"`
+	CubageKgM3    float64 `json:"cubage_kg_m3"`   // kilograms that a cubic metre is charged as
+	MaxSideCm     float64 `json:"max_side_cm"`    // of one piece
+	MaxWeightKg   float64 `json:"max_weight_kg"`  // of the chargeable weight
+	TransitDays   int     `json:"transit_days"`   // business days from dispatch to delivery
+	EffectiveFrom string  `json:"effective_from"` // São Paulo day, YYYY-MM-DD
+}
+
+// RateCard is the Estimator that reads its card from the database. A change of the card needs no restart.
+type RateCard struct {
+	store    *store
+	now      func() time.Time
+	calendar func() (*calendar, error)
+
+	mu     sync.Mutex
+	card   []Service
+	readAt time.Time
+}
+
+// New is a rate card over the database.
+func New(db *database.DB, now func() time.Time) *RateCard {
+	return &RateCard{store: &store{db}, now: now, calendar: sync.OnceValues(newCalendar)}
+}
+
+// Estimate computes every service of the card that is in force on the request's day. The same request and day give
+// the same result. An error means that the card cannot be read, or is empty.
+func (c *RateCard) Estimate(ctx context.Context, r Request) (Result, error) {
+	days, err := c.calendar()
+	if err != nil {
+		return Result{}, fmt.Errorf("load business calendar: %w", err)
+	}
+	card, err := c.read(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	services := inForce(card, days.day(r.At).Format(time.DateOnly))
+	if len(services) == 0 {
+		return Result{}, errors.New("the rate card has no service in force")
+	}
+	return compute(r, services, days), nil
+}
+
+// read gives the card, at most cardAge old. One caller reads, the others wait for it.
+func (c *RateCard) read(ctx context.Context) ([]Service, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := c.now(); c.card == nil || now.Sub(c.readAt) >= cardAge || now.Before(c.readAt) {
+		card, err := c.store.all(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.card, c.readAt = card, now
+	}
+	return c.card, nil
+}
+
+// inForce are, of each service, the version that counts on the day. The card is ordered by name and day.
+func inForce(card []Service, day string) []Service {
+	var services []Service
+	for _, s := range card {
+		switch last := len(services) - 1; {
+		case s.EffectiveFrom > day:
+		case last >= 0 && services[last].Name == s.Name:
+			services[last] = s
+		default:
+			services = append(services, s)
+		}
+	}
+	return services
+}
+
+// List is the whole card, ordered by service and day, with what is not in force yet and what is not any more.
+func (c *RateCard) List(ctx context.Context) ([]Service, error) { return c.store.all(ctx) }
+
+// Current is the service as it is on the day (YYYY-MM-DD); errs.NotFound when the card has none of that name by then.
+func (c *RateCard) Current(ctx context.Context, name, day string) (Service, error) {
+	card, err := c.store.all(ctx)
+	if err != nil {
+		return Service{}, err
+	}
+	services := inForce(card, day)
+	if i := slices.IndexFunc(services, func(s Service) bool { return s.Name == name }); i >= 0 {
+		return services[i], nil
+	}
+	return Service{}, unknownService(name)
+}
+
+// Today is the São Paulo day.
+func (c *RateCard) Today() (string, error) {
+	days, err := c.calendar()
+	if err != nil {
+		return "", fmt.Errorf("load business calendar: %w", err)
+	}
+	return days.day(c.now()).Format(time.DateOnly), nil
+}
+
+// Set stores the service as it is from its day on. Estimates already made stay as they are. errs.Invalid names every violation.
+func (c *RateCard) Set(ctx context.Context, s Service) error {
+	if violations := s.validate(); len(violations) > 0 {
+		return errs.InvalidInput("The service is not valid.", violations...)
+	}
+	return c.store.save(ctx, s)
+}
+
+// Remove takes the service off the card, with all its days. errs.NotFound: there is none; errs.Conflict: nothing would
+// be left in force.
+func (c *RateCard) Remove(ctx context.Context, name string) error {
+	today, err := c.Today()
+	if err != nil {
+		return err
+	}
+	return c.store.remove(ctx, name, func(rest []Service) error {
+		if len(inForce(rest, today)) == 0 {
+			return errs.New(errs.Conflict, "The rate card needs at least one service in force.")
+		}
+		return nil
+	})
+}
+
+func unknownService(name string) error {
+	return errs.New(errs.NotFound, fmt.Sprintf("The rate card has no service %q.", name))
+}
+
+const (
+	largestCents = 1_000_000_000_000 // 10 thousand million reais
+	largestSize  = 1_000_000
+	mostTransit  = 365
+)
+
+var serviceName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+
+func (s Service) validate() []errs.Violation {
+	var found []errs.Violation
+	check := func(ok bool, parameter, detail string) {
+		if !ok {
+			found = append(found, errs.InParameter(parameter, detail))
+		}
+	}
+	check(serviceName.MatchString(s.Name), "service", "must be 1 to 63 of a-z, 0-9, _ and -")
+	check(strings.TrimSpace(s.Carrier) != "" && len(s.Carrier) <= 255, "carrier", "must be a text of at most 255 bytes")
+	check(s.BaseCents >= 0 && s.BaseCents <= largestCents, "base-cents", "must be 0 to 1000000000000")
+	check(s.PerKgCents >= 0 && s.PerKgCents <= largestSize, "per-kg-cents", "must be 0 to 1000000")
+	check(s.MinimumCents >= 0 && s.MinimumCents <= largestCents, "minimum-cents", "must be 0 to 1000000000000")
+	check(within(s.CubageKgM3, largestSize), "cubage", "must be 0 to 1000000 kg a cubic metre")
+	check(within(s.MaxSideCm, largestSize) && s.MaxSideCm > 0, "max-side", "must be above 0 and at most 1000000 cm")
+	check(within(s.MaxWeightKg, largestSize) && s.MaxWeightKg > 0, "max-weight", "must be above 0 and at most 1000000 kg")
+	check(s.TransitDays >= 0 && s.TransitDays <= mostTransit, "transit-days", "must be 0 to 365 business days")
+	_, err := time.Parse(time.DateOnly, s.EffectiveFrom)
+	check(err == nil, "from", "must be a day, YYYY-MM-DD")
+	return found
+}
+
+func within(v, largest float64) bool { return v >= 0 && v <= largest && !math.IsNaN(v) }

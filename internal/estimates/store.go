@@ -1,0 +1,88 @@
+package estimates
+
+import (
+	"context"
+	"fmt"
+
+	"gorm.io/gorm/clause"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+type store struct{ db *database.DB }
+
+type serviceRow struct {
+	Name          string `gorm:"primaryKey"`
+	EffectiveFrom string `gorm:"primaryKey"`
+	Carrier       string
+	BaseCents     int64
+	PerKgCents    int64
+	MinimumCents  int64
+	CubageKgM3    float64 `gorm:"column:cubage_kg_m3"`
+	MaxSideCm     float64
+	MaxWeightKg   float64
+	TransitDays   int
+}
+
+// TableName is gorm's name for the rows.
+func (serviceRow) TableName() string { return "rate_services" }
+
+func (r serviceRow) service() Service {
+	return Service{
+		Name: r.Name, Carrier: r.Carrier, BaseCents: r.BaseCents, PerKgCents: r.PerKgCents, MinimumCents: r.MinimumCents,
+		CubageKgM3: r.CubageKgM3, MaxSideCm: r.MaxSideCm, MaxWeightKg: r.MaxWeightKg, TransitDays: r.TransitDays,
+		EffectiveFrom: r.EffectiveFrom,
+	}
+}
+
+// all is the whole card, ordered by service and day.
+func (s *store) all(ctx context.Context) ([]Service, error) {
+	var rows []serviceRow
+	if err := s.db.Reader(ctx).Order("name, effective_from").Find(&rows).Error; err != nil {
+		return nil, fmt.Errorf("read rate card: %w", err)
+	}
+	services := make([]Service, len(rows))
+	for i, row := range rows {
+		services[i] = row.service()
+	}
+	return services, nil
+}
+
+// save inserts the service's version of its day, or replaces it.
+func (s *store) save(ctx context.Context, v Service) error {
+	row := serviceRow{
+		Name: v.Name, EffectiveFrom: v.EffectiveFrom, Carrier: v.Carrier, BaseCents: v.BaseCents, PerKgCents: v.PerKgCents,
+		MinimumCents: v.MinimumCents, CubageKgM3: v.CubageKgM3, MaxSideCm: v.MaxSideCm, MaxWeightKg: v.MaxWeightKg, TransitDays: v.TransitDays,
+	}
+	if err := s.db.From(ctx).Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error; err != nil {
+		return fmt.Errorf("store service: %w", err)
+	}
+	return nil
+}
+
+// remove deletes all versions of the service when allow agrees with what is left. Two at once exclude each other.
+func (s *store) remove(ctx context.Context, name string, allow func(rest []Service) error) error {
+	err := s.db.InTx(ctx, func(ctx context.Context) error {
+		if s.db.Engine() == database.Postgres {
+			if err := s.db.From(ctx).Exec("LOCK TABLE rate_services IN SHARE ROW EXCLUSIVE MODE").Error; err != nil {
+				return err
+			}
+		}
+		deleted := s.db.From(ctx).Where("name = ?", name).Delete(&serviceRow{})
+		if deleted.Error != nil {
+			return deleted.Error
+		}
+		if deleted.RowsAffected == 0 {
+			return unknownService(name)
+		}
+		rest, err := s.all(ctx)
+		if err != nil {
+			return err
+		}
+		return allow(rest)
+	})
+	if err != nil {
+		return fmt.Errorf("remove service: %w", err)
+	}
+	return nil
+}

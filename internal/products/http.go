@@ -1,0 +1,30 @@
+package products
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
+)
+
+type syncAnswer struct {
+	SKU    string `json:"sku"`
+	Status Status `json:"status"`
+}
+
+// Sync handles POST /api/products/sync.
+func (s *Service) Sync(c *gin.Context) error {
+	body, err := httpapi.DecodeJSON(c, (*syncBody).validate)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request.Context()
+	status, err := s.apply(ctx, supplierauth.PrincipalFrom(ctx).SupplierID, body.change())
+	if err != nil {
+		return err
+	}
+	httpapi.JSON(c, http.StatusOK, syncAnswer{*body.Product.SKU, status})
+	return nil
+}

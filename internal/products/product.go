@@ -1,0 +1,230 @@
+// Package products owns the suppliers' catalogues: what a supplier synchronises, and what is known of a product when
+// its delivery is estimated.
+package products
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+const (
+	textLimit = 255
+	sizeLimit = 1_000_000 // centimetres
+)
+
+// Product is what a supplier tells of one of its articles; nil is unknown. Its JSON without Active is the canonical one:
+// two products are the same when it is.
+type Product struct {
+	SKU               string   `json:"sku"`
+	MaterialID        int64    `json:"material_id"`
+	Material          string   `json:"material"`
+	MaterialVariantID *int64   `json:"material_variant_id"`
+	MaterialVariant   *string  `json:"material_variant"`
+	Width             *float64 `json:"width"` // centimetres
+	Height            *float64 `json:"height"`
+	Depth             *float64 `json:"depth"`
+	WeightKg          *float64 `json:"weight_kg"`       // of one piece
+	ProductionDays    *int64   `json:"production_days"` // business days before dispatch
+	Active            bool     `json:"-"`
+}
+
+func (p Product) digest() ([]byte, error) {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("encode product: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return sum[:], nil
+}
+
+// Status is what became of a synchronised product.
+type Status string
+
+// What a synchronisation can come to.
+const (
+	Created     Status = "created"
+	Updated     Status = "updated"
+	Unchanged   Status = "unchanged"
+	Deactivated Status = "deactivated"
+	Stale       Status = "stale" // something newer is stored: nothing changed
+)
+
+// Service is the room.
+type Service struct {
+	store *store
+	now   func() time.Time
+}
+
+// New is the room over the database.
+func New(db *database.DB, now func() time.Time) *Service {
+	return &Service{store: &store{db}, now: now}
+}
+
+// Find gives the supplier's products of these SKUs, active or not; unknown ones are absent.
+func (s *Service) Find(ctx context.Context, supplierID string, skus []string) (map[string]Product, error) {
+	return s.store.find(ctx, supplierID, skus)
+}
+
+// change is one synchronisation. Without a time of its own it is as new as its arrival and never stale.
+type change struct {
+	deactivate bool
+	product    Product // for a deactivation the SKU alone
+	updatedAt  *time.Time
+}
+
+// errNoProduct tells that a deactivation found no product.
+var errNoProduct = errors.New("no such product")
+
+// apply stores a change. errs.NotFound: nothing to deactivate.
+func (s *Service) apply(ctx context.Context, supplierID string, c change) (status Status, err error) {
+	now := s.now()
+	err = s.store.db.InTx(ctx, func(ctx context.Context) error {
+		status, err = s.store.apply(ctx, supplierID, c, now)
+		return err
+	})
+	if errors.Is(err, errNoProduct) {
+		return "", errs.New(errs.NotFound, "You have no product with this sku.")
+	}
+	if err != nil {
+		return "", fmt.Errorf("synchronise product: %w", err)
+	}
+	return status, nil
+}
+
+// decide is the rule: what a change makes of the stored product.
+func decide(c change, digest []byte, stored productRow) Status {
+	switch {
+	case c.updatedAt != nil && c.updatedAt.UnixMicro() < stored.SourceUpdatedAt:
+		return Stale
+	case c.deactivate && !stored.Active:
+		return Unchanged
+	case c.deactivate:
+		return Deactivated
+	case stored.Active && string(digest) == string(stored.Digest):
+		return Unchanged
+	default:
+		return Updated
+	}
+}
+
+// syncBody is a posted synchronisation; nil is missing or null.
+type syncBody struct {
+	Action    *string      `json:"action"`
+	UpdatedAt *time.Time   `json:"updated_at"`
+	Product   *productBody `json:"product"`
+}
+
+type productBody struct {
+	SKU               *string  `json:"sku"`
+	MaterialID        *int64   `json:"material_id"`
+	Material          *string  `json:"material"`
+	MaterialVariantID *int64   `json:"material_variant_id"`
+	MaterialVariant   *string  `json:"material_variant"`
+	Width             *float64 `json:"width"`
+	Height            *float64 `json:"height"`
+	Depth             *float64 `json:"depth"`
+	WeightKg          *float64 `json:"weight_kg"`
+	ProductionDays    *int64   `json:"production_days"`
+}
+
+const (
+	actionUpsert     = "upsert"
+	actionDeactivate = "deactivate"
+)
+
+// validate names every rule that the body breaks. Without any, change may be called.
+func (b *syncBody) validate() []errs.Violation {
+	var found violations
+	upsert := false
+	switch {
+	case b.Action == nil:
+		found.add("/action", "is required")
+	case *b.Action == actionUpsert:
+		upsert = true
+	case *b.Action != actionDeactivate:
+		found.add("/action", "must be upsert or deactivate")
+	}
+	if b.UpdatedAt != nil && (b.UpdatedAt.UTC().Year() < 1 || b.UpdatedAt.UTC().Year() > 9999) {
+		found.add("/updated_at", "must be in the years 1 to 9999")
+	}
+	if b.Product == nil {
+		found.add("/product", "is required")
+		return found
+	}
+	b.Product.validate(&found, upsert)
+	return found
+}
+
+func (p *productBody) validate(found *violations, upsert bool) {
+	found.text("/product/sku", p.SKU, true)
+	if upsert && p.MaterialID == nil {
+		found.add("/product/material_id", "is required")
+	}
+	found.text("/product/material", p.Material, upsert)
+	found.number("/product/width", p.Width, sizeLimit)
+	found.number("/product/height", p.Height, sizeLimit)
+	found.number("/product/depth", p.Depth, sizeLimit)
+	found.number("/product/weight_kg", p.WeightKg, math.MaxFloat64)
+	if p.ProductionDays != nil && (*p.ProductionDays < 0 || *p.ProductionDays > math.MaxInt32) {
+		found.add("/product/production_days", fmt.Sprintf("must be an integer from 0 to %d", math.MaxInt32))
+	}
+}
+
+// change is the body without its nil pointers; validate must have found nothing.
+func (b *syncBody) change() change {
+	p := b.Product
+	c := change{deactivate: *b.Action == actionDeactivate, updatedAt: b.UpdatedAt, product: Product{SKU: *p.SKU, Active: true}}
+	if c.deactivate {
+		return c
+	}
+	c.product = Product{
+		SKU: *p.SKU, MaterialID: *p.MaterialID, Material: *p.Material, MaterialVariantID: p.MaterialVariantID, MaterialVariant: p.MaterialVariant,
+		Width: positiveZero(p.Width), Height: positiveZero(p.Height), Depth: positiveZero(p.Depth), WeightKg: positiveZero(p.WeightKg),
+		ProductionDays: p.ProductionDays, Active: true,
+	}
+	return c
+}
+
+// positiveZero makes -0 the 0 that it equals, so that equal products have one text.
+func positiveZero(v *float64) *float64 {
+	if v != nil {
+		*v += 0
+	}
+	return v
+}
+
+type violations []errs.Violation
+
+func (v *violations) add(pointer, detail string) { *v = append(*v, errs.At(pointer, detail)) }
+
+func (v *violations) text(pointer string, value *string, required bool) {
+	switch {
+	case value == nil && required:
+		v.add(pointer, "is required")
+	case value == nil:
+	case strings.TrimSpace(*value) == "":
+		v.add(pointer, "must not be blank")
+	case utf8.RuneCountInString(*value) > textLimit:
+		v.add(pointer, fmt.Sprintf("must have at most %d characters", textLimit))
+	}
+}
+
+func (v *violations) number(pointer string, value *float64, largest float64) {
+	switch {
+	case value == nil || *value >= 0 && *value <= largest:
+	case largest == math.MaxFloat64:
+		v.add(pointer, "must be a number of at least 0")
+	default:
+		v.add(pointer, fmt.Sprintf("must be a number from 0 to %g", largest))
+	}
+}

@@ -1,0 +1,129 @@
+package products
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm/clause"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+type store struct{ db *database.DB }
+
+type productRow struct {
+	SupplierID        string `gorm:"primaryKey"`
+	SKU               string `gorm:"primaryKey;column:sku"`
+	Active            bool
+	Digest            []byte
+	MaterialID        int64
+	Material          string
+	MaterialVariantID *int64
+	MaterialVariant   *string
+	Width             *float64
+	Height            *float64
+	Depth             *float64
+	WeightKg          *float64
+	ProductionDays    *int64
+	SourceUpdatedAt   int64
+	CreatedAt         int64 `gorm:"autoCreateTime:false"`
+	UpdatedAt         int64 `gorm:"autoUpdateTime:false"`
+}
+
+// TableName is gorm's name for the rows.
+func (productRow) TableName() string { return "products" }
+
+func (r productRow) product() Product {
+	return Product{
+		SKU: r.SKU, MaterialID: r.MaterialID, Material: r.Material, MaterialVariantID: r.MaterialVariantID, MaterialVariant: r.MaterialVariant,
+		Width: r.Width, Height: r.Height, Depth: r.Depth, WeightKg: r.WeightKg, ProductionDays: r.ProductionDays, Active: r.Active,
+	}
+}
+
+func newRow(supplierID string, p Product, digest []byte) productRow {
+	return productRow{
+		SupplierID: supplierID, SKU: p.SKU, Active: true, Digest: digest, MaterialID: p.MaterialID, Material: p.Material,
+		MaterialVariantID: p.MaterialVariantID, MaterialVariant: p.MaterialVariant, Width: p.Width, Height: p.Height,
+		Depth: p.Depth, WeightKg: p.WeightKg, ProductionDays: p.ProductionDays,
+	}
+}
+
+func (s *store) find(ctx context.Context, supplierID string, skus []string) (map[string]Product, error) {
+	var rows []productRow
+	if err := s.db.Reader(ctx).Where("supplier_id = ? AND sku IN ?", supplierID, skus).Find(&rows).Error; err != nil {
+		return nil, fmt.Errorf("read products: %w", err)
+	}
+	found := make(map[string]Product, len(rows))
+	for _, row := range rows {
+		found[row.SKU] = row.product()
+	}
+	return found, nil
+}
+
+// apply inserts the product or decides, holding its row, what the change makes of the stored one. It must run in a
+// transaction.
+func (s *store) apply(ctx context.Context, supplierID string, c change, now time.Time) (Status, error) {
+	digest, err := c.product.digest()
+	if err != nil {
+		return "", err
+	}
+	row := newRow(supplierID, c.product, digest)
+	row.SourceUpdatedAt, row.CreatedAt, row.UpdatedAt = now.UnixMicro(), now.UnixMicro(), now.UnixMicro()
+	if c.updatedAt != nil {
+		row.SourceUpdatedAt = c.updatedAt.UnixMicro()
+	}
+	if !c.deactivate {
+		inserted := s.db.From(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
+		if inserted.Error != nil {
+			return "", fmt.Errorf("insert product: %w", inserted.Error)
+		}
+		if inserted.RowsAffected == 1 {
+			return Created, nil
+		}
+	}
+	stored, err := s.lock(ctx, supplierID, row.SKU)
+	if err != nil {
+		return "", err
+	}
+	status := decide(c, digest, stored)
+	return status, s.write(ctx, status, row, stored)
+}
+
+// lock reads the product and holds it until the transaction ends. errNoProduct when there is none.
+func (s *store) lock(ctx context.Context, supplierID, sku string) (productRow, error) {
+	query := s.db.From(ctx).Where("supplier_id = ? AND sku = ?", supplierID, sku)
+	if s.db.Engine() == database.Postgres {
+		query = query.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate})
+	}
+	var rows []productRow
+	if err := query.Find(&rows).Error; err != nil {
+		return productRow{}, fmt.Errorf("read product: %w", err)
+	}
+	if len(rows) == 0 {
+		return productRow{}, errNoProduct
+	}
+	return rows[0], nil
+}
+
+// write stores what was decided. What is known to be newest stays known, also when nothing else changed.
+func (s *store) write(ctx context.Context, status Status, row, stored productRow) error {
+	row.CreatedAt = stored.CreatedAt
+	newest := max(row.SourceUpdatedAt, stored.SourceUpdatedAt)
+	switch status {
+	case Updated:
+	case Deactivated:
+		updatedAt := row.UpdatedAt
+		row = stored
+		row.Active, row.UpdatedAt = false, updatedAt
+	case Unchanged:
+		row = stored
+	default:
+		return nil
+	}
+	row.SourceUpdatedAt = newest
+	if err := s.db.From(ctx).Save(&row).Error; err != nil {
+		return fmt.Errorf("update product: %w", err)
+	}
+	return nil
+}
