@@ -6,16 +6,16 @@ import "time"
 
 // Status is where a delivery stands.
 //
-//	          2xx
-//	pending ───────▶ delivered
-//	 │ ▲ │
-//	 │ │ │ 3xx, other 4xx          ┌────────┐
-//	 │ │ └────────────────────────▶│ failed │───┐
-//	 │ │                           └────────┘   │
-//	 │ │ schedule used up          ┌────────┐   │ redeliver:
-//	 └─┼──────────────────────────▶│  dead  │───┤ a whole new schedule
-//	   │                           └────────┘   │
-//	   └────────────────────────────────────────┘
+//	   2xx                       ┌───────────┐
+//	pending ────────────────────▶│ delivered │───┐
+//	 │ ▲ │                       └───────────┘   │
+//	 │ │ │ 3xx, other 4xx        ┌────────┐      │
+//	 │ │ └──────────────────────▶│ failed │──────┤
+//	 │ │                         └────────┘      │
+//	 │ │ schedule used up        ┌────────┐      │ redeliver:
+//	 └─┼────────────────────────▶│  dead  │──────┤ a whole new schedule
+//	   │                         └────────┘      │
+//	   └─────────────────────────────────────────┘
 //
 // A pending delivery is tried until one of the three arrows leaves; each try is an attempt.
 type Status string

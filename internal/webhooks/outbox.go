@@ -32,6 +32,21 @@ type newDelivery struct {
 	begun    bool
 }
 
+func (d newDelivery) attempts() int64 {
+	if d.begun {
+		return 1
+	}
+	return 0
+}
+
+// next is when the delivery is due, or when its begun attempt counts as interrupted.
+func (d newDelivery) next(now time.Time) time.Time {
+	if d.begun {
+		return d.lease
+	}
+	return now
+}
+
 // newEvent is an event that Add stores.
 type newEvent struct {
 	Outgoing
@@ -49,20 +64,91 @@ func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (send func(), e
 	}
 	now := d.deps.Now()
 	lease := now.Add(d.deps.Timeout + leaseMargin)
-	stored, deliveries, err := d.prepare(events, receivers, lease)
-	if err != nil {
-		return nil, err
+	var begun []job
+	made := 0
+	for chunk := range slices.Chunk(events, addBatch) {
+		stored, deliveries, err := d.prepare(chunk, receivers, lease)
+		made += len(deliveries)
+		if err == nil {
+			var jobs []job
+			jobs, err = d.insert(ctx, stored, deliveries, now)
+			begun = append(begun, jobs...)
+		}
+		if err != nil {
+			d.release(begun)
+			return nil, err
+		}
 	}
-	d.takeSlots(deliveries)
-	var inserted map[string]bool
-	for events := range slices.Chunk(stored, addBatch) {
-		var batch []newDelivery
-		batch, deliveries = cut(deliveries, events)
-		_ = batch
+	return d.hold(begun, len(begun) < made), nil
+}
+
+// prepare makes the rows of the events.
+func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, lease time.Time) ([]newEvent, []newDelivery, error) {
+	stored := make([]newEvent, len(events))
+	var deliveries []newDelivery
+	for i, e := range events {
+		body, err := json.Marshal(e.Event)
+		if err != nil {
+			return nil, nil, fmt.Errorf("encode event %s: %w", e.Key, err)
+		}
+		stored[i] = newEvent{e, body}
+		data := e.Event.Data
+		to := func(destination string) {
+			deliveries = append(deliveries, newDelivery{eventKey: e.Key, job: job{
+				id: newID(), destination: destination, supplierID: data.SupplierID, requestID: data.RequestID, number: 1, series: 1,
+				lease: lease, traceID: e.TraceID, body: body, target: d.target(destination, receivers),
+			}})
+		}
+		if to(Own); receivers[data.SupplierID].usable() {
+			to(data.SupplierID)
+		}
 	}
-	_ = inserted
-	_ = now
-	return d.hold(nil), nil
+	return stored, deliveries, nil
+}
+
+// insert stores rows, begins the attempts that there are slots for, and gives those; the others' slots are free again.
+func (d *Dispatcher) insert(ctx context.Context, events []newEvent, deliveries []newDelivery, now time.Time) ([]job, error) {
+	for i := range deliveries {
+		deliveries[i].begun = d.slots.takeNew(deliveries[i].destination)
+	}
+	inserted, err := d.store.insert(ctx, events, deliveries, now)
+	var begun []job
+	for _, delivery := range deliveries {
+		switch {
+		case !delivery.begun:
+		case inserted[delivery.id]:
+			begun = append(begun, delivery.job)
+		default:
+			d.slots.giveBack(delivery.destination)
+		}
+	}
+	return begun, err
+}
+
+func (d *Dispatcher) release(jobs []job) {
+	for _, j := range jobs {
+		d.slots.giveBack(j.destination)
+	}
+}
+
+// hold keeps the jobs' slots until the transaction is over. After holdFor it takes it for rolled back; when it is
+// committed only then, the attempts that are begun are sent all the same. more tells of deliveries without a slot.
+func (d *Dispatcher) hold(jobs []job, more bool) (send func()) {
+	var decided sync.Once
+	timer := time.AfterFunc(holdFor, func() { decided.Do(func() { d.release(jobs) }) })
+	return func() {
+		held := false
+		decided.Do(func() { held = true })
+		timer.Stop()
+		for _, j := range jobs {
+			if held || d.slots.takeAgain(j.destination) {
+				go d.attempt(j)
+			}
+		}
+		if more {
+			d.Wake()
+		}
+	}
 }
 
 func supplierIDs(events []Outgoing) []string {

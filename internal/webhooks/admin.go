@@ -1,0 +1,143 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// List gives the deliveries that the filter chooses, newest first; never nil.
+func (d *Dispatcher) List(ctx context.Context, filter Filter) ([]Delivery, error) {
+	return d.store.list(ctx, filter)
+}
+
+// Show gives a delivery with its attempts; errs.NotFound when there is none of that id.
+func (d *Dispatcher) Show(ctx context.Context, id string) (*Detail, error) {
+	found, err := d.store.byID(ctx, []string{id})
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, unknownDeliveries([]string{id})
+	}
+	attempts, err := d.store.attempts(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	now := d.deps.Now()
+	for i := range attempts {
+		underWay := found[0].Status == Pending && i == len(attempts)-1 && found[0].NextAttempt.After(now)
+		if attempts[i].DurationMS == nil && !underWay {
+			text := interrupted
+			attempts[i].Error = &text
+		}
+	}
+	return &Detail{found[0], attempts}, nil
+}
+
+// Redeliver gives deliveries that are not under way a whole new schedule, all or none, and tells how many there were.
+// A request that was failed because of one gets its new chance with it. errs.NotFound: some id is unknown; errs.Conflict:
+// some delivery is still being tried.
+func (d *Dispatcher) Redeliver(ctx context.Context, ids ...string) (int64, error) {
+	var n int64
+	err := d.deps.DB.InTx(ctx, func(ctx context.Context) error {
+		found, err := d.store.lockByID(ctx, ids)
+		if err != nil {
+			return err
+		}
+		if missing := unknown(ids, found); len(missing) > 0 {
+			return unknownDeliveries(missing)
+		}
+		for _, delivery := range found {
+			if delivery.Status == Pending {
+				return errs.New(errs.Conflict, fmt.Sprintf("The delivery %s is still being tried.", delivery.ID))
+			}
+		}
+		n = int64(len(found))
+		return d.reopen(ctx, found)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("redeliver: %w", err)
+	}
+	return n, nil
+}
+
+// redeliverBatch is how many deliveries one transaction of RedeliverStatus takes.
+const redeliverBatch = 500
+
+// RedeliverStatus is Redeliver for all deliveries of the status that were made at since or later. What comes to the
+// status while it runs is left as it is.
+func (d *Dispatcher) RedeliverStatus(ctx context.Context, status Status, since time.Time) (total int64, err error) {
+	if status == Pending {
+		return 0, errs.New(errs.Conflict, "Pending deliveries are being tried anyway.")
+	}
+	until := d.deps.Now()
+	for {
+		n := 0
+		err := d.deps.DB.InTx(ctx, func(ctx context.Context) error {
+			found, err := d.store.lockStatus(ctx, status, since, until, redeliverBatch)
+			if err != nil {
+				return err
+			}
+			n = len(found)
+			return d.reopen(ctx, found)
+		})
+		if err != nil {
+			return total, fmt.Errorf("redeliver: %w", err)
+		}
+		if total += int64(n); n < redeliverBatch {
+			return total, nil
+		}
+	}
+}
+
+// reopen makes locked deliveries pending again, with their requests.
+func (d *Dispatcher) reopen(ctx context.Context, found []Delivery) error {
+	ids := make([]string, len(found))
+	for i, delivery := range found {
+		ids[i] = delivery.ID
+		if delivery.Destination != Own || d.deps.Ledger == nil {
+			continue
+		}
+		if err := d.deps.Ledger.Reopen(ctx, delivery.SupplierID, delivery.RequestID); err != nil {
+			return err
+		}
+	}
+	return d.store.reopen(ctx, ids, d.deps.Now())
+}
+
+// Overdue tells whether some delivery has been due for longer than the given time.
+func (d *Dispatcher) Overdue(ctx context.Context, longer time.Duration) (bool, error) {
+	fronts, err := d.store.fronts(ctx)
+	if err != nil {
+		return false, err
+	}
+	late := d.deps.Now().Add(-longer)
+	for _, f := range fronts {
+		if f.at.Before(late) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func unknown(ids []string, found []Delivery) []string {
+	known := make(map[string]bool, len(found))
+	for _, delivery := range found {
+		known[delivery.ID] = true
+	}
+	var missing []string
+	for _, id := range ids {
+		if !known[id] {
+			missing = append(missing, id)
+		}
+	}
+	return missing
+}
+
+func unknownDeliveries(ids []string) error {
+	return errs.New(errs.NotFound, "There is no delivery "+strings.Join(ids, ", ")+".")
+}

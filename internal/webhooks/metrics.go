@@ -1,0 +1,45 @@
+package webhooks
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics distinguish the own endpoint from suppliers, not the suppliers: their number has no bound.
+type metrics struct {
+	attempts *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	oldest   prometheus.Gauge
+}
+
+// newMetrics shows them to r, which may be nil.
+func newMetrics(r prometheus.Registerer, inFlight func() int) *metrics {
+	m := &metrics{
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "supplyhub_webhook_attempts_total",
+			Help: "Webhook attempts, by destination (own or supplier) and what they came to: delivered, pending (tried again), dead, failed.",
+		}, []string{"destination", "outcome"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "supplyhub_webhook_attempt_duration_seconds", Help: "Time of a webhook attempt, by destination (own or supplier).",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 30},
+		}, []string{"destination"}),
+		oldest: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "supplyhub_webhook_oldest_due_seconds", Help: "How long the longest-due webhook delivery has been due.",
+		}),
+	}
+	if r != nil {
+		r.MustRegister(m.attempts, m.duration, m.oldest, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "supplyhub_webhook_attempts_in_flight", Help: "Webhook attempts in flight in this process.",
+		}, func() float64 { return float64(inFlight()) }))
+	}
+	return m
+}
+
+func (m *metrics) attempted(destination string, status Status, took time.Duration) {
+	if destination != Own {
+		destination = "supplier"
+	}
+	m.attempts.WithLabelValues(destination, string(status)).Inc()
+	m.duration.WithLabelValues(destination).Observe(took.Seconds())
+}

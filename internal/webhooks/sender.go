@@ -1,0 +1,123 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+const (
+	responseKept    = 1 << 10  // bytes of an answer that are written down
+	responseRead    = 64 << 10 // bytes of an answer that are read, so that its connection can be used again
+	responseHeaders = 64 << 10
+	connectTimeout  = 10 * time.Second
+	ownIdle         = 30 * time.Second // below the idle timeout of our own server
+	receiverIdle    = 4 * time.Second  // below the 5 s after which widespread servers close idle connections
+	userAgent       = "supplyhub-webhooks/1"
+)
+
+var (
+	errNoReceiver = errors.New("the supplier has no active receiver")
+	errNoSecret   = errors.New("the receiver has no signing secret")
+)
+
+// sender makes one HTTP call for one attempt. It never retries by itself: every call is an attempt on record.
+type sender struct {
+	own, suppliers *retryablehttp.Client
+	close          func()
+	timeout        time.Duration
+}
+
+func newSender(deps Deps) *sender {
+	own := newTransport(deps, ownIdle, &net.Dialer{Timeout: connectTimeout})
+	suppliers := newTransport(deps, receiverIdle, guardedDialer(deps.AllowPrivate))
+	return &sender{
+		own: newClient(own), suppliers: newClient(suppliers), timeout: deps.Timeout,
+		close: func() { own.CloseIdleConnections(); suppliers.CloseIdleConnections() },
+	}
+}
+
+// newTransport keeps enough connections for all attempts at once. It knows no proxy: behind one the dialer would not
+// see where a call goes.
+func newTransport(deps Deps, idle time.Duration, dialer *net.Dialer) *http.Transport {
+	return &http.Transport{
+		DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableCompression: true,
+		MaxIdleConns: 4 * max(deps.Concurrency, 1), MaxIdleConnsPerHost: max(deps.Concurrency, 1), IdleConnTimeout: idle,
+		TLSHandshakeTimeout: connectTimeout, MaxResponseHeaderBytes: responseHeaders,
+	}
+}
+
+// keepIdle hides CloseIdleConnections: after each failed call the library would close everybody's.
+type keepIdle struct{ http.RoundTripper }
+
+func newClient(transport *http.Transport) *retryablehttp.Client {
+	c := retryablehttp.NewClient()
+	c.Logger = nil
+	c.RetryMax = 0
+	c.CheckRetry = func(context.Context, *http.Response, error) (bool, error) { return false, nil }
+	c.ErrorHandler = retryablehttp.PassthroughErrorHandler
+	c.HTTPClient = &http.Client{
+		Transport:     keepIdle{transport},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c
+}
+
+// send makes the call of the job, signed for the given moment. ctx bounds it.
+func (s *sender) send(ctx context.Context, j job, at time.Time) answer {
+	if !j.target.usable() {
+		return answer{err: errNoReceiver}
+	}
+	if len(j.target.Secrets) == 0 {
+		return answer{err: errNoSecret}
+	}
+	request, err := retryablehttp.NewRequestWithContext(ctx, http.MethodPost, callURL(j.target.URL, j.requestID), j.body)
+	if err != nil {
+		return answer{err: errors.New("the receiver's address is not a valid URL")}
+	}
+	h := request.Header
+	h.Set("Content-Type", "application/json")
+	h.Set("User-Agent", userAgent)
+	h.Set("X-Request-Id", j.traceID)
+	h.Set(webhook.HeaderID, j.id)
+	h.Set(webhook.HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
+	h.Set(webhook.HeaderSignature, webhook.Sign(j.id, at, j.body, j.target.Secrets...))
+	client := s.suppliers
+	if j.destination == Own {
+		client = s.own
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return answer{err: s.explain(ctx, err)}
+	}
+	defer response.Body.Close()
+	a := answer{status: response.StatusCode, retryAfter: response.Header.Get("Retry-After")}
+	// What cannot be read of the body does not matter: the status has come.
+	a.body, _ = io.ReadAll(io.LimitReader(response.Body, responseKept))
+	_, _ = io.CopyN(io.Discard, response.Body, responseRead)
+	return a
+}
+
+// explain is the error without the address, which may hold a secret of the supplier's.
+func (s *sender) explain(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errStopping) {
+		return cause
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("no answer within %s", s.timeout)
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}

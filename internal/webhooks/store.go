@@ -1,0 +1,86 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+// store is the room's tables. Hot statements are written for each engine: PostgreSQL takes a batch as arrays in one
+// statement and one round trip, SQLite has no round trips and one writer.
+type store struct{ db *database.DB }
+
+func (s *store) postgres() bool { return s.db.Engine() == database.Postgres }
+
+// flushers is how many batches of results are written side by side: SQLite has one writer.
+func (s *store) flushers() int {
+	if s.postgres() {
+		return 2
+	}
+	return 1
+}
+
+// front is the earliest pending delivery of a destination.
+type front struct {
+	destination string
+	at          time.Time
+}
+
+// fronts reads one index entry for each destination with something pending, however much there is.
+func (s *store) fronts(ctx context.Context) ([]front, error) {
+	var rows []struct {
+		Destination string
+		At          int64
+	}
+	err := s.db.Reader(ctx).Raw(`WITH RECURSIVE pending(destination) AS (
+			SELECT min(destination) FROM webhook_deliveries WHERE status = 'pending'
+			UNION ALL
+			SELECT (SELECT min(d.destination) FROM webhook_deliveries d WHERE d.status = 'pending' AND d.destination > pending.destination)
+			FROM pending WHERE pending.destination IS NOT NULL)
+		SELECT destination, (SELECT min(d.next_attempt_at) FROM webhook_deliveries d
+			WHERE d.status = 'pending' AND d.destination = pending.destination) AS at
+		FROM pending WHERE destination IS NOT NULL`).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read due destinations: %w", err)
+	}
+	found := make([]front, len(rows))
+	for i, row := range rows {
+		found[i] = front{row.Destination, time.UnixMicro(row.At)}
+	}
+	return found, nil
+}
+
+// claimedRow is a delivery whose next attempt is begun, or which is dead because its last one had no end.
+type claimedRow struct {
+	job
+	dead bool
+}
+
+// claim begins the next attempt of as many due deliveries as are wanted of each destination, the longest due first, and
+// records it. It must run in a transaction; two workers never claim the same one.
+func (s *store) claim(ctx context.Context, wants map[string]int, now, lease time.Time, attempts int64) ([]claimedRow, error) {
+	if s.postgres() {
+		return s.claimPostgres(ctx, wants, now, lease, attempts)
+	}
+	return s.claimSQLite(ctx, wants, now, lease, attempts)
+}
+
+// insert stores events and deliveries, with the attempts that are begun with them, and tells which deliveries are new.
+// It joins the transaction of ctx.
+func (s *store) insert(ctx context.Context, events []newEvent, deliveries []newDelivery, now time.Time) (map[string]bool, error) {
+	if s.postgres() {
+		return s.insertPostgres(ctx, events, deliveries, now)
+	}
+	return s.insertSQLite(ctx, events, deliveries, now)
+}
+
+// finish writes the ends of attempts, and what they mean to their deliveries unless these have moved on meanwhile. It
+// tells which deliveries it moved.
+func (s *store) finish(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
+	if s.postgres() {
+		return s.finishPostgres(ctx, results, now)
+	}
+	return s.finishSQLite(ctx, results, now)
+}
