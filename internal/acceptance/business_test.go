@@ -40,7 +40,7 @@ func selectionRules(t *testing.T, h *apptest.Hub) {
 		wantProblem(t, s.Do(t, http.MethodPatch, path, object{"estimate_id": 5}), 400, "/estimate_id")
 		wantProblem(t, selectEstimate(t, s, id+1000000, "x"), 404)
 		wantProblem(t, selectEstimate(t, h.Supplier(t), id, "x"), 404)
-		wantProblem(t, selectEstimate(t, s, id, "nonsense"), 422)
+		wantProblem(t, selectEstimate(t, s, id, "nonsense"), 422, "/estimate_id")
 	})
 	rule(t, "an estimate past valid_until is 422", func(t *testing.T) {
 		s := h.Supplier(t, "--scopes", "material-requests,estimates:write")
@@ -49,7 +49,7 @@ func selectionRules(t *testing.T, h *apptest.Hub) {
 		e := event(s, id, time.Now().Add(time.Second), "stale")
 		e.Data.Estimates[0].ValidUntil = time.Now().Add(-time.Minute).UTC()
 		want(t, s.Do(t, http.MethodPost, estimatesPath(id), e), 200)
-		wantProblem(t, selectEstimate(t, s, id, "stale"), 422)
+		wantProblem(t, selectEstimate(t, s, id, "stale"), 422, "/estimate_id")
 	})
 	rule(t, "of concurrent different choices exactly one wins", func(t *testing.T) {
 		s := h.Supplier(t)

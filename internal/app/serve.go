@@ -104,7 +104,7 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	}
 	s.ready.Store(true)
 	s.log.InfoContext(ctx, "api is serving", "address", s.public.Addr().String(), "admin", s.admin.Addr().String(),
-		"engine", s.db.Engine(), "embedded", s.cfg.Embedded(), "version", telemetry.Version())
+		"engine", s.db.Engine(), "embedded", s.cfg.Embedded())
 	group.Go(func() error { return started(ctx) })
 
 	select {

@@ -62,7 +62,7 @@ func (a *App) runWorker(ctx context.Context, admin net.Listener) error {
 	group, working := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(server, admin) })
 	ready.Store(true)
-	a.log.InfoContext(ctx, "worker is running", "admin", admin.Addr().String(), "version", telemetry.Version())
+	a.log.InfoContext(ctx, "worker is running", "admin", admin.Addr().String())
 	workErr := a.work(working)
 	ready.Store(false)
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)

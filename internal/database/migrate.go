@@ -34,7 +34,7 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 		return fmt.Errorf("migrate: %w", Translate(err))
 	}
 	for _, r := range results {
-		d.log.InfoContext(ctx, "migration applied", "version", r.Source.Version, "duration", r.Duration)
+		d.log.InfoContext(ctx, "migration applied", "migration", r.Source.Version, "duration", r.Duration)
 	}
 	return nil
 }

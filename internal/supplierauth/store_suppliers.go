@@ -78,8 +78,9 @@ func (s store) listSuppliers(ctx context.Context) ([]Supplier, error) {
 }
 
 func (s store) insertKey(ctx context.Context, supplierID string, hash []byte, last4 string, now time.Time) error {
-	return database.Translate(s.db.From(ctx).Exec(`INSERT INTO supplier_api_keys (hash, supplier_id, last4, created_at) VALUES (?, ?, ?, ?)`,
-		hash, supplierID, last4, now.UnixMicro()).Error)
+	// Not the hash first: gorm spreads the bytes of a value that stands right behind a parenthesis.
+	return database.Translate(s.db.From(ctx).Exec(`INSERT INTO supplier_api_keys (supplier_id, hash, last4, created_at) VALUES (?, ?, ?, ?)`,
+		supplierID, hash, last4, now.UnixMicro()).Error)
 }
 
 // expireKeys lets every API key of the supplier work until the given time at most.

@@ -26,7 +26,16 @@ func NewLogger(w io.Writer, format, level string, terminal bool) *slog.Logger {
 	if format == "text" || format == "" && terminal {
 		return slog.New(contextHandler{slog.NewTextHandler(w, options)})
 	}
+	options.ReplaceAttr = durationsInSeconds
 	return slog.New(contextHandler{slog.NewJSONHandler(w, options)}).With("version", Version())
+}
+
+// durationsInSeconds is what programs that read the log expect; slog writes nanoseconds.
+func durationsInSeconds(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.Float64Value(a.Value.Duration().Seconds())
+	}
+	return a
 }
 
 // contextHandler adds to each line what the context knows of the work it belongs to.
