@@ -149,8 +149,11 @@ func TestTheDatabaseBeingAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := apptest.NewProxy(t, database.Host)
-	database.Host = proxy.Address
+	query := database.Query()
+	proxy := apptest.NewProxy(t, "unix", fmt.Sprintf("%s/.s.PGSQL.%s", query.Get("host"), query.Get("port"))) // as libpq names it
+	query.Del("host")
+	query.Del("port")
+	database.Host, database.RawQuery = proxy.Address, query.Encode()
 	base.Env["DATABASE_URL"] = database.String()
 	base.APIs = []*apptest.Process{base.Run("api", nil)}
 	s := base.Supplier(t)
@@ -191,8 +194,9 @@ func balancer(t *testing.T, h *apptest.Hub) *httptest.Server {
 		},
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var all error
-			for range len(h.APIs) * 2 {
-				p := h.APIs[int(turn.Add(1))%len(h.APIs)]
+			first := int(turn.Add(1))
+			for i := range len(h.APIs) * 2 {
+				p := h.APIs[(first+i)%len(h.APIs)]
 				if !ready(p) {
 					continue
 				}
@@ -259,7 +263,9 @@ func TestMemory(t *testing.T) {
 		t.Skip("the race detector multiplies memory; the same test runs without it in `make test`")
 	}
 	h, s := faultHub(t, apptest.Embedded, nil)
-	if idle := rss(t, h.APIs[0]); idle > 80 {
+	idle := rss(t, h.APIs[0])
+	t.Logf("idle at most %d MiB", idle)
+	if idle > 80 {
 		t.Errorf("the idle embedded process holds %d MiB, more than 80", idle)
 	}
 	items := make([]object, 500)
@@ -271,7 +277,9 @@ func TestMemory(t *testing.T) {
 			want(t, s.Do(t, http.MethodPost, requests, request(nextID(), object{"materials": items})), http.StatusCreated)
 		}
 	})
-	if loaded := rss(t, h.APIs[0]); loaded > 200 {
+	loaded := rss(t, h.APIs[0])
+	t.Logf("under load at most %d MiB", loaded)
+	if loaded > 200 {
 		t.Errorf("under 64 connections with bodies of nearly 1 MiB the process holds %d MiB, more than 200", loaded)
 	}
 }

@@ -26,6 +26,7 @@ import (
 type App struct {
 	Suppliers  *supplierauth.Service
 	Deliveries *webhooks.Dispatcher
+	Rates      *estimates.RateCard
 
 	cfg       *config.Config
 	log       *slog.Logger
@@ -62,6 +63,7 @@ func (a *App) build(secrets *secrets) (err error) {
 		return fmt.Errorf("set up supplier authentication: %w", err)
 	}
 	a.products = products.New(a.db, a.now)
+	a.Rates = estimates.New(a.db, a.now)
 	a.Deliveries = webhooks.New(webhooks.Deps{
 		DB: a.db, Log: a.log, Now: a.now, Destinations: destinations{a.Suppliers}, BaseURL: a.cfg.BaseURL,
 		OwnSecrets: secrets.webhooks, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
@@ -69,7 +71,7 @@ func (a *App) build(secrets *secrets) (err error) {
 	})
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.now, Publisher: publisher{a}, Outbox: outbox{a.Deliveries},
-		Catalogue: catalogue{a.products}, Estimator: estimates.New(a.db, a.now), Bearer: a.Suppliers,
+		Catalogue: catalogue{a.products}, Estimator: a.Rates, Bearer: a.Suppliers,
 		Secrets: secrets.webhooks, Flushers: flushers(a.db),
 	})
 	a.Deliveries.SetLedger(a.materials)

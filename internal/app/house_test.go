@@ -33,7 +33,7 @@ const (
 
 // edges are the packages of this module that each package may import, tests aside.
 var edges = map[string][]string{
-	"cmd/api":    {"internal/app", "internal/config", "internal/errs", "internal/supplierauth", "internal/webhooks"},
+	"cmd/api":    {"internal/app", "internal/config", "internal/errs", "internal/estimates", "internal/supplierauth", "internal/webhooks"},
 	"cmd/worker": {"internal/app", "internal/config"},
 
 	"internal/app": {

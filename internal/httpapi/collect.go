@@ -98,7 +98,7 @@ func (c *collector) value(dec *jsontext.Decoder, v any) error {
 		return err
 	}
 	if kind == 'n' || json.Unmarshal(raw, v) != nil {
-		return c.add(dec.StackPointer(), wish(target, raw))
+		return c.add(dec.StackPointer(), wish(v, target, raw))
 	}
 	return nil
 }
@@ -118,8 +118,7 @@ func composite(v any, target reflect.Type, kind jsontext.Kind) (wanted string, f
 	if target.Kind() == reflect.Pointer || target.Kind() == reflect.Interface {
 		return "", true
 	}
-	switch v.(type) {
-	case json.UnmarshalerFrom, json.Unmarshaler, encoding.TextUnmarshaler:
+	if readsItself(v) {
 		return "", false
 	}
 	switch target.Kind() {
@@ -132,8 +131,23 @@ func composite(v any, target reflect.Type, kind jsontext.Kind) (wanted string, f
 	}
 }
 
+func readsItself(v any) bool {
+	switch v.(type) {
+	case json.UnmarshalerFrom, json.Unmarshaler, encoding.TextUnmarshaler:
+		return true
+	default:
+		return false
+	}
+}
+
 // wish says what a leaf had to be.
-func wish(target reflect.Type, raw jsontext.Value) string {
+func wish(v any, target reflect.Type, raw jsontext.Value) string {
+	if _, ok := v.(*time.Time); ok {
+		return "must be a date and time by RFC 3339, such as 2026-11-20T12:00:00Z"
+	}
+	if readsItself(v) {
+		return "has the wrong form"
+	}
 	switch target.Kind() {
 	case reflect.String:
 		return "must be a string"
@@ -152,11 +166,9 @@ func wish(target reflect.Type, raw jsontext.Value) string {
 			return "must be a number within the range of a double"
 		}
 		return "must be a number"
+	default:
+		return "has the wrong form"
 	}
-	if target == reflect.TypeFor[time.Time]() {
-		return "must be a date and time by RFC 3339, such as 2026-11-20T12:00:00Z"
-	}
-	return "has the wrong form"
 }
 
 // stopped notes why the text was not read to its end.

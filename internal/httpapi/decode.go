@@ -19,13 +19,16 @@ const (
 )
 
 // ReadJSON is the bytes of a JSON body. Errors: errs.Unsupported for another media type or an encoded body,
-// errs.TooLarge over 1 MiB, errs.Invalid when the body does not arrive whole. No Content-Type is read as JSON.
+// errs.TooLarge over 1 MiB, errs.Invalid when the body does not arrive whole, Admit's. No Content-Type is read as JSON.
 func ReadJSON(c *gin.Context) ([]byte, error) {
 	if err := acceptable(c.Request.Header); err != nil {
 		return nil, err
 	}
 	if c.Request.Body == nil {
 		return nil, nil
+	}
+	if err := Admit(c); err != nil {
+		return nil, err
 	}
 	tooLarge := errs.New(errs.TooLarge, "The request body is over 1 MiB.")
 	limited := http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)
@@ -83,7 +86,11 @@ func acceptable(header http.Header) error {
 
 // DecodeJSON reads, decodes and validates a body. Its errs.Invalid lists every violation once: what validate says
 // about a place that is already known to have the wrong type is left out. validate is not called for a text that is not JSON.
+// A query string that does not parse is errs.Invalid too.
 func DecodeJSON[T any](c *gin.Context, validate func(*T) []errs.Violation) (*T, error) {
+	if _, err := Query(c); err != nil {
+		return nil, err
+	}
 	raw, err := ReadJSON(c)
 	if err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 		_ = engine.SetTrustedProxies(nil) // cannot fail
 	}
 	o := newObserver(cfg.Log, cfg.Registry)
-	engine.Use(serveHead(engine), o.observe, o.survive)
+	engine.Use(serveHead(engine), o.observe, o.survive, newAdmission().middleware)
 	engine.NoRoute(Handle(func(*gin.Context) error {
 		return errs.New(errs.NotFound, "There is no such resource.")
 	}))

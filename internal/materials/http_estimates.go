@@ -98,6 +98,9 @@ func (s *Service) authenticateSignature(c *gin.Context) (caller, error) {
 // peekBody reads the raw body, which the signature covers whatever its type, and leaves it to be read again. A body
 // that cannot be read whole is refused as httpapi refuses it: nobody can tell who signed it.
 func peekBody(c *gin.Context) ([]byte, error) {
+	if err := httpapi.Admit(c); err != nil {
+		return nil, err
+	}
 	body := c.Request.Body
 	raw, err := io.ReadAll(io.LimitReader(body, eventLimit+1))
 	c.Request.Body = struct {

@@ -6,32 +6,43 @@ import (
 	"time"
 )
 
-// due reads those of the requests that still wait for their estimation. Bodies that cannot be decoded come with err set.
-func (s *store) due(ctx context.Context, keys []requestKey) ([]*pending, error) {
+// due reads those of the requests that still wait for their estimation, with bodies of about maxBytes at most; rest are
+// those that did not fit. Bodies that cannot be decoded come with err set.
+func (s *store) due(ctx context.Context, keys []requestKey, maxBytes int) (requests []*pending, rest []requestKey, err error) {
 	params := make([]batchParam, len(keys))
 	for i, key := range keys {
 		params[i] = batchParam{SupplierID: key.SupplierID, ID: key.ID}
 	}
 	batch, err := batchJSON(params)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var rows []requestRow
-	err = s.db.Reader(ctx).Raw(`SELECT r.supplier_id, r.id, r.round, r.body, r.trace_id FROM `+s.batch()+`
-		JOIN material_requests r ON r.supplier_id = k.supplier_id AND r.id = k.id
-		WHERE r.status = 'enqueued' AND r.dispatched_at IS NULL`, batch).Scan(&rows).Error
+	var rows []struct {
+		SupplierID string
+		ID         int64
+		Round      int64
+		TraceID    string
+		Body       *string
+	}
+	err = s.db.Reader(ctx).Raw(`SELECT supplier_id, id, round, trace_id, CASE WHEN before < ? THEN body END AS body FROM (
+			SELECT r.supplier_id, r.id, r.round, r.trace_id, r.body, sum(length(r.body)) OVER (ORDER BY r.supplier_id, r.id) - length(r.body) AS before
+			FROM `+s.batch()+` JOIN material_requests r ON r.supplier_id = k.supplier_id AND r.id = k.id
+			WHERE r.status = 'enqueued' AND r.dispatched_at IS NULL) AS waiting`, maxBytes, batch).Scan(&rows).Error
 	if err != nil {
-		return nil, fmt.Errorf("read requests to estimate: %w", err)
+		return nil, nil, fmt.Errorf("read requests to estimate: %w", err)
 	}
-	requests := make([]*pending, len(rows))
-	for i, row := range rows {
-		request, err := row.request()
+	for _, row := range rows {
+		if row.Body == nil {
+			rest = append(rest, requestKey{row.SupplierID, row.ID})
+			continue
+		}
+		request, err := requestRow{SupplierID: row.SupplierID, ID: row.ID, TraceID: row.TraceID, Body: *row.Body}.request()
 		if err != nil {
 			request = Request{SupplierID: row.SupplierID, ID: row.ID, TraceID: row.TraceID}
 		}
-		requests[i] = &pending{Request: request, round: row.Round, err: poisoned(err)}
+		requests = append(requests, &pending{Request: request, round: row.Round, err: poisoned(err)})
 	}
-	return requests, nil
+	return requests, rest, nil
 }
 
 // dispatch marks those of the requests that are still waiting, in the same round, and tells which they were.

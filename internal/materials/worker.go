@@ -19,6 +19,7 @@ import (
 
 const (
 	workBatch          = 128              // requests that share a transaction
+	workBytes          = 2 << 20          // of bodies that are in memory at a time
 	workStoreTimeout   = 15 * time.Second // for each of a batch's two visits to the database
 	poisonedDeliveries = 10               // after so many a request that cannot be estimated is given up
 )
@@ -130,9 +131,26 @@ func (s *Service) flushWork(_ context.Context, items []workItem) ([]error, error
 			keys = append(keys, item.requestKey)
 		}
 	}
-	reading, cancel := context.WithTimeout(context.Background(), workStoreTimeout)
+	failures := make(map[requestKey]error)
+	for len(keys) > 0 {
+		rest, err := s.workOn(keys, failures)
+		if err != nil {
+			return nil, err
+		}
+		keys = rest
+	}
+	results := make([]error, len(items))
+	for i, item := range items {
+		results[i] = failures[item.requestKey]
+	}
+	return results, nil
+}
+
+// workOn estimates as many of the requests as fit into memory together and notes which failed; rest are the others.
+func (s *Service) workOn(keys []requestKey, failures map[requestKey]error) (rest []requestKey, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), workStoreTimeout)
 	defer cancel()
-	requests, err := s.store.due(reading, keys)
+	requests, rest, err := s.store.due(ctx, keys, workBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -140,15 +158,10 @@ func (s *Service) flushWork(_ context.Context, items []workItem) ([]error, error
 	if err := s.dispatch(requests); err != nil {
 		return nil, err
 	}
-	failures := make(map[requestKey]error)
 	for _, p := range requests {
 		failures[p.key()] = p.err
 	}
-	results := make([]error, len(items))
-	for i, item := range items {
-		results[i] = failures[item.requestKey]
-	}
-	return results, nil
+	return rest, nil
 }
 
 func (p *pending) key() requestKey { return requestKey{p.SupplierID, p.ID} }

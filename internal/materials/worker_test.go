@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -324,5 +325,26 @@ func TestWork_is_void_when_estimates_arrive_from_elsewhere_meanwhile(t *testing.
 			t.Errorf("stored events %v", events)
 		}
 		p.expectStatus("acme", 1, materials.Estimated)
+	})
+}
+
+func TestWork_of_large_requests_at_once_estimates_them_all(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		p := newPipeline(t, db, nil)
+		const n = 8
+		comment := strings.Repeat("c", 900_000) // together several times what is worked on at a time
+		for id := range int64(n) {
+			p.enqueue("acme", id)
+			p.exec(`UPDATE material_requests SET body = ? WHERE id = ?`, `{"id":1,"shop_code":"s","comment":"`+comment+`","materials":[]}`, id)
+		}
+		atOnce(n, func(i int) {
+			if err := p.work("acme", int64(i)); err != nil {
+				t.Errorf("request %d: %v", i, err)
+			}
+		})
+		if got := len(p.events()); got != n {
+			t.Errorf("%d events stored, want %d", got, n)
+		}
 	})
 }

@@ -10,20 +10,21 @@ import (
 // Proxy is a TCP proxy that can cut every connection and refuse new ones, as a network or a server that dies does.
 type Proxy struct {
 	Address string
+	network string
 	target  string
 	mu      sync.Mutex
 	down    bool
 	open    map[net.Conn]struct{}
 }
 
-// NewProxy forwards to target (host:port) until the test ends.
-func NewProxy(tb testing.TB, target string) *Proxy {
+// NewProxy forwards to target (tcp and host:port, or unix and a socket's path) until the test ends.
+func NewProxy(tb testing.TB, network, target string) *Proxy {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Proxy{Address: listener.Addr().String(), target: target, open: map[net.Conn]struct{}{}}
+	p := &Proxy{Address: listener.Addr().String(), network: network, target: target, open: map[net.Conn]struct{}{}}
 	tb.Cleanup(func() {
 		_ = listener.Close() // ends the loop below
 		p.Cut()
@@ -59,7 +60,7 @@ func (p *Proxy) Heal() {
 
 func (p *Proxy) forward(client net.Conn) {
 	defer client.Close()
-	server, err := net.Dial("tcp", p.target)
+	server, err := net.Dial(p.network, p.target)
 	if err != nil {
 		return
 	}

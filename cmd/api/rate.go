@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/supplyhub/supplyhub/internal/app"
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/estimates"
+)
+
+func rateCommand() *cobra.Command {
+	return group("rate", "manage the rate card; a change needs no restart and leaves sent estimates as they are", rateList(), rateSet(), rateRemove())
+}
+
+func rateList() *cobra.Command {
+	return &cobra.Command{Use: "list", Short: "list all services with the days from which they count", Args: cobra.NoArgs,
+		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) { return a.Rates.List(ctx) })}
+}
+
+func rateSet() *cobra.Command {
+	var s estimates.Service
+	cmd := &cobra.Command{Use: "set SERVICE", Short: "add a service, or change the given values of one", Args: cobra.ExactArgs(1)}
+	f := cmd.Flags()
+	f.StringVar(&s.Carrier, "carrier", "", "name of the carrier")
+	f.Int64Var(&s.BaseCents, "base-cents", 0, "price before the weight")
+	f.Int64Var(&s.PerKgCents, "per-kg-cents", 0, "price of a chargeable kilogram")
+	f.Int64Var(&s.MinimumCents, "minimum-cents", 0, "lowest price")
+	f.Float64Var(&s.CubageKgM3, "cubage", 0, "kilograms that a cubic metre is charged as")
+	f.Float64Var(&s.MaxSideCm, "max-side", 0, "largest side of a piece, in centimetres")
+	f.Float64Var(&s.MaxWeightKg, "max-weight", 0, "largest chargeable weight, in kilograms")
+	f.IntVar(&s.TransitDays, "transit-days", 0, "business days from dispatch to delivery")
+	f.StringVar(&s.EffectiveFrom, "from", "", "day from which it counts, YYYY-MM-DD in São Paulo (default today)")
+	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
+		s.Name = args[0]
+		return setRate(ctx, a.Rates, s, f)
+	})
+	return cmd
+}
+
+// setRate fills in what was not given from the service as it is on that day.
+func setRate(ctx context.Context, rates *estimates.RateCard, s estimates.Service, given *pflag.FlagSet) (any, error) {
+	if s.EffectiveFrom == "" {
+		today, err := rates.Today()
+		if err != nil {
+			return nil, err
+		}
+		s.EffectiveFrom = today
+	}
+	current, err := rates.Current(ctx, s.Name, s.EffectiveFrom)
+	if err != nil && errs.KindOf(err) != errs.NotFound {
+		return nil, err
+	}
+	if err == nil {
+		s = merge(s, current, given)
+	}
+	return s, rates.Set(ctx, s)
+}
+
+func merge(s, current estimates.Service, given *pflag.FlagSet) estimates.Service {
+	keep := func(flag string, take func()) {
+		if !given.Changed(flag) {
+			take()
+		}
+	}
+	keep("carrier", func() { s.Carrier = current.Carrier })
+	keep("base-cents", func() { s.BaseCents = current.BaseCents })
+	keep("per-kg-cents", func() { s.PerKgCents = current.PerKgCents })
+	keep("minimum-cents", func() { s.MinimumCents = current.MinimumCents })
+	keep("cubage", func() { s.CubageKgM3 = current.CubageKgM3 })
+	keep("max-side", func() { s.MaxSideCm = current.MaxSideCm })
+	keep("max-weight", func() { s.MaxWeightKg = current.MaxWeightKg })
+	keep("transit-days", func() { s.TransitDays = current.TransitDays })
+	return s
+}
+
+func rateRemove() *cobra.Command {
+	return &cobra.Command{Use: "remove SERVICE", Short: "take a service off the card, with all its days", Args: cobra.ExactArgs(1),
+		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
+			if err := a.Rates.Remove(ctx, args[0]); err != nil {
+				return nil, err
+			}
+			return map[string]string{"removed": args[0]}, nil
+		})}
+}
