@@ -61,7 +61,7 @@ var edges = map[string][]string{
 	// What helps tests and measurements; nothing that runs in production may import it.
 	"internal/acceptance":                         {},
 	"internal/app/apptest":                        {"internal/database/databasetest", "internal/queue/queuetest", "internal/httpapi/openapitest", "pkg/webhook"},
-	"internal/bench":                              {"internal/database/databasetest", "pkg/webhook"},
+	"internal/bench":                              {"internal/database", "internal/httpapi", "internal/materials"},
 	"internal/database/databasetest":              {"internal/database"},
 	"internal/database/databasetest/withpostgres": {"internal/database/databasetest"},
 	"internal/httpapi/openapitest":                {"internal/httpapi"},

@@ -24,6 +24,7 @@ type loadPlan struct {
 	Duration    time.Duration // of the sending
 	PerSecond   int           // paced over all connections; 0: as fast as answers come
 	FirstID     int64         // request ids count up from here
+	Receiver    string        // host:port at which webhooks are awaited; empty: none
 }
 
 // loadResult is what it measured.
@@ -32,44 +33,60 @@ type loadResult struct {
 	Other    int64 // answers that were not 201 or 200
 	Seconds  float64
 	P50, P99 time.Duration
-}
 
-// sample is one answered request.
-type sample struct{ took time.Duration }
+	Delivered             int64 // webhooks of accepted requests: all of them
+	DeliveredWhilePosting int64
+	DrainSeconds          float64 // from the first request to the last webhook
+
+	Delivery50, Delivery95, Delivery99 time.Duration // from the sending of the request to the arrival of its webhook
+}
 
 // runLoad is the load generator: lean on purpose, as it shares the machine with what it measures.
 func runLoad(p loadPlan) (loadResult, error) {
 	var next atomic.Int64
 	next.Store(p.FirstID)
 	var accepted, other atomic.Int64
-	latencies := make([][]sample, p.Connections)
+	hooks, err := p.receiver()
+	if err != nil {
+		return loadResult{}, err
+	}
+	defer hooks.close()
+	latencies := make([][]time.Duration, p.Connections)
 	failures := make([]error, p.Connections)
 	begin := time.Now()
 	end := begin.Add(p.Duration)
 	var group sync.WaitGroup
 	for i := range p.Connections {
 		group.Go(func() {
-			latencies[i], failures[i] = p.connection(begin, end, i, &next, &accepted, &other)
+			latencies[i], failures[i] = p.connection(begin, end, i, hooks, &next, &accepted, &other)
 		})
 	}
 	group.Wait()
 	result := loadResult{Accepted: accepted.Load(), Other: other.Load(), Seconds: time.Since(begin).Seconds()}
+	result.DeliveredWhilePosting = hooks.count()
 	all := slices.Concat(latencies...)
-	slices.SortFunc(all, func(a, b sample) int { return int(a.took - b.took) })
+	slices.Sort(all)
 	if len(all) > 0 {
-		result.P50, result.P99 = all[len(all)/2].took, all[len(all)*99/100].took
+		result.P50, result.P99 = all[len(all)/2], all[len(all)*99/100]
 	}
-	return result, errors.Join(failures...)
+	return result, errors.Join(append(failures, hooks.finish(begin, &result))...)
 }
 
-func (p loadPlan) connection(begin, end time.Time, number int, next, accepted, other *atomic.Int64) ([]sample, error) {
+func (p loadPlan) receiver() (*receiver, error) {
+	if p.Receiver == "" {
+		return nil, nil
+	}
+	return startReceiver(p.Receiver)
+}
+
+func (p loadPlan) connection(begin, end time.Time, number int, hooks *receiver, next, accepted, other *atomic.Int64) ([]time.Duration, error) {
 	conn, err := net.Dial("tcp", p.Address)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
 	reader := bufio.NewReaderSize(conn, 8<<10)
-	var samples []sample
+	var samples []time.Duration
 	var buffer bytes.Buffer
 	for turn := 0; time.Now().Before(end); turn++ {
 		if p.PerSecond > 0 {
@@ -79,8 +96,10 @@ func (p loadPlan) connection(begin, end time.Time, number int, next, accepted, o
 				break
 			}
 		}
-		p.write(&buffer, next.Add(1))
+		id := next.Add(1)
+		p.write(&buffer, id)
 		start := time.Now()
+		hooks.posting(id, start)
 		if _, err := conn.Write(buffer.Bytes()); err != nil {
 			return samples, err
 		}
@@ -88,7 +107,7 @@ func (p loadPlan) connection(begin, end time.Time, number int, next, accepted, o
 		if err != nil {
 			return samples, err
 		}
-		samples = append(samples, sample{time.Since(start)})
+		samples = append(samples, time.Since(start))
 		if status == 200 || status == 201 {
 			accepted.Add(1)
 			continue

@@ -25,6 +25,8 @@ type stack struct {
 	dir   string
 	env   []string
 	procs []*exec.Cmd
+
+	postmaster int // process id
 }
 
 const connections = 64
@@ -35,7 +37,7 @@ func newStack(ctx context.Context) (*stack, error) {
 		return nil, err
 	}
 	s := &stack{dir: dir}
-	database, err := createDatabase(ctx)
+	database, err := s.createDatabase(ctx)
 	if err != nil {
 		return s, err
 	}
@@ -59,7 +61,7 @@ func newStack(ctx context.Context) (*stack, error) {
 	return s, nil
 }
 
-func createDatabase(ctx context.Context) (string, error) {
+func (s *stack) createDatabase(ctx context.Context) (string, error) {
 	server, err := required(postgresVariable)
 	if err != nil {
 		return "", err
@@ -72,6 +74,13 @@ func createDatabase(ctx context.Context) (string, error) {
 	name := fmt.Sprintf("bench_%d", time.Now().UnixNano())
 	if _, err := conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
 		return "", err
+	}
+	var directory string
+	if err := conn.QueryRow(ctx, "SHOW data_directory").Scan(&directory); err != nil {
+		return "", err
+	}
+	if text, err := os.ReadFile(filepath.Join(directory, "postmaster.pid")); err == nil { // else its CPU is not counted
+		_, _ = fmt.Sscan(string(text), &s.postmaster)
 	}
 	u, err := url.Parse(server)
 	if err != nil {

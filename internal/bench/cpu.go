@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const ticksPerSecond = 100 // of /proc/<pid>/stat, on every Linux that Go runs on
+
+// cpu is the processor time so far of the stack's running processes and of the whole PostgreSQL cluster.
+func (s *stack) cpu() time.Duration {
+	var total time.Duration
+	for _, cmd := range s.procs {
+		if cmd.ProcessState == nil {
+			own, _, _ := processTimes(cmd.Process.Pid) // one that just ended counts nothing
+			total += own
+		}
+	}
+	return total + s.postgresCPU()
+}
+
+// postgresCPU is the postmaster's time with that of its children, those that ended included.
+func (s *stack) postgresCPU() time.Duration {
+	own, children, err := processTimes(s.postmaster)
+	if err != nil {
+		return 0
+	}
+	total := own + children
+	entries, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(entry)))
+		if err != nil || parentOf(pid) != s.postmaster {
+			continue
+		}
+		child, _, _ := processTimes(pid)
+		total += child
+	}
+	return total
+}
+
+// statFields are the fields of /proc/<pid>/stat behind the command's name: the first is the state.
+func statFields(pid int) ([]string, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil, err
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 16 {
+		return nil, fmt.Errorf("/proc/%d/stat is not understood", pid)
+	}
+	return fields, nil
+}
+
+func parentOf(pid int) int {
+	fields, err := statFields(pid)
+	if err != nil {
+		return 0
+	}
+	parent, _ := strconv.Atoi(fields[1])
+	return parent
+}
+
+func processTimes(pid int) (own, children time.Duration, err error) {
+	fields, err := statFields(pid)
+	if err != nil {
+		return 0, 0, err
+	}
+	ticks := func(i int) time.Duration {
+		n, _ := strconv.ParseInt(fields[i], 10, 64)
+		return time.Duration(n) * time.Second / ticksPerSecond
+	}
+	return ticks(11) + ticks(12), ticks(13) + ticks(14), nil
+}
+
+// rss is the resident memory of a process in MiB.
+func rss(cmd *exec.Cmd) float64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(fields[1], 10, 64)
+	return float64(pages*int64(os.Getpagesize())) / (1 << 20)
+}

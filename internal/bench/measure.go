@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	intakePath   = "/api/material-requests"
+	loadDuration = 10 * time.Second
+	warmUp       = 3 * time.Second
+)
+
+// measure runs all of it, one thing at a time, and prints the figures.
+func measure(ctx context.Context) (err error) {
+	s, err := newStack(ctx)
+	if s != nil {
+		defer s.close()
+	}
+	if err != nil {
+		return err
+	}
+	nats, _, err := s.startNATS("nats")
+	if err != nil {
+		return err
+	}
+	s.env = append(s.env, "NATS_URL=nats://"+nats)
+	limits, err := s.bareLimits(ctx)
+	if err != nil {
+		return err
+	}
+	limits.print()
+	p, err := s.startPipeline(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.intake(ctx, limits); err != nil {
+		return err
+	}
+	for _, rate := range []int{200, 400} {
+		if err := p.paced(ctx, rate); err != nil {
+			return err
+		}
+	}
+	return errors.Join(s.stop(p.worker), s.stop(p.api))
+}
+
+// limits are rates per second.
+type limits struct{ http, rows, publish float64 }
+
+// composed is the rate of the three parts one after the other on one machine: H.
+func (l limits) composed() float64 { return 1 / (1/l.http + 1/l.rows + 1/l.publish) }
+
+func (l limits) print() {
+	fmt.Printf("bare limits of this machine, %d connections, requests/s\n", connections)
+	fmt.Printf("  gin + JWT + validation         %8.0f\n", l.http)
+	fmt.Printf("  PostgreSQL group commit        %8.0f\n", l.rows)
+	fmt.Printf("  JetStream publish              %8.0f\n", l.publish)
+	fmt.Printf("  composed, H                    %8.0f\n", l.composed())
+}
+
+func (s *stack) bareLimits(ctx context.Context) (l limits, err error) {
+	if l.http, err = s.bareHTTPRate(ctx); err != nil {
+		return l, fmt.Errorf("bare HTTP: %w", err)
+	}
+	if l.rows, err = s.rate("bare-rows"); err != nil {
+		return l, fmt.Errorf("bare rows: %w", err)
+	}
+	if l.publish, err = s.rate("bare-publish"); err != nil {
+		return l, fmt.Errorf("bare publish: %w", err)
+	}
+	return l, nil
+}
+
+func (s *stack) bareHTTPRate(ctx context.Context) (float64, error) {
+	cmd, out, err := s.start("bench", "bare-http")
+	if err != nil {
+		return 0, err
+	}
+	var address, token string
+	if _, err := fmt.Fscan(out, &address, &token); err != nil {
+		return 0, err
+	}
+	plan := loadPlan{Address: address, Path: intakePath, Token: token, Connections: connections, Duration: warmUp}
+	if _, err := s.load(ctx, plan); err != nil {
+		return 0, err
+	}
+	plan.Duration = bareDuration
+	result, err := s.load(ctx, plan)
+	if err != nil {
+		return 0, err
+	}
+	return result.perSecond(), errors.Join(result.flawless(), s.stop(cmd))
+}
+
+// perSecond is the rate of accepted requests.
+func (r loadResult) perSecond() float64 { return float64(r.Accepted) / r.Seconds }
+
+func (r loadResult) flawless() error {
+	if r.Other > 0 {
+		return fmt.Errorf("%d of %d requests were not accepted", r.Other, r.Other+r.Accepted)
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"time"
+)
+
+// pipeline is one api and one worker with a supplier whose receiver the load generator serves.
+type pipeline struct {
+	*stack
+	api, worker *exec.Cmd
+	plan        loadPlan
+	nextID      int64
+}
+
+func (s *stack) startPipeline(ctx context.Context) (*pipeline, error) {
+	p := &pipeline{stack: s, nextID: 1}
+	address, api, err := s.startAPI()
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	receiver := fmt.Sprintf("127.0.0.1:%d", port)
+	_, token, err := s.supplier(ctx, address, "http://"+receiver+"/hook")
+	if err != nil {
+		return nil, err
+	}
+	s.env = append(s.env, "ADMIN_ADDR=127.0.0.1:0", "PUBLIC_BASE_URL=http://"+address)
+	worker, _, err := s.start("worker")
+	if err != nil {
+		return nil, err
+	}
+	p.api, p.worker = api, worker
+	p.plan = loadPlan{Address: address, Path: intakePath, Token: token, Connections: connections, Receiver: receiver}
+	return p, p.warm(ctx)
+}
+
+func (p *pipeline) warm(ctx context.Context) error {
+	_, err := p.run(ctx, warmUp, 0)
+	return err
+}
+
+// run posts for the duration and waits until everything accepted has reached the supplier's receiver.
+func (p *pipeline) run(ctx context.Context, duration time.Duration, perSecond int) (loadResult, error) {
+	plan := p.plan
+	plan.Duration, plan.PerSecond, plan.FirstID = duration, perSecond, p.nextID
+	result, err := p.load(ctx, plan)
+	if err != nil {
+		return result, err
+	}
+	p.nextID += result.Accepted + result.Other
+	return result, result.flawless()
+}
+
+// intake posts as fast as answers come, with the worker running.
+func (p *pipeline) intake(ctx context.Context, l limits) error {
+	before := p.cpu()
+	result, err := p.run(ctx, loadDuration, 0)
+	if err != nil {
+		return err
+	}
+	used := p.cpu() - before
+	fmt.Printf("pipeline, as fast as answers come, %d connections\n", connections)
+	fmt.Printf("  accepted/s                     %8.0f   %.2f of H, p50 %s p99 %s\n", result.perSecond(), result.perSecond()/l.composed(), milliseconds(result.P50), milliseconds(result.P99))
+	fmt.Printf("  delivered/s, to the last one   %8.0f   while posting %.0f\n", float64(result.Delivered)/result.DrainSeconds, float64(result.DeliveredWhilePosting)/result.Seconds)
+	fmt.Printf("  CPU s per 1,000 delivered      %8.3f   api, worker, NATS and PostgreSQL\n", used.Seconds()*1000/float64(result.Delivered))
+	return nil
+}
+
+// paced posts at a steady rate and reports from the sending of a request to the arrival of its webhook.
+func (p *pipeline) paced(ctx context.Context, perSecond int) error {
+	result, err := p.run(ctx, loadDuration, perSecond)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("pipeline, %d requests/s\n", perSecond)
+	fmt.Printf("  POST answered                  p50 %s  p99 %s\n", milliseconds(result.P50), milliseconds(result.P99))
+	fmt.Printf("  publish to delivery            p50 %s  p95 %s  p99 %s\n", milliseconds(result.Delivery50), milliseconds(result.Delivery95), milliseconds(result.Delivery99))
+	return nil
+}
+
+func milliseconds(d time.Duration) string {
+	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
+}
