@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,16 +14,46 @@ import (
 
 const ticksPerSecond = 100 // of /proc/<pid>/stat, on every Linux that Go runs on
 
+// usage is the processor time of each program of the stack, by its name.
+type usage map[string]time.Duration
+
 // cpu is the processor time so far of the stack's running processes and of the whole PostgreSQL cluster.
-func (s *stack) cpu() time.Duration {
-	var total time.Duration
+func (s *stack) cpu() usage {
+	used := usage{"postgres": s.postgresCPU()}
 	for _, cmd := range s.procs {
 		if cmd.ProcessState == nil {
 			own, _, _ := processTimes(cmd.Process.Pid) // one that just ended counts nothing
-			total += own
+			used[filepath.Base(cmd.Path)] += own
 		}
 	}
-	return total + s.postgresCPU()
+	return used
+}
+
+// since is what was used after before.
+func (u usage) since(before usage) usage {
+	used := usage{}
+	for name, t := range u {
+		used[name] = t - before[name]
+	}
+	return used
+}
+
+// per1000 is the CPU seconds for every thousand of n, in all.
+func (u usage) per1000(n int64) float64 {
+	var total time.Duration
+	for _, t := range u {
+		total += t
+	}
+	return total.Seconds() * 1000 / float64(n)
+}
+
+// shares names each program's part.
+func (u usage) shares(n int64) string {
+	names := slices.Sorted(maps.Keys(u))
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %.3f", name, u[name].Seconds()*1000/float64(n))
+	}
+	return strings.Join(names, ", ")
 }
 
 // postgresCPU is the postmaster's time with that of its children, those that ended included.

@@ -39,6 +39,12 @@ func measure(ctx context.Context) (err error) {
 	if err := p.intake(ctx, limits); err != nil {
 		return err
 	}
+	if err := p.startWorker(ctx); err != nil {
+		return err
+	}
+	if err := p.flat(ctx, limits); err != nil {
+		return err
+	}
 	for _, rate := range []int{200, 400} {
 		if err := p.paced(ctx, rate); err != nil {
 			return err

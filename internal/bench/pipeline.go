@@ -31,13 +31,17 @@ func (s *stack) startPipeline(ctx context.Context) (*pipeline, error) {
 		return nil, err
 	}
 	s.env = append(s.env, "ADMIN_ADDR=127.0.0.1:0", "PUBLIC_BASE_URL=http://"+address)
-	worker, _, err := s.start("worker")
-	if err != nil {
-		return nil, err
-	}
-	p.api, p.worker = api, worker
+	p.api = api
 	p.plan = loadPlan{Address: address, Path: intakePath, Token: token, Connections: connections, Receiver: receiver}
-	return p, p.warm(ctx)
+	return p, nil
+}
+
+// startWorker starts a worker and waits until it has delivered everything that was accepted before.
+func (p *pipeline) startWorker(ctx context.Context) (err error) {
+	if p.worker, _, err = p.start("worker"); err != nil {
+		return err
+	}
+	return p.warm(ctx)
 }
 
 func (p *pipeline) warm(ctx context.Context) error {
@@ -57,18 +61,35 @@ func (p *pipeline) run(ctx context.Context, duration time.Duration, perSecond in
 	return result, result.flawless()
 }
 
-// intake posts as fast as answers come, with the worker running.
+// intake posts as fast as answers come while no worker runs, which is then started and drains what was taken in.
 func (p *pipeline) intake(ctx context.Context, l limits) error {
+	plan := p.plan
+	plan.Duration, plan.FirstID, plan.Receiver = loadDuration, p.nextID, ""
+	before := p.cpu()
+	result, err := p.load(ctx, plan)
+	if err != nil {
+		return err
+	}
+	used := p.cpu().since(before)
+	p.nextID += result.Accepted + result.Other
+	fmt.Printf("intake alone, as fast as answers come, %d connections\n", connections)
+	fmt.Printf("  accepted/s                     %8.0f   %.2f of H, p50 %s p99 %s\n", result.perSecond(), result.perSecond()/l.composed(), milliseconds(result.P50), milliseconds(result.P99))
+	fmt.Printf("  CPU s per 1,000 accepted       %8.3f   %s\n", used.per1000(result.Accepted), used.shares(result.Accepted))
+	return result.flawless()
+}
+
+// flat posts as fast as answers come with the worker running.
+func (p *pipeline) flat(ctx context.Context, l limits) error {
 	before := p.cpu()
 	result, err := p.run(ctx, loadDuration, 0)
 	if err != nil {
 		return err
 	}
-	used := p.cpu() - before
+	used := p.cpu().since(before)
 	fmt.Printf("pipeline, as fast as answers come, %d connections\n", connections)
 	fmt.Printf("  accepted/s                     %8.0f   %.2f of H, p50 %s p99 %s\n", result.perSecond(), result.perSecond()/l.composed(), milliseconds(result.P50), milliseconds(result.P99))
 	fmt.Printf("  delivered/s, to the last one   %8.0f   while posting %.0f\n", float64(result.Delivered)/result.DrainSeconds, float64(result.DeliveredWhilePosting)/result.Seconds)
-	fmt.Printf("  CPU s per 1,000 delivered      %8.3f   api, worker, NATS and PostgreSQL\n", used.Seconds()*1000/float64(result.Delivered))
+	fmt.Printf("  CPU s per 1,000 delivered      %8.3f   %s\n", used.per1000(result.Delivered), used.shares(result.Delivered))
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,7 +27,8 @@ type stack struct {
 	env   []string
 	procs []*exec.Cmd
 
-	postmaster int // process id
+	postmaster    int    // process id
+	spareDatabase string // for the bare parts: what they store is nobody's work
 }
 
 const connections = 64
@@ -39,6 +41,9 @@ func newStack(ctx context.Context) (*stack, error) {
 	s := &stack{dir: dir}
 	database, err := s.createDatabase(ctx)
 	if err != nil {
+		return s, err
+	}
+	if s.spareDatabase, err = s.createDatabase(ctx); err != nil {
 		return s, err
 	}
 	for _, target := range []string{"./cmd/api", "./cmd/worker", "./internal/bench", "github.com/nats-io/nats-server/v2"} {
@@ -238,6 +243,9 @@ func (s *stack) load(ctx context.Context, plan loadPlan) (loadResult, error) {
 
 // rate runs a bare part and reads the rate per second that it prints.
 func (s *stack) rate(name string) (float64, error) {
+	env := s.env
+	defer func() { s.env = env }()
+	s.env = append(slices.Clone(env), "DATABASE_URL="+s.spareDatabase)
 	cmd, out, err := s.start("bench", name)
 	if err != nil {
 		return 0, err

@@ -1,6 +1,7 @@
 package estimates
 
 import (
+	"sync"
 	"time"
 	_ "time/tzdata" // the zone is known on a machine without a zone database
 
@@ -12,12 +13,15 @@ const (
 	zoneName   = "America/Sao_Paulo"
 	cutOffHour = 14 // São Paulo time: work that comes later begins on the next business day
 	validDays  = 7  // an estimate may be chosen until the end of the 7th day after it was made
+
+	secondsPerDay = 24 * 60 * 60
 )
 
 // calendar knows Brazil's business days and São Paulo's clock. A day is midnight UTC of its date.
 type calendar struct {
 	business *cal.BusinessCalendar
 	zone     *time.Location
+	known    sync.Map // Unix day → bool: the library works each day's holidays out anew
 }
 
 func newCalendar() (*calendar, error) {
@@ -73,7 +77,15 @@ func (c *calendar) between(from, to time.Time) int {
 	return n
 }
 
-func (c *calendar) isBusinessDay(day time.Time) bool { return c.business.IsWorkday(day) }
+func (c *calendar) isBusinessDay(day time.Time) bool {
+	number := day.Unix() / secondsPerDay
+	if known, found := c.known.Load(number); found {
+		return known == true
+	}
+	is := c.business.IsWorkday(day)
+	c.known.Store(number, is)
+	return is
+}
 
 // validUntil is the last second of the validity of an estimate made at the given moment.
 func (c *calendar) validUntil(at time.Time) time.Time {

@@ -1,11 +1,12 @@
 // Package groupcommit lets concurrent callers share one transaction. Batching is natural: while one
-// batch commits, the next one collects; no timer delays anybody. It knows no feature and no database.
+// batch commits, the next one collects; callers that are in no hurry may linger. It knows no feature and no database.
 package groupcommit
 
 import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 )
 
 // ErrClosed is what Do answers after Close.
@@ -19,6 +20,7 @@ type Batcher[I, O any] struct {
 	flush     Flush[I, O]
 	alone     func(error) bool
 	max       int
+	linger    time.Duration
 	calls     chan call[I, O]
 	stop      chan struct{}
 	stopOnce  sync.Once
@@ -37,10 +39,11 @@ type result[O any] struct {
 	err   error
 }
 
-// New starts the given number of flushers, each taking at most max items a batch. When a batch of several fails
+// New starts the given number of flushers, each taking at most max items a batch and waiting for more of them until
+// the first is as old as linger; 0 waits for nobody. When a batch of several fails
 // and alone(err) is true, each of its items is flushed again by itself, so that one bad item fails alone.
-func New[I, O any](flushers, max int, alone func(error) bool, flush Flush[I, O]) *Batcher[I, O] {
-	b := &Batcher[I, O]{flush: flush, alone: alone, max: max, calls: make(chan call[I, O], max), stop: make(chan struct{})}
+func New[I, O any](flushers, max int, linger time.Duration, alone func(error) bool, flush Flush[I, O]) *Batcher[I, O] {
+	b := &Batcher[I, O]{flush: flush, alone: alone, max: max, linger: linger, calls: make(chan call[I, O], max), stop: make(chan struct{})}
 	for range flushers {
 		b.flushers.Go(b.run)
 	}
@@ -97,6 +100,7 @@ func (b *Batcher[I, O]) run() {
 
 func (b *Batcher[I, O]) collect(first call[I, O]) []call[I, O] {
 	batch := []call[I, O]{first}
+	var late <-chan time.Time
 	for len(batch) < b.max {
 		select {
 		case next, open := <-b.calls:
@@ -104,7 +108,22 @@ func (b *Batcher[I, O]) collect(first call[I, O]) []call[I, O] {
 				return batch
 			}
 			batch = append(batch, next)
+			continue
 		default:
+		}
+		if b.linger == 0 {
+			return batch
+		}
+		if late == nil {
+			late = time.After(b.linger)
+		}
+		select {
+		case next, open := <-b.calls:
+			if !open {
+				return batch
+			}
+			batch = append(batch, next)
+		case <-late:
 			return batch
 		}
 	}

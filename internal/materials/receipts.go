@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	receiptBatch   = 128              // received events that share a transaction
+	receiptBatch   = 128 // received events that share a transaction
+	receiptLinger  = 2 * time.Millisecond
 	receiptTimeout = 15 * time.Second // for that transaction
 )
 
@@ -99,7 +100,7 @@ func (s *Service) receive(ctx context.Context, webhookID string, event webhook.E
 }
 
 func newReceiptBatcher(s *Service) *groupcommit.Batcher[receiptItem, receiptResult] {
-	return groupcommit.New(s.deps.Flushers, receiptBatch, notAway, s.flushReceipts)
+	return groupcommit.New(1, receiptBatch, receiptLinger, notAway, s.flushReceipts)
 }
 
 // flushReceipts decides on a batch of events, in their order, while it holds the requests' rows. The batch belongs

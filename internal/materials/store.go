@@ -1,10 +1,12 @@
 package materials
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -200,6 +202,9 @@ func (s *store) batch() string {
 }
 
 func batchJSON(params []batchParam) (string, error) {
+	slices.SortStableFunc(params, func(a, b batchParam) int {
+		return cmp.Or(cmp.Compare(a.SupplierID, b.SupplierID), cmp.Compare(a.ID, b.ID))
+	})
 	text, err := json.Marshal(params)
 	if err != nil {
 		return "", fmt.Errorf("encode batch: %w", err)
@@ -207,11 +212,17 @@ func batchJSON(params []batchParam) (string, error) {
 	return string(text), nil
 }
 
-// lockedInOrder ends a reading statement over material_requests r: rows are locked in one order everywhere, so
-// that two batches wait for each other instead of deadlocking.
-func (s *store) lockedInOrder() string {
-	if s.db.Engine() == database.Postgres {
-		return ` ORDER BY r.supplier_id, r.id FOR UPDATE OF r`
+// requests is the batch with the material_requests r that it names; others are left out. On PostgreSQL each is looked up
+// by its key (OFFSET 0 keeps the planner from anything else, whatever it believes of the tables), and with lock it is
+// held until the transaction ends: batchJSON's order is the one in which all batches lock.
+func (s *store) requests(lock bool) string {
+	if s.db.Engine() != database.Postgres {
+		return s.batch() + ` JOIN material_requests r ON r.supplier_id = k.supplier_id AND r.id = k.id`
 	}
-	return ` ORDER BY r.supplier_id, r.id`
+	forUpdate := ``
+	if lock {
+		forUpdate = ` FOR UPDATE`
+	}
+	return s.batch() + ` CROSS JOIN LATERAL (SELECT * FROM material_requests m
+		WHERE m.supplier_id = k.supplier_id AND m.id = k.id OFFSET 0` + forUpdate + `) r`
 }

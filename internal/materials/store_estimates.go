@@ -14,8 +14,7 @@ func (s *store) lockReceipts(ctx context.Context, items []receiptItem) (map[requ
 		return nil, err
 	}
 	var locked []requestRow
-	err = s.db.From(ctx).Raw(`SELECT r.supplier_id, r.id, r.status FROM material_requests r
-		WHERE (r.supplier_id, r.id) IN (SELECT k.supplier_id, k.id FROM `+s.batch()+`)`+s.lockedInOrder(), batch).Scan(&locked).Error
+	err = s.db.From(ctx).Raw(`SELECT r.supplier_id, r.id, r.status FROM `+s.requests(true), batch).Scan(&locked).Error
 	if err != nil {
 		return nil, fmt.Errorf("lock requests: %w", err)
 	}

@@ -75,8 +75,7 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 		return err
 	}
 	var rows []requestRow
-	err = s.db.From(ctx).Raw(`SELECT r.supplier_id, r.id, r.digest FROM `+s.batch()+`
-		JOIN material_requests r ON r.supplier_id = k.supplier_id AND r.id = k.id`, batch).Scan(&rows).Error
+	err = s.db.From(ctx).Raw(`SELECT r.supplier_id, r.id, r.digest FROM `+s.requests(false), batch).Scan(&rows).Error
 	if err != nil {
 		return fmt.Errorf("read requests' digests: %w", err)
 	}
@@ -124,8 +123,7 @@ func (s *store) left(ctx context.Context, keys []requestKey) ([]requestKey, erro
 		return nil, err
 	}
 	var rows []requestRow
-	err = s.db.Reader(ctx).Raw(`SELECT r.supplier_id, r.id FROM `+s.batch()+`
-		JOIN material_requests r ON r.supplier_id = k.supplier_id AND r.id = k.id
+	err = s.db.Reader(ctx).Raw(`SELECT r.supplier_id, r.id FROM `+s.requests(false)+`
 		WHERE r.status <> 'enqueued'`, batch).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read requests waited for: %w", err)

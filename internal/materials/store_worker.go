@@ -26,7 +26,7 @@ func (s *store) due(ctx context.Context, keys []requestKey, maxBytes int) (reque
 	}
 	err = s.db.Reader(ctx).Raw(`SELECT supplier_id, id, round, trace_id, CASE WHEN before < ? THEN body END AS body FROM (
 			SELECT r.supplier_id, r.id, r.round, r.trace_id, r.body, sum(length(r.body)) OVER (ORDER BY r.supplier_id, r.id) - length(r.body) AS before
-			FROM `+s.batch()+` JOIN material_requests r ON r.supplier_id = k.supplier_id AND r.id = k.id
+			FROM `+s.requests(false)+`
 			WHERE r.status = 'enqueued' AND r.dispatched_at IS NULL) AS waiting`, maxBytes, batch).Scan(&rows).Error
 	if err != nil {
 		return nil, nil, fmt.Errorf("read requests to estimate: %w", err)
@@ -57,9 +57,8 @@ func (s *store) dispatch(ctx context.Context, requests []*pending, now time.Time
 	}
 	var rows []requestRow
 	err = s.db.From(ctx).Raw(`WITH waiting AS (
-			SELECT r.supplier_id, r.id FROM `+s.batch()+`
-			JOIN material_requests r ON r.supplier_id = k.supplier_id AND r.id = k.id AND r.round = k.round
-			WHERE r.status = 'enqueued' AND r.dispatched_at IS NULL`+s.lockedInOrder()+`)
+			SELECT r.supplier_id, r.id FROM `+s.requests(true)+`
+			WHERE r.round = k.round AND r.status = 'enqueued' AND r.dispatched_at IS NULL)
 		UPDATE material_requests SET dispatched_at = ?
 		WHERE (supplier_id, id) IN (SELECT supplier_id, id FROM waiting)
 		RETURNING supplier_id, id`, batch, now.UnixMicro()).Scan(&rows).Error

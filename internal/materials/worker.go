@@ -115,7 +115,7 @@ type pending struct {
 }
 
 func newWorkerBatcher(s *Service) *groupcommit.Batcher[workItem, error] {
-	return groupcommit.New(s.deps.Flushers, workBatch, notAway, s.flushWork)
+	return groupcommit.New(s.deps.Flushers, workBatch, 0, notAway, s.flushWork)
 }
 
 // notAway tells whether a failed batch is worth splitting: with the database away every item would fail the same.

@@ -24,6 +24,7 @@ const (
 	defaultDrain   = 20 * time.Second
 	afterDrain     = 3 * time.Second // for writing down what the drain cut off
 	resultsBatch   = 128
+	resultsLinger  = 10 * time.Millisecond // nobody waits for a result but the drain
 	recordAgain    = 100 * time.Millisecond
 	recordAgainMax = 5 * time.Second
 )
@@ -86,7 +87,7 @@ func New(deps Deps) *Dispatcher {
 	d.writing, d.stopWrites = context.WithCancel(context.Background())
 	d.slots = newSlots(deps.Concurrency, d.Wake)
 	d.metrics = newMetrics(deps.Registerer, d.slots.inFlight)
-	d.results = groupcommit.New(d.store.flushers(), resultsBatch, notAway, d.flushResults)
+	d.results = groupcommit.New(d.store.flushers(), resultsBatch, resultsLinger, notAway, d.flushResults)
 	return d
 }
 
@@ -270,9 +271,9 @@ func (d *Dispatcher) lost(ctx context.Context, j job, reason string) error {
 	return d.deps.Ledger.MarkFailed(ctx, j.supplierID, j.requestID, "the estimates could not be delivered: "+reason)
 }
 
-// attempt sends one begun attempt and writes its result down; only then is its slot free again.
+// attempt sends one begun attempt, frees its slot and writes its result down.
 func (d *Dispatcher) attempt(j job) {
-	defer d.slots.giveBack(j.destination)
+	defer d.slots.written()
 	ctx := j.context(d.sending)
 	call, cancel := context.WithTimeout(ctx, min(d.deps.Timeout, j.lease.Sub(d.deps.Now())))
 	defer cancel()
@@ -282,7 +283,8 @@ func (d *Dispatcher) attempt(j job) {
 
 	now := d.deps.Now()
 	outcome := d.schedule.outcome(a, j.series, now, rand.Float64())
-	d.slots.report(j.destination, classify(a) != Pending)
+	d.slots.report(j.destination, classify(a) != Pending, took)
+	d.slots.free(j.destination)
 	d.metrics.attempted(j.destination, outcome.Status, took)
 	d.logAttempt(ctx, j, a, outcome, took)
 	if err := d.record(ctx, newResult(j, a, outcome, took)); err != nil {

@@ -3,14 +3,19 @@ package webhooks
 import (
 	"slices"
 	"sync"
+	"time"
 )
 
 // breakerAt is how many failures in a row let a destination have one attempt at a time until it answers again.
 const breakerAt = 5
 
+// fastCall is how long the last call of a receiver that may have all slots has taken at most.
+const fastCall = 100 * time.Millisecond
+
 // slots says how many attempts may be in flight, in all and to each destination. Nobody waits in it: work that gets
 // no slot stays in the database. Three rules keep one destination from taking what others need:
-//   - a supplier's receiver has a quarter of the slots at most; the own endpoint may have all of them;
+//   - a supplier's receiver has a quarter of the slots at most, unless it answers fast and so gives them back soon; the
+//     own endpoint may have all of them;
 //   - a destination with nothing in flight gets a slot even when all are taken (up to twice the limit), so that slow
 //     receivers together cannot stop a healthy one;
 //   - one that failed breakerAt times in a row gets one probe at a time, and all probes together a quarter.
@@ -34,7 +39,11 @@ type lane struct {
 	failures int  // in a row
 	waiting  bool // it has work due and got no slot for all of it
 	probing  bool
+	fast     bool
 }
+
+// idle tells whether nothing is lost when the lane is forgotten.
+func (l lane) idle() bool { return l.inFlight == 0 && l.failures == 0 && !l.waiting && !l.probing }
 
 func newSlots(limit int, signal func()) *slots {
 	return &slots{limit: max(limit, 1), signal: signal, lanes: map[string]*lane{}}
@@ -42,8 +51,8 @@ func newSlots(limit int, signal func()) *slots {
 
 func (s *slots) quarter() int { return max(s.limit/4, 1) }
 
-func (s *slots) laneLimit(destination string) int {
-	if destination == Own {
+func (s *slots) laneLimit(destination string, l *lane) int {
+	if destination == Own || l.fast {
 		return s.limit
 	}
 	return s.quarter()
@@ -121,7 +130,7 @@ func (s *slots) share(due []string) map[string]int {
 func (s *slots) wait(destination string) {
 	l := s.lane(destination)
 	l.waiting = true
-	s.starved = s.starved || l.failures < breakerAt && l.inFlight < s.laneLimit(destination)
+	s.starved = s.starved || l.failures < breakerAt && l.inFlight < s.laneLimit(destination, l)
 }
 
 func (s *slots) take(destination string) bool {
@@ -145,7 +154,7 @@ func (s *slots) mayTake(destination string, l *lane) bool {
 	case l.inFlight == 0:
 		return s.total < 2*s.limit
 	default:
-		return l.inFlight < s.laneLimit(destination) && s.total < s.limit
+		return l.inFlight < s.laneLimit(destination, l) && s.total < s.limit
 	}
 }
 
@@ -155,14 +164,19 @@ func (s *slots) add(l *lane) {
 	s.busy.Add(1)
 }
 
-// giveBack frees a slot.
+// giveBack frees a slot whose attempt never was.
 func (s *slots) giveBack(destination string) {
+	s.free(destination)
+	s.busy.Done()
+}
+
+// free lets the next attempt begin; the one that had the slot still owes its result, and then calls written.
+func (s *slots) free(destination string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.lane(destination)
 	l.inFlight--
 	s.total--
-	s.busy.Done()
 	probed := l.probing && l.inFlight == 0
 	if probed {
 		l.probing = false
@@ -174,12 +188,16 @@ func (s *slots) giveBack(destination string) {
 	s.tidy(destination, l)
 }
 
+// written ends an attempt: stop waits for it.
+func (s *slots) written() { s.busy.Done() }
+
 // report tells how an attempt ended: answered says that the destination is alive, whatever it said.
-func (s *slots) report(destination string, answered bool) {
+func (s *slots) report(destination string, answered bool, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.lane(destination)
 	l.failures++
+	l.fast = answered && took <= fastCall
 	if answered {
 		l.failures = 0
 	}
@@ -203,7 +221,7 @@ func (s *slots) lane(destination string) *lane {
 
 // tidy forgets a lane that says nothing.
 func (s *slots) tidy(destination string, l *lane) {
-	if *l == (lane{}) {
+	if l.idle() {
 		delete(s.lanes, destination)
 	}
 }

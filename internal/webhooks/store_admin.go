@@ -49,6 +49,10 @@ func (s *store) list(ctx context.Context, filter Filter) ([]Delivery, error) {
 	if filter.RequestID != nil {
 		query = query.Where("request_id = ?", *filter.RequestID)
 	}
+	if filter.SupplierID != "" && filter.RequestID != nil {
+		key := fmt.Sprintf("%s/%d", filter.SupplierID, *filter.RequestID)
+		query = query.Where("event_key > ? AND event_key < ?", key+"/", key+"0") // all rounds: 0 is what follows /
+	}
 	return deliveries(query)
 }
 
