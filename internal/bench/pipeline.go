@@ -30,7 +30,7 @@ func (s *stack) startPipeline(ctx context.Context) (*pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.env = append(s.env, "ADMIN_ADDR=127.0.0.1:0", "PUBLIC_BASE_URL=http://"+address)
+	s.env = append(s.env, "ADMIN_ADDR=127.0.0.1:0", "ESTIMATES_WEBHOOK_BASE_URL=http://"+address)
 	p.api = api
 	p.plan = loadPlan{Address: address, Path: intakePath, Token: token, Connections: connections, Receiver: receiver}
 	return p, nil

@@ -30,7 +30,7 @@ func newMetrics() *metrics {
 }
 
 // register shows the metrics to r, which may be nil.
-func (m *metrics) register(r prometheus.Registerer, connected func() bool) error {
+func (m *metrics) register(r prometheus.Registerer, connected func() bool, length func() float64) error {
 	if r == nil {
 		return nil
 	}
@@ -43,7 +43,11 @@ func (m *metrics) register(r prometheus.Registerer, connected func() bool) error
 		}
 		return 0
 	})
-	for _, c := range []prometheus.Collector{m.publishes, m.deliveries, up} {
+	messages := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "supplyhub_queue_messages",
+		Help: "Messages that wait or are being worked on, over all workers; NaN while no NATS server tells.",
+	}, length)
+	for _, c := range []prometheus.Collector{m.publishes, m.deliveries, up, messages} {
 		if err := r.Register(c); err != nil {
 			return fmt.Errorf("register metrics: %w", err)
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -116,7 +117,7 @@ func (q *Queue) open() (err error) {
 	if err != nil {
 		return err
 	}
-	return q.metrics.register(q.cfg.Registerer, q.nc.IsConnected)
+	return q.metrics.register(q.cfg.Registerer, q.nc.IsConnected, q.length)
 }
 
 func (q *Queue) options() []nats.Option {
@@ -163,6 +164,18 @@ func (q *Queue) Lag(ctx context.Context) (uint64, error) {
 	}
 	info := consumer.CachedInfo()
 	return info.NumPending + uint64(max(info.NumAckPending, 0)), nil
+}
+
+// length is Lag for a scrape, which waits a second at most.
+func (q *Queue) length() float64 {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if q.Connected() {
+		if n, err := q.Lag(ctx); err == nil {
+			return float64(n)
+		}
+	}
+	return math.NaN()
 }
 
 // Close waits a moment for publishes under way and releases everything. Consume must have ended before.

@@ -51,7 +51,7 @@ func New(d Deps) (*Service, error) {
 		return nil, fmt.Errorf("prepare access tokens: %w", err)
 	}
 	ended := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "hub_sessions_ended_total",
+		Name: "supplyhub_sessions_ended_total",
 		Help: "Supplier sessions that were ended, by reason: reuse of a refresh token, revoked, or deactivated with their supplier.",
 	}, []string{"reason"})
 	for _, reason := range []string{endedByReuse, endedByRevoke, endedByDeactivation} {
