@@ -22,7 +22,7 @@ func TestService(t *testing.T) {
 		"Common": commonRules, "Token": tokenRules, "Refresh": refreshRules, "Revoke": revokeRules, "Bearer": bearerRules,
 		"MaterialRequest": materialRules, "Listing": listingRules, "DeliveryEstimates": estimatesRules,
 		"Webhook": webhookRules, "Selection": selectionRules, "Products": productRules, "Commands": commandRules,
-		"Operation": operationRules, "Reestimate": reestimateRules, "Wait": waitRules,
+		"Operation": operationRules, "Reestimate": reestimateRules, "Wait": waitRules, "Tracker": trackerRules,
 	}
 	for _, stack := range apptest.Stacks {
 		t.Run(string(stack), func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/queue"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
+	"github.com/supplyhub/supplyhub/internal/tracker"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
@@ -27,6 +28,7 @@ type App struct {
 	Suppliers  *supplierauth.Service
 	Deliveries *webhooks.Dispatcher
 	Rates      *estimates.RateCard
+	Trackers   *tracker.Service
 
 	cfg       *config.Config
 	log       *slog.Logger
@@ -75,6 +77,9 @@ func (a *App) build(secrets *secrets) (err error) {
 		Secrets: secrets.webhooks, Flushers: flushers(a.db),
 	})
 	a.Deliveries.SetLedger(a.materials)
+	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.now}); err != nil {
+		return fmt.Errorf("set up tracker listings: %w", err)
+	}
 	return nil
 }
 
@@ -85,6 +90,7 @@ func (a *App) Migrate(ctx context.Context) error { return a.db.Migrate(ctx) }
 func (a *App) Close() error {
 	a.materials.Close()
 	a.Deliveries.Close()
+	a.Trackers.Close()
 	if a.queue != nil {
 		a.queue.Close()
 	}

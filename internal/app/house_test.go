@@ -33,13 +33,13 @@ const (
 
 // edges are the packages of this module that each package may import, tests aside.
 var edges = map[string][]string{
-	"cmd/api":    {"internal/app", "internal/config", "internal/errs", "internal/estimates", "internal/supplierauth", "internal/webhooks"},
+	"cmd/api":    {"internal/app", "internal/config", "internal/errs", "internal/estimates", "internal/supplierauth", "internal/tracker", "internal/webhooks"},
 	"cmd/worker": {"internal/app", "internal/config"},
 
 	"internal/app": {
 		"internal/config", "internal/database", "internal/errs", "internal/estimates", "internal/groupcommit", "internal/httpapi",
 		"internal/logctx", "internal/materials", "internal/products", "internal/queue", "internal/supplierauth", "internal/telemetry",
-		"internal/webhooks", "pkg/webhook",
+		"internal/tracker", "internal/webhooks", "pkg/webhook",
 	},
 	"internal/config":      {"pkg/webhook"}, // checks that configured secrets are ones
 	"internal/errs":        {},
@@ -54,6 +54,7 @@ var edges = map[string][]string{
 	"internal/estimates":    feature(),
 	"internal/products":     feature("internal/supplierauth"),
 	"internal/webhooks":     feature("internal/supplierauth"),
+	"internal/tracker":      feature(),
 	"internal/materials":    feature("internal/supplierauth", "internal/estimates"),
 
 	"pkg/webhook": {},

@@ -29,5 +29,8 @@ func (a *App) routes(r *gin.Engine) {
 	r.POST("/api/material-requests/:id/delivery-estimates", handle(a.materials.ReceiveEstimates)) // by signature or Bearer
 	r.GET("/orders", auth.Bearer(supplierauth.ScopeOrdersRead), handle(a.materials.Orders))
 
+	r.GET("/watch/devices/trackers", a.Trackers.ClientKey(), handle(a.Trackers.List))
+	r.GET("/watch/devices/trackers/snapshot", a.Trackers.ClientKey(), handle(a.Trackers.Snapshot))
+
 	r.POST("/api/products/sync", auth.Bearer(supplierauth.ScopeProducts), handle(a.products.Sync))
 }

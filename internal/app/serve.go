@@ -149,6 +149,10 @@ func (s *api) checks(ctx context.Context) map[string]error {
 	if !s.ready.Load() {
 		checks["draining"] = errors.New("the process is stopping")
 	}
+	faults, _ := s.Trackers.Faults(ctx) // when the database is away, that is told above
+	for view, err := range faults {
+		checks["tracker view "+view] = telemetry.Degraded{Err: err}
+	}
 	return checks
 }
 

@@ -24,6 +24,9 @@ func JSON(c *gin.Context, status int, v any) {
 	write(c, status, "application/json; charset=utf-8", body)
 }
 
+// Bytes answers with a body that is encoded already.
+func Bytes(c *gin.Context, status int, contentType string, body []byte) { write(c, status, contentType, body) }
+
 // encode is json.Marshal without the escaping for HTML.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer

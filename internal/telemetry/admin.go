@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/pprof"
 	"regexp"
@@ -15,11 +16,17 @@ import (
 // readyTimeout is how long /readyz waits for the checks: probes give up soon after.
 const readyTimeout = 2 * time.Second
 
+// Degraded marks an error that an operator should see and that is no reason to take the process out of service.
+type Degraded struct{ Err error }
+
+// Error is the text of what it marks.
+func (d Degraded) Error() string { return d.Err.Error() }
+
 // Checks asks each dependency by name; nil means that it is well.
 type Checks func(ctx context.Context) map[string]error
 
 // AdminHandler serves the operator's listener: /livez (200 with the version as long as the process answers), /readyz
-// (200, or 503 when a check fails; each check by name), /metrics for Prometheus and /debug/pprof. It must not be public.
+// (200, or 503 when a check fails that is more than Degraded; each check by name), /metrics for Prometheus and /debug/pprof. It must not be public.
 func AdminHandler(registry *prometheus.Registry, ready Checks) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
@@ -31,8 +38,11 @@ func AdminHandler(registry *prometheus.Registry, ready Checks) http.Handler {
 		status, state, checks := http.StatusOK, "ready", map[string]string{}
 		for name, err := range ready(ctx) {
 			checks[name] = "ok"
-			if err != nil {
-				checks[name] = short(err)
+			if err == nil {
+				continue
+			}
+			checks[name] = short(err)
+			if _, degraded := errors.AsType[Degraded](err); !degraded {
 				status, state = http.StatusServiceUnavailable, "not ready"
 			}
 		}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/supplyhub/supplyhub/internal/app"
+	"github.com/supplyhub/supplyhub/internal/tracker"
+)
+
+func trackerCommand() *cobra.Command {
+	client := group("client", "manage the clients of the tracker listings", trackerCreate(), trackerList(), trackerSetViews(), trackerRotate(),
+		trackerSwitch("deactivate", "refuse the client's keys", (*tracker.Service).Deactivate),
+		trackerSwitch("activate", "let a deactivated client in again", (*tracker.Service).Activate))
+	return group("tracker", "device tracker listings: clients and loads", client, trackerLoad())
+}
+
+func trackerCreate() *cobra.Command {
+	var name, views string
+	cmd := &cobra.Command{Use: "create", Short: "create a client; its key is shown once", Args: cobra.NoArgs,
+		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
+			return a.Trackers.CreateClient(ctx, name, splitList(views))
+		})}
+	cmd.Flags().StringVar(&name, "name", "", "name of the client")
+	cmd.Flags().StringVar(&views, "views", "", "views that it may read, separated by commas; the first is read")
+	return required(cmd, "name")
+}
+
+func trackerList() *cobra.Command {
+	return &cobra.Command{Use: "list", Short: "list clients", Args: cobra.NoArgs,
+		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) { return a.Trackers.ListClients(ctx) })}
+}
+
+func trackerSetViews() *cobra.Command {
+	var views string
+	cmd := &cobra.Command{Use: "set-views ID", Short: "grant exactly these views", Args: cobra.ExactArgs(1),
+		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
+			return a.Trackers.SetViews(ctx, args[0], splitList(views))
+		})}
+	cmd.Flags().StringVar(&views, "views", "", "views that it may read, separated by commas; the first is read")
+	return required(cmd, "views")
+}
+
+func trackerRotate() *cobra.Command {
+	var overlap time.Duration
+	cmd := &cobra.Command{Use: "rotate-key ID", Short: "make a new key, shown once", Args: cobra.ExactArgs(1),
+		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
+			key, err := a.Trackers.RotateKey(ctx, args[0], overlap)
+			return credentials{ID: args[0], APIKey: key}, err
+		})}
+	cmd.Flags().DurationVar(&overlap, "overlap", defaultOverlap, "how long the former key still works")
+	return cmd
+}
+
+func trackerSwitch(use, short string, change func(*tracker.Service, context.Context, string) (tracker.Client, error)) *cobra.Command {
+	return &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
+		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) { return change(a.Trackers, ctx, args[0]) })}
+}
+
+func trackerLoad() *cobra.Command {
+	var client string
+	cmd := &cobra.Command{Use: "load FILE", Short: "load records from NDJSON or CSV, all or none; - reads standard input", Args: cobra.ExactArgs(1)}
+	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
+		file := io.NopCloser(cmd.InOrStdin())
+		if args[0] != "-" {
+			var err error
+			if file, err = os.Open(args[0]); err != nil {
+				return nil, err
+			}
+		}
+		defer file.Close()
+		return a.Trackers.Load(ctx, client, file, progress(cmd.ErrOrStderr()))
+	})
+	cmd.Flags().StringVar(&client, "client", "", "id of the client whose records these are")
+	return required(cmd, "client")
+}
+
+// progress shows on a terminal, once a second, how many lines were read.
+func progress(w io.Writer) func(lines int64) {
+	terminal, ok := w.(*os.File)
+	if !ok {
+		return nil
+	}
+	if info, err := terminal.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return nil
+	}
+	shown := time.Now()
+	return func(lines int64) {
+		if lines%1000 == 0 && time.Since(shown) >= time.Second {
+			shown = time.Now()
+			fmt.Fprintf(terminal, "\r%d lines", lines)
+		}
+	}
+}

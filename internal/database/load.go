@@ -1,0 +1,205 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"gorm.io/gorm"
+)
+
+const (
+	loadBatch  = 100       // rows of one INSERT on SQLite
+	loadBuffer = 64 * 1024 // bytes of COPY that are made ahead
+)
+
+// Source gives one row after the other, each field as text and nil for NULL, and io.EOF at the end. The row may be
+// changed by the next call.
+type Source func() ([][]byte, error)
+
+// Load streams rows into a table within one transaction that stores join through fn's context: fn calls store, once,
+// where the rows are to be stored, and gets their number. Nothing is stored when anything fails. There is no statement timeout.
+// PostgreSQL copies them; on SQLite they are put aside first, so that other processes can write meanwhile.
+func (d *DB) Load(ctx context.Context, table string, columns []string, next Source, fn func(ctx context.Context, store func() (int64, error)) error) error {
+	err := d.write.WithContext(ctx).Connection(func(g *gorm.DB) error {
+		conn, ok := g.Statement.ConnPool.(*sql.Conn)
+		if !ok {
+			return errors.New("no connection of its own")
+		}
+		if d.engine == SQLite {
+			return d.loadSQLite(ctx, g, conn, table, columns, next, fn)
+		}
+		return g.Transaction(func(tx *gorm.DB) error {
+			if err := tx.Exec("SET LOCAL statement_timeout = 0").Error; err != nil {
+				return err
+			}
+			return fn(context.WithValue(ctx, txKey{d}, tx), func() (int64, error) {
+				return copyRows(ctx, conn, table, columns, next)
+			})
+		})
+	})
+	return Translate(err)
+}
+
+func copyRows(ctx context.Context, conn *sql.Conn, table string, columns []string, next Source) (count int64, err error) {
+	source := &copyText{next: next}
+	statement := fmt.Sprintf("COPY %s (%s) FROM STDIN", pgx.Identifier{table}.Sanitize(), strings.Join(columns, ", "))
+	err = conn.Raw(func(driver any) error {
+		tag, err := driver.(*stdlib.Conn).Conn().PgConn().CopyFrom(ctx, source, statement) //nolint:forcetypeassert // postgres.go opens no other driver
+		count = tag.RowsAffected()
+		return err
+	})
+	if source.fault != nil {
+		return 0, source.fault // what the server answers only repeats it
+	}
+	return count, err
+}
+
+// copyText writes rows in COPY's text format.
+type copyText struct {
+	next  Source
+	ready []byte
+	fault error
+	ended bool
+	row   []byte
+}
+
+// Read makes rows until the buffer is full.
+func (c *copyText) Read(p []byte) (int, error) {
+	for len(c.ready) == 0 {
+		if c.ended {
+			return 0, io.EOF
+		}
+		if err := c.fill(); err != nil {
+			c.fault = err
+			return 0, err
+		}
+	}
+	n := copy(p, c.ready)
+	c.ready = c.ready[n:]
+	return n, nil
+}
+
+func (c *copyText) fill() error {
+	c.row = c.row[:0]
+	for len(c.row) < loadBuffer {
+		fields, err := c.next()
+		if errors.Is(err, io.EOF) {
+			c.ended = true
+			break
+		}
+		if err != nil {
+			return err
+		}
+		for i, field := range fields {
+			if i > 0 {
+				c.row = append(c.row, '\t')
+			}
+			c.row = appendCopyField(c.row, field)
+		}
+		c.row = append(c.row, '\n')
+	}
+	c.ready = c.row
+	return nil
+}
+
+func appendCopyField(b, field []byte) []byte {
+	if field == nil {
+		return append(b, `\N`...)
+	}
+	for _, c := range field {
+		switch c {
+		case '\\':
+			b = append(b, `\\`...)
+		case '\t':
+			b = append(b, `\t`...)
+		case '\n':
+			b = append(b, `\n`...)
+		case '\r':
+			b = append(b, `\r`...)
+		default:
+			b = append(b, c)
+		}
+	}
+	return b
+}
+
+// loadSQLite fills a temporary table without a lock on the database and moves its rows in one short transaction.
+func (d *DB) loadSQLite(ctx context.Context, g *gorm.DB, conn *sql.Conn, table string, columns []string, next Source,
+	fn func(context.Context, func() (int64, error)) error,
+) (err error) {
+	names := strings.Join(columns, ", ")
+	if _, err := conn.ExecContext(ctx, "CREATE TEMP TABLE load_rows ("+names+")"); err != nil {
+		return err
+	}
+	defer func() {
+		_, dropped := conn.ExecContext(context.WithoutCancel(ctx), "DROP TABLE temp.load_rows")
+		err = errors.Join(err, dropped)
+	}()
+	if err := putAside(ctx, conn, len(columns), next); err != nil {
+		return err
+	}
+	return g.Transaction(func(tx *gorm.DB) error {
+		return fn(context.WithValue(ctx, txKey{d}, tx), func() (int64, error) {
+			result := tx.Exec("INSERT INTO main." + table + " (" + names + ") SELECT " + names + " FROM temp.load_rows ORDER BY rowid")
+			return result.RowsAffected, result.Error
+		})
+	})
+}
+
+func putAside(ctx context.Context, conn *sql.Conn, columns int, next Source) error {
+	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil { // takes no lock until the database itself is touched
+		return err
+	}
+	if err := insertAside(ctx, conn, columns, next); err != nil {
+		_, undone := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+		return errors.Join(err, undone)
+	}
+	_, err := conn.ExecContext(ctx, "COMMIT")
+	return err
+}
+
+func insertAside(ctx context.Context, conn *sql.Conn, columns int, next Source) error {
+	one := "(" + strings.TrimSuffix(strings.Repeat("?, ", columns), ", ") + ")"
+	statement := func(rows int) string {
+		return "INSERT INTO temp.load_rows VALUES " + strings.TrimSuffix(strings.Repeat(one+", ", rows), ", ")
+	}
+	full, err := conn.PrepareContext(ctx, statement(loadBatch))
+	if err != nil {
+		return err
+	}
+	defer full.Close()
+	args := make([]any, 0, loadBatch*columns)
+	for {
+		fields, err := next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		for _, field := range fields {
+			if field == nil {
+				args = append(args, nil)
+			} else {
+				args = append(args, string(field))
+			}
+		}
+		if len(args) == cap(args) {
+			if _, err := full.ExecContext(ctx, args...); err != nil {
+				return err
+			}
+			args = args[:0]
+		}
+	}
+	if len(args) == 0 {
+		return nil
+	}
+	_, err = conn.ExecContext(ctx, statement(len(args)/columns), args...)
+	return err
+}

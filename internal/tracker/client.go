@@ -1,0 +1,213 @@
+package tracker
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+const (
+	keyPrefix      = "hub_ck_" // secret scanners find a leaked key by it
+	keyLength      = 43        // letters and digits: 215 random bit
+	clientIDLength = 16
+	longestName    = 255
+	longestView    = 63 // bytes of an identifier
+	mostViews      = 32
+	maxOverlap     = 90 * 24 * time.Hour
+)
+
+// Client reads the listings with a key of its own.
+type Client struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Views     []string  `json:"views"` // granted, the first is read; never nil
+	Active    bool      `json:"active"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+	number    int64
+}
+
+// CreatedClient is a new client with its key, which is shown this once.
+type CreatedClient struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	APIKey string `json:"api_key"`
+}
+
+// CreateClient makes an active client. The views need not exist yet. Errors: errs.Invalid with every violation.
+func (s *Service) CreateClient(ctx context.Context, name string, views []string) (CreatedClient, error) {
+	violations := validateViews(views)
+	if v := validateName(name); v != nil {
+		violations = append([]errs.Violation{*v}, violations...)
+	}
+	if len(violations) > 0 {
+		return CreatedClient{}, errs.InvalidInput("The client is not valid.", violations...)
+	}
+	created := CreatedClient{ID: "trk_" + strings.ToLower(rand.Text()[:clientIDLength]), Name: name, APIKey: newKey()}
+	err := s.deps.DB.InTx(ctx, func(ctx context.Context) error {
+		number, err := s.store.insertClient(ctx, created.ID, name, views, s.deps.Now())
+		if err != nil {
+			return err
+		}
+		return s.store.insertKey(ctx, number, keyHash(created.APIKey), s.deps.Now())
+	})
+	if err != nil {
+		return CreatedClient{}, fmt.Errorf("create tracker client: %w", err)
+	}
+	return created, nil
+}
+
+// ListClients are all clients, oldest first; never nil.
+func (s *Service) ListClients(ctx context.Context) ([]Client, error) { return s.store.list(ctx) }
+
+// SetViews grants exactly these views; the first is read. Errors: errs.Invalid with every violation, errs.NotFound.
+func (s *Service) SetViews(ctx context.Context, id string, views []string) (Client, error) {
+	if violations := validateViews(views); len(violations) > 0 {
+		return Client{}, errs.InvalidInput("The views are not valid.", violations...)
+	}
+	return s.change(ctx, "set views of tracker client", id, func(_ context.Context, c *Client) error {
+		c.Views = views
+		return nil
+	})
+}
+
+// RotateKey makes a new key; the former ones work for the overlap, from 0 to 90 days. Errors: errs.Invalid, errs.NotFound.
+func (s *Service) RotateKey(ctx context.Context, id string, overlap time.Duration) (string, error) {
+	if overlap < 0 || overlap > maxOverlap {
+		return "", errs.InvalidInput("The overlap is not valid.", errs.At("/overlap", fmt.Sprintf("must be from 0s to %s", maxOverlap)))
+	}
+	key := newKey()
+	_, err := s.change(ctx, "rotate key of tracker client", id, func(ctx context.Context, c *Client) error {
+		if err := s.store.expireKeys(ctx, c.number, s.deps.Now().Add(overlap)); err != nil {
+			return err
+		}
+		return s.store.insertKey(ctx, c.number, keyHash(key), s.deps.Now())
+	})
+	if err != nil {
+		return "", err
+	}
+	return key, nil
+}
+
+// Deactivate refuses the client's keys. Errors: errs.NotFound.
+func (s *Service) Deactivate(ctx context.Context, id string) (Client, error) {
+	return s.change(ctx, "deactivate tracker client", id, func(_ context.Context, c *Client) error {
+		c.Active = false
+		return nil
+	})
+}
+
+// Activate lets a deactivated client's keys in again. Errors: errs.NotFound.
+func (s *Service) Activate(ctx context.Context, id string) (Client, error) {
+	return s.change(ctx, "activate tracker client", id, func(_ context.Context, c *Client) error {
+		c.Active = true
+		return nil
+	})
+}
+
+// change runs fn and stores the client in one transaction, one change of a client at a time.
+func (s *Service) change(ctx context.Context, what, id string, fn func(context.Context, *Client) error) (Client, error) {
+	var changed Client
+	err := s.deps.DB.InTx(ctx, func(ctx context.Context) (err error) {
+		if changed, err = s.store.lockClient(ctx, id); err != nil {
+			return err
+		}
+		changed.UpdatedAt = s.deps.Now().UTC().Truncate(time.Microsecond)
+		if err := fn(ctx, &changed); err != nil {
+			return err
+		}
+		return s.store.saveClient(ctx, changed)
+	})
+	if err != nil {
+		return Client{}, fmt.Errorf("%s: %w", what, err)
+	}
+	return changed, nil
+}
+
+// knownClient is what a key was found to be.
+type knownClient struct {
+	client Client
+	until  time.Time // the key's end, zero for none
+}
+
+// authenticate is the active client whose key it is, remembered or looked up; whoever reads for a remembered one makes
+// sure that it has not changed. errs.Forbidden: nobody's key.
+func (s *Service) authenticate(ctx context.Context, key string) (Client, error) {
+	known, remembered := s.clients.Get(keyHash(key))
+	if remembered && (known.until.IsZero() || s.deps.Now().Before(known.until)) {
+		return known.client, nil
+	}
+	return s.authenticateAnew(ctx, key)
+}
+
+// authenticateAnew looks the key up. errs.Forbidden: nobody's.
+func (s *Service) authenticateAnew(ctx context.Context, key string) (Client, error) {
+	if len(key) != len(keyPrefix)+keyLength || !strings.HasPrefix(key, keyPrefix) {
+		return Client{}, refusedKey()
+	}
+	hash := keyHash(key)
+	known, found, err := s.store.byKey(ctx, hash, s.deps.Now())
+	if err != nil {
+		return Client{}, err
+	}
+	if !found || !known.client.Active {
+		s.clients.Remove(hash)
+		return Client{}, refusedKey()
+	}
+	s.clients.Add(hash, known)
+	return known.client, nil
+}
+
+func refusedKey() error { return errs.New(errs.Forbidden, "The API key is missing or invalid.") }
+
+func noViews() error { return errs.New(errs.Forbidden, "No views available for this client") }
+
+func newKey() string {
+	random := rand.Text() + rand.Text() // 26 characters of base32 each
+	return keyPrefix + strings.ToLower(random[:keyLength])
+}
+
+// keyHash is what is stored of a key, which is random enough to need no salt and no slow function.
+func keyHash(key string) [32]byte { return sha256.Sum256([]byte("hub/trackerkey/1\x00" + key)) }
+
+func validateName(name string) *errs.Violation {
+	if strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > longestName || hasControl(name) {
+		v := errs.At("/name", fmt.Sprintf("must be 1 to %d printable characters", longestName))
+		return &v
+	}
+	return nil
+}
+
+func validateViews(views []string) []errs.Violation {
+	var violations []errs.Violation
+	if len(views) > mostViews {
+		violations = append(violations, errs.At("/views", fmt.Sprintf("must be at most %d", mostViews)))
+	}
+	for i, view := range views {
+		at := fmt.Sprintf("/views/%d", i)
+		switch {
+		case view == "" || hasControl(view) || slices.ContainsFunc(identifiers(view), func(part string) bool { return part == "" }):
+			violations = append(violations, errs.At(at, "must be the name of a view, or schema.view"))
+		case slices.ContainsFunc(identifiers(view), func(part string) bool { return len(part) > longestView }):
+			violations = append(violations, errs.At(at, fmt.Sprintf("must have at most %d bytes", longestView)))
+		case slices.Contains(views[:i], view):
+			violations = append(violations, errs.At(at, "is given twice"))
+		}
+	}
+	return violations
+}
+
+// identifiers are the parts of a granted name: [view] or [schema, view].
+func identifiers(view string) []string { return strings.SplitN(view, ".", 2) }
+
+func hasControl(text string) bool {
+	return !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl)
+}

@@ -1,0 +1,282 @@
+package tracker
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	dateLength = len(time.DateOnly)
+	timeLength = len(time.TimeOnly)
+)
+
+// encoder turns rows of the database's own text into JSON objects, without a detour through Go values.
+type encoder struct {
+	keys  [][]byte // what stands before each value: {"first": or ,"next":
+	kinds []kind
+}
+
+func newEncoder() encoder {
+	var e encoder
+	for i, f := range fields() {
+		before := ","
+		if i == 0 {
+			before = "{"
+		}
+		e.keys = append(e.keys, []byte(before+`"`+f.name+`":`))
+		e.kinds = append(e.kinds, f.kind)
+	}
+	return e
+}
+
+// appendRecord appends the record of one row, whose fields stand in the order of fields().
+func (e encoder) appendRecord(b []byte, row [][]byte) []byte {
+	for i, key := range e.keys {
+		b = append(b, key...)
+		b = appendValue(b, e.kinds[i], row[i])
+	}
+	return append(b, '}')
+}
+
+// appendValue appends a column's text as the kind of JSON that the field has. What cannot be one is null.
+func appendValue(b []byte, k kind, text []byte) []byte {
+	if text == nil {
+		return append(b, "null"...)
+	}
+	switch k {
+	case integerField:
+		return appendInteger(b, text)
+	case numberField:
+		return appendNumber(b, text)
+	case boolField:
+		return appendBool(b, text)
+	case dateField:
+		return appendDate(b, text)
+	case timeField:
+		return appendTime(b, text)
+	default:
+		return appendString(b, text)
+	}
+}
+
+func appendInteger(b, text []byte) []byte {
+	if plainInteger(text) {
+		return append(b, text...)
+	}
+	n, ok := parseInteger(string(bytes.TrimSpace(text)))
+	if !ok {
+		return append(b, "null"...)
+	}
+	return strconv.AppendInt(b, n, 10)
+}
+
+// plainInteger tells whether text is an int64 as JSON spells it; most are.
+func plainInteger(text []byte) bool {
+	digits := bytes.TrimPrefix(text, []byte("-"))
+	if len(digits) == 0 || len(digits) > 18 || (digits[0] == '0' && len(text) > 1) {
+		return false
+	}
+	return allDigits(digits)
+}
+
+func allDigits(text []byte) bool {
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// parseInteger reads what a database may write for an integer: 007, 12.000, 1e+15.
+func parseInteger(text string) (int64, bool) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, true
+	}
+	if whole, ok := cutZeroFraction(text); ok {
+		n, err := strconv.ParseInt(whole, 10, 64)
+		return n, err == nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	const exact = 1 << 53
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > exact {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+func cutZeroFraction(text string) (string, bool) {
+	for i := len(text) - 1; i > 0; i-- {
+		if text[i] == '.' {
+			return text[:i], true
+		}
+		if text[i] != '0' {
+			return "", false
+		}
+	}
+	return "", false
+}
+
+func appendNumber(b, text []byte) []byte {
+	if plainNumber(text) {
+		return append(b, text...)
+	}
+	f, err := strconv.ParseFloat(string(bytes.TrimSpace(text)), 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		return append(b, "null"...)
+	}
+	return strconv.AppendFloat(b, f, 'g', -1, 64)
+}
+
+// plainNumber tells whether text is a JSON number without an exponent; most are.
+func plainNumber(text []byte) bool {
+	whole, fraction, dotted := bytes.Cut(bytes.TrimPrefix(text, []byte("-")), []byte("."))
+	if len(whole) == 0 || !allDigits(whole) || (whole[0] == '0' && len(whole) > 1) {
+		return false
+	}
+	return !dotted || (len(fraction) > 0 && allDigits(fraction))
+}
+
+func appendBool(b, text []byte) []byte {
+	truth, ok := parseBool(text)
+	if !ok {
+		return append(b, "null"...)
+	}
+	return strconv.AppendBool(b, truth)
+}
+
+// parseBool reads booleans, numbers (0 is false) and the usual words, the Portuguese ones included.
+func parseBool(text []byte) (truth, ok bool) {
+	switch string(bytes.ToLower(bytes.TrimSpace(text))) {
+	case "t", "true", "1", "y", "yes", "on", "s", "sim":
+		return true, true
+	case "f", "false", "0", "n", "no", "off", "nao", "não":
+		return false, true
+	}
+	f, err := strconv.ParseFloat(string(bytes.TrimSpace(text)), 64)
+	return f != 0, err == nil && !math.IsNaN(f)
+}
+
+// appendDate takes the date in front of dates, timestamps and texts. Infinity, BC and what is no day of the calendar are null.
+func appendDate(b, text []byte) []byte {
+	if len(text) < dateLength || !validDate(text[:dateLength]) || (len(text) > dateLength && !endsDate(text[dateLength:])) {
+		return append(b, "null"...)
+	}
+	b = append(b, '"')
+	b = append(b, text[:dateLength]...)
+	return append(b, '"')
+}
+
+// endsDate tells whether a time may begin here, and no year before Christ ends the text.
+func endsDate(rest []byte) bool {
+	return (rest[0] == ' ' || rest[0] == 'T') && !bytes.HasSuffix(rest, []byte("BC"))
+}
+
+// validDate tells whether text is YYYY-MM-DD, a real day of the years 1 to 9999.
+func validDate(text []byte) bool {
+	if len(text) != dateLength || text[4] != '-' || text[7] != '-' ||
+		!allDigits(text[:4]) || !allDigits(text[5:7]) || !allDigits(text[8:]) {
+		return false
+	}
+	year := number(text[:4])
+	month, day := number(text[5:7]), number(text[8:])
+	return year >= 1 && month >= 1 && month <= 12 && day >= 1 && day <= daysIn(year, month)
+}
+
+func number(digits []byte) int {
+	n := 0
+	for _, c := range digits {
+		n = n*10 + int(c-'0')
+	}
+	return n
+}
+
+func daysIn(year, month int) int {
+	switch month {
+	case 4, 6, 9, 11:
+		return 30
+	case 2:
+		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
+			return 29
+		}
+		return 28
+	default:
+		return 31
+	}
+}
+
+// appendTime takes the time of day of times, timestamps and texts, cut to whole seconds.
+func appendTime(b, text []byte) []byte {
+	if len(text) > dateLength && text[4] == '-' && (text[dateLength] == ' ' || text[dateLength] == 'T') {
+		text = text[dateLength+1:]
+	}
+	if !validTime(text) {
+		return append(b, "null"...)
+	}
+	b = append(b, '"')
+	if len(text) < timeLength || text[5] != ':' { // HH:mm
+		b = append(b, text[:5]...)
+		return append(b, `:00"`...)
+	}
+	b = append(b, text[:timeLength]...)
+	return append(b, '"')
+}
+
+// validTime tells whether text begins with HH:mm:ss or is HH:mm; a fraction or a zone may follow the seconds.
+func validTime(text []byte) bool {
+	if len(text) < 5 || text[2] != ':' || !below(text[:2], 24) || !below(text[3:5], 60) {
+		return false
+	}
+	if len(text) == 5 {
+		return true
+	}
+	if len(text) < timeLength || text[5] != ':' || !below(text[6:8], 60) {
+		return false
+	}
+	return len(text) == timeLength || bytes.IndexByte([]byte(".+-Z "), text[8]) >= 0
+}
+
+// below tells whether text is a number under the limit.
+func below(text []byte, limit int) bool { return allDigits(text) && number(text) < limit }
+
+// appendString quotes text for JSON. Bytes that are no UTF-8 become U+FFFD, as SQLite keeps what it is given.
+func appendString(b, text []byte) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	start := 0
+	for i := 0; i < len(text); {
+		c := text[i]
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRune(text[i:])
+			if r == utf8.RuneError && size == 1 {
+				b = append(append(b, text[start:i]...), "\uFFFD"...)
+				start = i + 1
+			}
+			i += size
+			continue
+		}
+		if c >= ' ' && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		b = append(b, text[start:i]...)
+		switch c {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		case '\n':
+			b = append(b, `\n`...)
+		case '\t':
+			b = append(b, `\t`...)
+		case '\r':
+			b = append(b, `\r`...)
+		default:
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		}
+		i++
+		start = i
+	}
+	return append(append(b, text[start:]...), '"')
+}

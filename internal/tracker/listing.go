@@ -1,0 +1,290 @@
+package tracker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+const (
+	listListing = "list"
+	mostMoves   = 4   // of a view under one page, before it is given up
+	deferFrom   = 200 // rows to skip, from which on ids are skipped instead of rows
+)
+
+// listing is one page as it is answered: the page's records are JSON objects separated by commas.
+type listing struct {
+	total   int64
+	records []byte
+}
+
+// list is a page of all rows of the client's view, newest load first.
+func (s *Service) list(ctx context.Context, c Client, q query) (listing, error) {
+	return s.read(ctx, c, func(ctx context.Context, r *relation) (listing, error) {
+		key := pinKey{c.number, listListing, q.day, q.page.Size}
+		if r.counted() {
+			return s.countedList(ctx, c, r, key, q)
+		}
+		return s.foreignList(ctx, c, r, key, q)
+	})
+}
+
+// read makes a page of the client's view, again when the view has changed meanwhile.
+func (s *Service) read(ctx context.Context, c Client, page func(context.Context, *relation) (listing, error)) (listing, error) {
+	if len(c.Views) == 0 {
+		return listing{}, noViews()
+	}
+	lookedAgain := false
+	for moved := 0; ; {
+		r, err := s.resolve(ctx, c.Views[0])
+		if errors.Is(err, errNoView) {
+			s.deps.Log.WarnContext(ctx, "a granted view does not exist", "client", c.ID, "view", c.Views[0])
+			return listing{}, noViews()
+		}
+		if err != nil {
+			return listing{}, fmt.Errorf("look at the view of %s: %w", c.ID, err)
+		}
+		l, err := page(ctx, r)
+		switch {
+		case err == nil:
+			return l, nil
+		case ctx.Err() != nil || errors.Is(err, errClientChanged) || errs.KindOf(err) == errs.Unavailable:
+			return listing{}, err
+		case errors.Is(err, errMoved) && moved < mostMoves:
+			moved++
+		case !errors.Is(err, errMoved) && !lookedAgain:
+			lookedAgain = true // the view may have been made anew, or dropped
+			s.relations.Remove(c.Views[0])
+		default:
+			return listing{}, fmt.Errorf("list view %s of %s: %w", c.Views[0], c.ID, err)
+		}
+	}
+}
+
+// countedList finds the page by the counters of its days, so that its depth costs nothing.
+func (s *Service) countedList(ctx context.Context, c Client, r *relation, key pinKey, q query) (listing, error) {
+	st, err := s.begin(ctx, c, r, key, q.page.Number == 1, func(_ context.Context, present state) (state, error) { return present, nil })
+	if err != nil {
+		return listing{}, err
+	}
+	counts, err := s.daysOf(ctx, r, st)
+	if err != nil {
+		return listing{}, err
+	}
+	offset := q.page.Offset()
+	l := listing{total: counts.total()}
+	day, skip := q.day, offset
+	if q.day != "" {
+		l.total = counts.of(q.day)
+	} else if offset < l.total {
+		day, skip = counts.at(offset)
+	}
+	if offset >= l.total {
+		return l, nil
+	}
+	want := min(int64(q.page.Size), l.total-offset)
+	got, err := s.pageOfDay(ctx, r, st, q, day, skip, &l)
+	if err != nil {
+		return listing{}, err
+	}
+	if got != want {
+		return listing{}, errMoved
+	}
+	return l, nil
+}
+
+// pageOfDay reads the rows of the page, which begins skip rows into the day.
+func (s *Service) pageOfDay(ctx context.Context, r *relation, st state, q query, day string, skip int64, l *listing) (got int64, err error) {
+	condition := quote(columnLoadDate) + " <= " + r.dayPlace(1)
+	if q.day != "" {
+		condition = quote(columnLoadDate) + " = " + r.dayPlace(1)
+	}
+	order := r.latest(columnLoadDate) + ", " + r.latest(columnID)
+	chosen := " FROM " + r.from + " WHERE " + condition + " AND " + quote(columnID) + " <= $2 ORDER BY " + order + " LIMIT $3 OFFSET $4"
+	fields := "(SELECT generation FROM tracker_versions WHERE client_number = $5), " + r.fieldList("")
+	statement := "SELECT " + fields + chosen
+	if skip >= deferFrom {
+		statement = "SELECT (SELECT generation FROM tracker_versions WHERE client_number = $5), " + r.fieldList("r.") +
+			" FROM (SELECT " + quote(columnID) + ", " + quote(columnLoadDate) + chosen + ") p JOIN " + r.from + " r ON r." + quote(columnID) + " = p." + quote(columnID) +
+			" ORDER BY p." + r.latest(columnLoadDate) + ", p." + r.latest(columnID)
+	}
+	err = s.rows.Select(ctx, statement, func(row [][]byte) error {
+		if string(row[0]) != strconv.FormatInt(st.generation, 10) {
+			return errMoved
+		}
+		l.add(s.encoder, row[1:])
+		got++
+		return nil
+	}, day, st.maxID, int64(q.page.Size), skip, r.owner)
+	if err != nil && !errors.Is(err, errMoved) {
+		err = fmt.Errorf("read page: %w", err)
+	}
+	return got, err
+}
+
+// daysOf counts the state's rows by load day: the present counters less what came after the state.
+func (s *Service) daysOf(ctx context.Context, r *relation, st state) (days, error) {
+	key := mapKey{r.granted, state{generation: st.generation, maxID: st.maxID}, listListing}
+	if known, found := s.maps.get(key); found {
+		return known.days, nil
+	}
+	var counts []dayCount
+	err := s.rows.Together(ctx, func(sel database.Select) error {
+		present := state{maxID: noID}
+		err := sel(ctx, `SELECT generation, max_id FROM tracker_versions WHERE client_number = $1`, func(row [][]byte) error {
+			return scanInts(row, &present.generation, &present.maxID)
+		}, r.owner)
+		if err != nil {
+			return err
+		}
+		if present.generation != st.generation {
+			return errMoved
+		}
+		newer := map[string]int64{}
+		if present.maxID > st.maxID {
+			err := sel(ctx, "SELECT "+quote(columnLoadDate)+", count(*) FROM "+r.from+" WHERE "+quote(columnID)+" > $1 GROUP BY 1", func(row [][]byte) error {
+				n, err := strconv.ParseInt(string(row[1]), 10, 64)
+				newer[string(row[0])] = n
+				return err
+			}, st.maxID)
+			if err != nil {
+				return err
+			}
+		}
+		return sel(ctx, `SELECT dt_carga, records FROM tracker_days WHERE client_number = $1 AND records > 0 ORDER BY dt_carga DESC`, func(row [][]byte) error {
+			n, err := strconv.ParseInt(string(row[1]), 10, 64)
+			day := string(row[0])
+			if n -= newer[day]; n > 0 {
+				counts = append(counts, dayCount{day: day, records: n})
+			}
+			return err
+		}, r.owner)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count the view's days: %w", err)
+	}
+	found := newDays(counts)
+	s.maps.put(key, &pageMap{days: found})
+	return found, nil
+}
+
+// foreignList counts and skips as the database can.
+func (s *Service) foreignList(ctx context.Context, c Client, r *relation, key pinKey, q query) (listing, error) {
+	st, err := s.begin(ctx, c, r, key, q.page.Number == 1, func(ctx context.Context, _ state) (state, error) { return s.foreignState(ctx, r) })
+	if err != nil {
+		return listing{}, err
+	}
+	p := newPlaces(r)
+	var conditions []string
+	if st.maxID != noID {
+		conditions = append(conditions, quote(columnID)+" <= "+p.place(st.maxID))
+	}
+	if q.day != "" {
+		conditions = append(conditions, p.on(columnLoadDate, q.day))
+	}
+	where := ""
+	if len(conditions) > 0 {
+		where = " WHERE " + strings.Join(conditions, " AND ")
+	}
+	var l listing
+	err = s.rows.Select(ctx, "SELECT count(*) FROM "+r.from+where, func(row [][]byte) error { return scanInts(row, &l.total) }, p.args...)
+	if err != nil {
+		return listing{}, fmt.Errorf("count the view's rows: %w", err)
+	}
+	if q.page.Offset() >= l.total {
+		return l, nil
+	}
+	statement := "SELECT " + r.fieldList("") + " FROM " + r.from + where + " ORDER BY " + r.latest(columnLoadDate) + ", " + r.latest(columnID) +
+		" LIMIT " + p.place(int64(q.page.Size)) + " OFFSET " + p.place(q.page.Offset())
+	err = s.rows.Select(ctx, statement, func(row [][]byte) error {
+		l.add(s.encoder, row)
+		return nil
+	}, p.args...)
+	if err != nil {
+		return listing{}, fmt.Errorf("read page: %w", err)
+	}
+	return l, nil
+}
+
+// foreignState is the largest id there is, when ids are integers: later rows are kept out of the pages after.
+func (s *Service) foreignState(ctx context.Context, r *relation) (state, error) {
+	st := state{maxID: noID}
+	if r.types[columnID] != otherClass {
+		return st, nil
+	}
+	err := s.rows.Select(ctx, "SELECT max("+quote(columnID)+") FROM "+r.from, func(row [][]byte) error {
+		if id, err := strconv.ParseInt(string(row[0]), 10, 64); err == nil {
+			st.maxID = id
+		}
+		return nil
+	})
+	if err != nil {
+		return state{}, fmt.Errorf("read the view's largest id: %w", err)
+	}
+	return st, nil
+}
+
+// add appends a record.
+func (l *listing) add(e encoder, row [][]byte) {
+	if len(l.records) > 0 {
+		l.records = append(l.records, ',')
+	}
+	l.records = e.appendRecord(l.records, row)
+}
+
+// fieldList is the fields of a record, each from the table of the prefix.
+func (r *relation) fieldList(prefix string) string {
+	var b strings.Builder
+	for i, f := range fields() {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(prefix + quote(f.name))
+	}
+	return b.String()
+}
+
+// dayPlace is a parameter that holds a day of a view made here.
+func (r *relation) dayPlace(n int) string {
+	if r.postgres() {
+		return fmt.Sprintf("$%d::date", n)
+	}
+	return fmt.Sprintf("$%d", n)
+}
+
+// places numbers the parameters of a statement.
+type places struct {
+	r    *relation
+	args []any
+}
+
+func newPlaces(r *relation) *places { return &places{r: r} }
+
+func (p *places) place(arg any) string {
+	p.args = append(p.args, arg)
+	return "$" + strconv.Itoa(len(p.args))
+}
+
+// on is the condition that the column's date is the day.
+func (p *places) on(column, day string) string {
+	first := p.place(day)
+	if p.r.postgres() {
+		return p.r.on(column, first, "")
+	}
+	return p.r.on(column, first, p.place(dayAfter(day)))
+}
+
+// dayAfter is the next day; texts of 9999-12-31 end before the byte after the digits.
+func dayAfter(day string) string {
+	at, err := time.Parse(time.DateOnly, day)
+	if err != nil || at.Year() == 9999 && at.YearDay() == 365 {
+		return "9999-12-32"
+	}
+	return at.AddDate(0, 0, 1).Format(time.DateOnly)
+}

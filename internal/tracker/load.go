@@ -1,0 +1,100 @@
+package tracker
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// Loaded is what a load did.
+type Loaded struct {
+	ClientID string `json:"client_id"`
+	View     string `json:"view"` // of the built-in store
+	Records  int64  `json:"records"`
+}
+
+// Load stores the records of a file, all or none, in the built-in store; NDJSON when the file begins with {, else CSV with
+// a header. It makes and grants the client's view when it has none. progress, which may be nil, is told the lines read.
+// Errors: errs.Invalid names the first bad line with everything that is wrong with it; errs.NotFound: no such client.
+func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, progress func(lines int64)) (Loaded, error) {
+	lines, err := newLines(file)
+	if err != nil {
+		return Loaded{}, err
+	}
+	client, err := s.store.find(ctx, clientID)
+	if err != nil {
+		return Loaded{}, err
+	}
+	loaded := Loaded{ClientID: clientID, View: viewName(client.number)}
+	names := append([]string{"client_number", columnLoadDate}, fieldNames()...)
+	source := func() ([][]byte, error) {
+		row, err := lines.next()
+		if err != nil {
+			return nil, err
+		}
+		if progress != nil {
+			progress(lines.number)
+		}
+		return row, nil
+	}
+	lines.prefix = fmt.Appendf(nil, "%d", client.number)
+	err = s.deps.DB.Load(ctx, "tracker_records", names, source, func(ctx context.Context, store func() (int64, error)) error {
+		// One load of a client at a time: ids ascend in the order in which loads become visible.
+		locked, err := s.store.lockClient(ctx, clientID)
+		if err != nil {
+			return err
+		}
+		if loaded.Records, err = store(); err != nil {
+			return err
+		}
+		return s.grantView(ctx, locked)
+	})
+	if err != nil {
+		if errs.KindOf(err) == errs.Invalid {
+			return Loaded{}, err
+		}
+		return Loaded{}, fmt.Errorf("load tracker records: %w", err)
+	}
+	return loaded, nil
+}
+
+// grantView makes the view of the client's own records and grants it to a client without any view.
+func (s *Service) grantView(ctx context.Context, c Client) error {
+	if err := s.store.ensureView(ctx, c.number); err != nil {
+		return err
+	}
+	if len(c.Views) > 0 {
+		return nil
+	}
+	c.Views = []string{viewName(c.number)}
+	c.UpdatedAt = s.deps.Now().UTC()
+	return s.store.saveClient(ctx, c)
+}
+
+// viewName is the name of the view of a client's records in the built-in store.
+func viewName(client int64) string { return fmt.Sprintf("tracker_client_%d", client) }
+
+func fieldNames() []string {
+	names := make([]string, 0, len(fields()))
+	for _, f := range fields() {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// column is a field's place in a row of a load, and its kind.
+type column struct {
+	place int
+	kind  kind
+}
+
+// loadColumns are the columns of a load by name: the client comes first, then the load date, then the fields.
+func loadColumns() map[string]column {
+	list := map[string]column{columnLoadDate: {1, dateField}}
+	for i, f := range fields() {
+		list[f.name] = column{i + 2, f.kind}
+	}
+	return list
+}

@@ -1,0 +1,62 @@
+package tracker
+
+// kind is how a field stands on the wire, whatever the type of the column that it is read from.
+type kind int
+
+const (
+	textField    kind = iota // string
+	integerField             // int
+	numberField              // number
+	boolField                // boolean
+	dateField                // YYYY-MM-DD
+	timeField                // HH:mm:ss
+)
+
+// field is one field of a record. Its name is the wire's and the column's.
+type field struct {
+	name string
+	kind kind
+}
+
+// What the listings are chosen and ordered by. The first two are columns of every view and no field of a record.
+const (
+	columnID       = "id"
+	columnLoadDate = "dt_carga"
+	columnDevice   = "imei"
+	columnPingDate = "data_de_ping"
+	columnPingTime = "hora_de_ping"
+)
+
+// fields are the fields of a record in the order of the specification. Queries, encoder and loader all follow this list.
+func fields() []field {
+	list := []field{
+		{"dispositivo", textField}, {"material", textField}, {"identificador", integerField}, {"cnpj", textField},
+		{"planejado", boolField}, {"endereco", textField}, {"latitude", numberField}, {"longitude", numberField},
+	}
+	add := func(k kind, names ...string) {
+		for _, name := range names {
+			list = append(list, field{name, k})
+		}
+	}
+	add(boolField, "ligado", "sem_sinal", "desligado", "em_estoque", "nao_positivado", "alerta_inicial", "alerta_moderado", "alerta_critico")
+	add(integerField, columnDevice)
+	add(dateField, "data_de_captura", columnPingDate, "data_de_positivacao", "data_de_recebimento", "data_captura")
+	add(timeField, "hora_de_captura", columnPingTime, "hora_de_positivacao", "hora_captura")
+	add(textField, "nome_do_pdv", "canal", "regiao", "projeto", "loja_alvo", "rede", "categoria",
+		"cnpj_da_loja", "razao_social_da_loja", "nome_fantasia_da_loja",
+		"rua_positivacao", "cep_positivacao", "cidade_positivacao", "estado_positivacao", "bairro_positivacao",
+		"logradouro_positivacao", "numero_positivacao", "complemento_positivacao",
+		"latitude_positivacao", "longitude_positivacao", "latitude_rastreada", "longitude_rastreada",
+		"endereco_rastreado", "emails_para_notificar")
+	add(integerField, "perc_bateria")
+	return list
+}
+
+// columns are the columns that every view must have.
+func columns() []string {
+	list := []string{columnID, columnLoadDate}
+	for _, f := range fields() {
+		list = append(list, f.name)
+	}
+	return list
+}

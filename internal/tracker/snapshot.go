@@ -1,0 +1,188 @@
+package tracker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const listSnapshot = "snapshot"
+
+// snapshot is a page of the devices that pinged on the target date, one record each, by device.
+func (s *Service) snapshot(ctx context.Context, c Client, q query) (listing, error) {
+	return s.read(ctx, c, func(ctx context.Context, r *relation) (listing, error) {
+		key := pinKey{c.number, listSnapshot, q.day, q.page.Size}
+		st, err := s.begin(ctx, c, r, key, q.page.Number == 1, func(ctx context.Context, present state) (state, error) {
+			return s.snapshotState(ctx, r, present, q.day)
+		})
+		if err != nil {
+			return listing{}, err
+		}
+		winners, err := s.winnersOf(ctx, r, st)
+		if err != nil {
+			return listing{}, err
+		}
+		l := listing{total: int64(len(winners))}
+		offset := q.page.Offset()
+		if offset >= l.total {
+			return l, nil
+		}
+		return l, s.recordsOf(ctx, r, st, winners[offset:min(offset+int64(q.page.Size), l.total)], &l)
+	})
+}
+
+// snapshotState is the present state with the target date: the given one, or the latest on which a device pinged.
+func (s *Service) snapshotState(ctx context.Context, r *relation, st state, given string) (_ state, err error) {
+	if !r.counted() {
+		st, err = s.foreignState(ctx, r)
+	}
+	if err != nil || given != "" {
+		st.day = given
+		return st, err
+	}
+	known := mapKey{r.granted, st, "last ping"}
+	if m, found := s.maps.get(known); found && r.counted() {
+		st.day = m.day
+		return st, nil
+	}
+	where, args := r.upTo(st)
+	err = s.rows.Select(ctx, r.lastPing(where), func(row [][]byte) error {
+		st.day = string(row[0])
+		return nil
+	}, args...)
+	if err != nil {
+		return state{}, fmt.Errorf("read the latest date of a ping: %w", err)
+	}
+	s.maps.put(known, &pageMap{day: st.day})
+	return st, nil
+}
+
+// upTo is the condition that a row belongs to the state.
+func (r *relation) upTo(st state) (where string, args []any) {
+	if st.maxID == noID {
+		return "", nil
+	}
+	return quote(columnID) + " <= $1", []any{st.maxID}
+}
+
+// winnersOf chooses the record of each device of the state's day, by device. Of views not made here nothing is
+// remembered: what they hold may change without a sign.
+func (s *Service) winnersOf(ctx context.Context, r *relation, st state) ([]winner, error) {
+	if st.day == "" {
+		return nil, nil
+	}
+	key := mapKey{r.granted, st, listSnapshot}
+	if known, found := s.maps.get(key); found && r.counted() {
+		return known.winners, nil
+	}
+	p := newPlaces(r)
+	condition := p.on(columnPingDate, st.day)
+	if st.maxID != noID {
+		condition += " AND " + quote(columnID) + " <= " + p.place(st.maxID)
+	}
+	order := r.latest(columnPingTime) + ", " + r.latest(columnLoadDate) + ", " + r.latest(columnID)
+	generation := "0"
+	if r.counted() {
+		generation = "(SELECT generation FROM tracker_versions WHERE client_number = " + p.place(r.owner) + ")"
+		order = quote(columnDevice) + ", " + order // as its index has them: then nothing is sorted
+	}
+	var winners []winner
+	chosen := map[int64]bool{}
+	err := s.rows.Select(ctx, "SELECT "+generation+", "+quote(columnDevice)+", "+quote(columnID)+" FROM "+r.from+" WHERE "+condition+" ORDER BY "+order, func(row [][]byte) error {
+		if r.counted() && string(row[0]) != strconv.FormatInt(st.generation, 10) {
+			return errMoved
+		}
+		device, ok := parseInteger(strings.TrimSpace(string(row[1]))) // what is no number is no device
+		if ok && !chosen[device] {
+			chosen[device] = true
+			winners = append(winners, winner{device, string(row[2])})
+		}
+		return nil
+	}, p.args...)
+	if err != nil {
+		return nil, fmt.Errorf("choose the devices' records: %w", err)
+	}
+	slices.SortFunc(winners, func(a, b winner) int { return cmp.Compare(a.device, b.device) })
+	if r.counted() {
+		s.maps.put(key, &pageMap{winners: winners})
+	}
+	return winners, nil
+}
+
+// recordsOf reads the winners' rows, in their order.
+func (s *Service) recordsOf(ctx context.Context, r *relation, st state, winners []winner, l *listing) error {
+	wanted := make(map[winner]int, len(winners))
+	for i, w := range winners {
+		wanted[w] = i
+	}
+	records := make([][]byte, len(winners))
+	got := 0
+	p := newPlaces(r)
+	generation := "0"
+	if r.counted() {
+		generation = "(SELECT generation FROM tracker_versions WHERE client_number = " + p.place(r.owner) + ")"
+	}
+	statement := "SELECT " + generation + ", " + quote(columnDevice) + ", " + quote(columnID) + ", " + r.fieldList("") + " FROM " + r.from + " WHERE " + p.ids(winners)
+	err := s.rows.Select(ctx, statement, func(row [][]byte) error {
+		if r.counted() && string(row[0]) != strconv.FormatInt(st.generation, 10) {
+			return errMoved
+		}
+		device, _ := parseInteger(strings.TrimSpace(string(row[1])))
+		if i, ok := wanted[winner{device, string(row[2])}]; ok && records[i] == nil {
+			records[i] = s.encoder.appendRecord(nil, row[3:])
+			got++
+		}
+		return nil
+	}, p.args...)
+	if err != nil {
+		if errors.Is(err, errMoved) {
+			return err
+		}
+		return fmt.Errorf("read the devices' records: %w", err)
+	}
+	if got != len(winners) {
+		return errMoved
+	}
+	for i, record := range records {
+		if i > 0 {
+			l.records = append(l.records, ',')
+		}
+		l.records = append(l.records, record...)
+	}
+	return nil
+}
+
+// ids is the condition that a row's id is one of the winners'.
+func (p *places) ids(winners []winner) string {
+	column := quote(columnID)
+	if !p.r.postgres() {
+		marks := make([]string, len(winners))
+		for i, w := range winners {
+			marks[i] = p.place(idArgument(w.id))
+		}
+		return column + " IN (" + strings.Join(marks, ", ") + ")"
+	}
+	numbers, texts := make([]int64, 0, len(winners)), make([]string, len(winners))
+	for i, w := range winners {
+		texts[i] = w.id
+		if n, err := strconv.ParseInt(w.id, 10, 64); err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	if p.r.types[columnID] == otherClass && len(numbers) == len(winners) {
+		return column + " = ANY(" + p.place(numbers) + "::bigint[])"
+	}
+	return column + "::text = ANY(" + p.place(texts) + "::text[])"
+}
+
+// idArgument is an id as SQLite compares it: a number when it reads as one.
+func idArgument(id string) any {
+	if n, err := strconv.ParseInt(id, 10, 64); err == nil && strconv.FormatInt(n, 10) == id {
+		return n
+	}
+	return id
+}

@@ -1,0 +1,81 @@
+// Package tracker lists device tracker records: every client from the view that it was granted, whoever made that
+// view. Views made here stand over a built-in store whose counters let any page cost the same; other views answer alike
+// and slower.
+package tracker
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+const (
+	statementTimeout = 5 * time.Second // of one read; a foreign view may be slow
+	relationsKept    = 1024            // views whose columns are remembered
+	relationTrust    = time.Minute     // then their columns are looked up again
+	clientsKept      = 4096
+)
+
+// Deps is what the room is built from.
+type Deps struct {
+	DB  *database.DB
+	Log *slog.Logger
+	Now func() time.Time
+}
+
+// Service lists records and keeps clients and their grants.
+type Service struct {
+	deps      Deps
+	store     *store
+	rows      *database.Rows
+	encoder   encoder
+	relations *lru.Cache[string, *relation]
+	clients   *lru.Cache[[32]byte, knownClient]
+	maps      *pageMaps
+	pinned    *lru.Cache[pinKey, pin]
+}
+
+// New builds the room; Close releases its connections.
+func New(deps Deps) (*Service, error) {
+	relations, err := lru.New[string, *relation](relationsKept)
+	if err != nil {
+		return nil, err
+	}
+	clients, err := lru.New[[32]byte, knownClient](clientsKept)
+	if err != nil {
+		return nil, err
+	}
+	pinned, err := lru.New[pinKey, pin](pinsKept)
+	if err != nil {
+		return nil, err
+	}
+	return &Service{
+		deps: deps, store: &store{db: deps.DB}, rows: deps.DB.Rows(statementTimeout), encoder: newEncoder(),
+		relations: relations, clients: clients, maps: newPageMaps(), pinned: pinned,
+	}, nil
+}
+
+// Close releases the reading connections.
+func (s *Service) Close() { s.rows.Close() }
+
+// Faults names the views that active clients read and that cannot be read, with the reason. It is for operators.
+func (s *Service) Faults(ctx context.Context) (map[string]error, error) {
+	clients, err := s.store.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	faults := map[string]error{}
+	for _, c := range clients {
+		if !c.Active || len(c.Views) == 0 {
+			continue
+		}
+		if _, err := s.resolve(ctx, c.Views[0]); err != nil {
+			faults[c.Views[0]] = err
+		}
+	}
+	return faults, nil
+}
