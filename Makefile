@@ -14,7 +14,7 @@ UNIT = $$($(GO) list ./... | grep -v /internal/acceptance | tr '\n' ' ')
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race; else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run build test race fuzz bench check readme migrate-new clean
+.PHONY: help run build test race fuzz bench bench-tracker check readme migrate-new clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ fuzz: ## run each fuzz target for FUZZTIME (30s)
 
 bench: ## measure the whole service against this machine's limits, then the single parts
 	$(WITHPOSTGRES) -durable sh -c "$(GO) run ./internal/bench && $(GO) test -run '^$$' -bench . ./internal/... ./pkg/..."
+
+bench-tracker: ## measure the tracker listings over 5 million records
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench tracker
 
 check: $(TOOLS)/golangci-lint-$(GOLANGCI) $(TOOLS)/govulncheck-$(GOVULNCHECK) ## format, vet, lint and known vulnerabilities
 	@unformatted=$$(gofmt -l cmd internal pkg deployments); [ -z "$$unformatted" ] || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
@@ -25,6 +26,8 @@ type loadPlan struct {
 	PerSecond   int           // paced over all connections; 0: as fast as answers come
 	FirstID     int64         // request ids count up from here
 	Receiver    string        // host:port at which webhooks are awaited; empty: none
+	Paths       []string      // asked for by GET, at random; empty: POST requests to Path
+	Header      string        // of each GET, name and value
 }
 
 // loadResult is what it measured.
@@ -126,6 +129,11 @@ func body(id int64) []byte {
 }
 
 func (p loadPlan) write(buffer *bytes.Buffer, id int64) {
+	if len(p.Paths) > 0 {
+		buffer.Reset()
+		fmt.Fprintf(buffer, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n\r\n", p.Paths[rand.IntN(len(p.Paths))], p.Address, p.Header)
+		return
+	}
 	text := body(id)
 	buffer.Reset()
 	fmt.Fprintf(buffer, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",

@@ -21,6 +21,10 @@ func main() {
 	switch part {
 	case "":
 		err = measure(ctx)
+	case "tracker":
+		err = trackerBench(ctx)
+	case "bare-tracker":
+		err = bareTracker(ctx)
 	case "load":
 		err = loadProcess()
 	case "bare-http":

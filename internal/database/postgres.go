@@ -27,6 +27,7 @@ func openPostgres(ctx context.Context, url string, log *slog.Logger) (*DB, error
 	setDefault(cfg.ConnConfig.RuntimeParams, "application_name", "supplyhub")
 	setDefault(cfg.ConnConfig.RuntimeParams, "idle_in_transaction_session_timeout", "60s")
 	setDefault(cfg.ConnConfig.RuntimeParams, "statement_timeout", "30s")
+	setDefault(cfg.ConnConfig.RuntimeParams, "jit", "off") // no statement of ours runs long enough to earn it back
 	// The hot statements look rows up by key; the default, meant for spinning disks, reads whole tables instead.
 	setDefault(cfg.ConnConfig.RuntimeParams, "random_page_cost", "1.1")
 	// A plan that was kept from when a table was empty reads all of it when it is full.

@@ -68,7 +68,8 @@ func (s *Service) answer(c *gin.Context, read func(context.Context, Client, quer
 	if err != nil {
 		return err
 	}
-	httpapi.Bytes(c, http.StatusOK, "application/json; charset=utf-8", l.envelope(q.page))
+	httpapi.Bytes(c, http.StatusOK, "application/json; charset=utf-8", l.head(q.page), l.records, []byte("]}"))
+	s.buffers.Put(&l.records)
 	return nil
 }
 
@@ -95,16 +96,14 @@ func (s *Service) refusal(ctx context.Context, who caller) error {
 	return nil
 }
 
-// envelope writes the answer around the records, which are JSON already.
-func (l listing) envelope(page httpapi.Page) []byte {
-	b := make([]byte, 0, len(l.records)+96)
+// head is the answer up to the records.
+func (l listing) head(page httpapi.Page) []byte {
+	b := make([]byte, 0, 96)
 	b = append(b, `{"page":`...)
 	b = strconv.AppendInt(b, int64(page.Number), 10)
 	b = append(b, `,"pageSize":`...)
 	b = strconv.AppendInt(b, int64(page.Size), 10)
 	b = append(b, `,"total":`...)
 	b = strconv.AppendInt(b, l.total, 10)
-	b = append(b, `,"data":[`...)
-	b = append(b, l.records...)
-	return append(b, "]}"...)
+	return append(b, `,"data":[`...)
 }

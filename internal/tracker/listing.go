@@ -24,6 +24,13 @@ type listing struct {
 	records []byte
 }
 
+func (s *Service) newListing(total int64) listing {
+	if b, ok := s.buffers.Get().(*[]byte); ok {
+		return listing{total: total, records: (*b)[:0]}
+	}
+	return listing{total: total}
+}
+
 // list is a page of all rows of the client's view, newest load first.
 func (s *Service) list(ctx context.Context, c Client, q query) (listing, error) {
 	return s.read(ctx, c, func(ctx context.Context, r *relation) (listing, error) {
@@ -69,27 +76,37 @@ func (s *Service) read(ctx context.Context, c Client, page func(context.Context,
 
 // countedList finds the page by the counters of its days, so that its depth costs nothing.
 func (s *Service) countedList(ctx context.Context, c Client, r *relation, key pinKey, q query) (listing, error) {
-	st, err := s.begin(ctx, c, r, key, q.page.Number == 1, func(_ context.Context, present state) (state, error) { return present, nil })
+	first := q.page.Number == 1
+	if g, ok := s.remembered(c, r, key, first); ok {
+		if l, err := s.pageOf(ctx, r, g, q); err == nil && len(l.records) > 0 {
+			return l, nil
+		}
+	}
+	st, err := s.begin(ctx, c, r, key, first, func(_ context.Context, present state) (state, error) { return present, nil })
 	if err != nil {
 		return listing{}, err
 	}
-	counts, err := s.daysOf(ctx, r, st)
+	return s.pageOf(ctx, r, guard{client: c, owner: r.owner, view: r.granted, key: key, st: st, first: first}, q)
+}
+
+// pageOf is the page of the guard's state.
+func (s *Service) pageOf(ctx context.Context, r *relation, g guard, q query) (listing, error) {
+	counts, err := s.daysOf(ctx, r, g.st)
 	if err != nil {
 		return listing{}, err
 	}
-	offset := q.page.Offset()
-	l := listing{total: counts.total()}
-	day, skip := q.day, offset
+	l := s.newListing(counts.total())
+	day, skip := q.day, q.page.Offset()
 	if q.day != "" {
 		l.total = counts.of(q.day)
-	} else if offset < l.total {
-		day, skip = counts.at(offset)
+	} else if skip < l.total {
+		day, skip = counts.at(skip)
 	}
-	if offset >= l.total {
+	if q.page.Offset() >= l.total {
 		return l, nil
 	}
-	want := min(int64(q.page.Size), l.total-offset)
-	got, err := s.pageOfDay(ctx, r, st, q, day, skip, &l)
+	want := min(int64(q.page.Size), l.total-q.page.Offset())
+	got, err := s.pageOfDay(ctx, r, g, q, day, skip, &l)
 	if err != nil {
 		return listing{}, err
 	}
@@ -100,32 +117,41 @@ func (s *Service) countedList(ctx context.Context, c Client, r *relation, key pi
 }
 
 // pageOfDay reads the rows of the page, which begins skip rows into the day.
-func (s *Service) pageOfDay(ctx context.Context, r *relation, st state, q query, day string, skip int64, l *listing) (got int64, err error) {
-	condition := quote(columnLoadDate) + " <= " + r.dayPlace(1)
+func (s *Service) pageOfDay(ctx context.Context, r *relation, g guard, q query, day string, skip int64, l *listing) (got int64, err error) {
+	p := newPlaces(r)
+	guarded := g.columns(p)
+	compare := " <= "
 	if q.day != "" {
-		condition = quote(columnLoadDate) + " = " + r.dayPlace(1)
+		compare = " = "
 	}
-	order := r.latest(columnLoadDate) + ", " + r.latest(columnID)
-	chosen := " FROM " + r.from + " WHERE " + condition + " AND " + quote(columnID) + " <= $2 ORDER BY " + order + " LIMIT $3 OFFSET $4"
-	fields := "(SELECT generation FROM tracker_versions WHERE client_number = $5), " + r.fieldList("")
-	statement := "SELECT " + fields + chosen
+	chosen := " FROM " + r.from + " WHERE " + quote(columnLoadDate) + compare + p.day(day) + " AND " + quote(columnID) + " <= " + p.place(g.st.maxID) +
+		" ORDER BY " + r.latest(columnLoadDate) + ", " + r.latest(columnID) + " LIMIT " + p.place(int64(q.page.Size)) + " OFFSET " + p.place(skip)
+	statement := "SELECT " + guarded + r.fieldList("") + chosen
 	if skip >= deferFrom {
-		statement = "SELECT (SELECT generation FROM tracker_versions WHERE client_number = $5), " + r.fieldList("r.") +
-			" FROM (SELECT " + quote(columnID) + ", " + quote(columnLoadDate) + chosen + ") p JOIN " + r.from + " r ON r." + quote(columnID) + " = p." + quote(columnID) +
+		statement = "SELECT " + guarded + r.fieldList("r.") + " FROM (SELECT " + quote(columnID) + ", " + quote(columnLoadDate) + chosen + ") p " + r.joinByID() +
 			" ORDER BY p." + r.latest(columnLoadDate) + ", p." + r.latest(columnID)
 	}
 	err = s.rows.Select(ctx, statement, func(row [][]byte) error {
-		if string(row[0]) != strconv.FormatInt(st.generation, 10) {
-			return errMoved
+		if err := g.check(row); err != nil {
+			return err
 		}
-		l.add(s.encoder, row[1:])
+		l.add(s.encoder, row[guardColumns:])
 		got++
 		return nil
-	}, day, st.maxID, int64(q.page.Size), skip, r.owner)
-	if err != nil && !errors.Is(err, errMoved) {
-		err = fmt.Errorf("read page: %w", err)
+	}, p.args...)
+	if err != nil {
+		return 0, fmt.Errorf("read page: %w", err)
 	}
-	return got, err
+	return got, nil
+}
+
+// joinByID joins the view's rows r by the ids p; OFFSET 0 keeps PostgreSQL's planner from reading all rows instead.
+func (r *relation) joinByID() string {
+	id := quote(columnID)
+	if r.postgres() {
+		return "CROSS JOIN LATERAL (SELECT * FROM " + r.from + " v WHERE v." + id + " = p." + id + " OFFSET 0) r"
+	}
+	return "JOIN " + r.from + " r ON r." + id + " = p." + id
 }
 
 // daysOf counts the state's rows by load day: the present counters less what came after the state.
@@ -192,7 +218,7 @@ func (s *Service) foreignList(ctx context.Context, c Client, r *relation, key pi
 	if len(conditions) > 0 {
 		where = " WHERE " + strings.Join(conditions, " AND ")
 	}
-	var l listing
+	l := s.newListing(0)
 	err = s.rows.Select(ctx, "SELECT count(*) FROM "+r.from+where, func(row [][]byte) error { return scanInts(row, &l.total) }, p.args...)
 	if err != nil {
 		return listing{}, fmt.Errorf("count the view's rows: %w", err)
@@ -250,14 +276,6 @@ func (r *relation) fieldList(prefix string) string {
 	return b.String()
 }
 
-// dayPlace is a parameter that holds a day of a view made here.
-func (r *relation) dayPlace(n int) string {
-	if r.postgres() {
-		return fmt.Sprintf("$%d::date", n)
-	}
-	return fmt.Sprintf("$%d", n)
-}
-
 // places numbers the parameters of a statement.
 type places struct {
 	r    *relation
@@ -269,6 +287,14 @@ func newPlaces(r *relation) *places { return &places{r: r} }
 func (p *places) place(arg any) string {
 	p.args = append(p.args, arg)
 	return "$" + strconv.Itoa(len(p.args))
+}
+
+// day is a parameter that holds a load day of a view made here.
+func (p *places) day(day string) string {
+	if p.r.postgres() {
+		return p.place(day) + "::date"
+	}
+	return p.place(day)
 }
 
 // on is the condition that the column's date is the day.

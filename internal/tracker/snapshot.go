@@ -3,7 +3,6 @@ package tracker
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,23 +15,35 @@ const listSnapshot = "snapshot"
 func (s *Service) snapshot(ctx context.Context, c Client, q query) (listing, error) {
 	return s.read(ctx, c, func(ctx context.Context, r *relation) (listing, error) {
 		key := pinKey{c.number, listSnapshot, q.day, q.page.Size}
-		st, err := s.begin(ctx, c, r, key, q.page.Number == 1, func(ctx context.Context, present state) (state, error) {
+		first := q.page.Number == 1
+		if g, ok := s.remembered(c, r, key, first); ok {
+			if l, err := s.fleetOf(ctx, r, g, q); err == nil && len(l.records) > 0 {
+				return l, nil
+			}
+		}
+		st, err := s.begin(ctx, c, r, key, first, func(ctx context.Context, present state) (state, error) {
 			return s.snapshotState(ctx, r, present, q.day)
 		})
 		if err != nil {
 			return listing{}, err
 		}
-		winners, err := s.winnersOf(ctx, r, st)
-		if err != nil {
-			return listing{}, err
-		}
-		l := listing{total: int64(len(winners))}
-		offset := q.page.Offset()
-		if offset >= l.total {
-			return l, nil
-		}
-		return l, s.recordsOf(ctx, r, st, winners[offset:min(offset+int64(q.page.Size), l.total)], &l)
+		return s.fleetOf(ctx, r, guard{client: c, owner: r.owner, view: r.granted, key: key, st: st, first: first}, q)
 	})
+}
+
+// fleetOf is the page of the guard's state.
+func (s *Service) fleetOf(ctx context.Context, r *relation, g guard, q query) (listing, error) {
+	winners, err := s.winnersOf(ctx, r, g.st)
+	if err != nil {
+		return listing{}, err
+	}
+	l := s.newListing(int64(len(winners)))
+	offset := q.page.Offset()
+	if offset >= l.total {
+		return l, nil
+	}
+	err = s.recordsOf(ctx, r, g, winners[offset:min(offset+int64(q.page.Size), l.total)], &l)
+	return l, err
 }
 
 // snapshotState is the present state with the target date: the given one, or the latest on which a device pinged.
@@ -114,45 +125,45 @@ func (s *Service) winnersOf(ctx context.Context, r *relation, st state) ([]winne
 }
 
 // recordsOf reads the winners' rows, in their order.
-func (s *Service) recordsOf(ctx context.Context, r *relation, st state, winners []winner, l *listing) error {
+func (s *Service) recordsOf(ctx context.Context, r *relation, g guard, winners []winner, l *listing) error {
 	wanted := make(map[winner]int, len(winners))
 	for i, w := range winners {
 		wanted[w] = i
 	}
-	records := make([][]byte, len(winners))
-	got := 0
+	type part struct{ from, to int }
+	parts, got := make([]part, len(winners)), 0
+	read := s.newListing(0).records // in the database's order
 	p := newPlaces(r)
-	generation := "0"
-	if r.counted() {
-		generation = "(SELECT generation FROM tracker_versions WHERE client_number = " + p.place(r.owner) + ")"
-	}
-	statement := "SELECT " + generation + ", " + quote(columnDevice) + ", " + quote(columnID) + ", " + r.fieldList("") + " FROM " + r.from + " WHERE " + p.ids(winners)
+	statement := "SELECT " + g.columns(p) + quote(columnDevice) + ", " + quote(columnID) + ", " + r.fieldList("") + " FROM " + r.from + " WHERE " + p.ids(winners)
 	err := s.rows.Select(ctx, statement, func(row [][]byte) error {
-		if r.counted() && string(row[0]) != strconv.FormatInt(st.generation, 10) {
-			return errMoved
+		if r.counted() {
+			if err := g.check(row); err != nil {
+				return err
+			}
 		}
-		device, _ := parseInteger(strings.TrimSpace(string(row[1])))
-		if i, ok := wanted[winner{device, string(row[2])}]; ok && records[i] == nil {
-			records[i] = s.encoder.appendRecord(nil, row[3:])
+		row = row[guardColumns:]
+		device, _ := parseInteger(strings.TrimSpace(string(row[0])))
+		if i, ok := wanted[winner{device, string(row[1])}]; ok && parts[i].to == 0 {
+			parts[i].from = len(read)
+			read = s.encoder.appendRecord(read, row[2:])
+			parts[i].to = len(read)
 			got++
 		}
 		return nil
 	}, p.args...)
 	if err != nil {
-		if errors.Is(err, errMoved) {
-			return err
-		}
 		return fmt.Errorf("read the devices' records: %w", err)
 	}
 	if got != len(winners) {
 		return errMoved
 	}
-	for i, record := range records {
+	for i, p := range parts {
 		if i > 0 {
 			l.records = append(l.records, ',')
 		}
-		l.records = append(l.records, record...)
+		l.records = append(l.records, read[p.from:p.to]...)
 	}
+	s.buffers.Put(&read)
 	return nil
 }
 

@@ -6,6 +6,7 @@ package tracker
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -37,6 +38,7 @@ type Service struct {
 	clients   *lru.Cache[[32]byte, knownClient]
 	maps      *pageMaps
 	pinned    *lru.Cache[pinKey, pin]
+	buffers   sync.Pool // of answers' records, as *[]byte
 }
 
 // New builds the room; Close releases its connections.
