@@ -59,7 +59,9 @@ func trackerRotate() *cobra.Command {
 
 func trackerSwitch(use, short string, change func(*tracker.Service, context.Context, string) (tracker.Client, error)) *cobra.Command {
 	return &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
-		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) { return change(a.Trackers, ctx, args[0]) })}
+		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
+			return change(a.Trackers, ctx, args[0])
+		})}
 }
 
 func trackerLoad() *cobra.Command {

@@ -2,10 +2,14 @@ package app
 
 import (
 	"context"
+	"log/slog"
 
+	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/products"
+	"github.com/supplyhub/supplyhub/internal/scoreboard"
+	"github.com/supplyhub/supplyhub/internal/scoreboard/balldontlie"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
@@ -64,4 +68,12 @@ func (d destinations) Receivers(ctx context.Context, supplierIDs []string) (map[
 		receivers[id] = webhooks.Receiver(r)
 	}
 	return receivers, nil
+}
+
+// fallback is the second provider, if there is a key for it.
+func fallback(cfg *config.Config, log *slog.Logger) scoreboard.Provider {
+	if cfg.FallbackKey == "" {
+		return nil
+	}
+	return balldontlie.New(cfg.FallbackURL, string(cfg.FallbackKey), log)
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/products"
 	"github.com/supplyhub/supplyhub/internal/queue"
+	"github.com/supplyhub/supplyhub/internal/scoreboard"
+	"github.com/supplyhub/supplyhub/internal/scoreboard/sportmonks"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 	"github.com/supplyhub/supplyhub/internal/tracker"
@@ -29,6 +31,7 @@ type App struct {
 	Deliveries *webhooks.Dispatcher
 	Rates      *estimates.RateCard
 	Trackers   *tracker.Service
+	Scores     *scoreboard.Service
 
 	cfg       *config.Config
 	log       *slog.Logger
@@ -80,6 +83,13 @@ func (a *App) build(secrets *secrets) (err error) {
 	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.now}); err != nil {
 		return fmt.Errorf("set up tracker listings: %w", err)
 	}
+	a.Scores, err = scoreboard.New(scoreboard.Deps{
+		DB: a.db, Log: a.log, Now: a.now, Keys: a.cfg.ScoreboardKeys(), CacheTTL: a.cfg.CacheTTL,
+		Primary: sportmonks.New(a.cfg.PrimaryURL, string(a.cfg.PrimaryToken), a.log, a.now), Fallback: fallback(a.cfg, a.log),
+	})
+	if err != nil {
+		return fmt.Errorf("set up scoreboard: %w", err)
+	}
 	return nil
 }
 
@@ -91,6 +101,7 @@ func (a *App) Close() error {
 	a.materials.Close()
 	a.Deliveries.Close()
 	a.Trackers.Close()
+	a.Scores.Close()
 	if a.queue != nil {
 		a.queue.Close()
 	}

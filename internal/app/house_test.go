@@ -33,12 +33,13 @@ const (
 
 // edges are the packages of this module that each package may import, tests aside.
 var edges = map[string][]string{
-	"cmd/api":    {"internal/app", "internal/config", "internal/errs", "internal/estimates", "internal/supplierauth", "internal/tracker", "internal/webhooks"},
+	"cmd/api":    {"internal/app", "internal/config", "internal/errs", "internal/estimates", "internal/scoreboard", "internal/supplierauth", "internal/tracker", "internal/webhooks"},
 	"cmd/worker": {"internal/app", "internal/config"},
 
 	"internal/app": {
 		"internal/config", "internal/database", "internal/errs", "internal/estimates", "internal/groupcommit", "internal/httpapi",
-		"internal/logctx", "internal/materials", "internal/products", "internal/queue", "internal/supplierauth", "internal/telemetry",
+		"internal/logctx", "internal/materials", "internal/products", "internal/queue", "internal/scoreboard",
+		"internal/scoreboard/balldontlie", "internal/scoreboard/sportmonks", "internal/supplierauth", "internal/telemetry",
 		"internal/tracker", "internal/webhooks", "pkg/webhook",
 	},
 	"internal/config":      {"pkg/webhook"}, // checks that configured secrets are ones
@@ -55,7 +56,13 @@ var edges = map[string][]string{
 	"internal/products":     feature("internal/supplierauth"),
 	"internal/webhooks":     feature("internal/supplierauth"),
 	"internal/tracker":      feature(),
-	"internal/materials":    feature("internal/supplierauth", "internal/estimates"),
+	"internal/scoreboard":   feature(),
+
+	"internal/scoreboard/balldontlie": {"internal/scoreboard", "internal/scoreboard/fetch"},
+	"internal/scoreboard/fetch":       {"internal/scoreboard"},
+	"internal/scoreboard/sportmonks":  {"internal/scoreboard", "internal/scoreboard/fetch"},
+
+	"internal/materials": feature("internal/supplierauth", "internal/estimates"),
 
 	"pkg/webhook": {},
 
@@ -87,7 +94,7 @@ var homes = []struct {
 	{"github.com/jackc/pgx", []string{"internal/database/*.go"}},
 	{"github.com/pressly/goose", []string{"internal/database/*.go"}},
 	{"github.com/nats-io/", []string{"internal/queue/*.go"}},
-	{"github.com/hashicorp/go-retryablehttp", []string{"internal/webhooks/sender.go"}},
+	{"github.com/hashicorp/go-retryablehttp", []string{"internal/webhooks/sender.go", "internal/scoreboard/fetch/*.go"}},
 	{"github.com/golang-jwt/jwt", []string{"internal/supplierauth/token*.go"}},
 	{"github.com/spf13/cobra", []string{"cmd/api/*.go"}},
 	{"github.com/caarlos0/env", []string{"internal/config/*.go"}},

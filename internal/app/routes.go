@@ -4,6 +4,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/scoreboard"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
@@ -31,6 +32,8 @@ func (a *App) routes(r *gin.Engine) {
 
 	r.GET("/watch/devices/trackers", a.Trackers.ClientKey(), handle(a.Trackers.List))
 	r.GET("/watch/devices/trackers/snapshot", a.Trackers.ClientKey(), handle(a.Trackers.Snapshot))
+
+	r.POST("/pulse/scoreboard", httpapi.HandleWith(a.Scores.Show, scoreboard.RenderError))
 
 	r.POST("/api/products/sync", auth.Bearer(supplierauth.ScopeProducts), handle(a.products.Sync))
 }

@@ -36,6 +36,12 @@ type Config struct {
 	Schedule       string        `env:"WEBHOOK_RETRY_SCHEDULE" envDefault:"5s,30s,2m,10m,30m,2h,6h,12h,24h" doc:"waits between webhook attempts, each with 20 % jitter"`
 	AllowPrivate   bool          `env:"WEBHOOK_ALLOW_PRIVATE" envDefault:"false" doc:"let suppliers' webhooks lead to loopback and private addresses"`
 	Concurrency    int           `env:"WORKER_CONCURRENCY" envDefault:"64" doc:"deliveries in flight per worker, 1 to 10000"`
+	PulseKeys      Secret        `env:"PULSE_API_KEY" shown:"empty: the scoreboard answers 503" doc:"key of the scoreboard's callers; two separated by a comma while it is rotated"`
+	FallbackKey    Secret        `env:"FALLBACK_API_KEY" shown:"empty: no fallback" doc:"key of the scoreboard's second provider"`
+	PrimaryToken   Secret        `env:"SPORTMONKS_API_TOKEN" shown:"empty: the scoreboard answers 500" doc:"token of the scoreboard's first provider"`
+	PrimaryURL     string        `env:"SPORTMONKS_BASE_URL" envDefault:"https://api.sportmonks.com/v3/football" doc:"address of the first provider"`
+	FallbackURL    string        `env:"BALLDONTLIE_BASE_URL" envDefault:"https://api.balldontlie.io/fifa/worldcup/v1" doc:"address of the second provider"`
+	CacheTTL       time.Duration `env:"SCOREBOARD_CACHE_TTL" envDefault:"10s" doc:"how long a scoreboard is answered from memory; 0 turns it off"`
 	LogLevel       string        `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
 	LogFormat      string        `env:"LOG_FORMAT" shown:"text on a terminal, else json" doc:"text or json"`
 	Proxies        []string      `env:"TRUSTED_PROXIES" shown:"none" doc:"addresses or networks, separated by commas, whose X-Forwarded-For is believed for the logged client address"`
@@ -52,6 +58,17 @@ func (c *Config) SQLitePath() string { return filepath.Join(c.DataDir, "supplyhu
 func (c *Config) RetrySchedule() []time.Duration {
 	waits, _ := parseSchedule(c.Schedule)
 	return waits
+}
+
+// ScoreboardKeys are the keys of PULSE_API_KEY; empty ones are ignored.
+func (c *Config) ScoreboardKeys() []string {
+	var keys []string
+	for key := range strings.SplitSeq(string(c.PulseKeys), ",") {
+		if key = strings.TrimSpace(key); key != "" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // Role is what the configuration is for; it decides which secrets must be given with DATABASE_URL.
@@ -123,6 +140,9 @@ func (c *Config) check() []error {
 	bad(c.Concurrency < 1 || c.Concurrency > 10000, "WORKER_CONCURRENCY: must be 1 to 10000")
 	bad(c.Timeout <= 0, "WEBHOOK_TIMEOUT: must be positive")
 	bad(c.DrainDelay < 0 || c.DrainDelay > 25*time.Second, "DRAIN_DELAY: must be 0s to 25s")
+	bad(c.CacheTTL < 0, "SCOREBOARD_CACHE_TTL: must not be negative")
+	bad(!httpAddress(c.PrimaryURL), "SPORTMONKS_BASE_URL: must be an http:// or https:// address without query, fragment or user")
+	bad(!httpAddress(c.FallbackURL), "BALLDONTLIE_BASE_URL: must be an http:// or https:// address without query, fragment or user")
 	if _, err := parseSchedule(c.Schedule); err != nil {
 		faults = append(faults, err)
 	}

@@ -1,0 +1,98 @@
+package scoreboard
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Status is how a match stands.
+type Status string
+
+// All statuses, in the order in which games are shown.
+const (
+	InProgress Status = "IN_PROGRESS"
+	Scheduled  Status = "SCHEDULED"
+	Finished   Status = "FINISHED"
+	Suspended  Status = "SUSPENDED"
+	Postponed  Status = "POSTPONED"
+	Abandoned  Status = "ABANDONED"
+	Cancelled  Status = "CANCELLED"
+	Unknown    Status = "UNKNOWN"
+)
+
+func (s Status) rank() int {
+	return slices.Index([]Status{InProgress, Scheduled, Finished, Suspended, Postponed, Abandoned, Cancelled, Unknown}, s)
+}
+
+// Team is one side of a match. NamePT is the Portuguese name of a national team, else Name.
+type Team struct {
+	ID      int64  `json:"id"`
+	Name    string `json:"name"`
+	NamePT  string `json:"name_pt"`
+	Acronym string `json:"acronym"`
+	Logo    string `json:"logo"`
+}
+
+// Game is one match as a provider tells it.
+type Game struct {
+	ID       string
+	KickOff  time.Time
+	Stage    Stage
+	Round    string
+	Home     Team
+	Away     Team
+	Score    [2]int // home, away; without a penalty shoot-out
+	Status   Status
+	Minute   int // 0 before the start
+	Progress int // percent
+}
+
+// Competition is what the games belong to.
+type Competition struct {
+	Name   string
+	Series string // season
+	Logo   string
+}
+
+// Board is a provider's answer: all games it knows around the asked days.
+type Board struct {
+	Competition Competition
+	Games       []Game
+}
+
+// zone is São Paulo's: -03:00 all year since 2019, and the offset that the interface promises.
+func zone() *time.Location { return time.FixedZone("-03:00", -3*60*60) }
+
+// Day is the civil day of a moment in São Paulo: its midnight.
+func Day(at time.Time) time.Time {
+	y, m, d := at.In(zone()).Date()
+	return time.Date(y, m, d, 0, 0, 0, 0, zone())
+}
+
+// within keeps the games of the day and the next, each id once, in the order in which they are shown.
+func within(games []Game, day time.Time) []Game {
+	end := day.AddDate(0, 0, 2)
+	seen := map[string]bool{}
+	kept := slices.DeleteFunc(slices.Clone(games), func(g Game) bool {
+		out := seen[g.ID] || g.KickOff.Before(day) || !g.KickOff.Before(end)
+		seen[g.ID] = true
+		return out
+	})
+	slices.SortStableFunc(kept, func(a, b Game) int {
+		return cmp.Or(cmp.Compare(a.Status.rank(), b.Status.rank()), a.KickOff.Compare(b.KickOff), compareIDs(a.ID, b.ID))
+	})
+	return kept
+}
+
+// compareIDs compares numbers as numbers.
+func compareIDs(a, b string) int {
+	x, xErr := strconv.ParseInt(a, 10, 64)
+	y, yErr := strconv.ParseInt(b, 10, 64)
+	if xErr == nil && yErr == nil {
+		return cmp.Compare(x, y)
+	}
+	return strings.Compare(a, b)
+}

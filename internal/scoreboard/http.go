@@ -1,0 +1,176 @@
+package scoreboard
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+)
+
+const (
+	keyHeader     = "svc-pulse-key"
+	defaultLeague = 648
+)
+
+// Show handles POST /pulse/scoreboard. Every answer tells the caller's quota.
+func (s *Service) Show(c *gin.Context) error {
+	ctx := c.Request.Context()
+	requester := requesterOf(c.Request.URL.Query().Get("partner"))
+	asked, err := s.admit(c)
+	if err != nil {
+		standing, _ := s.standing(ctx, requester) // with the database away, what was known last
+		limitHeaders(c, standing)
+		return err
+	}
+	taken, spendErr := s.take(ctx, requester)
+	standing, err := s.standing(ctx, requester)
+	limitHeaders(c, standing)
+	if spendErr != nil || err != nil {
+		return errors.Join(spendErr, err)
+	}
+	if !taken {
+		c.Header("Retry-After", format(max(int64(standing.reset.Sub(s.deps.Now())/time.Second), 1)))
+		return errs.New(errs.Exhausted, fmt.Sprintf("The requester %s has reached its daily quota. It is reset at %s.", requester, standing.reset.Format(stampShape)))
+	}
+	current, err := s.settings.current(ctx)
+	if err != nil {
+		return err
+	}
+	body, err := s.board(ctx, asked.under(current))
+	if err != nil {
+		return fmt.Errorf("fetch scoreboard: %w", err)
+	}
+	httpapi.Bytes(c, http.StatusOK, "application/json; charset=utf-8", body)
+	return nil
+}
+
+// admit is the caller's question. Errors, in this order: errs.Unavailable, errs.Unauthenticated, errs.Invalid.
+func (s *Service) admit(c *gin.Context) (request, error) {
+	if len(s.deps.Keys) == 0 {
+		return request{}, errs.New(errs.Unavailable, "The scoreboard is not configured on this server.")
+	}
+	if !s.authenticated(c.Request.Header) {
+		return request{}, errs.New(errs.Unauthenticated, "The key is missing or invalid.")
+	}
+	values, err := httpapi.Query(c)
+	if err != nil {
+		return request{}, err
+	}
+	return s.parse(values)
+}
+
+// under is the question as the settings change it.
+func (r request) under(v values) request {
+	if !v.active {
+		return r
+	}
+	if v.league > 0 {
+		r.question.League = v.league
+	}
+	r.matchIDs = v.matchIDs
+	return r
+}
+
+// authenticated compares in constant time.
+func (s *Service) authenticated(h http.Header) bool {
+	presented := h.Values(keyHeader)
+	if len(presented) != 1 {
+		return false
+	}
+	got := sha256.Sum256([]byte(presented[0]))
+	good := 0
+	for _, key := range s.deps.Keys {
+		want := sha256.Sum256([]byte(key))
+		good |= subtle.ConstantTimeCompare(got[:], want[:])
+	}
+	return good == 1
+}
+
+func limitHeaders(c *gin.Context, q quota) {
+	c.Header("X-RateLimit-Limit", format(q.limit))
+	c.Header("X-RateLimit-Remaining", format(q.remaining()))
+	c.Header("X-RateLimit-Reset", format(q.reset.Unix()))
+}
+
+// parse reads the parameters. Errors: errs.Invalid with every violation.
+func (s *Service) parse(v url.Values) (request, error) {
+	r := request{question: Question{League: defaultLeague, Day: Day(s.deps.Now())}}
+	var violations []errs.Violation
+	single := func(name string) (string, bool) {
+		if len(v[name]) > 1 {
+			violations = append(violations, errs.InParameter(name, "must be given only once"))
+		}
+		return v.Get(name), len(v[name]) == 1
+	}
+	if text, given := single("leagueId"); given {
+		id, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || id < 1 || text[0] == '+' {
+			violations = append(violations, errs.InParameter("leagueId", "must be a positive integer"))
+		}
+		r.question.League = id
+	}
+	if text, given := single("referenceDate"); given {
+		at, ok := parseDate(text)
+		if !ok {
+			violations = append(violations, errs.InParameter("referenceDate", "must be YYYY-MM-DD or a date-time such as 2026-11-21T20:00:00-03:00"))
+		}
+		r.question.Day = Day(at)
+	}
+	single("partner")
+	if len(violations) > 0 {
+		return request{}, errs.InvalidInput("The parameters are not valid.", violations...)
+	}
+	return r, nil
+}
+
+// parseDate reads a day, or a date-time that is São Paulo's when it names no zone.
+func parseDate(text string) (time.Time, bool) {
+	for _, layout := range []string{time.DateOnly, time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04Z07:00", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04"} {
+		at, err := time.ParseInLocation(layout, text, zone())
+		if err == nil && at.Year() >= 1 && at.Year() <= 9998 {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// RenderError answers an error in the route's envelope.
+func RenderError(c *gin.Context, err error) {
+	status := httpapi.StatusOf(err)
+	short, text := "SCOREBOARD_ERROR", "The scoreboard could not be fetched."
+	switch status {
+	case http.StatusBadRequest:
+		short, text = "INVALID_PARAMETERS", detail(err)
+	case http.StatusUnauthorized:
+		short, text = "UNAUTHORIZED", detail(err)
+	case http.StatusTooManyRequests:
+		short, text = "RATE_LIMIT_EXCEEDED", detail(err)
+	case http.StatusServiceUnavailable:
+		short, text = "SERVICE_UNAVAILABLE", detail(err)
+	default:
+		status = http.StatusInternalServerError
+	}
+	httpapi.JSON(c, status, failed(status, short, text))
+}
+
+// detail is the error's text for the caller, with every violation.
+func detail(err error) string {
+	e, ok := errors.AsType[*errs.Error](err)
+	if !ok {
+		return http.StatusText(httpapi.StatusOf(err))
+	}
+	text := e.Detail
+	for _, v := range e.Violations {
+		text += fmt.Sprintf(" %s %s.", v.Parameter, v.Detail)
+	}
+	return text
+}

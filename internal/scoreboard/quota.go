@@ -1,0 +1,92 @@
+package scoreboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/groupcommit"
+)
+
+const (
+	spendBatch   = 256
+	spendTimeout = 5 * time.Second
+)
+
+// The requesters, told apart by the parameter partner.
+const (
+	requesterA = "loop"
+	requesterB = "partner_b"
+)
+
+// requesterOf reads the parameter: loop is A, anything else B.
+func requesterOf(partner string) string {
+	if partner == requesterA {
+		return requesterA
+	}
+	return requesterB
+}
+
+// quota is how a requester stands on a day.
+type quota struct {
+	limit, used int64
+	reset       time.Time // the next midnight in São Paulo
+}
+
+func (q quota) remaining() int64 { return max(q.limit-q.used, 0) }
+
+// spend is one unit of a requester's day.
+type spend struct{ requester, day string }
+
+// standing is the requester's quota now, without spending.
+func (s *Service) standing(ctx context.Context, requester string) (quota, error) {
+	q := quota{limit: s.settings.lastQuota(), reset: Day(s.deps.Now()).AddDate(0, 0, 1)}
+	current, err := s.settings.current(ctx)
+	if err != nil {
+		return q, err
+	}
+	q.limit = current.dailyQuota
+	q.used, err = s.store.used(ctx, requester, Day(s.deps.Now()).Format(time.DateOnly))
+	return q, err
+}
+
+// take spends a unit; false when there is none left. Units are counted atomically over all replicas; those taken at the
+// same moment in this process share a transaction.
+func (s *Service) take(ctx context.Context, requester string) (bool, error) {
+	taken, err := s.spending.Do(ctx, spend{requester, Day(s.deps.Now()).Format(time.DateOnly)})
+	if errors.Is(err, groupcommit.ErrClosed) {
+		return false, errs.Away("The service is stopping.", time.Second, err)
+	}
+	if err != nil {
+		return false, fmt.Errorf("count scoreboard request: %w", err)
+	}
+	return taken, nil
+}
+
+// flushSpending spends for a batch of callers; those who come first get what is left.
+func (s *Service) flushSpending(_ context.Context, items []spend) ([]bool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), spendTimeout)
+	defer cancel()
+	current, err := s.settings.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wanted := map[spend]int64{}
+	for _, item := range items {
+		wanted[item]++
+	}
+	granted := make(map[spend]int64, len(wanted))
+	for item, n := range wanted {
+		if granted[item], err = s.store.spend(ctx, item, n, current.dailyQuota); err != nil {
+			return nil, err
+		}
+	}
+	taken := make([]bool, len(items))
+	for i, item := range items {
+		taken[i] = granted[item] > 0
+		granted[item]--
+	}
+	return taken, nil
+}

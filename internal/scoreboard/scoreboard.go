@@ -1,0 +1,200 @@
+// Package scoreboard answers with the football matches of a day and the next: from the primary provider, or from the
+// second one while the first one refuses for its rate limit. Each of two requesters has a daily quota.
+package scoreboard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/groupcommit"
+)
+
+const (
+	deadline      = 10 * time.Second // of a whole answer, both providers included
+	mostQuestions = 16               // that are asked of providers at a time
+	mostRemember  = 256              // answers
+	longestPause  = time.Hour        // that the primary provider can ask for
+	defaultPause  = time.Minute      // when it does not say how long
+)
+
+// Question is what a provider is asked: the matches around a day and the next.
+type Question struct {
+	League int64     // id at the primary provider
+	Day    time.Time // midnight in São Paulo
+}
+
+// Provider tells matches. A rate limit is a *RateLimited.
+type Provider interface {
+	Name() string
+	Board(ctx context.Context, q Question) (Board, error)
+}
+
+// RateLimited is a provider's refusal because it was asked too often.
+type RateLimited struct{ RetryAfter time.Duration } // 0: it does not say
+
+// Error says what happened.
+func (*RateLimited) Error() string { return "the provider's rate limit is reached" }
+
+// Deps is what the room is built from.
+type Deps struct {
+	DB       *database.DB
+	Log      *slog.Logger
+	Now      func() time.Time
+	Keys     []string // that callers present; none: the route is not configured
+	Primary  Provider
+	Fallback Provider      // nil when there is none
+	CacheTTL time.Duration // 0: nothing is remembered
+}
+
+// Service answers questions, counts them and keeps the runtime settings.
+type Service struct {
+	deps     Deps
+	store    *store
+	settings *settings
+	spending *groupcommit.Batcher[spend, bool]
+	flights  singleflight.Group
+	slots    *semaphore.Weighted
+	answers  *lru.Cache[string, answer]
+
+	mu     sync.Mutex
+	paused time.Time // until then the primary provider is not asked
+}
+
+// answer is an encoded board and how long it may be given.
+type answer struct {
+	body  []byte
+	until time.Time
+}
+
+// New builds the room; Close releases it.
+func New(deps Deps) (*Service, error) {
+	answers, err := lru.New[string, answer](mostRemember)
+	if err != nil {
+		return nil, err
+	}
+	st := &store{db: deps.DB}
+	s := &Service{deps: deps, store: st, settings: newSettings(st, deps.Now), slots: semaphore.NewWeighted(mostQuestions), answers: answers}
+	s.spending = groupcommit.New(1, spendBatch, 0, notAway, s.flushSpending)
+	return s, nil
+}
+
+// Close finishes what is being counted.
+func (s *Service) Close() { s.spending.Close() }
+
+// request is a valid question of a caller.
+type request struct {
+	question Question
+	matchIDs []string // empty: all
+}
+
+func (r request) key() string {
+	return r.question.Day.Format(time.DateOnly) + "/" + format(r.question.League) + "/" + strings.Join(r.matchIDs, ",")
+}
+
+// board is the encoded answer: remembered, or asked once for all who ask the same at the same time.
+func (s *Service) board(ctx context.Context, r request) ([]byte, error) {
+	key := r.key()
+	if known, found := s.answers.Get(key); found && s.deps.Now().Before(known.until) {
+		return known.body, nil
+	}
+	flight := s.flights.DoChan(key, func() (any, error) { return s.ask(context.WithoutCancel(ctx), r, key) })
+	select {
+	case done := <-flight:
+		if done.Err != nil {
+			return nil, done.Err
+		}
+		body, _ := done.Val.([]byte)
+		return body, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// ask asks the providers. It belongs to no single caller.
+func (s *Service) ask(ctx context.Context, r request, key string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	if err := s.slots.Acquire(ctx, 1); err != nil {
+		return nil, errs.Wrap(errs.Internal, "", errors.New("too many questions are being asked of the providers"))
+	}
+	defer s.slots.Release(1)
+	board, source, err := s.fetch(ctx, r.question)
+	if err != nil {
+		return nil, err
+	}
+	if source == s.deps.Primary.Name() {
+		board.Games = only(board.Games, r.matchIDs)
+	}
+	body, err := encode(board, r.question.Day, source, s.deps.Now())
+	if err != nil {
+		return nil, err
+	}
+	if s.deps.CacheTTL > 0 {
+		s.answers.Add(key, answer{body, s.deps.Now().Add(s.deps.CacheTTL)})
+	}
+	return body, nil
+}
+
+// fetch asks the primary provider, and the other one when, and only when, the first is over its rate limit.
+func (s *Service) fetch(ctx context.Context, q Question) (Board, string, error) {
+	if !s.resting() {
+		board, err := s.deps.Primary.Board(ctx, q)
+		limited, isLimited := errors.AsType[*RateLimited](err)
+		if !isLimited {
+			return board, s.deps.Primary.Name(), err
+		}
+		s.rest(limited.RetryAfter)
+		s.deps.Log.WarnContext(ctx, "the primary provider is over its rate limit", "provider", s.deps.Primary.Name(), "retry_after", limited.RetryAfter)
+	}
+	if s.deps.Fallback == nil {
+		return Board{}, "", errors.New("the primary provider is over its rate limit and there is no fallback: FALLBACK_API_KEY is not set")
+	}
+	board, err := s.deps.Fallback.Board(ctx, q)
+	return board, s.deps.Fallback.Name(), err
+}
+
+func (s *Service) resting() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deps.Now().Before(s.paused)
+}
+
+func (s *Service) rest(d time.Duration) {
+	if d <= 0 {
+		d = defaultPause
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused = s.deps.Now().Add(min(d, longestPause))
+}
+
+// only keeps the games with the ids; no ids keep all.
+func only(games []Game, ids []string) []Game {
+	if len(ids) == 0 {
+		return games
+	}
+	wanted := map[string]bool{}
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	var kept []Game
+	for _, g := range games {
+		if wanted[g.ID] {
+			kept = append(kept, g)
+		}
+	}
+	return kept
+}
+
+// notAway tells whether a failed batch is worth splitting: with the database away every item would fail the same.
+func notAway(err error) bool { return errs.KindOf(err) != errs.Unavailable }

@@ -1,0 +1,180 @@
+package scoreboard
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// settingsTrust is how long a replica believes what it read; a change is in effect everywhere before 5 seconds.
+const settingsTrust = 2 * time.Second
+
+const (
+	defaultQuota    = 80
+	mostMatchIDs    = 200
+	longestID       = 20
+	keyDailyQuota   = "scoreboard.daily_quota"
+	keyActive       = "scoreboard.active"
+	keyLeague       = "scoreboard.league_id"
+	keyMatchIDs     = "scoreboard.match_ids"
+	settingsMeaning = "scoreboard requests of each requester a day"
+)
+
+// Setting is a runtime setting. Value is its default as long as IsSet is false.
+type Setting struct {
+	Key     string `json:"key"`
+	Value   string `json:"value"`
+	IsSet   bool   `json:"is_set"`
+	Meaning string `json:"meaning"`
+}
+
+// known are the settings with their defaults.
+func known() []Setting {
+	return []Setting{
+		{Key: keyDailyQuota, Value: strconv.Itoa(defaultQuota), Meaning: settingsMeaning},
+		{Key: keyActive, Value: "false", Meaning: "whether league_id and match_ids count"},
+		{Key: keyLeague, Value: "", Meaning: "league instead of the asked one, while active"},
+		{Key: keyMatchIDs, Value: "", Meaning: "only these games are shown, while active; primary provider only"},
+	}
+}
+
+// values are the settings as they are used.
+type values struct {
+	dailyQuota int64
+	active     bool
+	league     int64 // 0: none
+	matchIDs   []string
+}
+
+// settings remembers the values for a moment.
+type settings struct {
+	store *store
+	now   func() time.Time
+
+	mu   sync.Mutex
+	last values
+	at   time.Time
+}
+
+func newSettings(st *store, now func() time.Time) *settings {
+	return &settings{store: st, now: now, last: values{dailyQuota: defaultQuota}}
+}
+
+// lastQuota is the daily quota as it was read last.
+func (s *settings) lastQuota() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last.dailyQuota
+}
+
+// current are the values, at most settingsTrust old.
+func (s *settings) current(ctx context.Context) (values, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if age := s.now().Sub(s.at); !s.at.IsZero() && age >= 0 && age < settingsTrust {
+		return s.last, nil
+	}
+	stored, err := s.store.settings(ctx)
+	if err != nil {
+		return values{}, err
+	}
+	v := values{dailyQuota: defaultQuota}
+	for key, text := range stored {
+		_ = v.read(key, text) // only what set has checked is stored; a later version's keys are not ours
+	}
+	s.last, s.at = v, s.now()
+	return v, nil
+}
+
+// read takes a value, or tells what is wrong with it.
+func (v *values) read(key, text string) (detail string) {
+	switch key {
+	case keyDailyQuota:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 {
+			return "must be an integer of at least 0"
+		}
+		v.dailyQuota = n
+	case keyActive:
+		active, err := strconv.ParseBool(text)
+		if err != nil {
+			return "must be true or false"
+		}
+		v.active = active
+	case keyLeague:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 1 {
+			return "must be a positive integer"
+		}
+		v.league = n
+	case keyMatchIDs:
+		ids := strings.Split(text, ",")
+		for i, id := range ids {
+			ids[i] = strings.TrimSpace(id)
+		}
+		if len(ids) > mostMatchIDs || slices.ContainsFunc(ids, func(id string) bool { return !isID(id) }) {
+			return fmt.Sprintf("must be 1 to %d match ids, numbers, separated by commas", mostMatchIDs)
+		}
+		v.matchIDs = ids
+	default:
+		return "is not a setting"
+	}
+	return ""
+}
+
+func isID(text string) bool {
+	return text != "" && len(text) <= longestID && strings.Trim(text, "0123456789") == ""
+}
+
+// ListSettings are all settings, those that are not set with their defaults.
+func (s *Service) ListSettings(ctx context.Context) ([]Setting, error) {
+	stored, err := s.store.settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := known()
+	for i := range list {
+		if value, found := stored[list[i].Key]; found {
+			list[i].Value, list[i].IsSet = value, true
+		}
+	}
+	return list, nil
+}
+
+// SetSetting changes a setting on all replicas within 5 seconds. Errors: errs.Invalid for an unknown key or a bad value.
+func (s *Service) SetSetting(ctx context.Context, key, value string) (Setting, error) {
+	value = strings.TrimSpace(value)
+	if detail := new(values).read(key, value); detail != "" {
+		return Setting{}, errs.InvalidInput("The setting is not valid.", errs.At("/"+key, detail))
+	}
+	if err := s.store.set(ctx, key, value, s.deps.Now()); err != nil {
+		return Setting{}, err
+	}
+	return s.setting(ctx, key)
+}
+
+// UnsetSetting gives a setting its default again. Errors: errs.Invalid for an unknown key.
+func (s *Service) UnsetSetting(ctx context.Context, key string) (Setting, error) {
+	if !slices.ContainsFunc(known(), func(k Setting) bool { return k.Key == key }) {
+		return Setting{}, errs.InvalidInput("The setting is not valid.", errs.At("/"+key, "is not a setting"))
+	}
+	if err := s.store.unset(ctx, key); err != nil {
+		return Setting{}, err
+	}
+	return s.setting(ctx, key)
+}
+
+func (s *Service) setting(ctx context.Context, key string) (Setting, error) {
+	list, err := s.ListSettings(ctx)
+	if err != nil {
+		return Setting{}, err
+	}
+	i := slices.IndexFunc(list, func(k Setting) bool { return k.Key == key })
+	return list[i], nil
+}

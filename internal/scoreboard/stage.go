@@ -1,0 +1,96 @@
+package scoreboard
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Stage is the code of a competition's stage.
+type Stage string
+
+// The stages.
+const (
+	RegularSeason    Stage = "REGULAR_SEASON"
+	GroupStage       Stage = "GROUP_STAGE"
+	RoundOf32        Stage = "ROUND_OF_32"
+	RoundOf16        Stage = "ROUND_OF_16"
+	QuarterFinals    Stage = "QUARTER_FINALS"
+	SemiFinals       Stage = "SEMI_FINALS"
+	ThirdPlaceFinal  Stage = "THIRD_PLACE_FINAL"
+	Final            Stage = "FINAL"
+	PlayOffs         Stage = "PLAY_OFFS"
+	Qualification    Stage = "QUALIFICATION"
+	PreliminaryRound Stage = "PRELIMINARY_ROUND"
+	UnknownStage     Stage = "UNKNOWN"
+)
+
+// NamePT is the stage's Portuguese name.
+func (s Stage) NamePT() string {
+	switch s {
+	case RegularSeason:
+		return "Temporada Regular"
+	case GroupStage:
+		return "Fase de Grupos"
+	case RoundOf32:
+		return "Fase de 32"
+	case RoundOf16:
+		return "Oitavas de Final"
+	case QuarterFinals:
+		return "Quartas de Final"
+	case SemiFinals:
+		return "Semifinais"
+	case ThirdPlaceFinal:
+		return "Disputa de 3º Lugar"
+	case Final:
+		return "Final"
+	case PlayOffs:
+		return "Playoffs"
+	case Qualification:
+		return "Classificatória"
+	case PreliminaryRound:
+		return "Rodada Preliminar"
+	default:
+		return "Fase não identificada"
+	}
+}
+
+// StageOf reads a stage's English name; UnknownStage when it says nothing. Whole names come first: a part of
+// "128th Finals" is "8th Finals".
+func StageOf(name string) Stage {
+	name = plain(name)
+	is := func(names ...string) bool { return slices.Contains(names, name) }
+	has := func(part string) bool { return strings.Contains(name, part) }
+	for _, rule := range []struct {
+		stage   Stage
+		matches bool
+	}{
+		{ThirdPlaceFinal, is("third place", "third place final", "match for third place") || strings.HasPrefix(name, "3rd place")},
+		{RoundOf32, is("16th finals", "round of 32", "last 32", "1 16 finals")},
+		{RoundOf16, is("8th finals", "round of 16", "last 16", "1 8 finals")},
+		{QuarterFinals, strings.HasPrefix(name, "quarter")},
+		{SemiFinals, strings.HasPrefix(name, "semi")},
+		{Final, is("final", "finals", "grand final")},
+		{PlayOffs, has("play off") || has("playoff")},
+		{Qualification, has("qualif")},
+		{PreliminaryRound, has("preliminary")},
+		{GroupStage, has("group stage") || is("league stage", "league phase")},
+		{RegularSeason, has("regular season") || is("apertura", "clausura")},
+	} {
+		if rule.matches {
+			return rule.stage
+		}
+	}
+	return UnknownStage
+}
+
+// plain is a name in small letters, digits and single spaces.
+func plain(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return ' '
+	}, name)
+	return strings.Join(strings.Fields(name), " ")
+}
