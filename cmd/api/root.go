@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +34,7 @@ func (f configFault) Unwrap() error { return f.error }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
-	root.SetArgs(args)
+	root.SetArgs(negativeValues(args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
@@ -51,6 +54,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "usage: %v (see --help)\n", err)
 		return exitUsage
 	}
+}
+
+// negativeValues keeps a negative value of `settings set` from being read as a flag; blanks around values do not count.
+func negativeValues(args []string) []string {
+	if len(args) < 2 || args[0] != "settings" || args[1] != "set" {
+		return args
+	}
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if _, err := strconv.ParseFloat(arg, 64); err == nil && strings.HasPrefix(arg, "-") {
+			args[i] = " " + arg
+		}
+	}
+	return args
 }
 
 func newRoot() *cobra.Command {
