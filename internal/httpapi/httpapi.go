@@ -25,7 +25,9 @@ func JSON(c *gin.Context, status int, v any) {
 }
 
 // Bytes answers with a body that is encoded already, in parts.
-func Bytes(c *gin.Context, status int, contentType string, parts ...[]byte) { write(c, status, contentType, parts...) }
+func Bytes(c *gin.Context, status int, contentType string, parts ...[]byte) {
+	write(c, status, contentType, parts...)
+}
 
 // encode is json.Marshal without the escaping for HTML.
 func encode(v any) ([]byte, error) {
