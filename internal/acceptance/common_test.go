@@ -74,7 +74,7 @@ func commonRules(t *testing.T, h *apptest.Hub) {
 		}
 		defer response.Body.Close()
 		body, err := io.ReadAll(response.Body)
-		if err != nil || response.StatusCode != 401 || len(body) != 0 {
+		if err != nil || response.StatusCode != http.StatusUnauthorized || len(body) != 0 {
 			t.Fatalf("%d %s %v", response.StatusCode, body, err)
 		}
 	})

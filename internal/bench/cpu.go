@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -108,18 +107,4 @@ func processTimes(pid int) (own, children time.Duration, err error) {
 		return time.Duration(n) * time.Second / ticksPerSecond
 	}
 	return ticks(11) + ticks(12), ticks(13) + ticks(14), nil
-}
-
-// rss is the resident memory of a process in MiB.
-func rss(cmd *exec.Cmd) float64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", cmd.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(text))
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, _ := strconv.ParseInt(fields[1], 10, 64)
-	return float64(pages*int64(os.Getpagesize())) / (1 << 20)
 }

@@ -72,7 +72,7 @@ func runLoad(p loadPlan) (loadResult, error) {
 	if len(all) > 0 {
 		result.P50, result.P99 = all[len(all)/2], all[len(all)*99/100]
 	}
-	return result, errors.Join(append(failures, hooks.finish(begin, &result))...)
+	return result, errors.Join(errors.Join(failures...), hooks.finish(begin, &result))
 }
 
 func (p loadPlan) receiver() (*receiver, error) {

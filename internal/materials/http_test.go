@@ -276,7 +276,7 @@ func FuzzCreate(f *testing.F) {
 	s := materials.New(materials.Deps{DB: db, Now: time.Now, Publisher: &world{}, Flushers: 1})
 	f.Cleanup(s.Close)
 	f.Add([]byte(body(1, nil)))
-	f.Add([]byte(body(2, object{"comment": "é\u0000", "materials": []any{item(object{"depth": -0.0}), nil, object{}}})))
+	f.Add([]byte(body(2, object{"comment": "é\u0000", "materials": []any{item(object{"depth": json.Number("-0.0")}), nil, object{}}})))
 	f.Add([]byte(`{"id":1e3,"shop_code":"\ud800","materials":[{}]}`))
 	served := routes(f, s)
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -195,7 +195,7 @@ func TestSigningKeys_rotate_with_overlap(t *testing.T) {
 		t.Errorf("the key set is %s", w.Body)
 	}
 	x, _ := base64.RawURLEncoding.DecodeString(set.Keys[0]["x"])
-	parsed, err := jwt.Parse(fresh, func(token *jwt.Token) (any, error) { return crypto.PublicKey(ed25519.PublicKey(x)), nil }, jwt.WithTimeFunc(clock.now))
+	parsed, err := jwt.Parse(fresh, func(*jwt.Token) (any, error) { return crypto.PublicKey(ed25519.PublicKey(x)), nil }, jwt.WithTimeFunc(clock.now))
 	if err != nil || parsed.Header["kid"] != set.Keys[0]["kid"] {
 		t.Errorf("another library refuses the token by the published key: %v", err)
 	}

@@ -1,6 +1,7 @@
 package supplierauth_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -46,7 +47,7 @@ func TestSupplier_every_violation_is_named(t *testing.T) {
 	t.Parallel()
 	r := newReplica(t, databasetest.Open(t, database.SQLite), newClock(), nil)
 	_, err := r.service.CreateSupplier(t.Context(), supplierauth.NewSupplier{Name: " ", WebhookURL: "x", AccessTTL: time.Millisecond, RefreshTTL: 366 * 24 * time.Hour, Scopes: []string{"products", "root"}})
-	e, ok := err.(*errs.Error)
+	e, ok := errors.AsType[*errs.Error](err)
 	if !ok {
 		t.Fatalf("got %v", err)
 	}

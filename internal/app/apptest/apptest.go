@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"os"
@@ -134,7 +135,7 @@ func (h *Hub) Command(tb testing.TB, args ...string) (stdout, stderr string, cod
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
-	if _, exited := err.(*exec.ExitError); err != nil && !exited {
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 		tb.Fatalf("run api %s: %v", strings.Join(args, " "), err)
 	}
 	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()

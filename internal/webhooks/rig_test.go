@@ -1,0 +1,247 @@
+package webhooks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/webhooks"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+// call is a request that a receiver got.
+type call struct {
+	path   string
+	header http.Header
+	body   []byte
+	at     time.Time
+}
+
+// receiver is a real HTTP server that answers as the test says.
+type receiver struct {
+	*httptest.Server
+	mu     sync.Mutex
+	calls  []call
+	answer func(n int, w http.ResponseWriter, r *http.Request) // n counts from 1; nil: 200
+}
+
+func newReceiver(tb testing.TB, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
+	tb.Helper()
+	r := &receiver{answer: answer}
+	r.Server = httptest.NewServer(http.HandlerFunc(r.serve))
+	tb.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) serve(w http.ResponseWriter, request *http.Request) {
+	body, _ := io.ReadAll(request.Body)
+	r.mu.Lock()
+	r.calls = append(r.calls, call{request.URL.Path, request.Header.Clone(), body, time.Now()})
+	n, answer := len(r.calls), r.answer
+	r.mu.Unlock()
+	if answer != nil {
+		answer(n, w, request)
+	}
+}
+
+func (r *receiver) got() []call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]call{}, r.calls...)
+}
+
+func status(code int) func(int, http.ResponseWriter, *http.Request) {
+	return func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+// suppliers are the receivers by supplier.
+type suppliers struct {
+	mu    sync.Mutex
+	known map[string]webhooks.Receiver
+}
+
+func (s *suppliers) Receivers(_ context.Context, ids []string) (map[string]webhooks.Receiver, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := map[string]webhooks.Receiver{}
+	for _, id := range ids {
+		if r, ok := s.known[id]; ok {
+			found[id] = r
+		}
+	}
+	return found, nil
+}
+
+// ledger notes what it is told.
+type ledger struct {
+	mu     sync.Mutex
+	events []string
+	fail   error
+}
+
+func (l *ledger) MarkFailed(_ context.Context, supplierID string, requestID int64, reason string) error {
+	return l.note(fmt.Sprintf("failed %s/%d: %s", supplierID, requestID, reason))
+}
+
+func (l *ledger) Reopen(_ context.Context, supplierID string, requestID int64) error {
+	return l.note(fmt.Sprintf("reopened %s/%d", supplierID, requestID))
+}
+
+func (l *ledger) note(event string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.events = append(l.events, event)
+	return l.fail
+}
+
+func (l *ledger) noted() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string{}, l.events...)
+}
+
+// rig is a dispatcher over a database with an own endpoint and the receiver of one supplier, acme.
+type rig struct {
+	*webhooks.Dispatcher
+	tb        testing.TB
+	db        *database.DB
+	own       *receiver
+	acme      *receiver
+	suppliers *suppliers
+	ledger    *ledger
+	secret    webhook.Secret // acme's
+	ownSecret webhook.Secret
+}
+
+type setup struct {
+	own, acme func(int, http.ResponseWriter, *http.Request)
+	deps      func(*webhooks.Deps)
+	idle      bool // Run is not started
+}
+
+func newRig(tb testing.TB, db *database.DB, s setup) *rig {
+	tb.Helper()
+	r := &rig{tb: tb, db: db, own: newReceiver(tb, s.own), acme: newReceiver(tb, s.acme), ledger: &ledger{}, secret: webhook.NewSecret(), ownSecret: webhook.NewSecret()}
+	r.suppliers = &suppliers{known: map[string]webhooks.Receiver{"acme": {URL: r.acme.URL + "/base/", Secrets: []webhook.Secret{r.secret}, Active: true}}}
+	deps := webhooks.Deps{
+		DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now, Destinations: r.suppliers, Ledger: r.ledger, BaseURL: r.own.URL,
+		OwnSecrets: []webhook.Secret{r.ownSecret}, Timeout: 2 * time.Second, AllowPrivate: true, Concurrency: 16,
+		Schedule: []time.Duration{20 * time.Millisecond, 20 * time.Millisecond},
+	}
+	if s.deps != nil {
+		s.deps(&deps)
+	}
+	r.Dispatcher = webhooks.New(deps)
+	tb.Cleanup(r.Close)
+	if !s.idle {
+		r.start()
+	}
+	return r
+}
+
+// start runs the dispatcher until the test ends, or the returned stop is called.
+func (r *rig) start() (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	r.tb.Cleanup(func() {
+		if err := stop(); err != nil {
+			r.tb.Log(err)
+		}
+	})
+	return stop
+}
+
+func event(supplier string, id int64, round int) webhooks.Outgoing {
+	return webhooks.Outgoing{
+		Key: fmt.Sprintf("%s/%d/%d", supplier, id, round), TraceID: fmt.Sprintf("trace-%d", id),
+		Event: webhook.Event{Type: webhook.TypeEstimated, Timestamp: time.Unix(1795000000, 0).UTC(), Data: webhook.Data{
+			SupplierID: supplier, RequestID: id, Estimates: []webhook.Estimate{}, Unavailable: []webhook.Unavailable{},
+		}},
+	}
+}
+
+var errRollback = errors.New("rolled back on purpose")
+
+// add stores events in a transaction and sends them unless it is rolled back or they are to be left to Run.
+func (r *rig) add(events ...webhooks.Outgoing) {
+	r.tb.Helper()
+	r.stored(events...)()
+}
+
+// stored is add without the sending, which it returns.
+func (r *rig) stored(events ...webhooks.Outgoing) (send func()) {
+	r.tb.Helper()
+	err := r.db.InTx(context.Background(), func(ctx context.Context) (err error) {
+		send, err = r.Add(ctx, events)
+		return err
+	})
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+	return send
+}
+
+// until waits for a condition.
+func until(tb testing.TB, what string, condition func() bool) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for tick := time.NewTicker(5 * time.Millisecond); !condition(); {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tb.Fatalf("%s: it did not happen", what)
+		}
+	}
+}
+
+func (r *rig) list(filter webhooks.Filter) []webhooks.Delivery {
+	r.tb.Helper()
+	found, err := r.List(context.Background(), filter)
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+	return found
+}
+
+func (r *rig) statuses() map[string]webhooks.Status {
+	statuses := map[string]webhooks.Status{}
+	for _, d := range r.list(webhooks.Filter{}) {
+		statuses[d.Destination] = d.Status
+	}
+	return statuses
+}
+
+// settled waits until nothing is pending.
+func (r *rig) settled() {
+	r.tb.Helper()
+	until(r.tb, "everything is settled", func() bool { return len(r.list(webhooks.Filter{Status: webhooks.Pending})) == 0 })
+}
+
+func (r *rig) show(destination string) *webhooks.Detail {
+	r.tb.Helper()
+	for _, d := range r.list(webhooks.Filter{}) {
+		if d.Destination == destination {
+			detail, err := r.Show(context.Background(), d.ID)
+			if err != nil {
+				r.tb.Fatal(err)
+			}
+			return detail
+		}
+	}
+	r.tb.Fatalf("there is no delivery to %s", destination)
+	return nil
+}

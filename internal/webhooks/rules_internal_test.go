@@ -1,0 +1,159 @@
+package webhooks
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestPublic_addresses(t *testing.T) {
+	t.Parallel()
+	for text, public := range map[string]bool{
+		"8.8.8.8": true, "1.1.1.1": true, "172.15.255.255": true, "172.32.0.0": true, "2606:4700::1111": true, "::ffff:8.8.8.8": true,
+		"0.0.0.0": false, "10.1.2.3": false, "100.64.0.1": false, "127.0.0.1": false, "127.255.255.254": false, "169.254.169.254": false, "172.16.0.1": false, "172.31.255.255": false,
+		"192.168.1.1": false, "192.0.0.8": false, "198.18.0.1": false, "224.0.0.1": false, "240.0.0.1": false, "255.255.255.255": false, "192.88.99.1": false,
+		"::1": false, "::": false, "::ffff:127.0.0.1": false, "::ffff:10.0.0.1": false, "64:ff9b::7f00:1": false, "fe80::1": false, "fe80::1%eth0": false, "fc00::1": false, "fd00::1": false,
+		"ff02::1": false, "2002:7f00:1::": false, "2001:0:1::1": false, "2001:db8::1": false, "fec0::1": false,
+	} {
+		if got := isPublic(netip.MustParseAddr(text)); got != public {
+			t.Errorf("%s: public %v", text, got)
+		}
+	}
+	if isPublic(netip.Addr{}) {
+		t.Error("no address is public")
+	}
+}
+
+func TestDialer_judges_the_resolved_address(t *testing.T) {
+	t.Parallel()
+	control := guardedDialer(false).Control
+	for address, refused := range map[string]bool{"8.8.8.8:443": false, "127.0.0.1:80": true, "[::ffff:127.0.0.1]:80": true, "[::1]:80": true, "2130706433:80": true, "nonsense": true} {
+		if err := control("tcp", address, nil); (err != nil) != refused {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	if guardedDialer(true).Control != nil {
+		t.Error("private addresses are refused although allowed")
+	}
+}
+
+func TestSchedule_waits_within_its_jitter(t *testing.T) {
+	t.Parallel()
+	s := schedule{5 * time.Second, time.Minute}
+	now := time.Unix(1_795_000_000, 0)
+	rapid.Check(t, func(rt *rapid.T) {
+		series := rapid.Int64Range(1, 2).Draw(rt, "attempt")
+		o := s.outcome(answer{status: 500}, series, now, rapid.Float64Range(0, 0.999).Draw(rt, "random"))
+		step := s[series-1]
+		if wait := o.Next.Sub(now); o.Status != Pending || wait < step*8/10 || wait > step*12/10 {
+			rt.Fatalf("attempt %d: %s after %s", series, o.Status, wait)
+		}
+	})
+	if o := s.outcome(answer{status: 500}, 3, now, 0); o.Status != Dead {
+		t.Errorf("after the last attempt: %s", o.Status)
+	}
+}
+
+func TestRetryAfter_forms(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"": 0, "0": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "3601": time.Hour, "99999999999999999999": time.Hour, "-5": 0, "1.5": 0, "soon": 0,
+		"Sat, 21 Nov 2026 12:00:30 GMT": 30 * time.Second, "Sat, 21 Nov 2026 11:00:00 GMT": 0, "Sun, 21 Nov 2027 11:00:00 GMT": time.Hour,
+	} {
+		if got := parseRetryAfter(text, now, time.Hour); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+func FuzzRetryAfter(f *testing.F) {
+	f.Add("120")
+	f.Add("Sat, 21 Nov 2026 12:00:30 GMT")
+	f.Fuzz(func(t *testing.T, text string) {
+		if got := parseRetryAfter(text, time.Unix(1_795_000_000, 0), time.Hour); got < 0 || got > time.Hour {
+			t.Fatalf("%q: %s", text, got)
+		}
+	})
+}
+
+// TestSlots_never_exceed_their_limits takes and gives back at random and counts beside it.
+func TestSlots_never_exceed_their_limits(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		limit := rapid.IntRange(1, 12).Draw(rt, "limit")
+		s := newSlots(limit, func() {})
+		s.start()
+		taken := map[string]int{}
+		total := 0
+		names := []string{Own, "a", "b", "c", "d"}
+		name := func(rt *rapid.T) string { return rapid.SampledFrom(names).Draw(rt, "destination") }
+		rt.Repeat(map[string]func(*rapid.T){
+			"": func(rt *rapid.T) {
+				if s.inFlight() != total || total > 2*limit {
+					rt.Fatalf("%d in flight, counted %d, limit %d", s.inFlight(), total, limit)
+				}
+			},
+			"new": func(rt *rapid.T) {
+				if d := name(rt); s.takeNew(d) {
+					taken[d]++
+					total++
+				}
+			},
+			"share": func(rt *rapid.T) {
+				for d, n := range s.share(rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, len(names), rapid.ID).Draw(rt, "due")) {
+					taken[d] += n
+					total += n
+				}
+			},
+			"end": func(rt *rapid.T) {
+				d := name(rt)
+				if taken[d] == 0 {
+					return
+				}
+				s.report(d, rapid.Bool().Draw(rt, "answered"), time.Duration(rapid.IntRange(0, 200).Draw(rt, "ms"))*time.Millisecond)
+				s.giveBack(d)
+				taken[d]--
+				total--
+			},
+		})
+		for d, n := range taken {
+			for range n {
+				s.giveBack(d)
+			}
+		}
+		<-s.stop()
+		if s.takeNew("late") || s.takeAgain("late") {
+			rt.Fatal("a slot was taken after the stop")
+		}
+	})
+}
+
+func TestSlots_share_a_quarter_until_a_receiver_is_fast(t *testing.T) {
+	t.Parallel()
+	s := newSlots(16, func() {})
+	s.start()
+	if got := s.share([]string{"slow"}); got["slow"] != 4 {
+		t.Fatalf("an unknown receiver got %d of 16", got["slow"])
+	}
+	s.report("slow", true, time.Millisecond)
+	s.giveBack("slow")
+	if got := s.share([]string{"slow"}); got["slow"] != 13 {
+		t.Fatalf("a fast one got %d more", got["slow"])
+	}
+	if got := s.share([]string{"slow", "other"}); got["other"] != 1 || got["slow"] != 0 {
+		t.Fatalf("with all slots taken: %v", got)
+	}
+	for range breakerAt {
+		s.report("other", false, time.Second)
+	}
+	s.giveBack("other")
+	if got := s.share([]string{"other"}); got["other"] != 1 {
+		t.Fatalf("a failing one got %d probes", got["other"])
+	}
+	if got := s.share([]string{"other"}); got["other"] != 0 {
+		t.Fatalf("a failing one got %d probes more", got["other"])
+	}
+}
