@@ -1,0 +1,191 @@
+package groupcommit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/groupcommit"
+)
+
+func always(error) bool { return true }
+
+// double answers each item's double, and notes the batches.
+func double(batches *[][]int, gate chan struct{}) groupcommit.Flush[int, int] {
+	var mu sync.Mutex
+	return func(_ context.Context, items []int) ([]int, error) {
+		if gate != nil {
+			<-gate
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		*batches = append(*batches, slices.Clone(items))
+		results := make([]int, len(items))
+		for i, item := range items {
+			results[i] = 2 * item
+		}
+		return results, nil
+	}
+}
+
+func TestCallers_share_a_flush_while_another_runs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var batches [][]int
+		gate := make(chan struct{})
+		b := groupcommit.New(1, 4, 0, always, double(&batches, gate))
+		defer b.Close()
+		var group sync.WaitGroup
+		for i := range 10 {
+			group.Go(func() {
+				if got, err := b.Do(context.Background(), i); got != 2*i || err != nil {
+					t.Errorf("%d: %d, %v", i, got, err)
+				}
+			})
+			synctest.Wait() // the first is in its flush, the others collect
+		}
+		close(gate)
+		group.Wait()
+		if len(batches) != 4 || len(batches[0]) != 1 || len(batches[1]) != 4 || len(batches[2]) != 4 {
+			t.Errorf("the batches are %v", batches)
+		}
+	})
+}
+
+func TestLinger_waits_for_more_but_no_longer_than_it_says(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var batches [][]int
+		b := groupcommit.New(1, 3, 10*time.Millisecond, always, double(&batches, nil))
+		defer b.Close()
+		begin := time.Now()
+		var group sync.WaitGroup
+		for i, delay := range []time.Duration{0, 4 * time.Millisecond, 30 * time.Millisecond, 31 * time.Millisecond, 32 * time.Millisecond} {
+			group.Go(func() {
+				time.Sleep(delay)
+				_, _ = b.Do(context.Background(), i)
+				if i < 2 && time.Since(begin) != 10*time.Millisecond {
+					t.Errorf("item %d was answered after %s", i, time.Since(begin))
+				}
+			})
+		}
+		group.Wait()
+		if fmt.Sprint(batches) != "[[0 1] [2 3 4]]" || time.Since(begin) != 32*time.Millisecond {
+			t.Errorf("the batches are %v after %s", batches, time.Since(begin))
+		}
+	})
+}
+
+func TestBadItem_fails_alone_unless_the_failure_is_everybody_s(t *testing.T) {
+	t.Parallel()
+	bad, away := errors.New("bad item"), errors.New("away")
+	for _, test := range []struct {
+		failure error
+		failed  int64
+		flushes int64
+	}{{bad, 1, 1 + 1 + 3}, {away, 3, 1 + 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			var flushes, failed atomic.Int64
+			gate := make(chan struct{})
+			b := groupcommit.New(1, 8, 0, func(err error) bool { return !errors.Is(err, away) }, func(_ context.Context, items []int) ([]struct{}, error) {
+				<-gate
+				flushes.Add(1)
+				if slices.Contains(items, 2) {
+					return nil, test.failure
+				}
+				return make([]struct{}, len(items)), nil
+			})
+			defer b.Close()
+			var group sync.WaitGroup
+			for i := range 4 {
+				group.Go(func() {
+					if _, err := b.Do(context.Background(), i); err != nil {
+						failed.Add(1)
+					}
+				})
+				synctest.Wait()
+			}
+			close(gate)
+			group.Wait()
+			if failed.Load() != test.failed || flushes.Load() != test.flushes {
+				t.Errorf("%v: %d failed in %d flushes", test.failure, failed.Load(), flushes.Load())
+			}
+		})
+	}
+}
+
+func TestCaller_who_gives_up_does_not_stop_the_flush(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var batches [][]int
+		gate := make(chan struct{})
+		b := groupcommit.New(1, 4, 0, always, double(&batches, gate))
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { _, err := b.Do(ctx, 1); done <- err }()
+		synctest.Wait()
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		close(gate)
+		b.Close()
+		if len(batches) != 1 {
+			t.Errorf("the batches are %v", batches)
+		}
+	})
+}
+
+func TestClose_flushes_what_was_handed_over_and_refuses_the_rest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var batches [][]int
+		gate := make(chan struct{})
+		b := groupcommit.New(1, 2, time.Hour, always, double(&batches, gate))
+		var group sync.WaitGroup
+		for i := range 5 {
+			group.Go(func() {
+				if _, err := b.Do(context.Background(), i); err != nil {
+					t.Errorf("%d: %v", i, err)
+				}
+			})
+			synctest.Wait()
+		}
+		close(gate)
+		b.Close()
+		b.Close()
+		group.Wait()
+		if _, err := b.Do(context.Background(), 9); !errors.Is(err, groupcommit.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+		n := 0
+		for _, batch := range batches {
+			n += len(batch)
+		}
+		if n != 5 {
+			t.Errorf("the batches are %v", batches)
+		}
+	})
+}
+
+func TestManyCallers_each_get_their_own_result(t *testing.T) {
+	t.Parallel()
+	var batches [][]int
+	b := groupcommit.New(3, 16, 0, always, double(&batches, nil))
+	var group sync.WaitGroup
+	for i := range 2000 {
+		group.Go(func() {
+			if got, err := b.Do(t.Context(), i); got != 2*i || err != nil {
+				t.Errorf("%d: %d, %v", i, got, err)
+			}
+		})
+	}
+	group.Wait()
+	b.Close()
+}
