@@ -1,0 +1,108 @@
+package config_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/config"
+)
+
+const secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+
+func production() map[string]string {
+	return map[string]string{
+		"DATABASE_URL": "postgres://u:hunter2@db/x", "NATS_URL": "nats://a:4222, nats://b:4222", "JWT_SIGNING_KEYS": "k", "WEBHOOK_SIGNING_SECRETS": secret, "SECRETS_KEY": "s",
+	}
+}
+
+func TestLoad_defaults_are_the_embedded_service(t *testing.T) {
+	t.Parallel()
+	cfg, err := config.Load(map[string]string{}, config.ForAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !cfg.Embedded() || cfg.HTTPAddr != ":8080" || cfg.DataDir != "./data" || cfg.SQLitePath() != "data/supplyhub.db" || cfg.Timeout != 15*time.Second || cfg.Concurrency != 64 ||
+		len(cfg.RetrySchedule()) != 9 || cfg.AllowPrivate || cfg.CacheTTL != 10*time.Second || len(cfg.ScoreboardKeys()) != 0 {
+		t.Errorf("got %+v", cfg)
+	}
+	if cfg, err := config.Load(production(), config.ForWorker); err != nil || cfg.Embedded() {
+		t.Errorf("production: %v", err)
+	}
+}
+
+func TestLoad_every_bad_value_is_named_and_none_is_shown(t *testing.T) {
+	t.Parallel()
+	bad := map[string]string{
+		"DATABASE_URL": "mysql://u:hunter2@x", "NATS_URL": "http://hunter2", "NATS_REPLICAS": "6", "WEBHOOK_SIGNING_SECRETS": "hunter2", "ESTIMATES_WEBHOOK_BASE_URL": "https://u:hunter2@x",
+		"WEBHOOK_TIMEOUT": "0s", "WEBHOOK_RETRY_SCHEDULE": "5s,-1s", "WORKER_CONCURRENCY": "0", "LOG_LEVEL": "loud", "LOG_FORMAT": "xml", "TRUSTED_PROXIES": "10.0.0.0/33",
+		"DRAIN_DELAY": "1m", "SCOREBOARD_CACHE_TTL": "-1s", "SPORTMONKS_BASE_URL": "ftp://x", "BALLDONTLIE_BASE_URL": "x", "WEBHOOK_ALLOW_PRIVATE": "hunter2",
+	}
+	_, err := config.Load(bad, config.ForAPI)
+	if err == nil {
+		t.Fatal("it is accepted")
+	}
+	for name := range bad {
+		if n := strings.Count(err.Error(), name+":"); n < 1 {
+			t.Errorf("%s is not named in\n%v", name, err)
+		}
+	}
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("a value is shown:\n%v", err)
+	}
+	for name, value := range map[string]string{"NATS_REPLICAS": "three", "WORKER_CONCURRENCY": "1.5", "WEBHOOK_TIMEOUT": "15", "WEBHOOK_RETRY_SCHEDULE": ","} {
+		if _, err := config.Load(map[string]string{name: value}, config.ForAPI); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), value+"\"") {
+			t.Errorf("%s=%s: %v", name, value, err)
+		}
+	}
+}
+
+func TestLoad_replicas_must_be_given_their_secrets(t *testing.T) {
+	t.Parallel()
+	for role, names := range map[config.Role]string{
+		config.ForAPI: "JWT_SIGNING_KEYS WEBHOOK_SIGNING_SECRETS SECRETS_KEY", config.ForWorker: "WEBHOOK_SIGNING_SECRETS SECRETS_KEY NATS_URL", config.ForCommand: "",
+	} {
+		_, err := config.Load(map[string]string{"DATABASE_URL": "postgres://db/x"}, role)
+		for _, name := range strings.Fields(names) {
+			if err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("role %d: %s is not asked for: %v", role, name, err)
+			}
+		}
+		if names == "" && err != nil {
+			t.Errorf("a command is refused: %v", err)
+		}
+	}
+	if _, err := config.Load(map[string]string{}, config.ForWorker); err == nil || !strings.Contains(err.Error(), "DATABASE_URL") {
+		t.Errorf("a worker without a database: %v", err)
+	}
+}
+
+func TestSecrets_print_as_stars(t *testing.T) {
+	t.Parallel()
+	cfg, err := config.Load(production(), config.ForAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.PulseKeys = "hunter2"
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, printed := range []string{string(text), fmt.Sprintf("%v %+v %#v", *cfg, *cfg, *cfg), cfg.DatabaseURL.LogValue().String()} {
+		if strings.Contains(printed, "hunter2") || strings.Contains(printed, secret) {
+			t.Errorf("a secret is printed: %s", printed)
+		}
+	}
+}
+
+func TestScoreboardKeys_ignore_empty_ones(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"": "[]", " ": "[]", ",": "[]", "a": "[a]", "a, b": "[a b]", ",a,": "[a]"} {
+		cfg := config.Config{PulseKeys: config.Secret(text)}
+		if got := fmt.Sprint(cfg.ScoreboardKeys()); got != want {
+			t.Errorf("%q: %s", text, got)
+		}
+	}
+}

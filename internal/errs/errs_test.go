@@ -1,0 +1,39 @@
+package errs_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+func TestKind_is_found_through_wrapping(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("cause")
+	for name, test := range map[string]struct {
+		err  error
+		kind errs.Kind
+	}{
+		"none": {cause, errs.Internal}, "nil": {nil, errs.Internal}, "plain": {errs.New(errs.Conflict, "x"), errs.Conflict},
+		"wrapped": {fmt.Errorf("a: %w", fmt.Errorf("b: %w", errs.Wrap(errs.NotFound, "x", cause))), errs.NotFound},
+		"joined":  {errors.Join(cause, errs.Away("x", time.Second, cause)), errs.Unavailable},
+		"first":   {errs.Wrap(errs.Invalid, "x", errs.New(errs.Conflict, "y")), errs.Invalid},
+	} {
+		if got := errs.KindOf(test.err); got != test.kind {
+			t.Errorf("%s: kind %d, want %d", name, got, test.kind)
+		}
+	}
+	if !errors.Is(errs.Wrap(errs.NotFound, "x", cause), cause) {
+		t.Error("the cause is lost")
+	}
+}
+
+func TestViolations_point_into_the_body_or_name_a_parameter(t *testing.T) {
+	t.Parallel()
+	e := errs.InvalidInput("bad", errs.At("", "whole"), errs.At("/a", "x"), errs.InParameter("page", "y"))
+	if *e.Violations[0].Pointer != "" || *e.Violations[1].Pointer != "/a" || e.Violations[2].Pointer != nil || e.Violations[2].Parameter != "page" || e.Kind != errs.Invalid {
+		t.Errorf("got %+v", e)
+	}
+}

@@ -1,0 +1,89 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/telemetry"
+)
+
+func TestLog_lines_carry_the_request_and_seconds(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := telemetry.NewLogger(&out, "json", "info", false)
+	ctx := logctx.With(logctx.WithRequestID(context.Background(), "r-1"), slog.String("supplier_id", "acme"))
+	log.With("room", "x").InfoContext(ctx, "done", "duration", 1500*time.Millisecond)
+	log.DebugContext(ctx, "not shown")
+	var line map[string]any
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{"msg": "done", "request_id": "r-1", "supplier_id": "acme", "room": "x", "duration": 1.5, "level": "INFO", "version": telemetry.Version()} {
+		if line[name] != want {
+			t.Errorf("%s is %v, want %v", name, line[name], want)
+		}
+	}
+	if logctx.RequestID(ctx) != "r-1" || logctx.RequestID(context.Background()) != "" {
+		t.Error("the context's request id is lost")
+	}
+	siblings := logctx.With(ctx, slog.Int("a", 1))
+	_ = logctx.With(siblings, slog.Int("b", 2))
+	if n := len(logctx.Attrs(siblings)); n != 3 {
+		t.Errorf("a child's attributes reached its parent: %d", n)
+	}
+}
+
+func TestLog_is_text_on_a_terminal(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		format   string
+		terminal bool
+		json     bool
+	}{{"", true, false}, {"", false, true}, {"json", true, true}, {"text", false, false}} {
+		var out bytes.Buffer
+		telemetry.NewLogger(&out, test.format, "nonsense", test.terminal).Info("x")
+		if json.Valid(out.Bytes()) != test.json {
+			t.Errorf("%+v: %s", test, out.String())
+		}
+	}
+}
+
+func TestAdmin_tells_liveness_and_readiness(t *testing.T) {
+	t.Parallel()
+	checks := map[string]error{"database": nil}
+	h := telemetry.AdminHandler(telemetry.NewRegistry(), func(context.Context) map[string]error { return checks })
+	get := func(path string) (int, string) {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code, w.Body.String()
+	}
+	if code, body := get("/livez"); code != 200 || !strings.Contains(body, `"version"`) {
+		t.Errorf("livez: %d %s", code, body)
+	}
+	if code, body := get("/readyz"); code != 200 || !strings.Contains(body, `"database":"ok"`) {
+		t.Errorf("ready: %d %s", code, body)
+	}
+	checks["view"] = telemetry.Degraded{Err: errors.New("lacks a column")}
+	if code, body := get("/readyz"); code != 200 || !strings.Contains(body, "lacks a column") {
+		t.Errorf("degraded: %d %s", code, body)
+	}
+	checks["database"] = errors.New("dial postgres://u:hunter2@db/x password=hunter2: " + strings.Repeat("x", 500))
+	if code, body := get("/readyz"); code != 503 || strings.Contains(body, "hunter2") || len(body) > 600 {
+		t.Errorf("not ready: %d %s", code, body)
+	}
+	if code, body := get("/metrics"); code != 200 || !strings.Contains(body, "supplyhub_build_info") {
+		t.Errorf("metrics: %d %.80s", code, body)
+	}
+	if code, _ := get("/debug/pprof/"); code != 200 {
+		t.Errorf("pprof: %d", code)
+	}
+}
