@@ -31,15 +31,14 @@ func (s *Service) Show(c *gin.Context) error {
 		limitHeaders(c, standing)
 		return err
 	}
-	taken, spendErr := s.take(ctx, requester)
-	standing, err := s.standing(ctx, requester)
-	limitHeaders(c, standing)
-	if spendErr != nil || err != nil {
-		return errors.Join(spendErr, err)
+	spent, err := s.take(ctx, requester)
+	limitHeaders(c, spent.quota)
+	if err != nil {
+		return err
 	}
-	if !taken {
-		c.Header("Retry-After", format(max(int64(standing.reset.Sub(s.deps.Now())/time.Second), 1)))
-		return errs.New(errs.Exhausted, fmt.Sprintf("The requester %s has reached its daily quota. It is reset at %s.", requester, standing.reset.Format(stampShape)))
+	if !spent.granted {
+		c.Header("Retry-After", format(max(int64(spent.reset.Sub(s.deps.Now())/time.Second), 1)))
+		return errs.New(errs.Exhausted, fmt.Sprintf("The requester %s has reached its daily quota. It is reset at %s.", requester, spent.reset.Format(stampShape)))
 	}
 	current, err := s.settings.current(ctx)
 	if err != nil {

@@ -52,21 +52,28 @@ func (s *Service) standing(ctx context.Context, requester string) (quota, error)
 	return q, err
 }
 
-// take spends a unit; false when there is none left. Units are counted atomically over all replicas; those taken at the
-// same moment in this process share a transaction.
-func (s *Service) take(ctx context.Context, requester string) (bool, error) {
-	taken, err := s.spending.Do(ctx, spend{requester, Day(s.deps.Now()).Format(time.DateOnly)})
+// taken is what became of a spent unit: how the quota stands behind it.
+type taken struct {
+	quota
+	granted bool
+}
+
+// take spends a unit. Units are counted atomically over all replicas; those taken at the same moment in this process
+// share a transaction.
+func (s *Service) take(ctx context.Context, requester string) (taken, error) {
+	result, err := s.spending.Do(ctx, spend{requester, Day(s.deps.Now()).Format(time.DateOnly)})
 	if errors.Is(err, groupcommit.ErrClosed) {
-		return false, errs.Away("The service is stopping.", time.Second, err)
+		err = errs.Away("The service is stopping.", time.Second, err)
 	}
 	if err != nil {
-		return false, fmt.Errorf("count scoreboard request: %w", err)
+		result.limit, result.reset = s.settings.lastQuota(), Day(s.deps.Now()).AddDate(0, 0, 1)
+		return result, fmt.Errorf("count scoreboard request: %w", err)
 	}
-	return taken, nil
+	return result, nil
 }
 
 // flushSpending spends for a batch of callers; those who come first get what is left.
-func (s *Service) flushSpending(_ context.Context, items []spend) ([]bool, error) {
+func (s *Service) flushSpending(_ context.Context, items []spend) ([]taken, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), spendTimeout)
 	defer cancel()
 	current, err := s.settings.current(ctx)
@@ -77,16 +84,24 @@ func (s *Service) flushSpending(_ context.Context, items []spend) ([]bool, error
 	for _, item := range items {
 		wanted[item]++
 	}
-	granted := make(map[spend]int64, len(wanted))
+	type share struct{ left, used int64 } // used before the next of the granted ones
+	shares := make(map[spend]*share, len(wanted))
 	for item, n := range wanted {
-		if granted[item], err = s.store.spend(ctx, item, n, current.dailyQuota); err != nil {
+		granted, used, err := s.store.spend(ctx, item, n, current.dailyQuota)
+		if err != nil {
 			return nil, err
 		}
+		shares[item] = &share{granted, used - granted}
 	}
-	taken := make([]bool, len(items))
+	results := make([]taken, len(items))
 	for i, item := range items {
-		taken[i] = granted[item] > 0
-		granted[item]--
+		sh := shares[item]
+		results[i].granted = sh.left > 0
+		if results[i].granted {
+			sh.left--
+			sh.used++
+		}
+		results[i].quota = quota{limit: current.dailyQuota, used: sh.used, reset: Day(s.deps.Now()).AddDate(0, 0, 1)}
 	}
-	return taken, nil
+	return results, nil
 }

@@ -61,7 +61,7 @@ type Service struct {
 	deps     Deps
 	store    *store
 	settings *settings
-	spending *groupcommit.Batcher[spend, bool]
+	spending *groupcommit.Batcher[spend, taken]
 	flights  singleflight.Group
 	slots    *semaphore.Weighted
 	answers  *lru.Cache[string, answer]

@@ -20,23 +20,24 @@ func (s *store) used(ctx context.Context, requester, day string) (used int64, er
 	return used, nil
 }
 
-// spend counts up to n requests and tells how many were within the limit.
-func (s *store) spend(ctx context.Context, item spend, n, limit int64) (granted int64, err error) {
+// spend counts up to n requests and tells how many were within the limit and how many are counted now.
+func (s *store) spend(ctx context.Context, item spend, n, limit int64) (granted, used int64, err error) {
 	if limit == 0 {
-		return 0, nil
+		return 0, 0, nil
 	}
 	least, greatest := "LEAST", "GREATEST"
 	if s.db.Engine() == database.SQLite {
 		least, greatest = "min", "max"
 	}
 	grant := least + `(?, ` + greatest + `(? - scoreboard_usage.used, 0))`
+	var row struct{ Granted, Used int64 }
 	err = s.db.From(ctx).Raw(`INSERT INTO scoreboard_usage (requester, day, used, granted) VALUES (?, ?, ?, ?)
-		ON CONFLICT (requester, day) DO UPDATE SET used = scoreboard_usage.used + `+grant+`, granted = `+grant+` RETURNING granted`,
-		item.requester, item.day, min(n, limit), min(n, limit), n, limit, n, limit).Scan(&granted).Error
+		ON CONFLICT (requester, day) DO UPDATE SET used = scoreboard_usage.used + `+grant+`, granted = `+grant+` RETURNING granted, used`,
+		item.requester, item.day, min(n, limit), min(n, limit), n, limit, n, limit).Scan(&row).Error
 	if err != nil {
-		return 0, fmt.Errorf("count scoreboard requests: %w", err)
+		return 0, 0, fmt.Errorf("count scoreboard requests: %w", err)
 	}
-	return granted, nil
+	return row.Granted, row.Used, nil
 }
 
 func (s *store) settings(ctx context.Context) (map[string]string, error) {

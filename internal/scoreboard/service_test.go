@@ -1,0 +1,261 @@
+package scoreboard_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/scoreboard"
+)
+
+// source is a provider that answers what the test says.
+type source struct {
+	name  string
+	calls atomic.Int64
+	board func(ctx context.Context) (scoreboard.Board, error)
+}
+
+func (s *source) Name() string { return s.name }
+
+func (s *source) Board(ctx context.Context, _ scoreboard.Question) (scoreboard.Board, error) {
+	s.calls.Add(1)
+	if s.board == nil {
+		return scoreboard.Board{}, nil
+	}
+	return s.board(ctx)
+}
+
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) set(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = at
+}
+
+// desk is a service behind its route.
+type desk struct {
+	*scoreboard.Service
+	primary, fallback *source
+	clock             *clock
+	engine            *gin.Engine
+}
+
+func newDesk(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration) *desk {
+	tb.Helper()
+	d := &desk{primary: &source{name: "sportmonks"}, fallback: &source{name: "balldontlie"}, clock: clock}
+	var err error
+	d.Service, err = scoreboard.New(scoreboard.Deps{
+		DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.now, Keys: []string{"k"}, Primary: d.primary, Fallback: d.fallback, CacheTTL: ttl,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(d.Close)
+	d.engine = httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})
+	d.engine.POST("/", httpapi.HandleWith(d.Show, scoreboard.RenderError))
+	return d
+}
+
+func (d *desk) ask(query string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/"+query, nil)
+	r.Header.Set("svc-pulse-key", "k")
+	w := httptest.NewRecorder()
+	d.engine.ServeHTTP(w, r)
+	return w
+}
+
+func noon() *clock { return &clock{at: time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC)} }
+
+func TestQuota_begins_again_at_midnight_in_Sao_Paulo(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		clock := noon()
+		clock.set(time.Date(2026, 11, 22, 2, 59, 59, 0, time.UTC)) // a second before
+		d := newDesk(t, db, clock, 0)
+		if _, err := d.SetSetting(t.Context(), "scoreboard.daily_quota", "1"); err != nil {
+			t.Fatal(err)
+		}
+		if w := d.ask(""); w.Code != 200 || w.Header().Get("X-RateLimit-Remaining") != "0" || w.Header().Get("X-RateLimit-Reset") != strconv.FormatInt(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC).Unix(), 10) {
+			t.Errorf("the first: %d %v", w.Code, w.Header())
+		}
+		if w := d.ask(""); w.Code != 429 || w.Header().Get("Retry-After") != "1" {
+			t.Errorf("the second: %d %v", w.Code, w.Header())
+		}
+		clock.set(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC))
+		if w := d.ask(""); w.Code != 200 {
+			t.Errorf("at midnight: %d", w.Code)
+		}
+	})
+}
+
+func TestQuota_is_counted_over_replicas_exactly(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		clock := noon()
+		desks := []*desk{newDesk(t, db, clock, 0), newDesk(t, db, clock, 0)}
+		var granted atomic.Int64
+		var group sync.WaitGroup
+		for i := range 200 {
+			group.Go(func() {
+				if desks[i%2].ask("").Code == 200 {
+					granted.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		if granted.Load() != 80 {
+			t.Errorf("%d of 200 were granted, the quota is 80", granted.Load())
+		}
+		if w := desks[0].ask("?partner=loop"); w.Header().Get("X-RateLimit-Remaining") != "79" {
+			t.Errorf("the other requester has %s left", w.Header().Get("X-RateLimit-Remaining"))
+		}
+	})
+}
+
+func TestPrimary_is_asked_again_when_its_rate_limit_says_so(t *testing.T) {
+	t.Parallel()
+	clock := noon()
+	d := newDesk(t, databasetest.Open(t, database.SQLite), clock, 0)
+	for _, test := range []struct{ told, pause time.Duration }{{90 * time.Second, 90 * time.Second}, {0, time.Minute}, {48 * time.Hour, time.Hour}} {
+		d.primary.board = func(context.Context) (scoreboard.Board, error) {
+			return scoreboard.Board{}, &scoreboard.RateLimited{RetryAfter: test.told}
+		}
+		before := d.primary.calls.Load()
+		for _, at := range []time.Duration{0, test.pause - time.Second} {
+			clock.set(clock.now().Add(at))
+			if w := d.ask(""); w.Code != 200 {
+				t.Fatalf("the fallback: %d %s", w.Code, w.Body)
+			}
+		}
+		if n := d.primary.calls.Load() - before; n != 1 {
+			t.Errorf("told %s: it was asked %d times within its pause", test.told, n)
+		}
+		clock.set(clock.now().Add(time.Second))
+		d.primary.board = nil
+		d.ask("")
+		if n := d.primary.calls.Load() - before; n != 2 {
+			t.Errorf("told %s: it was asked %d times after %s", test.told, n, test.pause)
+		}
+	}
+}
+
+func TestSlowProvider_cannot_exhaust_the_process(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, databasetest.Open(t, database.SQLite), noon(), 0)
+	if _, err := d.SetSetting(t.Context(), "scoreboard.daily_quota", "1000"); err != nil {
+		t.Fatal(err)
+	}
+	var inside, most atomic.Int64
+	release := make(chan struct{})
+	d.primary.board = func(ctx context.Context) (scoreboard.Board, error) {
+		most.Store(max(most.Load(), inside.Add(1)))
+		defer inside.Add(-1)
+		select {
+		case <-release:
+			return scoreboard.Board{}, nil
+		case <-ctx.Done():
+			return scoreboard.Board{}, ctx.Err()
+		}
+	}
+	var group sync.WaitGroup
+	for i := range 60 {
+		group.Go(func() { d.ask("?leagueId=" + strconv.Itoa(i+1)) })
+	}
+	for inside.Load() < 16 { // the rest waits
+		select {
+		case <-t.Context().Done():
+			t.Fatal("the provider is not asked")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	close(release)
+	group.Wait()
+	if most.Load() > 16 {
+		t.Errorf("%d questions at a time", most.Load())
+	}
+}
+
+func TestCache_ends_by_time_and_keeps_no_failure(t *testing.T) {
+	t.Parallel()
+	clock := noon()
+	d := newDesk(t, databasetest.Open(t, database.SQLite), clock, 10*time.Second)
+	d.primary.board = func(context.Context) (scoreboard.Board, error) { return scoreboard.Board{}, errors.New("broken") }
+	for range 2 {
+		if w := d.ask(""); w.Code != 500 {
+			t.Fatalf("status %d", w.Code)
+		}
+	}
+	d.primary.board = nil
+	for range 3 {
+		d.ask("")
+	}
+	if n := d.primary.calls.Load(); n != 3 {
+		t.Errorf("%d calls", n)
+	}
+	clock.set(clock.now().Add(10 * time.Second))
+	d.ask("")
+	if n := d.primary.calls.Load(); n != 4 {
+		t.Errorf("%d calls after its time", n)
+	}
+}
+
+func BenchmarkCachedAnswer(b *testing.B) {
+	databasetest.EachB(b, func(b *testing.B, db *database.DB) {
+		d := newDesk(b, db, noon(), time.Hour)
+		if _, err := d.SetSetting(b.Context(), "scoreboard.daily_quota", "1000000000"); err != nil {
+			b.Fatal(err)
+		}
+		d.primary.board = func(context.Context) (scoreboard.Board, error) {
+			board := scoreboard.Board{Competition: scoreboard.Competition{Name: "A"}}
+			for i := range 10 {
+				board.Games = append(board.Games, scoreboard.Game{ID: strconv.Itoa(i), KickOff: d.clock.now(), Status: scoreboard.Scheduled})
+			}
+			return board, nil
+		}
+		body := d.ask("").Body.Bytes()
+		bare := gin.New()
+		bare.POST("/", func(c *gin.Context) { c.Data(http.StatusOK, "application/json", body) })
+		for name, engine := range map[string]http.Handler{"service": d.engine, "bare": bare} {
+			b.Run(name, func(b *testing.B) {
+				server := httptest.NewServer(engine)
+				defer server.Close()
+				client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+				b.SetParallelism(32) // times two processors: 64 connections
+				b.RunParallel(func(pb *testing.PB) {
+					for pb.Next() {
+						r, _ := http.NewRequest(http.MethodPost, server.URL+"/", nil)
+						r.Header.Set("svc-pulse-key", "k")
+						response, err := client.Do(r)
+						if err != nil {
+							b.Error(err)
+							return
+						}
+						_ = response.Body.Close()
+					}
+				})
+			})
+		}
+	})
+}
