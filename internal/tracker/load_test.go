@@ -1,0 +1,131 @@
+package tracker_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// many is a file of n lines that is made while it is read.
+type many struct {
+	n, made int
+	rest    []byte
+}
+
+func (m *many) Read(p []byte) (int, error) {
+	for len(m.rest) == 0 {
+		if m.made == m.n {
+			return 0, io.EOF
+		}
+		m.made++
+		m.rest = fmt.Appendf(nil, `{"imei":%d,"dt_carga":"2026-11-20","data_de_ping":"2026-11-19","hora_de_ping":"10:00:00","dispositivo":"Rastreador %d","latitude":-23.5}`+"\n", m.made, m.made)
+	}
+	n := copy(p, m.rest)
+	m.rest = m.rest[n:]
+	return n, nil
+}
+
+func TestLoad_takes_constant_memory(t *testing.T) {
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f, lines := newFleet(t, db), 100_000
+		if db.Engine() == database.SQLite {
+			lines = 3_000 // the engine in Go is slow under the race detector
+		}
+		var most uint64
+		sample := func(lines int64) {
+			if lines%500 == 0 {
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				most = max(most, m.HeapInuse)
+			}
+		}
+		loaded, err := f.service.Load(t.Context(), f.client.ID, &many{n: lines}, sample)
+		if err != nil || loaded.Records != int64(lines) {
+			t.Fatalf("%+v, %v", loaded, err)
+		}
+		if most == 0 || most > 96<<20 { // the file is 14 MB, as rows in memory it would be over 200
+			t.Errorf("the heap took %d MiB", most>>20)
+		}
+		if p := f.get("/list?page=20&pageSize=100"); p.Total != lines || len(p.Labels) != 100 {
+			t.Errorf("page 20 has %d of %d", len(p.Labels), p.Total)
+		}
+	})
+}
+
+func FuzzLoad(f *testing.F) {
+	for _, seed := range []string{
+		`{"imei":1,"dt_carga":"2026-11-20","ligado":true,"latitude":-1e3,"endereco":null}`, "{\"imei\":1,\"dt_carga\":\"2026-11-20\"}\n\n{}", "imei,dt_carga,dispositivo\n1,2026-11-20,\"a,\"\"b\nc\"\n", "\xEF\xBB\xBFimei\n", "{", "",
+	} {
+		f.Add([]byte(seed))
+	}
+	fleet := newFleet(f, databasetest.Open(f, database.SQLite))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		loaded, err := fleet.service.Load(context.Background(), fleet.client.ID, bytes.NewReader(text), nil)
+		if err != nil && errs.KindOf(err) != errs.Invalid {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if err == nil && loaded.Records > 0 && len(get(t, fleet.engine, fleet.client.APIKey, "/list").Labels) == 0 {
+			t.Fatalf("%q is loaded and not listed", text)
+		}
+	})
+}
+
+func FuzzQuery(f *testing.F) {
+	fleet := newFleet(f, databasetest.Open(f, database.SQLite))
+	fleet.load(row{Label: "a", Device: 1, Loaded: "2026-11-20"})
+	f.Add("page=1&pageSize=20&filter=date:eq:2026-11-20")
+	f.Add("filter=date:eq:9999-12-31&page=9223372036854775807")
+	f.Fuzz(func(t *testing.T, query string) {
+		for _, path := range []string{"/list", "/snapshot"} {
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			r.URL.RawQuery = query
+			r.Header.Set("svc-public-hub-key", fleet.client.APIKey)
+			w := httptest.NewRecorder()
+			fleet.engine.ServeHTTP(w, r)
+			if w.Code != 200 && w.Code != 400 || !json.Valid(w.Body.Bytes()) {
+				t.Fatalf("%s?%s: %d %s", path, query, w.Code, w.Body)
+			}
+		}
+	})
+}
+
+// TestPlans reads no whole table and sorts no more than a page, whatever the page.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.Postgres)
+	f := newFleet(t, db)
+	if _, err := f.service.Load(t.Context(), f.client.ID, &many{n: 5000}, nil); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, `INSERT INTO tracker_records (client_number, dt_carga, imei, data_de_ping) SELECT 1, date '2026-01-01' + n % 300, n, date '2026-01-01' + n % 300 - 1 FROM generate_series(1, 60000) n`)
+	exec(t, db, `ANALYZE tracker_records`)
+	sorted := regexp.MustCompile(`Sort  \(.*actual time=.* rows=(\d+)`)
+	for name, statement := range map[string]string{
+		"page of a day":       `SELECT dispositivo FROM tracker_client_1 WHERE dt_carga = '2026-05-01' AND id <= 100000 ORDER BY "dt_carga" DESC, "id" DESC LIMIT 20 OFFSET 100`,
+		"page of the list":    `SELECT id FROM tracker_client_1 WHERE dt_carga <= '2026-05-01' AND id <= 100000 ORDER BY "dt_carga" DESC, "id" DESC LIMIT 20 OFFSET 100`,
+		"latest ping":         `SELECT max("data_de_ping") FROM tracker_client_1 WHERE "data_de_ping" <= '9999-12-31' AND "id" <= 100000`,
+		"winners":             `SELECT imei, id FROM tracker_client_1 WHERE "data_de_ping" = '2026-05-01' AND "id" <= 100000 ORDER BY "imei", "hora_de_ping" DESC NULLS LAST, "dt_carga" DESC, "id" DESC`,
+		"records by their id": `SELECT dispositivo FROM tracker_client_1 WHERE "id" = ANY('{1,2,3}'::bigint[])`,
+	} {
+		var plan []string
+		if err := db.Reader(t.Context()).Raw("EXPLAIN ANALYZE " + statement).Scan(&plan).Error; err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(plan, "\n")
+		if strings.Contains(text, "Seq Scan") || sorted.MatchString(text) || !strings.Contains(text, "Index") {
+			t.Errorf("%s:\n%s", name, text)
+		}
+	}
+}
