@@ -468,7 +468,7 @@ func TestMetrics_are_registered(t *testing.T) {
 	for _, family := range families {
 		names = append(names, family.GetName())
 	}
-	want := []string{"supplyhub_queue_connected", "supplyhub_queue_deliveries_total", "supplyhub_queue_publishes_total"}
+	want := []string{"supplyhub_queue_connected", "supplyhub_queue_deliveries_total", "supplyhub_queue_messages", "supplyhub_queue_publishes_total"}
 	if !slices.Equal(names, want) {
 		t.Errorf("metrics %v, want %v", names, want)
 	}
