@@ -16,7 +16,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-func exec(t *testing.T, db *database.DB, ctx context.Context, statement string) {
+func exec(ctx context.Context, t *testing.T, db *database.DB, statement string) {
 	t.Helper()
 	if err := db.From(ctx).Exec(statement).Error; err != nil {
 		t.Fatal(err)
@@ -37,21 +37,21 @@ func TestInTx_commits_rolls_back_and_nests(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		fault := errors.New("fault")
-		if err := db.InTx(t.Context(), func(ctx context.Context) error { exec(t, db, ctx, insert); return fault }); !errors.Is(err, fault) || count(t, db) != 0 {
+		if err := db.InTx(t.Context(), func(ctx context.Context) error { exec(ctx, t, db, insert); return fault }); !errors.Is(err, fault) || count(t, db) != 0 {
 			t.Errorf("after an error: %v, %d rows", err, count(t, db))
 		}
 		func() {
 			defer func() { _ = recover() }()
-			_ = db.InTx(t.Context(), func(ctx context.Context) error { exec(t, db, ctx, insert); panic("on purpose") })
+			_ = db.InTx(t.Context(), func(ctx context.Context) error { exec(ctx, t, db, insert); panic("on purpose") })
 		}()
 		if n := count(t, db); n != 0 {
 			t.Errorf("after a panic: %d rows", n)
 		}
 		err := db.InTx(t.Context(), func(ctx context.Context) error {
-			if err := db.InTx(ctx, func(ctx context.Context) error { exec(t, db, ctx, insert); return fault }); !errors.Is(err, fault) {
+			if err := db.InTx(ctx, func(ctx context.Context) error { exec(ctx, t, db, insert); return fault }); !errors.Is(err, fault) {
 				t.Errorf("inside: %v", err)
 			}
-			exec(t, db, ctx, insert) // the inner one left no trace, and the outer one goes on
+			exec(ctx, t, db, insert) // the inner one left no trace, and the outer one goes on
 			return nil
 		})
 		if err != nil || count(t, db) != 1 {

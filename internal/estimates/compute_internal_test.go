@@ -132,8 +132,10 @@ func TestBusinessDays_of_Brazil(t *testing.T) {
 		"2027-03-26": "good friday", "2028-04-14": "good friday", "2026-11-21": "a Saturday", "2026-11-22": "a Sunday", "2027-11-20": "Consciência Negra",
 	} {
 		at, _ := time.Parse(time.DateOnly, day)
-		if c.isBusinessDay(at) || c.isBusinessDay(at) { // also from memory
-			t.Errorf("%s, %s, is a business day", day, name)
+		for range 2 { // worked out, and from memory
+			if c.isBusinessDay(at) {
+				t.Errorf("%s, %s, is a business day", day, name)
+			}
 		}
 	}
 	for _, day := range []string{"2026-11-23", "2026-11-19", "2023-11-20", "2026-12-24", "2026-04-02"} {
