@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/estimates"
@@ -22,6 +23,17 @@ func (p publisher) Publish(subject, requestID string) {
 	if p.app.queue != nil {
 		p.app.queue.Publish(subject, requestID)
 	}
+}
+
+// Busy gives the queue a second to tell.
+func (p publisher) Busy(ctx context.Context) bool {
+	if p.app.queue == nil || !p.app.queue.Connected() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	n, err := p.app.queue.Lag(ctx)
+	return err == nil && n > 0
 }
 
 type outbox struct{ dispatcher *webhooks.Dispatcher }

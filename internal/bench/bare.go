@@ -75,6 +75,8 @@ type noPublisher struct{}
 
 func (noPublisher) Publish(string, string) {}
 
+func (noPublisher) Busy(context.Context) bool { return false }
+
 // bareRows prints how many requests a second the group commit alone makes durable for 64 callers.
 func bareRows(ctx context.Context) error {
 	db, err := database.Open(ctx, os.Getenv("DATABASE_URL"), filepath.Join(os.Getenv("DATA_DIR"), "bare.db"), slog.New(slog.DiscardHandler))

@@ -90,6 +90,8 @@ type hangUp struct{ cancel context.CancelFunc }
 
 func (h hangUp) Publish(string, string) { h.cancel() }
 
+func (hangUp) Busy(context.Context) bool { return false }
+
 func TestSubmit_whose_caller_hangs_up_still_stores_the_request(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {

@@ -17,6 +17,9 @@ import (
 // Publisher puts a piece of work on the queue. It never blocks: work that is lost on the way is found by the sweeper.
 type Publisher interface {
 	Publish(subject, requestID string)
+
+	// Busy tells whether work is queued: then what waits for its estimation need not be lost.
+	Busy(ctx context.Context) bool
 }
 
 // Outgoing is one event for the outbox. Key is supplier/request/round: the same key twice is one event.

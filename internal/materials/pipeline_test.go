@@ -310,6 +310,8 @@ func (w *world) Estimate(ctx context.Context, r estimates.Request) (estimates.Re
 	return estimates.Result{Estimates: event(r.SupplierID, r.RequestID, r.At, "e1").Data.Estimates}, nil
 }
 
+func (w *world) Busy(context.Context) bool { return false }
+
 func (w *world) Add(ctx context.Context, events []materials.Outgoing) (func(), error) {
 	w.adds.Add(1)
 	if w.outbox != nil {

@@ -11,6 +11,7 @@ const (
 	sweepBatch    = 500
 	sweepAgain    = 30 * time.Second // after so long a second publish counts as lost too
 	sweepTimeout  = 15 * time.Second
+	sweepAnyway   = time.Minute // how long a busy queue may put a sweep off
 )
 
 // RunSweeper publishes again, until ctx ends, what waits for its estimation longer than a publish takes. This, and
@@ -18,12 +19,17 @@ const (
 func (s *Service) RunSweeper(ctx context.Context) error {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
+	last := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
 		}
+		if time.Since(last) < sweepAnyway && s.deps.Publisher.Busy(ctx) {
+			continue // what is late is most likely queued: publishing a whole backlog again every half minute costs much
+		}
+		last = time.Now()
 		if _, err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
 			s.deps.Log.WarnContext(ctx, "sweep failed", "error", err)
 		}
