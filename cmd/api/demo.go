@@ -24,8 +24,8 @@ supplyhub is ready at URL. A demo supplier was made; in another terminal:
   curl -s -X POST URL/api/material-requests -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
     -d '{"id": ID, "shop_code": "SP-001", "materials": [{"material_id": 10, "material": "Shelf", "sku": "SHELF-90", "width": 90, "height": 30, "depth": 25, "quantity": 4}]}'
 
-  # 3. read its delivery estimates
-  curl -s URL/api/material-requests/ID -H "Authorization: Bearer $TOKEN"
+  # 3. read its delivery estimates, as soon as they are there
+  curl -s "URL/api/material-requests/ID?wait=30s" -H "Authorization: Bearer $TOKEN"
 
 The whole API is described at URL/docs. Stop with Ctrl-C.
 
