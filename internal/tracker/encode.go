@@ -47,6 +47,8 @@ func appendValue(b []byte, k kind, text []byte) []byte {
 		return append(b, "null"...)
 	}
 	switch k {
+	case textField:
+		return appendString(b, text)
 	case integerField:
 		return appendInteger(b, text)
 	case numberField:
@@ -141,6 +143,14 @@ func plainNumber(text []byte) bool {
 }
 
 func appendBool(b, text []byte) []byte {
+	if len(text) == 1 { // as PostgreSQL writes it
+		switch text[0] {
+		case 't', '1':
+			return append(b, "true"...)
+		case 'f', '0':
+			return append(b, "false"...)
+		}
+	}
 	truth, ok := parseBool(text)
 	if !ok {
 		return append(b, "null"...)
@@ -242,10 +252,24 @@ func validTime(text []byte) bool {
 // below tells whether text is a number under the limit.
 func below(text []byte, limit int) bool { return allDigits(text) && number(text) < limit }
 
+// plainText tells whether text is ASCII that JSON takes as it is; most is.
+func plainText(text []byte) bool {
+	for _, c := range text {
+		if c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
 // appendString quotes text for JSON. Bytes that are no UTF-8 become U+FFFD, as SQLite keeps what it is given.
 func appendString(b, text []byte) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
+	if plainText(text) {
+		b = append(b, text...)
+		return append(b, '"')
+	}
 	start := 0
 	for i := 0; i < len(text); {
 		c := text[i]

@@ -106,7 +106,11 @@ func (s *Service) pageOf(ctx context.Context, r *relation, g guard, q query) (li
 		return l, nil
 	}
 	want := min(int64(q.page.Size), l.total-q.page.Offset())
-	got, err := s.pageOfDay(ctx, r, g, q, day, skip, &l)
+	read := s.pageOfDay
+	if after := counts.of(day) - skip - want; after >= 0 && after < skip {
+		skip, read = after, s.pageFromDaysEnd // the same rows, reached over fewer
+	}
+	got, err := read(ctx, r, g, q, day, skip, &l)
 	if err != nil {
 		return listing{}, err
 	}
@@ -141,6 +145,29 @@ func (s *Service) pageOfDay(ctx context.Context, r *relation, g guard, q query, 
 	}, p.args...)
 	if err != nil {
 		return 0, fmt.Errorf("read page: %w", err)
+	}
+	return got, nil
+}
+
+// pageFromDaysEnd reads the rows of the page, which lies within the day and has skip rows of it behind it.
+func (s *Service) pageFromDaysEnd(ctx context.Context, r *relation, g guard, q query, day string, skip int64, l *listing) (got int64, err error) {
+	p := newPlaces(r)
+	id := quote(columnID)
+	guarded := g.columns(p)
+	want := min(int64(q.page.Size), l.total-q.page.Offset())
+	chosen := "(SELECT " + id + " FROM " + r.from + " WHERE " + quote(columnLoadDate) + " = " + p.day(day) + " AND " + id + " <= " + p.place(g.st.maxID) +
+		" ORDER BY " + quote(columnLoadDate) + ", " + id + " LIMIT " + p.place(want) + " OFFSET " + p.place(skip) + ") p"
+	statement := "SELECT " + guarded + r.fieldList("r.") + " FROM " + chosen + " " + r.joinByID() + " ORDER BY p." + id + " DESC"
+	err = s.rows.Select(ctx, statement, func(row [][]byte) error {
+		if err := g.check(row); err != nil {
+			return err
+		}
+		l.add(s.encoder, row[guardColumns:])
+		got++
+		return nil
+	}, p.args...)
+	if err != nil {
+		return 0, fmt.Errorf("read page from the day's end: %w", err)
 	}
 	return got, nil
 }
