@@ -97,6 +97,7 @@ func TestNothingAcceptedIsLost(t *testing.T) {
 		}
 		l.reaches(t, 100)
 		l.settle(t, s)
+		accounted(t, h)
 	})
 	t.Run("when apis and workers are killed and the whole NATS store is wiped under load", func(t *testing.T) {
 		t.Parallel()
@@ -112,6 +113,7 @@ func TestNothingAcceptedIsLost(t *testing.T) {
 		h.NATS.Wipe()
 		l.reaches(t, 100)
 		l.settle(t, s)
+		accounted(t, h)
 	})
 	t.Run("when NATS is down: intake goes on and the work is done later", func(t *testing.T) {
 		t.Parallel()
@@ -123,6 +125,7 @@ func TestNothingAcceptedIsLost(t *testing.T) {
 		l.group.Wait()
 		h.NATS.Restart()
 		l.settle(t, s)
+		accounted(t, h)
 	})
 	t.Run("when both workers stop and start again", func(t *testing.T) {
 		t.Parallel()
@@ -139,6 +142,7 @@ func TestNothingAcceptedIsLost(t *testing.T) {
 			w.Restart()
 		}
 		l.settle(t, s)
+		accounted(t, h)
 	})
 }
 

@@ -1,0 +1,66 @@
+package acceptance
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest"
+)
+
+type verification struct {
+	OK                   bool
+	Requests, Deliveries map[string]int64
+	Faults               []string
+}
+
+// accounted fails unless `api verify` accounts for everything.
+func accounted(t *testing.T, h *apptest.Hub) verification {
+	t.Helper()
+	v := apptest.MustCommand[verification](t, h, "verify")
+	if !v.OK || len(v.Faults) != 0 {
+		t.Fatalf("not accounted for: %v", v.Faults)
+	}
+	return v
+}
+
+func TestVerify_accounts_for_everything_and_names_every_fault(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
+			s := h.Supplier(t)
+			var ids [4]int64
+			for i := range ids {
+				ids[i] = submit(t, s, nil)
+				becomes(t, s, ids[i], "estimated")
+			}
+			want(t, selectEstimate(t, s, ids[0], becomes(t, s, ids[0], "estimated").Estimates[0]["estimate_id"]), 200)
+			if v := accounted(t, h); v.Requests["estimated"] != 3 || v.Requests["selected"] != 1 {
+				t.Fatalf("the ledger is %+v", v)
+			}
+			db := openDatabase(t, h)
+			for _, damage := range []string{
+				`DELETE FROM material_request_estimates WHERE request_id = %d`, `UPDATE material_requests SET status = 'enqueued' WHERE id = %d`,
+				`DELETE FROM webhook_attempts WHERE delivery_id IN (SELECT id FROM webhook_deliveries WHERE request_id = %d)`, `DELETE FROM webhook_events WHERE request_id = %d`,
+			} {
+				id := ids[0]
+				copy(ids[:], ids[1:])
+				if _, err := db.ExecContext(t.Context(), fmt.Sprintf(damage, id)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v := apptest.MustCommand[verification](t, h, "verify")
+			text := strings.Join(v.Faults, "\n")
+			for _, part := range []string{"has no estimates", "nothing brings its estimates", "no attempt was answered 2xx", "lacks attempts", "has no event"} {
+				if strings.Count(text, part) != 1 {
+					t.Errorf("%q is not named once:\n%s", part, text)
+				}
+			}
+			if v.OK || len(v.Faults) != 5 {
+				t.Errorf("the ledger is %+v", v)
+			}
+		})
+	}
+}

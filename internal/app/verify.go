@@ -1,0 +1,30 @@
+package app
+
+import (
+	"context"
+
+	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/webhooks"
+)
+
+// Verification is the whole ledger: each request and each delivery is accounted for when OK is true.
+type Verification struct {
+	OK         bool                       `json:"ok"`
+	Requests   map[materials.Status]int64 `json:"requests"`
+	Deliveries map[webhooks.Status]int64  `json:"deliveries"`
+	Faults     []string                   `json:"faults"` // at most a thousand of each kind; never nil
+}
+
+// Verify goes through everything that was ever accepted. It changes nothing and may run at any time.
+func (a *App) Verify(ctx context.Context) (Verification, error) {
+	requests, err := a.materials.Verify(ctx, a.Deliveries.Underway)
+	if err != nil {
+		return Verification{}, err
+	}
+	deliveries, err := a.Deliveries.Verify(ctx)
+	if err != nil {
+		return Verification{}, err
+	}
+	faults := append(requests.Faults, deliveries.Faults...)
+	return Verification{OK: len(faults) == 0, Requests: requests.Requests, Deliveries: deliveries.Deliveries, Faults: faults}, nil
+}

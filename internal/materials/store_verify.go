@@ -1,0 +1,40 @@
+package materials
+
+import (
+	"context"
+	"fmt"
+)
+
+func (s *store) countByStatus(ctx context.Context) (map[Status]int64, error) {
+	var rows []struct {
+		Status Status
+		N      int64
+	}
+	if err := s.db.Reader(ctx).Raw(`SELECT status, count(*) AS n FROM material_requests GROUP BY status`).Scan(&rows).Error; err != nil {
+		return nil, fmt.Errorf("count material requests: %w", err)
+	}
+	counts := map[Status]int64{Enqueued: 0, Estimated: 0, Selected: 0, Failed: 0}
+	for _, row := range rows {
+		counts[row.Status] = row.N
+	}
+	return counts, nil
+}
+
+// matching are the first thousand requests r of which the condition, one of our own, holds.
+func (s *store) matching(ctx context.Context, condition string) ([]requestKey, error) {
+	return s.keys(ctx, `SELECT supplier_id, id FROM material_requests r WHERE `+condition+` ORDER BY supplier_id, id LIMIT ?`, verifyPage)
+}
+
+// dispatchedAfter are the enqueued requests behind the key whose events are stored.
+func (s *store) dispatchedAfter(ctx context.Context, after requestKey, limit int) ([]requestKey, error) {
+	return s.keys(ctx, `SELECT supplier_id, id FROM material_requests WHERE status = 'enqueued' AND dispatched_at IS NOT NULL
+		AND (supplier_id > ? OR supplier_id = ? AND id > ?) ORDER BY supplier_id, id LIMIT ?`, after.SupplierID, after.SupplierID, after.ID, limit)
+}
+
+func (s *store) keys(ctx context.Context, statement string, args ...any) ([]requestKey, error) {
+	var keys []requestKey
+	if err := s.db.Reader(ctx).Raw(statement, args...).Scan(&keys).Error; err != nil {
+		return nil, fmt.Errorf("verify material requests: %w", err)
+	}
+	return keys, nil
+}

@@ -1,0 +1,46 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+)
+
+// Ledger is what Verify found: how many deliveries are in each status, and every one that is not accounted for.
+type Ledger struct {
+	Deliveries map[Status]int64 `json:"deliveries"`
+	Faults     []string         `json:"faults"` // never nil
+}
+
+// Verify goes through all deliveries: each has its event and each event its delivery to the own endpoint, what is
+// delivered was answered 2xx, and no attempt is missing.
+func (d *Dispatcher) Verify(ctx context.Context) (Ledger, error) {
+	ledger := Ledger{Deliveries: map[Status]int64{}, Faults: []string{}}
+	for _, status := range []Status{Pending, Delivered, Dead, Failed} {
+		n, err := d.store.count(ctx, status)
+		if err != nil {
+			return Ledger{}, err
+		}
+		ledger.Deliveries[status] = n
+	}
+	for _, check := range []struct{ statement, fault string }{
+		{`SELECT id FROM webhook_deliveries d WHERE NOT EXISTS (SELECT 1 FROM webhook_events e WHERE e.key = d.event_key)`, "delivery %s has no event"},
+		{`SELECT key FROM webhook_events e WHERE NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_key = e.key AND d.destination = 'own')`, "event %s has no delivery to the own endpoint"},
+		{`SELECT id FROM webhook_deliveries d WHERE status = 'delivered' AND NOT EXISTS (SELECT 1 FROM webhook_attempts a
+			WHERE a.delivery_id = d.id AND a.status BETWEEN 200 AND 299)`, "delivery %s is delivered and no attempt was answered 2xx"},
+		{`SELECT id FROM webhook_deliveries d WHERE attempts <> (SELECT count(*) FROM webhook_attempts a WHERE a.delivery_id = d.id)`, "delivery %s lacks attempts"},
+	} {
+		found, err := d.store.verify(ctx, check.statement)
+		if err != nil {
+			return Ledger{}, err
+		}
+		for _, id := range found {
+			ledger.Faults = append(ledger.Faults, fmt.Sprintf(check.fault, id))
+		}
+	}
+	return ledger, nil
+}
+
+// Underway tells which of the supplier's requests have a delivery to the own endpoint that is still tried.
+func (d *Dispatcher) Underway(ctx context.Context, supplierID string, requestIDs []int64) (map[int64]bool, error) {
+	return d.store.underway(ctx, supplierID, requestIDs)
+}
