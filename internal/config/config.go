@@ -42,6 +42,7 @@ type Config struct {
 	PrimaryURL     string        `env:"SPORTMONKS_BASE_URL" envDefault:"https://api.sportmonks.com/v3/football" doc:"address of the first provider"`
 	FallbackURL    string        `env:"BALLDONTLIE_BASE_URL" envDefault:"https://api.balldontlie.io/fifa/worldcup/v1" doc:"address of the second provider"`
 	CacheTTL       time.Duration `env:"SCOREBOARD_CACHE_TTL" envDefault:"10s" doc:"how long a scoreboard is answered from memory; 0 turns it off"`
+	RateLimit      int           `env:"SUPPLIER_RATE_LIMIT" envDefault:"0" shown:"0: none" doc:"requests a second that each supplier may send to one api process"`
 	LogLevel       string        `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
 	LogFormat      string        `env:"LOG_FORMAT" shown:"text on a terminal, else json" doc:"text or json"`
 	Proxies        []string      `env:"TRUSTED_PROXIES" shown:"none" doc:"addresses or networks, separated by commas, whose X-Forwarded-For is believed for the logged client address"`
@@ -140,6 +141,7 @@ func (c *Config) check() []error {
 	bad(c.Concurrency < 1 || c.Concurrency > 10000, "WORKER_CONCURRENCY: must be 1 to 10000")
 	bad(c.Timeout <= 0, "WEBHOOK_TIMEOUT: must be positive")
 	bad(c.DrainDelay < 0 || c.DrainDelay > 25*time.Second, "DRAIN_DELAY: must be 0s to 25s")
+	bad(c.RateLimit < 0 || c.RateLimit > 1_000_000, "SUPPLIER_RATE_LIMIT: must be 0 to 1000000")
 	bad(c.CacheTTL < 0, "SCOREBOARD_CACHE_TTL: must not be negative")
 	bad(!httpAddress(c.PrimaryURL), "SPORTMONKS_BASE_URL: must be an http:// or https:// address without query, fragment or user")
 	bad(!httpAddress(c.FallbackURL), "BALLDONTLIE_BASE_URL: must be an http:// or https:// address without query, fragment or user")

@@ -23,6 +23,9 @@ func (s *Service) Bearer(scope string) gin.HandlerFunc {
 		}
 		ctx := logctx.With(WithPrincipal(c.Request.Context(), p), slog.String("supplier_id", p.SupplierID))
 		c.Request = c.Request.WithContext(ctx)
+		if err := s.limiter.allow(p.SupplierID); err != nil {
+			return err
+		}
 		if scope != "" && !p.Has(scope) {
 			return errs.New(errs.Forbidden, "The access token does not have the scope "+scope+".")
 		}

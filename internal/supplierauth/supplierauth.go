@@ -22,6 +22,7 @@ type Deps struct {
 	SecretsKeys          string                // SECRETS_KEY; empty in a process that never reads or makes a webhook secret
 	Issuer, Audience     string                // iss and aud of the access tokens
 	AllowPrivateWebhooks bool                  // accept a webhook URL that names a private address
+	RequestsPerSecond    int                   // that a supplier may send to this process with its access tokens; 0: any number
 	Registerer           prometheus.Registerer // nil: the counter is not exported
 }
 
@@ -32,6 +33,7 @@ type Service struct {
 	now          func() time.Time
 	tokens       *tokens
 	sealer       sealer
+	limiter      *limiter
 	allowPrivate bool
 	ended        *prometheus.CounterVec
 }
@@ -62,8 +64,12 @@ func New(d Deps) (*Service, error) {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
 	}
+	limiter, err := newLimiter(d.RequestsPerSecond, d.Now)
+	if err != nil {
+		return nil, fmt.Errorf("prepare rate limit: %w", err)
+	}
 	return &Service{
-		store: store{d.DB}, log: d.Log, now: d.Now, tokens: tokens, sealer: sealer,
+		store: store{d.DB}, log: d.Log, now: d.Now, tokens: tokens, sealer: sealer, limiter: limiter,
 		allowPrivate: d.AllowPrivateWebhooks, ended: ended,
 	}, nil
 }

@@ -1,0 +1,56 @@
+package supplierauth
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// limitedSuppliers is how many suppliers' buckets are remembered; a forgotten one is full again.
+const limitedSuppliers = 65536
+
+// limiter gives each supplier so many requests a second in this process, and as many at once. nil limits nobody.
+type limiter struct {
+	perSecond int
+	now       func() time.Time
+	buckets   *lru.Cache[string, *rate.Limiter]
+}
+
+func newLimiter(perSecond int, now func() time.Time) (*limiter, error) {
+	if perSecond <= 0 {
+		return nil, nil
+	}
+	buckets, err := lru.New[string, *rate.Limiter](limitedSuppliers)
+	if err != nil {
+		return nil, err
+	}
+	return &limiter{perSecond, now, buckets}, nil
+}
+
+// allow takes one request of the supplier's. Errors: errs.Exhausted with the time to wait.
+func (l *limiter) allow(supplierID string) error {
+	if l == nil {
+		return nil
+	}
+	bucket, known := l.buckets.Get(supplierID)
+	if !known {
+		bucket = rate.NewLimiter(rate.Limit(l.perSecond), l.perSecond)
+		if before, found, _ := l.buckets.PeekOrAdd(supplierID, bucket); found {
+			bucket = before
+		}
+	}
+	now := l.now()
+	if bucket.AllowN(now, 1) {
+		return nil
+	}
+	missing := 1 - bucket.TokensAt(now)
+	wait := time.Duration(math.Ceil(missing / float64(l.perSecond) * float64(time.Second)))
+	e := errs.New(errs.Exhausted, fmt.Sprintf("You may send %d requests a second.", l.perSecond))
+	e.RetryAfter = wait
+	return e
+}
