@@ -31,7 +31,8 @@ func HandleWith(h Handler, render Renderer) gin.HandlerFunc {
 			return
 		}
 		c.Abort()
-		if errors.Is(err, context.Canceled) && c.Request.Context().Err() != nil {
+		// Whatever the error says (SQLite says "interrupted"), nobody is there to read it.
+		if errors.Is(c.Request.Context().Err(), context.Canceled) {
 			c.Status(statusClientGone)
 			return
 		}
