@@ -24,9 +24,9 @@ func JSON(c *gin.Context, status int, v any) {
 	write(c, status, "application/json; charset=utf-8", body)
 }
 
-// Bytes answers with a body that is encoded already, in parts.
-func Bytes(c *gin.Context, status int, contentType string, parts ...[]byte) {
-	write(c, status, contentType, parts...)
+// Bytes answers with a body that is encoded already.
+func Bytes(c *gin.Context, status int, contentType string, body []byte) {
+	write(c, status, contentType, body)
 }
 
 // encode is json.Marshal without the escaping for HTML.
@@ -40,19 +40,12 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-func write(c *gin.Context, status int, contentType string, parts ...[]byte) {
-	length := 0
-	for _, part := range parts {
-		length += len(part)
-	}
+func write(c *gin.Context, status int, contentType string, body []byte) {
 	header := c.Writer.Header()
 	header.Set("Content-Type", contentType)
-	header.Set("Content-Length", strconv.Itoa(length)) // right for HEAD too, whose body net/http drops
+	header.Set("Content-Length", strconv.Itoa(len(body))) // right for HEAD too, whose body net/http drops
 	c.Status(status)
-	for _, part := range parts {
-		if _, err := c.Writer.Write(part); err != nil && c.Request.Method != http.MethodHead {
-			_ = c.Error(fmt.Errorf("write answer: %w", err)).SetType(gin.ErrorTypeRender)
-			return
-		}
+	if _, err := c.Writer.Write(body); err != nil && c.Request.Method != http.MethodHead {
+		_ = c.Error(fmt.Errorf("write answer: %w", err)).SetType(gin.ErrorTypeRender)
 	}
 }

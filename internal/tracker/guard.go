@@ -1,18 +1,10 @@
 package tracker
 
-import (
-	"errors"
-	"fmt"
-	"strconv"
-)
-
-// errOutdated says that what was remembered is not true any more.
-var errOutdated = errors.New("what was remembered of the listing is outdated")
-
-// guard is what a page's own statement tells beside its rows, so that a page whose state is remembered needs no other.
+// guard is what a page's own statement checks beside its rows, so that a page whose state is remembered needs no other:
+// when it does not hold, the statement gives no row.
 type guard struct {
 	client Client
-	owner  int64
+	owner  int64 // 0: the view was not made here and nothing is known of its versions
 	view   string
 	key    pinKey
 	st     state
@@ -20,36 +12,23 @@ type guard struct {
 	strict bool // the state is remembered and not looked up
 }
 
-const guardColumns = 4
-
-// columns are the first ones of the page's statement.
-func (g guard) columns(p *places) string {
-	client, owner := p.place(g.client.number), p.place(g.owner)
-	return "(SELECT updated_at FROM tracker_clients WHERE number = " + client + "), " +
-		"(SELECT generation FROM tracker_versions WHERE client_number = " + owner + "), " +
-		"(SELECT max_id FROM tracker_versions WHERE client_number = " + owner + "), " +
-		"(SELECT generation || ' ' || max_id || ' ' || day || ' ' || view FROM tracker_pins WHERE client_number = " + client +
-		" AND listing = " + p.place(g.key.listing) + " AND filter = " + p.place(g.key.filter) + " AND page_size = " + p.place(int64(g.key.pageSize)) + "), "
-}
-
-// check compares what the statement tells. Errors: errMoved, errOutdated.
-func (g guard) check(row [][]byte) error {
-	if string(row[1]) != strconv.FormatInt(g.st.generation, 10) {
-		return errMoved
+// and is the guard as a condition, to be followed by the page's own; PostgreSQL decides it once a statement.
+func (g guard) and(p *places) string {
+	if g.owner == 0 {
+		return ""
 	}
+	version := "v.client_number = " + p.place(g.owner) + " AND v.generation = " + p.place(g.st.generation)
 	if !g.strict {
-		return nil
+		return "EXISTS (SELECT 1 FROM tracker_versions v WHERE " + version + ") AND "
 	}
-	if string(row[0]) != strconv.FormatInt(g.client.UpdatedAt.UnixMicro(), 10) {
-		return errOutdated
+	if g.first {
+		version += " AND v.max_id = " + p.place(g.st.maxID)
 	}
-	if g.first && string(row[2]) != strconv.FormatInt(g.st.maxID, 10) {
-		return errOutdated
-	}
-	if string(row[3]) != fmt.Sprintf("%d %d %s %s", g.st.generation, g.st.maxID, g.st.day, g.view) {
-		return errOutdated
-	}
-	return nil
+	return "EXISTS (SELECT 1 FROM tracker_clients c, tracker_versions v, tracker_pins n WHERE " + version +
+		" AND c.number = " + p.place(g.client.number) + " AND c.updated_at = " + p.place(g.client.UpdatedAt.UnixMicro()) +
+		" AND n.client_number = c.number AND n.listing = " + p.place(g.key.listing) + " AND n.filter = " + p.place(g.key.filter) +
+		" AND n.page_size = " + p.place(int64(g.key.pageSize)) + " AND n.generation = v.generation AND n.max_id = " + p.place(g.st.maxID) +
+		" AND n.day = " + p.place(g.st.day) + " AND n.view = " + p.place(g.view) + ") AND "
 }
 
 // remembered is the state that this process noted for the crawl a moment ago.

@@ -68,7 +68,9 @@ func (s *Service) answer(c *gin.Context, read func(context.Context, Client, quer
 	if err != nil {
 		return err
 	}
-	httpapi.Bytes(c, http.StatusOK, "application/json; charset=utf-8", l.head(q.page), l.records, []byte("]}"))
+	body := l.appendTo(s.buffer(), q.page)
+	httpapi.Bytes(c, http.StatusOK, "application/json; charset=utf-8", body)
+	s.buffers.Put(&body)
 	s.buffers.Put(&l.records)
 	return nil
 }
@@ -96,14 +98,15 @@ func (s *Service) refusal(ctx context.Context, who caller) error {
 	return nil
 }
 
-// head is the answer up to the records.
-func (l listing) head(page httpapi.Page) []byte {
-	b := make([]byte, 0, 96)
+// appendTo appends the whole answer.
+func (l listing) appendTo(b []byte, page httpapi.Page) []byte {
 	b = append(b, `{"page":`...)
 	b = strconv.AppendInt(b, int64(page.Number), 10)
 	b = append(b, `,"pageSize":`...)
 	b = strconv.AppendInt(b, int64(page.Size), 10)
 	b = append(b, `,"total":`...)
 	b = strconv.AppendInt(b, l.total, 10)
-	return append(b, `,"data":[`...)
+	b = append(b, `,"data":[`...)
+	b = append(b, l.records...)
+	return append(b, "]}"...)
 }

@@ -25,10 +25,15 @@ type listing struct {
 }
 
 func (s *Service) newListing(total int64) listing {
+	return listing{total: total, records: s.buffer()}
+}
+
+// buffer is an empty one; who is done with it puts it back.
+func (s *Service) buffer() []byte {
 	if b, ok := s.buffers.Get().(*[]byte); ok {
-		return listing{total: total, records: (*b)[:0]}
+		return (*b)[:0]
 	}
-	return listing{total: total}
+	return nil
 }
 
 // list is a page of all rows of the client's view, newest load first.
@@ -123,23 +128,19 @@ func (s *Service) pageOf(ctx context.Context, r *relation, g guard, q query) (li
 // pageOfDay reads the rows of the page, which begins skip rows into the day.
 func (s *Service) pageOfDay(ctx context.Context, r *relation, g guard, q query, day string, skip int64, l *listing) (got int64, err error) {
 	p := newPlaces(r)
-	guarded := g.columns(p)
 	compare := " <= "
 	if q.day != "" {
 		compare = " = "
 	}
-	chosen := " FROM " + r.from + " WHERE " + quote(columnLoadDate) + compare + p.day(day) + " AND " + quote(columnID) + " <= " + p.place(g.st.maxID) +
+	chosen := " FROM " + r.from + " WHERE " + g.and(p) + quote(columnLoadDate) + compare + p.day(day) + " AND " + quote(columnID) + " <= " + p.place(g.st.maxID) +
 		" ORDER BY " + r.latest(columnLoadDate) + ", " + r.latest(columnID) + " LIMIT " + p.place(int64(q.page.Size)) + " OFFSET " + p.place(skip)
-	statement := "SELECT " + guarded + r.fieldList("") + chosen
+	statement := "SELECT " + r.plain + chosen
 	if skip >= deferFrom {
-		statement = "SELECT " + guarded + r.fieldList("r.") + " FROM (SELECT " + quote(columnID) + ", " + quote(columnLoadDate) + chosen + ") p " + r.joinByID() +
+		statement = "SELECT " + r.joined + " FROM (SELECT " + quote(columnID) + ", " + quote(columnLoadDate) + chosen + ") p " + r.joinByID() +
 			" ORDER BY p." + r.latest(columnLoadDate) + ", p." + r.latest(columnID)
 	}
 	err = s.rows.Select(ctx, statement, func(row [][]byte) error {
-		if err := g.check(row); err != nil {
-			return err
-		}
-		l.add(s.encoder, row[guardColumns:])
+		l.add(s.encoder, row)
 		got++
 		return nil
 	}, p.args...)
@@ -153,16 +154,12 @@ func (s *Service) pageOfDay(ctx context.Context, r *relation, g guard, q query, 
 func (s *Service) pageFromDaysEnd(ctx context.Context, r *relation, g guard, q query, day string, skip int64, l *listing) (got int64, err error) {
 	p := newPlaces(r)
 	id := quote(columnID)
-	guarded := g.columns(p)
 	want := min(int64(q.page.Size), l.total-q.page.Offset())
-	chosen := "(SELECT " + id + " FROM " + r.from + " WHERE " + quote(columnLoadDate) + " = " + p.day(day) + " AND " + id + " <= " + p.place(g.st.maxID) +
+	chosen := "(SELECT " + id + " FROM " + r.from + " WHERE " + g.and(p) + quote(columnLoadDate) + " = " + p.day(day) + " AND " + id + " <= " + p.place(g.st.maxID) +
 		" ORDER BY " + quote(columnLoadDate) + ", " + id + " LIMIT " + p.place(want) + " OFFSET " + p.place(skip) + ") p"
-	statement := "SELECT " + guarded + r.fieldList("r.") + " FROM " + chosen + " " + r.joinByID() + " ORDER BY p." + id + " DESC"
+	statement := "SELECT " + r.joined + " FROM " + chosen + " " + r.joinByID() + " ORDER BY p." + id + " DESC"
 	err = s.rows.Select(ctx, statement, func(row [][]byte) error {
-		if err := g.check(row); err != nil {
-			return err
-		}
-		l.add(s.encoder, row[guardColumns:])
+		l.add(s.encoder, row)
 		got++
 		return nil
 	}, p.args...)
@@ -253,7 +250,7 @@ func (s *Service) foreignList(ctx context.Context, c Client, r *relation, key pi
 	if q.page.Offset() >= l.total {
 		return l, nil
 	}
-	statement := "SELECT " + r.fieldList("") + " FROM " + r.from + where + " ORDER BY " + r.latest(columnLoadDate) + ", " + r.latest(columnID) +
+	statement := "SELECT " + r.plain + " FROM " + r.from + where + " ORDER BY " + r.latest(columnLoadDate) + ", " + r.latest(columnID) +
 		" LIMIT " + p.place(int64(q.page.Size)) + " OFFSET " + p.place(q.page.Offset())
 	err = s.rows.Select(ctx, statement, func(row [][]byte) error {
 		l.add(s.encoder, row)
@@ -292,7 +289,7 @@ func (l *listing) add(e encoder, row [][]byte) {
 }
 
 // fieldList is the fields of a record, each from the table of the prefix.
-func (r *relation) fieldList(prefix string) string {
+func fieldList(prefix string) string {
 	var b strings.Builder
 	for i, f := range fields() {
 		if i > 0 {

@@ -21,6 +21,8 @@ type relation struct {
 	engine  database.Engine  //
 	types   map[string]class // of the columns that listings are chosen and ordered by
 	owner   int64            // number of the client whose records these are, when the view was made here; else 0
+	plain   string           // a record's fields
+	joined  string           // the same as r's
 	seen    time.Time
 }
 
@@ -54,7 +56,7 @@ func (s *Service) resolve(ctx context.Context, granted string) (*relation, error
 }
 
 func (s *Service) lookUp(ctx context.Context, granted string) (*relation, error) {
-	r := &relation{granted: granted, engine: s.deps.DB.Engine(), types: map[string]class{}, seen: s.deps.Now()}
+	r := &relation{granted: granted, engine: s.deps.DB.Engine(), types: map[string]class{}, plain: fieldList(""), joined: fieldList("r."), seen: s.deps.Now()}
 	look := s.lookUpSQLite
 	if r.postgres() {
 		look = s.lookUpPostgres

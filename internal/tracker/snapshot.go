@@ -132,16 +132,10 @@ func (s *Service) recordsOf(ctx context.Context, r *relation, g guard, winners [
 	}
 	type part struct{ from, to int }
 	parts, got := make([]part, len(winners)), 0
-	read := s.newListing(0).records // in the database's order
+	read := s.buffer() // in the database's order
 	p := newPlaces(r)
-	statement := "SELECT " + g.columns(p) + quote(columnDevice) + ", " + quote(columnID) + ", " + r.fieldList("") + " FROM " + r.from + " WHERE " + p.ids(winners)
+	statement := "SELECT " + quote(columnDevice) + ", " + quote(columnID) + ", " + r.plain + " FROM " + r.from + " WHERE " + g.and(p) + p.ids(winners)
 	err := s.rows.Select(ctx, statement, func(row [][]byte) error {
-		if r.counted() {
-			if err := g.check(row); err != nil {
-				return err
-			}
-		}
-		row = row[guardColumns:]
 		device, _ := parseInteger(strings.TrimSpace(string(row[0])))
 		if i, ok := wanted[winner{device, string(row[1])}]; ok && parts[i].to == 0 {
 			parts[i].from = len(read)
