@@ -12,23 +12,39 @@ type guard struct {
 	strict bool // the state is remembered and not looked up
 }
 
-// and is the guard as a condition, to be followed by the page's own; PostgreSQL decides it once a statement.
+// and is the guard as a condition, to be followed by the page's own; PostgreSQL decides it once a statement. Its
+// parameters are args, in their order.
 func (g guard) and(p *places) string {
 	if g.owner == 0 {
 		return ""
 	}
-	version := "v.client_number = " + p.place(g.owner) + " AND v.generation = " + p.place(g.st.generation)
+	version := "v.client_number = " + p.next() + " AND v.generation = " + p.next()
 	if !g.strict {
 		return "EXISTS (SELECT 1 FROM tracker_versions v WHERE " + version + ") AND "
 	}
+	maxID := p.next()
 	if g.first {
-		version += " AND v.max_id = " + p.place(g.st.maxID)
+		version += " AND v.max_id = " + maxID
 	}
 	return "EXISTS (SELECT 1 FROM tracker_clients c, tracker_versions v, tracker_pins n WHERE " + version +
-		" AND c.number = " + p.place(g.client.number) + " AND c.updated_at = " + p.place(g.client.UpdatedAt.UnixMicro()) +
-		" AND n.client_number = c.number AND n.listing = " + p.place(g.key.listing) + " AND n.filter = " + p.place(g.key.filter) +
-		" AND n.page_size = " + p.place(int64(g.key.pageSize)) + " AND n.generation = v.generation AND n.max_id = " + p.place(g.st.maxID) +
-		" AND n.day = " + p.place(g.st.day) + " AND n.view = " + p.place(g.view) + ") AND "
+		" AND n.generation = v.generation AND n.max_id = " + maxID + " AND c.number = " + p.next() + " AND c.updated_at = " + p.next() +
+		" AND n.client_number = c.number AND n.listing = " + p.next() + " AND n.filter = " + p.next() +
+		" AND n.page_size = " + p.next() + " AND n.day = " + p.next() + " AND n.view = " + p.next() + ") AND "
+}
+
+// args are what the guard compares with; there is room for a page's own behind them.
+func (g guard) args() []any {
+	const most = 16
+	args := make([]any, 0, most)
+	if g.owner == 0 {
+		return args
+	}
+	args = append(args, g.owner, g.st.generation)
+	if !g.strict {
+		return args
+	}
+	return append(args, g.st.maxID, g.client.number, g.client.UpdatedAt.UnixMicro(),
+		g.key.listing, g.key.filter, int64(g.key.pageSize), g.st.day, g.view)
 }
 
 // remembered is the state that this process noted for the crawl a moment ago.

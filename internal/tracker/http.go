@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strconv"
 
 	"github.com/gin-gonic/gin"
 
@@ -68,10 +67,9 @@ func (s *Service) answer(c *gin.Context, read func(context.Context, Client, quer
 	if err != nil {
 		return err
 	}
-	body := l.appendTo(s.buffer(), q.page)
+	body := append(l.body, "]}"...)
 	httpapi.Bytes(c, http.StatusOK, "application/json; charset=utf-8", body)
 	s.buffers.Put(&body)
-	s.buffers.Put(&l.records)
 	return nil
 }
 
@@ -96,17 +94,4 @@ func (s *Service) refusal(ctx context.Context, who caller) error {
 		return noViews()
 	}
 	return nil
-}
-
-// appendTo appends the whole answer.
-func (l listing) appendTo(b []byte, page httpapi.Page) []byte {
-	b = append(b, `{"page":`...)
-	b = strconv.AppendInt(b, int64(page.Number), 10)
-	b = append(b, `,"pageSize":`...)
-	b = strconv.AppendInt(b, int64(page.Size), 10)
-	b = append(b, `,"total":`...)
-	b = strconv.AppendInt(b, l.total, 10)
-	b = append(b, `,"data":[`...)
-	b = append(b, l.records...)
-	return append(b, "]}"...)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
 const (
@@ -18,14 +19,22 @@ const (
 	deferFrom   = 200 // rows to skip, from which on ids are skipped instead of rows
 )
 
-// listing is one page as it is answered: the page's records are JSON objects separated by commas.
+// listing is one page, with its answer as far as it is written: up to the last record.
 type listing struct {
 	total   int64
-	records []byte
+	records int // on the page
+	body    []byte
 }
 
-func (s *Service) newListing(total int64) listing {
-	return listing{total: total, records: s.buffer()}
+func (s *Service) newListing(total int64, page httpapi.Page) listing {
+	b := s.buffer()
+	b = append(b, `{"page":`...)
+	b = strconv.AppendInt(b, int64(page.Number), 10)
+	b = append(b, `,"pageSize":`...)
+	b = strconv.AppendInt(b, int64(page.Size), 10)
+	b = append(b, `,"total":`...)
+	b = strconv.AppendInt(b, total, 10)
+	return listing{total: total, body: append(b, `,"data":[`...)}
 }
 
 // buffer is an empty one; who is done with it puts it back.
@@ -83,7 +92,7 @@ func (s *Service) read(ctx context.Context, c Client, page func(context.Context,
 func (s *Service) countedList(ctx context.Context, c Client, r *relation, key pinKey, q query) (listing, error) {
 	first := q.page.Number == 1
 	if g, ok := s.remembered(c, r, key, first); ok {
-		if l, err := s.pageOf(ctx, r, g, q); err == nil && len(l.records) > 0 {
+		if l, err := s.pageOf(ctx, r, g, q); err == nil && l.records > 0 {
 			return l, nil
 		}
 	}
@@ -100,73 +109,70 @@ func (s *Service) pageOf(ctx context.Context, r *relation, g guard, q query) (li
 	if err != nil {
 		return listing{}, err
 	}
-	l := s.newListing(counts.total())
+	total := counts.total()
 	day, skip := q.day, q.page.Offset()
 	if q.day != "" {
-		l.total = counts.of(q.day)
-	} else if skip < l.total {
+		total = counts.of(q.day)
+	} else if skip < total {
 		day, skip = counts.at(skip)
 	}
+	l := s.newListing(total, q.page)
 	if q.page.Offset() >= l.total {
 		return l, nil
 	}
 	want := min(int64(q.page.Size), l.total-q.page.Offset())
-	read := s.pageOfDay
+	f := form{strict: g.strict, first: g.first, filtered: q.day != "", deferred: skip >= deferFrom}
 	if after := counts.of(day) - skip - want; after >= 0 && after < skip {
-		skip, read = after, s.pageFromDaysEnd // the same rows, reached over fewer
+		f.deferred, f.fromEnd, skip = true, true, after // the same rows, reached over fewer
 	}
-	got, err := read(ctx, r, g, q, day, skip, &l)
+	err = s.rows.Select(ctx, r.statement(f, g), func(row [][]byte) error {
+		l.add(s.encoder, row)
+		return nil
+	}, append(g.args(), day, g.st.maxID, want, skip)...)
 	if err != nil {
-		return listing{}, err
+		return listing{}, fmt.Errorf("read page: %w", err)
 	}
-	if got != want {
+	if int64(l.records) != want {
 		return listing{}, errMoved
 	}
 	return l, nil
 }
 
-// pageOfDay reads the rows of the page, which begins skip rows into the day.
-func (s *Service) pageOfDay(ctx context.Context, r *relation, g guard, q query, day string, skip int64, l *listing) (got int64, err error) {
-	p := newPlaces(r)
-	compare := " <= "
-	if q.day != "" {
-		compare = " = "
-	}
-	chosen := " FROM " + r.from + " WHERE " + g.and(p) + quote(columnLoadDate) + compare + p.day(day) + " AND " + quote(columnID) + " <= " + p.place(g.st.maxID) +
-		" ORDER BY " + r.latest(columnLoadDate) + ", " + r.latest(columnID) + " LIMIT " + p.place(int64(q.page.Size)) + " OFFSET " + p.place(skip)
-	statement := "SELECT " + r.plain + chosen
-	if skip >= deferFrom {
-		statement = "SELECT " + r.joined + " FROM (SELECT " + quote(columnID) + ", " + quote(columnLoadDate) + chosen + ") p " + r.joinByID() +
-			" ORDER BY p." + r.latest(columnLoadDate) + ", p." + r.latest(columnID)
-	}
-	err = s.rows.Select(ctx, statement, func(row [][]byte) error {
-		l.add(s.encoder, row)
-		got++
-		return nil
-	}, p.args...)
-	if err != nil {
-		return 0, fmt.Errorf("read page: %w", err)
-	}
-	return got, nil
+// form is what the text of a page's statement depends on, beside its view.
+type form struct {
+	strict, first bool // as the guard
+	filtered      bool // rows of one load day only; else the page may go on into older days
+	deferred      bool // ids are skipped instead of rows
+	fromEnd       bool // the page lies within its day and is read from the day's end
 }
 
-// pageFromDaysEnd reads the rows of the page, which lies within the day and has skip rows of it behind it.
-func (s *Service) pageFromDaysEnd(ctx context.Context, r *relation, g guard, q query, day string, skip int64, l *listing) (got int64, err error) {
-	p := newPlaces(r)
-	id := quote(columnID)
-	want := min(int64(q.page.Size), l.total-q.page.Offset())
-	chosen := "(SELECT " + id + " FROM " + r.from + " WHERE " + g.and(p) + quote(columnLoadDate) + " = " + p.day(day) + " AND " + id + " <= " + p.place(g.st.maxID) +
-		" ORDER BY " + quote(columnLoadDate) + ", " + id + " LIMIT " + p.place(want) + " OFFSET " + p.place(skip) + ") p"
-	statement := "SELECT " + r.joined + " FROM " + chosen + " " + r.joinByID() + " ORDER BY p." + id + " DESC"
-	err = s.rows.Select(ctx, statement, func(row [][]byte) error {
-		l.add(s.encoder, row)
-		got++
-		return nil
-	}, p.args...)
-	if err != nil {
-		return 0, fmt.Errorf("read page from the day's end: %w", err)
+// statement is the text of a page's statement, written once. Its parameters are the guard's, then a day, the largest
+// id, how many rows to read and how many to skip.
+func (r *relation) statement(f form, g guard) string {
+	if text, known := r.statements.Load(f); known {
+		return text.(string) //nolint:forcetypeassert // stored below
 	}
-	return got, nil
+	text := r.write(f, g)
+	r.statements.Store(f, text)
+	return text
+}
+
+func (r *relation) write(f form, g guard) string {
+	p := newPlaces(r)
+	compare, order := " <= ", r.latest(columnLoadDate)+", "+r.latest(columnID)
+	if f.filtered || f.fromEnd {
+		compare = " = "
+	}
+	if f.fromEnd {
+		order = quote(columnLoadDate) + ", " + quote(columnID)
+	}
+	chosen := " FROM " + r.from + " WHERE " + g.and(p) + quote(columnLoadDate) + compare + p.nextDay() + " AND " + quote(columnID) + " <= " + p.next() +
+		" ORDER BY " + order + " LIMIT " + p.next() + " OFFSET " + p.next()
+	if !f.deferred {
+		return "SELECT " + r.plain + chosen
+	}
+	return "SELECT " + r.joined + " FROM (SELECT " + quote(columnID) + ", " + quote(columnLoadDate) + chosen + ") p " + r.joinByID() +
+		" ORDER BY p." + r.latest(columnLoadDate) + ", p." + r.latest(columnID)
 }
 
 // joinByID joins the view's rows r by the ids p; OFFSET 0 keeps PostgreSQL's planner from reading all rows instead.
@@ -242,11 +248,12 @@ func (s *Service) foreignList(ctx context.Context, c Client, r *relation, key pi
 	if len(conditions) > 0 {
 		where = " WHERE " + strings.Join(conditions, " AND ")
 	}
-	l := s.newListing(0)
-	err = s.rows.Select(ctx, "SELECT count(*) FROM "+r.from+where, func(row [][]byte) error { return scanInts(row, &l.total) }, p.args...)
+	var total int64
+	err = s.rows.Select(ctx, "SELECT count(*) FROM "+r.from+where, func(row [][]byte) error { return scanInts(row, &total) }, p.args...)
 	if err != nil {
 		return listing{}, fmt.Errorf("count the view's rows: %w", err)
 	}
+	l := s.newListing(total, q.page)
 	if q.page.Offset() >= l.total {
 		return l, nil
 	}
@@ -282,10 +289,16 @@ func (s *Service) foreignState(ctx context.Context, r *relation) (state, error) 
 
 // add appends a record.
 func (l *listing) add(e encoder, row [][]byte) {
-	if len(l.records) > 0 {
-		l.records = append(l.records, ',')
+	l.separate()
+	l.body = e.appendRecord(l.body, row)
+}
+
+// separate counts the record that follows.
+func (l *listing) separate() {
+	if l.records > 0 {
+		l.body = append(l.body, ',')
 	}
-	l.records = e.appendRecord(l.records, row)
+	l.records++
 }
 
 // fieldList is the fields of a record, each from the table of the prefix.
@@ -303,22 +316,30 @@ func fieldList(prefix string) string {
 // places numbers the parameters of a statement.
 type places struct {
 	r    *relation
+	n    int
 	args []any
 }
 
 func newPlaces(r *relation) *places { return &places{r: r} }
 
-func (p *places) place(arg any) string {
-	p.args = append(p.args, arg)
-	return "$" + strconv.Itoa(len(p.args))
+// next is the place of the next parameter.
+func (p *places) next() string {
+	p.n++
+	return "$" + strconv.Itoa(p.n)
 }
 
-// day is a parameter that holds a load day of a view made here.
-func (p *places) day(day string) string {
+// nextDay is the place of a load day of a view made here.
+func (p *places) nextDay() string {
 	if p.r.postgres() {
-		return p.place(day) + "::date"
+		return p.next() + "::date"
 	}
-	return p.place(day)
+	return p.next()
+}
+
+// place is next, its argument kept.
+func (p *places) place(arg any) string {
+	p.args = append(p.args, arg)
+	return p.next()
 }
 
 // on is the condition that the column's date is the day.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -24,6 +25,8 @@ type relation struct {
 	plain   string           // a record's fields
 	joined  string           // the same as r's
 	seen    time.Time
+
+	statements sync.Map // of list pages: form → text
 }
 
 // class is how a column compares.

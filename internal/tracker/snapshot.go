@@ -17,7 +17,7 @@ func (s *Service) snapshot(ctx context.Context, c Client, q query) (listing, err
 		key := pinKey{c.number, listSnapshot, q.day, q.page.Size}
 		first := q.page.Number == 1
 		if g, ok := s.remembered(c, r, key, first); ok {
-			if l, err := s.fleetOf(ctx, r, g, q); err == nil && len(l.records) > 0 {
+			if l, err := s.fleetOf(ctx, r, g, q); err == nil && l.records > 0 {
 				return l, nil
 			}
 		}
@@ -37,7 +37,7 @@ func (s *Service) fleetOf(ctx context.Context, r *relation, g guard, q query) (l
 	if err != nil {
 		return listing{}, err
 	}
-	l := s.newListing(int64(len(winners)))
+	l := s.newListing(int64(len(winners)), q.page)
 	offset := q.page.Offset()
 	if offset >= l.total {
 		return l, nil
@@ -144,18 +144,16 @@ func (s *Service) recordsOf(ctx context.Context, r *relation, g guard, winners [
 			got++
 		}
 		return nil
-	}, p.args...)
+	}, append(g.args(), p.args...)...)
 	if err != nil {
 		return fmt.Errorf("read the devices' records: %w", err)
 	}
 	if got != len(winners) {
 		return errMoved
 	}
-	for i, p := range parts {
-		if i > 0 {
-			l.records = append(l.records, ',')
-		}
-		l.records = append(l.records, read[p.from:p.to]...)
+	for _, p := range parts {
+		l.separate()
+		l.body = append(l.body, read[p.from:p.to]...)
 	}
 	s.buffers.Put(&read)
 	return nil

@@ -38,7 +38,7 @@ type Service struct {
 	clients   *lru.Cache[[32]byte, knownClient]
 	maps      *pageMaps
 	pinned    *lru.Cache[pinKey, pin]
-	buffers   sync.Pool // of answers' records, as *[]byte
+	buffers   sync.Pool // of answers, as *[]byte
 }
 
 // New builds the room; Close releases its connections.
