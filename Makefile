@@ -14,7 +14,7 @@ UNIT = $$($(GO) list ./... | grep -v /internal/acceptance | tr '\n' ' ')
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race; else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run build test race fuzz bench bench-tracker check readme migrate-new clean
+.PHONY: help run build test race chaos fuzz bench bench-tracker check readme migrate-new clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ test: ## run every test on both engines, the rooms' own with the race detector
 
 race: ## run every test with the race detector, the binaries under test included (slow)
 	@SUPPLYHUB_TEST_RACE=1 $(WITHPOSTGRES) $(GO) test -race -shuffle=on -timeout 30m ./...
+
+chaos: ## break every part and connection under load, in turn, and account for every request (about 6 minutes)
+	@SUPPLYHUB_TEST_CHAOS=1 $(WITHPOSTGRES) $(GO) test -count=1 -v -timeout 15m -run '^TestChaos$$' ./internal/acceptance
 
 fuzz: ## run each fuzz target for FUZZTIME (30s)
 	@set -e; for file in $$(grep -rl '^func Fuzz' --include='*_test.go' .); do \

@@ -27,7 +27,7 @@ func TestService(t *testing.T) {
 	for _, stack := range apptest.Stacks {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
-			h := apptest.Start(t, stack, apptest.Options{Env: map[string]string{
+			h := apptest.Start(t, stack, apptest.Options{LeastRights: stack == apptest.Production, Env: map[string]string{
 				"WEBHOOK_RETRY_SCHEDULE": "100ms,100ms,100ms", "WEBHOOK_TIMEOUT": "2s",
 			}})
 			for name, rules := range chapters {

@@ -398,6 +398,11 @@ func foreignView(t *testing.T, h *apptest.Hub) {
 	if _, err := db.ExecContext(t.Context(), "CREATE VIEW "+quoted+" AS "+strings.Join(rows, " UNION ALL ")); err != nil {
 		t.Fatal(err)
 	}
+	if schema != "" { // as its operator lets the api in
+		if _, err := db.ExecContext(t.Context(), "GRANT USAGE ON SCHEMA elsewhere TO supplyhub_api; GRANT SELECT ON "+quoted+" TO supplyhub_api"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c := newTrackerClient(t, h, "--views", schema+name)
 	if p, names := c.page(t, trackers); names != "DCBA" || p.Total != 4 {
 		t.Fatalf("the list is %s of %d", names, p.Total)

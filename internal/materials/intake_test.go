@@ -153,8 +153,8 @@ func TestSweep_publishes_again_what_waits_longer_than_a_publish_takes(t *testing
 		}
 		sweep(5*time.Second - time.Microsecond)
 		sweep(5*time.Second, "mr.acme.0 t", "mr.acme.1 t")
-		sweep(34 * time.Second)
-		sweep(35*time.Second, "mr.acme.0 t", "mr.acme.1 t")
+		sweep(14 * time.Second)
+		sweep(15*time.Second, "mr.acme.0 t", "mr.acme.1 t")
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 const (
 	sweepInterval = time.Second
 	sweepBatch    = 500
-	sweepAgain    = 30 * time.Second // after so long a second publish counts as lost too
+	sweepAgain    = 10 * time.Second // after so long a second publish counts as lost too
 	sweepTimeout  = 15 * time.Second
 	sweepAnyway   = time.Minute // how long a busy queue may put a sweep off
 )
@@ -27,7 +27,7 @@ func (s *Service) RunSweeper(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		if time.Since(last) < sweepAnyway && s.deps.Publisher.Busy(ctx) {
-			continue // what is late is most likely queued: publishing a whole backlog again every half minute costs much
+			continue // what is late is most likely queued: publishing a whole backlog again every few seconds costs much
 		}
 		last = time.Now()
 		if _, err := s.Sweep(ctx); err != nil && ctx.Err() == nil {

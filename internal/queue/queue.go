@@ -28,7 +28,7 @@ const (
 
 const (
 	defaultMaxBytes = 1 << 30
-	defaultAckWait  = time.Minute
+	defaultAckWait  = 15 * time.Second
 	maxMessages     = 1_000_000 // the server keeps every subject in memory
 	maxAckPending   = 50_000    // over all workers
 	requestIDHeader = "X-Request-Id"
@@ -50,7 +50,7 @@ type Config struct {
 	Registerer prometheus.Registerer // nil: no metrics
 
 	MaxBytes int64         // of all queued messages; 0 means 1 GiB. A full queue refuses new messages
-	AckWait  time.Duration // after which the message of a worker that died goes to another one; 0 means 60 s
+	AckWait  time.Duration // after which the message of a worker that died goes to another one; 0 means 15 s
 }
 
 // Queue is a connection to the work queue. Several on one server share the work.

@@ -44,7 +44,7 @@ type Hub struct {
 	Stack   Stack
 	APIs    []*Process
 	Workers []*Process
-	NATS    *queuetest.Server // nil when embedded
+	NATS    *queuetest.Server // nil when embedded, or when NATS_URL was given
 	Env     map[string]string // what every process gets
 	HTTP    *http.Client      // checks every answer against the OpenAPI document
 	tb      testing.TB
@@ -52,8 +52,10 @@ type Hub struct {
 
 // Options change how a Hub is started.
 type Options struct {
-	APIs, Workers int               // production only; default 2 and 2
-	Env           map[string]string // added to every process's environment
+	Each          func(name string) map[string]string // more environment of one process; nil: none
+	APIs, Workers int                                 // production only; default 2 and 2
+	LeastRights   bool                                // production only: each binary has the rights that deployments/ gives it, commands have the owner's
+	Env           map[string]string                   // added to every process's environment; what DATABASE_URL and NATS_URL lead to is the test's own
 }
 
 // Start runs a fresh service that ends with the test.
@@ -64,11 +66,19 @@ func Start(tb testing.TB, stack Stack, options Options) *Hub {
 		"WEBHOOK_ALLOW_PRIVATE": "true", "DRAIN_DELAY": "0s", "PATH": os.Getenv("PATH"), "HOME": tb.TempDir(),
 	}}
 	apis := 1
+	each := options.Each
+	if each == nil {
+		each = func(string) map[string]string { return nil }
+	}
 	if stack == Production {
 		apis = orDefault(options.APIs, 2)
-		h.NATS = queuetest.New(tb)
-		h.Env["NATS_URL"] = h.NATS.URL()
-		h.Env["DATABASE_URL"] = databasetest.EmptyPostgres(tb)
+		if options.Env["NATS_URL"] == "" {
+			h.NATS = startNATS(tb, options.LeastRights)
+			h.Env["NATS_URL"] = h.NATS.URL()
+		}
+		if options.Env["DATABASE_URL"] == "" {
+			h.Env["DATABASE_URL"] = databasetest.EmptyPostgres(tb)
+		}
 		h.Env["JWT_SIGNING_KEYS"] = h.generate("keys", "generate")
 		h.Env["SECRETS_KEY"] = h.generate("keys", "generate", "--secrets")
 		h.Env["WEBHOOK_SIGNING_SECRETS"] = h.generate("secrets", "generate")
@@ -79,15 +89,45 @@ func Start(tb testing.TB, stack Stack, options Options) *Hub {
 		Transport:     openapitest.Validator(tb).Transport(tb, &http.Transport{MaxIdleConnsPerHost: 128}),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+	if options.LeastRights {
+		each = h.leastRights()
+	}
 	for range apis {
-		h.APIs = append(h.APIs, h.Run("api", nil))
+		h.APIs = append(h.APIs, h.Run("api", each("api")))
 	}
 	if stack == Production {
 		for range orDefault(options.Workers, 2) {
-			h.Workers = append(h.Workers, h.RunWorker())
+			h.Workers = append(h.Workers, h.runWorker(each("worker")))
 		}
 	}
 	return h
+}
+
+func startNATS(tb testing.TB, users bool) *queuetest.Server {
+	tb.Helper()
+	if users {
+		return queuetest.NewWithUsers(tb, deployment("nats-users.conf"), "api", "worker")
+	}
+	return queuetest.New(tb)
+}
+
+// leastRights makes the schema and the roles as an operator does; the answer is each binary's environment.
+func (h *Hub) leastRights() func(name string) map[string]string {
+	h.tb.Helper()
+	if _, errOut, code := h.Command(h.tb, "migrate"); code != 0 {
+		h.tb.Fatalf("api migrate: exit code %d: %s", code, errOut)
+	}
+	owner := h.Env["DATABASE_URL"]
+	databasetest.Script(h.tb, owner, deployment("postgres-roles.sql"))
+	return func(name string) map[string]string {
+		return map[string]string{"DATABASE_URL": databasetest.As(h.tb, owner, "supplyhub_"+name), "NATS_URL": h.NATS.URLOf(name)}
+	}
+}
+
+// deployment is the path of a file in deployments/.
+func deployment(name string) string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..", "..", "deployments", name)
 }
 
 func orDefault(n, fallback int) int {
@@ -100,7 +140,14 @@ func orDefault(n, fallback int) int {
 // RunWorker starts one more worker; its own-endpoint calls go to the first api.
 func (h *Hub) RunWorker() *Process {
 	h.tb.Helper()
-	return h.Run("worker", map[string]string{"ESTIMATES_WEBHOOK_BASE_URL": h.BaseURL()})
+	return h.runWorker(nil)
+}
+
+func (h *Hub) runWorker(extra map[string]string) *Process {
+	h.tb.Helper()
+	env := map[string]string{"ESTIMATES_WEBHOOK_BASE_URL": h.BaseURL()}
+	maps.Copy(env, extra)
+	return h.Run("worker", env)
 }
 
 // URL is the address of path at the i-th api.

@@ -165,7 +165,7 @@ func (p *Process) cleanup() {
 	if p.tb.Failed() {
 		p.tb.Logf("log of %s:\n%s", p.Name, tail(p.Log(), 8000))
 	}
-	for _, bad := range []string{"DATA RACE", "panic:", "goroutine 1 ["} {
+	for _, bad := range []string{"DATA RACE", "panic:", "goroutine 1 [", "permission denied for", "ermissions violation"} {
 		if strings.Contains(p.Log(), bad) {
 			p.tb.Errorf("%s logged %q:\n%s", p.Name, bad, tail(p.Log(), 8000))
 		}

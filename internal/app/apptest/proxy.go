@@ -1,13 +1,14 @@
 package apptest
 
 import (
-	"io"
 	"net"
 	"sync"
 	"testing"
+	"time"
 )
 
-// Proxy is a TCP proxy that can cut every connection and refuse new ones, as a network or a server that dies does.
+// Proxy is a TCP proxy that can cut every connection, delay what passes, or let nothing pass without a sign, as networks
+// do. It is our own because PostgreSQL listens on a socket file in the tests, where no proxy library leads.
 type Proxy struct {
 	Address string
 	network string
@@ -15,6 +16,8 @@ type Proxy struct {
 	mu      sync.Mutex
 	down    bool
 	open    map[net.Conn]struct{}
+	delay   time.Duration // of each piece, each way
+	stalled chan struct{} // closed when what is held back may pass; nil: nothing is held back
 }
 
 // NewProxy forwards to target (tcp and host:port, or unix and a socket's path) until the test ends.
@@ -27,6 +30,7 @@ func NewProxy(tb testing.TB, network, target string) *Proxy {
 	p := &Proxy{Address: listener.Addr().String(), network: network, target: target, open: map[net.Conn]struct{}{}}
 	tb.Cleanup(func() {
 		_ = listener.Close() // ends the loop below
+		p.Heal()
 		p.Cut()
 	})
 	go func() {
@@ -51,11 +55,44 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Heal lets connections through again.
+// Stall holds back everything until Heal, new connections included, and tells nobody.
+func (p *Proxy) Stall() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stalled == nil {
+		p.stalled = make(chan struct{})
+	}
+}
+
+// Delay makes everything wait for d, each way.
+func (p *Proxy) Delay(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+}
+
+// Heal ends all of it.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.down = false
+	p.down, p.delay = false, 0
+	if p.stalled != nil {
+		close(p.stalled)
+		p.stalled = nil
+	}
+}
+
+// wait is how long a piece is under way.
+func (p *Proxy) wait() {
+	p.mu.Lock()
+	delay, stalled := p.delay, p.stalled
+	p.mu.Unlock()
+	if delay > 0 {
+		time.Sleep(delay)
+	}
+	if stalled != nil {
+		<-stalled
+	}
 }
 
 func (p *Proxy) forward(client net.Conn) {
@@ -71,8 +108,15 @@ func (p *Proxy) forward(client net.Conn) {
 	defer p.forget(client, server)
 	done := make(chan struct{}, 2)
 	pipe := func(to, from net.Conn) {
-		_, _ = io.Copy(to, from) // ends with either side
-		done <- struct{}{}
+		defer func() { done <- struct{}{} }()
+		piece := make([]byte, 64<<10)
+		for {
+			n, err := from.Read(piece)
+			p.wait()
+			if _, failed := to.Write(piece[:n]); err != nil || failed != nil {
+				return
+			}
+		}
 	}
 	go pipe(server, client)
 	go pipe(client, server)

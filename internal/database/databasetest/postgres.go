@@ -38,6 +38,36 @@ func EmptyPostgres(tb testing.TB) string {
 	return create(tb, "template0")
 }
 
+// Script runs a file of SQL statements in the database at the address.
+func Script(tb testing.TB, address, file string) {
+	tb.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(tb.Context(), adminTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, address)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.PgConn().Exec(ctx, string(content)).ReadAll(); err != nil {
+		tb.Fatalf("%s: %v", file, err)
+	}
+}
+
+// As is the address for another role, which the test server lets in without a password.
+func As(tb testing.TB, address, role string) string {
+	tb.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	u.User = url.User(role)
+	return u.String()
+}
+
 func create(tb testing.TB, template string) string {
 	tb.Helper()
 	name := "supplyhub_test_" + strings.ToLower(rand.Text())

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,11 +18,15 @@ const (
 	idleTimeout  = time.Second
 )
 
+// Password is every user's on a server that NewWithUsers started.
+const Password = "of-a-test"
+
 // Server is a NATS server with JetStream on a port of its own, which it keeps over restarts.
 type Server struct {
 	tb     testing.TB
 	dir    string
 	port   int
+	config string         // a file, or empty
 	server *server.Server // nil while stopped
 }
 
@@ -31,6 +37,32 @@ func New(tb testing.TB) *Server {
 	s.start()
 	tb.Cleanup(s.Stop)
 	return s
+}
+
+// NewWithUsers starts a server that lets in the users of the configuration file only. The file's variables for their
+// passwords are SUPPLYHUB_<user>_PASSWORD.
+func NewWithUsers(tb testing.TB, file string, users ...string) *Server {
+	tb.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var passwords string
+	for _, user := range users {
+		passwords += fmt.Sprintf("SUPPLYHUB_%s_PASSWORD: %q\n", strings.ToUpper(user), Password)
+	}
+	s := &Server{tb: tb, dir: tb.TempDir(), port: server.RANDOM_PORT, config: filepath.Join(tb.TempDir(), "users.conf")}
+	if err := os.WriteFile(s.config, append([]byte(passwords), content...), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	s.start()
+	tb.Cleanup(s.Stop)
+	return s
+}
+
+// URLOf is URL for one of the users.
+func (s *Server) URLOf(user string) string {
+	return fmt.Sprintf("nats://%s:%s@127.0.0.1:%d", user, Password, s.port)
 }
 
 // URL leads to the server, also while it is stopped.
@@ -76,9 +108,15 @@ func (s *Server) Wipe() {
 
 func (s *Server) start() {
 	s.tb.Helper()
-	ns, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: s.port, JetStream: true, StoreDir: s.dir, NoSigs: true, NoLog: true,
-	})
+	options := &server.Options{}
+	if s.config != "" {
+		if err := options.ProcessConfigFile(s.config); err != nil {
+			s.tb.Fatal(err)
+		}
+	}
+	options.Host, options.Port, options.StoreDir = "127.0.0.1", s.port, s.dir
+	options.JetStream, options.NoSigs, options.NoLog = true, true, true
+	ns, err := server.NewServer(options)
 	if err != nil {
 		s.tb.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"syscall"
 
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest/cluster"
 )
 
 const (
@@ -101,17 +102,17 @@ func guard(durable bool) int {
 		defer close(gone)
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	}()
-	c, err := startCluster(durable)
+	c, err := cluster.Start(durable)
 	if err != nil {
 		return say(exitSetup, err)
 	}
-	defer c.remove()
-	fmt.Println(c.address())
+	defer c.Remove()
+	fmt.Println(c.Address())
 	select {
 	case <-gone:
 	case <-stop:
-	case <-c.exited:
-		return say(exitSetup, fmt.Errorf("the PostgreSQL server ended by itself:\n%s", c.logTail()))
+	case <-c.Exited():
+		return say(exitSetup, fmt.Errorf("the PostgreSQL server ended by itself:\n%s", c.LogTail()))
 	}
 	return 0
 }

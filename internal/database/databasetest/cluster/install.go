@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package cluster
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ func findOrInstall() (string, error) {
 	if lookErr != nil {
 		return "", err
 	}
-	fmt.Fprintln(os.Stderr, "withpostgres: no PostgreSQL server binaries found, installing them with apt-get")
+	fmt.Fprintln(os.Stderr, "no PostgreSQL server binaries found, installing them with apt-get")
 	for _, args := range [][]string{{"update", "-qq"}, {"install", "-y", "-qq", "--no-install-recommends", "postgresql"}} {
 		cmd := exec.Command(apt, args...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")

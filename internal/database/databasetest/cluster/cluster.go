@@ -1,6 +1,7 @@
 //go:build unix
 
-package main
+// Package cluster runs PostgreSQL servers of its own: made from nothing, started, crashed, started again, thrown away.
+package cluster
 
 import (
 	"context"
@@ -27,17 +28,22 @@ const (
 	startTimeout = time.Minute
 	stopTimeout  = 10 * time.Second
 	logShown     = 2000 // bytes
+	port         = "5432"
 )
 
-// cluster is a server that listens on a socket in a directory of its own, where only its user may enter.
-type cluster struct {
-	dir    string
-	server *exec.Cmd
-	exited chan struct{}
+// Cluster is a server that listens on a socket in a directory of its own, where only its user may enter.
+type Cluster struct {
+	dir     string
+	bin     string
+	account *syscall.Credential
+	durable bool
+	server  *exec.Cmd
+	exited  chan struct{}
 }
 
-// startCluster must be called from the main goroutine: the kernel ends the server with the thread that started it.
-func startCluster(durable bool) (*cluster, error) {
+// Start makes and starts a server; durable flushes every commit to the disk, as in production. It ends with the thread
+// that started it (PR_SET_PDEATHSIG), which is this process in the main goroutine and in a test.
+func Start(durable bool) (*Cluster, error) {
 	runtime.LockOSThread()
 	bin, err := findOrInstall()
 	if err != nil {
@@ -51,18 +57,46 @@ func startCluster(durable bool) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{dir: dir, exited: make(chan struct{})}
-	if err := c.start(bin, account, durable); err != nil {
-		_ = os.RemoveAll(dir)
-		return nil, err
-	}
-	if err := c.ready(); err != nil {
-		err = fmt.Errorf("start PostgreSQL: %w\n%s", err, c.logTail())
-		c.remove()
+	c := &Cluster{dir: dir, bin: bin, account: account, durable: durable}
+	if err := c.Restart(); err != nil {
+		c.Remove()
 		return nil, err
 	}
 	return c, nil
 }
+
+// Restart starts an ended server on the same files and waits until it answers.
+func (c *Cluster) Restart() error {
+	c.exited = make(chan struct{})
+	if err := c.start(); err != nil {
+		close(c.exited)
+		return err
+	}
+	if err := c.ready(); err != nil {
+		return fmt.Errorf("start PostgreSQL: %w\n%s", err, c.LogTail())
+	}
+	return nil
+}
+
+// Crash ends the server at once, without a checkpoint: its next start recovers from the log.
+func (c *Cluster) Crash() {
+	if c.server == nil || c.server.Process == nil {
+		return
+	}
+	_ = c.server.Process.Signal(syscall.SIGQUIT) // it may have ended by itself
+	select {
+	case <-c.exited:
+	case <-time.After(stopTimeout):
+		_ = c.server.Process.Kill()
+		<-c.exited
+	}
+}
+
+// Exited is closed when the server has ended.
+func (c *Cluster) Exited() <-chan struct{} { return c.exited }
+
+// Socket is the path of the server's socket.
+func (c *Cluster) Socket() string { return filepath.Join(c.dir, ".s.PGSQL."+port) }
 
 // binaries is the directory of the newest PostgreSQL on this machine.
 func binaries() (string, error) {
@@ -169,25 +203,25 @@ func command(dir string, account *syscall.Credential, name string, args ...strin
 	return cmd
 }
 
-func (c *cluster) start(bin string, account *syscall.Credential, durable bool) error {
-	log, err := os.Create(c.logFile())
+func (c *Cluster) start() error {
+	log, err := os.OpenFile(c.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	args := []string{"-D", filepath.Join(c.dir, "data"), "-k", c.dir, "-p", "5432"}
-	for _, setting := range settings(durable) {
+	args := []string{"-D", filepath.Join(c.dir, "data"), "-k", c.dir, "-p", port}
+	for _, setting := range settings(c.durable) {
 		args = append(args, "-c", setting)
 	}
-	c.server = command(c.dir, account, filepath.Join(bin, "postgres"), args...)
+	c.server = command(c.dir, c.account, filepath.Join(c.bin, "postgres"), args...)
 	c.server.Stdout, c.server.Stderr = log, log
 	if err := c.server.Start(); err != nil {
 		return fmt.Errorf("start PostgreSQL: %w", err)
 	}
-	go func() {
-		defer close(c.exited)
-		_ = c.server.Wait()
-	}()
+	go func(server *exec.Cmd, exited chan struct{}) {
+		defer close(exited)
+		_ = server.Wait()
+	}(c.server, c.exited)
 	return nil
 }
 
@@ -199,18 +233,18 @@ func settings(durable bool) []string {
 	return s
 }
 
-// address leads to the maintenance database.
-func (c *cluster) address() string {
-	return "postgres://" + role + "@/postgres?" + url.Values{"host": {c.dir}, "port": {"5432"}}.Encode()
+// Address leads to the maintenance database.
+func (c *Cluster) Address() string {
+	return "postgres://" + role + "@/postgres?" + url.Values{"host": {c.dir}, "port": {port}}.Encode()
 }
 
-func (c *cluster) ready() error {
+func (c *Cluster) ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		conn, err := pgx.Connect(ctx, c.address())
+		conn, err := pgx.Connect(ctx, c.Address())
 		if err == nil {
 			return conn.Close(ctx)
 		}
@@ -224,23 +258,16 @@ func (c *cluster) ready() error {
 	}
 }
 
-// remove ends the server without a checkpoint, as nobody will read it again, and deletes its files.
-func (c *cluster) remove() {
-	_ = c.server.Process.Signal(syscall.SIGQUIT)
-	select {
-	case <-c.exited:
-	case <-time.After(stopTimeout):
-		_ = c.server.Process.Kill()
-		<-c.exited
-	}
-	if err := os.RemoveAll(c.dir); err != nil {
-		fmt.Fprintln(os.Stderr, "withpostgres:", err)
-	}
+// Remove ends the server and deletes its files.
+func (c *Cluster) Remove() {
+	c.Crash()
+	_ = os.RemoveAll(c.dir)
 }
 
-func (c *cluster) logFile() string { return filepath.Join(c.dir, "log") }
+func (c *Cluster) logFile() string { return filepath.Join(c.dir, "log") }
 
-func (c *cluster) logTail() string {
+// LogTail is the end of the server's log.
+func (c *Cluster) LogTail() string {
 	content, err := os.ReadFile(c.logFile())
 	if err != nil {
 		return err.Error()

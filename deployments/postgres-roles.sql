@@ -1,0 +1,46 @@
+-- What each binary needs and no more. Run it as the schema's owner after `api migrate`, and again after every upgrade:
+--   psql "$OWNER_URL" -v ON_ERROR_STOP=1 -f deployments/postgres-roles.sql
+-- then give the two roles passwords (\password supplyhub_api) and put their addresses into DATABASE_URL. The commands of
+-- bin/api (migrate, supplier, tracker, retention …) are run as the owner.
+DO $$
+DECLARE
+  name text;
+BEGIN
+  FOREACH name IN ARRAY ARRAY['supplyhub_api', 'supplyhub_worker'] LOOP
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
+      EXECUTE format('CREATE ROLE %I LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE', name);
+    END IF;
+    EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA public FROM %I', name);
+    EXECUTE format('GRANT USAGE ON SCHEMA public TO %I', name);
+  END LOOP;
+END $$;
+REVOKE CREATE ON SCHEMA public FROM PUBLIC;
+
+-- Both look at the schema's version when they start.
+GRANT SELECT ON goose_db_version TO supplyhub_api, supplyhub_worker;
+
+-- bin/api: sessions, intake, estimates that come in, products, listings, the scoreboard's quota.
+GRANT SELECT ON suppliers, supplier_api_keys, rate_services, settings, webhook_deliveries TO supplyhub_api;
+GRANT SELECT (active_until), DELETE ON supplier_webhook_secrets TO supplyhub_api;
+GRANT DELETE ON supplier_api_keys TO supplyhub_api;
+GRANT UPDATE (updated_at) ON suppliers TO supplyhub_api; -- locks the row while a session begins; nothing is written
+GRANT SELECT, INSERT, UPDATE, DELETE ON sessions, tracker_pins TO supplyhub_api;
+GRANT SELECT, INSERT, UPDATE ON products, scoreboard_usage, material_requests, material_request_estimates TO supplyhub_api;
+GRANT SELECT, INSERT ON material_request_webhooks TO supplyhub_api;
+GRANT SELECT ON tracker_clients, tracker_client_keys, tracker_views, tracker_days, tracker_versions TO supplyhub_api;
+
+-- The view of each tracker client: those that there are, and those that `api tracker client create` will make.
+DO $$
+DECLARE
+  view text;
+BEGIN
+  FOR view IN SELECT format('%I.%I', schemaname, viewname) FROM pg_views WHERE schemaname = 'public' LOOP
+    EXECUTE 'GRANT SELECT ON ' || view || ' TO supplyhub_api';
+  END LOOP;
+END $$;
+ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO supplyhub_api;
+
+-- bin/worker: estimating and delivering. It sees no key, no session and no tracker.
+GRANT SELECT ON suppliers, supplier_webhook_secrets, rate_services, products TO supplyhub_worker;
+GRANT SELECT, UPDATE ON material_requests TO supplyhub_worker;
+GRANT SELECT, INSERT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_worker;

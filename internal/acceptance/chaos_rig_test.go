@@ -1,0 +1,246 @@
+package acceptance
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest/cluster"
+	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+const (
+	chaosCallers = 6
+	chaosPause   = 15 * time.Millisecond // of a caller between two requests
+	retryPause   = 50 * time.Millisecond // of a caller before it tries again
+	settleTime   = 90 * time.Second      // after the last request: longer than any lease, wait and sweep
+)
+
+// chaos is a whole production stack whose every part and connection can be broken.
+type chaos struct {
+	t        *testing.T
+	hub      *apptest.Hub
+	postgres *cluster.Cluster
+	nats     *queuetest.Cluster
+	supplier *apptest.Supplier
+	receiver *countingReceiver
+
+	apiDatabase, workerDatabase []*apptest.Proxy // one a process
+	apiNATS, workerNATS         []*apptest.Proxy // one a process and node
+	toReceiver                  *apptest.Proxy
+}
+
+func newChaos(t *testing.T) *chaos {
+	t.Helper()
+	c := &chaos{t: t, nats: queuetest.NewCluster(t)}
+	var err error
+	if c.postgres, err = cluster.Start(true); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.postgres.Remove)
+	c.hub = apptest.Start(t, apptest.Production, apptest.Options{
+		Each: c.environment,
+		Env: map[string]string{
+			"DATABASE_URL": c.postgres.Address(), "NATS_URL": "nats://" + c.nats.Nodes[0].Address(), "NATS_REPLICAS": "3",
+			"WEBHOOK_TIMEOUT": "2s", "WEBHOOK_RETRY_SCHEDULE": strings.TrimSuffix(strings.Repeat("1s,", 100), ","),
+		},
+	})
+	c.receiver = newCountingReceiver(t)
+	address, err := url.Parse(c.receiver.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.toReceiver = apptest.NewProxy(t, "tcp", address.Host)
+	c.supplier = c.hub.Supplier(t, "--access-ttl", "2h", "--webhook-url", "http://"+c.toReceiver.Address+"/estimates")
+	c.receiver.expect(secret(t, c.supplier.WebhookSecret))
+	return c
+}
+
+// environment leads one process to its servers through proxies of its own.
+func (c *chaos) environment(name string) map[string]string {
+	database, servers := &c.apiDatabase, &c.apiNATS
+	if name == "worker" {
+		database, servers = &c.workerDatabase, &c.workerNATS
+	}
+	toDatabase := apptest.NewProxy(c.t, "unix", c.postgres.Socket())
+	*database = append(*database, toDatabase)
+	var urls []string
+	for _, node := range c.nats.Nodes {
+		p := apptest.NewProxy(c.t, "tcp", node.Address())
+		*servers = append(*servers, p)
+		urls = append(urls, "nats://"+p.Address)
+	}
+	return map[string]string{"DATABASE_URL": "postgres://supplyhub@" + toDatabase.Address + "/postgres?sslmode=disable", "NATS_URL": strings.Join(urls, ",")}
+}
+
+func (c *chaos) connections() []*apptest.Proxy {
+	return slices.Concat(c.apiDatabase, c.workerDatabase, c.apiNATS, c.workerNATS, []*apptest.Proxy{c.toReceiver})
+}
+
+// outcome is what one fault did.
+type outcome struct {
+	accepted, lost, delivered, doubled, twoIDs int
+	settled                                    time.Duration // from the last request to the last delivery
+}
+
+func (o outcome) String() string {
+	return fmt.Sprintf("%6d accepted  %d lost  %6d delivered  %3d more than once  %d under two webhook ids  settled in %.1f s",
+		o.accepted, o.lost, o.delivered, o.doubled, o.twoIDs, o.settled.Seconds())
+}
+
+// under sends requests while fault is at work, waits until all is done, and fails when something is lost.
+func (c *chaos) under(name string, fault func(*chaos)) outcome {
+	c.t.Helper()
+	l := c.startClients()
+	l.reaches(c.t, 100)
+	fault(c)
+	l.reaches(c.t, 100)
+	accepted := l.end()
+	var o outcome
+	begin := time.Now()
+	for end := begin.Add(settleTime); ; time.Sleep(50 * time.Millisecond) {
+		o = c.receiver.outcome(accepted)
+		o.lost = max(o.lost, len(accepted)-c.estimated(accepted))
+		if o.lost == 0 || time.Now().After(end) {
+			break
+		}
+	}
+	o.settled = time.Since(begin)
+	fmt.Printf("%-46s %s\n", name, o)
+	if o.lost > 0 || o.twoIDs > 0 {
+		c.t.Errorf("%s: %s", name, o)
+	}
+	return o
+}
+
+// estimated is how many of the accepted requests have estimates.
+func (c *chaos) estimated(accepted map[int64]bool) int {
+	n := 0
+	for page := 1; ; page++ {
+		a := c.supplier.Do(c.t, http.MethodGet, fmt.Sprintf("%s?status=enqueued&pageSize=100&page=%d", requests, page), nil)
+		if a.Status != http.StatusOK {
+			return 0 // the service is not back yet
+		}
+		waiting := apptest.Decode[struct {
+			Total int
+			Data  []record
+		}](c.t, a)
+		for _, r := range waiting.Data {
+			if accepted[r.ID] {
+				n++
+			}
+		}
+		if page*100 >= waiting.Total {
+			return len(accepted) - n
+		}
+	}
+}
+
+// clients send requests as suppliers do, each one until it is accepted.
+type clients struct {
+	load
+	mu  sync.Mutex
+	ids map[int64]bool // accepted
+}
+
+func (c *chaos) startClients() *clients {
+	ctx, stop := context.WithCancel(c.t.Context())
+	l := &clients{load: load{stop: stop}, ids: map[int64]bool{}}
+	for caller := range chaosCallers {
+		l.group.Go(func() {
+			for ; ctx.Err() == nil; time.Sleep(chaosPause) {
+				id := nextID()
+				for attempt := caller; !post(c.t, c.hub, attempt, c.supplier, id); attempt++ {
+					if c.t.Failed() {
+						return
+					}
+					time.Sleep(retryPause)
+				}
+				l.mu.Lock()
+				l.ids[id] = true
+				l.mu.Unlock()
+				l.accepted.Add(1)
+			}
+		})
+	}
+	return l
+}
+
+// end stops the clients once each has its last request accepted.
+func (l *clients) end() map[int64]bool {
+	l.stop()
+	l.group.Wait()
+	return l.ids
+}
+
+// countingReceiver checks every call's signature and counts the deliveries of each request by their webhook ids.
+type countingReceiver struct {
+	url    string
+	mu     sync.Mutex
+	secret webhook.Secret
+	calls  map[int64]map[string]int
+}
+
+func newCountingReceiver(t *testing.T) *countingReceiver {
+	t.Helper()
+	r := &countingReceiver{calls: map[int64]map[string]int{}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			return // cut on the way: nothing was delivered
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		id, err := webhook.Verify(request.Header, body, time.Now(), r.secret)
+		if err != nil {
+			t.Errorf("the receiver refuses a call: %v", err)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		e := apptest.Decode[webhook.Event](t, apptest.Answer{Body: body})
+		if r.calls[e.Data.RequestID] == nil {
+			r.calls[e.Data.RequestID] = map[string]int{}
+		}
+		r.calls[e.Data.RequestID][id]++
+	}))
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	return r
+}
+
+func (r *countingReceiver) expect(s webhook.Secret) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.secret = s
+}
+
+func (r *countingReceiver) outcome(accepted map[int64]bool) outcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o := outcome{accepted: len(accepted)}
+	for id := range accepted {
+		calls := r.calls[id]
+		switch {
+		case len(calls) == 0:
+			o.lost++
+			continue
+		case len(calls) > 1:
+			o.twoIDs++
+		case slices.Max(slices.Collect(maps.Values(calls))) > 1:
+			o.doubled++
+		}
+		o.delivered++
+	}
+	return o
+}

@@ -1,0 +1,208 @@
+package acceptance
+
+import (
+	"database/sql"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest"
+)
+
+// fault breaks something and mends it again; requests are sent all the time.
+type fault struct {
+	name  string
+	short bool // in `make test` too
+	run   func(*chaos)
+}
+
+const (
+	outage      = 3 * time.Second
+	beyondLease = 20 * time.Second // longer than the queue's AckWait and than the lease of a webhook attempt
+)
+
+func faults() []fault {
+	list := []fault{
+		{"nothing", false, func(*chaos) { hold(outage) }},
+		{"kill -9 of a worker", true, func(c *chaos) { killed(c.hub.Workers[0], time.Second) }},
+		{"kill -9 of both workers", false, func(c *chaos) { killed(c.hub.Workers[0], 0); killed(c.hub.Workers[1], outage) }},
+		{"kill -9 of each api in turn", false, func(c *chaos) { killed(c.hub.APIs[0], time.Second); killed(c.hub.APIs[1], time.Second) }},
+		{"kill -9 of both apis at once", false, func(c *chaos) {
+			c.hub.APIs[1].Kill()
+			killed(c.hub.APIs[0], outage)
+			c.hub.APIs[1].Restart()
+		}},
+		{"kill -9 of each NATS node in turn", false, func(c *chaos) {
+			for i := range c.nats.Nodes {
+				c.withoutNodes(outage, 0, i)
+			}
+		}},
+		{"kill -9 of two NATS nodes at once", true, func(c *chaos) { c.withoutNodes(outage, 0, 0, 1) }},
+		{"the whole NATS store wiped", false, func(c *chaos) {
+			c.eachNode(func(i int) { c.nats.Nodes[i].Kill(); c.nats.Nodes[i].Wipe() })
+			c.eachNode(func(i int) { c.nats.Nodes[i].Start(0) })
+		}},
+		{"NATS with an empty store and no disk left", false, func(c *chaos) {
+			c.eachNode(func(i int) { c.nats.Nodes[i].Kill(); c.nats.Nodes[i].Wipe() })
+			c.eachNode(func(i int) { c.nats.Nodes[i].Start(1 << 20) })
+			hold(outage)
+			c.eachNode(func(i int) { c.nats.Nodes[i].Kill() })
+			c.eachNode(func(i int) { c.nats.Nodes[i].Start(0) })
+		}},
+		{"the stream full", false, func(c *chaos) { c.fullStream(outage) }},
+		{"PostgreSQL crashed", true, func(c *chaos) {
+			c.postgres.Crash()
+			hold(time.Second)
+			if err := c.postgres.Restart(); err != nil {
+				c.t.Fatal(err)
+			}
+		}},
+		{"a worker stopped for longer than its leases", true, func(c *chaos) {
+			c.hub.Workers[0].Signal(syscall.SIGSTOP)
+			hold(beyondLease)
+			c.hub.Workers[0].Signal(syscall.SIGCONT)
+		}},
+		{"due times an hour back, five times", false, func(c *chaos) {
+			for range 5 {
+				c.exec(`UPDATE webhook_deliveries SET next_attempt_at = next_attempt_at - 3600000000 WHERE status = 'pending'`)
+				c.exec(`UPDATE material_requests SET sweep_at = sweep_at - 3600000000 WHERE status = 'enqueued'`)
+				hold(200 * time.Millisecond)
+			}
+		}},
+		{"due times 10 s ahead, five times", false, func(c *chaos) {
+			for range 5 {
+				c.exec(`UPDATE webhook_deliveries SET next_attempt_at = next_attempt_at + 10000000 WHERE status = 'pending'`)
+				c.exec(`UPDATE material_requests SET sweep_at = sweep_at + 10000000 WHERE status = 'enqueued'`)
+				hold(200 * time.Millisecond)
+			}
+		}},
+		{"everything restarted in turn by SIGTERM", true, (*chaos).restartAll},
+	}
+	for _, pair := range []struct {
+		name    string
+		proxies func(*chaos) []*apptest.Proxy
+	}{
+		{"apis and PostgreSQL", func(c *chaos) []*apptest.Proxy { return c.apiDatabase }},
+		{"workers and PostgreSQL", func(c *chaos) []*apptest.Proxy { return c.workerDatabase }},
+		{"apis and NATS", func(c *chaos) []*apptest.Proxy { return c.apiNATS }},
+		{"workers and NATS", func(c *chaos) []*apptest.Proxy { return c.workerNATS }},
+		{"workers and the receiver", func(c *chaos) []*apptest.Proxy { return []*apptest.Proxy{c.toReceiver} }},
+	} {
+		list = append(list,
+			fault{pair.name + " cut", false, func(c *chaos) { broken(pair.proxies(c), (*apptest.Proxy).Cut) }},
+			fault{pair.name + " silent", false, func(c *chaos) { broken(pair.proxies(c), (*apptest.Proxy).Stall) }})
+	}
+	return append(list, fault{"every connection 20 ms slower, each way", false, func(c *chaos) {
+		broken(c.connections(), func(p *apptest.Proxy) { p.Delay(20 * time.Millisecond) })
+	}})
+}
+
+// TestChaos runs a few faults in `make test` and all of them in `make chaos`, one after the other under load.
+func TestChaos(t *testing.T) {
+	all := os.Getenv("SUPPLYHUB_TEST_CHAOS") != ""
+	if !all {
+		t.Parallel()
+	}
+	c := newChaos(t)
+	for _, f := range faults() {
+		if all || f.short {
+			c.under(f.name, f.run)
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	v := accounted(t, c.hub)
+	t.Logf("api verify: %v requests, %v deliveries", v.Requests, v.Deliveries)
+}
+
+// hold is how long an outage lasts.
+func hold(d time.Duration) { time.Sleep(d) }
+
+func killed(p *apptest.Process, away time.Duration) {
+	p.Kill()
+	hold(away)
+	p.Restart()
+}
+
+func broken(proxies []*apptest.Proxy, how func(*apptest.Proxy)) {
+	for _, p := range proxies {
+		how(p)
+	}
+	hold(outage)
+	for _, p := range proxies {
+		p.Heal()
+	}
+}
+
+func (c *chaos) eachNode(do func(i int)) {
+	for i := range c.nats.Nodes {
+		do(i)
+	}
+}
+
+func (c *chaos) withoutNodes(away time.Duration, quota int64, nodes ...int) {
+	for _, i := range nodes {
+		c.nats.Nodes[i].Kill()
+	}
+	hold(away)
+	for _, i := range nodes {
+		c.nats.Nodes[i].Start(quota)
+	}
+}
+
+// fullStream lets the stream take one message for a while, however often the service sets it right again.
+func (c *chaos) fullStream(away time.Duration) {
+	c.t.Helper()
+	nc, err := nats.Connect("nats://" + c.nats.Nodes[0].Address())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for end := time.Now().Add(away); time.Now().Before(end); hold(100 * time.Millisecond) {
+		stream, err := js.Stream(c.t.Context(), "MR")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		config := stream.CachedInfo().Config
+		config.MaxMsgs = 1
+		if _, err := js.UpdateStream(c.t.Context(), config); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+func (c *chaos) exec(statement string) {
+	c.t.Helper()
+	db, err := sql.Open("pgx", c.postgres.Address())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(c.t.Context(), statement); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *chaos) restartAll() {
+	for _, p := range append(append([]*apptest.Process(nil), c.hub.APIs...), c.hub.Workers...) {
+		if code := p.Stop(); code != 0 {
+			c.t.Errorf("%s: exit code %d after SIGTERM", p.Name, code)
+		}
+		p.Restart()
+	}
+	for _, n := range c.nats.Nodes {
+		n.Stop()
+		n.Start(0)
+		hold(time.Second) // until it has caught up
+	}
+}
