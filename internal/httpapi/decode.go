@@ -5,6 +5,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 
@@ -17,6 +18,9 @@ const (
 	maxBody       = 1 << 20
 	maxViolations = 1000 // a hostile body of 1 MiB would otherwise be answered with a hundred
 )
+
+// EnoughViolations is how many a validate may stop at: as many are listed, whatever the decoder has named already.
+const EnoughViolations = 2 * maxViolations
 
 // ReadJSON is the bytes of a JSON body. Errors: errs.Unsupported for another media type or an encoded body,
 // errs.TooLarge over 1 MiB, errs.Invalid when the body does not arrive whole, Admit's. No Content-Type is read as JSON.
@@ -33,13 +37,17 @@ func ReadJSON(c *gin.Context) ([]byte, error) {
 	tooLarge := errs.New(errs.TooLarge, "The request body is over 1 MiB.")
 	limited := http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)
 	if c.Request.ContentLength > maxBody {
-		_, _ = io.CopyN(io.Discard, limited, maxBody+1) // a caller that is still sending then reads the answer
+		if c.Request.Header.Get("Expect") == "" {
+			_, _ = io.CopyN(io.Discard, limited, maxBody+1) // a caller that is still sending then reads the answer
+		}
 		return nil, tooLarge
 	}
 	raw, err := readAll(limited, c.Request.ContentLength)
 	switch {
 	case err == nil:
 		return raw, nil
+	case errors.Is(err, os.ErrDeadlineExceeded): // net/http ends the context too, though the caller is still there
+		return nil, errs.Wrap(errs.Invalid, "The request body did not arrive in time.", err)
 	case c.Request.Context().Err() != nil:
 		return nil, c.Request.Context().Err()
 	case isTooLarge(err):

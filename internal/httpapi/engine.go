@@ -26,13 +26,14 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	engine.RedirectTrailingSlash = false
 	engine.RedirectFixedPath = false
 	engine.HandleMethodNotAllowed = true
+	engine.UseRawPath = true // /a%2Fb is not /a/b: what stands before us judges a path by its spelling
 	engine.RemoteIPHeaders = []string{"X-Forwarded-For"}
 	if err := engine.SetTrustedProxies(cfg.TrustedProxies); err != nil {
 		cfg.Log.Error("trusted proxies are not understood, none is trusted", "error", err)
 		_ = engine.SetTrustedProxies(nil) // cannot fail
 	}
 	o := newObserver(cfg.Log, cfg.Registry)
-	engine.Use(serveHead(engine), o.observe, o.survive, newAdmission().middleware)
+	engine.Use(serveHead(engine), o.observe, closeAfterChunks, o.survive, newAdmission().middleware)
 	engine.NoRoute(Handle(func(*gin.Context) error {
 		return errs.New(errs.NotFound, "There is no such resource.")
 	}))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
 
 	"github.com/gin-gonic/gin"
 
@@ -31,8 +32,8 @@ func HandleWith(h Handler, render Renderer) gin.HandlerFunc {
 			return
 		}
 		c.Abort()
-		// Whatever the error says (SQLite says "interrupted"), nobody is there to read it.
-		if errors.Is(c.Request.Context().Err(), context.Canceled) {
+		// Whatever the error says (SQLite says "interrupted"), nobody is there to read it, unless its body was only slow.
+		if errors.Is(c.Request.Context().Err(), context.Canceled) && !errors.Is(err, os.ErrDeadlineExceeded) {
 			c.Status(statusClientGone)
 			return
 		}

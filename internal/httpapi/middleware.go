@@ -92,6 +92,14 @@ func logLevel(c *gin.Context, status int) slog.Level {
 	}
 }
 
+// closeAfterChunks lets nothing follow a body in chunks on its connection: net/http hides whether a length was sent too,
+// by which a proxy may have found another end of the request (RFC 9112, 6.1).
+func closeAfterChunks(c *gin.Context) {
+	if len(c.Request.TransferEncoding) > 0 {
+		c.Header("Connection", "close")
+	}
+}
+
 // survive answers a panic with the 500 problem and logs its stack, without any header of the request.
 func (o *observer) survive(c *gin.Context) {
 	defer func() {

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -72,7 +73,7 @@ func (d *eventData) data(c *eventCheck, requestID int64) webhook.Data {
 	data := webhook.Data{
 		SupplierID: c.text("/data/supplier_id", d.SupplierID, eventTextLimit), RequestID: requestID,
 		ShopCode:  c.text("/data/shop_code", d.ShopCode, eventTextLimit),
-		Estimates: make([]webhook.Estimate, len(d.Estimates)), Unavailable: make([]webhook.Unavailable, len(d.Unavailable)),
+		Estimates: []webhook.Estimate{}, Unavailable: []webhook.Unavailable{},
 	}
 	if d.RequestID == nil {
 		c.missing("/data/request_id")
@@ -84,29 +85,36 @@ func (d *eventData) data(c *eventCheck, requestID int64) webhook.Data {
 	}
 	ids := make(map[string]bool, len(d.Estimates))
 	for i, e := range d.Estimates {
+		if c.full() {
+			return data
+		}
 		at := fmt.Sprintf("/data/estimates/%d", i)
 		if e == nil {
 			c.missing(at)
 			continue
 		}
-		data.Estimates[i] = e.estimate(c, at)
-		if id := data.Estimates[i].EstimateID; id != "" && ids[id] {
+		estimate := e.estimate(c, at)
+		if id := estimate.EstimateID; id != "" && ids[id] {
 			c.add(at+"/estimate_id", "must not be the id of another estimate")
 		}
-		ids[data.Estimates[i].EstimateID] = true
+		ids[estimate.EstimateID] = true
+		data.Estimates = append(data.Estimates, estimate)
 	}
 	if d.Unavailable == nil {
 		c.missing("/data/unavailable")
 	}
 	for i, u := range d.Unavailable {
+		if c.full() {
+			return data
+		}
 		at := fmt.Sprintf("/data/unavailable/%d", i)
 		if u == nil {
 			c.missing(at)
 			continue
 		}
-		data.Unavailable[i] = webhook.Unavailable{
+		data.Unavailable = append(data.Unavailable, webhook.Unavailable{
 			Service: c.text(at+"/service", u.Service, eventTextLimit), Reason: c.text(at+"/reason", u.Reason, eventReasonLimit),
-		}
+		})
 	}
 	return data
 }
@@ -138,6 +146,9 @@ type eventCheck struct{ found []errs.Violation }
 func (c *eventCheck) add(pointer, detail string) {
 	c.found = append(c.found, errs.At(pointer, detail))
 }
+
+// full tells whether more violations would not be shown.
+func (c *eventCheck) full() bool { return len(c.found) >= httpapi.EnoughViolations }
 
 func (c *eventCheck) missing(pointer string) { c.add(pointer, "is required") }
 

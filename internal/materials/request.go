@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
 const (
@@ -116,7 +117,9 @@ func (b *requestBody) validate() []errs.Violation {
 		c.add("/materials", "must have at least one item")
 	}
 	for c.item = range b.Materials {
-		b.Materials[c.item].validate(&c)
+		if b.Materials[c.item].validate(&c); len(c.found) >= httpapi.EnoughViolations {
+			break // a body of 1 MiB can break two million rules
+		}
 	}
 	return c.found
 }
