@@ -1,0 +1,166 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// nameserver answers every query for a name with the next of its addresses, the last one again and again.
+type nameserver struct {
+	mu        sync.Mutex
+	addresses map[string][]string
+	conn      net.PacketConn
+}
+
+func newNameserver(t *testing.T, addresses map[string][]string) *nameserver {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &nameserver{addresses: addresses, conn: conn}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.serve()
+	}()
+	t.Cleanup(func() {
+		_ = conn.Close() // ends the server
+		<-done
+	})
+	return s
+}
+
+func (s *nameserver) serve() {
+	packet := make([]byte, 1500)
+	for {
+		n, from, err := s.conn.ReadFrom(packet)
+		if err != nil {
+			return
+		}
+		var query dnsmessage.Message
+		if query.Unpack(packet[:n]) != nil || len(query.Questions) != 1 {
+			continue
+		}
+		answer := dnsmessage.Message{Header: dnsmessage.Header{ID: query.ID, Response: true, Authoritative: true}, Questions: query.Questions}
+		s.answer(&answer)
+		if text, err := answer.Pack(); err == nil {
+			_, _ = s.conn.WriteTo(text, from)
+		}
+	}
+}
+
+func (s *nameserver) answer(m *dnsmessage.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := m.Questions[0]
+	name := strings.TrimSuffix(q.Name.String(), ".")
+	list := s.addresses[name]
+	if len(list) == 0 {
+		m.RCode = dnsmessage.RCodeNameError
+		return
+	}
+	address := netip.MustParseAddr(list[0])
+	header := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class} // TTL 0: asked again each time
+	switch {
+	case q.Type == dnsmessage.TypeA && address.Is4():
+		m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: address.As4()}})
+	case q.Type == dnsmessage.TypeAAAA && address.Is6():
+		m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: address.As16()}})
+	default:
+		return
+	}
+	if len(list) > 1 {
+		s.addresses[name] = list[1:]
+	}
+}
+
+// dialer is the guarded one that asks this server. Instead of connecting to an address that it allows, it notes it.
+func (s *nameserver) dialer(allowed *[]string) *net.Dialer {
+	d := guardedDialer(false)
+	d.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", s.conn.LocalAddr().String())
+	}}
+	judge := d.Control
+	var mu sync.Mutex
+	d.Control = func(network, address string, c syscall.RawConn) error {
+		if err := judge(network, address, c); err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		*allowed = append(*allowed, address)
+		return errors.New("not connected by this test")
+	}
+	return d
+}
+
+func TestDialer_judges_what_a_name_resolves_to_when_it_connects(t *testing.T) {
+	t.Parallel()
+	server := newNameserver(t, map[string][]string{
+		"loopback.test": {"127.0.0.1"}, "metadata.test": {"169.254.169.254"}, "six.test": {"::1"}, "mapped.test": {"::ffff:127.0.0.1"},
+		"nat64.test": {"64:ff9b::7f00:1"}, "sixtofour.test": {"2002:7f00:1::"}, "unique.test": {"fd00:ec2::254"}, "linklocal.test": {"fe80::1"}, "any.test": {"0.0.0.0"},
+		"2130706433": {"127.0.0.1"}, "0x7f000001": {"127.0.0.1"}, "0177.0.0.1": {"127.0.0.1"}, "127.1": {"127.0.0.1"}, "0": {"0.0.0.0"},
+		"public.test": {"93.184.215.14"}, "rebinding.test": {"93.184.215.14", "127.0.0.1"},
+	})
+	for _, host := range []string{
+		"loopback.test", "metadata.test", "six.test", "mapped.test", "nat64.test", "sixtofour.test", "unique.test", "linklocal.test", "any.test",
+		"0x7f000001", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::]",
+	} {
+		var allowed []string
+		if _, err := server.dialer(&allowed).DialContext(t.Context(), "tcp", host+":80"); !errors.Is(err, errSpecialAddress) || len(allowed) != 0 {
+			t.Errorf("%s: %v, connected to %v", host, err, allowed)
+		}
+	}
+	for _, number := range []string{"2130706433", "0177.0.0.1", "127.1", "0"} { // Go takes a number neither for an address nor for a name
+		var allowed []string
+		if _, err := server.dialer(&allowed).DialContext(t.Context(), "tcp", number+":80"); err == nil || len(allowed) != 0 {
+			t.Errorf("%s: %v, connected to %v", number, err, allowed)
+		}
+	}
+	var allowed []string
+	if _, err := server.dialer(&allowed).DialContext(t.Context(), "tcp", "public.test:80"); errors.Is(err, errSpecialAddress) || len(allowed) != 1 || allowed[0] != "93.184.215.14:80" {
+		t.Errorf("public: %v, connected to %v", err, allowed)
+	}
+	// The first answer is public, as a check before the call would see it; the second one counts.
+	allowed = nil
+	_, first := server.dialer(&allowed).DialContext(t.Context(), "tcp", "rebinding.test:80")
+	_, second := server.dialer(&allowed).DialContext(t.Context(), "tcp", "rebinding.test:80")
+	if errors.Is(first, errSpecialAddress) || !errors.Is(second, errSpecialAddress) || len(allowed) != 1 {
+		t.Errorf("rebinding: %v, then %v, connected to %v", first, second, allowed)
+	}
+}
+
+func TestSender_follows_no_redirect_into_the_network(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		var calls atomic.Int64
+		inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }))
+		t.Cleanup(inside.Close)
+		receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, inside.URL, status)
+		}))
+		t.Cleanup(receiver.Close)
+		client := newClient(newTransport(Deps{Concurrency: 1}, time.Second, guardedDialer(true)))
+		response, err := client.Post(receiver.URL, "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != status || calls.Load() != 0 {
+			t.Errorf("%d: answered %d, the address inside was called %d times", status, response.StatusCode, calls.Load())
+		}
+	}
+}
