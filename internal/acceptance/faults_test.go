@@ -286,6 +286,17 @@ func TestMemory(t *testing.T) {
 	if loaded > 200 {
 		t.Errorf("under 64 connections with bodies of nearly 1 MiB the process holds %d MiB, more than 200", loaded)
 	}
+	together(4, func(int) {
+		p := apptest.Decode[struct{ Data []record }](t, s.Do(t, http.MethodGet, requests+"?pageSize=100", nil))
+		if len(p.Data) != 100 || p.Data[0].ID == p.Data[99].ID {
+			t.Errorf("the page has %d requests", len(p.Data))
+		}
+	})
+	listed := rss(t, h.APIs[0])
+	t.Logf("listing 100 of them, four times at once: at most %d MiB", listed)
+	if listed > 250 {
+		t.Errorf("while it lists 100 requests of nearly 1 MiB, four times at once, the process holds %d MiB, more than 250", listed)
+	}
 }
 
 // rss is the process's resident memory in MiB, at its highest.

@@ -1,9 +1,14 @@
 package httpapi
 
 import (
+	"fmt"
+	"iter"
 	"math"
+	"net/http"
 	"net/url"
 	"strconv"
+
+	"github.com/gin-gonic/gin"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
@@ -51,18 +56,51 @@ func ParsePage(q url.Values) (Page, []errs.Violation) {
 	return p, violations
 }
 
-// Envelope is the answer of every listing. Total counts all items that satisfy the filter, not only this page's.
-type Envelope[T any] struct {
-	Page     int   `json:"page"`
-	PageSize int   `json:"pageSize"`
-	Total    int64 `json:"total"`
-	Data     []T   `json:"data"`
+// List answers with a page of a listing, whose items come in parts: one part is sent with its length, more are sent as
+// they come, so that a large page costs the memory of its largest part. Total counts all items that satisfy the filter.
+func List[T any](c *gin.Context, page Page, total int64, parts iter.Seq2[[]T, error]) error {
+	const contentType = "application/json; charset=utf-8"
+	body := fmt.Appendf(nil, `{"page":%d,"pageSize":%d,"total":%d,"data":[`, page.Number, page.Size, total)
+	begun, items := false, 0
+	for part, err := range parts {
+		if err == nil && items > 0 {
+			begun, err = true, send(c, contentType, body)
+			body = body[:0]
+		}
+		if err != nil && begun {
+			_ = c.Error(err)            // the log shows it
+			panic(http.ErrAbortHandler) // a caller must not take a part for the whole
+		}
+		if err != nil {
+			return err
+		}
+		for _, item := range part {
+			text, err := encode(item)
+			if err != nil {
+				panic(fmt.Errorf("encode an item of a listing: %w", err)) // a defect: every type here can be encoded
+			}
+			if items++; items > 1 {
+				body = append(body, ',')
+			}
+			body = append(body, text...)
+		}
+	}
+	body = append(body, "]}"...)
+	if !begun {
+		write(c, http.StatusOK, contentType, body)
+		return nil
+	}
+	if err := send(c, contentType, body); err != nil {
+		_ = c.Error(err)
+	}
+	return nil
 }
 
-// NewEnvelope wraps one page of a listing; no items are [], never null.
-func NewEnvelope[T any](p Page, total int64, data []T) Envelope[T] {
-	if data == nil {
-		data = []T{}
+// send passes on what there is of an answer whose length is not known yet.
+func send(c *gin.Context, contentType string, text []byte) error {
+	c.Writer.Header().Set("Content-Type", contentType)
+	if _, err := c.Writer.Write(text); err != nil && c.Request.Method != http.MethodHead {
+		return fmt.Errorf("write answer: %w", err)
 	}
-	return Envelope[T]{Page: p.Number, PageSize: p.Size, Total: total, Data: data}
+	return nil
 }

@@ -108,12 +108,11 @@ func (s *Service) List(c *gin.Context) error {
 		return errs.InvalidInput("The parameters are not valid.", violations...)
 	}
 	ctx := c.Request.Context()
-	records, total, err := s.store.list(ctx, supplierauth.PrincipalFrom(ctx).SupplierID, status, page)
+	l, err := s.store.list(ctx, supplierauth.PrincipalFrom(ctx).SupplierID, status, page)
 	if err != nil {
 		return err
 	}
-	httpapi.JSON(c, http.StatusOK, httpapi.NewEnvelope(page, total, records))
-	return nil
+	return httpapi.List(c, page, l.total, l.records(ctx))
 }
 
 // parseStatus is the filter that the parameter's values ask for, nil for none.

@@ -2,7 +2,6 @@ package materials
 
 import (
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -30,10 +29,21 @@ func (s *Service) Orders(c *gin.Context) error {
 	if len(violations) > 0 {
 		return errs.InvalidInput("The parameters are not valid.", violations...)
 	}
-	records, total, err := s.store.orders(c.Request.Context(), page)
+	ctx := c.Request.Context()
+	l, err := s.store.orders(ctx, page)
 	if err != nil {
 		return fmt.Errorf("list orders: %w", err)
 	}
+	return httpapi.List(c, page, l.total, func(yield func([]order, error) bool) {
+		for records, err := range l.records(ctx) {
+			if !yield(ordersOf(records), err) {
+				return
+			}
+		}
+	})
+}
+
+func ordersOf(records []Record) []order {
 	orders := make([]order, len(records))
 	for i, r := range records {
 		orders[i] = order{SupplierID: r.SupplierID, Record: r, SelectedAt: r.SelectedAt}
@@ -41,6 +51,5 @@ func (s *Service) Orders(c *gin.Context) error {
 			orders[i].SelectedEstimate = r.estimate(*r.SelectedEstimateID)
 		}
 	}
-	httpapi.JSON(c, http.StatusOK, httpapi.NewEnvelope(page, total, orders))
-	return nil
+	return orders
 }

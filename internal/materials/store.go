@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -125,8 +127,8 @@ func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, 
 
 func unknownRequest() error { return errs.New(errs.NotFound, "There is no such material request.") }
 
-// list reads one page of the supplier's requests, newest first, and how many there are; a nil status means any.
-func (s *store) list(ctx context.Context, supplierID string, status *Status, page httpapi.Page) ([]Record, int64, error) {
+// list chooses one page of the supplier's requests, newest first; a nil status means any.
+func (s *store) list(ctx context.Context, supplierID string, status *Status, page httpapi.Page) (listing, error) {
 	where, args := `WHERE supplier_id = ?`, []any{supplierID}
 	if status != nil {
 		where, args = where+` AND status = ?`, append(args, *status)
@@ -134,34 +136,91 @@ func (s *store) list(ctx context.Context, supplierID string, status *Status, pag
 	return s.page(ctx, where, args, `created_at DESC, supplier_id, id DESC`, page)
 }
 
-// orders reads one page of all suppliers' requests with a selected estimate, latest selection first.
-func (s *store) orders(ctx context.Context, page httpapi.Page) ([]Record, int64, error) {
+// orders chooses one page of all suppliers' requests with a selected estimate, latest selection first.
+func (s *store) orders(ctx context.Context, page httpapi.Page) (listing, error) {
 	return s.page(ctx, `WHERE selected_at IS NOT NULL`, nil, `selected_at DESC, supplier_id, id`, page)
 }
 
-// page chooses the rows by index first and only then fetches their estimates.
-func (s *store) page(ctx context.Context, where string, args []any, order string, page httpapi.Page) ([]Record, int64, error) {
-	var total int64
-	if err := s.db.Reader(ctx).Raw(`SELECT count(*) FROM material_requests `+where, args...).Scan(&total).Error; err != nil {
-		return nil, 0, fmt.Errorf("count material requests: %w", err)
+// listing is one page before its records are read: a page of the largest requests has 200 MiB.
+type listing struct {
+	store *store
+	total int64 // over all pages
+	rows  []listed
+}
+
+// listed is a row of the page and how many bytes it has.
+type listed struct {
+	SupplierID string
+	ID         int64
+	Size       int64
+}
+
+func (s *store) page(ctx context.Context, where string, args []any, order string, page httpapi.Page) (listing, error) {
+	l := listing{store: s}
+	if err := s.db.Reader(ctx).Raw(`SELECT count(*) FROM material_requests `+where, args...).Scan(&l.total).Error; err != nil {
+		return l, fmt.Errorf("count material requests: %w", err)
 	}
-	if page.Offset() >= total {
-		return []Record{}, total, nil
+	if page.Offset() >= l.total {
+		return l, nil
 	}
-	var rows []recordRow
-	err := s.db.Reader(ctx).Raw(`SELECT r.*, e.estimates, e.unavailable FROM (SELECT * FROM material_requests `+where+
-		` ORDER BY `+order+` LIMIT ? OFFSET ?)`+withEstimates+` ORDER BY `+order,
-		append(args, page.Size, page.Offset())...).Scan(&rows).Error
+	err := s.db.Reader(ctx).Raw(`SELECT r.supplier_id AS supplier_id, r.id AS id, octet_length(r.body) + coalesce(octet_length(e.estimates) + octet_length(e.unavailable), 0) AS size
+		FROM (SELECT * FROM material_requests `+where+` ORDER BY `+order+` LIMIT ? OFFSET ?)`+withEstimates+` ORDER BY `+order,
+		append(args, page.Size, page.Offset())...).Scan(&l.rows).Error
 	if err != nil {
-		return nil, 0, fmt.Errorf("list material requests: %w", err)
+		return l, fmt.Errorf("choose material requests: %w", err)
 	}
-	records := make([]Record, len(rows))
-	for i, row := range rows {
-		if records[i], err = row.record(); err != nil {
-			return nil, 0, err
+	return l, nil
+}
+
+// records reads the page in parts of about a mebibyte, each when it is asked for.
+func (l listing) records(ctx context.Context) iter.Seq2[[]Record, error] {
+	const part = 1 << 20
+	return func(yield func([]Record, error) bool) {
+		for rest := l.rows; len(rest) > 0; {
+			n, size := 1, rest[0].Size
+			for n < len(rest) && size+rest[n].Size <= part {
+				size += rest[n].Size
+				n++
+			}
+			records, err := l.store.read(ctx, rest[:n])
+			if !yield(records, err) || err != nil {
+				return
+			}
+			rest = rest[n:]
 		}
 	}
-	return records, total, nil
+}
+
+// read reads the rows in their order, as they stand now; those that are gone meanwhile are left out.
+func (s *store) read(ctx context.Context, wanted []listed) ([]Record, error) {
+	keys := make([]any, 0, 2*len(wanted))
+	for _, w := range wanted {
+		keys = append(keys, w.SupplierID, w.ID)
+	}
+	const place = `, (?, CAST(? AS bigint))`
+	var rows []recordRow
+	err := s.db.Reader(ctx).Raw(`SELECT r.*, e.estimates, e.unavailable FROM material_requests`+withEstimates+
+		` WHERE (r.supplier_id, r.id) IN (VALUES `+strings.Repeat(place, len(wanted))[2:]+`)`, keys...).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read material requests: %w", err)
+	}
+	found := make(map[requestKey]recordRow, len(rows))
+	for _, row := range rows {
+		found[requestKey{row.Row.SupplierID, row.Row.ID}] = row
+	}
+	records := make([]Record, 0, len(rows))
+	for _, w := range wanted {
+		row, ok := found[requestKey{w.SupplierID, w.ID}]
+		if !ok {
+			continue
+		}
+		record, err := row.record()
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, record)
+	}
+	return records, nil
 }
 
 // lock holds the request until the transaction ends; SQLite's transactions already exclude each other.
