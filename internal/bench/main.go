@@ -23,6 +23,8 @@ func main() {
 		err = measure(ctx)
 	case "tracker":
 		err = trackerBench(ctx)
+	case "neighbours":
+		err = neighbours(ctx)
 	case "bare-tracker":
 		err = bareTracker(ctx)
 	case "load":

@@ -84,7 +84,7 @@ func TestSlots_never_exceed_their_limits(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.IntRange(1, 12).Draw(rt, "limit")
-		s := newSlots(limit, func() {})
+		s := newSlots(limit, time.Now, func() {})
 		s.start()
 		taken := map[string]int{}
 		total := 0
@@ -133,7 +133,8 @@ func TestSlots_never_exceed_their_limits(t *testing.T) {
 
 func TestSlots_share_a_quarter_until_a_receiver_is_fast(t *testing.T) {
 	t.Parallel()
-	s := newSlots(16, func() {})
+	now := time.Unix(0, 0)
+	s := newSlots(16, func() time.Time { return now }, func() {})
 	s.start()
 	if got := s.share([]string{"slow"}); got["slow"] != 4 {
 		t.Fatalf("an unknown receiver got %d of 16", got["slow"])
@@ -150,10 +151,31 @@ func TestSlots_share_a_quarter_until_a_receiver_is_fast(t *testing.T) {
 		s.report("other", false, time.Second)
 	}
 	s.giveBack("other")
-	if got := s.share([]string{"other"}); got["other"] != 1 {
-		t.Fatalf("a failing one got %d probes", got["other"])
+	for _, pause := range []time.Duration{firstPause, 2 * firstPause, 4 * firstPause, 8 * firstPause, longestPause, longestPause} {
+		now = now.Add(pause - 1)
+		if got := s.share([]string{"other"}); got["other"] != 0 {
+			t.Fatalf("a failing one got a probe before its pause of %s was over", pause)
+		}
+		now = now.Add(1)
+		if got := s.share([]string{"other"}); got["other"] != 1 {
+			t.Fatalf("a failing one got %d probes after %s", got["other"], pause)
+		}
+		if got := s.share([]string{"other"}); got["other"] != 0 {
+			t.Fatalf("a failing one got %d probes more", got["other"])
+		}
+		s.report("other", false, time.Second)
+		s.giveBack("other")
 	}
-	if got := s.share([]string{"other"}); got["other"] != 0 {
-		t.Fatalf("a failing one got %d probes more", got["other"])
+	for range 16 {
+		s.giveBack("slow")
+	}
+	now = now.Add(longestPause)
+	if got := s.share([]string{"other"}); got["other"] != 1 {
+		t.Fatal("no probe")
+	}
+	s.report("other", true, time.Second)
+	s.giveBack("other")
+	if got := s.share([]string{"other"}); got["other"] != 4 {
+		t.Fatalf("one that answers again got %d of 16", got["other"])
 	}
 }

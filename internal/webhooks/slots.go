@@ -9,6 +9,13 @@ import (
 // breakerAt is how many failures in a row let a destination have one attempt at a time until it answers again.
 const breakerAt = 5
 
+// After each failed probe the next one waits, from firstPause doubling to longestPause: a receiver that refuses at once
+// would otherwise have its whole backlog tried one after the other, which costs the others' database.
+const (
+	firstPause   = 100 * time.Millisecond
+	longestPause = time.Second
+)
+
 // fastCall is how long the last call of a receiver that may have all slots has taken at most.
 const fastCall = 100 * time.Millisecond
 
@@ -18,9 +25,11 @@ const fastCall = 100 * time.Millisecond
 //     own endpoint may have all of them;
 //   - a destination with nothing in flight gets a slot even when all are taken (up to twice the limit), so that slow
 //     receivers together cannot stop a healthy one;
-//   - one that failed breakerAt times in a row gets one probe at a time, and all probes together a quarter.
+//   - one that failed breakerAt times in a row gets one probe at a time, with a pause after it that grows to a second, and
+//     all probes together a quarter.
 type slots struct {
 	limit  int
+	now    func() time.Time
 	signal func() // called when a slot that somebody lacked is free
 
 	mu      sync.Mutex
@@ -40,13 +49,14 @@ type lane struct {
 	waiting  bool // it has work due and got no slot for all of it
 	probing  bool
 	fast     bool
+	pause    time.Time // no probe before
 }
 
 // idle tells whether nothing is lost when the lane is forgotten.
 func (l lane) idle() bool { return l.inFlight == 0 && l.failures == 0 && !l.waiting && !l.probing }
 
-func newSlots(limit int, signal func()) *slots {
-	return &slots{limit: max(limit, 1), signal: signal, lanes: map[string]*lane{}}
+func newSlots(limit int, now func() time.Time, signal func()) *slots {
+	return &slots{limit: max(limit, 1), now: now, signal: signal, lanes: map[string]*lane{}}
 }
 
 func (s *slots) quarter() int { return max(s.limit/4, 1) }
@@ -150,7 +160,7 @@ func (s *slots) take(destination string) bool {
 func (s *slots) mayTake(destination string, l *lane) bool {
 	switch {
 	case l.failures >= breakerAt:
-		return l.inFlight == 0 && s.probes < s.quarter() && s.total < 2*s.limit
+		return l.inFlight == 0 && s.probes < s.quarter() && s.total < 2*s.limit && !s.now().Before(l.pause)
 	case l.inFlight == 0:
 		return s.total < 2*s.limit
 	default:
@@ -200,6 +210,9 @@ func (s *slots) report(destination string, answered bool, took time.Duration) {
 	l.fast = answered && took <= fastCall
 	if answered {
 		l.failures = 0
+	}
+	if l.failures >= breakerAt {
+		l.pause = s.now().Add(min(firstPause<<min(l.failures-breakerAt, 10), longestPause))
 	}
 }
 

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	neighbourRate  = 100                     // requests/s of each supplier
+	webhookTimeout = 5 * time.Second         // of the worker in these runs
+	almostTimeout  = 4800 * time.Millisecond // what the slow receiver takes
+	flapping       = 3 * time.Second         // how long the flapping receiver is well, and then ill
+	deadBacklog    = 50_000                  // deliveries that wait for the dead receiver
+)
+
+// neighbours measures the latency of a healthy supplier's deliveries beside receivers that are not.
+func neighbours(ctx context.Context) error {
+	s, err := newStack(ctx)
+	if s != nil {
+		defer s.close()
+	}
+	if err != nil {
+		return err
+	}
+	nats, _, err := s.startNATS("nats")
+	if err != nil {
+		return err
+	}
+	s.env = append(s.env, "NATS_URL=nats://"+nats, "WEBHOOK_TIMEOUT="+webhookTimeout.String())
+	p, err := s.startPipeline(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.startWorker(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("publish to delivery of a healthy supplier at %d requests/s, beside another supplier\n", neighbourRate)
+	alone, err := p.run(ctx, loadDuration, neighbourRate)
+	if err != nil {
+		return err
+	}
+	show := func(name string, r loadResult) {
+		fmt.Printf("  %-44s p50 %s  p99 %s  %.2f times\n", name, milliseconds(r.Delivery50), milliseconds(r.Delivery99), float64(r.Delivery99)/float64(alone.Delivery99))
+	}
+	show("alone", alone)
+	start := time.Now()
+	for _, n := range []struct {
+		name   string
+		handle http.HandlerFunc
+	}{
+		{"that is healthy too", func(http.ResponseWriter, *http.Request) {}},
+		{"whose receiver takes 4.8 of 5 s", func(_ http.ResponseWriter, r *http.Request) { wait(r.Context(), almostTimeout) }},
+		{"whose receiver never answers", func(_ http.ResponseWriter, r *http.Request) { wait(r.Context(), time.Minute) }},
+		{"whose receiver is ill every other 3 s", func(w http.ResponseWriter, _ *http.Request) {
+			if time.Since(start)/flapping%2 == 1 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}},
+	} {
+		result, err := p.beside(ctx, n.handle)
+		if err != nil {
+			return fmt.Errorf("%s: %w", n.name, err)
+		}
+		show(n.name, result)
+	}
+	if err := p.deadBacklog(ctx, deadBacklog); err != nil {
+		return err
+	}
+	result, err := p.run(ctx, loadDuration, neighbourRate)
+	if err != nil {
+		return err
+	}
+	show(fmt.Sprintf("with %d deliveries to a dead receiver", deadBacklog), result)
+	return nil
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// beside runs the healthy supplier while another one's requests come as fast as its own.
+func (p *pipeline) beside(ctx context.Context, handle http.HandlerFunc) (loadResult, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return loadResult{}, err
+	}
+	server := &http.Server{Handler: handle, ReadHeaderTimeout: time.Second}
+	go func() { _ = server.Serve(l) }() // ends with Close
+	defer server.Close()
+	plan, err := p.other(ctx, "http://"+l.Addr().String())
+	if err != nil {
+		return loadResult{}, err
+	}
+	plan.PerSecond, plan.Duration = neighbourRate, loadDuration+warmUp
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.load(ctx, plan)
+		ended <- err
+	}()
+	wait(ctx, warmUp)
+	result, err := p.run(ctx, loadDuration, neighbourRate)
+	if err != nil {
+		return result, err
+	}
+	return result, <-ended
+}
+
+// other is the load of a supplier of its own with the receiver.
+func (p *pipeline) other(ctx context.Context, receiver string) (loadPlan, error) {
+	_, token, err := p.supplier(ctx, p.plan.Address, receiver)
+	plan := p.plan
+	plan.Token, plan.Receiver, plan.FirstID, plan.Connections = token, "", 1, 16
+	return plan, err
+}
+
+// deadBacklog lets deliveries pile up for a receiver at which nobody listens.
+func (p *pipeline) deadBacklog(ctx context.Context, n int64) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	plan, err := p.other(ctx, fmt.Sprintf("http://127.0.0.1:%d", port))
+	if err != nil {
+		return err
+	}
+	for accepted := int64(0); accepted < n; {
+		plan.Duration = time.Second
+		result, err := p.load(ctx, plan)
+		if err != nil {
+			return err
+		}
+		accepted += result.Accepted
+		plan.FirstID += result.Accepted + result.Other
+	}
+	_, err = p.run(ctx, time.Second, neighbourRate) // is estimated behind all of them
+	return err
+}
