@@ -14,10 +14,10 @@ UNIT = $$($(GO) list ./... | grep -v /internal/acceptance | tr '\n' ' ')
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race; else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run build test race chaos fuzz bench bench-tracker check readme migrate-new clean
+.PHONY: help run build test race chaos fuzz bench bench-neighbours bench-tracker check readme migrate-new clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## serve on http://localhost:8080 with a demo supplier; everything is kept in ./data
 	$(GO) run ./cmd/api serve --demo
@@ -47,6 +47,9 @@ fuzz: ## run each fuzz target for FUZZTIME (30s)
 
 bench: ## measure the whole service against this machine's limits, then the single parts
 	$(WITHPOSTGRES) -durable sh -c "$(GO) run ./internal/bench && $(GO) test -run '^$$' -bench . ./internal/... ./pkg/..."
+
+bench-neighbours: ## measure a healthy supplier beside slow, ill and dead receivers
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench neighbours
 
 bench-tracker: ## measure the tracker listings over 5 million records
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench tracker

@@ -40,6 +40,10 @@ BEGIN
 END $$;
 ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO supplyhub_api;
 
+-- Only with RETENTION_DAYS; without it run `api retention run` as the owner.
+-- GRANT DELETE ON material_requests, material_request_estimates, material_request_webhooks, webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api;
+-- GRANT SELECT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api; -- UPDATE locks the rows
+
 -- bin/worker: estimating and delivering. It sees no key, no session and no tracker.
 GRANT SELECT ON suppliers, supplier_webhook_secrets, rate_services, products TO supplyhub_worker;
 GRANT SELECT, UPDATE ON material_requests TO supplyhub_worker;

@@ -83,7 +83,7 @@ func newRoot() *cobra.Command {
 	}
 	root.Flags().AddFlagSet(serve.Flags())
 	root.PersistentFlags().StringP("output", "o", "text", "output of commands: text or json")
-	root.AddCommand(serve, migrateCommand(), keysCommand(), secretsCommand(), supplierCommand(), rateCommand(), deliveryCommand(), trackerCommand(), settingsCommand(), verifyCommand())
+	root.AddCommand(serve, migrateCommand(), keysCommand(), secretsCommand(), supplierCommand(), rateCommand(), deliveryCommand(), trackerCommand(), settingsCommand(), verifyCommand(), retentionCommand())
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		help(cmd, args)

@@ -43,6 +43,7 @@ type Config struct {
 	FallbackURL    string        `env:"BALLDONTLIE_BASE_URL" envDefault:"https://api.balldontlie.io/fifa/worldcup/v1" doc:"address of the second provider"`
 	CacheTTL       time.Duration `env:"SCOREBOARD_CACHE_TTL" envDefault:"10s" doc:"how long a scoreboard is answered from memory; 0 turns it off"`
 	RateLimit      int           `env:"SUPPLIER_RATE_LIMIT" envDefault:"0" shown:"0: none" doc:"requests a second that each supplier may send to one api process"`
+	Retention      int           `env:"RETENTION_DAYS" envDefault:"0" shown:"0: everything is kept" doc:"days after which the api deletes finished requests and their deliveries, once an hour"`
 	LogLevel       string        `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
 	LogFormat      string        `env:"LOG_FORMAT" shown:"text on a terminal, else json" doc:"text or json"`
 	Proxies        []string      `env:"TRUSTED_PROXIES" shown:"none" doc:"addresses or networks, separated by commas, whose X-Forwarded-For is believed for the logged client address"`
@@ -142,6 +143,7 @@ func (c *Config) check() []error {
 	bad(c.Timeout <= 0, "WEBHOOK_TIMEOUT: must be positive")
 	bad(c.DrainDelay < 0 || c.DrainDelay > 25*time.Second, "DRAIN_DELAY: must be 0s to 25s")
 	bad(c.RateLimit < 0 || c.RateLimit > 1_000_000, "SUPPLIER_RATE_LIMIT: must be 0 to 1000000")
+	bad(c.Retention < 0 || c.Retention > 36500, "RETENTION_DAYS: must be 0 to 36500")
 	bad(c.CacheTTL < 0, "SCOREBOARD_CACHE_TTL: must not be negative")
 	bad(!httpAddress(c.PrimaryURL), "SPORTMONKS_BASE_URL: must be an http:// or https:// address without query, fragment or user")
 	bad(!httpAddress(c.FallbackURL), "BALLDONTLIE_BASE_URL: must be an http:// or https:// address without query, fragment or user")

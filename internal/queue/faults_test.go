@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/supplyhub/supplyhub/internal/queue"
@@ -193,6 +195,29 @@ func TestQueue_recovers_from_a_stream_that_is_deleted_on_a_running_server(t *tes
 			return c.count("mr.s1.1") > 0
 		})
 	})
+}
+
+func TestQueue_recovers_from_a_consumer_that_is_deleted_on_a_running_server(t *testing.T) {
+	t.Parallel()
+	server := queuetest.New(t)
+	q := open(t, queue.Config{URL: server.URL()})
+	ready(t, q)
+	var c collector
+	consume(t, q, 2, c.handle)
+	nc, err := nats.Connect(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteConsumer(t.Context(), queue.StreamName, queue.ConsumerName); err != nil {
+		t.Fatal(err)
+	}
+	q.Publish("mr.s1.1", "")
+	eventually(t, "it works again", func() bool { return c.count("mr.s1.1") == 1 })
 }
 
 func TestPublish_drops_when_the_queue_is_full_and_recovers_when_it_is_not(t *testing.T) {

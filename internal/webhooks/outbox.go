@@ -167,5 +167,16 @@ func newID(now time.Time) string {
 	var id [16]byte
 	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16)
 	_, _ = rand.Read(id[6:]) // never fails
+	return idText(id)
+}
+
+// firstID is no larger than any id made at that moment or later, and larger than those made before.
+func firstID(at time.Time) string {
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16)
+	return idText(id)
+}
+
+func idText(id [16]byte) string {
 	return "msg_" + strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(id[:]))
 }

@@ -1,0 +1,86 @@
+package acceptance
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest"
+)
+
+type pruned struct{ Requests, Events int64 }
+
+func TestRetention_deletes_what_is_finished_and_old_and_nothing_else(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
+			receiver := apptest.NewReceiver(t, nil)
+			s := h.Supplier(t, "--webhook-url", receiver.URL)
+			old, chosen := submit(t, s, nil), submit(t, s, nil)
+			becomes(t, s, old, "estimated")
+			want(t, selectEstimate(t, s, chosen, becomes(t, s, chosen, "estimated").Estimates[0]["estimate_id"]), http.StatusOK)
+			ill := h.Supplier(t, "--webhook-url", "http://127.0.0.1:9") // is still being tried
+			tried := submit(t, ill, nil)
+			becomes(t, ill, tried, "estimated")
+			apptest.Eventually(t, "the receiver has both", func() bool { return accounted(t, h).Deliveries["pending"] == 1 })
+			if p := apptest.MustCommand[pruned](t, h, "retention", "run", "--days", "1"); p != (pruned{}) {
+				t.Fatalf("of what is new: %+v", p)
+			}
+			db := openDatabase(t, h)
+			for _, statement := range []string{
+				`UPDATE material_requests SET created_at = 1, updated_at = 1`,
+				`UPDATE webhook_deliveries SET id = 'msg_00' || substr(id, 7)`,
+				`UPDATE webhook_attempts SET delivery_id = 'msg_00' || substr(delivery_id, 7)`,
+				`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, dispatched_at, sweep_at, created_at, updated_at)
+					SELECT supplier_id, 7777, 'enqueued', digest, shop_code, body, trace_id, NULL, 9000000000000000, 1, 1 FROM material_requests LIMIT 1`,
+			} {
+				if _, err := db.ExecContext(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			recent := submit(t, s, nil)
+			becomes(t, s, recent, "estimated")
+			if p := apptest.MustCommand[pruned](t, h, "retention", "run", "--days", "1"); p != (pruned{3, 2}) {
+				t.Fatalf("of what is old: %+v, want three requests and the events of two", p)
+			}
+			for _, id := range []int64{old, chosen} {
+				wantProblem(t, s.Do(t, http.MethodGet, requestPath(id), nil), http.StatusNotFound)
+			}
+			read(t, s, recent)
+			for table, rows := range map[string]int{"material_requests": 2, "material_request_estimates": 1, "material_request_webhooks": 1, "webhook_events": 2, "webhook_deliveries": 4} {
+				var n int
+				if err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&n); err != nil || n != rows {
+					t.Errorf("%s has %d rows, want %d: %v", table, n, rows, err)
+				}
+			}
+			if _, err := db.ExecContext(t.Context(), `DELETE FROM material_requests WHERE id = 7777`); err != nil {
+				t.Fatal(err)
+			}
+			accounted(t, h)
+			want(t, s.Do(t, http.MethodPost, requests, request(old, object{"shop_code": "another"})), http.StatusCreated) // the id is free again
+			for code, command := range map[int][]string{1: {"retention", "run"}, 2: {"retention", "run", "--days", "0"}} {
+				if _, errOut, got := h.Command(t, command...); got != code || errOut == "" {
+					t.Errorf("api %v: exit code %d %q, want %d", command, got, errOut, code)
+				}
+			}
+		})
+	}
+}
+
+func TestRetention_runs_by_itself_where_RETENTION_DAYS_is_set(t *testing.T) {
+	t.Parallel()
+	h := apptest.Start(t, apptest.Embedded, apptest.Options{})
+	s := h.Supplier(t)
+	id := submit(t, s, nil)
+	becomes(t, s, id, "estimated")
+	if _, err := openDatabase(t, h).ExecContext(t.Context(), `UPDATE material_requests SET created_at = 1, updated_at = 1`); err != nil {
+		t.Fatal(err)
+	}
+	if code := h.APIs[0].Stop(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	h.Env["RETENTION_DAYS"] = "30"
+	h.APIs[0].Restart()
+	apptest.Eventually(t, "it is deleted", func() bool { return s.Do(t, http.MethodGet, requestPath(id), nil).Status == http.StatusNotFound })
+}

@@ -1,0 +1,42 @@
+package materials
+
+import (
+	"context"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+// suppliers are those with requests, found by one step through the index each.
+func (s *store) suppliers(ctx context.Context) (ids []string, err error) {
+	err = s.db.Reader(ctx).Raw(`WITH RECURSIVE known(id) AS (
+			SELECT min(supplier_id) FROM material_requests
+			UNION ALL
+			SELECT (SELECT min(supplier_id) FROM material_requests WHERE supplier_id > known.id) FROM known WHERE known.id IS NOT NULL)
+		SELECT id FROM known WHERE id IS NOT NULL`).Scan(&ids).Error
+	return ids, database.Translate(err)
+}
+
+// prune deletes the supplier's oldest requests and all that belongs to them.
+func (s *store) prune(ctx context.Context, supplier string, before time.Time, limit int) (int, error) {
+	lock := ""
+	if s.db.Engine() == database.Postgres {
+		lock = ` FOR UPDATE` // against a selection, a re-estimate, another replica; SQLite has one writer
+	}
+	var ids []int64
+	err := s.db.From(ctx).Raw(`SELECT id FROM material_requests WHERE supplier_id = ? AND created_at < ? AND updated_at < ? AND status <> 'enqueued'
+		ORDER BY created_at, id LIMIT ?`+lock, supplier, before.UnixMicro(), before.UnixMicro(), limit).Scan(&ids).Error
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	for _, statement := range []string{
+		`DELETE FROM material_request_webhooks WHERE supplier_id = ? AND request_id IN ?`,
+		`DELETE FROM material_request_estimates WHERE supplier_id = ? AND request_id IN ?`,
+		`DELETE FROM material_requests WHERE supplier_id = ? AND id IN ?`,
+	} {
+		if err := s.db.From(ctx).Exec(statement, supplier, ids).Error; err != nil {
+			return 0, err
+		}
+	}
+	return len(ids), nil
+}

@@ -1,0 +1,127 @@
+package webhooks_test
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/webhooks"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+// What users of other senders reported and must not happen here. RELIABILITY.md names the tests of all of them.
+
+func TestRedeliver_works_every_time(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := newRig(t, db, setup{})
+		r.add(event("acme", 1, 1))
+		r.settled()
+		for n := 2; n <= 4; n++ {
+			if _, err := r.Redeliver(t.Context(), r.show("acme").ID); err != nil {
+				t.Fatal(err)
+			}
+			r.Wake()
+			until(t, "it is delivered again", func() bool { return len(r.acme.got()) == n })
+			r.settled()
+		}
+	})
+}
+
+func TestLate_result_of_an_attempt_whose_lease_was_over_changes_nothing(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		past := func() time.Time { return time.Now().Add(-time.Hour) } // its lease is over for everybody else
+		release := make(chan struct{})
+		slow := newRig(t, db, setup{deps: func(d *webhooks.Deps) { d.Now = past }, acme: func(n int, w http.ResponseWriter, _ *http.Request) {
+			if n == 1 {
+				<-release
+				w.WriteHeader(http.StatusNotFound)
+			}
+		}})
+		slow.add(event("acme", 1, 1))
+		until(t, "the first attempt is under way", func() bool { return len(slow.acme.got()) == 1 })
+		next := newRig(t, db, setup{})
+		until(t, "another worker has delivered it", func() bool {
+			d := next.show("acme")
+			return d.Status == webhooks.Delivered && d.AttemptCount == 2
+		})
+		close(release)
+		until(t, "the late result is on record", func() bool {
+			d := next.show("acme")
+			return d.Attempts[0].Status != nil && *d.Attempts[0].Status == http.StatusNotFound
+		})
+		if d := next.show("acme"); d.Status != webhooks.Delivered || d.AttemptCount != 2 {
+			t.Errorf("the late result made it %s after %d attempts", d.Status, d.AttemptCount)
+		}
+	})
+}
+
+func TestUnknown_host_is_tried_again(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, databasetest.Open(t, database.SQLite), setup{})
+	r.suppliers.mu.Lock()
+	r.suppliers.known["lost"] = webhooks.Receiver{URL: "http://receiver.invalid/hook", Secrets: []webhook.Secret{r.secret}, Active: true}
+	r.suppliers.mu.Unlock()
+	r.add(event("lost", 1, 1))
+	r.settled()
+	if d := r.show("lost"); d.Status != webhooks.Dead || d.AttemptCount != 3 {
+		t.Errorf("a name that does not resolve: %s after %d attempts, want the whole schedule", d.Status, d.AttemptCount)
+	}
+}
+
+func TestDeliveries_share_few_connections(t *testing.T) {
+	t.Parallel()
+	var opened atomic.Int64
+	r := newRig(t, databasetest.Open(t, database.SQLite), setup{})
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	r.suppliers.mu.Lock()
+	r.suppliers.known["busy"] = webhooks.Receiver{URL: server.URL, Secrets: []webhook.Secret{r.secret}, Active: true}
+	r.suppliers.mu.Unlock()
+	for id := range 400 {
+		r.add(event("busy", int64(id+1), 1))
+	}
+	r.settled()
+	if n := opened.Load(); n < 1 || n > 32 { // twice the concurrency
+		t.Errorf("400 deliveries opened %d connections", n)
+	}
+}
+
+func TestAttempt_whose_result_cannot_be_written_is_written_later(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.SQLite)
+	answered := make(chan struct{})
+	r := newRig(t, db, setup{acme: func(int, http.ResponseWriter, *http.Request) { <-answered }})
+	r.add(event("acme", 1, 1))
+	until(t, "the attempt is under way", func() bool { return len(r.acme.got()) == 1 })
+	rename := func(from, to string) {
+		if err := db.From(t.Context()).Exec("ALTER TABLE " + from + " RENAME TO " + to).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename("webhook_attempts", "gone")
+	close(answered)
+	hold := time.NewTimer(300 * time.Millisecond) // three tries to write it down
+	<-hold.C
+	rename("gone", "webhook_attempts")
+	r.settled()
+	d := r.show("acme")
+	if d.Status != webhooks.Delivered || d.AttemptCount != 1 || d.Attempts[0].Status == nil {
+		t.Errorf("got %+v", d)
+	}
+	if n := len(r.acme.got()); n != 1 {
+		t.Errorf("it was sent %d times", n)
+	}
+}

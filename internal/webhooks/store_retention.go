@@ -1,0 +1,65 @@
+package webhooks
+
+import (
+	"context"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+// prune deletes a batch of finished events whose deliveries have ids between after and before; last is the id to go on
+// from, empty when there are no more.
+func (s *store) prune(ctx context.Context, after, before string, limit int) (deleted int64, last string, err error) {
+	var own []struct{ ID, EventKey string }
+	err = s.db.From(ctx).Raw(`SELECT id, event_key FROM webhook_deliveries
+		WHERE id > ? AND id < ? AND destination = ? AND status <> 'pending' ORDER BY id LIMIT ?`, after, before, Own, limit).Scan(&own).Error
+	if err != nil || len(own) == 0 {
+		return 0, "", database.Translate(err)
+	}
+	if len(own) == limit {
+		last = own[len(own)-1].ID
+	}
+	lock := ""
+	if s.db.Engine() == database.Postgres {
+		lock = " FOR UPDATE" // against a redelivery; SQLite has one writer
+	}
+	keys := make([]string, len(own))
+	for i, d := range own {
+		keys[i] = d.EventKey
+	}
+	var deliveries []struct{ ID, EventKey, Status string }
+	err = s.db.From(ctx).Raw(`SELECT id, event_key, status FROM webhook_deliveries WHERE event_key IN ? ORDER BY id`+lock, keys).Scan(&deliveries).Error
+	if err != nil {
+		return 0, "", database.Translate(err)
+	}
+	tried := map[string]bool{}
+	for _, d := range deliveries {
+		tried[d.EventKey] = tried[d.EventKey] || d.Status == string(Pending)
+	}
+	var ids, events []string
+	for _, d := range deliveries {
+		if !tried[d.EventKey] {
+			ids = append(ids, d.ID)
+		}
+	}
+	for key, pending := range tried {
+		if !pending {
+			events = append(events, key)
+		}
+	}
+	for _, deletion := range []struct {
+		statement string
+		of        []string
+	}{
+		{`DELETE FROM webhook_attempts WHERE delivery_id IN ?`, ids},
+		{`DELETE FROM webhook_deliveries WHERE id IN ?`, ids},
+		{`DELETE FROM webhook_events WHERE key IN ?`, events},
+	} {
+		if len(deletion.of) == 0 {
+			continue
+		}
+		if err := s.db.From(ctx).Exec(deletion.statement, deletion.of).Error; err != nil {
+			return 0, "", database.Translate(err)
+		}
+	}
+	return int64(len(events)), last, nil
+}
