@@ -35,6 +35,7 @@ type api struct {
 // ServeAPI is the api process from its configuration to its end. started, when given, is called once requests are
 // answered, with the own address.
 func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger, started func(context.Context, *App, string) error) (err error) {
+	tuneMemory()
 	public, admin, err := listen(ctx, cfg.HTTPAddr, cmp.Or(cfg.AdminAddr, defaultAPIAdmin))
 	if err != nil {
 		return err

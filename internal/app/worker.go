@@ -25,6 +25,7 @@ const defaultWorkerAdmin = "127.0.0.1:9091"
 
 // RunWorker is the worker process from its configuration to its end.
 func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) {
+	tuneMemory()
 	var lc net.ListenConfig
 	admin, err := lc.Listen(ctx, "tcp", cmp.Or(cfg.AdminAddr, defaultWorkerAdmin))
 	if err != nil {

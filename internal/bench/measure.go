@@ -11,6 +11,7 @@ const (
 	intakePath   = "/api/material-requests"
 	loadDuration = 10 * time.Second
 	warmUp       = 3 * time.Second
+	pacedRate    = 400 // requests/s
 )
 
 // measure runs all of it, one thing at a time, and prints the figures.
@@ -42,15 +43,20 @@ func measure(ctx context.Context) (err error) {
 	if err := p.startWorker(ctx); err != nil {
 		return err
 	}
-	if err := p.flat(ctx, limits); err != nil {
+	ours, err := p.figures(ctx)
+	if err != nil {
 		return err
 	}
-	for _, rate := range []int{200, 400} {
-		if err := p.paced(ctx, rate); err != nil {
-			return err
-		}
+	ours.show(limits)
+	if err := errors.Join(s.stop(p.worker), s.stop(p.api)); err != nil {
+		return err
 	}
-	return errors.Join(s.stop(p.worker), s.stop(p.api))
+	peer, err := s.peer(ctx)
+	if err != nil {
+		return fmt.Errorf("River: %w", err)
+	}
+	ours.beside(peer)
+	return nil
 }
 
 // limits are rates per second.

@@ -78,31 +78,15 @@ func (p *pipeline) intake(ctx context.Context, l limits) error {
 	return result.flawless()
 }
 
-// flat posts as fast as answers come with the worker running.
-func (p *pipeline) flat(ctx context.Context, l limits) error {
-	before := p.cpu()
-	result, err := p.run(ctx, loadDuration, 0)
-	if err != nil {
-		return err
-	}
-	used := p.cpu().since(before)
+// show prints the pipeline's own figures.
+func (f figures) show(l limits) {
 	fmt.Printf("pipeline, as fast as answers come, %d connections\n", connections)
-	fmt.Printf("  accepted/s                     %8.0f   %.2f of H, p50 %s p99 %s\n", result.perSecond(), result.perSecond()/l.composed(), milliseconds(result.P50), milliseconds(result.P99))
-	fmt.Printf("  delivered/s, to the last one   %8.0f   while posting %.0f\n", float64(result.Delivered)/result.DrainSeconds, float64(result.DeliveredWhilePosting)/result.Seconds)
-	fmt.Printf("  CPU s per 1,000 delivered      %8.3f   %s\n", used.per1000(result.Delivered), used.shares(result.Delivered))
-	return nil
-}
-
-// paced posts at a steady rate and reports from the sending of a request to the arrival of its webhook.
-func (p *pipeline) paced(ctx context.Context, perSecond int) error {
-	result, err := p.run(ctx, loadDuration, perSecond)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("pipeline, %d requests/s\n", perSecond)
-	fmt.Printf("  POST answered                  p50 %s  p99 %s\n", milliseconds(result.P50), milliseconds(result.P99))
-	fmt.Printf("  publish to delivery            p50 %s  p95 %s  p99 %s\n", milliseconds(result.Delivery50), milliseconds(result.Delivery95), milliseconds(result.Delivery99))
-	return nil
+	fmt.Printf("  accepted/s                     %8.0f   %.2f of H, p50 %s p99 %s\n", f.flat.perSecond(), f.flat.perSecond()/l.composed(), milliseconds(f.flat.P50), milliseconds(f.flat.P99))
+	fmt.Printf("  delivered/s, to the last one   %8.0f   while posting %.0f\n", f.delivered(), float64(f.flat.DeliveredWhilePosting)/f.flat.Seconds)
+	fmt.Printf("  CPU s per 1,000 delivered      %8.3f   %s\n", f.cpu(), f.used.shares(f.flat.Delivered))
+	fmt.Printf("pipeline, %d requests/s\n", pacedRate)
+	fmt.Printf("  POST answered                  p50 %s  p99 %s\n", milliseconds(f.paced.P50), milliseconds(f.paced.P99))
+	fmt.Printf("  publish to delivery            p50 %s  p95 %s  p99 %s\n", milliseconds(f.paced.Delivery50), milliseconds(f.paced.Delivery95), milliseconds(f.paced.Delivery99))
 }
 
 func milliseconds(d time.Duration) string {

@@ -145,13 +145,15 @@ func (s *stack) startNATS(name string) (address string, cmd *exec.Cmd, err error
 	if err != nil {
 		return "", nil, err
 	}
-	return address, cmd, until(func() bool {
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			return false
-		}
-		return conn.Close() == nil
-	})
+	return address, cmd, until(func() bool { return listens(address) })
+}
+
+func listens(address string) bool {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return false
+	}
+	return conn.Close() == nil
 }
 
 func freePort() (int, error) {

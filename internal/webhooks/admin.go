@@ -27,6 +27,9 @@ func (d *Dispatcher) Show(ctx context.Context, id string) (*Detail, error) {
 	if err != nil {
 		return nil, err
 	}
+	if last := found[0].AttemptCount; last > 0 && (len(attempts) == 0 || attempts[len(attempts)-1].Number < last) {
+		attempts = append(attempts, Attempt{Number: last, Time: found[0].UpdatedAt}) // under way, or cut off and not noticed yet
+	}
 	now := d.deps.Now()
 	for i := range attempts {
 		underWay := found[0].Status == Pending && i == len(attempts)-1 && found[0].NextAttempt.After(now)

@@ -287,7 +287,7 @@ func (d *Dispatcher) attempt(j job) {
 	d.slots.free(j.destination)
 	d.metrics.attempted(j.destination, outcome.Status, took)
 	d.logAttempt(ctx, j, a, outcome, took)
-	if err := d.record(ctx, newResult(j, a, outcome, took)); err != nil {
+	if err := d.record(ctx, newResult(j, a, outcome, now.Add(-took), took)); err != nil {
 		d.deps.Log.ErrorContext(ctx, "write webhook delivery attempt down failed: it counts as interrupted", "error", err)
 	}
 }

@@ -18,6 +18,7 @@ const errorLimit = 500
 // result is the end of an attempt as it is written down.
 type result struct {
 	job
+	began    time.Time
 	took     time.Duration
 	status   *int64
 	err      string
@@ -25,8 +26,8 @@ type result struct {
 	outcome  Outcome
 }
 
-func newResult(j job, a answer, outcome Outcome, took time.Duration) result {
-	r := result{job: j, took: took, response: a.body, outcome: outcome}
+func newResult(j job, a answer, outcome Outcome, began time.Time, took time.Duration) result {
+	r := result{job: j, began: began, took: took, response: a.body, outcome: outcome}
 	if a.status != 0 {
 		status := int64(a.status)
 		r.status = &status

@@ -17,9 +17,9 @@ func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now, le
 	}
 	rows, err := s.db.SQL(ctx).QueryContext(ctx, `
 		WITH due AS (
-			SELECT d.id FROM unnest($1::text[], $2::bigint[]) AS wanted(destination, n)
+			SELECT d.* FROM unnest($1::text[], $2::bigint[]) AS wanted(destination, n)
 			CROSS JOIN LATERAL (
-				SELECT id FROM webhook_deliveries
+				SELECT id, attempts, updated_at FROM webhook_deliveries
 				WHERE status = 'pending' AND destination = wanted.destination AND next_attempt_at <= $3
 				ORDER BY next_attempt_at LIMIT wanted.n FOR UPDATE SKIP LOCKED) d
 		), claimed AS (
@@ -30,9 +30,10 @@ func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now, le
 				next_attempt_at = $4, updated_at = $3
 			WHERE id IN (SELECT id FROM due)
 			RETURNING id, event_key, destination, supplier_id, request_id, attempts, series, status
-		), begun AS (
+		), interrupted AS ( -- the attempt before, if nobody has written its end down
 			INSERT INTO webhook_attempts (delivery_id, number, started_at)
-			SELECT id, attempts, $3 FROM claimed WHERE status = 'pending'
+			SELECT id, attempts, updated_at FROM due WHERE attempts > 0
+			ON CONFLICT DO NOTHING
 		)
 		SELECT c.id, c.destination, c.supplier_id, c.request_id, c.attempts, c.series, c.status = 'dead', e.trace_id, e.body
 		FROM claimed c JOIN webhook_events e ON e.key = c.event_key`,
@@ -65,18 +66,13 @@ func (s *store) insertPostgres(ctx context.Context, events []newEvent, deliverie
 			INSERT INTO webhook_events (key, supplier_id, request_id, trace_id, body, created_at)
 			SELECT k, s, r, t, b, $13 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea[]) AS e(k, s, r, t, b)
 			ON CONFLICT (key) DO NOTHING
-		), deliveries AS (
-			INSERT INTO webhook_deliveries (id, event_key, destination, supplier_id, request_id, status, attempts, series,
-				next_attempt_at, created_at, updated_at)
-			SELECT i, k, d, s, r, 'pending', n, n, at, $13, $13
-			FROM unnest($6::text[], $7::text[], $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[]) AS d(i, k, d, s, r, n, at)
-			ON CONFLICT (event_key, destination) DO NOTHING
-			RETURNING id, attempts
-		), attempts AS (
-			INSERT INTO webhook_attempts (delivery_id, number, started_at)
-			SELECT id, 1, $13 FROM deliveries WHERE attempts = 1
 		)
-		SELECT id FROM deliveries`,
+		INSERT INTO webhook_deliveries (id, event_key, destination, supplier_id, request_id, status, attempts, series,
+			next_attempt_at, created_at, updated_at)
+		SELECT i, k, d, s, r, 'pending', n, n, at, $13, $13
+		FROM unnest($6::text[], $7::text[], $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[]) AS d(i, k, d, s, r, n, at)
+		ON CONFLICT (event_key, destination) DO NOTHING
+		RETURNING id`,
 		keys, suppliers, requests, traces, bodies, ids, eventKeys, destinations, owners, numbers, begun, due, now.UnixMicro())
 	if err != nil {
 		return nil, fmt.Errorf("insert webhook events: %w", database.Translate(err))
@@ -86,26 +82,29 @@ func (s *store) insertPostgres(ctx context.Context, events []newEvent, deliverie
 
 func (s *store) finishPostgres(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
 	var ids, errorTexts, outcomes []string
-	var numbers, took, next []int64
+	var numbers, began, took, next []int64
 	var statuses []*int64
 	var responses [][]byte
 	for _, r := range results {
 		ids, errorTexts, outcomes = append(ids, r.id), append(errorTexts, r.err), append(outcomes, string(r.outcome.Status))
-		numbers, took, next = append(numbers, r.number), append(took, r.took.Microseconds()), append(next, r.outcome.Next.UnixMicro())
+		numbers, began = append(numbers, r.number), append(began, r.began.UnixMicro())
+		took, next = append(took, r.took.Microseconds()), append(next, r.outcome.Next.UnixMicro())
 		statuses, responses = append(statuses, r.status), append(responses, r.response)
 	}
 	rows, err := s.db.SQL(ctx).QueryContext(ctx, `
 		WITH results AS (
-			SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::text[], $8::bigint[])
-				AS r(id, number, took, status, error, response, outcome, next)
+			SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::text[], $8::bigint[], $10::bigint[])
+				AS r(id, number, took, status, error, response, outcome, next, began)
 		), attempts AS (
-			UPDATE webhook_attempts a SET duration_us = r.took, status = r.status, error = r.error, response = r.response
-			FROM results r WHERE a.delivery_id = r.id AND a.number = r.number
+			INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status, error, response)
+			SELECT id, number, began, took, status, error, response FROM results
+			ON CONFLICT (delivery_id, number) DO UPDATE SET duration_us = excluded.duration_us, status = excluded.status,
+				error = excluded.error, response = excluded.response
 		)
 		UPDATE webhook_deliveries d SET status = r.outcome, next_attempt_at = r.next, updated_at = $9
 		FROM results r WHERE d.id = r.id AND d.attempts = r.number AND d.status = 'pending'
 		RETURNING d.id`,
-		ids, numbers, took, statuses, errorTexts, responses, outcomes, next, now.UnixMicro())
+		ids, numbers, took, statuses, errorTexts, responses, outcomes, next, now.UnixMicro(), began)
 	if err != nil {
 		return nil, fmt.Errorf("write webhook attempts down: %w", database.Translate(err))
 	}

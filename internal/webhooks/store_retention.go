@@ -26,26 +26,12 @@ func (s *store) prune(ctx context.Context, after, before string, limit int) (del
 	for i, d := range own {
 		keys[i] = d.EventKey
 	}
-	var deliveries []struct{ ID, EventKey, Status string }
+	var deliveries []pruneRow
 	err = s.db.From(ctx).Raw(`SELECT id, event_key, status FROM webhook_deliveries WHERE event_key IN ? ORDER BY id`+lock, keys).Scan(&deliveries).Error
 	if err != nil {
 		return 0, "", database.Translate(err)
 	}
-	tried := map[string]bool{}
-	for _, d := range deliveries {
-		tried[d.EventKey] = tried[d.EventKey] || d.Status == string(Pending)
-	}
-	var ids, events []string
-	for _, d := range deliveries {
-		if !tried[d.EventKey] {
-			ids = append(ids, d.ID)
-		}
-	}
-	for key, pending := range tried {
-		if !pending {
-			events = append(events, key)
-		}
-	}
+	ids, events := finishedOf(deliveries)
 	for _, deletion := range []struct {
 		statement string
 		of        []string
@@ -62,4 +48,25 @@ func (s *store) prune(ctx context.Context, after, before string, limit int) (del
 		}
 	}
 	return int64(len(events)), last, nil
+}
+
+type pruneRow struct{ ID, EventKey, Status string }
+
+// finishedOf are the deliveries and the events of which nothing is still tried.
+func finishedOf(deliveries []pruneRow) (ids, events []string) {
+	tried := map[string]bool{}
+	for _, d := range deliveries {
+		tried[d.EventKey] = tried[d.EventKey] || d.Status == string(Pending)
+	}
+	for _, d := range deliveries {
+		if !tried[d.EventKey] {
+			ids = append(ids, d.ID)
+		}
+	}
+	for key, pending := range tried {
+		if !pending {
+			events = append(events, key)
+		}
+	}
+	return ids, events
 }

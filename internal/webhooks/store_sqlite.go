@@ -12,6 +12,14 @@ import (
 func (s *store) claimSQLite(ctx context.Context, wants map[string]int, now, lease time.Time, attempts int64) ([]claimedRow, error) {
 	var claimed []claimedRow
 	for destination, n := range wants {
+		// The attempt before, if nobody has written its end down.
+		_, err := s.db.SQL(ctx).ExecContext(ctx, `INSERT INTO webhook_attempts (delivery_id, number, started_at)
+			SELECT id, attempts, updated_at FROM (SELECT * FROM webhook_deliveries
+				WHERE status = 'pending' AND destination = ?1 AND next_attempt_at <= ?2 ORDER BY next_attempt_at LIMIT ?3)
+			WHERE attempts > 0 ON CONFLICT DO NOTHING`, destination, now.UnixMicro(), n)
+		if err != nil {
+			return nil, fmt.Errorf("note interrupted webhook attempts: %w", database.Translate(err))
+		}
 		rows, err := s.db.SQL(ctx).QueryContext(ctx, `
 			UPDATE webhook_deliveries SET
 				status = CASE WHEN series >= ?1 THEN 'dead' ELSE 'pending' END,
@@ -34,22 +42,7 @@ func (s *store) claimSQLite(ctx context.Context, wants map[string]int, now, leas
 		}
 		claimed = append(claimed, batch...)
 	}
-	var begun []job
-	for _, c := range claimed {
-		if !c.dead {
-			begun = append(begun, c.job)
-		}
-	}
-	return claimed, s.begin(ctx, begun, now)
-}
-
-// begin records attempts.
-func (s *store) begin(ctx context.Context, jobs []job, now time.Time) error {
-	var args []any
-	for _, j := range jobs {
-		args = append(args, j.id, j.number, now.UnixMicro())
-	}
-	return s.insertRows(ctx, `webhook_attempts (delivery_id, number, started_at)`, 3, args)
+	return claimed, nil
 }
 
 func (s *store) insertSQLite(ctx context.Context, events []newEvent, deliveries []newDelivery, now time.Time) (map[string]bool, error) {
@@ -61,7 +54,6 @@ func (s *store) insertSQLite(ctx context.Context, events []newEvent, deliveries 
 		return nil, err
 	}
 	inserted := make(map[string]bool, len(deliveries))
-	var begun []job
 	for _, d := range deliveries {
 		result := s.db.From(ctx).Exec(`INSERT INTO webhook_deliveries (id, event_key, destination, supplier_id, request_id, status, attempts, series,
 				next_attempt_at, created_at, updated_at)
@@ -70,11 +62,9 @@ func (s *store) insertSQLite(ctx context.Context, events []newEvent, deliveries 
 		if result.Error != nil {
 			return nil, fmt.Errorf("insert webhook delivery: %w", result.Error)
 		}
-		if inserted[d.id] = result.RowsAffected == 1; inserted[d.id] && d.begun {
-			begun = append(begun, d.job)
-		}
+		inserted[d.id] = result.RowsAffected == 1
 	}
-	return inserted, s.begin(ctx, begun, now)
+	return inserted, nil
 }
 
 // insertRows inserts rows of the given width where they are not stored yet.
@@ -93,8 +83,11 @@ func (s *store) insertRows(ctx context.Context, into string, width int, args []a
 func (s *store) finishSQLite(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
 	moved := make(map[string]bool, len(results))
 	for _, r := range results {
-		err := s.db.From(ctx).Exec(`UPDATE webhook_attempts SET duration_us = ?, status = ?, error = ?, response = ?
-			WHERE delivery_id = ? AND number = ?`, r.took.Microseconds(), r.status, r.err, r.response, r.id, r.number).Error
+		err := s.db.From(ctx).Exec(`INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status, error, response)
+			VALUES (?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (delivery_id, number) DO UPDATE SET duration_us = excluded.duration_us, status = excluded.status,
+				error = excluded.error, response = excluded.response`,
+			r.id, r.number, r.began.UnixMicro(), r.took.Microseconds(), r.status, r.err, r.response).Error
 		if err != nil {
 			return nil, fmt.Errorf("write webhook attempt down: %w", err)
 		}

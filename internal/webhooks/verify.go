@@ -27,7 +27,8 @@ func (d *Dispatcher) Verify(ctx context.Context) (Ledger, error) {
 		{`SELECT key FROM webhook_events e WHERE NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_key = e.key AND d.destination = 'own')`, "event %s has no delivery to the own endpoint"},
 		{`SELECT id FROM webhook_deliveries d WHERE status = 'delivered' AND NOT EXISTS (SELECT 1 FROM webhook_attempts a
 			WHERE a.delivery_id = d.id AND a.status BETWEEN 200 AND 299)`, "delivery %s is delivered and no attempt was answered 2xx"},
-		{`SELECT id FROM webhook_deliveries d WHERE attempts <> (SELECT count(*) FROM webhook_attempts a WHERE a.delivery_id = d.id)`, "delivery %s lacks attempts"},
+		{`SELECT id FROM (SELECT id, status, attempts, (SELECT count(*) FROM webhook_attempts a WHERE a.delivery_id = d.id) AS written FROM webhook_deliveries d) d
+			WHERE written > attempts OR written < attempts - CASE WHEN status = 'pending' THEN 1 ELSE 0 END`, "delivery %s lacks attempts"},
 	} {
 		found, err := d.store.verify(ctx, check.statement)
 		if err != nil {

@@ -30,9 +30,9 @@ CREATE TABLE webhook_attempts (
     delivery_id          text COLLATE "C" NOT NULL,
     number               bigint NOT NULL,
     started_at           bigint NOT NULL,
-    duration_us          bigint,                      -- null: not finished, or interrupted
+    duration_us          bigint,                      -- null: interrupted; a row is written when the attempt ends
     status               bigint,                      -- HTTP status, null when there was none
     error                text NOT NULL DEFAULT '',
     response             bytea,                       -- the answer's first 1 KiB
     PRIMARY KEY (delivery_id, number)
-) WITH (fillfactor = 80);
+);

@@ -30,7 +30,7 @@ CREATE TABLE webhook_attempts (
     delivery_id          text NOT NULL,
     number               integer NOT NULL,
     started_at           integer NOT NULL,
-    duration_us          integer,                      -- null: not finished, or interrupted
+    duration_us          integer,                      -- null: interrupted; a row is written when the attempt ends
     status               integer,                      -- HTTP status, null when there was none
     error                text NOT NULL DEFAULT '',
     response             blob,                       -- the answer's first 1 KiB

@@ -1,0 +1,180 @@
+// Command river does the service's core with River, a PostgreSQL queue: a request comes in, a job is stored, a worker posts a
+// signed webhook. It does less than the service: no authentication, no validation, no estimate, no attempt log and one
+// webhook a request instead of two. Its settings are the best ones that were found for 2 cores.
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+)
+
+const (
+	workers       = 500
+	fetchCooldown = 10 * time.Millisecond
+	connections   = 32
+)
+
+// delivery is the job: one request whose webhook is to be sent.
+type delivery struct {
+	RequestID int64           `json:"request_id"`
+	Request   json.RawMessage `json:"request"`
+}
+
+// Kind names the job.
+func (delivery) Kind() string { return "delivery" }
+
+type deliverer struct {
+	river.WorkerDefaults[delivery]
+	client   *http.Client
+	receiver string
+	secret   []byte
+}
+
+// Work posts the webhook; an error lets River try again.
+func (d *deliverer) Work(ctx context.Context, job *river.Job[delivery]) error {
+	body, err := json.Marshal(map[string]any{"type": "material_request.estimated", "data": job.Args})
+	if err != nil {
+		return err
+	}
+	id, at := strconv.FormatInt(job.ID, 10), strconv.FormatInt(time.Now().Unix(), 10)
+	mac := hmac.New(sha256.New, d.secret)
+	fmt.Fprintf(mac, "%s.%s.%s", id, at, body)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.receiver, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("webhook-id", id)
+	request.Header.Set("webhook-timestamp", at)
+	request.Header.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	response, err := d.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		return err
+	}
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("status %d", response.StatusCode)
+	}
+	return nil
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "river:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, part string) error {
+	cfg, err := pgxpool.ParseConfig(os.Getenv("DATABASE_URL"))
+	if err != nil {
+		return err
+	}
+	cfg.MaxConns = connections
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	switch part {
+	case "migrate":
+		migrator, err := rivermigrate.New(riverpgxv5.New(pool), nil)
+		if err != nil {
+			return err
+		}
+		_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+		return err
+	case "api":
+		return api(ctx, pool)
+	case "worker":
+		return worker(ctx, pool)
+	default:
+		return fmt.Errorf("unknown part %q", part)
+	}
+}
+
+func api(ctx context.Context, pool *pgxpool.Pool) error {
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Logger: quiet()})
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Addr: os.Getenv("HTTP_ADDR"), ReadHeaderTimeout: time.Second, Handler: intake(client)}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func intake(client *river.Client[pgx.Tx]) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
+		var request struct{ ID int64 }
+		if err == nil {
+			err = json.Unmarshal(body, &request)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if _, err := client.Insert(r.Context(), delivery{request.ID, body}, nil); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		answer := fmt.Appendf(nil, `{"status":"enqueued","id":%d}`, request.ID)
+		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
+		w.WriteHeader(http.StatusCreated)
+		_, _ = w.Write(answer) // the caller is gone when it fails
+	}
+}
+
+func worker(ctx context.Context, pool *pgxpool.Pool) error {
+	transport := &http.Transport{MaxIdleConns: workers, MaxIdleConnsPerHost: workers}
+	all := river.NewWorkers()
+	river.AddWorker(all, &deliverer{client: &http.Client{Transport: transport, Timeout: 15 * time.Second}, receiver: os.Getenv("RECEIVER_URL"), secret: []byte("of-the-benchmark")})
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
+		Logger: quiet(), Workers: all, Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workers}},
+		FetchCooldown: fetchCooldown, FetchPollInterval: 100 * time.Millisecond,
+	})
+	if err != nil {
+		return err
+	}
+	if err := client.Start(ctx); err != nil {
+		return err
+	}
+	fmt.Println("running")
+	<-ctx.Done()
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	return client.Stop(end)
+}
+
+func quiet() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// riverModule is the same core work built with River, in a module of its own.
+const riverModule = "deployments/bench/river"
+
+// peer measures that build under the same load, in a database of its own, while nothing else runs.
+func (s *stack) peer(ctx context.Context) (f figures, err error) {
+	build := exec.CommandContext(ctx, "go", "build", "-C", riverModule, "-o", filepath.Join(s.dir, "river"), ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		return f, fmt.Errorf("build %s: %w: %s", riverModule, err, out)
+	}
+	database, err := s.createDatabase(ctx)
+	if err != nil {
+		return f, err
+	}
+	var ports [2]int
+	for i := range ports {
+		if ports[i], err = freePort(); err != nil {
+			return f, err
+		}
+	}
+	address, receiver := fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
+	env := s.env
+	defer func() { s.env = env }()
+	s.env = []string{"PATH=" + os.Getenv("PATH"), "DATABASE_URL=" + database, "HTTP_ADDR=" + address, "RECEIVER_URL=http://" + receiver + "/hook"}
+	migrate, _, err := s.start("river", "migrate")
+	if err != nil {
+		return f, err
+	}
+	if err := migrate.Wait(); err != nil {
+		return f, fmt.Errorf("migrate River: %w", err)
+	}
+	api, _, err := s.start("river", "api")
+	if err != nil {
+		return f, err
+	}
+	worker, _, err := s.start("river", "worker")
+	if err != nil {
+		return f, err
+	}
+	if err := until(func() bool { return listens(address) }); err != nil {
+		return f, err
+	}
+	p := &pipeline{stack: s, nextID: 1, plan: loadPlan{Address: address, Path: "/", Token: "none", Connections: connections, Receiver: receiver}}
+	if err := p.warm(ctx); err != nil {
+		return f, err
+	}
+	if f, err = p.figures(ctx); err != nil {
+		return f, err
+	}
+	return f, errors.Join(s.stop(worker), s.stop(api))
+}
+
+// figures are those of one pipeline, ours or the peer's.
+type figures struct {
+	flat, paced loadResult
+	used        usage // of the flat run
+}
+
+func (f figures) delivered() float64 { return float64(f.flat.Delivered) / f.flat.DrainSeconds }
+
+func (f figures) cpu() float64 { return f.used.per1000(f.flat.Delivered) }
+
+// figures posts as fast as answers come, and then at a steady rate.
+func (p *pipeline) figures(ctx context.Context) (f figures, err error) {
+	before := p.cpu()
+	if f.flat, err = p.run(ctx, loadDuration, 0); err != nil {
+		return f, err
+	}
+	f.used = p.cpu().since(before)
+	wait(ctx, time.Second)
+	f.paced, err = p.run(ctx, loadDuration, pacedRate)
+	return f, err
+}
+
+// beside prints ours beside the peer's.
+func (f figures) beside(peer figures) {
+	fmt.Printf("beside River, which sends one webhook a request and neither estimates nor logs attempts\n")
+	for _, line := range []struct {
+		name, form   string
+		ours, theirs float64
+	}{
+		{"accepted/s", "%8.0f", f.flat.perSecond(), peer.flat.perSecond()},
+		{"delivered/s, to the last one", "%8.0f", f.delivered(), peer.delivered()},
+		{"CPU s per 1,000 delivered", "%8.3f", f.cpu(), peer.cpu()},
+		{fmt.Sprintf("delivery at %d/s, p50 ms", pacedRate), "%8.1f", inMilliseconds(f.paced.Delivery50), inMilliseconds(peer.paced.Delivery50)},
+		{fmt.Sprintf("delivery at %d/s, p99 ms", pacedRate), "%8.1f", inMilliseconds(f.paced.Delivery99), inMilliseconds(peer.paced.Delivery99)},
+	} {
+		fmt.Printf("  %-30s "+line.form+"   River "+line.form+"   %.2f times\n", line.name, line.ours, line.theirs, line.ours/line.theirs)
+	}
+}
+
+func inMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
