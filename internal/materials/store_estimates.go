@@ -67,7 +67,7 @@ func (s *store) saveReceipts(ctx context.Context, remembered, stored []receiptIt
 			unavailable = excluded.unavailable, received_at = excluded.received_at`, at); err != nil {
 		return fmt.Errorf("store estimates: %w", err)
 	}
-	if err := s.execBatch(ctx, stored, `UPDATE material_requests SET status = 'estimated', failure = '', updated_at = ?
+	if err := s.execBatch(ctx, stored, `UPDATE material_requests SET status = 'estimated', sweep_at = NULL, failure = '', updated_at = ?
 		WHERE (supplier_id, id) IN (SELECT k.supplier_id, k.id FROM `+s.batch()+`)`, at); err != nil {
 		return fmt.Errorf("move requests to estimated: %w", err)
 	}

@@ -59,7 +59,7 @@ func (s *store) dispatch(ctx context.Context, requests []*pending, now time.Time
 	err = s.db.From(ctx).Raw(`WITH waiting AS (
 			SELECT r.supplier_id, r.id FROM `+s.requests(true)+`
 			WHERE r.round = k.round AND r.status = 'enqueued' AND r.dispatched_at IS NULL)
-		UPDATE material_requests SET dispatched_at = ?
+		UPDATE material_requests SET sweep_at = NULL, dispatched_at = ?
 		WHERE (supplier_id, id) IN (SELECT supplier_id, id FROM waiting)
 		RETURNING supplier_id, id`, batch, now.UnixMicro()).Scan(&rows).Error
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *store) dispatch(ctx context.Context, requests []*pending, now time.Time
 // fail moves an enqueued request to failed and gives its trace id; moved is false when it was not enqueued, or,
 // with waitingOnly, when its events are stored already.
 func (s *store) fail(ctx context.Context, key requestKey, reason string, waitingOnly bool, now time.Time) (traceID string, moved bool, err error) {
-	statement := `UPDATE material_requests SET status = 'failed', failure = ?, updated_at = ?
+	statement := `UPDATE material_requests SET status = 'failed', sweep_at = NULL, failure = ?, updated_at = ?
 		WHERE supplier_id = ? AND id = ? AND status = 'enqueued'`
 	if waitingOnly {
 		statement += ` AND dispatched_at IS NULL`

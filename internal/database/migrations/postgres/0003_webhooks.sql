@@ -24,7 +24,7 @@ CREATE TABLE webhook_deliveries (
     UNIQUE (event_key, destination)
 ) WITH (fillfactor = 80);
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (destination, next_attempt_at) WHERE status = 'pending';
-CREATE INDEX webhook_deliveries_status ON webhook_deliveries (status, created_at);
+CREATE INDEX webhook_deliveries_lost ON webhook_deliveries (status, created_at) WHERE status IN ('dead', 'failed');
 
 CREATE TABLE webhook_attempts (
     delivery_id          text COLLATE "C" NOT NULL,

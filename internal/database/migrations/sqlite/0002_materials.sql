@@ -1,5 +1,6 @@
 -- +goose Up
--- A row that is enqueued and not dispatched IS the outbox: sweep_at says when it is published again.
+-- A row that is enqueued and not dispatched IS the outbox: sweep_at says when it is published again. The index knows no
+-- other column, so that a change of status alone costs PostgreSQL no index entry (HOT).
 CREATE TABLE material_requests (
     supplier_id          text NOT NULL,
     id                   integer NOT NULL,
@@ -10,7 +11,7 @@ CREATE TABLE material_requests (
     body                 text NOT NULL,               -- the canonical request, JSON
     trace_id             text NOT NULL,               -- X-Request-Id of the call that made it
     dispatched_at        integer,                      -- its deliveries are stored
-    sweep_at             integer NOT NULL,
+    sweep_at             integer,                     -- null: nothing is left to publish
     selected_estimate_id text,
     selected_at          integer,
     failure              text NOT NULL DEFAULT '',
@@ -18,7 +19,7 @@ CREATE TABLE material_requests (
     updated_at           integer NOT NULL,
     PRIMARY KEY (supplier_id, id)
 );
-CREATE INDEX material_requests_outbox ON material_requests (sweep_at) WHERE status = 'enqueued' AND dispatched_at IS NULL;
+CREATE INDEX material_requests_outbox ON material_requests (sweep_at) WHERE sweep_at IS NOT NULL;
 CREATE INDEX material_requests_newest ON material_requests (supplier_id, created_at DESC, id DESC);
 CREATE INDEX material_requests_orders ON material_requests (selected_at DESC, supplier_id, id) WHERE selected_at IS NOT NULL;
 
