@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 GO ?= go
-FUZZTIME ?= 30s
+FUZZTIME ?= 60s
 GOLANGCI := v2.15.0
 GOVULNCHECK := v1.6.0
 
@@ -37,11 +37,11 @@ race: ## run every test with the race detector, the binaries under test included
 chaos: ## break every part and connection under load, in turn, and account for every request (about 6 minutes)
 	@SUPPLYHUB_TEST_CHAOS=1 $(WITHPOSTGRES) $(GO) test -count=1 -v -timeout 15m -run '^TestChaos$$' ./internal/acceptance
 
-fuzz: ## run each fuzz target for FUZZTIME (30s)
+fuzz: ## run each fuzz target for FUZZTIME (60s); what it learns stays in .fuzz
 	@set -e; for file in $$(grep -rl '^func Fuzz' --include='*_test.go' .); do \
 		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
 			echo "$$target in $$(dirname "$$file")"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" -args -test.fuzzcachedir="$(CURDIR)/.fuzz/$$(dirname "$$file")/$$target"; \
 		done; \
 	done
 

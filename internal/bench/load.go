@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -25,9 +26,12 @@ type loadPlan struct {
 	Duration    time.Duration // of the sending
 	PerSecond   int           // paced over all connections; 0: as fast as answers come
 	FirstID     int64         // request ids count up from here
+	Requests    int64         // ends the sending too; 0: only its duration does
 	Receiver    string        // host:port at which webhooks are awaited; empty: none
 	Paths       []string      // asked for by GET, at random; empty: POST requests to Path
 	Header      string        // of each GET, name and value
+	APIKey      string        // exchanged for a session by POST requests to Path
+	Refresh     bool          // then refreshes that session of each connection again and again
 }
 
 // loadResult is what it measured.
@@ -40,6 +44,7 @@ type loadResult struct {
 	Delivered             int64 // webhooks of accepted requests: all of them
 	DeliveredWhilePosting int64
 	DrainSeconds          float64 // from the first request to the last webhook
+	DeliverySeconds       float64 // from the first webhook to the last
 
 	Delivery50, Delivery95, Delivery99 time.Duration // from the sending of the request to the arrival of its webhook
 }
@@ -91,6 +96,7 @@ func (p loadPlan) connection(begin, end time.Time, number int, hooks *receiver, 
 	reader := bufio.NewReaderSize(conn, 8<<10)
 	var samples []time.Duration
 	var buffer bytes.Buffer
+	var answer []byte
 	for turn := 0; time.Now().Before(end); turn++ {
 		if p.PerSecond > 0 {
 			due := begin.Add(time.Duration(turn*p.Connections+number) * time.Second / time.Duration(p.PerSecond))
@@ -100,13 +106,17 @@ func (p loadPlan) connection(begin, end time.Time, number int, hooks *receiver, 
 			}
 		}
 		id := next.Add(1)
-		p.write(&buffer, id)
+		if p.Requests > 0 && id > p.FirstID+p.Requests {
+			break
+		}
+		p.write(&buffer, id, answer)
 		start := time.Now()
 		hooks.posting(id, start)
 		if _, err := conn.Write(buffer.Bytes()); err != nil {
 			return samples, err
 		}
-		status, err := readAnswer(reader)
+		var status int
+		status, answer, err = readAnswer(reader, answer)
 		if err != nil {
 			return samples, err
 		}
@@ -128,7 +138,11 @@ func body(id int64) []byte {
 		`{"material_id":12,"material":"Display sign","sku":"SIGN-A3","width":42,"height":29.7,"depth":0.3,"quantity":2}]}`, id)
 }
 
-func (p loadPlan) write(buffer *bytes.Buffer, id int64) {
+func (p loadPlan) write(buffer *bytes.Buffer, id int64, last []byte) {
+	if p.APIKey != "" {
+		p.writeSession(buffer, last)
+		return
+	}
 	if len(p.Paths) > 0 {
 		buffer.Reset()
 		fmt.Fprintf(buffer, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n\r\n", p.Paths[rand.IntN(len(p.Paths))], p.Address, p.Header)
@@ -141,36 +155,52 @@ func (p loadPlan) write(buffer *bytes.Buffer, id int64) {
 	buffer.Write(text)
 }
 
+// writeSession asks for a session or, having one in the last answer, refreshes it.
+func (p loadPlan) writeSession(buffer *bytes.Buffer, last []byte) {
+	const member = `"RefreshToken":"`
+	buffer.Reset()
+	at := bytes.Index(last, []byte(member))
+	if !p.Refresh || at < 0 {
+		fmt.Fprintf(buffer, "POST /api/external-auth/token HTTP/1.1\r\nHost: %s\r\nX-Api-Key: %s\r\nContent-Length: 0\r\n\r\n", p.Address, p.APIKey)
+		return
+	}
+	token := last[at+len(member):]
+	token = token[:bytes.IndexByte(token, '"')]
+	text := `{"refreshToken":"` + string(token) + `"}`
+	fmt.Fprintf(buffer, "POST /api/external-auth/refresh HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", p.Address, len(text), text)
+}
+
 var contentLength = []byte("Content-Length: ")
 
-// readAnswer reads one answer with a Content-Length and tells its status.
-func readAnswer(r *bufio.Reader) (status int, err error) {
+// readAnswer reads one answer with a Content-Length into body and tells its status.
+func readAnswer(r *bufio.Reader, body []byte) (status int, _ []byte, err error) {
 	line, err := r.ReadSlice('\n')
 	if err != nil {
-		return 0, err
+		return 0, body, err
 	}
 	if len(line) < 12 {
-		return 0, errors.New("the answer has no status line")
+		return 0, body, errors.New("the answer has no status line")
 	}
 	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
-		return 0, err
+		return 0, body, err
 	}
 	length := 0
 	for {
 		if line, err = r.ReadSlice('\n'); err != nil {
-			return 0, err
+			return 0, body, err
 		}
 		if len(line) <= 2 {
 			break
 		}
 		if rest, ok := bytes.CutPrefix(line, contentLength); ok {
 			if length, err = strconv.Atoi(string(bytes.TrimSpace(rest))); err != nil {
-				return 0, err
+				return 0, body, err
 			}
 		}
 	}
-	_, err = r.Discard(length)
-	return status, err
+	body = slices.Grow(body[:0], length)[:length]
+	_, err = io.ReadFull(r, body)
+	return status, body, err
 }
 
 // loadProcess is the generator as a process of its own: its plan comes in and its result goes out as JSON.

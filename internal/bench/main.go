@@ -31,6 +31,12 @@ func main() {
 		err = loadProcess()
 	case "bare-http":
 		err = bareHTTP(ctx)
+	case "bare-sessions":
+		err = bareSessionServer(ctx)
+	case "bare-inserts":
+		err = bareSessionRows(ctx, false)
+	case "bare-updates":
+		err = bareSessionRows(ctx, true)
 	case "bare-rows":
 		err = bareRows(ctx)
 	case "bare-publish":

@@ -32,12 +32,17 @@ func measure(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	fmt.Println(machine())
 	limits.print()
+	var drawn plot
 	p, err := s.startPipeline(ctx)
 	if err != nil {
 		return err
 	}
-	if err := p.intake(ctx, limits); err != nil {
+	if err := p.auth(ctx, &drawn); err != nil {
+		return fmt.Errorf("sessions: %w", err)
+	}
+	if err := p.intake(ctx, limits, &drawn); err != nil {
 		return err
 	}
 	if err := p.startWorker(ctx); err != nil {
@@ -47,16 +52,25 @@ func measure(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	ours.show(limits)
-	if err := errors.Join(s.stop(p.worker), s.stop(p.api)); err != nil {
+	ours.show(limits, &drawn)
+	if err := s.stop(p.worker); err != nil {
+		return err
+	}
+	if err := p.backlog(ctx, &drawn); err != nil {
+		return fmt.Errorf("backlog: %w", err)
+	}
+	if err := s.stop(p.api); err != nil {
 		return err
 	}
 	peer, err := s.peer(ctx)
 	if err != nil {
 		return fmt.Errorf("River: %w", err)
 	}
-	ours.beside(peer)
-	return nil
+	ours.beside(peer, &drawn)
+	if err := s.embedded(ctx, &drawn); err != nil {
+		return fmt.Errorf("embedded: %w", err)
+	}
+	return drawn.write(plotFile)
 }
 
 // limits are rates per second.

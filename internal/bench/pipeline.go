@@ -11,6 +11,7 @@ import (
 type pipeline struct {
 	*stack
 	api, worker *exec.Cmd
+	key         string // of the supplier
 	plan        loadPlan
 	nextID      int64
 }
@@ -26,12 +27,12 @@ func (s *stack) startPipeline(ctx context.Context) (*pipeline, error) {
 		return nil, err
 	}
 	receiver := fmt.Sprintf("127.0.0.1:%d", port)
-	_, token, err := s.supplier(ctx, address, "http://"+receiver+"/hook")
+	key, token, err := s.supplier(ctx, address, "http://"+receiver+"/hook")
 	if err != nil {
 		return nil, err
 	}
 	s.env = append(s.env, "ADMIN_ADDR=127.0.0.1:0", "ESTIMATES_WEBHOOK_BASE_URL=http://"+address)
-	p.api = api
+	p.api, p.key = api, key
 	p.plan = loadPlan{Address: address, Path: intakePath, Token: token, Connections: connections, Receiver: receiver}
 	return p, nil
 }
@@ -62,7 +63,7 @@ func (p *pipeline) run(ctx context.Context, duration time.Duration, perSecond in
 }
 
 // intake posts as fast as answers come while no worker runs, which is then started and drains what was taken in.
-func (p *pipeline) intake(ctx context.Context, l limits) error {
+func (p *pipeline) intake(ctx context.Context, l limits, drawn *plot) error {
 	plan := p.plan
 	plan.Duration, plan.FirstID, plan.Receiver = loadDuration, p.nextID, ""
 	before := p.cpu()
@@ -75,11 +76,13 @@ func (p *pipeline) intake(ctx context.Context, l limits) error {
 	fmt.Printf("intake alone, as fast as answers come, %d connections\n", connections)
 	fmt.Printf("  accepted/s                     %8.0f   %.2f of H, p50 %s p99 %s\n", result.perSecond(), result.perSecond()/l.composed(), milliseconds(result.P50), milliseconds(result.P99))
 	fmt.Printf("  CPU s per 1,000 accepted       %8.3f   %s\n", used.per1000(result.Accepted), used.shares(result.Accepted))
+	drawn.atLeast("intake, accepted/s of H", result.perSecond()/l.composed(), 0.85)
+	drawn.atMost("intake, p99 of p50", float64(result.P99)/float64(result.P50), 6)
 	return result.flawless()
 }
 
 // show prints the pipeline's own figures.
-func (f figures) show(l limits) {
+func (f figures) show(l limits, drawn *plot) {
 	fmt.Printf("pipeline, as fast as answers come, %d connections\n", connections)
 	fmt.Printf("  accepted/s                     %8.0f   %.2f of H, p50 %s p99 %s\n", f.flat.perSecond(), f.flat.perSecond()/l.composed(), milliseconds(f.flat.P50), milliseconds(f.flat.P99))
 	fmt.Printf("  delivered/s, to the last one   %8.0f   while posting %.0f\n", f.delivered(), float64(f.flat.DeliveredWhilePosting)/f.flat.Seconds)
@@ -87,6 +90,9 @@ func (f figures) show(l limits) {
 	fmt.Printf("pipeline, %d requests/s\n", pacedRate)
 	fmt.Printf("  POST answered                  p50 %s  p99 %s\n", milliseconds(f.paced.P50), milliseconds(f.paced.P99))
 	fmt.Printf("  publish to delivery            p50 %s  p95 %s  p99 %s\n", milliseconds(f.paced.Delivery50), milliseconds(f.paced.Delivery95), milliseconds(f.paced.Delivery99))
+	drawn.atLeast("intake with a worker on the same cores, of H", f.flat.perSecond()/l.composed(), 0.85)
+	drawn.atMost(fmt.Sprintf("publish to delivery at %d/s, p50 ms", pacedRate), inMilliseconds(f.paced.Delivery50), 8)
+	drawn.atMost(fmt.Sprintf("publish to delivery at %d/s, p99 ms", pacedRate), inMilliseconds(f.paced.Delivery99), 25)
 }
 
 func milliseconds(d time.Duration) string {

@@ -11,7 +11,7 @@ import (
 )
 
 // deliveryWait is how long the receiver waits for the last webhook after the posting ended.
-const deliveryWait = 2 * time.Minute
+const deliveryWait = 5 * time.Minute
 
 // receiver takes the webhooks of the requests that the same process posts, so that one clock tells how long they took.
 type receiver struct {
@@ -19,6 +19,7 @@ type receiver struct {
 	mutex  sync.Mutex
 	sent   map[int64]time.Time
 	took   []time.Duration
+	first  time.Time
 	last   time.Time
 	seen   map[int64]bool
 }
@@ -70,7 +71,9 @@ func (r *receiver) take(w http.ResponseWriter, request *http.Request) {
 	}
 	r.seen[id] = true
 	r.took = append(r.took, now.Sub(sent))
-	r.last = now
+	if r.last = now; len(r.took) == 1 {
+		r.first = now
+	}
 }
 
 func (r *receiver) count() int64 {
@@ -100,6 +103,7 @@ func (r *receiver) finish(begin time.Time, result *loadResult) error {
 		return nil
 	}
 	result.Delivered, result.DrainSeconds = int64(n), r.last.Sub(begin).Seconds()
+	result.DeliverySeconds = r.last.Sub(r.first).Seconds()
 	result.Delivery50, result.Delivery95, result.Delivery99 = r.took[n/2], r.took[n*95/100], r.took[n*99/100]
 	return nil
 }

@@ -84,7 +84,7 @@ func (p *pipeline) figures(ctx context.Context) (f figures, err error) {
 }
 
 // beside prints ours beside the peer's.
-func (f figures) beside(peer figures) {
+func (f figures) beside(peer figures, drawn *plot) {
 	fmt.Printf("beside River, which sends one webhook a request and neither estimates nor logs attempts\n")
 	for _, line := range []struct {
 		name, form   string
@@ -98,6 +98,8 @@ func (f figures) beside(peer figures) {
 	} {
 		fmt.Printf("  %-30s "+line.form+"   River "+line.form+"   %.2f times\n", line.name, line.ours, line.theirs, line.ours/line.theirs)
 	}
+	drawn.atLeast("delivered/s, of River's", f.delivered()/peer.delivered(), 2)
+	drawn.atMost("CPU per delivery, of River's", f.cpu()/peer.cpu(), 0.5)
 }
 
 func inMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -199,14 +199,13 @@ func until(condition func() bool) error {
 	return errors.New("a part of the stack did not start within 30 s")
 }
 
-// supplier makes a supplier and answers its id and an access token that outlives the bench.
-func (s *stack) supplier(ctx context.Context, address, webhookURL string) (id, token string, err error) {
+// supplier makes a supplier and answers its API key and an access token that outlives the bench.
+func (s *stack) supplier(ctx context.Context, address, webhookURL string) (key, token string, err error) {
 	out, err := s.command(ctx, "supplier", "create", "--name", "bench", "--access-ttl", "2h", "--webhook-url", webhookURL, "-o", "json")
 	if err != nil {
 		return "", "", err
 	}
 	var created struct {
-		ID     string `json:"id"`
 		APIKey string `json:"api_key"`
 	}
 	if err := json.Unmarshal(out, &created); err != nil {
@@ -224,7 +223,7 @@ func (s *stack) supplier(ctx context.Context, address, webhookURL string) (id, t
 	defer response.Body.Close()
 	var tokens struct{ AccessToken string }
 	err = json.NewDecoder(response.Body).Decode(&tokens)
-	return created.ID, tokens.AccessToken, err
+	return created.APIKey, tokens.AccessToken, err
 }
 
 // load runs the load generator as a process of its own.
