@@ -25,6 +25,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
+// traceEnd is how long the end of a process waits for its last spans to be taken.
+const traceEnd = 2 * time.Second
+
 // App is the built service. Queue is nil in one that was opened for a command.
 type App struct {
 	Suppliers  *supplierauth.Service
@@ -37,6 +40,7 @@ type App struct {
 	log       *slog.Logger
 	now       func() time.Time
 	registry  *prometheus.Registry
+	tracing   *telemetry.Tracing // nil in one that was opened for a command
 	db        *database.DB
 	queue     *queue.Queue
 	materials *materials.Service
@@ -72,7 +76,7 @@ func (a *App) build(secrets *secrets) (err error) {
 	a.Deliveries = webhooks.New(webhooks.Deps{
 		DB: a.db, Log: a.log, Now: a.now, Destinations: destinations{a.Suppliers}, BaseURL: a.cfg.BaseURL,
 		OwnSecrets: secrets.webhooks, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
-		AllowPrivate: a.cfg.AllowPrivate, Concurrency: a.cfg.Concurrency, Registerer: a.registry,
+		AllowPrivate: a.cfg.AllowPrivate, Concurrency: a.cfg.Concurrency, Registerer: a.registry, Trace: a.span,
 	})
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.now, Publisher: publisher{a}, Outbox: outbox{a.Deliveries},
@@ -91,6 +95,25 @@ func (a *App) build(secrets *secrets) (err error) {
 		return fmt.Errorf("set up scoreboard: %w", err)
 	}
 	return nil
+}
+
+// span begins a span of the process that this is.
+func (a *App) span(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
+	return a.tracing.Span(ctx, name, attrs...)
+}
+
+// trace sets tracing up for a process; its end is told to say so in the log, as nothing depends on it.
+func (a *App) trace(ctx context.Context, role string) (err error) {
+	a.tracing, err = telemetry.NewTracing(ctx, Environment(), role)
+	return err
+}
+
+func (a *App) endTrace(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), traceEnd)
+	defer cancel()
+	if err := a.tracing.Close(ctx); err != nil {
+		a.log.WarnContext(ctx, "the last spans could not be sent", "error", err)
+	}
 }
 
 // Migrate brings the schema to this binary's version; processes that start at once wait for each other.

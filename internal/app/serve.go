@@ -47,6 +47,10 @@ func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger, started
 		return errors.Join(err, public.Close(), admin.Close())
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
+	if err := a.trace(ctx, "api"); err != nil {
+		return errors.Join(err, public.Close(), admin.Close())
+	}
+	defer a.endTrace(ctx)
 	if err := a.Migrate(ctx); err != nil {
 		return errors.Join(err, public.Close(), admin.Close())
 	}
@@ -77,7 +81,7 @@ func (a *App) serve(ctx context.Context, public, admin net.Listener, started fun
 	if err := a.openQueue(ctx, "api"); err != nil {
 		return fmt.Errorf("open queue: %w", err)
 	}
-	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: a.log, Registry: a.registry, TrustedProxies: a.cfg.Proxies})
+	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: a.log, Registry: a.registry, Tracer: a.tracing.Provider, TrustedProxies: a.cfg.Proxies})
 	a.routes(engine)
 	return s.run(ctx, engine, started)
 }

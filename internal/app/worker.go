@@ -13,6 +13,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/queue"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
@@ -37,6 +38,10 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 		return errors.Join(err, admin.Close())
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
+	if err := a.trace(ctx, "worker"); err != nil {
+		return errors.Join(err, admin.Close())
+	}
+	defer a.endTrace(ctx)
 	if err := a.Migrate(ctx); err != nil {
 		return errors.Join(err, admin.Close())
 	}
@@ -82,7 +87,10 @@ func (a *App) work(ctx context.Context) error {
 			a.Deliveries.Wake()
 			return nil
 		}
-		return a.materials.Work(ctx, materials.Work(m))
+		ctx, end := a.span(logctx.WithRequestID(ctx, m.RequestID), "estimate", slog.String("subject", m.Subject), slog.Int("deliveries", m.Deliveries))
+		err := a.materials.Work(ctx, materials.Work(m))
+		end(err)
+		return err
 	})
 	stopSending()
 	return errors.Join(consumeErr, <-sent)

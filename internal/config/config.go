@@ -44,6 +44,7 @@ type Config struct {
 	CacheTTL       time.Duration `env:"SCOREBOARD_CACHE_TTL" envDefault:"10s" doc:"how long a scoreboard is answered from memory; 0 turns it off"`
 	RateLimit      int           `env:"SUPPLIER_RATE_LIMIT" envDefault:"0" shown:"0: none" doc:"requests a second that each supplier may send to one api process"`
 	Retention      int           `env:"RETENTION_DAYS" envDefault:"0" shown:"0: everything is kept" doc:"days after which the api deletes finished requests and their deliveries, once an hour"`
+	Traces         string        `env:"OTEL_EXPORTER_OTLP_ENDPOINT" shown:"empty: nothing is traced" doc:"where traces go, OTLP over HTTP; the other standard OTEL variables count too"`
 	LogLevel       string        `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
 	LogFormat      string        `env:"LOG_FORMAT" shown:"text on a terminal, else json" doc:"text or json"`
 	Proxies        []string      `env:"TRUSTED_PROXIES" shown:"none" doc:"addresses or networks, separated by commas, whose X-Forwarded-For is believed for the logged client address"`

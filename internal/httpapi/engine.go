@@ -7,6 +7,9 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic/gin/otelgin"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
@@ -15,6 +18,7 @@ import (
 type EngineConfig struct {
 	Log            *slog.Logger
 	Registry       *prometheus.Registry // nil: nothing is exported
+	Tracer         trace.TracerProvider // nil: nothing is traced
 	TrustedProxies []string             // addresses or networks whose X-Forwarded-For is believed; none by default
 }
 
@@ -33,7 +37,11 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 		_ = engine.SetTrustedProxies(nil) // cannot fail
 	}
 	o := newObserver(cfg.Log, cfg.Registry)
-	engine.Use(serveHead(engine), o.observe, closeAfterChunks, o.survive, newAdmission().middleware)
+	engine.Use(serveHead(engine))
+	if cfg.Tracer != nil {
+		engine.Use(otelgin.Middleware("supplyhub", otelgin.WithTracerProvider(cfg.Tracer), otelgin.WithPropagators(propagation.TraceContext{})))
+	}
+	engine.Use(o.observe, closeAfterChunks, o.survive, newAdmission().middleware)
 	engine.NoRoute(Handle(func(*gin.Context) error {
 		return errs.New(errs.NotFound, "There is no such resource.")
 	}))

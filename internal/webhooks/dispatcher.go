@@ -54,6 +54,7 @@ type Deps struct {
 	Concurrency  int              // attempts in flight
 	Drain        time.Duration    // how long Run lets attempts finish after its context ended; 0: 20 s
 	Registerer   prometheus.Registerer
+	Trace        func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) // nil: nothing is traced
 }
 
 // Dispatcher keeps deliveries and sends them. Without Run it only keeps them.
@@ -76,6 +77,11 @@ type Dispatcher struct {
 
 // New builds a dispatcher; Close releases it.
 func New(deps Deps) *Dispatcher {
+	if deps.Trace == nil {
+		deps.Trace = func(ctx context.Context, _ string, _ ...slog.Attr) (context.Context, func(error)) {
+			return ctx, func(error) {}
+		}
+	}
 	if deps.Drain == 0 {
 		deps.Drain = defaultDrain
 	}
@@ -277,9 +283,11 @@ func (d *Dispatcher) attempt(j job) {
 	ctx := j.context(d.sending)
 	call, cancel := context.WithTimeout(ctx, min(d.deps.Timeout, j.lease.Sub(d.deps.Now())))
 	defer cancel()
+	call, end := d.deps.Trace(call, "webhook attempt", slog.String("delivery_id", j.id), slog.String("destination", j.destination), slog.Int64("attempt", j.number))
 	started := time.Now()
 	a := d.sender.send(call, j, d.deps.Now())
 	took := time.Since(started)
+	end(a.failure())
 
 	now := d.deps.Now()
 	outcome := d.schedule.outcome(a, j.series, now, rand.Float64())

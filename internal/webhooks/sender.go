@@ -108,6 +108,14 @@ func (s *sender) send(ctx context.Context, j job, at time.Time) answer {
 	return a
 }
 
+// failure is why the answer is none that delivers; nil when it is one.
+func (a answer) failure() error {
+	if a.err == nil && a.status/100 != 2 {
+		return fmt.Errorf("status %d", a.status)
+	}
+	return a.err
+}
+
 // explain is the error without the address, which may hold a secret of the supplier's.
 func (s *sender) explain(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errStopping) {

@@ -1,0 +1,80 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/supplyhub/supplyhub/internal/logctx"
+)
+
+// Tracing is where spans go. A nil Provider means that nothing is traced.
+type Tracing struct {
+	Provider trace.TracerProvider
+	shutdown func(context.Context) error
+}
+
+// NewTracing exports spans as the standard OTEL variables of the environment say (OTLP over HTTP), of a service named
+// supplyhub-<role> unless OTEL_SERVICE_NAME is set. Without OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
+// nothing is traced.
+func NewTracing(ctx context.Context, environ map[string]string, role string) (*Tracing, error) {
+	given := environ["OTEL_EXPORTER_OTLP_ENDPOINT"] != "" || environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] != ""
+	if !given || environ["OTEL_SDK_DISABLED"] == "true" || environ["OTEL_TRACES_EXPORTER"] == "none" {
+		return &Tracing{}, nil
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"} {
+		if p := environ[name]; p != "" && p != "http/protobuf" {
+			return nil, errors.New(name + ": only http/protobuf is spoken")
+		}
+	}
+	exporter, err := otlptracehttp.New(ctx) // it reads the variables itself
+	if err != nil {
+		return nil, fmt.Errorf("set up tracing: %w", err)
+	}
+	own := resource.NewSchemaless(semconv.ServiceName("supplyhub-"+role), semconv.ServiceVersion(Version()))
+	if environ["OTEL_SERVICE_NAME"] != "" {
+		own = resource.NewSchemaless(semconv.ServiceVersion(Version()))
+	}
+	described, err := resource.Merge(resource.Default(), own)
+	if err != nil {
+		return nil, fmt.Errorf("set up tracing: %w", err)
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(described))
+	return &Tracing{Provider: provider, shutdown: provider.Shutdown}, nil
+}
+
+// Span begins a span and gives its end, which notes a failure. It carries the request's id, by which it is found beside the
+// logs. Nothing happens when nothing is traced.
+func (t *Tracing) Span(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
+	if t == nil || t.Provider == nil {
+		return ctx, func(error) {}
+	}
+	described := []attribute.KeyValue{attribute.String("request_id", logctx.RequestID(ctx))}
+	for _, a := range attrs {
+		described = append(described, attribute.String(a.Key, a.Value.String()))
+	}
+	ctx, span := t.Provider.Tracer("supplyhub").Start(ctx, name, trace.WithAttributes(described...))
+	return ctx, func(err error) {
+		if err != nil {
+			span.SetStatus(codes.Error, err.Error())
+		}
+		span.End()
+	}
+}
+
+// Close sends what is left.
+func (t *Tracing) Close(ctx context.Context) error {
+	if t == nil || t.shutdown == nil {
+		return nil
+	}
+	return t.shutdown(ctx)
+}
