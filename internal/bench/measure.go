@@ -23,7 +23,7 @@ func measure(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	nats, _, err := s.startNATS("nats")
+	nats, err := s.startNATS("nats")
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func measure(ctx context.Context) (err error) {
 	}
 	peer, err := s.peer(ctx)
 	if err != nil {
-		return fmt.Errorf("River: %w", err)
+		return fmt.Errorf("the same work with River: %w", err)
 	}
 	ours.beside(peer, &drawn)
 	if err := s.embedded(ctx, &drawn); err != nil {

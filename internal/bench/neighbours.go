@@ -29,7 +29,7 @@ func neighbours(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nats, _, err := s.startNATS("nats")
+	nats, err := s.startNATS("nats")
 	if err != nil {
 		return err
 	}

@@ -135,17 +135,17 @@ func (s *stack) close() {
 }
 
 // startNATS runs a nats-server with a store of its own and waits until it listens.
-func (s *stack) startNATS(name string) (address string, cmd *exec.Cmd, err error) {
+func (s *stack) startNATS(name string) (address string, err error) {
 	port, err := freePort()
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
 	address = fmt.Sprintf("127.0.0.1:%d", port)
-	cmd, _, err = s.start("nats-server", "-js", "-sd", filepath.Join(s.dir, name), "-a", "127.0.0.1", "-p", fmt.Sprint(port), "-l", filepath.Join(s.dir, name+".log"))
+	_, _, err = s.start("nats-server", "-js", "-sd", filepath.Join(s.dir, name), "-a", "127.0.0.1", "-p", fmt.Sprint(port), "-l", filepath.Join(s.dir, name+".log"))
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
-	return address, cmd, until(func() bool { return listens(address) })
+	return address, until(func() bool { return listens(address) })
 }
 
 func listens(address string) bool {
