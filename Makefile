@@ -14,7 +14,7 @@ UNIT = $$($(GO) list ./... | grep -v /internal/acceptance | tr '\n' ' ')
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race; else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run build test race chaos fuzz bench bench-neighbours bench-tracker check readme migrate-new clean
+.PHONY: help run build test race chaos fuzz bench bench-neighbours bench-size bench-tracker check readme migrate-new clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ bench: ## measure the whole service against this machine's limits, then the sing
 
 bench-neighbours: ## measure a healthy supplier beside slow, ill and dead receivers
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench neighbours
+
+bench-size: ## measure intake, reads and the sweeper over 10 million stored requests (20 GB of disk)
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench size
 
 bench-tracker: ## measure the tracker listings over 5 million records
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench tracker

@@ -13,7 +13,6 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
-	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/queue"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
@@ -87,7 +86,7 @@ func (a *App) work(ctx context.Context) error {
 			a.Deliveries.Wake()
 			return nil
 		}
-		ctx, end := a.span(logctx.WithRequestID(ctx, m.RequestID), "estimate", slog.String("subject", m.Subject), slog.Int("deliveries", m.Deliveries))
+		ctx, end := a.span(ctx, "estimate", slog.String("request_id", m.RequestID), slog.String("subject", m.Subject), slog.Int("deliveries", m.Deliveries))
 		err := a.materials.Work(ctx, materials.Work(m))
 		end(err)
 		return err

@@ -25,6 +25,8 @@ func main() {
 		err = trackerBench(ctx)
 	case "neighbours":
 		err = neighbours(ctx)
+	case "size":
+		err = size(ctx)
 	case "bare-tracker":
 		err = bareTracker(ctx)
 	case "load":

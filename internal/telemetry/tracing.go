@@ -58,7 +58,10 @@ func (t *Tracing) Span(ctx context.Context, name string, attrs ...slog.Attr) (co
 	if t == nil || t.Provider == nil {
 		return ctx, func(error) {}
 	}
-	described := []attribute.KeyValue{attribute.String("request_id", logctx.RequestID(ctx))}
+	var described []attribute.KeyValue
+	if id := logctx.RequestID(ctx); id != "" {
+		described = append(described, attribute.String("request_id", id))
+	}
 	for _, a := range attrs {
 		described = append(described, attribute.String(a.Key, a.Value.String()))
 	}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const storedRequests = 10_000_000 // with as many deliveries and attempts
+
+// size measures intake, reads and the sweeper's statement over an empty and over a large database.
+func size(ctx context.Context) error {
+	s, err := newStack(ctx)
+	if s != nil {
+		defer s.close()
+	}
+	if err != nil {
+		return err
+	}
+	nats, err := s.startNATS("nats")
+	if err != nil {
+		return err
+	}
+	s.env = append(s.env, "NATS_URL=nats://"+nats)
+	p, err := s.startPipeline(ctx)
+	if err != nil {
+		return err
+	}
+	p.plan.Receiver = "" // no worker runs: nothing is delivered
+	if err := p.warm(ctx); err != nil {
+		return err
+	}
+	before, err := p.sizes(ctx)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	if err := p.fillUp(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("%d requests, deliveries and attempts stored in %.0f s\n", storedRequests, time.Since(begin).Seconds())
+	if err := p.warm(ctx); err != nil {
+		return err
+	}
+	after, err := p.sizes(ctx)
+	if err != nil {
+		return err
+	}
+	for i, name := range []string{"accepted/s", "status reads/s", "sweeps/s"} {
+		fmt.Printf("  %-16s %8.0f of an empty database   %8.0f of the full one   %.2f times\n", name, before[i], after[i], after[i]/before[i])
+	}
+	return nil
+}
+
+// sizes are the accepted requests, the status reads and the sweeper's statements a second.
+func (p *pipeline) sizes(ctx context.Context) (rates [3]float64, err error) {
+	if err := p.tidy(ctx); err != nil {
+		return rates, err
+	}
+	first := p.nextID
+	result, err := p.run(ctx, bareDuration, 0)
+	if err != nil {
+		return rates, err
+	}
+	rates[0] = result.perSecond()
+	paths := make([]string, pathsOfRun)
+	for i := range paths {
+		paths[i] = fmt.Sprintf("%s/%d", intakePath, first+1+rand.Int64N(result.Accepted))
+	}
+	read, _, err := p.measured(ctx, loadPlan{Address: p.plan.Address, Paths: paths, Header: "Authorization: Bearer " + p.plan.Token})
+	if err != nil {
+		return rates, err
+	}
+	rates[1] = read.perSecond()
+	rates[2], err = p.sweeps(ctx)
+	return rates, err
+}
+
+func (s *stack) sweeps(ctx context.Context) (float64, error) {
+	conn, err := pgx.Connect(ctx, s.database())
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close(ctx)
+	begin := time.Now()
+	const times = 500
+	for range times {
+		_, err := conn.Exec(ctx, `SELECT supplier_id, id FROM material_requests
+			WHERE status = 'enqueued' AND dispatched_at IS NULL AND sweep_at <= $1 ORDER BY sweep_at LIMIT 500 FOR UPDATE SKIP LOCKED`, time.Now().Add(-time.Hour).UnixMicro())
+		if err != nil {
+			return 0, err
+		}
+	}
+	return times / time.Since(begin).Seconds(), nil
+}
+
+// fillUp stores what two suppliers' years of requests would leave.
+func (s *stack) fillUp(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, s.database())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	for _, statement := range []string{
+		`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, dispatched_at, created_at, updated_at)
+			SELECT 'sup_old_' || n % 100, n, 'estimated', decode(md5(n::text) || md5(n::text), 'hex'), 'SP-0001', $2, 'trace', n, 1700000000000000 + n, 1700000000000000 + n
+			FROM generate_series(1, $1::bigint) AS n`,
+		`INSERT INTO webhook_deliveries (id, event_key, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at, updated_at)
+			SELECT 'msg_00' || lpad(n::text, 24, '0'), 'sup_old/' || n || '/1', 'own', 'sup_old_' || n % 100, n, 'delivered', 1, 1, n, n, n
+			FROM generate_series(1, $1::bigint) AS n WHERE length($2::text) > 0`,
+		`INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status)
+			SELECT 'msg_00' || lpad(n::text, 24, '0'), 1, n, 1000, 200 FROM generate_series(1, $1::bigint) AS n WHERE length($2::text) > 0`,
+	} {
+		if _, err := conn.Exec(ctx, statement, storedRequests, string(body(1))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
