@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -38,7 +39,8 @@ type chaos struct {
 
 	apiDatabase, workerDatabase []*apptest.Proxy // one a process
 	apiNATS, workerNATS         []*apptest.Proxy // one a process and node
-	toReceiver                  *apptest.Proxy
+	toReceiver, toOwn           *apptest.Proxy
+	firstAPI                    string // host and port
 }
 
 func newChaos(t *testing.T) *chaos {
@@ -81,11 +83,30 @@ func (c *chaos) environment(name string) map[string]string {
 		*servers = append(*servers, p)
 		urls = append(urls, "nats://"+p.Address)
 	}
-	return map[string]string{"DATABASE_URL": "postgres://supplyhub@" + toDatabase.Address + "/postgres?sslmode=disable", "NATS_URL": strings.Join(urls, ",")}
+	own := map[string]string{"DATABASE_URL": "postgres://supplyhub@" + toDatabase.Address + "/postgres?sslmode=disable", "NATS_URL": strings.Join(urls, ",")}
+	switch {
+	case name == "api" && c.firstAPI == "":
+		c.firstAPI = freeAddress(c.t)
+		own["HTTP_ADDR"] = c.firstAPI
+		c.toOwn = apptest.NewProxy(c.t, "tcp", c.firstAPI)
+	case name == "worker":
+		own["ESTIMATES_WEBHOOK_BASE_URL"] = "http://" + c.toOwn.Address
+	}
+	return own
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 func (c *chaos) connections() []*apptest.Proxy {
-	return slices.Concat(c.apiDatabase, c.workerDatabase, c.apiNATS, c.workerNATS, []*apptest.Proxy{c.toReceiver})
+	return slices.Concat(c.apiDatabase, c.workerDatabase, c.apiNATS, c.workerNATS, []*apptest.Proxy{c.toReceiver, c.toOwn})
 }
 
 // outcome is what one fault did.

@@ -44,6 +44,13 @@ func faults() []fault {
 			}
 		}},
 		{"kill -9 of two NATS nodes at once", true, func(c *chaos) { c.withoutNodes(outage, 0, 0, 1) }},
+		{"each NATS node silent in turn", false, func(c *chaos) {
+			c.eachNode(func(i int) {
+				c.nats.Nodes[i].Signal(syscall.SIGSTOP)
+				hold(outage)
+				c.nats.Nodes[i].Signal(syscall.SIGCONT)
+			})
+		}},
 		{"the whole NATS store wiped", false, func(c *chaos) {
 			c.eachNode(func(i int) { c.nats.Nodes[i].Kill(); c.nats.Nodes[i].Wipe() })
 			c.eachNode(func(i int) { c.nats.Nodes[i].Start(0) })
@@ -93,6 +100,7 @@ func faults() []fault {
 		{"apis and NATS", func(c *chaos) []*apptest.Proxy { return c.apiNATS }},
 		{"workers and NATS", func(c *chaos) []*apptest.Proxy { return c.workerNATS }},
 		{"workers and the receiver", func(c *chaos) []*apptest.Proxy { return []*apptest.Proxy{c.toReceiver} }},
+		{"workers and the own endpoint", func(c *chaos) []*apptest.Proxy { return []*apptest.Proxy{c.toOwn} }},
 	} {
 		list = append(list,
 			fault{pair.name + " cut", false, func(c *chaos) { broken(pair.proxies(c), (*apptest.Proxy).Cut) }},

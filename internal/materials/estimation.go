@@ -26,7 +26,7 @@ func (s *Service) estimateAll(requests []*pending) {
 	var running sync.WaitGroup
 	for _, p := range requests {
 		if p.err == nil {
-			running.Go(func() { p.event, p.err = s.estimate(p.context(ctx), p, products[p.SupplierID]) })
+			running.Go(func() { p.event, p.body, p.err = s.estimate(p.context(ctx), p, products[p.SupplierID]) })
 		}
 	}
 	running.Wait()
@@ -57,7 +57,7 @@ func (s *Service) products(ctx context.Context, requests []*pending) map[string]
 }
 
 // estimate makes the event of one request. A panic of the estimator is this request's failure, not the worker's end.
-func (s *Service) estimate(ctx context.Context, p *pending, products map[string]estimates.Product) (event webhook.Event, err error) {
+func (s *Service) estimate(ctx context.Context, p *pending, products map[string]estimates.Product) (event webhook.Event, body []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = poisoned(fmt.Errorf("the estimator panicked: %v", r))
@@ -68,17 +68,17 @@ func (s *Service) estimate(ctx context.Context, p *pending, products map[string]
 		SupplierID: p.SupplierID, RequestID: p.ID, Round: p.round, Items: items(p.Materials, products), At: now,
 	})
 	if err != nil {
-		return webhook.Event{}, poisoned(err)
+		return webhook.Event{}, nil, poisoned(err)
 	}
 	event = webhook.Event{Type: webhook.TypeEstimated, Timestamp: now, Data: webhook.Data{
 		SupplierID: p.SupplierID, RequestID: p.ID, ShopCode: p.ShopCode,
 		Estimates: orEmpty(result.Estimates), Unavailable: orEmpty(result.Unavailable),
 	}}
 	// Found out here, an event that JSON cannot hold fails alone instead of failing its whole batch in the outbox.
-	if _, err := json.Marshal(event); err != nil {
-		return webhook.Event{}, poisoned(fmt.Errorf("encode event: %w", err))
+	if body, err = json.Marshal(event); err != nil {
+		return webhook.Event{}, nil, poisoned(fmt.Errorf("encode event: %w", err))
 	}
-	return event, nil
+	return event, body, nil
 }
 
 func items(materials []Material, products map[string]estimates.Product) []estimates.Item {

@@ -27,6 +27,7 @@ type Outgoing struct {
 	Key     string
 	TraceID string
 	Event   webhook.Event
+	Body    []byte // the event as JSON
 }
 
 // Outbox stores events for sending, inside the caller's transaction. The returned function, called after the

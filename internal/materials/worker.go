@@ -111,6 +111,7 @@ type pending struct {
 	Request
 	round int64
 	event webhook.Event
+	body  []byte // the event as JSON
 	err   error
 }
 
@@ -208,7 +209,7 @@ func outgoing(requests []*pending, dispatched map[requestKey]bool) []Outgoing {
 	for _, p := range requests {
 		if dispatched[p.key()] {
 			key := fmt.Sprintf("%s/%d/%d", p.SupplierID, p.ID, p.round)
-			events = append(events, Outgoing{Key: key, TraceID: p.TraceID, Event: p.event})
+			events = append(events, Outgoing{Key: key, TraceID: p.TraceID, Event: p.event, Body: p.body})
 		}
 	}
 	return events

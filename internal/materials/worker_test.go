@@ -2,6 +2,7 @@ package materials_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -37,7 +38,11 @@ func TestWork_estimates_a_request_and_hands_its_event_to_the_outbox(t *testing.T
 		}
 		sent := event("acme", -5, noon, "e1")
 		sent.Data.Unavailable = []webhook.Unavailable{}
-		out := materials.Outgoing{Key: "acme/-5/1", TraceID: "trace-acme--5", Event: sent}
+		body, err := json.Marshal(sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := materials.Outgoing{Key: "acme/-5/1", TraceID: "trace-acme--5", Event: sent, Body: body}
 		if diff := cmp.Diff(out, p.world.last); diff != "" {
 			t.Errorf("the outbox got (-want +got):\n%s", diff)
 		}

@@ -25,6 +25,7 @@ type Outgoing struct {
 	Key     string
 	TraceID string // X-Request-Id of the call that caused it
 	Event   webhook.Event
+	Body    []byte // the event as JSON; nil: Add encodes it
 }
 
 // newDelivery is a delivery that Add makes; begun says that its first attempt is begun with it.
@@ -89,9 +90,12 @@ func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, n
 	stored := make([]newEvent, len(events))
 	var deliveries []newDelivery
 	for i, e := range events {
-		body, err := json.Marshal(e.Event)
-		if err != nil {
-			return nil, nil, fmt.Errorf("encode event %s: %w", e.Key, err)
+		body := e.Body
+		if body == nil {
+			var err error
+			if body, err = json.Marshal(e.Event); err != nil {
+				return nil, nil, fmt.Errorf("encode event %s: %w", e.Key, err)
+			}
 		}
 		stored[i] = newEvent{e, body}
 		data := e.Event.Data
