@@ -30,8 +30,12 @@ func openPostgres(ctx context.Context, url string, log *slog.Logger) (*DB, error
 	setDefault(cfg.ConnConfig.RuntimeParams, "jit", "off") // no statement of ours runs long enough to earn it back
 	// The hot statements look rows up by key; the default, meant for spinning disks, reads whole tables instead.
 	setDefault(cfg.ConnConfig.RuntimeParams, "random_page_cost", "1.1")
-	// A plan that was kept from when a table was empty reads all of it when it is full.
-	setDefault(cfg.ConnConfig.RuntimeParams, "plan_cache_mode", "force_custom_plan")
+	// Plans are made once a connection, as making them costs as much as the hot statements themselves. One that was made
+	// over an empty table must be right when the table is full: by index, row by row.
+	for _, name := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
+		setDefault(cfg.ConnConfig.RuntimeParams, name, "off")
+	}
+	setDefault(cfg.ConnConfig.RuntimeParams, "plan_cache_mode", "force_generic_plan")
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
