@@ -13,6 +13,7 @@ import (
 
 type deliveryRow struct {
 	ID            string
+	EventKey      string
 	Destination   string
 	SupplierID    string
 	RequestID     int64

@@ -18,17 +18,12 @@ func (s *store) prune(ctx context.Context, after, before string, limit int) (del
 	if len(own) == limit {
 		last = own[len(own)-1].ID
 	}
-	lock := ""
-	if s.db.Engine() == database.Postgres {
-		lock = " FOR UPDATE" // against a redelivery; SQLite has one writer
-	}
 	keys := make([]string, len(own))
 	for i, d := range own {
 		keys[i] = d.EventKey
 	}
-	var deliveries []pruneRow
-	err = s.db.From(ctx).Raw(`SELECT id, event_key, status FROM webhook_deliveries WHERE event_key IN ? ORDER BY id`+lock, keys).Scan(&deliveries).Error
-	if err != nil {
+	var deliveries []deliveryRow // locked against a redelivery, in its order
+	if err := s.locked(ctx).Where("event_key IN ?", keys).Find(&deliveries).Error; err != nil {
 		return 0, "", database.Translate(err)
 	}
 	ids, events := finishedOf(deliveries)
@@ -50,13 +45,11 @@ func (s *store) prune(ctx context.Context, after, before string, limit int) (del
 	return int64(len(events)), last, nil
 }
 
-type pruneRow struct{ ID, EventKey, Status string }
-
 // finishedOf are the deliveries and the events of which nothing is still tried.
-func finishedOf(deliveries []pruneRow) (ids, events []string) {
+func finishedOf(deliveries []deliveryRow) (ids, events []string) {
 	tried := map[string]bool{}
 	for _, d := range deliveries {
-		tried[d.EventKey] = tried[d.EventKey] || d.Status == string(Pending)
+		tried[d.EventKey] = tried[d.EventKey] || d.Status == Pending
 	}
 	for _, d := range deliveries {
 		if !tried[d.EventKey] {
