@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"sync/atomic"
@@ -117,18 +116,7 @@ func bareSessionServer(ctx context.Context) error {
 		httpapi.JSON(c, http.StatusOK, map[string]any{"AccessToken": token, "RefreshToken": rand.Text(), "TokenType": "Bearer", "ExpiresIn": 900, "RefreshExpiresIn": 86400})
 	})
 	engine.GET(pingPath, func(c *gin.Context) { httpapi.Bytes(c, http.StatusOK, "application/json; charset=utf-8", []byte(`{}`)) })
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	fmt.Println(l.Addr())
-	server := httpapi.NewServer(engine, slog.New(slog.DiscardHandler))
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return serveBare(ctx, engine)
 }
 
 // bareSessionRows prints how many sessions a second PostgreSQL inserts, or updates, one a commit.

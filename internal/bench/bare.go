@@ -57,12 +57,17 @@ func bareHTTP(ctx context.Context) error {
 		httpapi.JSON(c, http.StatusCreated, map[string]any{"status": materials.Enqueued, "id": request.ID})
 		return nil
 	}))
+	return serveBare(ctx, engine, token)
+}
+
+// serveBare serves a bare part until SIGTERM; it prints its address and what else its caller must know.
+func serveBare(ctx context.Context, handler http.Handler, more ...any) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	fmt.Println(l.Addr(), token)
-	server := &http.Server{Handler: engine, ReadHeaderTimeout: time.Second}
+	fmt.Println(append([]any{l.Addr()}, more...)...)
+	server := httpapi.NewServer(handler, slog.New(slog.DiscardHandler))
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -2,13 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/jackc/pgx/v5"
@@ -56,18 +52,7 @@ func bareTracker(ctx context.Context) error {
 		}
 		reply(c, append(append([]byte(`{"page":1,"pageSize":20,"total":1000,"data":`), text...), '}'), err)
 	})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	fmt.Println(l.Addr())
-	server := &http.Server{Handler: engine, ReadHeaderTimeout: time.Second}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return serveBare(ctx, engine)
 }
 
 // viewFields are the view's columns but the two that are no fields.

@@ -20,13 +20,13 @@ func main() {
 	var err error
 	switch part {
 	case "":
-		err = measure(ctx)
+		err = onStack(ctx, measure)
 	case "tracker":
-		err = trackerBench(ctx)
+		err = onStack(ctx, trackerBench)
 	case "neighbours":
-		err = neighbours(ctx)
+		err = onStack(ctx, neighbours)
 	case "size":
-		err = size(ctx)
+		err = onStack(ctx, size)
 	case "bare-tracker":
 		err = bareTracker(ctx)
 	case "load":

@@ -15,19 +15,10 @@ const (
 )
 
 // measure runs all of it, one thing at a time, and prints the figures.
-func measure(ctx context.Context) (err error) {
-	s, err := newStack(ctx)
-	if s != nil {
-		defer s.close()
-	}
-	if err != nil {
+func measure(ctx context.Context, s *stack) error {
+	if err := s.startNATS(); err != nil {
 		return err
 	}
-	nats, err := s.startNATS("nats")
-	if err != nil {
-		return err
-	}
-	s.env = append(s.env, "NATS_URL=nats://"+nats)
 	limits, err := s.bareLimits(ctx)
 	if err != nil {
 		return err

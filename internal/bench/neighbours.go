@@ -21,19 +21,11 @@ const (
 )
 
 // neighbours measures the latency of a healthy supplier's deliveries beside receivers that are not.
-func neighbours(ctx context.Context) error {
-	s, err := newStack(ctx)
-	if s != nil {
-		defer s.close()
-	}
-	if err != nil {
+func neighbours(ctx context.Context, s *stack) error {
+	if err := s.startNATS(); err != nil {
 		return err
 	}
-	nats, err := s.startNATS("nats")
-	if err != nil {
-		return err
-	}
-	s.env = append(s.env, "NATS_URL=nats://"+nats, "WEBHOOK_TIMEOUT="+webhookTimeout.String())
+	s.env = append(s.env, "WEBHOOK_TIMEOUT="+webhookTimeout.String())
 	p, err := s.startPipeline(ctx)
 	if err != nil {
 		return err

@@ -12,19 +12,10 @@ import (
 const storedRequests = 10_000_000 // with as many deliveries and attempts
 
 // size measures intake, reads and the sweeper's statement over an empty and over a large database.
-func size(ctx context.Context) error {
-	s, err := newStack(ctx)
-	if s != nil {
-		defer s.close()
-	}
-	if err != nil {
+func size(ctx context.Context, s *stack) error {
+	if err := s.startNATS(); err != nil {
 		return err
 	}
-	nats, err := s.startNATS("nats")
-	if err != nil {
-		return err
-	}
-	s.env = append(s.env, "NATS_URL=nats://"+nats)
 	p, err := s.startPipeline(ctx)
 	if err != nil {
 		return err

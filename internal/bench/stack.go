@@ -33,6 +33,18 @@ type stack struct {
 
 const connections = 64
 
+// onStack runs a measurement on a stack of its own.
+func onStack(ctx context.Context, measurement func(context.Context, *stack) error) error {
+	s, err := newStack(ctx)
+	if s != nil {
+		defer s.close()
+	}
+	if err != nil {
+		return err
+	}
+	return measurement(ctx, s)
+}
+
 func newStack(ctx context.Context) (*stack, error) {
 	dir, err := os.MkdirTemp("", "supplyhub-bench-")
 	if err != nil {
@@ -134,18 +146,19 @@ func (s *stack) close() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// startNATS runs a nats-server with a store of its own and waits until it listens.
-func (s *stack) startNATS(name string) (address string, err error) {
+// startNATS runs a nats-server, waits until it listens and leads what is started later to it.
+func (s *stack) startNATS() error {
 	port, err := freePort()
 	if err != nil {
-		return "", err
+		return err
 	}
-	address = fmt.Sprintf("127.0.0.1:%d", port)
-	_, _, err = s.start("nats-server", "-js", "-sd", filepath.Join(s.dir, name), "-a", "127.0.0.1", "-p", fmt.Sprint(port), "-l", filepath.Join(s.dir, name+".log"))
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	_, _, err = s.start("nats-server", "-js", "-sd", filepath.Join(s.dir, "nats"), "-a", "127.0.0.1", "-p", fmt.Sprint(port), "-l", filepath.Join(s.dir, "nats.log"))
 	if err != nil {
-		return "", err
+		return err
 	}
-	return address, until(func() bool { return listens(address) })
+	s.env = append(s.env, "NATS_URL=nats://"+address)
+	return until(func() bool { return listens(address) })
 }
 
 func listens(address string) bool {

@@ -24,14 +24,7 @@ const (
 )
 
 // trackerBench measures the listings over 5 million records.
-func trackerBench(ctx context.Context) error {
-	s, err := newStack(ctx)
-	if s != nil {
-		defer s.close()
-	}
-	if err != nil {
-		return err
-	}
+func trackerBench(ctx context.Context, s *stack) error {
 	f, err := s.newFleet(ctx)
 	if err != nil {
 		return err
