@@ -47,6 +47,14 @@ func Open(ctx context.Context, url, path string, log *slog.Logger) (*DB, error) 
 // Engine tells which engine this is, for the few statements that cannot be the same on both.
 func (d *DB) Engine() Engine { return d.engine }
 
+// RowLock is the locking clause on PostgreSQL, and nothing on SQLite, which has one writer.
+func (d *DB) RowLock(clause string) string {
+	if d.engine == Postgres {
+		return clause
+	}
+	return ""
+}
+
 // From is the transaction in ctx, or else the writing pool.
 func (d *DB) From(ctx context.Context) *gorm.DB {
 	if tx, ok := ctx.Value(txKey{d}).(*gorm.DB); ok {

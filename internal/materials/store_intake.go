@@ -88,10 +88,7 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 // unpublished takes at most limit waiting requests that are due to be published again and puts them off, so that
 // two sweepers take different ones.
 func (s *store) unpublished(ctx context.Context, limit int, now, next time.Time) ([]requestRow, error) {
-	skip := ``
-	if s.db.Engine() == database.Postgres {
-		skip = ` FOR UPDATE SKIP LOCKED`
-	}
+	skip := s.db.RowLock(` FOR UPDATE SKIP LOCKED`)
 	var rows []requestRow
 	err := s.db.From(ctx).Raw(`WITH late AS (
 			SELECT supplier_id, id FROM material_requests

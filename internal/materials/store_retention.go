@@ -19,10 +19,7 @@ func (s *store) suppliers(ctx context.Context) (ids []string, err error) {
 
 // prune deletes the supplier's oldest requests and all that belongs to them.
 func (s *store) prune(ctx context.Context, supplier string, before time.Time, limit int) (int, error) {
-	lock := ""
-	if s.db.Engine() == database.Postgres {
-		lock = ` FOR UPDATE` // against a selection, a re-estimate, another replica; SQLite has one writer
-	}
+	lock := s.db.RowLock(` FOR UPDATE`) // against a selection, a re-estimate, another replica
 	var ids []int64
 	err := s.db.From(ctx).Raw(`SELECT id FROM material_requests WHERE supplier_id = ? AND created_at < ? AND updated_at < ? AND status <> 'enqueued'
 		ORDER BY created_at, id LIMIT ?`+lock, supplier, before.UnixMicro(), before.UnixMicro(), limit).Scan(&ids).Error

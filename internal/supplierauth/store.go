@@ -38,10 +38,7 @@ const returningGrant = `
 
 // openSession inserts a session for the active supplier of the key; nil when there is none.
 func (s store) openSession(ctx context.Context, id string, keyHash []byte, token refreshToken, now time.Time) (*grant, error) {
-	lock := ""
-	if s.db.Engine() == database.Postgres {
-		lock = " FOR SHARE OF s" // a deactivation waits, and then ends this session too; SQLite has one writer
-	}
+	lock := s.db.RowLock(" FOR SHARE OF s") // a deactivation waits, and then ends this session too
 	at := now.UnixMicro()
 	return s.one(ctx, `
 		INSERT INTO sessions (id, supplier_id, handle_hash, current_hash, created_at, last_used_at, expires_at)

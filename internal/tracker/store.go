@@ -78,12 +78,8 @@ func (s *store) insertClient(ctx context.Context, id, name string, views []strin
 
 // lockClient holds the client until the transaction ends; errs.NotFound when there is none.
 func (s *store) lockClient(ctx context.Context, id string) (Client, error) {
-	forUpdate := ``
-	if s.db.Engine() == database.Postgres {
-		forUpdate = ` FOR UPDATE`
-	}
 	var row clientRow
-	err := s.db.From(ctx).Raw(`SELECT * FROM tracker_clients WHERE id = ?`+forUpdate, id).Take(&row).Error
+	err := s.db.From(ctx).Raw(`SELECT * FROM tracker_clients WHERE id = ?`+s.db.RowLock(` FOR UPDATE`), id).Take(&row).Error
 	return clientOf(row, id, err)
 }
 
