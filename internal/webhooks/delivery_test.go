@@ -108,15 +108,13 @@ func TestOwnEndpoint_s_failure_fails_the_request_in_the_same_transaction(t *test
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db, setup{own: status(http.StatusConflict)})
-		r.ledger.fail = errors.New("the ledger is stuck")
+		r.ledger.failWith(errors.New("the ledger is stuck"))
 		r.add(event("acme", 3, 1))
 		until(t, "the ledger is asked twice", func() bool { return len(r.ledger.noted()) > 1 })
 		if s := r.statuses()[webhooks.Own]; s != webhooks.Pending {
 			t.Errorf("the delivery is %s although the ledger did not take part", s)
 		}
-		r.ledger.mu.Lock()
-		r.ledger.fail = nil
-		r.ledger.mu.Unlock()
+		r.ledger.failWith(nil)
 		until(t, "the delivery failed", func() bool { return r.statuses()[webhooks.Own] == webhooks.Failed })
 		if e := r.ledger.noted(); !strings.HasPrefix(e[0], "failed acme/3: the estimates could not be delivered: status 409") {
 			t.Errorf("the ledger was told %q", e[0])
@@ -155,7 +153,6 @@ func TestCrash_between_commit_and_sending_only_delays(t *testing.T) {
 			r.stored(event("acme", int64(i+1), 1))
 		}
 		other := newRig(t, db, setup{})
-		other.suppliers.known["acme"] = webhooks.Receiver{URL: other.acme.URL, Secrets: []webhook.Secret{other.secret}, Active: true}
 		other.settled()
 		if len(other.own.got()) != 5 || len(other.acme.got()) != 5 {
 			t.Errorf("%d and %d calls", len(other.own.got()), len(other.acme.got()))
@@ -168,7 +165,7 @@ func TestTwoDispatchers_share_the_work_and_send_nothing_twice(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		a := newRig(t, db, setup{idle: true})
 		b := newRig(t, db, setup{idle: true})
-		b.suppliers.known = a.suppliers.known
+		b.suppliers.learn("acme", a.acme.URL, a.secret)
 		const n = 60
 		var events []webhooks.Outgoing
 		for i := range n {

@@ -13,7 +13,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
-	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 func TestDeadReceivers_delay_nobody_else(t *testing.T) {
@@ -23,7 +22,7 @@ func TestDeadReceivers_delay_nobody_else(t *testing.T) {
 		r := newRig(t, db, setup{deps: func(d *webhooks.Deps) { d.Concurrency, d.Timeout, d.Drain = 16, time.Minute, 100*time.Millisecond }, idle: true})
 		dead := newReceiver(t, hang)
 		for i := range 20 {
-			r.suppliers.known[fmt.Sprintf("dead%d", i)] = webhooks.Receiver{URL: dead.URL, Secrets: []webhook.Secret{r.secret}, Active: true}
+			r.suppliers.learn(fmt.Sprintf("dead%d", i), dead.URL, r.secret)
 		}
 		var events []webhooks.Outgoing
 		for i := range 20 {

@@ -11,7 +11,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
-	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 // What users of other senders reported and must not happen here. RELIABILITY.md names the tests of all of them.
@@ -65,9 +64,7 @@ func TestLate_result_of_an_attempt_whose_lease_was_over_changes_nothing(t *testi
 func TestUnknown_host_is_tried_again(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, databasetest.Open(t, database.SQLite), setup{})
-	r.suppliers.mu.Lock()
-	r.suppliers.known["lost"] = webhooks.Receiver{URL: "http://receiver.invalid/hook", Secrets: []webhook.Secret{r.secret}, Active: true}
-	r.suppliers.mu.Unlock()
+	r.suppliers.learn("lost", "http://receiver.invalid/hook", r.secret)
 	r.add(event("lost", 1, 1))
 	r.settled()
 	if d := r.show("lost"); d.Status != webhooks.Dead || d.AttemptCount != 3 {
@@ -87,9 +84,7 @@ func TestDeliveries_share_few_connections(t *testing.T) {
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	r.suppliers.mu.Lock()
-	r.suppliers.known["busy"] = webhooks.Receiver{URL: server.URL, Secrets: []webhook.Secret{r.secret}, Active: true}
-	r.suppliers.mu.Unlock()
+	r.suppliers.learn("busy", server.URL, r.secret)
 	for id := range 400 {
 		r.add(event("busy", int64(id+1), 1))
 	}

@@ -80,6 +80,13 @@ func (s *suppliers) Receivers(_ context.Context, ids []string) (map[string]webho
 	return found, nil
 }
 
+// learn makes a supplier's receiver known, also to a dispatcher that runs.
+func (s *suppliers) learn(id, url string, secret webhook.Secret) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known[id] = webhooks.Receiver{URL: url, Secrets: []webhook.Secret{secret}, Active: true}
+}
+
 // ledger notes what it is told.
 type ledger struct {
 	mu     sync.Mutex
@@ -100,6 +107,13 @@ func (l *ledger) note(event string) error {
 	defer l.mu.Unlock()
 	l.events = append(l.events, event)
 	return l.fail
+}
+
+// failWith makes what it is told fail from now on, or succeed again with nil.
+func (l *ledger) failWith(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fail = err
 }
 
 func (l *ledger) noted() []string {
