@@ -22,13 +22,13 @@ func TestRights_of_the_binaries_are_the_least(t *testing.T) {
 	for role, refused := range map[string][]string{
 		"supplyhub_api": {
 			`SELECT sealed FROM supplier_webhook_secrets`, `INSERT INTO suppliers SELECT * FROM suppliers`, `UPDATE suppliers SET scopes = ''`,
-			`INSERT INTO supplier_api_keys SELECT * FROM supplier_api_keys`, `DELETE FROM material_requests`, `SELECT FROM webhook_events`,
+			`INSERT INTO supplier_api_keys SELECT * FROM supplier_api_keys`, `DELETE FROM material_requests`, `SELECT body FROM webhook_events`,
 			`UPDATE webhook_deliveries SET status = 'delivered'`, `UPDATE settings SET value = ''`, `UPDATE rate_services SET name = name`,
 			`UPDATE tracker_clients SET active = true`, `SELECT FROM tracker_records`, `TRUNCATE sessions`, `DROP TABLE sessions`, `CREATE TABLE mine (x int)`,
 		},
 		"supplyhub_worker": {
 			`SELECT FROM supplier_api_keys`, `SELECT FROM sessions`, `INSERT INTO material_requests SELECT * FROM material_requests`, `UPDATE suppliers SET active = true`,
-			`DELETE FROM material_requests`, `DELETE FROM webhook_attempts`, `SELECT FROM material_request_estimates`, `UPDATE products SET active = true`,
+			`DELETE FROM material_requests`, `DELETE FROM webhook_attempts`, `SELECT estimates FROM material_requests`, `UPDATE material_requests SET estimates = NULL`, `UPDATE products SET active = true`,
 			`SELECT FROM tracker_clients`, `SELECT FROM scoreboard_usage`, `SELECT FROM settings`, `CREATE TABLE mine (x int)`,
 		},
 	} {

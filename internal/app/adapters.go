@@ -46,6 +46,12 @@ func (o outbox) Add(ctx context.Context, events []materials.Outgoing) (func(), e
 	return o.dispatcher.Add(ctx, outgoing)
 }
 
+func (o outbox) WaitForRoom() { o.dispatcher.WaitForRoom() }
+
+func (o outbox) Stored(ctx context.Context, keys []string) (map[string]bool, error) {
+	return o.dispatcher.Stored(ctx, keys)
+}
+
 type catalogue struct{ products *products.Service }
 
 func (c catalogue) Products(ctx context.Context, supplierID string, skus []string) (map[string]estimates.Product, error) {

@@ -17,39 +17,35 @@ func main() {
 	if len(os.Args) > 1 {
 		part = os.Args[1]
 	}
-	var err error
-	switch part {
-	case "":
-		err = onStack(ctx, measure)
-	case "tracker":
-		err = onStack(ctx, trackerBench)
-	case "neighbours":
-		err = onStack(ctx, neighbours)
-	case "size":
-		err = onStack(ctx, size)
-	case "bare-tracker":
-		err = bareTracker(ctx)
-	case "load":
-		err = loadProcess()
-	case "bare-http":
-		err = bareHTTP(ctx)
-	case "bare-sessions":
-		err = bareSessionServer(ctx)
-	case "bare-inserts":
-		err = bareSessionRows(ctx, false)
-	case "bare-updates":
-		err = bareSessionRows(ctx, true)
-	case "bare-rows":
-		err = bareRows(ctx)
-	case "bare-publish":
-		err = barePublish(ctx)
-	default:
-		err = fmt.Errorf("unknown part %q", part)
+	run, known := map[string]func(context.Context) error{
+		"":              whole(measure),
+		"pipeline":      whole(pipelineOnly),
+		"tracker":       whole(trackerBench),
+		"neighbours":    whole(neighbours),
+		"size":          whole(size),
+		"bare-tracker":  bareTracker,
+		"load":          func(context.Context) error { return loadProcess() },
+		"bare-http":     bareHTTP,
+		"bare-sessions": bareSessionServer,
+		"bare-inserts":  func(ctx context.Context) error { return bareSessionRows(ctx, false) },
+		"bare-updates":  func(ctx context.Context) error { return bareSessionRows(ctx, true) },
+		"bare-rows":     bareRows,
+		"bare-publish":  barePublish,
+	}[part]
+	if !known {
+		fmt.Fprintf(os.Stderr, "bench: unknown part %q\n", part)
+		os.Exit(1)
 	}
+	err := run(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// whole runs a measurement on a stack of its own.
+func whole(measurement func(context.Context, *stack) error) func(context.Context) error {
+	return func(ctx context.Context) error { return onStack(ctx, measurement) }
 }
 
 // environment variables between the bench and its parts.

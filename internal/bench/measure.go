@@ -64,6 +64,26 @@ func measure(ctx context.Context, s *stack) error {
 	return drawn.write(plotFile)
 }
 
+// pipelineOnly is the part that a change of the road is tried by.
+func pipelineOnly(ctx context.Context, s *stack) error {
+	if err := s.startNATS(); err != nil {
+		return err
+	}
+	p, err := s.startPipeline(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.startWorker(ctx); err != nil {
+		return err
+	}
+	ours, err := p.figures(ctx)
+	if err != nil {
+		return err
+	}
+	ours.show(limits{}, &plot{})
+	return nil
+}
+
 // limits are rates per second.
 type limits struct{ http, rows, publish float64 }
 

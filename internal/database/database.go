@@ -76,6 +76,11 @@ func (d *DB) SQL(ctx context.Context) gorm.ConnPool {
 	return d.From(ctx).Statement.ConnPool
 }
 
+// ReaderSQL is Reader without gorm's query building.
+func (d *DB) ReaderSQL(ctx context.Context) gorm.ConnPool {
+	return d.Reader(ctx).Statement.ConnPool
+}
+
 // Ping tells whether the engine answers.
 func (d *DB) Ping(ctx context.Context) error {
 	if err := d.pool.PingContext(ctx); err != nil {

@@ -2,7 +2,6 @@ package materials
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,10 +23,6 @@ type intakeItem struct {
 	requestKey
 	shopCode, body, traceID string
 	digest                  []byte
-}
-
-func (i intakeItem) compare(other intakeItem) int {
-	return cmp.Or(cmp.Compare(i.SupplierID, other.SupplierID), cmp.Compare(i.ID, other.ID))
 }
 
 // Submit stores the request durably and hands it to the queue without waiting. The equal request again is stored
@@ -89,6 +84,6 @@ func (s *Service) flushIntake(_ context.Context, items []intakeItem) ([]bool, er
 // firstOfEach are the batch's requests, the first of each key, in the one order in which all batches lock rows.
 func firstOfEach(items []intakeItem) []intakeItem {
 	first := slices.Clone(items)
-	slices.SortStableFunc(first, intakeItem.compare)
+	slices.SortStableFunc(first, func(a, b intakeItem) int { return a.requestKey.compare(b.requestKey) })
 	return slices.CompactFunc(first, func(a, b intakeItem) bool { return a.requestKey == b.requestKey })
 }

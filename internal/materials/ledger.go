@@ -16,7 +16,7 @@ const failureLimit = 1000
 // state, and for an unknown request, it does nothing. It joins the transaction in ctx.
 func (s *Service) MarkFailed(ctx context.Context, supplierID string, requestID int64, reason string) error {
 	key := requestKey{supplierID, requestID}
-	traceID, moved, err := s.store.fail(ctx, key, failureText(reason), false, s.deps.Now())
+	traceID, moved, err := s.store.fail(ctx, key, failureText(reason), s.deps.Now())
 	if err != nil {
 		return fmt.Errorf("mark material request failed: %w", err)
 	}

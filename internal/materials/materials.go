@@ -30,10 +30,13 @@ type Outgoing struct {
 	Body    []byte // the event as JSON
 }
 
-// Outbox stores events for sending, inside the caller's transaction. The returned function, called after the
-// commit, sends them at once; a crash before it only delays them.
+// Outbox stores events for sending, inside the caller's transaction; one whose key is stored already stays as it is. The
+// returned function, called after the commit, sends the new ones at once; a crash before it only delays them. Stored
+// tells under which of the keys events are stored. WaitForRoom waits a moment when there is more to send than can be sent.
 type Outbox interface {
 	Add(ctx context.Context, events []Outgoing) (send func(), err error)
+	WaitForRoom()
+	Stored(ctx context.Context, keys []string) (map[string]bool, error)
 }
 
 // Catalogue tells what is known of a supplier's products, by SKU; unknown ones are absent.

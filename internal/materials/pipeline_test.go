@@ -118,8 +118,7 @@ type row struct {
 	Status             string
 	Failure            string
 	SelectedEstimateID *string
-	DispatchedAt       *int64
-	SweepAt            int64
+	SweepAt            *int64
 	UpdatedAt          int64
 	EventAt            *int64
 	Estimates          *string
@@ -129,9 +128,7 @@ type row struct {
 func (p *pipeline) row(supplierID string, id int64) row {
 	p.t.Helper()
 	var r row
-	err := p.db.Reader(context.Background()).Raw(`SELECT r.*, e.event_at, e.estimates, e.unavailable FROM material_requests r
-		LEFT JOIN material_request_estimates e ON e.supplier_id = r.supplier_id AND e.request_id = r.id
-		WHERE r.supplier_id = ? AND r.id = ?`, supplierID, id).Take(&r).Error
+	err := p.db.Reader(context.Background()).Raw(`SELECT * FROM material_requests WHERE supplier_id = ? AND id = ?`, supplierID, id).Take(&r).Error
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -169,6 +166,14 @@ func (p *pipeline) events() []string {
 		p.t.Fatal(err)
 	}
 	return keys
+}
+
+// store stores the request's event of its first round, as a worker does.
+func (p *pipeline) store(supplierID string, id int64) {
+	p.t.Helper()
+	if _, err := p.world.Add(context.Background(), []materials.Outgoing{{Key: fmt.Sprintf("%s/%d/1", supplierID, id)}}); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 func (p *pipeline) work(supplierID string, id int64) error {
@@ -319,20 +324,36 @@ func (w *world) Add(ctx context.Context, events []materials.Outgoing) (func(), e
 			return nil, err
 		}
 	}
+	var fresh []materials.Outgoing
 	for _, e := range events {
-		err := w.db.From(ctx).Exec(`INSERT INTO webhook_events (key, supplier_id, request_id, trace_id, body, created_at)
-			VALUES (?, ?, ?, ?, ?, 0)`, e.Key, e.Event.Data.SupplierID, e.Event.Data.RequestID, e.TraceID, []byte(marshal(e.Event))).Error
-		if err != nil {
-			return nil, err
+		result := w.db.From(ctx).Exec(`INSERT INTO webhook_events (key, first_id, trace_id, body, created_at)
+			VALUES (?, '', ?, ?, 0) ON CONFLICT DO NOTHING`, e.Key, e.TraceID, []byte(marshal(e.Event)))
+		if result.Error != nil {
+			return nil, result.Error
+		}
+		if result.RowsAffected == 1 {
+			fresh = append(fresh, e)
 		}
 	}
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		for _, e := range events {
+		for _, e := range fresh {
 			w.sent, w.last = append(w.sent, e.Key), e
 		}
 	}, nil
+}
+
+func (w *world) WaitForRoom() {}
+
+func (w *world) Stored(ctx context.Context, keys []string) (map[string]bool, error) {
+	var found []string
+	err := w.db.From(ctx).Raw(`SELECT key FROM webhook_events WHERE key IN ?`, keys).Scan(&found).Error
+	stored := map[string]bool{}
+	for _, key := range found {
+		stored[key] = true
+	}
+	return stored, err
 }
 
 // sentKeys are the events that were sent at once, sorted.

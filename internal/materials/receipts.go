@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -42,9 +44,9 @@ const (
 // receiptState is a locked request as the events of one batch change it.
 type receiptState struct {
 	status  Status
-	eventAt int64           // of the stored estimates
-	seen    map[string]bool // webhook-ids taken before
-	latest  *receiptItem    // what this batch stores, nil for nothing
+	eventAt int64        // of the stored estimates
+	taken   string       // the marks of the webhook-ids taken before
+	latest  *receiptItem // what this batch stores, nil for nothing
 }
 
 // apply decides on one event and changes the state accordingly. A nil state is an unknown request.
@@ -52,22 +54,22 @@ func (r *receiptState) apply(item receiptItem) receiptResult {
 	switch {
 	case r == nil:
 		return receiptUnknown
-	case item.webhookID != "" && r.seen[item.webhookID]:
+	case item.webhookID != "" && strings.Contains(r.taken, item.mark()):
 		return receiptRepeated
 	case item.eventAt < r.eventAt:
-		r.seen[item.webhookID] = true
+		r.taken += item.mark()
 		return receiptStale
 	case !r.status.CanBecome(Estimated):
 		return receiptTooLate
 	default:
-		r.seen[item.webhookID] = true
+		r.taken += item.mark()
 		r.status, r.eventAt, r.latest = Estimated, item.eventAt, &item
 		return receiptStored
 	}
 }
 
 func newReceiptState(status Status) *receiptState {
-	return &receiptState{status: status, eventAt: math.MinInt64, seen: make(map[string]bool)}
+	return &receiptState{status: status, eventAt: math.MinInt64}
 }
 
 // receive records an event durably. errs.NotFound: no such request of that supplier; errs.Conflict: an estimate is
@@ -103,34 +105,26 @@ func newReceiptBatcher(s *Service) *groupcommit.Batcher[receiptItem, receiptResu
 	return groupcommit.New(1, receiptBatch, receiptLinger, notAway, s.flushReceipts)
 }
 
-// flushReceipts decides on a batch of events, in their order, while it holds the requests' rows. The batch belongs
-// to no single caller, so nothing of its context is used.
+// flushReceipts takes a batch of events. Nearly all are the first of their requests, which one statement takes; the
+// others are decided on one by one. The batch belongs to no single caller, so nothing of its context is used.
 func (s *Service) flushReceipts(_ context.Context, items []receiptItem) ([]receiptResult, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), receiptTimeout)
 	defer cancel()
 	results := make([]receiptResult, len(items))
-	err := s.deps.DB.InTx(ctx, func(ctx context.Context) error {
-		states, err := s.store.lockReceipts(ctx, items)
-		if err != nil {
-			return err
-		}
-		var remembered []receiptItem
-		for i, item := range items {
-			results[i] = states[item.requestKey].apply(item)
-			taken := results[i] == receiptStored || results[i] == receiptStale
-			if taken && item.webhookID != "" {
-				remembered = append(remembered, item)
-			}
-		}
-		var stored []receiptItem
-		for _, state := range states {
-			if state.latest != nil {
-				stored = append(stored, *state.latest)
-			}
-		}
-		return s.store.saveReceipts(ctx, remembered, stored, s.deps.Now())
-	})
+	taken, err := s.store.takeReceipts(ctx, firstReceipts(items), s.deps.Now())
 	if err != nil {
+		return nil, fmt.Errorf("store received estimates: %w", err)
+	}
+	var rest []int // places of items
+	for i, item := range items {
+		if taken[item.requestKey] {
+			results[i] = receiptStored
+			delete(taken, item.requestKey)
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	if err := s.decideReceipts(ctx, items, rest, results); err != nil {
 		return nil, fmt.Errorf("store received estimates: %w", err)
 	}
 	for i, item := range items {
@@ -139,4 +133,42 @@ func (s *Service) flushReceipts(_ context.Context, items []receiptItem) ([]recei
 		}
 	}
 	return results, nil
+}
+
+// firstReceipts are the first event of each request, in the one order in which all batches lock.
+func firstReceipts(items []receiptItem) []receiptItem {
+	first := slices.Clone(items)
+	slices.SortStableFunc(first, func(a, b receiptItem) int { return a.requestKey.compare(b.requestKey) })
+	return slices.CompactFunc(first, func(a, b receiptItem) bool { return a.requestKey == b.requestKey })
+}
+
+// decideReceipts decides on the events at the given places, in their order, while it holds the requests' rows.
+func (s *Service) decideReceipts(ctx context.Context, items []receiptItem, places []int, results []receiptResult) error {
+	if len(places) == 0 {
+		return nil
+	}
+	keys := make([]requestKey, len(places))
+	for i, place := range places {
+		keys[i] = items[place].requestKey
+	}
+	return s.deps.DB.InTx(ctx, func(ctx context.Context) error {
+		states, err := s.store.lockReceipts(ctx, keys)
+		if err != nil {
+			return err
+		}
+		changed := map[requestKey]*receiptState{}
+		for _, place := range places {
+			state := states[items[place].requestKey]
+			results[place] = state.apply(items[place])
+			if results[place] == receiptStored || results[place] == receiptStale {
+				changed[items[place].requestKey] = state
+			}
+		}
+		for key, state := range changed {
+			if err := s.store.saveReceipt(ctx, key, state, s.deps.Now()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

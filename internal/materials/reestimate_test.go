@@ -72,11 +72,11 @@ func TestReestimate_by_state(t *testing.T) {
 		for i, tt := range tests {
 			id := int64(i)
 			p.enqueue("acme", id)
-			p.exec(`UPDATE material_requests SET status = ?, dispatched_at = 1 WHERE id = ?`, tt.state, id)
+			p.exec(`UPDATE material_requests SET status = ?, sweep_at = NULL WHERE id = ?`, tt.state, id)
 			expect(t, p.reestimate("acme", id), tt.status)
 			p.expectStatus("acme", id, tt.after)
 			moved := tt.status == 202 && tt.state != materials.Enqueued
-			if got := p.row("acme", id).DispatchedAt == nil; got != moved {
+			if got := p.row("acme", id).SweepAt != nil; got != moved {
 				t.Errorf("%s: due for a worker: %v, want %v", tt.state, got, moved)
 			}
 		}

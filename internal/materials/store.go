@@ -38,6 +38,11 @@ type requestKey struct {
 	ID         int64
 }
 
+// compare is the one order in which all batches lock requests.
+func (k requestKey) compare(other requestKey) int {
+	return cmp.Or(cmp.Compare(k.SupplierID, other.SupplierID), cmp.Compare(k.ID, other.ID))
+}
+
 type store struct{ db *database.DB }
 
 type requestRow struct {
@@ -49,24 +54,18 @@ type requestRow struct {
 	ShopCode           string
 	Body               string
 	TraceID            string
-	DispatchedAt       *int64
-	SweepAt            int64
+	SweepAt            *int64
 	SelectedEstimateID *string
 	SelectedAt         *int64
 	Failure            string
-	CreatedAt          int64 `gorm:"autoCreateTime:false"`
-	UpdatedAt          int64 `gorm:"autoUpdateTime:false"`
+	CreatedAt          int64   `gorm:"autoCreateTime:false"`
+	UpdatedAt          int64   `gorm:"autoUpdateTime:false"`
+	Estimates          *string // null until they are received
+	Unavailable        *string
 }
 
 // TableName is gorm's name for the rows.
 func (requestRow) TableName() string { return "material_requests" }
-
-// recordRow is a request with its stored estimates; those are null until they are received.
-type recordRow struct {
-	Row         requestRow `gorm:"embedded"`
-	Estimates   *string
-	Unavailable *string
-}
 
 // request decodes the canonical body and adds what stands beside it.
 func (r requestRow) request() (Request, error) {
@@ -78,19 +77,19 @@ func (r requestRow) request() (Request, error) {
 	return request, nil
 }
 
-func (r recordRow) record() (Record, error) {
-	request, err := r.Row.request()
+func (r requestRow) record() (Record, error) {
+	request, err := r.request()
 	if err != nil {
 		return Record{}, err
 	}
 	record := Record{
-		Request: request, Status: r.Row.Status, Round: r.Row.Round,
-		CreatedAt: instant(r.Row.CreatedAt), UpdatedAt: instant(r.Row.UpdatedAt),
+		Request: request, Status: r.Status, Round: r.Round,
+		CreatedAt: instant(r.CreatedAt), UpdatedAt: instant(r.UpdatedAt),
 		Estimates: []webhook.Estimate{}, Unavailable: []webhook.Unavailable{},
-		SelectedEstimateID: r.Row.SelectedEstimateID,
+		SelectedEstimateID: r.SelectedEstimateID,
 	}
-	if r.Row.SelectedAt != nil {
-		at := instant(*r.Row.SelectedAt)
+	if r.SelectedAt != nil {
+		at := instant(*r.SelectedAt)
 		record.SelectedAt = &at
 	}
 	// Those of the round before, if any, are not on offer while fresh ones are made.
@@ -98,24 +97,20 @@ func (r recordRow) record() (Record, error) {
 		return record, nil
 	}
 	if err := json.Unmarshal([]byte(*r.Estimates), &record.Estimates); err != nil {
-		return Record{}, fmt.Errorf("decode estimates of request %d: %w", r.Row.ID, err)
+		return Record{}, fmt.Errorf("decode estimates of request %d: %w", r.ID, err)
 	}
 	if err := json.Unmarshal([]byte(*r.Unavailable), &record.Unavailable); err != nil {
-		return Record{}, fmt.Errorf("decode unavailable services of request %d: %w", r.Row.ID, err)
+		return Record{}, fmt.Errorf("decode unavailable services of request %d: %w", r.ID, err)
 	}
 	return record, nil
 }
 
 func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
-// withEstimates reads rows of the subquery r, at most one page, together with their estimates.
-const withEstimates = ` AS r LEFT JOIN material_request_estimates e ON e.supplier_id = r.supplier_id AND e.request_id = r.id`
-
 // find reads one request of the supplier; errs.NotFound when the supplier has no such request.
 func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, error) {
-	var row recordRow
-	err := s.db.Reader(ctx).Raw(`SELECT r.*, e.estimates, e.unavailable FROM material_requests`+withEstimates+
-		` WHERE r.supplier_id = ? AND r.id = ?`, supplierID, id).Take(&row).Error
+	var row requestRow
+	err := s.db.Reader(ctx).Raw(`SELECT * FROM material_requests WHERE supplier_id = ? AND id = ?`, supplierID, id).Take(&row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return Record{}, unknownRequest()
 	}
@@ -163,9 +158,8 @@ func (s *store) page(ctx context.Context, where string, args []any, order string
 	if page.Offset() >= l.total {
 		return l, nil
 	}
-	err := s.db.Reader(ctx).Raw(`SELECT r.supplier_id AS supplier_id, r.id AS id, octet_length(r.body) + coalesce(octet_length(e.estimates) + octet_length(e.unavailable), 0) AS size
-		FROM (SELECT * FROM material_requests `+where+` ORDER BY `+order+` LIMIT ? OFFSET ?)`+withEstimates+` ORDER BY `+order,
-		append(args, page.Size, page.Offset())...).Scan(&l.rows).Error
+	err := s.db.Reader(ctx).Raw(`SELECT supplier_id, id, octet_length(body) + coalesce(octet_length(estimates) + octet_length(unavailable), 0) AS size
+		FROM material_requests `+where+` ORDER BY `+order+` LIMIT ? OFFSET ?`, append(args, page.Size, page.Offset())...).Scan(&l.rows).Error
 	if err != nil {
 		return l, fmt.Errorf("choose material requests: %w", err)
 	}
@@ -198,15 +192,14 @@ func (s *store) read(ctx context.Context, wanted []listed) ([]Record, error) {
 		keys = append(keys, w.SupplierID, w.ID)
 	}
 	const place = `, (?, CAST(? AS bigint))`
-	var rows []recordRow
-	err := s.db.Reader(ctx).Raw(`SELECT r.*, e.estimates, e.unavailable FROM material_requests`+withEstimates+
-		` WHERE (r.supplier_id, r.id) IN (VALUES `+strings.Repeat(place, len(wanted))[2:]+`)`, keys...).Scan(&rows).Error
+	var rows []requestRow
+	err := s.db.Reader(ctx).Raw(`SELECT * FROM material_requests WHERE (supplier_id, id) IN (VALUES `+strings.Repeat(place, len(wanted))[2:]+`)`, keys...).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read material requests: %w", err)
 	}
-	found := make(map[requestKey]recordRow, len(rows))
+	found := make(map[requestKey]requestRow, len(rows))
 	for _, row := range rows {
-		found[requestKey{row.Row.SupplierID, row.Row.ID}] = row
+		found[requestKey{row.SupplierID, row.ID}] = row
 	}
 	records := make([]Record, 0, len(rows))
 	for _, w := range wanted {
@@ -237,51 +230,48 @@ func (s *store) lock(ctx context.Context, key requestKey) error {
 	return nil
 }
 
-// batchParam is one element of the JSON array that hands a whole batch to a statement as its one parameter, so
-// that a batch of any size is the same prepared statement.
-type batchParam struct {
-	SupplierID  string `json:"supplier_id"`
-	ID          int64  `json:"id"`
-	Round       int64  `json:"round"`
-	WebhookID   string `json:"webhook_id"`
-	EventAt     int64  `json:"event_at"`
-	Estimates   string `json:"estimates"`
-	Unavailable string `json:"unavailable"`
-}
-
-// batch is a table k over one parameter that batchJSON made.
-func (s *store) batch() string {
+// requests is a table r of the columns of those requests that are stored, and the parameters that it takes. On
+// PostgreSQL each is looked up by its key (OFFSET 0 keeps the planner from anything else, whatever it believes of the
+// tables), and with lock it is held until the transaction ends: in the one order in which all batches lock.
+func (s *store) requests(keys []requestKey, columns string, lock bool) (table string, args []any, err error) {
+	keys = slices.SortedFunc(slices.Values(keys), requestKey.compare)
 	if s.db.Engine() == database.Postgres {
-		return `json_to_recordset(?::json) AS k(supplier_id text, id bigint, round bigint, webhook_id text,
-			event_at bigint, estimates text, unavailable text)`
+		suppliers, ids := make([]string, len(keys)), make([]int64, len(keys))
+		for i, key := range keys {
+			suppliers[i], ids[i] = key.SupplierID, key.ID
+		}
+		forUpdate := ``
+		if lock {
+			forUpdate = ` FOR UPDATE`
+		}
+		return `unnest($1::text[], $2::bigint[]) AS k(supplier_id, id) CROSS JOIN LATERAL (SELECT ` + columns + ` FROM material_requests m
+			WHERE m.supplier_id = k.supplier_id AND m.id = k.id OFFSET 0` + forUpdate + `) r`, []any{suppliers, ids}, nil
 	}
-	return `(SELECT value->>'supplier_id' AS supplier_id, value->>'id' AS id, value->>'round' AS round,
-		value->>'webhook_id' AS webhook_id, value->>'event_at' AS event_at, value->>'estimates' AS estimates,
-		value->>'unavailable' AS unavailable FROM json_each(?)) AS k`
-}
-
-func batchJSON(params []batchParam) (string, error) {
-	slices.SortStableFunc(params, func(a, b batchParam) int {
-		return cmp.Or(cmp.Compare(a.SupplierID, b.SupplierID), cmp.Compare(a.ID, b.ID))
-	})
-	text, err := json.Marshal(params)
+	batch, err := json.Marshal(keys)
 	if err != nil {
-		return "", fmt.Errorf("encode batch: %w", err)
+		return "", nil, fmt.Errorf("encode keys: %w", err)
 	}
-	return string(text), nil
+	return `(SELECT ` + columns + ` FROM (SELECT value->>'SupplierID' AS of, value->>'ID' AS number FROM json_each(?)) AS k
+		JOIN material_requests m ON m.supplier_id = k.of AND m.id = k.number) AS r`, []any{string(batch)}, nil
 }
 
-// requests is the batch with the material_requests r that it names; others are left out. On PostgreSQL each is looked up
-// by its key (OFFSET 0 keeps the planner from anything else, whatever it believes of the tables), and with lock it is
-// held until the transaction ends: batchJSON's order is the one in which all batches lock.
-func (s *store) requests(lock bool) string {
-	if s.db.Engine() != database.Postgres {
-		return s.batch() + ` JOIN material_requests r ON r.supplier_id = k.supplier_id AND r.id = k.id`
+// query reads rows to their end, each into the places of a fresh T.
+func query[T any](ctx context.Context, pool gorm.ConnPool, statement string, args []any, places func(*T) []any) ([]T, error) {
+	rows, err := pool.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return nil, database.Translate(err)
 	}
-	forUpdate := ``
-	if lock {
-		forUpdate = ` FOR UPDATE`
+	defer rows.Close()
+	var list []T
+	for rows.Next() {
+		var v T
+		if err := rows.Scan(places(&v)...); err != nil {
+			return nil, database.Translate(err)
+		}
+		list = append(list, v)
 	}
-	return s.batch() + ` CROSS JOIN LATERAL (SELECT * FROM material_requests m
-		WHERE m.supplier_id = k.supplier_id AND m.id = k.id OFFSET 0` + forUpdate + `) r`
+	return list, database.Translate(rows.Err())
 }
+
+// place is where query reads a key to.
+func (k *requestKey) place() []any { return []any{&k.SupplierID, &k.ID} }

@@ -2,99 +2,128 @@ package materials
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// lockReceipts holds the requests that the events are for, until the transaction ends, and reads what decides on
-// the events. Unknown requests are absent.
-func (s *store) lockReceipts(ctx context.Context, items []receiptItem) (map[requestKey]*receiptState, error) {
-	batch, err := receiptJSON(items)
+// takenLimit is about how many bytes of webhook-ids are remembered of a request; beyond it the oldest are forgotten, and
+// should one of them come again, its event is older than the stored one.
+const takenLimit = 4096
+
+// mark is how a webhook-id stands in a request's column taken.
+func (i receiptItem) mark() string {
+	if i.webhookID == "" {
+		return ""
+	}
+	return "\n" + i.webhookID + "\n"
+}
+
+// takeReceipts makes the events' estimates the requests' own where nothing speaks against it, and tells where it did. The
+// items' requests are distinct and in the order in which all batches lock.
+func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.Time) (map[requestKey]bool, error) {
+	source, args, err := receiptsSQLite(items, now)
+	if s.db.Engine() == database.Postgres {
+		source, args = receiptsPostgres(items, now)
+	}
 	if err != nil {
 		return nil, err
 	}
-	var locked []requestRow
-	err = s.db.From(ctx).Raw(`SELECT r.supplier_id, r.id, r.status FROM `+s.requests(true), batch).Scan(&locked).Error
+	taken, err := query(ctx, s.db.SQL(ctx), `UPDATE material_requests SET status = 'estimated', sweep_at = NULL, failure = '', updated_at = k.now,
+			event_at = k.at, estimates = k.offers, unavailable = k.others, taken = taken || k.mark
+		FROM `+source+`
+		WHERE supplier_id = k.supplier AND id = k.request AND status <> 'selected' AND (event_at IS NULL OR event_at <= k.at)
+			AND length(taken) < `+strconv.Itoa(takenLimit)+` AND replace(taken, k.mark, '') = taken
+		RETURNING supplier_id, id`, args, (*requestKey).place)
+	if err != nil {
+		return nil, fmt.Errorf("store estimates: %w", err)
+	}
+	set := make(map[requestKey]bool, len(taken))
+	for _, key := range taken {
+		set[key] = true
+	}
+	return set, nil
+}
+
+func receiptsPostgres(items []receiptItem, now time.Time) (source string, args []any) {
+	n := len(items)
+	suppliers, ids, at := make([]string, n), make([]int64, n), make([]int64, n)
+	estimates, unavailable, marks := make([]string, n), make([]string, n), make([]string, n)
+	for i, item := range items {
+		suppliers[i], ids[i], at[i] = item.SupplierID, item.ID, item.eventAt
+		estimates[i], unavailable[i], marks[i] = item.estimates, item.unavailable, item.mark()
+	}
+	return `(SELECT *, $7::bigint AS now FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[])
+		AS k(supplier, request, at, offers, others, mark)) AS k`,
+		[]any{suppliers, ids, at, estimates, unavailable, marks, now.UnixMicro()}
+}
+
+func receiptsSQLite(items []receiptItem, now time.Time) (source string, args []any, err error) {
+	rows := make([][]any, len(items))
+	for i, item := range items {
+		rows[i] = []any{item.SupplierID, item.ID, item.eventAt, item.estimates, item.unavailable, item.mark(), now.UnixMicro()}
+	}
+	batch, err := json.Marshal(rows)
+	if err != nil {
+		return "", nil, fmt.Errorf("encode received estimates: %w", err)
+	}
+	return `(SELECT value->>0 AS supplier, value->>1 AS request, value->>2 AS at, value->>3 AS offers, value->>4 AS others,
+		value->>5 AS mark, value->>6 AS now FROM json_each(?)) AS k`, []any{string(batch)}, nil
+}
+
+// lockReceipts holds the requests, until the transaction ends, and reads what decides on their events. Unknown requests
+// are absent.
+func (s *store) lockReceipts(ctx context.Context, keys []requestKey) (map[requestKey]*receiptState, error) {
+	from, args, err := s.requests(keys, `supplier_id, id, status, event_at, taken`, true)
+	if err != nil {
+		return nil, err
+	}
+	type row struct {
+		requestKey
+		receiptState
+		eventAt *int64
+	}
+	rows, err := query(ctx, s.db.SQL(ctx), `SELECT r.supplier_id, r.id, r.status, r.event_at, r.taken FROM `+from, args, func(r *row) []any {
+		return []any{&r.SupplierID, &r.ID, &r.status, &r.eventAt, &r.taken}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("lock requests: %w", err)
 	}
-	states := make(map[requestKey]*receiptState, len(locked))
-	for _, row := range locked {
-		states[requestKey{row.SupplierID, row.ID}] = newReceiptState(row.Status)
-	}
-	// A statement of its own, begun under the locks: a join above would show these tables as they were before the wait.
-	var rows []struct {
-		SupplierID string
-		ID         int64
-		WebhookID  string
-		EventAt    *int64
-		Seen       bool
-	}
-	err = s.db.From(ctx).Raw(`SELECT k.supplier_id, k.id, k.webhook_id, e.event_at, w.webhook_id IS NOT NULL AS seen FROM `+s.batch()+`
-		LEFT JOIN material_request_estimates e ON e.supplier_id = k.supplier_id AND e.request_id = k.id
-		LEFT JOIN material_request_webhooks w ON w.supplier_id = k.supplier_id AND w.request_id = k.id
-			AND w.webhook_id = k.webhook_id`, batch).Scan(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("read received events: %w", err)
-	}
-	for _, row := range rows {
-		state := states[requestKey{row.SupplierID, row.ID}]
-		if state == nil {
-			continue
+	states := make(map[requestKey]*receiptState, len(rows))
+	for _, r := range rows {
+		state := newReceiptState(r.status)
+		if r.eventAt != nil {
+			state.eventAt = *r.eventAt
 		}
-		if row.EventAt != nil {
-			state.eventAt = *row.EventAt
-		}
-		if row.Seen {
-			state.seen[row.WebhookID] = true
-		}
+		state.taken = r.taken
+		states[r.requestKey] = state
 	}
 	return states, nil
 }
 
-// saveReceipts remembers the events' webhook-ids and makes the stored ones' estimates the requests' own.
-func (s *store) saveReceipts(ctx context.Context, remembered, stored []receiptItem, now time.Time) error {
-	at := now.UnixMicro()
-	if err := s.execBatch(ctx, remembered, `INSERT INTO material_request_webhooks (supplier_id, request_id, webhook_id, received_at)
-		SELECT k.supplier_id, k.id, k.webhook_id, CAST(? AS bigint) FROM `+s.batch()+` WHERE true
-		ON CONFLICT DO NOTHING`, at); err != nil {
-		return fmt.Errorf("remember webhook ids: %w", err)
+// saveReceipt writes down what a batch of events made of a locked request.
+func (s *store) saveReceipt(ctx context.Context, key requestKey, state *receiptState, now time.Time) error {
+	taken := state.taken
+	if len(taken) > takenLimit {
+		taken = taken[len(taken)-takenLimit:]
+		taken = taken[strings.IndexByte(taken, '\n'):]
 	}
-	if err := s.execBatch(ctx, stored, `INSERT INTO material_request_estimates
-			(supplier_id, request_id, event_at, estimates, unavailable, received_at)
-		SELECT k.supplier_id, k.id, k.event_at, k.estimates, k.unavailable, CAST(? AS bigint) FROM `+s.batch()+` WHERE true
-		ON CONFLICT (supplier_id, request_id) DO UPDATE SET event_at = excluded.event_at, estimates = excluded.estimates,
-			unavailable = excluded.unavailable, received_at = excluded.received_at`, at); err != nil {
+	var err error
+	if state.latest == nil {
+		err = s.db.From(ctx).Exec(`UPDATE material_requests SET taken = ? WHERE supplier_id = ? AND id = ?`, taken, key.SupplierID, key.ID).Error
+	} else {
+		err = s.db.From(ctx).Exec(`UPDATE material_requests SET status = 'estimated', sweep_at = NULL, failure = '', updated_at = ?, event_at = ?,
+			estimates = ?, unavailable = ?, taken = ? WHERE supplier_id = ? AND id = ?`, now.UnixMicro(), state.latest.eventAt,
+			state.latest.estimates, state.latest.unavailable, taken, key.SupplierID, key.ID).Error
+	}
+	if err != nil {
 		return fmt.Errorf("store estimates: %w", err)
 	}
-	if err := s.execBatch(ctx, stored, `UPDATE material_requests SET status = 'estimated', sweep_at = NULL, failure = '', updated_at = ?
-		WHERE (supplier_id, id) IN (SELECT k.supplier_id, k.id FROM `+s.batch()+`)`, at); err != nil {
-		return fmt.Errorf("move requests to estimated: %w", err)
-	}
 	return nil
-}
-
-// execBatch runs a statement whose two parameters are a moment and the batch, unless the batch is empty.
-func (s *store) execBatch(ctx context.Context, items []receiptItem, statement string, at int64) error {
-	if len(items) == 0 {
-		return nil
-	}
-	batch, err := receiptJSON(items)
-	if err != nil {
-		return err
-	}
-	return s.db.From(ctx).Exec(statement, at, batch).Error
-}
-
-func receiptJSON(items []receiptItem) (string, error) {
-	params := make([]batchParam, len(items))
-	for i, item := range items {
-		params[i] = batchParam{
-			SupplierID: item.SupplierID, ID: item.ID, WebhookID: item.webhookID,
-			EventAt: item.eventAt, Estimates: item.estimates, Unavailable: item.unavailable,
-		}
-	}
-	return batchJSON(params)
 }
 
 // choose moves an estimated request to selected; false when it is not estimated any more.

@@ -18,21 +18,13 @@ func (s *store) insert(ctx context.Context, items []intakeItem, now time.Time) (
 		statement, args = intakePostgres(items, now)
 	}
 	// Not through gorm: it would look for its own placeholders in the statement of every batch.
-	rows, err := s.db.SQL(ctx).QueryContext(ctx, statement+` ON CONFLICT (supplier_id, id) DO NOTHING RETURNING supplier_id, id`, args...)
+	keys, err := query(ctx, s.db.SQL(ctx), statement+` ON CONFLICT (supplier_id, id) DO NOTHING RETURNING supplier_id, id`, args, (*requestKey).place)
 	if err != nil {
-		return nil, fmt.Errorf("insert material requests: %w", database.Translate(err))
+		return nil, fmt.Errorf("insert material requests: %w", err)
 	}
-	defer rows.Close()
-	inserted := make(map[requestKey]bool, len(items))
-	for rows.Next() {
-		var key requestKey
-		if err := rows.Scan(&key.SupplierID, &key.ID); err != nil {
-			return nil, fmt.Errorf("insert material requests: %w", err)
-		}
+	inserted := make(map[requestKey]bool, len(keys))
+	for _, key := range keys {
 		inserted[key] = true
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("insert material requests: %w", database.Translate(err))
 	}
 	return inserted, nil
 }
@@ -66,16 +58,13 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 	if len(keys) == 0 {
 		return nil
 	}
-	params := make([]batchParam, len(keys))
-	for i, key := range keys {
-		params[i] = batchParam{SupplierID: key.SupplierID, ID: key.ID}
-	}
-	batch, err := batchJSON(params)
+	from, args, err := s.requests(keys, `supplier_id, id, digest`, false)
 	if err != nil {
 		return err
 	}
-	var rows []requestRow
-	err = s.db.From(ctx).Raw(`SELECT r.supplier_id, r.id, r.digest FROM `+s.requests(false), batch).Scan(&rows).Error
+	rows, err := query(ctx, s.db.SQL(ctx), `SELECT r.supplier_id, r.id, r.digest FROM `+from, args, func(r *requestRow) []any {
+		return []any{&r.SupplierID, &r.ID, &r.Digest}
+	})
 	if err != nil {
 		return fmt.Errorf("read requests' digests: %w", err)
 	}
@@ -85,49 +74,51 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 	return nil
 }
 
-// unpublished takes at most limit waiting requests that are due to be published again and puts them off, so that
-// two sweepers take different ones.
-func (s *store) unpublished(ctx context.Context, limit int, now, next time.Time) ([]requestRow, error) {
+// unpublished holds at most limit requests that are due to be published again, until the transaction ends; two sweepers
+// hold different ones.
+func (s *store) unpublished(ctx context.Context, limit int, now time.Time) ([]requestRow, error) {
 	skip := s.db.RowLock(` FOR UPDATE SKIP LOCKED`)
 	var rows []requestRow
-	err := s.db.From(ctx).Raw(`WITH late AS (
-			SELECT supplier_id, id FROM material_requests
-			WHERE status = 'enqueued' AND dispatched_at IS NULL AND sweep_at <= ?
-			ORDER BY sweep_at LIMIT ?`+skip+`)
-		UPDATE material_requests SET sweep_at = ? WHERE (supplier_id, id) IN (SELECT supplier_id, id FROM late)
-		RETURNING supplier_id, id, trace_id`, now.UnixMicro(), limit, next.UnixMicro()).Scan(&rows).Error
+	err := s.db.From(ctx).Raw(`SELECT supplier_id, id, status, round, trace_id FROM material_requests
+		WHERE sweep_at <= ? ORDER BY sweep_at LIMIT ?`+skip, now.UnixMicro(), limit).Scan(&rows).Error
 	if err != nil {
-		return nil, fmt.Errorf("take unpublished requests: %w", err)
+		return nil, fmt.Errorf("read unpublished requests: %w", err)
 	}
 	return rows, nil
 }
 
+// sweepAgain says when the requests are published again; nil: never.
+func (s *store) sweepAgain(ctx context.Context, rows []requestRow, at *int64) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	keys := make([][]any, len(rows))
+	for i, row := range rows {
+		keys[i] = []any{row.SupplierID, row.ID}
+	}
+	err := s.db.From(ctx).Exec(`UPDATE material_requests SET sweep_at = ? WHERE (supplier_id, id) IN ?`, at, keys).Error
+	if err != nil {
+		return fmt.Errorf("put off unpublished requests: %w", err)
+	}
+	return nil
+}
+
 // nextRound enqueues an estimated or failed request again, as a new round; moved is false in any other state.
 func (s *store) nextRound(ctx context.Context, key requestKey, now, sweep time.Time) (traceID string, moved bool, err error) {
-	return s.moveOne(ctx, `UPDATE material_requests SET status = 'enqueued', round = round + 1, dispatched_at = NULL,
+	return s.moveOne(ctx, `UPDATE material_requests SET status = 'enqueued', round = round + 1,
 		failure = '', sweep_at = ?, updated_at = ? WHERE supplier_id = ? AND id = ? AND status IN ('estimated', 'failed')`,
 		sweep.UnixMicro(), now.UnixMicro(), key.SupplierID, key.ID)
 }
 
 // left are those of the requests that are not enqueued any more.
 func (s *store) left(ctx context.Context, keys []requestKey) ([]requestKey, error) {
-	params := make([]batchParam, len(keys))
-	for i, key := range keys {
-		params[i] = batchParam{SupplierID: key.SupplierID, ID: key.ID}
-	}
-	batch, err := batchJSON(params)
+	from, args, err := s.requests(keys, `supplier_id, id, status`, false)
 	if err != nil {
 		return nil, err
 	}
-	var rows []requestRow
-	err = s.db.Reader(ctx).Raw(`SELECT r.supplier_id, r.id FROM `+s.requests(false)+`
-		WHERE r.status <> 'enqueued'`, batch).Scan(&rows).Error
+	moved, err := query(ctx, s.db.ReaderSQL(ctx), `SELECT r.supplier_id, r.id FROM `+from+` WHERE r.status <> 'enqueued'`, args, (*requestKey).place)
 	if err != nil {
 		return nil, fmt.Errorf("read requests waited for: %w", err)
-	}
-	moved := make([]requestKey, len(rows))
-	for i, row := range rows {
-		moved[i] = requestKey{row.SupplierID, row.ID}
 	}
 	return moved, nil
 }

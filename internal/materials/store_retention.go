@@ -17,7 +17,7 @@ func (s *store) suppliers(ctx context.Context) (ids []string, err error) {
 	return ids, database.Translate(err)
 }
 
-// prune deletes the supplier's oldest requests and all that belongs to them.
+// prune deletes the supplier's oldest requests.
 func (s *store) prune(ctx context.Context, supplier string, before time.Time, limit int) (int, error) {
 	lock := s.db.RowLock(` FOR UPDATE`) // against a selection, a re-estimate, another replica
 	var ids []int64
@@ -26,14 +26,8 @@ func (s *store) prune(ctx context.Context, supplier string, before time.Time, li
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}
-	for _, statement := range []string{
-		`DELETE FROM material_request_webhooks WHERE supplier_id = ? AND request_id IN ?`,
-		`DELETE FROM material_request_estimates WHERE supplier_id = ? AND request_id IN ?`,
-		`DELETE FROM material_requests WHERE supplier_id = ? AND id IN ?`,
-	} {
-		if err := s.db.From(ctx).Exec(statement, supplier, ids).Error; err != nil {
-			return 0, err
-		}
+	if err := s.db.From(ctx).Exec(`DELETE FROM material_requests WHERE supplier_id = ? AND id IN ?`, supplier, ids).Error; err != nil {
+		return 0, err
 	}
 	return len(ids), nil
 }

@@ -25,9 +25,9 @@ func (s *store) matching(ctx context.Context, condition string) ([]requestKey, e
 	return s.keys(ctx, `SELECT supplier_id, id FROM material_requests r WHERE `+condition+` ORDER BY supplier_id, id LIMIT ?`, verifyPage)
 }
 
-// dispatchedAfter are the enqueued requests behind the key whose events are stored.
-func (s *store) dispatchedAfter(ctx context.Context, after requestKey, limit int) ([]requestKey, error) {
-	return s.keys(ctx, `SELECT supplier_id, id FROM material_requests WHERE status = 'enqueued' AND dispatched_at IS NOT NULL
+// sentAfter are the enqueued requests behind the key that are not to be published again: their events are stored.
+func (s *store) sentAfter(ctx context.Context, after requestKey, limit int) ([]requestKey, error) {
+	return s.keys(ctx, `SELECT supplier_id, id FROM material_requests WHERE status = 'enqueued' AND sweep_at IS NULL
 		AND (supplier_id > ? OR supplier_id = ? AND id > ?) ORDER BY supplier_id, id LIMIT ?`, after.SupplierID, after.SupplierID, after.ID, limit)
 }
 

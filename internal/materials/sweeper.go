@@ -39,27 +39,63 @@ func (s *Service) RunSweeper(ctx context.Context) error {
 // Sweep publishes every request that is due for it and tells how many there were.
 func (s *Service) Sweep(ctx context.Context) (published int, err error) {
 	for ctx.Err() == nil {
-		n, err := s.sweepBatch(ctx)
-		if published += n; err != nil {
+		taken, late, err := s.sweepBatch(ctx)
+		if published += late; err != nil {
 			return published, fmt.Errorf("sweep: %w", err)
 		}
-		if n < sweepBatch {
+		if taken < sweepBatch {
 			break
 		}
 	}
 	return published, nil
 }
 
-func (s *Service) sweepBatch(ctx context.Context) (int, error) {
+// sweepBatch tells how many requests were due and how many of them it published.
+func (s *Service) sweepBatch(ctx context.Context) (taken, published int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
-	now := s.deps.Now()
-	rows, err := s.store.unpublished(ctx, sweepBatch, now, now.Add(sweepAgain))
+	var late []requestRow
+	err = s.deps.DB.InTx(ctx, func(ctx context.Context) error {
+		now := s.deps.Now()
+		rows, err := s.store.unpublished(ctx, sweepBatch, now)
+		if taken = len(rows); err != nil || taken == 0 {
+			return err
+		}
+		var sent []requestRow
+		if late, sent, err = s.split(ctx, rows); err != nil {
+			return err
+		}
+		if err := s.store.sweepAgain(ctx, sent, nil); err != nil {
+			return err
+		}
+		again := now.Add(sweepAgain).UnixMicro()
+		return s.store.sweepAgain(ctx, late, &again)
+	})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	for _, row := range rows {
+	for _, row := range late {
 		s.deps.Publisher.Publish(Subject(row.SupplierID, row.ID), row.TraceID)
 	}
-	return len(rows), nil
+	return taken, len(late), nil
+}
+
+// split tells the requests that wait for their estimation from those whose events are stored: these are on their way.
+func (s *Service) split(ctx context.Context, rows []requestRow) (late, sent []requestRow, err error) {
+	keys := make([]string, len(rows))
+	for i, row := range rows {
+		keys[i] = requestKey{row.SupplierID, row.ID}.event(row.Round)
+	}
+	stored, err := s.deps.Outbox.Stored(ctx, keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, row := range rows {
+		if stored[keys[i]] || row.Status != Enqueued {
+			sent = append(sent, row)
+		} else {
+			late = append(late, row)
+		}
+	}
+	return late, sent, nil
 }

@@ -29,10 +29,9 @@ func (s *Service) Verify(ctx context.Context, underway Underway) (Ledger, error)
 		return Ledger{}, err
 	}
 	for _, check := range []struct{ condition, fault string }{
-		{`status IN ('estimated', 'selected') AND NOT EXISTS (SELECT 1 FROM material_request_estimates e
-			WHERE e.supplier_id = r.supplier_id AND e.request_id = r.id)`, "has no estimates"},
+		{`status IN ('estimated', 'selected') AND (event_at IS NULL OR estimates IS NULL OR unavailable IS NULL)`, "has no estimates"},
 		{`status = 'selected' AND (selected_estimate_id IS NULL OR selected_at IS NULL)`, "has no choice"},
-		{fmt.Sprintf(`status = 'enqueued' AND dispatched_at IS NULL AND updated_at < %d`, s.deps.Now().Add(-lateAfter).UnixMicro()), "waits for its estimation for more than " + lateAfter.String()},
+		{fmt.Sprintf(`status = 'enqueued' AND sweep_at IS NOT NULL AND updated_at < %d`, s.deps.Now().Add(-lateAfter).UnixMicro()), "waits for its estimation for more than " + lateAfter.String()},
 	} {
 		keys, err := s.store.matching(ctx, check.condition)
 		if err != nil {
@@ -47,12 +46,12 @@ func (s *Service) Verify(ctx context.Context, underway Underway) (Ledger, error)
 	return ledger, err
 }
 
-// lost are the requests that are dispatched, without their estimates, and without a delivery that would bring them.
+// lost are the requests whose events are stored, without their estimates, and without a delivery that would bring them.
 func (s *Service) lost(ctx context.Context, underway Underway) ([]string, error) {
 	var faults []string
 	after := requestKey{}
 	for {
-		keys, err := s.store.dispatchedAfter(ctx, after, verifyPage)
+		keys, err := s.store.sentAfter(ctx, after, verifyPage)
 		if err != nil || len(keys) == 0 {
 			return faults, err
 		}

@@ -78,9 +78,21 @@ func (s *Service) Work(ctx context.Context, w Work) error {
 	return fmt.Errorf("estimate material request: %w", err)
 }
 
-// giveUp fails a request that no estimation got through, so that it stops coming back.
+// giveUp fails a request that no estimation got through, so that it stops coming back; not when its event is stored
+// after all.
 func (s *Service) giveUp(ctx context.Context, key requestKey, cause error) error {
-	_, moved, err := s.store.fail(ctx, key, failureText(cause.Error()), true, s.deps.Now())
+	round, err := s.store.round(ctx, key)
+	if err != nil {
+		return fmt.Errorf("give up material request: %w", errors.Join(err, cause))
+	}
+	stored, err := s.deps.Outbox.Stored(ctx, []string{key.event(round)})
+	if err == nil && len(stored) > 0 {
+		return nil
+	}
+	moved := false
+	if err == nil {
+		_, moved, err = s.store.fail(ctx, key, failureText(cause.Error()), s.deps.Now())
+	}
 	if err != nil {
 		return fmt.Errorf("give up material request: %w", errors.Join(err, cause))
 	}
@@ -133,6 +145,7 @@ func (s *Service) flushWork(_ context.Context, items []workItem) ([]error, error
 		}
 	}
 	failures := make(map[requestKey]error)
+	s.deps.Outbox.WaitForRoom()
 	for len(keys) > 0 {
 		rest, err := s.workOn(keys, failures)
 		if err != nil {
@@ -173,27 +186,24 @@ func (p *pending) context(ctx context.Context) context.Context {
 		slog.String("supplier_id", p.SupplierID), slog.Int64("material_request_id", p.ID))
 }
 
-// dispatch marks the estimated requests and stores their events in one transaction, then lets them be sent. A crash
-// before the commit leaves the work to be done again; one after it, to the outbox.
+// dispatch stores the events of the estimated requests, then lets them be sent. A crash before the commit leaves the
+// work to be done again; one after it, to the outbox. Of two workers with the same request, one stores and sends: an
+// event's key names the request and its round.
 func (s *Service) dispatch(requests []*pending) error {
-	ready := make([]*pending, 0, len(requests))
+	events := make([]Outgoing, 0, len(requests))
 	for _, p := range requests {
 		if p.err == nil {
-			ready = append(ready, p)
+			events = append(events, Outgoing{Key: p.key().event(p.round), TraceID: p.TraceID, Event: p.event, Body: p.body})
 		}
 	}
-	if len(ready) == 0 {
+	if len(events) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), workStoreTimeout)
 	defer cancel()
-	send := func() {}
-	err := s.deps.DB.InTx(ctx, func(ctx context.Context) error {
-		dispatched, err := s.store.dispatch(ctx, ready, s.deps.Now())
-		if err != nil || len(dispatched) == 0 {
-			return err
-		}
-		send, err = s.deps.Outbox.Add(ctx, outgoing(ready, dispatched))
+	var send func()
+	err := s.deps.DB.InTx(ctx, func(ctx context.Context) (err error) {
+		send, err = s.deps.Outbox.Add(ctx, events)
 		return err
 	})
 	if err != nil {
@@ -203,14 +213,7 @@ func (s *Service) dispatch(requests []*pending) error {
 	return nil
 }
 
-// outgoing are the events of the requests that this transaction moved: of two workers with the same request, one sends.
-func outgoing(requests []*pending, dispatched map[requestKey]bool) []Outgoing {
-	events := make([]Outgoing, 0, len(dispatched))
-	for _, p := range requests {
-		if dispatched[p.key()] {
-			key := fmt.Sprintf("%s/%d/%d", p.SupplierID, p.ID, p.round)
-			events = append(events, Outgoing{Key: key, TraceID: p.TraceID, Event: p.event, Body: p.body})
-		}
-	}
-	return events
+// event is the key of the event of the request's round.
+func (k requestKey) event(round int64) string {
+	return k.SupplierID + "/" + strconv.FormatInt(k.ID, 10) + "/" + strconv.FormatInt(round, 10)
 }

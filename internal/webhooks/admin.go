@@ -16,29 +16,22 @@ func (d *Dispatcher) List(ctx context.Context, filter Filter) ([]Delivery, error
 
 // Show gives a delivery with its attempts; errs.NotFound when there is none of that id.
 func (d *Dispatcher) Show(ctx context.Context, id string) (*Detail, error) {
-	found, err := d.store.byID(ctx, []string{id})
+	detail, err := d.store.detail(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if len(found) == 0 {
+	if detail == nil {
 		return nil, unknownDeliveries([]string{id})
 	}
-	attempts, err := d.store.attempts(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if last := found[0].AttemptCount; last > 0 && (len(attempts) == 0 || attempts[len(attempts)-1].Number < last) {
-		attempts = append(attempts, Attempt{Number: last, Time: found[0].UpdatedAt}) // under way, or cut off and not noticed yet
-	}
 	now := d.deps.Now()
-	for i := range attempts {
-		underWay := found[0].Status == Pending && i == len(attempts)-1 && found[0].NextAttempt.After(now)
-		if attempts[i].DurationMS == nil && !underWay {
+	for i := range detail.Attempts {
+		underWay := detail.Status == Pending && i == len(detail.Attempts)-1 && detail.NextAttempt.After(now)
+		if detail.Attempts[i].DurationMS == nil && !underWay {
 			text := interrupted
-			attempts[i].Error = &text
+			detail.Attempts[i].Error = &text
 		}
 	}
-	return &Detail{found[0], attempts}, nil
+	return detail, nil
 }
 
 // Redeliver gives deliveries that are not under way a whole new schedule, all or none, and tells how many there were.

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	addBatch = 128         // events a statement
+	addBatch = 128 // events a statement
+	roomWait = 100 * time.Millisecond
 	holdFor  = time.Second // how long Add keeps slots for a transaction that may have been rolled back
 )
 
@@ -35,6 +36,15 @@ type newDelivery struct {
 	begun    bool
 }
 
+// startedAt is when its begun attempt began.
+func (d newDelivery) startedAt(now time.Time) *int64 {
+	if !d.begun {
+		return nil
+	}
+	at := now.UnixMicro()
+	return &at
+}
+
 func (d newDelivery) attempts() int64 {
 	if d.begun {
 		return 1
@@ -50,10 +60,11 @@ func (d newDelivery) next(now time.Time) time.Time {
 	return now
 }
 
-// newEvent is an event that Add stores.
+// newEvent is an event that Add stores, with its deliveries.
 type newEvent struct {
 	Outgoing
-	body []byte
+	body       []byte
+	deliveries []newDelivery // the first goes to the own endpoint
 }
 
 // Add stores the events with one delivery to the own endpoint each and one to the supplier's receiver when it has one,
@@ -70,12 +81,12 @@ func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (send func(), e
 	var begun []job
 	made := 0
 	for chunk := range slices.Chunk(events, addBatch) {
-		stored, deliveries, err := d.prepare(chunk, receivers, now, lease)
-		made += len(deliveries)
+		stored, err := d.prepare(chunk, receivers, now, lease)
 		if err == nil {
-			var jobs []job
-			jobs, err = d.insert(ctx, stored, deliveries, now)
-			begun = append(begun, jobs...)
+			var deliveries []newDelivery
+			deliveries, err = d.insert(ctx, stored, now)
+			made += len(deliveries)
+			begun = append(begun, begunOf(deliveries)...)
 		}
 		if err != nil {
 			d.release(begun)
@@ -86,49 +97,63 @@ func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (send func(), e
 }
 
 // prepare makes the rows of the events.
-func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, now, lease time.Time) ([]newEvent, []newDelivery, error) {
+func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, now, lease time.Time) ([]newEvent, error) {
 	stored := make([]newEvent, len(events))
-	var deliveries []newDelivery
 	for i, e := range events {
 		body := e.Body
 		if body == nil {
 			var err error
 			if body, err = json.Marshal(e.Event); err != nil {
-				return nil, nil, fmt.Errorf("encode event %s: %w", e.Key, err)
+				return nil, fmt.Errorf("encode event %s: %w", e.Key, err)
 			}
 		}
-		stored[i] = newEvent{e, body}
 		data := e.Event.Data
-		to := func(destination string) {
-			deliveries = append(deliveries, newDelivery{eventKey: e.Key, job: job{
-				id: newID(now), destination: destination, supplierID: data.SupplierID, requestID: data.RequestID, number: 1, series: 1,
-				lease: lease, traceID: e.TraceID, body: body, target: d.target(destination, receivers),
+		destinations := []string{Own}
+		if receivers[data.SupplierID].usable() {
+			destinations = append(destinations, data.SupplierID)
+		}
+		stored[i] = newEvent{Outgoing: e, body: body}
+		for n, id := range newIDs(now, len(destinations)) {
+			stored[i].deliveries = append(stored[i].deliveries, newDelivery{eventKey: e.Key, job: job{
+				id: id, destination: destinations[n], supplierID: data.SupplierID, requestID: data.RequestID, number: 1, series: 1,
+				lease: lease, traceID: e.TraceID, body: body, target: d.target(destinations[n], receivers),
 			}})
 		}
-		if to(Own); receivers[data.SupplierID].usable() {
-			to(data.SupplierID)
-		}
 	}
-	return stored, deliveries, nil
+	return stored, nil
 }
 
-// insert stores rows, begins the attempts that there are slots for, and gives those; the others' slots are free again.
-func (d *Dispatcher) insert(ctx context.Context, events []newEvent, deliveries []newDelivery, now time.Time) ([]job, error) {
-	for i := range deliveries {
-		deliveries[i].begun = d.slots.takeNew(deliveries[i].destination)
+// insert stores the events that are new, with their deliveries, and begins the attempts that there are slots for. With an
+// error the slots of those that it gives are still taken.
+func (d *Dispatcher) insert(ctx context.Context, events []newEvent, now time.Time) ([]newDelivery, error) {
+	fresh, err := d.store.insertEvents(ctx, events, now)
+	if err != nil {
+		return nil, err
 	}
-	inserted, err := d.store.insert(ctx, events, deliveries, now)
-	var begun []job
-	for _, delivery := range deliveries {
-		switch {
-		case !delivery.begun:
-		case inserted[delivery.id]:
-			begun = append(begun, delivery.job)
-		default:
-			d.slots.giveBack(delivery.destination)
+	deliveries := make([]newDelivery, 0, 2*len(events))
+	for _, e := range events {
+		if !fresh[e.Key] {
+			continue
+		}
+		for _, delivery := range e.deliveries {
+			delivery.begun = d.slots.takeNew(delivery.destination)
+			deliveries = append(deliveries, delivery)
 		}
 	}
-	return begun, err
+	if len(deliveries) == 0 {
+		return nil, nil
+	}
+	return deliveries, d.store.insertDeliveries(ctx, deliveries, now)
+}
+
+func begunOf(deliveries []newDelivery) []job {
+	var begun []job
+	for _, delivery := range deliveries {
+		if delivery.begun {
+			begun = append(begun, delivery.job)
+		}
+	}
+	return begun
 }
 
 func (d *Dispatcher) release(jobs []job) {
@@ -157,6 +182,22 @@ func (d *Dispatcher) hold(jobs []job, more bool) (send func()) {
 	}
 }
 
+// WaitForRoom waits until there are slots for more, for roomWait at most: what is added without a slot costs two more
+// writes, and waits better where it comes from.
+func (d *Dispatcher) WaitForRoom() {
+	timer := time.NewTimer(roomWait)
+	defer timer.Stop()
+	select {
+	case <-d.slots.room():
+	case <-timer.C:
+	}
+}
+
+// Stored tells under which of the keys events are stored. It joins the transaction of ctx.
+func (d *Dispatcher) Stored(ctx context.Context, keys []string) (map[string]bool, error) {
+	return d.store.eventKeys(ctx, keys)
+}
+
 func supplierIDs(events []Outgoing) []string {
 	ids := make([]string, len(events))
 	for i, e := range events {
@@ -166,12 +207,30 @@ func supplierIDs(events []Outgoing) []string {
 	return slices.Compact(ids)
 }
 
-// newID begins with the moment, so that new rows stand together in the indexes, and ends with 80 random bits.
-func newID(now time.Time) string {
+// newIDs are the ids of an event's deliveries. They begin with the moment, so that new rows stand together in the
+// indexes, go on with 72 random bits and end with the delivery's number, so that one leads to the others.
+func newIDs(now time.Time, n int) []string {
 	var id [16]byte
 	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16)
-	_, _ = rand.Read(id[6:]) // never fails
-	return idText(id)
+	_, _ = rand.Read(id[6:15]) // never fails
+	ids := make([]string, n)
+	for i := range ids {
+		id[15] = byte(i)
+		ids[i] = idText(id)
+	}
+	return ids
+}
+
+// idsFrom are all ids that the deliveries of an event may have, given its first delivery's; nil for any other text.
+func idsFrom(first string) []string {
+	text, found := strings.CutPrefix(first, idPrefix)
+	raw, err := base32.HexEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ToUpper(text))
+	if !found || err != nil || len(raw) != 16 {
+		return nil
+	}
+	id := [16]byte(raw)
+	id[15]++
+	return []string{first, idText(id)}
 }
 
 // firstID is no larger than any id made at that moment or later, and larger than those made before.
@@ -181,6 +240,8 @@ func firstID(at time.Time) string {
 	return idText(id)
 }
 
+const idPrefix = "msg_"
+
 func idText(id [16]byte) string {
-	return "msg_" + strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(id[:]))
+	return idPrefix + strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(id[:]))
 }

@@ -35,11 +35,13 @@ type slots struct {
 	mu      sync.Mutex
 	open    bool
 	total   int
+	quick   int // those of them whose destinations answer fast
 	probes  int
 	starved bool // some destination lacked a slot because others have them
 	turn    int
 	lanes   map[string]*lane
 	busy    sync.WaitGroup
+	roomy   chan struct{} // what room gave, nil when nobody waits
 }
 
 // lane is one destination's state.
@@ -96,6 +98,26 @@ func (s *slots) takeNew(destination string) bool {
 		return false
 	}
 	return s.take(destination)
+}
+
+// room is closed, now or later, when at most half of the slots are taken by destinations that will soon give theirs back:
+// to wait for the others would let them slow everybody down.
+func (s *slots) room() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.roomy == nil {
+		s.roomy = make(chan struct{})
+	}
+	room := s.roomy
+	s.makeRoom()
+	return room
+}
+
+func (s *slots) makeRoom() {
+	if s.roomy != nil && s.quick <= s.limit/2 {
+		close(s.roomy)
+		s.roomy = nil
+	}
 }
 
 // takeAgain takes a slot whatever the limits say, for an attempt that is begun already; false after stop.
@@ -171,6 +193,9 @@ func (s *slots) mayTake(destination string, l *lane) bool {
 func (s *slots) add(l *lane) {
 	l.inFlight++
 	s.total++
+	if l.fast {
+		s.quick++
+	}
 	s.busy.Add(1)
 }
 
@@ -187,6 +212,10 @@ func (s *slots) free(destination string) {
 	l := s.lane(destination)
 	l.inFlight--
 	s.total--
+	if l.fast {
+		s.quick--
+	}
+	s.makeRoom()
 	probed := l.probing && l.inFlight == 0
 	if probed {
 		l.probing = false
@@ -207,7 +236,13 @@ func (s *slots) report(destination string, answered bool, took time.Duration) {
 	defer s.mu.Unlock()
 	l := s.lane(destination)
 	l.failures++
-	l.fast = answered && took <= fastCall
+	if fast := answered && took <= fastCall; fast != l.fast {
+		l.fast = fast
+		s.quick += l.inFlight
+		if !fast {
+			s.quick -= 2 * l.inFlight
+		}
+	}
 	if answered {
 		l.failures = 0
 	}

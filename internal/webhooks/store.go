@@ -58,8 +58,8 @@ type claimedRow struct {
 	dead bool
 }
 
-// claim begins the next attempt of as many due deliveries as are wanted of each destination, the longest due first, and
-// records it. It must run in a transaction; two workers never claim the same one.
+// claim begins the next attempt of as many due deliveries as are wanted of each destination, the longest due first; the
+// attempt before becomes history. It must run in a transaction; two workers never claim the same one.
 func (s *store) claim(ctx context.Context, wants map[string]int, now, lease time.Time, attempts int64) ([]claimedRow, error) {
 	if s.postgres() {
 		return s.claimPostgres(ctx, wants, now, lease, attempts)
@@ -67,20 +67,62 @@ func (s *store) claim(ctx context.Context, wants map[string]int, now, lease time
 	return s.claimSQLite(ctx, wants, now, lease, attempts)
 }
 
-// insert stores events and deliveries, with the attempts that are begun with them, and tells which deliveries are new.
-// It joins the transaction of ctx.
-func (s *store) insert(ctx context.Context, events []newEvent, deliveries []newDelivery, now time.Time) (map[string]bool, error) {
+// insertEvents stores those events whose keys are new and tells which. It joins the transaction of ctx.
+func (s *store) insertEvents(ctx context.Context, events []newEvent, now time.Time) (map[string]bool, error) {
 	if s.postgres() {
-		return s.insertPostgres(ctx, events, deliveries, now)
+		return s.insertEventsPostgres(ctx, events, now)
 	}
-	return s.insertSQLite(ctx, events, deliveries, now)
+	return s.insertEventsSQLite(ctx, events, now)
 }
 
-// finish writes the ends of attempts, and what they mean to their deliveries unless these have moved on meanwhile. It
-// tells which deliveries it moved.
-func (s *store) finish(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
+// insertDeliveries stores deliveries, with the attempts that are begun with them. It joins the transaction of ctx.
+func (s *store) insertDeliveries(ctx context.Context, deliveries []newDelivery, now time.Time) error {
 	if s.postgres() {
-		return s.finishPostgres(ctx, results, now)
+		return s.insertDeliveriesPostgres(ctx, deliveries, now)
 	}
-	return s.finishSQLite(ctx, results, now)
+	return s.insertDeliveriesSQLite(ctx, deliveries, now)
+}
+
+// finish writes the ends of attempts down, and what they mean to their deliveries where these are pending. It tells which
+// deliveries it moved.
+func (s *store) finish(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
+	write := s.finishSQLite
+	if s.postgres() {
+		write = s.finishPostgres
+	}
+	written, err := write(ctx, results, now)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range results {
+		if _, last := written[r.id]; !last {
+			if err := s.finishLate(ctx, r); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return written, nil
+}
+
+// finishLate writes down the end of an attempt after which another one has begun: it is history.
+func (s *store) finishLate(ctx context.Context, r result) error {
+	err := s.db.From(ctx).Exec(`UPDATE webhook_attempts SET started_at = ?, duration_us = ?, status = ?, error = ?, response = ?
+		WHERE delivery_id = ? AND number = ?`, r.began.UnixMicro(), r.took.Microseconds(), r.status, r.err, r.response, r.id, r.number).Error
+	if err != nil {
+		return fmt.Errorf("write late webhook attempt down: %w", err)
+	}
+	return nil
+}
+
+// eventKeys are those of the keys under which events are stored.
+func (s *store) eventKeys(ctx context.Context, keys []string) (map[string]bool, error) {
+	var found []string
+	if err := s.db.From(ctx).Raw(`SELECT key FROM webhook_events WHERE key IN ?`, keys).Scan(&found).Error; err != nil {
+		return nil, fmt.Errorf("read webhook events: %w", err)
+	}
+	stored := make(map[string]bool, len(found))
+	for _, key := range found {
+		stored[key] = true
+	}
+	return stored, nil
 }

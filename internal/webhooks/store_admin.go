@@ -22,6 +22,12 @@ type deliveryRow struct {
 	NextAttemptAt int64
 	CreatedAt     int64
 	UpdatedAt     int64
+
+	LastStartedAt  *int64
+	LastDurationUs *int64
+	LastStatus     *int
+	LastError      string
+	LastResponse   []byte
 }
 
 // TableName is gorm's name for the rows.
@@ -51,14 +57,28 @@ func (s *store) list(ctx context.Context, filter Filter) ([]Delivery, error) {
 		query = query.Where("request_id = ?", *filter.RequestID)
 	}
 	if filter.SupplierID != "" && filter.RequestID != nil {
-		key := fmt.Sprintf("%s/%d", filter.SupplierID, *filter.RequestID)
-		query = query.Where("event_key > ? AND event_key < ?", key+"/", key+"0") // all rounds: 0 is what follows /
+		ids, err := s.idsOf(ctx, filter.SupplierID, *filter.RequestID)
+		if err != nil {
+			return nil, err
+		}
+		query = query.Where("id IN ?", ids)
 	}
 	return deliveries(query)
 }
 
-func (s *store) byID(ctx context.Context, ids []string) ([]Delivery, error) {
-	return deliveries(s.db.Reader(ctx).Where("id IN ?", ids))
+// idsOf are the ids of the deliveries of all rounds of a request.
+func (s *store) idsOf(ctx context.Context, supplierID string, requestID int64) ([]string, error) {
+	var firsts []string
+	key := fmt.Sprintf("%s/%d", supplierID, requestID)
+	err := s.db.Reader(ctx).Raw(`SELECT first_id FROM webhook_events WHERE key > ? AND key < ?`, key+"/", key+"0").Scan(&firsts).Error // 0 is what follows /
+	if err != nil {
+		return nil, fmt.Errorf("read webhook events: %w", err)
+	}
+	var ids []string
+	for _, first := range firsts {
+		ids = append(ids, idsFrom(first)...)
+	}
+	return ids, nil
 }
 
 // lockByID holds the deliveries until the transaction ends.
@@ -108,34 +128,52 @@ func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {
 	return nil
 }
 
-// attempts gives a delivery's attempts, oldest first.
-func (s *store) attempts(ctx context.Context, id string) ([]Attempt, error) {
-	var rows []struct {
-		Number     int64
-		StartedAt  int64
-		DurationUs *int64
-		Status     *int
-		Error      string
-		Response   []byte
+// attemptRow is an attempt as webhook_attempts keeps it.
+type attemptRow struct {
+	Number     int64
+	StartedAt  int64
+	DurationUs *int64
+	Status     *int
+	Error      string
+	Response   []byte
+}
+
+func (r attemptRow) attempt() Attempt {
+	a := Attempt{
+		Number: r.Number, Time: time.UnixMicro(r.StartedAt).UTC(), Status: r.Status,
+		Response: strings.ToValidUTF8(string(r.Response), "\uFFFD"),
 	}
+	if r.Error != "" {
+		a.Error = &r.Error
+	}
+	if r.DurationUs != nil {
+		ms := *r.DurationUs / 1000
+		a.DurationMS = &ms
+	}
+	return a
+}
+
+// detail gives a delivery with its attempts, oldest first; nil when there is none of that id.
+func (s *store) detail(ctx context.Context, id string) (*Detail, error) {
+	var found []deliveryRow
+	if err := s.db.Reader(ctx).Where("id = ?", id).Find(&found).Error; err != nil {
+		return nil, fmt.Errorf("read webhook delivery: %w", err)
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	var rows []attemptRow
 	err := s.db.Reader(ctx).Raw(`SELECT number, started_at, duration_us, status, error, response FROM webhook_attempts
-		WHERE delivery_id = ? ORDER BY number`, id).Scan(&rows).Error
+		WHERE delivery_id = ? AND number < ? ORDER BY number`, id, found[0].Attempts).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read webhook attempts: %w", err)
 	}
-	found := make([]Attempt, len(rows))
-	for i, row := range rows {
-		found[i] = Attempt{
-			Number: row.Number, Time: time.UnixMicro(row.StartedAt).UTC(), Status: row.Status,
-			Response: strings.ToValidUTF8(string(row.Response), "\uFFFD"),
-		}
-		if row.Error != "" {
-			found[i].Error = &rows[i].Error
-		}
-		if row.DurationUs != nil {
-			ms := *row.DurationUs / 1000
-			found[i].DurationMS = &ms
-		}
+	if d := found[0]; d.LastStartedAt != nil {
+		rows = append(rows, attemptRow{d.Attempts, *d.LastStartedAt, d.LastDurationUs, d.LastStatus, d.LastError, d.LastResponse})
 	}
-	return found, nil
+	detail := &Detail{Delivery: found[0].delivery(), Attempts: make([]Attempt, len(rows))}
+	for i, row := range rows {
+		detail.Attempts[i] = row.attempt()
+	}
+	return detail, nil
 }

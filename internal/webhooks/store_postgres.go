@@ -19,24 +19,25 @@ func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now, le
 		WITH due AS (
 			SELECT d.* FROM unnest($1::text[], $2::bigint[]) AS wanted(destination, n)
 			CROSS JOIN LATERAL (
-				SELECT id, attempts, updated_at FROM webhook_deliveries
+				SELECT * FROM webhook_deliveries
 				WHERE status = 'pending' AND destination = wanted.destination AND next_attempt_at <= $3
 				ORDER BY next_attempt_at LIMIT wanted.n FOR UPDATE SKIP LOCKED) d
-		), claimed AS (
-			UPDATE webhook_deliveries SET
-				status = CASE WHEN series >= $5 THEN 'dead' ELSE 'pending' END,
-				attempts = attempts + CASE WHEN series >= $5 THEN 0 ELSE 1 END,
-				series = series + CASE WHEN series >= $5 THEN 0 ELSE 1 END,
-				next_attempt_at = $4, updated_at = $3
-			WHERE id IN (SELECT id FROM due)
-			RETURNING id, event_key, destination, supplier_id, request_id, attempts, series, status
-		), interrupted AS ( -- the attempt before, if nobody has written its end down
-			INSERT INTO webhook_attempts (delivery_id, number, started_at)
-			SELECT id, attempts, updated_at FROM due WHERE attempts > 0
-			ON CONFLICT DO NOTHING
+		), history AS (
+			INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status, error, response)
+			SELECT id, attempts, last_started_at, last_duration_us, last_status, last_error, last_response
+			FROM due WHERE attempts > 0 AND series < $5
+		), begun AS (
+			UPDATE webhook_deliveries SET attempts = attempts + 1, series = series + 1, next_attempt_at = $4, updated_at = $3,
+				last_started_at = $3, last_duration_us = NULL, last_status = NULL, last_error = '', last_response = NULL
+			WHERE id IN (SELECT id FROM due WHERE series < $5)
+			RETURNING id, event_key, destination, supplier_id, request_id, attempts, series, false AS dead
+		), dead AS (
+			UPDATE webhook_deliveries SET status = 'dead', next_attempt_at = $4, updated_at = $3
+			WHERE id IN (SELECT id FROM due WHERE series >= $5)
+			RETURNING id, event_key, destination, supplier_id, request_id, attempts, series, true AS dead
 		)
-		SELECT c.id, c.destination, c.supplier_id, c.request_id, c.attempts, c.series, c.status = 'dead', e.trace_id, e.body
-		FROM claimed c JOIN webhook_events e ON e.key = c.event_key`,
+		SELECT c.id, c.destination, c.supplier_id, c.request_id, c.attempts, c.series, c.dead, e.trace_id, e.body
+		FROM (SELECT * FROM begun UNION ALL SELECT * FROM dead) c JOIN webhook_events e ON e.key = c.event_key`,
 		destinations, counts, now.UnixMicro(), lease.UnixMicro(), attempts)
 	if err != nil {
 		return nil, fmt.Errorf("claim webhook deliveries: %w", database.Translate(err))
@@ -46,81 +47,91 @@ func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now, le
 	})
 }
 
-func (s *store) insertPostgres(ctx context.Context, events []newEvent, deliveries []newDelivery, now time.Time) (map[string]bool, error) {
-	var keys, suppliers, traces []string
-	var requests []int64
-	var bodies [][]byte
-	for _, e := range events {
-		keys, suppliers, traces = append(keys, e.Key), append(suppliers, e.Event.Data.SupplierID), append(traces, e.TraceID)
-		requests, bodies = append(requests, e.Event.Data.RequestID), append(bodies, e.body)
-	}
-	var ids, eventKeys, destinations, owners []string
-	var numbers, begun, due []int64
-	for _, d := range deliveries {
-		ids, eventKeys, destinations = append(ids, d.id), append(eventKeys, d.eventKey), append(destinations, d.destination)
-		owners, numbers = append(owners, d.supplierID), append(numbers, d.requestID)
-		begun, due = append(begun, d.attempts()), append(due, d.next(now).UnixMicro())
+func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, now time.Time) (map[string]bool, error) {
+	n := len(events)
+	keys, firsts, traces, bodies := make([]string, n), make([]string, n), make([]string, n), make([][]byte, n)
+	for i, e := range events {
+		keys[i], firsts[i], traces[i], bodies[i] = e.Key, e.deliveries[0].id, e.TraceID, e.body
 	}
 	rows, err := s.db.SQL(ctx).QueryContext(ctx, `
-		WITH events AS (
-			INSERT INTO webhook_events (key, supplier_id, request_id, trace_id, body, created_at)
-			SELECT k, s, r, t, b, $13 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea[]) AS e(k, s, r, t, b)
-			ON CONFLICT (key) DO NOTHING
-		)
-		INSERT INTO webhook_deliveries (id, event_key, destination, supplier_id, request_id, status, attempts, series,
-			next_attempt_at, created_at, updated_at)
-		SELECT i, k, d, s, r, 'pending', n, n, at, $13, $13
-		FROM unnest($6::text[], $7::text[], $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[]) AS d(i, k, d, s, r, n, at)
-		ON CONFLICT (event_key, destination) DO NOTHING
-		RETURNING id`,
-		keys, suppliers, requests, traces, bodies, ids, eventKeys, destinations, owners, numbers, begun, due, now.UnixMicro())
+		INSERT INTO webhook_events (key, first_id, trace_id, body, created_at)
+		SELECT k, f, t, b, $5 FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) AS e(k, f, t, b)
+		ON CONFLICT (key) DO NOTHING RETURNING key`, keys, firsts, traces, bodies, now.UnixMicro())
 	if err != nil {
 		return nil, fmt.Errorf("insert webhook events: %w", database.Translate(err))
 	}
-	return scanIDs(rows)
+	fresh, err := scanAll(rows, func(key *string) []any { return []any{key} })
+	if err != nil {
+		return nil, fmt.Errorf("insert webhook events: %w", err)
+	}
+	set := make(map[string]bool, len(fresh))
+	for _, key := range fresh {
+		set[key] = true
+	}
+	return set, nil
 }
 
+func (s *store) insertDeliveriesPostgres(ctx context.Context, deliveries []newDelivery, now time.Time) error {
+	n := len(deliveries)
+	ids, eventKeys, destinations, owners := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	requests, begun, due, started := make([]int64, n), make([]int64, n), make([]int64, n), make([]*int64, n)
+	for i, d := range deliveries {
+		ids[i], eventKeys[i], destinations[i], owners[i], requests[i] = d.id, d.eventKey, d.destination, d.supplierID, d.requestID
+		begun[i], due[i], started[i] = d.attempts(), d.next(now).UnixMicro(), d.startedAt(now)
+	}
+	_, err := s.db.SQL(ctx).ExecContext(ctx, `
+		INSERT INTO webhook_deliveries (id, event_key, destination, supplier_id, request_id, status, attempts, series,
+			next_attempt_at, created_at, updated_at, last_started_at)
+		SELECT i, k, d, s, r, 'pending', n, n, at, $9, $9, b
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[]) AS d(i, k, d, s, r, n, at, b)`,
+		ids, eventKeys, destinations, owners, requests, begun, due, started, now.UnixMicro())
+	if err != nil {
+		return fmt.Errorf("insert webhook deliveries: %w", database.Translate(err))
+	}
+	return nil
+}
+
+// finishPostgres names no status in its condition: with one the planner may choose to go through all that is pending.
 func (s *store) finishPostgres(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
-	var ids, errorTexts, outcomes []string
-	var numbers, began, took, next []int64
-	var statuses []*int64
-	var responses [][]byte
-	for _, r := range results {
-		ids, errorTexts, outcomes = append(ids, r.id), append(errorTexts, r.err), append(outcomes, string(r.outcome.Status))
-		numbers, began = append(numbers, r.number), append(began, r.began.UnixMicro())
-		took, next = append(took, r.took.Microseconds()), append(next, r.outcome.Next.UnixMicro())
-		statuses, responses = append(statuses, r.status), append(responses, r.response)
+	n := len(results)
+	ids, errorTexts, outcomes, responses := make([]string, n), make([]string, n), make([]string, n), make([][]byte, n)
+	numbers, began, took, next, statuses := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]*int64, n)
+	for i, r := range results {
+		ids[i], errorTexts[i], outcomes[i], responses[i] = r.id, r.err, string(r.outcome.Status), r.response
+		numbers[i], began[i], took[i], next[i], statuses[i] = r.number, r.began.UnixMicro(), r.took.Microseconds(), r.outcome.Next.UnixMicro(), r.status
 	}
 	rows, err := s.db.SQL(ctx).QueryContext(ctx, `
-		WITH results AS (
-			SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::text[], $8::bigint[], $10::bigint[])
-				AS r(id, number, took, status, error, response, outcome, next, began)
-		), attempts AS (
-			INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status, error, response)
-			SELECT id, number, began, took, status, error, response FROM results
-			ON CONFLICT (delivery_id, number) DO UPDATE SET duration_us = excluded.duration_us, status = excluded.status,
-				error = excluded.error, response = excluded.response
-		)
-		UPDATE webhook_deliveries d SET status = r.outcome, next_attempt_at = r.next, updated_at = $9
-		FROM results r WHERE d.id = r.id AND d.attempts = r.number AND d.status = 'pending'
-		RETURNING d.id`,
+		UPDATE webhook_deliveries d SET
+			status = CASE d.status WHEN 'pending' THEN r.outcome ELSE d.status END,
+			next_attempt_at = CASE d.status WHEN 'pending' THEN r.next ELSE d.next_attempt_at END,
+			updated_at = CASE d.status WHEN 'pending' THEN $9 ELSE d.updated_at END,
+			last_started_at = r.began, last_duration_us = r.took, last_status = r.status, last_error = r.error, last_response = r.response
+		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::text[], $8::bigint[], $10::bigint[])
+			AS r(id, number, took, status, error, response, outcome, next, began)
+		WHERE d.id = r.id AND d.attempts = r.number
+		RETURNING d.id, d.updated_at = $9`,
 		ids, numbers, took, statuses, errorTexts, responses, outcomes, next, now.UnixMicro(), began)
 	if err != nil {
 		return nil, fmt.Errorf("write webhook attempts down: %w", database.Translate(err))
 	}
-	return scanIDs(rows)
+	return scanMoved(rows)
 }
 
-func scanIDs(rows *sql.Rows) (map[string]bool, error) {
-	ids, err := scanAll(rows, func(id *string) []any { return []any{id} })
+// scanMoved reads ids and whether each was moved.
+func scanMoved(rows *sql.Rows) (map[string]bool, error) {
+	type row struct {
+		id    string
+		moved bool
+	}
+	list, err := scanAll(rows, func(r *row) []any { return []any{&r.id, &r.moved} })
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("write webhook attempts down: %w", err)
 	}
-	set := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		set[id] = true
+	moved := make(map[string]bool, len(list))
+	for _, r := range list {
+		moved[r.id] = r.moved
 	}
-	return set, nil
+	return moved, nil
 }
 
 // scanAll reads rows to their end, each into the places of a fresh T.

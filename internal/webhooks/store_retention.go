@@ -9,21 +9,21 @@ import (
 // prune deletes a batch of finished events whose deliveries have ids between after and before; last is the id to go on
 // from, empty when there are no more.
 func (s *store) prune(ctx context.Context, after, before string, limit int) (deleted int64, last string, err error) {
-	var own []struct{ ID, EventKey string }
-	err = s.db.From(ctx).Raw(`SELECT id, event_key FROM webhook_deliveries
+	var own []string
+	err = s.db.From(ctx).Raw(`SELECT id FROM webhook_deliveries
 		WHERE id > ? AND id < ? AND destination = ? AND status <> 'pending' ORDER BY id LIMIT ?`, after, before, Own, limit).Scan(&own).Error
 	if err != nil || len(own) == 0 {
 		return 0, "", database.Translate(err)
 	}
 	if len(own) == limit {
-		last = own[len(own)-1].ID
+		last = own[len(own)-1]
 	}
-	keys := make([]string, len(own))
-	for i, d := range own {
-		keys[i] = d.EventKey
+	var all []string
+	for _, first := range own {
+		all = append(all, idsFrom(first)...)
 	}
 	var deliveries []deliveryRow // locked against a redelivery, in its order
-	if err := s.locked(ctx).Where("event_key IN ?", keys).Find(&deliveries).Error; err != nil {
+	if err := s.locked(ctx).Where("id IN ?", all).Find(&deliveries).Error; err != nil {
 		return 0, "", database.Translate(err)
 	}
 	ids, events := finishedOf(deliveries)

@@ -12,70 +12,80 @@ import (
 func (s *store) claimSQLite(ctx context.Context, wants map[string]int, now, lease time.Time, attempts int64) ([]claimedRow, error) {
 	var claimed []claimedRow
 	for destination, n := range wants {
-		// The attempt before, if nobody has written its end down.
-		_, err := s.db.SQL(ctx).ExecContext(ctx, `INSERT INTO webhook_attempts (delivery_id, number, started_at)
-			SELECT id, attempts, updated_at FROM (SELECT * FROM webhook_deliveries
-				WHERE status = 'pending' AND destination = ?1 AND next_attempt_at <= ?2 ORDER BY next_attempt_at LIMIT ?3)
-			WHERE attempts > 0 ON CONFLICT DO NOTHING`, destination, now.UnixMicro(), n)
-		if err != nil {
-			return nil, fmt.Errorf("note interrupted webhook attempts: %w", database.Translate(err))
+		var ids []string
+		err := s.db.From(ctx).Raw(`SELECT id FROM webhook_deliveries WHERE status = 'pending' AND destination = ? AND next_attempt_at <= ?
+			ORDER BY next_attempt_at LIMIT ?`, destination, now.UnixMicro(), n).Scan(&ids).Error
+		if err == nil && len(ids) > 0 {
+			var batch []claimedRow
+			batch, err = s.beginSQLite(ctx, ids, now, lease, attempts)
+			claimed = append(claimed, batch...)
 		}
-		rows, err := s.db.SQL(ctx).QueryContext(ctx, `
-			UPDATE webhook_deliveries SET
-				status = CASE WHEN series >= ?1 THEN 'dead' ELSE 'pending' END,
-				attempts = attempts + (series < ?1), series = series + (series < ?1),
-				next_attempt_at = ?2, updated_at = ?3
-			WHERE id IN (SELECT id FROM webhook_deliveries
-				WHERE status = 'pending' AND destination = ?4 AND next_attempt_at <= ?3
-				ORDER BY next_attempt_at LIMIT ?5)
-			RETURNING id, destination, supplier_id, request_id, attempts, series, status = 'dead',
-				(SELECT trace_id FROM webhook_events WHERE key = event_key), (SELECT body FROM webhook_events WHERE key = event_key)`,
-			attempts, lease.UnixMicro(), now.UnixMicro(), destination, n)
-		if err != nil {
-			return nil, fmt.Errorf("claim webhook deliveries: %w", database.Translate(err))
-		}
-		batch, err := scanAll(rows, func(c *claimedRow) []any {
-			return []any{&c.id, &c.destination, &c.supplierID, &c.requestID, &c.number, &c.series, &c.dead, &c.traceID, &c.body}
-		})
 		if err != nil {
 			return nil, fmt.Errorf("claim webhook deliveries: %w", err)
 		}
-		claimed = append(claimed, batch...)
 	}
 	return claimed, nil
 }
 
-func (s *store) insertSQLite(ctx context.Context, events []newEvent, deliveries []newDelivery, now time.Time) (map[string]bool, error) {
-	var args []any
-	for _, e := range events {
-		args = append(args, e.Key, e.Event.Data.SupplierID, e.Event.Data.RequestID, e.TraceID, e.body, now.UnixMicro())
-	}
-	if err := s.insertRows(ctx, `webhook_events (key, supplier_id, request_id, trace_id, body, created_at)`, 6, args); err != nil {
+// beginSQLite begins the next attempt of deliveries; those that have had all of them are dead.
+func (s *store) beginSQLite(ctx context.Context, ids []string, now, lease time.Time, attempts int64) ([]claimedRow, error) {
+	dead, err := s.updateClaimed(ctx, `status = 'dead', next_attempt_at = ?, updated_at = ? WHERE series >= ?`, ids, lease.UnixMicro(), now.UnixMicro(), attempts)
+	if err != nil {
 		return nil, err
 	}
-	inserted := make(map[string]bool, len(deliveries))
-	for _, d := range deliveries {
-		result := s.db.From(ctx).Exec(`INSERT INTO webhook_deliveries (id, event_key, destination, supplier_id, request_id, status, attempts, series,
-				next_attempt_at, created_at, updated_at)
-			VALUES (?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?) ON CONFLICT (event_key, destination) DO NOTHING`,
-			d.id, d.eventKey, d.destination, d.supplierID, d.requestID, d.attempts(), d.attempts(), d.next(now).UnixMicro(), now.UnixMicro(), now.UnixMicro())
-		if result.Error != nil {
-			return nil, fmt.Errorf("insert webhook delivery: %w", result.Error)
-		}
-		inserted[d.id] = result.RowsAffected == 1
+	err = s.db.From(ctx).Exec(`INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status, error, response)
+		SELECT id, attempts, last_started_at, last_duration_us, last_status, last_error, last_response
+		FROM webhook_deliveries WHERE id IN ? AND attempts > 0 AND series < ?`, ids, attempts).Error
+	if err != nil {
+		return nil, err
 	}
-	return inserted, nil
+	begun, err := s.updateClaimed(ctx, `attempts = attempts + 1, series = series + 1, next_attempt_at = ?, updated_at = ?,
+		last_started_at = ?, last_duration_us = NULL, last_status = NULL, last_error = '', last_response = NULL WHERE series < ?`,
+		ids, lease.UnixMicro(), now.UnixMicro(), now.UnixMicro(), attempts)
+	return append(dead, begun...), err
 }
 
-// insertRows inserts rows of the given width where they are not stored yet.
-func (s *store) insertRows(ctx context.Context, into string, width int, args []any) error {
-	if len(args) == 0 {
-		return nil
+func (s *store) updateClaimed(ctx context.Context, set string, ids []string, args ...any) ([]claimedRow, error) {
+	for _, id := range ids {
+		args = append(args, id)
 	}
-	row := `(?` + strings.Repeat(`, ?`, width-1) + `)`
-	statement := `INSERT INTO ` + into + ` VALUES ` + row + strings.Repeat(`, `+row, len(args)/width-1) + ` ON CONFLICT DO NOTHING`
-	if _, err := s.db.SQL(ctx).ExecContext(ctx, statement, args...); err != nil {
-		return fmt.Errorf("insert into %s: %w", into, database.Translate(err))
+	rows, err := s.db.SQL(ctx).QueryContext(ctx, `UPDATE webhook_deliveries SET `+set+` AND id IN (?`+strings.Repeat(`, ?`, len(ids)-1)+`)
+		RETURNING id, destination, supplier_id, request_id, attempts, series, status = 'dead',
+			(SELECT trace_id FROM webhook_events WHERE key = event_key), (SELECT body FROM webhook_events WHERE key = event_key)`, args...)
+	if err != nil {
+		return nil, database.Translate(err)
+	}
+	return scanAll(rows, func(c *claimedRow) []any {
+		return []any{&c.id, &c.destination, &c.supplierID, &c.requestID, &c.number, &c.series, &c.dead, &c.traceID, &c.body}
+	})
+}
+
+func (s *store) insertEventsSQLite(ctx context.Context, events []newEvent, now time.Time) (map[string]bool, error) {
+	fresh := make(map[string]bool, len(events))
+	for _, e := range events {
+		result := s.db.From(ctx).Exec(`INSERT INTO webhook_events (key, first_id, trace_id, body, created_at) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (key) DO NOTHING`, e.Key, e.deliveries[0].id, e.TraceID, e.body, now.UnixMicro())
+		if result.Error != nil {
+			return nil, fmt.Errorf("insert webhook event: %w", result.Error)
+		}
+		if result.RowsAffected == 1 {
+			fresh[e.Key] = true
+		}
+	}
+	return fresh, nil
+}
+
+func (s *store) insertDeliveriesSQLite(ctx context.Context, deliveries []newDelivery, now time.Time) error {
+	const row = `(?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?)`
+	var args []any
+	for _, d := range deliveries {
+		args = append(args, d.id, d.eventKey, d.destination, d.supplierID, d.requestID, d.attempts(), d.attempts(),
+			d.next(now).UnixMicro(), now.UnixMicro(), now.UnixMicro(), d.startedAt(now))
+	}
+	_, err := s.db.SQL(ctx).ExecContext(ctx, `INSERT INTO webhook_deliveries (id, event_key, destination, supplier_id, request_id, status, attempts, series,
+		next_attempt_at, created_at, updated_at, last_started_at) VALUES `+row+strings.Repeat(`, `+row, len(deliveries)-1), args...)
+	if err != nil {
+		return fmt.Errorf("insert webhook deliveries: %w", database.Translate(err))
 	}
 	return nil
 }
@@ -83,21 +93,25 @@ func (s *store) insertRows(ctx context.Context, into string, width int, args []a
 func (s *store) finishSQLite(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
 	moved := make(map[string]bool, len(results))
 	for _, r := range results {
-		err := s.db.From(ctx).Exec(`INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status, error, response)
-			VALUES (?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT (delivery_id, number) DO UPDATE SET duration_us = excluded.duration_us, status = excluded.status,
-				error = excluded.error, response = excluded.response`,
-			r.id, r.number, r.began.UnixMicro(), r.took.Microseconds(), r.status, r.err, r.response).Error
+		rows, err := s.db.SQL(ctx).QueryContext(ctx, `UPDATE webhook_deliveries SET
+				status = CASE status WHEN 'pending' THEN ?1 ELSE status END,
+				next_attempt_at = CASE status WHEN 'pending' THEN ?2 ELSE next_attempt_at END,
+				updated_at = CASE status WHEN 'pending' THEN ?3 ELSE updated_at END,
+				last_started_at = ?4, last_duration_us = ?5, last_status = ?6, last_error = ?7, last_response = ?8
+			WHERE id = ?9 AND attempts = ?10
+			RETURNING id, updated_at = ?3`,
+			string(r.outcome.Status), r.outcome.Next.UnixMicro(), now.UnixMicro(), r.began.UnixMicro(), r.took.Microseconds(),
+			r.status, r.err, r.response, r.id, r.number)
 		if err != nil {
-			return nil, fmt.Errorf("write webhook attempt down: %w", err)
+			return nil, fmt.Errorf("write webhook attempt down: %w", database.Translate(err))
 		}
-		result := s.db.From(ctx).Exec(`UPDATE webhook_deliveries SET status = ?, next_attempt_at = ?, updated_at = ?
-			WHERE id = ? AND attempts = ? AND status = 'pending'`,
-			r.outcome.Status, r.outcome.Next.UnixMicro(), now.UnixMicro(), r.id, r.number)
-		if result.Error != nil {
-			return nil, fmt.Errorf("write webhook delivery down: %w", result.Error)
+		one, err := scanMoved(rows)
+		if err != nil {
+			return nil, err
 		}
-		moved[r.id] = result.RowsAffected == 1
+		for id, m := range one {
+			moved[id] = m
+		}
 	}
 	return moved, nil
 }

@@ -24,11 +24,10 @@ func (d *Dispatcher) Verify(ctx context.Context) (Ledger, error) {
 	}
 	for _, check := range []struct{ statement, fault string }{
 		{`SELECT id FROM webhook_deliveries d WHERE NOT EXISTS (SELECT 1 FROM webhook_events e WHERE e.key = d.event_key)`, "delivery %s has no event"},
-		{`SELECT key FROM webhook_events e WHERE NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_key = e.key AND d.destination = 'own')`, "event %s has no delivery to the own endpoint"},
-		{`SELECT id FROM webhook_deliveries d WHERE status = 'delivered' AND NOT EXISTS (SELECT 1 FROM webhook_attempts a
-			WHERE a.delivery_id = d.id AND a.status BETWEEN 200 AND 299)`, "delivery %s is delivered and no attempt was answered 2xx"},
-		{`SELECT id FROM (SELECT id, status, attempts, (SELECT count(*) FROM webhook_attempts a WHERE a.delivery_id = d.id) AS written FROM webhook_deliveries d) d
-			WHERE written > attempts OR written < attempts - CASE WHEN status = 'pending' THEN 1 ELSE 0 END`, "delivery %s lacks attempts"},
+		{`SELECT key FROM webhook_events e WHERE NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.id = e.first_id AND d.event_key = e.key AND d.destination = 'own')`, "event %s has no delivery to the own endpoint"},
+		{`SELECT id FROM webhook_deliveries WHERE status = 'delivered' AND (last_status IS NULL OR last_status NOT BETWEEN 200 AND 299)`, "delivery %s is delivered and its last attempt was not answered 2xx"},
+		{`SELECT id FROM (SELECT id, attempts, last_started_at, (SELECT count(*) FROM webhook_attempts a WHERE a.delivery_id = d.id) AS earlier FROM webhook_deliveries d) d
+			WHERE attempts > 0 AND (earlier <> attempts - 1 OR last_started_at IS NULL) OR attempts = 0 AND (earlier > 0 OR last_started_at IS NOT NULL)`, "delivery %s lacks attempts"},
 	} {
 		found, err := d.store.verify(ctx, check.statement)
 		if err != nil {

@@ -1,6 +1,6 @@
 -- +goose Up
--- A row that is enqueued and not dispatched IS the outbox: sweep_at says when it is published again. The index knows no
--- other column, so that a change of status alone costs PostgreSQL no index entry (HOT).
+-- A row that is enqueued IS the outbox: sweep_at says when it is published again, unless its event is stored by then.
+-- All that becomes of a request is written by one UPDATE, its estimates beside it: each further row costs as much again.
 CREATE TABLE material_requests (
     supplier_id          text NOT NULL,
     id                   integer NOT NULL,
@@ -10,33 +10,18 @@ CREATE TABLE material_requests (
     shop_code            text NOT NULL,
     body                 text NOT NULL,               -- the canonical request, JSON
     trace_id             text NOT NULL,               -- X-Request-Id of the call that made it
-    dispatched_at        integer,                      -- its deliveries are stored
     sweep_at             integer,                     -- null: nothing is left to publish
     selected_estimate_id text,
     selected_at          integer,
     failure              text NOT NULL DEFAULT '',
     created_at           integer NOT NULL,
     updated_at           integer NOT NULL,
+    event_at             integer,                      -- the stored event's own timestamp: an older event changes nothing
+    estimates            text,                         -- JSON array; null: none received yet
+    unavailable          text,                         -- JSON array
+    taken                text NOT NULL DEFAULT '',     -- the webhook-ids of the events received, each between line breaks
     PRIMARY KEY (supplier_id, id)
 );
 CREATE INDEX material_requests_outbox ON material_requests (sweep_at) WHERE sweep_at IS NOT NULL;
 CREATE INDEX material_requests_newest ON material_requests (supplier_id, created_at DESC, id DESC);
 CREATE INDEX material_requests_orders ON material_requests (selected_at DESC, supplier_id, id) WHERE selected_at IS NOT NULL;
-
-CREATE TABLE material_request_estimates (
-    supplier_id          text NOT NULL,
-    request_id           integer NOT NULL,
-    event_at             integer NOT NULL,             -- the event's own timestamp: an older event changes nothing
-    estimates            text NOT NULL,               -- JSON array
-    unavailable          text NOT NULL,               -- JSON array
-    received_at          integer NOT NULL,
-    PRIMARY KEY (supplier_id, request_id)
-);
-
-CREATE TABLE material_request_webhooks (
-    supplier_id          text NOT NULL,
-    request_id           integer NOT NULL,
-    webhook_id           text NOT NULL,
-    received_at          integer NOT NULL,
-    PRIMARY KEY (supplier_id, request_id, webhook_id)
-);
