@@ -46,7 +46,7 @@ func (o outbox) Add(ctx context.Context, events []materials.Outgoing) (func(), e
 	return o.dispatcher.Add(ctx, outgoing)
 }
 
-func (o outbox) WaitForRoom() { o.dispatcher.WaitForRoom() }
+func (o outbox) Reserve(want int) (n int, done func()) { return o.dispatcher.Reserve(want) }
 
 func (o outbox) Stored(ctx context.Context, keys []string) (map[string]bool, error) {
 	return o.dispatcher.Stored(ctx, keys)

@@ -32,10 +32,11 @@ type Outgoing struct {
 
 // Outbox stores events for sending, inside the caller's transaction; one whose key is stored already stays as it is. The
 // returned function, called after the commit, sends the new ones at once; a crash before it only delays them. Stored
-// tells under which of the keys events are stored. WaitForRoom waits a moment when there is more to send than can be sent.
+// tells under which of the keys events are stored. Reserve waits a moment when more is added than can
+// be sent, and tells how many events to add next; done ends that.
 type Outbox interface {
 	Add(ctx context.Context, events []Outgoing) (send func(), err error)
-	WaitForRoom()
+	Reserve(want int) (n int, done func())
 	Stored(ctx context.Context, keys []string) (map[string]bool, error)
 }
 

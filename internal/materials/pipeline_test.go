@@ -344,7 +344,7 @@ func (w *world) Add(ctx context.Context, events []materials.Outgoing) (func(), e
 	}, nil
 }
 
-func (w *world) WaitForRoom() {}
+func (w *world) Reserve(want int) (int, func()) { return want, func() {} }
 
 func (w *world) Stored(ctx context.Context, keys []string) (map[string]bool, error) {
 	var found []string

@@ -145,13 +145,14 @@ func (s *Service) flushWork(_ context.Context, items []workItem) ([]error, error
 		}
 	}
 	failures := make(map[requestKey]error)
-	s.deps.Outbox.WaitForRoom()
 	for len(keys) > 0 {
-		rest, err := s.workOn(keys, failures)
+		n, done := s.deps.Outbox.Reserve(len(keys))
+		rest, err := s.workOn(keys[:n], failures)
+		done()
 		if err != nil {
 			return nil, err
 		}
-		keys = rest
+		keys = append(rest, keys[n:]...)
 	}
 	results := make([]error, len(items))
 	for i, item := range items {

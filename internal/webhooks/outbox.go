@@ -17,7 +17,7 @@ import (
 
 const (
 	addBatch = 128 // events a statement
-	roomWait = 100 * time.Millisecond
+	roomWait = 500 * time.Millisecond
 	holdFor  = time.Second // how long Add keeps slots for a transaction that may have been rolled back
 )
 
@@ -29,16 +29,18 @@ type Outgoing struct {
 	Body    []byte // the event as JSON; nil: Add encodes it
 }
 
-// newDelivery is a delivery that Add makes; begun says that its first attempt is begun with it.
+// newDelivery is a delivery that Add makes; unless it was granted nothing, its first attempt is begun with it.
 type newDelivery struct {
 	job
 	eventKey string
-	begun    bool
+	granted  grant
 }
+
+func (d newDelivery) begun() bool { return d.granted != nothing }
 
 // startedAt is when its begun attempt began.
 func (d newDelivery) startedAt(now time.Time) *int64 {
-	if !d.begun {
+	if !d.begun() {
 		return nil
 	}
 	at := now.UnixMicro()
@@ -46,7 +48,7 @@ func (d newDelivery) startedAt(now time.Time) *int64 {
 }
 
 func (d newDelivery) attempts() int64 {
-	if d.begun {
+	if d.begun() {
 		return 1
 	}
 	return 0
@@ -54,7 +56,7 @@ func (d newDelivery) attempts() int64 {
 
 // next is when the delivery is due, or when its begun attempt counts as interrupted.
 func (d newDelivery) next(now time.Time) time.Time {
-	if d.begun {
+	if d.begun() {
 		return d.lease
 	}
 	return now
@@ -78,7 +80,7 @@ func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (send func(), e
 	}
 	now := d.deps.Now()
 	lease := now.Add(d.deps.Timeout + leaseMargin)
-	var begun []job
+	var begun []newDelivery
 	made := 0
 	for chunk := range slices.Chunk(events, addBatch) {
 		stored, err := d.prepare(chunk, receivers, now, lease)
@@ -86,7 +88,7 @@ func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (send func(), e
 			var deliveries []newDelivery
 			deliveries, err = d.insert(ctx, stored, now)
 			made += len(deliveries)
-			begun = append(begun, begunOf(deliveries)...)
+			begun = append(begun, slices.DeleteFunc(deliveries, func(d newDelivery) bool { return !d.begun() })...)
 		}
 		if err != nil {
 			d.release(begun)
@@ -123,8 +125,8 @@ func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, n
 	return stored, nil
 }
 
-// insert stores the events that are new, with their deliveries, and begins the attempts that there are slots for. With an
-// error the slots of those that it gives are still taken.
+// insert stores the events that are new, with their deliveries, and begins the attempts that it is granted slots or places
+// in line for. With an error what was granted to those that it gives is still taken.
 func (d *Dispatcher) insert(ctx context.Context, events []newEvent, now time.Time) ([]newDelivery, error) {
 	fresh, err := d.store.insertEvents(ctx, events, now)
 	if err != nil {
@@ -136,7 +138,7 @@ func (d *Dispatcher) insert(ctx context.Context, events []newEvent, now time.Tim
 			continue
 		}
 		for _, delivery := range e.deliveries {
-			delivery.begun = d.slots.takeNew(delivery.destination)
+			delivery.granted = d.slots.takeNew(delivery.destination)
 			deliveries = append(deliveries, delivery)
 		}
 	}
@@ -146,34 +148,30 @@ func (d *Dispatcher) insert(ctx context.Context, events []newEvent, now time.Tim
 	return deliveries, d.store.insertDeliveries(ctx, deliveries, now)
 }
 
-func begunOf(deliveries []newDelivery) []job {
-	var begun []job
+func (d *Dispatcher) release(deliveries []newDelivery) {
 	for _, delivery := range deliveries {
-		if delivery.begun {
-			begun = append(begun, delivery.job)
+		if delivery.granted == slot {
+			d.slots.giveBack(delivery.destination)
+		} else {
+			d.slots.leave(delivery.destination)
 		}
 	}
-	return begun
 }
 
-func (d *Dispatcher) release(jobs []job) {
-	for _, j := range jobs {
-		d.slots.giveBack(j.destination)
-	}
-}
-
-// hold keeps the jobs' slots until the transaction is over. After holdFor it takes it for rolled back; when it is
-// committed only then, the attempts that are begun are sent all the same. more tells of deliveries without a slot.
-func (d *Dispatcher) hold(jobs []job, more bool) (send func()) {
+// hold keeps what was granted until the transaction is over. After holdFor it takes it for rolled back; when it is
+// committed only then, the attempts that are begun stand in line all the same. more tells of deliveries without a grant.
+func (d *Dispatcher) hold(begun []newDelivery, more bool) (send func()) {
 	var decided sync.Once
-	timer := time.AfterFunc(holdFor, func() { decided.Do(func() { d.release(jobs) }) })
+	timer := time.AfterFunc(holdFor, func() { decided.Do(func() { d.release(begun) }) })
 	return func() {
 		held := false
 		decided.Do(func() { held = true })
 		timer.Stop()
-		for _, j := range jobs {
-			if held || d.slots.takeAgain(j.destination) {
-				go d.attempt(j)
+		for _, delivery := range begun {
+			if held && delivery.granted == slot {
+				go d.attempt(delivery.job)
+			} else {
+				d.slots.enter(delivery.job, held)
 			}
 		}
 		if more {
@@ -182,14 +180,34 @@ func (d *Dispatcher) hold(jobs []job, more bool) (send func()) {
 	}
 }
 
-// WaitForRoom waits until there are slots for more, for roomWait at most: what is added without a slot costs two more
-// writes, and waits better where it comes from.
-func (d *Dispatcher) WaitForRoom() {
+// putBack gives begun first attempts that are not sent back to the database, due at once.
+func (d *Dispatcher) putBack(jobs []job) {
+	ctx, cancel := context.WithTimeout(d.writing, storeTimeout)
+	defer cancel()
+	if err := d.store.putBack(ctx, jobs, d.deps.Now()); err != nil {
+		d.deps.Log.WarnContext(ctx, "give webhook attempts back failed: they count as interrupted", "error", err)
+	}
+	d.Wake()
+}
+
+// Reserve waits until some of the wanted events can be sent when they are added, for roomWait at most, and tells how many:
+// what is added without a slot or a place in line costs two more writes, and waits better where it comes from. done is to
+// be called after the send of Add, or instead of it.
+func (d *Dispatcher) Reserve(want int) (n int, done func()) {
+	const each = 2 // deliveries an event
 	timer := time.NewTimer(roomWait)
 	defer timer.Stop()
-	select {
-	case <-d.slots.room():
-	case <-timer.C:
+	for {
+		granted, room := d.slots.reserve(each * want)
+		if granted > 0 {
+			return granted / each, func() { d.slots.release(granted) }
+		}
+		select {
+		case <-room:
+		case <-timer.C:
+			d.slots.reserveAnyway(each * want)
+			return want, func() { d.slots.release(each * want) }
+		}
 	}
 }
 

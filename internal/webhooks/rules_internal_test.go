@@ -1,7 +1,9 @@
 package webhooks
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -84,10 +86,14 @@ func TestSlots_never_exceed_their_limits(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.IntRange(1, 12).Draw(rt, "limit")
-		s := newSlots(limit, time.Now, func() {})
-		s.start()
 		taken := map[string]int{}
-		total := 0
+		total, dropped := 0, make(chan []job, 1000)
+		s := newSlots(limit, time.Now, func() {}, func(j job) {
+			taken[j.destination]++
+			total++
+		}, func(jobs []job) { dropped <- jobs })
+		s.start()
+		var placed []string
 		names := []string{Own, "a", "b", "c", "d"}
 		name := func(rt *rapid.T) string { return rapid.SampledFrom(names).Draw(rt, "destination") }
 		rt.Repeat(map[string]func(*rapid.T){
@@ -95,11 +101,29 @@ func TestSlots_never_exceed_their_limits(t *testing.T) {
 				if s.inFlight() != total || total > 2*limit {
 					rt.Fatalf("%d in flight, counted %d, limit %d", s.inFlight(), total, limit)
 				}
+				if ahead := len(placed) + len(s.line.jobs); s.line.placed != len(placed) || ahead > 2*lineLength*limit {
+					rt.Fatalf("%d places and %d in line, counted %d, limit %d", s.line.placed, len(s.line.jobs), len(placed), limit)
+				}
 			},
 			"new": func(rt *rapid.T) {
-				if d := name(rt); s.takeNew(d) {
+				switch d := name(rt); s.takeNew(d) {
+				case slot:
 					taken[d]++
 					total++
+				case place:
+					placed = append(placed, d)
+				}
+			},
+			"enter": func(rt *rapid.T) {
+				if len(placed) > 0 {
+					s.enter(job{destination: placed[0]}, true)
+					placed = placed[1:]
+				}
+			},
+			"leave": func(rt *rapid.T) {
+				if len(placed) > 0 {
+					s.leave(placed[0])
+					placed = placed[1:]
 				}
 			},
 			"share": func(rt *rapid.T) {
@@ -119,14 +143,31 @@ func TestSlots_never_exceed_their_limits(t *testing.T) {
 				total--
 			},
 		})
-		for d, n := range taken {
-			for range n {
-				s.giveBack(d)
+		for _, d := range placed {
+			s.enter(job{destination: d}, true)
+		}
+		for total > 0 { // those who stand in line come after
+			for d, n := range taken {
+				for range n {
+					taken[d]--
+					total--
+					s.giveBack(d)
+				}
 			}
 		}
-		<-s.stop()
-		if s.takeNew("late") || s.takeAgain("late") {
+		idle := s.stop()
+		<-idle
+		if s.takeNew("late") != nothing {
 			rt.Fatal("a slot was taken after the stop")
+		}
+		s.enter(job{destination: "late"}, false)
+		for {
+			if jobs := <-dropped; jobs[len(jobs)-1].destination == "late" {
+				break
+			}
+		}
+		if len(s.lanes) > 0 && slices.ContainsFunc(slices.Collect(maps.Values(s.lanes)), func(l *lane) bool { return l.idle() && !l.fast || l.lined != 0 }) {
+			rt.Fatalf("lanes are left: %v", s.lanes)
 		}
 	})
 }
@@ -134,23 +175,25 @@ func TestSlots_never_exceed_their_limits(t *testing.T) {
 func TestSlots_share_a_quarter_until_a_receiver_is_fast(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
-	s := newSlots(16, func() time.Time { return now }, func() {})
+	s := newSlots(16, func() time.Time { return now }, func() {}, nil, nil)
 	s.start()
 	if got := s.share([]string{"slow"}); got["slow"] != 4 {
 		t.Fatalf("an unknown receiver got %d of 16", got["slow"])
 	}
 	s.report("slow", true, time.Millisecond)
 	s.giveBack("slow")
-	if got := s.share([]string{"slow"}); got["slow"] != 13 {
+	if got := s.share([]string{"slow"}); got["slow"] != 5 {
 		t.Fatalf("a fast one got %d more", got["slow"])
 	}
-	if got := s.share([]string{"slow", "other"}); got["other"] != 1 || got["slow"] != 0 {
-		t.Fatalf("with all slots taken: %v", got)
+	if got := s.share([]string{"slow", "other"}); got["other"] != 4 || got["slow"] != 0 {
+		t.Fatalf("with half of the slots taken by another: %v", got)
 	}
 	for range breakerAt {
 		s.report("other", false, time.Second)
 	}
-	s.giveBack("other")
+	for range 4 {
+		s.giveBack("other")
+	}
 	for _, pause := range []time.Duration{firstPause, 2 * firstPause, 4 * firstPause, 8 * firstPause, longestPause, longestPause} {
 		now = now.Add(pause - 1)
 		if got := s.share([]string{"other"}); got["other"] != 0 {
@@ -166,7 +209,7 @@ func TestSlots_share_a_quarter_until_a_receiver_is_fast(t *testing.T) {
 		s.report("other", false, time.Second)
 		s.giveBack("other")
 	}
-	for range 16 {
+	for range 8 {
 		s.giveBack("slow")
 	}
 	now = now.Add(longestPause)

@@ -16,15 +16,18 @@ const (
 	longestPause = time.Second
 )
 
-// fastCall is how long the last call of a receiver that may have all slots has taken at most.
+// fastCall is how long the last call of a receiver that answers fast has taken at most.
 const fastCall = 100 * time.Millisecond
+
+// fastRemembered is how many destinations with nothing in flight are remembered as fast.
+const fastRemembered = 256
 
 // slots says how many attempts may be in flight, in all and to each destination. Nobody waits in it: work that gets
 // no slot stays in the database. Three rules keep one destination from taking what others need:
-//   - a supplier's receiver has a quarter of the slots at most, unless it answers fast and so gives them back soon; the
-//     own endpoint may have all of them;
-//   - a destination with nothing in flight gets a slot even when all are taken (up to twice the limit), so that slow
-//     receivers together cannot stop a healthy one;
+//   - a supplier's receiver has a quarter of the slots at most, or half while it answers fast and so gives them back soon;
+//     the own endpoint may have all of them;
+//   - a destination with nothing in flight gets a slot even when all are taken (up to twice the limit), and those that
+//     answer fast get a quarter of them, so that slow receivers together cannot stop a healthy one;
 //   - one that failed breakerAt times in a row gets one probe at a time, with a pause after it that grows to a second, and
 //     all probes together a quarter.
 type slots struct {
@@ -41,12 +44,14 @@ type slots struct {
 	turn    int
 	lanes   map[string]*lane
 	busy    sync.WaitGroup
+	line    line
 	roomy   chan struct{} // what room gave, nil when nobody waits
 }
 
 // lane is one destination's state.
 type lane struct {
 	inFlight int
+	lined    int  // attempts and places in line
 	failures int  // in a row
 	waiting  bool // it has work due and got no slot for all of it
 	probing  bool
@@ -55,19 +60,25 @@ type lane struct {
 }
 
 // idle tells whether nothing is lost when the lane is forgotten.
-func (l lane) idle() bool { return l.inFlight == 0 && l.failures == 0 && !l.waiting && !l.probing }
+func (l lane) idle() bool {
+	return l.inFlight == 0 && l.lined == 0 && l.failures == 0 && !l.waiting && !l.probing
+}
 
-func newSlots(limit int, now func() time.Time, signal func()) *slots {
-	return &slots{limit: max(limit, 1), now: now, signal: signal, lanes: map[string]*lane{}}
+func newSlots(limit int, now func() time.Time, signal func(), start func(job), drop func([]job)) *slots {
+	return &slots{limit: max(limit, 1), now: now, signal: signal, line: line{start: start, drop: drop}, lanes: map[string]*lane{}}
 }
 
 func (s *slots) quarter() int { return max(s.limit/4, 1) }
 
 func (s *slots) laneLimit(destination string, l *lane) int {
-	if destination == Own || l.fast {
+	switch {
+	case destination == Own:
 		return s.limit
+	case l.fast:
+		return max(s.limit/2, 1)
+	default:
+		return s.quarter()
 	}
-	return s.quarter()
 }
 
 // start lets slots be taken.
@@ -77,58 +88,45 @@ func (s *slots) start() {
 	s.open = true
 }
 
-// stop lets no more slots be taken; the channel closes when all are given back.
+// stop lets no more slots be taken and drops the line; the channel closes when all slots are given back.
 func (s *slots) stop() <-chan struct{} {
 	s.mu.Lock()
 	s.open = false
+	dropped := s.advance()
 	s.mu.Unlock()
 	idle := make(chan struct{})
 	go func() {
+		if len(dropped) > 0 {
+			s.line.drop(dropped)
+		}
 		s.busy.Wait()
 		close(idle)
 	}()
 	return idle
 }
 
-// takeNew takes a slot for a delivery that is just being made. It stands back while older ones wait.
-func (s *slots) takeNew(destination string) bool {
+// grant is what a delivery that is just being made gets for its first attempt.
+type grant int
+
+const (
+	nothing grant = iota // it waits in the database
+	slot
+	place // in line
+)
+
+// takeNew takes a slot for a delivery that is just being made, unless older ones wait, or a place in line.
+func (s *slots) takeNew(destination string) grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.lanes[destination]; s.starved || l != nil && l.waiting {
-		return false
+	l := s.lanes[destination]
+	switch older := s.starved || l != nil && l.waiting || len(s.line.jobs) > 0; {
+	case !older && s.take(destination):
+		return slot
+	case s.takePlace(destination):
+		return place
+	default:
+		return nothing
 	}
-	return s.take(destination)
-}
-
-// room is closed, now or later, when at most half of the slots are taken by destinations that will soon give theirs back:
-// to wait for the others would let them slow everybody down.
-func (s *slots) room() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.roomy == nil {
-		s.roomy = make(chan struct{})
-	}
-	room := s.roomy
-	s.makeRoom()
-	return room
-}
-
-func (s *slots) makeRoom() {
-	if s.roomy != nil && s.quick <= s.limit/2 {
-		close(s.roomy)
-		s.roomy = nil
-	}
-}
-
-// takeAgain takes a slot whatever the limits say, for an attempt that is begun already; false after stop.
-func (s *slots) takeAgain(destination string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.open {
-		return false
-	}
-	s.add(s.lane(destination))
-	return true
 }
 
 // share takes slots for destinations with work that is due, one each in turn until there are none; how many each got
@@ -136,6 +134,7 @@ func (s *slots) takeAgain(destination string) bool {
 func (s *slots) share(due []string) map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer s.makeRoom()
 	s.starved = false
 	for name, l := range s.lanes {
 		l.waiting = false
@@ -186,8 +185,14 @@ func (s *slots) mayTake(destination string, l *lane) bool {
 	case l.inFlight == 0:
 		return s.total < 2*s.limit
 	default:
-		return l.inFlight < s.laneLimit(destination, l) && s.total < s.limit
+		return l.inFlight < s.laneLimit(destination, l) && s.spare(l.fast, s.limit)
 	}
+}
+
+// spare tells whether there is a slot below the limit. Destinations that answer fast always have a quarter of the slots,
+// whoever has the others.
+func (s *slots) spare(fast bool, limit int) bool {
+	return s.total < limit || fast && s.quick < s.quarter() && s.total < 2*s.limit
 }
 
 func (s *slots) add(l *lane) {
@@ -215,7 +220,6 @@ func (s *slots) free(destination string) {
 	if l.fast {
 		s.quick--
 	}
-	s.makeRoom()
 	probed := l.probing && l.inFlight == 0
 	if probed {
 		l.probing = false
@@ -225,6 +229,7 @@ func (s *slots) free(destination string) {
 		s.signal()
 	}
 	s.tidy(destination, l)
+	s.advanceAndDrop()
 }
 
 // written ends an attempt: stop waits for it.
@@ -267,9 +272,9 @@ func (s *slots) lane(destination string) *lane {
 	return l
 }
 
-// tidy forgets a lane that says nothing.
+// tidy forgets a lane that says nothing, or only that its destination answered fast when there are many such.
 func (s *slots) tidy(destination string, l *lane) {
-	if l.idle() {
+	if l.idle() && (!l.fast || len(s.lanes) > fastRemembered) {
 		delete(s.lanes, destination)
 	}
 }

@@ -83,6 +83,20 @@ func (s *store) insertDeliveries(ctx context.Context, deliveries []newDelivery, 
 	return s.insertDeliveriesSQLite(ctx, deliveries, now)
 }
 
+// putBack makes first attempts that were begun and not sent undone: their deliveries are due now.
+func (s *store) putBack(ctx context.Context, jobs []job, now time.Time) error {
+	ids := make([]string, len(jobs))
+	for i, j := range jobs {
+		ids[i] = j.id
+	}
+	err := s.db.From(ctx).Exec(`UPDATE webhook_deliveries SET attempts = 0, series = 0, next_attempt_at = ?, updated_at = ?, last_started_at = NULL
+		WHERE id IN ? AND attempts = 1 AND last_duration_us IS NULL`, now.UnixMicro(), now.UnixMicro(), ids).Error
+	if err != nil {
+		return fmt.Errorf("give webhook attempts back: %w", err)
+	}
+	return nil
+}
+
 // finish writes the ends of attempts down, and what they mean to their deliveries where these are pending. It tells which
 // deliveries it moved.
 func (s *store) finish(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {

@@ -1,0 +1,108 @@
+package webhooks_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/webhooks"
+)
+
+// inLine gives a rig of four slots whose receivers answered fast until now, with 20 events more than it can send: the
+// receivers' answers wait for release.
+func inLine(t *testing.T, db *database.DB) (r *rig, stop func() error, release func()) {
+	t.Helper()
+	held := make(chan struct{})
+	hold := func(n int, _ http.ResponseWriter, r *http.Request) {
+		if n > 1 {
+			select {
+			case <-held:
+			case <-r.Context().Done():
+			}
+		}
+	}
+	r = newRig(t, db, setup{own: hold, acme: hold, idle: true, deps: func(d *webhooks.Deps) { d.Concurrency = 4 }})
+	stop = r.start()
+	r.add(event("acme", 0, 1))
+	r.settled()
+	var events []webhooks.Outgoing
+	for id := range int64(20) {
+		events = append(events, event("acme", id+1, 1))
+	}
+	r.add(events...)
+	return r, stop, func() { close(held) }
+}
+
+// begun counts the deliveries with an attempt.
+func (r *rig) begun() (n int) {
+	for _, d := range r.list(webhooks.Filter{}) {
+		if d.AttemptCount > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *rig) allDeliveredOnce() {
+	r.tb.Helper()
+	r.settled()
+	for _, d := range r.list(webhooks.Filter{}) {
+		if d.Status != webhooks.Delivered || d.AttemptCount != 1 {
+			r.tb.Errorf("%d to %s is %s after %d attempts", d.RequestID, d.Destination, d.Status, d.AttemptCount)
+		}
+	}
+	ledger, err := r.Verify(r.tb.Context())
+	if err != nil || len(ledger.Faults) > 0 {
+		r.tb.Errorf("%v %v", ledger.Faults, err)
+	}
+}
+
+func TestLine_begins_more_attempts_than_there_are_slots_and_sends_each_once(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r, _, release := inLine(t, db)
+		if n := r.begun(); n < 2+16 {
+			t.Errorf("%d attempts are begun", n)
+		}
+		until(t, "four attempts are in flight", func() bool { return len(r.own.got())+len(r.acme.got()) >= 2+4 })
+		if n := len(r.own.got()) + len(r.acme.got()); n > 2+4 {
+			t.Errorf("%d attempts are in flight", n-2)
+		}
+		release()
+		r.allDeliveredOnce()
+	})
+}
+
+func TestLine_that_does_not_move_goes_back_to_the_database_without_an_attempt(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r, _, release := inLine(t, db)
+		before := r.begun()
+		until(t, "the first attempts time out and the others are put back", func() bool { return r.begun() < before })
+		release()
+		r.settled()
+		ledger, err := r.Verify(t.Context())
+		if err != nil || len(ledger.Faults) > 0 || ledger.Deliveries[webhooks.Delivered] != 42 {
+			t.Errorf("%v %v", ledger, err)
+		}
+	})
+}
+
+func TestStop_gives_the_line_back_to_other_workers_at_once(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r, stop, release := inLine(t, db)
+		ended := make(chan error, 1)
+		go func() { ended <- stop() }()
+		until(t, "the line is given back", func() bool { return r.begun() <= 2+8 })
+		other := newRig(t, db, setup{})
+		other.suppliers.learn("acme", other.acme.URL, other.secret)
+		until(t, "another worker has sent them", func() bool { return len(other.own.got())+len(other.acme.got()) >= 40-8 })
+		release()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		other.allDeliveredOnce()
+	})
+}
