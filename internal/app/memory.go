@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	collectAt = 200      // percent of what lives: a process holds 10 to 20 MiB, and each collection costs it CPU
+	collectAt = 400      // percent of what lives: a process holds 10 to 20 MiB, and each collection costs it CPU
 	softLimit = 80 << 20 // bytes of Go's own, from which on the collector works as often as it must; SQLite's come on top
 )
 

@@ -56,29 +56,25 @@ func (d *DB) RowLock(clause string) string {
 }
 
 // From is the transaction in ctx, or else the writing pool.
-func (d *DB) From(ctx context.Context) *gorm.DB {
-	if tx, ok := ctx.Value(txKey{d}).(*gorm.DB); ok {
-		return tx.WithContext(ctx)
-	}
-	return d.write.WithContext(ctx)
-}
+func (d *DB) From(ctx context.Context) *gorm.DB { return d.in(ctx, d.write).WithContext(ctx) }
 
 // Reader is the transaction in ctx, or else the reading pool (the same as the writing one on PostgreSQL).
-func (d *DB) Reader(ctx context.Context) *gorm.DB {
-	if tx, ok := ctx.Value(txKey{d}).(*gorm.DB); ok {
-		return tx.WithContext(ctx)
-	}
-	return d.read.WithContext(ctx)
-}
+func (d *DB) Reader(ctx context.Context) *gorm.DB { return d.in(ctx, d.read).WithContext(ctx) }
 
 // SQL is From without gorm's query building, for hot statements; slices pass as PostgreSQL arrays.
-func (d *DB) SQL(ctx context.Context) gorm.ConnPool {
-	return d.From(ctx).Statement.ConnPool
-}
+func (d *DB) SQL(ctx context.Context) gorm.ConnPool { return d.in(ctx, d.write).Statement.ConnPool }
 
 // ReaderSQL is Reader without gorm's query building.
 func (d *DB) ReaderSQL(ctx context.Context) gorm.ConnPool {
-	return d.Reader(ctx).Statement.ConnPool
+	return d.in(ctx, d.read).Statement.ConnPool
+}
+
+// in is the transaction in ctx, or else the pool.
+func (d *DB) in(ctx context.Context, pool *gorm.DB) *gorm.DB {
+	if tx, ok := ctx.Value(txKey{d}).(*gorm.DB); ok {
+		return tx
+	}
+	return pool
 }
 
 // Ping tells whether the engine answers.

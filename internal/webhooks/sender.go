@@ -57,8 +57,31 @@ func newTransport(deps Deps, idle time.Duration, dialer *net.Dialer) *http.Trans
 	}
 }
 
-// keepIdle hides CloseIdleConnections: after each failed call the library would close everybody's.
-type keepIdle struct{ http.RoundTripper }
+// wire signs a call at the moment it goes out, where no client copies its headers any more. It hides CloseIdleConnections:
+// after each failed call the library would close everybody's.
+type wire struct{ http.RoundTripper }
+
+// callKey is the context's key of the call that a request makes.
+type callKey struct{}
+
+// call is a job that is sent at a given moment.
+type call struct {
+	job
+	at time.Time
+}
+
+// RoundTrip may change the request: send made it for this call alone.
+func (w wire) RoundTrip(request *http.Request) (*http.Response, error) {
+	c := request.Context().Value(callKey{}).(call)
+	h := request.Header
+	h.Set("Content-Type", "application/json")
+	h.Set("User-Agent", userAgent)
+	h.Set("X-Request-Id", c.traceID)
+	h.Set(webhook.HeaderID, c.id)
+	h.Set(webhook.HeaderTimestamp, strconv.FormatInt(c.at.Unix(), 10))
+	h.Set(webhook.HeaderSignature, webhook.Sign(c.id, c.at, c.body, c.target.Secrets...))
+	return w.RoundTripper.RoundTrip(request)
+}
 
 func newClient(transport *http.Transport) *retryablehttp.Client {
 	c := retryablehttp.NewClient()
@@ -67,7 +90,7 @@ func newClient(transport *http.Transport) *retryablehttp.Client {
 	c.CheckRetry = func(context.Context, *http.Response, error) (bool, error) { return false, nil }
 	c.ErrorHandler = retryablehttp.PassthroughErrorHandler
 	c.HTTPClient = &http.Client{
-		Transport:     keepIdle{transport},
+		Transport:     wire{transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c
@@ -81,17 +104,10 @@ func (s *sender) send(ctx context.Context, j job, at time.Time) answer {
 	if len(j.target.Secrets) == 0 {
 		return answer{err: errNoSecret}
 	}
-	request, err := retryablehttp.NewRequestWithContext(ctx, http.MethodPost, callURL(j.target.URL, j.requestID), j.body)
+	request, err := retryablehttp.NewRequestWithContext(context.WithValue(ctx, callKey{}, call{j, at}), http.MethodPost, callURL(j.target.URL, j.requestID), j.body)
 	if err != nil {
 		return answer{err: errors.New("the receiver's address is not a valid URL")}
 	}
-	h := request.Header
-	h.Set("Content-Type", "application/json")
-	h.Set("User-Agent", userAgent)
-	h.Set("X-Request-Id", j.traceID)
-	h.Set(webhook.HeaderID, j.id)
-	h.Set(webhook.HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
-	h.Set(webhook.HeaderSignature, webhook.Sign(j.id, at, j.body, j.target.Secrets...))
 	client := s.suppliers
 	if j.destination == Own {
 		client = s.own
