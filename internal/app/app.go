@@ -122,6 +122,7 @@ func (a *App) Migrate(ctx context.Context) error { return a.db.Migrate(ctx) }
 // Close releases everything in the reverse order of its construction.
 func (a *App) Close() error {
 	a.materials.Close()
+	a.Suppliers.Close()
 	a.Deliveries.Close()
 	a.Trackers.Close()
 	a.Scores.Close()

@@ -20,6 +20,7 @@ func main() {
 	run, known := map[string]func(context.Context) error{
 		"":              whole(measure),
 		"pipeline":      whole(pipelineOnly),
+		"sessions":      whole(sessionsOnly),
 		"tracker":       whole(trackerBench),
 		"neighbours":    whole(neighbours),
 		"size":          whole(size),

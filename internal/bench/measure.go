@@ -66,10 +66,7 @@ func measure(ctx context.Context, s *stack) error {
 
 // pipelineOnly is the part that a change of the road is tried by.
 func pipelineOnly(ctx context.Context, s *stack) error {
-	if err := s.startNATS(); err != nil {
-		return err
-	}
-	p, err := s.startPipeline(ctx)
+	p, err := s.started(ctx)
 	if err != nil {
 		return err
 	}
@@ -82,6 +79,23 @@ func pipelineOnly(ctx context.Context, s *stack) error {
 	}
 	ours.show(limits{}, &plot{})
 	return nil
+}
+
+// sessionsOnly is the part that a change of the sessions is tried by.
+func sessionsOnly(ctx context.Context, s *stack) error {
+	p, err := s.started(ctx)
+	if err != nil {
+		return err
+	}
+	return p.auth(ctx, &plot{})
+}
+
+// started is a pipeline without a worker on a fresh queue.
+func (s *stack) started(ctx context.Context) (*pipeline, error) {
+	if err := s.startNATS(); err != nil {
+		return nil, err
+	}
+	return s.startPipeline(ctx)
 }
 
 // limits are rates per second.

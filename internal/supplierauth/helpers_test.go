@@ -89,6 +89,7 @@ func newReplica(tb testing.TB, db *database.DB, clock *clock, change func(*suppl
 	if r.service, err = supplierauth.New(deps); err != nil {
 		tb.Fatal(err)
 	}
+	tb.Cleanup(r.service.Close)
 	r.engine = httpapi.NewEngine(httpapi.EngineConfig{Log: deps.Log})
 	s := r.service
 	r.engine.POST("/token", httpapi.HandleWith(s.Token, supplierauth.RenderError))

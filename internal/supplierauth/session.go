@@ -82,7 +82,7 @@ func (s *Service) exchange(ctx context.Context, key string) (*tokenPair, error) 
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	token := newRefreshToken()
-	g, err := s.store.openSession(ctx, "ses_"+strings.ToLower(rand.Text()), format.hash(key), token, s.now())
+	g, err := shared(ctx, s.openings, opening{"ses_" + strings.ToLower(rand.Text()), format.hash(key), token})
 	if err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
 	}
@@ -100,15 +100,15 @@ func (s *Service) refresh(ctx context.Context, text string) (*tokenPair, error) 
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	now, next := s.now(), presented.successor()
-	g, err := s.store.rotate(ctx, presented, next, now)
+	next := presented.successor()
+	g, err := shared(ctx, s.rotations, rotation{presented, next})
 	if err != nil {
 		return nil, fmt.Errorf("rotate refresh token: %w", err)
 	}
 	if g != nil {
 		return s.pair(g, next)
 	}
-	ended, err := s.store.endReused(ctx, presented, now)
+	ended, err := s.store.endReused(ctx, presented, s.now())
 	if err != nil {
 		return nil, fmt.Errorf("end session of a reused refresh token: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/groupcommit"
 )
 
 // Deps is what the room is built from.
@@ -36,9 +37,11 @@ type Service struct {
 	limiter      *limiter
 	allowPrivate bool
 	ended        *prometheus.CounterVec
+	openings     *groupcommit.Batcher[opening, outcome]
+	rotations    *groupcommit.Batcher[rotation, outcome]
 }
 
-// New reads the keys. Its errors name the position of a bad key in its list, never its value.
+// New reads the keys and starts the group commits; Close ends them. Its errors name the position of a bad key in its list, never its value.
 func New(d Deps) (*Service, error) {
 	keys, err := parseSigningKeys(d.SigningKeys)
 	if err != nil {
@@ -68,8 +71,10 @@ func New(d Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare rate limit: %w", err)
 	}
-	return &Service{
+	s := &Service{
 		store: store{d.DB}, log: d.Log, now: d.Now, tokens: tokens, sealer: sealer, limiter: limiter,
 		allowPrivate: d.AllowPrivateWebhooks, ended: ended,
-	}, nil
+	}
+	s.startCommits()
+	return s, nil
 }

@@ -1,0 +1,98 @@
+package supplierauth
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/groupcommit"
+)
+
+// sessionBatch is how many callers share a transaction.
+const sessionBatch = 64
+
+// outcome is what became of one caller's session: a batch that is committed for some may fail for others.
+type outcome struct {
+	grant *grant // nil: none
+	err   error
+}
+
+func (s *Service) startCommits() {
+	flushers := 2
+	if s.store.db.Engine() == database.SQLite {
+		flushers = 1
+	}
+	s.openings = groupcommit.New(flushers, sessionBatch, 0, notAway, s.flushOpenings)
+	s.rotations = groupcommit.New(flushers, sessionBatch, 0, notAway, s.flushRotations)
+}
+
+// Close refuses new sessions and rotations, finishes those begun and waits for them.
+func (s *Service) Close() {
+	s.openings.Close()
+	s.rotations.Close()
+}
+
+// notAway tells whether a failed batch is worth splitting: with the database away every item would fail the same.
+func notAway(err error) bool { return errs.KindOf(err) != errs.Unavailable }
+
+// shared hands an item to a group commit.
+func shared[T any](ctx context.Context, batcher *groupcommit.Batcher[T, outcome], item T) (*grant, error) {
+	result, err := batcher.Do(ctx, item)
+	if errors.Is(err, groupcommit.ErrClosed) {
+		return nil, errs.Away("The service is stopping.", time.Second, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return result.grant, result.err
+}
+
+// flushOpenings begins a batch of sessions. It belongs to no single caller, so nothing of its context is used.
+func (s *Service) flushOpenings(_ context.Context, items []opening) ([]outcome, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	grants, err := s.store.open(ctx, items, s.now())
+	if err != nil {
+		return nil, err
+	}
+	return outcomes(grants), nil
+}
+
+// flushRotations replaces a batch of refresh tokens. Those that PostgreSQL left out are tried by themselves: they are not
+// the current ones of their sessions, or somebody else held these.
+func (s *Service) flushRotations(_ context.Context, items []rotation) ([]outcome, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	now := s.now()
+	if s.store.db.Engine() != database.Postgres {
+		grants, err := inTurn(ctx, s.store.db, items, func(ctx context.Context, r rotation) (*grant, error) { return s.store.rotateOne(ctx, r, now) })
+		if err != nil {
+			return nil, err
+		}
+		return outcomes(grants), nil
+	}
+	grants, err := s.store.rotatePostgres(ctx, items, now)
+	if err != nil {
+		return nil, err
+	}
+	results := make([]outcome, len(items))
+	for i, r := range items {
+		if g := grants[string(r.next.secretHash())]; g != nil {
+			results[i] = outcome{grant: g}
+			continue
+		}
+		g, err := s.store.rotateOne(ctx, r, now)
+		results[i] = outcome{g, err}
+	}
+	return results, nil
+}
+
+func outcomes(grants []*grant) []outcome {
+	results := make([]outcome, len(grants))
+	for i, g := range grants {
+		results[i].grant = g
+	}
+	return results
+}

@@ -1,0 +1,156 @@
+package supplierauth
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+// opening is a session that the holder of an API key asks for.
+type opening struct {
+	id      string
+	keyHash []byte
+	token   refreshToken
+}
+
+// rotation is a refresh token that was presented, and what is to replace it.
+type rotation struct{ presented, next refreshToken }
+
+// returningGrant makes a grant of the written session, in the statement that writes it.
+const returningGrant = `
+	RETURNING id AS session_id, supplier_id,
+		(SELECT s.name FROM suppliers s WHERE s.id = sessions.supplier_id) AS name,
+		(SELECT s.scopes FROM suppliers s WHERE s.id = sessions.supplier_id) AS scopes,
+		(SELECT s.access_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) AS access_ttl,
+		(SELECT s.refresh_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) AS refresh_ttl`
+
+// open inserts a session for each active supplier of a key; nil stands for a key that has none.
+func (s store) open(ctx context.Context, items []opening, now time.Time) ([]*grant, error) {
+	if s.db.Engine() == database.Postgres {
+		return s.openPostgres(ctx, items, now)
+	}
+	at := now.UnixMicro()
+	return inTurn(ctx, s.db, items, func(ctx context.Context, o opening) (*grant, error) {
+		return s.one(ctx, `
+			INSERT INTO sessions (id, supplier_id, handle_hash, current_hash, created_at, last_used_at, expires_at, expiry_day)
+			SELECT ?, s.id, ?, ?, ?, ?, ? + s.refresh_ttl * 1000000, (? + s.refresh_ttl * 1000000) / ?
+			FROM supplier_api_keys k JOIN suppliers s ON s.id = k.supplier_id
+			WHERE k.hash = ? AND (k.active_until IS NULL OR k.active_until > ?) AND s.active`+returningGrant,
+			o.id, o.token.handleHash(), o.token.secretHash(), at, at, at, at, day, o.keyHash, at)
+	})
+}
+
+// openPostgres holds the suppliers until the sessions are there: a deactivation waits, and then ends these sessions too.
+func (s store) openPostgres(ctx context.Context, items []opening, now time.Time) ([]*grant, error) {
+	n := len(items)
+	ids, keys, handles, secrets := make([]string, n), make([][]byte, n), make([][]byte, n), make([][]byte, n)
+	for i, o := range items {
+		ids[i], keys[i], handles[i], secrets[i] = o.id, o.keyHash, o.token.handleHash(), o.token.secretHash()
+	}
+	grants, err := s.grants(ctx, `
+		WITH allowed AS (
+			SELECT k.id, k.handle, k.secret, s.* FROM unnest($1::text[], $2::bytea[], $3::bytea[], $4::bytea[]) AS k(id, key, handle, secret)
+			CROSS JOIN LATERAL (
+				SELECT s.id AS supplier_id, s.name, s.scopes, s.access_ttl, s.refresh_ttl, $5 + s.refresh_ttl * 1000000 AS expires_at
+				FROM supplier_api_keys a JOIN suppliers s ON s.id = a.supplier_id
+				WHERE a.hash = k.key AND (a.active_until IS NULL OR a.active_until > $5) AND s.active FOR SHARE OF s) s
+		), opened AS (
+			INSERT INTO sessions (id, supplier_id, handle_hash, current_hash, created_at, last_used_at, expires_at, expiry_day)
+			SELECT id, supplier_id, handle, secret, $5, $5, expires_at, expires_at / $6 FROM allowed
+		)
+		SELECT id, supplier_id, name, scopes, access_ttl, refresh_ttl, id FROM allowed`, ids, keys, handles, secrets, now.UnixMicro(), int64(day))
+	if err != nil {
+		return nil, err
+	}
+	opened := make([]*grant, n)
+	for i, o := range items {
+		opened[i] = grants[o.id]
+	}
+	return opened, nil
+}
+
+// rotatePostgres replaces each presented token by the next one if it is the current one of a live session, and gives the
+// grants by the hash of the next one. Sessions that somebody else holds are left out: to wait for them while holding others
+// could deadlock.
+func (s store) rotatePostgres(ctx context.Context, items []rotation, now time.Time) (map[string]*grant, error) {
+	n := len(items)
+	handles, current, next := make([][]byte, n), make([][]byte, n), make([][]byte, n)
+	for i, r := range items {
+		handles[i], current[i], next[i] = r.presented.handleHash(), r.presented.secretHash(), r.next.secretHash()
+	}
+	return s.grants(ctx, `
+		WITH held AS (
+			SELECT k.next, s.* FROM unnest($1::bytea[], $2::bytea[], $3::bytea[]) AS k(handle, current, next)
+			CROSS JOIN LATERAL (
+				SELECT id, supplier_id FROM sessions
+				WHERE handle_hash = k.handle AND current_hash = k.current AND ended_at IS NULL AND expires_at > $4
+				OFFSET 0 FOR UPDATE SKIP LOCKED) s
+		), active AS (
+			SELECT h.next, h.id, s.* FROM held h CROSS JOIN LATERAL (
+				SELECT id AS supplier_id, name, scopes, access_ttl, refresh_ttl, $4 + refresh_ttl * 1000000 AS expires_at
+				FROM suppliers WHERE id = h.supplier_id AND active OFFSET 0) s
+		)
+		UPDATE sessions SET current_hash = a.next, generation = generation + 1, last_used_at = $4, expires_at = a.expires_at, expiry_day = a.expires_at / $5
+		FROM active a WHERE sessions.id = a.id
+		RETURNING sessions.id, a.supplier_id, a.name, a.scopes, a.access_ttl, a.refresh_ttl, sessions.current_hash`,
+		handles, current, next, now.UnixMicro(), int64(day))
+}
+
+// rotateOne is rotatePostgres for one token, on both engines; nil when it is not the current one of a live session.
+func (s store) rotateOne(ctx context.Context, r rotation, now time.Time) (*grant, error) {
+	at := now.UnixMicro()
+	return s.one(ctx, `
+		UPDATE sessions SET current_hash = ?, generation = generation + 1, last_used_at = ?,
+			expires_at = ? + (SELECT s.refresh_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) * 1000000,
+			expiry_day = (? + (SELECT s.refresh_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) * 1000000) / ?
+		WHERE handle_hash = ? AND current_hash = ? AND ended_at IS NULL AND expires_at > ?
+			AND EXISTS (SELECT 1 FROM suppliers s WHERE s.id = sessions.supplier_id AND s.active)`+returningGrant,
+		r.next.secretHash(), at, at, at, day, r.presented.handleHash(), r.presented.secretHash(), at)
+}
+
+// one runs a writing statement that returns at most one grant. It reads to the end: only then is the row committed.
+func (s store) one(ctx context.Context, sql string, values ...any) (*grant, error) {
+	var grants []grant
+	if err := s.db.From(ctx).Raw(sql, values...).Scan(&grants).Error; err != nil {
+		return nil, database.Translate(err)
+	}
+	if len(grants) == 0 {
+		return nil, nil //nolint:nilnil // no grant is an answer
+	}
+	return &grants[0], nil
+}
+
+// grants runs a writing statement that returns grants, each with a key by which it is found.
+func (s store) grants(ctx context.Context, sql string, values ...any) (map[string]*grant, error) {
+	rows, err := s.db.SQL(ctx).QueryContext(ctx, sql, values...)
+	if err != nil {
+		return nil, database.Translate(err)
+	}
+	defer rows.Close()
+	found := map[string]*grant{}
+	for rows.Next() {
+		var g grant
+		var key []byte
+		if err := rows.Scan(&g.SessionID, &g.SupplierID, &g.Name, &g.Scopes, &g.AccessTTL, &g.RefreshTTL, &key); err != nil {
+			return nil, fmt.Errorf("read grants: %w", err)
+		}
+		found[string(key)] = &g
+	}
+	return found, database.Translate(rows.Err())
+}
+
+// inTurn does the items one after the other in one transaction.
+func inTurn[T any](ctx context.Context, db *database.DB, items []T, do func(context.Context, T) (*grant, error)) ([]*grant, error) {
+	grants := make([]*grant, len(items))
+	err := db.InTx(ctx, func(ctx context.Context) (err error) {
+		for i, item := range items {
+			if grants[i], err = do(ctx, item); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return grants, err
+}
