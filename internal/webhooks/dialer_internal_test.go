@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 // nameserver answers every query for a name with the next of its addresses, the last one again and again.
@@ -153,14 +155,11 @@ func TestSender_follows_no_redirect_into_the_network(t *testing.T) {
 			http.Redirect(w, r, inside.URL, status)
 		}))
 		t.Cleanup(receiver.Close)
-		client := newClient(newTransport(Deps{Concurrency: 1}, time.Second, guardedDialer(true)))
-		response, err := client.Post(receiver.URL, "application/json", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = response.Body.Close()
-		if response.StatusCode != status || calls.Load() != 0 {
-			t.Errorf("%d: answered %d, the address inside was called %d times", status, response.StatusCode, calls.Load())
+		sender := newSender(Deps{Concurrency: 1, AllowPrivate: true, Timeout: time.Second})
+		a := sender.send(t.Context(), job{destination: "acme", target: Receiver{URL: receiver.URL, Secrets: []webhook.Secret{webhook.NewSecret()}, Active: true}}, time.Now())
+		sender.close()
+		if a.err != nil || a.status != status || calls.Load() != 0 {
+			t.Errorf("%d: answered %d, %v; the address inside was called %d times", status, a.status, a.err, calls.Load())
 		}
 	}
 }
