@@ -52,15 +52,11 @@ func (s *slots) leave(destination string) {
 	s.makeRoom()
 }
 
-// enter lets a job into line, in the place that was taken for it, or into one beyond the limit.
-func (s *slots) enter(j job, placed bool) {
+// enter lets a job into line, in the place that was taken for it.
+func (s *slots) enter(j job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if placed {
-		s.line.placed--
-	} else {
-		s.lane(j.destination).lined++
-	}
+	s.line.placed--
 	s.line.jobs = append(s.line.jobs, lined{j, s.now()})
 	s.advanceAndDrop()
 }

@@ -106,3 +106,12 @@ func TestStop_gives_the_line_back_to_other_workers_at_once(t *testing.T) {
 		other.allDeliveredOnce()
 	})
 }
+
+func TestCommit_whose_outcome_is_unknown_costs_a_second_and_no_attempt(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := newRig(t, db, setup{})
+		r.stored(event("acme", 1, 1)) // committed, and nobody was told so
+		r.allDeliveredOnce()
+	})
+}

@@ -158,20 +158,30 @@ func (d *Dispatcher) release(deliveries []newDelivery) {
 	}
 }
 
-// hold keeps what was granted until the transaction is over. After holdFor it takes it for rolled back; when it is
-// committed only then, the attempts that are begun stand in line all the same. more tells of deliveries without a grant.
+// hold keeps what was granted until the transaction is over. After holdFor it takes it for rolled back; should it be
+// committed all the same, its attempts are given back. more tells of deliveries without a grant.
 func (d *Dispatcher) hold(begun []newDelivery, more bool) (send func()) {
+	giveUp := func() { d.putBack(jobsOf(begun)) }
 	var decided sync.Once
-	timer := time.AfterFunc(holdFor, func() { decided.Do(func() { d.release(begun) }) })
+	timer := time.AfterFunc(holdFor, func() {
+		decided.Do(func() {
+			d.release(begun)
+			giveUp()
+		})
+	})
 	return func() {
 		held := false
 		decided.Do(func() { held = true })
 		timer.Stop()
+		if !held {
+			go giveUp()
+			return
+		}
 		for _, delivery := range begun {
-			if held && delivery.granted == slot {
+			if delivery.granted == slot {
 				go d.attempt(delivery.job)
 			} else {
-				d.slots.enter(delivery.job, held)
+				d.slots.enter(delivery.job)
 			}
 		}
 		if more {
@@ -180,12 +190,28 @@ func (d *Dispatcher) hold(begun []newDelivery, more bool) (send func()) {
 	}
 }
 
-// putBack gives begun first attempts that are not sent back to the database, due at once.
+func jobsOf(deliveries []newDelivery) []job {
+	jobs := make([]job, len(deliveries))
+	for i, d := range deliveries {
+		jobs[i] = d.job
+	}
+	return jobs
+}
+
+// putBack gives begun first attempts that are not sent back to the database, due at once, however long that is away.
 func (d *Dispatcher) putBack(jobs []job) {
-	ctx, cancel := context.WithTimeout(d.writing, storeTimeout)
-	defer cancel()
-	if err := d.store.putBack(ctx, jobs, d.deps.Now()); err != nil {
-		d.deps.Log.WarnContext(ctx, "give webhook attempts back failed: they count as interrupted", "error", err)
+	for pause := recordAgain; len(jobs) > 0; pause = min(2*pause, recordAgainMax) {
+		ctx, cancel := context.WithTimeout(d.writing, storeTimeout)
+		err := d.store.putBack(ctx, jobs, d.deps.Now())
+		cancel()
+		if err == nil {
+			break
+		}
+		d.deps.Log.WarnContext(ctx, "give webhook attempts back failed", "error", err)
+		if d.writing.Err() != nil {
+			return // they count as interrupted
+		}
+		d.sleep(d.writing, pause, nil)
 	}
 	d.Wake()
 }
