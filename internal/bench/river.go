@@ -79,7 +79,7 @@ func (p *pipeline) figures(ctx context.Context) (f figures, err error) {
 	}
 	f.used = p.cpu().since(before)
 	wait(ctx, time.Second)
-	f.paced, err = p.run(ctx, loadDuration, pacedRate)
+	f.paced, err = p.median(ctx, func() (loadResult, error) { return p.run(ctx, loadDuration, pacedRate) })
 	return f, err
 }
 
