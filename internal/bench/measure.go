@@ -36,14 +36,10 @@ func measure(ctx context.Context, s *stack) error {
 	if err := p.intake(ctx, limits, &drawn); err != nil {
 		return err
 	}
-	if err := p.startWorker(ctx); err != nil {
-		return err
-	}
-	ours, err := p.figures(ctx)
+	ours, err := p.work(ctx, limits, &drawn)
 	if err != nil {
 		return err
 	}
-	ours.show(limits, &drawn)
 	if err := s.stop(p.worker); err != nil {
 		return err
 	}
@@ -70,15 +66,20 @@ func pipelineOnly(ctx context.Context, s *stack) error {
 	if err != nil {
 		return err
 	}
+	_, err = p.work(ctx, limits{}, &plot{})
+	return err
+}
+
+// work measures and shows the pipeline with a worker.
+func (p *pipeline) work(ctx context.Context, l limits, drawn *plot) (figures, error) {
 	if err := p.startWorker(ctx); err != nil {
-		return err
+		return figures{}, err
 	}
 	ours, err := p.figures(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		ours.show(l, drawn)
 	}
-	ours.show(limits{}, &plot{})
-	return nil
+	return ours, err
 }
 
 // sessionsOnly is the part that a change of the sessions is tried by.

@@ -273,5 +273,19 @@ func query[T any](ctx context.Context, pool gorm.ConnPool, statement string, arg
 	return list, database.Translate(rows.Err())
 }
 
+// writtenKeys runs a writing statement that returns the keys of what it wrote. Not through gorm: it would look for its own
+// placeholders in the statement of every batch.
+func (s *store) writtenKeys(ctx context.Context, statement string, args []any) (map[requestKey]bool, error) {
+	keys, err := query(ctx, s.db.SQL(ctx), statement, args, (*requestKey).place)
+	if err != nil {
+		return nil, err
+	}
+	written := make(map[requestKey]bool, len(keys))
+	for _, key := range keys {
+		written[key] = true
+	}
+	return written, nil
+}
+
 // place is where query reads a key to.
 func (k *requestKey) place() []any { return []any{&k.SupplierID, &k.ID} }

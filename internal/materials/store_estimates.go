@@ -33,20 +33,16 @@ func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.
 	if err != nil {
 		return nil, err
 	}
-	taken, err := query(ctx, s.db.SQL(ctx), `UPDATE material_requests SET status = 'estimated', sweep_at = NULL, failure = '', updated_at = k.now,
+	taken, err := s.writtenKeys(ctx, `UPDATE material_requests SET status = 'estimated', sweep_at = NULL, failure = '', updated_at = k.now,
 			event_at = k.at, estimates = k.offers, unavailable = k.others, taken = taken || k.mark
 		FROM `+source+`
 		WHERE supplier_id = k.supplier AND id = k.request AND status <> 'selected' AND (event_at IS NULL OR event_at <= k.at)
 			AND length(taken) < `+strconv.Itoa(takenLimit)+` AND replace(taken, k.mark, '') = taken
-		RETURNING supplier_id, id`, args, (*requestKey).place)
+		RETURNING supplier_id, id`, args)
 	if err != nil {
 		return nil, fmt.Errorf("store estimates: %w", err)
 	}
-	set := make(map[requestKey]bool, len(taken))
-	for _, key := range taken {
-		set[key] = true
-	}
-	return set, nil
+	return taken, nil
 }
 
 func receiptsPostgres(items []receiptItem, now time.Time) (source string, args []any) {

@@ -17,14 +17,9 @@ func (s *store) insert(ctx context.Context, items []intakeItem, now time.Time) (
 	if s.db.Engine() == database.Postgres {
 		statement, args = intakePostgres(items, now)
 	}
-	// Not through gorm: it would look for its own placeholders in the statement of every batch.
-	keys, err := query(ctx, s.db.SQL(ctx), statement+` ON CONFLICT (supplier_id, id) DO NOTHING RETURNING supplier_id, id`, args, (*requestKey).place)
+	inserted, err := s.writtenKeys(ctx, statement+` ON CONFLICT (supplier_id, id) DO NOTHING RETURNING supplier_id, id`, args)
 	if err != nil {
 		return nil, fmt.Errorf("insert material requests: %w", err)
-	}
-	inserted := make(map[requestKey]bool, len(keys))
-	for _, key := range keys {
-		inserted[key] = true
 	}
 	return inserted, nil
 }

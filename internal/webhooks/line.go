@@ -90,6 +90,7 @@ func (s *slots) advance() (dropped []job) {
 		s.add(l)
 		s.line.start(j.job)
 	}
+	clear(s.line.jobs[:n])
 	s.line.jobs = s.line.jobs[n:]
 	s.makeRoom()
 	return dropped

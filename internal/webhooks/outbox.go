@@ -161,20 +161,21 @@ func (d *Dispatcher) release(deliveries []newDelivery) {
 // hold keeps what was granted until the transaction is over. After holdFor it takes it for rolled back; should it be
 // committed all the same, its attempts are given back. more tells of deliveries without a grant.
 func (d *Dispatcher) hold(begun []newDelivery, more bool) (send func()) {
-	giveUp := func() { d.putBack(jobsOf(begun)) }
 	var decided sync.Once
 	timer := time.AfterFunc(holdFor, func() {
-		decided.Do(func() {
+		given := false
+		decided.Do(func() { given = true })
+		if given {
 			d.release(begun)
-			giveUp()
-		})
+			d.putBack(jobsOf(begun))
+		}
 	})
 	return func() {
 		held := false
 		decided.Do(func() { held = true })
 		timer.Stop()
 		if !held {
-			go giveUp()
+			go d.putBack(jobsOf(begun))
 			return
 		}
 		for _, delivery := range begun {

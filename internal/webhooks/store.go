@@ -134,9 +134,13 @@ func (s *store) eventKeys(ctx context.Context, keys []string) (map[string]bool, 
 	if err := s.db.From(ctx).Raw(`SELECT key FROM webhook_events WHERE key IN ?`, keys).Scan(&found).Error; err != nil {
 		return nil, fmt.Errorf("read webhook events: %w", err)
 	}
-	stored := make(map[string]bool, len(found))
-	for _, key := range found {
-		stored[key] = true
+	return setOf(found), nil
+}
+
+func setOf(list []string) map[string]bool {
+	set := make(map[string]bool, len(list))
+	for _, text := range list {
+		set[text] = true
 	}
-	return stored, nil
+	return set
 }

@@ -64,11 +64,7 @@ func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, now
 	if err != nil {
 		return nil, fmt.Errorf("insert webhook events: %w", err)
 	}
-	set := make(map[string]bool, len(fresh))
-	for _, key := range fresh {
-		set[key] = true
-	}
-	return set, nil
+	return setOf(fresh), nil
 }
 
 func (s *store) insertDeliveriesPostgres(ctx context.Context, deliveries []newDelivery, now time.Time) error {
