@@ -114,13 +114,13 @@ func TestSlots_never_exceed_their_limits(t *testing.T) {
 					placed = append(placed, d)
 				}
 			},
-			"enter": func(rt *rapid.T) {
+			"enter": func(*rapid.T) {
 				if len(placed) > 0 {
 					s.enter(job{destination: placed[0]})
 					placed = placed[1:]
 				}
 			},
-			"leave": func(rt *rapid.T) {
+			"leave": func(*rapid.T) {
 				if len(placed) > 0 {
 					s.leave(placed[0])
 					placed = placed[1:]
