@@ -78,7 +78,9 @@ func (p *pipeline) figures(ctx context.Context) (f figures, err error) {
 		return f, err
 	}
 	f.used = p.cpu().since(before)
-	wait(ctx, time.Second)
+	if err := p.tidy(ctx); err != nil { // what the burst left to PostgreSQL is not part of a steady rate
+		return f, err
+	}
 	f.paced, err = p.median(ctx, func() (loadResult, error) { return p.run(ctx, loadDuration, pacedRate) })
 	return f, err
 }

@@ -63,7 +63,7 @@ func newStack(ctx context.Context) (*stack, error) {
 			return s, fmt.Errorf("build %s: %w: %s", target, err, out)
 		}
 	}
-	s.env = []string{"WORKER_CONCURRENCY=" + os.Getenv("WORKER_CONCURRENCY"), "PATH=" + os.Getenv("PATH"), "HOME=" + dir, "DATABASE_URL=" + database, "HTTP_ADDR=127.0.0.1:0", "ADMIN_ADDR=127.0.0.1:0",
+	s.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "DATABASE_URL=" + database, "HTTP_ADDR=127.0.0.1:0", "ADMIN_ADDR=127.0.0.1:0",
 		"LOG_LEVEL=warn", "LOG_FORMAT=json", "WEBHOOK_ALLOW_PRIVATE=true", "DATA_DIR=" + dir + "/data"}
 	for _, g := range []struct {
 		variable string
