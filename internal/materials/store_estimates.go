@@ -13,7 +13,7 @@ import (
 
 // takenLimit is about how many bytes of webhook-ids are remembered of a request; beyond it the oldest are forgotten, and
 // should one of them come again, its event is older than the stored one.
-const takenLimit = 4096
+const takenLimit = 16 << 10
 
 // mark is how a webhook-id stands in a request's column taken.
 func (i receiptItem) mark() string {
