@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -50,10 +51,18 @@ func (p *Process) start() {
 		p.tb.Fatal(err)
 	}
 	p.cmd.Stdout = io.Discard
-	if err := p.cmd.Start(); err != nil {
+	launched := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the process is killed when the thread that started it ends: this one outlives it
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		if launched <- err; err == nil {
+			p.follow(logs)
+		}
+	}()
+	if err := <-launched; err != nil {
 		p.tb.Fatal(err)
 	}
-	go p.follow(logs)
 	select {
 	case <-p.started:
 	case <-p.exited:

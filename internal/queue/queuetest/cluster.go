@@ -74,13 +74,19 @@ func (n *Node) Start(quota int64) {
 	n.cmd = exec.Command(serverBinary(n.tb), "-c", file, "-l", filepath.Join(n.dir, "log"))
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	n.exited = make(chan struct{})
-	if err := n.cmd.Start(); err != nil {
+	started := make(chan error)
+	go func(cmd *exec.Cmd, exited chan struct{}) {
+		runtime.LockOSThread() // the node is killed when the thread that started it ends: this one outlives it
+		defer runtime.UnlockOSThread()
+		defer close(exited)
+		err := cmd.Start()
+		if started <- err; err == nil {
+			_ = cmd.Wait()
+		}
+	}(n.cmd, n.exited)
+	if err := <-started; err != nil {
 		n.tb.Fatal(err)
 	}
-	go func(cmd *exec.Cmd, exited chan struct{}) {
-		defer close(exited)
-		_ = cmd.Wait()
-	}(n.cmd, n.exited)
 	for end := time.Now().Add(startTimeout); ; time.Sleep(10 * time.Millisecond) {
 		conn, err := net.Dial("tcp", n.Address())
 		if err == nil {

@@ -41,10 +41,8 @@ type Cluster struct {
 	exited  chan struct{}
 }
 
-// Start makes and starts a server; durable flushes every commit to the disk, as in production. It ends with the thread
-// that started it (PR_SET_PDEATHSIG), which is this process in the main goroutine and in a test.
+// Start makes and starts a server; durable flushes every commit to the disk, as in production. It ends with this process.
 func Start(durable bool) (*Cluster, error) {
-	runtime.LockOSThread()
 	bin, err := findOrInstall()
 	if err != nil {
 		return nil, err
@@ -215,13 +213,19 @@ func (c *Cluster) start() error {
 	}
 	c.server = command(c.dir, c.account, filepath.Join(c.bin, "postgres"), args...)
 	c.server.Stdout, c.server.Stderr = log, log
-	if err := c.server.Start(); err != nil {
+	started := make(chan error)
+	go func(server *exec.Cmd, exited chan struct{}) {
+		runtime.LockOSThread() // the server is told to end when the thread that started it ends: this one outlives it
+		defer runtime.UnlockOSThread()
+		err := server.Start()
+		if started <- err; err == nil {
+			_ = server.Wait()
+			close(exited)
+		}
+	}(c.server, c.exited)
+	if err := <-started; err != nil {
 		return fmt.Errorf("start PostgreSQL: %w", err)
 	}
-	go func(server *exec.Cmd, exited chan struct{}) {
-		defer close(exited)
-		_ = server.Wait()
-	}(c.server, c.exited)
 	return nil
 }
 
