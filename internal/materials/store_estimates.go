@@ -26,10 +26,11 @@ func (i receiptItem) mark() string {
 // takeReceipts makes the events' estimates the requests' own where nothing speaks against it, and tells where it did. The
 // items' requests are distinct and in the order in which all batches lock.
 func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.Time) (map[requestKey]bool, error) {
-	source, args, err := receiptsSQLite(items, now)
+	table := receiptsSQLite
 	if s.db.Engine() == database.Postgres {
-		source, args = receiptsPostgres(items, now)
+		table = receiptsPostgres
 	}
+	source, args, err := table(items, now)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.
 	return taken, nil
 }
 
-func receiptsPostgres(items []receiptItem, now time.Time) (source string, args []any) {
+func receiptsPostgres(items []receiptItem, now time.Time) (source string, args []any, err error) {
 	n := len(items)
 	suppliers, ids, at := make([]string, n), make([]int64, n), make([]int64, n)
 	estimates, unavailable, marks := make([]string, n), make([]string, n), make([]string, n)
@@ -55,7 +56,7 @@ func receiptsPostgres(items []receiptItem, now time.Time) (source string, args [
 	}
 	return `(SELECT *, $7::bigint AS now FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[])
 		AS k(supplier, request, at, offers, others, mark)) AS k`,
-		[]any{suppliers, ids, at, estimates, unavailable, marks, now.UnixMicro()}
+		[]any{suppliers, ids, at, estimates, unavailable, marks, now.UnixMicro()}, nil
 }
 
 func receiptsSQLite(items []receiptItem, now time.Time) (source string, args []any, err error) {

@@ -13,10 +13,11 @@ const intakeColumns = `(supplier_id, id, status, digest, shop_code, body, trace_
 
 // insert stores those requests whose keys are free, in one statement, and tells which. Keys are distinct and in order.
 func (s *store) insert(ctx context.Context, items []intakeItem, now time.Time) (map[requestKey]bool, error) {
-	statement, args := intakeSQLite(items, now)
+	rows := intakeSQLite
 	if s.db.Engine() == database.Postgres {
-		statement, args = intakePostgres(items, now)
+		rows = intakePostgres
 	}
+	statement, args := rows(items, now)
 	inserted, err := s.writtenKeys(ctx, statement+` ON CONFLICT (supplier_id, id) DO NOTHING RETURNING supplier_id, id`, args)
 	if err != nil {
 		return nil, fmt.Errorf("insert material requests: %w", err)
