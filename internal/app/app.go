@@ -81,7 +81,7 @@ func (a *App) build(secrets *secrets) (err error) {
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.now, Publisher: publisher{a}, Outbox: outbox{a.Deliveries},
 		Catalogue: catalogue{a.products}, Estimator: a.Rates, Bearer: a.Suppliers,
-		Secrets: secrets.webhooks, Flushers: flushers(a.db),
+		Secrets: secrets.webhooks, Flushers: a.db.Flushers(),
 	})
 	a.Deliveries.SetLedger(a.materials)
 	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.now}); err != nil {

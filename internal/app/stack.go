@@ -23,11 +23,3 @@ func (a *App) openQueue(ctx context.Context, role string) (err error) {
 	})
 	return err
 }
-
-// flushers is how many group commits run side by side: SQLite has one writer.
-func flushers(db *database.DB) int {
-	if db.Engine() == database.SQLite {
-		return 1
-	}
-	return 2
-}

@@ -55,6 +55,14 @@ func (d *DB) RowLock(clause string) string {
 	return ""
 }
 
+// Flushers is how many batches are worth writing side by side.
+func (d *DB) Flushers() int {
+	if d.engine == Postgres {
+		return 2
+	}
+	return 1 // SQLite has one writer
+}
+
 // From is the transaction in ctx, or else the writing pool.
 func (d *DB) From(ctx context.Context) *gorm.DB { return d.in(ctx, d.write).WithContext(ctx) }
 

@@ -7,7 +7,12 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
+
+// NotAway tells whether a failed batch is worth splitting: with the database away every item would fail the same.
+func NotAway(err error) bool { return errs.KindOf(err) != errs.Unavailable }
 
 // ErrClosed is what Do answers after Close.
 var ErrClosed = errors.New("group commit is closed")

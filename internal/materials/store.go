@@ -255,28 +255,9 @@ func (s *store) requests(keys []requestKey, columns string, lock bool) (table st
 		JOIN material_requests m ON m.supplier_id = k.of AND m.id = k.number) AS r`, []any{string(batch)}, nil
 }
 
-// query reads rows to their end, each into the places of a fresh T.
-func query[T any](ctx context.Context, pool gorm.ConnPool, statement string, args []any, places func(*T) []any) ([]T, error) {
-	rows, err := pool.QueryContext(ctx, statement, args...)
-	if err != nil {
-		return nil, database.Translate(err)
-	}
-	defer rows.Close()
-	var list []T
-	for rows.Next() {
-		var v T
-		if err := rows.Scan(places(&v)...); err != nil {
-			return nil, database.Translate(err)
-		}
-		list = append(list, v)
-	}
-	return list, database.Translate(rows.Err())
-}
-
-// writtenKeys runs a writing statement that returns the keys of what it wrote. Not through gorm: it would look for its own
-// placeholders in the statement of every batch.
+// writtenKeys runs a writing statement that returns the keys of what it wrote.
 func (s *store) writtenKeys(ctx context.Context, statement string, args []any) (map[requestKey]bool, error) {
-	keys, err := query(ctx, s.db.SQL(ctx), statement, args, (*requestKey).place)
+	keys, err := database.Query(ctx, s.db.SQL(ctx), statement, args, (*requestKey).place)
 	if err != nil {
 		return nil, err
 	}
@@ -287,5 +268,5 @@ func (s *store) writtenKeys(ctx context.Context, statement string, args []any) (
 	return written, nil
 }
 
-// place is where query reads a key to.
+// place is where database.Query reads a key to.
 func (k *requestKey) place() []any { return []any{&k.SupplierID, &k.ID} }

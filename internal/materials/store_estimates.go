@@ -84,7 +84,7 @@ func (s *store) lockReceipts(ctx context.Context, keys []requestKey) (map[reques
 		receiptState
 		eventAt *int64
 	}
-	rows, err := query(ctx, s.db.SQL(ctx), `SELECT r.supplier_id, r.id, r.status, r.event_at, r.taken FROM `+from, args, func(r *row) []any {
+	rows, err := database.Query(ctx, s.db.SQL(ctx), `SELECT r.supplier_id, r.id, r.status, r.event_at, r.taken FROM `+from, args, func(r *row) []any {
 		return []any{&r.SupplierID, &r.ID, &r.status, &r.eventAt, &r.taken}
 	})
 	if err != nil {

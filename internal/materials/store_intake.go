@@ -58,7 +58,7 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 	if err != nil {
 		return err
 	}
-	rows, err := query(ctx, s.db.SQL(ctx), `SELECT r.supplier_id, r.id, r.digest FROM `+from, args, func(r *requestRow) []any {
+	rows, err := database.Query(ctx, s.db.SQL(ctx), `SELECT r.supplier_id, r.id, r.digest FROM `+from, args, func(r *requestRow) []any {
 		return []any{&r.SupplierID, &r.ID, &r.Digest}
 	})
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *store) left(ctx context.Context, keys []requestKey) ([]requestKey, erro
 	if err != nil {
 		return nil, err
 	}
-	moved, err := query(ctx, s.db.ReaderSQL(ctx), `SELECT r.supplier_id, r.id FROM `+from+` WHERE r.status <> 'enqueued'`, args, (*requestKey).place)
+	moved, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT r.supplier_id, r.id FROM `+from+` WHERE r.status <> 'enqueued'`, args, (*requestKey).place)
 	if err != nil {
 		return nil, fmt.Errorf("read requests waited for: %w", err)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
 )
 
 // due reads those of the requests that still wait for their estimation, with bodies of about maxBytes at most; rest are
@@ -17,7 +19,7 @@ func (s *store) due(ctx context.Context, keys []requestKey, maxBytes int) (reque
 		requestRow
 		fits *string // the body, unless too many bytes stand before it
 	}
-	rows, err := query(ctx, s.db.ReaderSQL(ctx), fmt.Sprintf(`SELECT supplier_id, id, round, trace_id, CASE WHEN before < %d THEN body END FROM (
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), fmt.Sprintf(`SELECT supplier_id, id, round, trace_id, CASE WHEN before < %d THEN body END FROM (
 			SELECT r.*, sum(length(r.body)) OVER (ORDER BY r.supplier_id, r.id) - length(r.body) AS before
 			FROM %s WHERE r.status = 'enqueued') AS waiting`, maxBytes, from), args, func(r *dueRow) []any {
 		return []any{&r.SupplierID, &r.ID, &r.Round, &r.TraceID, &r.fits}

@@ -128,11 +128,8 @@ type pending struct {
 }
 
 func newWorkerBatcher(s *Service) *groupcommit.Batcher[workItem, error] {
-	return groupcommit.New(s.deps.Flushers, workBatch, 0, notAway, s.flushWork)
+	return groupcommit.New(s.deps.Flushers, workBatch, 0, groupcommit.NotAway, s.flushWork)
 }
-
-// notAway tells whether a failed batch is worth splitting: with the database away every item would fail the same.
-func notAway(err error) bool { return errs.KindOf(err) != errs.Unavailable }
 
 // flushWork estimates a batch. The batch belongs to no single caller, so nothing of its context is used.
 func (s *Service) flushWork(_ context.Context, items []workItem) ([]error, error) {

@@ -84,7 +84,7 @@ func New(deps Deps) (*Service, error) {
 	}
 	st := &store{db: deps.DB}
 	s := &Service{deps: deps, store: st, settings: newSettings(st, deps.Now), slots: semaphore.NewWeighted(mostQuestions), answers: answers}
-	s.spending = groupcommit.New(1, spendBatch, 0, notAway, s.flushSpending)
+	s.spending = groupcommit.New(1, spendBatch, 0, groupcommit.NotAway, s.flushSpending)
 	return s, nil
 }
 
@@ -195,6 +195,3 @@ func only(games []Game, ids []string) []Game {
 	}
 	return kept
 }
-
-// notAway tells whether a failed batch is worth splitting: with the database away every item would fail the same.
-func notAway(err error) bool { return errs.KindOf(err) != errs.Unavailable }

@@ -20,12 +20,9 @@ type outcome struct {
 }
 
 func (s *Service) startCommits() {
-	flushers := 2
-	if s.store.db.Engine() == database.SQLite {
-		flushers = 1
-	}
-	s.openings = groupcommit.New(flushers, sessionBatch, 0, notAway, s.flushOpenings)
-	s.rotations = groupcommit.New(flushers, sessionBatch, 0, notAway, s.flushRotations)
+	flushers := s.store.db.Flushers()
+	s.openings = groupcommit.New(flushers, sessionBatch, 0, groupcommit.NotAway, s.flushOpenings)
+	s.rotations = groupcommit.New(flushers, sessionBatch, 0, groupcommit.NotAway, s.flushRotations)
 }
 
 // Close refuses new sessions and rotations, finishes those begun and waits for them.
@@ -33,9 +30,6 @@ func (s *Service) Close() {
 	s.openings.Close()
 	s.rotations.Close()
 }
-
-// notAway tells whether a failed batch is worth splitting: with the database away every item would fail the same.
-func notAway(err error) bool { return errs.KindOf(err) != errs.Unavailable }
 
 // shared hands an item to a group commit.
 func shared[T any](ctx context.Context, batcher *groupcommit.Batcher[T, outcome], item T) (*grant, error) {

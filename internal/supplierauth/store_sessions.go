@@ -2,7 +2,6 @@ package supplierauth
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -124,21 +123,21 @@ func (s store) one(ctx context.Context, sql string, values ...any) (*grant, erro
 
 // grants runs a writing statement that returns grants, each with a key by which it is found.
 func (s store) grants(ctx context.Context, sql string, values ...any) (map[string]*grant, error) {
-	rows, err := s.db.SQL(ctx).QueryContext(ctx, sql, values...)
+	type row struct {
+		grant
+		key []byte
+	}
+	rows, err := database.Query(ctx, s.db.SQL(ctx), sql, values, func(r *row) []any {
+		return []any{&r.SessionID, &r.SupplierID, &r.Name, &r.Scopes, &r.AccessTTL, &r.RefreshTTL, &r.key}
+	})
 	if err != nil {
-		return nil, database.Translate(err)
+		return nil, err
 	}
-	defer rows.Close()
-	found := map[string]*grant{}
-	for rows.Next() {
-		var g grant
-		var key []byte
-		if err := rows.Scan(&g.SessionID, &g.SupplierID, &g.Name, &g.Scopes, &g.AccessTTL, &g.RefreshTTL, &key); err != nil {
-			return nil, fmt.Errorf("read grants: %w", err)
-		}
-		found[string(key)] = &g
+	found := make(map[string]*grant, len(rows))
+	for i := range rows {
+		found[string(rows[i].key)] = &rows[i].grant
 	}
-	return found, database.Translate(rows.Err())
+	return found, nil
 }
 
 // inTurn does the items one after the other in one transaction.

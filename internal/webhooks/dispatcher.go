@@ -93,7 +93,7 @@ func New(deps Deps) *Dispatcher {
 	d.writing, d.stopWrites = context.WithCancel(context.Background())
 	d.slots = newSlots(deps.Concurrency, deps.Now, d.Wake, func(j job) { go d.attempt(j) }, d.putBack)
 	d.metrics = newMetrics(deps.Registerer, d.slots.inFlight)
-	d.results = groupcommit.New(d.store.flushers(), resultsBatch, resultsLinger, notAway, d.flushResults)
+	d.results = groupcommit.New(deps.DB.Flushers(), resultsBatch, resultsLinger, groupcommit.NotAway, d.flushResults)
 	return d
 }
 

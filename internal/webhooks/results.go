@@ -8,7 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 )
 
@@ -111,6 +110,3 @@ func (d *Dispatcher) needsTransaction(results []result) bool {
 	}
 	return false
 }
-
-// notAway tells whether a failed batch is worth splitting: with the database away every item would fail the same.
-func notAway(err error) bool { return errs.KindOf(err) != errs.Unavailable }

@@ -14,14 +14,6 @@ type store struct{ db *database.DB }
 
 func (s *store) postgres() bool { return s.db.Engine() == database.Postgres }
 
-// flushers is how many batches of results are written side by side: SQLite has one writer.
-func (s *store) flushers() int {
-	if s.postgres() {
-		return 2
-	}
-	return 1
-}
-
 // front is the earliest pending delivery of a destination.
 type front struct {
 	destination string
@@ -56,6 +48,11 @@ func (s *store) fronts(ctx context.Context) ([]front, error) {
 type claimedRow struct {
 	job
 	dead bool
+}
+
+// places is where database.Query reads a claimed row to.
+func (c *claimedRow) places() []any {
+	return []any{&c.id, &c.destination, &c.supplierID, &c.requestID, &c.number, &c.series, &c.dead, &c.traceID, &c.body}
 }
 
 // claim begins the next attempt of as many due deliveries as are wanted of each destination, the longest due first; the

@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -15,7 +14,7 @@ func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now, le
 	for destination, n := range wants {
 		destinations, counts = append(destinations, destination), append(counts, int64(n))
 	}
-	rows, err := s.db.SQL(ctx).QueryContext(ctx, `
+	claimed, err := database.Query(ctx, s.db.SQL(ctx), `
 		WITH due AS (
 			SELECT d.* FROM unnest($1::text[], $2::bigint[]) AS wanted(destination, n)
 			CROSS JOIN LATERAL (
@@ -38,13 +37,11 @@ func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now, le
 		)
 		SELECT c.id, c.destination, c.supplier_id, c.request_id, c.attempts, c.series, c.dead, e.trace_id, e.body
 		FROM (SELECT * FROM begun UNION ALL SELECT * FROM dead) c JOIN webhook_events e ON e.key = c.event_key`,
-		destinations, counts, now.UnixMicro(), lease.UnixMicro(), attempts)
+		[]any{destinations, counts, now.UnixMicro(), lease.UnixMicro(), attempts}, (*claimedRow).places)
 	if err != nil {
-		return nil, fmt.Errorf("claim webhook deliveries: %w", database.Translate(err))
+		return nil, fmt.Errorf("claim webhook deliveries: %w", err)
 	}
-	return scanAll(rows, func(c *claimedRow) []any {
-		return []any{&c.id, &c.destination, &c.supplierID, &c.requestID, &c.number, &c.series, &c.dead, &c.traceID, &c.body}
-	})
+	return claimed, nil
 }
 
 func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, now time.Time) (map[string]bool, error) {
@@ -53,14 +50,11 @@ func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, now
 	for i, e := range events {
 		keys[i], firsts[i], traces[i], bodies[i] = e.Key, e.deliveries[0].id, e.TraceID, e.body
 	}
-	rows, err := s.db.SQL(ctx).QueryContext(ctx, `
+	fresh, err := database.Query(ctx, s.db.SQL(ctx), `
 		INSERT INTO webhook_events (key, first_id, trace_id, body, created_at)
 		SELECT k, f, t, b, $5 FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) AS e(k, f, t, b)
-		ON CONFLICT (key) DO NOTHING RETURNING key`, keys, firsts, traces, bodies, now.UnixMicro())
-	if err != nil {
-		return nil, fmt.Errorf("insert webhook events: %w", database.Translate(err))
-	}
-	fresh, err := scanAll(rows, func(key *string) []any { return []any{key} })
+		ON CONFLICT (key) DO NOTHING RETURNING key`,
+		[]any{keys, firsts, traces, bodies, now.UnixMicro()}, func(key *string) []any { return []any{key} })
 	if err != nil {
 		return nil, fmt.Errorf("insert webhook events: %w", err)
 	}
@@ -96,7 +90,7 @@ func (s *store) finishPostgres(ctx context.Context, results []result, now time.T
 		ids[i], errorTexts[i], outcomes[i], responses[i] = r.id, r.err, string(r.outcome.Status), r.response
 		numbers[i], began[i], took[i], next[i], statuses[i] = r.number, r.began.UnixMicro(), r.took.Microseconds(), r.outcome.Next.UnixMicro(), r.status
 	}
-	rows, err := s.db.SQL(ctx).QueryContext(ctx, `
+	return s.moved(ctx, `
 		UPDATE webhook_deliveries d SET
 			status = CASE d.status WHEN 'pending' THEN r.outcome ELSE d.status END,
 			next_attempt_at = CASE d.status WHEN 'pending' THEN r.next ELSE d.next_attempt_at END,
@@ -107,19 +101,15 @@ func (s *store) finishPostgres(ctx context.Context, results []result, now time.T
 		WHERE d.id = r.id AND d.attempts = r.number
 		RETURNING d.id, d.updated_at = $9`,
 		ids, numbers, took, statuses, errorTexts, responses, outcomes, next, now.UnixMicro(), began)
-	if err != nil {
-		return nil, fmt.Errorf("write webhook attempts down: %w", database.Translate(err))
-	}
-	return scanMoved(rows)
 }
 
-// scanMoved reads ids and whether each was moved.
-func scanMoved(rows *sql.Rows) (map[string]bool, error) {
+// moved runs a statement that returns the ids of what it wrote and whether each was moved.
+func (s *store) moved(ctx context.Context, statement string, args ...any) (map[string]bool, error) {
 	type row struct {
 		id    string
 		moved bool
 	}
-	list, err := scanAll(rows, func(r *row) []any { return []any{&r.id, &r.moved} })
+	list, err := database.Query(ctx, s.db.SQL(ctx), statement, args, func(r *row) []any { return []any{&r.id, &r.moved} })
 	if err != nil {
 		return nil, fmt.Errorf("write webhook attempts down: %w", err)
 	}
@@ -128,21 +118,4 @@ func scanMoved(rows *sql.Rows) (map[string]bool, error) {
 		moved[r.id] = r.moved
 	}
 	return moved, nil
-}
-
-// scanAll reads rows to their end, each into the places of a fresh T.
-func scanAll[T any](rows *sql.Rows, places func(*T) []any) ([]T, error) {
-	defer rows.Close()
-	var list []T
-	for rows.Next() {
-		var v T
-		if err := rows.Scan(places(&v)...); err != nil {
-			return nil, fmt.Errorf("read rows: %w", database.Translate(err))
-		}
-		list = append(list, v)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read rows: %w", database.Translate(err))
-	}
-	return list, nil
 }

@@ -49,15 +49,9 @@ func (s *store) updateClaimed(ctx context.Context, set string, ids []string, arg
 	for _, id := range ids {
 		args = append(args, id)
 	}
-	rows, err := s.db.SQL(ctx).QueryContext(ctx, `UPDATE webhook_deliveries SET `+set+` AND id IN (?`+strings.Repeat(`, ?`, len(ids)-1)+`)
+	return database.Query(ctx, s.db.SQL(ctx), `UPDATE webhook_deliveries SET `+set+` AND id IN (?`+strings.Repeat(`, ?`, len(ids)-1)+`)
 		RETURNING id, destination, supplier_id, request_id, attempts, series, status = 'dead',
-			(SELECT trace_id FROM webhook_events WHERE key = event_key), (SELECT body FROM webhook_events WHERE key = event_key)`, args...)
-	if err != nil {
-		return nil, database.Translate(err)
-	}
-	return scanAll(rows, func(c *claimedRow) []any {
-		return []any{&c.id, &c.destination, &c.supplierID, &c.requestID, &c.number, &c.series, &c.dead, &c.traceID, &c.body}
-	})
+			(SELECT trace_id FROM webhook_events WHERE key = event_key), (SELECT body FROM webhook_events WHERE key = event_key)`, args, (*claimedRow).places)
 }
 
 func (s *store) insertEventsSQLite(ctx context.Context, events []newEvent, now time.Time) (map[string]bool, error) {
@@ -93,7 +87,7 @@ func (s *store) insertDeliveriesSQLite(ctx context.Context, deliveries []newDeli
 func (s *store) finishSQLite(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
 	moved := make(map[string]bool, len(results))
 	for _, r := range results {
-		rows, err := s.db.SQL(ctx).QueryContext(ctx, `UPDATE webhook_deliveries SET
+		one, err := s.moved(ctx, `UPDATE webhook_deliveries SET
 				status = CASE status WHEN 'pending' THEN ?1 ELSE status END,
 				next_attempt_at = CASE status WHEN 'pending' THEN ?2 ELSE next_attempt_at END,
 				updated_at = CASE status WHEN 'pending' THEN ?3 ELSE updated_at END,
@@ -102,10 +96,6 @@ func (s *store) finishSQLite(ctx context.Context, results []result, now time.Tim
 			RETURNING id, updated_at = ?3`,
 			string(r.outcome.Status), r.outcome.Next.UnixMicro(), now.UnixMicro(), r.began.UnixMicro(), r.took.Microseconds(),
 			r.status, r.err, r.response, r.id, r.number)
-		if err != nil {
-			return nil, fmt.Errorf("write webhook attempt down: %w", database.Translate(err))
-		}
-		one, err := scanMoved(rows)
 		if err != nil {
 			return nil, err
 		}
