@@ -24,9 +24,10 @@ func Attrs(ctx context.Context) []slog.Attr {
 	return attrs
 }
 
-// WithRequestID names the X-Request-Id that this work belongs to, in the worker too.
-func WithRequestID(ctx context.Context, id string) context.Context {
-	return With(context.WithValue(ctx, requestIDKey{}, id), slog.String("request_id", id))
+// WithRequestID names the X-Request-Id that this work belongs to, in the worker too, and adds attributes beside it.
+func WithRequestID(ctx context.Context, id string, attrs ...slog.Attr) context.Context {
+	named := append([]slog.Attr{slog.String("request_id", id)}, attrs...)
+	return With(context.WithValue(ctx, requestIDKey{}, id), named...)
 }
 
 // RequestID is the X-Request-Id of this work, "" when there is none.

@@ -3,6 +3,7 @@ package materials
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -15,6 +16,7 @@ import (
 const (
 	eventTextLimit   = 255  // characters of an id, a name or a code
 	eventReasonLimit = 4000 // characters of a reason
+	eventUsual       = 8    // estimates that there is room for from the start: a hostile event has 200,000 times null
 )
 
 // eventBody is a received event; nil is missing or null.
@@ -73,7 +75,7 @@ func (d *eventData) data(c *eventCheck, requestID int64) webhook.Data {
 	data := webhook.Data{
 		SupplierID: c.text("/data/supplier_id", d.SupplierID, eventTextLimit), RequestID: requestID,
 		ShopCode:  c.text("/data/shop_code", d.ShopCode, eventTextLimit),
-		Estimates: []webhook.Estimate{}, Unavailable: []webhook.Unavailable{},
+		Estimates: make([]webhook.Estimate, 0, min(len(d.Estimates), eventUsual)), Unavailable: []webhook.Unavailable{},
 	}
 	if d.RequestID == nil {
 		c.missing("/data/request_id")
@@ -83,23 +85,24 @@ func (d *eventData) data(c *eventCheck, requestID int64) webhook.Data {
 	if d.Estimates == nil {
 		c.missing("/data/estimates")
 	}
-	ids := make(map[string]bool, len(d.Estimates))
+	ids := make(map[string]bool, min(len(d.Estimates), eventUsual))
 	for i, e := range d.Estimates {
 		if c.full() {
 			return data
 		}
-		at := fmt.Sprintf("/data/estimates/%d", i)
+		c.list, c.item = "/data/estimates/", i
 		if e == nil {
-			c.missing(at)
+			c.missing("")
 			continue
 		}
-		estimate := e.estimate(c, at)
+		estimate := e.estimate(c)
 		if id := estimate.EstimateID; id != "" && ids[id] {
-			c.add(at+"/estimate_id", "must not be the id of another estimate")
+			c.add("/estimate_id", "must not be the id of another estimate")
 		}
 		ids[estimate.EstimateID] = true
 		data.Estimates = append(data.Estimates, estimate)
 	}
+	c.list = ""
 	if d.Unavailable == nil {
 		c.missing("/data/unavailable")
 	}
@@ -107,43 +110,51 @@ func (d *eventData) data(c *eventCheck, requestID int64) webhook.Data {
 		if c.full() {
 			return data
 		}
-		at := fmt.Sprintf("/data/unavailable/%d", i)
+		c.list, c.item = "/data/unavailable/", i
 		if u == nil {
-			c.missing(at)
+			c.missing("")
 			continue
 		}
 		data.Unavailable = append(data.Unavailable, webhook.Unavailable{
-			Service: c.text(at+"/service", u.Service, eventTextLimit), Reason: c.text(at+"/reason", u.Reason, eventReasonLimit),
+			Service: c.text("/service", u.Service, eventTextLimit), Reason: c.text("/reason", u.Reason, eventReasonLimit),
 		})
 	}
 	return data
 }
 
-func (e *eventEstimate) estimate(c *eventCheck, at string) webhook.Estimate {
+func (e *eventEstimate) estimate(c *eventCheck) webhook.Estimate {
 	estimate := webhook.Estimate{
-		EstimateID:         c.text(at+"/estimate_id", e.EstimateID, eventTextLimit),
-		Service:            c.text(at+"/service", e.Service, eventTextLimit),
-		Carrier:            c.text(at+"/carrier", e.Carrier, eventTextLimit),
-		PriceCents:         c.count(at+"/price_cents", e.PriceCents, math.MaxInt64),
-		Currency:           c.currency(at+"/currency", e.Currency),
-		LeadTimeDays:       int(c.count(at+"/lead_time_days", e.LeadTimeDays, math.MaxInt32)),
-		DispatchDate:       c.day(at+"/dispatch_date", e.DispatchDate),
-		DeliveryDate:       c.day(at+"/delivery_date", e.DeliveryDate),
-		ChargeableWeightKg: c.amount(at+"/chargeable_weight_kg", e.ChargeableWeightKg),
-		VolumeM3:           c.amount(at+"/volume_m3", e.VolumeM3),
-		ValidUntil:         c.moment(at+"/valid_until", e.ValidUntil),
+		EstimateID:         c.text("/estimate_id", e.EstimateID, eventTextLimit),
+		Service:            c.text("/service", e.Service, eventTextLimit),
+		Carrier:            c.text("/carrier", e.Carrier, eventTextLimit),
+		PriceCents:         c.count("/price_cents", e.PriceCents, math.MaxInt64),
+		Currency:           c.currency("/currency", e.Currency),
+		LeadTimeDays:       int(c.count("/lead_time_days", e.LeadTimeDays, math.MaxInt32)),
+		DispatchDate:       c.day("/dispatch_date", e.DispatchDate),
+		DeliveryDate:       c.day("/delivery_date", e.DeliveryDate),
+		ChargeableWeightKg: c.amount("/chargeable_weight_kg", e.ChargeableWeightKg),
+		VolumeM3:           c.amount("/volume_m3", e.VolumeM3),
+		ValidUntil:         c.moment("/valid_until", e.ValidUntil),
 	}
 	// ISO days compare as text.
 	if estimate.DispatchDate != "" && estimate.DeliveryDate != "" && estimate.DeliveryDate < estimate.DispatchDate {
-		c.add(at+"/delivery_date", "must not be before dispatch_date")
+		c.add("/delivery_date", "must not be before dispatch_date")
 	}
 	return estimate
 }
 
 // eventCheck collects violations; each method checks one required value and gives it, or zero when it breaks a rule.
-type eventCheck struct{ found []errs.Violation }
+// Pointers are built for broken rules only: most events break none.
+type eventCheck struct {
+	list  string // the one whose item is checked; "" outside of lists
+	item  int
+	found []errs.Violation
+}
 
 func (c *eventCheck) add(pointer, detail string) {
+	if c.list != "" {
+		pointer = c.list + strconv.Itoa(c.item) + pointer
+	}
 	c.found = append(c.found, errs.At(pointer, detail))
 }
 

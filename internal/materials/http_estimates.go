@@ -102,7 +102,10 @@ func peekBody(c *gin.Context) ([]byte, error) {
 		return nil, err
 	}
 	body := c.Request.Body
-	raw, err := io.ReadAll(io.LimitReader(body, eventLimit+1))
+	room := min(max(c.Request.ContentLength, 0), eventLimit) + bytes.MinRead
+	buffer := bytes.NewBuffer(make([]byte, 0, room))
+	_, err := buffer.ReadFrom(io.LimitReader(body, eventLimit+1))
+	raw := buffer.Bytes()
 	c.Request.Body = struct {
 		io.Reader
 		io.Closer

@@ -69,12 +69,12 @@ func (requestRow) TableName() string { return "material_requests" }
 
 // request decodes the canonical body and adds what stands beside it.
 func (r requestRow) request() (Request, error) {
-	var request Request
-	if err := json.Unmarshal([]byte(r.Body), &request); err != nil {
-		return Request{}, fmt.Errorf("decode request %d: %w", r.ID, err)
+	request, violations := httpapi.Decode[Request]([]byte(r.Body))
+	if len(violations) > 0 {
+		return Request{}, fmt.Errorf("decode request %d: %s %s", r.ID, *violations[0].Pointer, violations[0].Detail)
 	}
 	request.SupplierID, request.ID, request.TraceID = r.SupplierID, r.ID, r.TraceID
-	return request, nil
+	return *request, nil
 }
 
 func (r requestRow) record() (Record, error) {

@@ -180,7 +180,7 @@ func (p *pending) key() requestKey { return requestKey{p.SupplierID, p.ID} }
 
 // context says whose work this is on every log line.
 func (p *pending) context(ctx context.Context) context.Context {
-	return logctx.With(logctx.WithRequestID(ctx, p.TraceID),
+	return logctx.WithRequestID(ctx, p.TraceID,
 		slog.String("supplier_id", p.SupplierID), slog.Int64("material_request_id", p.ID))
 }
 

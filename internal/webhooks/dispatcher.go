@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,6 +28,7 @@ const (
 	resultsLinger  = 10 * time.Millisecond // nobody waits for a result but the drain
 	recordAgain    = 100 * time.Millisecond
 	recordAgainMax = 5 * time.Second
+	callersKept    = 256 // goroutines that wait for the next attempt
 )
 
 // errStopping is the error of an attempt that was cut off because the worker had to end.
@@ -68,6 +70,8 @@ type Dispatcher struct {
 	metrics   *metrics
 	schedule  schedule
 	wake      chan struct{}
+	jobs      chan job     // taken by callers that are free
+	free      atomic.Int64 // how many those are
 
 	sending    context.Context // ends when the drain is over: attempts are cut off
 	stopSend   context.CancelCauseFunc
@@ -87,11 +91,11 @@ func New(deps Deps) *Dispatcher {
 	}
 	d := &Dispatcher{
 		deps: deps, store: &store{db: deps.DB}, sender: newSender(deps), schedule: deps.Schedule,
-		receivers: newReceivers(deps.Destinations, deps.Now), wake: make(chan struct{}, 1),
+		receivers: newReceivers(deps.Destinations, deps.Now), wake: make(chan struct{}, 1), jobs: make(chan job),
 	}
 	d.sending, d.stopSend = context.WithCancelCause(context.Background())
 	d.writing, d.stopWrites = context.WithCancel(context.Background())
-	d.slots = newSlots(deps.Concurrency, deps.Now, d.Wake, func(j job) { go d.attempt(j) }, d.putBack)
+	d.slots = newSlots(deps.Concurrency, deps.Now, d.Wake, d.begin, d.putBack)
 	d.metrics = newMetrics(deps.Registerer, d.slots.inFlight)
 	d.results = groupcommit.New(deps.DB.Flushers(), resultsBatch, resultsLinger, groupcommit.NotAway, d.flushResults)
 	return d
@@ -193,7 +197,7 @@ func (d *Dispatcher) round(ctx context.Context) (pause time.Duration, err error)
 		return 0, err
 	}
 	for _, j := range jobs {
-		go d.attempt(j)
+		d.begin(j)
 	}
 	if len(jobs) == 0 {
 		return pollSoonest, nil // another worker has them, or they were dead
@@ -277,6 +281,32 @@ func (d *Dispatcher) lost(ctx context.Context, j job, reason string) error {
 	return d.deps.Ledger.MarkFailed(ctx, j.supplierID, j.requestID, "the estimates could not be delivered: "+reason)
 }
 
+// begin sends one begun attempt in the background.
+func (d *Dispatcher) begin(j job) {
+	select {
+	case d.jobs <- j:
+	default:
+		go d.caller(j)
+	}
+}
+
+// caller sends one attempt after the other: a new goroutine for each would grow its stack again each time.
+func (d *Dispatcher) caller(j job) {
+	for {
+		d.attempt(j)
+		if d.free.Add(1) > callersKept {
+			d.free.Add(-1)
+			return
+		}
+		select {
+		case j = <-d.jobs:
+			d.free.Add(-1)
+		case <-d.sending.Done():
+			return
+		}
+	}
+}
+
 // attempt sends one begun attempt, frees its slot and writes its result down.
 func (d *Dispatcher) attempt(j job) {
 	defer d.slots.written()
@@ -323,6 +353,6 @@ func (d *Dispatcher) logAttempt(ctx context.Context, j job, a answer, outcome Ou
 
 // context names the delivery on every log line.
 func (j job) context(ctx context.Context) context.Context {
-	return logctx.With(logctx.WithRequestID(ctx, j.traceID), slog.String("delivery_id", j.id),
+	return logctx.WithRequestID(ctx, j.traceID, slog.String("delivery_id", j.id),
 		slog.String("supplier_id", j.supplierID), slog.Int64("material_request_id", j.requestID))
 }
