@@ -19,21 +19,31 @@ import (
 
 type publisher struct{ app *App }
 
-func (p publisher) Publish(subject, requestID string) {
+func (p publisher) Publish(subject string, body []byte) {
 	if p.app.queue != nil {
-		p.app.queue.Publish(subject, requestID)
+		p.app.queue.Publish(subject, body)
 	}
 }
 
-// Busy gives the queue a second to tell.
-func (p publisher) Busy(ctx context.Context) bool {
+// Oldest gives the queue a second to tell; one that cannot has nothing queued.
+func (p publisher) Oldest(ctx context.Context) (at time.Time, queued bool) {
 	if p.app.queue == nil || !p.app.queue.Connected() {
-		return false
+		return time.Time{}, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	n, err := p.app.queue.Lag(ctx)
-	return err == nil && n > 0
+	at, queued, err := p.app.queue.Oldest(ctx)
+	return at, err == nil && queued
+}
+
+// estimator is the rate card, each of whose estimations is a span.
+type estimator struct{ app *App }
+
+func (e estimator) Estimate(ctx context.Context, r estimates.Request) (estimates.Result, error) {
+	ctx, end := e.app.span(ctx, "estimate", slog.String("supplier_id", r.SupplierID), slog.Int64("material_request_id", r.RequestID))
+	result, err := e.app.Rates.Estimate(ctx, r)
+	end(err)
+	return result, err
 }
 
 type outbox struct{ dispatcher *webhooks.Dispatcher }

@@ -80,7 +80,7 @@ func (a *App) build(secrets *secrets) (err error) {
 	})
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.now, Publisher: publisher{a}, Outbox: outbox{a.Deliveries},
-		Catalogue: catalogue{a.products}, Estimator: a.Rates, Bearer: a.Suppliers,
+		Catalogue: catalogue{a.products}, Estimator: estimator{a}, Bearer: a.Suppliers,
 		Secrets: secrets.webhooks, Flushers: a.db.Flushers(),
 	})
 	a.Deliveries.SetLedger(a.materials)

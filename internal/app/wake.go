@@ -25,7 +25,7 @@ func (a *App) runWake(ctx context.Context) error {
 			continue
 		}
 		if late {
-			a.queue.Publish(wakeSubject, "")
+			a.queue.Publish(wakeSubject, nil)
 		}
 	}
 }

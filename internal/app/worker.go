@@ -18,8 +18,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
-// workers is how many requests are estimated at once: enough that their transactions fill batches.
-const workers = 256
+// workers is how many messages are worked on at once: enough that their transactions fill batches.
+const workers = 128
 
 const defaultWorkerAdmin = "127.0.0.1:9091"
 
@@ -86,10 +86,7 @@ func (a *App) work(ctx context.Context) error {
 			a.Deliveries.Wake()
 			return nil
 		}
-		ctx, end := a.span(ctx, "estimate", slog.String("request_id", m.RequestID), slog.String("subject", m.Subject), slog.Int("deliveries", m.Deliveries))
-		err := a.materials.Work(ctx, materials.Work(m))
-		end(err)
-		return err
+		return a.materials.Work(ctx, materials.Work(m))
 	})
 	stopSending()
 	return errors.Join(consumeErr, <-sent)

@@ -78,9 +78,9 @@ func serveBare(ctx context.Context, handler http.Handler, more ...any) error {
 
 type noPublisher struct{}
 
-func (noPublisher) Publish(string, string) {}
+func (noPublisher) Publish(string, []byte) {}
 
-func (noPublisher) Busy(context.Context) bool { return false }
+func (noPublisher) Oldest(context.Context) (time.Time, bool) { return time.Time{}, false }
 
 // bareRows prints how many requests a second the group commit alone makes durable for 64 callers.
 func bareRows(ctx context.Context) error {

@@ -8,10 +8,12 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic/gin/otelgin"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
 // EngineConfig is what NewEngine needs.
@@ -42,6 +44,9 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 		engine.Use(otelgin.Middleware("supplyhub", otelgin.WithTracerProvider(cfg.Tracer), otelgin.WithPropagators(propagation.TraceContext{})))
 	}
 	engine.Use(o.observe, closeAfterChunks, o.survive, newAdmission().middleware)
+	if cfg.Tracer != nil {
+		engine.Use(nameSpan)
+	}
 	engine.NoRoute(Handle(func(*gin.Context) error {
 		return errs.New(errs.NotFound, "There is no such resource.")
 	}))
@@ -54,4 +59,10 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 		writeProblem(c, http.StatusMethodNotAllowed, "This resource takes "+allowed+".", nil)
 	})
 	return engine
+}
+
+// nameSpan puts the request's id on its span, as it stands on every other one that the request causes.
+func nameSpan(c *gin.Context) {
+	ctx := c.Request.Context()
+	trace.SpanFromContext(ctx).SetAttributes(attribute.String("request_id", logctx.RequestID(ctx)))
 }

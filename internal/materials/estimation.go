@@ -26,7 +26,9 @@ func (s *Service) estimateAll(requests []*pending) {
 	var running sync.WaitGroup
 	for _, p := range requests {
 		if p.err == nil {
-			running.Go(func() { p.event, p.body, p.err = s.estimate(p.context(ctx), p, products[p.SupplierID]) })
+			running.Go(func() {
+				p.event, p.body, p.err = s.estimate(p.key().context(ctx, p.TraceID), p, products[p.SupplierID])
+			})
 		}
 	}
 	running.Wait()

@@ -1,7 +1,9 @@
 package materials
 
 import (
+	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,53 @@ func TestSubject_is_read_back(t *testing.T) {
 			t.Errorf("%v became %v, %t", key, got, ok)
 		}
 	}
+}
+
+// recorder keeps the last message that was published.
+type recorder struct{ last Work }
+
+func (r *recorder) Publish(subject string, body []byte) { r.last = Work{Subject: subject, Body: body} }
+
+func (r *recorder) Oldest(context.Context) (time.Time, bool) { return time.Time{}, false }
+
+func TestPublish_names_all_requests_in_one_message(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		keys []requestKey
+		want Work
+	}{
+		{nil, Work{}},
+		{[]requestKey{{"acme", -1}}, Work{Subject: "mr.acme.-1"}},
+		{[]requestKey{{"acme", 1}, {"acme", 2}, {"é", 1}}, Work{Subject: "mr.acme.1.3", Body: []byte("mr.acme.1\nmr.acme.2\nmr.é.1\n")}},
+	} {
+		var sent recorder
+		(&Service{deps: Deps{Publisher: &sent}}).publish(tt.keys...)
+		if diff := cmp.Diff(tt.want, sent.last); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", tt.keys, diff)
+		}
+		if got, ok := sent.last.keys(); len(tt.keys) > 0 && (!ok || !slices.Equal(got, tt.keys)) {
+			t.Errorf("%v became %v, %t", tt.keys, got, ok)
+		}
+	}
+}
+
+// FuzzWork: what is read as a message is what would be written for its requests.
+func FuzzWork(f *testing.F) {
+	f.Add("mr.acme.1", []byte(nil))
+	f.Add("mr.acme.1.2", []byte("mr.acme.1\nmr.acme.2\n"))
+	f.Add("", []byte("mr.acme.1\n\n"))
+	f.Add("mr.acme.1.2", []byte("mr.acme.1\r\nmr.acme.2"))
+	f.Fuzz(func(t *testing.T, subject string, body []byte) {
+		keys, ok := Work{Subject: subject, Body: body}.keys()
+		if !ok {
+			return
+		}
+		var sent recorder
+		(&Service{deps: Deps{Publisher: &sent}}).publish(keys...)
+		if again, ok := sent.last.keys(); !ok || !slices.Equal(again, keys) {
+			t.Fatalf("%q became %v and then %v, %t", body, keys, again, ok)
+		}
+	})
 }
 
 // FuzzEvent: an event that is accepted holds to the rules and, sent again as the service would send it, is the same event.

@@ -62,15 +62,16 @@ func (s *Service) flushIntake(_ context.Context, items []intakeItem) ([]bool, er
 		return nil, err
 	}
 	stored := make(map[requestKey][]byte, len(first))
-	var before []requestKey
+	var fresh, before []requestKey
 	for _, item := range first {
 		if !inserted[item.requestKey] {
 			before = append(before, item.requestKey)
 			continue
 		}
 		stored[item.requestKey] = item.digest
-		s.deps.Publisher.Publish(Subject(item.SupplierID, item.ID), item.traceID)
+		fresh = append(fresh, item.requestKey)
 	}
+	s.publish(fresh...)
 	if err := s.store.addDigests(ctx, before, stored); err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func TestSubmit_of_equal_requests_at_once_stores_one_and_publishes_it_once(t *te
 			}
 		})
 		published := append(one.world.takePublished(), two.world.takePublished()...)
-		if diff := cmp.Diff([]string{"mr.acme.1 t"}, published); diff != "" {
+		if diff := cmp.Diff([]string{"mr.acme.1"}, published); diff != "" {
 			t.Errorf("published (-want +got):\n%s", diff)
 		}
 	})
@@ -88,9 +88,9 @@ func TestSubmit_from_two_replicas_of_overlapping_ids_never_deadlocks(t *testing.
 // hangUp ends the caller's context while its request is on the way.
 type hangUp struct{ cancel context.CancelFunc }
 
-func (h hangUp) Publish(string, string) { h.cancel() }
+func (h hangUp) Publish(string, []byte) { h.cancel() }
 
-func (hangUp) Busy(context.Context) bool { return false }
+func (hangUp) Oldest(context.Context) (time.Time, bool) { return time.Time{}, false }
 
 func TestSubmit_whose_caller_hangs_up_still_stores_the_request(t *testing.T) {
 	t.Parallel()
@@ -146,15 +146,15 @@ func TestSweep_publishes_again_what_waits_longer_than_a_publish_takes(t *testing
 		sweep := func(after time.Duration, want ...string) {
 			t.Helper()
 			p.now.Store(noon.Add(after).UnixMicro())
-			n, err := p.Sweep(t.Context())
+			n, err := p.sweep()
 			if got := p.world.takePublished(); err != nil || n != len(want) || !slices.Equal(got, want) {
 				t.Errorf("after %s: %d, %v, %v, want %v", after, n, got, err, want)
 			}
 		}
 		sweep(5*time.Second - time.Microsecond)
-		sweep(5*time.Second, "mr.acme.0 t", "mr.acme.1 t")
+		sweep(5*time.Second, "mr.acme.0", "mr.acme.1")
 		sweep(14 * time.Second)
-		sweep(15*time.Second, "mr.acme.0 t", "mr.acme.1 t")
+		sweep(15*time.Second, "mr.acme.0", "mr.acme.1")
 	})
 }
 
@@ -174,7 +174,7 @@ func TestSweep_by_two_replicas_at_once_publishes_each_request_once(t *testing.T)
 		two.now.Store(noon.Add(time.Minute).UnixMicro())
 		var total atomic.Int64
 		atOnce(2, func(i int) {
-			swept, err := []*pipeline{one, two}[i].Sweep(t.Context())
+			swept, err := []*pipeline{one, two}[i].sweep()
 			if err != nil {
 				t.Error(err)
 			}
@@ -200,6 +200,39 @@ func TestRunSweeper_works_until_its_context_ends(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- p.RunSweeper(ctx) }()
 	eventually(t, "the sweeper publishes", func() bool { return len(p.world.takePublished()) == 1 })
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRunSweeper_publishes_behind_queued_work_only_what_was_published_before_it(t *testing.T) {
+	t.Parallel()
+	p := newPipeline(t, databasetest.Open(t, database.SQLite), nil)
+	for id := range int64(2) {
+		p.now.Store(noon.Add(time.Duration(id) * 30 * time.Second).UnixMicro())
+		if err := p.Submit(t.Context(), request("acme", id, "SP-1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.world.takePublished()
+	p.world.oldest.Store(noon.Add(20 * time.Second).UnixMicro())
+	p.now.Store(noon.Add(time.Minute).UnixMicro())
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.RunSweeper(ctx) }()
+	published := func(want string) func() bool {
+		return func() bool {
+			got := p.world.takePublished()
+			if len(got) > 0 && !slices.Equal(got, []string{want}) {
+				t.Errorf("published %v, want %s", got, want)
+			}
+			return len(got) > 0
+		}
+	}
+	eventually(t, "what the queue must have lost is published", published("mr.acme.0"))
+	p.world.oldest.Store(noon.Add(40 * time.Second).UnixMicro())
+	eventually(t, "the other one when the queue is past it", published("mr.acme.1"))
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)

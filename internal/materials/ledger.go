@@ -43,10 +43,11 @@ func (s *Service) Reopen(ctx context.Context, supplierID string, requestID int64
 
 // context says whose work this is on every log line.
 func (k requestKey) context(ctx context.Context, traceID string) context.Context {
-	if logctx.RequestID(ctx) != traceID {
-		ctx = logctx.WithRequestID(ctx, traceID)
+	whose := []slog.Attr{slog.String("supplier_id", k.SupplierID), slog.Int64("material_request_id", k.ID)}
+	if logctx.RequestID(ctx) == traceID {
+		return logctx.With(ctx, whose...)
 	}
-	return logctx.With(ctx, slog.String("supplier_id", k.SupplierID), slog.Int64("material_request_id", k.ID))
+	return logctx.WithRequestID(ctx, traceID, whose...)
 }
 
 // failureText makes any text fit for the database: bounded, valid UTF-8, without NUL.

@@ -103,7 +103,7 @@ func TestReopen(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n, err := p.Sweep(t.Context()); err != nil || n != 1 {
+		if n, err := p.sweep(); err != nil || n != 1 {
 			t.Errorf("published %d, %v; want the request whose event is not stored", n, err)
 		}
 		delivered, never, other := p.row("acme", 0), p.row("acme", 1), p.row("acme", 2)

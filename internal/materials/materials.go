@@ -16,10 +16,10 @@ import (
 
 // Publisher puts a piece of work on the queue. It never blocks: work that is lost on the way is found by the sweeper.
 type Publisher interface {
-	Publish(subject, requestID string)
+	Publish(subject string, body []byte)
 
-	// Busy tells whether work is queued: then what waits for its estimation need not be lost.
-	Busy(ctx context.Context) bool
+	// Oldest is when the first of the work was queued that is not done. What was published before that is not queued.
+	Oldest(ctx context.Context) (at time.Time, queued bool)
 }
 
 // Outgoing is one event for the outbox. Key is supplier/request/round: the same key twice is one event.

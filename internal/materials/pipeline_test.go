@@ -176,9 +176,14 @@ func (p *pipeline) store(supplierID string, id int64) {
 	}
 }
 
+// sweep publishes what is due now.
+func (p *pipeline) sweep() (int, error) {
+	return p.Sweep(context.Background(), time.UnixMicro(p.now.Load()))
+}
+
 func (p *pipeline) work(supplierID string, id int64) error {
 	return p.Work(context.Background(), materials.Work{
-		Subject: materials.Subject(supplierID, id), RequestID: trace(supplierID, id), Deliveries: 1,
+		Subject: materials.Subject(supplierID, id), Deliveries: 1,
 	})
 }
 
@@ -275,27 +280,41 @@ type world struct {
 	products  func(supplierID string, skus []string) (map[string]estimates.Product, error)
 	outbox    func(events []materials.Outgoing) error
 	adds      atomic.Int64
+	oldest    atomic.Int64 // when the first of the queued work was queued, Unix microseconds; 0: nothing is
 	mu        sync.Mutex
 	sent      []string
-	published []string
+	published []materials.Work
 	last      materials.Outgoing
 	asked     estimates.Request
 }
 
-func (w *world) Publish(subject, requestID string) {
+func (w *world) Publish(subject string, body []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.published = append(w.published, subject+" "+requestID)
+	w.published = append(w.published, materials.Work{Subject: subject, Body: body, Deliveries: 1})
 }
 
-// takePublished are the messages published since the last call, sorted.
-func (w *world) takePublished() []string {
+// takeMessages are the messages published since the last call.
+func (w *world) takeMessages() []materials.Work {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	published := w.published
 	w.published = nil
-	slices.Sort(published)
 	return published
+}
+
+// takePublished are the subjects of the requests whose work was published since the last call, sorted.
+func (w *world) takePublished() []string {
+	var subjects []string
+	for _, m := range w.takeMessages() {
+		if len(m.Body) == 0 {
+			subjects = append(subjects, m.Subject)
+		} else {
+			subjects = append(subjects, strings.Fields(string(m.Body))...)
+		}
+	}
+	slices.Sort(subjects)
+	return subjects
 }
 
 func (w *world) Products(_ context.Context, supplierID string, skus []string) (map[string]estimates.Product, error) {
@@ -315,7 +334,10 @@ func (w *world) Estimate(ctx context.Context, r estimates.Request) (estimates.Re
 	return estimates.Result{Estimates: event(r.SupplierID, r.RequestID, r.At, "e1").Data.Estimates}, nil
 }
 
-func (w *world) Busy(context.Context) bool { return false }
+func (w *world) Oldest(context.Context) (time.Time, bool) {
+	at := w.oldest.Load()
+	return time.UnixMicro(at), at != 0
+}
 
 func (w *world) Add(ctx context.Context, events []materials.Outgoing) (func(), error) {
 	w.adds.Add(1)

@@ -12,12 +12,12 @@ import (
 // errs.NotFound: no such request of the supplier; errs.Conflict: an estimate is selected.
 func (s *Service) reestimate(ctx context.Context, key requestKey) error {
 	now := s.deps.Now()
-	traceID, moved, err := s.store.nextRound(ctx, key, now, now.Add(firstSweep))
+	_, moved, err := s.store.nextRound(ctx, key, now, now.Add(firstSweep))
 	if err != nil {
 		return fmt.Errorf("re-estimate: %w", err)
 	}
 	if moved {
-		s.deps.Publisher.Publish(Subject(key.SupplierID, key.ID), traceID)
+		s.publish(key)
 		return nil
 	}
 	record, err := s.store.find(ctx, key.SupplierID, key.ID)

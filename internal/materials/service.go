@@ -7,7 +7,7 @@ type Service struct {
 	deps     Deps
 	store    *store
 	intake   *groupcommit.Batcher[intakeItem, bool]
-	worker   *groupcommit.Batcher[workItem, error]
+	worker   *groupcommit.Batcher[[]requestKey, []error]
 	receipts *groupcommit.Batcher[receiptItem, receiptResult]
 	waiters  *waiters
 }

@@ -11,7 +11,7 @@ const (
 	sweepBatch    = 500
 	sweepAgain    = 10 * time.Second // after so long a second publish counts as lost too
 	sweepTimeout  = 15 * time.Second
-	sweepAnyway   = time.Minute // how long a busy queue may put a sweep off
+	sweepAnyway   = 5 * time.Minute // how long work that is stuck at the head of the queue may hide what was lost behind it
 )
 
 // RunSweeper publishes again, until ctx ends, what waits for its estimation longer than a publish takes. This, and
@@ -26,20 +26,22 @@ func (s *Service) RunSweeper(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		if time.Since(last) < sweepAnyway && s.deps.Publisher.Busy(ctx) {
-			continue // what is late is most likely queued: publishing a whole backlog again every few seconds costs much
+		until := s.deps.Now()
+		if oldest, queued := s.deps.Publisher.Oldest(ctx); queued && oldest.Before(until) && time.Since(last) < sweepAnyway {
+			until = oldest // the queue is first in, first out: what was published later is most likely in it
+		} else {
+			last = time.Now()
 		}
-		last = time.Now()
-		if _, err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
+		if _, err := s.Sweep(ctx, until); err != nil && ctx.Err() == nil {
 			s.deps.Log.WarnContext(ctx, "sweep failed", "error", err)
 		}
 	}
 }
 
-// Sweep publishes every request that is due for it and tells how many there were.
-func (s *Service) Sweep(ctx context.Context) (published int, err error) {
+// Sweep publishes every request that was due for it at the given moment and tells how many there were.
+func (s *Service) Sweep(ctx context.Context, until time.Time) (published int, err error) {
 	for ctx.Err() == nil {
-		taken, late, err := s.sweepBatch(ctx)
+		taken, late, err := s.sweepBatch(ctx, until)
 		if published += late; err != nil {
 			return published, fmt.Errorf("sweep: %w", err)
 		}
@@ -51,13 +53,12 @@ func (s *Service) Sweep(ctx context.Context) (published int, err error) {
 }
 
 // sweepBatch tells how many requests were due and how many of them it published.
-func (s *Service) sweepBatch(ctx context.Context) (taken, published int, err error) {
+func (s *Service) sweepBatch(ctx context.Context, until time.Time) (taken, published int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	var late []requestRow
 	err = s.deps.DB.InTx(ctx, func(ctx context.Context) error {
-		now := s.deps.Now()
-		rows, err := s.store.unpublished(ctx, sweepBatch, now)
+		rows, err := s.store.unpublished(ctx, sweepBatch, until)
 		if taken = len(rows); err != nil || taken == 0 {
 			return err
 		}
@@ -68,14 +69,14 @@ func (s *Service) sweepBatch(ctx context.Context) (taken, published int, err err
 		if err := s.store.sweepAgain(ctx, sent, nil); err != nil {
 			return err
 		}
-		again := now.Add(sweepAgain).UnixMicro()
+		again := s.deps.Now().Add(sweepAgain).UnixMicro()
 		return s.store.sweepAgain(ctx, late, &again)
 	})
 	if err != nil {
 		return 0, 0, err
 	}
 	for _, row := range late {
-		s.deps.Publisher.Publish(Subject(row.SupplierID, row.ID), row.TraceID)
+		s.publish(requestKey{row.SupplierID, row.ID})
 	}
 	return taken, len(late), nil
 }

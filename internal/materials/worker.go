@@ -4,102 +4,71 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
-	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 const (
+	workMessages       = 64               // messages that are worked on together
 	workBatch          = 128              // requests that share a transaction
 	workBytes          = 2 << 20          // of bodies that are in memory at a time
 	workStoreTimeout   = 15 * time.Second // for each of a batch's two visits to the database
 	poisonedDeliveries = 10               // after so many a request that cannot be estimated is given up
 )
 
-// Subject is the name of a request's work on the queue.
-func Subject(supplierID string, id int64) string {
-	return "mr." + supplierID + "." + strconv.FormatInt(id, 10)
-}
-
-// parseSubject is the inverse of Subject; ok is false for any other text.
-func parseSubject(subject string) (key requestKey, ok bool) {
-	rest, found := strings.CutPrefix(subject, "mr.")
-	supplierID, number, split := strings.Cut(rest, ".")
-	if !found || !split || supplierID == "" || !utf8.ValidString(supplierID) {
-		return requestKey{}, false
-	}
-	if strings.ContainsFunc(supplierID, func(r rune) bool { return !unicode.IsGraphic(r) }) {
-		return requestKey{}, false
-	}
-	id, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || strconv.FormatInt(id, 10) != number {
-		return requestKey{}, false
-	}
-	return requestKey{supplierID, id}, true
-}
-
-// Work is one message of the queue.
-type Work struct {
-	Subject    string // as Subject makes it
-	RequestID  string // X-Request-Id of the call that caused it
-	Deliveries int    // how many times the queue has handed it out, this one included
-}
-
-// Work estimates the request that the message names and hands its event to the outbox, exactly once however often
-// the work comes. nil means acknowledge; with an error the queue is to deliver the work again.
+// Work estimates the requests that the message names and hands their events to the outbox, exactly once however often
+// the work comes. nil means acknowledge; with an error the queue is to deliver the work again: what is done by then is
+// not done again.
 func (s *Service) Work(ctx context.Context, w Work) error {
-	if w.RequestID != "" && logctx.RequestID(ctx) != w.RequestID {
-		ctx = logctx.WithRequestID(ctx, w.RequestID)
-	}
-	key, ok := parseSubject(w.Subject)
+	keys, ok := w.keys()
 	if !ok {
-		s.deps.Log.WarnContext(ctx, "work with a malformed subject is dropped", "subject", w.Subject)
+		s.deps.Log.WarnContext(ctx, "malformed work is dropped", "subject", w.Subject)
 		return nil
 	}
-	ctx = logctx.With(ctx, slog.String("supplier_id", key.SupplierID), slog.Int64("material_request_id", key.ID))
-	result, err := s.worker.Do(ctx, workItem{key})
-	if err == nil {
-		err = result
+	failures, err := s.worker.Do(ctx, keys)
+	if err != nil {
+		return fmt.Errorf("estimate material requests: %w", err)
 	}
-	if err == nil {
-		return nil
+	var left []error
+	for i, err := range failures {
+		if _, poison := errors.AsType[*poisonError](err); poison && w.Deliveries >= poisonedDeliveries {
+			err = s.giveUp(ctx, keys[i], err)
+		}
+		if err != nil {
+			left = append(left, fmt.Errorf("estimate material request %d: %w", keys[i].ID, err))
+		}
 	}
-	if _, poison := errors.AsType[*poisonError](err); poison && w.Deliveries >= poisonedDeliveries {
-		return s.giveUp(ctx, key, err)
-	}
-	return fmt.Errorf("estimate material request: %w", err)
+	return errors.Join(left...)
 }
 
-// giveUp fails a request that no estimation got through, so that it stops coming back; not when its event is stored
-// after all.
+// giveUp fails a request that no estimation got through, so that it stops coming back.
 func (s *Service) giveUp(ctx context.Context, key requestKey, cause error) error {
-	round, err := s.store.round(ctx, key)
+	traceID, moved, err := s.failUnlessStored(ctx, key, cause.Error())
 	if err != nil {
-		return fmt.Errorf("give up material request: %w", errors.Join(err, cause))
-	}
-	stored, err := s.deps.Outbox.Stored(ctx, []string{key.event(round)})
-	if err == nil && len(stored) > 0 {
-		return nil
-	}
-	moved := false
-	if err == nil {
-		_, moved, err = s.store.fail(ctx, key, failureText(cause.Error()), s.deps.Now())
-	}
-	if err != nil {
-		return fmt.Errorf("give up material request: %w", errors.Join(err, cause))
+		return fmt.Errorf("give it up: %w", errors.Join(err, cause))
 	}
 	if moved {
-		s.deps.Log.ErrorContext(ctx, "material request failed: it cannot be estimated", "error", cause)
+		s.deps.Log.ErrorContext(key.context(ctx, traceID), "material request failed: it cannot be estimated", "error", cause)
 	}
 	return nil
+}
+
+// failUnlessStored moves a request to failed, unless its event is stored after all.
+func (s *Service) failUnlessStored(ctx context.Context, key requestKey, reason string) (traceID string, moved bool, err error) {
+	round, err := s.store.round(ctx, key)
+	if err != nil {
+		return "", false, err
+	}
+	stored, err := s.deps.Outbox.Stored(ctx, []string{key.event(round)})
+	if err != nil || len(stored) > 0 {
+		return "", false, err
+	}
+	return s.store.fail(ctx, key, failureText(reason), s.deps.Now())
 }
 
 // poisonError is a failure that belongs to one request, not to something the service depends on.
@@ -116,8 +85,6 @@ func poisoned(err error) error {
 	return &poisonError{err}
 }
 
-type workItem struct{ requestKey }
-
 // pending is a request on its way through a batch: it ends with an event or with err.
 type pending struct {
 	Request
@@ -127,35 +94,56 @@ type pending struct {
 	err   error
 }
 
-func newWorkerBatcher(s *Service) *groupcommit.Batcher[workItem, error] {
-	return groupcommit.New(s.deps.Flushers, workBatch, 0, groupcommit.NotAway, s.flushWork)
+func newWorkerBatcher(s *Service) *groupcommit.Batcher[[]requestKey, []error] {
+	return groupcommit.New(s.deps.Flushers, workMessages, 0, groupcommit.NotAway, s.flushWork)
 }
 
-// flushWork estimates a batch. The batch belongs to no single caller, so nothing of its context is used.
-func (s *Service) flushWork(_ context.Context, items []workItem) ([]error, error) {
-	keys := make([]requestKey, 0, len(items))
-	known := make(map[requestKey]bool, len(items))
-	for _, item := range items {
-		if !known[item.requestKey] {
-			known[item.requestKey] = true
-			keys = append(keys, item.requestKey)
+// flushWork estimates the requests of some messages and tells for each which failed. The batch belongs to no single
+// caller, so nothing of its context is used.
+func (s *Service) flushWork(_ context.Context, messages [][]requestKey) ([][]error, error) {
+	var keys []requestKey
+	known := make(map[requestKey]bool)
+	for _, key := range slices.Concat(messages...) {
+		if !known[key] {
+			known[key] = true
+			keys = append(keys, key)
 		}
 	}
 	failures := make(map[requestKey]error)
 	for len(keys) > 0 {
-		n, done := s.deps.Outbox.Reserve(len(keys))
+		n, done := s.deps.Outbox.Reserve(min(len(keys), workBatch))
 		rest, err := s.workOn(keys[:n], failures)
+		if err != nil && groupcommit.NotAway(err) {
+			rest, err = nil, s.workOnEach(keys[:n], failures)
+		}
 		done()
 		if err != nil {
 			return nil, err
 		}
 		keys = append(rest, keys[n:]...)
 	}
-	results := make([]error, len(items))
-	for i, item := range items {
-		results[i] = failures[item.requestKey]
+	results := make([][]error, len(messages))
+	for i, message := range messages {
+		results[i] = make([]error, len(message))
+		for n, key := range message {
+			results[i][n] = failures[key]
+		}
 	}
 	return results, nil
+}
+
+// workOnEach estimates the requests one by one, so that one that the database refuses fails alone.
+func (s *Service) workOnEach(keys []requestKey, failures map[requestKey]error) error {
+	for i := range keys {
+		_, err := s.workOn(keys[i:i+1], failures)
+		if err != nil && !groupcommit.NotAway(err) {
+			return err
+		}
+		if err != nil {
+			failures[keys[i]] = err
+		}
+	}
+	return nil
 }
 
 // workOn estimates as many of the requests as fit into memory together and notes which failed; rest are the others.
@@ -177,12 +165,6 @@ func (s *Service) workOn(keys []requestKey, failures map[requestKey]error) (rest
 }
 
 func (p *pending) key() requestKey { return requestKey{p.SupplierID, p.ID} }
-
-// context says whose work this is on every log line.
-func (p *pending) context(ctx context.Context) context.Context {
-	return logctx.WithRequestID(ctx, p.TraceID,
-		slog.String("supplier_id", p.SupplierID), slog.Int64("material_request_id", p.ID))
-}
 
 // dispatch stores the events of the estimated requests, then lets them be sent. A crash before the commit leaves the
 // work to be done again; one after it, to the outbox. Of two workers with the same request, one stores and sends: an

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -207,7 +208,7 @@ func TestWork_that_keeps_failing(t *testing.T) {
 					return estimates.Result{}, tt.cause
 				}
 				p.enqueue("acme", 1)
-				err := p.Work(t.Context(), materials.Work{Subject: "mr.acme.1", RequestID: "trace-acme-1", Deliveries: tt.deliveries})
+				err := p.Work(t.Context(), materials.Work{Subject: "mr.acme.1", Deliveries: tt.deliveries})
 				if (err != nil) != tt.redeliver {
 					t.Errorf("work: %v", err)
 				}
@@ -224,6 +225,59 @@ func TestWork_that_keeps_failing(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestWork_of_several_requests_is_done_for_all_but_those_that_fail(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		p := newPipeline(t, db, nil)
+		var asked atomic.Int64
+		p.world.estimate = func(_ context.Context, r estimates.Request) (estimates.Result, error) {
+			asked.Add(1)
+			if r.RequestID == 2 {
+				return estimates.Result{}, errors.New("no tariff")
+			}
+			return estimates.Result{}, nil
+		}
+		message := materials.Work{Subject: "mr.acme.1.4", Body: []byte("mr.acme.1\nmr.acme.2\nmr.acme.3\nmr.stranger.9\n"), Deliveries: 9}
+		for id := range int64(3) {
+			p.enqueue("acme", id+1)
+		}
+		if err := p.Work(t.Context(), message); err == nil || !strings.Contains(err.Error(), "material request 2") {
+			t.Errorf("the ninth time: %v", err)
+		}
+		if diff := cmp.Diff([]string{"acme/1/1", "acme/3/1"}, p.events()); diff != "" {
+			t.Errorf("stored events (-want +got):\n%s", diff)
+		}
+		for _, id := range []int64{1, 3} {
+			expect(t, p.deliver(fmt.Sprintf("msg_%d", id), event("acme", id, noon, "e1")), 200)
+		}
+		asked.Store(0)
+		message.Deliveries = 10
+		if err := p.Work(t.Context(), message); err != nil {
+			t.Errorf("the tenth time: %v", err)
+		}
+		if asked.Load() != 1 {
+			t.Errorf("estimated %d requests again, want one", asked.Load())
+		}
+		p.expectStatus("acme", 1, materials.Estimated)
+		p.expectStatus("acme", 2, materials.Failed)
+		p.expectStatus("acme", 3, materials.Estimated)
+	})
+}
+
+func TestWork_of_several_requests_with_a_malformed_name_is_dropped_whole(t *testing.T) {
+	t.Parallel()
+	p := newPipeline(t, databasetest.Open(t, database.SQLite), nil)
+	p.enqueue("acme", 1)
+	for _, body := range []string{"mr.acme.1\n\n", "mr.acme.1\nmr.acme", "mr.acme.1\r\nmr.acme.2\n", "\n", "mr.acme.1 mr.acme.2"} {
+		if err := p.Work(t.Context(), materials.Work{Subject: "mr.acme.1.2", Body: []byte(body), Deliveries: 1}); err != nil {
+			t.Errorf("%q: %v", body, err)
+		}
+	}
+	if events := p.events(); len(events) > 0 {
+		t.Errorf("stored events %v", events)
 	}
 }
 
@@ -248,6 +302,29 @@ func TestWork_that_loses_a_dependency_is_never_given_up(t *testing.T) {
 		})
 		p.expectStatus("acme", 1, materials.Enqueued)
 		if diff := cmp.Diff([]string{"other/1/1"}, p.events()); diff != "" {
+			t.Errorf("stored events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestWork_of_several_requests_of_which_the_outbox_refuses_one_is_done_for_the_others(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		p := newPipeline(t, db, nil)
+		p.world.outbox = func(events []materials.Outgoing) error {
+			if slices.ContainsFunc(events, func(e materials.Outgoing) bool { return e.Key == "acme/2/1" }) {
+				return errors.New("refused")
+			}
+			return nil
+		}
+		for id := range int64(3) {
+			p.enqueue("acme", id+1)
+		}
+		err := p.Work(t.Context(), materials.Work{Subject: "mr.acme.1.3", Body: []byte("mr.acme.1\nmr.acme.2\nmr.acme.3\n"), Deliveries: 1})
+		if err == nil || !strings.Contains(err.Error(), "material request 2") {
+			t.Errorf("work: %v", err)
+		}
+		if diff := cmp.Diff([]string{"acme/1/1", "acme/3/1"}, p.events()); diff != "" {
 			t.Errorf("stored events (-want +got):\n%s", diff)
 		}
 	})

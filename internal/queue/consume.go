@@ -22,7 +22,7 @@ const (
 // Message is one piece of work. Deliveries counts from 1.
 type Message struct {
 	Subject    string
-	RequestID  string
+	Body       []byte
 	Deliveries int
 }
 
@@ -116,14 +116,14 @@ func (p *pool) work(ctx context.Context, msg jetstream.Msg) bool {
 	slow := time.AfterFunc(third, func() { keepInProgress(ctx, msg, third) })
 	defer slow.Stop()
 
-	m := Message{Subject: msg.Subject(), RequestID: msg.Headers().Get(requestIDHeader), Deliveries: deliveries(msg)}
+	m := Message{Subject: msg.Subject(), Body: msg.Data(), Deliveries: deliveries(msg)}
 	failure := p.call(ctx, m)
 	cancel()
 	answer, count := msg.Ack, p.queue.metrics.done
 	if failure != nil {
 		answer, count = func() error { return msg.NakWithDelay(retryDelay(m.Deliveries)) }, p.queue.metrics.retried
 		p.queue.log.WarnContext(ctx, "work failed, it comes back", "error", failure,
-			"subject", m.Subject, "request_id", m.RequestID, "deliveries", m.Deliveries)
+			"subject", m.Subject, "deliveries", m.Deliveries)
 	}
 	count.Inc()
 	if err := answer(); err != nil {

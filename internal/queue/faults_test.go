@@ -33,7 +33,7 @@ func TestOpen_succeeds_while_the_server_is_away(t *testing.T) {
 	consume(t, q, 1, c.handle)
 	server.Restart()
 	eventually(t, "it works once the server is there", func() bool {
-		q.Publish("mr.s1.1", "")
+		q.Publish("mr.s1.1", nil)
 		return c.count("mr.s1.1") > 0
 	})
 }
@@ -44,7 +44,7 @@ func TestQueue_survives_a_restart_of_the_server(t *testing.T) {
 	q := open(t, queue.Config{URL: server.URL()})
 	ready(t, q)
 	for i := range 10 {
-		q.Publish(fmt.Sprintf("mr.s1.%d", i), "")
+		q.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 	}
 	eventually(t, "ten are queued", func() bool { return lag(t, q) == 10 })
 	server.Restart()
@@ -87,7 +87,7 @@ func publishMany(t *testing.T, q *queue.Queue, n int) {
 	var longest time.Duration
 	for i := range n {
 		start := time.Now()
-		q.Publish(fmt.Sprintf("mr.s1.%d", i), "")
+		q.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 		longest = max(longest, time.Since(start))
 	}
 	if longest > atOnce {
@@ -164,12 +164,12 @@ func TestQueue_recovers_from_a_wiped_store_while_publishing_and_consuming(t *tes
 	publish := func() {
 		for i := range n {
 			if subject := fmt.Sprintf("mr.s1.%d", i); c.count(subject) == 0 {
-				api.Publish(subject, "")
+				api.Publish(subject, nil)
 			}
 		}
 	}
 	for i := range n / 2 {
-		api.Publish(fmt.Sprintf("mr.s1.%d", i), "")
+		api.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 	}
 	eventually(t, "some are worked on", func() bool { return c.subjects() > 0 })
 	server.Wipe()
@@ -191,7 +191,7 @@ func TestQueue_recovers_from_a_stream_that_is_deleted_on_a_running_server(t *tes
 		consume(t, q, 2, c.handle)
 		deleteStream(t, cfg.URL)
 		eventually(t, "it works again", func() bool {
-			q.Publish("mr.s1.1", "")
+			q.Publish("mr.s1.1", nil)
 			return c.count("mr.s1.1") > 0
 		})
 	})
@@ -216,7 +216,7 @@ func TestQueue_recovers_from_a_consumer_that_is_deleted_on_a_running_server(t *t
 	if err := js.DeleteConsumer(t.Context(), queue.StreamName, queue.ConsumerName); err != nil {
 		t.Fatal(err)
 	}
-	q.Publish("mr.s1.1", "")
+	q.Publish("mr.s1.1", nil)
 	eventually(t, "it works again", func() bool { return c.count("mr.s1.1") == 1 })
 }
 
@@ -227,7 +227,7 @@ func TestPublish_drops_when_the_queue_is_full_and_recovers_when_it_is_not(t *tes
 	ready(t, q)
 	before := publishes(t, registry, "failed")
 	for i := range 5000 {
-		q.Publish(fmt.Sprintf("mr.s1.%d", i), "")
+		q.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 	}
 	eventually(t, "the rest is refused", func() bool { return publishes(t, registry, "failed") > before })
 	var c collector
@@ -237,7 +237,7 @@ func TestPublish_drops_when_the_queue_is_full_and_recovers_when_it_is_not(t *tes
 		t.Errorf("%d of 5000 fit into 64 KiB", c.subjects())
 	}
 	eventually(t, "there is room again", func() bool {
-		q.Publish("mr.s1.after", "")
+		q.Publish("mr.s1.after", nil)
 		return c.count("mr.s1.after") > 0
 	})
 }
@@ -247,7 +247,7 @@ func TestEmbedded_keeps_its_messages_over_a_restart(t *testing.T) {
 	dir := t.TempDir()
 	q := open(t, queue.Config{Dir: dir})
 	ready(t, q)
-	q.Publish("mr.s1.1", "")
+	q.Publish("mr.s1.1", nil)
 	eventually(t, "it is queued", func() bool { return lag(t, q) == 1 })
 	q.Close()
 	var c collector
@@ -294,7 +294,7 @@ func TestClose_may_be_called_twice_and_Publish_after_it(t *testing.T) {
 		q := open(t, cfg)
 		q.Close()
 		q.Close()
-		q.Publish("mr.s1.1", "")
+		q.Publish("mr.s1.1", nil)
 		if q.Connected() {
 			t.Error("connected after Close")
 		}
@@ -309,7 +309,7 @@ func TestClose_sends_what_was_published_before(t *testing.T) {
 	q := open(t, queue.Config{URL: server.URL()})
 	eventually(t, "connected", q.Connected)
 	for i := range 1000 {
-		q.Publish(fmt.Sprintf("mr.s1.%d", i), "")
+		q.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 	}
 	q.Close()
 	eventually(t, "all are queued", func() bool { return lag(t, other) == 1000 })
@@ -329,7 +329,7 @@ func BenchmarkPublishAndConsume(b *testing.B) {
 			const underWay = 4000 // less than the publish buffer
 			i, received := 0, 0
 			for b.Loop() {
-				q.Publish(fmt.Sprintf("mr.bench.%d", i), "0123456789abcdef")
+				q.Publish(fmt.Sprintf("mr.bench.%d", i), nil)
 				if i++; i-received >= underWay {
 					<-done
 					received++

@@ -14,11 +14,14 @@ const (
 	publishTimeout = 5 * time.Second
 )
 
-type message struct{ subject, requestID string }
+type message struct {
+	subject string
+	body    []byte
+}
 
 // Publish queues work under its subject, unless the same subject is queued or being worked on already. It returns at
 // once and never fails: a message that cannot be sent now is counted as dropped, and its owner publishes it again.
-func (q *Queue) Publish(subject, requestID string) {
+func (q *Queue) Publish(subject string, body []byte) {
 	if !validSubject(subject) {
 		q.metrics.failed.Inc()
 		q.log.Error("publish refused: not a subject", "subject", subject)
@@ -31,7 +34,7 @@ func (q *Queue) Publish(subject, requestID string) {
 	select {
 	case <-q.stopped:
 		q.metrics.dropped.Inc()
-	case q.outgoing <- message{subject, requestID}:
+	case q.outgoing <- message{subject, body}:
 	default:
 		q.metrics.dropped.Inc()
 	}
@@ -65,11 +68,7 @@ func (q *Queue) sendRest() {
 }
 
 func (q *Queue) send(m message) {
-	msg := &nats.Msg{Subject: m.subject}
-	if m.requestID != "" {
-		msg.Header = nats.Header{requestIDHeader: {m.requestID}}
-	}
-	if _, err := q.js.PublishMsgAsync(msg); err != nil {
+	if _, err := q.js.PublishMsgAsync(&nats.Msg{Subject: m.subject, Data: m.body}); err != nil {
 		q.metrics.dropped.Inc() // disconnected meanwhile, or the window stayed full
 	}
 }

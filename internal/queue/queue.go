@@ -31,7 +31,6 @@ const (
 	defaultAckWait  = 15 * time.Second
 	maxMessages     = 1_000_000 // the server keeps every subject in memory
 	maxAckPending   = 50_000    // over all workers
-	requestIDHeader = "X-Request-Id"
 
 	connectTimeout = 2 * time.Second
 	reconnectWait  = 500 * time.Millisecond
@@ -164,6 +163,17 @@ func (q *Queue) Lag(ctx context.Context) (uint64, error) {
 	}
 	info := consumer.CachedInfo()
 	return info.NumPending + uint64(max(info.NumAckPending, 0)), nil
+}
+
+// Oldest is when the first of the messages was queued that still wait or are being worked on; queued is false when there
+// is none.
+func (q *Queue) Oldest(ctx context.Context) (at time.Time, queued bool, err error) {
+	stream, err := q.js.Stream(ctx, StreamName)
+	if err != nil {
+		return time.Time{}, false, fmt.Errorf("read the queue's first message: %w", err)
+	}
+	state := stream.CachedInfo().State
+	return state.FirstTime, state.Msgs > 0, nil
 }
 
 // length is Lag for a scrape, which waits a second at most.

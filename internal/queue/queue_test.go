@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
@@ -170,17 +171,17 @@ func publishes(tb testing.TB, r *prometheus.Registry, outcome string) int {
 	return 0
 }
 
-func TestConsume_gets_what_was_published_with_its_request_id(t *testing.T) {
+func TestConsume_gets_what_was_published(t *testing.T) {
 	t.Parallel()
 	stacks(t, func(t *testing.T, cfg queue.Config) {
 		q := open(t, cfg)
 		ready(t, q)
 		var c collector
 		consume(t, q, 4, c.handle)
-		q.Publish("mr.s1.-42", "req-7")
+		q.Publish("mr.s1.-42", []byte("a\nb\n"))
 		eventually(t, "the message arrives", func() bool { return c.count("mr.s1.-42") == 1 })
-		if want := (queue.Message{Subject: "mr.s1.-42", RequestID: "req-7", Deliveries: 1}); c.last != want {
-			t.Errorf("message %+v, want %+v", c.last, want)
+		if diff := cmp.Diff(queue.Message{Subject: "mr.s1.-42", Body: []byte("a\nb\n"), Deliveries: 1}, c.last); diff != "" {
+			t.Errorf("message (-want +got):\n%s", diff)
 		}
 		eventually(t, "the message is acknowledged", func() bool { return lag(t, q) == 0 })
 	})
@@ -195,7 +196,7 @@ func TestPublish_keeps_one_message_a_subject_while_it_is_queued_or_worked_on(t *
 		ready(t, q)
 		duplicates := publishes(t, registry, "duplicate")
 		for range 100 {
-			q.Publish("mr.s1.1", "")
+			q.Publish("mr.s1.1", nil)
 		}
 		eventually(t, "99 are refused", func() bool { return publishes(t, registry, "duplicate") == duplicates+99 })
 		working, finish := make(chan struct{}), make(chan struct{})
@@ -208,15 +209,45 @@ func TestPublish_keeps_one_message_a_subject_while_it_is_queued_or_worked_on(t *
 			return nil
 		})
 		<-working
-		q.Publish("mr.s1.1", "")
+		q.Publish("mr.s1.1", nil)
 		eventually(t, "one more is refused while the first is worked on", func() bool { return publishes(t, registry, "duplicate") == duplicates+100 })
 		close(finish)
 		eventually(t, "the queue is empty", func() bool { return lag(t, q) == 0 })
 		if n := calls.Load(); n != 1 {
 			t.Errorf("worked %d times, want once", n)
 		}
-		q.Publish("mr.s1.1", "")
+		q.Publish("mr.s1.1", nil)
 		eventually(t, "after that it is queued again", func() bool { return calls.Load() == 2 })
+	})
+}
+
+func TestOldest_is_when_the_first_message_was_queued_that_is_not_done(t *testing.T) {
+	t.Parallel()
+	stacks(t, func(t *testing.T, cfg queue.Config) {
+		q := open(t, cfg)
+		ready(t, q)
+		oldest := func() (time.Time, bool) {
+			at, queued, err := q.Oldest(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return at, queued
+		}
+		if at, queued := oldest(); queued {
+			t.Fatalf("an empty queue has a message of %s", at)
+		}
+		before := time.Now()
+		q.Publish("mr.s1.1", nil)
+		eventually(t, "the first is queued", func() bool { return lag(t, q) == 1 })
+		between := time.Now()
+		q.Publish("mr.s1.2", nil)
+		eventually(t, "the second is queued", func() bool { return lag(t, q) == 2 })
+		if at, queued := oldest(); !queued || at.Before(before) || at.After(between) {
+			t.Errorf("got %s, %t, want a time from %s to %s", at, queued, before, between)
+		}
+		var c collector
+		consume(t, q, 1, c.handle)
+		eventually(t, "all is done", func() bool { _, queued := oldest(); return !queued })
 	})
 }
 
@@ -236,7 +267,7 @@ func TestConsume_brings_failed_work_back(t *testing.T) {
 			return nil
 		}
 	})
-	q.Publish("mr.s1.1", "")
+	q.Publish("mr.s1.1", nil)
 	for want := 1; want <= 3; want++ {
 		if got := <-seen; got != want {
 			t.Fatalf("delivery %d, want %d", got, want)
@@ -250,7 +281,7 @@ func TestConsume_gives_the_work_of_a_killed_worker_to_another(t *testing.T) {
 	server := queuetest.New(t)
 	q := open(t, queue.Config{URL: server.URL(), AckWait: 2 * time.Second})
 	ready(t, q)
-	q.Publish(workerSubject, "")
+	q.Publish(workerSubject, nil)
 
 	worker := exec.Command(os.Args[0])
 	worker.Env = append(os.Environ(), consumerURL+"="+server.URL())
@@ -293,7 +324,7 @@ func TestConsume_keeps_work_that_lasts_longer_than_AckWait(t *testing.T) {
 	}
 	consume(t, q, 2, slow)
 	consume(t, other, 2, slow)
-	q.Publish("mr.s1.1", "")
+	q.Publish("mr.s1.1", nil)
 	eventually(t, "the work begins", func() bool { return calls.Load() > 0 })
 	eventually(t, "the work is done", func() bool { return lag(t, q) == 0 })
 	if n := calls.Load(); n != 1 {
@@ -314,7 +345,7 @@ func TestConsume_pulls_no_more_than_it_can_work_on(t *testing.T) {
 		return nil
 	})
 	for i := range 50 {
-		busy.Publish(fmt.Sprintf("mr.s1.%d", i), "")
+		busy.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 	}
 	eventually(t, "the busy worker is full", func() bool { return held.Load() == 3 })
 	var c collector
@@ -342,7 +373,7 @@ func TestConsume_is_shared_by_two_workers_without_doubling(t *testing.T) {
 	consume(t, a, 8, share(&fromA))
 	consume(t, b, 8, share(&fromB))
 	for i := range n {
-		a.Publish(fmt.Sprintf("mr.s1.%d", i), "")
+		a.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 	}
 	eventually(t, "all messages are worked on", func() bool { return all.subjects() == n })
 	eventually(t, "the queue is empty", func() bool { return lag(t, a) == 0 })
@@ -374,7 +405,7 @@ func TestConsume_ends_after_the_work_under_way(t *testing.T) {
 				return nil
 			})
 		}()
-		q.Publish("mr.s1.1", "")
+		q.Publish("mr.s1.1", nil)
 		<-working
 		cancel()
 		select {
@@ -400,7 +431,7 @@ func TestConsume_loses_nothing_when_it_ends_in_the_middle(t *testing.T) {
 	go func() {
 		defer close(publish)
 		for i := range n {
-			q.Publish(fmt.Sprintf("mr.s1.%d", i), "")
+			q.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 		}
 	}()
 	for range 5 {
@@ -427,7 +458,7 @@ func TestPublish_refuses_what_is_not_a_subject(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	q := open(t, queue.Config{Dir: t.TempDir(), Registerer: registry})
 	for i, subject := range []string{"", "mr.*", "mr.>", "mr.a b", "mr..1", ".mr", "mr.", "mr.\r\nPUB x 0"} {
-		q.Publish(subject, "")
+		q.Publish(subject, nil)
 		if got := publishes(t, registry, "failed"); got != i+1 {
 			t.Errorf("%q was not refused", subject)
 		}
@@ -439,7 +470,7 @@ func TestLag_counts_what_waits_and_what_is_worked_on(t *testing.T) {
 	q := open(t, queue.Config{Dir: t.TempDir()})
 	ready(t, q)
 	for i := range 3 {
-		q.Publish(fmt.Sprintf("mr.s1.%d", i), "")
+		q.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 	}
 	eventually(t, "three wait", func() bool { return lag(t, q) == 3 })
 	working, finish := make(chan struct{}, 3), make(chan struct{})
