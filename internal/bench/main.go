@@ -22,6 +22,7 @@ func main() {
 	run, known := map[string]func(context.Context) error{
 		"":              whole(measure),
 		"pipeline":      whole(pipelineOnly),
+		"river":         whole(besideRiver),
 		"sessions":      whole(sessionsOnly),
 		"tracker":       whole(trackerBench),
 		"neighbours":    whole(neighbours),

@@ -70,6 +70,27 @@ func pipelineOnly(ctx context.Context, s *stack) error {
 	return err
 }
 
+// besideRiver is the part that both builds of the core work are compared by.
+func besideRiver(ctx context.Context, s *stack) error {
+	p, err := s.started(ctx)
+	if err != nil {
+		return err
+	}
+	ours, err := p.work(ctx, limits{}, &plot{})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(s.stop(p.worker), s.stop(p.api)); err != nil {
+		return err
+	}
+	peer, err := s.peer(ctx)
+	if err != nil {
+		return err
+	}
+	ours.beside(peer, &plot{})
+	return nil
+}
+
 // work measures and shows the pipeline with a worker.
 func (p *pipeline) work(ctx context.Context, l limits, drawn *plot) (figures, error) {
 	if err := p.startWorker(ctx); err != nil {

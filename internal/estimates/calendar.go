@@ -14,6 +14,7 @@ const (
 	cutOffHour = 14 // São Paulo time: work that comes later begins on the next business day
 	validDays  = 7  // an estimate may be chosen until the end of the 7th day after it was made
 
+	oneDay        = 24 * time.Hour // in UTC every day has as many
 	secondsPerDay = 24 * 60 * 60
 )
 
@@ -38,6 +39,18 @@ func newCalendar() (*calendar, error) {
 	return c, nil
 }
 
+// dates are what all services share of one request's dates.
+type dates struct {
+	made       time.Time // the day of the request
+	dispatch   time.Time // the day on which the goods leave
+	validUntil time.Time
+}
+
+// dates are those of a request made at the given moment. A production that takes too long is not counted to its end.
+func (c *calendar) dates(at time.Time, productionDays int) dates {
+	return dates{c.day(at), c.after(c.start(at), min(productionDays, longestProduction)), c.validUntil(at)}
+}
+
 // day is the São Paulo date of a moment.
 func (c *calendar) day(at time.Time) time.Time {
 	local := at.In(c.zone)
@@ -48,10 +61,10 @@ func (c *calendar) day(at time.Time) time.Time {
 func (c *calendar) start(at time.Time) time.Time {
 	day := c.day(at)
 	if at.In(c.zone).Hour() >= cutOffHour {
-		day = day.AddDate(0, 0, 1)
+		day = day.Add(oneDay)
 	}
 	for !c.isBusinessDay(day) {
-		day = day.AddDate(0, 0, 1)
+		day = day.Add(oneDay)
 	}
 	return day
 }
@@ -59,7 +72,7 @@ func (c *calendar) start(at time.Time) time.Time {
 // after is the n-th business day after a business day.
 func (c *calendar) after(day time.Time, n int) time.Time {
 	for n > 0 {
-		if day = day.AddDate(0, 0, 1); c.isBusinessDay(day) {
+		if day = day.Add(oneDay); c.isBusinessDay(day) {
 			n--
 		}
 	}
@@ -69,7 +82,7 @@ func (c *calendar) after(day time.Time, n int) time.Time {
 // between counts the business days after from, up to and with to.
 func (c *calendar) between(from, to time.Time) int {
 	n := 0
-	for day := from.AddDate(0, 0, 1); !day.After(to); day = day.AddDate(0, 0, 1) {
+	for day := from.Add(oneDay); !day.After(to); day = day.Add(oneDay) {
 		if c.isBusinessDay(day) {
 			n++
 		}

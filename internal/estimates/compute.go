@@ -50,13 +50,14 @@ func measure(items []Item) load {
 // compute is the whole computation, pure: the services are those in force on the request's day.
 func compute(r Request, services []Service, c *calendar) Result {
 	l := measure(r.Items)
+	when := c.dates(r.At, l.productionDays)
 	var result Result
 	for _, s := range services {
 		if reason := refusal(l, s); reason != "" {
 			result.Unavailable = append(result.Unavailable, webhook.Unavailable{Service: s.Name, Reason: reason})
 			continue
 		}
-		result.Estimates = append(result.Estimates, estimate(r, l, s, c))
+		result.Estimates = append(result.Estimates, estimate(r, l, s, c, when))
 	}
 	slices.SortFunc(result.Estimates, func(a, b webhook.Estimate) int {
 		return cmp.Or(cmp.Compare(a.PriceCents, b.PriceCents), cmp.Compare(a.Service, b.Service))
@@ -97,15 +98,14 @@ func price(s Service, kg float64) int64 {
 	return max(s.MinimumCents, s.BaseCents+byWeight)
 }
 
-func estimate(r Request, l load, s Service, c *calendar) webhook.Estimate {
+func estimate(r Request, l load, s Service, c *calendar, when dates) webhook.Estimate {
 	kg := max(chargeable(l, s), 0)
-	dispatch := c.after(c.start(r.At), l.productionDays)
-	delivery := c.after(dispatch, s.TransitDays)
+	delivery := c.after(when.dispatch, s.TransitDays)
 	return webhook.Estimate{
 		EstimateID: estimateID(r, s), Service: s.Name, Carrier: s.Carrier,
-		PriceCents: price(s, kg), Currency: currency, LeadTimeDays: c.between(c.day(r.At), delivery),
-		DispatchDate: dispatch.Format(time.DateOnly), DeliveryDate: delivery.Format(time.DateOnly),
-		ChargeableWeightKg: kg, VolumeM3: math.Round(l.volumeM3*cubicCentimetres) / cubicCentimetres, ValidUntil: c.validUntil(r.At),
+		PriceCents: price(s, kg), Currency: currency, LeadTimeDays: c.between(when.made, delivery),
+		DispatchDate: when.dispatch.Format(time.DateOnly), DeliveryDate: delivery.Format(time.DateOnly),
+		ChargeableWeightKg: kg, VolumeM3: math.Round(l.volumeM3*cubicCentimetres) / cubicCentimetres, ValidUntil: when.validUntil,
 	}
 }
 

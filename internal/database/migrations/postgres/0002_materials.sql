@@ -23,5 +23,5 @@ CREATE TABLE material_requests (
     PRIMARY KEY (supplier_id, id)
 );
 CREATE INDEX material_requests_outbox ON material_requests (sweep_at) WHERE sweep_at IS NOT NULL;
-CREATE INDEX material_requests_newest ON material_requests (supplier_id, created_at DESC, id DESC);
+CREATE INDEX material_requests_newest ON material_requests (supplier_id, created_at, id);
 CREATE INDEX material_requests_orders ON material_requests (selected_at DESC, supplier_id, id) WHERE selected_at IS NOT NULL;
