@@ -36,7 +36,7 @@ type Batcher[I, O any] struct {
 type call[I, O any] struct {
 	ctx  context.Context
 	item I
-	done chan result[O]
+	done func(O, error)
 }
 
 type result[O any] struct {
@@ -58,16 +58,23 @@ func New[I, O any](flushers, max int, linger time.Duration, alone func(error) bo
 // Do hands item to the open batch and waits for its result. When ctx ends first the item may still be flushed.
 func (b *Batcher[I, O]) Do(ctx context.Context, item I) (O, error) {
 	var zero O
-	c := call[I, O]{ctx: context.WithoutCancel(ctx), item: item, done: make(chan result[O], 1)}
-	if err := b.enqueue(ctx, c); err != nil {
+	done := make(chan result[O], 1)
+	err := b.Hand(ctx, item, func(value O, err error) { done <- result[O]{value, err} })
+	if err != nil {
 		return zero, err
 	}
 	select {
-	case r := <-c.done:
+	case r := <-done:
 		return r.value, r.err
 	case <-ctx.Done():
 		return zero, ctx.Err()
 	}
+}
+
+// Hand hands item to the open batch and does not wait for its result: done, which must not block, is called with it
+// exactly once. After an error it is not called.
+func (b *Batcher[I, O]) Hand(ctx context.Context, item I, done func(O, error)) error {
+	return b.enqueue(ctx, call[I, O]{ctx: context.WithoutCancel(ctx), item: item, done: done})
 }
 
 func (b *Batcher[I, O]) enqueue(ctx context.Context, c call[I, O]) error {
@@ -148,10 +155,10 @@ func (b *Batcher[I, O]) deliver(batch []call[I, O]) {
 		return
 	}
 	for i, c := range batch {
-		if err != nil {
-			c.done <- result[O]{err: err}
-			continue
+		var value O
+		if err == nil {
+			value = values[i]
 		}
-		c.done <- result[O]{value: values[i]}
+		c.done(value, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -188,4 +189,33 @@ func TestManyCallers_each_get_their_own_result(t *testing.T) {
 	}
 	group.Wait()
 	b.Close()
+}
+
+func TestHand_does_not_wait_and_tells_each_result_once(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var batches [][]int
+		gate := make(chan struct{})
+		b := groupcommit.New(1, 3, 0, always, double(&batches, gate))
+		told := map[int]int{}
+		for i := range 3 {
+			err := b.Hand(t.Context(), i, func(value int, err error) {
+				if err != nil || value != 2*i {
+					t.Errorf("%d: %d, %v", i, value, err)
+				}
+				told[i]++
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		close(gate)
+		b.Close()
+		if want := map[int]int{0: 1, 1: 1, 2: 1}; !maps.Equal(told, want) {
+			t.Errorf("told %v", told)
+		}
+		if err := b.Hand(t.Context(), 9, func(int, error) { t.Error("told after an error") }); !errors.Is(err, groupcommit.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	})
 }

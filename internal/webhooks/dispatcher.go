@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,7 +27,6 @@ const (
 	resultsLinger  = 10 * time.Millisecond // nobody waits for a result but the drain
 	recordAgain    = 100 * time.Millisecond
 	recordAgainMax = 5 * time.Second
-	callersKept    = 256 // goroutines that wait for the next attempt
 )
 
 // errStopping is the error of an attempt that was cut off because the worker had to end.
@@ -70,8 +68,7 @@ type Dispatcher struct {
 	metrics   *metrics
 	schedule  schedule
 	wake      chan struct{}
-	jobs      chan job     // taken by callers that are free
-	free      atomic.Int64 // how many those are
+	callers   *callers
 
 	sending    context.Context // ends when the drain is over: attempts are cut off
 	stopSend   context.CancelCauseFunc
@@ -91,11 +88,12 @@ func New(deps Deps) *Dispatcher {
 	}
 	d := &Dispatcher{
 		deps: deps, store: &store{db: deps.DB}, sender: newSender(deps), schedule: deps.Schedule,
-		receivers: newReceivers(deps.Destinations, deps.Now), wake: make(chan struct{}, 1), jobs: make(chan job),
+		receivers: newReceivers(deps.Destinations, deps.Now), wake: make(chan struct{}, 1),
 	}
 	d.sending, d.stopSend = context.WithCancelCause(context.Background())
 	d.writing, d.stopWrites = context.WithCancel(context.Background())
-	d.slots = newSlots(deps.Concurrency, deps.Now, d.Wake, d.begin, d.putBack)
+	d.callers = &callers{attempt: d.attempt}
+	d.slots = newSlots(deps.Concurrency, deps.Now, d.Wake, d.callers.begin, d.putBack)
 	d.metrics = newMetrics(deps.Registerer, d.slots.inFlight)
 	d.results = groupcommit.New(deps.DB.Flushers(), resultsBatch, resultsLinger, groupcommit.NotAway, d.flushResults)
 	return d
@@ -117,6 +115,7 @@ func (d *Dispatcher) Close() {
 	d.stopSend(errStopping)
 	d.stopWrites()
 	d.results.Close()
+	d.callers.close()
 	d.sender.close()
 }
 
@@ -197,7 +196,7 @@ func (d *Dispatcher) round(ctx context.Context) (pause time.Duration, err error)
 		return 0, err
 	}
 	for _, j := range jobs {
-		d.begin(j)
+		d.callers.begin(j)
 	}
 	if len(jobs) == 0 {
 		return pollSoonest, nil // another worker has them, or they were dead
@@ -281,35 +280,8 @@ func (d *Dispatcher) lost(ctx context.Context, j job, reason string) error {
 	return d.deps.Ledger.MarkFailed(ctx, j.supplierID, j.requestID, "the estimates could not be delivered: "+reason)
 }
 
-// begin sends one begun attempt in the background.
-func (d *Dispatcher) begin(j job) {
-	select {
-	case d.jobs <- j:
-	default:
-		go d.caller(j)
-	}
-}
-
-// caller sends one attempt after the other: a new goroutine for each would grow its stack again each time.
-func (d *Dispatcher) caller(j job) {
-	for {
-		d.attempt(j)
-		if d.free.Add(1) > callersKept {
-			d.free.Add(-1)
-			return
-		}
-		select {
-		case j = <-d.jobs:
-			d.free.Add(-1)
-		case <-d.sending.Done():
-			return
-		}
-	}
-}
-
-// attempt sends one begun attempt, frees its slot and writes its result down.
+// attempt sends one begun attempt, frees its slot and has its result written down.
 func (d *Dispatcher) attempt(j job) {
-	defer d.slots.written()
 	ctx := j.context(d.sending)
 	call, cancel := context.WithTimeout(ctx, min(d.deps.Timeout, j.lease.Sub(d.deps.Now())))
 	defer cancel()
@@ -325,9 +297,7 @@ func (d *Dispatcher) attempt(j job) {
 	d.slots.free(j.destination)
 	d.metrics.attempted(j.destination, outcome.Status, took)
 	d.logAttempt(ctx, j, a, outcome, took)
-	if err := d.record(ctx, newResult(j, a, outcome, now.Add(-took), took)); err != nil {
-		d.deps.Log.ErrorContext(ctx, "write webhook delivery attempt down failed: it counts as interrupted", "error", err)
-	}
+	d.record(ctx, newResult(j, a, outcome, now.Add(-took), took), recordAgain)
 }
 
 func (d *Dispatcher) logAttempt(ctx context.Context, j job, a answer, outcome Outcome, took time.Duration) {

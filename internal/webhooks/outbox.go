@@ -180,7 +180,7 @@ func (d *Dispatcher) hold(begun []newDelivery, more bool) (send func()) {
 		}
 		for _, delivery := range begun {
 			if delivery.granted == slot {
-				d.begin(delivery.job)
+				d.callers.begin(delivery.job)
 			} else {
 				d.slots.enter(delivery.job)
 			}

@@ -59,16 +59,29 @@ func (r result) reason() string {
 	return "no answer"
 }
 
-// record writes the result down, however long the database is away, until the process has to end.
-func (d *Dispatcher) record(ctx context.Context, r result) error {
-	for pause := recordAgain; ; pause = min(2*pause, recordAgainMax) {
-		_, err := d.results.Do(d.writing, r)
-		if err == nil || errors.Is(err, groupcommit.ErrClosed) || d.writing.Err() != nil {
-			return err
+// record has the result written down, however long the database is away, until the process has to end. It does not wait.
+func (d *Dispatcher) record(ctx context.Context, r result, pause time.Duration) {
+	done := func(_ struct{}, err error) {
+		if err == nil {
+			d.slots.written()
+			return
 		}
-		d.deps.Log.WarnContext(ctx, "write webhook delivery attempt down failed, it is tried again", "error", err)
-		d.sleep(d.writing, pause, nil)
+		go d.recordAgain(ctx, r, pause, err)
 	}
+	if err := d.results.Hand(d.writing, r, done); err != nil {
+		done(struct{}{}, err)
+	}
+}
+
+func (d *Dispatcher) recordAgain(ctx context.Context, r result, pause time.Duration, cause error) {
+	if errors.Is(cause, groupcommit.ErrClosed) || d.writing.Err() != nil {
+		d.deps.Log.ErrorContext(ctx, "write webhook delivery attempt down failed: it counts as interrupted", "error", cause)
+		d.slots.written()
+		return
+	}
+	d.deps.Log.WarnContext(ctx, "write webhook delivery attempt down failed, it is tried again", "error", cause)
+	d.sleep(d.writing, pause, nil)
+	d.record(ctx, r, min(2*pause, recordAgainMax))
 }
 
 // flushResults writes a batch of results down. The batch belongs to no single attempt, so nothing of its context is used.
