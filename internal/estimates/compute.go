@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -111,8 +112,12 @@ func estimate(r Request, l load, s Service, c *calendar, when dates) webhook.Est
 
 // estimateID is the same whenever the same round of the same request is computed, and belongs to nothing else.
 func estimateID(r Request, s Service) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q/%d/%d/%q", r.SupplierID, r.RequestID, r.Round, s.Name))
-	return "est_" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:15]))
+	text := strconv.AppendQuote(nil, r.SupplierID)
+	text = strconv.AppendInt(append(text, '/'), r.RequestID, 10)
+	text = strconv.AppendInt(append(text, '/'), r.Round, 10)
+	text = strconv.AppendQuote(append(text, '/'), s.Name)
+	sum := sha256.Sum256(text)
+	return "est_" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:15])) // 15 bytes need no padding
 }
 
 // number is a size or weight as a person writes it.

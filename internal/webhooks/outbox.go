@@ -288,5 +288,6 @@ func firstID(at time.Time) string {
 const idPrefix = "msg_"
 
 func idText(id [16]byte) string {
-	return idPrefix + strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(id[:]))
+	const characters = 26 // behind them is padding
+	return idPrefix + strings.ToLower(base32.HexEncoding.EncodeToString(id[:])[:characters])
 }
