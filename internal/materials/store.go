@@ -122,13 +122,19 @@ func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, 
 
 func unknownRequest() error { return errs.New(errs.NotFound, "There is no such material request.") }
 
+// A supplier's requests stand in an index in the order in which they came; byAge is its condition.
+const (
+	byAge       = `created_at > 0`
+	newestFirst = `created_at DESC, supplier_id, id DESC`
+)
+
 // list chooses one page of the supplier's requests, newest first; a nil status means any.
 func (s *store) list(ctx context.Context, supplierID string, status *Status, page httpapi.Page) (listing, error) {
-	where, args := `WHERE supplier_id = ?`, []any{supplierID}
+	where, args := `WHERE supplier_id = ? AND `+byAge, []any{supplierID}
 	if status != nil {
 		where, args = where+` AND status = ?`, append(args, *status)
 	}
-	return s.page(ctx, where, args, `created_at DESC, supplier_id, id DESC`, page)
+	return s.page(ctx, where, args, newestFirst, page)
 }
 
 // orders chooses one page of all suppliers' requests with a selected estimate, latest selection first.

@@ -21,7 +21,7 @@ func (s *store) suppliers(ctx context.Context) (ids []string, err error) {
 func (s *store) prune(ctx context.Context, supplier string, before time.Time, limit int) (int, error) {
 	lock := s.db.RowLock(` FOR UPDATE`) // against a selection, a re-estimate, another replica
 	var ids []int64
-	err := s.db.From(ctx).Raw(`SELECT id FROM material_requests WHERE supplier_id = ? AND created_at < ? AND updated_at < ? AND status <> 'enqueued'
+	err := s.db.From(ctx).Raw(`SELECT id FROM material_requests WHERE supplier_id = ? AND `+byAge+` AND created_at < ? AND updated_at < ? AND status <> 'enqueued'
 		ORDER BY created_at, id LIMIT ?`+lock, supplier, before.UnixMicro(), before.UnixMicro(), limit).Scan(&ids).Error
 	if err != nil || len(ids) == 0 {
 		return 0, err

@@ -1,0 +1,77 @@
+package materials
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+)
+
+// Plans are made once a connection, the first ones over empty tables. One that looks a request up by anything else than
+// its key goes through all requests of its supplier.
+func TestPlans_of_a_young_table_look_requests_up_by_their_key(t *testing.T) {
+	t.Parallel()
+	s := &store{databasetest.Open(t, database.Postgres)}
+	keys := []requestKey{{"acme", 1}, {"acme", 2}}
+	source, received, err := receiptsPostgres([]receiptItem{{requestKey: keys[0]}, {requestKey: keys[1]}}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, wanted, err := s.requests(keys, `supplier_id, id, status`, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	statements := map[string][]any{
+		`UPDATE material_requests SET status = 'x' FROM ` + source + ` WHERE supplier_id = k.supplier AND id = k.request`: received,
+		`SELECT r.supplier_id, r.id FROM ` + from:                                                      wanted,
+		`SELECT * FROM material_requests WHERE supplier_id = $1 AND id = $2`:                           {"acme", int64(1)},
+		`SELECT * FROM material_requests WHERE (supplier_id, id) IN (VALUES ($1, CAST($2 AS bigint)))`: {"acme", int64(1)},
+	}
+	for _, state := range []struct{ name, statement string }{
+		{"empty", ``},
+		{"with one row", `INSERT INTO material_requests ` + intakeColumns + ` VALUES ('acme', 1, 'enqueued', '', '', '', '', 1, 1, 1)`},
+		{"analyzed", `ANALYZE material_requests`},
+	} {
+		if err := s.db.From(t.Context()).Exec(state.statement).Error; state.statement != "" && err != nil {
+			t.Fatal(err)
+		}
+		for statement, args := range statements {
+			plan := explain(t, s, statement, args)
+			if !strings.Contains(plan, "material_requests_pkey") || strings.Contains(plan, "material_requests_newest") {
+				t.Errorf("%s: %s\n%s", state.name, statement, plan)
+			}
+		}
+	}
+}
+
+func TestPlans_list_a_supplier_s_requests_in_the_order_of_their_index(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s := &store{db}
+		err := db.From(t.Context()).Exec(`INSERT INTO material_requests ` + intakeColumns + ` WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+			SELECT 'acme', i, 'enqueued', '', '', '', '', 1, i / 10, 1 FROM n`).Error
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := explain(t, s, `SELECT id FROM material_requests WHERE supplier_id = 'acme' AND `+byAge+` ORDER BY `+newestFirst+` LIMIT 20`, nil)
+		if !strings.Contains(plan, "material_requests_newest") || strings.Contains(plan, "Sort") || strings.Contains(plan, "TEMP B-TREE") {
+			t.Error(plan)
+		}
+	})
+}
+
+func explain(t *testing.T, s *store, statement string, args []any) string {
+	t.Helper()
+	prefix, places := `EXPLAIN `, func(line *string) []any { return []any{line} }
+	if s.db.Engine() == database.SQLite {
+		prefix, places = `EXPLAIN QUERY PLAN `, func(line *string) []any { return []any{new(int), new(int), new(int), line} }
+	}
+	lines, err := database.Query(context.Background(), s.db.SQL(t.Context()), prefix+statement, args, places)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
