@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -99,4 +100,18 @@ func migrate(ctx context.Context, url, path string) (err error) {
 		}
 	}()
 	return db.Migrate(ctx)
+}
+
+// Plan is how the engine would run a statement, line by line.
+func Plan(tb testing.TB, db *database.DB, statement string, args ...any) string {
+	tb.Helper()
+	prefix, places := `EXPLAIN `, func(line *string) []any { return []any{line} }
+	if db.Engine() == database.SQLite {
+		prefix, places = `EXPLAIN QUERY PLAN `, func(line *string) []any { return []any{new(int), new(int), new(int), line} }
+	}
+	lines, err := database.Query(tb.Context(), db.SQL(tb.Context()), prefix+statement, args, places)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
 }
