@@ -134,8 +134,7 @@ func (s *Service) recordsOf(ctx context.Context, r *relation, g guard, winners [
 	parts, got := make([]part, len(winners)), 0
 	read := s.buffer() // in the database's order
 	p := newPlaces(r)
-	statement := "SELECT " + quote(columnDevice) + ", " + quote(columnID) + ", " + r.plain + " FROM " + r.from + " WHERE " + g.and(p) + p.ids(winners)
-	err := s.rows.Select(ctx, statement, func(row [][]byte) error {
+	err := s.rows.Select(ctx, p.records(g, winners), func(row [][]byte) error {
 		device, _ := parseInteger(strings.TrimSpace(string(row[0])))
 		if i, ok := wanted[winner{device, string(row[1])}]; ok && parts[i].to == 0 {
 			parts[i].from = len(read)
@@ -157,6 +156,21 @@ func (s *Service) recordsOf(ctx context.Context, r *relation, g guard, winners [
 	}
 	s.buffers.Put(&read)
 	return nil
+}
+
+// records is the statement for the winners' rows.
+func (p *places) records(g guard, winners []winner) string {
+	where := " WHERE " + g.and(p)
+	if !p.r.counted() || !p.r.postgres() {
+		return "SELECT " + quote(columnDevice) + ", " + quote(columnID) + ", " + p.r.plain + " FROM " + p.r.from + where + p.ids(winners)
+	}
+	// One by one: a condition on all ids at once may be planned, over an empty table, as a walk through all the client's records.
+	numbers := make([]int64, len(winners))
+	for i, w := range winners {
+		numbers[i], _ = strconv.ParseInt(w.id, 10, 64) // of a table of ours: always a number
+	}
+	return "SELECT r." + quote(columnDevice) + ", r." + quote(columnID) + ", " + p.r.joined +
+		" FROM unnest(" + p.place(numbers) + "::bigint[]) p(" + quote(columnID) + ") " + p.r.joinByID() + where + "true"
 }
 
 // ids is the condition that a row's id is one of the winners'.
