@@ -4,11 +4,11 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
+	"os/exec"
 	"sync/atomic"
 	"time"
 
@@ -24,12 +24,17 @@ const (
 	pingPath  = "/api/external/ping"
 )
 
-// auth measures sessions beside the bare limits of their parts, and what Bearer adds to an empty handler.
+// auth measures sessions beside the bare limits of their parts, and what Bearer adds to a ping.
 func (p *pipeline) auth(ctx context.Context, drawn *plot) error {
-	signed, empty, err := p.bareSessions(ctx)
+	bare, bareAddress, err := p.startBareSessions()
 	if err != nil {
 		return err
 	}
+	signing, _, err := p.measured(ctx, loadPlan{Address: bareAddress, APIKey: "none"})
+	if err != nil {
+		return fmt.Errorf("bare sessions: %w", err)
+	}
+	signed := signing.perSecond()
 	inserts, err := p.rate("bare-inserts")
 	if err != nil {
 		return fmt.Errorf("bare inserts: %w", err)
@@ -53,13 +58,28 @@ func (p *pipeline) auth(ctx context.Context, drawn *plot) error {
 			run.name, result.perSecond(), result.perSecond()/limit, signed, run.stored, milliseconds(result.P50), milliseconds(result.P99))
 		drawn.atLeast(run.name+"/s, of the limit of its parts", result.perSecond()/limit, 0.7)
 	}
-	_, used, err := p.measured(ctx, loadPlan{Address: p.plan.Address, Paths: []string{pingPath}, Header: "Authorization: Bearer " + p.plan.Token})
+	used, empty, err := p.pings(ctx, bareAddress)
 	if err != nil {
 		return fmt.Errorf("ping: %w", err)
 	}
-	fmt.Printf("  %-30s %8.1f us   %.2f of an empty handler behind the same engine (%.1f us)\n", "Bearer and ping, CPU a request", used*1e3, used/empty, empty*1e3)
-	drawn.atMost("CPU of Bearer and ping, of an empty handler", used/empty, 1.1)
-	return nil
+	fmt.Printf("  %-30s %8.1f us   %.2f of the same without Bearer (%.1f us)\n", "ping with Bearer, CPU a request", used*1e3, used/empty, empty*1e3)
+	drawn.atMost("CPU of a ping with Bearer, of one without", used/empty, 1.1)
+	return p.stop(bare)
+}
+
+// pings are the CPU milliseconds of a ping with Bearer and of one without, asked in turn as the machine's speed drifts.
+func (p *pipeline) pings(ctx context.Context, bareAddress string) (used, empty float64, err error) {
+	const turns = 3
+	for range turns {
+		for address, sum := range map[string]*float64{p.plan.Address: &used, bareAddress: &empty} {
+			_, one, err := p.measured(ctx, loadPlan{Address: address, Paths: []string{pingPath}, Header: "Authorization: Bearer " + p.plan.Token})
+			if err != nil {
+				return 0, 0, err
+			}
+			*sum += one / turns
+		}
+	}
+	return used, empty, nil
 }
 
 // measured is a run of a warm service with the api's CPU milliseconds a request.
@@ -78,25 +98,34 @@ func (s *stack) measured(ctx context.Context, plan loadPlan) (loadResult, float6
 	return result, (used["api"] + used["bench"]).Seconds() * 1000 / float64(result.Accepted), result.flawless()
 }
 
-// bareSessions is how many tokens a second gin signs, and the CPU milliseconds of an empty handler.
-func (p *pipeline) bareSessions(ctx context.Context) (signed, empty float64, err error) {
-	cmd, out, err := p.start("bench", "bare-sessions")
-	if err != nil {
-		return 0, 0, err
+// bearerlessPing is what is behind Bearer in the service.
+func bearerlessPing(c *gin.Context) error {
+	if _, err := httpapi.Query(c); err != nil {
+		return err
 	}
-	var address string
-	if _, err := fmt.Fscan(out, &address); err != nil {
-		return 0, 0, err
+	type supplier struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
 	}
-	result, _, err := p.measured(ctx, loadPlan{Address: address, APIKey: "none"})
-	if err != nil {
-		return 0, 0, err
-	}
-	_, empty, err = p.measured(ctx, loadPlan{Address: address, Paths: []string{pingPath}, Header: "Authorization: Bearer " + p.plan.Token})
-	return result.perSecond(), empty, errors.Join(err, p.stop(cmd))
+	httpapi.JSON(c, http.StatusOK, struct {
+		Status    string   `json:"status"`
+		Supplier  supplier `json:"supplier"`
+		ExpiresIn int64    `json:"expires_in"`
+	}{"ok", supplier{"sup_0000000000000000", "bench"}, 3600})
+	return nil
 }
 
-// bareSessionServer serves the token route with nothing but a signature behind it, and an empty handler.
+// startBareSessions serves gin with nothing but a signature behind the token route, and a ping that anybody may send.
+func (p *pipeline) startBareSessions() (cmd *exec.Cmd, address string, err error) {
+	cmd, out, err := p.start("bench", "bare-sessions")
+	if err != nil {
+		return nil, "", err
+	}
+	_, err = fmt.Fscan(out, &address)
+	return cmd, address, err
+}
+
+// bareSessionServer serves the token route with nothing but a signature behind it, and a ping without Bearer.
 func bareSessionServer(ctx context.Context) error {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -115,7 +144,7 @@ func bareSessionServer(ctx context.Context) error {
 		}
 		httpapi.JSON(c, http.StatusOK, map[string]any{"AccessToken": token, "RefreshToken": rand.Text(), "TokenType": "Bearer", "ExpiresIn": 900, "RefreshExpiresIn": 86400})
 	})
-	engine.GET(pingPath, func(c *gin.Context) { httpapi.Bytes(c, http.StatusOK, "application/json; charset=utf-8", []byte(`{}`)) })
+	engine.GET(pingPath, httpapi.Handle(bearerlessPing))
 	return serveBare(ctx, engine)
 }
 
