@@ -48,7 +48,7 @@ var edges = map[string][]string{
 	"internal/groupcommit": {"internal/errs"},
 	"internal/httpapi":     {"internal/errs", "internal/logctx"},
 	"internal/database":    {"internal/errs"},
-	"internal/queue":       {"internal/logctx"},
+	"internal/queue":       {},
 	"internal/telemetry":   {"internal/logctx"},
 
 	"internal/supplierauth": feature(),

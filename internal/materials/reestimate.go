@@ -12,7 +12,7 @@ import (
 // errs.NotFound: no such request of the supplier; errs.Conflict: an estimate is selected.
 func (s *Service) reestimate(ctx context.Context, key requestKey) error {
 	now := s.deps.Now()
-	_, moved, err := s.store.nextRound(ctx, key, now, now.Add(firstSweep))
+	moved, err := s.store.nextRound(ctx, key, now, now.Add(firstSweep))
 	if err != nil {
 		return fmt.Errorf("re-estimate: %w", err)
 	}

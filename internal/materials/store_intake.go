@@ -100,10 +100,11 @@ func (s *store) sweepAgain(ctx context.Context, rows []requestRow, at *int64) er
 }
 
 // nextRound enqueues an estimated or failed request again, as a new round; moved is false in any other state.
-func (s *store) nextRound(ctx context.Context, key requestKey, now, sweep time.Time) (traceID string, moved bool, err error) {
-	return s.moveOne(ctx, `UPDATE material_requests SET status = 'enqueued', round = round + 1,
+func (s *store) nextRound(ctx context.Context, key requestKey, now, sweep time.Time) (moved bool, err error) {
+	_, moved, err = s.moveOne(ctx, `UPDATE material_requests SET status = 'enqueued', round = round + 1,
 		failure = '', sweep_at = ?, updated_at = ? WHERE supplier_id = ? AND id = ? AND status IN ('estimated', 'failed')`,
 		sweep.UnixMicro(), now.UnixMicro(), key.SupplierID, key.ID)
+	return moved, err
 }
 
 // left are those of the requests that are not enqueued any more.
