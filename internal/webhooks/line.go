@@ -1,6 +1,9 @@
 package webhooks
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	lineLength = 8           // attempts that may stand in line, for each slot
@@ -67,32 +70,52 @@ func (s *slots) advanceAndDrop() {
 	}
 }
 
-// advance gives free slots to those who stand in line, one after the other. After stop, and when they waited too long or
-// their destination has become slow or fails, they are to be dropped.
+// advance gives free slots to those who stand in line, one after the other. Those who are too late are to be dropped.
 func (s *slots) advance() (dropped []job) {
 	limit, n := s.limit, 0
 	if s.starved { // the database waits too
 		limit -= s.quarter()
 	}
-	for ; n < len(s.line.jobs) && (!s.open || s.spare(true, limit)); n++ {
+	for n < len(s.line.jobs) && (!s.open || s.spare(true, limit)) {
 		j := s.line.jobs[n]
+		if s.late(j) {
+			dropped = append(dropped, s.dropLate(n)...)
+			continue
+		}
 		l := s.lane(j.destination)
-		late := !s.open || !l.fast || s.now().Sub(j.since) > lineWait
-		if !late && !s.mayTake(j.destination, l) {
+		if !s.mayTake(j.destination, l) {
 			break // one of its own ends soon
 		}
 		l.lined--
-		if late {
-			s.tidy(j.destination, l)
-			dropped = append(dropped, j.job)
-			continue
-		}
 		s.add(l)
 		s.line.start(j.job)
+		n++
 	}
 	clear(s.line.jobs[:n])
 	s.line.jobs = s.line.jobs[n:]
 	s.makeRoom()
+	return dropped
+}
+
+// late tells whether somebody in line is not to be sent from there: after stop, when the wait was too long, or when the
+// destination has become slow or fails.
+func (s *slots) late(j lined) bool {
+	return !s.open || !s.lane(j.destination).fast || s.now().Sub(j.since) > lineWait
+}
+
+// dropLate takes all who are late out of the line, behind the first n: they go back to the database together.
+func (s *slots) dropLate(n int) (dropped []job) {
+	rest := slices.DeleteFunc(s.line.jobs[n:], func(j lined) bool {
+		late := s.late(j)
+		if late {
+			l := s.lane(j.destination)
+			l.lined--
+			s.tidy(j.destination, l)
+			dropped = append(dropped, j.job)
+		}
+		return late
+	})
+	s.line.jobs = s.line.jobs[:n+len(rest)]
 	return dropped
 }
 

@@ -224,3 +224,65 @@ func TestSlots_share_a_quarter_until_a_receiver_is_fast(t *testing.T) {
 		t.Fatalf("one that answers again got %d of 16", got["other"])
 	}
 }
+
+func TestSlots_take_a_receiver_for_fast_by_the_average_of_its_calls(t *testing.T) {
+	t.Parallel()
+	s := newSlots(16, time.Now, func() {}, nil, nil)
+	s.start()
+	fast := func() bool { return s.lane("acme").fast }
+	s.report("acme", true, 5*time.Second)
+	if fast() {
+		t.Error("one whose first answer took 5 s is fast")
+	}
+	s.report("globex", true, 10*time.Millisecond)
+	s.report("globex", true, 500*time.Millisecond)
+	if !s.lane("globex").fast {
+		t.Error("one slow call among quick ones made it slow")
+	}
+	for range averaged {
+		s.report("globex", true, 500*time.Millisecond)
+	}
+	if s.lane("globex").fast {
+		t.Error("one that always takes 500 ms is fast")
+	}
+	s.report("globex", false, time.Millisecond)
+	s.report("globex", true, 10*time.Millisecond)
+	if !s.lane("globex").fast {
+		t.Error("one that answers again is not judged by its answer")
+	}
+}
+
+func TestLine_drops_all_of_a_destination_that_no_longer_answers_at_once(t *testing.T) {
+	t.Parallel()
+	started, dropped := map[string]int{}, make(chan []job, 20)
+	s := newSlots(2, time.Now, func() {}, func(j job) { started[j.destination]++ }, func(jobs []job) { dropped <- jobs })
+	s.start()
+	for _, d := range []string{"acme", Own} {
+		s.report(d, true, time.Millisecond)
+		if s.takeNew(d) != slot {
+			t.Fatalf("%s gets no slot", d)
+		}
+	}
+	const each = 5
+	for range each {
+		for _, d := range []string{"acme", Own} {
+			if s.takeNew(d) != place {
+				t.Fatalf("%s gets no place in line", d)
+			}
+			s.enter(job{destination: d})
+		}
+	}
+	s.report("acme", false, time.Second)
+	s.giveBack("acme")
+	if gone := <-dropped; len(gone) != each || len(s.line.jobs) != each-1 || started[Own] != 1 {
+		t.Errorf("%d went back together, %d are in line, %v were begun", len(gone), len(s.line.jobs), started)
+	}
+	select {
+	case more := <-dropped:
+		t.Errorf("%d went back later", len(more))
+	default:
+	}
+	for range 2 {
+		s.giveBack(Own)
+	}
+}

@@ -16,8 +16,13 @@ const (
 	longestPause = time.Second
 )
 
-// fastCall is how long the last call of a receiver that answers fast has taken at most.
-const fastCall = 100 * time.Millisecond
+// fastCall is how long the calls of a receiver that answers fast take at most, on average. The average follows the last
+// calls, a slow one by an eighth of what it took more: a receiver that hangs is slow with its first answer, and a single
+// call that waited for a disk changes nothing.
+const (
+	fastCall = 100 * time.Millisecond
+	averaged = 8
+)
 
 // fastRemembered is how many destinations with nothing in flight are remembered as fast.
 const fastRemembered = 256
@@ -56,7 +61,8 @@ type lane struct {
 	waiting  bool // it has work due and got no slot for all of it
 	probing  bool
 	fast     bool
-	pause    time.Time // no probe before
+	took     time.Duration // its calls, on average; 0 before the first answer and after none
+	pause    time.Time     // no probe before
 }
 
 // idle tells whether nothing is lost when the lane is forgotten.
@@ -241,7 +247,8 @@ func (s *slots) report(destination string, answered bool, took time.Duration) {
 	defer s.mu.Unlock()
 	l := s.lane(destination)
 	l.failures++
-	if fast := answered && took <= fastCall; fast != l.fast {
+	l.took = l.average(answered, took)
+	if fast := answered && l.took <= fastCall; fast != l.fast {
 		l.fast = fast
 		s.quick += l.inFlight
 		if !fast {
@@ -253,6 +260,18 @@ func (s *slots) report(destination string, answered bool, took time.Duration) {
 	}
 	if l.failures >= breakerAt {
 		l.pause = s.now().Add(min(firstPause<<min(l.failures-breakerAt, 10), longestPause))
+	}
+}
+
+// average is what a call takes, given how the last one ended.
+func (l lane) average(answered bool, took time.Duration) time.Duration {
+	switch {
+	case !answered:
+		return 0
+	case l.took == 0:
+		return took
+	default:
+		return l.took + (took-l.took)/averaged
 	}
 }
 
