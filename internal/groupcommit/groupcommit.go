@@ -23,7 +23,6 @@ type Flush[I, O any] func(ctx context.Context, items []I) ([]O, error)
 // Batcher shares the calls of a Flush among concurrent callers of Do.
 type Batcher[I, O any] struct {
 	flush     Flush[I, O]
-	alone     func(error) bool
 	max       int
 	linger    time.Duration
 	calls     chan call[I, O]
@@ -45,10 +44,10 @@ type result[O any] struct {
 }
 
 // New starts the given number of flushers, each taking at most max items a batch and waiting for more of them until
-// the first is as old as linger; 0 waits for nobody. When a batch of several fails
-// and alone(err) is true, each of its items is flushed again by itself, so that one bad item fails alone.
-func New[I, O any](flushers, max int, linger time.Duration, alone func(error) bool, flush Flush[I, O]) *Batcher[I, O] {
-	b := &Batcher[I, O]{flush: flush, alone: alone, max: max, linger: linger, calls: make(chan call[I, O], max), stop: make(chan struct{})}
+// the first is as old as linger; 0 waits for nobody. When a batch of several fails and the database is not away, each of
+// its items is flushed again by itself, so that one bad item fails alone.
+func New[I, O any](flushers, max int, linger time.Duration, flush Flush[I, O]) *Batcher[I, O] {
+	b := &Batcher[I, O]{flush: flush, max: max, linger: linger, calls: make(chan call[I, O], max), stop: make(chan struct{})}
 	for range flushers {
 		b.flushers.Go(b.run)
 	}
@@ -148,7 +147,7 @@ func (b *Batcher[I, O]) deliver(batch []call[I, O]) {
 		items[i] = c.item
 	}
 	values, err := b.flush(batch[0].ctx, items)
-	if err != nil && len(batch) > 1 && b.alone(err) {
+	if err != nil && len(batch) > 1 && NotAway(err) {
 		for _, c := range batch {
 			b.deliver([]call[I, O]{c})
 		}

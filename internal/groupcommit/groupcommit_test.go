@@ -12,10 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 )
-
-func always(error) bool { return true }
 
 // double answers each item's double, and notes the batches.
 func double(batches *[][]int, gate chan struct{}) groupcommit.Flush[int, int] {
@@ -40,7 +39,7 @@ func TestCallers_share_a_flush_while_another_runs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var batches [][]int
 		gate := make(chan struct{})
-		b := groupcommit.New(1, 4, 0, always, double(&batches, gate))
+		b := groupcommit.New(1, 4, 0, double(&batches, gate))
 		defer b.Close()
 		var group sync.WaitGroup
 		for i := range 10 {
@@ -63,7 +62,7 @@ func TestLinger_waits_for_more_but_no_longer_than_it_says(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var batches [][]int
-		b := groupcommit.New(1, 3, 10*time.Millisecond, always, double(&batches, nil))
+		b := groupcommit.New(1, 3, 10*time.Millisecond, double(&batches, nil))
 		defer b.Close()
 		begin := time.Now()
 		var group sync.WaitGroup
@@ -85,7 +84,7 @@ func TestLinger_waits_for_more_but_no_longer_than_it_says(t *testing.T) {
 
 func TestBadItem_fails_alone_unless_the_failure_is_everybody_s(t *testing.T) {
 	t.Parallel()
-	bad, away := errors.New("bad item"), errors.New("away")
+	bad, away := errors.New("bad item"), errs.Away("The database is away.", time.Second, nil)
 	for _, test := range []struct {
 		failure error
 		failed  int64
@@ -94,7 +93,7 @@ func TestBadItem_fails_alone_unless_the_failure_is_everybody_s(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var flushes, failed atomic.Int64
 			gate := make(chan struct{})
-			b := groupcommit.New(1, 8, 0, func(err error) bool { return !errors.Is(err, away) }, func(_ context.Context, items []int) ([]struct{}, error) {
+			b := groupcommit.New(1, 8, 0, func(_ context.Context, items []int) ([]struct{}, error) {
 				<-gate
 				flushes.Add(1)
 				if slices.Contains(items, 2) {
@@ -126,7 +125,7 @@ func TestCaller_who_gives_up_does_not_stop_the_flush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var batches [][]int
 		gate := make(chan struct{})
-		b := groupcommit.New(1, 4, 0, always, double(&batches, gate))
+		b := groupcommit.New(1, 4, 0, double(&batches, gate))
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() { _, err := b.Do(ctx, 1); done <- err }()
@@ -148,7 +147,7 @@ func TestClose_flushes_what_was_handed_over_and_refuses_the_rest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var batches [][]int
 		gate := make(chan struct{})
-		b := groupcommit.New(1, 2, time.Hour, always, double(&batches, gate))
+		b := groupcommit.New(1, 2, time.Hour, double(&batches, gate))
 		var group sync.WaitGroup
 		for i := range 5 {
 			group.Go(func() {
@@ -178,7 +177,7 @@ func TestClose_flushes_what_was_handed_over_and_refuses_the_rest(t *testing.T) {
 func TestManyCallers_each_get_their_own_result(t *testing.T) {
 	t.Parallel()
 	var batches [][]int
-	b := groupcommit.New(3, 16, 0, always, double(&batches, nil))
+	b := groupcommit.New(3, 16, 0, double(&batches, nil))
 	var group sync.WaitGroup
 	for i := range 2000 {
 		group.Go(func() {
@@ -196,7 +195,7 @@ func TestHand_does_not_wait_and_tells_each_result_once(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var batches [][]int
 		gate := make(chan struct{})
-		b := groupcommit.New(1, 3, 0, always, double(&batches, gate))
+		b := groupcommit.New(1, 3, 0, double(&batches, gate))
 		told := map[int]int{}
 		for i := range 3 {
 			err := b.Hand(t.Context(), i, func(value int, err error) {

@@ -48,7 +48,7 @@ func (s *Service) Submit(ctx context.Context, r Request) error {
 }
 
 func newIntakeBatcher(s *Service) *groupcommit.Batcher[intakeItem, bool] {
-	return groupcommit.New(s.deps.Flushers, intakeBatch, 0, groupcommit.NotAway, s.flushIntake)
+	return groupcommit.New(s.deps.Flushers, intakeBatch, 0, s.flushIntake)
 }
 
 // flushIntake stores a batch, publishes what is new and tells for each item whether it is what is stored under its id.

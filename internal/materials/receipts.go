@@ -102,7 +102,7 @@ func (s *Service) receive(ctx context.Context, webhookID string, event webhook.E
 }
 
 func newReceiptBatcher(s *Service) *groupcommit.Batcher[receiptItem, receiptResult] {
-	return groupcommit.New(1, receiptBatch, receiptLinger, groupcommit.NotAway, s.flushReceipts)
+	return groupcommit.New(1, receiptBatch, receiptLinger, s.flushReceipts)
 }
 
 // flushReceipts takes a batch of events. Nearly all are the first of their requests, which one statement takes; the

@@ -95,7 +95,7 @@ type pending struct {
 }
 
 func newWorkerBatcher(s *Service) *groupcommit.Batcher[[]requestKey, []error] {
-	return groupcommit.New(s.deps.Flushers, workMessages, 0, groupcommit.NotAway, s.flushWork)
+	return groupcommit.New(s.deps.Flushers, workMessages, 0, s.flushWork)
 }
 
 // flushWork estimates the requests of some messages and tells for each which failed. The batch belongs to no single

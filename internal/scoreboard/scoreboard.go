@@ -84,7 +84,7 @@ func New(deps Deps) (*Service, error) {
 	}
 	st := &store{db: deps.DB}
 	s := &Service{deps: deps, store: st, settings: newSettings(st, deps.Now), slots: semaphore.NewWeighted(mostQuestions), answers: answers}
-	s.spending = groupcommit.New(1, spendBatch, 0, groupcommit.NotAway, s.flushSpending)
+	s.spending = groupcommit.New(1, spendBatch, 0, s.flushSpending)
 	return s, nil
 }
 

@@ -21,8 +21,8 @@ type outcome struct {
 
 func (s *Service) startCommits() {
 	flushers := s.store.db.Flushers()
-	s.openings = groupcommit.New(flushers, sessionBatch, 0, groupcommit.NotAway, s.flushOpenings)
-	s.rotations = groupcommit.New(flushers, sessionBatch, 0, groupcommit.NotAway, s.flushRotations)
+	s.openings = groupcommit.New(flushers, sessionBatch, 0, s.flushOpenings)
+	s.rotations = groupcommit.New(flushers, sessionBatch, 0, s.flushRotations)
 }
 
 // Close refuses new sessions and rotations, finishes those begun and waits for them.

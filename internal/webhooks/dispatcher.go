@@ -95,7 +95,7 @@ func New(deps Deps) *Dispatcher {
 	d.callers = &callers{attempt: d.attempt}
 	d.slots = newSlots(deps.Concurrency, deps.Now, d.Wake, d.callers.begin, d.putBack)
 	d.metrics = newMetrics(deps.Registerer, d.slots.inFlight)
-	d.results = groupcommit.New(deps.DB.Flushers(), resultsBatch, resultsLinger, groupcommit.NotAway, d.flushResults)
+	d.results = groupcommit.New(deps.DB.Flushers(), resultsBatch, resultsLinger, d.flushResults)
 	return d
 }
 
