@@ -1,0 +1,91 @@
+package webhooks
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+)
+
+// Plans are made once a connection, the first ones over empty tables. What looks for due deliveries must not go through all
+// that is pending then, nor what begins them through all deliveries.
+func TestPlans_of_a_young_table_read_what_is_due_and_nothing_else(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_795_000_000, 0)
+	for _, visit := range []string{`SELECT 1`, `VACUUM webhook_deliveries`, `ANALYZE webhook_deliveries`} {
+		t.Run(visit, func(t *testing.T) {
+			t.Parallel()
+			s := &store{databasetest.Open(t, database.Postgres)}
+			if err := s.db.From(t.Context()).Exec(visit).Error; err != nil {
+				t.Fatal(err)
+			}
+			err := s.db.InTx(t.Context(), func(ctx context.Context) error { // one connection, which plans over empty tables
+				s.walk(t, ctx, now, 0)
+				s.pending(t, ctx, 1, 2)
+				s.walk(t, ctx, now, 2)
+				s.pending(t, ctx, 3, 2000)
+				before := s.rowsRead(t, ctx)
+				s.walk(t, ctx, now, 4)
+				if read := s.rowsRead(t, ctx) - before; read > 40 {
+					t.Errorf("%d rows were read", read)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// walk takes what is due of two destinations, two of each at most, through an attempt.
+func (s *store) walk(t *testing.T, ctx context.Context, now time.Time, due int) {
+	t.Helper()
+	fronts, err := s.fronts(ctx)
+	if err != nil || len(fronts) != min(due, 2) {
+		t.Fatalf("%d destinations: %v", len(fronts), err)
+	}
+	claimed, err := s.claim(ctx, map[string]int{Own: 2, "acme": 2}, now, now.Add(time.Minute), 9)
+	if err != nil || len(claimed) != due {
+		t.Fatalf("%d deliveries: %v", len(claimed), err)
+	}
+	if due == 0 {
+		return
+	}
+	jobs, results := make([]job, len(claimed)), make([]result, len(claimed))
+	for i, c := range claimed {
+		jobs[i], results[i] = c.job, newResult(c.job, answer{status: 200}, Outcome{Status: Delivered, Next: now}, now, time.Second)
+	}
+	if moved, err := s.finish(ctx, results, now); err != nil || len(moved) != due {
+		t.Fatalf("%d deliveries moved: %v", len(moved), err)
+	}
+	if err := s.putBack(ctx, jobs, now); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pending stores due deliveries, the numbers from first to last, one half to each destination.
+func (s *store) pending(t *testing.T, ctx context.Context, first, last int) {
+	t.Helper()
+	for _, statement := range []string{
+		`INSERT INTO webhook_events (key, first_id, trace_id, body, created_at) SELECT 'e' || n, 'f' || n, '', '', 1 FROM generate_series(?::int, ?::int) AS n`,
+		`INSERT INTO webhook_deliveries (id, event_key, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at, updated_at)
+			SELECT 'd' || n, 'e' || n, CASE n % 2 WHEN 0 THEN 'own' ELSE 'acme' END, 'acme', n, 'pending', 0, 0, n, n, n FROM generate_series(?::int, ?::int) AS n`,
+	} {
+		if err := s.db.From(ctx).Exec(statement, first, last).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// rowsRead is how many the transaction has read so far of the room's tables.
+func (s *store) rowsRead(t *testing.T, ctx context.Context) (n int64) {
+	t.Helper()
+	err := s.db.From(ctx).Raw(`SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables WHERE relname LIKE 'webhook%'`).Scan(&n).Error
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
