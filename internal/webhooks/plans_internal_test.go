@@ -22,13 +22,13 @@ func TestPlans_of_a_young_table_read_what_is_due_and_nothing_else(t *testing.T) 
 				t.Fatal(err)
 			}
 			err := s.db.InTx(t.Context(), func(ctx context.Context) error { // one connection, which plans over empty tables
-				s.walk(t, ctx, now, 0)
-				s.pending(t, ctx, 1, 2)
-				s.walk(t, ctx, now, 2)
-				s.pending(t, ctx, 3, 2000)
-				before := s.rowsRead(t, ctx)
-				s.walk(t, ctx, now, 4)
-				if read := s.rowsRead(t, ctx) - before; read > 40 {
+				s.walk(ctx, t, now, 0)
+				s.pending(ctx, t, 1, 2)
+				s.walk(ctx, t, now, 2)
+				s.pending(ctx, t, 3, 2000)
+				before := s.rowsRead(ctx, t)
+				s.walk(ctx, t, now, 4)
+				if read := s.rowsRead(ctx, t) - before; read > 40 {
 					t.Errorf("%d rows were read", read)
 				}
 				return nil
@@ -41,7 +41,7 @@ func TestPlans_of_a_young_table_read_what_is_due_and_nothing_else(t *testing.T) 
 }
 
 // walk takes what is due of two destinations, two of each at most, through an attempt.
-func (s *store) walk(t *testing.T, ctx context.Context, now time.Time, due int) {
+func (s *store) walk(ctx context.Context, t *testing.T, now time.Time, due int) {
 	t.Helper()
 	fronts, err := s.fronts(ctx)
 	if err != nil || len(fronts) != min(due, 2) {
@@ -67,7 +67,7 @@ func (s *store) walk(t *testing.T, ctx context.Context, now time.Time, due int) 
 }
 
 // pending stores due deliveries, the numbers from first to last, one half to each destination.
-func (s *store) pending(t *testing.T, ctx context.Context, first, last int) {
+func (s *store) pending(ctx context.Context, t *testing.T, first, last int) {
 	t.Helper()
 	for _, statement := range []string{
 		`INSERT INTO webhook_events (key, first_id, trace_id, body, created_at) SELECT 'e' || n, 'f' || n, '', '', 1 FROM generate_series(?::int, ?::int) AS n`,
@@ -81,7 +81,7 @@ func (s *store) pending(t *testing.T, ctx context.Context, first, last int) {
 }
 
 // rowsRead is how many the transaction has read so far of the room's tables.
-func (s *store) rowsRead(t *testing.T, ctx context.Context) (n int64) {
+func (s *store) rowsRead(ctx context.Context, t *testing.T) (n int64) {
 	t.Helper()
 	err := s.db.From(ctx).Raw(`SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables WHERE relname LIKE 'webhook%'`).Scan(&n).Error
 	if err != nil {
