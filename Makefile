@@ -11,6 +11,8 @@ WITHPOSTGRES := $(GO) run ./internal/database/databasetest/withpostgres
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/supplyhub/supplyhub/internal/telemetry.version=$(VERSION))
 UNIT = $$($(GO) list ./... | grep -v /internal/acceptance | tr '\n' ' ')
+# Tests of the binaries wait for other processes more than they compute.
+ATONCE = 4
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race; else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
@@ -28,7 +30,7 @@ build: ## build the static binaries bin/api and bin/worker
 test: ## run every test on both engines, the rooms' own with the race detector
 	@$(WITHPOSTGRES) sh -c "status=0; \
 		$(GO) test -shuffle=on $(RACE) $(UNIT) || status=1; \
-		$(GO) test -shuffle=on ./internal/acceptance/... || status=1; \
+		$(GO) test -shuffle=on -parallel $(ATONCE) ./internal/acceptance/... || status=1; \
 		exit \$$status"
 
 race: ## run every test with the race detector, the binaries under test included (slow)
