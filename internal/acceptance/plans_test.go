@@ -64,14 +64,15 @@ func readsFew(t *testing.T, h *apptest.Hub, db *sql.DB) {
 			AND application_name = 'supplyhub'`).Scan(&others)
 		return err == nil && others == 0
 	})
-	// A machine that is short of everything reads and writes more, as what waits goes through the database.
 	var read, written float64
 	err := db.QueryRowContext(t.Context(), `SELECT sum(seq_tup_read + idx_tup_fetch) / $1, sum(n_tup_ins + n_tup_upd) / $1 FROM pg_stat_user_tables
 		WHERE relname IN ('material_requests', 'webhook_events', 'webhook_deliveries', 'webhook_attempts')`, callers*each).Scan(&read, &written)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if read > written { // it is 4 to 7, and 9 to 15 with one such plan
+	// It is 4 beside 7 written, and 9 to 15 with one such plan. On a machine that is short of everything more deliveries go
+	// through the database: each reads 3 rows for one more that it writes.
+	if read > 6+3*max(written-7, 0) {
 		t.Errorf("%.1f rows were read and %.1f written for each request", read, written)
 	}
 }

@@ -18,17 +18,17 @@ func size(ctx context.Context, s *stack) error {
 	if err != nil {
 		return err
 	}
-	beside, err := newStack(ctx)
-	if beside != nil {
-		defer beside.close()
-	}
-	if err != nil {
-		return err
-	}
-	young, err := beside.unworked(ctx)
-	if err != nil {
-		return err
-	}
+	return onStack(ctx, func(ctx context.Context, beside *stack) error {
+		young, err := beside.unworked(ctx)
+		if err != nil {
+			return err
+		}
+		return young.besideFull(ctx, full)
+	})
+}
+
+// besideFull fills the other database and measures both.
+func (p *pipeline) besideFull(ctx context.Context, full *pipeline) error {
 	begin := time.Now()
 	if err := full.fillUp(ctx); err != nil {
 		return err
@@ -37,11 +37,11 @@ func size(ctx context.Context, s *stack) error {
 	const turns = 3
 	var rates [2][3]float64
 	for range turns {
-		for i, p := range []*pipeline{young, full} {
-			if err := p.warm(ctx); err != nil {
+		for i, one := range []*pipeline{p, full} {
+			if err := one.warm(ctx); err != nil {
 				return err
 			}
-			measured, err := p.sizes(ctx)
+			measured, err := one.sizes(ctx)
 			if err != nil {
 				return err
 			}

@@ -35,7 +35,7 @@ func (s *slots) load() int { return s.quick + s.line.reserved + s.line.placed + 
 // takePlace takes a place in line for a delivery that is just being made.
 func (s *slots) takePlace(destination string) bool {
 	l := s.lane(destination)
-	if !s.open || !l.fast || l.failures > 0 || s.line.placed+len(s.line.jobs) >= s.limit+s.lineLimit() {
+	if !s.open || !l.fast() || l.failures > 0 || s.line.placed+len(s.line.jobs) >= s.limit+s.lineLimit() {
 		s.tidy(destination, l)
 		return false
 	}
@@ -78,11 +78,11 @@ func (s *slots) advance() (dropped []job) {
 	}
 	for n < len(s.line.jobs) && (!s.open || s.spare(true, limit)) {
 		j := s.line.jobs[n]
-		if s.late(j) {
+		l := s.lane(j.destination)
+		if s.late(j, l) {
 			dropped = append(dropped, s.dropLate(n)...)
 			continue
 		}
-		l := s.lane(j.destination)
 		if !s.mayTake(j.destination, l) {
 			break // one of its own ends soon
 		}
@@ -99,16 +99,16 @@ func (s *slots) advance() (dropped []job) {
 
 // late tells whether somebody in line is not to be sent from there: after stop, when the wait was too long, or when the
 // destination has become slow or fails.
-func (s *slots) late(j lined) bool {
-	return !s.open || !s.lane(j.destination).fast || s.now().Sub(j.since) > lineWait
+func (s *slots) late(j lined, l *lane) bool {
+	return !s.open || !l.fast() || s.now().Sub(j.since) > lineWait
 }
 
 // dropLate takes all who are late out of the line, behind the first n: they go back to the database together.
 func (s *slots) dropLate(n int) (dropped []job) {
 	rest := slices.DeleteFunc(s.line.jobs[n:], func(j lined) bool {
-		late := s.late(j)
+		l := s.lane(j.destination)
+		late := s.late(j, l)
 		if late {
-			l := s.lane(j.destination)
 			l.lined--
 			s.tidy(j.destination, l)
 			dropped = append(dropped, j.job)

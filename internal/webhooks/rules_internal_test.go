@@ -168,7 +168,7 @@ func TestSlots_never_exceed_their_limits(t *testing.T) {
 		if s.takeNew("late") != nothing || s.inFlight() != 0 {
 			rt.Fatal("a slot was taken after the stop")
 		}
-		if len(s.lanes) > 0 && slices.ContainsFunc(slices.Collect(maps.Values(s.lanes)), func(l *lane) bool { return l.idle() && !l.fast || l.lined != 0 }) {
+		if len(s.lanes) > 0 && slices.ContainsFunc(slices.Collect(maps.Values(s.lanes)), func(l *lane) bool { return l.idle() && !l.fast() || l.lined != 0 }) {
 			rt.Fatalf("lanes are left: %v", s.lanes)
 		}
 	})
@@ -229,25 +229,25 @@ func TestSlots_take_a_receiver_for_fast_by_the_average_of_its_calls(t *testing.T
 	t.Parallel()
 	s := newSlots(16, time.Now, func() {}, nil, nil)
 	s.start()
-	fast := func() bool { return s.lane("acme").fast }
+	fast := func(destination string) bool { return s.lane(destination).fast() }
 	s.report("acme", true, 5*time.Second)
-	if fast() {
+	if fast("acme") {
 		t.Error("one whose first answer took 5 s is fast")
 	}
 	s.report("globex", true, 10*time.Millisecond)
 	s.report("globex", true, 500*time.Millisecond)
-	if !s.lane("globex").fast {
+	if !fast("globex") {
 		t.Error("one slow call among quick ones made it slow")
 	}
 	for range averaged {
 		s.report("globex", true, 500*time.Millisecond)
 	}
-	if s.lane("globex").fast {
+	if fast("globex") {
 		t.Error("one that always takes 500 ms is fast")
 	}
 	s.report("globex", false, time.Millisecond)
 	s.report("globex", true, 10*time.Millisecond)
-	if !s.lane("globex").fast {
+	if !fast("globex") {
 		t.Error("one that answers again is not judged by its answer")
 	}
 }

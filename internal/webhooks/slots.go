@@ -60,7 +60,6 @@ type lane struct {
 	failures int  // in a row
 	waiting  bool // it has work due and got no slot for all of it
 	probing  bool
-	fast     bool
 	took     time.Duration // its calls, on average; 0 before the first answer and after none
 	pause    time.Time     // no probe before
 }
@@ -80,7 +79,7 @@ func (s *slots) laneLimit(destination string, l *lane) int {
 	switch {
 	case destination == Own:
 		return s.limit
-	case l.fast:
+	case l.fast():
 		return max(s.limit/2, 1)
 	default:
 		return s.quarter()
@@ -191,7 +190,7 @@ func (s *slots) mayTake(destination string, l *lane) bool {
 	case l.inFlight == 0:
 		return s.total < 2*s.limit
 	default:
-		return l.inFlight < s.laneLimit(destination, l) && s.spare(l.fast, s.limit)
+		return l.inFlight < s.laneLimit(destination, l) && s.spare(l.fast(), s.limit)
 	}
 }
 
@@ -204,7 +203,7 @@ func (s *slots) spare(fast bool, limit int) bool {
 func (s *slots) add(l *lane) {
 	l.inFlight++
 	s.total++
-	if l.fast {
+	if l.fast() {
 		s.quick++
 	}
 	s.busy.Add(1)
@@ -223,7 +222,7 @@ func (s *slots) free(destination string) {
 	l := s.lane(destination)
 	l.inFlight--
 	s.total--
-	if l.fast {
+	if l.fast() {
 		s.quick--
 	}
 	probed := l.probing && l.inFlight == 0
@@ -247,13 +246,13 @@ func (s *slots) report(destination string, answered bool, took time.Duration) {
 	defer s.mu.Unlock()
 	l := s.lane(destination)
 	l.failures++
+	was := l.fast()
 	l.took = l.average(answered, took)
-	if fast := answered && l.took <= fastCall; fast != l.fast {
-		l.fast = fast
+	switch {
+	case l.fast() && !was:
 		s.quick += l.inFlight
-		if !fast {
-			s.quick -= 2 * l.inFlight
-		}
+	case was && !l.fast():
+		s.quick -= l.inFlight
 	}
 	if answered {
 		l.failures = 0
@@ -262,6 +261,9 @@ func (s *slots) report(destination string, answered bool, took time.Duration) {
 		l.pause = s.now().Add(min(firstPause<<min(l.failures-breakerAt, 10), longestPause))
 	}
 }
+
+// fast tells whether the destination answers, and fast.
+func (l lane) fast() bool { return l.took > 0 && l.took <= fastCall }
 
 // average is what a call takes, given how the last one ended.
 func (l lane) average(answered bool, took time.Duration) time.Duration {
@@ -293,7 +295,7 @@ func (s *slots) lane(destination string) *lane {
 
 // tidy forgets a lane that says nothing, or only that its destination answered fast when there are many such.
 func (s *slots) tidy(destination string, l *lane) {
-	if l.idle() && (!l.fast || len(s.lanes) > fastRemembered) {
+	if l.idle() && (!l.fast() || len(s.lanes) > fastRemembered) {
 		delete(s.lanes, destination)
 	}
 }

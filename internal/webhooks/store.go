@@ -20,25 +20,22 @@ type front struct {
 	at          time.Time
 }
 
-// frontsStatement goes from destination to destination. LIMIT 1 says what min would, but over a young table PostgreSQL
-// plans min as a walk through all that is pending.
-const frontsStatement = `WITH RECURSIVE pending(destination) AS (
-		SELECT (SELECT destination FROM webhook_deliveries WHERE status = 'pending' ORDER BY destination LIMIT 1)
-		UNION ALL
-		SELECT (SELECT d.destination FROM webhook_deliveries d WHERE d.status = 'pending' AND d.destination > pending.destination
-			ORDER BY d.destination LIMIT 1)
-		FROM pending WHERE pending.destination IS NOT NULL)
-	SELECT destination, (SELECT d.next_attempt_at FROM webhook_deliveries d
-		WHERE d.status = 'pending' AND d.destination = pending.destination ORDER BY d.next_attempt_at LIMIT 1) AS at
-	FROM pending WHERE destination IS NOT NULL`
-
-// fronts reads one index entry for each destination with something pending, however much there is.
+// fronts reads one index entry for each destination with something pending, however much there is. LIMIT 1 says what min
+// would, but over a young table PostgreSQL plans min as a walk through all that is pending.
 func (s *store) fronts(ctx context.Context) ([]front, error) {
 	var rows []struct {
 		Destination string
 		At          int64
 	}
-	err := s.db.Reader(ctx).Raw(frontsStatement).Scan(&rows).Error
+	err := s.db.Reader(ctx).Raw(`WITH RECURSIVE pending(destination) AS (
+			SELECT (SELECT destination FROM webhook_deliveries WHERE status = 'pending' ORDER BY destination LIMIT 1)
+			UNION ALL
+			SELECT (SELECT d.destination FROM webhook_deliveries d WHERE d.status = 'pending' AND d.destination > pending.destination
+				ORDER BY d.destination LIMIT 1)
+			FROM pending WHERE pending.destination IS NOT NULL)
+		SELECT destination, (SELECT d.next_attempt_at FROM webhook_deliveries d
+			WHERE d.status = 'pending' AND d.destination = pending.destination ORDER BY d.next_attempt_at LIMIT 1) AS at
+		FROM pending WHERE destination IS NOT NULL`).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read due destinations: %w", err)
 	}

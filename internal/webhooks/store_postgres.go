@@ -8,38 +8,37 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// claimStatement looks rows up by arrays and LATERAL, as a join over young tables may go through all of them.
-const claimStatement = `WITH due AS (
-		SELECT d.* FROM unnest($1::text[], $2::bigint[]) AS wanted(destination, n)
-		CROSS JOIN LATERAL (
-			SELECT * FROM webhook_deliveries
-			WHERE status = 'pending' AND destination = wanted.destination AND next_attempt_at <= $3
-			ORDER BY next_attempt_at LIMIT wanted.n FOR UPDATE SKIP LOCKED) d
-	), history AS (
-		INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status, error, response)
-		SELECT id, attempts, last_started_at, last_duration_us, last_status, last_error, last_response
-		FROM due WHERE attempts > 0 AND series < $5
-	), begun AS (
-		UPDATE webhook_deliveries SET attempts = attempts + 1, series = series + 1, next_attempt_at = $4, updated_at = $3,
-			last_started_at = $3, last_duration_us = NULL, last_status = NULL, last_error = '', last_response = NULL
-		WHERE id = ANY (ARRAY(SELECT id FROM due WHERE series < $5))
-		RETURNING id, event_key, destination, supplier_id, request_id, attempts, series, false AS dead
-	), dead AS (
-		UPDATE webhook_deliveries SET status = 'dead', next_attempt_at = $4, updated_at = $3
-		WHERE id = ANY (ARRAY(SELECT id FROM due WHERE series >= $5))
-		RETURNING id, event_key, destination, supplier_id, request_id, attempts, series, true AS dead
-	)
-	SELECT c.id, c.destination, c.supplier_id, c.request_id, c.attempts, c.series, c.dead, e.trace_id, e.body
-	FROM (SELECT * FROM begun UNION ALL SELECT * FROM dead) c
-	CROSS JOIN LATERAL (SELECT trace_id, body FROM webhook_events WHERE key = c.event_key OFFSET 0) e`
-
+// claimPostgres looks rows up by arrays and LATERAL, as a join over young tables may go through all of them.
 func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now, lease time.Time, attempts int64) ([]claimedRow, error) {
 	var destinations []string
 	var counts []int64
 	for destination, n := range wants {
 		destinations, counts = append(destinations, destination), append(counts, int64(n))
 	}
-	claimed, err := database.Query(ctx, s.db.SQL(ctx), claimStatement,
+	claimed, err := database.Query(ctx, s.db.SQL(ctx), `
+		WITH due AS (
+			SELECT d.* FROM unnest($1::text[], $2::bigint[]) AS wanted(destination, n)
+			CROSS JOIN LATERAL (
+				SELECT * FROM webhook_deliveries
+				WHERE status = 'pending' AND destination = wanted.destination AND next_attempt_at <= $3
+				ORDER BY next_attempt_at LIMIT wanted.n FOR UPDATE SKIP LOCKED) d
+		), history AS (
+			INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status, error, response)
+			SELECT id, attempts, last_started_at, last_duration_us, last_status, last_error, last_response
+			FROM due WHERE attempts > 0 AND series < $5
+		), begun AS (
+			UPDATE webhook_deliveries SET attempts = attempts + 1, series = series + 1, next_attempt_at = $4, updated_at = $3,
+				last_started_at = $3, last_duration_us = NULL, last_status = NULL, last_error = '', last_response = NULL
+			WHERE id = ANY (ARRAY(SELECT id FROM due WHERE series < $5))
+			RETURNING id, event_key, destination, supplier_id, request_id, attempts, series, false AS dead
+		), dead AS (
+			UPDATE webhook_deliveries SET status = 'dead', next_attempt_at = $4, updated_at = $3
+			WHERE id = ANY (ARRAY(SELECT id FROM due WHERE series >= $5))
+			RETURNING id, event_key, destination, supplier_id, request_id, attempts, series, true AS dead
+		)
+		SELECT c.id, c.destination, c.supplier_id, c.request_id, c.attempts, c.series, c.dead, e.trace_id, e.body
+		FROM (SELECT * FROM begun UNION ALL SELECT * FROM dead) c
+		CROSS JOIN LATERAL (SELECT trace_id, body FROM webhook_events WHERE key = c.event_key OFFSET 0) e`,
 		[]any{destinations, counts, now.UnixMicro(), lease.UnixMicro(), attempts}, (*claimedRow).places)
 	if err != nil {
 		return nil, fmt.Errorf("claim webhook deliveries: %w", err)
