@@ -97,7 +97,7 @@ func (s *stack) sweeps(ctx context.Context) (float64, error) {
 	}
 	defer conn.Close(ctx)
 	begin := time.Now()
-	const times = 500
+	const times = 10_000
 	for range times {
 		_, err := conn.Exec(ctx, `SELECT supplier_id, id FROM material_requests
 			WHERE sweep_at <= $1 ORDER BY sweep_at LIMIT 500 FOR UPDATE SKIP LOCKED`, time.Now().Add(-time.Hour).UnixMicro())
