@@ -10,7 +10,7 @@ CREATE TABLE webhook_events (
 );
 
 CREATE TABLE webhook_deliveries (
-    id                   text COLLATE "C" PRIMARY KEY, -- the webhook-id
+    id                   text COLLATE "C" PRIMARY KEY WITH (fillfactor = 45), -- the webhook-id
     event_key            text COLLATE "C" NOT NULL,
     destination          text NOT NULL,                -- 'own', or the supplier's id
     supplier_id          text NOT NULL,
