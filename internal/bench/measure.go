@@ -49,11 +49,9 @@ func measure(ctx context.Context, s *stack) error {
 	if err := s.stop(p.api); err != nil {
 		return err
 	}
-	peer, err := s.peer(ctx)
-	if err != nil {
-		return fmt.Errorf("the same work with River: %w", err)
+	if err := s.besidePeers(ctx, ours, &drawn); err != nil {
+		return err
 	}
-	ours.beside(peer, &drawn)
 	if err := s.embedded(ctx, &drawn); err != nil {
 		return fmt.Errorf("embedded: %w", err)
 	}
@@ -83,12 +81,7 @@ func besideRiver(ctx context.Context, s *stack) error {
 	if err := errors.Join(s.stop(p.worker), s.stop(p.api)); err != nil {
 		return err
 	}
-	peer, err := s.peer(ctx)
-	if err != nil {
-		return err
-	}
-	ours.beside(peer, &plot{})
-	return nil
+	return s.besidePeers(ctx, ours, &plot{})
 }
 
 // work measures and shows the pipeline with a worker.

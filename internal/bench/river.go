@@ -13,8 +13,32 @@ import (
 // riverModule is the same core work built with River, in a module of its own.
 const riverModule = "deployments/bench/river"
 
-// peer measures that build under the same load, in a database of its own, while nothing else runs.
-func (s *stack) peer(ctx context.Context) (f figures, err error) {
+// peer is a build with River that the service is measured beside.
+type peer struct {
+	name, does string
+	path       string // of its intake
+	own        bool   // serves an endpoint of its own too
+}
+
+var (
+	minimal = peer{"River", "sends one webhook a request and neither estimates nor logs attempts", "/", false}
+	equal   = peer{"River with both webhooks", "keeps requests and stores what its own endpoint gets, too", "/requests", true}
+)
+
+// besidePeers measures the builds with River one after the other and shows ours beside them.
+func (s *stack) besidePeers(ctx context.Context, ours figures, drawn *plot) error {
+	for _, p := range []peer{minimal, equal} {
+		theirs, err := s.peer(ctx, p)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		ours.beside(p, theirs, drawn)
+	}
+	return nil
+}
+
+// peer measures such a build under the same load, in a database of its own, while nothing else runs.
+func (s *stack) peer(ctx context.Context, of peer) (f figures, err error) {
 	build := exec.CommandContext(ctx, "go", "build", "-C", riverModule, "-o", filepath.Join(s.dir, "river"), ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		return f, fmt.Errorf("build %s: %w: %s", riverModule, err, out)
@@ -33,6 +57,9 @@ func (s *stack) peer(ctx context.Context) (f figures, err error) {
 	env := s.env
 	defer func() { s.env = env }()
 	s.env = []string{"PATH=" + os.Getenv("PATH"), "DATABASE_URL=" + database, "HTTP_ADDR=" + address, "RECEIVER_URL=http://" + receiver + "/hook"}
+	if of.own {
+		s.env = append(s.env, "OWN_URL=http://"+address+"/estimates")
+	}
 	migrate, _, err := s.start("river", "migrate")
 	if err != nil {
 		return f, err
@@ -51,7 +78,7 @@ func (s *stack) peer(ctx context.Context) (f figures, err error) {
 	if err := until(func() bool { return listens(address) }); err != nil {
 		return f, err
 	}
-	p := &pipeline{stack: s, nextID: 1, plan: loadPlan{Address: address, Path: "/", Token: "none", Connections: connections, Receiver: receiver}}
+	p := &pipeline{stack: s, nextID: 1, plan: loadPlan{Address: address, Path: of.path, Token: "none", Connections: connections, Receiver: receiver}}
 	if err := p.warm(ctx); err != nil {
 		return f, err
 	}
@@ -86,8 +113,8 @@ func (p *pipeline) figures(ctx context.Context) (f figures, err error) {
 }
 
 // beside prints ours beside the peer's.
-func (f figures) beside(peer figures, drawn *plot) {
-	fmt.Printf("beside River, which sends one webhook a request and neither estimates nor logs attempts\n")
+func (f figures) beside(of peer, peer figures, drawn *plot) {
+	fmt.Printf("beside %s, which %s\n", of.name, of.does)
 	for _, line := range []struct {
 		name, form   string
 		ours, theirs float64
@@ -100,8 +127,8 @@ func (f figures) beside(peer figures, drawn *plot) {
 	} {
 		fmt.Printf("  %-30s "+line.form+"   River "+line.form+"   %.2f times\n", line.name, line.ours, line.theirs, line.ours/line.theirs)
 	}
-	drawn.atLeast("delivered/s, of River's", f.delivered()/peer.delivered(), 2)
-	drawn.atMost("CPU per delivery, of River's", f.cpu()/peer.cpu(), 0.5)
+	drawn.atLeast("delivered/s, of those of "+of.name, f.delivered()/peer.delivered(), 2)
+	drawn.atMost("CPU per delivery, of that of "+of.name, f.cpu()/peer.cpu(), 0.5)
 }
 
 func inMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

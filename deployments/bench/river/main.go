@@ -1,6 +1,7 @@
 // Command river does the service's core with River, a PostgreSQL queue: a request comes in, a job is stored, a worker posts a
 // signed webhook. It does less than the service: no authentication, no validation, no estimate, no attempt log and one
-// webhook a request instead of two. Its settings are the best ones that were found for 2 cores.
+// webhook a request instead of two. With OWN_URL it keeps requests and serves both webhooks, the second to an endpoint
+// of its own that stores what it brings; the rest it leaves out still. Its settings are the best ones that were found for 2 cores.
 package main
 
 import (
@@ -37,6 +38,7 @@ const (
 // delivery is the job: one request whose webhook is to be sent.
 type delivery struct {
 	RequestID int64           `json:"request_id"`
+	Own       bool            `json:"own,omitempty"` // to the build's own endpoint
 	Request   json.RawMessage `json:"request"`
 }
 
@@ -45,9 +47,8 @@ func (delivery) Kind() string { return "delivery" }
 
 type deliverer struct {
 	river.WorkerDefaults[delivery]
-	client   *http.Client
-	receiver string
-	secret   []byte
+	client        *http.Client
+	receiver, own string
 }
 
 // Work posts the webhook; an error lets River try again.
@@ -57,16 +58,18 @@ func (d *deliverer) Work(ctx context.Context, job *river.Job[delivery]) error {
 		return err
 	}
 	id, at := strconv.FormatInt(job.ID, 10), strconv.FormatInt(time.Now().Unix(), 10)
-	mac := hmac.New(sha256.New, d.secret)
-	fmt.Fprintf(mac, "%s.%s.%s", id, at, body)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.receiver, bytes.NewReader(body))
+	to := d.receiver
+	if job.Args.Own {
+		to = d.own
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("webhook-id", id)
 	request.Header.Set("webhook-timestamp", at)
-	request.Header.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	request.Header.Set("webhook-signature", signature(id, at, body))
 	response, err := d.client.Do(request)
 	if err != nil {
 		return err
@@ -79,6 +82,12 @@ func (d *deliverer) Work(ctx context.Context, job *river.Job[delivery]) error {
 		return fmt.Errorf("status %d", response.StatusCode)
 	}
 	return nil
+}
+
+func signature(id, at string, body []byte) string {
+	mac := hmac.New(sha256.New, []byte("of-the-benchmark"))
+	fmt.Fprintf(mac, "%s.%s.%s", id, at, body)
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
 func main() {
@@ -107,7 +116,10 @@ func run(ctx context.Context, part string) error {
 		if err != nil {
 			return err
 		}
-		_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+		if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+			return err
+		}
+		_, err = pool.Exec(ctx, `CREATE TABLE requests (id bigint PRIMARY KEY, status text NOT NULL, body text NOT NULL, estimates text)`)
 		return err
 	case "api":
 		return api(ctx, pool)
@@ -123,7 +135,18 @@ func api(ctx context.Context, pool *pgxpool.Pool) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Addr: os.Getenv("HTTP_ADDR"), ReadHeaderTimeout: time.Second, Handler: intake(client)}
+	handler := http.NewServeMux()
+	handler.HandleFunc("POST /", intake(func(ctx context.Context, id int64, body []byte) error {
+		_, err := client.Insert(ctx, delivery{RequestID: id, Request: body}, nil)
+		return err
+	}))
+	if os.Getenv("OWN_URL") != "" {
+		handler.HandleFunc("POST /requests", intake(func(ctx context.Context, id int64, body []byte) error {
+			return keep(ctx, pool, client, id, body)
+		}))
+		handler.HandleFunc("POST /estimates", estimates(pool))
+	}
+	server := &http.Server{Addr: os.Getenv("HTTP_ADDR"), ReadHeaderTimeout: time.Second, Handler: handler}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
@@ -132,7 +155,43 @@ func api(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-func intake(client *river.Client[pgx.Tx]) http.HandlerFunc {
+// keep stores the request and the jobs of both its webhooks together.
+func keep(ctx context.Context, pool *pgxpool.Pool, client *river.Client[pgx.Tx], id int64, body []byte) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `INSERT INTO requests (id, status, body) VALUES ($1, 'enqueued', $2)`, id, string(body)); err != nil {
+			return err
+		}
+		_, err := client.InsertManyFastTx(ctx, tx, []river.InsertManyParams{
+			{Args: delivery{RequestID: id, Request: body}}, {Args: delivery{RequestID: id, Request: body, Own: true}},
+		})
+		return err
+	})
+}
+
+// estimates is the build's own endpoint: what a signed webhook brings is stored in the request's row.
+func estimates(pool *pgxpool.Pool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
+		var event struct{ Data delivery }
+		if err == nil {
+			err = json.Unmarshal(body, &event)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		signed := signature(r.Header.Get("webhook-id"), r.Header.Get("webhook-timestamp"), body)
+		if !hmac.Equal([]byte(signed), []byte(r.Header.Get("webhook-signature"))) {
+			http.Error(w, "not signed", http.StatusUnauthorized)
+			return
+		}
+		if _, err := pool.Exec(r.Context(), `UPDATE requests SET status = 'estimated', estimates = $2 WHERE id = $1`, event.Data.RequestID, string(body)); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	}
+}
+
+func intake(store func(ctx context.Context, id int64, body []byte) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 		var request struct{ ID int64 }
@@ -143,7 +202,7 @@ func intake(client *river.Client[pgx.Tx]) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		if _, err := client.Insert(r.Context(), delivery{request.ID, body}, nil); err != nil {
+		if err := store(r.Context(), request.ID, body); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
@@ -157,7 +216,9 @@ func intake(client *river.Client[pgx.Tx]) http.HandlerFunc {
 func worker(ctx context.Context, pool *pgxpool.Pool) error {
 	transport := &http.Transport{MaxIdleConns: workers, MaxIdleConnsPerHost: workers}
 	all := river.NewWorkers()
-	river.AddWorker(all, &deliverer{client: &http.Client{Transport: transport, Timeout: 15 * time.Second}, receiver: os.Getenv("RECEIVER_URL"), secret: []byte("of-the-benchmark")})
+	river.AddWorker(all, &deliverer{
+		client: &http.Client{Transport: transport, Timeout: 15 * time.Second}, receiver: os.Getenv("RECEIVER_URL"), own: os.Getenv("OWN_URL"),
+	})
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Logger: quiet(), Workers: all, Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workers}},
 		FetchCooldown: fetchCooldown, FetchPollInterval: 100 * time.Millisecond,
