@@ -171,13 +171,9 @@ func keep(ctx context.Context, pool *pgxpool.Pool, client *river.Client[pgx.Tx],
 // estimates is the build's own endpoint: what a signed webhook brings is stored in the request's row.
 func estimates(pool *pgxpool.Pool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 		var event struct{ Data delivery }
-		if err == nil {
-			err = json.Unmarshal(body, &event)
-		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
+		body, ok := read(w, r, &event)
+		if !ok {
 			return
 		}
 		signed := signature(r.Header.Get("webhook-id"), r.Header.Get("webhook-timestamp"), body)
@@ -191,15 +187,23 @@ func estimates(pool *pgxpool.Pool) http.HandlerFunc {
 	}
 }
 
+// read takes the body in and decodes it; it answers what it cannot read.
+func read(w http.ResponseWriter, r *http.Request, into any) ([]byte, bool) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
+	if err == nil {
+		err = json.Unmarshal(body, into)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	}
+	return body, err == nil
+}
+
 func intake(store func(ctx context.Context, id int64, body []byte) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 		var request struct{ ID int64 }
-		if err == nil {
-			err = json.Unmarshal(body, &request)
-		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
+		body, ok := read(w, r, &request)
+		if !ok {
 			return
 		}
 		if err := store(r.Context(), request.ID, body); err != nil {
