@@ -39,11 +39,12 @@ race: ## run every test with the race detector, the binaries under test included
 chaos: ## break every part and connection under load, in turn, and account for every request (about 6 minutes)
 	@SUPPLYHUB_TEST_CHAOS=1 $(WITHPOSTGRES) $(GO) test -count=1 -v -timeout 15m -run '^TestChaos$$' ./internal/acceptance
 
+# Minimizing what is interesting for the default minute stops a target's workers: FuzzEvent kept 2 new inputs in 25 s, with a second 96.
 fuzz: ## run each fuzz target for FUZZTIME (60s); what it learns stays in .fuzz
 	@set -e; for file in $$(grep -rl '^func Fuzz' --include='*_test.go' .); do \
 		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
 			echo "$$target in $$(dirname "$$file")"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" -args -test.fuzzcachedir="$(CURDIR)/.fuzz/$$(dirname "$$file")/$$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$(dirname "$$file")" -args -test.fuzzcachedir="$(CURDIR)/.fuzz/$$(dirname "$$file")/$$target"; \
 		done; \
 	done
 
