@@ -21,8 +21,9 @@ RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: ## serve on http://localhost:8080 with a demo supplier; everything is kept in ./data
-	$(GO) run ./cmd/api serve --demo
+# Not by `go run`, which fails when it is interrupted although the service ended well.
+run: build ## serve on http://localhost:8080 with a demo supplier; everything is kept in ./data
+	bin/api serve --demo
 
 build: ## build the static binaries bin/api and bin/worker
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/api ./cmd/worker
