@@ -10,6 +10,7 @@ TOOLS := $(CURDIR)/bin/tools
 WITHPOSTGRES := $(GO) run ./internal/database/databasetest/withpostgres
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/supplyhub/supplyhub/internal/telemetry.version=$(VERSION))
+BUILD = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/
 UNIT = $$($(GO) list ./... | grep -v /internal/acceptance | tr '\n' ' ')
 # Tests of the binaries wait for other processes more than they compute.
 ATONCE = 4
@@ -22,11 +23,12 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Not by `go run`, which fails when it is interrupted although the service ended well.
-run: build ## serve on http://localhost:8080 with a demo supplier; everything is kept in ./data
+run: ## serve on http://localhost:8080 with a demo supplier; everything is kept in ./data
+	$(BUILD) ./cmd/api
 	bin/api serve --demo
 
 build: ## build the static binaries bin/api and bin/worker
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/api ./cmd/worker
+	$(BUILD) ./cmd/api ./cmd/worker
 
 test: ## run every test on both engines, the rooms' own with the race detector
 	@$(WITHPOSTGRES) sh -c "status=0; \

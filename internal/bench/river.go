@@ -10,25 +10,28 @@ import (
 	"time"
 )
 
-// riverModule is the same core work built with River, in a module of its own.
+// riverModule is the core of the work built with River, in a module of its own.
 const riverModule = "deployments/bench/river"
 
 // peer is a build with River that the service is measured beside.
 type peer struct {
 	name, does string
-	path       string // of its intake
-	own        bool   // serves an endpoint of its own too
+	own        bool // serves an endpoint of its own too
 }
 
 var (
-	minimal = peer{"River", "sends one webhook a request and neither estimates nor logs attempts", "/", false}
-	equal   = peer{"River with both webhooks", "keeps requests and stores what its own endpoint gets, too", "/requests", true}
+	oneWebhook   = peer{"River", "sends one webhook a request and neither estimates nor logs attempts", false}
+	bothWebhooks = peer{"River with both webhooks", "keeps requests and stores what its own endpoint gets, too", true}
 )
 
 // besidePeers measures the builds with River one after the other and shows ours beside them.
 func (s *stack) besidePeers(ctx context.Context, ours figures, drawn *plot) error {
-	for _, p := range []peer{minimal, equal} {
-		theirs, err := s.peer(ctx, p)
+	build := exec.CommandContext(ctx, "go", "build", "-C", riverModule, "-o", filepath.Join(s.dir, "river"), ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w: %s", riverModule, err, out)
+	}
+	for _, p := range []peer{oneWebhook, bothWebhooks} {
+		theirs, err := s.figuresOf(ctx, p)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
@@ -37,12 +40,8 @@ func (s *stack) besidePeers(ctx context.Context, ours figures, drawn *plot) erro
 	return nil
 }
 
-// peer measures such a build under the same load, in a database of its own, while nothing else runs.
-func (s *stack) peer(ctx context.Context, of peer) (f figures, err error) {
-	build := exec.CommandContext(ctx, "go", "build", "-C", riverModule, "-o", filepath.Join(s.dir, "river"), ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		return f, fmt.Errorf("build %s: %w: %s", riverModule, err, out)
-	}
+// figuresOf measures such a build under the same load, in a database of its own, while nothing else runs.
+func (s *stack) figuresOf(ctx context.Context, of peer) (f figures, err error) {
 	database, err := s.createDatabase(ctx)
 	if err != nil {
 		return f, err
@@ -78,7 +77,7 @@ func (s *stack) peer(ctx context.Context, of peer) (f figures, err error) {
 	if err := until(func() bool { return listens(address) }); err != nil {
 		return f, err
 	}
-	p := &pipeline{stack: s, nextID: 1, plan: loadPlan{Address: address, Path: of.path, Token: "none", Connections: connections, Receiver: receiver}}
+	p := &pipeline{stack: s, nextID: 1, plan: loadPlan{Address: address, Path: "/", Token: "none", Connections: connections, Receiver: receiver}}
 	if err := p.warm(ctx); err != nil {
 		return f, err
 	}
@@ -113,22 +112,22 @@ func (p *pipeline) figures(ctx context.Context) (f figures, err error) {
 }
 
 // beside prints ours beside the peer's.
-func (f figures) beside(of peer, peer figures, drawn *plot) {
+func (f figures) beside(of peer, theirs figures, drawn *plot) {
 	fmt.Printf("beside %s, which %s\n", of.name, of.does)
 	for _, line := range []struct {
 		name, form   string
 		ours, theirs float64
 	}{
-		{"accepted/s", "%8.0f", f.flat.perSecond(), peer.flat.perSecond()},
-		{"delivered/s, to the last one", "%8.0f", f.delivered(), peer.delivered()},
-		{"CPU s per 1,000 delivered", "%8.3f", f.cpu(), peer.cpu()},
-		{fmt.Sprintf("delivery at %d/s, p50 ms", pacedRate), "%8.1f", inMilliseconds(f.paced.Delivery50), inMilliseconds(peer.paced.Delivery50)},
-		{fmt.Sprintf("delivery at %d/s, p99 ms", pacedRate), "%8.1f", inMilliseconds(f.paced.Delivery99), inMilliseconds(peer.paced.Delivery99)},
+		{"accepted/s", "%8.0f", f.flat.perSecond(), theirs.flat.perSecond()},
+		{"delivered/s, to the last one", "%8.0f", f.delivered(), theirs.delivered()},
+		{"CPU s per 1,000 delivered", "%8.3f", f.cpu(), theirs.cpu()},
+		{fmt.Sprintf("delivery at %d/s, p50 ms", pacedRate), "%8.1f", inMilliseconds(f.paced.Delivery50), inMilliseconds(theirs.paced.Delivery50)},
+		{fmt.Sprintf("delivery at %d/s, p99 ms", pacedRate), "%8.1f", inMilliseconds(f.paced.Delivery99), inMilliseconds(theirs.paced.Delivery99)},
 	} {
 		fmt.Printf("  %-30s "+line.form+"   River "+line.form+"   %.2f times\n", line.name, line.ours, line.theirs, line.ours/line.theirs)
 	}
-	drawn.atLeast("delivered/s, of those of "+of.name, f.delivered()/peer.delivered(), 2)
-	drawn.atMost("CPU per delivery, of that of "+of.name, f.cpu()/peer.cpu(), 0.5)
+	drawn.atLeast("delivered/s, of those of "+of.name, f.delivered()/theirs.delivered(), 2)
+	drawn.atMost("CPU per delivery, of that of "+of.name, f.cpu()/theirs.cpu(), 0.5)
 }
 
 func inMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -136,16 +136,15 @@ func api(ctx context.Context, pool *pgxpool.Pool) error {
 		return err
 	}
 	handler := http.NewServeMux()
-	handler.HandleFunc("POST /", intake(func(ctx context.Context, id int64, body []byte) error {
+	store := func(ctx context.Context, id int64, body []byte) error {
 		_, err := client.Insert(ctx, delivery{RequestID: id, Request: body}, nil)
 		return err
-	}))
+	}
 	if os.Getenv("OWN_URL") != "" {
-		handler.HandleFunc("POST /requests", intake(func(ctx context.Context, id int64, body []byte) error {
-			return keep(ctx, pool, client, id, body)
-		}))
+		store = func(ctx context.Context, id int64, body []byte) error { return keep(ctx, pool, client, id, body) }
 		handler.HandleFunc("POST /estimates", estimates(pool))
 	}
+	handler.HandleFunc("POST /", intake(store))
 	server := &http.Server{Addr: os.Getenv("HTTP_ADDR"), ReadHeaderTimeout: time.Second, Handler: handler}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
