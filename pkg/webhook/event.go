@@ -1,11 +1,14 @@
-// Package webhook is what a receiver of supplyhub's webhooks needs: the event as it travels, and
-// signing and verifying by the Standard Webhooks specification. It imports nothing of the service.
+// Package webhook is what a receiver of supplyhub's webhooks needs: the event as it travels, signing and verifying by
+// the Standard Webhooks specification, and Handler, a whole receiver. It imports nothing of the service.
 package webhook
 
 import "time"
 
-// TypeEstimated is the type of the one event the service sends: delivery estimates of a material request.
-const TypeEstimated = "material_request.estimated"
+// The types of events that a supplier's receiver gets.
+const (
+	TypeEstimated = "material_request.estimated" // delivery estimates of a material request
+	TypeTest      = "webhook.test"               // a test call that the supplier asked for; its data mean nothing
+)
 
 // Event is the body of a webhook call.
 type Event struct {

@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,7 +13,35 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// A receiver verifies the raw body before it decodes it, remembers the id, and answers 2xx.
+// A whole receiver: verified, decoded, each call once.
+func ExampleHandler() {
+	secret, err := webhook.ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	if err != nil {
+		panic(err)
+	}
+	receiver := webhook.Handler([]webhook.Secret{secret}, func(ctx context.Context, e webhook.Event) error {
+		fmt.Println(webhook.IDFrom(ctx), "brings", len(e.Data.Estimates), "estimates of request", e.Data.RequestID)
+		return nil
+	})
+
+	body := `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z","data":{"request_id":123}}`
+	now := time.Now()
+	for range 2 { // the second time as after a lost answer
+		call := httptest.NewRequest(http.MethodPost, "/api/material-requests/123/delivery-estimates", strings.NewReader(body))
+		call.Header.Set(webhook.HeaderID, "msg_1")
+		call.Header.Set(webhook.HeaderTimestamp, fmt.Sprint(now.Unix()))
+		call.Header.Set(webhook.HeaderSignature, webhook.Sign("msg_1", now, []byte(body), secret))
+		answer := httptest.NewRecorder()
+		receiver.ServeHTTP(answer, call)
+		fmt.Println(answer.Code)
+	}
+	// Output:
+	// msg_1 brings 0 estimates of request 123
+	// 204
+	// 204
+}
+
+// By hand: a receiver verifies the raw body before it decodes it, remembers the id, and answers 2xx.
 func ExampleVerify() {
 	secret, err := webhook.ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {

@@ -1,0 +1,163 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// DefaultMaxBody is how much of a call's body a Handler reads unless WithMaxBody says otherwise.
+const DefaultMaxBody = 1 << 20
+
+// busyRetry is when the sender may try again while another call with the same webhook-id is being handled.
+const busyRetry = 5 * time.Second
+
+// Option changes how a Handler works.
+type Option func(*handler)
+
+// WithStore remembers handled calls in store instead of in memory. Processes behind one address must share a store.
+func WithStore(store Store) Option { return func(h *handler) { h.store = store } }
+
+// WithMaxBody refuses bodies of more than n bytes.
+func WithMaxBody(n int64) Option { return func(h *handler) { h.maxBody = n } }
+
+// Handler returns a receiver for the service's webhook calls. It verifies each call against secrets (several while
+// one is being rotated), decodes it and calls handle, once for each webhook-id unless handle fails; IDFrom returns
+// that id. It serves any path: mount it where the webhook-url leads.
+//
+// It answers 204 when handle returns nil, for a call that was handled before, and for events of other types than
+// TypeEstimated, test calls included, which never reach handle. It answers 500 when handle returns an error, so that
+// the service tries again on its schedule, and 503 while the same call is still being handled. 401, 400, 405 and 413
+// are the answers to what is not a signed event; the service does not repeat those.
+//
+// The service waits 15 seconds for an answer by default and then cancels the call, which ends handle's context:
+// longer work belongs into a queue of the receiver's own. Handler panics without a secret: it could verify nothing.
+func Handler(secrets []Secret, handle func(context.Context, Event) error, options ...Option) http.Handler {
+	h := &handler{secrets: usable(secrets), handle: handle, maxBody: DefaultMaxBody}
+	for _, option := range options {
+		option(h)
+	}
+	if len(h.secrets) == 0 || handle == nil {
+		panic("webhook: Handler needs a secret and a function")
+	}
+	if h.store == nil {
+		h.store = NewMemoryStore(DefaultRemembered)
+	}
+	return h
+}
+
+type idKey struct{}
+
+// IDFrom returns the webhook-id of the call that a Handler is handling, and "" outside of one.
+func IDFrom(ctx context.Context) string {
+	id, _ := ctx.Value(idKey{}).(string)
+	return id
+}
+
+type handler struct {
+	secrets []Secret
+	handle  func(context.Context, Event) error
+	store   Store
+	maxBody int64
+}
+
+// ServeHTTP implements http.Handler.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.maxBody))
+	if err != nil {
+		w.WriteHeader(statusOfRead(err))
+		return
+	}
+	id, err := Verify(r.Header, body, time.Now(), h.secrets...)
+	if err != nil {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	event, err := decodeEvent(body)
+	switch {
+	case err != nil:
+		w.WriteHeader(http.StatusBadRequest)
+	case event.Type != TypeEstimated:
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		h.once(context.WithValue(r.Context(), idKey{}, id), w, id, event)
+	}
+}
+
+func statusOfRead(err error) int {
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return http.StatusRequestEntityTooLarge
+	}
+	return http.StatusBadRequest
+}
+
+// once claims the id, handles the event and records the outcome.
+func (h *handler) once(ctx context.Context, w http.ResponseWriter, id string, event Event) {
+	claim, err := h.store.Claim(ctx, id)
+	switch {
+	case err != nil:
+		w.WriteHeader(http.StatusInternalServerError)
+	case claim == Handled:
+		w.WriteHeader(http.StatusNoContent)
+	case claim == Busy:
+		w.Header().Set("Retry-After", strconv.Itoa(int(busyRetry/time.Second)))
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case h.run(ctx, id, event) != nil:
+		w.WriteHeader(http.StatusInternalServerError)
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// run releases the claim unless handle succeeded, also when handle panics, so that the next attempt is not refused.
+func (h *handler) run(ctx context.Context, id string, event Event) error {
+	handled := false
+	settle := context.WithoutCancel(ctx) // the sender may have hung up; the outcome is recorded all the same
+	defer func() {
+		if !handled {
+			_ = h.store.Release(settle, id) // a claim that cannot be released ends by itself
+		}
+	}()
+	if err := h.handle(ctx, event); err != nil {
+		return err
+	}
+	handled = true
+	return h.store.Finish(settle, id)
+}
+
+func decodeEvent(body []byte) (Event, error) {
+	var event Event
+	if err := json.Unmarshal(body, &event); err != nil {
+		// An event of another type may give the same names to other things.
+		var other struct{ Type string }
+		if json.Unmarshal(body, &other) == nil && other.Type != "" && other.Type != TypeEstimated {
+			return Event{Type: other.Type}, nil
+		}
+		return Event{}, err
+	}
+	if event.Type == "" || event.Type == TypeEstimated && event.Data.RequestID == 0 && event.Timestamp.IsZero() {
+		return Event{}, errNoEvent
+	}
+	return event, nil
+}
+
+var errNoEvent = errors.New("webhook: the body is not an event")
+
+func usable(secrets []Secret) []Secret {
+	var list []Secret
+	for _, s := range secrets {
+		if s.key != nil {
+			list = append(list, s)
+		}
+	}
+	return list
+}
