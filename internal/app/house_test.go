@@ -40,7 +40,7 @@ var edges = map[string][]string{
 		"internal/config", "internal/database", "internal/errs", "internal/estimates", "internal/groupcommit", "internal/httpapi",
 		"internal/logctx", "internal/materials", "internal/products", "internal/queue", "internal/scoreboard",
 		"internal/scoreboard/balldontlie", "internal/scoreboard/sportmonks", "internal/supplierauth", "internal/telemetry",
-		"internal/tracker", "internal/webhooks", "pkg/webhook",
+		"internal/tracker", "internal/web", "internal/webhooks", "pkg/webhook",
 	},
 	"internal/config":      {"pkg/webhook"}, // checks that configured secrets are ones
 	"internal/errs":        {},
@@ -50,6 +50,7 @@ var edges = map[string][]string{
 	"internal/database":    {"internal/errs"},
 	"internal/queue":       {},
 	"internal/telemetry":   {"internal/logctx"},
+	"internal/web":         {"internal/errs", "internal/httpapi"},
 
 	"internal/supplierauth": feature(),
 	"internal/estimates":    feature(),

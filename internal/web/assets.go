@@ -1,0 +1,61 @@
+package web
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"mime"
+	"path"
+)
+
+// assets are the embedded files, each under its checksum: an address never changes its content.
+type assets struct {
+	prefix string
+	files  map[string]asset
+}
+
+type asset struct {
+	sum, contentType string
+	content          []byte
+}
+
+func newAssets(prefix string) (*assets, error) {
+	names, err := fs.Glob(embedded, "assets/*")
+	if err != nil {
+		return nil, err
+	}
+	a := &assets{prefix: prefix, files: make(map[string]asset, len(names))}
+	for _, name := range names {
+		content, err := fs.ReadFile(embedded, name)
+		if err != nil {
+			return nil, fmt.Errorf("read asset: %w", err)
+		}
+		sum := sha256.Sum256(content)
+		a.files[path.Base(name)] = asset{hex.EncodeToString(sum[:8]), contentType(name), content}
+	}
+	return a, nil
+}
+
+// contentType does not depend on the machine's own table.
+func contentType(name string) string {
+	switch path.Ext(name) {
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml"
+	default:
+		return mime.TypeByExtension(path.Ext(name))
+	}
+}
+
+// address is where a page finds the file; an unknown one fails the page.
+func (a *assets) address(name string) (string, error) {
+	file, ok := a.files[name]
+	if !ok {
+		return "", fmt.Errorf("no asset %s", name)
+	}
+	return a.prefix + file.sum + "/" + name, nil
+}

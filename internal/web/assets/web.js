@@ -1,0 +1,126 @@
+// The pages' script: it sends actions, shows what came of them, reads pages again and shows times in the reader's zone.
+'use strict';
+
+const status = document.getElementById('status');
+const language = document.documentElement.lang === 'pt' ? 'pt-BR' : 'en-GB';
+const moment = new Intl.DateTimeFormat(language, { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', second: '2-digit' });
+const whole = new Intl.DateTimeFormat(language, { dateStyle: 'full', timeStyle: 'long' });
+
+// local shows times in the reader's zone; the machine-readable one stays beside it.
+function local(root) {
+  for (const time of root.querySelectorAll('time[datetime]')) {
+    const at = new Date(time.dateTime);
+    time.textContent = moment.format(at);
+    time.title = whole.format(at);
+  }
+  for (const field of root.querySelectorAll('input[type=datetime-local][data-utc]')) {
+    if (field.dataset.utc && !field.dataset.shown) {
+      const at = new Date(field.dataset.utc);
+      field.value = new Date(at - at.getTimezoneOffset() * 60000).toISOString().slice(0, 16);
+      field.dataset.shown = 'yes';
+    }
+  }
+}
+
+// fields are a form's values; local times become what the service reads.
+function fields(form, button) {
+  const values = new URLSearchParams(new FormData(form, button));
+  for (const field of form.querySelectorAll('input[type=datetime-local]')) {
+    if (field.value) values.set(field.name, new Date(field.value).toISOString());
+  }
+  return values;
+}
+
+let silence;
+
+// say shows a message to everybody, screen readers included; an error stays.
+function say(text, failed) {
+  clearTimeout(silence);
+  status.textContent = '';
+  status.className = failed ? 'status failed' : 'status';
+  if (!text) return;
+  setTimeout(() => { status.textContent = text; }, 30); // a change, also when the text is the same as before
+  if (!failed) silence = setTimeout(() => { status.textContent = ''; }, 12000);
+}
+
+// place puts a new version of the page's content in, keeps the focus where it was, and adds the result of an action.
+function place(text, result) {
+  const page = new DOMParser().parseFromString(text, 'text/html');
+  const main = document.getElementById('main'), next = page.getElementById('main');
+  if (!next) return;
+  const focused = document.activeElement && document.activeElement.id;
+  main.replaceChildren(...next.childNodes);
+  document.title = page.title;
+  const slot = main.querySelector('[data-result]');
+  if (slot && result) slot.innerHTML = result;
+  local(main);
+  const again = focused && document.getElementById(focused);
+  if (again && again !== document.activeElement) again.focus();
+  else if (main.contains(document.activeElement) === false && focused) main.focus();
+}
+
+async function read(address, result) {
+  const answer = await fetch(address, { headers: { Accept: 'text/html' } });
+  place(await answer.text(), result);
+}
+
+async function act(form, button) {
+  if (form.dataset.busy) return;
+  form.dataset.busy = 'yes';
+  form.setAttribute('aria-busy', 'true');
+  say('');
+  try {
+    const answer = await fetch(form.action, { method: 'POST', body: fields(form, button), headers: { 'X-Page-Request': '1', Accept: 'application/json' } });
+    const outcome = await answer.json();
+    if (outcome.address) { location.assign(outcome.address); return; }
+    if (!outcome.failed) await read(location.href, outcome.result); // after a failure what was typed stays
+    say(outcome.message, outcome.failed);
+  } catch {
+    say(document.body.dataset.offline, true);
+  } finally {
+    delete form.dataset.busy;
+    form.removeAttribute('aria-busy');
+  }
+}
+
+document.addEventListener('submit', (event) => {
+  const form = event.target;
+  if (form.hasAttribute('data-action')) {
+    event.preventDefault();
+    act(form, event.submitter);
+  } else if (form.method === 'get') {
+    event.preventDefault();
+    const values = fields(form, event.submitter);
+    for (const [name, value] of [...values]) if (value === '') values.delete(name);
+    const query = values.toString();
+    location.assign(form.action.split('?')[0] + (query ? '?' + query : ''));
+  }
+});
+
+document.addEventListener('click', async (event) => {
+  const button = event.target.closest('[data-copy]');
+  if (!button) return;
+  const source = document.getElementById(button.dataset.copy);
+  try {
+    await navigator.clipboard.writeText(source.textContent);
+    say(document.body.dataset.copied);
+  } catch { // not allowed here: the text is selected for the reader's own keys
+    getSelection().selectAllChildren(source);
+  }
+});
+
+// follow reads a page again while something on it is under way; never while somebody works in it, and only after the last answer.
+async function follow() {
+  const live = document.querySelector('[data-live]');
+  const seconds = live ? Number(live.dataset.live) : 5;
+  await new Promise((done) => setTimeout(done, seconds * 1000));
+  const active = document.activeElement;
+  const working = active && (active.matches('input, select, textarea') || document.querySelector('[aria-busy=true]'));
+  if (live && !working && !document.hidden && !document.querySelector('[data-result] > *') && getSelection().isCollapsed) {
+    try { await read(location.href); } catch { /* the next one may come through */ }
+  }
+  follow();
+}
+
+local(document);
+follow();

@@ -1,0 +1,111 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"maps"
+	"strings"
+	"time"
+)
+
+// functions are what the pages may call, in one language.
+func (s *Site) functions(l *locale) template.FuncMap {
+	f := template.FuncMap{
+		"t":      l.translate,                                       // t "Text with %s" .Argument
+		"n":      l.plural,                                          // n "%d delivery" "%d deliveries" .Count
+		"num":    func(v any) string { return l.printer.Sprint(v) }, // 1,234
+		"time":   l.moment,                                          // in UTC; the script shows it in the reader's zone
+		"ms":     l.milliseconds,
+		"money":  l.money,
+		"pretty": pretty,
+		"asset":  s.assets.address,
+		"path":   func(p string) string { return s.cfg.Base + p },
+		"args":   arguments, // args "Name" value … makes the argument of a part
+		"deref":  deref,
+		"lower":  strings.ToLower,
+	}
+	maps.Copy(f, s.cfg.Functions)
+	return f
+}
+
+// plural chooses the text by the count, which is its first argument.
+func (l *locale) plural(one, many string, count int64) string {
+	if count == 1 {
+		return l.translate(one, count)
+	}
+	return l.translate(many, count)
+}
+
+// moment is a time that people and programs can read.
+func (l *locale) moment(at time.Time) template.HTML {
+	if at.IsZero() {
+		return "—"
+	}
+	at = at.UTC()
+	shape := "Jan 2, 15:04:05"
+	if l.tag == "pt" {
+		shape = "02/01, 15:04:05"
+	}
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s UTC</time>`, at.Format(time.RFC3339Nano), at.Format(shape))) //nolint:gosec // made of digits
+}
+
+func (l *locale) milliseconds(ms int64) string {
+	if ms < 1000 {
+		return l.printer.Sprintf("%d ms", ms)
+	}
+	return l.printer.Sprintf("%.1f s", float64(ms)/1000)
+}
+
+func (l *locale) money(cents int64, currency string) string {
+	if currency == "BRL" && l.tag == "pt" {
+		currency = "R$"
+	}
+	return currency + "\u00a0" + l.printer.Sprintf("%.2f", float64(cents)/100)
+}
+
+// pretty indents JSON; large numbers stay as they are written.
+func pretty(text []byte) string {
+	var b bytes.Buffer
+	if err := json.Indent(&b, text, "", "  "); err != nil {
+		return string(text)
+	}
+	return b.String()
+}
+
+// arguments is a map of names and values in turn.
+func arguments(pairs ...any) (map[string]any, error) {
+	m := make(map[string]any, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name, ok := pairs[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("argument %d is not a name", i+1)
+		}
+		m[name] = pairs[i+1]
+	}
+	return m, nil
+}
+
+// deref is what a pointer of the kinds that answers hold points to; nil gives the empty string.
+func deref(v any) any {
+	switch p := v.(type) {
+	case *string:
+		if p != nil {
+			return *p
+		}
+	case *int:
+		if p != nil {
+			return *p
+		}
+	case *int64:
+		if p != nil {
+			return *p
+		}
+	case *time.Time:
+		if p != nil {
+			return *p
+		}
+	}
+	return ""
+}

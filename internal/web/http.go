@@ -1,0 +1,174 @@
+package web
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/gin-gonic/gin"
+	"golang.org/x/text/language"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+)
+
+const (
+	// RequestHeader is what the pages' script sends with every action: no form and no script of another site can.
+	RequestHeader = "X-Page-Request"
+
+	languageCookie = "supplyhub_language"
+	languageAge    = 365 * 24 * 60 * 60 // seconds
+
+	// policy lets a page load its own files and nothing else.
+	policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
+		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+// Page is what a page shows.
+type Page struct {
+	Current string // path of its entry in the navigation, or ""
+	Who     string // who is signed in; empty: nobody, and no navigation
+	Data    any    // the page's own
+}
+
+// view is what the layout sees.
+type view struct {
+	Page
+	Title      string
+	Lang       string
+	Base       string
+	Navigation []Link
+	Languages  []languageLink
+}
+
+type languageLink struct {
+	Tag, Name, Address string
+	Current            bool
+}
+
+// Routes adds the assets below the site's base.
+func (s *Site) Routes(r gin.IRoutes) { r.GET(s.cfg.Base+"/assets/:sum/:file", httpapi.Handle(s.asset)) }
+
+func (s *Site) asset(c *gin.Context) error {
+	file, ok := s.assets.files[c.Param("file")]
+	if !ok || file.sum != c.Param("sum") {
+		return errs.New(errs.NotFound, "There is no such resource.")
+	}
+	secure(c)
+	c.Header("Cache-Control", "public, max-age=31536000, immutable")
+	httpapi.Bytes(c, http.StatusOK, file.contentType, file.content)
+	return nil
+}
+
+// secure sets the headers that every answer of a site has.
+func secure(c *gin.Context) {
+	c.Header("Content-Security-Policy", policy)
+	c.Header("X-Content-Type-Options", "nosniff")
+	c.Header("Referrer-Policy", "same-origin")
+	c.Header("Cross-Origin-Opener-Policy", "same-origin")
+	c.Header("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// Language is the tag of the reader's language: the one chosen on the page, or the best of Accept-Language.
+func (s *Site) Language(r *http.Request) string {
+	if cookie, err := r.Cookie(languageCookie); err == nil && s.has(cookie.Value) {
+		return cookie.Value
+	}
+	tags, _, err := language.ParseAcceptLanguage(r.Header.Get("Accept-Language"))
+	if err != nil {
+		return s.languages[0].tag
+	}
+	_, index, _ := s.matcher.Match(tags...)
+	return s.languages[index].tag
+}
+
+func (s *Site) has(tag string) bool {
+	return slices.ContainsFunc(s.languages, func(l *locale) bool { return l.tag == tag })
+}
+
+// SwitchLanguage is a middleware: ?lang=pt keeps the choice in a cookie and leads to the page without it.
+func (s *Site) SwitchLanguage(c *gin.Context) {
+	query := c.Request.URL.Query()
+	tag := query.Get("lang")
+	if tag == "" || !s.has(tag) || c.Request.Method != http.MethodGet {
+		return
+	}
+	http.SetCookie(c.Writer, &http.Cookie{ //nolint:gosec // a preference, not a secret: it may travel over plain HTTP
+		Name: languageCookie, Value: tag, Path: s.cfg.Base, MaxAge: languageAge, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
+	query.Del("lang")
+	secure(c)
+	c.Redirect(http.StatusSeeOther, address(c.Request.URL.Path, query))
+	c.Abort()
+}
+
+func address(path string, query url.Values) string {
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
+// SameOrigin lets a state-changing request pass only when the site's own script has sent it. Errors: errs.Forbidden.
+func SameOrigin(r *http.Request) error {
+	site := r.Header.Get("Sec-Fetch-Site") // sent by browsers alone, and no script can change it
+	if len(r.Header.Values(RequestHeader)) == 0 || site != "" && site != "same-origin" {
+		return errs.New(errs.Forbidden, "This request did not come from the page itself. Open the page and try again there.")
+	}
+	return nil
+}
+
+// Render answers with a page, which is never stored anywhere.
+func (s *Site) Render(c *gin.Context, status int, page string, p Page) error {
+	l := s.locale(s.Language(c.Request))
+	t, ok := l.pages[page]
+	if !ok {
+		return fmt.Errorf("no page %s", page)
+	}
+	v := view{Page: p, Title: l.translate(s.cfg.Title), Lang: l.tag, Base: s.cfg.Base, Navigation: s.cfg.Navigation}
+	for i := range s.languages {
+		other := s.languages[len(s.languages)-1-i]
+		query := c.Request.URL.Query()
+		query.Set("lang", other.tag)
+		v.Languages = append(v.Languages, languageLink{other.tag, other.name, address(c.Request.URL.Path, query), other == l})
+	}
+	var b bytes.Buffer
+	if err := t.ExecuteTemplate(&b, "layout.html", v); err != nil {
+		return fmt.Errorf("render %s: %w", page, err)
+	}
+	secure(c)
+	c.Header("Cache-Control", "no-store")
+	c.Header("Vary", "Accept-Language, Cookie")
+	httpapi.Bytes(c, status, "text/html; charset=utf-8", b.Bytes())
+	return nil
+}
+
+// Outcome is what an action came to.
+type Outcome struct {
+	Message string `json:"message"`           // for the region with role status, translated
+	Failed  bool   `json:"failed,omitempty"`  // the message is an error
+	Result  string `json:"result,omitempty"`  // HTML for the page's element with data-result
+	Address string `json:"address,omitempty"` // the page to go to; empty: the same one, read again
+}
+
+// Answer answers the page's script.
+func (s *Site) Answer(c *gin.Context, status int, o Outcome) {
+	secure(c)
+	c.Header("Cache-Control", "no-store")
+	httpapi.JSON(c, status, o)
+}
+
+// Fragment is a defined template of a page as HTML, for Outcome.Result.
+func (s *Site) Fragment(c *gin.Context, page, name string, data any) (string, error) {
+	t, ok := s.locale(s.Language(c.Request)).pages[page]
+	if !ok {
+		return "", fmt.Errorf("no page %s", page)
+	}
+	var b bytes.Buffer
+	if err := t.ExecuteTemplate(&b, name, data); err != nil {
+		return "", fmt.Errorf("render %s of %s: %w", name, page, err)
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,155 @@
+// Package web is the frame of the service's pages: layout, languages, stylesheet, script and charts, all embedded. It
+// knows no feature and no session. A set of pages is a Site:
+//
+//   - New takes the pages (NAME.html, each defining "title" and "main") and their Portuguese (pt.json, the English text as
+//     key). It fails when a page does not parse or a text has no translation, so a test that calls New checks them all.
+//   - Site.Routes adds the assets, Site.Render answers with a page, Site.Answer with the outcome of an action.
+//   - A form with the attribute data-action is sent by the page's script with the header that SameOrigin asks for. The
+//     script then shows the message of the Answer in the region with role status, and reads the page again.
+//   - An element with data-live="SECONDS" around it is read again while it is on the screen.
+//
+// Templates have the functions of funcs.go, and the parts of templates/parts.html.
+package web
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"maps"
+	"path"
+	"strings"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+//go:embed templates assets pt.json
+var embedded embed.FS
+
+// Link is an entry of the navigation; its Text is translated. Path is below the site's base.
+type Link struct{ Text, Path string }
+
+// Config is what a Site is made of.
+type Config struct {
+	Base       string // path of the first page, such as /portal
+	Title      string // of every page, behind the page's own; translated
+	Navigation []Link
+	Pages      fs.FS            // NAME.html and pt.json
+	Functions  template.FuncMap // more functions for the pages; nil: none
+}
+
+// Site is a set of pages in every language. It is safe for concurrent use.
+type Site struct {
+	cfg       Config
+	assets    *assets
+	languages []*locale
+	matcher   language.Matcher
+}
+
+// locale is one language: its texts, its numbers and its pages.
+type locale struct {
+	tag     string // of the attribute lang
+	name    string // in the language itself
+	texts   map[string]string
+	printer *message.Printer
+	pages   map[string]*template.Template
+}
+
+// New reads the pages.
+func New(cfg Config) (*Site, error) {
+	assets, err := newAssets(cfg.Base + "/assets/")
+	if err != nil {
+		return nil, err
+	}
+	portuguese, err := translations(embedded, cfg.Pages)
+	if err != nil {
+		return nil, err
+	}
+	s := &Site{cfg: cfg, assets: assets, matcher: language.NewMatcher([]language.Tag{language.English, language.Portuguese})}
+	s.languages = []*locale{
+		{tag: "en", name: "English", printer: message.NewPrinter(language.English)},
+		{tag: "pt", name: "Português", texts: portuguese, printer: message.NewPrinter(language.BrazilianPortuguese)},
+	}
+	for _, l := range s.languages {
+		if err := s.parse(l); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.checkTexts(portuguese)
+}
+
+// translations joins the texts of the frame and of the pages.
+func translations(sources ...fs.FS) (map[string]string, error) {
+	all := map[string]string{}
+	for _, source := range sources {
+		content, err := fs.ReadFile(source, "pt.json")
+		if err != nil {
+			return nil, fmt.Errorf("read translations: %w", err)
+		}
+		texts := map[string]string{}
+		if err := json.Unmarshal(content, &texts); err != nil {
+			return nil, fmt.Errorf("read translations: %w", err)
+		}
+		maps.Copy(all, texts)
+	}
+	return all, nil
+}
+
+// parse reads every page together with the layout and the parts; the functions know the language.
+func (s *Site) parse(l *locale) error {
+	frame, err := template.New("layout.html").Funcs(s.functions(l)).ParseFS(embedded, "templates/*.html")
+	if err != nil {
+		return fmt.Errorf("read layout: %w", err)
+	}
+	files, err := fs.Glob(s.cfg.Pages, "*.html")
+	if err != nil || len(files) == 0 {
+		return errors.Join(fmt.Errorf("no pages for %s", s.cfg.Base), err)
+	}
+	l.pages = make(map[string]*template.Template, len(files))
+	for _, file := range files {
+		page, err := template.Must(frame.Clone()).ParseFS(s.cfg.Pages, file)
+		if err != nil {
+			return fmt.Errorf("read page %s: %w", file, err)
+		}
+		l.pages[strings.TrimSuffix(path.Base(file), ".html")] = page
+	}
+	return nil
+}
+
+// checkTexts names every literal text of the pages that has no Portuguese.
+func (s *Site) checkTexts(portuguese map[string]string) error {
+	var missing []error
+	for _, text := range s.texts() {
+		if portuguese[text] == "" {
+			missing = append(missing, fmt.Errorf("no Portuguese for %q", text))
+		}
+	}
+	return errors.Join(missing...)
+}
+
+// Translate is the text in the language of the tag, with its arguments; English where there is no translation.
+func (s *Site) Translate(tag, text string, arguments ...any) string {
+	return s.locale(tag).translate(text, arguments...)
+}
+
+func (s *Site) locale(tag string) *locale {
+	for _, l := range s.languages {
+		if l.tag == tag {
+			return l
+		}
+	}
+	return s.languages[0]
+}
+
+func (l *locale) translate(text string, arguments ...any) string {
+	if translated := l.texts[text]; translated != "" {
+		text = translated
+	}
+	if len(arguments) == 0 {
+		return text
+	}
+	return l.printer.Sprintf(text, arguments...)
+}

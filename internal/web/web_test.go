@@ -1,0 +1,196 @@
+package web_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/web"
+)
+
+// page is a site with one page that says hello.
+func page(hello, portuguese string) web.Config {
+	return web.Config{
+		Base: "/site", Title: "Title", Navigation: []web.Link{{Text: "First", Path: ""}},
+		Pages: fstest.MapFS{
+			"hello.html": {Data: []byte(`{{define "title"}}{{t "Hello"}}{{end}}{{define "main"}}<h1>{{` + hello + `}}</h1>{{end}}`)},
+			"pt.json":    {Data: []byte(`{"Title": "Título", "First": "Primeira", "Hello": "Olá", "%d box": "%d caixa", "%d boxes": "%d caixas"` + portuguese + `}`)},
+		},
+	}
+}
+
+func serve(t *testing.T, cfg web.Config) http.Handler {
+	t.Helper()
+	site, err := web.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	site.Routes(r)
+	r.GET("/site", site.SwitchLanguage, httpapi.Handle(func(c *gin.Context) error {
+		return site.Render(c, http.StatusOK, "hello", web.Page{Who: "Acme", Data: int64(1234)})
+	}))
+	return r
+}
+
+func get(t *testing.T, h http.Handler, target string, headers ...string) *http.Response {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func text(t *testing.T, r *http.Response) string {
+	t.Helper()
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+func TestNew_names_every_text_without_a_translation(t *testing.T) {
+	t.Parallel()
+	for _, hello := range []string{`t "Nobody translated this"`, `if .Data}}{{t "Nobody translated this"}}{{end}}{{t "Hello"`, `n "Nobody translated this" "%d boxes" .Data`} {
+		_, err := web.New(page(hello, ""))
+		if err == nil || !strings.Contains(err.Error(), "Nobody translated this") {
+			t.Errorf("%s: %v", hello, err)
+		}
+	}
+	if _, err := web.New(page(`t "Hello"`, "")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNew_refuses_a_page_that_does_not_parse(t *testing.T) {
+	t.Parallel()
+	if _, err := web.New(page(`nosuchfunction`, "")); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestLanguage_is_what_the_reader_chose_or_else_what_the_browser_asks_for(t *testing.T) {
+	t.Parallel()
+	h := serve(t, page(`n "%d box" "%d boxes" .Data`, ""))
+	for _, c := range []struct{ accept, cookie, want string }{
+		{"", "", "1,234 boxes"},
+		{"pt-BR,pt;q=0.9,en;q=0.8", "", "1.234 caixas"},
+		{"pt", "", "1.234 caixas"},
+		{"de, fr;q=0.5", "", "1,234 boxes"},
+		{"not a language;;;", "", "1,234 boxes"},
+		{"pt", "supplyhub_language=en", "1,234 boxes"},
+		{"en", "supplyhub_language=pt", "1.234 caixas"},
+		{"pt", "supplyhub_language=xx", "1.234 caixas"},
+	} {
+		if body := text(t, get(t, h, "/site", "Accept-Language", c.accept, "Cookie", c.cookie)); !strings.Contains(body, c.want) {
+			t.Errorf("%q and %q: not %q", c.accept, c.cookie, c.want)
+		}
+	}
+}
+
+func TestLanguage_switch_stays_and_keeps_the_filters(t *testing.T) {
+	t.Parallel()
+	h := serve(t, page(`t "Hello"`, ""))
+	if body := text(t, get(t, h, "/site?status=dead")); !strings.Contains(body, `href="/site?lang=pt&amp;status=dead"`) {
+		t.Errorf("the page has no link to itself in Portuguese:\n%s", body)
+	}
+	answer := get(t, h, "/site?lang=pt&status=dead")
+	if answer.StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != "/site?status=dead" {
+		t.Fatalf("%d to %q", answer.StatusCode, answer.Header.Get("Location"))
+	}
+	if cookies := answer.Cookies(); len(cookies) != 1 || cookies[0].Value != "pt" || cookies[0].MaxAge < 24*60*60 {
+		t.Errorf("cookies %v", cookies)
+	}
+}
+
+func TestPages_allow_nothing_inline_and_nothing_from_elsewhere(t *testing.T) {
+	t.Parallel()
+	answer := get(t, serve(t, page(`t "Hello"`, "")), "/site")
+	policy, body := answer.Header.Get("Content-Security-Policy"), text(t, answer)
+	if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") {
+		t.Errorf("policy %q", policy)
+	}
+	for _, inline := range []string{"<style", " style=", "onclick=", "http://", "https://"} {
+		if strings.Contains(body, inline) {
+			t.Errorf("the page has %q", inline)
+		}
+	}
+	if answer.Header.Get("Cache-Control") != "no-store" {
+		t.Error("the page may be stored")
+	}
+}
+
+func TestAssets_are_served_under_their_checksum_alone(t *testing.T) {
+	t.Parallel()
+	h := serve(t, page(`t "Hello"`, ""))
+	body := text(t, get(t, h, "/site"))
+	for _, name := range []string{"web.css", "web.js", "icon.svg"} {
+		end := strings.Index(body, name+`"`)
+		if end < 0 {
+			t.Fatalf("the page does not name %s", name)
+		}
+		address := body[strings.LastIndex(body[:end], `"`)+1:end] + name
+		answer := get(t, h, address)
+		if answer.StatusCode != 200 || !strings.Contains(answer.Header.Get("Cache-Control"), "immutable") || len(text(t, answer)) == 0 {
+			t.Errorf("%s: %d", address, answer.StatusCode)
+		}
+		if answer := get(t, h, "/site/assets/0000000000000000/"+name); answer.StatusCode != 404 {
+			t.Errorf("%s under another checksum: %d", name, answer.StatusCode)
+		}
+	}
+}
+
+func TestSameOrigin_passes_the_page_s_own_script_alone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		header, site string
+		passes       bool
+	}{
+		{"1", "same-origin", true},
+		{"1", "", true}, // not a browser, or an old one
+		{"", "same-origin", false},
+		{"", "", false},
+		{"1", "same-site", false},
+		{"1", "cross-site", false},
+		{"1", "none", false},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/site", nil)
+		for name, value := range map[string]string{web.RequestHeader: c.header, "Sec-Fetch-Site": c.site} {
+			if value != "" {
+				r.Header.Set(name, value)
+			}
+		}
+		if err := web.SameOrigin(r); (err == nil) != c.passes {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+func TestCharts_escape_their_texts_and_show_the_smallest_part(t *testing.T) {
+	t.Parallel()
+	bars := string(web.Bars(`<all> "day"`, []string{"good", "bad"}, []web.Bar{{Parts: []int64{1_000_000, 1}, Text: "<script>"}}))
+	if strings.Contains(bars, "<script>") || strings.Contains(bars, "<all>") {
+		t.Errorf("not escaped: %s", bars)
+	}
+	if !strings.Contains(bars, `class="bad" x="0.0" y="0.0" width="597.0" height="2.0"`) {
+		t.Errorf("one in a million is not seen: %s", bars)
+	}
+	if line := string(web.Line("hour", []float64{0, 1, 2})); !strings.Contains(line, `points="0.0,95.0 300.0,48.0 600.0,1.0"`) {
+		t.Errorf("line %s", line)
+	}
+	if none := string(web.Bars("none", []string{"good"}, nil)) + string(web.Line("none", nil)); strings.Contains(none, "NaN") {
+		t.Errorf("%s", none)
+	}
+}
