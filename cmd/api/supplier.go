@@ -25,6 +25,7 @@ func supplierCommand() *cobra.Command {
 type supplierFlags struct {
 	name, webhookURL, scopes string
 	accessTTL, refreshTTL    time.Duration
+	receiverConcurrency      int
 }
 
 func (f *supplierFlags) add(flags *pflag.FlagSet) {
@@ -33,6 +34,7 @@ func (f *supplierFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.accessTTL, "access-ttl", supplierauth.DefaultAccessTTL, "lifetime of access tokens")
 	flags.DurationVar(&f.refreshTTL, "refresh-ttl", supplierauth.DefaultRefreshTTL, "lifetime of refresh tokens")
 	flags.StringVar(&f.scopes, "scopes", strings.Join(supplierauth.DefaultScopes(), ","), "what its tokens may do, separated by commas")
+	flags.IntVar(&f.receiverConcurrency, "receiver-concurrency", 0, "calls that its receiver takes at once, 1 to 10000 (default RECEIVER_CONCURRENCY)")
 }
 
 func splitList(text string) []string {
@@ -47,16 +49,17 @@ func splitList(text string) []string {
 
 func supplierCreate() *cobra.Command {
 	var f supplierFlags
-	cmd := &cobra.Command{Use: "create", Short: "create a supplier; its key and secret are shown once", Args: cobra.NoArgs,
-		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
-			created, err := a.Suppliers.CreateSupplier(ctx, supplierauth.NewSupplier{
-				Name: f.name, WebhookURL: f.webhookURL, AccessTTL: f.accessTTL, RefreshTTL: f.refreshTTL, Scopes: splitList(f.scopes),
-			})
-			if err != nil {
-				return nil, err
-			}
-			return credentials{ID: created.Supplier.ID, Name: created.Supplier.Name, APIKey: created.APIKey, WebhookSecret: created.WebhookSecret}, nil
-		})}
+	cmd := &cobra.Command{Use: "create", Short: "create a supplier; its key and secret are shown once", Args: cobra.NoArgs}
+	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
+		created, err := a.Suppliers.CreateSupplier(ctx, supplierauth.NewSupplier{
+			Name: f.name, WebhookURL: f.webhookURL, AccessTTL: f.accessTTL, RefreshTTL: f.refreshTTL, Scopes: splitList(f.scopes),
+			ReceiverConcurrency: f.patch(cmd.Flags()).ReceiverConcurrency,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return credentials{ID: created.Supplier.ID, Name: created.Supplier.Name, APIKey: created.APIKey, WebhookSecret: created.WebhookSecret}, nil
+	})
 	f.add(cmd.Flags())
 	return required(cmd, "name")
 }
@@ -102,6 +105,9 @@ func (f *supplierFlags) patch(flags *pflag.FlagSet) supplierauth.SupplierPatch {
 	if flags.Changed("scopes") {
 		scopes := splitList(f.scopes)
 		p.Scopes = &scopes
+	}
+	if flags.Changed("receiver-concurrency") {
+		p.ReceiverConcurrency = &f.receiverConcurrency
 	}
 	return p
 }

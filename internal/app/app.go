@@ -66,7 +66,8 @@ func Build(ctx context.Context, cfg *config.Config, log *slog.Logger) (*App, err
 func (a *App) build(secrets *secrets) (err error) {
 	a.Suppliers, err = supplierauth.New(supplierauth.Deps{
 		DB: a.db, Log: a.log, Now: a.now, SigningKeys: secrets.signingKeys, SecretsKeys: secrets.secretsKeys,
-		Issuer: a.cfg.JWTIssuer, Audience: a.cfg.JWTAudience, AllowPrivateWebhooks: a.cfg.AllowPrivate, RequestsPerSecond: a.cfg.RateLimit, Registerer: a.registry,
+		Issuer: a.cfg.JWTIssuer, Audience: a.cfg.JWTAudience, AllowPrivateWebhooks: a.cfg.AllowPrivate, RequestsPerSecond: a.cfg.RateLimit,
+		ReceiverConcurrency: a.cfg.ReceiverCalls, Registerer: a.registry,
 	})
 	if err != nil {
 		return fmt.Errorf("set up supplier authentication: %w", err)

@@ -36,6 +36,7 @@ type Config struct {
 	Schedule       string        `env:"WEBHOOK_RETRY_SCHEDULE" envDefault:"5s,30s,2m,10m,30m,2h,6h,12h,24h" doc:"waits between webhook attempts, each with 20 % jitter"`
 	AllowPrivate   bool          `env:"WEBHOOK_ALLOW_PRIVATE" envDefault:"false" doc:"let suppliers' webhooks lead to loopback and private addresses"`
 	Concurrency    int           `env:"WORKER_CONCURRENCY" envDefault:"64" doc:"deliveries in flight per worker, 1 to 10000"`
+	ReceiverCalls  int           `env:"RECEIVER_CONCURRENCY" envDefault:"64" doc:"calls that a supplier's receiver takes at once from all workers together, 1 to 10000; a supplier may have a limit of its own"`
 	PulseKeys      Secret        `env:"PULSE_API_KEY" shown:"empty: the scoreboard answers 503" doc:"key of the scoreboard's callers; two separated by a comma while it is rotated"`
 	FallbackKey    Secret        `env:"FALLBACK_API_KEY" shown:"empty: no fallback" doc:"key of the scoreboard's second provider"`
 	PrimaryToken   Secret        `env:"SPORTMONKS_API_TOKEN" shown:"empty: the scoreboard answers 500" doc:"token of the scoreboard's first provider"`
@@ -141,6 +142,7 @@ func (c *Config) check() []error {
 	}
 	bad(c.NATSReplicas < 1 || c.NATSReplicas > 5, "NATS_REPLICAS: must be 1 to 5")
 	bad(c.Concurrency < 1 || c.Concurrency > 10000, "WORKER_CONCURRENCY: must be 1 to 10000")
+	bad(c.ReceiverCalls < 1 || c.ReceiverCalls > 10000, "RECEIVER_CONCURRENCY: must be 1 to 10000")
 	bad(c.Timeout <= 0, "WEBHOOK_TIMEOUT: must be positive")
 	bad(c.DrainDelay < 0 || c.DrainDelay > 25*time.Second, "DRAIN_DELAY: must be 0s to 25s")
 	bad(c.RateLimit < 0 || c.RateLimit > 1_000_000, "SUPPLIER_RATE_LIMIT: must be 0 to 1000000")

@@ -12,6 +12,8 @@ type Receiver struct {
 	URL     string           // base address, without a trailing slash; empty: it has none
 	Secrets []webhook.Secret // all that sign now, the newest first
 	Active  bool
+
+	Concurrency int // calls that it takes at once, from all workers together
 }
 
 // Receivers are the receivers of the given suppliers, by supplier id. Unknown suppliers are absent. A secret that no key
@@ -27,7 +29,10 @@ func (s *Service) Receivers(ctx context.Context, supplierIDs []string) (map[stri
 	}
 	for _, row := range rows {
 		r := receivers[row.SupplierID]
-		r.URL, r.Active = row.WebhookURL, row.Active
+		r.URL, r.Active, r.Concurrency = row.WebhookURL, row.Active, s.receiverConcurrency
+		if row.ReceiverConcurrency != nil {
+			r.Concurrency = *row.ReceiverConcurrency
+		}
 		if row.SecretID != nil {
 			secret, err := s.openSecret(row)
 			if err != nil {

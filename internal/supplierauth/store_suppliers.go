@@ -20,9 +20,11 @@ type supplierRow struct {
 	AccessTTL  int64
 	RefreshTTL int64
 	Scopes     string
-	Active     bool
-	CreatedAt  int64 `gorm:"autoCreateTime:false"`
-	UpdatedAt  int64 `gorm:"autoUpdateTime:false"`
+
+	ReceiverConcurrency *int
+	Active              bool
+	CreatedAt           int64 `gorm:"autoCreateTime:false"`
+	UpdatedAt           int64 `gorm:"autoUpdateTime:false"`
 }
 
 // TableName is the table of the row.
@@ -32,7 +34,7 @@ func rowOf(s Supplier) supplierRow {
 	return supplierRow{
 		ID: s.ID, Name: s.Name, WebhookURL: s.WebhookURL, Scopes: strings.Join(s.Scopes, " "), Active: s.Active,
 		AccessTTL: int64(s.AccessTTL / time.Second), RefreshTTL: int64(s.RefreshTTL / time.Second),
-		CreatedAt: s.CreatedAt.UnixMicro(), UpdatedAt: s.UpdatedAt.UnixMicro(),
+		ReceiverConcurrency: s.ReceiverConcurrency, CreatedAt: s.CreatedAt.UnixMicro(), UpdatedAt: s.UpdatedAt.UnixMicro(),
 	}
 }
 
@@ -40,7 +42,8 @@ func (r supplierRow) supplier() Supplier {
 	return Supplier{
 		ID: r.ID, Name: r.Name, WebhookURL: r.WebhookURL, Scopes: strings.Fields(r.Scopes), Active: r.Active,
 		AccessTTL: time.Duration(r.AccessTTL) * time.Second, RefreshTTL: time.Duration(r.RefreshTTL) * time.Second,
-		CreatedAt: time.UnixMicro(r.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(r.UpdatedAt).UTC(),
+		ReceiverConcurrency: r.ReceiverConcurrency,
+		CreatedAt:           time.UnixMicro(r.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(r.UpdatedAt).UTC(),
 	}
 }
 
@@ -107,15 +110,17 @@ type receiverRow struct {
 	SupplierID string
 	WebhookURL string
 	Active     bool
-	SecretID   *string
-	Sealed     []byte
+	// ReceiverConcurrency is the supplier's own limit.
+	ReceiverConcurrency *int
+	SecretID            *string
+	Sealed              []byte
 }
 
 // receivers reads suppliers with the secrets that sign now, the newest first.
 func (s store) receivers(ctx context.Context, ids []string, now time.Time) ([]receiverRow, error) {
 	var rows []receiverRow
 	err := s.db.Reader(ctx).Raw(`
-		SELECT s.id AS supplier_id, s.webhook_url, s.active, w.id AS secret_id, w.sealed
+		SELECT s.id AS supplier_id, s.webhook_url, s.active, s.receiver_concurrency, w.id AS secret_id, w.sealed
 		FROM suppliers s LEFT JOIN supplier_webhook_secrets w
 			ON w.supplier_id = s.id AND (w.active_until IS NULL OR w.active_until > ?)
 		WHERE s.id IN ? ORDER BY s.id, (w.active_until IS NULL) DESC, w.created_at DESC, w.id`,

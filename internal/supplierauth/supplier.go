@@ -19,6 +19,7 @@ import (
 const (
 	ScopeMaterialRequests = "material-requests"
 	ScopeProducts         = "products"
+	ScopeWebhooks         = "webhooks"
 	ScopeEstimatesWrite   = "estimates:write"
 	ScopeOrdersRead       = "orders:read"
 )
@@ -32,17 +33,18 @@ const (
 )
 
 const (
-	maxName       = 255  // characters
-	maxWebhookURL = 2048 // bytes
+	maxName        = 255    // characters
+	maxWebhookURL  = 2048   // bytes
+	maxConcurrency = 10_000 // calls at once
 )
 
 // scopes are all scopes, in the order in which they are stored and shown.
 func scopes() []string {
-	return []string{ScopeMaterialRequests, ScopeProducts, ScopeEstimatesWrite, ScopeOrdersRead}
+	return []string{ScopeMaterialRequests, ScopeProducts, ScopeWebhooks, ScopeEstimatesWrite, ScopeOrdersRead}
 }
 
-// DefaultScopes are what every new supplier may do.
-func DefaultScopes() []string { return []string{ScopeMaterialRequests, ScopeProducts} }
+// DefaultScopes are what every new supplier may do; the others are granted explicitly.
+func DefaultScopes() []string { return []string{ScopeMaterialRequests, ScopeProducts, ScopeWebhooks} }
 
 // Supplier is an external party as the operator sees it. It holds no secret.
 type Supplier struct {
@@ -52,9 +54,11 @@ type Supplier struct {
 	AccessTTL  time.Duration
 	RefreshTTL time.Duration
 	Scopes     []string
-	Active     bool
-	CreatedAt  time.Time
-	UpdatedAt  time.Time
+	// ReceiverConcurrency is how many calls its receiver takes at once; nil: RECEIVER_CONCURRENCY.
+	ReceiverConcurrency *int
+	Active              bool
+	CreatedAt           time.Time
+	UpdatedAt           time.Time
 }
 
 // MarshalJSON is the stable form that commands print; lifetimes are Go durations such as 15m0s.
@@ -66,10 +70,14 @@ func (s Supplier) MarshalJSON() ([]byte, error) {
 		AccessTTL  string    `json:"access_ttl"`
 		RefreshTTL string    `json:"refresh_ttl"`
 		Scopes     []string  `json:"scopes"`
+		Concurrent *int      `json:"receiver_concurrency"`
 		Active     bool      `json:"active"`
 		CreatedAt  time.Time `json:"created_at"`
 		UpdatedAt  time.Time `json:"updated_at"`
-	}{s.ID, s.Name, s.WebhookURL, s.AccessTTL.String(), s.RefreshTTL.String(), slices.Concat([]string{}, s.Scopes), s.Active, s.CreatedAt, s.UpdatedAt})
+	}{
+		s.ID, s.Name, s.WebhookURL, s.AccessTTL.String(), s.RefreshTTL.String(), slices.Concat([]string{}, s.Scopes),
+		s.ReceiverConcurrency, s.Active, s.CreatedAt, s.UpdatedAt,
+	})
 }
 
 // NewSupplier is what the operator decides about a supplier to be made.
@@ -79,6 +87,8 @@ type NewSupplier struct {
 	AccessTTL  time.Duration
 	RefreshTTL time.Duration
 	Scopes     []string
+	// ReceiverConcurrency is nil for RECEIVER_CONCURRENCY.
+	ReceiverConcurrency *int
 }
 
 // SupplierPatch changes the fields that are not nil.
@@ -88,11 +98,16 @@ type SupplierPatch struct {
 	AccessTTL  *time.Duration
 	RefreshTTL *time.Duration
 	Scopes     *[]string
+	// ReceiverConcurrency is 1 to 10,000.
+	ReceiverConcurrency *int
 }
 
 // patch is the new supplier as a change of every field.
 func (n NewSupplier) patch() SupplierPatch {
-	return SupplierPatch{Name: &n.Name, WebhookURL: &n.WebhookURL, AccessTTL: &n.AccessTTL, RefreshTTL: &n.RefreshTTL, Scopes: &n.Scopes}
+	return SupplierPatch{
+		Name: &n.Name, WebhookURL: &n.WebhookURL, AccessTTL: &n.AccessTTL, RefreshTTL: &n.RefreshTTL, Scopes: &n.Scopes,
+		ReceiverConcurrency: n.ReceiverConcurrency,
+	}
 }
 
 // validate names every violation.
@@ -122,6 +137,9 @@ func (p SupplierPatch) validate(allowPrivate bool) error {
 			}
 		}
 	}
+	if n := p.ReceiverConcurrency; n != nil && (*n < 1 || *n > maxConcurrency) {
+		check("/receiver_concurrency", fmt.Sprintf("must be 1 to %d", maxConcurrency))
+	}
 	if len(violations) > 0 {
 		return errs.InvalidInput("The supplier is not valid.", violations...)
 	}
@@ -144,6 +162,9 @@ func (p SupplierPatch) apply(s *Supplier) {
 	}
 	if p.Scopes != nil {
 		s.Scopes = slices.DeleteFunc(scopes(), func(scope string) bool { return !slices.Contains(*p.Scopes, scope) })
+	}
+	if p.ReceiverConcurrency != nil {
+		s.ReceiverConcurrency = p.ReceiverConcurrency
 	}
 }
 

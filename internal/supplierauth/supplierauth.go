@@ -24,6 +24,7 @@ type Deps struct {
 	Issuer, Audience     string                // iss and aud of the access tokens
 	AllowPrivateWebhooks bool                  // accept a webhook URL that names a private address
 	RequestsPerSecond    int                   // that a supplier may send to this process with its access tokens; 0: any number
+	ReceiverConcurrency  int                   // calls that a receiver without a limit of its own takes at once
 	Registerer           prometheus.Registerer // nil: the counter is not exported
 }
 
@@ -36,9 +37,11 @@ type Service struct {
 	sealer       sealer
 	limiter      *limiter
 	allowPrivate bool
-	ended        *prometheus.CounterVec
-	openings     *groupcommit.Batcher[opening, outcome]
-	rotations    *groupcommit.Batcher[rotation, outcome]
+
+	receiverConcurrency int
+	ended               *prometheus.CounterVec
+	openings            *groupcommit.Batcher[opening, outcome]
+	rotations           *groupcommit.Batcher[rotation, outcome]
 }
 
 // New reads the keys and starts the group commits; Close ends them. Its errors name the position of a bad key in its list, never its value.
@@ -73,7 +76,7 @@ func New(d Deps) (*Service, error) {
 	}
 	s := &Service{
 		store: store{d.DB}, log: d.Log, now: d.Now, tokens: tokens, sealer: sealer, limiter: limiter,
-		allowPrivate: d.AllowPrivateWebhooks, ended: ended,
+		allowPrivate: d.AllowPrivateWebhooks, receiverConcurrency: d.ReceiverConcurrency, ended: ended,
 	}
 	s.startCommits()
 	return s, nil

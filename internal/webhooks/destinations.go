@@ -22,6 +22,8 @@ type Receiver struct {
 	URL     string // without the path of the call
 	Secrets []webhook.Secret
 	Active  bool
+
+	Concurrency int // calls that it takes at once, from all workers together
 }
 
 // Destinations tells the suppliers' receivers; a supplier that is unknown or has none is absent or without a URL.
