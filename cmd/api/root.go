@@ -56,15 +56,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// negativeValues keeps a negative value of `settings set` from being read as a flag; blanks around values do not count.
+// negativeValues keeps a negative value of `settings set` from being read as a flag: it goes behind the --.
 func negativeValues(args []string) []string {
 	if len(args) < 2 || args[0] != "settings" || args[1] != "set" {
 		return args
 	}
-	args = slices.Clone(args)
 	for i, arg := range args {
 		if _, err := strconv.ParseFloat(arg, 64); err == nil && strings.HasPrefix(arg, "-") {
-			args[i] = " " + arg
+			return append(slices.Delete(slices.Clone(args), i, i+1), "--", arg)
 		}
 	}
 	return args

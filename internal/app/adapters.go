@@ -11,6 +11,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/products"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
 	"github.com/supplyhub/supplyhub/internal/scoreboard/balldontlie"
+	"github.com/supplyhub/supplyhub/internal/scoreboard/sportmonks"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
@@ -96,6 +97,14 @@ func (d destinations) Receivers(ctx context.Context, supplierIDs []string) (map[
 		receivers[id] = webhooks.Receiver(r)
 	}
 	return receivers, nil
+}
+
+// primary is the scoreboard's first provider, if there is a token for it.
+func primary(cfg *config.Config, log *slog.Logger, now func() time.Time) scoreboard.Provider {
+	if cfg.PrimaryToken == "" {
+		return nil
+	}
+	return sportmonks.New(cfg.PrimaryURL, string(cfg.PrimaryToken), log, now)
 }
 
 // fallback is the second provider, if there is a key for it.

@@ -18,7 +18,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/products"
 	"github.com/supplyhub/supplyhub/internal/queue"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
-	"github.com/supplyhub/supplyhub/internal/scoreboard/sportmonks"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 	"github.com/supplyhub/supplyhub/internal/tracker"
@@ -90,7 +89,7 @@ func (a *App) build(secrets *secrets) (err error) {
 	}
 	a.Scores, err = scoreboard.New(scoreboard.Deps{
 		DB: a.db, Log: a.log, Now: a.now, Keys: a.cfg.ScoreboardKeys(), CacheTTL: a.cfg.CacheTTL,
-		Primary: sportmonks.New(a.cfg.PrimaryURL, string(a.cfg.PrimaryToken), a.log, a.now), Fallback: fallback(a.cfg, a.log),
+		Primary: primary(a.cfg, a.log, a.now), Fallback: fallback(a.cfg, a.log),
 	})
 	if err != nil {
 		return fmt.Errorf("set up scoreboard: %w", err)

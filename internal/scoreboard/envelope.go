@@ -83,14 +83,15 @@ type pingJSON struct {
 func encode(b Board, day time.Time, source string, now time.Time) ([]byte, error) {
 	games := within(b.Games, day)
 	var r response
-	r.Competition = competitionJSON{Name: b.Competition.Name, Series: b.Competition.Series, Logo: b.Competition.Logo, Stage: UnknownStage}
+	r.Competition = competitionJSON{Name: b.Competition.Name, Series: b.Competition.Series, Logo: webAddress(b.Competition.Logo), Stage: UnknownStage}
 	r.Result.Scoreboard.Games = make([]gameJSON, len(games))
 	for i, g := range games {
 		at := g.KickOff.In(zone())
+		g.Home.Logo, g.Away.Logo = webAddress(g.Home.Logo), webAddress(g.Away.Logo)
 		r.Result.Scoreboard.UpdateRequired = r.Result.Scoreboard.UpdateRequired || g.Status == InProgress
 		r.Result.Scoreboard.Games[i] = gameJSON{
-			MatchID: g.ID, ScheduledAt: at.Format(stampShape), ScheduledDate: at.Format(time.DateOnly), ScheduledTime: at.Format("15:04"),
-			Stage: g.Stage, StageNamePT: g.Stage.NamePT(), Home: g.Home, Away: g.Away, HomeScore: g.Score[0], AwayScore: g.Score[1],
+			MatchID: g.ID, ScheduledAt: at.In(promised()).Format(stampShape), ScheduledDate: at.Format(time.DateOnly), ScheduledTime: at.Format("15:04"),
+			Stage: g.Stage, StageNamePT: g.Stage.NamePT(), Home: g.Home, Away: g.Away, HomeScore: max(g.Score[0], 0), AwayScore: max(g.Score[1], 0),
 			Status: g.Status, Minute: g.Minute, Progress: g.Progress,
 		}
 	}
@@ -98,7 +99,7 @@ func encode(b Board, day time.Time, source string, now time.Time) ([]byte, error
 		r.Competition.Stage, r.Competition.Round = current.Stage, current.Round
 	}
 	r.Competition.StageNamePT = r.Competition.Stage.NamePT()
-	stamp := now.In(zone()).Format(stampShape)
+	stamp := now.In(promised()).Format(stampShape)
 	r.Metadata = metadataJSON{Source: source, Region: region, LastUpdate: stamp, Ping: pingJSON{Active: true, Status: statusText, LastPingAt: stamp}}
 	body, err := json.Marshal(envelope{ShortMessage: onSuccess, Response: r, Messages: []message{}, HTTPStatusCode: 200})
 	if err != nil {

@@ -2,10 +2,13 @@ package scoreboard
 
 import (
 	"cmp"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+	_ "time/tzdata" // São Paulo's history, wherever this runs
 )
 
 // Status is how a match stands.
@@ -63,18 +66,51 @@ type Board struct {
 	Games       []Game
 }
 
-// zone is São Paulo's: -03:00 all year since 2019, and the offset that the interface promises.
-func zone() *time.Location { return time.FixedZone("-03:00", -3*60*60) }
+// zone is São Paulo's with the daylight-saving time that it had until 2019: it decides which day a moment belongs to.
+var zone = sync.OnceValue(func() *time.Location {
+	location, err := time.LoadLocation("America/Sao_Paulo")
+	if err != nil {
+		panic(err) // time/tzdata is linked
+	}
+	return location
+})
 
-// Day is the civil day of a moment in São Paulo: its midnight.
+// promised is the offset that the interface promises for written moments, also where the civil clock showed another.
+func promised() *time.Location { return time.FixedZone("-03:00", -3*60*60) }
+
+// Day is the civil day of a moment in São Paulo: its first moment.
 func Day(at time.Time) time.Time {
 	y, m, d := at.In(zone()).Date()
-	return time.Date(y, m, d, 0, 0, 0, 0, zone())
+	return startOf(y, m, d)
+}
+
+// DayAfter is the day so many days after day.
+func DayAfter(day time.Time, days int) time.Time {
+	y, m, d := day.Date()
+	return startOf(y, m, d+days)
+}
+
+// startOf is the first moment of a day: 01:00 where daylight saving skipped midnight.
+func startOf(y int, m time.Month, d int) time.Time {
+	start := time.Date(y, m, d, 0, 0, 0, 0, zone())
+	if noon := time.Date(y, m, d, 12, 0, 0, 0, zone()); start.Day() != noon.Day() {
+		start = start.Add(time.Hour)
+	}
+	return start
+}
+
+// webAddress is the address when it leads to the web, else nothing: callers put it into pages.
+func webAddress(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
+		return ""
+	}
+	return text
 }
 
 // within keeps the games of the day and the next, each id once, in the order in which they are shown.
 func within(games []Game, day time.Time) []Game {
-	end := day.AddDate(0, 0, 2)
+	end := DayAfter(day, 2)
 	seen := map[string]bool{}
 	kept := slices.DeleteFunc(slices.Clone(games), func(g Game) bool {
 		out := seen[g.ID] || g.KickOff.Before(day) || !g.KickOff.Before(end)

@@ -19,6 +19,8 @@ import (
 const (
 	keyHeader     = "svc-pulse-key"
 	defaultLeague = 648
+	earliestYear  = 1900
+	latestYear    = 9998
 )
 
 // Show handles POST /pulse/scoreboard. Every answer tells the caller's quota.
@@ -31,14 +33,16 @@ func (s *Service) Show(c *gin.Context) error {
 		limitHeaders(c, standing)
 		return err
 	}
+	if s.deps.Primary == nil {
+		return s.unconfigured(c, requester)
+	}
 	spent, err := s.take(ctx, requester)
 	limitHeaders(c, spent.quota)
 	if err != nil {
 		return err
 	}
 	if !spent.granted {
-		c.Header("Retry-After", format(max(int64(spent.reset.Sub(s.deps.Now())/time.Second), 1)))
-		return errs.New(errs.Exhausted, fmt.Sprintf("The requester %s has reached its daily quota. It is reset at %s.", requester, spent.reset.Format(stampShape)))
+		return s.exhausted(c, requester, spent.quota)
 	}
 	current, err := s.settings.current(ctx)
 	if err != nil {
@@ -50,6 +54,25 @@ func (s *Service) Show(c *gin.Context) error {
 	}
 	httpapi.Bytes(c, http.StatusOK, "application/json; charset=utf-8", body)
 	return nil
+}
+
+// exhausted refuses a requester without quota.
+func (s *Service) exhausted(c *gin.Context, requester string, q quota) error {
+	c.Header("Retry-After", format(max(int64(q.reset.Sub(s.deps.Now())/time.Second), 1)))
+	return errs.New(errs.Exhausted, fmt.Sprintf("The requester %s has reached its daily quota. It is reset at %s.", requester, q.reset.In(promised()).Format(stampShape)))
+}
+
+// unconfigured answers without a first provider: nobody is asked, so nothing is spent.
+func (s *Service) unconfigured(c *gin.Context, requester string) error {
+	standing, err := s.standing(c.Request.Context(), requester)
+	limitHeaders(c, standing)
+	if err != nil {
+		return err
+	}
+	if standing.remaining() == 0 {
+		return s.exhausted(c, requester, standing)
+	}
+	return errors.New("fetch scoreboard: SPORTMONKS_API_TOKEN is not set")
 }
 
 // admit is the caller's question. Errors, in this order: errs.Unavailable, errs.Unauthenticated, errs.Invalid.
@@ -120,9 +143,9 @@ func (s *Service) parse(v url.Values) (request, error) {
 	if text, given := single("referenceDate"); given {
 		at, ok := parseDate(text)
 		if !ok {
-			violations = append(violations, errs.InParameter("referenceDate", "must be YYYY-MM-DD or a date-time such as 2026-11-21T20:00:00-03:00"))
+			violations = append(violations, errs.InParameter("referenceDate", "must be YYYY-MM-DD or a date-time such as 2026-11-21T20:00:00-03:00, of the years 1900 to 9998"))
 		}
-		r.question.Day = Day(at)
+		r.question.Day = at
 	}
 	single("partner")
 	if len(violations) > 0 {
@@ -131,15 +154,19 @@ func (s *Service) parse(v url.Values) (request, error) {
 	return r, nil
 }
 
-// parseDate reads a day, or a date-time that is São Paulo's when it names no zone.
-func parseDate(text string) (time.Time, bool) {
-	for _, layout := range []string{time.DateOnly, time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04Z07:00", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04"} {
-		at, err := time.ParseInLocation(layout, text, zone())
-		if err == nil && at.Year() >= 1 && at.Year() <= 9998 {
-			return at, true
+// parseDate is the day of a date or of a date-time, which is São Paulo's when it names no zone.
+func parseDate(text string) (day time.Time, ok bool) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			day, ok = Day(at), true
 		}
 	}
-	return time.Time{}, false
+	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04"} {
+		if at, err := time.Parse(layout, text); err == nil { // its day is written in it, whichever hours that day had
+			day, ok = startOf(at.Date()), true
+		}
+	}
+	return day, ok && day.Year() >= earliestYear && day.Year() <= latestYear
 }
 
 // RenderError answers an error in the route's envelope.

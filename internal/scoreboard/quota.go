@@ -42,7 +42,7 @@ type spend struct{ requester, day string }
 
 // standing is the requester's quota now, without spending.
 func (s *Service) standing(ctx context.Context, requester string) (quota, error) {
-	q := quota{limit: s.settings.lastQuota(), reset: Day(s.deps.Now()).AddDate(0, 0, 1)}
+	q := quota{limit: s.settings.lastQuota(), reset: DayAfter(Day(s.deps.Now()), 1)}
 	current, err := s.settings.current(ctx)
 	if err != nil {
 		return q, err
@@ -66,7 +66,7 @@ func (s *Service) take(ctx context.Context, requester string) (taken, error) {
 		err = errs.Away("The service is stopping.", time.Second, err)
 	}
 	if err != nil {
-		result.limit, result.reset = s.settings.lastQuota(), Day(s.deps.Now()).AddDate(0, 0, 1)
+		result.limit, result.reset = s.settings.lastQuota(), DayAfter(Day(s.deps.Now()), 1)
 		return result, fmt.Errorf("count scoreboard request: %w", err)
 	}
 	return result, nil
@@ -101,7 +101,7 @@ func (s *Service) flushSpending(_ context.Context, items []spend) ([]taken, erro
 			sh.left--
 			sh.used++
 		}
-		results[i].quota = quota{limit: current.dailyQuota, used: sh.used, reset: Day(s.deps.Now()).AddDate(0, 0, 1)}
+		results[i].quota = quota{limit: current.dailyQuota, used: sh.used, reset: DayAfter(Day(s.deps.Now()), 1)}
 	}
 	return results, nil
 }

@@ -50,8 +50,8 @@ type Deps struct {
 	DB       *database.DB
 	Log      *slog.Logger
 	Now      func() time.Time
-	Keys     []string // that callers present; none: the route is not configured
-	Primary  Provider
+	Keys     []string      // that callers present; none: the route is not configured
+	Primary  Provider      // nil when there is no token for it
 	Fallback Provider      // nil when there is none
 	CacheTTL time.Duration // 0: nothing is remembered
 }
@@ -81,6 +81,9 @@ func New(deps Deps) (*Service, error) {
 	answers, err := lru.New[string, answer](mostRemember)
 	if err != nil {
 		return nil, err
+	}
+	if len(deps.Keys) > 0 && deps.Primary == nil {
+		deps.Log.Warn("SPORTMONKS_API_TOKEN is not set: the scoreboard answers 500; `api scoreboard sample` is a provider to try it with")
 	}
 	st := &store{db: deps.DB}
 	s := &Service{deps: deps, store: st, settings: newSettings(st, deps.Now), slots: semaphore.NewWeighted(mostQuestions), answers: answers}

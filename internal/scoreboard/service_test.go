@@ -64,10 +64,19 @@ type desk struct {
 
 func newDesk(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration) *desk {
 	tb.Helper()
-	d := &desk{primary: &source{name: "sportmonks"}, fallback: &source{name: "balldontlie"}, clock: clock}
+	primary := &source{name: "sportmonks"}
+	d := deskOf(tb, db, clock, ttl, primary)
+	d.primary = primary
+	return d
+}
+
+// deskOf is a desk with any first provider; nil: there is no token for it.
+func deskOf(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration, primary scoreboard.Provider) *desk {
+	tb.Helper()
+	d := &desk{fallback: &source{name: "balldontlie"}, clock: clock}
 	var err error
 	d.Service, err = scoreboard.New(scoreboard.Deps{
-		DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.now, Keys: []string{"k"}, Primary: d.primary, Fallback: d.fallback, CacheTTL: ttl,
+		DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.now, Keys: []string{"k"}, Primary: primary, Fallback: d.fallback, CacheTTL: ttl,
 	})
 	if err != nil {
 		tb.Fatal(err)

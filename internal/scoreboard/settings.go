@@ -97,8 +97,8 @@ func (v *values) read(key, text string) (detail string) {
 	switch key {
 	case keyDailyQuota:
 		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n < 0 {
-			return "must be an integer of at least 0"
+		if err != nil || n < 0 || text[0] == '+' {
+			return "must be an integer of at least 0, written in digits alone"
 		}
 		v.dailyQuota = n
 	case keyActive:
@@ -149,7 +149,6 @@ func (s *Service) ListSettings(ctx context.Context) ([]Setting, error) {
 
 // SetSetting changes a setting on all replicas within 5 seconds. Errors: errs.Invalid for an unknown key or a bad value.
 func (s *Service) SetSetting(ctx context.Context, key, value string) (Setting, error) {
-	value = strings.TrimSpace(value)
 	if detail := new(values).read(key, value); detail != "" {
 		return Setting{}, errs.InvalidInput("The setting is not valid.", errs.At("/"+key, detail))
 	}

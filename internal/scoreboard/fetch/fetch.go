@@ -3,6 +3,7 @@
 package fetch
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -93,6 +94,9 @@ func (c *Client) JSON(ctx context.Context, path string, query url.Values, into a
 		return fmt.Errorf("the provider answered with status %d", response.StatusCode)
 	case len(body) > longestAnswer:
 		return errors.New("the provider's answer is too long")
+	}
+	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) { // null would be decoded as an answer without matches
+		return errors.New("the provider's answer is not a JSON object")
 	}
 	if err := json.Unmarshal(body, into); err != nil {
 		return fmt.Errorf("decode provider's answer: %w", err)

@@ -83,6 +83,7 @@ func TestJSON_takes_anything_else_as_it_comes(t *testing.T) {
 		"half of it":   func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"data":[`) },
 		"nothing":      func(http.ResponseWriter, *http.Request) {},
 		"too much":     func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"x":"%s"}`, strings.Repeat("x", 8<<20)) },
+		"null":         func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, " null\n") },
 		"another type": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[1]`) },
 	} {
 		c, calls := provider(t, func(_ int64, w http.ResponseWriter, r *http.Request) { answer(w, r) })

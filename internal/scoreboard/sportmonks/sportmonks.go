@@ -4,7 +4,6 @@ package sportmonks
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -24,14 +23,13 @@ const (
 // Provider asks SportMonks.
 type Provider struct {
 	client *fetch.Client
-	token  string
 	log    *slog.Logger
 	now    func() time.Time
 }
 
-// New makes a provider; without a token every question fails.
+// New makes a provider.
 func New(base, token string, log *slog.Logger, now func() time.Time) *Provider {
-	return &Provider{client: fetch.New(base, token), token: token, log: log, now: now}
+	return &Provider{client: fetch.New(base, token), log: log, now: now}
 }
 
 // Name is the provider's code in answers.
@@ -47,11 +45,8 @@ type page struct {
 
 // Board asks for the fixtures of three UTC days, as two days of São Paulo touch three, page by page.
 func (p *Provider) Board(ctx context.Context, q scoreboard.Question) (scoreboard.Board, error) {
-	if p.token == "" {
-		return scoreboard.Board{}, errors.New("SPORTMONKS_API_TOKEN is not set")
-	}
 	board := scoreboard.Board{Competition: scoreboard.Competition{Name: scoreboard.CompetitionName(q.League, "")}}
-	path := fmt.Sprintf("/fixtures/between/%s/%s", q.Day.Format(time.DateOnly), q.Day.AddDate(0, 0, 2).Format(time.DateOnly))
+	path := fmt.Sprintf("/fixtures/between/%s/%s", q.Day.Format(time.DateOnly), scoreboard.DayAfter(q.Day, 2).Format(time.DateOnly))
 	for number := 1; number <= mostPages; number++ {
 		var got page
 		err := p.client.JSON(ctx, path, url.Values{
