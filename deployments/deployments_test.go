@@ -7,12 +7,10 @@ import (
 	"flag"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"go.yaml.in/yaml/v4"
 
 	"github.com/supplyhub/supplyhub/internal/config"
@@ -22,65 +20,11 @@ var update = flag.Bool("update", false, "write README.md's table of variables")
 
 func TestYAML_parses(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"compose.yaml", "lint/golangci.yml"} {
+	for _, file := range []string{"lint/golangci.yml"} {
 		var document map[string]any
 		if err := yaml.Unmarshal(read(t, file), &document); err != nil || len(document) == 0 {
 			t.Errorf("%s: %v, %d keys", file, err, len(document))
 		}
-	}
-}
-
-func TestCompose_sets_only_variables_that_exist(t *testing.T) {
-	t.Parallel()
-	var compose struct {
-		Service struct {
-			Environment map[string]string `yaml:"environment"`
-		} `yaml:"x-service"`
-		Services map[string]any `yaml:"services"`
-	}
-	if err := yaml.Unmarshal(read(t, "compose.yaml"), &compose); err != nil {
-		t.Fatal(err)
-	}
-	for name := range compose.Service.Environment {
-		if !slices.Contains(variables(), name) {
-			t.Errorf("compose.yaml sets %s, which no binary reads", name)
-		}
-	}
-	for _, name := range []string{"postgres", "nats", "api-1", "api-2", "worker", "proxy"} {
-		if _, ok := compose.Services[name]; !ok {
-			t.Errorf("compose.yaml has no service %s", name)
-		}
-	}
-	if len(compose.Service.Environment) < 5 {
-		t.Errorf("compose.yaml sets only %d variables", len(compose.Service.Environment))
-	}
-}
-
-func TestEnvExample_names_every_variable_that_compose_asks_for(t *testing.T) {
-	t.Parallel()
-	names := func(text []byte, pattern string) []string {
-		var list []string
-		for _, match := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
-			list = append(list, string(match[1]))
-		}
-		slices.Sort(list)
-		return slices.Compact(list)
-	}
-	asked := names(read(t, "compose.yaml"), `\$\{([A-Z_]+)`)
-	given := names(read(t, ".env.example"), `(?m)^([A-Z_]+)=`)
-	if len(asked) == 0 || !slices.Equal(asked, given) {
-		t.Errorf("compose.yaml asks for %v, .env.example names %v", asked, given)
-	}
-}
-
-func TestNATSConf_is_valid_and_keeps_a_store(t *testing.T) {
-	t.Parallel()
-	options, err := server.ProcessConfigFile("nats.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !options.JetStream || options.StoreDir == "" || options.JetStreamMaxStore < 2<<30 || options.Port != 4222 {
-		t.Errorf("JetStream %t in %q with %d bytes on port %d", options.JetStream, options.StoreDir, options.JetStreamMaxStore, options.Port)
 	}
 }
 

@@ -1,0 +1,12 @@
+-- The passwords of the two roles of postgres-roles.sql, from the environment of psql, and what RETENTION_DAYS needs.
+\set ON_ERROR_STOP on
+\getenv api_password POSTGRES_API_PASSWORD
+\getenv worker_password POSTGRES_WORKER_PASSWORD
+\getenv retention_days RETENTION_DAYS
+ALTER ROLE supplyhub_api PASSWORD :'api_password';
+ALTER ROLE supplyhub_worker PASSWORD :'worker_password';
+SELECT coalesce(nullif(:'retention_days', ''), '0')::int > 0 AS retention \gset
+\if :retention
+GRANT DELETE ON material_requests, webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api;
+GRANT SELECT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api;
+\endif
