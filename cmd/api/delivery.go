@@ -19,21 +19,19 @@ func deliveryCommand() *cobra.Command {
 
 func deliveryList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "list deliveries, newest first", Args: cobra.NoArgs}
-	status := cmd.Flags().String("status", "", "pending, delivered, dead or failed")
+	status := choiceFlag(cmd, cmd.Flags(), "status", "", "", "only those of this status", deliveryStatuses()...)
 	supplier := cmd.Flags().String("supplier", "", "supplier id")
 	request := cmd.Flags().String("request", "", "the supplier's id of the material request")
 	list := operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
-		filter := webhooks.Filter{Status: webhooks.Status(*status), SupplierID: *supplier}
+		filter := webhooks.Filter{Status: webhooks.Status(status.value), SupplierID: *supplier}
 		if *request != "" {
 			id, _ := strconv.ParseInt(*request, 10, 64)
 			filter.RequestID = &id
 		}
-		return a.Deliveries.List(ctx, filter)
+		list, err := a.Deliveries.List(ctx, filter)
+		return table{list, deliveryColumns()}, err
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkStatus(*status); err != nil {
-			return err
-		}
 		if _, err := strconv.ParseInt(*request, 10, 64); *request != "" && err != nil {
 			return errors.New("--request must be a whole number")
 		}
@@ -42,44 +40,51 @@ func deliveryList() *cobra.Command {
 	return cmd
 }
 
-func checkStatus(status string) error {
-	switch webhooks.Status(status) {
-	case "", webhooks.Pending, webhooks.Delivered, webhooks.Dead, webhooks.Failed:
-		return nil
-	default:
-		return errors.New("--status must be pending, delivered, dead or failed")
-	}
+func deliveryColumns() []string {
+	return []string{"id", "status", "attempt_count:TRIES", "request_id:REQUEST", "created_at:AGE", "destination:TO"}
+}
+
+func deliveryStatuses() []string {
+	return []string{string(webhooks.Pending), string(webhooks.Delivered), string(webhooks.Dead), string(webhooks.Failed)}
+}
+
+// deliveryIDs are the newest deliveries.
+func deliveryIDs(ctx context.Context, a *app.App) ([]cobra.Completion, error) {
+	list, err := a.Deliveries.List(ctx, webhooks.Filter{})
+	return completions(list, err, func(i int) (string, string) { return list[i].ID, string(list[i].Status) })
 }
 
 func deliveryShow() *cobra.Command {
-	return &cobra.Command{Use: "show ID", Short: "show a delivery with its attempts", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "show ID", Short: "show a delivery with its attempts", Args: cobra.ExactArgs(1),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-			return a.Deliveries.Show(ctx, args[0])
+			delivery, err := a.Deliveries.Show(ctx, args[0])
+			return page{delivery, map[string][]string{"attempts": {"number:#", "time", "status", "duration_ms:MS", "error|response:ANSWER"}}}, err
 		})}
+	return completing(cmd, false, deliveryIDs)
 }
 
 func deliveryRedeliver() *cobra.Command {
 	cmd := &cobra.Command{Use: "redeliver [ID…]", Short: "give deliveries a whole new schedule, by id or by --status"}
-	status := cmd.Flags().String("status", "", "redeliver all that are dead or failed")
+	status := choiceFlag(cmd, cmd.Flags(), "status", "", "", "redeliver all of this status", "dead", "failed", "delivered")
 	since := cmd.Flags().String("since", "", "with --status: only those made since this time (RFC 3339) or this long ago (such as 24h)")
 	var from time.Time
 	redeliver := operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-		n, err := redeliver(ctx, a, args, webhooks.Status(*status), from)
+		n, err := redeliver(ctx, a, args, webhooks.Status(status.value), from)
 		return map[string]int64{"redelivered": n}, err
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if from, err = parseSince(*since, time.Now()); err != nil {
 			return err
 		}
-		if err := checkStatus(*status); err != nil {
-			return err
+		if len(args) == 0 && status.value == "" {
+			return errors.New("nothing to redeliver: give delivery ids, or --status")
 		}
-		if (len(args) == 0) == (*status == "") {
+		if len(args) > 0 && status.value != "" {
 			return errors.New("give delivery ids or --status, not both")
 		}
 		return redeliver(cmd, args)
 	}
-	return cmd
+	return completing(cmd, true, deliveryIDs)
 }
 
 func redeliver(ctx context.Context, a *app.App, ids []string, status webhooks.Status, since time.Time) (int64, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -17,7 +18,10 @@ func rateCommand() *cobra.Command {
 
 func rateList() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "list all services with the days from which they count", Args: cobra.NoArgs,
-		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) { return a.Rates.List(ctx) })}
+		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
+			list, err := a.Rates.List(ctx)
+			return table{list, []string{"service", "effective_from:FROM", "base_cents:BASE", "per_kg_cents:PER KG", "minimum_cents:MIN", "cubage_kg_m3:CUBAGE", "max_weight_kg:MAX KG", "transit_days:DAYS", "carrier"}}, err
+		})}
 }
 
 func rateSet() *cobra.Command {
@@ -33,11 +37,17 @@ func rateSet() *cobra.Command {
 	f.Float64Var(&s.MaxWeightKg, "max-weight", 0, "largest chargeable weight, in kilograms")
 	f.IntVar(&s.TransitDays, "transit-days", 0, "business days from dispatch to delivery")
 	f.StringVar(&s.EffectiveFrom, "from", "", "day from which it counts, YYYY-MM-DD in São Paulo (default today)")
-	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
+	set := operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 		s.Name = args[0]
 		return setRate(ctx, a.Rates, s, f)
 	})
-	return cmd
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if f.NFlag() == 0 {
+			return errors.New("nothing to change: give at least one of the flags")
+		}
+		return set(cmd, args)
+	}
+	return completing(cmd, false, serviceNames)
 }
 
 // setRate fills in what was not given from the service as it is on that day.
@@ -77,11 +87,12 @@ func merge(s, current estimates.Service, given *pflag.FlagSet) estimates.Service
 }
 
 func rateRemove() *cobra.Command {
-	return &cobra.Command{Use: "remove SERVICE", Short: "take a service off the card, with all its days", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "remove SERVICE", Short: "take a service off the card, with all its days", Args: cobra.ExactArgs(1),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			if err := a.Rates.Remove(ctx, args[0]); err != nil {
 				return nil, err
 			}
 			return map[string]string{"removed": args[0]}, nil
 		})}
+	return completing(cmd, false, serviceNames)
 }

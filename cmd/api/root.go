@@ -74,7 +74,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "api",
 		Short:         "supplyhub: the HTTP API and its operator commands",
-		Args:          cobra.NoArgs,
+		Args:          onlyCommands,
 		RunE:          serve.RunE,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -83,6 +83,10 @@ func newRoot() *cobra.Command {
 	root.Flags().AddFlagSet(serve.Flags())
 	root.PersistentFlags().StringP("output", "o", "text", "output of commands: text or json")
 	root.AddCommand(serve, migrateCommand(), keysCommand(), secretsCommand(), supplierCommand(), rateCommand(), deliveryCommand(), trackerCommand(), settingsCommand(), verifyCommand(), retentionCommand())
+	root.SetFlagErrorFunc(unknownFlag)
+	if err := root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag is defined above
+	}
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		help(cmd, args)
@@ -96,7 +100,7 @@ func newRoot() *cobra.Command {
 
 // group is a command that only holds others: called by itself it is bad usage.
 func group(use, short string, children ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd := &cobra.Command{Use: use, Short: short, Args: onlyCommands, RunE: func(cmd *cobra.Command, _ []string) error {
 		return fmt.Errorf("%q needs a command", cmd.CommandPath())
 	}}
 	cmd.AddCommand(children...)
@@ -148,13 +152,13 @@ func checkOutput(cmd *cobra.Command) error {
 	return nil
 }
 
-// print writes result as JSON, or as text a person reads: aligned columns.
+// print writes result as JSON, or as text a person reads: a table or a page.
 func print(cmd *cobra.Command, result any) error {
 	if o, _ := cmd.Flags().GetString("output"); o == "json" {
 		encoder := json.NewEncoder(cmd.OutOrStdout())
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
-		return encoder.Encode(result)
+		return encoder.Encode(whole(result))
 	}
 	return printText(cmd.OutOrStdout(), result)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -74,17 +75,26 @@ type credentials struct {
 
 func supplierList() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "list suppliers", Args: cobra.NoArgs,
-		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) { return a.Suppliers.ListSuppliers(ctx) })}
+		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
+			list, err := a.Suppliers.ListSuppliers(ctx)
+			return table{list, []string{"id", "active", "created_at:AGE", "name", "webhook_url:RECEIVER"}}, err
+		})}
 }
 
 func supplierUpdate() *cobra.Command {
 	var f supplierFlags
 	cmd := &cobra.Command{Use: "update ID", Short: "change the given flags of a supplier", Args: cobra.ExactArgs(1)}
-	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
+	update := operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 		return a.Suppliers.UpdateSupplier(ctx, args[0], f.patch(cmd.Flags()))
 	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().NFlag() == 0 {
+			return errors.New("nothing to change: give at least one of the flags")
+		}
+		return update(cmd, args)
+	}
 	f.add(cmd.Flags())
-	return cmd
+	return completing(cmd, false, supplierIDs)
 }
 
 // patch holds only the flags that were given.
@@ -138,15 +148,16 @@ func rotation(use, short string, rotate func(context.Context, *supplierauth.Serv
 		}
 		return c, nil
 	})
-	return cmd
+	return completing(cmd, false, supplierIDs)
 }
 
 func supplierSwitch(use, short string, do func(*supplierauth.Service, context.Context, string) error) *cobra.Command {
-	return &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			if err := do(a.Suppliers, ctx, args[0]); err != nil {
 				return nil, err
 			}
 			return map[string]string{"id": args[0], "status": use + "d"}, nil
 		})}
+	return completing(cmd, false, supplierIDs)
 }

@@ -8,56 +8,110 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
+	"unicode"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// field is one member of a result, in the order of its JSON.
-type field struct{ name, value string }
+const (
+	nothing   = "-" // what null and empty text look like
+	shownTime = "2006-01-02 15:04:05"
+)
 
-// printText writes a list as a table and one object as name and value lines, from the same JSON that -o json prints.
+// page is one object that reads like a page: its members, then its lists as tables with the given columns.
+type page struct {
+	object any
+	lists  map[string][]string
+}
+
+// texter is a result that has a form of its own for people.
+type texter interface{ writeText(w io.Writer) error }
+
+// printText writes a result for a person, from the same JSON that -o json prints.
 func printText(w io.Writer, result any) error {
-	raw, err := json.Marshal(result)
+	if t, ok := result.(texter); ok {
+		return t.writeText(w)
+	}
+	return page{object: result}.writeText(w)
+}
+
+// whole is what -o json prints of a result.
+func whole(result any) any {
+	switch r := result.(type) {
+	case table:
+		return r.rows
+	case page:
+		return r.object
+	default:
+		return result
+	}
+}
+
+func (p page) writeText(w io.Writer) error {
+	raw, err := json.Marshal(p.object)
 	if err != nil {
 		return err
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	if raw[0] != '[' {
-		fields, err := fieldsOf(raw)
-		if err != nil {
-			return err
-		}
-		for _, f := range fields {
-			fmt.Fprintf(tw, "%s\t%s\n", f.name, f.value)
-		}
-		return tw.Flush()
-	}
-	var rows []json.RawMessage
-	if err := json.Unmarshal(raw, &rows); err != nil {
-		return err
-	}
-	for i, row := range rows {
-		fields, err := fieldsOf(row)
-		if err != nil {
-			return err
-		}
-		if i == 0 {
-			fmt.Fprintln(tw, join(fields, func(f field) string { return strings.ToUpper(f.name) }))
-		}
-		fmt.Fprintln(tw, join(fields, func(f field) string { return f.value }))
-	}
-	if len(rows) == 0 {
-		fmt.Fprintln(tw, "none")
-	}
-	return tw.Flush()
+	return p.writeObject(w, raw, "")
 }
 
-func join(fields []field, text func(field) string) string {
-	cells := make([]string, len(fields))
-	for i, f := range fields {
-		cells[i] = text(f)
+// writeObject writes plain members first, then each object and list below its name.
+func (p page) writeObject(w io.Writer, raw json.RawMessage, indent string) error {
+	fields, err := fieldsOf(raw)
+	if err != nil {
+		return err
 	}
-	return strings.Join(cells, "\t")
+	aligned := tabwriter.NewWriter(w, 0, 0, columnGap, ' ', 0)
+	for _, f := range fields {
+		if !f.nested() {
+			fmt.Fprintf(aligned, "%s%s\t%s\n", indent, f.name, f.text())
+		}
+	}
+	if err := aligned.Flush(); err != nil {
+		return err
+	}
+	for _, f := range fields {
+		if !f.nested() {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s%s\n", indent, f.name)
+		if err := p.writeNested(w, f, indent+"  "); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p page) writeNested(w io.Writer, f field, indent string) error {
+	if f.long() {
+		return writeItems(w, f.value, indent)
+	}
+	if f.value[0] == '{' {
+		return p.writeObject(w, f.value, indent)
+	}
+	if columns, given := p.lists[f.name]; given {
+		return writeTable(w, f.value, columns, indent)
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(f.value, &items); err != nil {
+		return err
+	}
+	for i, item := range items {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if err := p.writeObject(w, item, indent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// field is one member of a result, in the order of its JSON.
+type field struct {
+	name  string
+	value json.RawMessage
 }
 
 func fieldsOf(raw []byte) ([]field, error) {
@@ -75,20 +129,81 @@ func fieldsOf(raw []byte) ([]field, error) {
 		if err := decoder.Decode(&value); err != nil {
 			return nil, err
 		}
-		fields = append(fields, field{fmt.Sprint(name), cell(value)})
+		fields = append(fields, field{fmt.Sprint(name), value})
 	}
 	return fields, nil
 }
 
-func cell(value json.RawMessage) string {
-	var text *string
-	if json.Unmarshal(value, &text) != nil {
-		return string(value)
+// writeItems writes each text of a list on lines of its own.
+func writeItems(w io.Writer, list json.RawMessage, indent string) error {
+	var items []string
+	if err := json.Unmarshal(list, &items); err != nil {
+		return err
 	}
-	if text == nil {
-		return "-"
+	for _, item := range items {
+		fmt.Fprintln(w, indent+strings.Join(wrap(printable(item), lineWidth-len(indent)-2), "\n"+indent+"  "))
 	}
-	return *text
+	return nil
+}
+
+// long reports whether the member is a list of texts that is too much for one line.
+func (f field) long() bool {
+	return f.value[0] == '[' && bytes.Contains(f.value, []byte(`"`)) && !bytes.Contains(f.value, []byte("{")) && len(f.value) > lineWidth
+}
+
+// nested reports whether the member needs lines of its own: an object, a list of objects, or a long one of texts.
+func (f field) nested() bool {
+	if f.long() {
+		return true
+	}
+	value := bytes.TrimLeft(f.value, "[ \n")
+	return len(value) > 0 && value[0] == '{'
+}
+
+// text is a plain member for a person: moments in UTC without fractions, lists separated by commas, nothing that a
+// terminal would obey.
+func (f field) text() string {
+	var value any
+	if err := json.Unmarshal(f.value, &value); err != nil {
+		return string(f.value)
+	}
+	switch v := value.(type) {
+	case nil:
+		return nothing
+	case string:
+		return shownText(v)
+	case []any:
+		parts := make([]string, len(v))
+		for i, part := range v {
+			parts[i] = printable(fmt.Sprint(part))
+		}
+		return orNothing(strings.Join(parts, ","))
+	default:
+		return string(f.value)
+	}
+}
+
+func shownText(text string) string {
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return at.UTC().Format(shownTime)
+	}
+	return orNothing(printable(text))
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return nothing
+	}
+	return text
+}
+
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
 }
 
 // explain is an error for the operator, with every violation on its own line.

@@ -33,7 +33,10 @@ func trackerCreate() *cobra.Command {
 
 func trackerList() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "list clients", Args: cobra.NoArgs,
-		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) { return a.Trackers.ListClients(ctx) })}
+		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
+			list, err := a.Trackers.ListClients(ctx)
+			return table{list, []string{"id", "active", "created_at:AGE", "name", "views"}}, err
+		})}
 }
 
 func trackerSetViews() *cobra.Command {
@@ -43,7 +46,7 @@ func trackerSetViews() *cobra.Command {
 			return a.Trackers.SetViews(ctx, args[0], splitList(views))
 		})}
 	cmd.Flags().StringVar(&views, "views", "", "views that it may read, separated by commas; the first is read")
-	return required(cmd, "views")
+	return required(completing(cmd, false, clientIDs), "views")
 }
 
 func trackerRotate() *cobra.Command {
@@ -51,17 +54,21 @@ func trackerRotate() *cobra.Command {
 	cmd := &cobra.Command{Use: "rotate-key ID", Short: "make a new key, shown once", Args: cobra.ExactArgs(1),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			key, err := a.Trackers.RotateKey(ctx, args[0], overlap)
-			return credentials{ID: args[0], APIKey: key}, err
+			if err != nil {
+				return nil, err
+			}
+			return credentials{ID: args[0], APIKey: key}, nil
 		})}
 	cmd.Flags().DurationVar(&overlap, "overlap", defaultOverlap, "how long the former key still works")
-	return cmd
+	return completing(cmd, false, clientIDs)
 }
 
 func trackerSwitch(use, short string, change func(*tracker.Service, context.Context, string) (tracker.Client, error)) *cobra.Command {
-	return &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			return change(a.Trackers, ctx, args[0])
 		})}
+	return completing(cmd, false, clientIDs)
 }
 
 func trackerLoad() *cobra.Command {
@@ -79,6 +86,7 @@ func trackerLoad() *cobra.Command {
 		return a.Trackers.Load(ctx, client, file, progress(cmd.ErrOrStderr()))
 	})
 	cmd.Flags().StringVar(&client, "client", "", "id of the client whose records these are")
+	completingFlag(cmd, "client", clientIDs)
 	return required(cmd, "client")
 }
 

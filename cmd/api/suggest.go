@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// onlyCommands refuses arguments of a command that only holds others. cobra's own NoArgs suggests nothing, and what it
+// does by itself it does for the root command alone.
+func onlyCommands(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, child := range cmd.Commands() {
+		if child.IsAvailableCommand() {
+			names = append(names, child.Name())
+		}
+	}
+	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), didYouMean(args[0], names...))
+}
+
+// unknownFlag names the flag that was most likely meant.
+func unknownFlag(cmd *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return fmt.Errorf("%w%s", err, didYouMean(unknown.GetSpecifiedName(), names...))
+}
+
+// didYouMean is a hint at the values that are near to what was typed, or nothing. cobra measures.
+func didYouMean(typed string, values ...string) string {
+	words := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, value := range values {
+		words.AddCommand(&cobra.Command{Use: value, Run: func(*cobra.Command, []string) {}})
+	}
+	near := words.SuggestionsFor(typed)
+	if len(near) == 0 {
+		return ""
+	}
+	return ": did you mean " + strings.Join(near, " or ") + "?"
+}
+
+// choice is a flag that takes one of a few values.
+type choice struct {
+	value   string
+	allowed []string
+}
+
+// choiceFlag adds a flag of the allowed values, which are completed too.
+func choiceFlag(cmd *cobra.Command, flags *pflag.FlagSet, name, short, value, usage string, allowed ...string) *choice {
+	c := &choice{value: value, allowed: allowed}
+	flags.VarP(c, name, short, usage)
+	completion := cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp)
+	if err := cmd.RegisterFlagCompletionFunc(name, completion); err != nil {
+		panic(err) // a flag that was not added
+	}
+	return c
+}
+
+// String is the chosen value.
+func (c *choice) String() string { return c.value }
+
+// Set chooses a value.
+func (c *choice) Set(text string) error {
+	if !slices.Contains(c.allowed, text) {
+		last := len(c.allowed) - 1
+		return fmt.Errorf("must be %s or %s%s", strings.Join(c.allowed[:last], ", "), c.allowed[last], didYouMean(text, c.allowed...))
+	}
+	c.value = text
+	return nil
+}
+
+// Type is how --help names the values.
+func (c *choice) Type() string { return strings.Join(c.allowed, "|") }

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	lineWidth   = 80 // a terminal's; tables keep within it
+	columnGap   = 2
+	leastColumn = 8 // of a column that is cut
+)
+
+// table is a list with the columns that a person needs; -o json prints its rows whole. A column is the name of a JSON
+// member, or of several of which the first that says something counts (a|b), and its title behind a colon.
+type table struct {
+	rows    any
+	columns []string
+}
+
+func (t table) writeText(w io.Writer) error {
+	raw, err := json.Marshal(t.rows)
+	if err != nil {
+		return err
+	}
+	return writeTable(w, raw, t.columns, "")
+}
+
+// writeTable writes a JSON array, each line behind the indent. The first column is never cut and the last one wraps.
+func writeTable(w io.Writer, list json.RawMessage, columns []string, indent string) error {
+	var rows []json.RawMessage
+	if err := json.Unmarshal(list, &rows); err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(w, indent+"none")
+		return err
+	}
+	lines := [][]string{titles(columns)}
+	for _, row := range rows {
+		fields, err := fieldsOf(row)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, cells(fields, columns))
+	}
+	widths := fit(widest(lines), lineWidth-len(indent))
+	for _, line := range lines {
+		if err := writeRow(w, line, widths, indent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func titles(columns []string) []string {
+	list := make([]string, len(columns))
+	for i, column := range columns {
+		member, title, named := strings.Cut(column, ":")
+		if !named {
+			title = strings.ToUpper(strings.ReplaceAll(member, "_", " "))
+		}
+		list[i] = title
+	}
+	return list
+}
+
+func cells(fields []field, columns []string) []string {
+	list := make([]string, len(columns))
+	for i, column := range columns {
+		members, title, _ := strings.Cut(column, ":")
+		list[i] = nothing
+		for member := range strings.SplitSeq(members, "|") {
+			at := slices.IndexFunc(fields, func(f field) bool { return f.name == member })
+			if at < 0 || fields[at].text() == nothing {
+				continue
+			}
+			list[i] = fields[at].text()
+			if title == "AGE" {
+				list[i] = age(list[i], time.Now())
+			}
+			break
+		}
+	}
+	return list
+}
+
+// age is how long ago a moment was, in its largest unit.
+func age(moment string, now time.Time) string {
+	at, err := time.Parse(shownTime, moment)
+	if err != nil {
+		return moment
+	}
+	switch ago := max(now.Sub(at), 0); {
+	case ago < time.Minute:
+		return fmt.Sprintf("%ds", ago/time.Second)
+	case ago < time.Hour:
+		return fmt.Sprintf("%dm", ago/time.Minute)
+	case ago < 2*24*time.Hour:
+		return fmt.Sprintf("%dh", ago/time.Hour)
+	default:
+		return fmt.Sprintf("%dd", ago/(24*time.Hour))
+	}
+}
+
+func widest(lines [][]string) []int {
+	widths := make([]int, len(lines[0]))
+	for _, line := range lines {
+		for i, text := range line {
+			widths[i] = max(widths[i], utf8.RuneCountInString(text))
+		}
+	}
+	return widths
+}
+
+// fit takes what is too much from the widest columns but the first.
+func fit(widths []int, most int) []int {
+	for {
+		total := (len(widths) - 1) * columnGap
+		for _, width := range widths {
+			total += width
+		}
+		at := 0
+		for i := 1; i < len(widths); i++ {
+			if at == 0 || widths[i] > widths[at] {
+				at = i
+			}
+		}
+		if total <= most || at == 0 || widths[at] <= leastColumn {
+			return widths
+		}
+		widths[at] = max(widths[at]-(total-most), leastColumn)
+	}
+}
+
+func writeRow(w io.Writer, line []string, widths []int, indent string) error {
+	last := len(line) - 1
+	var text strings.Builder
+	text.WriteString(indent)
+	before := len(indent)
+	for i := range last {
+		text.WriteString(pad(cut(line[i], widths[i]), widths[i]+columnGap))
+		before += widths[i] + columnGap
+	}
+	for i, part := range wrap(line[last], widths[last]) {
+		if i > 0 {
+			text.WriteString("\n" + strings.Repeat(" ", before))
+		}
+		text.WriteString(part)
+	}
+	_, err := fmt.Fprintln(w, strings.TrimRight(text.String(), " "))
+	return err
+}
+
+func pad(text string, width int) string {
+	return text + strings.Repeat(" ", max(width-utf8.RuneCountInString(text), 0))
+}
+
+func cut(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	return string([]rune(text)[:width-1]) + "…"
+}
+
+// wrap breaks text at its blanks, or within a word that is longer than a line.
+func wrap(text string, width int) []string {
+	var lines []string
+	for rest := []rune(text); ; {
+		if len(rest) <= width {
+			return append(lines, string(rest))
+		}
+		at := width
+		for i := width; i > 0; i-- {
+			if rest[i] == ' ' {
+				at = i
+				break
+			}
+		}
+		lines = append(lines, string(rest[:at]))
+		rest = []rune(strings.TrimLeft(string(rest[at:]), " "))
+	}
+}
