@@ -46,6 +46,7 @@ var edges = map[string][]string{
 	"internal/errs":        {},
 	"internal/logctx":      {},
 	"internal/groupcommit": {"internal/errs"},
+	"internal/dispatch":    {},
 	"internal/httpapi":     {"internal/errs", "internal/logctx"},
 	"internal/database":    {"internal/errs"},
 	"internal/queue":       {},

@@ -1,0 +1,311 @@
+// Package dispatch decides which attempt goes out when: how many at once, in all and to each destination, which wait in
+// memory and which in the database, and which worker serves which supplier. It knows no database and no HTTP.
+package dispatch
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// FailingAt is how many failures in a row let a destination have one attempt at a time, a probe, until one succeeds.
+const FailingAt = 5
+
+// Cooldown follows each failed probe: a receiver that refuses at once would otherwise have its whole backlog tried one by
+// one, which costs the others' database.
+const Cooldown = time.Second
+
+// Config is what a Scheduler is built from. Its functions are called without any lock but Wake, which must not block.
+type Config[J any] struct {
+	Slots    int // attempts in flight at once
+	Now      func() time.Time
+	Send     func(job J, ended func(Report) (failures int)) // makes the call; Stop waits until it returns
+	GiveBack func(jobs []J)                                 // takes leased attempts that will not be sent from here
+	Wake     func()                                         // called when a slot is free that Claim had to refuse
+}
+
+// Report says how an attempt ended.
+type Report struct {
+	OK   bool // the destination took it
+	Took time.Duration
+}
+
+// Destination is where attempts go.
+type Destination struct {
+	Name     string
+	Limit    int // attempts at once from all workers together; 0: no limit of its own
+	Failures int // in a row, as stored; it counts when the scheduler knows nothing newer
+}
+
+// Scheduler hands out slots for attempts. Three rules keep one destination from taking what others need:
+//   - a destination with a limit has a quarter of the slots and of its limit at most; half of the slots and its whole limit
+//     while it answers fast and so gives them back soon;
+//   - a destination with nothing in flight gets a slot even when all are taken (up to twice their number), and those that
+//     answer fast get a quarter of them, so that slow receivers together cannot stop a healthy one;
+//   - one that failed FailingAt times in a row gets one probe at a time, with a cooldown after it, and all probes together
+//     a quarter of the slots.
+//
+// It is safe for concurrent use.
+type Scheduler[J any] struct {
+	config Config[J]
+	pool   pool[assignment[J]]
+
+	mu           sync.Mutex
+	open         bool
+	total        int // attempts in flight
+	quick        int // those of them whose destinations answer fast
+	probes       int
+	starved      bool // some destination lacked a slot because others have them
+	turn         int
+	destinations map[string]*destination[J]
+	waiting      []*destination[J] // have work due and got no slot for all of it
+	elsewhere    map[string]int    // attempts that former owners of destinations still have in flight
+	queue        readyQueue[J]
+	busy         sync.WaitGroup
+}
+
+// New returns a scheduler that grants nothing before Start.
+func New[J any](config Config[J]) *Scheduler[J] {
+	config.Slots = max(config.Slots, 1)
+	s := &Scheduler[J]{config: config, destinations: map[string]*destination[J]{}}
+	s.queue.members = map[*destination[J]]struct{}{}
+	s.pool.work = s.attempt
+	return s
+}
+
+// Start lets slots be taken.
+func (s *Scheduler[J]) Start() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = true
+}
+
+// Stop grants nothing more and gives the ready queue back; the channel closes when all attempts have ended.
+func (s *Scheduler[J]) Stop() <-chan struct{} {
+	s.mu.Lock()
+	s.open = false
+	dropped := s.dropQueued(func(*destination[J]) bool { return true })
+	s.mu.Unlock()
+	s.pool.close()
+	idle := make(chan struct{})
+	go func() {
+		if len(dropped) > 0 {
+			s.config.GiveBack(dropped)
+		}
+		s.busy.Wait()
+		close(idle)
+	}()
+	return idle
+}
+
+// InFlight returns how many attempts are in flight.
+func (s *Scheduler[J]) InFlight() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total
+}
+
+// Permit lets one attempt be made. It is used up by Send or Cancel.
+type Permit[J any] struct {
+	s      *Scheduler[J]
+	to     *destination[J]
+	queued bool // it is for a place in the ready queue, not for a slot
+}
+
+// Send sends the job in the background, now or from the ready queue.
+func (p Permit[J]) Send(job J) {
+	if p.queued {
+		p.s.push(p.to, job)
+		return
+	}
+	p.s.pool.begin(assignment[J]{p.to, job})
+}
+
+// Cancel releases a permit whose attempt was never begun.
+func (p Permit[J]) Cancel() {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if p.queued {
+		p.s.queue.reserved--
+		p.to.reserved--
+		p.s.evict(p.to)
+		p.s.queue.makeRoom(p.s)
+		return
+	}
+	p.s.free(p.to)
+	p.s.busy.Done()
+}
+
+// Admit returns a permit for a delivery that is just being made: a slot, unless older ones wait, or a place in the ready
+// queue. Without one the delivery waits in the database.
+func (s *Scheduler[J]) Admit(to Destination) (Permit[J], bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.state(to)
+	older := s.starved || d.waiting || s.queue.length > 0
+	switch {
+	case !s.open:
+	case !older && s.take(d):
+		return Permit[J]{s, d, false}, true
+	case s.mayQueue(d):
+		s.queue.reserved++
+		d.reserved++
+		return Permit[J]{s, d, true}, true
+	}
+	s.evict(d)
+	return Permit[J]{}, false
+}
+
+// Claim takes slots for destinations with due work, one each in turn until there are none, and returns the permits of
+// each. It remembers which got too few until the next call.
+func (s *Scheduler[J]) Claim(due []Destination) map[string][]Permit[J] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.giveBack(s.dropLate())
+	s.resetWaiting()
+	defer s.advance()
+	permits := make(map[string][]Permit[J])
+	if len(due) == 0 {
+		return permits
+	}
+	s.turn = (s.turn + 1) % len(due)
+	for hungry := slices.Concat(due[s.turn:], due[:s.turn]); len(hungry) > 0; {
+		hungry = slices.DeleteFunc(hungry, func(to Destination) bool {
+			d := s.state(to)
+			if s.open && s.take(d) {
+				permits[to.Name] = append(permits[to.Name], Permit[J]{s, d, false})
+				return false
+			}
+			s.wait(d)
+			return true
+		})
+	}
+	return permits
+}
+
+// Own forgets the destinations that this worker no longer owns, whose queued attempts are given back, and takes in how many
+// attempts former owners still have in flight to those that it owns.
+func (s *Scheduler[J]) Own(owned func(name string) bool, elsewhere map[string]int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.elsewhere = elsewhere
+	lost := func(d *destination[J]) bool { return d.limit > 0 && !owned(d.name) }
+	s.giveBack(s.dropQueued(lost))
+	for name, d := range s.destinations {
+		d.elsewhere = elsewhere[name]
+		if lost(d) {
+			d.forget(s)
+			s.evict(d)
+		}
+	}
+	s.queue.unparkAll()
+	s.advance()
+}
+
+func (s *Scheduler[J]) resetWaiting() {
+	s.starved = false
+	for _, d := range s.waiting {
+		d.waiting = false
+		s.evict(d)
+	}
+	clear(s.waiting)
+	s.waiting = s.waiting[:0]
+}
+
+func (s *Scheduler[J]) wait(d *destination[J]) {
+	if !d.waiting {
+		d.waiting = true
+		s.waiting = append(s.waiting, d)
+	}
+	s.starved = s.starved || !d.failing() && d.inFlight < d.allowed(s.config.Slots)
+}
+
+func (s *Scheduler[J]) quarter() int { return max(s.config.Slots/4, 1) }
+
+func (s *Scheduler[J]) take(d *destination[J]) bool {
+	if !s.mayTake(d) {
+		return false
+	}
+	if d.failing() {
+		d.probing = true
+		s.probes++
+	}
+	d.inFlight++
+	s.total++
+	if d.fast() {
+		s.quick++
+	}
+	s.busy.Add(1)
+	return true
+}
+
+func (s *Scheduler[J]) mayTake(d *destination[J]) bool {
+	slots := s.config.Slots
+	switch {
+	case d.failing():
+		return d.inFlight == 0 && s.probes < s.quarter() && s.total < 2*slots && !s.config.Now().Before(d.cooldown)
+	case d.inFlight >= d.allowed(slots):
+		return false
+	case d.inFlight == 0:
+		return s.total < 2*slots
+	default:
+		return s.spare(d.fast(), slots)
+	}
+}
+
+// spare reports whether there is a slot below the limit. Destinations that answer fast always have a quarter of the slots.
+func (s *Scheduler[J]) spare(fast bool, limit int) bool {
+	return s.total < limit || fast && s.quick < s.quarter() && s.total < 2*s.config.Slots
+}
+
+// attempt sends one job; its slot is free as soon as its end is reported.
+func (s *Scheduler[J]) attempt(a assignment[J]) {
+	defer s.busy.Done()
+	s.config.Send(a.job, func(r Report) int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		failures := s.report(a.to, r)
+		s.free(a.to)
+		return failures
+	})
+}
+
+func (s *Scheduler[J]) report(d *destination[J], r Report) (failures int) {
+	was := d.fast()
+	d.ended(r, s.config.Now())
+	switch {
+	case d.fast() && !was:
+		s.quick += d.inFlight
+	case was && !d.fast():
+		s.quick -= d.inFlight
+		s.giveBack(s.dropQueued(func(of *destination[J]) bool { return of == d }))
+	}
+	return d.failures
+}
+
+// free lets the next attempt begin.
+func (s *Scheduler[J]) free(d *destination[J]) {
+	d.inFlight--
+	s.total--
+	if d.fast() {
+		s.quick--
+	}
+	probed := d.probing && d.inFlight == 0
+	if probed {
+		d.probing = false
+		s.probes--
+	}
+	if d.waiting || s.starved || probed {
+		s.config.Wake()
+	}
+	s.queue.unpark(d)
+	s.evict(d)
+	s.advance()
+}
+
+// giveBack hands jobs over in the background: it is called under the lock.
+func (s *Scheduler[J]) giveBack(jobs []J) {
+	if len(jobs) > 0 {
+		go s.config.GiveBack(jobs)
+	}
+}

@@ -1,0 +1,76 @@
+package dispatch_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+)
+
+// Workers come, go and die; each in its turn acts upon what it reads, and only takes what nobody who lives owns.
+func TestAssign_balances_the_shards_and_moves_no_more_than_that_takes(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		owners := make([]int64, dispatch.Shards)
+		for range rapid.IntRange(1, 6).Draw(rt, "changes") {
+			live := rapid.SliceOfNDistinct(rapid.Int64Range(1, 20), 1, 12, rapid.ID).Draw(rt, "live")
+			target := dispatch.Assign(owners, live)
+			owned, before, moved, orphans := map[int64]int{}, map[int64]int{}, 0, 0
+			for shard, worker := range target {
+				owned[worker]++
+				before[owners[shard]]++
+				if !slices.Contains(live, worker) {
+					rt.Fatalf("shard %d goes to %d, who is not alive", shard, worker)
+				}
+				if worker != owners[shard] {
+					moved++
+				}
+				if !slices.Contains(live, owners[shard]) {
+					orphans++
+				}
+			}
+			low, high := dispatch.Shards/len(live), (dispatch.Shards+len(live)-1)/len(live)
+			excess := 0
+			for _, worker := range live {
+				if n := owned[worker]; n < low || n > high {
+					rt.Fatalf("worker %d owns %d of %d among %d", worker, n, dispatch.Shards, len(live))
+				}
+				excess += max(0, before[worker]-owned[worker])
+			}
+			if moved != orphans+excess {
+				rt.Fatalf("%d shards move, %d are nobody's and %d too many somewhere", moved, orphans, excess)
+			}
+			if again := dispatch.Assign(target, live); !slices.Equal(again, target) {
+				rt.Fatal("what is assigned well moves again")
+			}
+			slices.Reverse(live)
+			if other := dispatch.Assign(owners, live); !slices.Equal(other, target) {
+				rt.Fatal("two workers disagree")
+			}
+			owners = target
+		}
+	})
+	if got := dispatch.Assign(make([]int64, 4), nil); !slices.Equal(got, make([]int64, 4)) {
+		t.Errorf("nobody lives, and %v own", got)
+	}
+}
+
+func TestShardOf_spreads_suppliers_and_never_changes(t *testing.T) {
+	t.Parallel()
+	const each = 40
+	count := make([]int, dispatch.Shards)
+	for i := range each * dispatch.Shards {
+		count[dispatch.ShardOf(fmt.Sprintf("sup_%d", i))]++
+	}
+	if least, most := slices.Min(count), slices.Max(count); least < each/3 || most > 3*each {
+		t.Errorf("between %d and %d of %d suppliers a shard", least, most, each*dispatch.Shards)
+	}
+	for id, want := range map[string]int{"sup_1": 67, "sup_zhx2v": 150} { // they are stored
+		if got := dispatch.ShardOf(id); got != want {
+			t.Errorf("%s is in shard %d, was in %d", id, got, want)
+		}
+	}
+}
