@@ -3,18 +3,23 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
 	"github.com/supplyhub/supplyhub/internal/app"
+	"github.com/supplyhub/supplyhub/internal/config"
 )
 
 func migrateCommand() *cobra.Command {
 	return &cobra.Command{Use: "migrate", Short: "bring the database schema to this version", Args: cobra.NoArgs,
-		RunE: operate(func(context.Context, *app.App, []string) (any, error) {
-			return map[string]string{"status": "migrated"}, nil // every command migrates before it works
+		RunE: operateAfter((*app.App).Migrate, loud, func(context.Context, *app.App, []string) (any, error) {
+			return map[string]string{"status": "migrated"}, nil
 		})}
 }
+
+// loud shows the migration's log: what it waits for, and how long each step took.
+func loud(log *slog.Logger, _ *config.Config) *slog.Logger { return log }
 
 func keysCommand() *cobra.Command {
 	generate := &cobra.Command{Use: "generate", Short: "print a fresh value for JWT_SIGNING_KEYS", Args: cobra.NoArgs}

@@ -107,8 +107,15 @@ func group(use, short string, children ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// operate runs fn on a built service and prints what it answers.
+// operate runs fn on a built service, whose schema must be this build's, and prints what it answers.
 func operate(fn func(ctx context.Context, a *app.App, args []string) (any, error)) func(*cobra.Command, []string) error {
+	return operateAfter((*app.App).CheckSchema, quiet, fn)
+}
+
+// operateAfter is operate with another first step and log.
+func operateAfter(first func(*app.App, context.Context) error, logs func(*slog.Logger, *config.Config) *slog.Logger,
+	fn func(ctx context.Context, a *app.App, args []string) (any, error),
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := checkOutput(cmd); err != nil {
 			return err
@@ -117,7 +124,12 @@ func operate(fn func(ctx context.Context, a *app.App, args []string) (any, error
 		if err != nil {
 			return configFault{err}
 		}
-		result, err := onApp(cmd.Context(), cfg, quiet(log, cfg), func(a *app.App) (any, error) { return fn(cmd.Context(), a, args) })
+		result, err := onApp(cmd.Context(), cfg, logs(log, cfg), func(a *app.App) (any, error) {
+			if err := first(a, cmd.Context()); err != nil {
+				return nil, err
+			}
+			return fn(cmd.Context(), a, args)
+		})
 		if err != nil {
 			return failure{err}
 		}
@@ -131,9 +143,6 @@ func onApp(ctx context.Context, cfg *config.Config, log *slog.Logger, fn func(*a
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	if err := a.Migrate(ctx); err != nil {
-		return nil, err
-	}
 	return fn(a)
 }
 

@@ -18,24 +18,40 @@ import (
 // TestService runs every chapter against one service per stack.
 func TestService(t *testing.T) {
 	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			serviceRules(t, stack, "")
+		})
+	}
+}
+
+// TestPooler runs every chapter through PgBouncer with its own defaults.
+func TestPooler(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"session", "transaction"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			serviceRules(t, apptest.Production, mode)
+		})
+	}
+}
+
+func serviceRules(t *testing.T, stack apptest.Stack, pooler string) {
+	t.Helper()
 	chapters := map[string]func(*testing.T, *apptest.Hub){
 		"Common": commonRules, "Token": tokenRules, "Refresh": refreshRules, "Revoke": revokeRules, "Bearer": bearerRules,
 		"MaterialRequest": materialRules, "Listing": listingRules, "DeliveryEstimates": estimatesRules,
 		"Webhook": webhookRules, "Selection": selectionRules, "Products": productRules, "Commands": commandRules,
 		"Operation": operationRules, "Reestimate": reestimateRules, "Wait": waitRules, "Tracker": trackerRules,
 	}
-	for _, stack := range apptest.Stacks {
-		t.Run(string(stack), func(t *testing.T) {
+	h := apptest.Start(t, stack, apptest.Options{LeastRights: stack == apptest.Production, Pooler: pooler, Env: map[string]string{
+		"WEBHOOK_RETRY_SCHEDULE": "100ms,100ms,100ms", "WEBHOOK_TIMEOUT": "2s",
+	}})
+	for name, rules := range chapters {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := apptest.Start(t, stack, apptest.Options{LeastRights: stack == apptest.Production, Env: map[string]string{
-				"WEBHOOK_RETRY_SCHEDULE": "100ms,100ms,100ms", "WEBHOOK_TIMEOUT": "2s",
-			}})
-			for name, rules := range chapters {
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
-					rules(t, h)
-				})
-			}
+			rules(t, h)
 		})
 	}
 }

@@ -48,12 +48,16 @@ type App struct {
 
 // Build opens the database and builds every room over it, without the queue: enough for a command.
 func Build(ctx context.Context, cfg *config.Config, log *slog.Logger) (*App, error) {
+	return build(ctx, cfg, log, use{profile: database.Maintenance})
+}
+
+func build(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*App, error) {
 	a := &App{cfg: cfg, log: log, now: time.Now, registry: telemetry.NewRegistry()}
 	secrets, err := loadSecrets(cfg)
 	if err != nil {
 		return nil, err
 	}
-	if a.db, err = openDatabase(ctx, cfg, log); err != nil {
+	if a.db, err = openDatabase(ctx, cfg, log, u); err != nil {
 		return nil, err
 	}
 	if err := a.build(secrets); err != nil {
@@ -118,6 +122,9 @@ func (a *App) endTrace(ctx context.Context) {
 
 // Migrate brings the schema to this binary's version; processes that start at once wait for each other.
 func (a *App) Migrate(ctx context.Context) error { return a.db.Migrate(ctx) }
+
+// CheckSchema returns an error unless the schema is this binary's: commands never migrate.
+func (a *App) CheckSchema(ctx context.Context) error { return a.db.CheckSchema(ctx) }
 
 // Close releases everything in the reverse order of its construction.
 func (a *App) Close() error {

@@ -72,7 +72,7 @@ var edges = map[string][]string{
 	"internal/acceptance":                         {},
 	"internal/app/apptest":                        {"internal/database/databasetest", "internal/queue/queuetest", "internal/httpapi/openapitest", "pkg/webhook"},
 	"internal/bench":                              {"internal/database", "internal/httpapi", "internal/materials"},
-	"internal/database/databasetest":              {"internal/database"},
+	"internal/database/databasetest":              {"internal/database", "internal/database/databasetest/cluster"},
 	"internal/database/databasetest/cluster":      {},
 	"internal/database/databasetest/withpostgres": {"internal/database/databasetest", "internal/database/databasetest/cluster"},
 	"internal/httpapi/openapitest":                {"internal/httpapi"},

@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
 )
 
 const pruneInterval = time.Hour
@@ -29,7 +31,7 @@ func (a *App) RetentionDays() int { return a.cfg.Retention }
 // runRetention prunes once an hour.
 func (a *App) runRetention(ctx context.Context) error {
 	for a.cfg.Retention > 0 && ctx.Err() == nil {
-		p, err := a.Prune(ctx, a.cfg.Retention)
+		p, err := a.Prune(database.ForMaintenance(ctx), a.cfg.Retention)
 		if err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "retention failed", "error", err)
 		} else if p != (Pruned{}) {

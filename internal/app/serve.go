@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
@@ -42,7 +43,7 @@ func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger, started
 	}
 	address := ownAddress(public.Addr())
 	cfg.BaseURL = cmp.Or(cfg.BaseURL, address)
-	a, err := Build(ctx, cfg, log)
+	a, err := build(ctx, cfg, log, use{profile: database.Serving})
 	if err != nil {
 		return errors.Join(err, public.Close(), admin.Close())
 	}

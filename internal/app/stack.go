@@ -12,8 +12,17 @@ import (
 
 // The whole difference between the embedded default and production stands in this file.
 
-func openDatabase(ctx context.Context, cfg *config.Config, log *slog.Logger) (*database.DB, error) {
-	return database.Open(ctx, string(cfg.DatabaseURL), cfg.SQLitePath(), log)
+// use is what an App is built for.
+type use struct {
+	profile   database.Profile
+	noReaders bool // it lists no trackers
+}
+
+func openDatabase(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*database.DB, error) {
+	return database.Open(ctx, database.Config{
+		URL: string(cfg.DatabaseURL), ReadURL: string(cfg.ReadURL), Path: cfg.SQLitePath(),
+		Profile: u.profile, NoReaders: u.noReaders, Log: log,
+	})
 }
 
 func (a *App) openQueue(ctx context.Context, role string) (err error) {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/queue"
@@ -32,7 +33,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 		return fmt.Errorf("listen on ADMIN_ADDR: %w", err)
 	}
 	cfg.BaseURL = cmp.Or(cfg.BaseURL, ownURL(cfg.HTTPAddr))
-	a, err := Build(ctx, cfg, log)
+	a, err := build(ctx, cfg, log, use{profile: database.Serving, noReaders: true})
 	if err != nil {
 		return errors.Join(err, admin.Close())
 	}

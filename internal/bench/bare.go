@@ -84,7 +84,9 @@ func (noPublisher) Oldest(context.Context) (time.Time, bool) { return time.Time{
 
 // bareRows prints how many requests a second the group commit alone makes durable for 64 callers.
 func bareRows(ctx context.Context) error {
-	db, err := database.Open(ctx, os.Getenv("DATABASE_URL"), filepath.Join(os.Getenv("DATA_DIR"), "bare.db"), slog.New(slog.DiscardHandler))
+	db, err := database.Open(ctx, database.Config{
+		URL: os.Getenv("DATABASE_URL"), Path: filepath.Join(os.Getenv("DATA_DIR"), "bare.db"), Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		return err
 	}

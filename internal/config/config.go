@@ -23,6 +23,7 @@ type Config struct {
 	AdminAddr      string        `env:"ADMIN_ADDR" shown:"127.0.0.1:9090, worker 127.0.0.1:9091" doc:"operator listener: /livez, /readyz, /metrics, /debug/pprof"`
 	DataDir        string        `env:"DATA_DIR" envDefault:"./data" doc:"everything that the embedded default keeps"`
 	DatabaseURL    Secret        `env:"DATABASE_URL" shown:"empty: SQLite in DATA_DIR" doc:"postgres://user:password@host/database"`
+	ReadURL        Secret        `env:"DATABASE_READ_URL" shown:"empty: DATABASE_URL" doc:"a replica that the tracker listings are read from"`
 	NATSURL        Secret        `env:"NATS_URL" shown:"empty: JetStream and the worker inside the api process" doc:"nats://host:4222, several separated by commas; then the worker is bin/worker"`
 	NATSCreds      string        `env:"NATS_CREDS" doc:"NATS credentials file"`
 	NATSReplicas   int           `env:"NATS_REPLICAS" envDefault:"1" doc:"replicas of the stream, 1 to 5"`
@@ -129,16 +130,11 @@ func article(kind string) string {
 }
 
 func (c *Config) check() []error {
-	var faults []error
+	faults := c.checkServers()
 	bad := func(when bool, format string, args ...any) {
 		if when {
 			faults = append(faults, fmt.Errorf(format, args...))
 		}
-	}
-	db := string(c.DatabaseURL)
-	bad(db != "" && !strings.HasPrefix(db, "postgres://") && !strings.HasPrefix(db, "postgresql://"), "DATABASE_URL: must start with postgres://")
-	for u := range strings.SplitSeq(string(c.NATSURL), ",") {
-		bad(c.NATSURL != "" && !natsAddress(strings.TrimSpace(u)), "NATS_URL: every address must start with nats://, tls://, ws:// or wss://")
 	}
 	bad(c.NATSReplicas < 1 || c.NATSReplicas > 5, "NATS_REPLICAS: must be 1 to 5")
 	bad(c.Concurrency < 1 || c.Concurrency > 10000, "WORKER_CONCURRENCY: must be 1 to 10000")
@@ -158,6 +154,25 @@ func (c *Config) check() []error {
 	bad(c.BaseURL != "" && !httpAddress(c.BaseURL), "ESTIMATES_WEBHOOK_BASE_URL: must be an http:// or https:// address without query, fragment or user")
 	for _, p := range c.Proxies {
 		bad(!network(p), "TRUSTED_PROXIES: every item must be an IP address or a network such as 10.0.0.0/8")
+	}
+	return faults
+}
+
+// checkServers looks at the addresses of PostgreSQL and NATS.
+func (c *Config) checkServers() []error {
+	var faults []error
+	bad := func(when bool, text string) {
+		if when {
+			faults = append(faults, errors.New(text))
+		}
+	}
+	db := string(c.DatabaseURL)
+	bad(db != "" && !strings.HasPrefix(db, "postgres://") && !strings.HasPrefix(db, "postgresql://"), "DATABASE_URL: must start with postgres://")
+	read := string(c.ReadURL)
+	bad(read != "" && !strings.HasPrefix(read, "postgres://") && !strings.HasPrefix(read, "postgresql://"), "DATABASE_READ_URL: must start with postgres://")
+	bad(read != "" && db == "", "DATABASE_READ_URL: needs DATABASE_URL")
+	for u := range strings.SplitSeq(string(c.NATSURL), ",") {
+		bad(c.NATSURL != "" && !natsAddress(strings.TrimSpace(u)), "NATS_URL: every address must start with nats://, tls://, ws:// or wss://")
 	}
 	return faults
 }

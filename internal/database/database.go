@@ -22,26 +22,39 @@ const (
 	SQLite   Engine = "sqlite"
 )
 
+// Config says where the database is and what it is opened for.
+type Config struct {
+	URL       string // postgres:// or postgresql://; empty: the SQLite file at Path
+	ReadURL   string // where Rows reads, a replica; empty: URL
+	Path      string
+	Profile   Profile
+	NoReaders bool // Rows is not used: all connections are for From and SQL
+	Log       *slog.Logger
+}
+
 // DB is one open database. All times in it are Unix microseconds in UTC, on both engines.
 type DB struct {
 	engine Engine
 	write  *gorm.DB
 	read   *gorm.DB
 	pool   *sql.DB // the writing pool, for migrations and pings
+	server *server // PostgreSQL only
 	lock   string  // SQLite: the file that serialises migrations between processes
 	close  func() error
 	log    *slog.Logger
 }
 
-// Open opens the engine that url names: postgres:// or postgresql://, otherwise a SQLite file at path.
-func Open(ctx context.Context, url, path string, log *slog.Logger) (*DB, error) {
-	if url == "" {
-		return openSQLite(ctx, path, log)
+// Open opens the engine that config names. It connects when it is first used.
+func Open(ctx context.Context, config Config) (*DB, error) {
+	if config.URL == "" {
+		return openSQLite(ctx, config.Path, config.Log)
 	}
-	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
-		return nil, errors.New("open database: the address must start with postgres://")
+	for _, address := range []string{config.URL, config.ReadURL} {
+		if address != "" && !strings.HasPrefix(address, "postgres://") && !strings.HasPrefix(address, "postgresql://") {
+			return nil, errors.New("open database: the address must start with postgres://")
+		}
 	}
-	return openPostgres(ctx, url, log)
+	return openPostgres(ctx, config)
 }
 
 // Engine tells which engine this is, for the few statements that cannot be the same on both.
@@ -85,9 +98,13 @@ func (d *DB) in(ctx context.Context, pool *gorm.DB) *gorm.DB {
 	return pool
 }
 
-// Ping tells whether the engine answers.
+// Ping reports whether the engine answers and takes changes.
 func (d *DB) Ping(ctx context.Context) error {
-	if err := d.pool.PingContext(ctx); err != nil {
+	ping := d.pool.PingContext
+	if d.engine == Postgres {
+		ping = d.server.ping
+	}
+	if err := ping(ctx); err != nil {
 		return fmt.Errorf("ping database: %w", Translate(err))
 	}
 	return nil

@@ -93,7 +93,7 @@ func TestMigrate_by_several_processes_at_once(t *testing.T) {
 
 func raw(t *testing.T, url, path string) *database.DB {
 	t.Helper()
-	db, err := database.Open(context.WithoutCancel(t.Context()), url, path, slog.New(slog.DiscardHandler))
+	db, err := database.Open(context.WithoutCancel(t.Context()), database.Config{URL: url, Path: path, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func raw(t *testing.T, url, path string) *database.DB {
 func TestOpen_errors_never_show_the_password(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"postgres://u:hunter2@h:port/x", "postgres://u:hunter2@127.0.0.1:1/x", "mysql://u:hunter2@h/x", "postgres://u:hunter2@h/x?sslmode=nonsense"} {
-		db, err := database.Open(t.Context(), url, "", slog.New(slog.DiscardHandler))
+		db, err := database.Open(t.Context(), database.Config{URL: url, Log: slog.New(slog.DiscardHandler)})
 		if err == nil {
 			err = db.Ping(t.Context())
 			_ = db.Close()
@@ -117,7 +117,7 @@ func TestOpen_errors_never_show_the_password(t *testing.T) {
 
 func TestEngineThatIsAway_is_unavailable_and_everything_else_is_not(t *testing.T) {
 	t.Parallel()
-	db, err := database.Open(t.Context(), "postgres://u:p@127.0.0.1:1/x", "", slog.New(slog.DiscardHandler))
+	db, err := database.Open(t.Context(), database.Config{URL: "postgres://u:p@127.0.0.1:1/x", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 	"gorm.io/gorm"
 )
 
@@ -50,7 +49,11 @@ func copyRows(ctx context.Context, conn *sql.Conn, table string, columns []strin
 	source := &copyText{next: next}
 	statement := fmt.Sprintf("COPY %s (%s) FROM STDIN", pgx.Identifier{table}.Sanitize(), strings.Join(columns, ", "))
 	err = conn.Raw(func(driver any) error {
-		tag, err := driver.(*stdlib.Conn).Conn().PgConn().CopyFrom(ctx, source, statement) //nolint:forcetypeassert // postgres.go opens no other driver
+		own, err := connection(driver)
+		if err != nil {
+			return err
+		}
+		tag, err := own.PgConn().CopyFrom(ctx, source, statement)
 		count = tag.RowsAffected()
 		return err
 	})

@@ -2,33 +2,190 @@ package database
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
+	"slices"
+	"time"
 
 	"github.com/gofrs/flock"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+const (
+	lockPoll  = 500 * time.Millisecond
+	lockTries = 1200             // ten minutes
+	lockLease = 30 * time.Second // after which the lock of a process that died is free, by the database's clock
+	lockBeat  = 5 * time.Second
+	lockNote  = time.Second // after which the log says what a start waits for
+
 )
 
 //go:embed migrations
 var migrations embed.FS
 
-// Migrate brings the schema to the newest version. Several processes may call it at once: PostgreSQL's
-// advisory lock or, on SQLite, a lock file lets one of them work while the others wait.
+// ErrSchema says that the schema is not the one that this build works with.
+var ErrSchema = errors.New("the schema's version does not fit this build")
+
+// Migrate brings the schema to the newest version. Several processes may call it at once: a row with a lease on
+// PostgreSQL, which holds through a connection pooler too, or a lock file on SQLite lets one of them work while the
+// others wait. The schema of the next version is left as it is, so that an upgrade can roll; a newer one is ErrSchema.
 func (d *DB) Migrate(ctx context.Context) (err error) {
-	if d.lock != "" {
-		file := flock.New(d.lock)
-		if err := file.Lock(); err != nil {
-			return fmt.Errorf("migrate: lock %s: %w", d.lock, err)
-		}
-		defer func() { err = errors.Join(err, file.Unlock()) }()
-	}
-	provider, err := d.provider()
+	state, err := d.schema(ctx)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
+	if state.ahead > 1 {
+		return state.fault()
+	}
+	if state.ahead == 1 {
+		d.log.WarnContext(ctx, "the schema is the next version's: this process is to be replaced by it", "schema", state.newest, "known", state.known)
+		return nil
+	}
+	if state.missing == 0 {
+		return nil
+	}
+	if d.engine == SQLite {
+		return d.migrateSQLite(ctx)
+	}
+	return d.migratePostgres(ctx)
+}
+
+// CheckSchema reports ErrSchema unless the schema is exactly the one of this build.
+func (d *DB) CheckSchema(ctx context.Context) error {
+	state, err := d.schema(ctx)
+	if err != nil {
+		return fmt.Errorf("read schema version: %w", err)
+	}
+	if state.missing > 0 || state.ahead > 0 {
+		return state.fault()
+	}
+	return nil
+}
+
+// Pending reports whether the schema lacks a migration of this build.
+func (d *DB) Pending(ctx context.Context) (bool, error) {
+	state, err := d.schema(ctx)
+	if err != nil {
+		return false, fmt.Errorf("read schema version: %w", err)
+	}
+	return state.missing > 0, nil
+}
+
+// schemaState compares the schema with this build's migrations.
+type schemaState struct {
+	known, newest int64 // versions of this build and of the database
+	missing       int   // migrations of this build that were not applied
+	ahead         int64 // versions after this build's
+}
+
+func (s schemaState) fault() error {
+	if s.ahead > 0 {
+		return fmt.Errorf("%w: it is at version %d, newer than %d: use the newer build", ErrSchema, s.newest, s.known)
+	}
+	return fmt.Errorf("%w: it is at version %d, older than %d: run `api migrate`", ErrSchema, s.newest, s.known)
+}
+
+func (d *DB) schema(ctx context.Context) (schemaState, error) {
+	applied, err := d.applied(ctx)
+	if err != nil {
+		return schemaState{}, err
+	}
+	provider, err := d.provider(d.pool)
+	if err != nil {
+		return schemaState{}, err
+	}
+	var s schemaState
+	for _, source := range provider.ListSources() {
+		s.known = max(s.known, source.Version)
+		if !slices.Contains(applied, source.Version) {
+			s.missing++
+		}
+	}
+	for _, version := range applied {
+		s.newest = max(s.newest, version)
+	}
+	s.ahead = max(s.newest-s.known, 0)
+	return s, nil
+}
+
+// applied lists the versions that the schema has. It makes nothing, as goose would.
+func (d *DB) applied(ctx context.Context) ([]int64, error) {
+	table := `SELECT count(*) FROM sqlite_master WHERE name = 'goose_db_version'`
+	if d.engine == Postgres {
+		table = `SELECT count(to_regclass('goose_db_version'))`
+	}
+	var tables int
+	if err := d.pool.QueryRowContext(ctx, table).Scan(&tables); err != nil || tables == 0 {
+		return nil, Translate(err)
+	}
+	return Query(ctx, d.pool, `SELECT version_id FROM goose_db_version WHERE is_applied`, nil, func(v *int64) []any { return []any{v} })
+}
+
+func (d *DB) migrateSQLite(ctx context.Context) (err error) {
+	file := flock.New(d.lock)
+	if err := file.Lock(); err != nil {
+		return fmt.Errorf("migrate: lock %s: %w", d.lock, err)
+	}
+	defer func() { err = errors.Join(err, file.Unlock()) }()
+	provider, err := d.provider(d.pool)
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return d.up(ctx, provider)
+}
+
+// migratePostgres works on connections of its own, without a statement timeout.
+func (d *DB) migratePostgres(ctx context.Context) (err error) {
+	config := d.server.config
+	config.Profile, config.NoReaders = Maintenance, true
+	own, err := openPostgres(ctx, config)
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	defer func() { err = errors.Join(err, own.Close()) }()
+	locker, err := lock.NewPostgresTableLocker(
+		lock.WithTableLockTimeout(lockPoll, lockTries), lock.WithTableLeaseDuration(lockLease), lock.WithTableHeartbeatInterval(lockBeat),
+		lock.WithTableLogger(slog.New(slog.DiscardHandler)), lock.WithTableRetryPolicy(held))
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	provider, err := own.provider(own.pool, goose.WithLocker(noting{locker, d.log}))
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return d.up(ctx, provider)
+}
+
+// held reports whether the lock could not be taken because another process has it.
+func held(err error) bool {
+	_, refused := errors.AsType[*pgconn.PgError](err)
+	return !refused && errs.KindOf(Translate(err)) != errs.Unavailable
+}
+
+// noting is a lock whose waiting is in the log.
+type noting struct {
+	lock.Locker
+	log *slog.Logger
+}
+
+// Lock waits for the lock.
+func (n noting) Lock(ctx context.Context, db *sql.DB) error {
+	timer := time.AfterFunc(lockNote, func() {
+		n.log.WarnContext(ctx, "waiting for another process's migration", "longest", lockTries*lockPoll)
+	})
+	defer timer.Stop()
+	return n.Locker.Lock(ctx, db)
+}
+
+func (d *DB) up(ctx context.Context, provider *goose.Provider) error {
 	results, err := provider.Up(ctx)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", Translate(err))
@@ -39,33 +196,14 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 	return nil
 }
 
-// Pending tells whether the schema lacks a migration of this binary.
-func (d *DB) Pending(ctx context.Context) (bool, error) {
-	provider, err := d.provider()
-	if err != nil {
-		return false, fmt.Errorf("read schema version: %w", err)
-	}
-	pending, err := provider.HasPending(ctx)
-	if err != nil {
-		return false, fmt.Errorf("read schema version: %w", Translate(err))
-	}
-	return pending, nil
-}
-
-func (d *DB) provider() (*goose.Provider, error) {
+func (d *DB) provider(pool *sql.DB, options ...goose.ProviderOption) (*goose.Provider, error) {
 	dir, err := fs.Sub(migrations, "migrations/"+string(d.engine))
 	if err != nil {
 		return nil, err
 	}
-	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
 	dialect := goose.DialectSQLite3
 	if d.engine == Postgres {
 		dialect = goose.DialectPostgres
-		locker, err := lock.NewPostgresSessionLocker()
-		if err != nil {
-			return nil, err
-		}
-		options = append(options, goose.WithSessionLocker(locker))
 	}
-	return goose.NewProvider(dialect, d.pool, dir, options...)
+	return goose.NewProvider(dialect, pool, dir, append(options, goose.WithDisableGlobalRegistry(true))...)
 }

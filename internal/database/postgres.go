@@ -2,62 +2,181 @@ package database
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 )
 
-// postgresConnections is the pool's size when the address does not say pool_max_conns.
-const postgresConnections = 16
+const (
+	writers      = 16 // connections, when the address does not say pool_max_conns
+	readers      = 8
+	fewest       = 4               // connections with which a process gets its work done
+	readerShare  = 4               // of pool_max_conns, one in so many connections is a reader's
+	connectWait  = 2 * time.Second // for one host's answer, when the address does not say connect_timeout
+	pingWait     = 2 * time.Second // for the answer of a connection that was idle
+	pingAfter    = time.Second     // idle
+	idleTime     = time.Minute     // after which a connection is let go
+	codeReadOnly = "25006"
+)
 
-func openPostgres(ctx context.Context, url string, log *slog.Logger) (*DB, error) {
-	cfg, err := pgxpool.ParseConfig(url)
+// server is how PostgreSQL is reached.
+type server struct {
+	config  Config
+	session *session
+	write   *pgxpool.Pool
+	readers int32 // connections of each reader
+
+	mu    sync.Mutex
+	reads []*Rows
+}
+
+func openPostgres(ctx context.Context, config Config) (*DB, error) {
+	cfg, err := parse("DATABASE_URL", config.URL)
 	if err != nil {
-		// pgx's text may quote the address with its password.
-		return nil, errors.New("open database: DATABASE_URL is not a valid PostgreSQL address")
+		return nil, err
 	}
-	cfg.MaxConns = max(cfg.MaxConns, postgresConnections)
-	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
-	setDefault(cfg.ConnConfig.RuntimeParams, "application_name", "supplyhub")
-	setDefault(cfg.ConnConfig.RuntimeParams, "idle_in_transaction_session_timeout", "60s")
-	setDefault(cfg.ConnConfig.RuntimeParams, "statement_timeout", "30s")
-	setDefault(cfg.ConnConfig.RuntimeParams, "jit", "off") // no statement of ours runs long enough to earn it back
-	// The hot statements look rows up by key; the default, meant for spinning disks, reads whole tables instead.
-	setDefault(cfg.ConnConfig.RuntimeParams, "random_page_cost", "1.1")
-	// Plans are made once a connection, as making them costs as much as the hot statements themselves. One that was made
-	// over an empty table must be right when the table is full: by index, row by row.
-	for _, name := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
-		setDefault(cfg.ConnConfig.RuntimeParams, name, "off")
-	}
-	setDefault(cfg.ConnConfig.RuntimeParams, "plan_cache_mode", "force_generic_plan")
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
+	s := &server{config: config}
+	cfg.MaxConns, s.readers = share(ctx, config, cfg.MaxConns)
+	s.session = s.configure(cfg, config.URL, settings[config.Profile], "supplyhub")
+	cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	cfg.ConnConfig.OnPgError = s.keep
+	if s.write, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	sqlDB := stdlib.OpenDBFromPool(pool)
-	g, err := openGorm(postgres.New(postgres.Config{Conn: sqlDB}), log)
+	sqlDB := sql.OpenDB(connector{stdlib.GetPoolConnector(s.write), s.session})
+	sqlDB.SetMaxIdleConns(0) // the pool below keeps them
+	g, err := openGorm(postgres.New(postgres.Config{Conn: sqlDB}), config.Log)
 	if err != nil {
-		pool.Close()
+		s.write.Close()
 		return nil, fmt.Errorf("open database: %w", Translate(err))
 	}
 	closeAll := func() error {
 		err := sqlDB.Close()
-		pool.Close()
+		s.write.Close()
 		return err
 	}
-	return &DB{engine: Postgres, write: g, read: g, pool: sqlDB, close: closeAll, log: log}, nil
+	return &DB{engine: Postgres, write: g, read: g, pool: sqlDB, server: s, close: closeAll, log: config.Log}, nil
 }
 
-func setDefault(params map[string]string, name, value string) {
-	if _, set := params[name]; !set {
-		params[name] = value
+// parse reads an address; pgx's own text may quote it with its password.
+func parse(variable, address string) (*pgxpool.Config, error) {
+	cfg, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		return nil, errors.New("open database: " + variable + " is not a valid PostgreSQL address")
 	}
+	return cfg, nil
+}
+
+// parameter is what the address says, empty when it does not.
+func parameter(address, name string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Query().Get(name)
+}
+
+// share divides pool_max_conns, which holds for the whole process.
+func share(ctx context.Context, config Config, limit int32) (write, read int32) {
+	if parameter(config.URL, "pool_max_conns") == "" {
+		return writers, readers
+	}
+	if limit < fewest {
+		config.Log.WarnContext(ctx, "pool_max_conns is taken as the fewest connections that the service works with",
+			"pool_max_conns", limit, "taken", fewest)
+		limit = fewest
+	}
+	if config.NoReaders {
+		return limit, 0
+	}
+	read = min(limit/readerShare, readers)
+	return limit - read, read
+}
+
+// configure sets what the writers' and the readers' pools have in common.
+func (s *server) configure(cfg *pgxpool.Config, address string, wanted []setting, name string) *session {
+	if parameter(address, "connect_timeout") == "" {
+		cfg.ConnConfig.ConnectTimeout = connectWait
+	}
+	if parameter(address, "pool_max_conn_idle_time") == "" {
+		cfg.MaxConnIdleTime = idleTime
+	}
+	if _, set := cfg.ConnConfig.RuntimeParams["application_name"]; !set {
+		cfg.ConnConfig.RuntimeParams["application_name"] = name
+	}
+	session := newSession(wanted, cfg.ConnConfig.RuntimeParams, parameter(address, "default_query_exec_mode") == "")
+	cfg.BeforeConnect = session.prepare
+	cfg.ShouldPing = s.shouldPing
+	return session
+}
+
+// shouldPing pings a connection that was idle, for a moment only, and gives all others up with it: behind a server that
+// hangs each would take as long. What is closed here fails the pool's own ping.
+func (s *server) shouldPing(ctx context.Context, p pgxpool.ShouldPingParams) bool {
+	if p.IdleDuration < pingAfter {
+		return false
+	}
+	ping, cancel := context.WithTimeout(ctx, pingWait)
+	defer cancel()
+	if err := p.Conn.Ping(ping); err == nil {
+		return false
+	}
+	if ctx.Err() == nil {
+		s.reset()
+	}
+	return true
+}
+
+// keep reports whether a connection stays open after an error. One that turned out to be read-only does not, and no
+// other either: the next ones look for the primary among the address's hosts.
+func (s *server) keep(_ *pgconn.PgConn, pg *pgconn.PgError) bool {
+	if pg.Code == codeReadOnly {
+		s.reset()
+		return false
+	}
+	return !strings.EqualFold(pg.Severity, "FATAL")
+}
+
+// reset gives up all connections: idle ones now, the others when they are released.
+func (s *server) reset() {
+	s.write.Reset()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.reads {
+		r.pool.Reset()
+	}
+}
+
+// add makes a reader's connections one with the others.
+func (s *server) add(r *Rows) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads = append(s.reads, r)
+}
+
+// ping reports whether the server takes changes.
+func (s *server) ping(ctx context.Context) error {
+	var readOnly string
+	if err := s.write.QueryRow(ctx, "SHOW transaction_read_only").Scan(&readOnly); err != nil {
+		return err
+	}
+	if readOnly != "off" {
+		s.reset()
+		return &pgconn.PgError{Severity: "ERROR", Code: codeReadOnly, Message: "the server is read-only"}
+	}
+	return nil
 }
 
 func openGorm(dialector gorm.Dialector, log *slog.Logger) (*gorm.DB, error) {
@@ -71,4 +190,13 @@ func openGorm(dialector gorm.Dialector, log *slog.Logger) (*gorm.DB, error) {
 		return nil, err
 	}
 	return g, translatePlugin(g)
+}
+
+// connection is pgx's connection under one of database/sql's.
+func connection(c any) (*pgx.Conn, error) {
+	own, ok := c.(*conn)
+	if !ok {
+		return nil, errors.New("not a connection of this package")
+	}
+	return own.Conn.Conn(), nil
 }

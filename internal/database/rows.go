@@ -5,20 +5,18 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 const (
-	rowsConnections  = 8
 	codeQueryCancel  = "57014" // the statement timeout
 	connectionsGrace = time.Second
 )
@@ -30,23 +28,27 @@ type Rows struct {
 	db      *DB
 	timeout time.Duration
 
-	mu   sync.Mutex
-	pool *pgxpool.Pool // PostgreSQL only, made by the first read
+	session *session      // PostgreSQL only
+	pool    *pgxpool.Pool // PostgreSQL only; connects when it is used
+	fault   error         // why there is no pool
 }
 
 // Select runs one statement and calls each for every row. The fields, nil for NULL, are valid during the call only.
 type Select func(ctx context.Context, query string, each func(fields [][]byte) error, args ...any) error
 
 // Rows makes a reader; it connects when it is first used. A statement that takes longer than the timeout is errs.Unavailable.
-func (d *DB) Rows(timeout time.Duration) *Rows { return &Rows{db: d, timeout: timeout} }
+func (d *DB) Rows(timeout time.Duration) *Rows {
+	r := &Rows{db: d, timeout: timeout}
+	if d.engine == Postgres {
+		r.fault = r.open(d.server)
+	}
+	return r
+}
 
 // Close releases the reader's own connections.
 func (r *Rows) Close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.pool != nil {
 		r.pool.Close()
-		r.pool = nil
 	}
 }
 
@@ -61,11 +63,13 @@ func (r *Rows) Select(ctx context.Context, query string, each func(fields [][]by
 		}
 		return r.report(selectSQLite(ctx, reader, query, each, args))
 	}
-	pool, err := r.connect(ctx)
-	if err != nil {
-		return r.report(err)
+	if r.fault != nil {
+		return r.fault
 	}
-	return r.report(selectPostgres(ctx, pool, query, each, args))
+	if r.carried() {
+		return r.report(selectPostgres(ctx, r.pool, query, each, args))
+	}
+	return r.report(r.inTx(ctx, pgx.ReadCommitted, func(tx pgx.Tx) error { return selectPostgres(ctx, tx, query, each, args) }))
 }
 
 // Together lets fn run several statements that all see the same state of the database.
@@ -73,16 +77,35 @@ func (r *Rows) Together(ctx context.Context, fn func(Select) error) error {
 	if r.db.engine == SQLite {
 		return r.togetherSQLite(ctx, fn)
 	}
-	pool, err := r.connect(ctx)
-	if err != nil {
-		return r.report(err)
+	if r.fault != nil {
+		return r.fault
 	}
-	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	return r.report(pgx.BeginTxFunc(ctx, pool, options, func(tx pgx.Tx) error {
+	return r.report(r.inTx(ctx, pgx.RepeatableRead, func(tx pgx.Tx) error {
 		return fn(func(ctx context.Context, query string, each func([][]byte) error, args ...any) error {
 			return selectPostgres(ctx, tx, query, each, args)
 		})
 	}))
+}
+
+// carried reports whether connections have the reader's settings of themselves; before the first one nothing is known.
+func (r *Rows) carried() bool {
+	d := r.session.decision.Load()
+	return d != nil && !d.pooler
+}
+
+// inTx runs fn in a transaction that can change nothing and has the reader's settings.
+func (r *Rows) inTx(ctx context.Context, level pgx.TxIsoLevel, fn func(pgx.Tx) error) error {
+	conn, err := r.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	var local []setting
+	if d := r.session.decision.Load(); d != nil {
+		local = d.local
+	}
+	options := pgx.TxOptions{BeginQuery: begin("isolation level "+string(level)+" read only", local)}
+	return pgx.BeginTxFunc(ctx, conn, options, fn)
 }
 
 func (r *Rows) togetherSQLite(ctx context.Context, fn func(Select) error) error {
@@ -116,47 +139,64 @@ func (r *Rows) report(err error) error {
 	return Translate(err)
 }
 
-// connect opens the pool with the address that the database was opened with.
-func (r *Rows) connect(ctx context.Context) (*pgxpool.Pool, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.pool != nil {
-		return r.pool, nil
+// open makes the reader's pool, which connects when it is used.
+func (r *Rows) open(s *server) error {
+	variable, address := "DATABASE_READ_URL", s.config.ReadURL
+	if address == "" {
+		variable, address = "DATABASE_URL", s.config.URL
 	}
-	conn, err := r.db.pool.Conn(ctx)
+	cfg, err := parse(variable, address)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer conn.Close()
-	var address string
-	if err := conn.Raw(func(driver any) error {
-		address = driver.(*stdlib.Conn).Conn().Config().ConnString() //nolint:forcetypeassert // postgres.go opens no other driver
+	cfg.MaxConns = max(s.readers, 1)
+	wanted := r.settings()
+	for _, w := range wanted {
+		delete(cfg.ConnConfig.RuntimeParams, w.name) // what an address gives is for the writers
+	}
+	r.session = s.configure(cfg, address, wanted, "supplyhub-reader")
+	cfg.ConnConfig.ValidateConnect = target(cfg.ConnConfig, address, s.config.ReadURL != "")
+	if r.pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
+		return fmt.Errorf("open the reading pool: %w", err)
+	}
+	s.add(r)
+	return nil
+}
+
+// target is which of an address's servers the reader takes: its connections are read-only, so read-write finds none.
+func target(cfg *pgx.ConnConfig, address string, replica bool) pgconn.ValidateConnectFunc {
+	several := slices.ContainsFunc(cfg.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != cfg.Host || f.Port != cfg.Port })
+	switch attrs := parameter(address, "target_session_attrs"); {
+	case attrs == "read-write", !replica && (several || attrs != ""):
+		return pgconn.ValidateConnectTargetSessionAttrsPrimary
+	case replica:
+		return cfg.ValidateConnect
+	default:
 		return nil
-	}); err != nil {
-		return nil, err
 	}
-	cfg, err := pgxpool.ParseConfig(address)
-	if err != nil {
-		return nil, errors.New("open the reading pool: the address is not valid any longer") // pgx's text may quote it
+}
+
+func (r *Rows) settings() []setting {
+	return []setting{
+		{name: "default_transaction_read_only", value: "on"},
+		{name: "statement_timeout", value: shown(r.timeout)},
+		{name: "plan_cache_mode", value: "force_generic_plan"},
+		{name: "jit", value: "off"}, // compiling a page's plan takes 400 times as long as the page
+		{name: "datestyle", value: "ISO, MDY"},
+		{name: "timezone", value: "America/Sao_Paulo"},
 	}
-	cfg.MaxConns = rowsConnections
-	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
-	for name, value := range map[string]string{
-		"default_transaction_read_only": "on",
-		"statement_timeout":             strconv.FormatInt(r.timeout.Milliseconds(), 10),
-		"plan_cache_mode":               "force_generic_plan",
-		"jit":                           "off", // compiling a page's plan takes 400 times as long as the page
-		"datestyle":                     "ISO",
-		"timezone":                      "America/Sao_Paulo",
-	} {
-		cfg.ConnConfig.RuntimeParams[name] = value
+}
+
+// shown is a duration as PostgreSQL shows it: the largest unit that divides it.
+func shown(d time.Duration) string {
+	switch {
+	case d%time.Minute == 0:
+		return strconv.FormatInt(int64(d/time.Minute), 10) + "min"
+	case d%time.Second == 0:
+		return strconv.FormatInt(int64(d/time.Second), 10) + "s"
+	default:
+		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
 	}
-	setDefault(cfg.ConnConfig.RuntimeParams, "application_name", "supplyhub-reader")
-	r.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open the reading pool: %w", err)
-	}
-	return r.pool, nil
 }
 
 func selectPostgres(ctx context.Context, on interface {

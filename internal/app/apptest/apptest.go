@@ -55,6 +55,7 @@ type Options struct {
 	Each          func(name string) map[string]string // more environment of one process; nil: none
 	APIs, Workers int                                 // production only; default 2 and 2
 	LeastRights   bool                                // production only: each binary has the rights that deployments/ gives it, commands have the owner's
+	Pooler        string                              // production only: PgBouncer's mode, session or transaction, between the processes and PostgreSQL
 	Env           map[string]string                   // added to every process's environment; what DATABASE_URL and NATS_URL lead to is the test's own
 }
 
@@ -78,6 +79,9 @@ func Start(tb testing.TB, stack Stack, options Options) *Hub {
 		}
 		if options.Env["DATABASE_URL"] == "" {
 			h.Env["DATABASE_URL"] = databasetest.EmptyPostgres(tb)
+			if options.Pooler != "" {
+				h.Env["DATABASE_URL"] = databasetest.Pooled(tb, h.Env["DATABASE_URL"], options.Pooler, "supplyhub_api", "supplyhub_worker")
+			}
 		}
 		h.Env["JWT_SIGNING_KEYS"] = h.generate("keys", "generate")
 		h.Env["SECRETS_KEY"] = h.generate("keys", "generate", "--secrets")

@@ -49,7 +49,7 @@ func Open(tb testing.TB, engine database.Engine) *database.DB {
 // OpenURL opens the database at url or, when url is empty, the SQLite file at path, and closes it at the end of the test.
 func OpenURL(tb testing.TB, url, path string) *database.DB {
 	tb.Helper()
-	db, err := database.Open(context.Background(), url, path, slog.New(slog.DiscardHandler))
+	db, err := database.Open(context.Background(), database.Config{URL: url, Path: path, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -90,7 +90,7 @@ var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
 })
 
 func migrate(ctx context.Context, url, path string) (err error) {
-	db, err := database.Open(ctx, url, path, slog.New(slog.DiscardHandler))
+	db, err := database.Open(ctx, database.Config{URL: url, Path: path, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest/cluster"
 )
 
 const (
@@ -36,6 +37,12 @@ func Postgres(tb testing.TB) string {
 func EmptyPostgres(tb testing.TB) string {
 	tb.Helper()
 	return create(tb, "template0")
+}
+
+// Latin1Postgres is EmptyPostgres with an encoding that the service refuses.
+func Latin1Postgres(tb testing.TB) string {
+	tb.Helper()
+	return create(tb, "template0 ENCODING 'LATIN1'")
 }
 
 // Script runs a file of SQL statements in the database at the address.
@@ -66,6 +73,26 @@ func As(tb testing.TB, address, role string) string {
 	}
 	u.User = url.User(role)
 	return u.String()
+}
+
+// Pooled is the address of the same database through a PgBouncer of the mode, session or transaction, with its default
+// configuration. It knows the test server's role and the users. Without a PgBouncer the test is skipped, aloud.
+func Pooled(tb testing.TB, address, mode string, users ...string) string {
+	tb.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	pooler, err := cluster.StartPooler(mode, address, append(users, u.User.Username())...)
+	if errors.Is(err, cluster.ErrNoPooler) {
+		fmt.Fprintf(os.Stderr, "SKIPPED: %s: %v\n", tb.Name(), err)
+		tb.Skip(err)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(pooler.Remove)
+	return pooler.Address()
 }
 
 func create(tb testing.TB, template string) string {

@@ -213,8 +213,16 @@ func (c *Cluster) start() error {
 	}
 	c.server = command(c.dir, c.account, filepath.Join(c.bin, "postgres"), args...)
 	c.server.Stdout, c.server.Stderr = log, log
+	if err := launch(c.server, c.exited); err != nil {
+		return fmt.Errorf("start PostgreSQL: %w", err)
+	}
+	return nil
+}
+
+// launch starts a command; exited is closed when it has ended.
+func launch(server *exec.Cmd, exited chan struct{}) error {
 	started := make(chan error)
-	go func(server *exec.Cmd, exited chan struct{}) {
+	go func() {
 		runtime.LockOSThread() // the server is told to end when the thread that started it ends: this one outlives it
 		defer runtime.UnlockOSThread()
 		err := server.Start()
@@ -222,11 +230,8 @@ func (c *Cluster) start() error {
 			_ = server.Wait()
 			close(exited)
 		}
-	}(c.server, c.exited)
-	if err := <-started; err != nil {
-		return fmt.Errorf("start PostgreSQL: %w", err)
-	}
-	return nil
+	}()
+	return <-started
 }
 
 func settings(durable bool) []string {

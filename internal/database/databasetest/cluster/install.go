@@ -17,18 +17,26 @@ func findOrInstall() (string, error) {
 	if !errors.Is(err, errNoServer) || os.Geteuid() != 0 {
 		return dir, err
 	}
-	apt, lookErr := exec.LookPath("apt-get")
-	if lookErr != nil {
-		return "", err
-	}
 	fmt.Fprintln(os.Stderr, "no PostgreSQL server binaries found, installing them with apt-get")
-	for _, args := range [][]string{{"update", "-qq"}, {"install", "-y", "-qq", "--no-install-recommends", "postgresql"}} {
+	if installErr := install("postgresql"); installErr != nil {
+		return "", fmt.Errorf("%w; %w", err, installErr)
+	}
+	return binaries()
+}
+
+// install installs a Debian package.
+func install(name string) error {
+	apt, err := exec.LookPath("apt-get")
+	if err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"update", "-qq"}, {"install", "-y", "-qq", "--no-install-recommends", name}} {
 		cmd := exec.Command(apt, args...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr // standard output carries the server's address
-		if runErr := cmd.Run(); runErr != nil {
-			return "", fmt.Errorf("%w; apt-get %s: %w", err, args[0], runErr)
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("apt-get %s: %w", args[0], err)
 		}
 	}
-	return binaries()
+	return nil
 }

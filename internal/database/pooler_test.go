@@ -1,0 +1,138 @@
+package database_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// poolModes are PgBouncer's, with its own defaults otherwise.
+var poolModes = []string{"session", "transaction"}
+
+func TestMigrate_through_a_pooler_by_several_processes_at_once(t *testing.T) {
+	t.Parallel()
+	for _, mode := range poolModes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			url := databasetest.Pooled(t, databasetest.EmptyPostgres(t), mode)
+			var group sync.WaitGroup
+			for range 4 {
+				db := raw(t, url, "")
+				group.Go(func() {
+					if err := db.Migrate(context.WithoutCancel(t.Context())); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			group.Wait()
+			if err := raw(t, url, "").CheckSchema(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// setting is what the database says of a parameter within a transaction, or in a statement alone.
+func setting(ctx context.Context, t *testing.T, db *database.DB, name string) (value string) {
+	t.Helper()
+	if err := db.From(ctx).Raw(`SELECT current_setting(?)`, name).Scan(&value).Error; err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func TestTransactions_are_read_committed_with_the_profile_s_settings_whatever_the_role_s_defaults(t *testing.T) {
+	t.Parallel()
+	direct := func(t *testing.T, url string) string { t.Helper(); return url }
+	through := map[string]func(t *testing.T, url string) string{"direct": direct}
+	for _, mode := range poolModes {
+		through[mode] = func(t *testing.T, url string) string { t.Helper(); return databasetest.Pooled(t, url, mode) }
+	}
+	for name, address := range through {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := databasetest.Postgres(t)
+			exec(t.Context(), t, raw(t, url, ""), `DO $$ BEGIN
+				EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database());
+				EXECUTE format('ALTER DATABASE %I SET statement_timeout = ''7s''', current_database()); END $$`)
+			url = address(t, url)
+			for profile, timeout := range map[database.Profile]string{database.Serving: "30s", database.Maintenance: "0"} {
+				db, err := database.Open(t.Context(), database.Config{URL: url, Profile: profile, Log: slog.New(slog.DiscardHandler)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = db.Close() })
+				if err := db.Ping(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				check := func(ctx context.Context, where, timeout string) {
+					if got := setting(ctx, t, db, "transaction_isolation"); got != "read committed" {
+						t.Errorf("%s: the level is %s", where, got)
+					}
+					if got := setting(ctx, t, db, "statement_timeout"); got != timeout {
+						t.Errorf("%s: the statement timeout is %s, want %s", where, got, timeout)
+					}
+				}
+				check(t.Context(), "a statement", timeout)
+				inTx := func(ctx context.Context, where, timeout string) {
+					if err := db.InTx(ctx, func(ctx context.Context) error { check(ctx, where, timeout); return nil }); err != nil {
+						t.Error(err)
+					}
+				}
+				inTx(t.Context(), "a transaction", timeout)
+				inTx(database.ForMaintenance(t.Context()), "maintenance", "0")
+			}
+		})
+	}
+}
+
+func TestRows_through_a_pooler_change_nothing_and_end_at_their_timeout(t *testing.T) {
+	t.Parallel()
+	for _, mode := range poolModes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			db := raw(t, databasetest.Pooled(t, databasetest.Postgres(t), mode), "")
+			rows := db.Rows(300 * time.Millisecond)
+			defer rows.Close()
+			none := func([][]byte) error { return nil }
+			for range 2 {
+				if err := rows.Select(t.Context(), `DELETE FROM settings`, none); err == nil || !strings.Contains(err.Error(), "read-only") {
+					t.Errorf("a change: %v", err)
+				}
+				if err := rows.Select(t.Context(), `SELECT pg_sleep(5)`, none); errs.KindOf(err) != errs.Unavailable {
+					t.Errorf("a slow statement: %v", err)
+				}
+			}
+			err := rows.Select(t.Context(), `SELECT to_timestamp($1::bigint)`, func(f [][]byte) error {
+				if got := string(f[0]); got != "1969-12-31 21:00:00-03" {
+					t.Errorf("got %s", got)
+				}
+				return nil
+			}, int64(0))
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestSettings_do_not_stay_on_a_pooler_s_connections(t *testing.T) {
+	t.Parallel()
+	url := databasetest.Pooled(t, databasetest.Postgres(t), "transaction")
+	db := raw(t, url, "")
+	for range 3 {
+		if err := db.InTx(t.Context(), func(ctx context.Context) error { exec(ctx, t, db, "SELECT 1"); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := setting(t.Context(), t, db, "statement_timeout"); got != "0" {
+		t.Errorf("a statement outside has the timeout %s", got)
+	}
+}

@@ -1,0 +1,226 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Profile is what a database is opened for.
+type Profile int
+
+// The profiles.
+const (
+	Serving     Profile = iota // statement timeout, plans for lookups by key
+	Maintenance                // no statement timeout, the server's own plans: commands, migrations
+)
+
+// setting is a run-time parameter and its value as current_setting shows it.
+type setting struct {
+	name, value string
+	given       bool // by the address, in words that the server may show differently
+}
+
+// isolation is stated by every transaction, so that the role's default does not count; the parameter is for statements alone.
+var isolation = setting{name: "default_transaction_isolation", value: "read committed"}
+
+// settings of each profile on PostgreSQL. An address that gives one of them decides.
+var settings = map[Profile][]setting{
+	Serving: {
+		isolation,
+		{name: "idle_in_transaction_session_timeout", value: "1min"},
+		{name: "statement_timeout", value: "30s"},
+		{name: "jit", value: "off"}, // no statement of ours runs long enough to earn it back
+		// The hot statements look rows up by key; the default, meant for spinning disks, reads whole tables instead.
+		{name: "random_page_cost", value: "1.1"},
+		// Plans are made once a connection, as making them costs as much as the hot statements themselves. One that was
+		// made over an empty table must be right when the table is full: by index, row by row.
+		{name: "enable_seqscan", value: "off"},
+		{name: "enable_hashjoin", value: "off"},
+		{name: "enable_mergejoin", value: "off"},
+		{name: "plan_cache_mode", value: "force_generic_plan"},
+	},
+	Maintenance: {
+		isolation,
+		{name: "idle_in_transaction_session_timeout", value: "1min"},
+		{name: "statement_timeout", value: "0"},
+	},
+}
+
+// maintenance is what a transaction of a serving connection sets to be as one of Maintenance.
+var maintenance = []setting{
+	{name: "statement_timeout", value: "0"},
+	{name: "enable_seqscan", value: "on"},
+	{name: "enable_hashjoin", value: "on"},
+	{name: "enable_mergejoin", value: "on"},
+	{name: "plan_cache_mode", value: "auto"},
+}
+
+type maintenanceKey struct{}
+
+// ForMaintenance lets the transactions begun with the context run without a statement timeout and by the server's own plans.
+func ForMaintenance(ctx context.Context) context.Context {
+	return context.WithValue(ctx, maintenanceKey{}, true)
+}
+
+// pooled lists the start-up parameters that connection poolers take; they refuse or drop all others.
+var pooled = []string{"application_name", "client_encoding", "datestyle", "standard_conforming_strings", "timezone"}
+
+// session is how connections of one pool get their settings: as start-up parameters where the server takes them. A pooler
+// (PgBouncer) does not, and a SET would reach whoever gets the server's connection next: there, transactions set them
+// for themselves. Which of the two it is becomes known with the first connection.
+type session struct {
+	wanted   []setting
+	exec     bool // the address does not say in which way statements are sent
+	foreign  []string
+	probing  chan struct{} // holds one token
+	decision atomic.Pointer[decision]
+}
+
+// decision is what the first connection has shown.
+type decision struct {
+	pooler bool      // start-up parameters are not carried
+	local  []setting // what transactions set for themselves
+	alone  bool      // a statement outside of a transaction needs one, too
+}
+
+// newSession adds the wanted settings to params, where params do not give them.
+func newSession(wanted []setting, params map[string]string, exec bool) *session {
+	s := &session{exec: exec, probing: make(chan struct{}, 1)}
+	for name, value := range params {
+		switch {
+		case ours(name):
+			s.wanted = append(s.wanted, setting{name, value, true})
+		case !slices.Contains(pooled, strings.ToLower(name)):
+			s.foreign = append(s.foreign, name)
+		}
+	}
+	for _, w := range wanted {
+		if _, given := params[w.name]; !given {
+			params[w.name] = w.value
+			s.wanted = append(s.wanted, w)
+		}
+	}
+	return s
+}
+
+// ours reports whether a profile has the setting.
+func ours(name string) bool {
+	for _, profile := range settings {
+		if slices.ContainsFunc(profile, func(s setting) bool { return s.name == name }) {
+			return true
+		}
+	}
+	return false
+}
+
+// prepare makes a connection's configuration fit the server; the first caller finds out what that is.
+func (s *session) prepare(ctx context.Context, cfg *pgx.ConnConfig) error {
+	d := s.decision.Load()
+	if d == nil {
+		select {
+		case s.probing <- struct{}{}:
+			defer func() { <-s.probing }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if d = s.decision.Load(); d == nil {
+			var err error
+			if d, err = s.probe(ctx, cfg.Copy()); err != nil {
+				return err
+			}
+			s.decision.Store(d)
+		}
+	}
+	if d.pooler {
+		s.adapt(cfg)
+	}
+	return nil
+}
+
+// adapt leaves out what a pooler refuses, and prepared statements, which it may send to a connection that does not know them.
+func (s *session) adapt(cfg *pgx.ConnConfig) {
+	for name := range cfg.RuntimeParams {
+		if !slices.Contains(pooled, strings.ToLower(name)) {
+			delete(cfg.RuntimeParams, name)
+		}
+	}
+	if s.exec {
+		cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
+}
+
+// probe connects once to learn which settings the server has taken.
+func (s *session) probe(ctx context.Context, cfg *pgx.ConnConfig) (*decision, error) {
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	refused := unsupported(err)
+	if refused {
+		if len(s.foreign) > 0 {
+			return nil, fmt.Errorf("DATABASE_URL: the server, a connection pooler, does not take %s: use ALTER ROLE … SET instead",
+				strings.Join(s.foreign, ", "))
+		}
+		s.adapt(cfg)
+		conn, err = pgx.ConnectConfig(ctx, cfg)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	missing, err := s.missing(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	d := &decision{pooler: refused || len(missing) > 0, local: missing}
+	d.alone = slices.ContainsFunc(missing, func(m setting) bool {
+		return m.name == isolation.name || m.name == "plan_cache_mode" && !s.exec
+	})
+	return d, nil
+}
+
+// missing lists the settings that the connection does not have.
+func (s *session) missing(ctx context.Context, conn *pgx.Conn) ([]setting, error) {
+	names := make([]string, len(s.wanted))
+	for i, w := range s.wanted {
+		names[i] = w.name
+	}
+	var encoding string
+	var have []string
+	err := conn.QueryRow(ctx, `SELECT current_setting('server_encoding'), array(SELECT current_setting(name)
+		FROM unnest($1::text[]) WITH ORDINALITY AS n (name, place) ORDER BY place)`, pgx.QueryExecModeExec, names).Scan(&encoding, &have)
+	if err != nil {
+		return nil, fmt.Errorf("read the connection's settings: %w", err)
+	}
+	if encoding != "UTF8" {
+		return nil, fmt.Errorf("the database's encoding is %s, it must be UTF8 (CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0)", encoding)
+	}
+	var missing []setting
+	for i, w := range s.wanted {
+		_, sent := conn.Config().RuntimeParams[w.name]
+		if taken := have[i] == w.value || w.given && sent; !taken {
+			missing = append(missing, w)
+		}
+	}
+	return missing, nil
+}
+
+// unsupported reports whether the server refused a start-up parameter, as poolers do; PostgreSQL names another error.
+func unsupported(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.Code == "08P01"
+}
+
+// begin is the statement that begins a transaction with the mode and the settings.
+func begin(mode string, local []setting) string {
+	var b strings.Builder
+	b.WriteString("begin " + mode)
+	for _, l := range local {
+		b.WriteString("; set local " + l.name + " = '" + strings.ReplaceAll(l.value, "'", "''") + "'")
+	}
+	return b.String()
+}
