@@ -13,7 +13,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/config"
 )
 
-const usage = `worker computes delivery estimates and delivers them. It takes no arguments; any number of it shares the work.
+const usage = `worker computes delivery estimates and delivers them; any number of it shares the work.
+
+  worker              work until SIGTERM
+  worker healthcheck  exit 0 when the worker of this configuration is ready
 
 Environment variables:
 `
@@ -26,6 +29,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 1 && args[0] == "healthcheck" {
+		return healthcheck(ctx, stderr)
+	}
 	if len(args) > 0 {
 		return option(args, stdout, stderr)
 	}
@@ -35,6 +41,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	if err := app.RunWorker(ctx, cfg, log); err != nil {
+		fmt.Fprintln(stderr, "error:", err)
+		return 1
+	}
+	return 0
+}
+
+// healthcheck is 0 when the worker of this configuration is ready.
+func healthcheck(ctx context.Context, stderr io.Writer) int {
+	cfg, _, err := app.Configure(app.Environment(), config.ForCommand, stderr)
+	if err != nil {
+		fmt.Fprintf(stderr, "the configuration is not valid:\n%v\n", err)
+		return 2
+	}
+	if _, err := app.WorkerHealth(ctx, cfg); err != nil {
 		fmt.Fprintln(stderr, "error:", err)
 		return 1
 	}
@@ -53,7 +73,7 @@ func option(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stdout, "worker version", app.Version())
 		return 0
 	default:
-		fmt.Fprintf(stderr, "usage: worker takes no arguments (see --help)\n")
+		fmt.Fprintf(stderr, "usage: worker takes no argument but healthcheck (see --help)\n")
 		return 2
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/scoreboard/sample"
 )
 
 const (
@@ -111,21 +112,12 @@ func at(text string) time.Time {
 
 // fixture is a match as the first provider tells it.
 func fixture(id int, kickOff string, state int, changes object) object {
-	moment := at(kickOff)
-	return with(object{
-		"id": id, "state_id": state, "name": "Time A vs Time B", "starting_at": moment.UTC().Format("2006-01-02 15:04:05"), "starting_at_timestamp": moment.Unix(),
-		"participants": []object{
-			{"id": 2, "name": "Time B ", "short_code": nil, "image_path": "https://cdn.example/b.png", "type": "domestic", "meta": object{"location": "away"}, "country": nil},
-			{"id": 1, "name": "Time A", "short_code": "TMA", "image_path": "https://cdn.example/a.png", "type": "domestic", "meta": object{"location": "home"}},
-		},
-		"scores": []object{}, "periods": []object{}, "group": nil, "round": object{"name": "29"}, "season": object{"name": "2026"},
-		"league": object{"name": "Serie A", "image_path": "https://cdn.example/648.png", "sub_type": "domestic"}, "stage": object{"name": "Regular Season", "type_id": 223},
-	}, changes)
+	home := sample.Side{ID: 1, Name: "Time A", Code: "TMA", Logo: "https://cdn.example/a.png"}
+	away := sample.Side{ID: 2, Name: "Time B ", Logo: "https://cdn.example/b.png"}
+	return with(sample.Fixture(id, at(kickOff), state, home, away), changes)
 }
 
-func goals(description, side string, n int) object {
-	return object{"description": description, "score": object{"goals": n, "participant": side}}
-}
+func goals(description, side string, n int) object { return sample.Goals(description, side, n) }
 
 type scoreboardAnswer struct {
 	ShortMessage string
@@ -403,14 +395,9 @@ func fallbackRule(t *testing.T, h *apptest.Hub, p *providers) {
 	if p.fallbackCalls.Load() != 0 {
 		t.Fatal("something else than a 429 led to the fallback")
 	}
-	team := func(id int, name, code string) object {
-		return object{"id": id, "name": name, "abbreviation": code, "country_code": code}
-	}
 	match := func(id int, kickOff, status string, changes object) object {
-		return with(object{
-			"id": id, "datetime": at(kickOff).UTC().Format(time.RFC3339), "status": status, "stage": object{"name": "Group Stage"}, "group": object{"name": "F"},
-			"home_team": team(21, "Netherlands", "NED"), "away_team": team(22, "Japan", "JPN"), "home_score": 1, "away_score": 1, "round_number": 1, "round_name": nil,
-		}, changes)
+		home, away := sample.Side{ID: 21, Name: "Netherlands", Code: "NED"}, sample.Side{ID: 22, Name: "Japan", Code: "JPN"}
+		return with(sample.Match(id, at(kickOff), status, home, away), changes)
 	}
 	p.set(func() {
 		p.primaryStatus, p.primaryBody, p.retryAfter = 429, `{"retry_after":1}`, "1"

@@ -33,7 +33,8 @@ const (
 
 // edges are the packages of this module that each package may import, tests aside.
 var edges = map[string][]string{
-	"cmd/api":    {"internal/app", "internal/config", "internal/errs", "internal/estimates", "internal/scoreboard", "internal/supplierauth", "internal/tracker", "internal/webhooks"},
+	"cmd/api": {"internal/app", "internal/config", "internal/errs", "internal/estimates", "internal/scoreboard", "internal/scoreboard/sample",
+		"internal/supplierauth", "internal/tracker", "internal/webhooks", "pkg/webhook"},
 	"cmd/worker": {"internal/app", "internal/config"},
 
 	"internal/app": {
@@ -62,6 +63,7 @@ var edges = map[string][]string{
 
 	"internal/scoreboard/balldontlie": {"internal/scoreboard", "internal/scoreboard/fetch"},
 	"internal/scoreboard/fetch":       {"internal/scoreboard"},
+	"internal/scoreboard/sample":      {"internal/scoreboard"},
 	"internal/scoreboard/sportmonks":  {"internal/scoreboard", "internal/scoreboard/fetch"},
 
 	"internal/materials": feature("internal/supplierauth", "internal/estimates"),

@@ -1,0 +1,72 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/config"
+)
+
+// healthTimeout is a little more than /readyz gives its checks.
+const healthTimeout = 3 * time.Second
+
+// Health is what /readyz of a process on this machine says.
+type Health struct {
+	Status string            `json:"status"`
+	Checks map[string]string `json:"checks"`
+}
+
+// APIHealth asks the api of this configuration whether it is ready; an error says why it is not.
+func APIHealth(ctx context.Context, cfg *config.Config) (Health, error) {
+	return health(ctx, cmp.Or(cfg.AdminAddr, defaultAPIAdmin))
+}
+
+// WorkerHealth asks the worker of this configuration whether it is ready; an error says why it is not.
+func WorkerHealth(ctx context.Context, cfg *config.Config) (Health, error) {
+	return health(ctx, cmp.Or(cfg.AdminAddr, defaultWorkerAdmin))
+}
+
+func health(ctx context.Context, adminAddr string) (h Health, err error) {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+reachable(adminAddr)+"/readyz", nil)
+	if err != nil {
+		return h, fmt.Errorf("ADMIN_ADDR: %w", err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: it is this machine
+	response, err := client.Do(request)
+	if err != nil {
+		return h, fmt.Errorf("nobody answers at ADMIN_ADDR: %w", err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err != nil {
+		return h, fmt.Errorf("read /readyz: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return h, fmt.Errorf("not ready: status %d: %s", response.StatusCode, body)
+	}
+	if err := json.Unmarshal(body, &h); err != nil {
+		return h, fmt.Errorf("read /readyz: %w", err)
+	}
+	return h, nil
+}
+
+// reachable is where a listener of all addresses is reached from its own machine.
+func reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || (err == nil && ip.IsUnspecified()) {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
