@@ -43,7 +43,7 @@ func serviceRules(t *testing.T, stack apptest.Stack, pooler string) {
 		"Common": commonRules, "Token": tokenRules, "Refresh": refreshRules, "Revoke": revokeRules, "Bearer": bearerRules,
 		"MaterialRequest": materialRules, "Listing": listingRules, "DeliveryEstimates": estimatesRules,
 		"Webhook": webhookRules, "Selection": selectionRules, "Products": productRules, "Commands": commandRules,
-		"Operation": operationRules, "Reestimate": reestimateRules, "Wait": waitRules, "Tracker": trackerRules,
+		"Operation": operationRules, "Client": clientRules, "Reestimate": reestimateRules, "Wait": waitRules, "Tracker": trackerRules,
 	}
 	h := apptest.Start(t, stack, apptest.Options{LeastRights: stack == apptest.Production, Pooler: pooler, Env: map[string]string{
 		"WEBHOOK_RETRY_SCHEDULE": "100ms,100ms,100ms", "WEBHOOK_TIMEOUT": "2s",

@@ -68,7 +68,9 @@ var edges = map[string][]string{
 
 	"internal/materials": feature("internal/supplierauth", "internal/estimates"),
 
-	"pkg/webhook": {},
+	"pkg/webhook":           {},
+	"pkg/client":            {"pkg/webhook"},
+	"pkg/client/clienttest": {"pkg/client", "pkg/webhook"},
 
 	// What helps tests and measurements; nothing that runs in production may import it.
 	"internal/acceptance":                         {},

@@ -1,0 +1,90 @@
+// Package client calls a supplyhub service on behalf of one supplier. It keeps the session's tokens fresh, repeats
+// what is safe to repeat, and returns problem documents as typed errors. It imports nothing of the service.
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	defaultAttempts  = 5
+	defaultTimeout   = 90 * time.Second // a call that waits for estimates takes up to 60 s
+	defaultUserAgent = "supplyhub-go-client"
+	idleConnections  = 32
+)
+
+// Config says how a service is reached. BaseURL and APIKey are required.
+type Config struct {
+	BaseURL string // scheme, host and, behind a proxy, the path that the service's paths follow
+	APIKey  string // hub_sk_…; it goes to the token endpoint only
+
+	// HTTP makes the calls; one with a timeout of 90 seconds by default. Redirects are never followed: the API key
+	// would go along to whoever is named.
+	HTTP *http.Client
+	// Attempts is how often a call is made at most when it fails in a way that may pass; 5 by default, 1 for never again.
+	Attempts int
+	// UserAgent is sent with every call.
+	UserAgent string
+}
+
+// Client calls the service. It is safe for concurrent use; one for each supplier and process is enough.
+type Client struct {
+	base      string
+	http      *http.Client
+	userAgent string
+	attempts  int
+	session   *session
+}
+
+// New checks config and returns a client. It makes no call: the first one that needs a token fetches it.
+func New(config Config) (*Client, error) {
+	base, err := url.Parse(config.BaseURL)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("client: BaseURL: %w", err)
+	case base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
+		return nil, errors.New("client: BaseURL must be an http or https address")
+	case base.User != nil || base.RawQuery != "" || base.Fragment != "":
+		return nil, errors.New("client: BaseURL must have no user, query or fragment")
+	case config.APIKey == "":
+		return nil, errors.New("client: APIKey is empty")
+	}
+	c := &Client{
+		base: strings.TrimSuffix(base.String(), "/"), http: httpClient(config.HTTP),
+		userAgent: orDefault(config.UserAgent, defaultUserAgent), attempts: orDefault(config.Attempts, defaultAttempts),
+	}
+	c.session = newSession(c, config.APIKey)
+	return c, nil
+}
+
+// Format prints the address alone, for every verb of fmt: a client holds tokens.
+func (c Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "client of "+c.base) }
+
+// httpClient returns a copy of h that follows no redirect.
+func httpClient(h *http.Client) *http.Client {
+	if h == nil {
+		h = &http.Client{Timeout: defaultTimeout}
+		if transport, ok := http.DefaultTransport.(*http.Transport); ok {
+			own := transport.Clone()
+			own.MaxIdleConnsPerHost = idleConnections
+			h.Transport = own
+		}
+	}
+	own := *h
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &own
+}
+
+func orDefault[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
+}

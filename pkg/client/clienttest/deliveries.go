@@ -1,0 +1,226 @@
+package clienttest
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+const (
+	webhookTimeout = 15 * time.Second
+	keptAnswer     = 1 << 10
+)
+
+type delivery struct {
+	ID        string
+	RequestID int64
+	Status    string
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	Attempts  []attempt
+	event     []byte
+	inFlight  bool
+}
+
+type attempt struct {
+	Number    int
+	StartedAt time.Time
+	Status    int
+	Error     string
+	Response  string
+	duration  int64
+}
+
+// deliver makes the delivery of the request's estimates; it needs the lock. Without a receiver there is none.
+func (s *Server) deliver(ctx context.Context, r *request) {
+	if s.receiver.url == "" {
+		return
+	}
+	event, err := json.Marshal(webhook.Event{Type: webhook.TypeEstimated, Timestamp: time.Now().UTC(), Data: webhook.Data{
+		SupplierID: s.SupplierID, RequestID: r.ID, ShopCode: r.ShopCode, Estimates: r.Estimates, Unavailable: r.Unavailable,
+	}})
+	if err != nil {
+		panic("clienttest: " + err.Error())
+	}
+	now := time.Now().UTC()
+	d := &delivery{ID: newID(), RequestID: r.ID, Status: "pending", CreatedAt: now, UpdatedAt: now, event: event}
+	s.deliveries = append(s.deliveries, d)
+	s.sendPending(ctx)
+}
+
+// sendPending begins an attempt of every pending delivery unless the receiver is paused; it needs the lock.
+func (s *Server) sendPending(ctx context.Context) {
+	if s.receiver.url == "" || s.receiver.paused {
+		return
+	}
+	for _, d := range s.deliveries {
+		if d.Status == "pending" && !d.inFlight {
+			d.inFlight = true
+			address := s.receiver.url + "/api/material-requests/" + strconv.FormatInt(d.RequestID, 10) + "/delivery-estimates"
+			secrets := s.live()
+			s.inBackground(ctx, func(ctx context.Context) { s.settle(d, post(ctx, address, d.ID, d.event, secrets)) })
+		}
+	}
+}
+
+// settle records the attempt and what it means for delivery and receiver.
+func (s *Server) settle(d *delivery, a attempt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.Number = len(d.Attempts) + 1
+	d.Attempts, d.inFlight, d.UpdatedAt = append(d.Attempts, a), false, time.Now().UTC()
+	if a.Status >= 200 && a.Status < 300 {
+		d.Status, s.receiver.failures, s.receiver.lastSuccess = "delivered", 0, d.UpdatedAt
+		return
+	}
+	s.receiver.failures++
+	s.receiver.lastFailure, s.receiver.lastError = d.UpdatedAt, a.Error
+	if a.Error == "" {
+		s.receiver.lastError = "HTTP status " + strconv.Itoa(a.Status)
+	}
+	switch {
+	case a.Status == 0, a.Status == 408, a.Status == 425, a.Status == 429, a.Status >= 500:
+		d.Status = "dead"
+	default:
+		d.Status = "failed"
+	}
+	if a.Status == http.StatusGone {
+		s.receiver.paused, s.receiver.pausedBy = true, "service"
+	}
+}
+
+// call makes the call and returns the attempt with its outcome.
+func (a attempt) call(request *http.Request) attempt {
+	c := http.Client{Timeout: webhookTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := c.Do(request)
+	if err == nil {
+		defer response.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(response.Body, keptAnswer)) // what came before it broke off is kept
+		a.Status, a.Response = response.StatusCode, string(text)
+	} else {
+		a.Error = err.Error()
+	}
+	a.duration = time.Since(a.StartedAt).Milliseconds()
+	return a
+}
+
+func unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
+
+func (a attempt) body(whole bool) map[string]any {
+	m := map[string]any{"number": a.Number, "started_at": a.StartedAt, "duration_ms": a.duration, "status": orNull(a.Status), "error": orNull(a.Error)}
+	if whole {
+		m["response"] = a.Response
+	}
+	return m
+}
+
+func (d *delivery) body() map[string]any {
+	var last any
+	if n := len(d.Attempts); n > 0 {
+		last = d.Attempts[n-1].body(false)
+	}
+	var next *time.Time
+	if d.Status == "pending" {
+		next = &d.UpdatedAt
+	}
+	return map[string]any{
+		"id": d.ID, "request_id": d.RequestID, "event_type": webhook.TypeEstimated, "status": d.Status, "attempt_count": len(d.Attempts),
+		"next_attempt_at": next, "created_at": d.CreatedAt, "updated_at": d.UpdatedAt, "last_attempt": last,
+	}
+}
+
+func (s *Server) listDeliveries(r *http.Request) answer {
+	q, refused := query(r)
+	if refused != nil {
+		return *refused
+	}
+	c := &check{}
+	status := c.parameterOf(q, "status", "pending", "delivered", "dead", "failed")
+	since, until := c.parameterTime(q, "since"), c.parameterTime(q, "until")
+	id := c.parameter(q, "request_id")
+	if _, err := strconv.ParseInt(id, 10, 64); id != "" && err != nil {
+		c.in("request_id", "must be an integer")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []map[string]any
+	for _, d := range slices.Backward(s.deliveries) {
+		if (status == "" || d.Status == status) && (id == "" || strconv.FormatInt(d.RequestID, 10) == id) && d.within(since, until) {
+			list = append(list, d.body())
+		}
+	}
+	return listing(c, q, list)
+}
+
+func (d *delivery) within(since, until time.Time) bool {
+	return !d.CreatedAt.Before(since) && (until.IsZero() || d.CreatedAt.Before(until))
+}
+
+// delivery returns the delivery of the path; it needs the lock.
+func (s *Server) delivery(r *http.Request) (*delivery, *answer) {
+	for _, d := range s.deliveries {
+		if d.ID == r.PathValue("id") {
+			return d, nil
+		}
+	}
+	a := refuse(http.StatusNotFound, "There is no such delivery.")
+	return nil, &a
+}
+
+func (s *Server) getDelivery(r *http.Request) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, refused := s.delivery(r)
+	if refused != nil {
+		return *refused
+	}
+	body, attempts := d.body(), []map[string]any{}
+	for _, a := range d.Attempts {
+		attempts = append(attempts, a.body(true))
+	}
+	body["event"], body["attempts"] = json.RawMessage(d.event), attempts
+	return ok(body)
+}
+
+func (s *Server) redeliver(r *http.Request) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, refused := s.delivery(r)
+	switch {
+	case refused != nil:
+		return *refused
+	case d.Status == "pending":
+		return refuse(http.StatusConflict, "The delivery is pending already.")
+	}
+	d.Status, d.UpdatedAt = "pending", time.Now().UTC()
+	s.sendPending(r.Context())
+	return answer{status: http.StatusAccepted, body: map[string]string{"id": d.ID, "status": "pending"}}
+}
+
+func (s *Server) recover(r *http.Request) answer {
+	var status string
+	var since, until time.Time
+	if refused := readBody(r, func(c *check, f fields) {
+		status = c.oneOf(f, "", "status", "dead", "failed", "delivered")
+		since, until = c.moment(f, "", "since", true), c.moment(f, "", "until", false)
+	}); refused != nil {
+		return *refused
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, d := range s.deliveries {
+		if d.Status == status && d.within(since, until) {
+			d.Status, d.UpdatedAt = "pending", time.Now().UTC()
+			n++
+		}
+	}
+	s.sendPending(r.Context())
+	return answer{status: http.StatusAccepted, body: map[string]int{"redelivered": n}}
+}

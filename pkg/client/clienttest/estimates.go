@@ -1,0 +1,78 @@
+package clienttest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+// HoldEstimates keeps requests enqueued from now on, until Estimate or Fail ends that for each of them.
+func (s *Server) HoldEstimates() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = true
+}
+
+// Estimate gives an enqueued request these estimates, made-up ones when there are none, and calls the supplier's
+// receiver. It panics when there is no such enqueued request.
+func (s *Server) Estimate(id int64, estimates ...webhook.Estimate) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mustBeEnqueued(id)
+	s.estimate(context.Background(), s.requests[id], estimates)
+}
+
+// Fail lets an enqueued request fail for the reason. It panics when there is no such enqueued request.
+func (s *Server) Fail(id int64, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mustBeEnqueued(id)
+	s.requests[id].Failure = &reason
+	s.requests[id].become("failed")
+}
+
+func (s *Server) mustBeEnqueued(id int64) {
+	if r := s.requests[id]; r == nil || r.Status != "enqueued" {
+		panic(fmt.Sprintf("clienttest: request %d is not enqueued", id))
+	}
+}
+
+// estimateSoon estimates the request a moment later; it needs the lock.
+func (s *Server) estimateSoon(ctx context.Context, r *request) {
+	if s.held {
+		return
+	}
+	round := r.round
+	s.inBackground(ctx, func(ctx context.Context) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if r.round == round && r.Status == "enqueued" {
+			s.estimate(ctx, r, nil)
+		}
+	})
+}
+
+// estimate stores the estimates and begins the delivery to the receiver; it needs the lock.
+func (s *Server) estimate(ctx context.Context, r *request, estimates []webhook.Estimate) {
+	if reason := s.inactiveProduct(r); reason != "" {
+		r.Unavailable = []webhook.Unavailable{{Service: "road", Reason: reason}, {Service: "express", Reason: reason}}
+	} else if estimates == nil {
+		estimates = []webhook.Estimate{sample("road", 17_080, 6), sample("express", 25_000, 2)}
+	}
+	r.Estimates = append([]webhook.Estimate{}, estimates...)
+	r.become("estimated")
+	s.deliver(ctx, r)
+}
+
+func sample(service string, cents int64, days int) webhook.Estimate {
+	now := time.Now().UTC()
+	return webhook.Estimate{
+		EstimateID: "est_" + strings.ToLower(rand.Text()), Service: service, Carrier: "Test carrier", PriceCents: cents, Currency: "BRL",
+		LeadTimeDays: days, DispatchDate: now.AddDate(0, 0, 1).Format(time.DateOnly), DeliveryDate: now.AddDate(0, 0, days).Format(time.DateOnly),
+		ChargeableWeightKg: 81, VolumeM3: 0.27, ValidUntil: now.AddDate(0, 0, 7),
+	}
+}

@@ -1,0 +1,232 @@
+package clienttest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+type receiver struct {
+	url                      string
+	paused                   bool
+	failures                 int
+	lastSuccess, lastFailure time.Time
+	lastError                string
+	secrets                  []secret // the newest first
+	pausedBy                 string
+	tests                    []time.Time // of the last minute
+}
+
+type secret struct {
+	webhook.Secret
+	created, expires time.Time
+}
+
+const (
+	failingFrom    = 5 // failures in a row
+	testsAMinute   = 10
+	longestOverlap = 168 * time.Hour
+	dayOverlap     = 24 * time.Hour
+)
+
+// live drops secrets whose overlap is over and returns the others; it needs the lock.
+func (s *Server) live() []webhook.Secret {
+	var kept []secret
+	var list []webhook.Secret
+	for _, one := range s.receiver.secrets {
+		if one.expires.IsZero() || time.Now().Before(one.expires) {
+			kept, list = append(kept, one), append(list, one.Secret)
+		}
+	}
+	s.receiver.secrets = kept
+	return list
+}
+
+type secretBody struct {
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at"`
+}
+
+func (s *Server) receiverBody() answer {
+	r := s.receiver
+	s.live()
+	state := "active"
+	switch {
+	case r.url == "":
+		state = "none"
+	case r.paused:
+		state = "paused"
+	case r.failures >= failingFrom:
+		state = "failing"
+	}
+	secrets := []secretBody{}
+	for _, one := range s.receiver.secrets {
+		secrets = append(secrets, secretBody{one.created.UTC(), orNull(one.expires.UTC())})
+	}
+	return ok(map[string]any{
+		"url": orNull(r.url), "state": state, "paused_by": orNull(r.pausedBy), "consecutive_failures": r.failures,
+		"last_success_at": orNull(r.lastSuccess), "last_failure_at": orNull(r.lastFailure), "last_error": orNull(r.lastError), "secrets": secrets,
+	})
+}
+
+// orNull is the value, or null for the zero one.
+func orNull[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+func (s *Server) getReceiver(*http.Request) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.receiverBody()
+}
+
+func (s *Server) putReceiver(r *http.Request) answer {
+	var address string
+	if refused := readBody(r, func(c *check, f fields) {
+		if text := c.text(f, "", "url", true); text != nil {
+			address = *text
+			u, err := url.Parse(address)
+			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
+				c.at("/url", "must be an https address without user and fragment")
+			}
+		}
+	}); refused != nil {
+		return *refused
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.receiver.url = strings.TrimSuffix(address, "/")
+	s.sendPending(r.Context())
+	return s.receiverBody()
+}
+
+func (s *Server) deleteReceiver(*http.Request) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.receiver.url, s.receiver.paused, s.receiver.pausedBy = "", false, ""
+	return answer{status: http.StatusNoContent}
+}
+
+func (s *Server) pause(*http.Request) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.receiver.url == "" {
+		return noReceiver()
+	}
+	if !s.receiver.paused {
+		s.receiver.paused, s.receiver.pausedBy = true, "supplier"
+	}
+	return s.receiverBody()
+}
+
+func (s *Server) resume(r *http.Request) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.receiver.url == "" {
+		return noReceiver()
+	}
+	s.receiver.paused, s.receiver.pausedBy = false, ""
+	s.sendPending(r.Context())
+	return s.receiverBody()
+}
+
+func noReceiver() answer { return refuse(http.StatusConflict, "You have no receiver.") }
+
+func (s *Server) rotateSecret(r *http.Request) answer {
+	overlap := dayOverlap
+	if refused := readBody(r, func(c *check, f fields) {
+		if text := c.text(f, "", "overlap", false); text != nil {
+			var err error
+			if overlap, err = time.ParseDuration(*text); err != nil || overlap < 0 || overlap > longestOverlap {
+				c.at("/overlap", "must be a duration from 0s to 168h")
+			}
+		}
+	}); refused != nil {
+		return *refused
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	end := time.Now().Add(overlap)
+	for i := range s.receiver.secrets {
+		if one := &s.receiver.secrets[i]; one.expires.IsZero() || overlap == 0 {
+			one.expires = end // an earlier one keeps its own end
+		}
+	}
+	fresh := secret{Secret: webhook.NewSecret(), created: time.Now()}
+	s.receiver.secrets = append([]secret{fresh}, s.receiver.secrets...)
+	s.live()
+	return ok(map[string]string{"webhook_secret": fresh.Text()})
+}
+
+func (s *Server) testReceiver(r *http.Request) answer {
+	s.mu.Lock()
+	address, secrets := s.receiver.url, s.live()
+	recent := s.receiver.tests[:0]
+	for _, at := range s.receiver.tests {
+		if time.Since(at) < time.Minute {
+			recent = append(recent, at)
+		}
+	}
+	s.receiver.tests = recent
+	switch {
+	case address == "":
+		s.mu.Unlock()
+		return noReceiver()
+	case len(recent) >= testsAMinute:
+		s.mu.Unlock()
+		a := refuse(http.StatusTooManyRequests, "At most 10 test calls a minute.")
+		a.retryAfter = time.Minute
+		return a
+	}
+	s.receiver.tests = append(s.receiver.tests, time.Now())
+	s.mu.Unlock()
+	id := newID()
+	body, _ := json.Marshal(map[string]any{"type": webhook.TypeTest, "timestamp": time.Now().UTC(), "data": map[string]string{"supplier_id": s.SupplierID}})
+	a := post(r.Context(), address, id, body, secrets)
+	return ok(map[string]any{"id": id, "status": orNull(a.Status), "error": orNull(a.Error), "duration_ms": a.duration, "response": a.Response})
+}
+
+func newID() string { return "msg_" + strings.ToLower(rand.Text()) }
+
+func (s *Server) eventTypes(*http.Request) answer {
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	return ok([]map[string]any{{
+		"type": webhook.TypeEstimated, "description": "Delivery estimates of a material request.",
+		"schema": map[string]any{"type": "object", "required": []string{"type", "timestamp", "data"}},
+		"example": webhook.Event{Type: webhook.TypeEstimated, Timestamp: at, Data: webhook.Data{
+			SupplierID: s.SupplierID, RequestID: 123, ShopCode: "SP-0042", Estimates: []webhook.Estimate{}, Unavailable: []webhook.Unavailable{},
+		}},
+	}})
+}
+
+func (s *Server) portalSession(r *http.Request) answer {
+	return answer{status: http.StatusCreated, body: map[string]any{
+		"url": "http://" + r.Host + "/portal?link=" + rand.Text(), "expires_at": time.Now().Add(5 * time.Minute).UTC(),
+	}}
+}
+
+// post makes one signed call.
+func post(ctx context.Context, address, id string, body []byte, secrets []webhook.Secret) attempt {
+	a := attempt{StartedAt: time.Now().UTC()}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(string(body)))
+	if err != nil {
+		a.Error = err.Error()
+		return a
+	}
+	now := time.Now()
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set(webhook.HeaderID, id)
+	request.Header.Set(webhook.HeaderTimestamp, unix(now))
+	request.Header.Set(webhook.HeaderSignature, webhook.Sign(id, now, body, secrets...))
+	return a.call(request)
+}

@@ -1,0 +1,116 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+const deliveriesPath = "/api/webhook-deliveries"
+
+// DeliveryStatus is a delivery's state.
+type DeliveryStatus string
+
+// The states of a delivery.
+const (
+	Pending        DeliveryStatus = "pending"   // not tried yet, or to be tried again
+	Delivered      DeliveryStatus = "delivered" // answered 2xx
+	Dead           DeliveryStatus = "dead"      // its schedule is used up
+	DeliveryFailed DeliveryStatus = "failed"    // answered in a way that ends it
+)
+
+// Delivery is an event on its way to the supplier's receiver.
+type Delivery struct {
+	ID            string         `json:"id"` // the webhook-id
+	RequestID     int64          `json:"request_id"`
+	EventType     string         `json:"event_type"`
+	Status        DeliveryStatus `json:"status"`
+	AttemptCount  int            `json:"attempt_count"`
+	NextAttemptAt time.Time      `json:"next_attempt_at"` // zero when there is none
+	CreatedAt     time.Time      `json:"created_at"`
+	UpdatedAt     time.Time      `json:"updated_at"`
+	LastAttempt   *Attempt       `json:"last_attempt"` // the last one begun, nil before the first
+}
+
+// Attempt is one call of the receiver.
+type Attempt struct {
+	Number     int       `json:"number"`
+	StartedAt  time.Time `json:"started_at"`
+	DurationMS *int64    `json:"duration_ms"` // nil until it has ended
+	Status     int       `json:"status"`      // of the receiver's answer, 0 without one
+	Error      string    `json:"error"`
+	Response   string    `json:"response"` // the first 1 KiB of the answer; empty in a Delivery's LastAttempt
+}
+
+// DeliveryDetail is a delivery with all that is known of it.
+type DeliveryDetail struct {
+	Delivery
+	Event    json.RawMessage `json:"event"`    // the body that is sent
+	Attempts []Attempt       `json:"attempts"` // all of them, oldest first
+}
+
+// DeliveryFilter chooses deliveries; its zero value chooses all.
+type DeliveryFilter struct {
+	Status       DeliveryStatus
+	RequestID    *int64
+	Since, Until time.Time // when the delivery was made; Since is inclusive, Until is not
+}
+
+func (f DeliveryFilter) query() url.Values {
+	query := url.Values{}
+	set(query, "status", f.Status, string(f.Status))
+	if f.RequestID != nil {
+		query.Set("request_id", strconv.FormatInt(*f.RequestID, 10))
+	}
+	setTime(query, "since", f.Since)
+	setTime(query, "until", f.Until)
+	return query
+}
+
+// Deliveries iterates over what goes to the supplier's own receiver, newest first.
+func (c *Client) Deliveries(ctx context.Context, f DeliveryFilter) iter.Seq2[Delivery, error] {
+	return all(ctx, c, deliveriesPath, f.query(), func(d Delivery) string { return d.ID })
+}
+
+// DeliveryPage returns one page of Deliveries. A number of 0 is the first page, a size of 0 means 20.
+func (c *Client) DeliveryPage(ctx context.Context, f DeliveryFilter, number, size int) (Page[Delivery], error) {
+	return page[Delivery](ctx, c, deliveriesPath, f.query(), number, size)
+}
+
+// Delivery returns a delivery with its event and attempts.
+func (c *Client) Delivery(ctx context.Context, id string) (DeliveryDetail, error) {
+	return fetch[DeliveryDetail](ctx, c, call{method: http.MethodGet, path: deliveriesPath + "/" + url.PathEscape(id), safe: true})
+}
+
+// Redeliver gives the delivery a new series of attempts under the same webhook-id. While it is pending it is ErrConflict.
+func (c *Client) Redeliver(ctx context.Context, id string) error {
+	return c.do(ctx, call{method: http.MethodPost, path: deliveriesPath + "/" + url.PathEscape(id) + "/redeliver"}, nil)
+}
+
+// Recovery chooses what Recover sends again: the deliveries of a state that were made since a moment, and before Until
+// unless that is zero.
+type Recovery struct {
+	Status       DeliveryStatus // Dead, DeliveryFailed or Delivered
+	Since, Until time.Time
+}
+
+// Recover redelivers what a receiver lost in an outage and returns how many deliveries that are.
+func (c *Client) Recover(ctx context.Context, r Recovery) (int64, error) {
+	body := struct {
+		Status DeliveryStatus `json:"status"`
+		Since  time.Time      `json:"since"`
+		Until  *time.Time     `json:"until,omitempty"`
+	}{r.Status, r.Since.UTC(), nil}
+	if !r.Until.IsZero() {
+		until := r.Until.UTC()
+		body.Until = &until
+	}
+	answer, err := fetch[struct {
+		Redelivered int64 `json:"redelivered"`
+	}](ctx, c, call{method: http.MethodPost, path: deliveriesPath + "/redeliver", body: body})
+	return answer.Redelivered, err
+}

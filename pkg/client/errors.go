@@ -1,0 +1,134 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What an *Error means, for errors.Is. A network failure is none of these: it comes as net/http returns it.
+var (
+	ErrInvalid         = errors.New("client: the service refuses the body or the parameters")             // 400, 413, 415
+	ErrUnauthorized    = errors.New("client: the API key or the token is not valid")                      // 401
+	ErrForbidden       = errors.New("client: the supplier lacks the scope")                               // 403
+	ErrNotFound        = errors.New("client: there is no such resource")                                  // 404
+	ErrConflict        = errors.New("client: the state of the resource does not allow it")                // 409
+	ErrUnprocessable   = errors.New("client: the content breaks a rule of the business")                  // 422
+	ErrTooManyRequests = errors.New("client: the supplier sends more requests than the operator allows")  // 429
+	ErrUnavailable     = errors.New("client: the service failed or is unavailable; it may work later on") // 5xx
+)
+
+// Error is an answer of the service that is not a success.
+type Error struct {
+	Method, Path string
+	Status       int         // the HTTP status
+	Type         string      // of the problem document (RFC 9457): a reference to the page that explains it
+	Title        string      // of the problem document
+	Detail       string      // what went wrong, for people
+	Code         string      // invalid_client or invalid_grant at the token and refresh endpoints
+	Violations   []Violation // every broken rule of a 400, 422 or 413
+	Duplicates   []Duplicate // the repeated items of a material request's 422
+	RequestID    string      // X-Request-Id of the answer: it finds the call in the service's log
+	RetryAfter   time.Duration
+}
+
+// Violation is one broken rule. Either Pointer or Parameter says where; an empty Pointer is the whole body.
+type Violation struct {
+	Pointer   string `json:"pointer"`   // JSON pointer into the body
+	Parameter string `json:"parameter"` // name of the query parameter
+	Detail    string `json:"detail"`
+}
+
+// Duplicate is a combination that several items of one material request share.
+type Duplicate struct {
+	MaterialID        int64  `json:"materialId"`
+	MaterialVariantID *int64 `json:"materialVariantId"`
+	SKU               string `json:"sku"`
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s: %d", e.Method, e.Path, e.Status)
+	if text := orDefault(e.Title, http.StatusText(e.Status)); text != "" {
+		b.WriteString(" " + text)
+	}
+	if e.Detail != "" {
+		b.WriteString(": " + e.Detail)
+	}
+	for _, v := range e.Violations {
+		fmt.Fprintf(&b, " [%s %s]", orDefault(v.Parameter, v.Pointer), v.Detail)
+	}
+	for _, d := range e.Duplicates {
+		fmt.Fprintf(&b, " [material %d, sku %q]", d.MaterialID, d.SKU)
+	}
+	if e.RequestID != "" {
+		b.WriteString(" (request id " + e.RequestID + ")")
+	}
+	return b.String()
+}
+
+// Is reports whether target is the error of this package that stands for the status.
+func (e *Error) Is(target error) bool {
+	switch e.Status {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
+		return target == ErrInvalid
+	case http.StatusUnauthorized:
+		return target == ErrUnauthorized
+	case http.StatusForbidden:
+		return target == ErrForbidden
+	case http.StatusNotFound:
+		return target == ErrNotFound
+	case http.StatusConflict:
+		return target == ErrConflict
+	case http.StatusUnprocessableEntity:
+		return target == ErrUnprocessable
+	case http.StatusTooManyRequests:
+		return target == ErrTooManyRequests
+	default:
+		return e.Status >= http.StatusInternalServerError && target == ErrUnavailable
+	}
+}
+
+// errorBody is every error body of the service in one.
+type errorBody struct {
+	Type             string      `json:"type"`
+	Title            string      `json:"title"`
+	Detail           string      `json:"detail"`
+	Errors           []Violation `json:"errors"`
+	Error            string      `json:"Error"`
+	ErrorDescription string      `json:"ErrorDescription"`
+	Message          string      `json:"message"`
+	Duplicates       []Duplicate `json:"duplicates"`
+}
+
+// maxErrorBody is how much of an error's body is read.
+const maxErrorBody = 1 << 20
+
+// errorOf reads the answer of a call that did not succeed. A body of any other form, of a proxy for instance, is ignored.
+func errorOf(method, path string, r *http.Response) *Error {
+	e := &Error{
+		Method: method, Path: path, Status: r.StatusCode,
+		RequestID: r.Header.Get("X-Request-Id"), RetryAfter: retryAfter(r.Header),
+	}
+	var body errorBody
+	if text, err := io.ReadAll(io.LimitReader(r.Body, maxErrorBody)); err == nil && json.Unmarshal(text, &body) == nil {
+		e.Type, e.Title, e.Violations, e.Duplicates, e.Code = body.Type, body.Title, body.Errors, body.Duplicates, body.Error
+		e.Detail = orDefault(body.Detail, orDefault(body.ErrorDescription, body.Message))
+	}
+	return e
+}
+
+// retryAfter returns the seconds of the header, 0 without one. The service sends no dates.
+func retryAfter(h http.Header) time.Duration {
+	seconds, err := strconv.ParseUint(h.Get("Retry-After"), 10, 31)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}
