@@ -29,7 +29,7 @@ func TestRights_of_the_binaries_are_the_least(t *testing.T) {
 		"supplyhub_worker": {
 			`SELECT FROM supplier_api_keys`, `SELECT FROM sessions`, `INSERT INTO material_requests SELECT * FROM material_requests`, `UPDATE suppliers SET active = true`,
 			`DELETE FROM material_requests`, `DELETE FROM webhook_attempts`, `SELECT estimates FROM material_requests`, `UPDATE material_requests SET estimates = NULL`, `UPDATE products SET active = true`,
-			`SELECT FROM tracker_clients`, `SELECT FROM scoreboard_usage`, `SELECT FROM settings`, `CREATE TABLE mine (x int)`,
+			`SELECT FROM tracker_clients`, `UPDATE scoreboard_usage SET used = 0`, `UPDATE settings SET value = ''`, `CREATE TABLE mine (x int)`,
 		},
 	} {
 		db, err := sql.Open("pgx", databasetest.As(t, h.Env["DATABASE_URL"], role))

@@ -93,7 +93,7 @@ func (a *App) build(secrets *secrets) (err error) {
 	}
 	a.Scores, err = scoreboard.New(scoreboard.Deps{
 		DB: a.db, Log: a.log, Now: a.now, Keys: a.cfg.ScoreboardKeys(), CacheTTL: a.cfg.CacheTTL,
-		Primary: primary(a.cfg, a.log, a.now), Fallback: fallback(a.cfg, a.log),
+		Primary: primary(a.cfg, a.log, a.now), Fallback: fallback(a.cfg, a.log), Registerer: a.registry,
 	})
 	if err != nil {
 		return fmt.Errorf("set up scoreboard: %w", err)

@@ -102,6 +102,7 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	group.Go(func() error { return s.materials.RunSweeper(upkeep) })
 	group.Go(func() error { return s.purge(upkeep) })
 	group.Go(func() error { return s.runRetention(upkeep) })
+	group.Go(func() error { return s.runGauges(upkeep) })
 	workers := make(chan error, 1)
 	if s.cfg.Embedded() {
 		go func() { workers <- s.work(work) }()

@@ -67,6 +67,7 @@ func (a *App) runWorker(ctx context.Context, admin net.Listener) error {
 	server := httpapi.NewServer(telemetry.AdminHandler(a.registry, checks), a.log)
 	group, working := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(server, admin) })
+	group.Go(func() error { return a.runGauges(working) })
 	ready.Store(true)
 	a.log.InfoContext(ctx, "worker is running", "admin", admin.Addr().String())
 	workErr := a.work(working)

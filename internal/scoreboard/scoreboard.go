@@ -11,6 +11,7 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
@@ -54,6 +55,8 @@ type Deps struct {
 	Primary  Provider      // nil when there is no token for it
 	Fallback Provider      // nil when there is none
 	CacheTTL time.Duration // 0: nothing is remembered
+
+	Registerer prometheus.Registerer // nil: nothing is exported
 }
 
 // Service answers questions, counts them and keeps the runtime settings.
@@ -65,6 +68,7 @@ type Service struct {
 	flights  singleflight.Group
 	slots    *semaphore.Weighted
 	answers  *lru.Cache[string, answer]
+	metrics  *metrics
 
 	mu     sync.Mutex
 	paused time.Time // until then the primary provider is not asked
@@ -86,7 +90,8 @@ func New(deps Deps) (*Service, error) {
 		deps.Log.Warn("SPORTMONKS_API_TOKEN is not set: the scoreboard answers 500; `api scoreboard sample` is a provider to try it with")
 	}
 	st := &store{db: deps.DB}
-	s := &Service{deps: deps, store: st, settings: newSettings(st, deps.Now), slots: semaphore.NewWeighted(mostQuestions), answers: answers}
+	s := &Service{deps: deps, store: st, settings: newSettings(st, deps.Now), slots: semaphore.NewWeighted(mostQuestions), answers: answers,
+		metrics: newMetrics(deps.Registerer)}
 	s.spending = groupcommit.New(1, spendBatch, 0, s.flushSpending)
 	return s, nil
 }
@@ -151,7 +156,7 @@ func (s *Service) ask(ctx context.Context, r request, key string) ([]byte, error
 // fetch asks the primary provider, and the other one when, and only when, the first is over its rate limit.
 func (s *Service) fetch(ctx context.Context, q Question) (Board, string, error) {
 	if !s.resting() {
-		board, err := s.deps.Primary.Board(ctx, q)
+		board, err := s.consult(ctx, s.deps.Primary, q)
 		limited, isLimited := errors.AsType[*RateLimited](err)
 		if !isLimited {
 			return board, s.deps.Primary.Name(), err
@@ -162,7 +167,7 @@ func (s *Service) fetch(ctx context.Context, q Question) (Board, string, error) 
 	if s.deps.Fallback == nil {
 		return Board{}, "", errors.New("the primary provider is over its rate limit and there is no fallback: FALLBACK_API_KEY is not set")
 	}
-	board, err := s.deps.Fallback.Board(ctx, q)
+	board, err := s.consult(ctx, s.deps.Fallback, q)
 	return board, s.deps.Fallback.Name(), err
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
@@ -59,6 +60,7 @@ type desk struct {
 	*scoreboard.Service
 	primary, fallback *source
 	clock             *clock
+	registry          *prometheus.Registry
 	engine            *gin.Engine
 }
 
@@ -73,10 +75,10 @@ func newDesk(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration) *d
 // deskOf is a desk with any first provider; nil: there is no token for it.
 func deskOf(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration, primary scoreboard.Provider) *desk {
 	tb.Helper()
-	d := &desk{fallback: &source{name: "balldontlie"}, clock: clock}
+	d := &desk{fallback: &source{name: "balldontlie"}, clock: clock, registry: prometheus.NewRegistry()}
 	var err error
 	d.Service, err = scoreboard.New(scoreboard.Deps{
-		DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.now, Keys: []string{"k"}, Primary: primary, Fallback: d.fallback, CacheTTL: ttl,
+		DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.now, Keys: []string{"k"}, Primary: primary, Fallback: d.fallback, CacheTTL: ttl, Registerer: d.registry,
 	})
 	if err != nil {
 		tb.Fatal(err)

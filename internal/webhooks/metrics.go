@@ -18,7 +18,7 @@ func newMetrics(r prometheus.Registerer, inFlight func() int) *metrics {
 	m := &metrics{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "supplyhub_webhook_attempts_total",
-			Help: "Webhook attempts, by destination (own or supplier) and what they came to: delivered, pending (tried again), dead, failed.",
+			Help: "Webhook attempts, by destination (own or supplier) and what they came to: delivered, retry (tried again), dead, failed.",
 		}, []string{"destination", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "supplyhub_webhook_attempt_duration_seconds", Help: "Time of a webhook attempt, by destination (own or supplier).",
@@ -27,6 +27,11 @@ func newMetrics(r prometheus.Registerer, inFlight func() int) *metrics {
 		oldest: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "supplyhub_webhook_oldest_due_seconds", Help: "How long the longest-due webhook delivery has been due.",
 		}),
+	}
+	for _, destination := range []string{Own, "supplier"} { // there from the start, so that the first increase is seen
+		for _, outcome := range []Status{Delivered, Pending, Dead, Failed} {
+			m.attempts.WithLabelValues(destination, outcomeLabel(outcome))
+		}
 	}
 	if r != nil {
 		r.MustRegister(m.attempts, m.duration, m.oldest, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -40,6 +45,14 @@ func (m *metrics) attempted(destination string, status Status, took time.Duratio
 	if destination != Own {
 		destination = "supplier"
 	}
-	m.attempts.WithLabelValues(destination, string(status)).Inc()
+	m.attempts.WithLabelValues(destination, outcomeLabel(status)).Inc()
 	m.duration.WithLabelValues(destination).Observe(took.Seconds())
+}
+
+// outcomeLabel is what an attempt came to: one that leaves its delivery pending is tried again.
+func outcomeLabel(s Status) string {
+	if s == Pending {
+		return "retry"
+	}
+	return string(s)
 }

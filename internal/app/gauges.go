@@ -1,0 +1,95 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	gaugeInterval = 5 * time.Second
+	gaugeTimeout  = 4 * time.Second
+)
+
+// gauges are the figures of what all processes share. Each process reads them for itself, whether it is scraped or not,
+// so that all show the same and a scrape costs the database nothing. What could not be read is left out, never an old figure.
+type gauges struct {
+	database                    prometheus.Gauge
+	requests, deliveries, quota *prometheus.GaugeVec
+	oldest                      *prometheus.GaugeVec // of no label: a vector can be emptied
+}
+
+func newGauges(r prometheus.Registerer) *gauges {
+	vector := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	}
+	g := &gauges{
+		database:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "supplyhub_database_up", Help: "1 while the database answers this process."}),
+		requests:   vector("supplyhub_requests", "Material requests by status; at most 10,000 are counted.", "status"),
+		oldest:     vector("supplyhub_oldest_enqueued_request_seconds", "How long the oldest request waits for its estimates; 0 when none does."),
+		deliveries: vector("supplyhub_webhook_deliveries", "Webhook deliveries by status; at most 10,000 are counted.", "status"),
+		quota:      vector("supplyhub_scoreboard_quota_remaining", "Scoreboard requests that a requester may still send today.", "requester"),
+	}
+	r.MustRegister(g.database, g.requests, g.oldest, g.deliveries, g.quota)
+	return g
+}
+
+// runGauges reads them until ctx ends.
+func (a *App) runGauges(ctx context.Context) error {
+	g := newGauges(a.registry)
+	for ctx.Err() == nil {
+		a.readGauges(ctx, g)
+		pause(ctx, gaugeInterval)
+	}
+	return nil
+}
+
+// readGauges reads everything by a few statements that cost the same however much is stored.
+func (a *App) readGauges(ctx context.Context, g *gauges) {
+	ctx, cancel := context.WithTimeout(ctx, gaugeTimeout)
+	defer cancel()
+	up := 0.0
+	if a.db.Ping(ctx) == nil {
+		up = 1
+	}
+	g.database.Set(up)
+	a.readPipeline(ctx, g)
+	left, err := a.Scores.Remaining(ctx)
+	show(g.quota, left, err)
+}
+
+// readPipeline reads what is on its way. A request waits until its own delivery is delivered.
+func (a *App) readPipeline(ctx context.Context, g *gauges) {
+	waiting, err := a.materials.Waiting(ctx)
+	standing, standErr := a.Deliveries.Standing(ctx)
+	show(g.deliveries, map[string]int64{"pending": standing.Pending, "dead": standing.Dead, "failed": standing.Failed}, standErr)
+	if err != nil || standErr != nil {
+		g.requests.Reset()
+		g.oldest.Reset()
+		return
+	}
+	// A request may be among both for some seconds: the larger of the two counts none twice.
+	show(g.requests, map[string]int64{"enqueued": max(waiting.Requests, standing.Own)}, nil)
+	now := a.now()
+	g.oldest.WithLabelValues().Set(max(age(now, waiting.Since), age(now, standing.OwnSince)))
+}
+
+// age is how long ago since was, in seconds; the zero time is now.
+func age(now, since time.Time) float64 {
+	if since.IsZero() {
+		return 0
+	}
+	return max(now.Sub(since).Seconds(), 0)
+}
+
+// show sets the vector's one label to what was read, or takes it away when that is not known.
+func show(v *prometheus.GaugeVec, figures map[string]int64, err error) {
+	if err != nil {
+		v.Reset()
+		return
+	}
+	for label, n := range figures {
+		v.WithLabelValues(label).Set(float64(n))
+	}
+}

@@ -1,0 +1,58 @@
+package scoreboard
+
+import (
+	"context"
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics count what the providers are asked: each question costs the operator a part of what they grant.
+type metrics struct{ requests *prometheus.CounterVec }
+
+// newMetrics shows them to r, which may be nil. A series is there from the start, so that its first increase is seen.
+func newMetrics(r prometheus.Registerer) *metrics {
+	m := &metrics{requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "supplyhub_scoreboard_provider_requests_total",
+		Help: "Questions put to a provider of matches, by what they came to: ok, rate_limited, failed.",
+	}, []string{"provider", "outcome"})}
+	for _, provider := range []string{"sportmonks", "balldontlie"} {
+		for _, outcome := range []string{"ok", "rate_limited", "failed"} {
+			m.requests.WithLabelValues(provider, outcome)
+		}
+	}
+	if r != nil {
+		r.MustRegister(m.requests)
+	}
+	return m
+}
+
+func (m *metrics) asked(provider string, err error) {
+	outcome := "ok"
+	if _, limited := errors.AsType[*RateLimited](err); limited {
+		outcome = "rate_limited"
+	} else if err != nil {
+		outcome = "failed"
+	}
+	m.requests.WithLabelValues(provider, outcome).Inc()
+}
+
+// consult puts one question to a provider and counts it.
+func (s *Service) consult(ctx context.Context, p Provider, q Question) (Board, error) {
+	board, err := p.Board(ctx, q)
+	s.metrics.asked(p.Name(), err)
+	return board, err
+}
+
+// Remaining returns what each requester may still ask today, without spending.
+func (s *Service) Remaining(ctx context.Context) (map[string]int64, error) {
+	left := map[string]int64{}
+	for _, requester := range []string{requesterA, requesterB} {
+		q, err := s.standing(ctx, requester)
+		if err != nil {
+			return nil, err
+		}
+		left[requester] = q.remaining()
+	}
+	return left, nil
+}
