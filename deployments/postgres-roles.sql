@@ -48,3 +48,7 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO supplyhub_ap
 GRANT SELECT ON suppliers, supplier_webhook_secrets, rate_services, products TO supplyhub_worker;
 GRANT SELECT (supplier_id, id, status, round, trace_id, body), UPDATE (status, sweep_at, failure, updated_at) ON material_requests TO supplyhub_worker;
 GRANT SELECT, INSERT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_worker;
+
+-- Both show the same gauges in /metrics.
+GRANT SELECT ON settings, scoreboard_usage TO supplyhub_worker;
+GRANT SELECT (created_at, sweep_at) ON material_requests TO supplyhub_worker;
