@@ -5,6 +5,7 @@ GO ?= go
 FUZZTIME ?= 60s
 GOLANGCI := v2.15.0
 GOVULNCHECK := v1.6.0
+ACTIONLINT := v1.7.12
 
 TOOLS := $(CURDIR)/bin/tools
 WITHPOSTGRES := $(GO) run ./internal/database/databasetest/withpostgres
@@ -34,6 +35,7 @@ test: ## run every test on both engines, the rooms' own with the race detector
 	@$(WITHPOSTGRES) sh -c "status=0; \
 		$(GO) test -shuffle=on $(RACE) $(UNIT) || status=1; \
 		$(GO) test -shuffle=on -parallel $(ATONCE) ./internal/acceptance/... || status=1; \
+		$(GO) test -C deployments/checks -shuffle=on ./... || status=1; \
 		exit \$$status"
 
 race: ## run every test with the race detector, the binaries under test included (slow)
@@ -63,9 +65,11 @@ bench-size: ## measure intake, reads and the sweeper over 10 million stored requ
 bench-tracker: ## measure the tracker listings over 5 million records
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench tracker
 
-check: $(TOOLS)/golangci-lint-$(GOLANGCI) $(TOOLS)/govulncheck-$(GOVULNCHECK) ## format, vet, lint and known vulnerabilities
+check: $(TOOLS)/golangci-lint-$(GOLANGCI) $(TOOLS)/govulncheck-$(GOVULNCHECK) $(TOOLS)/actionlint-$(ACTIONLINT) ## format, vet, lint and known vulnerabilities
 	@unformatted=$$(gofmt -l cmd internal pkg deployments); [ -z "$$unformatted" ] || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
+	$(GO) vet -C deployments/checks ./...
+	$(TOOLS)/actionlint-$(ACTIONLINT) .github/workflows/*.yaml
 	$(TOOLS)/golangci-lint-$(GOLANGCI) run -c deployments/lint/golangci.yml ./...
 	@status=0; out=$$($(TOOLS)/govulncheck-$(GOVULNCHECK) ./... 2>&1) || status=$$?; \
 	case "$$status $$out" in \
@@ -82,6 +86,10 @@ $(TOOLS)/golangci-lint-$(GOLANGCI):
 $(TOOLS)/govulncheck-$(GOVULNCHECK):
 	GOFLAGS= GOBIN=$(TOOLS) $(GO) install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK)
 	@mv $(TOOLS)/govulncheck $@
+
+$(TOOLS)/actionlint-$(ACTIONLINT):
+	GOFLAGS= GOBIN=$(TOOLS) $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT)
+	@mv $(TOOLS)/actionlint $@
 
 readme: ## write the table of variables in README.md from internal/config
 	$(GO) test ./deployments -run '^TestReadme' -count=1 -update
