@@ -89,7 +89,7 @@ func tokenRules(t *testing.T, h *apptest.Hub) {
 		if body["iss"] != "supplyhub" || body["aud"] != "supplyhub-api" && !isList(body["aud"], "supplyhub-api") || body["sub"] != s.ID {
 			t.Errorf("claims %v", body)
 		}
-		if body["scope"] != "material-requests products" {
+		if body["scope"] != "material-requests products webhooks" {
 			t.Errorf("scope %q", body["scope"])
 		}
 		iat, nbf, exp := body["iat"].(float64), body["nbf"].(float64), body["exp"].(float64)
@@ -276,6 +276,20 @@ func revokeRules(t *testing.T, h *apptest.Hub) {
 		}
 		wantEmpty(t, h.Do(t, http.MethodPost, revokePath, "{}", "Content-Type", "text/plain"), http.StatusNoContent)
 		wantEmpty(t, h.Do(t, http.MethodPost, revokePath, "{}", "Content-Encoding", "gzip"), http.StatusNoContent)
+	})
+	rule(t, "what refresh would not read changes nothing", func(t *testing.T) {
+		s := h.Supplier(t)
+		body := `{"refreshToken":"` + s.RefreshToken() + `"}`
+		wantEmpty(t, h.Do(t, http.MethodPost, revokePath, body, "Content-Type", "text/plain"), http.StatusNoContent)
+		wantEmpty(t, h.Do(t, http.MethodPost, revokePath, body, "Content-Encoding", "gzip"), http.StatusNoContent)
+		wantEmpty(t, h.Do(t, http.MethodPost, revokePath, body+strings.Repeat(" ", 16<<10)), http.StatusNoContent)
+		mustRefresh(t, h, s.RefreshToken())
+	})
+	rule(t, "a body over 16 KiB is 401 at refresh and its token stays unused", func(t *testing.T) {
+		s := h.Supplier(t)
+		body := `{"refreshToken":"` + s.RefreshToken() + `"}`
+		wantAuthError(t, h.Do(t, http.MethodPost, refreshPath, body+strings.Repeat(" ", 16<<10)), "invalid_grant")
+		want(t, h.Do(t, http.MethodPost, refreshPath, body+strings.Repeat(" ", 16<<10-len(body))), http.StatusOK)
 	})
 	rule(t, "a revoke that races a refresh leaves no live token", func(t *testing.T) {
 		s := h.Supplier(t)

@@ -64,28 +64,3 @@ func TestVerify_accounts_for_everything_and_names_every_fault(t *testing.T) {
 		})
 	}
 }
-
-func TestRateLimit_is_a_429_problem_with_Retry_After(t *testing.T) {
-	t.Parallel()
-	for _, stack := range apptest.Stacks {
-		t.Run(string(stack), func(t *testing.T) {
-			t.Parallel()
-			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{"SUPPLIER_RATE_LIMIT": "2"}})
-			s, other := h.Supplier(t), h.Supplier(t)
-			for range 20 {
-				a := s.Do(t, "GET", requests, nil)
-				if a.Status != 429 {
-					want(t, a, 200)
-					continue
-				}
-				wantProblem(t, a, 429)
-				if a.Header.Get("Retry-After") != "1" {
-					t.Errorf("Retry-After is %q", a.Header.Get("Retry-After"))
-				}
-				want(t, other.Do(t, "GET", requests, nil), 200)
-				return
-			}
-			t.Error("20 requests at once are within a limit of 2 a second")
-		})
-	}
-}

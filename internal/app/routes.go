@@ -27,7 +27,7 @@ func (a *App) routes(r *gin.Engine) {
 	r.GET("/api/material-requests/:id", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(a.materials.Get))
 	r.POST("/api/material-requests/:id/re-estimate", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(a.materials.Reestimate))
 	r.PATCH("/api/material-requests/:id/selected-estimate", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(a.materials.Select))
-	r.POST("/api/material-requests/:id/delivery-estimates", handle(a.materials.ReceiveEstimates)) // by signature or Bearer
+	r.POST("/api/material-requests/:id/delivery-estimates", httpapi.HandleWith(a.materials.ReceiveEstimates, supplierauth.RenderBearerError)) // by signature or Bearer
 	r.GET("/orders", auth.Bearer(supplierauth.ScopeOrdersRead), handle(a.materials.Orders))
 
 	r.GET("/watch/devices/trackers", a.Trackers.ClientKey(), handle(a.Trackers.List))

@@ -5,29 +5,35 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 const (
-	smallBody  = 64 << 10         // bytes; smaller bodies never wait
-	largeTotal = 4 * maxBody      // bytes of larger bodies that are worked on at a time: each costs several times its size
-	admitWait  = 10 * time.Second // then the caller is told to come back
+	strangerBody   = 16 << 10         // bytes of a body whose sender is not known
+	smallBody      = 64 << 10         // bytes; smaller bodies never wait
+	knownTotal     = 6 * maxBody      // bytes of known callers' larger bodies at a time: each costs several times its size
+	unprovedTotal  = 2 * maxBody      // bytes of larger bodies whose signature is yet to be verified; they cost their size
+	admitWait      = 10 * time.Second // then the caller is told to come back
+	admissionKey   = "httpapi.admission"
+	tooManyAtATime = "The service has too many large requests at the moment."
 )
 
-// admission keeps large bodies from filling the memory: whoever has one waits for its turn before it is read.
-type admission struct{ large *semaphore.Weighted }
+// admission keeps large bodies from filling the memory, and callers from taking each other's share of it. There are two
+// pools: a body that must be read before its sender is known never takes from those who are.
+type admission struct{ known, unproved *shares }
 
-const admissionKey = "httpapi.admission"
-
-// admitted is what one request holds.
+// admitted is what one request is and holds.
 type admitted struct {
 	*admission
+	caller string // "": not known
+	peeked []byte // the body, when it was read for its signature
+	from   *shares
+	key    string
 	weight int64
 }
 
-func newAdmission() *admission { return &admission{semaphore.NewWeighted(largeTotal)} }
+func newAdmission() *admission { return &admission{newShares(knownTotal), newShares(unprovedTotal)} }
 
 // middleware gives back what the request holds when it is answered.
 func (a *admission) middleware(c *gin.Context) {
@@ -35,32 +41,53 @@ func (a *admission) middleware(c *gin.Context) {
 	c.Set(admissionKey, held)
 	defer func() {
 		if held.weight > 0 {
-			a.large.Release(held.weight)
+			held.from.release(held.key, held.weight)
 		}
 	}()
 	c.Next()
 }
 
-// Admit waits until there is memory for the request's body; asked again, it changes nothing. errs.Unavailable: too many
-// large bodies are being worked on. ReadJSON calls it; who reads a body otherwise calls it first.
-func Admit(c *gin.Context) error {
-	held, ok := c.Value(admissionKey).(*admitted)
-	announced := c.Request.ContentLength
-	if !ok || held.weight > 0 || announced >= 0 && announced <= smallBody || announced > maxBody {
+// Known says who sent the request, once that is proved: from then on its body may be large, within the caller's share.
+func Known(c *gin.Context, caller string) {
+	admissionOf(c).caller = caller
+}
+
+// admissionOf is what the request is and holds; without the middleware, a stranger that holds nothing.
+func admissionOf(c *gin.Context) *admitted {
+	if held, ok := c.Value(admissionKey).(*admitted); ok {
+		return held
+	}
+	held := &admitted{admission: newAdmission()}
+	c.Set(admissionKey, held)
+	return held
+}
+
+// limit is how many bytes the request's body may have.
+func (a *admitted) limit() int64 {
+	if a.caller == "" {
+		return strangerBody
+	}
+	return maxBody
+}
+
+// acquire waits until there is memory for a body of the announced length, -1 for an unknown one; asked again, it changes
+// nothing. errs.Unavailable: too many large bodies are being worked on.
+func (a *admitted) acquire(ctx context.Context, from *shares, key string, announced int64) error {
+	if a.weight > 0 || announced >= 0 && announced <= smallBody || announced > maxBody {
 		return nil
 	}
 	weight := announced
 	if weight < 0 {
 		weight = maxBody
 	}
-	ctx, cancel := context.WithTimeout(c.Request.Context(), admitWait)
+	waiting, cancel := context.WithTimeout(ctx, admitWait)
 	defer cancel()
-	if err := held.large.Acquire(ctx, weight); err != nil {
-		if gone := c.Request.Context().Err(); gone != nil {
+	if err := from.acquire(waiting, key, weight); err != nil {
+		if gone := ctx.Err(); gone != nil {
 			return gone
 		}
-		return errs.Away("The service has too many large requests at the moment.", time.Second, err)
+		return errs.Away(tooManyAtATime, time.Second, err)
 	}
-	held.weight = weight
+	a.from, a.key, a.weight = from, key, weight
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -23,26 +24,53 @@ const (
 const EnoughViolations = 2 * maxViolations
 
 // ReadJSON is the bytes of a JSON body. Errors: errs.Unsupported for another media type or an encoded body,
-// errs.TooLarge over 1 MiB, errs.Invalid when the body does not arrive whole, Admit's. No Content-Type is read as JSON.
+// errs.TooLarge over 1 MiB, or 16 KiB when its sender is not Known, errs.Invalid when the body does not arrive whole,
+// errs.Unavailable when there is no memory for it. No Content-Type is read as JSON.
 func ReadJSON(c *gin.Context) ([]byte, error) {
 	if err := acceptable(c.Request.Header); err != nil {
 		return nil, err
 	}
+	held := admissionOf(c)
+	if held.peeked != nil {
+		return held.peeked, nil
+	}
+	return readBody(c, held.limit(), func() error {
+		if held.caller == "" {
+			return nil // it takes no memory worth counting
+		}
+		return held.acquire(c.Request.Context(), held.known, held.caller, c.Request.ContentLength)
+	})
+}
+
+// PeekBody is the raw body of a request whose sender can be known by its signature only, to 1 MiB. ReadJSON gives it again.
+// Until then it takes from memory of its own, which the addresses that such requests come from share. Errors: ReadJSON's.
+func PeekBody(c *gin.Context) ([]byte, error) {
+	held := admissionOf(c)
+	raw, err := readBody(c, maxBody, func() error {
+		return held.acquire(c.Request.Context(), held.unproved, c.ClientIP(), c.Request.ContentLength)
+	})
+	if err != nil {
+		return nil, err
+	}
+	held.peeked = raw
+	return raw, nil
+}
+
+// readBody reads what there is memory for.
+func readBody(c *gin.Context, limit int64, acquire func() error) ([]byte, error) {
 	if c.Request.Body == nil {
 		return nil, nil
 	}
-	if err := Admit(c); err != nil {
+	if c.Request.ContentLength > limit {
+		if c.Request.Header.Get("Expect") == "" {
+			_, _ = io.CopyN(io.Discard, c.Request.Body, maxBody+1) // a caller that is still sending then reads the answer
+		}
+		return nil, tooLarge(c, limit)
+	}
+	if err := acquire(); err != nil {
 		return nil, err
 	}
-	tooLarge := errs.New(errs.TooLarge, "The request body is over 1 MiB.")
-	limited := http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)
-	if c.Request.ContentLength > maxBody {
-		if c.Request.Header.Get("Expect") == "" {
-			_, _ = io.CopyN(io.Discard, limited, maxBody+1) // a caller that is still sending then reads the answer
-		}
-		return nil, tooLarge
-	}
-	raw, err := readAll(limited, c.Request.ContentLength)
+	raw, err := readAll(http.MaxBytesReader(c.Writer, c.Request.Body, limit), c.Request.ContentLength)
 	switch {
 	case err == nil:
 		return raw, nil
@@ -51,10 +79,20 @@ func ReadJSON(c *gin.Context) ([]byte, error) {
 	case c.Request.Context().Err() != nil:
 		return nil, c.Request.Context().Err()
 	case isTooLarge(err):
-		return nil, tooLarge
+		return nil, tooLarge(c, limit)
 	default:
 		return nil, errs.Wrap(errs.Invalid, "The request body did not arrive whole.", err)
 	}
+}
+
+// tooLarge ends the connection too: what is left of the body would be read as the next request.
+func tooLarge(c *gin.Context, limit int64) error {
+	c.Header("Connection", "close")
+	size := "1 MiB"
+	if limit < maxBody {
+		size = strconv.FormatInt(limit>>10, 10) + " KiB"
+	}
+	return errs.New(errs.TooLarge, "The request body is over "+size+".")
 }
 
 // readAll is io.ReadAll with one allocation when the length was announced.

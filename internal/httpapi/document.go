@@ -51,7 +51,6 @@ func Docs() Handler {
 			return errs.New(errs.NotFound, "There is no such resource.")
 		}
 		c.Header("Content-Security-Policy", docsPolicy)
-		c.Header("X-Content-Type-Options", "nosniff")
 		c.Request.Header.Del("Range") // the files come whole or not at all
 		page.ServeHTTP(c.Writer, c.Request)
 		return nil

@@ -49,6 +49,7 @@ func (o *observer) observe(c *gin.Context) {
 	start := time.Now()
 	id := requestID(c.Request.Header)
 	c.Header(requestIDHeader, id)
+	c.Header("X-Content-Type-Options", "nosniff")
 	c.Request = c.Request.WithContext(logctx.WithRequestID(c.Request.Context(), id))
 	defer o.account(c, start)
 	c.Next()

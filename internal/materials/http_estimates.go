@@ -1,10 +1,7 @@
 package materials
 
 import (
-	"bytes"
-	"io"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -15,8 +12,10 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// eventLimit is httpapi's limit of a body, in bytes.
-const eventLimit = 1 << 20
+// Authenticator identifies the caller of a request by its access token, as supplierauth.Service does.
+type Authenticator interface {
+	Identify(c *gin.Context, scope string) (supplierauth.Principal, error)
+}
 
 // caller is who sent an event and under which id. An empty supplierID may speak for every supplier.
 type caller struct {
@@ -31,11 +30,11 @@ type receiptAnswer struct {
 }
 
 // ReceiveEstimates handles POST /api/material-requests/{id}/delivery-estimates, called by the service's own sender
-// with a signature or by a supplier with a token.
+// with a signature or by a supplier with a token. supplierauth.RenderBearerError answers its errors.
 func (s *Service) ReceiveEstimates(c *gin.Context) error {
 	from, err := s.authenticateEvent(c)
 	if err != nil {
-		return refuse(c, err)
+		return err
 	}
 	id, err := httpapi.PathInt(c, "id")
 	if err != nil {
@@ -64,16 +63,13 @@ func (s *Service) authenticateEvent(c *gin.Context) (caller, error) {
 	if len(header.Values(webhook.HeaderSignature)) > 0 {
 		return s.authenticateSignature(c)
 	}
-	principal, err := s.deps.Bearer.Authenticate(header)
-	if err != nil {
-		return caller{}, unauthenticated(err)
-	}
+	principal, err := s.deps.Bearer.Identify(c, supplierauth.ScopeEstimatesWrite)
 	ids := header.Values(webhook.HeaderID)
-	if len(ids) > 1 || len(ids) == 1 && !validWebhookID(ids[0]) {
-		return caller{}, unauthenticated(webhook.ErrID)
+	if bad := len(ids) > 1 || len(ids) == 1 && !validWebhookID(ids[0]); bad && (err == nil || errs.KindOf(err) == errs.Forbidden) {
+		err = unauthenticated(webhook.ErrID)
 	}
-	if !slices.Contains(principal.Scopes, supplierauth.ScopeEstimatesWrite) {
-		return caller{}, errs.New(errs.Forbidden, "the token lacks the scope "+supplierauth.ScopeEstimatesWrite)
+	if err != nil {
+		return caller{}, err
 	}
 	return caller{supplierID: principal.SupplierID, webhookID: header.Get(webhook.HeaderID)}, nil
 }
@@ -84,7 +80,7 @@ func validWebhookID(id string) bool {
 }
 
 func (s *Service) authenticateSignature(c *gin.Context) (caller, error) {
-	raw, err := peekBody(c)
+	raw, err := httpapi.PeekBody(c)
 	if err != nil {
 		return caller{}, err
 	}
@@ -92,31 +88,8 @@ func (s *Service) authenticateSignature(c *gin.Context) (caller, error) {
 	if err != nil {
 		return caller{}, unauthenticated(err)
 	}
+	httpapi.Known(c, "service")
 	return caller{webhookID: id}, nil
-}
-
-// peekBody reads the raw body, which the signature covers whatever its type, and leaves it to be read again. A body
-// that cannot be read whole is refused as httpapi refuses it: nobody can tell who signed it.
-func peekBody(c *gin.Context) ([]byte, error) {
-	if err := httpapi.Admit(c); err != nil {
-		return nil, err
-	}
-	body := c.Request.Body
-	room := min(max(c.Request.ContentLength, 0), eventLimit) + bytes.MinRead
-	buffer := bytes.NewBuffer(make([]byte, 0, room))
-	_, err := buffer.ReadFrom(io.LimitReader(body, eventLimit+1))
-	raw := buffer.Bytes()
-	c.Request.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(raw), body), body}
-	if err == nil && len(raw) <= eventLimit {
-		return raw, nil
-	}
-	if _, err := httpapi.ReadJSON(c); err != nil {
-		return nil, err
-	}
-	return nil, errs.Wrap(errs.Invalid, "The request body did not arrive whole.", err)
 }
 
 // unauthenticated keeps a dependency's absence from looking like bad credentials.
@@ -125,23 +98,4 @@ func unauthenticated(err error) error {
 		return err
 	}
 	return errs.Wrap(errs.Unauthenticated, "bad credentials", err)
-}
-
-// refuse answers 401 and 403 with an empty body, as on every Bearer route; other errors are left to the frame.
-func refuse(c *gin.Context, err error) error {
-	switch errs.KindOf(err) {
-	case errs.Unauthenticated:
-		challenge := "Bearer"
-		if len(c.Request.Header.Values("Authorization")) > 0 {
-			challenge += ` error="invalid_token"`
-		}
-		c.Header("WWW-Authenticate", challenge)
-		c.AbortWithStatus(http.StatusUnauthorized)
-	case errs.Forbidden:
-		c.AbortWithStatus(http.StatusForbidden)
-	default:
-		return err
-	}
-	_ = c.Error(err) // the access log shows it
-	return nil
 }

@@ -93,7 +93,7 @@ func TestReceiveEstimates_authentication(t *testing.T) {
 			return []string{"Authorization", mayWrite, webhook.HeaderID, "a", webhook.HeaderID, "a"}
 		}, 401, `Bearer error="invalid_token"`},
 		{"an unknown token", func(webhook.Secret) []string { return []string{"Authorization", "Bearer x"} }, 401, `Bearer error="invalid_token"`},
-		{"a token without the scope", func(webhook.Secret) []string { return []string{"Authorization", mayNot} }, 403, ""},
+		{"a token without the scope", func(webhook.Secret) []string { return []string{"Authorization", mayNot} }, 403, `Bearer error="insufficient_scope"`},
 		{"a bad signature beside a good token", func(webhook.Secret) []string {
 			return append(signed("msg_1", noon, other), "Authorization", mayWrite)
 		}, 401, `Bearer error="invalid_token"`},

@@ -5,12 +5,10 @@ package materials
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/estimates"
-	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -48,11 +46,6 @@ type Catalogue interface {
 // Estimator computes the delivery estimates of one request. Another one, a carrier's API, can be put in.
 type Estimator interface {
 	Estimate(ctx context.Context, request estimates.Request) (estimates.Result, error)
-}
-
-// Authenticator tells who presents a Bearer token. Any error means that nobody does; errs.Unavailable, that it cannot tell.
-type Authenticator interface {
-	Authenticate(header http.Header) (supplierauth.Principal, error)
 }
 
 // Deps is what the room is built from.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -87,7 +86,7 @@ func routes(t testing.TB, s *materials.Service) http.Handler {
 	r.POST("/api/material-requests", supplier, httpapi.Handle(s.Create))
 	r.GET("/api/material-requests", supplier, httpapi.Handle(s.List))
 	r.GET("/api/material-requests/:id", supplier, httpapi.Handle(s.Get))
-	r.POST("/api/material-requests/:id/delivery-estimates", httpapi.Handle(s.ReceiveEstimates))
+	r.POST("/api/material-requests/:id/delivery-estimates", httpapi.HandleWith(s.ReceiveEstimates, supplierauth.RenderBearerError))
 	r.POST("/api/material-requests/:id/re-estimate", supplier, httpapi.Handle(s.Reestimate))
 	r.PATCH("/api/material-requests/:id/selected-estimate", supplier, httpapi.Handle(s.Select))
 	r.GET("/orders", supplier, httpapi.Handle(s.Orders))
@@ -385,14 +384,19 @@ func (w *world) sentKeys() []string {
 	return slices.Sorted(slices.Values(w.sent))
 }
 
-// Authenticate knows tokens of the form supplier/scope,scope.
-func (w *world) Authenticate(header http.Header) (supplierauth.Principal, error) {
-	token, found := strings.CutPrefix(header.Get("Authorization"), "Bearer ")
+// Identify knows tokens of the form supplier/scope,scope.
+func (w *world) Identify(c *gin.Context, scope string) (supplierauth.Principal, error) {
+	token, found := strings.CutPrefix(c.Request.Header.Get("Authorization"), "Bearer ")
 	supplierID, scopes, known := strings.Cut(token, "/")
 	if !found || !known {
-		return supplierauth.Principal{}, errors.New("unknown token")
+		return supplierauth.Principal{}, errs.New(errs.Unauthenticated, "unknown token")
 	}
-	return supplierauth.Principal{SupplierID: supplierID, Scopes: strings.Split(scopes, ",")}, nil
+	p := supplierauth.Principal{SupplierID: supplierID, Scopes: strings.Split(scopes, ",")}
+	if !p.Has(scope) {
+		return p, errs.New(errs.Forbidden, "no such scope")
+	}
+	httpapi.Known(c, supplierID)
+	return p, nil
 }
 
 // lines keeps every log line with the attributes of its context, as the service's own handler writes it.

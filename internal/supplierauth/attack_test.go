@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,14 @@ func TestBearer_refuses_every_forged_token(t *testing.T) {
 		"not valid before a second":    f.token(nil, m{"nbf": at(time.Second)}),
 		"no nbf":                       f.token(nil, m{"nbf": nil}),
 		"no subject":                   f.token(nil, m{"sub": nil}),
+		"a subject with NUL":           f.token(nil, m{"sub": "sup_\x00"}),
+		"a subject with a line break":  f.token(nil, m{"sub": "sup_\n"}),
+		"a session with NUL":           f.token(nil, m{"sid": "ses_\x00"}),
+		"an expiry as text":            f.token(nil, m{"exp": strconv.FormatInt(at(time.Minute), 10)}),
+		"nbf as text":                  f.token(nil, m{"nbf": strconv.FormatInt(at(-time.Minute), 10)}),
+		"iat as text":                  f.token(nil, m{"iat": strconv.FormatInt(at(-time.Minute), 10)}),
+		"other audiences":              f.token(nil, m{"aud": []string{"a", "b"}}),
+		"an audience that is no text":  f.token(nil, m{"aud": []any{"supplyhub-api", 1}}),
 		"no session":                   f.token(nil, m{"sid": nil}),
 		"changed claims":               parts[0] + "." + encoded(m{"sub": "sup_other"}) + "." + parts[2],
 		"a padded signature":           good + "==",
@@ -135,6 +144,9 @@ func TestBearer_refuses_every_forged_token(t *testing.T) {
 	}
 	if w := r.call(http.MethodGet, "/ping", "", "Authorization", "bEARER   "+good); w.Code != http.StatusOK {
 		t.Errorf("the scheme's letter case counts: %d", w.Code)
+	}
+	if code := r.ping(f.token(nil, m{"aud": []string{"other", "supplyhub-api"}})); code != http.StatusOK {
+		t.Errorf("a list with the right audience is refused: %d", code)
 	}
 	clock.advance(time.Hour)
 	if code := r.ping(good); code != http.StatusUnauthorized {

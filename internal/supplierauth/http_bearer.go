@@ -1,7 +1,6 @@
 package supplierauth
 
 import (
-	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -17,27 +16,37 @@ import (
 // The caller is then in the request's context: PrincipalFrom. A refusal has an empty body.
 func (s *Service) Bearer(scope string) gin.HandlerFunc {
 	return httpapi.HandleWith(func(c *gin.Context) error {
-		p, err := s.Authenticate(c.Request.Header)
-		if err != nil {
-			return err
-		}
-		ctx := logctx.With(WithPrincipal(c.Request.Context(), p), slog.String("supplier_id", p.SupplierID))
-		c.Request = c.Request.WithContext(ctx)
-		if err := s.limiter.allow(p.SupplierID); err != nil {
-			return err
-		}
-		if scope != "" && !p.Has(scope) {
-			return errs.New(errs.Forbidden, "The access token does not have the scope "+scope+".")
-		}
-		return nil
+		_, err := s.Identify(c, scope)
+		return err
 	}, RenderBearerError)
 }
 
-// Authenticate is who the request's access token speaks for. Errors: errs.Unauthenticated.
-func (s *Service) Authenticate(header http.Header) (Principal, error) {
+// Identify is who the request's access token speaks for, and the only place where such a caller is checked and limited.
+// From here on the caller is in the request's context and on its log line. Errors: errs.Unauthenticated, errs.Exhausted,
+// errs.Forbidden without the scope, errs.Invalid for a query string that does not parse; RenderBearerError answers them.
+func (s *Service) Identify(c *gin.Context, scope string) (Principal, error) {
+	p, err := s.authenticate(c.Request.Header)
+	if err != nil {
+		return Principal{}, err
+	}
+	ctx := logctx.With(WithPrincipal(c.Request.Context(), p), slog.String("supplier_id", p.SupplierID))
+	c.Request = c.Request.WithContext(ctx)
+	httpapi.Known(c, p.SupplierID)
+	if err := s.limiter.allow(p.SupplierID); err != nil {
+		return Principal{}, err
+	}
+	if scope != "" && !p.Has(scope) {
+		return Principal{}, errs.New(errs.Forbidden, "The access token does not have the scope "+scope+".")
+	}
+	_, err = httpapi.Query(c)
+	return p, err
+}
+
+// authenticate is who the request's access token speaks for. Errors: errs.Unauthenticated.
+func (s *Service) authenticate(header http.Header) (Principal, error) {
 	values := header.Values("Authorization")
-	if len(values) == 0 || len(values) == 1 && !hasToken(values[0]) {
-		return Principal{}, errs.Wrap(errs.Unauthenticated, "An access token is required.", errNoToken)
+	if !presentsToken(header) {
+		return Principal{}, errs.New(errs.Unauthenticated, "An access token is required.")
 	}
 	if len(values) > 1 { // a proxy and we might take different ones
 		return Principal{}, errs.New(errs.Unauthenticated, "The header Authorization must stand once.")
@@ -50,17 +59,20 @@ func (s *Service) Authenticate(header http.Header) (Principal, error) {
 	return p, nil
 }
 
-// errNoToken is the cause when no access token was presented at all: then the challenge names no error (RFC 6750, 3).
-var errNoToken = errors.New("no access token was presented")
+// presentsToken reports whether the request carries any access token.
+func presentsToken(header http.Header) bool {
+	values := header.Values("Authorization")
+	return len(values) > 1 || len(values) == 1 && hasToken(values[0])
+}
 
-// hasToken tells whether the value is of the scheme Bearer, in any letter case, and something follows.
+// hasToken reports whether the value is of the scheme Bearer, in any letter case, and something follows.
 func hasToken(value string) bool {
 	scheme, token, _ := strings.Cut(value, " ")
 	return strings.EqualFold(scheme, "Bearer") && strings.Trim(token, " ") != ""
 }
 
-// RenderBearerError answers an error of Authenticate, and one of a missing scope: an empty body with the challenge in
-// WWW-Authenticate. Other errors are problem documents.
+// RenderBearerError answers a refusal of the caller with an empty body and the challenge in WWW-Authenticate, which names no
+// error when no token was presented (RFC 6750, 3). Other errors are problem documents.
 func RenderBearerError(c *gin.Context, err error) {
 	challenge := "Bearer"
 	switch {
@@ -69,7 +81,7 @@ func RenderBearerError(c *gin.Context, err error) {
 	case errs.KindOf(err) != errs.Unauthenticated:
 		httpapi.RenderProblem(c, err)
 		return
-	case !errors.Is(err, errNoToken):
+	case presentsToken(c.Request.Header):
 		challenge += ` error="invalid_token"`
 	}
 	c.Header("WWW-Authenticate", challenge)

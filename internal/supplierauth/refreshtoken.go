@@ -17,8 +17,8 @@ const (
 )
 
 // refreshToken is one of a family: the handle is the family's and stays, the secret is the token's own.
-// Whoever knows a handle has held a token of the family: the handle stands in no other place, not even in the
-// database, which keeps hashes.
+// Only somebody who has held a token of the family knows its handle, which is written in no other place; the database
+// keeps hashes. So a right handle with any other secret than the current one is a used token.
 type refreshToken struct {
 	handle [handleSize]byte
 	secret [secretSize]byte

@@ -43,15 +43,31 @@ type verifier struct {
 // claims of an access token. Name is the supplier's, so that ping needs no database.
 type claims struct {
 	jwt.RegisteredClaims
-	Audience  string `json:"aud"`
-	ClientID  string `json:"client_id"`
-	SessionID string `json:"sid"`
-	Scope     string `json:"scope"`
-	Name      string `json:"name"`
+	Audience  audience `json:"aud"`
+	ClientID  string   `json:"client_id"`
+	SessionID string   `json:"sid"`
+	Scope     string   `json:"scope"`
+	Name      string   `json:"name"`
 }
 
 // GetAudience is the audience that golang-jwt checks.
-func (c claims) GetAudience() (jwt.ClaimStrings, error) { return jwt.ClaimStrings{c.Audience}, nil }
+func (c claims) GetAudience() (jwt.ClaimStrings, error) { return jwt.ClaimStrings(c.Audience), nil }
+
+// audience is one text, or on other issuers' habit a list (RFC 7519, 4.1.3); one is written as a text.
+type audience jwt.ClaimStrings
+
+// MarshalJSON writes a single audience as a text.
+func (a audience) MarshalJSON() ([]byte, error) {
+	if len(a) == 1 {
+		return json.Marshal(a[0])
+	}
+	return json.Marshal([]string(a))
+}
+
+// UnmarshalJSON reads a text or a list of them.
+func (a *audience) UnmarshalJSON(text []byte) error {
+	return (*jwt.ClaimStrings)(a).UnmarshalJSON(text)
+}
 
 func newTokens(keys []*signingKey, issuer, audience string, now func() time.Time) (*tokens, error) {
 	cache, err := lru.New[[32]byte, Principal](verifiedTokens)
@@ -80,7 +96,7 @@ func (t *tokens) issue(g grant) (string, error) {
 			Issuer: t.issuer, Subject: g.SupplierID, ID: rand.Text(), IssuedAt: jwt.NewNumericDate(now),
 			NotBefore: jwt.NewNumericDate(now.Add(-clockSkew)), ExpiresAt: jwt.NewNumericDate(now.Add(g.accessTTL())),
 		},
-		Audience: t.audience, ClientID: g.SupplierID, SessionID: g.SessionID, Scope: g.Scopes, Name: g.Name,
+		Audience: audience{t.audience}, ClientID: g.SupplierID, SessionID: g.SessionID, Scope: g.Scopes, Name: g.Name,
 	})
 	token.Header["kid"], token.Header["typ"] = key.id, tokenType
 	signed, err := token.SignedString(key.private)
@@ -121,13 +137,35 @@ func (t *tokens) check(token string) (Principal, error) {
 	}
 	var c claims
 	_, err := v.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return v.key.private.Public(), nil })
-	if err != nil || c.Subject == "" || c.SessionID == "" {
+	if err != nil || !validID(c.Subject) || !validID(c.SessionID) || !numericDates(token) {
 		return Principal{}, errTokenRefused
 	}
 	return Principal{
 		SupplierID: c.Subject, SupplierName: c.Name, SessionID: c.SessionID,
 		Scopes: strings.Fields(c.Scope), ExpiresAt: c.ExpiresAt.UTC(),
 	}, nil
+}
+
+// validID reports whether a claim can be the id of something here: no engine takes NUL, no log line a control character.
+func validID(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// numericDates reports whether the dates of a verified token are numbers (RFC 7519, 2); golang-jwt takes texts too.
+func numericDates(token string) bool {
+	payload, err := base64.RawURLEncoding.Strict().DecodeString(strings.Split(token, ".")[1])
+	if err != nil {
+		return false
+	}
+	var dates struct {
+		ExpiresAt jsontext.Value `json:"exp"`
+		NotBefore jsontext.Value `json:"nbf"`
+		IssuedAt  jsontext.Value `json:"iat"`
+	}
+	if err := json.Unmarshal(payload, &dates); err != nil {
+		return false
+	}
+	return dates.ExpiresAt.Kind() == '0' && dates.NotBefore.Kind() == '0' && (dates.IssuedAt == nil || dates.IssuedAt.Kind() == '0')
 }
 
 // compact tells whether the text is three segments of base64url without padding.

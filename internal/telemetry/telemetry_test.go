@@ -64,6 +64,9 @@ func TestAdmin_tells_liveness_and_readiness(t *testing.T) {
 	get := func(path string) (int, string) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Header().Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: a browser may guess the type", path)
+		}
 		return w.Code, w.Body.String()
 	}
 	if code, body := get("/livez"); code != 200 || !strings.Contains(body, `"version"`) {

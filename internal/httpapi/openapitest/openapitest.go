@@ -251,6 +251,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
+	if got := resp.Header.Get("X-Content-Type-Options"); got != "nosniff" {
+		t.tb.Errorf("%s %s: X-Content-Type-Options is %q", r.Method, r.URL.Path, got)
+	}
 	t.v.Check(t.tb, r.Method, r.URL.RequestURI(), resp, body)
 	return resp, nil
 }

@@ -1,0 +1,136 @@
+package acceptance
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+func TestRateLimit_is_a_429_problem_with_Retry_After_on_every_route_that_takes_a_token(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{"SUPPLIER_RATE_LIMIT": "2"}})
+			for path, method := range map[string]string{requests: http.MethodGet, estimatesPath(1): http.MethodPost} {
+				s, other := h.Supplier(t, "--scopes", "material-requests,estimates:write"), h.Supplier(t, "--scopes", "material-requests,estimates:write")
+				limited(t, s, method, path)
+				if a := other.Do(t, method, path, nil); a.Status == http.StatusTooManyRequests {
+					t.Errorf("%s %s: another supplier is held up", method, path)
+				}
+			}
+			s, own := h.Supplier(t), secret(t, h.ServiceSecret(t))
+			want(t, s.Do(t, http.MethodPost, requests, request(1, nil)), http.StatusCreated)
+			for range 10 {
+				now := time.Now()
+				a := h.Do(t, http.MethodPost, estimatesPath(1), event(s, 1, now, "e"), sign(t, "msg_own", now, event(s, 1, now, "e"), own)...)
+				want(t, a, http.StatusOK)
+			}
+		})
+	}
+}
+
+// limited calls until the limit of 2 a second is reached, which 20 calls at once must.
+func limited(t *testing.T, s *apptest.Supplier, method, path string) {
+	t.Helper()
+	for range 20 {
+		a := s.Do(t, method, path, nil)
+		if a.Status != http.StatusTooManyRequests {
+			continue
+		}
+		wantProblem(t, a, http.StatusTooManyRequests)
+		if a.Header.Get("Retry-After") != "1" {
+			t.Errorf("%s %s: Retry-After is %q", method, path, a.Header.Get("Retry-After"))
+		}
+		return
+	}
+	t.Errorf("%s %s: 20 requests at once are within a limit of 2 a second", method, path)
+}
+
+// TestFairness: a request of 150 KiB is answered as fast beside 200 strangers and a greedy supplier, all of whom send large
+// bodies drop by drop, as it is alone.
+func TestFairness_nobody_s_slow_uploads_hold_up_another_supplier_s_large_request(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
+			s, greedy := h.Supplier(t), h.Supplier(t)
+			alone := median(t, s)
+			const mebibyte = 1 << 20
+			length := fmt.Sprintf("Content-Length: %d", mebibyte)
+			signature := []string{
+				webhook.HeaderID + ": x", fmt.Sprintf("%s: %d", webhook.HeaderTimestamp, time.Now().Unix()), webhook.HeaderSignature + ": v1,AAAA",
+			}
+			for range 50 {
+				uploading(t, h, head("POST "+refreshPath, "Content-Type: application/json", length))
+				uploading(t, h, head("POST "+revokePath, "Content-Type: application/json", length))
+				uploading(t, h, head("POST "+requests, "Authorization: Bearer x", "Content-Type: application/json", length))
+				uploading(t, h, head("POST "+estimatesPath(1), append(signature, "Content-Type: application/json", length)...))
+				uploading(t, h, head("POST "+requests, "Authorization: Bearer "+greedy.AccessToken(), "Content-Type: application/json", length))
+			}
+			beside := median(t, s)
+			t.Logf("alone %v, beside 200 strangers and a greedy supplier %v", alone, beside)
+			if beside > 2*alone+50*time.Millisecond { // a machine that runs other tests is not steadier than that
+				t.Errorf("beside slow uploads a request of 150 KiB takes %v, alone %v", beside, alone)
+			}
+		})
+	}
+}
+
+// uploading begins a body that never ends.
+func uploading(t *testing.T, h *apptest.Hub, text string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", h.APIs[0].Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := io.WriteString(conn, text+"{"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// median is the usual time of a request of 150 KiB.
+func median(t *testing.T, s *apptest.Supplier) time.Duration {
+	t.Helper()
+	items := make([]object, 150)
+	for i := range items {
+		items[i] = item(object{"material_id": i, "material_variant": strings.Repeat("v", 1000)})
+	}
+	var took []time.Duration
+	for range 9 {
+		begin := time.Now()
+		want(t, s.Do(t, http.MethodPost, requests, request(nextID(), object{"materials": items})), http.StatusCreated)
+		took = append(took, time.Since(begin))
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
+}
+
+func TestTooLarge_ends_its_connection(t *testing.T) {
+	t.Parallel()
+	h := apptest.Start(t, apptest.Embedded, apptest.Options{})
+	s := h.Supplier(t, "--scopes", "material-requests,estimates:write")
+	bearer, size := "Authorization: Bearer "+s.AccessToken(), 1<<20+1
+	var group sync.WaitGroup
+	for _, path := range []string{requests, estimatesPath(1)} {
+		group.Go(func() {
+			first := head("POST "+path, bearer, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", size)) + strings.Repeat(" ", size)
+			answers := raw(t, h, first+head("GET "+ping, bearer))
+			if len(answers) != 1 || answers[0].StatusCode != http.StatusRequestEntityTooLarge || !answers[0].Close {
+				t.Errorf("%s: %d answers: %+v", path, len(answers), answers)
+			}
+		})
+	}
+	group.Wait()
+}

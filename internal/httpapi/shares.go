@@ -1,0 +1,77 @@
+package httpapi
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// shares is memory in equal shares. A caller is granted what leaves at least as much free as it then holds: one alone may
+// hold half, n of them an n+1-th each, so that a newcomer always finds a share, however greedy the others are.
+type shares struct {
+	mu      sync.Mutex
+	free    int64
+	held    map[string]int64
+	waiting []*waiter // the oldest first
+}
+
+type waiter struct {
+	caller  string
+	weight  int64
+	granted chan struct{}
+}
+
+func newShares(total int64) *shares { return &shares{free: total, held: map[string]int64{}} }
+
+// acquire waits for the caller's turn: first come, first served among its own requests.
+func (s *shares) acquire(ctx context.Context, caller string, weight int64) error {
+	w := &waiter{caller: caller, weight: weight, granted: make(chan struct{})}
+	s.mu.Lock()
+	s.waiting = append(s.waiting, w)
+	s.grant()
+	s.mu.Unlock()
+	select {
+	case <-w.granted:
+		return nil
+	case <-ctx.Done():
+		return s.leave(w, ctx.Err())
+	}
+}
+
+// leave ends a waiting; what was granted at the same moment is kept.
+func (s *shares) leave(w *waiter, reason error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.waiting, w)
+	if i < 0 {
+		return nil
+	}
+	s.waiting = slices.Delete(s.waiting, i, i+1)
+	s.grant()
+	return reason
+}
+
+func (s *shares) release(caller string, weight int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free += weight
+	if s.held[caller] -= weight; s.held[caller] == 0 {
+		delete(s.held, caller)
+	}
+	s.grant()
+}
+
+// grant serves those who wait and fit.
+func (s *shares) grant() {
+	refused := map[string]bool{}
+	s.waiting = slices.DeleteFunc(s.waiting, func(w *waiter) bool {
+		if refused[w.caller] || s.held[w.caller]+w.weight > s.free-w.weight {
+			refused[w.caller] = true
+			return false
+		}
+		s.free -= w.weight
+		s.held[w.caller] += w.weight
+		close(w.granted)
+		return true
+	})
+}

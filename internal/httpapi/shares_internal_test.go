@@ -1,0 +1,73 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patient gives up after a moment: what is granted is granted at once here.
+func patient(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestShares_are_equal_and_a_newcomer_always_finds_one(t *testing.T) {
+	t.Parallel()
+	const total, body = 1200, 10
+	for greedy := 1; greedy <= 20; greedy++ {
+		s := newShares(total)
+		for held := true; held; {
+			held = false
+			for i := range greedy {
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				held = s.acquire(ctx, fmt.Sprint("greedy", i), body) == nil && s.held[fmt.Sprint("greedy", i)] > 0 || held
+			}
+		}
+		share := int64(total / (greedy + 1))
+		for i := range greedy {
+			if got := s.held[fmt.Sprint("greedy", i)]; got < share-body || got > share+body {
+				t.Errorf("of %d callers one holds %d, its share is %d", greedy, got, share)
+			}
+		}
+		if err := s.acquire(patient(t), "newcomer", share/2-body); err != nil {
+			t.Errorf("beside %d greedy callers a newcomer is refused: %v", greedy, err)
+		}
+	}
+}
+
+func TestShares_who_waits_does_not_hold_up_others_and_is_served_in_turn(t *testing.T) {
+	t.Parallel()
+	s := newShares(8)
+	if err := s.acquire(t.Context(), "greedy", 4); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.acquire(patient(t), "greedy", 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("more than half is granted: %v", err)
+	}
+	var served sync.WaitGroup
+	for range 3 {
+		served.Go(func() {
+			if err := s.acquire(t.Context(), "greedy", 2); err != nil {
+				t.Error(err)
+				return
+			}
+			s.release("greedy", 2)
+		})
+	}
+	if err := s.acquire(patient(t), "other", 2); err != nil {
+		t.Fatalf("another caller waits behind the greedy one: %v", err)
+	}
+	s.release("other", 2)
+	s.release("greedy", 4)
+	served.Wait()
+	if s.free != 8 || len(s.held) != 0 || len(s.waiting) != 0 {
+		t.Errorf("afterwards %d are free, %v are held, %d wait", s.free, s.held, len(s.waiting))
+	}
+}
