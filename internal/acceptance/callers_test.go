@@ -1,10 +1,15 @@
 package acceptance
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -133,4 +138,130 @@ func TestTooLarge_ends_its_connection(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// readinessAnswer is what /readyz of the first api says.
+type readinessAnswer struct {
+	Status string
+	Checks map[string]string
+}
+
+func readiness(t *testing.T, h *apptest.Hub) (ready readinessAnswer) {
+	t.Helper()
+	response, err := http.Get(h.APIs[0].AdminURL("/readyz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(&ready); err != nil {
+		t.Fatal(err)
+	}
+	return ready
+}
+
+func TestReadiness_costs_the_same_for_few_and_many_tracker_clients(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
+			db := openDatabase(t, h)
+			_, err := db.ExecContext(t.Context(), `
+				INSERT INTO tracker_clients (id, name, views, active, created_at, updated_at)
+				WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+				SELECT 'trk_many' || i, 'many', '["nowhere' || i || '"]', true, 0, 0 FROM n`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			apptest.Eventually(t, "a view that is missing is named", func() bool {
+				for name := range readiness(t, h).Checks {
+					if strings.HasPrefix(name, "tracker view nowhere") {
+						return true
+					}
+				}
+				return false
+			})
+			slowest := time.Duration(0)
+			for range 10 {
+				begin := time.Now()
+				if ready := readiness(t, h); ready.Status != "ready" || len(ready.Checks) > 30 {
+					t.Errorf("%s with %d checks", ready.Status, len(ready.Checks))
+				}
+				slowest = max(slowest, time.Since(begin))
+			}
+			t.Logf("with 3,000 clients the slowest of 10 probes took %v", slowest)
+			if slowest > 500*time.Millisecond { // a probe's usual timeout is a second
+				t.Errorf("a probe took %v", slowest)
+			}
+		})
+	}
+}
+
+func TestConfiguration_names_every_bad_value_once_and_makes_nothing(t *testing.T) {
+	t.Parallel()
+	bad := []string{
+		"HTTP_ADDR=foo", "ADMIN_ADDR=127.0.0.1:99999", "DATABASE_URL=postgres://x:hunter2@h:port/db", "NATS_URL=nats://127.0.0.1:1", "NATS_CREDS=/nope",
+		"JWT_SIGNING_KEYS=hunter2", "SECRETS_KEY=hunter2", "WEBHOOK_SIGNING_SECRETS=hunter2", "OTEL_EXPORTER_OTLP_ENDPOINT=:::bad",
+		"WEBHOOK_TIMEOUT=15", "WORKER_CONCURRENCY=x", "RECEIVER_CONCURRENCY=0", "ESTIMATES_WEBHOOK_BASE_URL=ftp://x", "SPORTMONKS_BASE_URL=x",
+	}
+	for _, name := range []string{"api", "worker"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			data := filepath.Join(t.TempDir(), "data")
+			cmd := exec.CommandContext(t.Context(), apptest.Binary(t, name))
+			cmd.Env = append(slices.Clone(bad), "DATA_DIR="+data)
+			var told bytes.Buffer
+			cmd.Stderr = &told
+			_ = cmd.Run() // the exit code says it
+			if code := cmd.ProcessState.ExitCode(); code != 2 {
+				t.Errorf("exit code %d", code)
+			}
+			for _, variable := range bad {
+				variable, _, _ = strings.Cut(variable, "=")
+				if n := strings.Count(told.String(), "\n"+variable+": "); n != 1 && variable != "NATS_URL" {
+					t.Errorf("%s is named %d times", variable, n)
+				}
+			}
+			if strings.Contains(told.String(), "hunter2") {
+				t.Error("a value is shown")
+			}
+			if _, err := os.Stat(data); err == nil {
+				t.Error("DATA_DIR was made")
+			}
+			if t.Failed() {
+				t.Log(told.String())
+			}
+		})
+	}
+	t.Run("a worker without the apis' address", func(t *testing.T) {
+		t.Parallel()
+		h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
+		cmd := exec.CommandContext(t.Context(), apptest.Binary(t, "worker"))
+		for name, value := range h.Env {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+		text, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != 2 || !strings.Contains(string(text), "ESTIMATES_WEBHOOK_BASE_URL: required") {
+			t.Errorf("exit code %d: %s", code, text)
+		}
+	})
+}
+
+func TestStop_DRAIN_DELAY_takes_nothing_from_the_drain(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{"DRAIN_DELAY": "25s"}})
+			s := h.Supplier(t)
+			uploading(t, h, head("POST "+requests, "Authorization: Bearer "+s.AccessToken(), "Content-Type: application/json", "Content-Length: 1000"))
+			begin := time.Now()
+			if code := h.APIs[0].Stop(); code != 0 {
+				t.Errorf("exit code %d after %v", code, time.Since(begin))
+			}
+			if took := time.Since(begin); took < 25*time.Second || took > 30*time.Second {
+				t.Errorf("it ended after %v", took)
+			}
+		})
+	}
 }

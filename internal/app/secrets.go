@@ -48,8 +48,10 @@ func loadSecrets(cfg *config.Config) (*secrets, error) {
 		return s, nil
 	}
 	var err error
-	s.webhooks, err = config.ParseWebhookSecrets(config.Secret(texts[2].loaded))
-	return s, err
+	if s.webhooks, err = config.ParseWebhookSecrets(config.Secret(texts[2].loaded)); err != nil {
+		return nil, fmt.Errorf("WEBHOOK_SIGNING_SECRETS: %w", err)
+	}
+	return s, nil
 }
 
 // keptSecret reads the secret in file, or makes it. Of two processes that start at once, one writes and both read that.

@@ -22,7 +22,7 @@ import (
 
 const (
 	defaultAPIAdmin = "127.0.0.1:9090"
-	drainTimeout    = 25 * time.Second // of the 30 s that SIGTERM grants
+	drainTimeout    = 28 * time.Second // of the 30 s that SIGTERM grants; DRAIN_DELAY runs beside
 	purgeInterval   = time.Hour
 )
 
@@ -75,8 +75,9 @@ func listen(ctx context.Context, httpAddr, adminAddr string) (public, admin net.
 	return public, admin, nil
 }
 
-// serve runs the api until ctx ends and everything in flight is finished. Order of the stop: readiness off,
-// [embedded worker drained, as it calls our own endpoint], HTTP drained, sweeper stopped; Close does the rest.
+// serve runs the api until ctx ends and everything in flight is finished. Order of the stop: readiness off, for DRAIN_DELAY
+// requests are still taken and beside that the embedded worker is drained, which calls our own endpoint; HTTP drained,
+// sweeper stopped; Close does the rest.
 func (a *App) serve(ctx context.Context, public, admin net.Listener, started func(context.Context) error) error {
 	s := &api{App: a, public: public, admin: admin}
 	if err := a.openQueue(ctx, "api"); err != nil {
@@ -103,6 +104,7 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	group.Go(func() error { return s.purge(upkeep) })
 	group.Go(func() error { return s.runRetention(upkeep) })
 	group.Go(func() error { return s.runGauges(upkeep) })
+	group.Go(func() error { return s.Trackers.Watch(upkeep) })
 	workers := make(chan error, 1)
 	if s.cfg.Embedded() {
 		go func() { workers <- s.work(work) }()
@@ -124,12 +126,21 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	server.SetKeepAlivesEnabled(false)
-	pause(drain, s.cfg.DrainDelay)
 	stopWork()
-	workErr := wait(drain, workers)
-	httpErr := server.Shutdown(drain)
+	pause(drain, s.cfg.DrainDelay)
+	workErr := s.wait(drain, workers)
+	s.shutdown(drain, server)
 	stopUpkeep()
-	return errors.Join(workErr, httpErr, adminServer.Shutdown(drain), group.Wait())
+	s.shutdown(drain, adminServer)
+	return errors.Join(workErr, group.Wait())
+}
+
+// shutdown lets a server finish what is in flight; what takes longer than there is time is cut off.
+func (s *api) shutdown(ctx context.Context, server *http.Server) {
+	if err := server.Shutdown(ctx); err != nil {
+		s.log.WarnContext(ctx, "connections were still busy and are closed", "error", err)
+		_ = server.Close() // what it says was said
+	}
 }
 
 func serve(server *http.Server, l net.Listener) error {
@@ -157,8 +168,7 @@ func (s *api) checks(ctx context.Context) map[string]error {
 	if !s.ready.Load() {
 		checks["draining"] = errors.New("the process is stopping")
 	}
-	faults, _ := s.Trackers.Faults(ctx) // when the database is away, that is told above
-	for view, err := range faults {
+	for view, err := range s.Trackers.Faults() {
 		checks["tracker view "+view] = telemetry.Degraded{Err: err}
 	}
 	return checks
@@ -174,11 +184,13 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func wait(ctx context.Context, done <-chan error) error {
+// wait is the worker's end. One that takes too long has lost nothing: the queue delivers its work again.
+func (s *api) wait(ctx context.Context, done <-chan error) error {
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return errors.New("the worker did not drain in time; the queue delivers its work again")
+		s.log.WarnContext(ctx, "the worker did not drain in time; the queue delivers its work again")
+		return nil
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
@@ -23,11 +25,21 @@ func Environment() map[string]string {
 
 // Configure loads the configuration and makes the logger that it asks for. The error lists every bad value.
 func Configure(environ map[string]string, role config.Role, logs io.Writer) (*config.Config, *slog.Logger, error) {
-	cfg, err := config.Load(environ, role)
+	cfg, err := config.Load(environ, role, rules()...)
 	if err != nil {
 		return nil, nil, err
 	}
 	return cfg, telemetry.NewLogger(logs, cfg.LogFormat, cfg.LogLevel, terminal(logs)), nil
+}
+
+// rules are the forms that config leaves to the rooms that know them.
+func rules() []config.Rule {
+	return []config.Rule{
+		{Variable: "DATABASE_URL", Check: database.CheckURL},
+		{Variable: "DATABASE_READ_URL", Check: database.CheckURL},
+		{Variable: "JWT_SIGNING_KEYS", Check: supplierauth.CheckSigningKeys},
+		{Variable: "SECRETS_KEY", Check: supplierauth.CheckSecretsKeys},
+	}
 }
 
 func terminal(w io.Writer) bool {

@@ -32,7 +32,6 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 	if err != nil {
 		return fmt.Errorf("listen on ADMIN_ADDR: %w", err)
 	}
-	cfg.BaseURL = cmp.Or(cfg.BaseURL, ownURL(cfg.HTTPAddr))
 	a, err := build(ctx, cfg, log, use{profile: database.Serving, noReaders: true})
 	if err != nil {
 		return errors.Join(err, admin.Close())

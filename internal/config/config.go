@@ -5,8 +5,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net/netip"
-	"net/url"
 	"path/filepath"
 	"strings"
 	"time"
@@ -32,7 +30,7 @@ type Config struct {
 	JWTAudience    string        `env:"JWT_AUDIENCE" envDefault:"supplyhub-api" doc:"aud of the access tokens"`
 	WebhookSecrets Secret        `env:"WEBHOOK_SIGNING_SECRETS" shown:"embedded: generated in DATA_DIR; required with DATABASE_URL" doc:"the service's own whsec_ secrets separated by commas: the first signs, all verify"`
 	SecretsKeys    Secret        `env:"SECRETS_KEY" shown:"embedded: generated in DATA_DIR; required with DATABASE_URL" doc:"keys separated by commas that encrypt suppliers' webhook secrets at rest: the first encrypts, all decrypt"`
-	BaseURL        string        `env:"ESTIMATES_WEBHOOK_BASE_URL" shown:"the api's own address on loopback" doc:"where the service's own delivery-estimates endpoint is called"`
+	BaseURL        string        `env:"ESTIMATES_WEBHOOK_BASE_URL" shown:"the api's own address on loopback; required by the worker" doc:"where the service's own delivery-estimates endpoint is called"`
 	Timeout        time.Duration `env:"WEBHOOK_TIMEOUT" envDefault:"15s" doc:"longest time of one webhook attempt"`
 	Schedule       string        `env:"WEBHOOK_RETRY_SCHEDULE" envDefault:"5s,30s,2m,10m,30m,2h,6h,12h,24h" doc:"waits between webhook attempts, each with 20 % jitter"`
 	AllowPrivate   bool          `env:"WEBHOOK_ALLOW_PRIVATE" envDefault:"false" doc:"let suppliers' webhooks lead to loopback and private addresses"`
@@ -86,124 +84,33 @@ const (
 	ForWorker
 )
 
-// Load reads name-to-value pairs and answers every fault at once; no fault shows a value.
-func Load(environ map[string]string, role Role) (*Config, error) {
+// Rule checks the value of a variable whose form another room knows. Its error never shows the value.
+type Rule struct {
+	Variable string
+	Check    func(value string) error
+}
+
+// Load reads name-to-value pairs and answers every fault at once, one for each variable; no fault shows a value.
+// It opens nothing but the files that variables name.
+func Load(environ map[string]string, role Role, rules ...Rule) (*Config, error) {
+	var f faults
 	cfg, err := env.ParseAsWithOptions[Config](env.Options{Environment: environ})
-	var faults []error
 	if err != nil {
-		faults = append(faults, parseFaults(err)...)
+		f.parse(err)
 	}
-	faults = append(faults, cfg.check()...)
-	faults = append(faults, cfg.checkSecrets(role)...)
-	if len(faults) > 0 {
-		return nil, errors.Join(faults...)
+	cfg.checkServers(&f)
+	cfg.checkSecrets(&f, role)
+	cfg.check(&f)
+	checkTraces(&f, environ)
+	for _, rule := range rules {
+		if value := environ[rule.Variable]; value != "" {
+			f.wrong(rule.Variable, rule.Check(value))
+		}
+	}
+	if len(f.list) > 0 {
+		return nil, errors.Join(f.list...)
 	}
 	return &cfg, nil
-}
-
-// parseFaults names the variable of every value that has the wrong form, and never shows the value.
-func parseFaults(err error) []error {
-	aggregate, ok := errors.AsType[env.AggregateError](err)
-	if !ok {
-		return []error{err}
-	}
-	var faults []error
-	for _, e := range aggregate.Errors {
-		if p, ok := errors.AsType[env.ParseError](e); ok {
-			faults = append(faults, fmt.Errorf("%s: must be %s", nameOf(p.Name), article(p.Type.String())))
-			continue
-		}
-		faults = append(faults, e)
-	}
-	return faults
-}
-
-func article(kind string) string {
-	switch kind {
-	case "int":
-		return "a whole number"
-	case "bool":
-		return "true or false"
-	default:
-		return "a duration such as 15s, 10m or 24h"
-	}
-}
-
-func (c *Config) check() []error {
-	faults := c.checkServers()
-	bad := func(when bool, format string, args ...any) {
-		if when {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
-	bad(c.NATSReplicas < 1 || c.NATSReplicas > 5, "NATS_REPLICAS: must be 1 to 5")
-	bad(c.Concurrency < 1 || c.Concurrency > 10000, "WORKER_CONCURRENCY: must be 1 to 10000")
-	bad(c.ReceiverCalls < 1 || c.ReceiverCalls > 10000, "RECEIVER_CONCURRENCY: must be 1 to 10000")
-	bad(c.Timeout <= 0, "WEBHOOK_TIMEOUT: must be positive")
-	bad(c.DrainDelay < 0 || c.DrainDelay > 25*time.Second, "DRAIN_DELAY: must be 0s to 25s")
-	bad(c.RateLimit < 0 || c.RateLimit > 1_000_000, "SUPPLIER_RATE_LIMIT: must be 0 to 1000000")
-	bad(c.Retention < 0 || c.Retention > 36500, "RETENTION_DAYS: must be 0 to 36500")
-	bad(c.CacheTTL < 0, "SCOREBOARD_CACHE_TTL: must not be negative")
-	bad(!httpAddress(c.PrimaryURL), "SPORTMONKS_BASE_URL: must be an http:// or https:// address without query, fragment or user")
-	bad(!httpAddress(c.FallbackURL), "BALLDONTLIE_BASE_URL: must be an http:// or https:// address without query, fragment or user")
-	if _, err := parseSchedule(c.Schedule); err != nil {
-		faults = append(faults, err)
-	}
-	bad(!oneOf(c.LogLevel, "debug", "info", "warn", "error"), "LOG_LEVEL: must be debug, info, warn or error")
-	bad(!oneOf(c.LogFormat, "", "text", "json"), "LOG_FORMAT: must be text or json")
-	bad(c.BaseURL != "" && !httpAddress(c.BaseURL), "ESTIMATES_WEBHOOK_BASE_URL: must be an http:// or https:// address without query, fragment or user")
-	for _, p := range c.Proxies {
-		bad(!network(p), "TRUSTED_PROXIES: every item must be an IP address or a network such as 10.0.0.0/8")
-	}
-	return faults
-}
-
-// checkServers looks at the addresses of PostgreSQL and NATS.
-func (c *Config) checkServers() []error {
-	var faults []error
-	bad := func(when bool, text string) {
-		if when {
-			faults = append(faults, errors.New(text))
-		}
-	}
-	db := string(c.DatabaseURL)
-	bad(db != "" && !strings.HasPrefix(db, "postgres://") && !strings.HasPrefix(db, "postgresql://"), "DATABASE_URL: must start with postgres://")
-	read := string(c.ReadURL)
-	bad(read != "" && !strings.HasPrefix(read, "postgres://") && !strings.HasPrefix(read, "postgresql://"), "DATABASE_READ_URL: must start with postgres://")
-	bad(read != "" && db == "", "DATABASE_READ_URL: needs DATABASE_URL")
-	for u := range strings.SplitSeq(string(c.NATSURL), ",") {
-		bad(c.NATSURL != "" && !natsAddress(strings.TrimSpace(u)), "NATS_URL: every address must start with nats://, tls://, ws:// or wss://")
-	}
-	return faults
-}
-
-// checkSecrets asks for the secrets that cannot be generated: replicas must share them.
-func (c *Config) checkSecrets(role Role) []error {
-	var faults []error
-	required := func(value Secret, name, command string) {
-		if value == "" {
-			faults = append(faults, fmt.Errorf("%s: required with DATABASE_URL; `%s` prints one", name, command))
-		}
-	}
-	if c.DatabaseURL != "" && role != ForCommand {
-		if role == ForAPI {
-			required(c.SigningKeys, "JWT_SIGNING_KEYS", "api keys generate")
-		}
-		required(c.WebhookSecrets, "WEBHOOK_SIGNING_SECRETS", "api secrets generate")
-		required(c.SecretsKeys, "SECRETS_KEY", "api keys generate --secrets")
-	}
-	if role == ForWorker {
-		if c.DatabaseURL == "" {
-			faults = append(faults, errors.New("DATABASE_URL: required by the worker; without it the api process works by itself"))
-		}
-		if c.NATSURL == "" {
-			faults = append(faults, errors.New("NATS_URL: required by the worker; without it the api process works by itself"))
-		}
-	}
-	if _, err := ParseWebhookSecrets(c.WebhookSecrets); c.WebhookSecrets != "" && err != nil {
-		faults = append(faults, err)
-	}
-	return faults
 }
 
 // ParseWebhookSecrets reads WEBHOOK_SIGNING_SECRETS; a fault names the position, never the value.
@@ -212,7 +119,7 @@ func ParseWebhookSecrets(text Secret) ([]webhook.Secret, error) {
 	for i, s := range strings.Split(string(text), ",") {
 		secret, err := webhook.ParseSecret(strings.TrimSpace(s))
 		if err != nil {
-			return nil, fmt.Errorf("WEBHOOK_SIGNING_SECRETS: number %d is not whsec_ and base64 of 24 to 64 bytes", i+1)
+			return nil, fmt.Errorf("number %d is not whsec_ and base64 of 24 to 64 bytes", i+1)
 		}
 		secrets = append(secrets, secret)
 	}
@@ -224,34 +131,9 @@ func parseSchedule(text string) ([]time.Duration, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		wait, err := time.ParseDuration(strings.TrimSpace(part))
 		if err != nil || wait <= 0 {
-			return nil, errors.New("WEBHOOK_RETRY_SCHEDULE: must be positive durations separated by commas, such as 5s,30s,2m")
+			return nil, errors.New("must be positive durations separated by commas, such as 5s,30s,2m")
 		}
 		waits = append(waits, wait)
 	}
 	return waits, nil
-}
-
-func natsAddress(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && u.Host != "" && oneOf(u.Scheme, "nats", "tls", "ws", "wss")
-}
-
-func httpAddress(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && u.Host != "" && oneOf(u.Scheme, "http", "https") && u.User == nil && u.RawQuery == "" && u.Fragment == ""
-}
-
-func network(text string) bool {
-	_, prefix := netip.ParsePrefix(text)
-	_, addr := netip.ParseAddr(text)
-	return prefix == nil || addr == nil
-}
-
-func oneOf(text string, allowed ...string) bool {
-	for _, a := range allowed {
-		if text == a {
-			return true
-		}
-	}
-	return false
 }

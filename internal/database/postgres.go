@@ -71,6 +71,14 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 }
 
 // parse reads an address; pgx's own text may quote it with its password.
+// CheckURL says what is wrong with an address of PostgreSQL, without the address: it may hold a password.
+func CheckURL(address string) error {
+	if _, err := pgxpool.ParseConfig(address); err != nil {
+		return errors.New("must be a PostgreSQL address, and the files that it names must be readable")
+	}
+	return nil
+}
+
 func parse(variable, address string) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(address)
 	if err != nil {

@@ -22,6 +22,12 @@ func GenerateSecretsKey() (string, error) {
 	return base64.StdEncoding.EncodeToString(key), nil
 }
 
+// CheckSecretsKeys says what is wrong with a value of SECRETS_KEY: the position of a bad key, never the key.
+func CheckSecretsKeys(text string) error {
+	_, err := newSealer(text)
+	return err
+}
+
 // newSealer reads keys separated by commas, each base64 of 32 bytes. Without any key it can neither seal nor open.
 func newSealer(text string) (sealer, error) {
 	var s sealer

@@ -50,6 +50,12 @@ func GenerateSigningKey() (string, error) {
 	return base64.StdEncoding.EncodeToString(der), nil
 }
 
+// CheckSigningKeys says what is wrong with a value of JWT_SIGNING_KEYS: the position of a bad key, never the key.
+func CheckSigningKeys(text string) error {
+	_, err := parseSigningKeys(text)
+	return err
+}
+
 // parseSigningKeys reads keys separated by commas, each PKCS#8 as base64 or as PEM. An empty text is no keys.
 func parseSigningKeys(text string) ([]*signingKey, error) {
 	if text == "" {

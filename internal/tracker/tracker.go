@@ -4,7 +4,6 @@
 package tracker
 
 import (
-	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -39,6 +38,7 @@ type Service struct {
 	maps      *pageMaps
 	pinned    *lru.Cache[pinKey, pin]
 	buffers   sync.Pool // of answers, as *[]byte
+	watched   watched
 }
 
 // New builds the room; Close releases its connections.
@@ -63,21 +63,3 @@ func New(deps Deps) (*Service, error) {
 
 // Close releases the reading connections.
 func (s *Service) Close() { s.rows.Close() }
-
-// Faults names the views that active clients read and that cannot be read, with the reason. It is for operators.
-func (s *Service) Faults(ctx context.Context) (map[string]error, error) {
-	clients, err := s.store.list(ctx)
-	if err != nil {
-		return nil, err
-	}
-	faults := map[string]error{}
-	for _, c := range clients {
-		if !c.Active || len(c.Views) == 0 {
-			continue
-		}
-		if _, err := s.resolve(ctx, c.Views[0]); err != nil {
-			faults[c.Views[0]] = err
-		}
-	}
-	return faults, nil
-}

@@ -1,0 +1,206 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+)
+
+const (
+	mustBeHTTP     = "must be an http:// or https:// address without query, fragment or user"
+	mustBePostgres = "must start with postgres://"
+	mostOfPorts    = 65535
+)
+
+// faults are those found, one for each variable: the first says enough.
+type faults struct {
+	list  []error
+	named map[string]bool
+}
+
+// bad adds a fault of the variable when there is one.
+func (f *faults) bad(when bool, variable, text string) {
+	if !when || f.named[variable] {
+		return
+	}
+	if f.named == nil {
+		f.named = map[string]bool{}
+	}
+	f.named[variable] = true
+	f.list = append(f.list, errors.New(variable+": "+text))
+}
+
+// wrong adds what a check says.
+func (f *faults) wrong(variable string, err error) {
+	if err != nil {
+		f.bad(true, variable, err.Error())
+	}
+}
+
+// between adds a fault of a number that is out of its range.
+func (f *faults) between(variable string, n, least, most int) {
+	f.bad(n < least || n > most, variable, fmt.Sprintf("must be %d to %d", least, most))
+}
+
+// file adds a fault of a path whose file cannot be read; an empty path is none.
+func (f *faults) file(variable, path string) {
+	if path == "" {
+		return
+	}
+	_, err := os.ReadFile(path)
+	f.bad(err != nil, variable, "names a file that cannot be read")
+}
+
+// parse adds every value that has the wrong form.
+func (f *faults) parse(err error) {
+	aggregate, ok := errors.AsType[env.AggregateError](err)
+	if !ok {
+		f.list = append(f.list, err)
+		return
+	}
+	for _, e := range aggregate.Errors {
+		if p, ok := errors.AsType[env.ParseError](e); ok {
+			f.bad(true, nameOf(p.Name), "must be "+article(p.Type.String()))
+			continue
+		}
+		f.list = append(f.list, e)
+	}
+}
+
+func article(kind string) string {
+	switch kind {
+	case "int":
+		return "a whole number"
+	case "bool":
+		return "true or false"
+	default:
+		return "a duration such as 15s, 10m or 24h"
+	}
+}
+
+func (c *Config) check(f *faults) {
+	f.wrong("HTTP_ADDR", listenFault(c.HTTPAddr))
+	f.wrong("ADMIN_ADDR", listenFault(c.AdminAddr))
+	info, err := os.Stat(c.DataDir)
+	f.bad(c.DatabaseURL == "" && err == nil && !info.IsDir(), "DATA_DIR", "must be a directory")
+	f.between("NATS_REPLICAS", c.NATSReplicas, 1, 5)
+	f.between("WORKER_CONCURRENCY", c.Concurrency, 1, 10_000)
+	f.between("RECEIVER_CONCURRENCY", c.ReceiverCalls, 1, 10_000)
+	f.bad(c.Timeout <= 0, "WEBHOOK_TIMEOUT", "must be positive")
+	f.bad(c.DrainDelay < 0 || c.DrainDelay > 25*time.Second, "DRAIN_DELAY", "must be 0s to 25s")
+	f.between("SUPPLIER_RATE_LIMIT", c.RateLimit, 0, 1_000_000)
+	f.between("RETENTION_DAYS", c.Retention, 0, 36500)
+	f.bad(c.CacheTTL < 0, "SCOREBOARD_CACHE_TTL", "must not be negative")
+	f.bad(!httpAddress(c.PrimaryURL), "SPORTMONKS_BASE_URL", mustBeHTTP)
+	f.bad(!httpAddress(c.FallbackURL), "BALLDONTLIE_BASE_URL", mustBeHTTP)
+	_, err = parseSchedule(c.Schedule)
+	f.wrong("WEBHOOK_RETRY_SCHEDULE", err)
+	f.bad(!oneOf(c.LogLevel, "debug", "info", "warn", "error"), "LOG_LEVEL", "must be debug, info, warn or error")
+	f.bad(!oneOf(c.LogFormat, "", "text", "json"), "LOG_FORMAT", "must be text or json")
+	f.bad(c.BaseURL != "" && !httpAddress(c.BaseURL), "ESTIMATES_WEBHOOK_BASE_URL", mustBeHTTP)
+	for _, p := range c.Proxies {
+		f.bad(!network(p), "TRUSTED_PROXIES", "every item must be an IP address or a network such as 10.0.0.0/8")
+	}
+}
+
+// checkServers looks at the addresses of PostgreSQL and NATS.
+func (c *Config) checkServers(f *faults) {
+	db, read := string(c.DatabaseURL), string(c.ReadURL)
+	f.bad(db != "" && !postgresAddress(db), "DATABASE_URL", mustBePostgres)
+	f.bad(read != "" && !postgresAddress(read), "DATABASE_READ_URL", mustBePostgres)
+	f.bad(read != "" && db == "", "DATABASE_READ_URL", "needs DATABASE_URL")
+	for u := range strings.SplitSeq(string(c.NATSURL), ",") {
+		f.bad(c.NATSURL != "" && !natsAddress(strings.TrimSpace(u)), "NATS_URL", "every address must start with nats://, tls://, ws:// or wss://")
+	}
+	f.file("NATS_CREDS", c.NATSCreds)
+}
+
+// checkSecrets asks for the secrets that cannot be generated: replicas must share them.
+func (c *Config) checkSecrets(f *faults, role Role) {
+	required := func(when bool, value Secret, name, command string) {
+		f.bad(when && value == "", name, "required with DATABASE_URL; `"+command+"` prints one")
+	}
+	process := c.DatabaseURL != "" && role != ForCommand
+	required(process && role == ForAPI, c.SigningKeys, "JWT_SIGNING_KEYS", "api keys generate")
+	required(process, c.WebhookSecrets, "WEBHOOK_SIGNING_SECRETS", "api secrets generate")
+	required(process, c.SecretsKeys, "SECRETS_KEY", "api keys generate --secrets")
+	if role == ForWorker {
+		f.bad(c.DatabaseURL == "", "DATABASE_URL", "required by the worker; without it the api process works by itself")
+		f.bad(c.NATSURL == "", "NATS_URL", "required by the worker; without it the api process works by itself")
+		f.bad(c.BaseURL == "", "ESTIMATES_WEBHOOK_BASE_URL", "required by the worker: the address at which it reaches the apis, such as http://load-balancer")
+	}
+	if c.WebhookSecrets != "" {
+		_, err := ParseWebhookSecrets(c.WebhookSecrets)
+		f.wrong("WEBHOOK_SIGNING_SECRETS", err)
+	}
+}
+
+// checkTraces looks at the standard OTEL variables that would otherwise fail at the first span.
+func checkTraces(f *faults, environ map[string]string) {
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		f.bad(environ[name] != "" && !httpAddress(environ[name]), name, mustBeHTTP)
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"} {
+		f.bad(!oneOf(environ[name], "", "http/protobuf"), name, "must be http/protobuf: nothing else is spoken")
+	}
+	for _, kind := range []string{"CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"} {
+		for _, name := range []string{"OTEL_EXPORTER_OTLP_" + kind, "OTEL_EXPORTER_OTLP_TRACES_" + kind} {
+			f.file(name, environ[name])
+		}
+	}
+}
+
+// listenFault says what is wrong with an address to listen on; an empty one has a default.
+func listenFault(address string) error {
+	if address == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return errors.New("must be host:port, such as :8080 or 127.0.0.1:8080")
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > mostOfPorts {
+		return fmt.Errorf("its port must be 0 to %d", mostOfPorts)
+	}
+	if strings.ContainsAny(host, " /@?#") {
+		return errors.New("its host must be a name or an IP address")
+	}
+	return nil
+}
+
+func postgresAddress(text string) bool {
+	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
+}
+
+func natsAddress(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && oneOf(u.Scheme, "nats", "tls", "ws", "wss")
+}
+
+func httpAddress(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && oneOf(u.Scheme, "http", "https") && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+}
+
+func network(text string) bool {
+	_, prefix := netip.ParsePrefix(text)
+	_, addr := netip.ParseAddr(text)
+	return prefix == nil || addr == nil
+}
+
+func oneOf(text string, allowed ...string) bool {
+	for _, a := range allowed {
+		if text == a {
+			return true
+		}
+	}
+	return false
+}
