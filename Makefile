@@ -6,6 +6,8 @@ FUZZTIME ?= 60s
 GOLANGCI := v2.15.0
 GOVULNCHECK := v1.6.0
 ACTIONLINT := v1.7.12
+REDOCLY := @redocly/cli@2.77.0
+SPECTRAL := @stoplight/spectral-cli@6.16.3
 
 TOOLS := $(CURDIR)/bin/tools
 WITHPOSTGRES := $(GO) run ./internal/database/databasetest/withpostgres
@@ -18,7 +20,7 @@ ATONCE = 4
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race; else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run build test race chaos fuzz bench bench-neighbours bench-size bench-tracker check readme migrate-new clean
+.PHONY: help run build test race chaos fuzz lint-openapi bench bench-neighbours bench-size bench-tracker check readme migrate-new clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,7 +67,7 @@ bench-size: ## measure intake, reads and the sweeper over 10 million stored requ
 bench-tracker: ## measure the tracker listings over 5 million records
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench tracker
 
-check: $(TOOLS)/golangci-lint-$(GOLANGCI) $(TOOLS)/govulncheck-$(GOVULNCHECK) $(TOOLS)/actionlint-$(ACTIONLINT) ## format, vet, lint and known vulnerabilities
+check: $(TOOLS)/golangci-lint-$(GOLANGCI) $(TOOLS)/govulncheck-$(GOVULNCHECK) $(TOOLS)/actionlint-$(ACTIONLINT) lint-openapi ## format, vet, lint, the OpenAPI document and known vulnerabilities
 	@unformatted=$$(gofmt -l cmd internal pkg deployments); [ -z "$$unformatted" ] || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -C deployments/checks ./...
@@ -90,6 +92,16 @@ $(TOOLS)/govulncheck-$(GOVULNCHECK):
 $(TOOLS)/actionlint-$(ACTIONLINT):
 	GOFLAGS= GOBIN=$(TOOLS) $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT)
 	@mv $(TOOLS)/actionlint $@
+
+# npx runs the pinned linters without installing anything into the project. Warnings fail, of either one.
+lint-openapi: ## lint the OpenAPI document by two linters (needs npm)
+	@if ! command -v npx >/dev/null; then echo "no npx: the OpenAPI document was NOT linted" >&2; \
+	elif ! npx --yes $(REDOCLY) --version >/dev/null 2>&1 || ! npx --yes $(SPECTRAL) --version >/dev/null 2>&1; then \
+		echo "the npm registry is not reachable from here: the OpenAPI document was NOT linted" >&2; \
+	else \
+		npx --yes $(REDOCLY) lint --extends=recommended-strict internal/httpapi/openapi.yaml && \
+		npx --yes $(SPECTRAL) lint --fail-severity=hint -r deployments/lint/spectral.yaml internal/httpapi/openapi.yaml; \
+	fi
 
 readme: ## write the table of variables in README.md from internal/config
 	$(GO) test ./deployments -run '^TestReadme' -count=1 -update

@@ -79,6 +79,7 @@ var edges = map[string][]string{
 	"internal/database/databasetest":              {"internal/database", "internal/database/databasetest/cluster"},
 	"internal/database/databasetest/cluster":      {},
 	"internal/database/databasetest/withpostgres": {"internal/database/databasetest", "internal/database/databasetest/cluster"},
+	"internal/httpapi/docs/receiver":              {"pkg/webhook"}, // the receiver that /docs/webhooks shows
 	"internal/httpapi/openapitest":                {"internal/httpapi"},
 	"internal/queue/queuetest":                    {},
 	"deployments":                                 {}, // a test only

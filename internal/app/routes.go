@@ -6,11 +6,12 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
+	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
 // routes is the table of contents of the service: method, path, who may call, handler. Nothing else stands here.
 func (a *App) routes(r *gin.Engine) {
-	auth, handle, docs := a.Suppliers, httpapi.Handle, httpapi.Docs()
+	auth, handle, docs := a.Suppliers, httpapi.Handle, httpapi.Docs(telemetry.Version())
 	authErrors := func(h httpapi.Handler) gin.HandlerFunc { return httpapi.HandleWith(h, supplierauth.RenderError) }
 
 	r.POST("/api/external-auth/token", authErrors(auth.Token))
@@ -18,7 +19,7 @@ func (a *App) routes(r *gin.Engine) {
 	r.POST("/api/external-auth/revoke", authErrors(auth.Revoke))
 	r.GET("/api/external/ping", auth.Bearer(""), handle(auth.Ping))
 	r.GET("/.well-known/jwks.json", handle(auth.JWKS))
-	r.GET("/openapi.json", handle(httpapi.OpenAPI))
+	r.GET("/openapi.json", handle(httpapi.OpenAPI(telemetry.Version())))
 	r.GET("/docs", handle(docs))
 	r.GET("/docs/:file", handle(docs))
 

@@ -38,7 +38,7 @@ func RenderProblem(c *gin.Context, err error) {
 
 func writeProblem(c *gin.Context, status int, detail string, violations []errs.Violation) {
 	body, err := encode(problem{
-		Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail, Errors: violations,
+		Type: problemType(status), Title: http.StatusText(status), Status: status, Detail: detail, Errors: violations,
 	})
 	if err != nil { // strings and numbers always encode
 		c.AbortWithStatus(http.StatusInternalServerError)

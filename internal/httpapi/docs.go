@@ -1,0 +1,119 @@
+package httpapi
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+
+	"github.com/gin-gonic/gin"
+	"github.com/swaggest/swgui/v5/static"
+	"github.com/vearutop/statigz"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+//go:embed docs
+var docsFiles embed.FS
+
+// docsPolicy keeps the pages from loading anything from elsewhere and from running scripts that stand in a page.
+const docsPolicy = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
+	"object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// docsPage is a page of the documentation, at /docs/{Name}.
+type docsPage struct{ Name, Title string }
+
+// docsPages are the pages in the order of the navigation. The reference, at /docs, is not among them.
+var docsPages = []docsPage{
+	{"authentication", "Authentication"}, {"webhooks", "Webhooks"}, {"errors", "Errors"}, {"retries", "Retries"},
+}
+
+// Docs serves the documentation: the reference at /docs, pages and assets at /docs/:file. version is shown.
+func Docs(version string) Handler {
+	files, err := docsAssets(version)
+	swagger := http.StripPrefix("/docs/", statigz.FileServer(static.FS))
+	return func(c *gin.Context) error {
+		if err != nil {
+			return err
+		}
+		name := c.Param("file")
+		file, own := files[name]
+		if !own && !isSwagger(name) {
+			return errs.New(errs.NotFound, "There is no such resource.")
+		}
+		c.Header("Content-Security-Policy", docsPolicy)
+		c.Header("Cache-Control", "public, max-age=300")
+		if own {
+			write(c, http.StatusOK, file.mediaType, file.content)
+			return nil
+		}
+		c.Request.Header.Del("Range") // the files come whole or not at all
+		swagger.ServeHTTP(c.Writer, c.Request)
+		return nil
+	}
+}
+
+type docsFile struct {
+	mediaType string
+	content   []byte
+}
+
+// docsAssets are the files of our own by name; the empty name is the reference.
+func docsAssets(version string) (map[string]docsFile, error) {
+	files := map[string]docsFile{}
+	for _, name := range []string{"docs.css", "docs.js"} {
+		content, err := docsFiles.ReadFile("docs/" + name)
+		if err != nil {
+			return nil, fmt.Errorf("read the documentation: %w", err)
+		}
+		files[name] = docsFile{mime.TypeByExtension(path.Ext(name)), content}
+	}
+	for _, p := range append([]docsPage{{"", "Reference"}}, docsPages...) {
+		content, err := renderDocs(p, version)
+		if err != nil {
+			return nil, fmt.Errorf("make the page %q of the documentation: %w", p.Title, err)
+		}
+		files[p.Name] = docsFile{"text/html; charset=utf-8", content}
+	}
+	return files, nil
+}
+
+// renderDocs makes one page; the layout surrounds its own part.
+func renderDocs(p docsPage, version string) ([]byte, error) {
+	file := p.Name
+	if file == "" {
+		file = "reference"
+	}
+	layout, err := template.New("").Funcs(template.FuncMap{"code": docsCode}).ParseFS(docsFiles, "docs/layout.html", "docs/"+file+".html")
+	if err != nil {
+		return nil, err
+	}
+	var body, page bytes.Buffer
+	if err := layout.ExecuteTemplate(&body, file+".html", map[string]any{"Errors": docsErrors}); err != nil {
+		return nil, err
+	}
+	err = layout.ExecuteTemplate(&page, "layout.html", map[string]any{
+		"Name": p.Name, "Title": p.Title, "Reference": p.Name == "", "Pages": docsPages, "Version": version,
+		"Body": template.HTML(body.String()), //nolint:gosec // our own template made it
+	})
+	return page.Bytes(), err
+}
+
+// docsCode is a file of the documentation as text.
+func docsCode(name string) (string, error) {
+	content, err := docsFiles.ReadFile("docs/" + name)
+	return string(bytes.TrimSpace(content)), err
+}
+
+func isSwagger(file string) bool {
+	for _, name := range []string{file, file + ".gz"} {
+		if info, err := fs.Stat(static.FS, name); file != "" && err == nil && info.Mode().IsRegular() {
+			return true
+		}
+	}
+	return false
+}

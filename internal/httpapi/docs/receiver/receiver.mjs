@@ -1,0 +1,33 @@
+// A receiver of supplyhub's webhook calls: node receiver.mjs with WEBHOOK_SECRET and PORT.
+import { createHmac, timingSafeEqual } from "node:crypto";
+import { createServer } from "node:http";
+
+const key = Buffer.from(process.env.WEBHOOK_SECRET.replace(/^whsec_/, ""), "base64");
+const handled = new Set(); // keep the ids in your database
+
+function verified(headers, body) {
+  const id = headers["webhook-id"] ?? "", sent = headers["webhook-timestamp"] ?? "";
+  if (!/^\d{1,12}$/.test(sent) || Math.abs(Date.now() / 1000 - Number(sent)) > 300) return false;
+  const mac = createHmac("sha256", key).update(`${id}.${sent}.`).update(body).digest("base64");
+  const expected = Buffer.from(`v1,${mac}`);
+  return (headers["webhook-signature"] ?? "").split(" ").map((one) => Buffer.from(one))
+    .some((one) => one.length === expected.length && timingSafeEqual(one, expected));
+}
+
+createServer(async (request, response) => {
+  const answer = (status) => response.writeHead(status).end();
+  const chunks = []; // the raw bytes, before anything parses them
+  let size = 0;
+  for await (const chunk of request) {
+    if ((size += chunk.length) > 1 << 20) return answer(413);
+    chunks.push(chunk);
+  }
+  const body = Buffer.concat(chunks);
+  if (request.method !== "POST" || !verified(request.headers, body)) return answer(401);
+  const event = JSON.parse(body), id = request.headers["webhook-id"];
+  if (event.type === "material_request.estimated" && !handled.has(id)) {
+    console.log(id, "request", event.data.request_id, "estimates", event.data.estimates.length);
+    handled.add(id);
+  }
+  answer(204);
+}).listen(Number(process.env.PORT), "127.0.0.1");
