@@ -1,0 +1,102 @@
+{{- define "supplyhub.name" -}}
+{{ .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "supplyhub.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{/* The labels of a component: call with (list $ "api"). */}}
+{{- define "supplyhub.selector" -}}
+app.kubernetes.io/name: supplyhub
+app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{- define "supplyhub.labels" -}}
+{{ include "supplyhub.selector" . }}
+app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
+helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
+{{- end }}
+
+{{- define "supplyhub.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+seccompProfile: { type: RuntimeDefault }
+{{- end }}
+
+{{- define "supplyhub.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: { drop: [ALL] }
+{{- end }}
+
+{{/* What a pod of the component says besides its container: call with (list $ "api"). */}}
+{{- define "supplyhub.pod" -}}
+{{- $ := index . 0 -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+terminationGracePeriodSeconds: 45 # the processes drain for up to 30 s after DRAIN_DELAY
+securityContext:
+  {{- include "supplyhub.podSecurity" $ | nindent 2 }}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "supplyhub.selector" . | nindent 8 }}
+{{- with $.Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $.Values.volumes }}
+volumes:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $.Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $.Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* The environment of a component's container; what is set for the component goes before what is set for both. */}}
+{{- define "supplyhub.env" -}}
+{{- $ := index . 0 -}}
+{{- $own := dict "ADMIN_ADDR" ":9090" -}}
+{{- if eq (index . 1) "worker" -}}
+{{- $_ := set $own "ESTIMATES_WEBHOOK_BASE_URL" (printf "http://%s-api:%v" (include "supplyhub.name" $) $.Values.api.service.port) -}}
+{{- end -}}
+env:
+  {{- range $name, $value := mergeOverwrite $own (deepCopy $.Values.config) (index $.Values (index . 1)).config }}
+  - { name: {{ $name }}, value: {{ $value | quote }} }
+  {{- end }}
+envFrom:
+  - secretRef: { name: {{ index $.Values.secrets (index . 1) }} }
+{{- with $.Values.volumeMounts }}
+volumeMounts:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "supplyhub.probes" -}}
+startupProbe:
+  httpGet: { path: /livez, port: admin }
+  periodSeconds: 1
+  failureThreshold: 120
+livenessProbe:
+  httpGet: { path: /livez, port: admin }
+  periodSeconds: 10
+  timeoutSeconds: 5
+readinessProbe:
+  httpGet: { path: /readyz, port: admin }
+  periodSeconds: 2
+  timeoutSeconds: 3
+  failureThreshold: 2
+{{- end }}

@@ -1,0 +1,356 @@
+package checks_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+)
+
+// installations are the values that the chart is rendered with, as an operator would give them.
+var installations = map[string]string{
+	"small":            ``,
+	"large":            "values-large.yaml",
+	"hpa":              `worker: {autoscaling: {mode: hpa, minReplicas: 0}}`,
+	"everything given": `{nodeSelector: {a: b}, tolerations: [{key: x, operator: Exists}], image: {tag: v9, pullSecrets: [{name: r}]}, volumes: [{name: nats, secret: {secretName: nats}}], volumeMounts: [{name: nats, mountPath: /nats}], networkPolicy: {adminFrom: [{namespaceSelector: {}}], extraEgress: [{ports: [{port: 4318}]}]}, config: {NATS_CREDS: /nats/creds}}`,
+	"nothing extra":    `{networkPolicy: {enabled: false}, migration: {enabled: false}}`,
+}
+
+// object is a rendered object: typed for Kubernetes' own kinds, unstructured for KEDA's.
+type object = runtime.Object
+
+func render(t *testing.T, values string) (map[string]string, error) {
+	t.Helper()
+	if strings.HasSuffix(values, ".yaml") {
+		content, err := os.ReadFile(filepath.Join("../chart", values))
+		if err != nil {
+			t.Fatal(err)
+		}
+		values = string(content)
+	}
+	chart, err := loader.LoadDir("../chart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, err := common.ReadValues([]byte(values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := util.ToRenderValues(chart, given, common.ReleaseOptions{Name: "hub", Namespace: "default", Revision: 1, IsInstall: true}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Render(chart, all)
+}
+
+// objects are the rendered ones by kind and name; a field that Kubernetes does not know fails.
+func objects(t *testing.T, values string) map[string]object {
+	t.Helper()
+	files, err := render(t, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+	found := map[string]object{}
+	for name, text := range files {
+		if !strings.HasSuffix(name, ".yaml") {
+			continue
+		}
+		for _, document := range regexp.MustCompile(`(?m)^---$`).Split(text, -1) {
+			if strings.TrimSpace(document) == "" {
+				continue
+			}
+			var o object
+			if strings.Contains(document, "keda.sh/") {
+				u := &unstructured.Unstructured{}
+				err = yaml.UnmarshalStrict([]byte(document), &u.Object)
+				o = u
+			} else {
+				o, _, err = decoder.Decode([]byte(document), nil, nil)
+			}
+			if err != nil {
+				t.Fatalf("%s: %v\n%s", name, err, document)
+			}
+			meta, _ := o.(metav1.Object)
+			found[o.GetObjectKind().GroupVersionKind().Kind+"/"+meta.GetName()] = o
+		}
+	}
+	return found
+}
+
+func each(t *testing.T, check func(t *testing.T, all map[string]object)) {
+	t.Helper()
+	for name, values := range installations {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check(t, objects(t, values))
+		})
+	}
+}
+
+// get is the rendered object of a kind and name.
+func get[T object](t *testing.T, all map[string]object, name string) T {
+	t.Helper()
+	o, ok := all[name].(T)
+	if !ok {
+		t.Fatalf("%s is not rendered, but %v", name, slices.Sorted(maps.Keys(all)))
+	}
+	return o
+}
+
+func podSpecs(all map[string]object) map[string]corev1.PodTemplateSpec {
+	specs := map[string]corev1.PodTemplateSpec{}
+	for name, o := range all {
+		switch o := o.(type) {
+		case *appsv1.Deployment:
+			specs[name] = o.Spec.Template
+		case *batchv1.Job:
+			specs[name] = o.Spec.Template
+		}
+	}
+	return specs
+}
+
+func TestChart_pods_run_without_any_privilege_and_within_limits(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, all map[string]object) {
+		for name, pod := range podSpecs(all) {
+			s := pod.Spec.SecurityContext
+			if s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.SeccompProfile == nil || pod.Spec.AutomountServiceAccountToken == nil || *pod.Spec.AutomountServiceAccountToken {
+				t.Errorf("%s: the pod has more rights than it needs", name)
+			}
+			for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+				s := c.SecurityContext
+				if s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || len(s.Capabilities.Drop) == 0 {
+					t.Errorf("%s: container %s has more rights than it needs", name, c.Name)
+				}
+				if c.Resources.Limits.Memory().IsZero() || c.Resources.Requests.Cpu().IsZero() {
+					t.Errorf("%s: container %s has no limit of memory or asks for no CPU", name, c.Name)
+				}
+			}
+		}
+	})
+}
+
+func TestChart_probes_ask_the_operator_listener(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, all map[string]object) {
+		for _, name := range []string{"api", "worker"} {
+			pod := get[*appsv1.Deployment](t, all, "Deployment/hub-"+name).Spec.Template.Spec
+			c := pod.Containers[0]
+			for path, probe := range map[string]*corev1.Probe{"/livez": c.LivenessProbe, "/readyz": c.ReadinessProbe} {
+				if probe == nil || probe.HTTPGet.Path != path || probe.HTTPGet.Port.StrVal != "admin" {
+					t.Errorf("%s: %s is not probed at the operator listener: %+v", name, path, probe)
+				}
+			}
+			if c.StartupProbe == nil || env(c)["ADMIN_ADDR"] != ":9090" || !slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == "admin" && p.ContainerPort == 9090 }) {
+				t.Errorf("%s: no startup probe, or the operator listener is not at its port", name)
+			}
+			if *pod.TerminationGracePeriodSeconds < 36 {
+				t.Errorf("%s has %d s to end and needs up to 30 and DRAIN_DELAY", name, *pod.TerminationGracePeriodSeconds)
+			}
+		}
+	})
+}
+
+func env(c corev1.Container) map[string]string {
+	values := map[string]string{}
+	for _, e := range c.Env {
+		values[e.Name] = e.Value
+	}
+	return values
+}
+
+// README.md's table is printed from the configuration itself.
+func variables(t *testing.T) []string {
+	t.Helper()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, match := range regexp.MustCompile("(?m)^\\| `([A-Z][A-Z0-9_]+)` \\|").FindAllSubmatch(readme, -1) {
+		names = append(names, string(match[1]))
+	}
+	if len(names) < 20 {
+		t.Fatalf("README.md's table has only %v", names)
+	}
+	return names
+}
+
+func TestChart_sets_only_variables_that_exist_and_takes_secrets_from_outside(t *testing.T) {
+	t.Parallel()
+	known := variables(t)
+	each(t, func(t *testing.T, all map[string]object) {
+		for name, secret := range map[string]string{"api": "supplyhub-api", "worker": "supplyhub-worker"} {
+			c := get[*appsv1.Deployment](t, all, "Deployment/hub-"+name).Spec.Template.Spec.Containers[0]
+			for variable := range env(c) {
+				if !slices.Contains(known, variable) {
+					t.Errorf("%s gets %s, which no binary reads", name, variable)
+				}
+			}
+			if len(c.EnvFrom) != 1 || c.EnvFrom[0].SecretRef.Name != secret {
+				t.Errorf("%s takes its secrets from %+v", name, c.EnvFrom)
+			}
+		}
+		worker := get[*appsv1.Deployment](t, all, "Deployment/hub-worker").Spec.Template.Spec.Containers[0]
+		if got := env(worker)["ESTIMATES_WEBHOOK_BASE_URL"]; got != "http://hub-api:80" || worker.Command[0] != "/usr/local/bin/worker" {
+			t.Errorf("the worker %v calls %s", worker.Command, got)
+		}
+		for name, o := range all {
+			if _, secret := o.(*corev1.Secret); secret {
+				t.Errorf("the chart makes %s", name)
+			}
+		}
+	})
+}
+
+func TestChart_refuses_values_that_it_does_not_know_and_secrets_in_the_open(t *testing.T) {
+	t.Parallel()
+	for _, values := range []string{
+		`replicas: 3`, `worker: {autoscaling: {mode: magic}}`, `secrets: {api: ""}`, `config: {WORKER_CONCURRENCY: 64}`, `api: {config: {JWT_SIGNING_KEYS: x}}`,
+		`config: {DATABASE_URL: "postgres://x"}`, `config: {PULSE_API_KEY: x}`, `config: {lower: x}`, `api: {replicas: 0}`,
+	} {
+		if _, err := render(t, values); err == nil {
+			t.Errorf("%s is accepted", values)
+		}
+	}
+}
+
+func TestChart_selectors_find_their_pods_and_nothing_else(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, all map[string]object) {
+		for _, component := range []string{"api", "worker"} {
+			d := get[*appsv1.Deployment](t, all, "Deployment/hub-"+component)
+			pdb := get[*policyv1.PodDisruptionBudget](t, all, "PodDisruptionBudget/hub-"+component)
+			selectors := map[string]*metav1.LabelSelector{"deployment": d.Spec.Selector, "disruption budget": pdb.Spec.Selector}
+			if policy, ok := all["NetworkPolicy/hub-"+component].(*networkingv1.NetworkPolicy); ok {
+				selectors["network policy"] = &policy.Spec.PodSelector
+			}
+			if component == "api" {
+				selectors["service"] = metav1.SetAsLabelSelector(get[*corev1.Service](t, all, "Service/hub-api").Spec.Selector)
+			}
+			for what, s := range selectors {
+				selector, err := metav1.LabelSelectorAsSelector(s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for name, pod := range podSpecs(all) {
+					if own := name == "Deployment/hub-"+component; selector.Matches(labels.Set(pod.Labels)) != own {
+						t.Errorf("the %s of %s selects %s: %t", what, component, name, !own)
+					}
+				}
+			}
+			if pdb.Spec.MaxUnavailable.IntValue() != 1 {
+				t.Errorf("%s: more than one pod may be away at a time", component)
+			}
+		}
+	})
+}
+
+func TestChart_scales_workers_by_lag_or_CPU_and_leaves_replicas_to_what_scales(t *testing.T) {
+	t.Parallel()
+	small, large, hpa := objects(t, installations["small"]), objects(t, installations["large"]), objects(t, installations["hpa"])
+	if d := get[*appsv1.Deployment](t, small, "Deployment/hub-worker"); d.Spec.Replicas == nil || *d.Spec.Replicas != 2 || small["ScaledObject/hub-worker"] != nil || small["HorizontalPodAutoscaler/hub-worker"] != nil {
+		t.Error("a small installation has no fixed number of workers")
+	}
+	for name, all := range map[string]map[string]object{"large": large, "hpa": hpa} {
+		if d := get[*appsv1.Deployment](t, all, "Deployment/hub-worker"); d.Spec.Replicas != nil {
+			t.Errorf("%s: each upgrade sets the workers to %d", name, *d.Spec.Replicas)
+		}
+	}
+	for _, h := range []*autoscalingv2.HorizontalPodAutoscaler{
+		get[*autoscalingv2.HorizontalPodAutoscaler](t, hpa, "HorizontalPodAutoscaler/hub-worker"), get[*autoscalingv2.HorizontalPodAutoscaler](t, large, "HorizontalPodAutoscaler/hub-api"),
+	} {
+		if h.Spec.ScaleTargetRef.Name != h.Name || *h.Spec.MinReplicas < 1 || h.Spec.Metrics[0].Resource.Target.AverageUtilization == nil {
+			t.Errorf("%s: %+v", h.Name, h.Spec)
+		}
+	}
+	scaled := get[*unstructured.Unstructured](t, large, "ScaledObject/hub-worker")
+	target, _, _ := unstructured.NestedString(scaled.Object, "spec", "scaleTargetRef", "name")
+	triggers, _, _ := unstructured.NestedSlice(scaled.Object, "spec", "triggers")
+	trigger, _ := triggers[0].(map[string]any)
+	metadata, _, _ := unstructured.NestedStringMap(trigger, "metadata")
+	want := map[string]string{"natsServerMonitoringEndpoint": "nats.nats.svc.cluster.local:8222", "account": "SUPPLYHUB", "stream": "MR", "consumer": "worker", "lagThreshold": "20", "activationLagThreshold": "0"}
+	if target != "hub-worker" || trigger["type"] != "nats-jetstream" || !maps.Equal(metadata, want) {
+		t.Errorf("KEDA scales %s by %v", target, trigger)
+	}
+}
+
+func TestChart_migrates_before_the_pods_of_a_version_start(t *testing.T) {
+	t.Parallel()
+	for name, roles := range map[string]bool{"small": false, "large": true} {
+		all := objects(t, installations[name])
+		job := get[*batchv1.Job](t, all, "Job/hub-migrate")
+		if job.Annotations["helm.sh/hook"] != "pre-install,pre-upgrade" {
+			t.Errorf("%s: the migration is no hook: %v", name, job.Annotations)
+		}
+		pod := job.Spec.Template.Spec
+		first := slices.Concat(pod.InitContainers, pod.Containers)[0]
+		if !slices.Equal(first.Args, []string{"migrate"}) || first.EnvFrom[0].SecretRef.Name != "supplyhub-migration" || pod.RestartPolicy != corev1.RestartPolicyNever {
+			t.Errorf("%s: the job begins with %v of %v", name, first.Args, first.EnvFrom)
+		}
+		script, ok := all["ConfigMap/hub-roles"].(*corev1.ConfigMap)
+		if ok != roles {
+			t.Errorf("%s: the roles' scripts are rendered: %t", name, ok)
+			continue
+		}
+		if !roles {
+			continue
+		}
+		for key, file := range map[string]string{"roles.sql": "../postgres-roles.sql", "logins.sql": "../postgres-logins.sql"} {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.TrimSpace(script.Data[key]) != strings.TrimSpace(string(content)) {
+				t.Errorf("%s is not %s", key, file)
+			}
+		}
+		if script.Annotations["helm.sh/hook-weight"] >= job.Annotations["helm.sh/hook-weight"] {
+			t.Error("the scripts are not there before the job")
+		}
+	}
+}
+
+func TestChart_network_policies_let_workers_out_to_receivers_and_nobody_in(t *testing.T) {
+	t.Parallel()
+	all := objects(t, installations["small"])
+	worker := get[*networkingv1.NetworkPolicy](t, all, "NetworkPolicy/hub-worker")
+	if len(worker.Spec.Ingress) != 0 || !slices.Contains(worker.Spec.PolicyTypes, networkingv1.PolicyTypeIngress) {
+		t.Errorf("somebody gets into workers: %+v", worker.Spec.Ingress)
+	}
+	api := get[*networkingv1.NetworkPolicy](t, all, "NetworkPolicy/hub-api")
+	if len(api.Spec.Ingress) != 1 || api.Spec.Ingress[0].Ports[0].Port.StrVal != "http" {
+		t.Errorf("the api lets in more than its public port: %+v", api.Spec.Ingress)
+	}
+	outside := slices.ContainsFunc(worker.Spec.Egress, func(rule networkingv1.NetworkPolicyEgressRule) bool {
+		return slices.ContainsFunc(rule.To, func(peer networkingv1.NetworkPolicyPeer) bool {
+			return peer.IPBlock != nil && peer.IPBlock.CIDR == "0.0.0.0/0" && slices.Contains(peer.IPBlock.Except, "169.254.0.0/16") && slices.Contains(peer.IPBlock.Except, "10.0.0.0/8")
+		})
+	})
+	if !outside {
+		t.Error("workers reach no receivers, or the metadata address and private networks too")
+	}
+}
