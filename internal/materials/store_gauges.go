@@ -9,6 +9,9 @@ import (
 // mostCounted bounds what a gauge reads: it costs the same however much is stored.
 const mostCounted = 10_000
 
+const waitingRequests = `SELECT count(*) AS n, min(created_at) AS since FROM (
+	SELECT created_at FROM material_requests WHERE sweep_at IS NOT NULL ORDER BY sweep_at LIMIT ?) waiting`
+
 // Waiting is what waits for its estimation: how many requests, at most 10,000 are counted, and since when the oldest does.
 type Waiting struct {
 	Requests int64
@@ -21,8 +24,7 @@ func (s *Service) Waiting(ctx context.Context) (Waiting, error) {
 		N     int64
 		Since *int64
 	}
-	err := s.deps.DB.Reader(ctx).Raw(`SELECT count(*) AS n, min(created_at) AS since FROM (
-		SELECT created_at FROM material_requests WHERE sweep_at IS NOT NULL ORDER BY sweep_at LIMIT ?) waiting`, mostCounted).Scan(&row).Error
+	err := s.deps.DB.Reader(ctx).Raw(waitingRequests, mostCounted).Scan(&row).Error
 	if err != nil {
 		return Waiting{}, fmt.Errorf("count what waits: %w", err)
 	}

@@ -9,6 +9,20 @@ import (
 // mostCounted bounds what a gauge reads: it costs the same however much is stored.
 const mostCounted = 10_000
 
+// Conditions that imply those of the partial indexes.
+const (
+	areDead    = `status IN ('dead', 'failed') AND status = 'dead'`
+	areFailed  = `status IN ('dead', 'failed') AND status = 'failed'`
+	arePending = `status = 'pending'`
+)
+
+// countedDeliveries and ownDeliveries end with the bound.
+const (
+	countedDeliveries = `SELECT count(*) FROM (SELECT 1 FROM webhook_deliveries WHERE %s LIMIT ?) counted`
+	ownDeliveries     = `SELECT count(*) AS n, min(created_at) AS since FROM (
+		SELECT created_at FROM webhook_deliveries WHERE destination = 'own' AND status = 'pending' ORDER BY next_attempt_at LIMIT ?) pending`
+)
+
 // Standing is how many deliveries are not delivered, at most 10,000 of each kind are counted.
 type Standing struct {
 	Pending, Dead, Failed int64
@@ -18,13 +32,13 @@ type Standing struct {
 
 // Standing counts by the indexes of just these deliveries.
 func (d *Dispatcher) Standing(ctx context.Context) (s Standing, err error) {
-	if s.Dead, err = d.store.countUpTo(ctx, `status IN ('dead', 'failed') AND status = 'dead'`); err != nil {
+	if s.Dead, err = d.store.countUpTo(ctx, areDead); err != nil {
 		return s, err
 	}
-	if s.Failed, err = d.store.countUpTo(ctx, `status IN ('dead', 'failed') AND status = 'failed'`); err != nil {
+	if s.Failed, err = d.store.countUpTo(ctx, areFailed); err != nil {
 		return s, err
 	}
-	if s.Pending, err = d.store.countUpTo(ctx, `status = 'pending'`); err != nil {
+	if s.Pending, err = d.store.countUpTo(ctx, arePending); err != nil {
 		return s, err
 	}
 	s.Own, s.OwnSince, err = d.store.own(ctx)
@@ -33,7 +47,7 @@ func (d *Dispatcher) Standing(ctx context.Context) (s Standing, err error) {
 
 // countUpTo counts the deliveries of a partial index's condition.
 func (s *store) countUpTo(ctx context.Context, condition string) (n int64, err error) {
-	err = s.db.Reader(ctx).Raw(`SELECT count(*) FROM (SELECT 1 FROM webhook_deliveries WHERE `+condition+` LIMIT ?) counted`, mostCounted).Scan(&n).Error
+	err = s.db.Reader(ctx).Raw(fmt.Sprintf(countedDeliveries, condition), mostCounted).Scan(&n).Error
 	if err != nil {
 		return 0, fmt.Errorf("count deliveries: %w", err)
 	}
@@ -46,8 +60,7 @@ func (s *store) own(ctx context.Context) (n int64, since time.Time, err error) {
 		N     int64
 		Since *int64
 	}
-	err = s.db.Reader(ctx).Raw(`SELECT count(*) AS n, min(created_at) AS since FROM (
-		SELECT created_at FROM webhook_deliveries WHERE destination = ? AND status = 'pending' ORDER BY next_attempt_at LIMIT ?) pending`, Own, mostCounted).Scan(&row).Error
+	err = s.db.Reader(ctx).Raw(ownDeliveries, mostCounted).Scan(&row).Error
 	if err != nil {
 		return 0, since, fmt.Errorf("count deliveries to the own endpoint: %w", err)
 	}
