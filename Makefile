@@ -27,8 +27,10 @@ help: ## show this list
 
 # Not by `go run`, which fails when it is interrupted although the service ended well.
 run: ## serve on http://localhost:8080 with a demo supplier; everything is kept in ./data
-	$(BUILD) ./cmd/api
-	bin/api serve --demo
+	@echo 'Downloading what is missing and compiling bin/api, package by package: minutes the first time, seconds later.'
+	@$(BUILD) -v ./cmd/api
+	@echo 'Starting it; everything is kept in ./data.'
+	@bin/api serve --demo
 
 build: ## build the static binaries bin/api and bin/worker
 	$(BUILD) ./cmd/api ./cmd/worker

@@ -42,7 +42,7 @@ func (list ids) offer() cobra.CompletionFunc {
 		if err != nil {
 			return nil, none
 		}
-		found, err := onApp(cmd.Context(), cfg, quiet(log, cfg), func(a *app.App) (any, error) { return list(cmd.Context(), a) })
+		found, err := onApp(cmd.Context(), app.Open, cfg, quiet(log, cfg), func(a *app.App) (any, error) { return list(cmd.Context(), a) })
 		if err != nil {
 			return nil, none
 		}

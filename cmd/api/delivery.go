@@ -41,7 +41,7 @@ func deliveryList() *cobra.Command {
 }
 
 func deliveryColumns() []string {
-	return []string{"id", "status", "attempt_count:TRIES", "request_id:REQUEST", "created_at:AGE", "destination:TO"}
+	return []string{"id", "status", "request_id:REQUEST", "created_at:AGE", "destination:TO"}
 }
 
 func deliveryStatuses() []string {

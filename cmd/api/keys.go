@@ -13,8 +13,8 @@ import (
 
 func migrateCommand() *cobra.Command {
 	return &cobra.Command{Use: "migrate", Short: "bring the database schema to this version", Args: cobra.NoArgs,
-		RunE: operateAfter((*app.App).Migrate, loud, func(context.Context, *app.App, []string) (any, error) {
-			return map[string]string{"status": "migrated"}, nil
+		RunE: operateOn(app.Build, loud, func(ctx context.Context, a *app.App, _ []string) (any, error) {
+			return map[string]string{"status": "migrated"}, a.Migrate(ctx)
 		})}
 }
 

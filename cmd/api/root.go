@@ -108,13 +108,16 @@ func group(use, short string, children ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// operate runs fn on a built service, whose schema must be this build's, and prints what it answers.
+// opening builds the service for a command.
+type opening func(ctx context.Context, cfg *config.Config, log *slog.Logger) (*app.App, error)
+
+// operate runs fn on the service as it is, whose schema must be this build's, and prints what it answers.
 func operate(fn func(ctx context.Context, a *app.App, args []string) (any, error)) func(*cobra.Command, []string) error {
-	return operateAfter((*app.App).CheckSchema, quiet, fn)
+	return operateOn(app.Open, quiet, fn)
 }
 
-// operateAfter is operate with another first step and log.
-func operateAfter(first func(*app.App, context.Context) error, logs func(*slog.Logger, *config.Config) *slog.Logger,
+// operateOn is operate with another opening and log.
+func operateOn(open opening, logs func(*slog.Logger, *config.Config) *slog.Logger,
 	fn func(ctx context.Context, a *app.App, args []string) (any, error),
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
@@ -125,12 +128,7 @@ func operateAfter(first func(*app.App, context.Context) error, logs func(*slog.L
 		if err != nil {
 			return configFault{err}
 		}
-		result, err := onApp(cmd.Context(), cfg, logs(log, cfg), func(a *app.App) (any, error) {
-			if err := first(a, cmd.Context()); err != nil {
-				return nil, err
-			}
-			return fn(cmd.Context(), a, args)
-		})
+		result, err := onApp(cmd.Context(), open, cfg, logs(log, cfg), func(a *app.App) (any, error) { return fn(cmd.Context(), a, args) })
 		if err != nil {
 			return failure{err}
 		}
@@ -138,8 +136,8 @@ func operateAfter(first func(*app.App, context.Context) error, logs func(*slog.L
 	}
 }
 
-func onApp(ctx context.Context, cfg *config.Config, log *slog.Logger, fn func(*app.App) (any, error)) (result any, err error) {
-	a, err := app.Build(ctx, cfg, log)
+func onApp(ctx context.Context, open opening, cfg *config.Config, log *slog.Logger, fn func(*app.App) (any, error)) (result any, err error) {
+	a, err := open(ctx, cfg, log)
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,8 @@ func serveCommand() *cobra.Command {
 		}
 		var started func(context.Context, *app.App, string) error
 		if *demo {
-			started = func(ctx context.Context, a *app.App, address string) error {
-				return printDemo(ctx, cmd.OutOrStdout(), a, address)
+			if started, err = demonstrate(cmd, cfg); err != nil {
+				return failure{err}
 			}
 		}
 		if err := app.ServeAPI(cmd.Context(), cfg, log, started); err != nil {

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,24 +48,47 @@ type App struct {
 	products  *products.Service
 }
 
-// Build opens the database and builds every room over it, without the queue: enough for a command.
+// Build opens the database and builds every room over it, without the queue. It makes what the embedded default lacks.
 func Build(ctx context.Context, cfg *config.Config, log *slog.Logger) (*App, error) {
 	return build(ctx, cfg, log, use{profile: database.Maintenance})
 }
 
-func build(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*App, error) {
-	a := &App{cfg: cfg, log: log, now: time.Now, registry: telemetry.NewRegistry()}
-	secrets, err := loadSecrets(cfg)
+// Open is Build for a command: it makes neither directory nor keys, and the schema must be this build's.
+func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (*App, error) {
+	if _, err := os.Stat(cfg.SQLitePath()); cfg.DatabaseURL == "" && errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no database in DATA_DIR (%s): set DATA_DIR to that of a service that was started once, or set DATABASE_URL", cfg.DataDir)
+	}
+	a, err := build(ctx, cfg, log, use{profile: database.Maintenance, asItIs: true})
 	if err != nil {
 		return nil, err
 	}
+	if err := a.db.CheckSchema(ctx); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+func build(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*App, error) {
+	a := &App{cfg: cfg, log: log, now: time.Now, registry: telemetry.NewRegistry()}
+	secrets, err := loadSecrets(cfg, u.asItIs)
+	if err != nil {
+		return nil, inDataDir(cfg, err)
+	}
 	if a.db, err = openDatabase(ctx, cfg, log, u); err != nil {
-		return nil, err
+		return nil, inDataDir(cfg, err)
 	}
 	if err := a.build(secrets); err != nil {
 		return nil, errors.Join(err, a.db.Close())
 	}
 	return a, nil
+}
+
+// inDataDir says where the embedded default keeps what could not be read or made.
+func inDataDir(cfg *config.Config, err error) error {
+	if cfg.DatabaseURL != "" {
+		return err
+	}
+	return fmt.Errorf("DATA_DIR (%s) must be a directory that this process can write: %w", cfg.DataDir, err)
 }
 
 func (a *App) build(secrets *secrets) (err error) {
@@ -122,9 +147,6 @@ func (a *App) endTrace(ctx context.Context) {
 
 // Migrate brings the schema to this binary's version; processes that start at once wait for each other.
 func (a *App) Migrate(ctx context.Context) error { return a.db.Migrate(ctx) }
-
-// CheckSchema returns an error unless the schema is this binary's: commands never migrate.
-func (a *App) CheckSchema(ctx context.Context) error { return a.db.CheckSchema(ctx) }
 
 // Close releases everything in the reverse order of its construction.
 func (a *App) Close() error {

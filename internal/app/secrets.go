@@ -19,8 +19,9 @@ type secrets struct {
 	webhooks    []webhook.Secret
 }
 
-// loadSecrets takes the configured secrets; with the embedded database, missing ones are made once in DATA_DIR.
-func loadSecrets(cfg *config.Config) (*secrets, error) {
+// loadSecrets takes the configured secrets; with the embedded database, missing ones are made once in DATA_DIR, or are
+// empty where everything must stay as it is.
+func loadSecrets(cfg *config.Config, asItIs bool) (*secrets, error) {
 	texts := []struct {
 		configured config.Secret
 		file       string
@@ -37,7 +38,11 @@ func loadSecrets(cfg *config.Config) (*secrets, error) {
 		if t.loaded != "" || cfg.DatabaseURL != "" {
 			continue
 		}
-		text, err := keptSecret(filepath.Join(cfg.DataDir, t.file), t.generate)
+		file := filepath.Join(cfg.DataDir, t.file)
+		if _, err := os.Stat(file); asItIs && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		text, err := keptSecret(file, t.generate)
 		if err != nil {
 			return nil, err
 		}

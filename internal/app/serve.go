@@ -67,10 +67,10 @@ func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger, started
 func listen(ctx context.Context, httpAddr, adminAddr string) (public, admin net.Listener, err error) {
 	var lc net.ListenConfig
 	if public, err = lc.Listen(ctx, "tcp", httpAddr); err != nil {
-		return nil, nil, fmt.Errorf("listen on HTTP_ADDR: %w", err)
+		return nil, nil, fmt.Errorf("HTTP_ADDR must be an address that is free: %w", err)
 	}
 	if admin, err = lc.Listen(ctx, "tcp", adminAddr); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("listen on ADMIN_ADDR: %w", err), public.Close())
+		return nil, nil, errors.Join(fmt.Errorf("ADMIN_ADDR must be an address that is free: %w", err), public.Close())
 	}
 	return public, admin, nil
 }

@@ -16,6 +16,7 @@ import (
 type use struct {
 	profile   database.Profile
 	noReaders bool // it lists no trackers
+	asItIs    bool // nothing is made that is not there
 }
 
 func openDatabase(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*database.DB, error) {

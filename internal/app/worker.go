@@ -30,7 +30,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 	var lc net.ListenConfig
 	admin, err := lc.Listen(ctx, "tcp", cmp.Or(cfg.AdminAddr, defaultWorkerAdmin))
 	if err != nil {
-		return fmt.Errorf("listen on ADMIN_ADDR: %w", err)
+		return fmt.Errorf("ADMIN_ADDR must be an address that is free: %w", err)
 	}
 	a, err := build(ctx, cfg, log, use{profile: database.Serving, noReaders: true})
 	if err != nil {

@@ -148,7 +148,11 @@ func (q *Queue) options() []nats.Option {
 }
 
 func (q *Queue) connected(nc *nats.Conn) {
-	q.log.Info("queue is connected", "server", nc.ConnectedUrlRedacted())
+	server := nc.ConnectedUrlRedacted()
+	if q.embedded != nil {
+		server = "in this process" // it listens nowhere
+	}
+	q.log.Info("queue is connected", "server", server)
 	q.lookAgain()
 }
 

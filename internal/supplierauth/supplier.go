@@ -208,7 +208,7 @@ func webhookURLFault(text string, allowPrivate bool) string {
 	case !validPort(u):
 		return "must have a port from 1 to 65535, or none"
 	case !allowPrivate && literalPrivate(u.Hostname()):
-		return "must not be a loopback, private or other special address"
+		return "must not be a loopback, private or other special address, unless WEBHOOK_ALLOW_PRIVATE=true is set where this is checked and for the service"
 	default:
 		return ""
 	}

@@ -1,0 +1,143 @@
+package acceptance
+
+import (
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest"
+)
+
+// runIn runs a binary in a directory with this environment alone.
+func runIn(t *testing.T, dir, name string, env []string, args ...string) (out, errOut string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), apptest.Binary(t, name), args...)
+	cmd.Dir, cmd.Env = dir, append([]string{"PATH=" + os.Getenv("PATH")}, env...)
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
+}
+
+func files(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		names = append(names, strings.TrimPrefix(path, dir))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func TestCommands_make_neither_directory_nor_keys(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, command := range []string{
+		"supplier list", "supplier create --name x", "tracker client list", "delivery list", "rate list", "settings list", "verify", "delivery show msg_x", "retention run --days 1", "__complete supplier update x",
+	} {
+		out, errOut, code := runIn(t, dir, "api", nil, strings.Fields(command)...)
+		if names := files(t, dir); len(names) != 1 {
+			t.Fatalf("%s made %v", command, names)
+		}
+		if !strings.HasPrefix(command, "__complete") && (code != 1 || out != "" || !strings.Contains(errOut, "DATA_DIR")) {
+			t.Errorf("%s: exit code %d, %q, %q", command, code, out, errOut)
+		}
+	}
+	if _, errOut, code := runIn(t, dir, "api", nil, "migrate"); code != 0 {
+		t.Fatal(errOut)
+	}
+	for _, key := range []string{"jwt_signing_keys", "secrets_key", "webhook_signing_secrets"} {
+		if err := os.Remove(filepath.Join(dir, "data", key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, errOut, code := runIn(t, dir, "api", nil, "supplier", "list"); code != 0 {
+		t.Errorf("without keys: exit code %d, %s", code, errOut)
+	}
+	for _, name := range files(t, dir) {
+		if strings.Contains(name, "key") || strings.Contains(name, "secret") {
+			t.Errorf("a reading command made %s", name)
+		}
+	}
+}
+
+func TestServe_names_the_variable_of_what_it_cannot_have(t *testing.T) {
+	t.Parallel()
+	h := apptest.Start(t, apptest.Embedded, apptest.Options{})
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, env := range map[string][]string{
+		"HTTP_ADDR":  {"HTTP_ADDR=" + h.APIs[0].Address(), "ADMIN_ADDR=127.0.0.1:0", "DATA_DIR=" + t.TempDir()},
+		"ADMIN_ADDR": {"HTTP_ADDR=127.0.0.1:0", "ADMIN_ADDR=" + h.APIs[0].Address(), "DATA_DIR=" + t.TempDir()},
+		"DATA_DIR":   {"HTTP_ADDR=127.0.0.1:0", "ADMIN_ADDR=127.0.0.1:0", "DATA_DIR=" + file + "/below"},
+	} {
+		if _, errOut, code := runIn(t, t.TempDir(), "api", append(env, "LOG_FORMAT=json"), "serve"); code == 0 || !strings.Contains(errOut, "error: "+name) {
+			t.Errorf("%s: exit code %d, %s", name, code, errOut)
+		}
+	}
+	env := []string{"DATA_DIR=" + h.Env["DATA_DIR"]}
+	if _, errOut, code := runIn(t, t.TempDir(), "api", env, "supplier", "create", "--name", "x", "--webhook-url", "http://127.0.0.1:7001"); code != 1 || !strings.Contains(errOut, "WEBHOOK_ALLOW_PRIVATE") {
+		t.Errorf("a private receiver: exit code %d, %s", code, errOut)
+	}
+}
+
+func TestHealthcheck_exits_0_when_its_process_is_ready(t *testing.T) {
+	t.Parallel()
+	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
+	for name, process := range map[string]*apptest.Process{"api": h.APIs[0], "worker": h.Workers[0]} {
+		admin := "ADMIN_ADDR=" + strings.TrimPrefix(process.AdminURL(""), "http://")
+		if _, errOut, code := runIn(t, t.TempDir(), name, []string{admin}, "healthcheck"); code != 0 {
+			t.Errorf("%s: exit code %d, %s", name, code, errOut)
+		}
+		process.Stop()
+		if _, errOut, code := runIn(t, t.TempDir(), name, []string{admin}, "healthcheck"); code != 1 || !strings.Contains(errOut, "ADMIN_ADDR") {
+			t.Errorf("%s has ended: exit code %d, %s", name, code, errOut)
+		}
+	}
+}
+
+func TestHome_leads_to_the_documentation(t *testing.T) {
+	t.Parallel()
+	h := apptest.Start(t, apptest.Embedded, apptest.Options{})
+	response, err := h.HTTP.Get(h.URL(0, "/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(body), `href="/docs"`) || !strings.Contains(string(body), "viewport") {
+		t.Errorf("%d %s %v", response.StatusCode, body, err)
+	}
+}
+
+func TestLists_fit_a_terminal_of_80_columns(t *testing.T) {
+	t.Parallel()
+	h := apptest.Start(t, apptest.Embedded, apptest.Options{})
+	apptest.MustCommand[object](t, h, "supplier", "create", "--name", strings.Repeat("ã", 255), "--webhook-url", "https://example.com/"+strings.Repeat("x", 200))
+	apptest.MustCommand[object](t, h, "tracker", "client", "create", "--name", strings.Repeat("b", 255))
+	s := h.Supplier(t)
+	s.Do(t, http.MethodPost, "/api/material-requests", object{"id": 1 << 53, "shop_code": "S", "materials": []object{{"material_id": 1, "material": "m", "sku": "s", "width": 1, "height": 1, "quantity": 1}}})
+	for _, command := range []string{"supplier list", "tracker client list", "delivery list", "rate list", "settings list"} {
+		out, errOut, code := h.Command(t, strings.Fields(command)...)
+		if code != 0 || !strings.Contains(out, "\n") {
+			t.Fatalf("%s: exit code %d, %s", command, code, errOut)
+		}
+		for line := range strings.Lines(out) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%s: %d columns: %s", command, n, line)
+			}
+		}
+	}
+}
