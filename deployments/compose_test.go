@@ -218,3 +218,15 @@ func TestDockerfile_is_static_unprivileged_and_checks_its_health(t *testing.T) {
 		}
 	}
 }
+
+// Where nobody listens a health check fails with 1; a command that does not exist would be bad usage, 2.
+func TestHealthChecks_are_commands_that_the_binaries_have(t *testing.T) {
+	t.Parallel()
+	for _, binary := range []string{"api", "worker"} {
+		cmd := exec.CommandContext(t.Context(), apptest.Binary(t, binary), "healthcheck")
+		cmd.Env = []string{"ADMIN_ADDR=127.0.0.1:1"}
+		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 1 {
+			t.Errorf("%s healthcheck: exit code %d: %s", binary, cmd.ProcessState.ExitCode(), out)
+		}
+	}
+}

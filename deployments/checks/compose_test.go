@@ -1,0 +1,76 @@
+package checks_test
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/compose-spec/compose-go/v2/loader"
+	"github.com/compose-spec/compose-go/v2/types"
+)
+
+// project is compose.yaml as `docker compose` reads it, with every required setting given.
+func project(t *testing.T, settings map[string]string) (*types.Project, error) {
+	t.Helper()
+	return loader.LoadWithContext(context.WithoutCancel(t.Context()), types.ConfigDetails{
+		WorkingDir: "..", ConfigFiles: types.ToConfigFiles([]string{"../compose.yaml"}), Environment: settings,
+	}, func(o *loader.Options) { o.SetProjectName("supplyhub", true) })
+}
+
+// required are the settings that compose.yaml does not start without.
+func required(t *testing.T) map[string]string {
+	t.Helper()
+	content, err := os.ReadFile("../compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := map[string]string{}
+	for _, match := range regexp.MustCompile(`\$\{([A-Z_]+):\?`).FindAllStringSubmatch(string(content), -1) {
+		settings[match[1]] = "given"
+	}
+	if len(settings) < 5 {
+		t.Fatalf("compose.yaml requires only %v", settings)
+	}
+	return settings
+}
+
+func TestCompose_is_read_by_compose_itself(t *testing.T) {
+	t.Parallel()
+	settings := required(t)
+	settings["VERSION"] = "v1.2.3"
+	p, err := project(t, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := p.ServiceNames()
+	for _, want := range []string{"postgres", "nats", "migrate", "roles", "api-1", "api-2", "worker", "proxy"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("there is no service %s but %v", want, names)
+		}
+	}
+	if slices.Contains(names, "command") {
+		t.Error("the operator's commands start by themselves")
+	}
+	for _, name := range []string{"api-1", "api-2", "worker", "migrate"} {
+		s := p.Services[name]
+		if s.Image != "supplyhub:v1.2.3" || s.Build == nil || *s.Build.Args["VERSION"] != "v1.2.3" || !s.ReadOnly || !slices.Contains(s.CapDrop, "ALL") {
+			t.Errorf("%s: image %s, hardened %t %v", name, s.Image, s.ReadOnly, s.CapDrop)
+		}
+		if published := len(s.Ports); published != 0 {
+			t.Errorf("%s publishes %d ports; only the proxy is reached from outside", name, published)
+		}
+	}
+}
+
+func TestCompose_does_not_start_without_its_secrets(t *testing.T) {
+	t.Parallel()
+	for name := range required(t) {
+		settings := required(t)
+		delete(settings, name)
+		if _, err := project(t, settings); err == nil {
+			t.Errorf("it starts without %s", name)
+		}
+	}
+}
