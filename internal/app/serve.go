@@ -162,9 +162,12 @@ func (s *api) purge(ctx context.Context) error {
 	}
 }
 
-// checks is what /readyz of the api reports. NATS is told but not required: intake goes on without it.
+// checks is what /readyz of the api reports. NATS is reported but not required: intake goes on without it.
 func (s *api) checks(ctx context.Context) map[string]error {
-	checks := map[string]error{"database": s.db.Ping(ctx)}
+	checks := map[string]error{"database": s.db.Ping(ctx), "nats": nil}
+	if err := s.queue.Health(); err != nil {
+		checks["nats"] = telemetry.Degraded{Err: err}
+	}
 	if !s.ready.Load() {
 		checks["draining"] = errors.New("the process is stopping")
 	}

@@ -28,7 +28,8 @@ func openDatabase(ctx context.Context, cfg *config.Config, log *slog.Logger, u u
 
 func (a *App) openQueue(ctx context.Context, role string) (err error) {
 	a.queue, err = queue.Open(ctx, queue.Config{
-		Name: role, URL: string(a.cfg.NATSURL), Creds: a.cfg.NATSCreds, Replicas: a.cfg.NATSReplicas,
+		Name: role, URL: string(a.cfg.NATSURL), Creds: a.cfg.NATSCreds, NKey: a.cfg.NATSNKey, CA: a.cfg.NATSCA,
+		Cert: a.cfg.NATSCert, Key: a.cfg.NATSKey, Stream: a.cfg.NATSStream, MaxBytes: a.cfg.NATSMaxBytes, Replicas: a.cfg.NATSReplicas,
 		Dir: filepath.Join(a.cfg.DataDir, "nats"), Log: a.log, Registerer: a.registry,
 	})
 	return err

@@ -54,10 +54,7 @@ func (a *App) runWorker(ctx context.Context, admin net.Listener) error {
 	}
 	var ready atomic.Bool
 	checks := func(ctx context.Context) map[string]error {
-		checks := map[string]error{"database": a.db.Ping(ctx), "nats": nil}
-		if !a.queue.Connected() {
-			checks["nats"] = errors.New("not connected")
-		}
+		checks := map[string]error{"database": a.db.Ping(ctx), "nats": a.queue.Health()}
 		if !ready.Load() {
 			checks["draining"] = errors.New("the process is stopping")
 		}

@@ -77,7 +77,7 @@ func (f *faults) parse(err error) {
 
 func article(kind string) string {
 	switch kind {
-	case "int":
+	case "int", "int64":
 		return "a whole number"
 	case "bool":
 		return "true or false"
@@ -91,7 +91,6 @@ func (c *Config) check(f *faults) {
 	f.wrong("ADMIN_ADDR", listenFault(c.AdminAddr))
 	info, err := os.Stat(c.DataDir)
 	f.bad(c.DatabaseURL == "" && err == nil && !info.IsDir(), "DATA_DIR", "must be a directory")
-	f.between("NATS_REPLICAS", c.NATSReplicas, 1, 5)
 	f.between("WORKER_CONCURRENCY", c.Concurrency, 1, 10_000)
 	f.between("RECEIVER_CONCURRENCY", c.ReceiverCalls, 1, 10_000)
 	f.bad(c.Timeout <= 0, "WEBHOOK_TIMEOUT", "must be positive")
@@ -117,10 +116,7 @@ func (c *Config) checkServers(f *faults) {
 	f.bad(db != "" && !postgresAddress(db), "DATABASE_URL", mustBePostgres)
 	f.bad(read != "" && !postgresAddress(read), "DATABASE_READ_URL", mustBePostgres)
 	f.bad(read != "" && db == "", "DATABASE_READ_URL", "needs DATABASE_URL")
-	for u := range strings.SplitSeq(string(c.NATSURL), ",") {
-		f.bad(c.NATSURL != "" && !natsAddress(strings.TrimSpace(u)), "NATS_URL", "every address must start with nats://, tls://, ws:// or wss://")
-	}
-	f.file("NATS_CREDS", c.NATSCreds)
+	c.checkNATS(f)
 }
 
 // checkSecrets asks for the secrets that cannot be generated: replicas must share them.
@@ -178,11 +174,6 @@ func listenFault(address string) error {
 
 func postgresAddress(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
-}
-
-func natsAddress(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && u.Host != "" && oneOf(u.Scheme, "nats", "tls", "ws", "wss")
 }
 
 func httpAddress(text string) bool {

@@ -24,6 +24,12 @@ type Config struct {
 	ReadURL        Secret        `env:"DATABASE_READ_URL" shown:"empty: DATABASE_URL" doc:"a replica that the tracker listings are read from"`
 	NATSURL        Secret        `env:"NATS_URL" shown:"empty: JetStream and the worker inside the api process" doc:"nats://host:4222, several separated by commas; then the worker is bin/worker"`
 	NATSCreds      string        `env:"NATS_CREDS" doc:"NATS credentials file"`
+	NATSNKey       string        `env:"NATS_NKEY" doc:"file of an nkey's seed"`
+	NATSCA         string        `env:"NATS_CA" shown:"the system's" doc:"file of the PEM certificates that check the servers'"`
+	NATSCert       string        `env:"NATS_CERT" doc:"file of the client's PEM certificate, with NATS_KEY"`
+	NATSKey        string        `env:"NATS_KEY" doc:"file of the client certificate's PEM key"`
+	NATSStream     string        `env:"NATS_STREAM" envDefault:"MR" doc:"name of the stream, and in small letters of its subjects: one for each installation in an account"`
+	NATSMaxBytes   int64         `env:"NATS_MAX_BYTES" envDefault:"1073741824" doc:"bytes of queued messages, reserved by the server; more are refused and published again later"`
 	NATSReplicas   int           `env:"NATS_REPLICAS" envDefault:"1" doc:"replicas of the stream, 1 to 5"`
 	SigningKeys    Secret        `env:"JWT_SIGNING_KEYS" shown:"embedded: generated in DATA_DIR; required with DATABASE_URL" doc:"JWT signing keys separated by commas: the first signs, all verify"`
 	JWTIssuer      string        `env:"JWT_ISSUER" envDefault:"supplyhub" doc:"iss of the access tokens"`

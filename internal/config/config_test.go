@@ -42,6 +42,7 @@ func TestLoad_every_bad_value_is_named_and_none_is_shown(t *testing.T) {
 	bad := map[string]string{
 		"DATABASE_URL": "mysql://u:hunter2@x", "NATS_URL": "http://hunter2", "NATS_REPLICAS": "6", "WEBHOOK_SIGNING_SECRETS": "hunter2", "ESTIMATES_WEBHOOK_BASE_URL": "https://u:hunter2@x",
 		"WEBHOOK_TIMEOUT": "0s", "WEBHOOK_RETRY_SCHEDULE": "5s,-1s", "WORKER_CONCURRENCY": "0", "LOG_LEVEL": "loud", "LOG_FORMAT": "xml", "TRUSTED_PROXIES": "10.0.0.0/33",
+		"DATABASE_READ_URL": "mysql://u:hunter2@x", "NATS_NKEY": "config.go", "NATS_CA": "config.go", "NATS_CERT": "/nowhere/hunter2", "NATS_STREAM": "a.b", "NATS_MAX_BYTES": "0",
 		"DRAIN_DELAY": "1m", "SCOREBOARD_CACHE_TTL": "-1s", "SUPPLIER_RATE_LIMIT": "-1", "RETENTION_DAYS": "-1", "SPORTMONKS_BASE_URL": "ftp://x", "BALLDONTLIE_BASE_URL": "x", "WEBHOOK_ALLOW_PRIVATE": "hunter2",
 		"HTTP_ADDR": "hunter2", "ADMIN_ADDR": "127.0.0.1:99999", "NATS_CREDS": "/nowhere/hunter2", "JWT_SIGNING_KEYS": "hunter2", "RECEIVER_CONCURRENCY": "ten",
 		"OTEL_EXPORTER_OTLP_ENDPOINT": ":::hunter2", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_CERTIFICATE": "/nowhere/hunter2",
@@ -59,7 +60,7 @@ func TestLoad_every_bad_value_is_named_and_none_is_shown(t *testing.T) {
 	if strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("a value is shown:\n%v", err)
 	}
-	for name, value := range map[string]string{"NATS_REPLICAS": "three", "WORKER_CONCURRENCY": "1.5", "WEBHOOK_TIMEOUT": "15", "WEBHOOK_RETRY_SCHEDULE": ","} {
+	for name, value := range map[string]string{"NATS_REPLICAS": "three", "WORKER_CONCURRENCY": "1.5", "NATS_MAX_BYTES": "1GiB", "WEBHOOK_TIMEOUT": "15", "WEBHOOK_RETRY_SCHEDULE": ","} {
 		if _, err := config.Load(map[string]string{name: value}, config.ForAPI); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), value+"\"") {
 			t.Errorf("%s=%s: %v", name, value, err)
 		}

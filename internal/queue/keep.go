@@ -3,7 +3,10 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -12,6 +15,7 @@ import (
 const (
 	ensureTimeout = 5 * time.Second
 	ensureRetry   = time.Second
+	lookEvery     = 30 * time.Second // without a reason
 )
 
 // lookAgain makes keep look whether stream and consumer are there; it never blocks.
@@ -25,28 +29,29 @@ func (q *Queue) lookAgain() {
 // keep creates the stream and the consumer whenever they may be missing: at the start, after a reconnect, and when
 // a publish or a pull found nobody. A store that was wiped while everything runs comes back that way.
 func (q *Queue) keep(ctx context.Context) {
-	reported := false
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-q.missing:
+		case <-look.C:
 		}
 		if !q.Connected() {
 			continue // the connection's return is a reason to look again
 		}
 		err := q.ensure(ctx)
 		if err == nil {
-			reported = false
+			q.store.clear()
 			continue
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		if !reported {
-			q.log.ErrorContext(ctx, "create the queue's stream and consumer failed, trying on", "error", err)
+		if q.Connected() {
+			q.store.set(q.explain(err))
 		}
-		reported = true
 		pause(ctx, ensureRetry)
 		q.lookAgain()
 	}
@@ -70,23 +75,43 @@ func (q *Queue) ensure(ctx context.Context) error {
 }
 
 func (q *Queue) ensureStream(ctx context.Context) (jetstream.Stream, error) {
-	stream, err := q.js.Stream(ctx, StreamName)
+	stream, err := q.js.Stream(ctx, q.cfg.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		stream, err = q.js.CreateStream(ctx, q.streamConfig())
 		if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			return stream, err
 		}
-		stream, err = q.js.Stream(ctx, StreamName) // another process, configured differently, was faster
+		stream, err = q.js.Stream(ctx, q.cfg.Stream) // another process, configured differently, was faster
 	}
 	if err != nil {
 		return nil, err
 	}
 	have := stream.CachedInfo().Config
+	if err := q.foreign(have); err != nil {
+		return nil, err
+	}
 	want := q.adjusted(have)
 	if reflect.DeepEqual(have, want) {
 		return stream, nil
 	}
 	return q.js.UpdateStream(ctx, want)
+}
+
+// foreign says that a stream of our name was made by somebody else: what makes it a work queue cannot be changed, and
+// messages under other subjects are not ours to drop.
+func (q *Queue) foreign(have jetstream.StreamConfig) error {
+	want := q.streamConfig()
+	switch {
+	case have.Retention != want.Retention:
+		return fmt.Errorf("the stream %s was made by somebody else: its retention is %s, not %s; choose another NATS_STREAM", have.Name, have.Retention, want.Retention)
+	case have.Storage != want.Storage:
+		return fmt.Errorf("the stream %s was made by somebody else: its storage is %s, not %s; choose another NATS_STREAM", have.Name, have.Storage, want.Storage)
+	case !slices.Equal(have.Subjects, want.Subjects):
+		return fmt.Errorf("the stream %s was made by somebody else: its subjects are %s, not %s; choose another NATS_STREAM",
+			have.Name, strings.Join(have.Subjects, ", "), strings.Join(want.Subjects, ", "))
+	default:
+		return nil
+	}
 }
 
 func (q *Queue) ensureConsumer(ctx context.Context, stream jetstream.Stream) (jetstream.Consumer, error) {
@@ -122,9 +147,9 @@ func (q *Queue) adjusted(have jetstream.StreamConfig) jetstream.StreamConfig {
 // streamConfig keeps one message a subject: what is queued or being worked on is not queued again.
 func (q *Queue) streamConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name:                 StreamName,
+		Name:                 q.cfg.Stream,
 		Description:          "material requests that wait for a worker",
-		Subjects:             []string{Subjects},
+		Subjects:             []string{q.subjects()},
 		Retention:            jetstream.WorkQueuePolicy,
 		Storage:              jetstream.FileStorage,
 		Replicas:             q.cfg.Replicas,

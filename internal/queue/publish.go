@@ -34,7 +34,7 @@ func (q *Queue) Publish(subject string, body []byte) {
 	select {
 	case <-q.stopped:
 		q.metrics.dropped.Inc()
-	case q.outgoing <- message{subject, body}:
+	case q.outgoing <- message{q.outside(subject), body}:
 	default:
 		q.metrics.dropped.Inc()
 	}

@@ -21,9 +21,9 @@ import (
 
 // Names on the server; operators meet them in the permissions of NATS users.
 const (
-	StreamName   = "MR"
+	StreamName   = "MR" // unless Config.Stream says otherwise
 	ConsumerName = "worker"
-	Subjects     = "mr.>"
+	root         = "mr." // of every subject here; on the server it is the stream's name in small letters
 )
 
 const (
@@ -42,6 +42,10 @@ const (
 type Config struct {
 	URL        string // nats://…, several separated by commas; empty: a server inside this process that keeps its files in Dir
 	Creds      string // NATS credentials file; may be empty
+	NKey       string // file of an nkey's seed; may be empty
+	CA         string // file of the certificates that the servers' are checked by; empty: the system's
+	Cert, Key  string // files of a client certificate; may be empty
+	Stream     string // name of the stream, and of the root of its subjects; empty: StreamName
 	Name       string // this process's role, in the connection's name and inbox prefix (_INBOX_<name>); empty: supplyhub
 	Replicas   int    // of the stream; 0 means 1
 	Dir        string // of the server inside this process
@@ -62,6 +66,9 @@ type Queue struct {
 	js       jetstream.JetStream
 
 	consumer atomic.Pointer[jetstream.Consumer] // nil until stream and consumer were there once
+	link     trouble                            // why no server is reached
+	store    trouble                            // why there is no stream or consumer
+	denied   atomic.Pointer[error]              // the last permission that was missing on this connection
 	missing  chan struct{}                      // a note for keep: look whether they are still there
 	outgoing chan message
 	stop     context.CancelFunc
@@ -77,6 +84,9 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 		cfg.Name = "supplyhub"
 	}
 	cfg.Replicas = max(cfg.Replicas, 1)
+	if cfg.Stream == "" {
+		cfg.Stream = StreamName
+	}
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = defaultMaxBytes
 	}
@@ -84,6 +94,8 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 		cfg.AckWait = defaultAckWait
 	}
 	q := &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1), outgoing: make(chan message, publishBuffer)}
+	q.link = trouble{what: "queue cannot be connected, trying on", log: cfg.Log}
+	q.store = trouble{what: "the queue's stream or consumer cannot be made, trying on", log: cfg.Log}
 	if err := q.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open queue: %w", err), q.release())
 	}
@@ -97,7 +109,10 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 
 func (q *Queue) open() (err error) {
 	q.metrics = newMetrics()
-	options := q.options()
+	options, err := q.options()
+	if err != nil {
+		return err
+	}
 	if q.cfg.URL == "" {
 		if q.embedded, err = startEmbedded(q.cfg.Dir, q.cfg.MaxBytes, q.log); err != nil {
 			return err
@@ -119,7 +134,7 @@ func (q *Queue) open() (err error) {
 	return q.metrics.register(q.cfg.Registerer, q.nc.IsConnected, q.length)
 }
 
-func (q *Queue) options() []nats.Option {
+func (q *Queue) options() ([]nats.Option, error) {
 	options := []nats.Option{
 		nats.Name("supplyhub " + q.cfg.Name),
 		nats.CustomInboxPrefix("_INBOX_" + q.cfg.Name),
@@ -134,17 +149,46 @@ func (q *Queue) options() []nats.Option {
 		nats.ReconnectHandler(q.connected),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
-				q.log.Warn("queue is disconnected", "error", err)
+				q.link.set(err)
 			}
 		}),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { q.link.set(err) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			q.log.Warn("queue reports an error", "error", err)
+			if errors.Is(err, nats.ErrPermissionViolation) {
+				q.denied.Store(&err)
+			}
 		}),
 	}
 	if q.cfg.Creds != "" {
 		options = append(options, nats.UserCredentials(q.cfg.Creds))
 	}
-	return options
+	if q.cfg.CA != "" {
+		options = append(options, nats.RootCAs(q.cfg.CA))
+	}
+	if q.cfg.Cert != "" {
+		options = append(options, nats.ClientCert(q.cfg.Cert, q.cfg.Key))
+	}
+	if q.cfg.NKey != "" {
+		seed, err := nats.NkeyOptionFromSeed(q.cfg.NKey)
+		if err != nil {
+			return nil, fmt.Errorf("read the nkey's seed: %w", err)
+		}
+		options = append(options, seed)
+	}
+	return options, nil
+}
+
+// subjects are those of the stream.
+func (q *Queue) subjects() string { return strings.ToLower(q.cfg.Stream) + ".>" }
+
+// outside is a subject as the server knows it, inside as it is known here: two installations may share an account.
+func (q *Queue) outside(subject string) string {
+	return strings.ToLower(q.cfg.Stream) + "." + strings.TrimPrefix(subject, root)
+}
+
+func (q *Queue) inside(subject string) string {
+	return root + strings.TrimPrefix(subject, strings.ToLower(q.cfg.Stream)+".")
 }
 
 func (q *Queue) connected(nc *nats.Conn) {
@@ -153,15 +197,17 @@ func (q *Queue) connected(nc *nats.Conn) {
 		server = "in this process" // it listens nowhere
 	}
 	q.log.Info("queue is connected", "server", server)
+	q.link.clear()
+	q.denied.Store(nil)
 	q.lookAgain()
 }
 
-// Connected tells whether a server is reached right now.
+// Connected reports whether a server is reached right now.
 func (q *Queue) Connected() bool { return q.nc.IsConnected() }
 
 // Lag is how many messages wait or are being worked on, over all workers.
 func (q *Queue) Lag(ctx context.Context) (uint64, error) {
-	consumer, err := q.js.Consumer(ctx, StreamName, ConsumerName)
+	consumer, err := q.js.Consumer(ctx, q.cfg.Stream, ConsumerName)
 	if err != nil {
 		return 0, fmt.Errorf("read the queue's length: %w", err)
 	}
@@ -172,7 +218,7 @@ func (q *Queue) Lag(ctx context.Context) (uint64, error) {
 // Oldest is when the first of the messages was queued that still wait or are being worked on; queued is false when there
 // is none.
 func (q *Queue) Oldest(ctx context.Context) (at time.Time, queued bool, err error) {
-	stream, err := q.js.Stream(ctx, StreamName)
+	stream, err := q.js.Stream(ctx, q.cfg.Stream)
 	if err != nil {
 		return time.Time{}, false, fmt.Errorf("read the queue's first message: %w", err)
 	}

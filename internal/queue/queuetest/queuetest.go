@@ -26,7 +26,8 @@ type Server struct {
 	tb     testing.TB
 	dir    string
 	port   int
-	config string         // a file, or empty
+	config string // a file, or empty
+	change func(*server.Options)
 	server *server.Server // nil while stopped
 }
 
@@ -34,6 +35,15 @@ type Server struct {
 func New(tb testing.TB) *Server {
 	tb.Helper()
 	s := &Server{tb: tb, dir: tb.TempDir(), port: server.RANDOM_PORT}
+	s.start()
+	tb.Cleanup(s.Stop)
+	return s
+}
+
+// NewWithOptions starts a server whose options are changed first.
+func NewWithOptions(tb testing.TB, change func(*server.Options)) *Server {
+	tb.Helper()
+	s := &Server{tb: tb, dir: tb.TempDir(), port: server.RANDOM_PORT, change: change}
 	s.start()
 	tb.Cleanup(s.Stop)
 	return s
@@ -116,6 +126,9 @@ func (s *Server) start() {
 	}
 	options.Host, options.Port, options.StoreDir = "127.0.0.1", s.port, s.dir
 	options.JetStream, options.NoSigs, options.NoLog = true, true, true
+	if s.change != nil {
+		s.change(options)
+	}
 	ns, err := server.NewServer(options)
 	if err != nil {
 		s.tb.Fatal(err)

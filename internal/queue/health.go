@@ -1,0 +1,99 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	noteEvery = time.Minute      // a reason that stays is repeated in the log
+	noteOther = 10 * time.Second // another one is told: some differ in a port's number each time
+)
+
+// errNotConnected is the reason until a first attempt has ended.
+var errNotConnected = errors.New("no NATS server was reached yet")
+
+// trouble is why something cannot be made, for the log and for whoever asks.
+type trouble struct {
+	what string
+	log  *slog.Logger
+
+	mu    sync.Mutex
+	err   error
+	noted time.Time
+	text  string // of the reason that was noted last
+}
+
+// set keeps the reason and logs the first at once.
+func (t *trouble) set(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.err = err
+	text, since := err.Error(), time.Since(t.noted)
+	if since >= noteEvery || text != t.text && since >= noteOther {
+		t.log.Warn(t.what, "error", text)
+		t.text, t.noted = text, time.Now()
+	}
+}
+
+func (t *trouble) clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.err, t.noted = nil, time.Time{}
+}
+
+func (t *trouble) reason() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
+}
+
+// Health returns why work does not travel: no server is reached, or the stream or its consumer cannot be made or read.
+func (q *Queue) Health() error {
+	if !q.Connected() {
+		reason := q.link.reason()
+		if reason == nil {
+			reason = errNotConnected
+		}
+		return fmt.Errorf("not connected: %w", reason)
+	}
+	if reason := q.store.reason(); reason != nil {
+		return reason
+	}
+	if q.consumer.Load() == nil {
+		return errors.New("the stream was not looked at yet")
+	}
+	return nil
+}
+
+// explain says in an operator's words why the stream or the consumer could not be made.
+func (q *Queue) explain(err error) error {
+	const insufficientStorage, replicasBeyondNodes, subjectsOverlap, noPeers = 10047, 10074, 10065, 10005
+	api, _ := errors.AsType[*jetstream.APIError](err)
+	switch {
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount), errors.Is(err, nats.ErrNoResponders):
+		return fmt.Errorf("JetStream is not enabled on the NATS server or for this account (or its cluster has no leader): %w", err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+		if denied := q.denied.Load(); denied != nil {
+			return fmt.Errorf("the NATS user lacks a permission: %w", *denied)
+		}
+		return fmt.Errorf("JetStream does not answer, the cluster may have no quorum: %w", err)
+	case api == nil:
+		return err
+	case api.ErrorCode == insufficientStorage:
+		return fmt.Errorf("JetStream has less storage than NATS_MAX_BYTES (%d): %w", q.cfg.MaxBytes, err)
+	case api.ErrorCode == replicasBeyondNodes, api.ErrorCode == noPeers:
+		return fmt.Errorf("NATS has too few servers for NATS_REPLICAS=%d: %w", q.cfg.Replicas, err)
+	case api.ErrorCode == subjectsOverlap:
+		return fmt.Errorf("another stream has the subjects %s: %w", q.subjects(), err)
+	default:
+		return err
+	}
+}

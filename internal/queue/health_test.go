@@ -1,0 +1,237 @@
+package queue_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"github.com/supplyhub/supplyhub/internal/queue"
+	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
+)
+
+// lines is a log that a test reads while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) count(part string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), part)
+}
+
+// makeStream makes a stream as somebody else would.
+func makeStream(t *testing.T, url string, config jetstream.StreamConfig) {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestHealth_says_why_work_does_not_travel_and_the_log_says_it_once(t *testing.T) {
+	t.Parallel()
+	users := func(o *server.Options) { o.Users = []*server.User{{Username: "a", Password: "b"}} }
+	cases := map[string]struct {
+		config func(t *testing.T) queue.Config
+		why    string
+		line   string
+	}{
+		"nothing listens": {func(*testing.T) queue.Config { return queue.Config{URL: "nats://127.0.0.1:1"} }, "connection refused", "queue cannot be connected"},
+		"unknown name":    {func(*testing.T) queue.Config { return queue.Config{URL: "nats://nowhere.invalid:4222"} }, "nowhere.invalid", "queue cannot be connected"},
+		"wrong password": {func(t *testing.T) queue.Config {
+			t.Helper()
+			return queue.Config{URL: queuetest.NewWithOptions(t, users).URL()}
+		}, "Authorization Violation", "queue cannot be connected"},
+		"no JetStream": {func(t *testing.T) queue.Config {
+			t.Helper()
+			return queue.Config{URL: queuetest.NewWithOptions(t, func(o *server.Options) { o.JetStream = false }).URL()}
+		}, "JetStream is not enabled", "cannot be made"},
+		"small store": {func(t *testing.T) queue.Config {
+			t.Helper()
+			return queue.Config{URL: queuetest.NewWithOptions(t, func(o *server.Options) { o.JetStreamMaxStore = 1 << 20 }).URL()}
+		}, "less storage than NATS_MAX_BYTES", "cannot be made"},
+		"too few servers": {func(t *testing.T) queue.Config {
+			t.Helper()
+			return queue.Config{URL: queuetest.New(t).URL(), Replicas: 3}
+		}, "too few servers for NATS_REPLICAS=3", "cannot be made"},
+		"a stream of somebody else": {func(t *testing.T) queue.Config {
+			t.Helper()
+			url := queuetest.New(t).URL()
+			makeStream(t, url, jetstream.StreamConfig{Name: "MR", Subjects: []string{"mr.>"}})
+			return queue.Config{URL: url}
+		}, "made by somebody else", "cannot be made"},
+		"subjects of somebody else": {func(t *testing.T) queue.Config {
+			t.Helper()
+			url := queuetest.New(t).URL()
+			makeStream(t, url, jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"mr.>"}})
+			return queue.Config{URL: url}
+		}, "another stream has the subjects mr.>", "cannot be made"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := c.config(t)
+			var log lines
+			cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+			q, err := queue.Open(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(q.Close)
+			eventually(t, "the reason is there", func() bool { err := q.Health(); return err != nil && strings.Contains(err.Error(), c.why) })
+			eventually(t, "the log has the reason", func() bool { return log.count(c.line) == 1 && log.count("level=WARN") >= 1 })
+		})
+	}
+}
+
+func TestHealth_is_nil_again_when_the_cause_is_gone(t *testing.T) {
+	t.Parallel()
+	server := queuetest.New(t)
+	q := open(t, queue.Config{URL: server.URL()})
+	eventually(t, "it is well", func() bool { return q.Health() == nil })
+	server.Stop()
+	eventually(t, "it is not", func() bool { return q.Health() != nil })
+	server.Restart()
+	eventually(t, "it is well again", func() bool { return q.Health() == nil })
+}
+
+func TestStream_keeps_two_installations_in_one_account_apart(t *testing.T) {
+	t.Parallel()
+	url := queuetest.New(t).URL()
+	first, second := open(t, queue.Config{URL: url}), open(t, queue.Config{URL: url, Stream: "MR_B"})
+	ready(t, first)
+	ready(t, second)
+	var a, b collector
+	consume(t, first, 2, a.handle)
+	consume(t, second, 2, b.handle)
+	first.Publish("mr.s1.1", nil)
+	second.Publish("mr.s1.2", nil)
+	eventually(t, "each has its own", func() bool { return a.count("mr.s1.1") == 1 && b.count("mr.s1.2") == 1 })
+	if a.count("mr.s1.2")+b.count("mr.s1.1") != 0 {
+		t.Error("one has the other's work")
+	}
+}
+
+func TestOpen_by_nkey(t *testing.T) {
+	t.Parallel()
+	user, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := user.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, err := user.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "seed")
+	if err := os.WriteFile(file, seed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := queuetest.NewWithOptions(t, func(o *server.Options) { o.Nkeys = []*server.NkeyUser{{Nkey: public}} })
+	q := open(t, queue.Config{URL: server.URL(), NKey: file})
+	eventually(t, "it is well", func() bool { return q.Health() == nil })
+}
+
+func TestOpen_with_a_CA_and_a_client_certificate_of_its_own(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	certificates(t, dir)
+	pool := x509.NewCertPool()
+	content, err := os.ReadFile(filepath.Join(dir, "ca.pem"))
+	if err != nil || !pool.AppendCertsFromPEM(content) {
+		t.Fatal(err)
+	}
+	own, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := queuetest.NewWithOptions(t, func(o *server.Options) {
+		o.TLS, o.TLSTimeout, o.TLSVerify = true, 5, true
+		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{own}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12}
+	}).URL()
+	right := open(t, queue.Config{URL: url, CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")})
+	eventually(t, "it is well", func() bool { return right.Health() == nil })
+	for why, cfg := range map[string]queue.Config{
+		"certificate signed by unknown authority": {URL: url},
+		"certificate": {URL: url, CA: filepath.Join(dir, "ca.pem")}, // which the client does not have
+	} {
+		q := open(t, cfg)
+		eventually(t, "it says "+why, func() bool { err := q.Health(); return err != nil && strings.Contains(err.Error(), why) })
+	}
+}
+
+// certificates writes a CA's certificate, and one for 127.0.0.1 with its key.
+func certificates(t *testing.T, dir string) {
+	t.Helper()
+	ca := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	caKey, key := ecKey(t), ecKey(t)
+	write(t, filepath.Join(dir, "ca.pem"), "CERTIFICATE")(x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey))
+	write(t, filepath.Join(dir, "cert.pem"), "CERTIFICATE")(x509.CreateCertificate(rand.Reader, leaf, ca, key.Public(), caKey))
+	write(t, filepath.Join(dir, "key.pem"), "EC PRIVATE KEY")(x509.MarshalECPrivateKey(key))
+}
+
+func ecKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func write(t *testing.T, path, kind string) func([]byte, error) {
+	t.Helper()
+	return func(der []byte, err error) {
+		t.Helper()
+		if err == nil {
+			err = os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
