@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -264,4 +265,41 @@ func TestStop_DRAIN_DELAY_takes_nothing_from_the_drain(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestFiles_of_DATA_DIR_are_their_owner_s_alone(t *testing.T) {
+	t.Parallel()
+	h := apptest.Start(t, apptest.Embedded, apptest.Options{})
+	s := h.Supplier(t)
+	want(t, s.Do(t, http.MethodPost, requests, request(1, nil)), http.StatusCreated)
+	n := 0
+	err := filepath.Walk(h.Env["DATA_DIR"], func(path string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().IsRegular() {
+			if n++; info.Mode().Perm() != 0o600 {
+				t.Errorf("%s has the mode %o", filepath.Base(path), info.Mode().Perm())
+			}
+		}
+		return err
+	})
+	if err != nil || n < 6 {
+		t.Errorf("%d files, %v", n, err)
+	}
+}
+
+func TestTrackerKeys_of_the_earlier_form_go_on_working(t *testing.T) {
+	t.Parallel()
+	h := apptest.Start(t, apptest.Embedded, apptest.Options{})
+	c := newTrackerClient(t, h)
+	c.load(t, tracked("A", 1, "2026-11-20", nil, nil))
+	earlier := "hub_ck_" + strings.Repeat("a7", 21) + "b"
+	hash := sha256.Sum256([]byte("hub/trackerkey/1\x00" + earlier))
+	if _, err := openDatabase(t, h).ExecContext(t.Context(), `
+		INSERT INTO tracker_client_keys (hash, client_number, created_at) SELECT ?, number, 0 FROM tracker_clients`, hash[:]); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.APIKey) != len("hub_ck_")+49 {
+		t.Errorf("a new key has %d characters", len(c.APIKey))
+	}
+	c.APIKey = earlier
+	want(t, c.get(t, trackers), http.StatusOK)
 }

@@ -44,6 +44,7 @@ var edges = map[string][]string{
 		"internal/tracker", "internal/web", "internal/webhooks", "pkg/webhook",
 	},
 	"internal/config":      {"pkg/webhook"}, // checks that configured secrets are ones
+	"internal/apikey":      {},
 	"internal/errs":        {},
 	"internal/logctx":      {},
 	"internal/groupcommit": {"internal/errs"},
@@ -51,7 +52,7 @@ var edges = map[string][]string{
 	"internal/httpapi":     {"internal/errs", "internal/logctx"},
 	"internal/database":    {"internal/errs"},
 	"internal/queue":       {},
-	"internal/telemetry":   {"internal/logctx"},
+	"internal/telemetry":   {"internal/errs", "internal/logctx"},
 	"internal/web":         {"internal/errs", "internal/httpapi"},
 
 	"internal/supplierauth": feature(),
@@ -87,7 +88,7 @@ var edges = map[string][]string{
 
 // feature is what every feature room may import, and more.
 func feature(more ...string) []string {
-	return append([]string{"internal/errs", "internal/logctx", "internal/httpapi", "internal/database", "internal/groupcommit", "pkg/webhook"}, more...)
+	return append([]string{"internal/apikey", "internal/errs", "internal/logctx", "internal/httpapi", "internal/database", "internal/groupcommit", "pkg/webhook"}, more...)
 }
 
 // homes are the files, tests and test helpers aside, that may import a library: path patterns, where a pattern that

@@ -37,6 +37,7 @@ type api struct {
 // answered, with the own address.
 func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger, started func(context.Context, *App, string) error) (err error) {
 	tuneMemory()
+	ownerOnly()
 	public, admin, err := listen(ctx, cfg.HTTPAddr, cmp.Or(cfg.AdminAddr, defaultAPIAdmin))
 	if err != nil {
 		return err

@@ -192,7 +192,7 @@ func openGorm(dialector gorm.Dialector, log *slog.Logger) (*gorm.DB, error) {
 		SkipDefaultTransaction: true,
 		TranslateError:         true,
 		DisableAutomaticPing:   true,
-		Logger:                 quietLogger(log),
+		Logger:                 &statements{log: log},
 	})
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -18,6 +19,9 @@ const sqliteReaders = 4
 
 func openSQLite(_ context.Context, path string, log *slog.Logger) (*DB, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	if err := private(path); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	writer, err := sqliteConnections(path, 1)
@@ -38,6 +42,23 @@ func openSQLite(_ context.Context, path string, log *slog.Logger) (*DB, error) {
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), closeBoth())
 	}
 	return &DB{engine: SQLite, write: w, read: r, pool: writer, lock: path + ".lock", close: closeBoth, log: log}, nil
+}
+
+// private makes the database's files readable by their owner alone; SQLite gives new ones beside it the same mode.
+func private(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		if err := os.Chmod(name, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // sqliteConnections opens a pool whose commits survive a power loss (synchronous FULL) and whose transactions take

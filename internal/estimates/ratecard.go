@@ -48,8 +48,8 @@ func New(db *database.DB, now func() time.Time) *RateCard {
 	return &RateCard{store: &store{db}, now: now, calendar: sync.OnceValues(newCalendar)}
 }
 
-// Estimate computes every service of the card that is in force on the request's day. The same request and day give
-// the same result. An error means that the card cannot be read, or is empty.
+// Estimate computes every service of the card that is in force on the request's day. The same request,
+// day and side of the cut-off hour give the same result. An error means that the card cannot be read, or is empty.
 func (c *RateCard) Estimate(ctx context.Context, r Request) (Result, error) {
 	days, err := c.calendar()
 	if err != nil {

@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	eventTextLimit   = 255  // characters of an id, a name or a code
-	eventReasonLimit = 4000 // characters of a reason
-	eventUsual       = 8    // estimates that there is room for from the start: a hostile event has 200,000 times null
+	eventTextLimit   = 255       // characters of an id, a name or a code
+	eventReasonLimit = 4000      // characters of a reason
+	eventPriceLimit  = 1<<53 - 1 // cents: above that a reader of JSON may see another number
+	eventUsual       = 8         // estimates that there is room for from the start: a hostile event has 200,000 times null
 )
 
 // eventBody is a received event; nil is missing or null.
@@ -127,7 +128,7 @@ func (e *eventEstimate) estimate(c *eventCheck) webhook.Estimate {
 		EstimateID:         c.text("/estimate_id", e.EstimateID, eventTextLimit),
 		Service:            c.text("/service", e.Service, eventTextLimit),
 		Carrier:            c.text("/carrier", e.Carrier, eventTextLimit),
-		PriceCents:         c.count("/price_cents", e.PriceCents, math.MaxInt64),
+		PriceCents:         c.count("/price_cents", e.PriceCents, eventPriceLimit),
 		Currency:           c.currency("/currency", e.Currency),
 		LeadTimeDays:       int(c.count("/lead_time_days", e.LeadTimeDays, math.MaxInt32)),
 		DispatchDate:       c.day("/dispatch_date", e.DispatchDate),

@@ -216,6 +216,7 @@ func TestReceiveEstimates_names_every_violation(t *testing.T) {
 			{"an id used twice", estimate(oneEstimate + "," + oneEstimate), []string{"/data/estimates/1/estimate_id"}},
 			{"a delivery before the dispatch", estimate(strings.Replace(oneEstimate, "2026-11-27", "2026-11-22", 1)), []string{"/data/estimates/0/delivery_date"}},
 			{"a member of another case", strings.Replace(estimate(``), `"type"`, `"Type"`, 1), []string{"/type"}},
+			{"a price that is not exact everywhere", estimate(strings.Replace(oneEstimate, `"price_cents":0`, `"price_cents":9007199254740992`, 1)), []string{"/data/estimates/0/price_cents"}},
 			{"a NUL", strings.Replace(estimate(``), `"s"`, `"s\u0000"`, 1), []string{"/data/shop_code"}},
 			{"a null in an array", estimate(`null`), []string{"/data/estimates/0"}},
 		} {

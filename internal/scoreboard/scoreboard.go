@@ -5,7 +5,9 @@ package scoreboard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -128,8 +130,14 @@ func (s *Service) board(ctx context.Context, r request) ([]byte, error) {
 	}
 }
 
-// ask asks the providers. It belongs to no single caller.
-func (s *Service) ask(ctx context.Context, r request, key string) ([]byte, error) {
+// ask asks the providers. It belongs to no single caller, nor do its panics: singleflight would end the process with one.
+func (s *Service) ask(ctx context.Context, r request, key string) (body []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.deps.Log.ErrorContext(ctx, "panic while a provider was asked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			body, err = nil, errors.New("a provider's answer caused a panic")
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	if err := s.slots.Acquire(ctx, 1); err != nil {
@@ -143,7 +151,7 @@ func (s *Service) ask(ctx context.Context, r request, key string) ([]byte, error
 	if source == s.deps.Primary.Name() {
 		board.Games = only(board.Games, r.matchIDs)
 	}
-	body, err := encode(board, r.question.Day, source, s.deps.Now())
+	body, err = encode(board, r.question.Day, source, s.deps.Now())
 	if err != nil {
 		return nil, err
 	}

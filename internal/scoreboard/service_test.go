@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -269,4 +270,49 @@ func BenchmarkCachedAnswer(b *testing.B) {
 			})
 		}
 	})
+}
+
+func TestPanic_of_a_provider_is_a_500_and_the_process_lives(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, databasetest.Open(t, database.SQLite), noon(), 0)
+	d.primary.board = func(context.Context) (scoreboard.Board, error) { panic("a decoder's defect") }
+	for range 2 {
+		if w := d.ask(""); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "SCOREBOARD_ERROR") {
+			t.Errorf("got %d %s", w.Code, w.Body)
+		}
+	}
+	d.primary.board = nil
+	if w := d.ask(""); w.Code != http.StatusOK {
+		t.Errorf("afterwards %d %s", w.Code, w.Body)
+	}
+}
+
+func TestSettings_nobody_who_gives_up_waits_for_the_read_of_another(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.Postgres)
+	d := newDesk(t, db, noon(), 0)
+	var waiting sync.WaitGroup
+	held := errors.New("held long enough")
+	err := db.InTx(t.Context(), func(ctx context.Context) error {
+		if err := db.From(ctx).Exec("LOCK TABLE settings IN ACCESS EXCLUSIVE MODE").Error; err != nil {
+			return err
+		}
+		for range 3 {
+			waiting.Go(func() { d.ask("") })
+		}
+		hurried, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		begin := time.Now()
+		r := httptest.NewRequestWithContext(hurried, http.MethodPost, "/", nil)
+		r.Header.Set("svc-pulse-key", "k")
+		d.engine.ServeHTTP(httptest.NewRecorder(), r)
+		if took := time.Since(begin); took > 2*time.Second {
+			t.Errorf("a caller that gave up after 100 ms waited for %v", took)
+		}
+		return held
+	})
+	if !errors.Is(err, held) {
+		t.Fatal(err)
+	}
+	waiting.Wait()
 }

@@ -9,11 +9,16 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // settingsTrust is how long a replica believes what it read; a change is in effect everywhere before 5 seconds.
 const settingsTrust = 2 * time.Second
+
+// settingsTimeout is how long the database has to answer.
+const settingsTimeout = 5 * time.Second
 
 const (
 	defaultQuota    = 80
@@ -52,10 +57,11 @@ type values struct {
 	matchIDs   []string
 }
 
-// settings remembers the values for a moment.
+// settings remembers the values for a moment. Nobody holds the lock while the database is asked.
 type settings struct {
-	store *store
-	now   func() time.Time
+	store   *store
+	now     func() time.Time
+	flights singleflight.Group
 
 	mu   sync.Mutex
 	last values
@@ -75,11 +81,31 @@ func (s *settings) lastQuota() int64 {
 
 // current are the values, at most settingsTrust old.
 func (s *settings) current(ctx context.Context) (values, error) {
+	if v, fresh := s.remembered(); fresh {
+		return v, nil
+	}
+	flight := s.flights.DoChan("", func() (any, error) { return s.load(context.WithoutCancel(ctx)) })
+	select {
+	case done := <-flight:
+		v, _ := done.Val.(values)
+		return v, done.Err
+	case <-ctx.Done():
+		return values{}, ctx.Err()
+	}
+}
+
+// remembered are the values as they were read last, and whether they may still be used.
+func (s *settings) remembered() (v values, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if age := s.now().Sub(s.at); !s.at.IsZero() && age >= 0 && age < settingsTrust {
-		return s.last, nil
-	}
+	age := s.now().Sub(s.at)
+	return s.last, !s.at.IsZero() && age >= 0 && age < settingsTrust
+}
+
+// load reads the values for all who wait for them. It belongs to no single caller.
+func (s *settings) load(ctx context.Context) (values, error) {
+	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
+	defer cancel()
 	stored, err := s.store.settings(ctx)
 	if err != nil {
 		return values{}, err
@@ -88,6 +114,8 @@ func (s *settings) current(ctx context.Context) (values, error) {
 	for key, text := range stored {
 		_ = v.read(key, text) // only what set has checked is stored; a later version's keys are not ours
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.last, s.at = v, s.now()
 	return v, nil
 }

@@ -7,12 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/apikey"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 const (
-	supplierIDLength = 16 // letters and digits after sup_: 80 random bit
+	supplierIDLength = 16 // letters and digits after sup_: 80 random bits
 	maxOverlap       = 90 * 24 * time.Hour
 )
 
@@ -161,8 +162,9 @@ func (s *Service) change(ctx context.Context, what, id string, fn func(context.C
 
 func (s *Service) addKey(ctx context.Context, supplierID string, now time.Time) (string, error) {
 	format := supplierKeys()
-	key := format.generate()
-	return key, s.store.insertKey(ctx, supplierID, format.hash(key), format.last4(key), now)
+	key := format.Generate()
+	hash := format.Hash(key)
+	return key, s.store.insertKey(ctx, supplierID, hash[:], apikey.Last4(key), now)
 }
 
 func (s *Service) addSecret(ctx context.Context, supplierID string, now time.Time) (string, error) {

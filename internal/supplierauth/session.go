@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/apikey"
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
@@ -64,6 +65,11 @@ func refuseGrant() error {
 	return &refusal{codeGrant, errs.New(errs.Unauthenticated, "The refresh token is missing, invalid, expired or already used.")}
 }
 
+// supplierKeys is the form of suppliers' API keys.
+func supplierKeys() apikey.Format {
+	return apikey.Format{Prefix: "hub_sk_", Domain: "hub/apikey/1\x00"}
+}
+
 // tokenPair is the answer of token and refresh (specification 2.1). Lifetimes are seconds.
 type tokenPair struct {
 	AccessToken      string
@@ -76,13 +82,13 @@ type tokenPair struct {
 // exchange begins a session for the holder of an API key.
 func (s *Service) exchange(ctx context.Context, key string) (*tokenPair, error) {
 	format := supplierKeys()
-	if !format.valid(key) {
+	if !format.Valid(key) {
 		return nil, refuseClient()
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	token := newRefreshToken()
-	g, err := shared(ctx, s.openings, opening{"ses_" + strings.ToLower(rand.Text()), format.hash(key), token})
+	token, hash := newRefreshToken(), format.Hash(key)
+	g, err := shared(ctx, s.openings, opening{"ses_" + strings.ToLower(rand.Text()), hash[:], token})
 	if err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
 	}

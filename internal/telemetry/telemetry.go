@@ -24,10 +24,10 @@ func NewLogger(w io.Writer, format, level string, terminal bool) *slog.Logger {
 	}
 	options := &slog.HandlerOptions{Level: least}
 	if format == "text" || format == "" && terminal {
-		return slog.New(contextHandler{slog.NewTextHandler(w, options)})
+		return slog.New(contextHandler{newOnceAMinute(slog.NewTextHandler(w, options))})
 	}
 	options.ReplaceAttr = durationsInSeconds
-	return slog.New(contextHandler{slog.NewJSONHandler(w, options)}).With("version", Version())
+	return slog.New(contextHandler{newOnceAMinute(slog.NewJSONHandler(w, options))}).With("version", Version())
 }
 
 // durationsInSeconds is what programs that read the log expect; slog writes nanoseconds.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
@@ -88,5 +90,23 @@ func TestAdmin_tells_liveness_and_readiness(t *testing.T) {
 	}
 	if code, _ := get("/debug/pprof/"); code != 200 {
 		t.Errorf("pprof: %d", code)
+	}
+}
+
+func TestLog_repeats_an_unavailable_dependency_once_a_minute_and_everything_else_each_time(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := telemetry.NewLogger(&out, "json", "info", false).With("room", "x")
+	away := errs.Away("The database cannot be reached.", time.Second, errors.New("refused"))
+	for range 5 {
+		log.Warn("due deliveries cannot be read", "error", fmt.Errorf("read: %w", away))
+		log.Warn("retention failed", "error", away)
+		log.Warn("a receiver failed", "error", errors.New("status 500"))
+		log.Warn("request", "status", 503, "error", away.Error())
+	}
+	for text, want := range map[string]int{"due deliveries": 1, "retention": 1, "a receiver": 5, `"request"`: 5} {
+		if n := strings.Count(out.String(), text); n != want {
+			t.Errorf("%s is logged %d times, want %d", text, n, want)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package tracker
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,12 +10,12 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/supplyhub/supplyhub/internal/apikey"
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 const (
-	keyPrefix      = "hub_ck_" // secret scanners find a leaked key by it
-	keyLength      = 43        // letters and digits: 215 random bit
+	earlierKey     = 43 // characters of the keys that were made before: base32 without a checksum
 	clientIDLength = 16
 	longestName    = 255
 	longestView    = 63 // bytes of an identifier
@@ -51,13 +50,13 @@ func (s *Service) CreateClient(ctx context.Context, name string, views []string)
 	if len(violations) > 0 {
 		return CreatedClient{}, errs.InvalidInput("The client is not valid.", violations...)
 	}
-	created := CreatedClient{ID: "trk_" + strings.ToLower(rand.Text()[:clientIDLength]), Name: name, APIKey: newKey()}
+	created := CreatedClient{ID: "trk_" + strings.ToLower(rand.Text()[:clientIDLength]), Name: name, APIKey: clientKeys().Generate()}
 	err := s.deps.DB.InTx(ctx, func(ctx context.Context) error {
 		number, err := s.store.insertClient(ctx, created.ID, name, views, s.deps.Now())
 		if err != nil {
 			return err
 		}
-		return s.store.insertKey(ctx, number, keyHash(created.APIKey), s.deps.Now())
+		return s.store.insertKey(ctx, number, clientKeys().Hash(created.APIKey), s.deps.Now())
 	})
 	if err != nil {
 		return CreatedClient{}, fmt.Errorf("create tracker client: %w", err)
@@ -84,12 +83,12 @@ func (s *Service) RotateKey(ctx context.Context, id string, overlap time.Duratio
 	if overlap < 0 || overlap > maxOverlap {
 		return "", errs.InvalidInput("The overlap is not valid.", errs.At("/overlap", fmt.Sprintf("must be from 0s to %s", maxOverlap)))
 	}
-	key := newKey()
+	key := clientKeys().Generate()
 	_, err := s.change(ctx, "rotate key of tracker client", id, func(ctx context.Context, c *Client) error {
 		if err := s.store.expireKeys(ctx, c.number, s.deps.Now().Add(overlap)); err != nil {
 			return err
 		}
-		return s.store.insertKey(ctx, c.number, keyHash(key), s.deps.Now())
+		return s.store.insertKey(ctx, c.number, clientKeys().Hash(key), s.deps.Now())
 	})
 	if err != nil {
 		return "", err
@@ -141,7 +140,7 @@ type knownClient struct {
 // authenticate is the active client whose key it is, remembered or looked up; whoever reads for a remembered one makes
 // sure that it has not changed. errs.Forbidden: nobody's key.
 func (s *Service) authenticate(ctx context.Context, key string) (Client, error) {
-	known, remembered := s.clients.Get(keyHash(key))
+	known, remembered := s.clients.Get(clientKeys().Hash(key))
 	if remembered && (known.until.IsZero() || s.deps.Now().Before(known.until)) {
 		return known.client, nil
 	}
@@ -150,10 +149,10 @@ func (s *Service) authenticate(ctx context.Context, key string) (Client, error) 
 
 // authenticateAnew looks the key up. errs.Forbidden: nobody's.
 func (s *Service) authenticateAnew(ctx context.Context, key string) (Client, error) {
-	if len(key) != len(keyPrefix)+keyLength || !strings.HasPrefix(key, keyPrefix) {
+	if !clientKeys().Valid(key) {
 		return Client{}, refusedKey()
 	}
-	hash := keyHash(key)
+	hash := clientKeys().Hash(key)
 	known, found, err := s.store.byKey(ctx, hash, s.deps.Now())
 	if err != nil {
 		return Client{}, err
@@ -170,13 +169,10 @@ func refusedKey() error { return errs.New(errs.Forbidden, "The API key is missin
 
 func noViews() error { return errs.New(errs.Forbidden, "No views available for this client") }
 
-func newKey() string {
-	random := rand.Text() + rand.Text() // 26 characters of base32 each
-	return keyPrefix + strings.ToLower(random[:keyLength])
+// clientKeys is the form of the clients' keys.
+func clientKeys() apikey.Format {
+	return apikey.Format{Prefix: "hub_ck_", Domain: "hub/trackerkey/1\x00", Earlier: earlierKey}
 }
-
-// keyHash is what is stored of a key, which is random enough to need no salt and no slow function.
-func keyHash(key string) [32]byte { return sha256.Sum256([]byte("hub/trackerkey/1\x00" + key)) }
 
 func validateName(name string) *errs.Violation {
 	if strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > longestName || hasControl(name) {

@@ -82,7 +82,7 @@ func validID(id string) bool {
 }
 
 func validTimestamp(text string, now time.Time) bool {
-	if len(text) > timestampDigits {
+	if len(text) > timestampDigits || strings.HasPrefix(text, "0") { // there is one spelling of each moment
 		return false
 	}
 	seconds, err := strconv.ParseUint(text, 10, 63)

@@ -89,6 +89,7 @@ func TestVerify(t *testing.T) {
 		{"no version", headers("msg_1", at, good().Get("webhook-signature")[3:]), webhook.ErrSignature},
 		{"no space between signatures", headers("msg_1", at, good().Get("webhook-signature")+good().Get("webhook-signature")), webhook.ErrSignature},
 		{"signature of another id", with(good(), func(h http.Header) { h.Set("webhook-id", "msg_2") }), webhook.ErrSignature},
+		{"timestamp with a leading zero", with(good(), func(h http.Header) { h.Set("webhook-timestamp", "0"+fmt.Sprint(at)) }), webhook.ErrTimestamp},
 		{"signature of another time", with(good(), func(h http.Header) { h.Set("webhook-timestamp", fmt.Sprint(at+1)) }), webhook.ErrSignature},
 		{"cut signature", headers("msg_1", at, good().Get("webhook-signature")[:20]), webhook.ErrSignature},
 		{"301 s old", sign("msg_1", at-301, current), webhook.ErrTimestamp},

@@ -1,0 +1,6 @@
+//go:build !unix
+
+package app
+
+// ownerOnly has no meaning where files have no modes.
+func ownerOnly() {}

@@ -1,0 +1,79 @@
+package database_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+)
+
+// written is a log that several goroutines write.
+type written struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (w *written) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(p)
+}
+
+func (w *written) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+func TestLog_of_statements_shows_no_value_and_no_caller_that_hung_up(t *testing.T) {
+	t.Parallel()
+	for name, config := range map[string]database.Config{"postgres": {URL: databasetest.EmptyPostgres(t)}, "sqlite": {Path: t.TempDir() + "/x.db"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log written
+			config.Log = slog.New(slog.NewTextHandler(&log, nil))
+			db, err := database.Open(t.Context(), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			gone, hangUp := context.WithCancel(t.Context())
+			hangUp()
+			if db.From(gone).Exec("SELECT nonsense FROM nowhere WHERE a = ?", "hunter2").Error == nil {
+				t.Error("a statement of nobody succeeds")
+			}
+			if log.String() != "" {
+				t.Errorf("a caller that hung up is logged: %s", log.String())
+			}
+			if db.From(t.Context()).Exec("SELECT nonsense FROM nowhere WHERE a = ?", "hunter2").Error == nil {
+				t.Error("a wrong statement succeeds")
+			}
+			if told := log.String(); strings.Contains(told, "hunter2") || !strings.Contains(told, "nowhere") || !strings.Contains(told, "level=ERROR") {
+				t.Errorf("a wrong statement is logged as %s", told)
+			}
+		})
+	}
+}
+
+func TestLog_says_once_a_minute_that_the_database_is_unavailable(t *testing.T) {
+	t.Parallel()
+	var log written
+	db, err := database.Open(t.Context(), database.Config{URL: "postgres://u:hunter2@127.0.0.1:1/x", Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for range 10 {
+		if db.From(t.Context()).Exec("SELECT 1").Error == nil {
+			t.Fatal("nobody answers")
+		}
+	}
+	if told := log.String(); strings.Count(told, "\n") != 1 || strings.Contains(told, "hunter2") || strings.Contains(told, "level=ERROR") {
+		t.Errorf("it is logged as:\n%s", told)
+	}
+}
