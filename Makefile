@@ -36,6 +36,7 @@ build: ## build the static binaries bin/api and bin/worker
 	$(BUILD) ./cmd/api ./cmd/worker
 
 test: ## run every test on both engines, the rooms' own with the race detector
+	@for runtime in python3 node npm; do command -v $$runtime >/dev/null || echo "no $$runtime: what needs it in TestSamples is skipped" >&2; done
 	@$(WITHPOSTGRES) sh -c "status=0; \
 		$(GO) test -shuffle=on $(RACE) $(UNIT) || status=1; \
 		$(GO) test -shuffle=on -parallel $(ATONCE) ./internal/acceptance/... || status=1; \

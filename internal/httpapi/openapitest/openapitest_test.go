@@ -30,7 +30,7 @@ type answer struct {
 }
 
 func (a answer) response() *http.Response {
-	header := http.Header{"X-Request-Id": {"r-1"}}
+	header := http.Header{"X-Request-Id": {"r-1"}, "X-Content-Type-Options": {"nosniff"}}
 	for name, value := range a.header {
 		header.Set(name, value)
 		if value == "" {

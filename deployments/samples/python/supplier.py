@@ -1,0 +1,139 @@
+"""A supplier in one file, with Python's standard library alone.
+
+    export SUPPLYHUB_URL=http://localhost:8080 SUPPLYHUB_API_KEY=hub_sk_… WEBHOOK_SECRET=whsec_… PORT=7001
+    python3 supplier.py receive         # serves the webhook-url http://127.0.0.1:7001 and chooses the cheapest estimate
+    python3 supplier.py request 1001    # asks for materials
+"""
+import base64, hashlib, hmac, json, os, random, sys, threading, time
+import urllib.error, urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Hub:
+    """Calls the service: tokens are renewed in time, once for all threads, and what may pass is tried again."""
+
+    def __init__(self, url, api_key):
+        self.url, self.api_key = url.rstrip("/"), api_key
+        self.lock, self.access, self.refresh, self.use_until = threading.Lock(), None, None, 0.0
+
+    def call(self, method, path, body=None):
+        pause, renewed = 1.0, False
+        for attempt in range(1, 6):
+            token = self._token()
+            status, headers, answer = self._send(method, path, body, {"authorization": "Bearer " + token})
+            if status == 401 and not renewed:
+                renewed = True
+                self._reject(token)
+            elif status in (0, 429, 500, 502, 503, 504) and attempt < 5:
+                time.sleep(max(pause * random.uniform(0.75, 1.25), float(headers.get("retry-after", 0))))
+                pause *= 2
+            elif 200 <= status < 300:
+                return answer
+            else:
+                raise RuntimeError(f"{method} {path}: {status} {answer} (request id {headers.get('x-request-id')})")
+        raise RuntimeError(f"{method} {path}: still {status} after {attempt} attempts")
+
+    def _token(self):
+        with self.lock:  # one thread renews, the others wait for it
+            if self.access is None or time.monotonic() > self.use_until:
+                self._renew()
+            return self.access
+
+    def _reject(self, token):
+        with self.lock:
+            if self.access == token:
+                self.access = None
+
+    def _renew(self):
+        asked, refresh, self.refresh = time.monotonic(), self.refresh, None  # a refresh token works once
+        status, answer = 0, None
+        if refresh:
+            status, _, answer = self._send("POST", "/api/external-auth/refresh", {"refreshToken": refresh}, {})
+        if status != 200:  # refused, or its answer was lost: never repeat it
+            status, _, answer = self._send("POST", "/api/external-auth/token", None, {"x-api-key": self.api_key})
+        if status != 200:
+            raise RuntimeError(f"no token: {status} {answer}")
+        self.access, self.refresh = answer["AccessToken"], answer["RefreshToken"]
+        self.use_until = asked + answer["ExpiresIn"] - min(60, answer["ExpiresIn"] / 2)
+
+    def _send(self, method, path, body, headers):
+        """Returns status (0 without an answer), headers and the decoded body."""
+        data = None if body is None else json.dumps(body).encode()
+        if data is not None:
+            headers = {**headers, "content-type": "application/json"}
+        request = urllib.request.Request(self.url + path, data=data, method=method, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=90) as response:
+                text = response.read()
+                return response.status, response.headers, json.loads(text) if text else None
+        except urllib.error.HTTPError as refused:
+            return refused.code, refused.headers, refused.read().decode(errors="replace")
+        except OSError as failed:
+            return 0, {}, str(failed)
+
+
+def verified(key, headers, body):
+    """Standard Webhooks: HMAC-SHA256 over id.timestamp.body; several signatures while a secret is rotated."""
+    call_id, sent = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
+    if not sent.isdecimal() or abs(time.time() - int(sent)) > 300:
+        return False
+    mac = hmac.new(key, f"{call_id}.{sent}.".encode() + body, hashlib.sha256).digest()
+    expected = b"v1," + base64.b64encode(mac)
+    return any([hmac.compare_digest(expected, one) for one in headers.get("webhook-signature", "").encode().split()])
+
+
+def receive(hub, secret, port):
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    handled = set()  # keep the ids in your database
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self):
+            length = int(self.headers.get("content-length", 0))
+            if length > 1 << 20:
+                return self.answer(413)
+            body = self.rfile.read(length)  # the raw bytes, before anything parses them
+            if not verified(key, self.headers, body):
+                return self.answer(401)
+            call_id, event = self.headers["webhook-id"], json.loads(body)
+            self.answer(204)  # answer first, work afterwards
+            if event["type"] == "material_request.estimated" and call_id not in handled:
+                handled.add(call_id)
+                choose(hub, event["data"])
+
+        def answer(self, status):
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    print(f"receiving on port {port}", flush=True)
+    ThreadingHTTPServer(("127.0.0.1", port), Receiver).serve_forever()
+
+
+def choose(hub, data):
+    if not data["estimates"]:
+        return print("request", data["request_id"], "cannot be delivered:", data["unavailable"], flush=True)
+    path = f"/api/material-requests/{data['request_id']}"
+    hub.call("GET", path + "?wait=30s")  # the call may come here before the service itself has the estimates
+    cheapest = min(data["estimates"], key=lambda e: e["price_cents"])
+    chosen = hub.call("PATCH", path + "/selected-estimate", {"estimate_id": cheapest["estimate_id"]})
+    print("request", chosen["id"], "is", chosen["status"], "by", cheapest["service"], flush=True)
+
+
+def request(hub, number):
+    answer = hub.call("POST", "/api/material-requests", {
+        "id": number, "shop_code": "SP-0042",
+        "materials": [{"material_id": 7, "material": "Shelf", "sku": "SHELF-90-W", "width": 90, "height": 30, "depth": 25, "quantity": 4}],
+    })
+    print("request", answer["id"], "is", answer["status"], flush=True)
+
+
+if __name__ == "__main__":
+    service = Hub(os.environ["SUPPLYHUB_URL"], os.environ["SUPPLYHUB_API_KEY"])
+    if sys.argv[1:2] == ["receive"]:
+        receive(service, os.environ["WEBHOOK_SECRET"], int(os.environ["PORT"]))
+    elif sys.argv[1:2] == ["request"] and len(sys.argv) == 3:
+        request(service, int(sys.argv[2]))
+    else:
+        sys.exit(__doc__)

@@ -1,0 +1,67 @@
+// Calls the service: tokens are renewed in time, once for all callers, and what may pass is tried again.
+type Tokens = { AccessToken: string; RefreshToken: string; ExpiresIn: number };
+type Answer = { status: number; headers: Headers; text: string };
+
+const passing = new Set([0, 429, 500, 502, 503, 504]);
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+export class Hub {
+  private tokens?: Tokens & { useUntil: number };
+  private renewal?: Promise<string>;
+
+  constructor(private readonly url: string, private readonly apiKey: string) {}
+
+  async call<T>(method: string, path: string, body?: unknown): Promise<T> {
+    let renewed = false;
+    for (let attempt = 1, pause = 1000; ; attempt++) {
+      const token = await this.token();
+      const answer = await this.send(method, path, body, { authorization: `Bearer ${token}` });
+      if (answer.status >= 200 && answer.status < 300) return (answer.text ? JSON.parse(answer.text) : undefined) as T;
+      if (answer.status === 401 && !renewed) {
+        renewed = true;
+        if (this.tokens?.AccessToken === token) this.tokens.useUntil = 0;
+      } else if (passing.has(answer.status) && attempt < 5) {
+        await sleep(Math.max(pause * (0.75 + Math.random() / 2), 1000 * Number(answer.headers.get("retry-after") ?? 0)));
+        pause *= 2;
+      } else {
+        throw new Error(`${method} ${path}: ${answer.status} ${answer.text} (request id ${answer.headers.get("x-request-id")})`);
+      }
+    }
+  }
+
+  private async token(): Promise<string> {
+    if (this.tokens && Date.now() < this.tokens.useUntil) return this.tokens.AccessToken;
+    this.renewal ??= this.renew().finally(() => (this.renewal = undefined)); // one renewal for everyone who waits
+    return this.renewal;
+  }
+
+  private async renew(): Promise<string> {
+    const asked = Date.now();
+    const refreshToken = this.tokens?.RefreshToken;
+    this.tokens = undefined; // a refresh token works once
+    let answer: Answer | undefined;
+    if (refreshToken) answer = await this.send("POST", "/api/external-auth/refresh", { refreshToken }, {});
+    // Refused, or its answer was lost: never repeat it.
+    if (answer?.status !== 200) answer = await this.send("POST", "/api/external-auth/token", undefined, { "x-api-key": this.apiKey });
+    if (answer.status !== 200) throw new Error(`no token: ${answer.status} ${answer.text}`);
+    const tokens = JSON.parse(answer.text) as Tokens;
+    const life = tokens.ExpiresIn * 1000;
+    this.tokens = { ...tokens, useUntil: asked + life - Math.min(60_000, life / 2) };
+    return tokens.AccessToken;
+  }
+
+  // status is 0 when there was no answer.
+  private async send(method: string, path: string, body: unknown, headers: Record<string, string>): Promise<Answer> {
+    const init: RequestInit = { method, headers, redirect: "manual", signal: AbortSignal.timeout(90_000) };
+    if (body !== undefined) {
+      init.body = JSON.stringify(body);
+      init.headers = { ...headers, "content-type": "application/json" };
+    }
+    try {
+      const response = await fetch(this.url + path, init);
+      return { status: response.status, headers: response.headers, text: await response.text() };
+    } catch (error) {
+      return { status: 0, headers: new Headers(), text: String(error) };
+    }
+  }
+}

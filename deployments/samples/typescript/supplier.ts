@@ -1,0 +1,61 @@
+// A supplier: npm ci && npm run build, then with SUPPLYHUB_URL, SUPPLYHUB_API_KEY, WEBHOOK_SECRET and PORT
+//   node build/supplier.js receive        serves the webhook-url http://127.0.0.1:$PORT and chooses the cheapest estimate
+//   node build/supplier.js request 1001   asks for materials
+import { createServer } from "node:http";
+import { Webhook } from "standardwebhooks";
+import { Hub } from "./hub.js";
+
+type Estimate = { estimate_id: string; service: string; price_cents: number };
+type Estimated = {
+  type: string;
+  data: { request_id: number; estimates: Estimate[]; unavailable: { service: string; reason: string }[] };
+};
+
+const hub = new Hub(process.env.SUPPLYHUB_URL ?? "http://localhost:8080", process.env.SUPPLYHUB_API_KEY ?? "");
+
+function receive(secret: string, port: number): void {
+  const webhook = new Webhook(secret);
+  const handled = new Set<string>(); // keep the ids in your database
+  createServer(async (request, response) => {
+    const chunks: Buffer[] = []; // the raw bytes, before anything parses them
+    let size = 0;
+    for await (const chunk of request) {
+      if ((size += chunk.length) > 1 << 20) return void response.writeHead(413).end();
+      chunks.push(chunk);
+    }
+    let event: Estimated;
+    try {
+      event = webhook.verify(Buffer.concat(chunks).toString(), request.headers as Record<string, string>) as Estimated;
+    } catch {
+      return void response.writeHead(401).end();
+    }
+    response.writeHead(204).end(); // answer first, work afterwards
+    const id = String(request.headers["webhook-id"]);
+    if (event.type === "material_request.estimated" && !handled.has(id)) {
+      handled.add(id);
+      await choose(event).catch((error: unknown) => console.error(error));
+    }
+  }).listen(port, "127.0.0.1", () => console.log(`receiving on port ${port}`));
+}
+
+async function choose({ data }: Estimated): Promise<void> {
+  const [cheapest] = [...data.estimates].sort((a, b) => a.price_cents - b.price_cents);
+  if (!cheapest) return console.log("request", data.request_id, "cannot be delivered:", data.unavailable);
+  const path = `/api/material-requests/${data.request_id}`;
+  await hub.call("GET", `${path}?wait=30s`); // the call may come here before the service itself has the estimates
+  const chosen = await hub.call<{ id: number; status: string }>("PATCH", `${path}/selected-estimate`, { estimate_id: cheapest.estimate_id });
+  console.log("request", chosen.id, "is", chosen.status, "by", cheapest.service);
+}
+
+async function request(id: number): Promise<void> {
+  const answer = await hub.call<{ id: number; status: string }>("POST", "/api/material-requests", {
+    id, shop_code: "SP-0042",
+    materials: [{ material_id: 7, material: "Shelf", sku: "SHELF-90-W", width: 90, height: 30, depth: 25, quantity: 4 }],
+  });
+  console.log("request", answer.id, "is", answer.status);
+}
+
+const [command, id] = process.argv.slice(2);
+if (command === "receive") receive(process.env.WEBHOOK_SECRET ?? "", Number(process.env.PORT));
+else if (command === "request" && id) await request(Number(id));
+else throw new Error("usage: supplier.js receive | request ID");

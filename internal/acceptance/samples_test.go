@@ -1,0 +1,263 @@
+package acceptance
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+// The receivers that /docs/webhooks shows and the suppliers in deployments/samples run as they are against the built
+// binaries. What needs a runtime that is not installed is skipped, and says so.
+
+// outside is a program of another language, started by the test.
+type outside struct {
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (p *outside) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.Write(b)
+}
+
+func (p *outside) printed() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.String()
+}
+
+// program starts a command that ends with the test.
+func program(t *testing.T, dir string, env []string, command ...string) *outside {
+	t.Helper()
+	p := &outside{}
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, append(os.Environ(), env...), p, p
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended by itself
+		_ = cmd.Wait()
+	})
+	return p
+}
+
+// needs skips the test unless the runtime is installed.
+func needs(t *testing.T, runtime string) {
+	t.Helper()
+	if _, err := exec.LookPath(runtime); err != nil {
+		t.Skipf("NOT TESTED: %s is not installed", runtime)
+	}
+}
+
+// freePort is a port of the loopback on which nothing listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// listens waits until something listens on the port.
+func listens(t *testing.T, port string) {
+	t.Helper()
+	apptest.Eventually(t, "the receiver listens", func() bool {
+		c, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second)
+		if err != nil {
+			return false
+		}
+		_ = c.Close()
+		return true
+	})
+}
+
+func repository(parts ...string) string {
+	return filepath.Join(append([]string{"..", ".."}, parts...)...)
+}
+
+func docsReceiver(name string) string {
+	return repository("internal", "httpapi", "docs", "receiver", name)
+}
+
+func TestSamples(t *testing.T) {
+	t.Parallel()
+	h := apptest.Start(t, apptest.Embedded, apptest.Options{Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "100ms,100ms,100ms"}})
+	for _, r := range []struct {
+		language, runtime string
+		command           func(t *testing.T) []string
+	}{
+		{"Go", "go", func(t *testing.T) []string {
+			binary := filepath.Join(t.TempDir(), "receiver")
+			if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, docsReceiver("")).CombinedOutput(); err != nil {
+				t.Fatalf("build the receiver: %v\n%s", err, out)
+			}
+			return []string{binary}
+		}},
+		{"Python", "python3", func(*testing.T) []string { return []string{"python3", docsReceiver("receiver.py")} }},
+		{"JavaScript", "node", func(*testing.T) []string { return []string{"node", docsReceiver("receiver.mjs")} }},
+	} {
+		rule(t, "the documented receiver in "+r.language+" takes a real delivery once and refuses what is not one", func(t *testing.T) {
+			needs(t, r.runtime)
+			port := freePort(t)
+			s := h.Supplier(t, "--webhook-url", "http://127.0.0.1:"+port)
+			p := program(t, ".", []string{"WEBHOOK_SECRET=" + s.WebhookSecret, "PORT=" + port}, r.command(t)...)
+			listens(t, port)
+			id := submit(t, s, nil)
+			estimates := len(becomes(t, s, id, "estimated").Estimates)
+			line := fmt.Sprintf("request %d estimates %d\n", id, estimates)
+			apptest.Eventually(t, "the receiver printed "+line, func() bool { return strings.Contains(p.printed(), line) })
+			refusals(t, "http://127.0.0.1:"+port, secret(t, s.WebhookSecret))
+			if n := strings.Count(p.printed(), " estimates "); n != 2 {
+				t.Errorf("the real call and the one of the test were handled %d times:\n%s", n, p.printed())
+			}
+		})
+	}
+	rule(t, "the sample supplier in Python asks, receives and chooses", func(t *testing.T) {
+		needs(t, "python3")
+		sampleSupplier(t, h, repository("deployments", "samples", "python"), "python3", "supplier.py")
+	})
+	rule(t, "the sample supplier in TypeScript does too, verifying by the npm package of Standard Webhooks, whose signatures pkg/webhook takes", func(t *testing.T) {
+		dir := builtTypeScript(t)
+		sampleSupplier(t, h, dir, "node", "build/supplier.js")
+		at, by, body := time.Now(), webhook.NewSecret(), `{"name":"São Paulo"}`
+		header := http.Header{}
+		header.Set(webhook.HeaderID, "msg_1")
+		header.Set(webhook.HeaderTimestamp, fmt.Sprint(at.Unix()))
+		header.Set(webhook.HeaderSignature, theirSignature(t, dir, by, "msg_1", at, body))
+		if _, err := webhook.Verify(header, []byte(body), at, by); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// refusals makes calls of its own: a good one twice, and what no receiver may take.
+func refusals(t *testing.T, url string, by webhook.Secret) {
+	t.Helper()
+	body := `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z","data":{"supplier_id":"s","request_id":1,"shop_code":"x","estimates":[],"unavailable":[]}}`
+	now := time.Now()
+	for _, c := range []struct {
+		name, id string
+		at       time.Time
+		body     string
+		secrets  []webhook.Secret
+		status   int
+	}{
+		{"signed by both secrets of a rotation", "own_1", now, body, []webhook.Secret{webhook.NewSecret(), by}, 204},
+		{"the same call again", "own_1", now, body, []webhook.Secret{by}, 204},
+		{"a test call", "own_2", now, `{"type":"webhook.test","timestamp":"2026-11-20T12:00:00Z","data":{}}`, []webhook.Secret{by}, 204},
+		{"signed by somebody else", "own_3", now, body, []webhook.Secret{webhook.NewSecret()}, 401},
+		{"six minutes old", "own_4", now.Add(-6 * time.Minute), body, []webhook.Secret{by}, 401},
+		{"without a signature", "own_5", now, body, nil, 401},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set(webhook.HeaderID, c.id)
+		r.Header.Set(webhook.HeaderTimestamp, fmt.Sprint(c.at.Unix()))
+		if c.secrets != nil {
+			r.Header.Set(webhook.HeaderSignature, webhook.Sign(c.id, c.at, []byte(c.body), c.secrets...))
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != c.status {
+			t.Errorf("%s: %d, want %d", c.name, answer.StatusCode, c.status)
+		}
+	}
+}
+
+// sampleSupplier runs both halves of a sample and waits until the cheapest estimate is chosen.
+func sampleSupplier(t *testing.T, h *apptest.Hub, dir string, command ...string) {
+	t.Helper()
+	port := freePort(t)
+	s := h.Supplier(t, "--webhook-url", "http://127.0.0.1:"+port)
+	env := []string{"SUPPLYHUB_URL=" + h.URL(0, ""), "SUPPLYHUB_API_KEY=" + s.APIKey, "WEBHOOK_SECRET=" + s.WebhookSecret, "PORT=" + port}
+	receiver := program(t, dir, env, append(command, "receive")...)
+	listens(t, port)
+	id := nextID()
+	caller := program(t, dir, env, append(command, "request", fmt.Sprint(id))...)
+	apptest.Eventually(t, "the caller sent the request", func() bool {
+		return strings.Contains(caller.printed(), fmt.Sprintf("request %d is enqueued", id))
+	})
+	apptest.Eventually(t, "the receiver chose an estimate: "+receiver.printed(), func() bool {
+		return strings.Contains(receiver.printed(), fmt.Sprintf("request %d is selected by ", id))
+	})
+	if r := read(t, s, id); r.Status != "selected" || r.SelectedEstimateID == nil {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// builtTypeScript is a directory with the built sample.
+func builtTypeScript(t *testing.T) string {
+	t.Helper()
+	needs(t, "node")
+	needs(t, "npm")
+	dir := t.TempDir()
+	for _, name := range []string{"package.json", "package-lock.json", "tsconfig.json", "hub.ts", "supplier.ts"} {
+		content, err := os.ReadFile(repository("deployments", "samples", "typescript", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := npm(t, dir, "ci", "--ignore-scripts", "--no-audit", "--no-fund"); err != nil {
+		for _, sign := range []string{"ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ETIMEDOUT"} {
+			if strings.Contains(out, sign) {
+				t.Skipf("NOT TESTED: the npm registry is not reachable: %s", sign)
+			}
+		}
+		t.Fatalf("npm ci: %v\n%s", err, out)
+	}
+	if out, err := npm(t, dir, "run", "build"); err != nil {
+		t.Fatalf("npm run build: %v\n%s", err, out)
+	}
+	return dir
+}
+
+func npm(t *testing.T, dir string, arguments ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "npm", arguments...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// theirSignature signs by the npm package what pkg/webhook must accept.
+func theirSignature(t *testing.T, dir string, by webhook.Secret, id string, at time.Time, body string) string {
+	t.Helper()
+	const script = `import("standardwebhooks").then(({ Webhook }) => {
+		const [secret, id, at, body] = process.argv.slice(1);
+		process.stdout.write(new Webhook(secret).sign(id, new Date(at * 1000), body));
+	})`
+	cmd := exec.CommandContext(t.Context(), "node", "-e", script, by.Text(), id, fmt.Sprint(at.Unix()), body)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
