@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,7 +74,7 @@ func trackerSwitch(use, short string, change func(*tracker.Service, context.Cont
 
 func trackerLoad() *cobra.Command {
 	var client string
-	cmd := &cobra.Command{Use: "load FILE", Short: "load records from NDJSON or CSV, all or none; - reads standard input", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "load FILE", Short: "load records from NDJSON or CSV, all or none; - reads standard input", Args: cobra.ExactArgs(1), Long: loadHelp()}
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 		file := io.NopCloser(cmd.InOrStdin())
 		if args[0] != "-" {
@@ -88,6 +89,36 @@ func trackerLoad() *cobra.Command {
 	cmd.Flags().StringVar(&client, "client", "", "id of the client whose records these are")
 	completingFlag(cmd, "client", clientIDs)
 	return required(cmd, "client")
+}
+
+// loadHelp names every field by its format.
+func loadHelp() string {
+	var text strings.Builder
+	text.WriteString(`Loads records, all or none, into the built-in store, and makes and grants the client's view when it has none.
+
+The file is NDJSON, one object a line, when it begins with {; else CSV with a header. Every field may be absent or null
+(in CSV: empty) but imei and dt_carga, the day of the load. A day is no date-time. data_de_ping must not be after dt_carga.
+The first 100 bad lines are named with everything that is wrong with them.
+`)
+	byFormat := map[string][]string{}
+	var formats []string
+	for _, f := range tracker.LoadFields() {
+		name := f.Name
+		if f.Required {
+			name += " (required)"
+		}
+		if byFormat[f.Format] == nil {
+			formats = append(formats, f.Format)
+		}
+		byFormat[f.Format] = append(byFormat[f.Format], name)
+	}
+	for _, format := range formats {
+		text.WriteString("\n" + format + ":\n")
+		for _, line := range wrap(strings.Join(byFormat[format], ", "), lineWidth-columnGap) {
+			text.WriteString("  " + line + "\n")
+		}
+	}
+	return text.String()
 }
 
 // progress shows on a terminal, once a second, how many lines were read.

@@ -13,7 +13,7 @@ import (
 
 func commonRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "an unknown route is a 404 problem, before authentication", func(t *testing.T) {
-		for _, path := range []string{"/", "/nowhere", ping + "/", "/api//external/ping", "/API/external/ping", requests + "/1/2"} {
+		for _, path := range []string{"/nowhere", ping + "/", "/api//external/ping", "/API/external/ping", requests + "/1/2"} {
 			wantProblem(t, h.Do(t, http.MethodGet, path, nil), 404)
 		}
 	})

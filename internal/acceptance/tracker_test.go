@@ -263,7 +263,15 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 				}
 			}
 		}
-		_, stderr, code := h.Command(t, "tracker", "load", write(t, "bad.csv", "imei,dt_carga,colour\n1,2026-11-20,red\n"), "--client", c.ID)
+		_, stderr, code := h.Command(t, "tracker", "load", write(t, "many.ndjson", strings.Repeat("{\"imei\":0,\"x\":1}\n[1]\n", 60)), "--client", c.ID)
+		if code != 1 || !strings.Contains(stderr, "Line 1/imei") || !strings.Contains(stderr, "Line 1/x") || !strings.Contains(stderr, "Line 100 is not a JSON object") || strings.Contains(stderr, "Line 101") {
+			t.Errorf("120 bad lines: exit code %d, %s", code, stderr)
+		}
+		_, stderr, code = h.Command(t, "tracker", "load", write(t, "two.csv", "imei,dt_carga\n1,2026-11-20\n0,2026-11-20\n1,2,3\n4,2026-11-20\nx,2026-11-20\n"), "--client", c.ID)
+		if code != 1 || !strings.Contains(stderr, "3 lines") || !strings.Contains(stderr, "Line 3/imei") || !strings.Contains(stderr, "Line 4 is not a CSV record") || !strings.Contains(stderr, "Line 6/imei") {
+			t.Errorf("three bad lines: exit code %d, %s", code, stderr)
+		}
+		_, stderr, code = h.Command(t, "tracker", "load", write(t, "bad.csv", "imei,dt_carga,colour\n1,2026-11-20,red\n"), "--client", c.ID)
 		if code != 1 || !strings.Contains(stderr, "Line 1") || !strings.Contains(stderr, "colour") {
 			t.Errorf("a bad header: exit code %d, %s", code, stderr)
 		}
@@ -311,10 +319,10 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "a view that somebody else made answers alike, whatever its column types", func(t *testing.T) { foreignView(t, h) })
 	rule(t, "a view that lacks a column is 500, and the operator is told which", func(t *testing.T) {
 		db := openDatabase(t, h)
+		c := newTrackerClient(t, h, "--views", "lacking") // not there yet
 		if _, err := db.ExecContext(t.Context(), `CREATE VIEW lacking AS SELECT 1 AS id, 'x' AS dispositivo`); err != nil {
 			t.Fatal(err)
 		}
-		c := newTrackerClient(t, h, "--views", "lacking")
 		wantProblem(t, c.get(t, trackers), 500)
 		wantProblem(t, c.get(t, snapshot+"?filter=date:eq:2026-11-20"), 500)
 		apptest.Eventually(t, "readyz names the view and its column", func() bool {
@@ -322,6 +330,21 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 			return ready.Status == "ready" && strings.Contains(ready.Checks["tracker view lacking"], "dt_carga")
 		})
 		apptest.MustCommand[object](t, h, "tracker", "client", "deactivate", c.ID)
+	})
+	rule(t, "a catalogue or a view that lacks columns is refused at the grant, with the reason", func(t *testing.T) {
+		if _, err := openDatabase(t, h).ExecContext(t.Context(), `CREATE VIEW short AS SELECT 1 AS id, 'x' AS dispositivo`); err != nil {
+			t.Fatal(err)
+		}
+		c := newTrackerClient(t, h)
+		for view, reason := range map[string]string{
+			"pg_shadow": "catalogue", "pg_catalog.pg_views": "catalogue", "information_schema.tables": "catalogue", "sqlite_master": "catalogue", "sqlite_schema": "catalogue", "short": "dt_carga",
+		} {
+			for _, command := range [][]string{{"create", "--name", "x", "--views", view}, {"set-views", c.ID, "--views", "nowhere," + view}} {
+				if _, stderr, code := h.Command(t, append([]string{"tracker", "client"}, command...)...); code != 1 || !strings.Contains(stderr, reason) {
+					t.Errorf("%s %s: exit code %d, %s", command[0], view, code, stderr)
+				}
+			}
+		}
 	})
 	rule(t, "a key rotates with an overlap, and clients are listed without their keys", func(t *testing.T) {
 		c := newTrackerClient(t, h)

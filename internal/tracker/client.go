@@ -3,6 +3,7 @@ package tracker
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,17 +42,23 @@ type CreatedClient struct {
 	APIKey string `json:"api_key"`
 }
 
-// CreateClient makes an active client. The views need not exist yet. Errors: errs.Invalid with every violation.
+// CreateClient makes an active client. The views need not exist yet; one that does must have a record's columns.
+// Errors: errs.Invalid with every violation.
 func (s *Service) CreateClient(ctx context.Context, name string, views []string) (CreatedClient, error) {
 	violations := validateViews(views)
 	if v := validateName(name); v != nil {
 		violations = append([]errs.Violation{*v}, violations...)
 	}
+	lacking, err := s.lackingViews(ctx, views)
+	if err != nil {
+		return CreatedClient{}, err
+	}
+	violations = append(violations, lacking...)
 	if len(violations) > 0 {
 		return CreatedClient{}, errs.InvalidInput("The client is not valid.", violations...)
 	}
 	created := CreatedClient{ID: "trk_" + strings.ToLower(rand.Text()[:clientIDLength]), Name: name, APIKey: clientKeys().Generate()}
-	err := s.deps.DB.InTx(ctx, func(ctx context.Context) error {
+	err = s.deps.DB.InTx(ctx, func(ctx context.Context) error {
 		number, err := s.store.insertClient(ctx, created.ID, name, views, s.deps.Now())
 		if err != nil {
 			return err
@@ -69,7 +76,11 @@ func (s *Service) ListClients(ctx context.Context) ([]Client, error) { return s.
 
 // SetViews grants exactly these views; the first is read. Errors: errs.Invalid with every violation, errs.NotFound.
 func (s *Service) SetViews(ctx context.Context, id string, views []string) (Client, error) {
-	if violations := validateViews(views); len(violations) > 0 {
+	lacking, err := s.lackingViews(ctx, views)
+	if err != nil {
+		return Client{}, err
+	}
+	if violations := append(validateViews(views), lacking...); len(violations) > 0 {
 		return Client{}, errs.InvalidInput("The views are not valid.", violations...)
 	}
 	return s.change(ctx, "set views of tracker client", id, func(_ context.Context, c *Client) error {
@@ -194,11 +205,41 @@ func validateViews(views []string) []errs.Violation {
 			violations = append(violations, errs.At(at, "must be the name of a view, or schema.view"))
 		case slices.ContainsFunc(identifiers(view), func(part string) bool { return len(part) > longestView }):
 			violations = append(violations, errs.At(at, fmt.Sprintf("must have at most %d bytes", longestView)))
+		case inCatalogue(view):
+			violations = append(violations, errs.At(at, "belongs to the database's own catalogue"))
 		case slices.Contains(views[:i], view):
 			violations = append(violations, errs.At(at, "is given twice"))
 		}
 	}
 	return violations
+}
+
+// lackingViews are the views that are there and lack columns of a record. What only cannot be read is left to the
+// listing: the api may have rights that this process does not have.
+func (s *Service) lackingViews(ctx context.Context, views []string) (violations []errs.Violation, err error) {
+	if len(validateViews(views)) > 0 {
+		return nil, nil
+	}
+	for i, view := range views {
+		_, err := s.lookUp(ctx, view)
+		lacking, isLacking := errors.AsType[*lackingColumns](err)
+		switch {
+		case isLacking:
+			violations = append(violations, errs.At(fmt.Sprintf("/views/%d", i), lacking.Error()))
+		case errs.KindOf(err) == errs.Unavailable:
+			return nil, fmt.Errorf("look at view: %w", err)
+		}
+	}
+	return violations, nil
+}
+
+// inCatalogue reports whether the name is one of the engines' own relations.
+func inCatalogue(view string) bool {
+	parts := identifiers(view)
+	if len(parts) == 2 && parts[0] == "information_schema" {
+		return true
+	}
+	return strings.HasPrefix(parts[0], "pg_") || strings.HasPrefix(strings.ToLower(parts[0]), "sqlite_")
 }
 
 // identifiers are the parts of a granted name: [view] or [schema, view].

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -67,7 +68,7 @@ func firstCharacter(r *bufio.Reader) (byte, error) {
 	return 0, nil
 }
 
-// next is the next valid row. errs.Invalid names the line and everything that is wrong with it.
+// next is the next valid row. A badLine names the line and everything that is wrong with it.
 func (l *lines) next() ([][]byte, error) {
 	clear(l.row)
 	l.faults = l.faults[:0]
@@ -77,7 +78,7 @@ func (l *lines) next() ([][]byte, error) {
 	l.row[0] = l.prefix
 	l.checkRow()
 	if len(l.faults) > 0 {
-		return nil, errs.InvalidInput(fmt.Sprintf("Line %d is not a valid record; nothing was loaded.", l.number), l.faults...)
+		return nil, &badLine{number: l.number, detail: "is not a valid record", faults: slices.Clone(l.faults)}
 	}
 	return l.row, nil
 }
@@ -153,7 +154,7 @@ func lineError(l *lines, err error) error {
 		return io.EOF
 	}
 	if errors.Is(err, bufio.ErrTooLong) {
-		return errs.InvalidInput(fmt.Sprintf("Line %d is longer than %d bytes; nothing was loaded.", l.number+1, longestLine))
+		return &badLine{number: l.number + 1, detail: fmt.Sprintf("is longer than %d bytes", longestLine), last: true}
 	}
 	return fmt.Errorf("read line %d: %w", l.number+1, err)
 }
@@ -176,7 +177,7 @@ func readLine(r *bufio.Reader, line []byte) ([]byte, error) {
 func (l *lines) setObject(text []byte) error {
 	decoder := jsontext.NewDecoder(bytes.NewReader(text))
 	notJSON := func() error {
-		return errs.InvalidInput(fmt.Sprintf("Line %d is not a JSON object; nothing was loaded.", l.number))
+		return &badLine{number: l.number, detail: "is not a JSON object"}
 	}
 	if token, err := decoder.ReadToken(); err != nil || token.Kind() != '{' {
 		return notJSON()
@@ -272,7 +273,7 @@ func readCSV(l *lines, r io.Reader) (func(*lines) error, error) {
 	return func(l *lines) error {
 		record, err := reader.Read()
 		if fault, ok := errors.AsType[*csv.ParseError](err); ok {
-			return errs.InvalidInput(fmt.Sprintf("Line %d: %v; nothing was loaded.", fault.StartLine, fault.Err))
+			return &badLine{number: int64(fault.StartLine), detail: "is not a CSV record: " + fault.Err.Error(), last: !errors.Is(fault, csv.ErrFieldCount)}
 		}
 		if err != nil {
 			return err

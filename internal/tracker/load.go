@@ -2,6 +2,7 @@ package tracker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -17,7 +18,7 @@ type Loaded struct {
 
 // Load stores the records of a file, all or none, in the built-in store; NDJSON when the file begins with {, else CSV with
 // a header. It makes and grants the client's view when it has none. progress, which may be nil, is told the lines read.
-// Errors: errs.Invalid names the first bad line with everything that is wrong with it; errs.NotFound: no such client.
+// Errors: errs.Invalid names the first 100 bad lines with everything that is wrong with them; errs.NotFound: no such client.
 func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, progress func(lines int64)) (Loaded, error) {
 	lines, err := newLines(file)
 	if err != nil {
@@ -31,6 +32,9 @@ func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, pro
 	names := append([]string{"client_number", columnLoadDate}, fieldNames()...)
 	source := func() ([][]byte, error) {
 		row, err := lines.next()
+		if bad, isBad := errors.AsType[*badLine](err); isBad {
+			return nil, lines.refuse(bad)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -75,6 +79,29 @@ func (s *Service) grantView(ctx context.Context, c Client) error {
 
 // viewName is the name of the view of a client's records in the built-in store.
 func viewName(client int64) string { return fmt.Sprintf("tracker_client_%d", client) }
+
+// LoadField is a field of a record in a file.
+type LoadField struct {
+	Name, Format string
+	Required     bool
+}
+
+// LoadFields are the fields that a file may have, in the order of the specification, the load date first.
+func LoadFields() []LoadField {
+	list := []LoadField{{columnLoadDate, dateField.format(), true}}
+	for _, f := range fields() {
+		list = append(list, LoadField{f.name, f.kind.format(), f.name == columnDevice})
+	}
+	return list
+}
+
+// format is how a value of the kind is written.
+func (k kind) format() string {
+	return [...]string{
+		textField: "text", integerField: "integer", numberField: "number", boolField: "true or false (CSV: also 1 or 0)",
+		dateField: "day, YYYY-MM-DD", timeField: "time of day, HH:mm:ss",
+	}[k]
+}
 
 func fieldNames() []string {
 	names := make([]string, 0, len(fields()))

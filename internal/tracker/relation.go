@@ -15,6 +15,17 @@ import (
 // errNoView says that a granted name is not, or is no longer, the name of a view.
 var errNoView = errors.New("there is no such view")
 
+// lackingColumns says that a view cannot be listed.
+type lackingColumns struct {
+	view    string
+	columns []string
+}
+
+// Error names all of them.
+func (l *lackingColumns) Error() string {
+	return fmt.Sprintf("the view %s lacks the columns %s", l.view, strings.Join(l.columns, ", "))
+}
+
 // relation is a view that was looked at: its name as SQL and how its key columns compare.
 type relation struct {
 	granted string           // the name in the grant
@@ -75,7 +86,7 @@ func (s *Service) lookUp(ctx context.Context, granted string) (*relation, error)
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("the view %s lacks the columns %s", granted, strings.Join(missing, ", "))
+		return nil, &lackingColumns{granted, missing}
 	}
 	// What cannot be read is found here, not by a listing.
 	probe := "SELECT " + strings.Join(r.quoted(columns()), ", ") + " FROM " + r.from + " LIMIT 0"
