@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -302,4 +304,62 @@ func TestTrackerKeys_of_the_earlier_form_go_on_working(t *testing.T) {
 	}
 	c.APIKey = earlier
 	want(t, c.get(t, trackers), http.StatusOK)
+}
+
+// TestSigningKeys walks the README's steps over two apis behind a load balancer, each restarted by itself.
+func TestSigningKeys_rotate_under_load_and_no_request_fails(t *testing.T) {
+	t.Parallel()
+	h, s := faultHub(t, apptest.Production, map[string]string{"DRAIN_DELAY": "200ms"})
+	lb := balancer(t, h)
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	var answered atomic.Int64
+	for range 4 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				a, err := h.Try(t, lb.URL+tokenPath, http.MethodPost, nil, "x-api-key", s.APIKey)
+				if err != nil || a.Status != http.StatusOK {
+					t.Errorf("no token: %v %d %s", err, a.Status, a.Body)
+					return
+				}
+				bearer := "Bearer " + apptest.Decode[apptest.Tokens](t, a).AccessToken
+				for range 4 { // whichever replica has issued it, the other one verifies it too
+					if a, err := h.Try(t, lb.URL+ping, http.MethodGet, nil, "Authorization", bearer); err != nil || a.Status != http.StatusOK {
+						t.Errorf("a fresh token is refused: %v %d %s", err, a.Status, a.Header.Get("WWW-Authenticate"))
+						return
+					}
+				}
+				answered.Add(1)
+			}
+		})
+	}
+	before, next := h.Env["JWT_SIGNING_KEYS"], strings.TrimSpace(mustPrint(t, h, "keys", "generate"))
+	for _, keys := range []string{before + "," + next, next + "," + before, next} {
+		if keys == next {
+			stop() // its tokens may still be of the old key: the README waits until they have expired
+			group.Wait()
+		}
+		h.Env["JWT_SIGNING_KEYS"] = keys
+		for _, p := range h.APIs {
+			if code := p.Stop(); code != 0 {
+				t.Errorf("exit code %d after SIGTERM", code)
+			}
+			p.Restart()
+			seen := answered.Load()
+			apptest.Eventually(t, "the load goes on", func() bool { return keys == next || t.Failed() || answered.Load() >= seen+50 })
+		}
+	}
+	want(t, h.Do(t, http.MethodGet, ping, nil, "Authorization", "Bearer "+s.Token(t).AccessToken), http.StatusOK)
+	stop()
+	group.Wait()
+}
+
+// mustPrint is what a command prints.
+func mustPrint(t *testing.T, h *apptest.Hub, args ...string) string {
+	t.Helper()
+	out, errOut, code := h.Command(t, args...)
+	if code != 0 {
+		t.Fatalf("api %v: exit code %d: %s", args, code, errOut)
+	}
+	return out
 }
