@@ -26,7 +26,8 @@ GRANT DELETE ON supplier_api_keys TO supplyhub_api;
 GRANT UPDATE (updated_at) ON suppliers TO supplyhub_api; -- locks the row while a session begins; nothing is written
 GRANT SELECT, INSERT, UPDATE, DELETE ON sessions, tracker_pins TO supplyhub_api;
 GRANT SELECT, INSERT, UPDATE ON products, scoreboard_usage, material_requests TO supplyhub_api;
-GRANT SELECT (key) ON webhook_events TO supplyhub_api; -- which requests need no second publish
+GRANT SELECT, INSERT ON material_rounds TO supplyhub_api;
+GRANT USAGE, SELECT ON SEQUENCE request_numbers TO supplyhub_api, supplyhub_worker;
 GRANT SELECT ON tracker_clients, tracker_client_keys, tracker_views, tracker_days, tracker_versions TO supplyhub_api;
 
 -- The view of each tracker client: those that there are, and those that `api tracker client create` will make.
@@ -41,14 +42,16 @@ END $$;
 ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO supplyhub_api;
 
 -- Only with RETENTION_DAYS; without it run `api retention run` as the owner.
--- GRANT DELETE ON material_requests, webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api;
+-- GRANT DELETE ON material_requests, material_rounds, webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api;
 -- GRANT SELECT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api; -- UPDATE locks the rows
 
 -- bin/worker: estimating and delivering. It sees no key, no session and no tracker.
 GRANT SELECT ON suppliers, supplier_webhook_secrets, rate_services, products TO supplyhub_worker;
-GRANT SELECT (supplier_id, id, status, round, trace_id, body), UPDATE (status, sweep_at, failure, updated_at) ON material_requests TO supplyhub_worker;
+GRANT SELECT (supplier_id, id, uid, status, round, tries, trace_id, body), UPDATE (status, ticket, retry_at, tries, failure, updated_at)
+    ON material_requests TO supplyhub_worker;
+GRANT SELECT, INSERT, UPDATE, DELETE ON workers TO supplyhub_worker;
 GRANT SELECT, INSERT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_worker;
 
 -- Both show the same gauges in /metrics.
 GRANT SELECT ON settings, scoreboard_usage TO supplyhub_worker;
-GRANT SELECT (created_at, sweep_at) ON material_requests TO supplyhub_worker;
+GRANT SELECT (created_at, ticket) ON material_requests TO supplyhub_worker;

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/products"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
 	"github.com/supplyhub/supplyhub/internal/scoreboard/balldontlie"
 	"github.com/supplyhub/supplyhub/internal/scoreboard/sportmonks"
@@ -26,16 +28,18 @@ func (p publisher) Publish(subject string, body []byte) {
 	}
 }
 
-// Oldest gives the queue a second to tell; one that cannot has nothing queued.
-func (p publisher) Oldest(ctx context.Context) (at time.Time, queued bool) {
+// Backlog gives the queue a second to answer.
+func (p publisher) Backlog(ctx context.Context) (materials.Backlog, error) {
 	if p.app.queue == nil || !p.app.queue.Connected() {
-		return time.Time{}, false
+		return materials.Backlog{}, errNoQueue
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	at, queued, err := p.app.queue.Oldest(ctx)
-	return at, err == nil && queued
+	backlog, err := p.app.queue.Backlog(ctx)
+	return materials.Backlog(backlog), err
 }
+
+var errNoQueue = errors.New("the queue is not connected")
 
 // estimator is the rate card, each of whose estimations is a span.
 type estimator struct{ app *App }
@@ -47,20 +51,14 @@ func (e estimator) Estimate(ctx context.Context, r estimates.Request) (estimates
 	return result, err
 }
 
-type outbox struct{ dispatcher *webhooks.Dispatcher }
+type outbox struct{ *webhooks.Dispatcher }
 
-func (o outbox) Add(ctx context.Context, events []materials.Outgoing) (func(), error) {
+func (o outbox) Add(ctx context.Context, events []materials.Outgoing) ([]round.Round, error) {
 	outgoing := make([]webhooks.Outgoing, len(events))
 	for i, e := range events {
 		outgoing[i] = webhooks.Outgoing(e)
 	}
-	return o.dispatcher.Add(ctx, outgoing)
-}
-
-func (o outbox) Reserve(want int) (n int, done func()) { return o.dispatcher.Reserve(want) }
-
-func (o outbox) Stored(ctx context.Context, keys []string) (map[string]bool, error) {
-	return o.dispatcher.Stored(ctx, keys)
+	return o.Dispatcher.Add(ctx, outgoing)
 }
 
 type catalogue struct{ products *products.Service }

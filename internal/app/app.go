@@ -77,6 +77,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*A
 	if a.db, err = openDatabase(ctx, cfg, log, u); err != nil {
 		return nil, inDataDir(cfg, err)
 	}
+	a.now = a.db.Now
 	if err := a.build(secrets); err != nil {
 		return nil, errors.Join(err, a.db.Close())
 	}
@@ -110,7 +111,7 @@ func (a *App) build(secrets *secrets) (err error) {
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.now, Publisher: publisher{a}, Outbox: outbox{a.Deliveries},
 		Catalogue: catalogue{a.products}, Estimator: estimator{a}, Bearer: a.Suppliers,
-		Secrets: secrets.webhooks, Flushers: a.db.Flushers(),
+		Secrets: secrets.webhooks, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(),
 	})
 	a.Deliveries.SetLedger(a.materials)
 	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.now}); err != nil {

@@ -41,12 +41,13 @@ var edges = map[string][]string{
 		"internal/config", "internal/database", "internal/errs", "internal/estimates", "internal/groupcommit", "internal/httpapi",
 		"internal/logctx", "internal/materials", "internal/products", "internal/queue", "internal/scoreboard",
 		"internal/scoreboard/balldontlie", "internal/scoreboard/sportmonks", "internal/supplierauth", "internal/telemetry",
-		"internal/tracker", "internal/web", "internal/webhooks", "pkg/webhook",
+		"internal/round", "internal/tracker", "internal/web", "internal/webhooks", "pkg/webhook",
 	},
 	"internal/config":      {"pkg/webhook"}, // checks that configured secrets are ones
 	"internal/apikey":      {},
 	"internal/errs":        {},
 	"internal/logctx":      {},
+	"internal/round":       {},
 	"internal/groupcommit": {"internal/errs"},
 	"internal/dispatch":    {},
 	"internal/httpapi":     {"internal/errs", "internal/logctx"},
@@ -58,7 +59,7 @@ var edges = map[string][]string{
 	"internal/supplierauth": feature(),
 	"internal/estimates":    feature(),
 	"internal/products":     feature("internal/supplierauth"),
-	"internal/webhooks":     feature("internal/supplierauth"),
+	"internal/webhooks":     feature("internal/supplierauth", "internal/round"),
 	"internal/tracker":      feature(),
 	"internal/scoreboard":   feature(),
 
@@ -67,7 +68,7 @@ var edges = map[string][]string{
 	"internal/scoreboard/sample":      {"internal/scoreboard"},
 	"internal/scoreboard/sportmonks":  {"internal/scoreboard", "internal/scoreboard/fetch"},
 
-	"internal/materials": feature("internal/supplierauth", "internal/estimates"),
+	"internal/materials": feature("internal/supplierauth", "internal/estimates", "internal/round"),
 
 	"pkg/webhook":           {},
 	"pkg/client":            {"pkg/webhook"},

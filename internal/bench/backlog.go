@@ -73,7 +73,7 @@ func (s *stack) enqueued(ctx context.Context, requests int64) error {
 	defer conn.Close(ctx)
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); wait(ctx, 100*time.Millisecond) {
 		var n int64
-		if err := conn.QueryRow(ctx, "SELECT count(*) FROM material_requests WHERE sweep_at IS NOT NULL").Scan(&n); err != nil {
+		if err := conn.QueryRow(ctx, "SELECT count(*) FROM material_requests WHERE ticket IS NOT NULL").Scan(&n); err != nil {
 			return err
 		}
 		if n >= requests {

@@ -80,7 +80,9 @@ type noPublisher struct{}
 
 func (noPublisher) Publish(string, []byte) {}
 
-func (noPublisher) Oldest(context.Context) (time.Time, bool) { return time.Time{}, false }
+func (noPublisher) Backlog(context.Context) (materials.Backlog, error) {
+	return materials.Backlog{}, nil
+}
 
 // bareRows prints how many requests a second the group commit alone makes durable for 64 callers.
 func bareRows(ctx context.Context) error {

@@ -100,7 +100,7 @@ func (s *stack) sweeps(ctx context.Context) (float64, error) {
 	const times = 10_000
 	for range times {
 		_, err := conn.Exec(ctx, `SELECT supplier_id, id FROM material_requests
-			WHERE sweep_at <= $1 ORDER BY sweep_at LIMIT 500 FOR UPDATE SKIP LOCKED`, time.Now().Add(-time.Hour).UnixMicro())
+			WHERE ticket < $1 ORDER BY ticket LIMIT 128 FOR UPDATE SKIP LOCKED`, 0)
 		if err != nil {
 			return 0, err
 		}
@@ -116,15 +116,15 @@ func (s *stack) fillUp(ctx context.Context) error {
 	}
 	defer conn.Close(ctx)
 	for _, statement := range []string{
-		`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, created_at, updated_at, event_at, estimates, unavailable)
-			SELECT 'sup_old_' || n % 100, n, 'estimated', decode(md5(n::text) || md5(n::text), 'hex'), 'SP-0001', $2, 'trace', 1700000000000000 + n, 1700000000000000 + n, n, '[]', '[]'
+		`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, received, created_at, updated_at, estimates, unavailable)
+			SELECT 'sup_old_' || n % 100, n, 'estimated', decode(md5(n::text) || md5(n::text), 'hex'), 'SP-0001', $2, 'trace', nextval('request_numbers'), 1, 1700000000000000 + n, 1700000000000000 + n, '[]', '[]'
 			FROM generate_series(1, $1::bigint) AS n`,
-		`INSERT INTO webhook_deliveries (id, event_key, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at, updated_at,
+		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at, updated_at,
 			last_started_at, last_duration_us, last_status)
-			SELECT 'msg_00' || lpad(n::text, 24, '0'), 'sup_old/' || n || '/1', 'own', 'sup_old_' || n % 100, n, 'delivered', 2, 2, n, n, n, n, 1000, 200
+			SELECT 'msg_1' || lpad(n::text, 21, '0'), n, 1, 'own', 'sup_old_' || n % 100, n, 'delivered', 2, 2, n, n, n, n, 1000, 200
 			FROM generate_series(1, $1::bigint) AS n WHERE length($2::text) > 0`,
 		`INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status)
-			SELECT 'msg_00' || lpad(n::text, 24, '0'), 1, n, 1000, 503 FROM generate_series(1, $1::bigint) AS n WHERE length($2::text) > 0`,
+			SELECT 'msg_1' || lpad(n::text, 21, '0'), 1, n, 1000, 503 FROM generate_series(1, $1::bigint) AS n WHERE length($2::text) > 0`,
 	} {
 		if _, err := conn.Exec(ctx, statement, storedRequests, string(body(1))); err != nil {
 			return err

@@ -40,6 +40,7 @@ type DB struct {
 	pool   *sql.DB // the writing pool, for migrations and pings
 	server *server // PostgreSQL only
 	lock   string  // SQLite: the file that serialises migrations between processes
+	clock  *clock
 	close  func() error
 	log    *slog.Logger
 }
@@ -92,8 +93,8 @@ func (d *DB) ReaderSQL(ctx context.Context) gorm.ConnPool {
 
 // in is the transaction in ctx, or else the pool.
 func (d *DB) in(ctx context.Context, pool *gorm.DB) *gorm.DB {
-	if tx, ok := ctx.Value(txKey{d}).(*gorm.DB); ok {
-		return tx
+	if t, ok := ctx.Value(txKey{d}).(carriedTx); ok {
+		return t.tx
 	}
 	return pool
 }

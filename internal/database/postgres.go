@@ -67,7 +67,7 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 		s.write.Close()
 		return err
 	}
-	return &DB{engine: Postgres, write: g, read: g, pool: sqlDB, server: s, close: closeAll, log: config.Log}, nil
+	return newDB(ctx, DB{engine: Postgres, write: g, read: g, pool: sqlDB, server: s, close: closeAll, log: config.Log}), nil
 }
 
 // parse reads an address; pgx's own text may quote it with its password.

@@ -17,7 +17,7 @@ import (
 // sqliteReaders is how many connections read beside the one that writes.
 const sqliteReaders = 4
 
-func openSQLite(_ context.Context, path string, log *slog.Logger) (*DB, error) {
+func openSQLite(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
@@ -41,7 +41,7 @@ func openSQLite(_ context.Context, path string, log *slog.Logger) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), closeBoth())
 	}
-	return &DB{engine: SQLite, write: w, read: r, pool: writer, lock: path + ".lock", close: closeBoth, log: log}, nil
+	return newDB(ctx, DB{engine: SQLite, write: w, read: r, pool: writer, lock: path + ".lock", close: closeBoth, log: log}), nil
 }
 
 // private makes the database's files readable by their owner alone; SQLite gives new ones beside it the same mode.

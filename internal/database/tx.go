@@ -2,17 +2,74 @@ package database
 
 import (
 	"context"
+	"hash/fnv"
 
 	"gorm.io/gorm"
 )
 
 type txKey struct{ db *DB }
 
+// carriedTx is what the context carries of the open transaction.
+type carriedTx struct {
+	tx   *gorm.DB
+	ends *[]func(End)
+}
+
+// End is how a transaction ended.
+type End int
+
+// The ends of a transaction.
+const (
+	Committed  End = iota
+	RolledBack     // nothing of it is stored
+	Unknown        // COMMIT got no answer: all of it is stored, or nothing
+)
+
 // InTx runs fn in a transaction that every store joins through its context; an error or a panic rolls it back.
 // Inside another InTx it is a savepoint. No network call belongs in fn.
 func (d *DB) InTx(ctx context.Context, fn func(ctx context.Context) error) error {
+	outer, nested := ctx.Value(txKey{d}).(carriedTx)
+	var ends []func(End)
+	end := RolledBack
+	defer func() { // also after a panic
+		if nested && end == Committed {
+			*outer.ends = append(*outer.ends, ends...)
+			return
+		}
+		for _, call := range ends {
+			call(end)
+		}
+	}()
 	err := d.From(ctx).Transaction(func(tx *gorm.DB) error {
-		return fn(context.WithValue(ctx, txKey{d}, tx))
+		err := fn(context.WithValue(ctx, txKey{d}, carriedTx{tx, &ends}))
+		if err == nil {
+			end = Unknown // until COMMIT is answered
+		}
+		return err
 	})
+	if err == nil {
+		end = Committed
+	}
 	return Translate(err)
+}
+
+// AfterTx has fn called once with the end of the transaction in ctx. fn must not block. Without a transaction it is called at once.
+func (d *DB) AfterTx(ctx context.Context, fn func(End)) {
+	if t, open := ctx.Value(txKey{d}).(carriedTx); open {
+		*t.ends = append(*t.ends, fn)
+		return
+	}
+	fn(Committed)
+}
+
+// TryLock reports whether the transaction in ctx holds the lock of that name, which no other process then gets before the
+// transaction ends. SQLite has one writer, who always holds it.
+func (d *DB) TryLock(ctx context.Context, name string) (held bool, err error) {
+	if d.engine != Postgres {
+		return true, nil
+	}
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte("supplyhub " + name))
+	err = d.From(ctx).Raw(`SELECT pg_try_advisory_xact_lock(?)`, int64(hash.Sum64())).Scan(&held).Error //nolint:gosec // any 64 bits do
+	return held, err
 }

@@ -27,7 +27,7 @@ func (s *Service) estimateAll(requests []*pending) {
 	for _, p := range requests {
 		if p.err == nil {
 			running.Go(func() {
-				p.event, p.body, p.err = s.estimate(p.key().context(ctx, p.TraceID), p, products[p.SupplierID])
+				p.event, p.body, p.err = s.estimate(roundContext(ctx, p.Round, p.TraceID), p, products[p.Request.SupplierID])
 			})
 		}
 	}
@@ -38,11 +38,11 @@ func (s *Service) estimateAll(requests []*pending) {
 func (s *Service) products(ctx context.Context, requests []*pending) map[string]map[string]estimates.Product {
 	wanted := make(map[string]map[string]bool)
 	for _, p := range requests {
-		if wanted[p.SupplierID] == nil {
-			wanted[p.SupplierID] = make(map[string]bool)
+		if wanted[p.Request.SupplierID] == nil {
+			wanted[p.Request.SupplierID] = make(map[string]bool)
 		}
 		for _, m := range p.Materials {
-			wanted[p.SupplierID][m.SKU] = true
+			wanted[p.Request.SupplierID][m.SKU] = true
 		}
 	}
 	found := make(map[string]map[string]estimates.Product, len(wanted))
@@ -51,7 +51,7 @@ func (s *Service) products(ctx context.Context, requests []*pending) map[string]
 		found[supplierID], failed[supplierID] = s.deps.Catalogue.Products(ctx, supplierID, slices.Sorted(maps.Keys(skus)))
 	}
 	for _, p := range requests {
-		if err := failed[p.SupplierID]; err != nil && p.err == nil {
+		if err := failed[p.Request.SupplierID]; err != nil && p.err == nil {
 			p.err = fmt.Errorf("look up products: %w", err)
 		}
 	}
@@ -62,23 +62,23 @@ func (s *Service) products(ctx context.Context, requests []*pending) map[string]
 func (s *Service) estimate(ctx context.Context, p *pending, products map[string]estimates.Product) (event webhook.Event, body []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = poisoned(fmt.Errorf("the estimator panicked: %v", r))
+			err = invalid(fmt.Errorf("the estimator panicked: %v", r))
 		}
 	}()
 	now := s.deps.Now().UTC().Truncate(time.Microsecond)
 	result, err := s.deps.Estimator.Estimate(ctx, estimates.Request{
-		SupplierID: p.SupplierID, RequestID: p.ID, Round: p.round, Items: items(p.Materials, products), At: now,
+		SupplierID: p.Request.SupplierID, RequestID: p.ID, Round: p.Number, Items: items(p.Materials, products), At: now,
 	})
 	if err != nil {
-		return webhook.Event{}, nil, poisoned(err)
+		return webhook.Event{}, nil, err
 	}
 	event = webhook.Event{Type: webhook.TypeEstimated, Timestamp: now, Data: webhook.Data{
-		SupplierID: p.SupplierID, RequestID: p.ID, ShopCode: p.ShopCode,
+		SupplierID: p.Request.SupplierID, RequestID: p.ID, ShopCode: p.ShopCode,
 		Estimates: orEmpty(result.Estimates), Unavailable: orEmpty(result.Unavailable),
 	}}
 	// Found out here, an event that JSON cannot hold fails alone instead of failing its whole batch in the outbox.
 	if body, err = json.Marshal(event); err != nil {
-		return webhook.Event{}, nil, poisoned(fmt.Errorf("encode event: %w", err))
+		return webhook.Event{}, nil, invalid(fmt.Errorf("encode event: %w", err))
 	}
 	return event, body, nil
 }

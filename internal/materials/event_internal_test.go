@@ -12,61 +12,49 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
-
-func TestSubject_is_read_back(t *testing.T) {
-	t.Parallel()
-	for _, key := range []requestKey{{"acme", 1}, {"sup_01-x", -9223372036854775808}, {"é", 0}} {
-		if got, ok := parseSubject(Subject(key.SupplierID, key.ID)); !ok || got != key {
-			t.Errorf("%v became %v, %t", key, got, ok)
-		}
-	}
-}
 
 // recorder keeps the last message that was published.
 type recorder struct{ last Work }
 
 func (r *recorder) Publish(subject string, body []byte) { r.last = Work{Subject: subject, Body: body} }
 
-func (r *recorder) Oldest(context.Context) (time.Time, bool) { return time.Time{}, false }
+func (r *recorder) Backlog(context.Context) (Backlog, error) { return Backlog{}, nil }
 
-func TestPublish_names_all_requests_in_one_message(t *testing.T) {
+func TestPublish_names_all_rounds_in_one_message_under_their_lowest_ticket(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		keys []requestKey
-		want Work
-	}{
-		{nil, Work{}},
-		{[]requestKey{{"acme", -1}}, Work{Subject: "mr.acme.-1"}},
-		{[]requestKey{{"acme", 1}, {"acme", 2}, {"é", 1}}, Work{Subject: "mr.acme.1.3", Body: []byte("mr.acme.1\nmr.acme.2\nmr.é.1\n")}},
-	} {
-		var sent recorder
-		(&Service{deps: Deps{Publisher: &sent}}).publish(tt.keys...)
-		if diff := cmp.Diff(tt.want, sent.last); diff != "" {
-			t.Errorf("%v (-want +got):\n%s", tt.keys, diff)
-		}
-		if got, ok := sent.last.keys(); len(tt.keys) > 0 && (!ok || !slices.Equal(got, tt.keys)) {
-			t.Errorf("%v became %v, %t", tt.keys, got, ok)
-		}
+	var sent recorder
+	one, two := round.Round{SupplierID: "acme", RequestID: -1, UID: 7, Number: 1}, round.Round{SupplierID: "é", RequestID: 1, UID: 8, Number: 2}
+	(&Service{deps: Deps{Publisher: &sent}}).publish(queued{one, 12}, queued{two, 8})
+	if diff := cmp.Diff(Work{Subject: "mr.work.8", Body: []byte("acme/-1/7/1\né/1/8/2\n")}, sent.last); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got, ok := sent.last.rounds(); !ok || !slices.Equal(got, []round.Round{one, two}) {
+		t.Errorf("it is read as %v, %t", got, ok)
 	}
 }
 
-// FuzzWork: what is read as a message is what would be written for its requests.
+// FuzzWork: what is read as a message is what would be written for its rounds.
 func FuzzWork(f *testing.F) {
-	f.Add("mr.acme.1", []byte(nil))
-	f.Add("mr.acme.1.2", []byte("mr.acme.1\nmr.acme.2\n"))
-	f.Add("", []byte("mr.acme.1\n\n"))
-	f.Add("mr.acme.1.2", []byte("mr.acme.1\r\nmr.acme.2"))
+	f.Add("mr.work.1", []byte(nil))
+	f.Add("mr.work.1", []byte("acme/1/1/1\nacme/2/2/1\n"))
+	f.Add("mr.work.01", []byte("acme/1/1/1\n\n"))
+	f.Add("mr.acme.1", []byte("acme/1/1/1\r\n"))
 	f.Fuzz(func(t *testing.T, subject string, body []byte) {
-		keys, ok := Work{Subject: subject, Body: body}.keys()
-		if !ok {
+		rounds, ok := Work{Subject: subject, Body: body}.rounds()
+		if !ok || len(rounds) == 0 {
 			return
 		}
+		work := make([]queued, len(rounds))
+		for i, r := range rounds {
+			work[i] = queued{r, 5}
+		}
 		var sent recorder
-		(&Service{deps: Deps{Publisher: &sent}}).publish(keys...)
-		if again, ok := sent.last.keys(); !ok || !slices.Equal(again, keys) {
-			t.Fatalf("%q became %v and then %v, %t", body, keys, again, ok)
+		(&Service{deps: Deps{Publisher: &sent}}).publish(work...)
+		if again, ok := sent.last.rounds(); !ok || !slices.Equal(again, rounds) {
+			t.Fatalf("%q became %v and then %v, %t", body, rounds, again, ok)
 		}
 	})
 }

@@ -3,11 +3,13 @@ package materials
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -17,10 +19,15 @@ type Authenticator interface {
 	Identify(c *gin.Context, scope string) (supplierauth.Principal, error)
 }
 
+// eventAhead is how far somebody else's event may lie in the future.
+const eventAhead = 5 * time.Minute
+
 // caller is who sent an event and under which id. An empty supplierID may speak for every supplier.
 type caller struct {
-	supplierID string
-	webhookID  string
+	supplierID  string
+	webhookID   string
+	own         bool  // it is the service's own delivery of the round uid/number
+	uid, number int64 // that the webhook-id names; 0 when it names none
 }
 
 // receiptAnswer is the same whether the event changed something or not.
@@ -43,6 +50,9 @@ func (s *Service) ReceiveEstimates(c *gin.Context) error {
 	var event webhook.Event
 	if _, err := httpapi.DecodeJSON(c, func(body *eventBody) (violations []errs.Violation) {
 		event, violations = body.event(id)
+		if latest := s.deps.Now().Add(eventAhead); !from.own && event.Timestamp.After(latest) {
+			violations = append(violations, errs.At("/timestamp", "must not be more than "+eventAhead.String()+" ahead"))
+		}
 		return violations
 	}); err != nil {
 		return err
@@ -50,7 +60,7 @@ func (s *Service) ReceiveEstimates(c *gin.Context) error {
 	if from.supplierID != "" && from.supplierID != event.Data.SupplierID {
 		return unknownRequest()
 	}
-	if err := s.receive(c.Request.Context(), from.webhookID, event); err != nil {
+	if err := s.receive(c.Request.Context(), from, event); err != nil {
 		return err
 	}
 	httpapi.JSON(c, http.StatusOK, receiptAnswer{Estimated, id})
@@ -71,7 +81,9 @@ func (s *Service) authenticateEvent(c *gin.Context) (caller, error) {
 	if err != nil {
 		return caller{}, err
 	}
-	return caller{supplierID: principal.SupplierID, webhookID: header.Get(webhook.HeaderID)}, nil
+	from := caller{supplierID: principal.SupplierID, webhookID: header.Get(webhook.HeaderID)}
+	from.uid, from.number, _, _ = round.ParseWebhookID(from.webhookID)
+	return from, nil
 }
 
 func validWebhookID(id string) bool {
@@ -89,7 +101,14 @@ func (s *Service) authenticateSignature(c *gin.Context) (caller, error) {
 		return caller{}, unauthenticated(err)
 	}
 	httpapi.Known(c, "service")
-	return caller{webhookID: id}, nil
+	from := caller{webhookID: id}
+	var kind round.Kind
+	from.uid, from.number, kind, from.own = round.ParseWebhookID(id)
+	from.own = from.own && kind == round.Own
+	if strings.HasPrefix(id, round.EarlierPrefix) {
+		from.uid, from.number, from.own, err = s.deps.Outbox.RoundOf(c.Request.Context(), id)
+	}
+	return from, err
 }
 
 // unauthenticated keeps a dependency's absence from looking like bad credentials.

@@ -75,7 +75,7 @@ func TestOrders_shows_the_request_and_what_was_selected(t *testing.T) {
 				t.Errorf("%s is %v, want %d items", name, item[name], want)
 			}
 		}
-		for _, name := range []string{"trace_id", "TraceID", "digest", "round", "failure"} {
+		for _, name := range []string{"trace_id", "TraceID", "digest", "round", "uid"} {
 			if _, shown := item[name]; shown {
 				t.Errorf("%s is shown", name)
 			}

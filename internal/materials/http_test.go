@@ -61,12 +61,12 @@ func TestCreate_stores_the_request_and_publishes_it_once(t *testing.T) {
 		for range 2 {
 			expect(t, p.post("acme", body(123, nil)), http.StatusCreated, `{"status":"enqueued","id":123}`)
 		}
-		if diff := cmp.Diff([]string{"mr.acme.123"}, p.world.takePublished()); diff != "" {
+		if diff := cmp.Diff([]string{"acme/123/1"}, p.world.takePublished()); diff != "" {
 			t.Errorf("published (-want +got):\n%s", diff)
 		}
 		want := object{
 			"id": 123.0, "shop_code": "SP-1", "comment": nil, "status": "enqueued", "estimates": []any{}, "unavailable": []any{},
-			"selected_estimate_id": nil, "created_at": "2026-11-20T12:00:00Z", "updated_at": "2026-11-20T12:00:00Z",
+			"failure": nil, "selected_estimate_id": nil, "created_at": "2026-11-20T12:00:00Z", "updated_at": "2026-11-20T12:00:00Z",
 			"materials": []any{object{"material_id": 10.0, "material": "Shelf", "material_variant_id": nil, "material_variant": nil,
 				"sku": "SHELF", "width": 90.5, "height": 30.0, "depth": nil, "quantity": 4.0}},
 		}

@@ -10,12 +10,12 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 const (
 	intakeBatch   = 128              // requests that share a statement
 	intakeTimeout = 10 * time.Second // for that statement
-	firstSweep    = 5 * time.Second  // after so long the publish of the intake counts as lost
 )
 
 // intakeItem is a request on its way into the database.
@@ -57,19 +57,21 @@ func (s *Service) flushIntake(_ context.Context, items []intakeItem) ([]bool, er
 	ctx, cancel := context.WithTimeout(context.Background(), intakeTimeout)
 	defer cancel()
 	first := firstOfEach(items)
-	inserted, err := s.store.insert(ctx, first, s.deps.Now())
+	uids, err := s.store.insert(ctx, first, s.deps.Now())
 	if err != nil {
 		return nil, err
 	}
 	stored := make(map[requestKey][]byte, len(first))
-	var fresh, before []requestKey
+	fresh := make([]queued, 0, len(first))
+	var before []requestKey
 	for _, item := range first {
-		if !inserted[item.requestKey] {
+		uid, inserted := uids[item.requestKey]
+		if !inserted {
 			before = append(before, item.requestKey)
 			continue
 		}
 		stored[item.requestKey] = item.digest
-		fresh = append(fresh, item.requestKey)
+		fresh = append(fresh, queued{round.Round{SupplierID: item.SupplierID, RequestID: item.ID, UID: uid, Number: 1}, uid})
 	}
 	s.publish(fresh...)
 	if err := s.store.addDigests(ctx, before, stored); err != nil {

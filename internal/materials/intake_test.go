@@ -35,7 +35,7 @@ func TestSubmit_of_equal_requests_at_once_stores_one_and_publishes_it_once(t *te
 			}
 		})
 		published := append(one.world.takePublished(), two.world.takePublished()...)
-		if diff := cmp.Diff([]string{"mr.acme.1"}, published); diff != "" {
+		if diff := cmp.Diff([]string{"acme/1/1"}, published); diff != "" {
 			t.Errorf("published (-want +got):\n%s", diff)
 		}
 	})
@@ -90,7 +90,7 @@ type hangUp struct{ cancel context.CancelFunc }
 
 func (h hangUp) Publish(string, []byte) { h.cancel() }
 
-func (hangUp) Oldest(context.Context) (time.Time, bool) { return time.Time{}, false }
+func (hangUp) Backlog(context.Context) (materials.Backlog, error) { return materials.Backlog{}, nil }
 
 func TestSubmit_whose_caller_hangs_up_still_stores_the_request(t *testing.T) {
 	t.Parallel()
@@ -129,7 +129,7 @@ func TestSubmit_without_a_database_is_unavailable(t *testing.T) {
 	eventually(t, "the service works again", func() bool { return p.Submit(t.Context(), request("acme", 1, "SP-1")) == nil })
 }
 
-func TestSweep_publishes_again_what_waits_longer_than_a_publish_takes(t *testing.T) {
+func TestSweep_publishes_what_no_message_stands_for_any_more(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
@@ -139,22 +139,18 @@ func TestSweep_publishes_again_what_waits_longer_than_a_publish_takes(t *testing
 			}
 		}
 		p.world.takePublished()
-		if err := p.work("acme", 2); err != nil { // its events are stored
-			t.Fatal(err)
-		}
-		expect(t, p.deliver("msg_1", event("acme", 3, noon, "e1")), 200) // estimated by somebody else
-		sweep := func(after time.Duration, want ...string) {
+		expect(t, p.deliverOwn(p.round("acme", 3), event("acme", 3, noon, "e1")), 200) // done
+		sweep := func(below int64, want ...string) {
 			t.Helper()
-			p.now.Store(noon.Add(after).UnixMicro())
-			n, err := p.sweep()
+			n, err := p.sweep(below)
 			if got := p.world.takePublished(); err != nil || n != len(want) || !slices.Equal(got, want) {
-				t.Errorf("after %s: %d, %v, %v, want %v", after, n, got, err, want)
+				t.Errorf("below %d: %d, %v, %v, want %v", below, n, got, err, want)
 			}
 		}
-		sweep(5*time.Second - time.Microsecond)
-		sweep(5*time.Second, "mr.acme.0", "mr.acme.1")
-		sweep(14 * time.Second)
-		sweep(15*time.Second, "mr.acme.0", "mr.acme.1")
+		third := *p.row("acme", 2).Ticket
+		sweep(third, "acme/0/1", "acme/1/1")
+		sweep(third)
+		sweep(third+1, "acme/2/1")
 	})
 }
 
@@ -163,76 +159,64 @@ func TestSweep_by_two_replicas_at_once_publishes_each_request_once(t *testing.T)
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		one := newPipeline(t, db, nil)
 		two := newPipeline(t, db, nil)
-		const n = 1200 // several batches
+		const n = 1200
 		atOnce(n, func(i int) {
 			if err := one.Submit(t.Context(), request("acme", int64(i), "SP-1")); err != nil {
 				t.Error(err)
 			}
 		})
 		one.world.takePublished()
-		one.now.Store(noon.Add(time.Minute).UnixMicro())
-		two.now.Store(noon.Add(time.Minute).UnixMicro())
+		last, err := db.LastNumber(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
 		var total atomic.Int64
-		atOnce(2, func(i int) {
-			swept, err := []*pipeline{one, two}[i].sweep()
+		atOnce(40, func(i int) { // one of them sweeps at a time
+			swept, err := []*pipeline{one, two}[i%2].Sweep(t.Context(), last+1, 100)
 			if err != nil {
 				t.Error(err)
 			}
 			total.Add(int64(swept))
 		})
+		for swept := 1; swept > 0; total.Add(int64(swept)) {
+			if swept, err = one.Sweep(t.Context(), last+1, 100); err != nil {
+				t.Fatal(err)
+			}
+		}
 		published := append(one.world.takePublished(), two.world.takePublished()...)
 		slices.Sort(published)
-		if len(slices.Compact(published)) != n || total.Load() != n {
+		if len(published) != n || len(slices.Compact(published)) != n || total.Load() != n {
 			t.Errorf("%d requests swept %d times, want %d", len(slices.Compact(published)), total.Load(), n)
 		}
 	})
 }
 
-func TestRunSweeper_works_until_its_context_ends(t *testing.T) {
+func TestRunSweeper_refills_a_queue_that_lost_its_work_and_leaves_alone_what_waits_in_it(t *testing.T) {
 	t.Parallel()
 	p := newPipeline(t, databasetest.Open(t, database.SQLite), nil)
-	if err := p.Submit(t.Context(), request("acme", 1, "SP-1")); err != nil {
-		t.Fatal(err)
-	}
-	p.world.takePublished()
-	p.now.Store(noon.Add(time.Minute).UnixMicro())
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- p.RunSweeper(ctx) }()
-	eventually(t, "the sweeper publishes", func() bool { return len(p.world.takePublished()) == 1 })
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-}
-
-func TestRunSweeper_publishes_behind_queued_work_only_what_was_published_before_it(t *testing.T) {
-	t.Parallel()
-	p := newPipeline(t, databasetest.Open(t, database.SQLite), nil)
-	for id := range int64(2) {
-		p.now.Store(noon.Add(time.Duration(id) * 30 * time.Second).UnixMicro())
+	for id := range int64(3) {
 		if err := p.Submit(t.Context(), request("acme", id, "SP-1")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.world.takePublished()
-	p.world.oldest.Store(noon.Add(20 * time.Second).UnixMicro())
-	p.now.Store(noon.Add(time.Minute).UnixMicro())
+	first := p.world.takeMessages()[1].Subject
+	p.world.hold(materials.Backlog{First: first, Length: 2, Store: 1}, nil) // the message before it was lost
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.RunSweeper(ctx) }()
-	published := func(want string) func() bool {
+	published := func(want ...string) func() bool {
 		return func() bool {
 			got := p.world.takePublished()
-			if len(got) > 0 && !slices.Equal(got, []string{want}) {
-				t.Errorf("published %v, want %s", got, want)
+			if len(got) > 0 && !slices.Equal(got, want) {
+				t.Errorf("published %v, want %v", got, want)
 			}
 			return len(got) > 0
 		}
 	}
-	eventually(t, "what the queue must have lost is published", published("mr.acme.0"))
-	p.world.oldest.Store(noon.Add(40 * time.Second).UnixMicro())
-	eventually(t, "the other one when the queue is past it", published("mr.acme.1"))
+	eventually(t, "what was lost before the first message is published", published("acme/0/1"))
+	p.world.hold(materials.Backlog{}, errors.New("away"))
+	p.world.hold(materials.Backlog{Store: 2}, nil) // its store is gone
+	eventually(t, "all that was old enough is published at once", published("acme/1/1", "acme/2/1"))
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -4,56 +4,45 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// failureLimit is the longest reason that is kept, in bytes.
-const failureLimit = 1000
+// failureUndelivered is why a request is failed whose estimates never arrived, in words for the supplier.
+const failureUndelivered = "The delivery estimates were computed and could not be delivered in the whole retry schedule."
 
-// MarkFailed moves the request from enqueued to failed, because its event could not be delivered; in any other
-// state, and for an unknown request, it does nothing. It joins the transaction in ctx.
-func (s *Service) MarkFailed(ctx context.Context, supplierID string, requestID int64, reason string) error {
-	key := requestKey{supplierID, requestID}
-	traceID, moved, err := s.store.fail(ctx, key, failureText(reason), s.deps.Now())
+// MarkFailed moves the round's request from enqueued to failed, because its event could not be delivered; in any other state
+// or round it does nothing. reason is for the log. It joins the transaction in ctx.
+func (s *Service) MarkFailed(ctx context.Context, r round.Round, reason string) error {
+	traceID, moved, err := s.store.fail(ctx, r, failureUndelivered, s.deps.Now())
 	if err != nil {
 		return fmt.Errorf("mark material request failed: %w", err)
 	}
 	if moved {
-		s.deps.Log.WarnContext(key.context(ctx, traceID), "material request failed", "reason", reason)
+		s.deps.Log.WarnContext(roundContext(ctx, r, traceID), "material request failed", "reason", reason)
 	}
 	return nil
 }
 
-// Reopen moves a failed request back to enqueued, because an operator has its event delivered again; in any other
-// state, and for an unknown request, it does nothing. A request whose event was never stored is estimated again.
-// It joins the transaction in ctx.
-func (s *Service) Reopen(ctx context.Context, supplierID string, requestID int64) error {
-	key := requestKey{supplierID, requestID}
-	traceID, moved, err := s.store.reopen(ctx, key, s.deps.Now())
+// MarkRedelivered moves the round's request from failed back to enqueued, because an operator has its event delivered again;
+// in any other state or round it does nothing. It joins the transaction in ctx.
+func (s *Service) MarkRedelivered(ctx context.Context, r round.Round) error {
+	traceID, moved, err := s.store.redelivered(ctx, r, s.deps.Now())
 	if err != nil {
-		return fmt.Errorf("reopen material request: %w", err)
+		return fmt.Errorf("mark material request redelivered: %w", err)
 	}
 	if moved {
-		s.deps.Log.InfoContext(key.context(ctx, traceID), "material request reopened")
+		s.deps.Log.InfoContext(roundContext(ctx, r, traceID), "material request is redelivered")
 	}
 	return nil
 }
 
-// context says whose work this is on every log line.
-func (k requestKey) context(ctx context.Context, traceID string) context.Context {
-	whose := []slog.Attr{slog.String("supplier_id", k.SupplierID), slog.Int64("material_request_id", k.ID)}
+// roundContext names the request on every log line.
+func roundContext(ctx context.Context, r round.Round, traceID string) context.Context {
+	whose := []slog.Attr{slog.String("supplier_id", r.SupplierID), slog.Int64("material_request_id", r.RequestID)}
 	if logctx.RequestID(ctx) == traceID {
 		return logctx.With(ctx, whose...)
 	}
 	return logctx.WithRequestID(ctx, traceID, whose...)
-}
-
-// failureText makes any text fit for the database: bounded, valid UTF-8, without NUL.
-func failureText(reason string) string {
-	if len(reason) > failureLimit {
-		reason = reason[:failureLimit]
-	}
-	return strings.ReplaceAll(strings.ToValidUTF8(reason, ""), "\x00", "")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/estimates"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -16,26 +17,33 @@ import (
 type Publisher interface {
 	Publish(subject string, body []byte)
 
-	// Oldest is when the first of the work was queued that is not done. What was published before that is not queued.
-	Oldest(ctx context.Context) (at time.Time, queued bool)
+	// Backlog is what the queue holds. An error says that it is unavailable.
+	Backlog(ctx context.Context) (Backlog, error)
 }
 
-// Outgoing is one event for the outbox. Key is supplier/request/round: the same key twice is one event.
+// Outgoing is one event for the outbox. The same round twice is one event.
 type Outgoing struct {
-	Key     string
+	Round   round.Round
 	TraceID string
 	Event   webhook.Event
 	Body    []byte // the event as JSON
 }
 
-// Outbox stores events for sending, inside the caller's transaction; one whose key is stored already stays as it is. The
-// returned function, called after the commit, sends the new ones at once; a crash before it only delays them. Stored
-// tells under which of the keys events are stored. Reserve waits a moment when more is added than can
-// be sent, and tells how many events to add next; done ends that.
+// Outbox stores events for sending.
 type Outbox interface {
-	Add(ctx context.Context, events []Outgoing) (send func(), err error)
+	// Add stores the events in the caller's transaction and has them sent once it is committed. stored are the rounds whose
+	// events were stored before: these stay as they are.
+	Add(ctx context.Context, events []Outgoing) (stored []round.Round, err error)
+
+	// Reserve waits a moment when more is added than can be sent, and returns how many events to add next; done ends that.
 	Reserve(want int) (n int, done func())
-	Stored(ctx context.Context, keys []string) (map[string]bool, error)
+
+	// Forget deletes, in the caller's transaction, the events of all rounds of the requests, with their deliveries, and returns
+	// how many events they were. latest are the rounds that the requests are in.
+	Forget(ctx context.Context, latest []round.Round) (events int64, err error)
+
+	// RoundOf returns the numbers of an own delivery that was made before webhook-ids followed from rounds.
+	RoundOf(ctx context.Context, webhookID string) (uid, number int64, own bool, err error)
 }
 
 // Catalogue tells what is known of a supplier's products, by SKU; unknown ones are absent.
@@ -60,4 +68,5 @@ type Deps struct {
 	Bearer    Authenticator    // for the receiving end of the events
 	Secrets   []webhook.Secret // the service's own: any of them may have signed an incoming event
 	Flushers  int              // concurrent group commits; 1 on SQLite
+	Schedule  []time.Duration  // the waits between the estimations of a round while something they need is unavailable
 }

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -24,6 +26,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -55,7 +58,7 @@ func newPipeline(t *testing.T, db *database.DB, change func(*materials.Deps)) *p
 	deps := materials.Deps{
 		DB: db, Log: slog.New(p.logs), Now: p.clock,
 		Publisher: p.world, Outbox: p.world, Catalogue: p.world, Estimator: p.world, Bearer: p.world,
-		Secrets: []webhook.Secret{webhook.NewSecret(), p.secret}, Flushers: flushers,
+		Secrets: []webhook.Secret{webhook.NewSecret(), p.secret}, Flushers: flushers, Schedule: []time.Duration{time.Minute, time.Hour},
 	}
 	if change != nil {
 		change(&deps)
@@ -96,11 +99,15 @@ func routes(t testing.TB, s *materials.Service) http.Handler {
 // enqueue stores a request as intake leaves it.
 func (p *pipeline) enqueue(supplierID string, id int64) {
 	p.t.Helper()
-	p.exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, sweep_at, created_at, updated_at)
-		VALUES (?, ?, 'enqueued', ?, 'shop-1', ?, ?, ?, ?, ?)`, supplierID, id, []byte{1}, fmt.Sprintf(`{"id":%d,"shop_code":"shop-1","materials":[
+	uid, err := p.db.Numbers(context.Background(), 1)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, ticket, created_at, updated_at)
+		VALUES (?, ?, 'enqueued', ?, 'shop-1', ?, ?, ?, ?, ?, ?)`, supplierID, id, []byte{1}, fmt.Sprintf(`{"id":%d,"shop_code":"shop-1","materials":[
 			{"material_id":7,"material":"board","sku":"SKU-1","width":100,"height":50,"depth":2.5,"quantity":3},
 			{"material_id":8,"material":"frame","sku":"SKU-2","width":10,"height":20,"quantity":1}]}`, id),
-		trace(supplierID, id), noon.UnixMicro()+5, noon.UnixMicro(), noon.UnixMicro())
+		trace(supplierID, id), uid, uid, noon.UnixMicro(), noon.UnixMicro())
 }
 
 func trace(supplierID string, id int64) string { return fmt.Sprintf("trace-%s-%d", supplierID, id) }
@@ -117,9 +124,11 @@ type row struct {
 	Status             string
 	Failure            string
 	SelectedEstimateID *string
-	SweepAt            *int64
+	UID                int64
+	Round              int64
+	Ticket             *int64
+	RetryAt            *int64
 	UpdatedAt          int64
-	EventAt            *int64
 	Estimates          *string
 	Unavailable        *string
 }
@@ -157,33 +166,57 @@ func (p *pipeline) expectStatus(supplierID string, id int64, want materials.Stat
 	}
 }
 
-// events are the keys of the stored events, in order.
+// events are the stored events, as supplier/request/round, in order.
 func (p *pipeline) events() []string {
 	p.t.Helper()
 	var keys []string
-	if err := p.db.Reader(context.Background()).Raw(`SELECT key FROM webhook_events ORDER BY key`).Scan(&keys).Error; err != nil {
+	err := p.db.Reader(context.Background()).Raw(`SELECT r.supplier_id || '/' || r.id || '/' || e.round FROM webhook_events e
+		JOIN material_requests r ON r.uid = e.uid`).Scan(&keys).Error
+	if err != nil {
 		p.t.Fatal(err)
 	}
+	slices.Sort(keys)
 	return keys
 }
 
-// store stores the request's event of its first round, as a worker does.
-func (p *pipeline) store(supplierID string, id int64) {
+// round is the round that the request is in; one of an unknown request has no uid.
+func (p *pipeline) round(supplierID string, id int64) round.Round {
 	p.t.Helper()
-	if _, err := p.world.Add(context.Background(), []materials.Outgoing{{Key: fmt.Sprintf("%s/%d/1", supplierID, id)}}); err != nil {
+	r := round.Round{SupplierID: supplierID, RequestID: id}
+	var rows []row
+	if err := p.db.Reader(context.Background()).Raw(`SELECT uid, round FROM material_requests WHERE supplier_id = ? AND id = ?`, supplierID, id).Scan(&rows).Error; err != nil {
 		p.t.Fatal(err)
 	}
+	if len(rows) > 0 {
+		r.UID, r.Number = rows[0].UID, rows[0].Round
+	}
+	return r
 }
 
-// sweep publishes what is due now.
-func (p *pipeline) sweep() (int, error) {
-	return p.Sweep(context.Background(), time.UnixMicro(p.now.Load()))
+// sweep publishes everything whose ticket is below the given one, and what is due now.
+func (p *pipeline) sweep(below int64) (int, error) {
+	return p.Sweep(context.Background(), below, 5000)
 }
+
+// everything is above all tickets.
+const everything = math.MaxInt64
 
 func (p *pipeline) work(supplierID string, id int64) error {
-	return p.Work(context.Background(), materials.Work{
-		Subject: materials.Subject(supplierID, id), Deliveries: 1,
-	})
+	return p.Work(context.Background(), work(p.round(supplierID, id)))
+}
+
+// work is the message of some rounds.
+func work(rounds ...round.Round) materials.Work {
+	w := materials.Work{Subject: "mr.work.1", Deliveries: 1}
+	for _, r := range rounds {
+		w.Body = append(append(w.Body, r.String()...), '\n')
+	}
+	return w
+}
+
+// deliverOwn posts a signed event as the sender does, under the webhook-id of its round.
+func (p *pipeline) deliverOwn(r round.Round, e webhook.Event) *httptest.ResponseRecorder {
+	return p.deliver(r.WebhookID(round.Own), e)
 }
 
 // call sends a request to the handlers.
@@ -279,7 +312,8 @@ type world struct {
 	products  func(supplierID string, skus []string) (map[string]estimates.Product, error)
 	outbox    func(events []materials.Outgoing) error
 	adds      atomic.Int64
-	oldest    atomic.Int64 // when the first of the queued work was queued, Unix microseconds; 0: nothing is
+	backlog   materials.Backlog
+	away      error // of the queue
 	mu        sync.Mutex
 	sent      []string
 	published []materials.Work
@@ -302,19 +336,20 @@ func (w *world) takeMessages() []materials.Work {
 	return published
 }
 
-// takePublished are the subjects of the requests whose work was published since the last call, sorted.
+// takePublished are the rounds whose work was published since the last call, as supplier/request/round, sorted.
 func (w *world) takePublished() []string {
-	var subjects []string
+	var rounds []string
 	for _, m := range w.takeMessages() {
-		if len(m.Body) == 0 {
-			subjects = append(subjects, m.Subject)
-		} else {
-			subjects = append(subjects, strings.Fields(string(m.Body))...)
+		for _, line := range strings.Fields(string(m.Body)) {
+			r, _ := round.Parse(line)
+			rounds = append(rounds, key(r))
 		}
 	}
-	slices.Sort(subjects)
-	return subjects
+	slices.Sort(rounds)
+	return rounds
 }
+
+func key(r round.Round) string { return fmt.Sprintf("%s/%d/%d", r.SupplierID, r.RequestID, r.Number) }
 
 func (w *world) Products(_ context.Context, supplierID string, skus []string) (map[string]estimates.Product, error) {
 	if w.products != nil {
@@ -333,12 +368,20 @@ func (w *world) Estimate(ctx context.Context, r estimates.Request) (estimates.Re
 	return estimates.Result{Estimates: event(r.SupplierID, r.RequestID, r.At, "e1").Data.Estimates}, nil
 }
 
-func (w *world) Oldest(context.Context) (time.Time, bool) {
-	at := w.oldest.Load()
-	return time.UnixMicro(at), at != 0
+// hold makes the queue hold what backlog says, or be away with err.
+func (w *world) hold(backlog materials.Backlog, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.backlog, w.away = backlog, err
 }
 
-func (w *world) Add(ctx context.Context, events []materials.Outgoing) (func(), error) {
+func (w *world) Backlog(context.Context) (materials.Backlog, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.backlog, w.away
+}
+
+func (w *world) Add(ctx context.Context, events []materials.Outgoing) (before []round.Round, err error) {
 	w.adds.Add(1)
 	if w.outbox != nil {
 		if err := w.outbox(events); err != nil {
@@ -347,34 +390,42 @@ func (w *world) Add(ctx context.Context, events []materials.Outgoing) (func(), e
 	}
 	var fresh []materials.Outgoing
 	for _, e := range events {
-		result := w.db.From(ctx).Exec(`INSERT INTO webhook_events (key, first_id, trace_id, body, created_at)
-			VALUES (?, '', ?, ?, 0) ON CONFLICT DO NOTHING`, e.Key, e.TraceID, []byte(marshal(e.Event)))
+		result := w.db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, trace_id, body, created_at)
+			VALUES (?, ?, ?, ?, 0) ON CONFLICT DO NOTHING`, e.Round.UID, e.Round.Number, e.TraceID, []byte(marshal(e.Event)))
 		if result.Error != nil {
 			return nil, result.Error
 		}
 		if result.RowsAffected == 1 {
 			fresh = append(fresh, e)
+		} else {
+			before = append(before, e.Round)
 		}
 	}
-	return func() {
+	w.db.AfterTx(ctx, func(end database.End) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for _, e := range fresh {
-			w.sent, w.last = append(w.sent, e.Key), e
+			if end == database.Committed {
+				w.sent, w.last = append(w.sent, key(e.Round)), e
+			}
 		}
-	}, nil
+	})
+	return before, nil
 }
 
 func (w *world) Reserve(want int) (int, func()) { return want, func() {} }
 
-func (w *world) Stored(ctx context.Context, keys []string) (map[string]bool, error) {
-	var found []string
-	err := w.db.From(ctx).Raw(`SELECT key FROM webhook_events WHERE key IN ?`, keys).Scan(&found).Error
-	stored := map[string]bool{}
-	for _, key := range found {
-		stored[key] = true
+func (w *world) Forget(ctx context.Context, latest []round.Round) (events int64, err error) {
+	for _, r := range latest {
+		deleted := w.db.From(ctx).Exec(`DELETE FROM webhook_events WHERE uid = ?`, r.UID)
+		events += deleted.RowsAffected
+		err = errors.Join(err, deleted.Error)
 	}
-	return stored, err
+	return events, err
+}
+
+func (w *world) RoundOf(context.Context, string) (uid, number int64, own bool, err error) {
+	return 0, 0, false, nil
 }
 
 // sentKeys are the events that were sent at once, sorted.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -21,11 +20,14 @@ const (
 	receiptTimeout = 15 * time.Second // for that transaction
 )
 
-// receiptItem is one received event of a request. An empty webhookID is not remembered.
+// receiptItem is one received event of a request. own: it is the event of the service's own round uid/number; any other event
+// is told apart by its webhookID, which is not remembered when it is empty, and its timestamp.
 type receiptItem struct {
 	requestKey
+	own         bool
+	uid, number int64 // that the webhook-id names; 0 when it names none
 	webhookID   string
-	eventAt     int64  // Unix microseconds
+	postedAt    int64  // Unix microseconds
 	estimates   string // JSON array
 	unavailable string // JSON array
 }
@@ -36,17 +38,19 @@ type receiptResult int
 const (
 	receiptUnknown  receiptResult = iota // the supplier has no such request
 	receiptStored                        // the estimates are the request's now
-	receiptRepeated                      // this webhook-id was taken before: nothing changed
-	receiptStale                         // newer estimates are stored: nothing changed
+	receiptObsolete                      // it was taken before, or belongs to an earlier round or to an earlier life of the id: nothing changed
+	receiptStale                         // a newer event of the same round is stored: nothing changed but the webhook-id is remembered
 	receiptTooLate                       // an estimate is selected already: refused
 )
 
 // receiptState is a locked request as the events of one batch change it.
 type receiptState struct {
-	status  Status
-	eventAt int64        // of the stored estimates
-	taken   string       // the marks of the webhook-ids taken before
-	latest  *receiptItem // what this batch stores, nil for nothing
+	status     Status
+	uid, round int64
+	received   int64        // the latest round whose own event was taken
+	postedAt   int64        // of the latest event of this round that somebody else posted
+	webhookIDs string       // the marks of those events' webhook-ids
+	latest     *receiptItem // what this batch stores, nil for nothing
 }
 
 // apply decides on one event and changes the state accordingly. A nil state is an unknown request.
@@ -54,27 +58,32 @@ func (r *receiptState) apply(item receiptItem) receiptResult {
 	switch {
 	case r == nil:
 		return receiptUnknown
-	case item.webhookID != "" && strings.Contains(r.taken, item.mark()):
-		return receiptRepeated
-	case item.eventAt < r.eventAt:
-		r.taken += item.mark()
+	case item.own && (item.uid != r.uid || item.number != r.round), r.knows(item):
+		return receiptObsolete
+	case !item.own && item.postedAt < r.postedAt:
+		r.webhookIDs += item.mark()
 		return receiptStale
 	case !r.status.CanBecome(Estimated):
 		return receiptTooLate
+	case item.own:
+		r.received = item.number
 	default:
-		r.taken += item.mark()
-		r.status, r.eventAt, r.latest = Estimated, item.eventAt, &item
-		return receiptStored
+		r.webhookIDs += item.mark()
+		r.postedAt = item.postedAt
 	}
+	r.status, r.latest = Estimated, &item
+	return receiptStored
 }
 
-func newReceiptState(status Status) *receiptState {
-	return &receiptState{status: status, eventAt: math.MinInt64}
+// knows reports whether an event of that webhook-id was taken before.
+func (r *receiptState) knows(item receiptItem) bool {
+	return item.number != 0 && item.uid == r.uid && item.number <= r.received ||
+		!item.own && item.webhookID != "" && strings.Contains(r.webhookIDs, item.mark())
 }
 
 // receive records an event durably. errs.NotFound: no such request of that supplier; errs.Conflict: an estimate is
-// selected already. An event that changes nothing, repeated or older than the stored one, is no error.
-func (s *Service) receive(ctx context.Context, webhookID string, event webhook.Event) error {
+// selected already. An event that changes nothing, repeated, of an earlier round or older than the stored one, is no error.
+func (s *Service) receive(ctx context.Context, from caller, event webhook.Event) error {
 	estimates, err := json.Marshal(orEmpty(event.Data.Estimates))
 	if err != nil {
 		return fmt.Errorf("encode estimates: %w", err)
@@ -84,8 +93,8 @@ func (s *Service) receive(ctx context.Context, webhookID string, event webhook.E
 		return fmt.Errorf("encode unavailable services: %w", err)
 	}
 	result, err := s.receipts.Do(ctx, receiptItem{
-		requestKey: requestKey{event.Data.SupplierID, event.Data.RequestID}, webhookID: webhookID,
-		eventAt: event.Timestamp.UnixMicro(), estimates: string(estimates), unavailable: string(unavailable),
+		requestKey: requestKey{event.Data.SupplierID, event.Data.RequestID}, own: from.own, uid: from.uid, number: from.number,
+		webhookID: from.webhookID, postedAt: event.Timestamp.UnixMicro(), estimates: string(estimates), unavailable: string(unavailable),
 	})
 	switch {
 	case errors.Is(err, groupcommit.ErrClosed):
@@ -105,19 +114,19 @@ func newReceiptBatcher(s *Service) *groupcommit.Batcher[receiptItem, receiptResu
 	return groupcommit.New(1, receiptBatch, receiptLinger, s.flushReceipts)
 }
 
-// flushReceipts takes a batch of events. Nearly all are the first of their requests, which one statement takes; the
+// flushReceipts takes a batch of events. Nearly all are the own ones of their requests' rounds, which one statement takes; the
 // others are decided on one by one. The batch belongs to no single caller, so nothing of its context is used.
 func (s *Service) flushReceipts(_ context.Context, items []receiptItem) ([]receiptResult, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), receiptTimeout)
 	defer cancel()
 	results := make([]receiptResult, len(items))
-	taken, err := s.store.takeReceipts(ctx, firstReceipts(items), s.deps.Now())
+	taken, err := s.store.takeReceipts(ctx, ownReceipts(items), s.deps.Now())
 	if err != nil {
 		return nil, fmt.Errorf("store received estimates: %w", err)
 	}
 	var rest []int // places of items
 	for i, item := range items {
-		if taken[item.requestKey] {
+		if item.own && taken[item.requestKey] {
 			results[i] = receiptStored
 			delete(taken, item.requestKey)
 		} else {
@@ -135,9 +144,9 @@ func (s *Service) flushReceipts(_ context.Context, items []receiptItem) ([]recei
 	return results, nil
 }
 
-// firstReceipts are the first event of each request, in the one order in which all batches lock.
-func firstReceipts(items []receiptItem) []receiptItem {
-	first := slices.Clone(items)
+// ownReceipts are the first own event of each request, in the one order in which all batches lock.
+func ownReceipts(items []receiptItem) []receiptItem {
+	first := slices.DeleteFunc(slices.Clone(items), func(item receiptItem) bool { return !item.own })
 	slices.SortStableFunc(first, func(a, b receiptItem) int { return a.requestKey.compare(b.requestKey) })
 	return slices.CompactFunc(first, func(a, b receiptItem) bool { return a.requestKey == b.requestKey })
 }

@@ -32,7 +32,7 @@ func TestReestimate_enqueues_the_request_again_for_a_new_event(t *testing.T) {
 
 		p.now.Store(noon.Add(time.Hour).UnixMicro())
 		expect(t, p.reestimate("acme", 1), http.StatusAccepted, `{"status":"enqueued","id":1}`)
-		if diff := cmp.Diff([]string{"mr.acme.1"}, p.world.takePublished()); diff != "" {
+		if diff := cmp.Diff([]string{"acme/1/2"}, p.world.takePublished()); diff != "" {
 			t.Errorf("published (-want +got):\n%s", diff)
 		}
 		got := p.get("acme", "/1")
@@ -72,11 +72,11 @@ func TestReestimate_by_state(t *testing.T) {
 		for i, tt := range tests {
 			id := int64(i)
 			p.enqueue("acme", id)
-			p.exec(`UPDATE material_requests SET status = ?, sweep_at = NULL WHERE id = ?`, tt.state, id)
+			p.exec(`UPDATE material_requests SET status = ?, ticket = NULL WHERE id = ?`, tt.state, id)
 			expect(t, p.reestimate("acme", id), tt.status)
 			p.expectStatus("acme", id, tt.after)
 			moved := tt.status == 202 && tt.state != materials.Enqueued
-			if got := p.row("acme", id).SweepAt != nil; got != moved {
+			if got := p.row("acme", id).Ticket != nil; got != moved {
 				t.Errorf("%s: due for a worker: %v, want %v", tt.state, got, moved)
 			}
 		}
@@ -119,8 +119,7 @@ func TestSweep_finds_a_re_estimate_whose_publish_was_lost(t *testing.T) {
 		expect(t, p.deliver("msg_1", event("acme", 1, noon, "e")), 200)
 		expect(t, p.reestimate("acme", 1), 202)
 		p.world.takePublished()
-		p.now.Store(noon.Add(5 * time.Second).UnixMicro())
-		if n, err := p.sweep(); n != 1 || err != nil {
+		if n, err := p.sweep(everything); n != 1 || err != nil {
 			t.Errorf("swept %d, %v", n, err)
 		}
 	})

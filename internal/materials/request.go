@@ -1,8 +1,6 @@
 package materials
 
 import (
-	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -19,7 +17,7 @@ const (
 	sizeLimit    = 1_000_000 // centimetres
 )
 
-// Request is a valid material request. Its JSON is the canonical one: two requests are equal when it is.
+// Request is a valid material request.
 type Request struct {
 	SupplierID string     `json:"-"`
 	ID         int64      `json:"id"`
@@ -40,16 +38,6 @@ type Material struct {
 	Height            float64  `json:"height"`
 	Depth             *float64 `json:"depth"`
 	Quantity          int64    `json:"quantity"`
-}
-
-// canonical is the request's text and the text's SHA-256: equal digests mean equal requests.
-func (r Request) canonical() (text, digest []byte, err error) {
-	text, err = json.Marshal(r)
-	if err != nil {
-		return nil, nil, fmt.Errorf("encode request: %w", err)
-	}
-	sum := sha256.Sum256(text)
-	return text, sum[:], nil
 }
 
 // Duplicate is a combination that several items of one request share.

@@ -1,13 +1,16 @@
 package materials
 
-import "github.com/supplyhub/supplyhub/internal/groupcommit"
+import (
+	"github.com/supplyhub/supplyhub/internal/groupcommit"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
 
-// Service is the room. Its handlers are safe for concurrent use.
+// Service implements the lifecycle of material requests. It is safe for concurrent use.
 type Service struct {
 	deps     Deps
 	store    *store
 	intake   *groupcommit.Batcher[intakeItem, bool]
-	worker   *groupcommit.Batcher[[]requestKey, []error]
+	worker   *groupcommit.Batcher[[]round.Round, struct{}]
 	receipts *groupcommit.Batcher[receiptItem, receiptResult]
 	waiters  *waiters
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -23,7 +24,9 @@ import (
 type Record struct {
 	Request
 	Status             Status                `json:"status"`
-	Round              int64                 `json:"-"` // which estimation this is, from 1
+	Round              int64                 `json:"-"`       // which estimation this is, from 1
+	UID                int64                 `json:"-"`       // of the accepted request, never used again
+	Failure            *string               `json:"failure"` // why it is failed, in one sentence; nil in any other status
 	CreatedAt          time.Time             `json:"created_at"`
 	UpdatedAt          time.Time             `json:"updated_at"`
 	Estimates          []webhook.Estimate    `json:"estimates"`   // never nil
@@ -54,7 +57,9 @@ type requestRow struct {
 	ShopCode           string
 	Body               string
 	TraceID            string
-	SweepAt            *int64
+	UID                int64
+	Ticket             *int64
+	Tries              int64
 	SelectedEstimateID *string
 	SelectedAt         *int64
 	Failure            string
@@ -66,6 +71,10 @@ type requestRow struct {
 
 // TableName is gorm's name for the rows.
 func (requestRow) TableName() string { return "material_requests" }
+
+func (r requestRow) roundOf() round.Round {
+	return round.Round{SupplierID: r.SupplierID, RequestID: r.ID, UID: r.UID, Number: r.Round}
+}
 
 // request decodes the canonical body and adds what stands beside it.
 func (r requestRow) request() (Request, error) {
@@ -83,10 +92,13 @@ func (r requestRow) record() (Record, error) {
 		return Record{}, err
 	}
 	record := Record{
-		Request: request, Status: r.Status, Round: r.Round,
+		Request: request, Status: r.Status, Round: r.Round, UID: r.UID,
 		CreatedAt: instant(r.CreatedAt), UpdatedAt: instant(r.UpdatedAt),
 		Estimates: []webhook.Estimate{}, Unavailable: []webhook.Unavailable{},
 		SelectedEstimateID: r.SelectedEstimateID,
+	}
+	if r.Status == Failed {
+		record.Failure = &r.Failure
 	}
 	if r.SelectedAt != nil {
 		at := instant(*r.SelectedAt)
@@ -259,6 +271,27 @@ func (s *store) requests(keys []requestKey, columns string, lock bool) (table st
 	}
 	return `(SELECT ` + columns + ` FROM (SELECT value->>'SupplierID' AS of, value->>'ID' AS number FROM json_each(?)) AS k
 		JOIN material_requests m ON m.supplier_id = k.of AND m.id = k.number) AS r`, []any{string(batch)}, nil
+}
+
+// rounds is a table r of the columns of those requests that are stored, joined to the rounds k that were asked for, and the
+// parameters that it takes. The condition that r is in that round is the caller's.
+func (s *store) rounds(rounds []round.Round, columns string) (table string, args []any, err error) {
+	if s.db.Engine() == database.Postgres {
+		n := len(rounds)
+		suppliers, ids, uids, numbers := make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n)
+		for i, r := range rounds {
+			suppliers[i], ids[i], uids[i], numbers[i] = r.SupplierID, r.RequestID, r.UID, r.Number
+		}
+		return `unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS k(supplier_id, request_id, uid, number) CROSS JOIN LATERAL (
+			SELECT ` + columns + ` FROM material_requests m WHERE m.supplier_id = k.supplier_id AND m.id = k.request_id OFFSET 0) r`,
+			[]any{suppliers, ids, uids, numbers}, nil
+	}
+	batch, err := json.Marshal(rounds)
+	if err != nil {
+		return "", nil, fmt.Errorf("encode rounds: %w", err)
+	}
+	return `(SELECT value->>'SupplierID' AS of, value->>'RequestID' AS request, value->>'UID' AS uid, value->>'Number' AS number FROM json_each(?)) AS k
+		JOIN (SELECT ` + columns + ` FROM material_requests) AS r ON r.supplier_id = k.of AND r.id = k.request`, []any{string(batch)}, nil
 }
 
 // writtenKeys runs a writing statement that returns the keys of what it wrote.

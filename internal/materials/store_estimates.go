@@ -4,18 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
+	"math"
 	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// takenLimit is about how many bytes of webhook-ids are remembered of a request; beyond it the oldest are forgotten, and
+// webhookIDsLimit is about how many bytes of webhook-ids are remembered of a request; beyond it the oldest are forgotten, and
 // should one of them come again, its event is older than the stored one.
-const takenLimit = 16 << 10
+const webhookIDsLimit = 16 << 10
 
-// mark is how a webhook-id stands in a request's column taken.
+// mark is how a webhook-id is kept in the column webhook_ids.
 func (i receiptItem) mark() string {
 	if i.webhookID == "" {
 		return ""
@@ -23,9 +23,12 @@ func (i receiptItem) mark() string {
 	return "\n" + i.webhookID + "\n"
 }
 
-// takeReceipts makes the events' estimates the requests' own where nothing speaks against it, and tells where it did. The
-// items' requests are distinct and in the order in which all batches lock.
+// takeReceipts stores the own events' estimates where the request is in their round and has not had them, and returns whose
+// it stored. The items' requests are distinct and in the order in which all batches lock.
 func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.Time) (map[requestKey]bool, error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
 	table := receiptsSQLite
 	if s.db.Engine() == database.Postgres {
 		table = receiptsPostgres
@@ -34,11 +37,11 @@ func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.
 	if err != nil {
 		return nil, err
 	}
-	taken, err := s.writtenKeys(ctx, `UPDATE material_requests SET status = 'estimated', sweep_at = NULL, failure = '', updated_at = k.now,
-			event_at = k.at, estimates = k.offers, unavailable = k.others, taken = taken || k.mark
+	taken, err := s.writtenKeys(ctx, `UPDATE material_requests SET status = 'estimated', ticket = NULL, retry_at = NULL, failure = '',
+			updated_at = k.now, received = k.number, estimates = k.offers, unavailable = k.others
 		FROM `+source+`
-		WHERE supplier_id = k.supplier AND id = k.request AND status <> 'selected' AND (event_at IS NULL OR event_at <= k.at)
-			AND length(taken) < `+strconv.Itoa(takenLimit)+` AND replace(taken, k.mark, '') = taken
+		WHERE supplier_id = k.supplier AND id = k.request AND material_requests.uid = k.uid AND round = k.number
+			AND received < k.number AND status <> 'selected'
 		RETURNING supplier_id, id`, args)
 	if err != nil {
 		return nil, fmt.Errorf("store estimates: %w", err)
@@ -48,79 +51,86 @@ func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.
 
 func receiptsPostgres(items []receiptItem, now time.Time) (source string, args []any, err error) {
 	n := len(items)
-	suppliers, ids, at := make([]string, n), make([]int64, n), make([]int64, n)
-	estimates, unavailable, marks := make([]string, n), make([]string, n), make([]string, n)
+	suppliers, ids, uids, numbers := make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	estimates, unavailable := make([]string, n), make([]string, n)
 	for i, item := range items {
-		suppliers[i], ids[i], at[i] = item.SupplierID, item.ID, item.eventAt
-		estimates[i], unavailable[i], marks[i] = item.estimates, item.unavailable, item.mark()
+		suppliers[i], ids[i], uids[i], numbers[i] = item.SupplierID, item.ID, item.uid, item.number
+		estimates[i], unavailable[i] = item.estimates, item.unavailable
 	}
-	return `(SELECT *, $7::bigint AS now FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[])
-		AS k(supplier, request, at, offers, others, mark)) AS k`,
-		[]any{suppliers, ids, at, estimates, unavailable, marks, now.UnixMicro()}, nil
+	return `(SELECT *, $7::bigint AS now FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
+		AS k(supplier, request, uid, number, offers, others)) AS k`,
+		[]any{suppliers, ids, uids, numbers, estimates, unavailable, now.UnixMicro()}, nil
 }
 
 func receiptsSQLite(items []receiptItem, now time.Time) (source string, args []any, err error) {
 	rows := make([][]any, len(items))
 	for i, item := range items {
-		rows[i] = []any{item.SupplierID, item.ID, item.eventAt, item.estimates, item.unavailable, item.mark(), now.UnixMicro()}
+		rows[i] = []any{item.SupplierID, item.ID, item.uid, item.number, item.estimates, item.unavailable, now.UnixMicro()}
 	}
 	batch, err := json.Marshal(rows)
 	if err != nil {
 		return "", nil, fmt.Errorf("encode received estimates: %w", err)
 	}
-	return `(SELECT value->>0 AS supplier, value->>1 AS request, value->>2 AS at, value->>3 AS offers, value->>4 AS others,
-		value->>5 AS mark, value->>6 AS now FROM json_each(?)) AS k`, []any{string(batch)}, nil
+	return `(SELECT value->>0 AS supplier, value->>1 AS request, value->>2 AS uid, value->>3 AS number, value->>4 AS offers,
+		value->>5 AS others, value->>6 AS now FROM json_each(?)) AS k`, []any{string(batch)}, nil
 }
 
 // lockReceipts holds the requests, until the transaction ends, and reads what decides on their events. Unknown requests
 // are absent.
 func (s *store) lockReceipts(ctx context.Context, keys []requestKey) (map[requestKey]*receiptState, error) {
-	from, args, err := s.requests(keys, `supplier_id, id, status, event_at, taken`, true)
+	from, args, err := s.requests(keys, `supplier_id, id, status, uid, round, received, posted_at, webhook_ids`, true)
 	if err != nil {
 		return nil, err
 	}
 	type row struct {
 		requestKey
 		receiptState
-		eventAt *int64
+		postedAt *int64
 	}
-	rows, err := database.Query(ctx, s.db.SQL(ctx), `SELECT r.supplier_id, r.id, r.status, r.event_at, r.taken FROM `+from, args, func(r *row) []any {
-		return []any{&r.SupplierID, &r.ID, &r.status, &r.eventAt, &r.taken}
+	rows, err := database.Query(ctx, s.db.SQL(ctx), `SELECT r.supplier_id, r.id, r.status, r.uid, r.round, r.received, r.posted_at, r.webhook_ids
+		FROM `+from, args, func(r *row) []any {
+		return []any{&r.SupplierID, &r.ID, &r.status, &r.uid, &r.round, &r.received, &r.postedAt, &r.webhookIDs}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("lock requests: %w", err)
 	}
 	states := make(map[requestKey]*receiptState, len(rows))
 	for _, r := range rows {
-		state := newReceiptState(r.status)
-		if r.eventAt != nil {
-			state.eventAt = *r.eventAt
+		state := r.receiptState
+		state.postedAt = math.MinInt64
+		if r.postedAt != nil {
+			state.postedAt = *r.postedAt
 		}
-		state.taken = r.taken
-		states[r.requestKey] = state
+		states[r.requestKey] = &state
 	}
 	return states, nil
 }
 
 // saveReceipt writes down what a batch of events made of a locked request.
 func (s *store) saveReceipt(ctx context.Context, key requestKey, state *receiptState, now time.Time) error {
-	taken := state.taken
-	if len(taken) > takenLimit {
-		taken = taken[len(taken)-takenLimit:]
-		taken = taken[strings.IndexByte(taken, '\n'):]
+	webhookIDs := state.webhookIDs
+	if len(webhookIDs) > webhookIDsLimit {
+		webhookIDs = webhookIDs[len(webhookIDs)-webhookIDsLimit:]
+		webhookIDs = webhookIDs[strings.IndexByte(webhookIDs, '\n'):]
 	}
-	var err error
-	if state.latest == nil {
-		err = s.db.From(ctx).Exec(`UPDATE material_requests SET taken = ? WHERE supplier_id = ? AND id = ?`, taken, key.SupplierID, key.ID).Error
-	} else {
-		err = s.db.From(ctx).Exec(`UPDATE material_requests SET status = 'estimated', sweep_at = NULL, failure = '', updated_at = ?, event_at = ?,
-			estimates = ?, unavailable = ?, taken = ? WHERE supplier_id = ? AND id = ?`, now.UnixMicro(), state.latest.eventAt,
-			state.latest.estimates, state.latest.unavailable, taken, key.SupplierID, key.ID).Error
+	set, args := `webhook_ids = ?`, []any{webhookIDs}
+	if state.latest != nil {
+		set += `, status = 'estimated', ticket = NULL, retry_at = NULL, failure = '', updated_at = ?, received = ?, posted_at = ?, estimates = ?, unavailable = ?`
+		args = append(args, now.UnixMicro(), state.received, postedAt(state.postedAt), state.latest.estimates, state.latest.unavailable)
 	}
+	err := s.db.From(ctx).Exec(`UPDATE material_requests SET `+set+` WHERE supplier_id = ? AND id = ?`, append(args, key.SupplierID, key.ID)...).Error
 	if err != nil {
 		return fmt.Errorf("store estimates: %w", err)
 	}
 	return nil
+}
+
+// postedAt is the column's value: null when nobody else has posted an event of the round.
+func postedAt(at int64) *int64 {
+	if at == math.MinInt64 {
+		return nil
+	}
+	return &at
 }
 
 // choose moves an estimated request to selected; false when it is not estimated any more.

@@ -10,7 +10,7 @@ import (
 const mostCounted = 10_000
 
 const waitingRequests = `SELECT count(*) AS n, min(created_at) AS since FROM (
-	SELECT created_at FROM material_requests WHERE sweep_at IS NOT NULL ORDER BY sweep_at LIMIT ?) waiting`
+	SELECT created_at FROM material_requests WHERE ticket IS NOT NULL ORDER BY ticket LIMIT ?) waiting`
 
 // Waiting is what waits for its estimation: how many requests, at most 10,000 are counted, and since when the oldest does.
 type Waiting struct {

@@ -7,26 +7,39 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-const intakeColumns = `(supplier_id, id, status, digest, shop_code, body, trace_id, sweep_at, created_at, updated_at)`
+const intakeColumns = `(supplier_id, id, status, digest, shop_code, body, trace_id, uid, ticket, created_at, updated_at)`
 
-// insert stores those requests whose keys are free, in one statement, and tells which. Keys are distinct and in order.
-func (s *store) insert(ctx context.Context, items []intakeItem, now time.Time) (map[requestKey]bool, error) {
-	rows := intakeSQLite
+const intakeConflict = ` ON CONFLICT (supplier_id, id) DO NOTHING RETURNING supplier_id, id, uid`
+
+// insert stores those requests whose keys are free, in one statement, and returns their uids. Keys are distinct and in order.
+func (s *store) insert(ctx context.Context, items []intakeItem, now time.Time) (map[requestKey]int64, error) {
+	insert := s.insertSQLite
 	if s.db.Engine() == database.Postgres {
-		rows = intakePostgres
+		insert = s.insertPostgres
 	}
-	statement, args := rows(items, now)
-	inserted, err := s.writtenKeys(ctx, statement+` ON CONFLICT (supplier_id, id) DO NOTHING RETURNING supplier_id, id`, args)
+	rows, err := insert(ctx, items, now)
 	if err != nil {
 		return nil, fmt.Errorf("insert material requests: %w", err)
 	}
-	return inserted, nil
+	uids := make(map[requestKey]int64, len(rows))
+	for _, row := range rows {
+		uids[row.requestKey] = row.uid
+	}
+	return uids, nil
 }
 
-// intakePostgres passes the batch as arrays: one prepared statement for every size.
-func intakePostgres(items []intakeItem, now time.Time) (statement string, args []any) {
+type insertedRow struct {
+	requestKey
+	uid int64
+}
+
+func (r *insertedRow) scanTargets() []any { return []any{&r.SupplierID, &r.ID, &r.uid} }
+
+// insertPostgres passes the batch as arrays: one prepared statement for every size.
+func (s *store) insertPostgres(ctx context.Context, items []intakeItem, now time.Time) ([]insertedRow, error) {
 	n := len(items)
 	suppliers, ids, digests := make([]string, n), make([]int64, n), make([][]byte, n)
 	shops, bodies, traces := make([]string, n), make([]string, n), make([]string, n)
@@ -34,19 +47,30 @@ func intakePostgres(items []intakeItem, now time.Time) (statement string, args [
 		suppliers[i], ids[i], digests[i] = item.SupplierID, item.ID, item.digest
 		shops[i], bodies[i], traces[i] = item.shopCode, item.body, item.traceID
 	}
-	return `INSERT INTO material_requests ` + intakeColumns + `
-		SELECT s, i, 'enqueued', d, c, b, t, $7, $8, $8
-		FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::text[]) AS batch(s, i, d, c, b, t)`,
-		[]any{suppliers, ids, digests, shops, bodies, traces, now.Add(firstSweep).UnixMicro(), now.UnixMicro()}
+	return database.Query(ctx, s.db.SQL(ctx), `INSERT INTO material_requests `+intakeColumns+`
+		SELECT s, i, 'enqueued', d, c, b, t, uid, uid, $7, $7
+		FROM (SELECT *, nextval('request_numbers') AS uid
+			FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::text[]) AS batch(s, i, d, c, b, t)) AS numbered`+intakeConflict,
+		[]any{suppliers, ids, digests, shops, bodies, traces, now.UnixMicro()}, (*insertedRow).scanTargets)
 }
 
-func intakeSQLite(items []intakeItem, now time.Time) (statement string, args []any) {
-	const row = `(?, ?, 'enqueued', ?, ?, ?, ?, ?, ?, ?)`
-	for _, item := range items {
-		args = append(args, item.SupplierID, item.ID, item.digest, item.shopCode, item.body, item.traceID,
-			now.Add(firstSweep).UnixMicro(), now.UnixMicro(), now.UnixMicro())
-	}
-	return `INSERT INTO material_requests ` + intakeColumns + ` VALUES ` + row + strings.Repeat(`, `+row, len(items)-1), args
+func (s *store) insertSQLite(ctx context.Context, items []intakeItem, now time.Time) (rows []insertedRow, err error) {
+	const row = `(?, ?, 'enqueued', ?, ?, ?, ?, ?, ?, ?, ?)`
+	err = s.db.InTx(ctx, func(ctx context.Context) error {
+		uid, err := s.db.Numbers(ctx, len(items))
+		if err != nil {
+			return err
+		}
+		var args []any
+		for i, item := range items {
+			args = append(args, item.SupplierID, item.ID, item.digest, item.shopCode, item.body, item.traceID,
+				uid+int64(i), uid+int64(i), now.UnixMicro(), now.UnixMicro())
+		}
+		rows, err = database.Query(ctx, s.db.SQL(ctx), `INSERT INTO material_requests `+intakeColumns+` VALUES `+
+			row+strings.Repeat(`, `+row, len(items)-1)+intakeConflict, args, (*insertedRow).scanTargets)
+		return err
+	})
+	return rows, err
 }
 
 // addDigests puts the digests of the stored requests into known. Reading the writer sees what was just committed.
@@ -70,41 +94,39 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 	return nil
 }
 
-// unpublished holds at most limit requests that are due to be published again, until the transaction ends; two sweepers
-// hold different ones.
-func (s *store) unpublished(ctx context.Context, limit int, now time.Time) ([]requestRow, error) {
-	skip := s.db.RowLock(` FOR UPDATE SKIP LOCKED`)
-	var rows []requestRow
-	err := s.db.From(ctx).Raw(`SELECT supplier_id, id, status, round, trace_id FROM material_requests
-		WHERE sweep_at <= ? ORDER BY sweep_at LIMIT ?`+skip, now.UnixMicro(), limit).Scan(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("read unpublished requests: %w", err)
-	}
-	return rows, nil
-}
-
-// sweepAgain says when the requests are published again; nil: never.
-func (s *store) sweepAgain(ctx context.Context, rows []requestRow, at *int64) error {
-	if len(rows) == 0 {
+// nextRound begins the next round of a request that is in one of the statuses, and records how the one before ended. moved
+// is false in any other status.
+func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, from ...Status) (next queued, moved bool, err error) {
+	err = s.db.InTx(ctx, func(ctx context.Context) error {
+		if err := s.lock(ctx, key); err != nil {
+			return err
+		}
+		ticket, err := s.db.Numbers(ctx, 1)
+		if err != nil {
+			return err
+		}
+		err = s.db.From(ctx).Exec(`INSERT INTO material_rounds (supplier_id, request_id, uid, number, status, failure, created_at)
+			SELECT supplier_id, id, uid, round, status, failure, coalesce(round_at, created_at) FROM material_requests
+			WHERE supplier_id = ? AND id = ? AND status IN ?`, key.SupplierID, key.ID, from).Error
+		if err != nil {
+			return fmt.Errorf("record the round before: %w", err)
+		}
+		var rows []requestRow
+		err = s.db.From(ctx).Raw(`UPDATE material_requests SET status = 'enqueued', round = round + 1, round_at = ?, ticket = ?,
+			retry_at = NULL, tries = 0, posted_at = NULL, failure = '', updated_at = ?
+			WHERE supplier_id = ? AND id = ? AND status IN ? RETURNING uid, round`,
+			now.UnixMicro(), ticket, now.UnixMicro(), key.SupplierID, key.ID, from).Scan(&rows).Error
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		moved = true
+		next = queued{round.Round{SupplierID: key.SupplierID, RequestID: key.ID, UID: rows[0].UID, Number: rows[0].Round}, ticket}
 		return nil
-	}
-	keys := make([][]any, len(rows))
-	for i, row := range rows {
-		keys[i] = []any{row.SupplierID, row.ID}
-	}
-	err := s.db.From(ctx).Exec(`UPDATE material_requests SET sweep_at = ? WHERE (supplier_id, id) IN ?`, at, keys).Error
+	})
 	if err != nil {
-		return fmt.Errorf("put off unpublished requests: %w", err)
+		return queued{}, false, fmt.Errorf("begin the next round: %w", err)
 	}
-	return nil
-}
-
-// nextRound enqueues an estimated or failed request again, as a new round; moved is false in any other state.
-func (s *store) nextRound(ctx context.Context, key requestKey, now, sweep time.Time) (moved bool, err error) {
-	_, moved, err = s.moveOne(ctx, `UPDATE material_requests SET status = 'enqueued', round = round + 1,
-		failure = '', sweep_at = ?, updated_at = ? WHERE supplier_id = ? AND id = ? AND status IN ('estimated', 'failed')`,
-		sweep.UnixMicro(), now.UnixMicro(), key.SupplierID, key.ID)
-	return moved, err
+	return next, moved, nil
 }
 
 // left are those of the requests that are not enqueued any more.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // suppliers are those with requests, found by one step through the index each.
@@ -18,17 +19,28 @@ func (s *store) suppliers(ctx context.Context) (ids []string, err error) {
 	return ids, database.Translate(err)
 }
 
-// prune deletes the supplier's oldest requests.
-func (s *store) prune(ctx context.Context, supplier string, before time.Time, limit int) (int, error) {
+// oldest holds the supplier's oldest requests, until the transaction ends, and returns the round that each is in.
+func (s *store) oldest(ctx context.Context, supplier string, before time.Time, limit int) ([]round.Round, error) {
 	lock := s.db.RowLock(` FOR UPDATE`) // against a selection, a re-estimate, another replica
-	var ids []int64
-	err := s.db.From(ctx).Raw(`SELECT id FROM material_requests WHERE supplier_id = ? AND `+byAge+` AND created_at < ? AND updated_at < ? AND status <> 'enqueued'
-		ORDER BY created_at, id LIMIT ?`+lock, supplier, before.UnixMicro(), before.UnixMicro(), limit).Scan(&ids).Error
-	if err != nil || len(ids) == 0 {
-		return 0, err
+	var rows []requestRow
+	err := s.db.From(ctx).Raw(`SELECT supplier_id, id, uid, round FROM material_requests WHERE supplier_id = ? AND `+byAge+`
+		AND created_at < ? AND updated_at < ? AND status <> 'enqueued'
+		ORDER BY created_at, id LIMIT ?`+lock, supplier, before.UnixMicro(), before.UnixMicro(), limit).Scan(&rows).Error
+	rounds := make([]round.Round, len(rows))
+	for i, row := range rows {
+		rounds[i] = row.roundOf()
 	}
-	if err := s.db.From(ctx).Exec(`DELETE FROM material_requests WHERE supplier_id = ? AND id IN ?`, supplier, ids).Error; err != nil {
-		return 0, err
+	return rounds, err
+}
+
+// prune deletes the requests, of one supplier, with the rounds that are over.
+func (s *store) prune(ctx context.Context, requests []round.Round) error {
+	ids, uids := make([]int64, len(requests)), make([]int64, len(requests))
+	for i, r := range requests {
+		ids[i], uids[i] = r.RequestID, r.UID
 	}
-	return len(ids), nil
+	if err := s.db.From(ctx).Exec(`DELETE FROM material_rounds WHERE uid IN ?`, uids).Error; err != nil {
+		return err
+	}
+	return s.db.From(ctx).Exec(`DELETE FROM material_requests WHERE supplier_id = ? AND id IN ?`, requests[0].SupplierID, ids).Error
 }

@@ -3,6 +3,8 @@ package materials
 import (
 	"context"
 	"fmt"
+
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 func (s *store) countByStatus(ctx context.Context) (map[Status]int64, error) {
@@ -25,10 +27,21 @@ func (s *store) matching(ctx context.Context, condition string) ([]requestKey, e
 	return s.keys(ctx, `SELECT supplier_id, id FROM material_requests r WHERE `+condition+` ORDER BY supplier_id, id LIMIT ?`, verifyPage)
 }
 
-// sentAfter are the enqueued requests behind the key that are not to be published again: their events are stored.
-func (s *store) sentAfter(ctx context.Context, after requestKey, limit int) ([]requestKey, error) {
-	return s.keys(ctx, `SELECT supplier_id, id FROM material_requests WHERE status = 'enqueued' AND sweep_at IS NULL
-		AND (supplier_id > ? OR supplier_id = ? AND id > ?) ORDER BY supplier_id, id LIMIT ?`, after.SupplierID, after.SupplierID, after.ID, limit)
+// sentAfter are the rounds of enqueued requests behind the key of which nothing is left to queue.
+func (s *store) sentAfter(ctx context.Context, after requestKey, limit int) ([]round.Round, error) {
+	var rows []requestRow
+	err := s.db.Reader(ctx).Raw(`SELECT supplier_id, id, uid, round FROM material_requests
+		WHERE status = 'enqueued' AND ticket IS NULL AND retry_at IS NULL
+		AND (supplier_id > ? OR supplier_id = ? AND id > ?) ORDER BY supplier_id, id LIMIT ?`,
+		after.SupplierID, after.SupplierID, after.ID, limit).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("verify material requests: %w", err)
+	}
+	rounds := make([]round.Round, len(rows))
+	for i, row := range rows {
+		rounds[i] = row.roundOf()
+	}
+	return rounds, nil
 }
 
 func (s *store) keys(ctx context.Context, statement string, args ...any) ([]requestKey, error) {

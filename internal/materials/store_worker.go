@@ -6,63 +6,80 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// due reads those of the requests that still wait for their estimation, with bodies of about maxBytes at most; rest are
+// due reads the requests of those rounds that still wait for their estimation, with bodies of about maxBytes at most; rest are
 // those that did not fit. Bodies that cannot be decoded come with err set.
-func (s *store) due(ctx context.Context, keys []requestKey, maxBytes int) (requests []*pending, rest []requestKey, err error) {
-	from, args, err := s.requests(keys, `supplier_id, id, round, trace_id, body, status`, false)
+func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (requests []*pending, rest []round.Round, err error) {
+	from, args, err := s.rounds(rounds, `supplier_id, id, uid, round, trace_id, body, status, tries`)
 	if err != nil {
 		return nil, nil, err
 	}
 	type dueRow struct {
 		requestRow
-		fits *string // the body, unless too many bytes stand before it
+		fits *string // the body, unless too many bytes come before it
 	}
-	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), fmt.Sprintf(`SELECT supplier_id, id, round, trace_id, CASE WHEN before < %d THEN body END FROM (
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), fmt.Sprintf(`SELECT supplier_id, id, uid, round, trace_id, tries, CASE WHEN before < %d THEN body END FROM (
 			SELECT r.*, sum(length(r.body)) OVER (ORDER BY r.supplier_id, r.id) - length(r.body) AS before
-			FROM %s WHERE r.status = 'enqueued') AS waiting`, maxBytes, from), args, func(r *dueRow) []any {
-		return []any{&r.SupplierID, &r.ID, &r.Round, &r.TraceID, &r.fits}
+			FROM %s WHERE r.status = 'enqueued' AND r.uid = k.uid AND r.round = k.number) AS waiting`, maxBytes, from), args, func(r *dueRow) []any {
+		return []any{&r.SupplierID, &r.ID, &r.UID, &r.Round, &r.TraceID, &r.Tries, &r.fits}
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("read requests to estimate: %w", err)
 	}
 	for _, row := range rows {
 		if row.fits == nil {
-			rest = append(rest, requestKey{row.SupplierID, row.ID})
+			rest = append(rest, row.roundOf())
 			continue
 		}
 		row.Body = *row.fits
 		request, err := row.request()
 		if err != nil {
-			request = Request{SupplierID: row.SupplierID, ID: row.ID, TraceID: row.TraceID}
+			request, err = Request{SupplierID: row.SupplierID, ID: row.ID, TraceID: row.TraceID}, invalid(err)
 		}
-		requests = append(requests, &pending{Request: request, round: row.Round, err: poisoned(err)})
+		requests = append(requests, &pending{Request: request, Round: row.roundOf(), tries: row.Tries, err: err})
 	}
 	return requests, rest, nil
 }
 
-// round is which estimation an enqueued request is in; 0 when it is not enqueued.
-func (s *store) round(ctx context.Context, key requestKey) (round int64, err error) {
-	err = s.db.From(ctx).Raw(`SELECT round FROM material_requests WHERE supplier_id = ? AND id = ? AND status = 'enqueued'`,
-		key.SupplierID, key.ID).Scan(&round).Error
-	if err != nil {
-		return 0, fmt.Errorf("read material request: %w", err)
+// ofRound is the condition that a statement is about this round of this request and no other.
+const ofRound = `supplier_id = ? AND id = ? AND uid = ? AND round = ?`
+
+func roundArgs(r round.Round) []any { return []any{r.SupplierID, r.RequestID, r.UID, r.Number} }
+
+// dispatched records of rounds whose events are stored that there is nothing left to queue.
+func (s *store) dispatched(ctx context.Context, rounds []round.Round) error {
+	for _, r := range rounds {
+		err := s.db.From(ctx).Exec(`UPDATE material_requests SET ticket = NULL, retry_at = NULL WHERE `+ofRound, roundArgs(r)...).Error
+		if err != nil {
+			return fmt.Errorf("record dispatched requests: %w", err)
+		}
 	}
-	return round, nil
+	return nil
 }
 
-// fail moves an enqueued request to failed and gives its trace id; moved is false when it was not enqueued.
-func (s *store) fail(ctx context.Context, key requestKey, reason string, now time.Time) (traceID string, moved bool, err error) {
-	return s.moveOne(ctx, `UPDATE material_requests SET status = 'failed', sweep_at = NULL, failure = ?, updated_at = ?
-		WHERE supplier_id = ? AND id = ? AND status = 'enqueued'`, reason, now.UnixMicro(), key.SupplierID, key.ID)
+// tryAgain has the round queued again at the given time.
+func (s *store) tryAgain(ctx context.Context, r round.Round, tries int64, at, now time.Time) error {
+	err := s.db.From(ctx).Exec(`UPDATE material_requests SET ticket = NULL, retry_at = ?, tries = ?, updated_at = ?
+		WHERE `+ofRound+` AND status = 'enqueued'`, append([]any{at.UnixMicro(), tries, now.UnixMicro()}, roundArgs(r)...)...).Error
+	if err != nil {
+		return fmt.Errorf("put the estimation off: %w", err)
+	}
+	return nil
 }
 
-// reopen moves a failed request back to enqueued, due for the sweeper at once: should its event not be stored, it is
-// estimated again.
-func (s *store) reopen(ctx context.Context, key requestKey, now time.Time) (traceID string, moved bool, err error) {
-	return s.moveOne(ctx, `UPDATE material_requests SET status = 'enqueued', failure = '', updated_at = ?, sweep_at = ?
-		WHERE supplier_id = ? AND id = ? AND status = 'failed'`, now.UnixMicro(), now.UnixMicro(), key.SupplierID, key.ID)
+// fail moves the round's request from enqueued to failed and returns its trace id; moved is false when it was not enqueued in
+// this round.
+func (s *store) fail(ctx context.Context, r round.Round, reason string, now time.Time) (traceID string, moved bool, err error) {
+	return s.moveOne(ctx, `UPDATE material_requests SET status = 'failed', ticket = NULL, retry_at = NULL, failure = ?, updated_at = ?
+		WHERE `+ofRound+` AND status = 'enqueued'`, append([]any{reason, now.UnixMicro()}, roundArgs(r)...)...)
+}
+
+// redelivered moves the round's request from failed back to enqueued: its event is on its way again.
+func (s *store) redelivered(ctx context.Context, r round.Round, now time.Time) (traceID string, moved bool, err error) {
+	return s.moveOne(ctx, `UPDATE material_requests SET status = 'enqueued', failure = '', updated_at = ?
+		WHERE `+ofRound+` AND status = 'failed'`, append([]any{now.UnixMicro()}, roundArgs(r)...)...)
 }
 
 func (s *store) moveOne(ctx context.Context, statement string, args ...any) (traceID string, moved bool, err error) {

@@ -3,100 +3,129 @@ package materials
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
 const (
 	sweepInterval = time.Second
-	sweepBatch    = 500
-	sweepAgain    = 10 * time.Second // after so long a second publish counts as lost too
 	sweepTimeout  = 15 * time.Second
-	sweepAnyway   = 5 * time.Minute // how long work that is stuck at the head of the queue may hide what was lost behind it
+	sweepSettle   = 5 * time.Second // so long work may be on its way into the queue, or out of it
+	sweepMessage  = 128             // rounds a message
+	sweepQueued   = 64              // messages that the queue may hold before the sweeper waits for it to drain
 )
 
-// RunSweeper publishes again, until ctx ends, what waits for its estimation longer than a publish takes. This, and
-// not the publish, is why no accepted request is ever lost: neither by a crash nor by a queue that lost its store.
+// Backlog is what the queue holds.
+type Backlog struct {
+	First  string // the subject of its first message; empty when there is none
+	Length int64  // messages that wait or are being worked on
+	Store  int64  // changes when the queue has lost its store
+}
+
+// RunSweeper queues again, until ctx ends, what no message in the queue stands for. This, and not the publish, is why no
+// accepted request is ever lost: neither by a crash nor by a queue that lost its store.
 func (s *Service) RunSweeper(ctx context.Context) error {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
-	last := time.Now()
+	var view queueView
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
 		}
-		until := s.deps.Now()
-		if oldest, queued := s.deps.Publisher.Oldest(ctx); queued && oldest.Before(until) && time.Since(last) < sweepAnyway {
-			until = oldest // the queue is first in, first out: what was published later is most likely in it
-		} else {
-			last = time.Now()
-		}
-		if _, err := s.Sweep(ctx, until); err != nil && ctx.Err() == nil {
+		if err := s.sweep(ctx, &view); err != nil && ctx.Err() == nil {
 			s.deps.Log.WarnContext(ctx, "sweep failed", "error", err)
 		}
 	}
 }
 
-// Sweep publishes every request that was due for it at the given moment and tells how many there were.
-func (s *Service) Sweep(ctx context.Context, until time.Time) (published int, err error) {
-	for ctx.Err() == nil {
-		taken, late, err := s.sweepBatch(ctx, until)
-		if published += late; err != nil {
-			return published, fmt.Errorf("sweep: %w", err)
-		}
-		if taken < sweepBatch {
-			break
+// sweep looks at the queue and publishes what is lost, as much as the queue has room for.
+func (s *Service) sweep(ctx context.Context, view *queueView) error {
+	last, err := s.deps.DB.LastNumber(ctx)
+	if err != nil {
+		return err
+	}
+	at := time.Now()
+	backlog, err := s.deps.Publisher.Backlog(ctx)
+	if err != nil {
+		view.unavailable(at, last)
+		return nil // the queue reports that itself
+	}
+	below := view.observe(at, last, backlog)
+	for room := sweepQueued - backlog.Length; room > 0; room-- {
+		n, err := s.Sweep(ctx, below, sweepMessage)
+		if err != nil || n < sweepMessage {
+			return err
 		}
 	}
-	return published, nil
+	return nil
 }
 
-// sweepBatch tells how many requests were due and how many of them it published.
-func (s *Service) sweepBatch(ctx context.Context, until time.Time) (taken, published int, err error) {
+// Sweep publishes at most limit rounds again whose tickets are below the given one, the oldest first, and those whose time to
+// be tried again has come. It returns how many there were; 0 while another process sweeps.
+func (s *Service) Sweep(ctx context.Context, below int64, limit int) (published int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
-	var late []requestRow
+	var lost []queued
 	err = s.deps.DB.InTx(ctx, func(ctx context.Context) error {
-		rows, err := s.store.unpublished(ctx, sweepBatch, until)
-		if taken = len(rows); err != nil || taken == 0 {
+		held, err := s.deps.DB.TryLock(ctx, "sweeper")
+		if err != nil || !held {
 			return err
 		}
-		var sent []requestRow
-		if late, sent, err = s.split(ctx, rows); err != nil {
-			return err
-		}
-		if err := s.store.sweepAgain(ctx, sent, nil); err != nil {
-			return err
-		}
-		again := s.deps.Now().Add(sweepAgain).UnixMicro()
-		return s.store.sweepAgain(ctx, late, &again)
+		lost, err = s.store.requeue(ctx, below, s.deps.Now(), limit)
+		return err
 	})
 	if err != nil {
-		return 0, 0, err
+		return 0, fmt.Errorf("sweep: %w", err)
 	}
-	for _, row := range late {
-		s.publish(requestKey{row.SupplierID, row.ID})
-	}
-	return taken, len(late), nil
+	s.publish(lost...)
+	return len(lost), nil
 }
 
-// split tells the requests that wait for their estimation from those whose events are stored: these are on their way.
-func (s *Service) split(ctx context.Context, rows []requestRow) (late, sent []requestRow, err error) {
-	keys := make([]string, len(rows))
-	for i, row := range rows {
-		keys[i] = requestKey{row.SupplierID, row.ID}.event(row.Round)
+// queueView is what one process has seen of the numbers and of the queue, and what follows about lost work. The queue is
+// first in, first out: a ticket below its first message's is in it no more. A ticket that was taken a moment ago may not be in
+// the queue yet, and work that left it a moment ago may still be done: both settle first.
+type queueView struct {
+	store   int64
+	numbers []sighting // the greatest number given out
+	heads   []sighting // the first ticket in the queue, or behind all numbers when it is empty; empty when it was just lost
+}
+
+type sighting struct {
+	at     time.Time
+	number int64
+}
+
+// observe returns the ticket below which all are lost.
+func (v *queueView) observe(at time.Time, last int64, backlog Backlog) (below int64) {
+	head, known := last+1, true
+	if backlog.First != "" {
+		head, known = parseTicket(backlog.First)
 	}
-	stored, err := s.deps.Outbox.Stored(ctx, keys)
-	if err != nil {
-		return nil, nil, err
+	if backlog.Store != v.store {
+		v.store, v.heads = backlog.Store, nil // what was in it is gone, whatever was first before
 	}
-	for i, row := range rows {
-		if stored[keys[i]] || row.Status != Enqueued {
-			sent = append(sent, row)
-		} else {
-			late = append(late, row)
+	v.numbers = settled(append(v.numbers, sighting{at, last}), at)
+	if !known {
+		return 0 // a message of somebody else's is first
+	}
+	v.heads = settled(append(v.heads, sighting{at, head}), at)
+	return min(v.numbers[0].number+1, v.heads[0].number)
+}
+
+// unavailable forgets what was first in the queue: nothing that was in it is being worked on when it is back.
+func (v *queueView) unavailable(at time.Time, last int64) {
+	v.numbers, v.heads = settled(append(v.numbers, sighting{at, last}), at), nil
+}
+
+// settled drops the sightings before the latest one that is old enough; a young first one stays until another is.
+func settled(list []sighting, now time.Time) []sighting {
+	first := 0
+	for i, s := range list {
+		if now.Sub(s.at) >= sweepSettle {
+			first = i
 		}
 	}
-	return late, sent, nil
+	return slices.Delete(list, 0, first)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 const (
@@ -17,8 +19,8 @@ type Ledger struct {
 	Faults   []string         `json:"faults"` // never nil
 }
 
-// Underway tells which of the requests have a delivery to the own endpoint that is still tried.
-type Underway func(ctx context.Context, supplierID string, requestIDs []int64) (map[int64]bool, error)
+// Underway returns those of the rounds that have a delivery to the own endpoint that is still tried.
+type Underway func(ctx context.Context, rounds []round.Round) (map[round.Round]bool, error)
 
 // Verify goes through all requests: whatever is estimated has its estimates, whatever is selected its choice, and
 // whatever is enqueued is either waiting for its estimation or on its way. What changes meanwhile is no fault.
@@ -29,9 +31,9 @@ func (s *Service) Verify(ctx context.Context, underway Underway) (Ledger, error)
 		return Ledger{}, err
 	}
 	for _, check := range []struct{ condition, fault string }{
-		{`status IN ('estimated', 'selected') AND (event_at IS NULL OR estimates IS NULL OR unavailable IS NULL)`, "has no estimates"},
+		{`status IN ('estimated', 'selected') AND (estimates IS NULL OR unavailable IS NULL)`, "has no estimates"},
 		{`status = 'selected' AND (selected_estimate_id IS NULL OR selected_at IS NULL)`, "has no choice"},
-		{fmt.Sprintf(`status = 'enqueued' AND sweep_at IS NOT NULL AND updated_at < %d`, s.deps.Now().Add(-lateAfter).UnixMicro()), "waits for its estimation for more than " + lateAfter.String()},
+		{fmt.Sprintf(`status = 'enqueued' AND ticket IS NOT NULL AND updated_at < %d`, s.deps.Now().Add(-lateAfter).UnixMicro()), "waits for its estimation for more than " + lateAfter.String()},
 	} {
 		keys, err := s.store.matching(ctx, check.condition)
 		if err != nil {
@@ -46,34 +48,29 @@ func (s *Service) Verify(ctx context.Context, underway Underway) (Ledger, error)
 	return ledger, err
 }
 
-// lost are the requests whose events are stored, without their estimates, and without a delivery that would bring them.
+// lost are the requests that are enqueued without anything left to queue, and without a delivery that would bring estimates.
 func (s *Service) lost(ctx context.Context, underway Underway) ([]string, error) {
 	var faults []string
 	after := requestKey{}
 	for {
-		keys, err := s.store.sentAfter(ctx, after, verifyPage)
-		if err != nil || len(keys) == 0 {
+		rounds, err := s.store.sentAfter(ctx, after, verifyPage)
+		if err != nil || len(rounds) == 0 {
 			return faults, err
 		}
-		bySupplier := map[string][]int64{}
-		for _, key := range keys {
-			bySupplier[key.SupplierID] = append(bySupplier[key.SupplierID], key.ID)
+		alive, err := underway(ctx, rounds)
+		if err != nil {
+			return nil, err
 		}
-		for supplier, ids := range bySupplier {
-			alive, err := underway(ctx, supplier, ids)
-			if err != nil {
-				return nil, err
+		for _, r := range rounds {
+			if alive[r] {
+				continue
 			}
-			for _, id := range ids {
-				if alive[id] {
-					continue
-				}
-				// It may have arrived between the two looks.
-				if still, err := s.store.find(ctx, supplier, id); err == nil && still.Status == Enqueued {
-					faults = append(faults, fmt.Sprintf("request %s/%d is enqueued and nothing brings its estimates", supplier, id))
-				}
+			// They may have arrived between the two looks.
+			if still, err := s.store.find(ctx, r.SupplierID, r.RequestID); err == nil && still.Status == Enqueued && still.Round == r.Number {
+				faults = append(faults, fmt.Sprintf("request %s/%d is enqueued and nothing brings its estimates", r.SupplierID, r.RequestID))
 			}
 		}
-		after = keys[len(keys)-1]
+		last := rounds[len(rounds)-1]
+		after = requestKey{last.SupplierID, last.RequestID}
 	}
 }

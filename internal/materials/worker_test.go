@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,9 +15,9 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
-	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -43,7 +42,7 @@ func TestWork_estimates_a_request_and_hands_its_event_to_the_outbox(t *testing.T
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := materials.Outgoing{Key: "acme/-5/1", TraceID: "trace-acme--5", Event: sent, Body: body}
+		out := materials.Outgoing{Round: p.round("acme", -5), TraceID: "trace-acme--5", Event: sent, Body: body}
 		if diff := cmp.Diff(out, p.world.last); diff != "" {
 			t.Errorf("the outbox got (-want +got):\n%s", diff)
 		}
@@ -124,12 +123,17 @@ func TestWork_with_nothing_to_do_is_acknowledged(t *testing.T) {
 			p.enqueue("acme", int64(id))
 			p.exec("UPDATE material_requests SET status = ? WHERE id = ?", status, id)
 		}
-		for _, subject := range []string{
-			"mr.acme.0", "mr.acme.1", "mr.acme.2", "mr.acme.99", "mr.stranger.0",
-			"", "mr", "mr.", "mr.acme", "mr.acme.", "mr..1", "mr.acme.01", "mr.acme.+1", "mr.acme.1.2", "mr.acme.x", "mr.a\x00b.1",
-			"mr.acme.9223372036854775808", "xx.acme.1", "mr.ac\xffme.1", "mr.acme.1 ",
-		} {
-			if err := p.Work(t.Context(), materials.Work{Subject: subject, Deliveries: 50}); err != nil {
+		for id := range int64(3) {
+			if err := p.work("acme", id); err != nil {
+				t.Errorf("request %d: %v", id, err)
+			}
+		}
+		gone := work(round.Round{SupplierID: "acme", RequestID: 99, UID: 99, Number: 1}, round.Round{SupplierID: "stranger", RequestID: 1, UID: 1, Number: 1})
+		if err := p.Work(t.Context(), gone); err != nil {
+			t.Error(err)
+		}
+		for _, subject := range []string{"", "mr", "mr.", "mr.acme.1", "mr.work.", "mr.work.01", "mr.work.x", "xx.work.1", "mr.work.1 "} {
+			if err := p.Work(t.Context(), materials.Work{Subject: subject, Body: []byte("acme/0/1/1\n"), Deliveries: 50}); err != nil {
 				t.Errorf("work %q: %v", subject, err)
 			}
 		}
@@ -167,7 +171,7 @@ func TestWork_that_cannot_be_estimated_fails_alone(t *testing.T) {
 					p.enqueue("acme", id)
 				}
 				atOnce(n, func(i int) {
-					if err := p.work("acme", int64(i)); (err != nil) != (i == 3) {
+					if err := p.work("acme", int64(i)); err != nil {
 						t.Errorf("request %d: %v", i, err)
 					}
 				})
@@ -186,42 +190,64 @@ func TestWork_that_cannot_be_estimated_fails_alone(t *testing.T) {
 	}
 }
 
-func TestWork_that_keeps_failing(t *testing.T) {
+func TestWork_that_keeps_failing_is_tried_again_on_a_schedule_and_then_fails_the_request(t *testing.T) {
 	t.Parallel()
-	away := errs.Away("the carrier is away", time.Second, nil)
+	const half = 500 * time.Millisecond
 	for _, tt := range []struct {
-		name       string
-		cause      error
-		deliveries int
-		want       materials.Status
-		redeliver  bool
+		name    string
+		result  func() (estimates.Result, error)
+		waits   []time.Duration
+		failure string
 	}{
-		{"is tried nine times", errors.New("no tariff\x00 for \xff it"), 9, materials.Enqueued, true},
-		{"fails the request at the tenth", errors.New("no tariff\x00 for \xff it"), 10, materials.Failed, false},
-		{"is never given up while a dependency is away", away, 1000, materials.Enqueued, true},
+		{"that of the webhooks while something it needs is unavailable, whatever its error is",
+			func() (estimates.Result, error) {
+				return estimates.Result{}, errors.New("dial tcp 10.1.2.3:443: refused")
+			},
+			[]time.Duration{time.Minute, time.Hour},
+			"The delivery estimates could not be computed: something they need was unavailable the whole time."},
+		{"and of ten tries when it fails by its own input", func() (estimates.Result, error) { panic("index out of range") },
+			[]time.Duration{half, 2 * half, 4 * half, 8 * half, 16 * half, 32 * half, 30 * time.Second, 30 * time.Second, 30 * time.Second},
+			"The delivery estimates of this request could not be computed."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			databasetest.Each(t, func(t *testing.T, db *database.DB) {
 				p := newPipeline(t, db, nil)
-				p.world.estimate = func(context.Context, estimates.Request) (estimates.Result, error) {
-					return estimates.Result{}, tt.cause
-				}
+				p.world.estimate = func(context.Context, estimates.Request) (estimates.Result, error) { return tt.result() }
 				p.enqueue("acme", 1)
-				err := p.Work(t.Context(), materials.Work{Subject: "mr.acme.1", Deliveries: tt.deliveries})
-				if (err != nil) != tt.redeliver {
-					t.Errorf("work: %v", err)
+				now := noon
+				for i, wait := range tt.waits {
+					if err := p.work("acme", 1); err != nil {
+						t.Fatal(err)
+					}
+					p.expectStatus("acme", 1, materials.Enqueued)
+					for _, step := range []struct {
+						at   time.Time
+						want int
+					}{{now.Add(wait), 0}, {now.Add(wait + time.Microsecond), 1}} {
+						p.now.Store(step.at.UnixMicro())
+						if n, err := p.sweep(0); err != nil || n != step.want {
+							t.Fatalf("try %d, %s later: published %d, %v, want %d", i+1, step.at.Sub(now), n, err, step.want)
+						}
+					}
+					now = now.Add(wait + time.Microsecond)
 				}
-				p.expectStatus("acme", 1, tt.want)
-				if tt.want != materials.Failed {
-					return
+				if err := p.work("acme", 1); err != nil {
+					t.Fatal(err)
 				}
-				if got := p.row("acme", 1).Failure; got != "no tariff for  it" {
-					t.Errorf("the reason is %q", got)
+				got := p.get("acme", "/1")
+				if got["status"] != "failed" || got["failure"] != tt.failure {
+					t.Errorf("in the end: %v, %v", got["status"], got["failure"])
 				}
-				line := p.logs.only(t)
-				if line["request_id"] != "trace-acme-1" || line["supplier_id"] != "acme" || line["material_request_id"] != "1" {
-					t.Errorf("the log line lacks whose work it was: %v", line)
+				if err := p.Reopen(t.Context(), "acme", 1); err != nil {
+					t.Fatal(err)
+				}
+				p.world.estimate = nil
+				if err := p.work("acme", 1); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff([]string{"acme/1/2"}, p.events()); diff != "" {
+					t.Errorf("after an operator reopened it, events (-want +got):\n%s", diff)
 				}
 			})
 		})
@@ -232,38 +258,26 @@ func TestWork_of_several_requests_is_done_for_all_but_those_that_fail(t *testing
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
-		var asked atomic.Int64
 		p.world.estimate = func(_ context.Context, r estimates.Request) (estimates.Result, error) {
-			asked.Add(1)
 			if r.RequestID == 2 {
 				return estimates.Result{}, errors.New("no tariff")
 			}
 			return estimates.Result{}, nil
 		}
-		message := materials.Work{Subject: "mr.acme.1.4", Body: []byte("mr.acme.1\nmr.acme.2\nmr.acme.3\nmr.stranger.9\n"), Deliveries: 9}
+		var rounds []round.Round
 		for id := range int64(3) {
 			p.enqueue("acme", id+1)
+			rounds = append(rounds, p.round("acme", id+1))
 		}
-		if err := p.Work(t.Context(), message); err == nil || !strings.Contains(err.Error(), "material request 2") {
-			t.Errorf("the ninth time: %v", err)
+		if err := p.Work(t.Context(), work(append(rounds, round.Round{SupplierID: "stranger", RequestID: 9, UID: 9, Number: 1})...)); err != nil {
+			t.Error(err)
 		}
 		if diff := cmp.Diff([]string{"acme/1/1", "acme/3/1"}, p.events()); diff != "" {
 			t.Errorf("stored events (-want +got):\n%s", diff)
 		}
-		for _, id := range []int64{1, 3} {
-			expect(t, p.deliver(fmt.Sprintf("msg_%d", id), event("acme", id, noon, "e1")), 200)
+		if r := p.row("acme", 2); r.Ticket != nil || r.RetryAt == nil {
+			t.Errorf("the one that failed waits with ticket %v and time %v", r.Ticket, r.RetryAt)
 		}
-		asked.Store(0)
-		message.Deliveries = 10
-		if err := p.Work(t.Context(), message); err != nil {
-			t.Errorf("the tenth time: %v", err)
-		}
-		if asked.Load() != 1 {
-			t.Errorf("estimated %d requests again, want one", asked.Load())
-		}
-		p.expectStatus("acme", 1, materials.Estimated)
-		p.expectStatus("acme", 2, materials.Failed)
-		p.expectStatus("acme", 3, materials.Estimated)
 	})
 }
 
@@ -271,8 +285,9 @@ func TestWork_of_several_requests_with_a_malformed_name_is_dropped_whole(t *test
 	t.Parallel()
 	p := newPipeline(t, databasetest.Open(t, database.SQLite), nil)
 	p.enqueue("acme", 1)
-	for _, body := range []string{"mr.acme.1\n\n", "mr.acme.1\nmr.acme", "mr.acme.1\r\nmr.acme.2\n", "\n", "mr.acme.1 mr.acme.2"} {
-		if err := p.Work(t.Context(), materials.Work{Subject: "mr.acme.1.2", Body: []byte(body), Deliveries: 1}); err != nil {
+	first := p.round("acme", 1).String()
+	for _, body := range []string{first + "\n\n", first + "\nacme/1", first + "\r\n" + first + "\n", "\n", first + " " + first} {
+		if err := p.Work(t.Context(), materials.Work{Subject: "mr.work.1", Body: []byte(body), Deliveries: 1}); err != nil {
 			t.Errorf("%q: %v", body, err)
 		}
 	}
@@ -281,7 +296,7 @@ func TestWork_of_several_requests_with_a_malformed_name_is_dropped_whole(t *test
 	}
 }
 
-func TestWork_that_loses_a_dependency_is_never_given_up(t *testing.T) {
+func TestWork_of_suppliers_whose_catalogue_fails_is_tried_again_alone(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
@@ -293,14 +308,12 @@ func TestWork_that_loses_a_dependency_is_never_given_up(t *testing.T) {
 			}
 			return nil, nil
 		}
-		atOnce(2, func(i int) {
-			supplierID := []string{"acme", "other"}[i]
-			err := p.Work(t.Context(), materials.Work{Subject: materials.Subject(supplierID, 1), Deliveries: 100})
-			if (err != nil) != (supplierID == "acme") {
-				t.Errorf("%s: %v", supplierID, err)
-			}
-		})
-		p.expectStatus("acme", 1, materials.Enqueued)
+		if err := p.Work(t.Context(), work(p.round("acme", 1), p.round("other", 1))); err != nil {
+			t.Error(err)
+		}
+		if r := p.row("acme", 1); r.Status != "enqueued" || r.RetryAt == nil || *r.RetryAt != noon.Add(time.Minute).UnixMicro() {
+			t.Errorf("the request is %s and tried again at %v", r.Status, r.RetryAt)
+		}
 		if diff := cmp.Diff([]string{"other/1/1"}, p.events()); diff != "" {
 			t.Errorf("stored events (-want +got):\n%s", diff)
 		}
@@ -312,70 +325,45 @@ func TestWork_of_several_requests_of_which_the_outbox_refuses_one_is_done_for_th
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
 		p.world.outbox = func(events []materials.Outgoing) error {
-			if slices.ContainsFunc(events, func(e materials.Outgoing) bool { return e.Key == "acme/2/1" }) {
+			if slices.ContainsFunc(events, func(e materials.Outgoing) bool { return e.Round.RequestID == 2 }) {
 				return errors.New("refused")
 			}
 			return nil
 		}
+		var rounds []round.Round
 		for id := range int64(3) {
 			p.enqueue("acme", id+1)
+			rounds = append(rounds, p.round("acme", id+1))
 		}
-		err := p.Work(t.Context(), materials.Work{Subject: "mr.acme.1.3", Body: []byte("mr.acme.1\nmr.acme.2\nmr.acme.3\n"), Deliveries: 1})
-		if err == nil || !strings.Contains(err.Error(), "material request 2") {
-			t.Errorf("work: %v", err)
+		if err := p.Work(t.Context(), work(rounds...)); err != nil {
+			t.Error(err)
 		}
 		if diff := cmp.Diff([]string{"acme/1/1", "acme/3/1"}, p.events()); diff != "" {
 			t.Errorf("stored events (-want +got):\n%s", diff)
 		}
+		if r := p.row("acme", 2); r.RetryAt == nil {
+			t.Error("the refused one is not tried again")
+		}
+		p.world.outbox = nil
+		if err := p.work("acme", 2); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff([]string{"acme/1/1", "acme/2/1", "acme/3/1"}, p.events()); diff != "" {
+			t.Errorf("stored events after it came again (-want +got):\n%s", diff)
+		}
 	})
 }
 
-func TestWork_whose_event_the_outbox_refuses_fails_alone_and_can_come_again(t *testing.T) {
+func TestWork_that_came_again_after_its_event_was_stored_is_not_queued_any_more(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
-		p.world.outbox = func(events []materials.Outgoing) error {
-			if slices.ContainsFunc(events, func(e materials.Outgoing) bool { return e.Key == "acme/3/1" }) {
-				return errors.New("crash before the commit")
-			}
-			return nil
-		}
-		const n = 20
-		for id := range int64(n) {
-			p.enqueue("acme", id)
-		}
-		atOnce(n, func(i int) {
-			err := p.Work(t.Context(), materials.Work{Subject: materials.Subject("acme", int64(i)), Deliveries: 99})
-			if (err != nil) != (i == 3) {
-				t.Errorf("request %d: %v", i, err)
-			}
-		})
-		p.expectStatus("acme", 3, materials.Enqueued)
-		p.world.outbox = nil
-		if err := p.work("acme", 3); err != nil {
-			t.Error(err)
-		}
-		if got := p.events(); len(got) != n || !cmp.Equal(got, p.world.sentKeys()) {
-			t.Errorf("stored %v, sent %v", got, p.world.sentKeys())
-		}
-	})
-}
-
-// crashing loses what it should send, as a worker does that dies right after the commit.
-type crashing struct{ *world }
-
-func (c crashing) Add(ctx context.Context, events []materials.Outgoing) (func(), error) {
-	_, err := c.world.Add(ctx, events)
-	return func() {}, err
-}
-
-func TestWork_after_a_crash_between_commit_and_send_stores_no_second_event(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		p := newPipeline(t, db, func(d *materials.Deps) { d.Outbox = crashing{d.Outbox.(*world)} })
 		p.enqueue("acme", 1)
 		if err := errors.Join(p.work("acme", 1), p.work("acme", 1)); err != nil {
 			t.Fatal(err)
+		}
+		if n, err := p.sweep(everything); n != 0 || err != nil {
+			t.Errorf("swept %d, %v", n, err)
 		}
 		if diff := cmp.Diff([]string{"acme/1/1"}, p.events()); diff != "" {
 			t.Errorf("stored events (-want +got):\n%s", diff)
@@ -383,7 +371,21 @@ func TestWork_after_a_crash_between_commit_and_send_stores_no_second_event(t *te
 	})
 }
 
-func TestWork_does_not_undo_newer_estimates_that_arrive_from_elsewhere_meanwhile(t *testing.T) {
+func TestWork_of_an_earlier_round_does_nothing(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		p := newPipeline(t, db, nil)
+		p.enqueue("acme", 1)
+		earlier := p.round("acme", 1)
+		expect(t, p.deliverOwn(earlier, event("acme", 1, noon, "e1")), 200)
+		expect(t, p.reestimate("acme", 1), 202)
+		if err := p.Work(t.Context(), work(earlier)); err != nil || len(p.events()) > 0 {
+			t.Errorf("stored %v, %v", p.events(), err)
+		}
+	})
+}
+
+func TestWork_of_a_request_whose_estimates_arrive_from_elsewhere_meanwhile(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
@@ -395,9 +397,13 @@ func TestWork_does_not_undo_newer_estimates_that_arrive_from_elsewhere_meanwhile
 		if err := p.work("acme", 1); err != nil {
 			t.Error(err)
 		}
-		expect(t, p.deliver("msg_2", p.world.last.Event), 200)
+		expect(t, p.deliver("msg_2", event("acme", 1, noon, "theirs, older")), 200)
 		if got := p.row("acme", 1).estimateIDs(); !cmp.Equal(got, []string{"theirs"}) {
 			t.Errorf("the request has the estimates %v", got)
+		}
+		expect(t, p.deliverOwn(p.world.last.Round, p.world.last.Event), 200) // told apart by its round, not by its time
+		if got := p.row("acme", 1).estimateIDs(); len(got) > 0 {
+			t.Errorf("after its own event the request has the estimates %v", got)
 		}
 	})
 }

@@ -28,7 +28,7 @@ const (
 
 const (
 	defaultMaxBytes = 1 << 30
-	defaultAckWait  = 15 * time.Second
+	defaultAckWait  = 2500 * time.Millisecond
 	maxMessages     = 1_000_000 // the server keeps every subject in memory
 	maxAckPending   = 50_000    // over all workers
 
@@ -53,7 +53,7 @@ type Config struct {
 	Registerer prometheus.Registerer // nil: no metrics
 
 	MaxBytes int64         // of all queued messages; 0 means 1 GiB. A full queue refuses new messages
-	AckWait  time.Duration // after which the message of a worker that died goes to another one; 0 means 15 s
+	AckWait  time.Duration // after which the message of a worker that died goes to another one; 0 means 2.5 s
 }
 
 // Queue is a connection to the work queue. Several on one server share the work.
@@ -215,15 +215,30 @@ func (q *Queue) Lag(ctx context.Context) (uint64, error) {
 	return info.NumPending + uint64(max(info.NumAckPending, 0)), nil
 }
 
-// Oldest is when the first of the messages was queued that still wait or are being worked on; queued is false when there
-// is none.
-func (q *Queue) Oldest(ctx context.Context) (at time.Time, queued bool, err error) {
+// Backlog is what the queue holds.
+type Backlog struct {
+	First  string // the subject of its first message; empty when there is none
+	Length int64  // messages that wait or are being worked on
+	Store  int64  // changes when the queue has lost its store
+}
+
+// Backlog returns what the queue holds right now.
+func (q *Queue) Backlog(ctx context.Context) (Backlog, error) {
 	stream, err := q.js.Stream(ctx, q.cfg.Stream)
 	if err != nil {
-		return time.Time{}, false, fmt.Errorf("read the queue's first message: %w", err)
+		return Backlog{}, fmt.Errorf("read the queue's state: %w", err)
 	}
-	state := stream.CachedInfo().State
-	return state.FirstTime, state.Msgs > 0, nil
+	info := stream.CachedInfo()
+	backlog := Backlog{Length: int64(info.State.Msgs), Store: info.Created.UnixNano()} //nolint:gosec // at most maxMessages
+	first, err := stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(q.subjects()))     // the first one from there on
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return backlog, nil
+	case err != nil:
+		return Backlog{}, fmt.Errorf("read the queue's first message: %w", err)
+	}
+	backlog.First = q.inside(first.Subject)
+	return backlog, nil
 }
 
 // length is Lag for a scrape, which waits a second at most.

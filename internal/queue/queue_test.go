@@ -221,33 +221,40 @@ func TestPublish_keeps_one_message_a_subject_while_it_is_queued_or_worked_on(t *
 	})
 }
 
-func TestOldest_is_when_the_first_message_was_queued_that_is_not_done(t *testing.T) {
+func TestBacklog_is_the_first_message_that_is_not_done_and_how_many_there_are(t *testing.T) {
 	t.Parallel()
 	stacks(t, func(t *testing.T, cfg queue.Config) {
 		q := open(t, cfg)
 		ready(t, q)
-		oldest := func() (time.Time, bool) {
-			at, queued, err := q.Oldest(t.Context())
+		backlog := func() queue.Backlog {
+			b, err := q.Backlog(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			return at, queued
+			return b
 		}
-		if at, queued := oldest(); queued {
-			t.Fatalf("an empty queue has a message of %s", at)
+		if b := backlog(); b.First != "" || b.Length != 0 || b.Store == 0 {
+			t.Fatalf("an empty queue holds %+v", b)
 		}
-		before := time.Now()
-		q.Publish("mr.s1.1", nil)
-		eventually(t, "the first is queued", func() bool { return lag(t, q) == 1 })
-		between := time.Now()
-		q.Publish("mr.s1.2", nil)
-		eventually(t, "the second is queued", func() bool { return lag(t, q) == 2 })
-		if at, queued := oldest(); !queued || at.Before(before) || at.After(between) {
-			t.Errorf("got %s, %t, want a time from %s to %s", at, queued, before, between)
+		for i, subject := range []string{"mr.work.1", "mr.work.2"} {
+			q.Publish(subject, nil)
+			eventually(t, subject+" is queued", func() bool { return lag(t, q) == uint64(i+1) })
 		}
-		var c collector
-		consume(t, q, 1, c.handle)
-		eventually(t, "all is done", func() bool { _, queued := oldest(); return !queued })
+		if b := backlog(); b.First != "mr.work.1" || b.Length != 2 {
+			t.Errorf("it holds %+v", b)
+		}
+		release, taken := make(chan struct{}), make(chan struct{})
+		consume(t, q, 1, func(_ context.Context, m queue.Message) error {
+			if m.Subject == "mr.work.2" {
+				close(taken)
+				<-release
+			}
+			return nil
+		})
+		<-taken
+		eventually(t, "the first is done", func() bool { return backlog().First == "mr.work.2" })
+		close(release)
+		eventually(t, "all is done", func() bool { return backlog().Length == 0 })
 	})
 }
 

@@ -23,9 +23,8 @@ func (d *Dispatcher) Show(ctx context.Context, id string) (*Detail, error) {
 	if detail == nil {
 		return nil, unknownDeliveries([]string{id})
 	}
-	now := d.deps.Now()
 	for i := range detail.Attempts {
-		underWay := detail.Status == Pending && i == len(detail.Attempts)-1 && detail.NextAttempt.After(now)
+		underWay := detail.worker != nil && i == len(detail.Attempts)-1
 		if detail.Attempts[i].DurationMS == nil && !underWay {
 			text := interrupted
 			detail.Attempts[i].Error = &text
@@ -98,7 +97,7 @@ func (d *Dispatcher) reopen(ctx context.Context, found []Delivery) error {
 		if delivery.Destination != Own || d.deps.Ledger == nil {
 			continue
 		}
-		if err := d.deps.Ledger.Reopen(ctx, delivery.SupplierID, delivery.RequestID); err != nil {
+		if err := d.deps.Ledger.MarkRedelivered(ctx, delivery.roundOf()); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,11 @@
 // retries is in the database, each destination has limits of its own. It knows requests only through its RequestLedger.
 package webhooks
 
-import "time"
+import (
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/round"
+)
 
 // Status is where a delivery stands.
 //
@@ -37,11 +41,20 @@ type Delivery struct {
 	Destination  string     `json:"destination"` // Own or the supplier's id
 	SupplierID   string     `json:"supplier_id"`
 	RequestID    int64      `json:"request_id"`
+	Round        int64      `json:"round"` // of the request
 	Status       Status     `json:"status"`
 	AttemptCount int64      `json:"attempt_count"`   // attempts begun, over all series
-	NextAttempt  *time.Time `json:"next_attempt_at"` // nil unless pending
+	NextAttempt  *time.Time `json:"next_attempt_at"` // nil unless pending, and during an attempt
 	CreatedAt    time.Time  `json:"created_at"`
 	UpdatedAt    time.Time  `json:"updated_at"`
+
+	uid    int64
+	worker *int64 // that attempts it right now
+}
+
+// roundOf is the round whose event is delivered.
+func (d Delivery) roundOf() round.Round {
+	return round.Round{SupplierID: d.SupplierID, RequestID: d.RequestID, UID: d.uid, Number: d.Round}
 }
 
 // Detail is a delivery with all its attempts, oldest first.
@@ -68,17 +81,17 @@ type Filter struct {
 	Status     Status
 	SupplierID string
 	RequestID  *int64
+	Latest     *round.Round // the request's deliveries alone, given the round that it is in: a look-up by key
 }
 
 // job is an attempt that is begun in the database and to be sent.
 type job struct {
 	id          string
 	destination string
-	supplierID  string
-	requestID   int64
+	round       round.Round
 	number      int64 // of the attempt, over all series
 	series      int64 // attempts begun since created or redelivered, this one included
-	lease       time.Time
+	worker      int64 // under whose lease it is begun
 	traceID     string
 	body        []byte
 	target      Receiver

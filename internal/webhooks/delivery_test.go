@@ -150,7 +150,7 @@ func TestCrash_between_commit_and_sending_only_delays(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db, setup{idle: true}) // not running: it begins nothing
 		for i := range 5 {
-			r.stored(event("acme", int64(i+1), 1))
+			r.add(event("acme", int64(i+1), 1))
 		}
 		other := newRig(t, db, setup{})
 		other.settled()
@@ -171,7 +171,7 @@ func TestTwoDispatchers_share_the_work_and_send_nothing_twice(t *testing.T) {
 		for i := range n {
 			events = append(events, event("acme", int64(i+1), 1))
 		}
-		a.stored(events...)
+		a.add(events...)
 		a.start()
 		b.start()
 		a.settled()
@@ -186,23 +186,6 @@ func TestTwoDispatchers_share_the_work_and_send_nothing_twice(t *testing.T) {
 		}
 		if len(seen) != 2*n {
 			t.Errorf("%d of %d were sent", len(seen), 2*n)
-		}
-	})
-}
-
-func TestAttempt_without_an_end_is_made_again_after_its_lease(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		past := func() time.Time { return time.Now().Add(-time.Hour) } // its lease ended long ago
-		gone := newRig(t, db, setup{deps: func(d *webhooks.Deps) { d.Now = past }, acme: func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }})
-		gone.add(event("acme", 1, 1))
-		until(t, "the first attempt is under way", func() bool { return len(gone.acme.got()) == 1 })
-		next := newRig(t, db, setup{})
-		until(t, "the attempt is made again", func() bool { return len(next.acme.got()) == 1 })
-		next.settled()
-		d := next.show("acme")
-		if d.Status != webhooks.Delivered || d.AttemptCount != 2 || d.Attempts[0].Error == nil || !strings.Contains(*d.Attempts[0].Error, "interrupted") {
-			t.Errorf("the delivery is %+v", d)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -19,7 +20,6 @@ const (
 	pollEvery      = 500 * time.Millisecond
 	pollSoonest    = 10 * time.Millisecond
 	afterError     = time.Second
-	leaseMargin    = 15 * time.Second // beyond the timeout, for writing the result down
 	storeTimeout   = 15 * time.Second
 	defaultDrain   = 20 * time.Second
 	afterDrain     = 3 * time.Second // for writing down what the drain cut off
@@ -32,11 +32,13 @@ const (
 // errStopping is the error of an attempt that was cut off because the worker had to end.
 var errStopping = errors.New("interrupted: the worker stopped during this attempt")
 
-// RequestLedger is told when the request behind a delivery to the own endpoint is lost, and when it has a new chance.
-// Both join the transaction in ctx.
+var errNoLease = errors.New("this worker has no lease")
+
+// RequestLedger keeps what the end of a delivery to the own endpoint means to the round's request, and its redelivery. Both
+// join the transaction in ctx.
 type RequestLedger interface {
-	MarkFailed(ctx context.Context, supplierID string, requestID int64, reason string) error
-	Reopen(ctx context.Context, supplierID string, requestID int64) error
+	MarkFailed(ctx context.Context, r round.Round, reason string) error
+	MarkRedelivered(ctx context.Context, r round.Round) error
 }
 
 // Deps is what the room is built from.
@@ -69,6 +71,7 @@ type Dispatcher struct {
 	schedule  schedule
 	wake      chan struct{}
 	callers   *callers
+	lease     *lease
 
 	sending    context.Context // ends when the drain is over: attempts are cut off
 	stopSend   context.CancelCauseFunc
@@ -88,7 +91,7 @@ func New(deps Deps) *Dispatcher {
 	}
 	d := &Dispatcher{
 		deps: deps, store: &store{db: deps.DB}, sender: newSender(deps), schedule: deps.Schedule,
-		receivers: newReceivers(deps.Destinations, deps.Now), wake: make(chan struct{}, 1),
+		receivers: newReceivers(deps.Destinations, deps.Now), wake: make(chan struct{}, 1), lease: newLease(),
 	}
 	d.sending, d.stopSend = context.WithCancelCause(context.Background())
 	d.writing, d.stopWrites = context.WithCancel(context.Background())
@@ -122,6 +125,21 @@ func (d *Dispatcher) Close() {
 // Run sends due deliveries until ctx ends. Then nothing new is begun and it returns when the attempts in flight are
 // finished; those that outlast the drain are cut off and written down as interrupted. It may be called once.
 func (d *Dispatcher) Run(ctx context.Context) error {
+	leasing, stopLeasing := context.WithCancel(context.WithoutCancel(ctx)) // the drain needs the lease
+	got, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.keepLease(leasing, got)
+	}()
+	defer func() {
+		stopLeasing()
+		<-ended
+		d.endLease(context.WithoutCancel(ctx))
+	}()
+	select {
+	case <-got:
+	case <-ctx.Done():
+	}
 	d.slots.start()
 	for ctx.Err() == nil {
 		pause, err := d.round(context.WithoutCancel(ctx))
@@ -235,11 +253,13 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 	if err != nil {
 		return nil, err
 	}
-	now := d.deps.Now()
-	lease := now.Add(d.deps.Timeout + leaseMargin)
+	worker := d.lease.worker()
+	if worker == 0 {
+		return nil, errNoLease
+	}
 	var claimed []claimedRow
 	err = d.deps.DB.InTx(ctx, func(ctx context.Context) (err error) {
-		if claimed, err = d.store.claim(ctx, wants, now, lease, d.schedule.attempts()); err != nil {
+		if claimed, err = d.store.claim(ctx, wants, d.deps.Now(), worker, d.schedule.attempts()); err != nil {
 			return err
 		}
 		for _, c := range claimed {
@@ -258,7 +278,7 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 	var jobs []job
 	for _, c := range claimed {
 		if !c.dead {
-			c.lease, c.target = lease, d.target(c.destination, receivers)
+			c.worker, c.target = worker, d.target(c.destination, receivers)
 			jobs = append(jobs, c.job)
 		}
 	}
@@ -277,13 +297,18 @@ func (d *Dispatcher) lost(ctx context.Context, j job, reason string) error {
 	if j.destination != Own || d.deps.Ledger == nil {
 		return nil
 	}
-	return d.deps.Ledger.MarkFailed(ctx, j.supplierID, j.requestID, "the estimates could not be delivered: "+reason)
+	return d.deps.Ledger.MarkFailed(ctx, j.round, "the estimates could not be delivered: "+reason)
 }
 
-// attempt sends one begun attempt, frees its slot and has its result written down.
+// attempt sends one begun attempt, frees its slot and has its result written down; one that was taken over meanwhile is
+// somebody else's.
 func (d *Dispatcher) attempt(j job) {
 	ctx := j.context(d.sending)
-	call, cancel := context.WithTimeout(ctx, min(d.deps.Timeout, j.lease.Sub(d.deps.Now())))
+	if !d.lease.held(ctx, j.worker) {
+		d.slots.giveBack(j.destination)
+		return
+	}
+	call, cancel := context.WithTimeout(ctx, d.deps.Timeout)
 	defer cancel()
 	call, end := d.deps.Trace(call, "webhook attempt", slog.String("delivery_id", j.id), slog.String("destination", j.destination), slog.Int64("attempt", j.number))
 	started := time.Now()
@@ -324,5 +349,5 @@ func (d *Dispatcher) logAttempt(ctx context.Context, j job, a answer, outcome Ou
 // context names the delivery on every log line.
 func (j job) context(ctx context.Context) context.Context {
 	return logctx.WithRequestID(ctx, j.traceID, slog.String("delivery_id", j.id),
-		slog.String("supplier_id", j.supplierID), slog.Int64("material_request_id", j.requestID))
+		slog.String("supplier_id", j.round.SupplierID), slog.Int64("material_request_id", j.round.RequestID))
 }

@@ -30,7 +30,7 @@ func TestDeadReceivers_delay_nobody_else(t *testing.T) {
 				events = append(events, event(fmt.Sprintf("dead%d", i), int64(n+1), 1))
 			}
 		}
-		r.stored(events...)
+		r.add(events...)
 		r.start()
 		until(t, "dead receivers hold slots", func() bool { return len(dead.got()) >= 4 })
 		for n := range 10 {
@@ -119,7 +119,7 @@ func TestRedeliver_gives_a_whole_new_schedule(t *testing.T) {
 func TestRedeliver_refuses_what_is_still_being_tried(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, databasetest.Open(t, database.SQLite), setup{idle: true})
-	r.stored(event("acme", 1, 1))
+	r.add(event("acme", 1, 1))
 	if _, err := r.Redeliver(t.Context(), r.show("acme").ID); errs.KindOf(err) != errs.Conflict {
 		t.Errorf("got %v", err)
 	}

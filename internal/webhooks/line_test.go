@@ -111,7 +111,7 @@ func TestCommit_whose_outcome_is_unknown_costs_a_second_and_no_attempt(t *testin
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db, setup{})
-		r.stored(event("acme", 1, 1)) // committed, and nobody was told so
+		r.add(event("acme", 1, 1)) // committed, and nobody was told so
 		r.allDeliveredOnce()
 	})
 }

@@ -2,28 +2,24 @@ package webhooks
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base32"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 const (
 	addBatch = 128 // events a statement
 	roomWait = 500 * time.Millisecond
-	holdFor  = time.Second // how long Add keeps slots for a transaction that may have been rolled back
 )
 
-// Outgoing is one event to be delivered. The same Key twice is one event.
+// Outgoing is one event to be delivered. The same round twice is one event.
 type Outgoing struct {
-	Key     string
+	Round   round.Round
 	TraceID string // X-Request-Id of the call that caused it
 	Event   webhook.Event
 	Body    []byte // the event as JSON; nil: Add encodes it
@@ -32,8 +28,7 @@ type Outgoing struct {
 // newDelivery is a delivery that Add makes; unless it was granted nothing, its first attempt is begun with it.
 type newDelivery struct {
 	job
-	eventKey string
-	granted  grant
+	granted grant
 }
 
 func (d newDelivery) begun() bool { return d.granted != nothing }
@@ -54,12 +49,12 @@ func (d newDelivery) attempts() int64 {
 	return 0
 }
 
-// next is when the delivery is due, or when its begun attempt counts as interrupted.
-func (d newDelivery) next(now time.Time) time.Time {
-	if d.begun() {
-		return d.lease
+// attemptedBy is the worker of its begun attempt.
+func (d newDelivery) attemptedBy() *int64 {
+	if !d.begun() {
+		return nil
 	}
-	return now
+	return &d.worker
 }
 
 // newEvent is an event that Add stores, with its deliveries.
@@ -69,83 +64,106 @@ type newEvent struct {
 	deliveries []newDelivery // the first goes to the own endpoint
 }
 
-// Add stores the events with one delivery to the own endpoint each and one to the supplier's receiver when it has one,
-// in the transaction of ctx; what is stored already stays as it is. send, to be called after the commit, sends at once
-// what there are slots for: their first attempt is begun by Add itself, which saves a write. The rest, and all of it
-// when send is never called, is sent by whichever worker's Run comes first.
-func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (send func(), err error) {
+// Add stores the events with one delivery to the own endpoint each and one to the supplier's receiver when it has one, in the
+// transaction of ctx, and returns the rounds whose events were stored before: these stay as they are. What there are slots for
+// is begun by Add itself, which saves a write, and sent when the transaction is committed. The rest is sent by whichever
+// worker's Run comes first.
+func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (before []round.Round, err error) {
 	receivers, err := d.receivers.read(ctx, supplierIDs(events))
 	if err != nil {
 		return nil, err
 	}
-	now := d.deps.Now()
-	lease := now.Add(d.deps.Timeout + leaseMargin)
-	var begun []newDelivery
-	made := 0
+	now, worker := d.deps.Now(), d.lease.worker()
 	for chunk := range slices.Chunk(events, addBatch) {
-		stored, err := d.prepare(chunk, receivers, now, lease)
-		if err == nil {
-			var deliveries []newDelivery
-			deliveries, err = d.insert(ctx, stored, now)
-			made += len(deliveries)
-			begun = append(begun, slices.DeleteFunc(deliveries, func(d newDelivery) bool { return !d.begun() })...)
-		}
+		prepared, err := d.prepare(chunk, receivers, worker)
 		if err != nil {
-			d.release(begun)
+			return nil, err
+		}
+		fresh, err := d.store.insertEvents(ctx, prepared, now)
+		if err != nil {
+			return nil, err
+		}
+		var deliveries []newDelivery
+		for _, e := range prepared {
+			if !fresh[e.Round] {
+				before = append(before, e.Round)
+				continue
+			}
+			deliveries = append(deliveries, e.deliveries...)
+		}
+		if err := d.insert(ctx, deliveries, now); err != nil {
 			return nil, err
 		}
 	}
-	return d.hold(begun, len(begun) < made), nil
+	return before, nil
 }
 
 // prepare makes the rows of the events.
-func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, now, lease time.Time) ([]newEvent, error) {
-	stored := make([]newEvent, len(events))
+func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, worker int64) ([]newEvent, error) {
+	prepared := make([]newEvent, len(events))
 	for i, e := range events {
 		body := e.Body
 		if body == nil {
 			var err error
 			if body, err = json.Marshal(e.Event); err != nil {
-				return nil, fmt.Errorf("encode event %s: %w", e.Key, err)
+				return nil, fmt.Errorf("encode event of %s: %w", e.Round, err)
 			}
 		}
-		data := e.Event.Data
-		destinations := []string{Own}
-		if receivers[data.SupplierID].usable() {
-			destinations = append(destinations, data.SupplierID)
-		}
-		stored[i] = newEvent{Outgoing: e, body: body}
-		for n, id := range newIDs(now, len(destinations)) {
-			stored[i].deliveries = append(stored[i].deliveries, newDelivery{eventKey: e.Key, job: job{
-				id: id, destination: destinations[n], supplierID: data.SupplierID, requestID: data.RequestID, number: 1, series: 1,
-				lease: lease, traceID: e.TraceID, body: body, target: d.target(destinations[n], receivers),
+		prepared[i] = newEvent{Outgoing: e, body: body}
+		add := func(kind round.Kind, destination string) {
+			prepared[i].deliveries = append(prepared[i].deliveries, newDelivery{job: job{
+				id: e.Round.WebhookID(kind), destination: destination, round: e.Round, number: 1, series: 1,
+				worker: worker, traceID: e.TraceID, body: body, target: d.target(destination, receivers),
 			}})
 		}
+		add(round.Own, Own)
+		if receivers[e.Round.SupplierID].usable() {
+			add(round.Receiver, e.Round.SupplierID)
+		}
 	}
-	return stored, nil
+	return prepared, nil
 }
 
-// insert stores the events that are new, with their deliveries, and begins the attempts that it is granted slots or places
-// in line for. With an error what was granted to those that it gives is still taken.
-func (d *Dispatcher) insert(ctx context.Context, events []newEvent, now time.Time) ([]newDelivery, error) {
-	fresh, err := d.store.insertEvents(ctx, events, now)
-	if err != nil {
-		return nil, err
-	}
-	deliveries := make([]newDelivery, 0, 2*len(events))
-	for _, e := range events {
-		if !fresh[e.Key] {
-			continue
-		}
-		for _, delivery := range e.deliveries {
-			delivery.granted = d.slots.takeNew(delivery.destination)
-			deliveries = append(deliveries, delivery)
-		}
-	}
+// insert stores deliveries and begins the attempts that it is granted slots or places in line for; these are sent, or given
+// back, when the transaction in ctx ends.
+func (d *Dispatcher) insert(ctx context.Context, deliveries []newDelivery, now time.Time) error {
 	if len(deliveries) == 0 {
-		return nil, nil
+		return nil
 	}
-	return deliveries, d.store.insertDeliveries(ctx, deliveries, now)
+	var begun []newDelivery
+	for i := range deliveries {
+		if deliveries[i].worker != 0 {
+			deliveries[i].granted = d.slots.takeNew(deliveries[i].destination)
+		}
+		if deliveries[i].begun() {
+			begun = append(begun, deliveries[i])
+		}
+	}
+	more := len(begun) < len(deliveries)
+	d.deps.DB.AfterTx(ctx, func(end database.End) { d.transactionEnded(end, begun, more) })
+	return d.store.insertDeliveries(ctx, deliveries, now)
+}
+
+// transactionEnded sends what is begun and committed. Of what may be committed it gives the attempts back; more reports
+// whether there are deliveries that Run has to find.
+func (d *Dispatcher) transactionEnded(end database.End, begun []newDelivery, more bool) {
+	if end != database.Committed {
+		d.release(begun)
+		if end == database.Unknown {
+			go d.putBack(jobsOf(begun))
+		}
+		return
+	}
+	for _, delivery := range begun {
+		if delivery.granted == slot {
+			d.callers.begin(delivery.job)
+		} else {
+			d.slots.enter(delivery.job)
+		}
+	}
+	if more {
+		d.Wake()
+	}
 }
 
 func (d *Dispatcher) release(deliveries []newDelivery) {
@@ -158,39 +176,6 @@ func (d *Dispatcher) release(deliveries []newDelivery) {
 	}
 }
 
-// hold keeps what was granted until the transaction is over. After holdFor it takes it for rolled back; should it be
-// committed all the same, its attempts are given back. more tells of deliveries without a grant.
-func (d *Dispatcher) hold(begun []newDelivery, more bool) (send func()) {
-	var decided sync.Once
-	timer := time.AfterFunc(holdFor, func() {
-		given := false
-		decided.Do(func() { given = true })
-		if given {
-			d.release(begun)
-			d.putBack(jobsOf(begun))
-		}
-	})
-	return func() {
-		held := false
-		decided.Do(func() { held = true })
-		timer.Stop()
-		if !held {
-			go d.putBack(jobsOf(begun))
-			return
-		}
-		for _, delivery := range begun {
-			if delivery.granted == slot {
-				d.callers.begin(delivery.job)
-			} else {
-				d.slots.enter(delivery.job)
-			}
-		}
-		if more {
-			d.Wake()
-		}
-	}
-}
-
 func jobsOf(deliveries []newDelivery) []job {
 	jobs := make([]job, len(deliveries))
 	for i, d := range deliveries {
@@ -199,7 +184,8 @@ func jobsOf(deliveries []newDelivery) []job {
 	return jobs
 }
 
-// putBack gives begun first attempts that are not sent back to the database, due at once, however long that is away.
+// putBack gives begun first attempts that are not sent back to the database, due at once, however long that is unavailable.
+// Each names the lease under which it was begun: what another worker has taken over stays as it is.
 func (d *Dispatcher) putBack(jobs []job) {
 	for pause := recordAgain; len(jobs) > 0; pause = min(2*pause, recordAgainMax) {
 		ctx, cancel := context.WithTimeout(d.writing, storeTimeout)
@@ -238,56 +224,11 @@ func (d *Dispatcher) Reserve(want int) (n int, done func()) {
 	}
 }
 
-// Stored tells under which of the keys events are stored. It joins the transaction of ctx.
-func (d *Dispatcher) Stored(ctx context.Context, keys []string) (map[string]bool, error) {
-	return d.store.eventKeys(ctx, keys)
-}
-
 func supplierIDs(events []Outgoing) []string {
 	ids := make([]string, len(events))
 	for i, e := range events {
-		ids[i] = e.Event.Data.SupplierID
+		ids[i] = e.Round.SupplierID
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
-}
-
-// newIDs are the ids of an event's deliveries. They begin with the moment, so that new rows stand together in the
-// indexes, go on with 72 random bits and end with the delivery's number, so that one leads to the others.
-func newIDs(now time.Time, n int) []string {
-	var id [16]byte
-	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16)
-	_, _ = rand.Read(id[6:15]) // never fails
-	ids := make([]string, n)
-	for i := range ids {
-		id[15] = byte(i)
-		ids[i] = idText(id)
-	}
-	return ids
-}
-
-// idsFrom are all ids that the deliveries of an event may have, given its first delivery's; nil for any other text.
-func idsFrom(first string) []string {
-	text, found := strings.CutPrefix(first, idPrefix)
-	raw, err := base32.HexEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ToUpper(text))
-	if !found || err != nil || len(raw) != 16 {
-		return nil
-	}
-	id := [16]byte(raw)
-	id[15]++
-	return []string{first, idText(id)}
-}
-
-// firstID is no larger than any id made at that moment or later, and larger than those made before.
-func firstID(at time.Time) string {
-	var id [16]byte
-	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16)
-	return idText(id)
-}
-
-const idPrefix = "msg_"
-
-func idText(id [16]byte) string {
-	const characters = 26 // behind them is padding
-	return idPrefix + strings.ToLower(base32.HexEncoding.EncodeToString(id[:])[:characters])
 }

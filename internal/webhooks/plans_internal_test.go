@@ -47,7 +47,7 @@ func (s *store) walk(ctx context.Context, t *testing.T, now time.Time, due int) 
 	if err != nil || len(fronts) != min(due, 2) {
 		t.Fatalf("%d destinations: %v", len(fronts), err)
 	}
-	claimed, err := s.claim(ctx, map[string]int{Own: 2, "acme": 2}, now, now.Add(time.Minute), 9)
+	claimed, err := s.claim(ctx, map[string]int{Own: 2, "acme": 2}, now, 5, 9)
 	if err != nil || len(claimed) != due {
 		t.Fatalf("%d deliveries: %v", len(claimed), err)
 	}
@@ -56,6 +56,7 @@ func (s *store) walk(ctx context.Context, t *testing.T, now time.Time, due int) 
 	}
 	jobs, results := make([]job, len(claimed)), make([]result, len(claimed))
 	for i, c := range claimed {
+		c.worker = 5
 		jobs[i], results[i] = c.job, newResult(c.job, answer{status: 200}, Outcome{Status: Delivered, Next: now}, now, time.Second)
 	}
 	if moved, err := s.finish(ctx, results, now); err != nil || len(moved) != due {
@@ -70,9 +71,9 @@ func (s *store) walk(ctx context.Context, t *testing.T, now time.Time, due int) 
 func (s *store) pending(ctx context.Context, t *testing.T, first, last int) {
 	t.Helper()
 	for _, statement := range []string{
-		`INSERT INTO webhook_events (key, first_id, trace_id, body, created_at) SELECT 'e' || n, 'f' || n, '', '', 1 FROM generate_series(?::int, ?::int) AS n`,
-		`INSERT INTO webhook_deliveries (id, event_key, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at, updated_at)
-			SELECT 'd' || n, 'e' || n, CASE n % 2 WHEN 0 THEN 'own' ELSE 'acme' END, 'acme', n, 'pending', 0, 0, n, n, n FROM generate_series(?::int, ?::int) AS n`,
+		`INSERT INTO webhook_events (uid, round, trace_id, body, created_at) SELECT n, 1, '', '', 1 FROM generate_series(?::int, ?::int) AS n`,
+		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at, updated_at)
+			SELECT 'msg_1' || n, n, 1, CASE n % 2 WHEN 0 THEN 'own' ELSE 'acme' END, 'acme', n, 'pending', 0, 0, n, n, n FROM generate_series(?::int, ?::int) AS n`,
 	} {
 		if err := s.db.From(ctx).Exec(statement, first, last).Error; err != nil {
 			t.Fatal(err)

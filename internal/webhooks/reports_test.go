@@ -32,35 +32,6 @@ func TestRedeliver_works_every_time(t *testing.T) {
 	})
 }
 
-func TestLate_result_of_an_attempt_whose_lease_was_over_changes_nothing(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		past := func() time.Time { return time.Now().Add(-time.Hour) } // its lease is over for everybody else
-		release := make(chan struct{})
-		slow := newRig(t, db, setup{deps: func(d *webhooks.Deps) { d.Now = past }, acme: func(n int, w http.ResponseWriter, _ *http.Request) {
-			if n == 1 {
-				<-release
-				w.WriteHeader(http.StatusNotFound)
-			}
-		}})
-		slow.add(event("acme", 1, 1))
-		until(t, "the first attempt is under way", func() bool { return len(slow.acme.got()) == 1 })
-		next := newRig(t, db, setup{})
-		until(t, "another worker has delivered it", func() bool {
-			d := next.show("acme")
-			return d.Status == webhooks.Delivered && d.AttemptCount == 2
-		})
-		close(release)
-		until(t, "the late result is on record", func() bool {
-			d := next.show("acme")
-			return d.Attempts[0].Status != nil && *d.Attempts[0].Status == http.StatusNotFound
-		})
-		if d := next.show("acme"); d.Status != webhooks.Delivered || d.AttemptCount != 2 {
-			t.Errorf("the late result made it %s after %d attempts", d.Status, d.AttemptCount)
-		}
-	})
-}
-
 func TestUnknown_host_is_tried_again(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, databasetest.Open(t, database.SQLite), setup{})

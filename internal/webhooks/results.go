@@ -94,12 +94,12 @@ func (d *Dispatcher) flushResults(_ context.Context, results []result) ([]struct
 		return make([]struct{}, len(results)), err
 	}
 	err := d.deps.DB.InTx(ctx, func(ctx context.Context) error {
-		moved, err := d.store.finish(ctx, results, now)
+		written, err := d.store.finish(ctx, results, now)
 		if err != nil {
 			return err
 		}
 		for _, r := range results {
-			if !moved[r.id] || r.outcome.Status != Dead && r.outcome.Status != Failed {
+			if !written[r.id] || r.outcome.Status != Dead && r.outcome.Status != Failed {
 				continue
 			}
 			if err := d.lost(ctx, r.job, r.reason()); err != nil {

@@ -3,27 +3,21 @@ package webhooks
 import (
 	"context"
 	"fmt"
-	"time"
+
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// pruneBatch is how many events are deleted in one transaction.
-const pruneBatch = 500
-
-// Prune deletes the events made before the given time with their deliveries and attempts, and tells how many events
-// they were. An event with a delivery that is still tried stays.
-func (d *Dispatcher) Prune(ctx context.Context, before time.Time) (deleted int64, err error) {
-	for last := ""; ctx.Err() == nil; {
-		var n int64
-		err := d.deps.DB.InTx(ctx, func(ctx context.Context) (err error) {
-			n, last, err = d.store.prune(ctx, last, firstID(before), pruneBatch)
-			return err
-		})
-		if err != nil {
-			return deleted, fmt.Errorf("prune webhook events: %w", err)
-		}
-		if deleted += n; last == "" {
-			return deleted, nil
-		}
+// Forget deletes the events of all rounds of the requests, given the round that each is in, with their deliveries, attempts and
+// whatever is still tried of them, and returns how many events they were. It joins the transaction in ctx.
+func (d *Dispatcher) Forget(ctx context.Context, latest []round.Round) (events int64, err error) {
+	if events, err = d.store.forget(ctx, latest); err != nil {
+		return 0, fmt.Errorf("delete webhook events: %w", err)
 	}
-	return deleted, ctx.Err()
+	return events, nil
+}
+
+// RoundOf returns the numbers of an own delivery that was made before webhook-ids followed from rounds; own is false when there
+// is none of that id.
+func (d *Dispatcher) RoundOf(ctx context.Context, webhookID string) (uid, number int64, own bool, err error) {
+	return d.store.roundOf(ctx, webhookID)
 }

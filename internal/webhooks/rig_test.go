@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -94,12 +96,12 @@ type ledger struct {
 	fail   error
 }
 
-func (l *ledger) MarkFailed(_ context.Context, supplierID string, requestID int64, reason string) error {
-	return l.note(fmt.Sprintf("failed %s/%d: %s", supplierID, requestID, reason))
+func (l *ledger) MarkFailed(_ context.Context, r round.Round, reason string) error {
+	return l.note(fmt.Sprintf("failed %s/%d: %s", r.SupplierID, r.RequestID, reason))
 }
 
-func (l *ledger) Reopen(_ context.Context, supplierID string, requestID int64) error {
-	return l.note(fmt.Sprintf("reopened %s/%d", supplierID, requestID))
+func (l *ledger) MarkRedelivered(_ context.Context, r round.Round) error {
+	return l.note(fmt.Sprintf("reopened %s/%d", r.SupplierID, r.RequestID))
 }
 
 func (l *ledger) note(event string) error {
@@ -178,9 +180,14 @@ func (r *rig) start() (stop func() error) {
 	return stop
 }
 
-func event(supplier string, id int64, round int) webhooks.Outgoing {
+// event is that of a round of a request; the uid follows from supplier and id.
+func event(supplier string, id, number int64) webhooks.Outgoing {
+	uid := id
+	for _, letter := range supplier {
+		uid = uid*131 + int64(letter)
+	}
 	return webhooks.Outgoing{
-		Key: fmt.Sprintf("%s/%d/%d", supplier, id, round), TraceID: fmt.Sprintf("trace-%d", id),
+		Round: round.Round{SupplierID: supplier, RequestID: id, UID: uid & math.MaxInt64, Number: number}, TraceID: fmt.Sprintf("trace-%d", id),
 		Event: webhook.Event{Type: webhook.TypeEstimated, Timestamp: time.Unix(1795000000, 0).UTC(), Data: webhook.Data{
 			SupplierID: supplier, RequestID: id, Estimates: []webhook.Estimate{}, Unavailable: []webhook.Unavailable{},
 		}},
@@ -189,23 +196,16 @@ func event(supplier string, id int64, round int) webhooks.Outgoing {
 
 var errRollback = errors.New("rolled back on purpose")
 
-// add stores events in a transaction and sends them unless it is rolled back or they are to be left to Run.
+// add stores events in a transaction, whose end sends what it began.
 func (r *rig) add(events ...webhooks.Outgoing) {
 	r.tb.Helper()
-	r.stored(events...)()
-}
-
-// stored is add without the sending, which it returns.
-func (r *rig) stored(events ...webhooks.Outgoing) (send func()) {
-	r.tb.Helper()
-	err := r.db.InTx(context.Background(), func(ctx context.Context) (err error) {
-		send, err = r.Add(ctx, events)
+	err := r.db.InTx(context.Background(), func(ctx context.Context) error {
+		_, err := r.Add(ctx, events)
 		return err
 	})
 	if err != nil {
 		r.tb.Fatal(err)
 	}
-	return send
 }
 
 // until waits for a condition.

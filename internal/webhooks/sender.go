@@ -104,7 +104,7 @@ func (s *sender) send(ctx context.Context, j job, at time.Time) answer {
 	if len(j.target.Secrets) == 0 {
 		return answer{err: errNoSecret}
 	}
-	request, err := retryablehttp.NewRequestWithContext(context.WithValue(ctx, callKey{}, call{j, at}), http.MethodPost, callURL(j.target.URL, j.requestID), j.body)
+	request, err := retryablehttp.NewRequestWithContext(context.WithValue(ctx, callKey{}, call{j, at}), http.MethodPost, callURL(j.target.URL, j.round.RequestID), j.body)
 	if err != nil {
 		return answer{err: errors.New("the receiver's address is not a valid URL")}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // store is the room's tables. Hot statements are written for each engine: PostgreSQL takes a batch as arrays in one
@@ -28,13 +29,13 @@ func (s *store) fronts(ctx context.Context) ([]front, error) {
 		At          int64
 	}
 	err := s.db.Reader(ctx).Raw(`WITH RECURSIVE pending(destination) AS (
-			SELECT (SELECT destination FROM webhook_deliveries WHERE status = 'pending' ORDER BY destination LIMIT 1)
+			SELECT (SELECT destination FROM webhook_deliveries WHERE status = 'pending' AND worker IS NULL ORDER BY destination LIMIT 1)
 			UNION ALL
-			SELECT (SELECT d.destination FROM webhook_deliveries d WHERE d.status = 'pending' AND d.destination > pending.destination
+			SELECT (SELECT d.destination FROM webhook_deliveries d WHERE d.status = 'pending' AND d.worker IS NULL AND d.destination > pending.destination
 				ORDER BY d.destination LIMIT 1)
 			FROM pending WHERE pending.destination IS NOT NULL)
 		SELECT destination, (SELECT d.next_attempt_at FROM webhook_deliveries d
-			WHERE d.status = 'pending' AND d.destination = pending.destination ORDER BY d.next_attempt_at LIMIT 1) AS at
+			WHERE d.status = 'pending' AND d.worker IS NULL AND d.destination = pending.destination ORDER BY d.next_attempt_at LIMIT 1) AS at
 		FROM pending WHERE destination IS NOT NULL`).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read due destinations: %w", err)
@@ -54,20 +55,21 @@ type claimedRow struct {
 
 // places is where database.Query reads a claimed row to.
 func (c *claimedRow) places() []any {
-	return []any{&c.id, &c.destination, &c.supplierID, &c.requestID, &c.number, &c.series, &c.dead, &c.traceID, &c.body}
+	return []any{&c.id, &c.destination, &c.round.SupplierID, &c.round.RequestID, &c.round.UID, &c.round.Number,
+		&c.number, &c.series, &c.dead, &c.traceID, &c.body}
 }
 
 // claim begins the next attempt of as many due deliveries as are wanted of each destination, the longest due first; the
 // attempt before becomes history. It must run in a transaction; two workers never claim the same one.
-func (s *store) claim(ctx context.Context, wants map[string]int, now, lease time.Time, attempts int64) ([]claimedRow, error) {
+func (s *store) claim(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) ([]claimedRow, error) {
 	if s.postgres() {
-		return s.claimPostgres(ctx, wants, now, lease, attempts)
+		return s.claimPostgres(ctx, wants, now, worker, attempts)
 	}
-	return s.claimSQLite(ctx, wants, now, lease, attempts)
+	return s.claimSQLite(ctx, wants, now, worker, attempts)
 }
 
-// insertEvents stores those events whose keys are new and tells which. It joins the transaction of ctx.
-func (s *store) insertEvents(ctx context.Context, events []newEvent, now time.Time) (map[string]bool, error) {
+// insertEvents stores the events of those rounds that have none and returns which. It joins the transaction of ctx.
+func (s *store) insertEvents(ctx context.Context, events []newEvent, now time.Time) (map[round.Round]bool, error) {
 	if s.postgres() {
 		return s.insertEventsPostgres(ctx, events, now)
 	}
@@ -84,56 +86,36 @@ func (s *store) insertDeliveries(ctx context.Context, deliveries []newDelivery, 
 
 // putBack makes first attempts that were begun and not sent undone: their deliveries are due now.
 func (s *store) putBack(ctx context.Context, jobs []job, now time.Time) error {
-	ids := make([]string, len(jobs))
-	for i, j := range jobs {
-		ids[i] = j.id
+	byWorker := map[int64][]string{}
+	for _, j := range jobs {
+		byWorker[j.worker] = append(byWorker[j.worker], j.id)
 	}
-	err := s.db.From(ctx).Exec(`UPDATE webhook_deliveries SET attempts = 0, series = 0, next_attempt_at = ?, updated_at = ?, last_started_at = NULL
-		WHERE id IN ? AND attempts = 1 AND last_duration_us IS NULL`, now.UnixMicro(), now.UnixMicro(), ids).Error
-	if err != nil {
-		return fmt.Errorf("give webhook attempts back: %w", err)
-	}
-	return nil
-}
-
-// finish writes the ends of attempts down, and what they mean to their deliveries where these are pending. It tells which
-// deliveries it moved.
-func (s *store) finish(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
-	write := s.finishSQLite
-	if s.postgres() {
-		write = s.finishPostgres
-	}
-	written, err := write(ctx, results, now)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range results {
-		if _, last := written[r.id]; !last {
-			if err := s.finishLate(ctx, r); err != nil {
-				return nil, err
-			}
+	for worker, ids := range byWorker {
+		err := s.db.From(ctx).Exec(`UPDATE webhook_deliveries SET attempts = 0, series = 0, worker = NULL, next_attempt_at = ?, updated_at = ?,
+			last_started_at = NULL WHERE id IN ? AND worker = ? AND attempts = 1`, now.UnixMicro(), now.UnixMicro(), ids, worker).Error
+		if err != nil {
+			return fmt.Errorf("give webhook attempts back: %w", err)
 		}
 	}
-	return written, nil
-}
-
-// finishLate writes down the end of an attempt after which another one has begun: it is history.
-func (s *store) finishLate(ctx context.Context, r result) error {
-	err := s.db.From(ctx).Exec(`UPDATE webhook_attempts SET started_at = ?, duration_us = ?, status = ?, error = ?, response = ?
-		WHERE delivery_id = ? AND number = ?`, r.began.UnixMicro(), r.took.Microseconds(), r.status, r.err, r.response, r.id, r.number).Error
-	if err != nil {
-		return fmt.Errorf("write late webhook attempt down: %w", err)
-	}
 	return nil
 }
 
-// eventKeys are those of the keys under which events are stored.
-func (s *store) eventKeys(ctx context.Context, keys []string) (map[string]bool, error) {
-	var found []string
-	if err := s.db.From(ctx).Raw(`SELECT key FROM webhook_events WHERE key IN ?`, keys).Scan(&found).Error; err != nil {
-		return nil, fmt.Errorf("read webhook events: %w", err)
+// finish writes down the ends of those attempts that are still this worker's, with what they mean to their deliveries, and
+// returns the ids of these.
+func (s *store) finish(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
+	if s.postgres() {
+		return s.finishPostgres(ctx, results, now)
 	}
-	return setOf(found), nil
+	return s.finishSQLite(ctx, results, now)
+}
+
+// written runs a statement that returns the ids of what it wrote.
+func (s *store) written(ctx context.Context, statement string, args ...any) (map[string]bool, error) {
+	ids, err := database.Query(ctx, s.db.SQL(ctx), statement, args, func(id *string) []any { return []any{id} })
+	if err != nil {
+		return nil, fmt.Errorf("write webhook attempts down: %w", err)
+	}
+	return setOf(ids), nil
 }
 
 func setOf(list []string) map[string]bool {

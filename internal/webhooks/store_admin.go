@@ -13,7 +13,9 @@ import (
 
 type deliveryRow struct {
 	ID            string
-	EventKey      string
+	UID           int64
+	Round         int64
+	Worker        *int64
 	Destination   string
 	SupplierID    string
 	RequestID     int64
@@ -35,10 +37,10 @@ func (deliveryRow) TableName() string { return "webhook_deliveries" }
 
 func (r deliveryRow) delivery() Delivery {
 	d := Delivery{
-		ID: r.ID, Destination: r.Destination, SupplierID: r.SupplierID, RequestID: r.RequestID, Status: r.Status,
-		AttemptCount: r.Attempts, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(r.UpdatedAt).UTC(),
+		ID: r.ID, Destination: r.Destination, SupplierID: r.SupplierID, RequestID: r.RequestID, Round: r.Round, Status: r.Status,
+		uid: r.UID, worker: r.Worker, AttemptCount: r.Attempts, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(r.UpdatedAt).UTC(),
 	}
-	if r.Status == Pending {
+	if r.Status == Pending && r.Worker == nil {
 		next := time.UnixMicro(r.NextAttemptAt).UTC()
 		d.NextAttempt = &next
 	}
@@ -56,29 +58,10 @@ func (s *store) list(ctx context.Context, filter Filter) ([]Delivery, error) {
 	if filter.RequestID != nil {
 		query = query.Where("request_id = ?", *filter.RequestID)
 	}
-	if filter.SupplierID != "" && filter.RequestID != nil {
-		ids, err := s.idsOf(ctx, filter.SupplierID, *filter.RequestID)
-		if err != nil {
-			return nil, err
-		}
-		query = query.Where("id IN ?", ids)
+	if filter.Latest != nil {
+		query = query.Where(s.db.Reader(ctx).Where("id IN ?", webhookIDs(*filter.Latest)).Or("uid = ? AND id < 'msg_1'", filter.Latest.UID))
 	}
 	return deliveries(query)
-}
-
-// idsOf are the ids of the deliveries of all rounds of a request.
-func (s *store) idsOf(ctx context.Context, supplierID string, requestID int64) ([]string, error) {
-	var firsts []string
-	key := fmt.Sprintf("%s/%d", supplierID, requestID)
-	err := s.db.Reader(ctx).Raw(`SELECT first_id FROM webhook_events WHERE key > ? AND key < ?`, key+"/", key+"0").Scan(&firsts).Error // 0 is what follows /
-	if err != nil {
-		return nil, fmt.Errorf("read webhook events: %w", err)
-	}
-	var ids []string
-	for _, first := range firsts {
-		ids = append(ids, idsFrom(first)...)
-	}
-	return ids, nil
 }
 
 // lockByID holds the deliveries until the transaction ends.

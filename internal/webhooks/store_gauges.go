@@ -13,20 +13,21 @@ const mostCounted = 10_000
 const (
 	areDead    = `status IN ('dead', 'failed') AND status = 'dead'`
 	areFailed  = `status IN ('dead', 'failed') AND status = 'failed'`
-	arePending = `status = 'pending'`
+	areWaiting = `status = 'pending' AND worker IS NULL`
+	areTried   = `worker IS NOT NULL`
 )
 
 // countedDeliveries and ownDeliveries end with the bound.
 const (
 	countedDeliveries = `SELECT count(*) FROM (SELECT 1 FROM webhook_deliveries WHERE %s LIMIT ?) counted`
 	ownDeliveries     = `SELECT count(*) AS n, min(created_at) AS since FROM (
-		SELECT created_at FROM webhook_deliveries WHERE destination = 'own' AND status = 'pending' ORDER BY next_attempt_at LIMIT ?) pending`
+		SELECT created_at FROM webhook_deliveries WHERE destination = 'own' AND status = 'pending' AND worker IS NULL ORDER BY next_attempt_at LIMIT ?) pending`
 )
 
 // Standing is how many deliveries are not delivered, at most 10,000 of each kind are counted.
 type Standing struct {
 	Pending, Dead, Failed int64
-	Own                   int64     // of the pending ones, those to the own endpoint
+	Own                   int64     // of the pending ones that are not attempted right now, those to the own endpoint
 	OwnSince              time.Time // when the oldest of these was made; zero when there is none
 }
 
@@ -38,7 +39,11 @@ func (d *Dispatcher) Standing(ctx context.Context) (s Standing, err error) {
 	if s.Failed, err = d.store.countUpTo(ctx, areFailed); err != nil {
 		return s, err
 	}
-	if s.Pending, err = d.store.countUpTo(ctx, arePending); err != nil {
+	if s.Pending, err = d.store.countUpTo(ctx, areWaiting); err != nil {
+		return s, err
+	}
+	tried, err := d.store.countUpTo(ctx, areTried)
+	if s.Pending += tried; err != nil {
 		return s, err
 	}
 	s.Own, s.OwnSince, err = d.store.own(ctx)

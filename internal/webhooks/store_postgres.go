@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // claimPostgres looks rows up by arrays and LATERAL, as a join over young tables may go through all of them.
-func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now, lease time.Time, attempts int64) ([]claimedRow, error) {
+func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) ([]claimedRow, error) {
 	var destinations []string
 	var counts []int64
 	for destination, n := range wants {
@@ -20,63 +21,75 @@ func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now, le
 			SELECT d.* FROM unnest($1::text[], $2::bigint[]) AS wanted(destination, n)
 			CROSS JOIN LATERAL (
 				SELECT * FROM webhook_deliveries
-				WHERE status = 'pending' AND destination = wanted.destination AND next_attempt_at <= $3
+				WHERE status = 'pending' AND worker IS NULL AND destination = wanted.destination AND next_attempt_at <= $3
 				ORDER BY next_attempt_at LIMIT wanted.n FOR UPDATE SKIP LOCKED) d
 		), history AS (
 			INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status, error, response)
 			SELECT id, attempts, last_started_at, last_duration_us, last_status, last_error, last_response
 			FROM due WHERE attempts > 0 AND series < $5
 		), begun AS (
-			UPDATE webhook_deliveries SET attempts = attempts + 1, series = series + 1, next_attempt_at = $4, updated_at = $3,
+			UPDATE webhook_deliveries SET attempts = attempts + 1, series = series + 1, worker = $4, updated_at = $3,
 				last_started_at = $3, last_duration_us = NULL, last_status = NULL, last_error = '', last_response = NULL
 			WHERE id = ANY (ARRAY(SELECT id FROM due WHERE series < $5))
-			RETURNING id, event_key, destination, supplier_id, request_id, attempts, series, false AS dead
+			RETURNING id, uid, round, destination, supplier_id, request_id, attempts, series, false AS dead
 		), dead AS (
-			UPDATE webhook_deliveries SET status = 'dead', next_attempt_at = $4, updated_at = $3
+			UPDATE webhook_deliveries SET status = 'dead', updated_at = $3
 			WHERE id = ANY (ARRAY(SELECT id FROM due WHERE series >= $5))
-			RETURNING id, event_key, destination, supplier_id, request_id, attempts, series, true AS dead
+			RETURNING id, uid, round, destination, supplier_id, request_id, attempts, series, true AS dead
 		)
-		SELECT c.id, c.destination, c.supplier_id, c.request_id, c.attempts, c.series, c.dead, e.trace_id, e.body
+		SELECT c.id, c.destination, c.supplier_id, c.request_id, c.uid, c.round, c.attempts, c.series, c.dead, e.trace_id, e.body
 		FROM (SELECT * FROM begun UNION ALL SELECT * FROM dead) c
-		CROSS JOIN LATERAL (SELECT trace_id, body FROM webhook_events WHERE key = c.event_key OFFSET 0) e`,
-		[]any{destinations, counts, now.UnixMicro(), lease.UnixMicro(), attempts}, (*claimedRow).places)
+		CROSS JOIN LATERAL (SELECT trace_id, body FROM webhook_events WHERE uid = c.uid AND round = c.round OFFSET 0) e`,
+		[]any{destinations, counts, now.UnixMicro(), worker, attempts}, (*claimedRow).places)
 	if err != nil {
 		return nil, fmt.Errorf("claim webhook deliveries: %w", err)
 	}
 	return claimed, nil
 }
 
-func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, now time.Time) (map[string]bool, error) {
+func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, now time.Time) (map[round.Round]bool, error) {
 	n := len(events)
-	keys, firsts, traces, bodies := make([]string, n), make([]string, n), make([]string, n), make([][]byte, n)
+	uids, numbers, traces, bodies := make([]int64, n), make([]int64, n), make([]string, n), make([][]byte, n)
 	for i, e := range events {
-		keys[i], firsts[i], traces[i], bodies[i] = e.Key, e.deliveries[0].id, e.TraceID, e.body
+		uids[i], numbers[i], traces[i], bodies[i] = e.Round.UID, e.Round.Number, e.TraceID, e.body
 	}
-	fresh, err := database.Query(ctx, s.db.SQL(ctx), `
-		INSERT INTO webhook_events (key, first_id, trace_id, body, created_at)
-		SELECT k, f, t, b, $5 FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) AS e(k, f, t, b)
-		ON CONFLICT (key) DO NOTHING RETURNING key`,
-		[]any{keys, firsts, traces, bodies, now.UnixMicro()}, func(key *string) []any { return []any{key} })
+	stored, err := database.Query(ctx, s.db.SQL(ctx), `
+		INSERT INTO webhook_events (uid, round, trace_id, body, created_at)
+		SELECT u, r, t, b, $5 FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bytea[]) AS e(u, r, t, b)
+		ON CONFLICT (uid, round) DO NOTHING RETURNING uid, round`,
+		[]any{uids, numbers, traces, bodies, now.UnixMicro()}, func(r *round.Round) []any { return []any{&r.UID, &r.Number} })
 	if err != nil {
 		return nil, fmt.Errorf("insert webhook events: %w", err)
 	}
-	return setOf(fresh), nil
+	type numbersOf struct{ uid, number int64 }
+	found := make(map[numbersOf]bool, len(stored))
+	for _, r := range stored {
+		found[numbersOf{r.UID, r.Number}] = true
+	}
+	fresh := make(map[round.Round]bool, len(stored))
+	for _, e := range events {
+		fresh[e.Round] = found[numbersOf{e.Round.UID, e.Round.Number}]
+	}
+	return fresh, nil
 }
 
 func (s *store) insertDeliveriesPostgres(ctx context.Context, deliveries []newDelivery, now time.Time) error {
 	n := len(deliveries)
-	ids, eventKeys, destinations, owners := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-	requests, begun, due, started := make([]int64, n), make([]int64, n), make([]int64, n), make([]*int64, n)
+	ids, destinations, suppliers := make([]string, n), make([]string, n), make([]string, n)
+	uids, numbers, requests := make([]int64, n), make([]int64, n), make([]int64, n)
+	begun, started, workers := make([]int64, n), make([]*int64, n), make([]*int64, n)
 	for i, d := range deliveries {
-		ids[i], eventKeys[i], destinations[i], owners[i], requests[i] = d.id, d.eventKey, d.destination, d.supplierID, d.requestID
-		begun[i], due[i], started[i] = d.attempts(), d.next(now).UnixMicro(), d.startedAt(now)
+		ids[i], destinations[i], suppliers[i] = d.id, d.destination, d.round.SupplierID
+		uids[i], numbers[i], requests[i] = d.round.UID, d.round.Number, d.round.RequestID
+		begun[i], started[i], workers[i] = d.attempts(), d.startedAt(now), d.attemptedBy()
 	}
 	_, err := s.db.SQL(ctx).ExecContext(ctx, `
-		INSERT INTO webhook_deliveries (id, event_key, destination, supplier_id, request_id, status, attempts, series,
+		INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, worker, attempts, series,
 			next_attempt_at, created_at, updated_at, last_started_at)
-		SELECT i, k, d, s, r, 'pending', n, n, at, $9, $9, b
-		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[]) AS d(i, k, d, s, r, n, at, b)`,
-		ids, eventKeys, destinations, owners, requests, begun, due, started, now.UnixMicro())
+		SELECT i, u, n, d, s, r, 'pending', w, a, a, $10, $10, $10, b
+		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[])
+			AS d(i, u, n, d, s, r, w, a, b)`,
+		ids, uids, numbers, destinations, suppliers, requests, workers, begun, started, now.UnixMicro())
 	if err != nil {
 		return fmt.Errorf("insert webhook deliveries: %w", database.Translate(err))
 	}
@@ -87,37 +100,18 @@ func (s *store) insertDeliveriesPostgres(ctx context.Context, deliveries []newDe
 func (s *store) finishPostgres(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
 	n := len(results)
 	ids, errorTexts, outcomes, responses := make([]string, n), make([]string, n), make([]string, n), make([][]byte, n)
-	numbers, began, took, next, statuses := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]*int64, n)
+	numbers, began, took, next := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	statuses, workers := make([]*int64, n), make([]int64, n)
 	for i, r := range results {
-		ids[i], errorTexts[i], outcomes[i], responses[i] = r.id, r.err, string(r.outcome.Status), r.response
+		ids[i], errorTexts[i], outcomes[i], responses[i], workers[i] = r.id, r.err, string(r.outcome.Status), r.response, r.worker
 		numbers[i], began[i], took[i], next[i], statuses[i] = r.number, r.began.UnixMicro(), r.took.Microseconds(), r.outcome.Next.UnixMicro(), r.status
 	}
-	return s.moved(ctx, `
-		UPDATE webhook_deliveries d SET
-			status = CASE d.status WHEN 'pending' THEN r.outcome ELSE d.status END,
-			next_attempt_at = CASE d.status WHEN 'pending' THEN r.next ELSE d.next_attempt_at END,
-			updated_at = CASE d.status WHEN 'pending' THEN $9 ELSE d.updated_at END,
+	return s.written(ctx, `
+		UPDATE webhook_deliveries d SET status = r.outcome, worker = NULL, next_attempt_at = r.next, updated_at = $9,
 			last_started_at = r.began, last_duration_us = r.took, last_status = r.status, last_error = r.error, last_response = r.response
-		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::text[], $8::bigint[], $10::bigint[])
-			AS r(id, number, took, status, error, response, outcome, next, began)
-		WHERE d.id = r.id AND d.attempts = r.number
-		RETURNING d.id, d.updated_at = $9`,
-		ids, numbers, took, statuses, errorTexts, responses, outcomes, next, now.UnixMicro(), began)
-}
-
-// moved runs a statement that returns the ids of what it wrote and whether each was moved.
-func (s *store) moved(ctx context.Context, statement string, args ...any) (map[string]bool, error) {
-	type row struct {
-		id    string
-		moved bool
-	}
-	list, err := database.Query(ctx, s.db.SQL(ctx), statement, args, func(r *row) []any { return []any{&r.id, &r.moved} })
-	if err != nil {
-		return nil, fmt.Errorf("write webhook attempts down: %w", err)
-	}
-	moved := make(map[string]bool, len(list))
-	for _, r := range list {
-		moved[r.id] = r.moved
-	}
-	return moved, nil
+		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::text[], $8::bigint[], $10::bigint[], $11::bigint[])
+			AS r(id, number, took, status, error, response, outcome, next, began, worker)
+		WHERE d.id = r.id AND d.attempts = r.number AND d.worker = r.worker
+		RETURNING d.id`,
+		ids, numbers, took, statuses, errorTexts, responses, outcomes, next, now.UnixMicro(), began, workers)
 }

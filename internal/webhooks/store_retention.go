@@ -3,63 +3,46 @@ package webhooks
 import (
 	"context"
 
-	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// prune deletes a batch of finished events whose deliveries have ids between after and before; last is the id to go on
-// from, empty when there are no more.
-func (s *store) prune(ctx context.Context, after, before string, limit int) (deleted int64, last string, err error) {
-	var own []string
-	err = s.db.From(ctx).Raw(`SELECT id FROM webhook_deliveries
-		WHERE id > ? AND id < ? AND destination = ? AND status <> 'pending' ORDER BY id LIMIT ?`, after, before, Own, limit).Scan(&own).Error
-	if err != nil || len(own) == 0 {
-		return 0, "", database.Translate(err)
+// forget deletes the events of the requests, with their deliveries and attempts.
+func (s *store) forget(ctx context.Context, latest []round.Round) (events int64, err error) {
+	var ids, earlier []string
+	uids := make([]int64, len(latest))
+	for i, r := range latest {
+		ids, uids[i] = append(ids, webhookIDs(r)...), r.UID
 	}
-	if len(own) == limit {
-		last = own[len(own)-1]
+	err = s.db.From(ctx).Raw(`SELECT id FROM webhook_deliveries WHERE uid IN ? AND id < 'msg_1'`, uids).Scan(&earlier).Error
+	if err != nil {
+		return 0, err
 	}
-	var all []string
-	for _, first := range own {
-		all = append(all, idsFrom(first)...)
+	ids = append(ids, earlier...)
+	if err := s.db.From(ctx).Exec(`DELETE FROM webhook_attempts WHERE delivery_id IN ?`, ids).Error; err != nil {
+		return 0, err
 	}
-	var deliveries []deliveryRow // locked against a redelivery, in its order
-	if err := s.locked(ctx).Where("id IN ?", all).Find(&deliveries).Error; err != nil {
-		return 0, "", database.Translate(err)
+	if err := s.db.From(ctx).Exec(`DELETE FROM webhook_deliveries WHERE id IN ?`, ids).Error; err != nil {
+		return 0, err
 	}
-	ids, events := finishedOf(deliveries)
-	for _, deletion := range []struct {
-		statement string
-		of        []string
-	}{
-		{`DELETE FROM webhook_attempts WHERE delivery_id IN ?`, ids},
-		{`DELETE FROM webhook_deliveries WHERE id IN ?`, ids},
-		{`DELETE FROM webhook_events WHERE key IN ?`, events},
-	} {
-		if len(deletion.of) == 0 {
-			continue
-		}
-		if err := s.db.From(ctx).Exec(deletion.statement, deletion.of).Error; err != nil {
-			return 0, "", database.Translate(err)
-		}
-	}
-	return int64(len(events)), last, nil
+	deleted := s.db.From(ctx).Exec(`DELETE FROM webhook_events WHERE uid IN ?`, uids)
+	return deleted.RowsAffected, deleted.Error
 }
 
-// finishedOf are the deliveries and the events of which nothing is still tried.
-func finishedOf(deliveries []deliveryRow) (ids, events []string) {
-	tried := map[string]bool{}
-	for _, d := range deliveries {
-		tried[d.EventKey] = tried[d.EventKey] || d.Status == Pending
+// webhookIDs are the ids of all deliveries of a request, given the round that it is in.
+func webhookIDs(latest round.Round) []string {
+	var ids []string
+	for number := int64(1); number <= latest.Number; number++ {
+		ids = append(ids, round.WebhookID(latest.UID, number, round.Own), round.WebhookID(latest.UID, number, round.Receiver))
 	}
-	for _, d := range deliveries {
-		if !tried[d.EventKey] {
-			ids = append(ids, d.ID)
-		}
+	return ids
+}
+
+// roundOf returns the numbers of an own delivery; own is false when there is none of that id.
+func (s *store) roundOf(ctx context.Context, webhookID string) (uid, number int64, own bool, err error) {
+	var found []deliveryRow
+	err = s.db.Reader(ctx).Raw(`SELECT uid, round FROM webhook_deliveries WHERE id = ? AND destination = ?`, webhookID, Own).Scan(&found).Error
+	if err != nil || len(found) == 0 {
+		return 0, 0, false, err
 	}
-	for key, pending := range tried {
-		if !pending {
-			events = append(events, key)
-		}
-	}
-	return ids, events
+	return found[0].UID, found[0].Round, true, nil
 }

@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-func (s *store) claimSQLite(ctx context.Context, wants map[string]int, now, lease time.Time, attempts int64) ([]claimedRow, error) {
+func (s *store) claimSQLite(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) ([]claimedRow, error) {
 	var claimed []claimedRow
 	for destination, n := range wants {
 		var ids []string
-		err := s.db.From(ctx).Raw(`SELECT id FROM webhook_deliveries WHERE status = 'pending' AND destination = ? AND next_attempt_at <= ?
+		err := s.db.From(ctx).Raw(`SELECT id FROM webhook_deliveries WHERE status = 'pending' AND worker IS NULL AND destination = ? AND next_attempt_at <= ?
 			ORDER BY next_attempt_at LIMIT ?`, destination, now.UnixMicro(), n).Scan(&ids).Error
 		if err == nil && len(ids) > 0 {
 			var batch []claimedRow
-			batch, err = s.beginSQLite(ctx, ids, now, lease, attempts)
+			batch, err = s.beginSQLite(ctx, ids, now, worker, attempts)
 			claimed = append(claimed, batch...)
 		}
 		if err != nil {
@@ -28,8 +29,8 @@ func (s *store) claimSQLite(ctx context.Context, wants map[string]int, now, leas
 }
 
 // beginSQLite begins the next attempt of deliveries; those that have had all of them are dead.
-func (s *store) beginSQLite(ctx context.Context, ids []string, now, lease time.Time, attempts int64) ([]claimedRow, error) {
-	dead, err := s.updateClaimed(ctx, `status = 'dead', next_attempt_at = ?, updated_at = ? WHERE series >= ?`, ids, lease.UnixMicro(), now.UnixMicro(), attempts)
+func (s *store) beginSQLite(ctx context.Context, ids []string, now time.Time, worker, attempts int64) ([]claimedRow, error) {
+	dead, err := s.updateClaimed(ctx, `status = 'dead', updated_at = ? WHERE series >= ?`, ids, now.UnixMicro(), attempts)
 	if err != nil {
 		return nil, err
 	}
@@ -39,9 +40,9 @@ func (s *store) beginSQLite(ctx context.Context, ids []string, now, lease time.T
 	if err != nil {
 		return nil, err
 	}
-	begun, err := s.updateClaimed(ctx, `attempts = attempts + 1, series = series + 1, next_attempt_at = ?, updated_at = ?,
+	begun, err := s.updateClaimed(ctx, `attempts = attempts + 1, series = series + 1, worker = ?, updated_at = ?,
 		last_started_at = ?, last_duration_us = NULL, last_status = NULL, last_error = '', last_response = NULL WHERE series < ?`,
-		ids, lease.UnixMicro(), now.UnixMicro(), now.UnixMicro(), attempts)
+		ids, worker, now.UnixMicro(), now.UnixMicro(), attempts)
 	return append(dead, begun...), err
 }
 
@@ -50,34 +51,33 @@ func (s *store) updateClaimed(ctx context.Context, set string, ids []string, arg
 		args = append(args, id)
 	}
 	return database.Query(ctx, s.db.SQL(ctx), `UPDATE webhook_deliveries SET `+set+` AND id IN (?`+strings.Repeat(`, ?`, len(ids)-1)+`)
-		RETURNING id, destination, supplier_id, request_id, attempts, series, status = 'dead',
-			(SELECT trace_id FROM webhook_events WHERE key = event_key), (SELECT body FROM webhook_events WHERE key = event_key)`, args, (*claimedRow).places)
+		RETURNING id, destination, supplier_id, request_id, uid, round, attempts, series, status = 'dead',
+			(SELECT trace_id FROM webhook_events e WHERE e.uid = webhook_deliveries.uid AND e.round = webhook_deliveries.round),
+			(SELECT body FROM webhook_events e WHERE e.uid = webhook_deliveries.uid AND e.round = webhook_deliveries.round)`, args, (*claimedRow).places)
 }
 
-func (s *store) insertEventsSQLite(ctx context.Context, events []newEvent, now time.Time) (map[string]bool, error) {
-	fresh := make(map[string]bool, len(events))
+func (s *store) insertEventsSQLite(ctx context.Context, events []newEvent, now time.Time) (map[round.Round]bool, error) {
+	fresh := make(map[round.Round]bool, len(events))
 	for _, e := range events {
-		result := s.db.From(ctx).Exec(`INSERT INTO webhook_events (key, first_id, trace_id, body, created_at) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (key) DO NOTHING`, e.Key, e.deliveries[0].id, e.TraceID, e.body, now.UnixMicro())
+		result := s.db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, trace_id, body, created_at) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (uid, round) DO NOTHING`, e.Round.UID, e.Round.Number, e.TraceID, e.body, now.UnixMicro())
 		if result.Error != nil {
 			return nil, fmt.Errorf("insert webhook event: %w", result.Error)
 		}
-		if result.RowsAffected == 1 {
-			fresh[e.Key] = true
-		}
+		fresh[e.Round] = result.RowsAffected == 1
 	}
 	return fresh, nil
 }
 
 func (s *store) insertDeliveriesSQLite(ctx context.Context, deliveries []newDelivery, now time.Time) error {
-	const row = `(?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?)`
+	const row = `(?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?)`
 	var args []any
 	for _, d := range deliveries {
-		args = append(args, d.id, d.eventKey, d.destination, d.supplierID, d.requestID, d.attempts(), d.attempts(),
-			d.next(now).UnixMicro(), now.UnixMicro(), now.UnixMicro(), d.startedAt(now))
+		args = append(args, d.id, d.round.UID, d.round.Number, d.destination, d.round.SupplierID, d.round.RequestID, d.attemptedBy(),
+			d.attempts(), d.attempts(), now.UnixMicro(), now.UnixMicro(), now.UnixMicro(), d.startedAt(now))
 	}
-	_, err := s.db.SQL(ctx).ExecContext(ctx, `INSERT INTO webhook_deliveries (id, event_key, destination, supplier_id, request_id, status, attempts, series,
-		next_attempt_at, created_at, updated_at, last_started_at) VALUES `+row+strings.Repeat(`, `+row, len(deliveries)-1), args...)
+	_, err := s.db.SQL(ctx).ExecContext(ctx, `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, worker,
+		attempts, series, next_attempt_at, created_at, updated_at, last_started_at) VALUES `+row+strings.Repeat(`, `+row, len(deliveries)-1), args...)
 	if err != nil {
 		return fmt.Errorf("insert webhook deliveries: %w", database.Translate(err))
 	}
@@ -85,23 +85,19 @@ func (s *store) insertDeliveriesSQLite(ctx context.Context, deliveries []newDeli
 }
 
 func (s *store) finishSQLite(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
-	moved := make(map[string]bool, len(results))
+	written := make(map[string]bool, len(results))
 	for _, r := range results {
-		one, err := s.moved(ctx, `UPDATE webhook_deliveries SET
-				status = CASE status WHEN 'pending' THEN ?1 ELSE status END,
-				next_attempt_at = CASE status WHEN 'pending' THEN ?2 ELSE next_attempt_at END,
-				updated_at = CASE status WHEN 'pending' THEN ?3 ELSE updated_at END,
-				last_started_at = ?4, last_duration_us = ?5, last_status = ?6, last_error = ?7, last_response = ?8
-			WHERE id = ?9 AND attempts = ?10
-			RETURNING id, updated_at = ?3`,
+		one, err := s.written(ctx, `UPDATE webhook_deliveries SET status = ?, worker = NULL, next_attempt_at = ?, updated_at = ?,
+				last_started_at = ?, last_duration_us = ?, last_status = ?, last_error = ?, last_response = ?
+			WHERE id = ? AND attempts = ? AND worker = ? RETURNING id`,
 			string(r.outcome.Status), r.outcome.Next.UnixMicro(), now.UnixMicro(), r.began.UnixMicro(), r.took.Microseconds(),
-			r.status, r.err, r.response, r.id, r.number)
+			r.status, r.err, r.response, r.id, r.number, r.worker)
 		if err != nil {
 			return nil, err
 		}
-		for id, m := range one {
-			moved[id] = m
+		for id := range one {
+			written[id] = true
 		}
 	}
-	return moved, nil
+	return written, nil
 }

@@ -3,6 +3,8 @@ package webhooks
 import (
 	"context"
 	"fmt"
+
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // mostFaults is how many faults of one kind are named.
@@ -24,16 +26,21 @@ func (s *store) verify(ctx context.Context, statement string) ([]string, error) 
 	return found, nil
 }
 
-func (s *store) underway(ctx context.Context, supplierID string, requestIDs []int64) (map[int64]bool, error) {
-	var found []int64
-	err := s.db.Reader(ctx).Raw(`SELECT request_id FROM webhook_deliveries
-		WHERE destination = ? AND status = 'pending' AND supplier_id = ? AND request_id IN ?`, Own, supplierID, requestIDs).Scan(&found).Error
+func (s *store) underway(ctx context.Context, rounds []round.Round) (map[round.Round]bool, error) {
+	uids := make([]int64, len(rounds))
+	ids := make([]string, len(rounds))
+	for i, r := range rounds {
+		uids[i], ids[i] = r.UID, r.WebhookID(round.Own)
+	}
+	var found []deliveryRow
+	err := s.db.Reader(ctx).Where("destination = ? AND status = 'pending'", Own).
+		Where(s.db.Reader(ctx).Where("id IN ?", ids).Or("uid IN ? AND id < 'msg_1'", uids)).Find(&found).Error
 	if err != nil {
 		return nil, fmt.Errorf("read deliveries under way: %w", err)
 	}
-	alive := make(map[int64]bool, len(found))
-	for _, id := range found {
-		alive[id] = true
+	alive := make(map[round.Round]bool, len(found))
+	for _, row := range found {
+		alive[row.delivery().roundOf()] = true
 	}
 	return alive, nil
 }

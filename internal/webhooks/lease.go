@@ -1,0 +1,152 @@
+package webhooks
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	leaseLife  = 2 * time.Second // so long a worker's attempts are its own after it last said that it lives
+	leaseRenew = 500 * time.Millisecond
+)
+
+// lease is this worker's claim to the attempts that it has begun. While it is renewed nobody else touches them; a worker that
+// stood still for longer than leaseLife finds it lost, and then neither sends nor writes what it had begun.
+type lease struct {
+	mu      sync.Mutex
+	id      int64         // of the worker; 0 while it has none
+	renewed time.Time     // local and monotonic
+	changed chan struct{} // closed at the next renewal or loss
+}
+
+func newLease() *lease { return &lease{changed: make(chan struct{})} }
+
+// worker is the id under which attempts are begun now; 0 for none.
+func (l *lease) worker() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.renewed) > leaseLife {
+		return 0
+	}
+	return l.id
+}
+
+// set records a renewal, or with id 0 the loss, that was asked for at the given moment.
+func (l *lease) set(id int64, asked time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.id, l.renewed = id, asked
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// held reports whether the worker's attempts are still its own. When it has not said for too long that it lives, that is
+// decided by the next renewal, for which held waits.
+func (l *lease) held(ctx context.Context, worker int64) bool {
+	for {
+		l.mu.Lock()
+		id, fresh, changed := l.id, time.Since(l.renewed) <= leaseLife, l.changed
+		l.mu.Unlock()
+		if id != worker || fresh {
+			return id == worker
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// keepLease gets a lease and renews it until ctx ends, and takes over what workers hold whose leases ran out. got is closed
+// with the first lease.
+func (d *Dispatcher) keepLease(ctx context.Context, got chan<- struct{}) {
+	var late time.Time // until then nobody else is judged: while the database was unavailable no lease could be renewed
+	for first := true; ctx.Err() == nil; {
+		asked := time.Now()
+		if asked.Sub(d.lease.lastRenewal()) > leaseLife {
+			late = asked.Add(leaseLife)
+		}
+		if err := d.renew(ctx, asked); err != nil {
+			d.deps.Log.WarnContext(ctx, "renew the worker's lease failed", "error", err)
+		} else {
+			if first {
+				close(got)
+				first = false
+			}
+			if asked.After(late) {
+				d.takeOver(ctx)
+			}
+		}
+		d.sleep(ctx, leaseRenew, nil)
+	}
+}
+
+func (l *lease) lastRenewal() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.renewed
+}
+
+// renew renews the lease, or gets a new one when there is none or it was taken away.
+func (d *Dispatcher) renew(ctx context.Context, asked time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, leaseLife)
+	defer cancel()
+	until := d.deps.Now().Add(leaseLife)
+	d.lease.mu.Lock()
+	id := d.lease.id
+	d.lease.mu.Unlock()
+	if id != 0 {
+		held, err := d.store.renewLease(ctx, id, until)
+		if err != nil || held {
+			if held {
+				d.lease.set(id, asked)
+			}
+			return err
+		}
+		d.deps.Log.WarnContext(ctx, "this worker stood still for too long: its attempts were taken over", "worker", id)
+		d.lease.set(0, asked)
+	}
+	id, err := d.store.newLease(ctx, until)
+	if err != nil {
+		return err
+	}
+	d.lease.set(id, asked)
+	return nil
+}
+
+// takeOver makes due what workers hold that live no more.
+func (d *Dispatcher) takeOver(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	dead, err := d.store.deadWorkers(ctx, d.deps.Now())
+	if err != nil {
+		d.deps.Log.WarnContext(ctx, "look for dead workers failed", "error", err)
+		return
+	}
+	for _, worker := range dead {
+		now := d.deps.Now()
+		n, err := d.store.takeOver(ctx, worker, now, now)
+		if err != nil {
+			d.deps.Log.WarnContext(ctx, "take a dead worker's attempts over failed", "worker", worker, "error", err)
+			return
+		}
+		if n > 0 {
+			d.deps.Log.WarnContext(ctx, "a worker is dead: its attempts count as interrupted", "worker", worker, "attempts", n)
+			d.Wake()
+		}
+	}
+}
+
+// endLease gives the lease up; what is still begun under it is taken over at once.
+func (d *Dispatcher) endLease(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if id := d.lease.worker(); id != 0 {
+		if _, err := d.store.takeOver(ctx, id, d.deps.Now().Add(2*leaseLife), d.deps.Now()); err != nil {
+			d.deps.Log.WarnContext(ctx, "give the worker's lease up failed", "error", err)
+		}
+	}
+	d.lease.set(0, time.Now())
+}
