@@ -2,6 +2,8 @@
 --   psql "$OWNER_URL" -v ON_ERROR_STOP=1 -f deployments/postgres-roles.sql
 -- then give the two roles passwords (\password supplyhub_api) and put their addresses into DATABASE_URL. The commands of
 -- bin/api (migrate, supplier, tracker, retention …) are run as the owner.
+-- It works in the schema that the owner's tables are in (the first of its search_path). An owner who may not create roles
+-- lets an admin create the two first: CREATE ROLE supplyhub_api LOGIN; CREATE ROLE supplyhub_worker LOGIN;
 DO $$
 DECLARE
   name text;
@@ -10,11 +12,37 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
       EXECUTE format('CREATE ROLE %I LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE', name);
     END IF;
-    EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA public FROM %I', name);
-    EXECUTE format('GRANT USAGE ON SCHEMA public TO %I', name);
+    EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA %I FROM %I', current_schema(), name);
+    EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), name);
   END LOOP;
+  EXECUTE format('REVOKE CREATE ON SCHEMA %I FROM PUBLIC', current_schema());
 END $$;
-REVOKE CREATE ON SCHEMA public FROM PUBLIC;
+
+-- What the processes ask for when they connect, for connections through a pooler, which does not carry it. It spares each
+-- transaction there from setting it for itself.
+DO $$
+DECLARE
+  name text;
+  setting text;
+BEGIN
+  FOREACH name IN ARRAY ARRAY['supplyhub_api', 'supplyhub_worker'] LOOP
+    FOREACH setting IN ARRAY ARRAY[
+      $s$default_transaction_isolation = 'read committed'$s$,
+      $s$idle_in_transaction_session_timeout = '1min'$s$,
+      $s$statement_timeout = '30s'$s$,
+      $s$jit = 'off'$s$,
+      $s$random_page_cost = '1.1'$s$,
+      $s$enable_seqscan = 'off'$s$,
+      $s$enable_hashjoin = 'off'$s$,
+      $s$enable_mergejoin = 'off'$s$,
+      $s$plan_cache_mode = 'force_generic_plan'$s$
+    ] LOOP
+      EXECUTE format('ALTER ROLE %I IN DATABASE %I SET ', name, current_database()) || setting;
+    END LOOP;
+  END LOOP;
+EXCEPTION WHEN insufficient_privilege THEN
+  RAISE NOTICE 'the settings of the two roles stay as they are: %', SQLERRM;
+END $$;
 
 -- Both look at the schema's version when they start.
 GRANT SELECT ON goose_db_version TO supplyhub_api, supplyhub_worker;
@@ -35,11 +63,11 @@ DO $$
 DECLARE
   view text;
 BEGIN
-  FOR view IN SELECT format('%I.%I', schemaname, viewname) FROM pg_views WHERE schemaname = 'public' LOOP
+  FOR view IN SELECT format('%I.%I', schemaname, viewname) FROM pg_views WHERE schemaname = current_schema() LOOP
     EXECUTE 'GRANT SELECT ON ' || view || ' TO supplyhub_api';
   END LOOP;
 END $$;
-ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO supplyhub_api;
+ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO supplyhub_api;
 
 -- Only with RETENTION_DAYS; without it run `api retention run` as the owner.
 -- GRANT DELETE ON material_requests, material_rounds, webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api;

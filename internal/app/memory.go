@@ -1,21 +1,51 @@
 package app
 
 import (
+	"cmp"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
 const (
-	collectAt = 400      // percent of what lives: a process holds 10 to 20 MiB, and each collection costs it CPU
-	softLimit = 80 << 20 // bytes of Go's own, from which on the collector works as often as it must; SQLite's come on top
+	headroom     = 48 << 20 // bytes that may be allocated between two collections; more where more lives
+	leastPercent = 100      // Go's own
+	mostPercent  = 400      // a process holds 10 to 20 MiB, and each collection costs it CPU
+	percentStep  = 10       // a smaller change is not worth stopping the world for
 )
 
-// tuneMemory trades memory that nobody misses for CPU, unless GOGC or GOMEMLIMIT say otherwise.
+// tuneMemory trades memory that nobody misses for CPU, unless GOGC says otherwise. The limit is the container's, unless
+// GOMEMLIMIT gives one; there is none of our own.
 func tuneMemory() {
+	_, _ = memlimit.Set() // nine tenths of the cgroup's limit; where there is no cgroup there is no limit
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collectAt)
+		debug.SetGCPercent(mostPercent)
+		retune(&collected{percent: mostPercent})
 	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(softLimit)
-	}
+}
+
+// collected is garbage once a collection, to notice it.
+type collected struct{ percent int }
+
+// retune sets the collector after each collection by what lives: a cache that fills changes how much is held, never how
+// often is collected for a byte allocated.
+func retune(last *collected) {
+	runtime.AddCleanup(last, func(before int) {
+		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(sample)
+		percent := before
+		if wanted := percentFor(sample[0].Value.Uint64()); max(wanted-before, before-wanted) >= percentStep {
+			percent = wanted
+			debug.SetGCPercent(percent)
+		}
+		retune(&collected{percent})
+	}, last.percent)
+}
+
+// percentFor is GOGC for so many living bytes.
+func percentFor(live uint64) int {
+	return min(max(int(headroom*100/cmp.Or(live, 1)), leastPercent), mostPercent) //nolint:gosec // at most headroom*100
 }

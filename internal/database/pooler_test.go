@@ -136,3 +136,23 @@ func TestSettings_do_not_stay_on_a_pooler_s_connections(t *testing.T) {
 		t.Errorf("a statement outside has the timeout %s", got)
 	}
 }
+
+func TestProcess_behind_a_pooler_takes_four_connections(t *testing.T) {
+	t.Parallel()
+	address := databasetest.Postgres(t)
+	db := raw(t, databasetest.Pooled(t, address, "session"), "")
+	rows := db.Rows(10 * time.Second)
+	t.Cleanup(rows.Close)
+	if err := db.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() { _ = db.From(ctx).Exec(`SELECT pg_sleep(30)`).Error })
+		group.Go(func() { _ = rows.Select(ctx, `SELECT pg_sleep(9)`, func([][]byte) error { return nil }) })
+	}
+	reaches(t, address, 4)
+	cancel()
+	group.Wait()
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,7 +25,8 @@ const (
 	readers      = 8
 	fewest       = 4               // connections with which a process gets its work done
 	readerShare  = 4               // of pool_max_conns, one in so many connections is a reader's
-	connectWait  = 2 * time.Second // for one host's answer, when the address does not say connect_timeout
+	connectWait  = 5 * time.Second // for a host's answer, when the address does not say connect_timeout
+	nextHost     = 2 * time.Second // the same where there is another host
 	pingWait     = 2 * time.Second // for the answer of a connection that was idle
 	pingAfter    = time.Second     // idle
 	idleTime     = time.Minute     // after which a connection is let go
@@ -37,6 +39,9 @@ type server struct {
 	session *session
 	write   *pgxpool.Pool
 	readers int32 // connections of each reader
+
+	// Behind a pooler, whose own default is 20 for a user, a process takes the fewest unless the address says more.
+	pooledReaders int32
 
 	mu    sync.Mutex
 	reads []*Rows
@@ -57,6 +62,10 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 	}
 	sqlDB := sql.OpenDB(connector{stdlib.GetPoolConnector(s.write), s.session})
 	sqlDB.SetMaxIdleConns(0) // the pool below keeps them
+	if parameter(config.URL, "pool_max_conns") == "" {
+		_, s.pooledReaders = divide(fewest, config.NoReaders)
+		s.session.found = func() { sqlDB.SetMaxOpenConns(fewest - int(s.pooledReaders)) }
+	}
 	g, err := openGorm(postgres.New(postgres.Config{Conn: sqlDB}), config.Log)
 	if err != nil {
 		s.write.Close()
@@ -106,17 +115,29 @@ func share(ctx context.Context, config Config, limit int32) (write, read int32) 
 			"pool_max_conns", limit, "taken", fewest)
 		limit = fewest
 	}
-	if config.NoReaders {
+	return divide(limit, config.NoReaders)
+}
+
+func divide(limit int32, noReaders bool) (write, read int32) {
+	if noReaders {
 		return limit, 0
 	}
 	read = min(limit/readerShare, readers)
 	return limit - read, read
 }
 
+// several reports whether the address has more than one host.
+func several(cfg *pgx.ConnConfig) bool {
+	return slices.ContainsFunc(cfg.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != cfg.Host || f.Port != cfg.Port })
+}
+
 // configure sets what the writers' and the readers' pools have in common.
 func (s *server) configure(cfg *pgxpool.Config, address string, wanted []setting, name string) *session {
 	if parameter(address, "connect_timeout") == "" {
 		cfg.ConnConfig.ConnectTimeout = connectWait
+		if several(cfg.ConnConfig) {
+			cfg.ConnConfig.ConnectTimeout = nextHost
+		}
 	}
 	if parameter(address, "pool_max_conn_idle_time") == "" {
 		cfg.MaxConnIdleTime = idleTime

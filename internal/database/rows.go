@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -31,6 +30,7 @@ type Rows struct {
 	session *session      // PostgreSQL only
 	pool    *pgxpool.Pool // PostgreSQL only; connects when it is used
 	fault   error         // why there is no pool
+	turns   chan struct{} // of the connections behind a pooler; nil: as many as the pool has
 }
 
 // Select runs one statement and calls each for every row. The fields, nil for NULL, are valid during the call only.
@@ -95,6 +95,14 @@ func (r *Rows) carried() bool {
 
 // inTx runs fn in a transaction that can change nothing and has the reader's settings.
 func (r *Rows) inTx(ctx context.Context, level pgx.TxIsoLevel, fn func(pgx.Tx) error) error {
+	if r.turns != nil && !r.carried() {
+		select {
+		case r.turns <- struct{}{}:
+			defer func() { <-r.turns }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	conn, err := r.pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -159,15 +167,17 @@ func (r *Rows) open(s *server) error {
 	if r.pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
 		return fmt.Errorf("open the reading pool: %w", err)
 	}
+	if s.pooledReaders > 0 {
+		r.turns = make(chan struct{}, s.pooledReaders)
+	}
 	s.add(r)
 	return nil
 }
 
 // target is which of an address's servers the reader takes: its connections are read-only, so read-write finds none.
 func target(cfg *pgx.ConnConfig, address string, replica bool) pgconn.ValidateConnectFunc {
-	several := slices.ContainsFunc(cfg.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != cfg.Host || f.Port != cfg.Port })
 	switch attrs := parameter(address, "target_session_attrs"); {
-	case attrs == "read-write", !replica && (several || attrs != ""):
+	case attrs == "read-write", !replica && (several(cfg) || attrs != ""):
 		return pgconn.ValidateConnectTargetSessionAttrsPrimary
 	case replica:
 		return cfg.ValidateConnect

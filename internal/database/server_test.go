@@ -96,6 +96,29 @@ func TestRows_reads_where_DATABASE_READ_URL_leads(t *testing.T) {
 	}
 }
 
+// reaches waits until the database has so many connections, and fails when it gets more.
+func reaches(t *testing.T, address string, want int) {
+	t.Helper()
+	name, _, _ := strings.Cut(address[strings.LastIndex(address, "/supplyhub_test_")+1:], "?")
+	other := raw(t, databasetest.Postgres(t), "")
+	busy := func() (n int) {
+		if err := other.From(t.Context()).Raw(`SELECT count(*) FROM pg_stat_activity WHERE datname = ? AND query LIKE '%pg_sleep%'`, name).Scan(&n).Error; err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for deadline := time.Now().Add(10 * time.Second); busy() != want; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d connections, want %d", busy(), want)
+		}
+	}
+	for range 100 {
+		if n := busy(); n > want {
+			t.Errorf("%d connections, want %d", n, want)
+		}
+	}
+}
+
 func TestPoolMaxConns_holds_for_writers_and_readers_together(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]int{"1": 4, "4": 4, "10": 10} {
@@ -118,25 +141,7 @@ func TestPoolMaxConns_holds_for_writers_and_readers_together(t *testing.T) {
 				group.Go(func() { _ = db.From(ctx).Exec(`SELECT pg_sleep(30)`).Error })
 				group.Go(func() { _ = rows.Select(ctx, `SELECT pg_sleep(9)`, func([][]byte) error { return nil }) })
 			}
-			other := raw(t, databasetest.Postgres(t), "")
-			busy := func() (n int) {
-				name := address[strings.LastIndex(address, "/")+1:]
-				name, _, _ = strings.Cut(name, "?")
-				if err := other.From(t.Context()).Raw(`SELECT count(*) FROM pg_stat_activity WHERE datname = ?`, name).Scan(&n).Error; err != nil {
-					t.Fatal(err)
-				}
-				return n
-			}
-			for deadline := time.Now().Add(10 * time.Second); busy() != want; {
-				if time.Now().After(deadline) {
-					t.Fatalf("%d connections, want %d", busy(), want)
-				}
-			}
-			for range 20 {
-				if n := busy(); n > want {
-					t.Errorf("%d connections, want %d", n, want)
-				}
-			}
+			reaches(t, address, want)
 			cancel()
 			group.Wait()
 			if warned := strings.Contains(log.String(), "pool_max_conns"); warned != (given == "1") {

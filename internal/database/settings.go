@@ -79,6 +79,7 @@ type session struct {
 	wanted   []setting
 	exec     bool // the address does not say in which way statements are sent
 	foreign  []string
+	found    func()        // is called when a pooler was found
 	probing  chan struct{} // holds one token
 	decision atomic.Pointer[decision]
 }
@@ -134,6 +135,9 @@ func (s *session) prepare(ctx context.Context, cfg *pgx.ConnConfig) error {
 			var err error
 			if d, err = s.probe(ctx, cfg.Copy()); err != nil {
 				return err
+			}
+			if d.pooler && s.found != nil {
+				s.found()
 			}
 			s.decision.Store(d)
 		}

@@ -1,13 +1,22 @@
 package tracker
 
 import (
+	"math"
+	"runtime/debug"
 	"slices"
 	"sort"
 	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// mapsBound is how many entries the page maps hold together: about 64 MiB.
-const mapsBound = 2_000_000
+const (
+	mapsBytes   = 64 << 20 // that the page maps hold together at most
+	mapsShare   = 8        // of the memory limit they hold one part in so many
+	entryBytes  = 320      // of a map with nothing in it: its key, its struct and its places in the list and the index
+	dayBytes    = 48       // of a day's count with its text
+	winnerBytes = 24       // of a winner without its id's text
+)
 
 // mapKey names what a map says something about. It never changes: rows up to maxID of one generation are what they are.
 type mapKey struct {
@@ -76,56 +85,55 @@ type winner struct {
 
 // pageMaps remembers days and winners by what they were read from, the least used are forgotten.
 type pageMaps struct {
+	bound int // bytes
+
 	mu    sync.Mutex
-	size  int
-	turn  int64
-	known map[mapKey]*pageMap
+	bytes int
+	known *simplelru.LRU[mapKey, *pageMap]
 }
 
 type pageMap struct {
 	days    days
 	winners []winner
 	day     string // the latest on which a device pinged
-	used    int64
+	bytes   int    // with its key, set by put
 }
 
-func (m *pageMap) weight() int { return len(m.days) + len(m.winners) + 1 }
-
-func newPageMaps() *pageMaps { return &pageMaps{known: map[mapKey]*pageMap{}} }
+// newPageMaps bounds the maps by the memory limit, the container's or GOMEMLIMIT; without one there is mapsBytes.
+func newPageMaps() *pageMaps {
+	known, err := simplelru.NewLRU[mapKey, *pageMap](math.MaxInt, nil)
+	if err != nil {
+		panic(err) // of a size that is not positive
+	}
+	return &pageMaps{bound: int(min(mapsBytes, debug.SetMemoryLimit(-1)/mapsShare)), known: known}
+}
 
 func (p *pageMaps) get(key mapKey) (*pageMap, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m, found := p.known[key]
-	if found {
-		p.turn++
-		m.used = p.turn
-	}
-	return m, found
+	return p.known.Get(key)
 }
 
+// put remembers a map that does not change any more; one that is too large alone is not remembered.
 func (p *pageMaps) put(key mapKey, m *pageMap) {
+	m.bytes = size(key, m)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if old, found := p.known[key]; found {
-		p.size -= old.weight()
+	if old, found := p.known.Peek(key); found {
+		p.bytes -= old.bytes
 	}
-	p.turn++
-	m.used = p.turn
-	p.known[key] = m
-	for p.size += m.weight(); p.size > mapsBound && len(p.known) > 1; {
-		p.forgetOne()
+	p.known.Add(key, m)
+	for p.bytes += m.bytes; p.bytes > p.bound; {
+		_, oldest, _ := p.known.RemoveOldest()
+		p.bytes -= oldest.bytes
 	}
 }
 
-func (p *pageMaps) forgetOne() {
-	var oldest mapKey
-	least := p.turn + 1
-	for key, m := range p.known {
-		if m.used < least {
-			oldest, least = key, m.used
-		}
+// size is about how many bytes the map and its key hold.
+func size(key mapKey, m *pageMap) int {
+	n := entryBytes + len(key.view) + len(key.listing) + len(key.day) + len(m.day) + cap(m.days)*dayBytes + cap(m.winners)*winnerBytes
+	for _, w := range m.winners {
+		n += max(len(w.id)+7, 8) &^ 7 // as Go's allocator rounds small texts
 	}
-	p.size -= p.known[oldest].weight()
-	delete(p.known, oldest)
+	return n
 }

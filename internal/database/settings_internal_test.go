@@ -1,0 +1,23 @@
+package database
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestRoles_have_the_settings_of_serving(t *testing.T) {
+	t.Parallel()
+	script, err := os.ReadFile("../../deployments/postgres-roles.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range settings[Serving] {
+		if want := s.name + " = '" + s.value + "'$s$"; !strings.Contains(string(script), want) {
+			t.Errorf("deployments/postgres-roles.sql lacks %s", want)
+		}
+	}
+	if n := strings.Count(string(script), "'$s$"); n != len(settings[Serving]) {
+		t.Errorf("it has %d settings, serving has %d", n, len(settings[Serving]))
+	}
+}
