@@ -51,8 +51,10 @@ GRANT SELECT ON goose_db_version TO supplyhub_api, supplyhub_worker;
 GRANT SELECT ON suppliers, supplier_api_keys, rate_services, settings, webhook_deliveries TO supplyhub_api;
 GRANT SELECT (active_until), DELETE ON supplier_webhook_secrets TO supplyhub_api;
 GRANT DELETE ON supplier_api_keys TO supplyhub_api;
-GRANT UPDATE (updated_at) ON suppliers TO supplyhub_api; -- locks the row while a session begins; nothing is written
+GRANT UPDATE (webhook_url, updated_at) ON suppliers TO supplyhub_api; -- a supplier's own choice; locks the row while a session begins
+GRANT SELECT, INSERT, UPDATE (active_until) ON supplier_webhook_secrets TO supplyhub_api; -- rotated by the supplier itself
 GRANT SELECT, INSERT, UPDATE, DELETE ON sessions, tracker_pins TO supplyhub_api;
+GRANT SELECT, INSERT, DELETE ON portal_links, portal_sessions TO supplyhub_api;
 GRANT SELECT, INSERT, UPDATE ON products, scoreboard_usage, material_requests TO supplyhub_api;
 GRANT SELECT, INSERT ON material_rounds TO supplyhub_api;
 GRANT USAGE, SELECT ON SEQUENCE request_numbers TO supplyhub_api, supplyhub_worker;

@@ -17,7 +17,7 @@ const defaultOverlap = 24 * time.Hour
 
 func supplierCommand() *cobra.Command {
 	return group("supplier", "manage suppliers", supplierCreate(), supplierList(), supplierUpdate(),
-		supplierRotateKey(), supplierRotateSecret(),
+		supplierRotateKey(), supplierRotateSecret(), supplierRevokeSessions(),
 		supplierSwitch("deactivate", "end all sessions and refuse the API key", (*supplierauth.Service).Deactivate),
 		supplierSwitch("activate", "let a deactivated supplier in again", (*supplierauth.Service).Activate))
 }
@@ -160,4 +160,12 @@ func supplierSwitch(use, short string, do func(*supplierauth.Service, context.Co
 			return map[string]string{"id": args[0], "status": use + "d"}, nil
 		})}
 	return completing(cmd, false, supplierIDs)
+}
+
+func supplierRevokeSessions() *cobra.Command {
+	return &cobra.Command{Use: "revoke-sessions ID", Short: "end all its sessions, those in the portal included", Args: cobra.ExactArgs(1),
+		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
+			ended, err := a.Suppliers.RevokeSessions(ctx, args[0])
+			return map[string]any{"id": args[0], "sessions_ended": ended}, err
+		})}
 }

@@ -167,3 +167,6 @@ func methodLabel(r *http.Request) string {
 		return "other"
 	}
 }
+
+// IsHead reports whether the caller sent HEAD, which is routed as GET.
+func IsHead(c *gin.Context) bool { return c.Request.Context().Value(headKey{}) != nil }

@@ -97,22 +97,30 @@ func (s *Service) RotateAPIKey(ctx context.Context, id string, overlap time.Dura
 	return key, nil
 }
 
-// RotateWebhookSecret makes a new webhook secret. The former ones sign beside it for the overlap, from 0 to 90 days.
+// RotateWebhookSecret makes a new webhook secret. The current one signs beside it for the overlap, from 0 to 90 days, one that
+// was rotated before until its own end; without an overlap both end now.
 // Errors: errs.Invalid, errs.NotFound.
-func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap time.Duration) (string, error) {
+func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap time.Duration) (secret string, err error) {
 	if err := validateOverlap(overlap); err != nil {
 		return "", err
 	}
-	var secret string
-	err := s.change(ctx, "rotate webhook secret", id, func(ctx context.Context, _ *Supplier, now time.Time) (err error) {
-		if err := s.store.expireSecrets(ctx, id, now.Add(overlap)); err != nil {
+	err = s.store.db.InTx(ctx, func(ctx context.Context) error {
+		now := s.now().UTC().Truncate(time.Microsecond)
+		found, err := s.store.touchSupplier(ctx, id, now) // one rotation at a time
+		if err != nil {
+			return err
+		}
+		if !found {
+			return errs.New(errs.NotFound, "There is no supplier with this id.")
+		}
+		if err := s.store.expireSecrets(ctx, id, now.Add(overlap), overlap == 0); err != nil {
 			return err
 		}
 		secret, err = s.addSecret(ctx, id, now)
 		return err
 	})
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("rotate webhook secret: %w", err)
 	}
 	return secret, nil
 }
@@ -123,13 +131,27 @@ func (s *Service) Deactivate(ctx context.Context, id string) error {
 	var ended int64
 	err := s.change(ctx, "deactivate supplier", id, func(ctx context.Context, supplier *Supplier, now time.Time) (err error) {
 		supplier.Active = false
-		ended, err = s.store.endSessions(ctx, id, now)
+		ended, err = s.store.endSessions(ctx, id, endedByDeactivation, now)
 		return err
 	})
 	if err == nil {
 		s.ended.WithLabelValues(endedByDeactivation).Add(float64(ended))
 	}
 	return err
+}
+
+// RevokeSessions ends all sessions of the supplier, those in the portal included; its API keys make new ones. It returns
+// how many families of refresh tokens ended. Errors: errs.NotFound.
+func (s *Service) RevokeSessions(ctx context.Context, id string) (ended int64, err error) {
+	err = s.change(ctx, "revoke sessions", id, func(ctx context.Context, _ *Supplier, now time.Time) (err error) {
+		ended, err = s.store.endSessions(ctx, id, endedByRevoke, now)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	s.ended.WithLabelValues(endedByRevoke).Add(float64(ended))
+	return ended, nil
 }
 
 // Activate lets a deactivated supplier's API keys in again; its ended sessions stay ended. Errors: errs.NotFound.

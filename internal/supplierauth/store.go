@@ -49,10 +49,13 @@ func (s store) endFamily(ctx context.Context, presented refreshToken, now time.T
 	return result.RowsAffected, database.Translate(result.Error)
 }
 
-// endSessions ends all sessions of a supplier.
-func (s store) endSessions(ctx context.Context, supplierID string, now time.Time) (int64, error) {
+// endSessions ends all sessions of a supplier, those in the portal included. It counts the families of refresh tokens.
+func (s store) endSessions(ctx context.Context, supplierID, reason string, now time.Time) (int64, error) {
+	if err := s.endPortalSessions(ctx, supplierID); err != nil {
+		return 0, err
+	}
 	result := s.db.From(ctx).Exec(`UPDATE sessions SET ended_at = ?, ended_reason = ? WHERE supplier_id = ? AND ended_at IS NULL`,
-		now.UnixMicro(), endedByDeactivation, supplierID)
+		now.UnixMicro(), reason, supplierID)
 	return result.RowsAffected, database.Translate(result.Error)
 }
 

@@ -98,11 +98,12 @@ func (s store) insertSecret(ctx context.Context, id, supplierID string, sealed [
 		id, supplierID, sealed, now.UnixMicro()).Error)
 }
 
-// expireSecrets lets every webhook secret of the supplier sign until the given time at most.
-func (s store) expireSecrets(ctx context.Context, supplierID string, until time.Time) error {
+// expireSecrets lets the supplier's current webhook secret sign until the given time, and earlier ones until their own end;
+// all lets none of them sign longer than that.
+func (s store) expireSecrets(ctx context.Context, supplierID string, until time.Time, all bool) error {
 	return database.Translate(s.db.From(ctx).Exec(`
-		UPDATE supplier_webhook_secrets SET active_until = ? WHERE supplier_id = ? AND (active_until IS NULL OR active_until > ?)`,
-		until.UnixMicro(), supplierID, until.UnixMicro()).Error)
+		UPDATE supplier_webhook_secrets SET active_until = ? WHERE supplier_id = ? AND (active_until IS NULL OR active_until > ? AND ?)`,
+		until.UnixMicro(), supplierID, until.UnixMicro(), all).Error)
 }
 
 // receiverRow is a supplier with one of its secrets, or without any.

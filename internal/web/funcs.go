@@ -17,6 +17,7 @@ func (s *Site) functions(l *locale) template.FuncMap {
 		"n":      l.plural,                                          // n "%d delivery" "%d deliveries" .Count
 		"num":    func(v any) string { return l.printer.Sprint(v) }, // 1,234
 		"time":   l.moment,                                          // in UTC; the script shows it in the reader's zone
+		"day":    l.day,                                             // 2026-11-23 as people write it
 		"ms":     l.milliseconds,
 		"money":  l.money,
 		"pretty": pretty,
@@ -44,11 +45,23 @@ func (l *locale) moment(at time.Time) template.HTML {
 		return "—"
 	}
 	at = at.UTC()
-	shape := "Jan 2, 15:04:05"
+	shape := "2 Jan, 15:04:05"
 	if l.tag == "pt" {
 		shape = "02/01, 15:04:05"
 	}
 	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s UTC</time>`, at.Format(time.RFC3339Nano), at.Format(shape))) //nolint:gosec // made of digits
+}
+
+// day is a civil day, whatever zone the reader is in.
+func (l *locale) day(text string) string {
+	at, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return text
+	}
+	if l.tag == "pt" {
+		return at.Format("02/01/2006")
+	}
+	return at.Format("2 Jan 2006")
 }
 
 func (l *locale) milliseconds(ms int64) string {
@@ -99,6 +112,10 @@ func deref(v any) any {
 			return *p
 		}
 	case *int64:
+		if p != nil {
+			return *p
+		}
+	case *float64:
 		if p != nil {
 			return *p
 		}

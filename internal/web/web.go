@@ -1,7 +1,7 @@
 // Package web is the frame of the service's pages: layout, languages, stylesheet, script and charts, all embedded. It
 // knows no feature and no session. A set of pages is a Site:
 //
-//   - New takes the pages (NAME.html, each defining "title" and "main") and their Portuguese (pt.json, the English text as
+//   - New takes the pages (NAME.html, each defining "title" and "main"), parts.html, which all of them may use, and their Portuguese (pt.json, the English text as
 //     key). It fails when a page does not parse or a text has no translation, so a test that calls New checks them all.
 //   - Site.Routes adds the assets, Site.Render answers with a page, Site.Answer with the outcome of an action.
 //   - A form with the attribute data-action is sent by the page's script with the header that SameOrigin asks for. The
@@ -29,6 +29,9 @@ import (
 //go:embed templates assets pt.json
 var embedded embed.FS
 
+// shared is the file whose templates all pages of a site may use.
+const shared = "parts.html"
+
 // Link is an entry of the navigation; its Text is translated. Path is below the site's base.
 type Link struct{ Text, Path string }
 
@@ -37,6 +40,7 @@ type Config struct {
 	Base       string // path of the first page, such as /portal
 	Title      string // of every page, behind the page's own; translated
 	Navigation []Link
+	SignOut    string           // path below the base that ends the session; empty: there is none
 	Pages      fs.FS            // NAME.html and pt.json
 	Functions  template.FuncMap // more functions for the pages; nil: none
 }
@@ -104,12 +108,20 @@ func (s *Site) parse(l *locale) error {
 	if err != nil {
 		return fmt.Errorf("read layout: %w", err)
 	}
+	if _, err := fs.Stat(s.cfg.Pages, shared); err == nil {
+		if frame, err = frame.ParseFS(s.cfg.Pages, shared); err != nil {
+			return fmt.Errorf("read %s: %w", shared, err)
+		}
+	}
 	files, err := fs.Glob(s.cfg.Pages, "*.html")
 	if err != nil || len(files) == 0 {
 		return errors.Join(fmt.Errorf("no pages for %s", s.cfg.Base), err)
 	}
 	l.pages = make(map[string]*template.Template, len(files))
 	for _, file := range files {
+		if file == shared {
+			continue
+		}
 		page, err := template.Must(frame.Clone()).ParseFS(s.cfg.Pages, file)
 		if err != nil {
 			return fmt.Errorf("read page %s: %w", file, err)

@@ -1,0 +1,51 @@
+package supplierauth
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// WebhookSecret is when a secret of a supplier was made and ends; it does not hold the secret.
+type WebhookSecret struct {
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at"` // nil: until it is rotated
+}
+
+// WebhookSecrets are the secrets that sign now, the newest first; never nil.
+func (s *Service) WebhookSecrets(ctx context.Context, supplierID string) ([]WebhookSecret, error) {
+	secrets, err := s.store.secrets(ctx, supplierID, s.now())
+	if err != nil {
+		return nil, fmt.Errorf("list webhook secrets: %w", err)
+	}
+	return secrets, nil
+}
+
+// SetWebhookURL is a supplier's own choice of its receiver; empty takes it away. Errors: errs.Invalid, errs.NotFound.
+func (s *Service) SetWebhookURL(ctx context.Context, supplierID, url string) error {
+	if fault := s.ownURLFault(url); fault != "" {
+		return errs.InvalidInput("The receiver's address is not valid.", errs.At("/url", fault))
+	}
+	found, err := s.store.setWebhookURL(ctx, supplierID, strings.TrimRight(url, "/"), s.now())
+	if err != nil {
+		return fmt.Errorf("set webhook address: %w", err)
+	}
+	if !found {
+		return errs.New(errs.NotFound, "There is no supplier with this id.")
+	}
+	return nil
+}
+
+// ownURLFault is stricter than the operator's rule: a supplier's own address is https, unless private ones are allowed.
+func (s *Service) ownURLFault(url string) string {
+	if fault := webhookURLFault(url, s.allowPrivate); fault != "" || url == "" {
+		return fault
+	}
+	if scheme, _, _ := strings.Cut(url, ":"); !s.allowPrivate && !strings.EqualFold(scheme, "https") {
+		return "must start with https://"
+	}
+	return ""
+}

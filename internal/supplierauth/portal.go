@@ -1,0 +1,133 @@
+package supplierauth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// How long a link into the portal waits for its one use, and how long the session lives that it opens.
+const (
+	PortalLinkTTL    = 5 * time.Minute
+	PortalSessionTTL = time.Hour
+)
+
+const portalSessionID = "portal" // the Principal's session: its own name is a secret
+
+// PortalSession is a new browser session; its Token goes into a cookie.
+type PortalSession struct {
+	Token  string
+	Secure bool // the cookie is for https alone
+}
+
+// NewPortalLink returns the token of a link that signs an active supplier in, once. Errors: errs.NotFound, errs.Forbidden.
+func (s *Service) NewPortalLink(ctx context.Context, supplierID string, secure bool) (token string, expires time.Time, err error) {
+	token = newPortalToken()
+	expires = s.now().UTC().Truncate(time.Microsecond).Add(PortalLinkTTL)
+	err = s.store.db.InTx(ctx, func(ctx context.Context) error {
+		if err := s.holdActive(ctx, supplierID); err != nil {
+			return err
+		}
+		return s.store.insertPortalLink(ctx, portalHash(token), supplierID, secure, expires)
+	})
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("make portal link: %w", err)
+	}
+	return token, expires, nil
+}
+
+// OpenPortal exchanges a link's token for a new session and ends the browser's former one, if any. What the caller had
+// before never becomes a session. Errors: errs.Unauthenticated when the link was used, has expired or is none.
+func (s *Service) OpenPortal(ctx context.Context, link, former string) (session PortalSession, err error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	now := s.now()
+	session.Token = newPortalToken()
+	err = s.store.db.InTx(ctx, func(ctx context.Context) error {
+		supplierID, err := s.store.portalLinkOwner(ctx, portalHash(link))
+		if err != nil {
+			return err
+		}
+		if supplierID == "" {
+			return usedLink()
+		}
+		err = s.holdActive(ctx, supplierID) // before the link, as a deactivation does
+		if kind := errs.KindOf(err); err != nil && (kind == errs.NotFound || kind == errs.Forbidden) {
+			return usedLink()
+		}
+		if err != nil {
+			return err
+		}
+		used, secure, err := s.store.usePortalLink(ctx, portalHash(link), now)
+		if err != nil {
+			return err
+		}
+		if !used {
+			return usedLink()
+		}
+		session.Secure = secure
+		if err := s.store.deletePortalSession(ctx, portalHash(former)); err != nil {
+			return err
+		}
+		return s.store.insertPortalSession(ctx, portalHash(session.Token), supplierID, now, now.Add(PortalSessionTTL))
+	})
+	if err != nil {
+		return PortalSession{}, fmt.Errorf("open portal session: %w", err)
+	}
+	return session, nil
+}
+
+// PortalPrincipal is the supplier of a live session. It counts against the supplier's rate limit.
+// Errors: errs.Unauthenticated, errs.Exhausted.
+func (s *Service) PortalPrincipal(ctx context.Context, token string) (Principal, error) {
+	p, err := s.store.portalPrincipal(ctx, portalHash(token), s.now())
+	if err != nil {
+		return Principal{}, fmt.Errorf("find portal session: %w", err)
+	}
+	if p.SupplierID == "" {
+		return Principal{}, errs.New(errs.Unauthenticated, "The session has ended.")
+	}
+	return p, s.limiter.allow(p.SupplierID)
+}
+
+// ClosePortal ends a session; one that is none is fine.
+func (s *Service) ClosePortal(ctx context.Context, token string) error {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	if err := s.store.deletePortalSession(ctx, portalHash(token)); err != nil {
+		return fmt.Errorf("close portal session: %w", err)
+	}
+	return nil
+}
+
+// holdActive keeps the supplier active until the transaction ends. Errors: errs.NotFound, errs.Forbidden.
+func (s *Service) holdActive(ctx context.Context, supplierID string) error {
+	found, active, err := s.store.holdSupplier(ctx, supplierID)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return errs.New(errs.NotFound, "There is no supplier with this id.")
+	case !active:
+		return errs.New(errs.Forbidden, "The supplier is deactivated.")
+	default:
+		return nil
+	}
+}
+
+func usedLink() error {
+	return errs.New(errs.Unauthenticated, "This link was used already, has expired or is incomplete.")
+}
+
+// newPortalToken has 130 random bits.
+func newPortalToken() string { return strings.ToLower(rand.Text()) }
+
+func portalHash(token string) []byte {
+	sum := sha256.Sum256([]byte(token))
+	return sum[:]
+}
