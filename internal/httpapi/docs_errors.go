@@ -24,7 +24,7 @@ var docsErrors = []docsError{
 	{http.StatusUnauthorized, "The access token is missing, expired or not valid; at the token endpoint the API key is, at refresh the refresh token.",
 		"refresh once and repeat once; if that fails begin a new session with the API key. When the key itself is refused ask your operator."},
 	{http.StatusForbidden, "The credentials are valid and do not open this: a token lacks the scope, a tracker's key has no view.",
-		"ask your operator for the scope or the view. WWW-Authenticate names the scope."},
+		"ask your operator for the scope or the view; the reference names the scope of each route."},
 	{http.StatusNotFound, "There is no such resource, or it belongs to another supplier.",
 		"compare path and id. Ids are written in plain decimals, paths end without a slash."},
 	{http.StatusMethodNotAllowed, "The path takes other methods.", "use one that Allow names."},

@@ -73,7 +73,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Is reports whether target is the error of this package that stands for the status.
+// Is reports whether target is this package's error for the status.
 func (e *Error) Is(target error) bool {
 	switch e.Status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:

@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"context"
 	"encoding/base64"
 	"net/http"
 	"strings"
@@ -62,6 +63,34 @@ func FuzzParseSecret(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		if s, err := webhook.ParseSecret(text); err == nil && s.Text() != text {
 			t.Fatalf("%q comes back as %q", text, s.Text())
+		}
+	})
+}
+
+// Whatever a signed body holds, a Handler answers with a status that it documents and handles only an event.
+func FuzzHandler(f *testing.F) {
+	f.Add([]byte(estimated))
+	f.Add([]byte(`{"type":"webhook.test","data":{}}`))
+	f.Add([]byte(`{"type":"material_request.estimated","data":[1]}`))
+	f.Add([]byte("{"))
+	secret := webhook.NewSecret()
+	f.Fuzz(func(t *testing.T, body []byte) {
+		handled := 0
+		h := webhook.Handler([]webhook.Secret{secret}, func(_ context.Context, e webhook.Event) error {
+			if handled++; e.Type != webhook.TypeEstimated {
+				t.Errorf("an event of type %q was handled", e.Type)
+			}
+			return nil
+		})
+		for range 2 {
+			switch answer := serve(h, call("m1", string(body), secret)); answer.Code {
+			case http.StatusNoContent, http.StatusBadRequest:
+			default:
+				t.Fatalf("%d for %q", answer.Code, body)
+			}
+		}
+		if handled > 1 {
+			t.Fatalf("one id was handled %d times", handled)
 		}
 	})
 }

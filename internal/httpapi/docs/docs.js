@@ -1,4 +1,4 @@
-// Shows the description of the API. It stands in a file of its own so that the page's policy allows no inline script.
+// Shows the description of the API. A file of its own, so that the page's policy needs no inline script.
 window.ui = SwaggerUIBundle({
   url: "/openapi.json",
   dom_id: "#reference",

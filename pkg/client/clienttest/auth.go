@@ -149,19 +149,19 @@ func (s *Server) authorized(w http.ResponseWriter, r *http.Request, scope string
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	presented := r.Header.Values("Authorization")
-	if len(presented) == 0 {
+	if len(presented) == 0 || !strings.HasPrefix(presented[0], "Bearer ") {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		w.WriteHeader(http.StatusUnauthorized)
 		return false
 	}
-	token, isBearer := strings.CutPrefix(presented[0], "Bearer ")
-	if until, known := s.sessions.access[token]; !isBearer || len(presented) > 1 || !known || !time.Now().Before(until) {
+	token := strings.TrimPrefix(presented[0], "Bearer ")
+	if until, known := s.sessions.access[token]; len(presented) > 1 || !known || !time.Now().Before(until) {
 		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 		w.WriteHeader(http.StatusUnauthorized)
 		return false
 	}
 	if scope != "" && !slices.Contains(s.config.Scopes, scope) {
-		w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+scope+`"`)
+		w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope"`)
 		w.WriteHeader(http.StatusForbidden)
 		return false
 	}

@@ -1,6 +1,7 @@
 package clienttest
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -84,7 +85,11 @@ func unsupported(h http.Header) string {
 func (c *check) object(at string, text []byte) fields {
 	var f fields
 	if err := json.Unmarshal(text, &f); err != nil || f == nil {
-		c.at(at, "must be a JSON object without duplicate members, in UTF-8")
+		place := at
+		if broken, ok := errors.AsType[*jsontext.SyntacticError](err); ok && f != nil {
+			place += string(broken.JSONPointer)
+		}
+		c.at(place, "must be a JSON object without duplicate members, in UTF-8")
 		return nil
 	}
 	return f
@@ -233,12 +238,18 @@ func (c *check) parameterInt(q url.Values, name string, fallback, most int) int 
 
 // query parses the query string, which must be one.
 func query(r *http.Request) (url.Values, *answer) {
-	q, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		a := refuse(http.StatusBadRequest, "The query string cannot be decoded.")
+	c := &check{}
+	for pair := range strings.SplitSeq(r.URL.RawQuery, "&") {
+		if _, err := url.ParseQuery(pair); err != nil {
+			name, _, _ := strings.Cut(pair, "=")
+			c.in(name, "is not well encoded")
+		}
+	}
+	if len(c.found) > 0 {
+		a := refuse(http.StatusBadRequest, "The query string could not be read.", c.found...)
 		return nil, &a
 	}
-	return q, nil
+	return r.URL.Query(), nil
 }
 
 type pageBody struct {
