@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,23 +19,31 @@ func deliveryCommand() *cobra.Command {
 func deliveryList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "list deliveries, newest first", Args: cobra.NoArgs}
 	status := choiceFlag(cmd, cmd.Flags(), "status", "", "", "only those of this status", deliveryStatuses()...)
-	supplier := cmd.Flags().String("supplier", "", "supplier id")
-	request := cmd.Flags().String("request", "", "the supplier's id of the material request")
+	supplier := cmd.Flags().String("supplier", "", "only those of this supplier")
+	request := cmd.Flags().Int64("request", 0, "only those of the request with this id, which is the supplier's own")
+	since := cmd.Flags().String("since", "", "only those made since this time (RFC 3339) or this long ago (such as 24h)")
+	limit := limitFlag(cmd)
+	var filter webhooks.Filter
 	list := operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
-		filter := webhooks.Filter{Status: webhooks.Status(status.value), SupplierID: *supplier}
-		if *request != "" {
-			id, _ := strconv.ParseInt(*request, 10, 64)
-			filter.RequestID = &id
+		if err := knownSupplier(ctx, a, *supplier); err != nil {
+			return nil, err
 		}
-		list, err := a.Deliveries.List(ctx, filter)
-		return table{list, deliveryColumns()}, err
+		out := newStream(cmd, deliveryColumns()...)
+		err := a.Deliveries.Each(ctx, filter, *limit, func(d webhooks.Delivery) error { return out.add(d) })
+		return out, errors.Join(err, out.end(err))
 	})
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if _, err := strconv.ParseInt(*request, 10, 64); *request != "" && err != nil {
-			return errors.New("--request must be a whole number")
+	cmd.RunE = limited(limit, func(cmd *cobra.Command, args []string) error {
+		from, err := parseSince(*since, time.Now())
+		if err != nil {
+			return err
+		}
+		filter = webhooks.Filter{Status: webhooks.Status(status.value), SupplierID: *supplier, Since: from}
+		if cmd.Flags().Changed("request") {
+			filter.RequestID = request
 		}
 		return list(cmd, args)
-	}
+	})
+	completingFlag(cmd, "supplier", supplierIDs)
 	return cmd
 }
 
@@ -50,7 +57,11 @@ func deliveryStatuses() []string {
 
 // deliveryIDs are the newest deliveries.
 func deliveryIDs(ctx context.Context, a *app.App) ([]cobra.Completion, error) {
-	list, err := a.Deliveries.List(ctx, webhooks.Filter{})
+	var list []webhooks.Delivery
+	err := a.Deliveries.Each(ctx, webhooks.Filter{}, mostCompletions, func(d webhooks.Delivery) error {
+		list = append(list, d)
+		return nil
+	})
 	return completions(list, err, func(i int) (string, string) { return list[i].ID, string(list[i].Status) })
 }
 
@@ -65,33 +76,62 @@ func deliveryShow() *cobra.Command {
 
 func deliveryRedeliver() *cobra.Command {
 	cmd := &cobra.Command{Use: "redeliver [ID…]", Short: "give deliveries a whole new schedule, by id or by --status"}
-	status := choiceFlag(cmd, cmd.Flags(), "status", "", "", "redeliver all of this status", "dead", "failed", "delivered")
+	status := choiceFlag(cmd, cmd.Flags(), "status", "", "", "redeliver all of this status; says how many and asks first", "dead", "failed", "delivered")
 	since := cmd.Flags().String("since", "", "with --status: only those made since this time (RFC 3339) or this long ago (such as 24h)")
+	supplier := cmd.Flags().String("supplier", "", "with --status: only those of this supplier")
+	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	var from time.Time
 	redeliver := operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-		n, err := redeliver(ctx, a, args, webhooks.Status(status.value), from)
-		return map[string]int64{"redelivered": n}, err
+		if status.value == "" {
+			n, err := a.Deliveries.Redeliver(ctx, args...)
+			return redelivered{n}, err
+		}
+		filter := webhooks.Filter{Status: webhooks.Status(status.value), Since: from, SupplierID: *supplier}
+		return redeliverAll(ctx, cmd, a, filter, *yes)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if from, err = parseSince(*since, time.Now()); err != nil {
 			return err
 		}
-		if len(args) == 0 && status.value == "" {
-			return errors.New("nothing to redeliver: give delivery ids, or --status")
-		}
-		if len(args) > 0 && status.value != "" {
+		switch {
+		case len(args) > 0 && cmd.Flags().NFlag() > 0 && (status.value != "" || *since != "" || *supplier != ""):
 			return errors.New("give delivery ids or --status, not both")
+		case len(args) == 0 && status.value == "":
+			return errors.New("nothing to redeliver: give delivery ids, or --status")
 		}
 		return redeliver(cmd, args)
 	}
+	completingFlag(cmd, "supplier", supplierIDs)
 	return completing(cmd, true, deliveryIDs)
 }
 
-func redeliver(ctx context.Context, a *app.App, ids []string, status webhooks.Status, since time.Time) (int64, error) {
-	if status != "" {
-		return a.Deliveries.RedeliverStatus(ctx, status, since)
+// redelivered is how many deliveries have a new schedule.
+type redelivered struct {
+	Redelivered int64 `json:"redelivered"`
+}
+
+// redeliverAll says how many it would be, and asks.
+func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter webhooks.Filter, yes bool) (any, error) {
+	if err := knownSupplier(ctx, a, filter.SupplierID); err != nil {
+		return nil, err
 	}
-	return a.Deliveries.Redeliver(ctx, ids...)
+	n, err := a.Deliveries.Count(ctx, filter)
+	if err != nil || n == 0 {
+		return redelivered{}, err
+	}
+	if !yes && !confirmed(cmd, fmt.Sprintf("Redeliver %d %s deliveries?", n, filter.Status)) {
+		return nil, errors.New("nothing is redelivered: answer y, or give --yes")
+	}
+	n, err = a.Deliveries.RedeliverStatus(ctx, filter)
+	return redelivered{n}, err
+}
+
+// confirmed asks on standard error, so that standard output is the result alone.
+func confirmed(cmd *cobra.Command, question string) bool {
+	fmt.Fprint(cmd.ErrOrStderr(), question+" [y/N] ")
+	var answer string
+	_, _ = fmt.Fscanln(cmd.InOrStdin(), &answer) // no answer is a no
+	return answer == "y" || answer == "Y" || answer == "yes"
 }
 
 func parseSince(text string, now time.Time) (time.Time, error) {

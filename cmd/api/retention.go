@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -10,23 +11,44 @@ import (
 )
 
 func retentionCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "run", Short: "delete finished requests, their estimates and their deliveries that are older than --days", Args: cobra.NoArgs}
-	days := cmd.Flags().Int("days", 0, "how many days are kept, at least 1; RETENTION_DAYS when it is not given")
-	var kept int
+	cmd := &cobra.Command{Use: "run", Short: "delete finished requests, their estimates and their deliveries that are older", Args: cobra.NoArgs}
+	days := cmd.Flags().Int("days", 0, "how many days are kept, at least 1; RETENTION_DAYS when neither is given")
+	text := cmd.Flags().String("before", "", "delete what was made and last changed before this time (RFC 3339) or day (YYYY-MM-DD, UTC)")
+	var before time.Time
 	run := operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
-		if kept == 0 {
-			kept = a.RetentionDays()
+		if before.IsZero() {
+			before = time.Now().AddDate(0, 0, -a.RetentionDays())
+			if a.RetentionDays() == 0 {
+				return nil, errors.New("how many days are kept? Give --days or --before, or set RETENTION_DAYS")
+			}
 		}
-		if kept == 0 {
-			return nil, errors.New("how many days are kept? Give --days or set RETENTION_DAYS")
-		}
-		return a.Prune(ctx, kept)
+		return a.Prune(ctx, before)
 	})
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if kept = *days; cmd.Flags().Changed("days") && kept < 1 {
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		now := time.Now()
+		switch {
+		case cmd.Flags().Changed("days") && cmd.Flags().Changed("before"):
+			return errors.New("give --days or --before, not both")
+		case cmd.Flags().Changed("days") && *days < 1:
 			return errors.New("--days must be at least 1")
+		case cmd.Flags().Changed("days"):
+			before = now.AddDate(0, 0, -*days)
+		case cmd.Flags().Changed("before"):
+			if before, err = parseBefore(*text, now); err != nil {
+				return err
+			}
 		}
 		return run(cmd, args)
 	}
 	return group("retention", "delete what is old", cmd)
+}
+
+// parseBefore reads a moment that is over: one to come would take what is made meanwhile.
+func parseBefore(text string, now time.Time) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil && !at.After(now) {
+			return at, nil
+		}
+	}
+	return time.Time{}, errors.New("--before must be a time that is over, such as 2026-11-20T12:00:00Z or 2026-11-20")
 }

@@ -82,7 +82,7 @@ func newRoot() *cobra.Command {
 	}
 	root.Flags().AddFlagSet(serve.Flags())
 	root.PersistentFlags().StringP("output", "o", "text", "output of commands: text or json")
-	root.AddCommand(serve, migrateCommand(), keysCommand(), secretsCommand(), supplierCommand(), rateCommand(), deliveryCommand(), trackerCommand(), settingsCommand(), verifyCommand(), retentionCommand(),
+	root.AddCommand(serve, migrateCommand(), keysCommand(), secretsCommand(), supplierCommand(), rateCommand(), requestCommand(), deliveryCommand(), trackerCommand(), settingsCommand(), verifyCommand(), retentionCommand(),
 		listenCommand(), scoreboardCommand(), healthcheckCommand())
 	root.SetFlagErrorFunc(unknownFlag)
 	if err := root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
@@ -162,6 +162,9 @@ func checkOutput(cmd *cobra.Command) error {
 
 // print writes result as JSON, or as text a person reads: a table or a page.
 func print(cmd *cobra.Command, result any) error {
+	if _, printed := result.(*stream); printed {
+		return nil
+	}
 	if o, _ := cmd.Flags().GetString("output"); o == "json" {
 		encoder := json.NewEncoder(cmd.OutOrStdout())
 		encoder.SetEscapeHTML(false)

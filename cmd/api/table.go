@@ -37,6 +37,11 @@ func writeTable(w io.Writer, list json.RawMessage, columns []string, indent stri
 	if err := json.Unmarshal(list, &rows); err != nil {
 		return err
 	}
+	return writeRows(w, rows, columns, indent, true)
+}
+
+// writeRows writes rows with or without the titles above them.
+func writeRows(w io.Writer, rows []json.RawMessage, columns []string, indent string, titled bool) error {
 	if len(rows) == 0 {
 		_, err := fmt.Fprintln(w, indent+"none")
 		return err
@@ -50,6 +55,9 @@ func writeTable(w io.Writer, list json.RawMessage, columns []string, indent stri
 		lines = append(lines, cells(fields, columns))
 	}
 	widths := fit(widest(lines), lineWidth-len(indent))
+	if !titled {
+		lines = lines[1:]
+	}
 	for _, line := range lines {
 		if err := writeRow(w, line, widths, indent); err != nil {
 			return err

@@ -141,3 +141,93 @@ func TestLists_fit_a_terminal_of_80_columns(t *testing.T) {
 		}
 	}
 }
+
+func TestCommands_over_requests_and_deliveries(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "10ms"}})
+			lost := apptest.NewReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+				if n < 6 { // two attempts of each of the three
+					w.WriteHeader(http.StatusInternalServerError)
+				}
+			})
+			s := h.Supplier(t, "--webhook-url", lost.URL)
+			for id := range int64(3) {
+				want(t, s.Do(t, http.MethodPost, requests, request(id+1, nil)), 201)
+			}
+			count := func(args ...string) int {
+				return len(apptest.MustCommand[[]object](t, h, append([]string{"delivery", "list"}, args...)...))
+			}
+			apptest.Eventually(t, "three deliveries are dead", func() bool { return count("--status", "dead") == 3 })
+			apptest.Eventually(t, "three are delivered to the own endpoint", func() bool { return count("--status", "delivered", "--supplier", s.ID) == 3 })
+			for want, args := range map[int][]string{
+				6: {"--limit", "0"}, 2: {"--limit", "2"}, 0: {"--since", "1ns"}, 3: {"--status", "dead", "--since", "1h", "--supplier", s.ID},
+			} {
+				if got := count(args...); got != want {
+					t.Errorf("delivery list %v gives %d, want %d", args, got, want)
+				}
+			}
+			if got := count("--request", "2"); got != 2 {
+				t.Errorf("request 2 has %d deliveries", got)
+			}
+			list := apptest.MustCommand[[]object](t, h, "delivery", "list")
+			for i := 1; i < len(list); i++ {
+				if list[i-1]["created_at"].(string) < list[i]["created_at"].(string) {
+					t.Errorf("not newest first: %v", list)
+				}
+			}
+			requestRules(t, h, s)
+			if out, errOut, code := h.Command(t, "delivery", "redeliver", "--status", "dead"); code != 1 || out != "" || !strings.Contains(errOut, "Redeliver 3 dead deliveries?") || count("--status", "dead") != 3 {
+				t.Errorf("nobody answered: exit code %d, %s%s", code, out, errOut)
+			}
+			if got := apptest.MustCommand[object](t, h, "delivery", "redeliver", "--status", "dead", "--supplier", s.ID, "--since", "1h", "--yes"); got["redelivered"] != 3.0 {
+				t.Errorf("got %v", got)
+			}
+			apptest.Eventually(t, "all are delivered", func() bool { return count("--status", "delivered") == count("--limit", "0") })
+			if got := apptest.MustCommand[object](t, h, "delivery", "redeliver", "--status", "dead"); got["redelivered"] != 0.0 {
+				t.Errorf("without dead ones: %v", got)
+			}
+			if got := apptest.MustCommand[object](t, h, "retention", "run", "--before", "2020-01-01"); got["requests"] != 0.0 {
+				t.Errorf("nothing is that old: %v", got)
+			}
+		})
+	}
+}
+
+func requestRules(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
+	t.Helper()
+	if list := apptest.MustCommand[[]object](t, h, "request", "list", "--supplier", s.ID, "--status", "estimated", "--limit", "2"); len(list) != 2 || list[0]["id"] != 3.0 || list[0]["supplier_id"] != s.ID {
+		t.Errorf("the requests are %v", list)
+	}
+	if _, errOut, code := h.Command(t, "request", "reopen", s.ID, "1"); code != 1 || !strings.Contains(errOut, "estimated") {
+		t.Errorf("reopen of one that is not failed: exit code %d, %s", code, errOut)
+	}
+	if _, errOut, code := h.Command(t, "request", "show", s.ID, "99"); code != 1 || errOut == "" {
+		t.Errorf("an unknown request: exit code %d", code)
+	}
+	if _, err := openDatabase(t, h).ExecContext(t.Context(), `UPDATE material_requests SET status = 'failed', failure = 'It was told to.' WHERE id = 1`); err != nil {
+		t.Fatal(err)
+	}
+	if got := apptest.MustCommand[object](t, h, "request", "show", s.ID, "1"); got["failure"] != "It was told to." || len(got["rounds"].([]any)) != 1 || len(got["deliveries"].([]any)) != 2 || got["id"] != 1.0 || got["supplier_id"] != s.ID {
+		t.Errorf("the request is %v", got)
+	}
+	if got := apptest.MustCommand[object](t, h, "request", "reopen", s.ID, "1"); got["status"] != "enqueued" {
+		t.Errorf("reopened: %v", got)
+	}
+	apptest.Eventually(t, "the second round is estimated", func() bool {
+		got := apptest.MustCommand[object](t, h, "request", "show", s.ID, "1")
+		rounds, _ := got["rounds"].([]any)
+		return len(rounds) == 2 && got["status"] == "estimated" && got["failure"] == nil && rounds[0].(object)["failure"] == "It was told to."
+	})
+	out, errOut, code := h.Command(t, "request", "show", s.ID, "1")
+	if code != 0 || !strings.Contains(out, "\nrounds\n  ROUND") || !strings.Contains(out, "\ndeliveries\n  ID") {
+		t.Errorf("exit code %d, %s%s", code, out, errOut)
+	}
+	for line := range strings.Lines(out) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}

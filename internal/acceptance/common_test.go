@@ -102,9 +102,13 @@ func commandRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "bad usage exits 2, a failure 1 and says what is wrong on standard error", func(t *testing.T) {
 		for code, commands := range map[int][][]string{
 			2: {{"nonsense"}, {"supplier"}, {"supplier", "create"}, {"supplier", "update"}, {"supplier", "create", "--name", "x", "--access-ttl", "soon"},
-				{"delivery", "list", "--status", "lost"}, {"delivery", "redeliver"}, {"supplier", "list", "-o", "xml"}},
+				{"delivery", "list", "--status", "lost"}, {"delivery", "redeliver"}, {"supplier", "list", "-o", "xml"},
+				{"delivery", "list", "--limit", "-1"}, {"delivery", "list", "--since", "soon"}, {"request", "list", "--status", "lost"}, {"request", "show", "x", "y"}, {"supplier", "update", "x"},
+				{"retention", "run", "--before", "2999-01-01"}, {"retention", "run", "--days", "1", "--before", "2020-01-01"}, {"delivery", "redeliver", "msg_x", "--supplier", "x"}},
 			1: {{"supplier", "deactivate", "sup_unknown"}, {"supplier", "create", "--name", " "}, {"supplier", "create", "--name", "x", "--webhook-url", "ftp://x"},
-				{"supplier", "create", "--name", "x", "--scopes", "everything"}, {"delivery", "show", "msg_unknown"}, {"delivery", "redeliver", "msg_unknown"}},
+				{"supplier", "create", "--name", "x", "--scopes", "everything"}, {"delivery", "show", "msg_unknown"}, {"delivery", "redeliver", "msg_unknown"},
+				{"delivery", "list", "--supplier", "nobody"}, {"request", "list", "--supplier", "nobody"}, {"request", "show", "nobody", "1"}, {"request", "reopen", "nobody", "1"},
+				{"delivery", "redeliver", "--status", "dead", "--supplier", "nobody"}},
 		} {
 			for _, command := range commands {
 				out, errOut, got := h.Command(t, command...)
@@ -124,7 +128,7 @@ func commandRules(t *testing.T, h *apptest.Hub) {
 		}
 	})
 	rule(t, "an empty list is an empty array", func(t *testing.T) {
-		if got := apptest.MustCommand[[]object](t, h, "delivery", "list", "--supplier", "nobody"); got == nil || len(got) != 0 {
+		if got := apptest.MustCommand[[]object](t, h, "delivery", "list", "--since", "1ns"); got == nil || len(got) != 0 {
 			t.Fatalf("got %v", got)
 		}
 	})

@@ -33,7 +33,7 @@ const (
 
 // edges are the packages of this module that each package may import, tests aside.
 var edges = map[string][]string{
-	"cmd/api": {"internal/app", "internal/config", "internal/errs", "internal/estimates", "internal/scoreboard", "internal/scoreboard/sample",
+	"cmd/api": {"internal/app", "internal/config", "internal/errs", "internal/estimates", "internal/materials", "internal/scoreboard", "internal/scoreboard/sample",
 		"internal/supplierauth", "internal/tracker", "internal/webhooks", "pkg/webhook"},
 	"cmd/worker": {"internal/app", "internal/config"},
 

@@ -63,17 +63,17 @@ func (d *Dispatcher) Redeliver(ctx context.Context, ids ...string) (int64, error
 // redeliverBatch is how many deliveries one transaction of RedeliverStatus takes.
 const redeliverBatch = 500
 
-// RedeliverStatus is Redeliver for all deliveries of the status that were made at since or later. What comes to the
-// status while it runs is left as it is.
-func (d *Dispatcher) RedeliverStatus(ctx context.Context, status Status, since time.Time) (total int64, err error) {
-	if status == Pending {
+// RedeliverStatus is Redeliver for all deliveries that the filter chooses, which names a status. What comes to the status
+// while it runs is left as it is.
+func (d *Dispatcher) RedeliverStatus(ctx context.Context, filter Filter) (total int64, err error) {
+	if filter.Status == Pending {
 		return 0, errs.New(errs.Conflict, "Pending deliveries are being tried anyway.")
 	}
 	until := d.deps.Now()
 	for {
 		n := 0
 		err := d.deps.DB.InTx(ctx, func(ctx context.Context) error {
-			found, err := d.store.lockStatus(ctx, status, since, until, redeliverBatch)
+			found, err := d.store.lockChosen(ctx, filter, until, redeliverBatch)
 			if err != nil {
 				return err
 			}

@@ -81,6 +81,7 @@ type Filter struct {
 	Status     Status
 	SupplierID string
 	RequestID  *int64
+	Since      time.Time    // made then or later
 	Latest     *round.Round // the request's deliveries alone, given the round that it is in: a look-up by key
 }
 

@@ -47,21 +47,9 @@ func (r deliveryRow) delivery() Delivery {
 	return d
 }
 
+// list is each as a whole.
 func (s *store) list(ctx context.Context, filter Filter) ([]Delivery, error) {
-	query := s.db.Reader(ctx).Order("created_at DESC, id DESC")
-	if filter.Status != "" {
-		query = query.Where("status = ?", filter.Status)
-	}
-	if filter.SupplierID != "" {
-		query = query.Where("supplier_id = ?", filter.SupplierID)
-	}
-	if filter.RequestID != nil {
-		query = query.Where("request_id = ?", *filter.RequestID)
-	}
-	if filter.Latest != nil {
-		query = query.Where(s.db.Reader(ctx).Where("id IN ?", webhookIDs(*filter.Latest)).Or("uid = ? AND id < 'msg_1'", filter.Latest.UID))
-	}
-	return deliveries(query)
+	return deliveries(s.chosen(ctx, filter).Order(newestFirst))
 }
 
 // lockByID holds the deliveries until the transaction ends.
@@ -69,13 +57,9 @@ func (s *store) lockByID(ctx context.Context, ids []string) ([]Delivery, error) 
 	return deliveries(s.locked(ctx).Where("id IN ?", ids))
 }
 
-// lockStatus holds the oldest deliveries of the status that were made and came to it in the given time.
-func (s *store) lockStatus(ctx context.Context, status Status, since, until time.Time, limit int) ([]Delivery, error) {
-	query := s.locked(ctx).Where("status = ? AND updated_at <= ?", status, until.UnixMicro()).Limit(limit)
-	if !since.IsZero() {
-		query = query.Where("created_at >= ?", since.UnixMicro())
-	}
-	return deliveries(query)
+// lockChosen holds the chosen deliveries that came to their status by the given time, so many at most.
+func (s *store) lockChosen(ctx context.Context, filter Filter, until time.Time, limit int) ([]Delivery, error) {
+	return deliveries(filter.on(s.locked(ctx)).Where("updated_at <= ?", until.UnixMicro()).Limit(limit))
 }
 
 // locked reads in one order everywhere, so that two of these wait for each other instead of deadlocking.

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/supplyhub/supplyhub/internal/app"
+	"github.com/supplyhub/supplyhub/internal/materials"
+)
+
+const defaultLimit = 50
+
+func requestCommand() *cobra.Command {
+	return group("request", "look into material requests and give failed ones a new chance", requestList(), requestShow(), requestReopen())
+}
+
+func requestList() *cobra.Command {
+	cmd := &cobra.Command{Use: "list", Short: "list requests, newest first", Args: cobra.NoArgs}
+	supplier := cmd.Flags().String("supplier", "", "only those of this supplier")
+	status := choiceFlag(cmd, cmd.Flags(), "status", "", "", "only those of this status", "enqueued", "estimated", "selected", "failed")
+	limit := limitFlag(cmd)
+	list := operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
+		if err := knownSupplier(ctx, a, *supplier); err != nil {
+			return nil, err
+		}
+		out := newStream(cmd, "id", "status", "round", "created_at:AGE", "supplier_id:SUPPLIER", "failure")
+		err := a.EachRequest(ctx, *supplier, status.value, *limit, func(o materials.Overview) error { return out.add(o) })
+		return out, errors.Join(err, out.end(err))
+	})
+	cmd.RunE = limited(limit, list)
+	completingFlag(cmd, "supplier", supplierIDs)
+	return cmd
+}
+
+func requestShow() *cobra.Command {
+	cmd := &cobra.Command{Use: "show SUPPLIER ID", Short: "show a request with its rounds and deliveries", Args: cobra.ExactArgs(2)}
+	cmd.RunE = withRequest(func(ctx context.Context, a *app.App, supplier string, id int64) (any, error) {
+		detail, err := a.ShowRequest(ctx, supplier, id)
+		return page{detail, map[string][]string{
+			"materials":   {"sku", "quantity:N", "width", "height", "depth", "material"},
+			"estimates":   {"estimate_id:ID", "service", "price_cents:CENTS", "delivery_date:DELIVERED", "carrier"},
+			"unavailable": {"service", "reason"},
+			"rounds":      {"number:ROUND", "status", "created_at", "failure"},
+			"deliveries":  deliveryColumns(),
+		}}, err
+	})
+	return completing(cmd, false, supplierIDs)
+}
+
+func requestReopen() *cobra.Command {
+	cmd := &cobra.Command{Use: "reopen SUPPLIER ID", Short: "enqueue a failed request again, in a new round", Args: cobra.ExactArgs(2)}
+	cmd.RunE = withRequest(func(ctx context.Context, a *app.App, supplier string, id int64) (any, error) {
+		if err := a.ReopenRequest(ctx, supplier, id); err != nil {
+			return nil, err
+		}
+		return struct {
+			Supplier string `json:"supplier_id"`
+			ID       int64  `json:"id"`
+			Status   string `json:"status"`
+		}{supplier, id, string(materials.Enqueued)}, nil
+	})
+	return completing(cmd, false, supplierIDs)
+}
+
+// withRequest runs fn with the request that the arguments name.
+func withRequest(fn func(ctx context.Context, a *app.App, supplier string, id int64) (any, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		id, err := strconv.ParseInt(args[1], 10, 64)
+		if err != nil {
+			return errors.New("the id of a request is a whole number")
+		}
+		return operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
+			if err := knownSupplier(ctx, a, args[0]); err != nil {
+				return nil, err
+			}
+			return fn(ctx, a, args[0], id)
+		})(cmd, args)
+	}
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/supplyhub/supplyhub/internal/app"
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// streamPart is how many rows a streamed table is aligned by.
+const streamPart = 500
+
+// stream is a list that is printed while it is read, in constant memory: an array, or tables of equal columns.
+type stream struct {
+	out     io.Writer
+	json    bool
+	columns []string
+	rows    []json.RawMessage // not printed yet
+	printed int
+}
+
+func newStream(cmd *cobra.Command, columns ...string) *stream {
+	o, _ := cmd.Flags().GetString("output")
+	return &stream{out: cmd.OutOrStdout(), json: o == "json", columns: columns}
+}
+
+func (s *stream) add(row any) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(row); err != nil {
+		return err
+	}
+	if s.rows = append(s.rows, text.Bytes()); len(s.rows) < streamPart {
+		return nil
+	}
+	return s.flush()
+}
+
+func (s *stream) flush() (err error) {
+	first := s.printed == 0
+	if s.json {
+		for _, row := range s.rows {
+			before := ",\n  "
+			if s.printed == 0 {
+				before = "[\n  "
+			}
+			var indented bytes.Buffer
+			if err := json.Indent(&indented, bytes.TrimSpace(row), "  ", "  "); err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(s.out, "%s%s", before, &indented); err != nil {
+				return err
+			}
+			s.printed++
+		}
+		s.rows = s.rows[:0]
+		return nil
+	}
+	err = writeRows(s.out, s.rows, s.columns, "", first)
+	s.printed += len(s.rows)
+	s.rows = s.rows[:0]
+	return err
+}
+
+// end prints what is left; after a failure it leaves the list without an end, so that nobody takes it for whole.
+func (s *stream) end(failed error) error {
+	if failed != nil {
+		return nil
+	}
+	if len(s.rows) > 0 || (s.printed == 0 && !s.json) {
+		if err := s.flush(); err != nil {
+			return err
+		}
+	}
+	end := ""
+	switch {
+	case s.json && s.printed == 0:
+		end = "[]\n"
+	case s.json:
+		end = "\n]\n"
+	}
+	_, err := io.WriteString(s.out, end)
+	return err
+}
+
+// limitFlag adds --limit.
+func limitFlag(cmd *cobra.Command) *int {
+	return cmd.Flags().Int("limit", defaultLimit, "how many at most; 0: all of them")
+}
+
+// limited checks --limit first.
+func limited(limit *int, list func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if *limit < 0 {
+			return errors.New("--limit must be at least 0")
+		}
+		return list(cmd, args)
+	}
+}
+
+// knownSupplier refuses the id of no supplier; an empty one is none that was asked for.
+func knownSupplier(ctx context.Context, a *app.App, id string) error {
+	if id == "" {
+		return nil
+	}
+	suppliers, err := a.Suppliers.ListSuppliers(ctx)
+	if err != nil {
+		return err
+	}
+	ids := make([]string, len(suppliers))
+	for i, s := range suppliers {
+		if ids[i] = s.ID; s.ID == id {
+			return nil
+		}
+	}
+	return errs.New(errs.NotFound, "There is no supplier "+id+didYouMean(id, ids...))
+}

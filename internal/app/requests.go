@@ -1,0 +1,37 @@
+package app
+
+import (
+	"context"
+
+	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/webhooks"
+)
+
+// RequestDetail is a material request as an operator sees it.
+type RequestDetail struct {
+	SupplierID string `json:"supplier_id"`
+	materials.Record
+	Rounds     []materials.RoundOverview `json:"rounds"`
+	Deliveries []webhooks.Delivery       `json:"deliveries"`
+}
+
+// EachRequest hands the newest requests to fn, of one supplier or status when these are given; limit 0: all of them.
+func (a *App) EachRequest(ctx context.Context, supplierID, status string, limit int, fn func(materials.Overview) error) error {
+	return a.materials.Each(ctx, materials.Filter{SupplierID: supplierID, Status: materials.Status(status)}, limit, fn)
+}
+
+// ShowRequest returns a request with its rounds and deliveries. errs.NotFound: the supplier has none of that id.
+func (a *App) ShowRequest(ctx context.Context, supplierID string, requestID int64) (d RequestDetail, err error) {
+	record, rounds, current, err := a.materials.Show(ctx, supplierID, requestID)
+	if err != nil {
+		return d, err
+	}
+	d = RequestDetail{SupplierID: supplierID, Record: record, Rounds: rounds}
+	d.Deliveries, err = a.Deliveries.List(ctx, webhooks.Filter{Latest: &current})
+	return d, err
+}
+
+// ReopenRequest enqueues a failed request again, in a new round. Errors: errs.NotFound, errs.Conflict when it is not failed.
+func (a *App) ReopenRequest(ctx context.Context, supplierID string, requestID int64) error {
+	return a.materials.Reopen(ctx, supplierID, requestID)
+}

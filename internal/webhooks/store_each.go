@@ -1,0 +1,70 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+
+	"gorm.io/gorm"
+)
+
+const newestFirst = "created_at DESC, id DESC"
+
+// chosen are the deliveries that the filter chooses.
+func (s *store) chosen(ctx context.Context, filter Filter) *gorm.DB {
+	query := filter.on(s.db.Reader(ctx).Model(&deliveryRow{}))
+	if filter.Latest != nil {
+		query = query.Where(s.db.Reader(ctx).Where("id IN ?", webhookIDs(*filter.Latest)).Or("uid = ? AND id < 'msg_1'", filter.Latest.UID))
+	}
+	return query
+}
+
+// on adds the filter's conditions but Latest.
+func (f Filter) on(query *gorm.DB) *gorm.DB {
+	if f.Status != "" {
+		query = query.Where("status = ?", f.Status)
+	}
+	if f.SupplierID != "" {
+		query = query.Where("supplier_id = ?", f.SupplierID)
+	}
+	if f.RequestID != nil {
+		query = query.Where("request_id = ?", *f.RequestID)
+	}
+	if !f.Since.IsZero() {
+		query = query.Where("created_at >= ?", f.Since.UnixMicro())
+	}
+	return query
+}
+
+// each hands the chosen deliveries over one by one, newest first, at most limit of them; 0: all. It is one statement, whose
+// order the database makes: what is listed is what there was when it began, and none of it is held here.
+func (s *store) each(ctx context.Context, filter Filter, limit int, fn func(Delivery) error) error {
+	query := s.chosen(ctx, filter).Order(newestFirst)
+	if limit > 0 {
+		query = query.Limit(limit)
+	}
+	rows, err := query.Rows()
+	if err != nil {
+		return fmt.Errorf("list webhook deliveries: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var row deliveryRow
+		if err := query.ScanRows(rows, &row); err != nil {
+			return fmt.Errorf("read webhook delivery: %w", err)
+		}
+		if err := fn(row.delivery()); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("list webhook deliveries: %w", err)
+	}
+	return nil
+}
+
+func (s *store) countChosen(ctx context.Context, filter Filter) (n int64, err error) {
+	if err := s.chosen(ctx, filter).Count(&n).Error; err != nil {
+		return 0, fmt.Errorf("count webhook deliveries: %w", err)
+	}
+	return n, nil
+}
