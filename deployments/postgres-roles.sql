@@ -84,4 +84,4 @@ GRANT SELECT, INSERT, UPDATE ON webhook_events, webhook_deliveries, webhook_atte
 
 -- Both show the same gauges in /metrics.
 GRANT SELECT ON settings, scoreboard_usage TO supplyhub_worker;
-GRANT SELECT (created_at, ticket) ON material_requests TO supplyhub_worker;
+GRANT SELECT (created_at, round_at, ticket, retry_at) ON material_requests TO supplyhub_worker;
