@@ -20,7 +20,7 @@ import (
 
 // Rooms meet here: each adapter fills an interface that one room declares with what another room has.
 
-type publisher struct{ app *App }
+type publisher struct{ app *pipeline }
 
 func (p publisher) Publish(subject string, body []byte) {
 	if p.app.queue != nil {
@@ -42,7 +42,7 @@ func (p publisher) Backlog(ctx context.Context) (materials.Backlog, error) {
 var errNoQueue = errors.New("the queue is not connected")
 
 // estimator is the rate card, each of whose estimations is a span.
-type estimator struct{ app *App }
+type estimator struct{ app *pipeline }
 
 func (e estimator) Estimate(ctx context.Context, r estimates.Request) (estimates.Result, error) {
 	ctx, end := e.app.span(ctx, "estimate", slog.String("supplier_id", r.SupplierID), slog.Int64("material_request_id", r.RequestID))

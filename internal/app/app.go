@@ -29,13 +29,19 @@ import (
 // traceEnd is how long the end of a process waits for its last spans to be taken.
 const traceEnd = 2 * time.Second
 
-// App is the built service. Queue is nil in one that was opened for a command.
+// App is the built service. Its queue is nil in one that was opened for a command.
 type App struct {
+	pipeline
+	Trackers *tracker.Service
+	Scores   *scoreboard.Service
+}
+
+// pipeline is what both binaries have: all that a material request passes through. The worker is built from nothing else,
+// so that it links nothing else.
+type pipeline struct {
 	Suppliers  *supplierauth.Service
 	Deliveries *webhooks.Dispatcher
 	Rates      *estimates.RateCard
-	Trackers   *tracker.Service
-	Scores     *scoreboard.Service
 
 	cfg       *config.Config
 	log       *slog.Logger
@@ -46,6 +52,7 @@ type App struct {
 	queue     *queue.Queue
 	materials *materials.Service
 	products  *products.Service
+	quotas    *scoreboard.Quotas
 }
 
 // Build opens the database and builds every room over it, without the queue. It makes what the embedded default lacks.
@@ -69,19 +76,29 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (*App, erro
 }
 
 func build(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*App, error) {
-	a := &App{cfg: cfg, log: log, now: time.Now, registry: telemetry.NewRegistry()}
-	secrets, err := loadSecrets(cfg, u.asItIs)
-	if err != nil {
-		return nil, inDataDir(cfg, err)
+	a := &App{pipeline: pipeline{cfg: cfg, log: log, now: time.Now, registry: telemetry.NewRegistry()}}
+	if err := a.open(ctx, u); err != nil {
+		return nil, err
 	}
-	if a.db, err = openDatabase(ctx, cfg, log, u); err != nil {
-		return nil, inDataDir(cfg, err)
-	}
-	a.now = a.db.Now
-	if err := a.build(secrets); err != nil {
-		return nil, errors.Join(err, a.db.Close())
+	if err := a.buildListings(); err != nil {
+		return nil, errors.Join(err, a.pipeline.Close())
 	}
 	return a, nil
+}
+
+// open opens the database and builds the pipeline over it.
+func (a *pipeline) open(ctx context.Context, u use) error {
+	secrets, err := loadSecrets(a.cfg, u.asItIs)
+	if err != nil {
+		return inDataDir(a.cfg, err)
+	}
+	if a.db, err = openDatabase(ctx, a.cfg, a.log, u); err != nil {
+		return inDataDir(a.cfg, err)
+	}
+	if err := a.build(secrets); err != nil {
+		return errors.Join(err, a.db.Close())
+	}
+	return nil
 }
 
 // inDataDir says where the embedded default keeps what could not be read or made.
@@ -92,7 +109,7 @@ func inDataDir(cfg *config.Config, err error) error {
 	return fmt.Errorf("DATA_DIR (%s) must be a directory that this process can write: %w", cfg.DataDir, err)
 }
 
-func (a *App) build(secrets *secrets) (err error) {
+func (a *pipeline) build(secrets *secrets) (err error) {
 	a.Suppliers, err = supplierauth.New(supplierauth.Deps{
 		DB: a.db, Log: a.log, Now: a.now, SigningKeys: secrets.signingKeys, SecretsKeys: secrets.secretsKeys,
 		Issuer: a.cfg.JWTIssuer, Audience: a.cfg.JWTAudience, AllowPrivateWebhooks: a.cfg.AllowPrivate, RequestsPerSecond: a.cfg.RateLimit,
@@ -114,6 +131,12 @@ func (a *App) build(secrets *secrets) (err error) {
 		Secrets: secrets.webhooks, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(),
 	})
 	a.Deliveries.SetLedger(a.materials)
+	a.quotas = scoreboard.NewQuotas(a.db, a.now)
+	return nil
+}
+
+// buildListings builds what is read here and takes no part in the pipeline.
+func (a *App) buildListings() (err error) {
 	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.now}); err != nil {
 		return fmt.Errorf("set up tracker listings: %w", err)
 	}
@@ -128,17 +151,17 @@ func (a *App) build(secrets *secrets) (err error) {
 }
 
 // span begins a span of the process that this is.
-func (a *App) span(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
+func (a *pipeline) span(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
 	return a.tracing.Span(ctx, name, attrs...)
 }
 
 // trace sets tracing up for a process; its end is told to say so in the log, as nothing depends on it.
-func (a *App) trace(ctx context.Context, role string) (err error) {
+func (a *pipeline) trace(ctx context.Context, role string) (err error) {
 	a.tracing, err = telemetry.NewTracing(ctx, Environment(), role)
 	return err
 }
 
-func (a *App) endTrace(ctx context.Context) {
+func (a *pipeline) endTrace(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), traceEnd)
 	defer cancel()
 	if err := a.tracing.Close(ctx); err != nil {
@@ -147,15 +170,20 @@ func (a *App) endTrace(ctx context.Context) {
 }
 
 // Migrate brings the schema to this binary's version; processes that start at once wait for each other.
-func (a *App) Migrate(ctx context.Context) error { return a.db.Migrate(ctx) }
+func (a *pipeline) Migrate(ctx context.Context) error { return a.db.Migrate(ctx) }
 
 // Close releases everything in the reverse order of its construction.
 func (a *App) Close() error {
+	a.Trackers.Close()
+	a.Scores.Close()
+	return a.pipeline.Close()
+}
+
+// Close releases what a worker has.
+func (a *pipeline) Close() error {
 	a.materials.Close()
 	a.Suppliers.Close()
 	a.Deliveries.Close()
-	a.Trackers.Close()
-	a.Scores.Close()
 	if a.queue != nil {
 		a.queue.Close()
 	}

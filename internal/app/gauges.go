@@ -36,7 +36,7 @@ func newGauges(r prometheus.Registerer) *gauges {
 }
 
 // runGauges reads them until ctx ends.
-func (a *App) runGauges(ctx context.Context) error {
+func (a *pipeline) runGauges(ctx context.Context) error {
 	g := newGauges(a.registry)
 	for ctx.Err() == nil {
 		a.readGauges(ctx, g)
@@ -46,7 +46,7 @@ func (a *App) runGauges(ctx context.Context) error {
 }
 
 // readGauges reads everything by a few statements that cost the same however much is stored.
-func (a *App) readGauges(ctx context.Context, g *gauges) {
+func (a *pipeline) readGauges(ctx context.Context, g *gauges) {
 	ctx, cancel := context.WithTimeout(ctx, gaugeTimeout)
 	defer cancel()
 	up := 0.0
@@ -55,12 +55,12 @@ func (a *App) readGauges(ctx context.Context, g *gauges) {
 	}
 	g.database.Set(up)
 	a.readPipeline(ctx, g)
-	left, err := a.Scores.Remaining(ctx)
+	left, err := a.quotas.Remaining(ctx)
 	show(g.quota, left, err)
 }
 
 // readPipeline reads what is on its way. A request waits until its own delivery is delivered.
-func (a *App) readPipeline(ctx context.Context, g *gauges) {
+func (a *pipeline) readPipeline(ctx context.Context, g *gauges) {
 	waiting, err := a.materials.Waiting(ctx)
 	standing, standErr := a.Deliveries.Standing(ctx)
 	show(g.deliveries, map[string]int64{"pending": standing.Pending, "dead": standing.Dead, "failed": standing.Failed}, standErr)

@@ -26,11 +26,22 @@ func openDatabase(ctx context.Context, cfg *config.Config, log *slog.Logger, u u
 	})
 }
 
+// openQueue is the api's queue, inside the process when NATS_URL is empty.
 func (a *App) openQueue(ctx context.Context, role string) (err error) {
-	a.queue, err = queue.Open(ctx, queue.Config{
+	a.queue, err = queue.Open(ctx, a.queueConfig(role))
+	return err
+}
+
+// connectQueue is the worker's queue.
+func (a *pipeline) connectQueue(ctx context.Context, role string) (err error) {
+	a.queue, err = queue.Connect(ctx, a.queueConfig(role))
+	return err
+}
+
+func (a *pipeline) queueConfig(role string) queue.Config {
+	return queue.Config{
 		Name: role, URL: string(a.cfg.NATSURL), Creds: a.cfg.NATSCreds, NKey: a.cfg.NATSNKey, CA: a.cfg.NATSCA,
 		Cert: a.cfg.NATSCert, Key: a.cfg.NATSKey, Stream: a.cfg.NATSStream, MaxBytes: a.cfg.NATSMaxBytes, Replicas: a.cfg.NATSReplicas,
 		Dir: filepath.Join(a.cfg.DataDir, "nats"), Log: a.log, Registerer: a.registry,
-	})
-	return err
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -32,8 +33,8 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 	if err != nil {
 		return fmt.Errorf("ADMIN_ADDR must be an address that is free: %w", err)
 	}
-	a, err := build(ctx, cfg, log, use{profile: database.Serving, noReaders: true})
-	if err != nil {
+	a := &pipeline{cfg: cfg, log: log, now: time.Now, registry: telemetry.NewRegistry()}
+	if err := a.open(ctx, use{profile: database.Serving, noReaders: true}); err != nil {
 		return errors.Join(err, admin.Close())
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
@@ -48,8 +49,8 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 }
 
 // runWorker works until ctx ends and everything in flight is finished.
-func (a *App) runWorker(ctx context.Context, admin net.Listener) error {
-	if err := a.openQueue(ctx, "worker"); err != nil {
+func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
+	if err := a.connectQueue(ctx, "worker"); err != nil {
 		return fmt.Errorf("open queue: %w", err)
 	}
 	var ready atomic.Bool
@@ -74,7 +75,7 @@ func (a *App) runWorker(ctx context.Context, admin net.Listener) error {
 }
 
 // work consumes the queue and sends deliveries until ctx ends: first no new work is taken, then what is in flight ends.
-func (a *App) work(ctx context.Context) error {
+func (a *pipeline) work(ctx context.Context) error {
 	sending, stopSending := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSending()
 	sent := make(chan error, 1)

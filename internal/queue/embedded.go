@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -25,7 +26,7 @@ type embeddedServer struct {
 }
 
 // startEmbedded starts the server over the files in dir, which one process at a time may use.
-func startEmbedded(dir string, maxBytes int64, log *slog.Logger) (_ *embeddedServer, err error) {
+func startEmbedded(dir string, maxBytes int64, log *slog.Logger) (_ inProcess, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -63,6 +64,9 @@ func startEmbedded(dir string, maxBytes int64, log *slog.Logger) (_ *embeddedSer
 	}
 	return &embeddedServer{server: s, lock: lock}, nil
 }
+
+// InProcessConn is a connection to the server.
+func (e *embeddedServer) InProcessConn() (net.Conn, error) { return e.server.InProcessConn() }
 
 // stop first lets the requests be answered that the server has taken in: while it shuts down it cannot answer any.
 func (e *embeddedServer) stop() error {

@@ -61,7 +61,7 @@ type Queue struct {
 	cfg      Config
 	log      *slog.Logger
 	metrics  *metrics
-	embedded *embeddedServer // nil when the servers are outside
+	embedded inProcess // nil when the servers are outside
 	nc       *nats.Conn
 	js       jetstream.JetStream
 
@@ -77,9 +77,28 @@ type Queue struct {
 	closing  sync.Once
 }
 
-// Open starts the server inside the process, or connects to the ones outside. These may be away: the connection, the
-// stream and the consumer come into being as soon as they can, and again whenever they are gone.
-func Open(ctx context.Context, cfg Config) (*Queue, error) {
+// inProcess is a server inside the process.
+type inProcess interface {
+	nats.InProcessConnProvider
+	stop() error
+}
+
+// starter starts a server over the files in dir.
+type starter func(dir string, maxBytes int64, log *slog.Logger) (inProcess, error)
+
+// Open starts the server inside the process, or connects to the ones outside, as Connect does.
+func Open(ctx context.Context, cfg Config) (*Queue, error) { return open(ctx, cfg, startEmbedded) }
+
+// Connect connects to the servers outside; a program that calls it alone links no server. They may be unavailable: the
+// connection, the stream and the consumer come into being as soon as they can, and again whenever they are gone.
+func Connect(ctx context.Context, cfg Config) (*Queue, error) {
+	if cfg.URL == "" {
+		return nil, errors.New("open queue: there is no address")
+	}
+	return open(ctx, cfg, nil)
+}
+
+func open(ctx context.Context, cfg Config, start starter) (*Queue, error) {
 	if cfg.Name == "" {
 		cfg.Name = "supplyhub"
 	}
@@ -96,7 +115,7 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	q := &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1), outgoing: make(chan message, publishBuffer)}
 	q.link = trouble{what: "queue cannot be connected, trying on", log: cfg.Log}
 	q.store = trouble{what: "the queue's stream or consumer cannot be made, trying on", log: cfg.Log}
-	if err := q.open(); err != nil {
+	if err := q.open(start); err != nil {
 		return nil, errors.Join(fmt.Errorf("open queue: %w", err), q.release())
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -107,17 +126,17 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	return q, nil
 }
 
-func (q *Queue) open() (err error) {
+func (q *Queue) open(start starter) (err error) {
 	q.metrics = newMetrics()
 	options, err := q.options()
 	if err != nil {
 		return err
 	}
 	if q.cfg.URL == "" {
-		if q.embedded, err = startEmbedded(q.cfg.Dir, q.cfg.MaxBytes, q.log); err != nil {
+		if q.embedded, err = start(q.cfg.Dir, q.cfg.MaxBytes, q.log); err != nil {
 			return err
 		}
-		options = append(options, nats.InProcessServer(q.embedded.server))
+		options = append(options, nats.InProcessServer(q.embedded))
 	}
 	if q.nc, err = nats.Connect(q.cfg.URL, options...); err != nil {
 		return fmt.Errorf("connect to NATS: %w", err)

@@ -45,7 +45,7 @@ func (s *Service) consult(ctx context.Context, p Provider, q Question) (Board, e
 }
 
 // Remaining returns what each requester may still ask today, without spending.
-func (s *Service) Remaining(ctx context.Context) (map[string]int64, error) {
+func (s *Quotas) Remaining(ctx context.Context) (map[string]int64, error) {
 	left := map[string]int64{}
 	for _, requester := range []string{requesterA, requesterB} {
 		q, err := s.standing(ctx, requester)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 )
@@ -40,15 +41,28 @@ func (q quota) remaining() int64 { return max(q.limit-q.used, 0) }
 // spend is one unit of a requester's day.
 type spend struct{ requester, day string }
 
+// Quotas reads how the quotas stand; it is all of the scoreboard that a worker has.
+type Quotas struct {
+	store    *store
+	settings *settings
+	now      func() time.Time
+}
+
+// NewQuotas reads the quotas of a database.
+func NewQuotas(db *database.DB, now func() time.Time) *Quotas {
+	st := &store{db: db}
+	return &Quotas{store: st, settings: newSettings(st, now), now: now}
+}
+
 // standing is the requester's quota now, without spending.
-func (s *Service) standing(ctx context.Context, requester string) (quota, error) {
-	q := quota{limit: s.settings.lastQuota(), reset: DayAfter(Day(s.deps.Now()), 1)}
+func (s *Quotas) standing(ctx context.Context, requester string) (quota, error) {
+	q := quota{limit: s.settings.lastQuota(), reset: DayAfter(Day(s.now()), 1)}
 	current, err := s.settings.current(ctx)
 	if err != nil {
 		return q, err
 	}
 	q.limit = current.dailyQuota
-	q.used, err = s.store.used(ctx, requester, Day(s.deps.Now()).Format(time.DateOnly))
+	q.used, err = s.store.used(ctx, requester, Day(s.now()).Format(time.DateOnly))
 	return q, err
 }
 

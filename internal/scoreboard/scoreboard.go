@@ -63,9 +63,8 @@ type Deps struct {
 
 // Service answers questions, counts them and keeps the runtime settings.
 type Service struct {
+	*Quotas
 	deps     Deps
-	store    *store
-	settings *settings
 	spending *groupcommit.Batcher[spend, taken]
 	flights  singleflight.Group
 	slots    *semaphore.Weighted
@@ -91,8 +90,7 @@ func New(deps Deps) (*Service, error) {
 	if len(deps.Keys) > 0 && deps.Primary == nil {
 		deps.Log.Warn("SPORTMONKS_API_TOKEN is not set: the scoreboard answers 500; `api scoreboard sample` is a provider to try it with")
 	}
-	st := &store{db: deps.DB}
-	s := &Service{deps: deps, store: st, settings: newSettings(st, deps.Now), slots: semaphore.NewWeighted(mostQuestions), answers: answers,
+	s := &Service{Quotas: NewQuotas(deps.DB, deps.Now), deps: deps, slots: semaphore.NewWeighted(mostQuestions), answers: answers,
 		metrics: newMetrics(deps.Registerer)}
 	s.spending = groupcommit.New(1, spendBatch, 0, s.flushSpending)
 	return s, nil
