@@ -241,7 +241,6 @@ func (s *Server) listOrders(r *http.Request) answer {
 	type order struct {
 		SupplierID string `json:"supplier_id"`
 		request
-		Failure          *string          `json:"failure,omitempty"` // orders have none
 		SelectedEstimate webhook.Estimate `json:"selected_estimate"`
 		SelectedAt       time.Time        `json:"selected_at"`
 	}
