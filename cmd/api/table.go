@@ -85,10 +85,12 @@ func cells(fields []field, columns []string) []string {
 		list[i] = nothing
 		for member := range strings.SplitSeq(members, "|") {
 			at := slices.IndexFunc(fields, func(f field) bool { return f.name == member })
-			if at < 0 || fields[at].text() == nothing {
+			if at < 0 {
 				continue
 			}
-			list[i] = fields[at].text()
+			if list[i] = fields[at].text(); list[i] == nothing {
+				continue
+			}
 			if title == "AGE" {
 				list[i] = age(list[i], time.Now())
 			}

@@ -3,6 +3,7 @@ package scoreboard_test
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -133,6 +134,22 @@ func TestQuota_is_written_in_digits_alone(t *testing.T) {
 	for _, value := range []string{" 5", "5 ", "+5", "-5", "5.0", ""} {
 		if _, err := d.SetSetting(t.Context(), "scoreboard.daily_quota", value); err == nil {
 			t.Errorf("%q is accepted", value)
+		}
+	}
+}
+
+func TestStart_says_that_a_token_is_missing(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.SQLite)
+	for keys, want := range map[string]int{"k": 1, "": 0} {
+		var log strings.Builder
+		s, err := scoreboard.New(scoreboard.Deps{DB: db, Log: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now, Keys: strings.Fields(keys)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		if strings.Count(log.String(), "SPORTMONKS_API_TOKEN") != want {
+			t.Errorf("keys %q: %s", keys, &log)
 		}
 	}
 }
