@@ -98,6 +98,10 @@ CREATE TABLE workers (
     alive_until          bigint NOT NULL
 );
 
+-- Reasons named hosts and addresses; from now on a supplier reads them.
+UPDATE material_requests SET failure = CASE WHEN failure LIKE 'the estimates could not be delivered%'
+    THEN 'The delivery estimates were computed and could not be delivered in the whole retry schedule.'
+    ELSE 'The delivery estimates of this request could not be computed.' END WHERE status = 'failed';
 UPDATE material_requests SET received = round WHERE event_at IS NOT NULL AND status IN ('estimated', 'selected');
 -- What waits for its estimation is queued. What nothing would ever bring is estimated again, in a round of its own.
 UPDATE material_requests r SET ticket = r.uid WHERE status = 'enqueued'
