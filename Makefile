@@ -21,7 +21,7 @@ ATONCE = 4
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race; else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run build test race chaos fuzz lint-openapi bench bench-neighbours bench-size bench-tracker check readme migrate-new clean
+.PHONY: help run build test test-platforms race chaos fuzz lint-openapi bench bench-neighbours bench-size bench-tracker check readme migrate-new clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,11 +44,17 @@ test: ## run every test on both engines, the rooms' own with the race detector
 		$(GO) test -C deployments/checks -shuffle=on ./... || status=1; \
 		exit \$$status"
 
+test-platforms: ## test where it runs: PgBouncer, a standby and failovers, small servers, NATS' certificates, upgrades
+	@SUPPLYHUB_TEST_CHAOS=1 $(WITHPOSTGRES) sh -c "status=0; \
+		$(GO) test -count=1 ./internal/database ./internal/queue ./internal/config || status=1; \
+		$(GO) test -count=1 -parallel $(ATONCE) -run 'TestPooler|TestFailover|TestSchema|TestService' ./internal/acceptance || status=1; \
+		exit \$$status"
+
 race: ## run every test with the race detector, the binaries under test included (slow)
 	@SUPPLYHUB_TEST_RACE=1 $(WITHPOSTGRES) $(GO) test -race -shuffle=on -timeout 30m ./...
 
 chaos: ## break every part and connection under load, in turn, and account for every request (about 6 minutes)
-	@SUPPLYHUB_TEST_CHAOS=1 $(WITHPOSTGRES) $(GO) test -count=1 -v -timeout 15m -run '^TestChaos$$' ./internal/acceptance
+	@SUPPLYHUB_TEST_CHAOS=1 $(WITHPOSTGRES) $(GO) test -count=1 -v -timeout 15m -run '^Test(Chaos$$|Failover)' ./internal/acceptance
 
 # Minimizing what is interesting for the default minute stops a target's workers: FuzzEvent kept 2 new inputs in 25 s, with a second 96.
 fuzz: ## run each fuzz target for FUZZTIME (60s); what it learns stays in .fuzz
