@@ -55,7 +55,7 @@ GRANT UPDATE (webhook_url, updated_at) ON suppliers TO supplyhub_api; -- a suppl
 GRANT SELECT, INSERT, UPDATE (active_until) ON supplier_webhook_secrets TO supplyhub_api; -- rotated by the supplier itself
 GRANT SELECT, INSERT, UPDATE, DELETE ON sessions, tracker_pins TO supplyhub_api;
 GRANT SELECT, INSERT, DELETE ON portal_links, portal_sessions TO supplyhub_api;
-GRANT SELECT, INSERT, UPDATE ON products, scoreboard_usage, material_requests TO supplyhub_api;
+GRANT SELECT, INSERT, UPDATE ON products, scoreboard_usage, material_requests, webhook_receivers TO supplyhub_api;
 GRANT SELECT, INSERT ON material_rounds TO supplyhub_api;
 GRANT USAGE, SELECT ON SEQUENCE request_numbers TO supplyhub_api, supplyhub_worker;
 GRANT SELECT ON tracker_clients, tracker_client_keys, tracker_views, tracker_days, tracker_versions TO supplyhub_api;
@@ -80,7 +80,8 @@ GRANT SELECT ON suppliers, supplier_webhook_secrets, rate_services, products TO 
 GRANT SELECT (supplier_id, id, uid, status, round, tries, trace_id, body), UPDATE (status, ticket, retry_at, tries, failure, updated_at)
     ON material_requests TO supplyhub_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON workers TO supplyhub_worker;
-GRANT SELECT, INSERT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_worker;
+GRANT SELECT, INSERT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts, webhook_receivers TO supplyhub_worker;
+GRANT SELECT, UPDATE ON webhook_shards TO supplyhub_worker;
 
 -- Both show the same gauges in /metrics.
 GRANT SELECT ON settings, scoreboard_usage TO supplyhub_worker;

@@ -61,6 +61,15 @@ func (o outbox) Add(ctx context.Context, events []materials.Outgoing) ([]round.R
 	return o.Dispatcher.Add(ctx, outgoing)
 }
 
+// peers are the workers of this installation, reached through the queue's connection.
+type peers struct{ app *pipeline }
+
+func (p peers) Send(worker int64, message []byte) bool { return p.app.queue.Tell(worker, message) }
+
+func (p peers) Listen(worker int64, take func([]byte)) (stop func(), err error) {
+	return p.app.queue.Listen(worker, take)
+}
+
 type catalogue struct{ products *products.Service }
 
 func (c catalogue) Products(ctx context.Context, supplierID string, skus []string) (map[string]estimates.Product, error) {

@@ -59,7 +59,7 @@ var edges = map[string][]string{
 	"internal/supplierauth": feature(),
 	"internal/estimates":    feature(),
 	"internal/products":     feature("internal/supplierauth"),
-	"internal/webhooks":     feature("internal/supplierauth", "internal/round"),
+	"internal/webhooks":     feature("internal/dispatch", "internal/supplierauth", "internal/round"),
 	"internal/tracker":      feature(),
 	"internal/scoreboard":   feature(),
 

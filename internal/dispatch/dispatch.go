@@ -19,16 +19,26 @@ const Cooldown = time.Second
 type Config[J any] struct {
 	Slots    int // attempts in flight at once
 	Now      func() time.Time
-	Send     func(job J, ended func(Report) (failures int)) // makes the call; Stop waits until it returns
-	GiveBack func(jobs []J)                                 // takes leased attempts that will not be sent from here
-	Wake     func()                                         // called when a slot is free that Claim had to refuse
+	Send     func(job J, ended func(Report) Streak) // makes the call; Stop waits until it returns
+	GiveBack func(jobs []J)                         // takes leased attempts that will not be sent from here
+	Wake     func()                                 // called when a slot is free that Claim had to refuse
 }
 
 // Report says how an attempt ended.
 type Report struct {
 	OK   bool // the destination took it
+	Void bool // nothing was sent: it says nothing of the destination
 	Took time.Duration
 }
+
+// Streak is how many failures in a row a destination had before an attempt and has after it.
+type Streak struct{ Before, After int }
+
+// Failed reports whether the destination began to fail with the attempt.
+func (s Streak) Failed() bool { return s.Before < FailingAt && s.After >= FailingAt }
+
+// Recovered reports whether it ended to.
+func (s Streak) Recovered() bool { return s.Before >= FailingAt && s.After == 0 }
 
 // Destination is where attempts go.
 type Destination struct {
@@ -261,16 +271,20 @@ func (s *Scheduler[J]) spare(fast bool, limit int) bool {
 // attempt sends one job; its slot is free as soon as its end is reported.
 func (s *Scheduler[J]) attempt(a assignment[J]) {
 	defer s.busy.Done()
-	s.config.Send(a.job, func(r Report) int {
+	s.config.Send(a.job, func(r Report) Streak {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		failures := s.report(a.to, r)
+		streak := Streak{Before: a.to.failures}
+		if !r.Void {
+			s.report(a.to, r)
+		}
+		streak.After = a.to.failures
 		s.free(a.to)
-		return failures
+		return streak
 	})
 }
 
-func (s *Scheduler[J]) report(d *destination[J], r Report) (failures int) {
+func (s *Scheduler[J]) report(d *destination[J], r Report) {
 	was := d.fast()
 	d.ended(r, s.config.Now())
 	switch {
@@ -280,7 +294,6 @@ func (s *Scheduler[J]) report(d *destination[J], r Report) (failures int) {
 		s.quick -= d.inFlight
 		s.giveBack(s.dropQueued(func(of *destination[J]) bool { return of == d }))
 	}
-	return d.failures
 }
 
 // free lets the next attempt begin.

@@ -34,7 +34,7 @@ type field struct {
 	order    []job // as they were sent
 	back     []job
 	woken    int
-	failures int // as last reported
+	streak   dispatch.Streak // as last reported
 }
 
 // newField must be made inside a synctest bubble: time stands still but for the test's own sleeps.
@@ -52,15 +52,15 @@ func newField(t *testing.T, slots int) *field {
 	return f
 }
 
-func (f *field) send(j job, ended func(dispatch.Report) int) {
+func (f *field) send(j job, ended func(dispatch.Report) dispatch.Streak) {
 	a := attempt{j, make(chan dispatch.Report)}
 	f.mu.Lock()
 	f.inFlight[j.to] = append(f.inFlight[j.to], a)
 	f.order = append(f.order, j)
 	f.mu.Unlock()
-	failures := ended(<-a.end)
+	streak := ended(<-a.end)
 	f.mu.Lock()
-	f.failures = failures
+	f.streak = streak
 	f.mu.Unlock()
 }
 
@@ -251,8 +251,8 @@ func TestFailing_destination_gets_one_probe_a_second_until_one_succeeds(t *testi
 	inBubble(t, func(t *testing.T) {
 		f := newField(t, 16)
 		f.calls(t, to("a"), dispatch.FailingAt, false, time.Second)
-		if f.failures != dispatch.FailingAt {
-			t.Errorf("%d failures are reported", f.failures)
+		if !f.streak.Failed() || f.streak.After != dispatch.FailingAt {
+			t.Errorf("the streak is %+v", f.streak)
 		}
 		for range 3 {
 			time.Sleep(dispatch.Cooldown - 1)
@@ -271,8 +271,8 @@ func TestFailing_destination_gets_one_probe_a_second_until_one_succeeds(t *testi
 		time.Sleep(dispatch.Cooldown)
 		f.claim(to("a"))
 		f.end("a", true, time.Second)
-		if f.failures != 0 {
-			t.Errorf("%d failures after a success", f.failures)
+		if !f.streak.Recovered() {
+			t.Errorf("the streak is %+v after a success", f.streak)
 		}
 		if got := f.claim(to("a")); got["a"] != 4 {
 			t.Errorf("one that answers again got %v", got)

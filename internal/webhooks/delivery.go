@@ -90,9 +90,10 @@ type job struct {
 	id          string
 	destination string
 	round       round.Round
-	number      int64 // of the attempt, over all series
-	series      int64 // attempts begun since created or redelivered, this one included
-	worker      int64 // under whose lease it is begun
+	number      int64     // of the attempt, over all series
+	series      int64     // attempts begun since created or redelivered, this one included
+	worker      int64     // under whose lease it is begun
+	begun       time.Time // with its delivery; zero when it was claimed
 	traceID     string
 	body        []byte
 	target      Receiver

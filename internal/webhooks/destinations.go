@@ -14,7 +14,7 @@ import (
 
 const (
 	receiverAge  = 2 * time.Second // how long a change of a receiver may go unnoticed
-	receiversMax = 4096            // entries kept before outdated ones are dropped
+	receiversMax = 16_384          // entries kept before outdated ones are dropped
 )
 
 // Receiver is where a destination takes its calls and what signs them; the first secret is the current one.
@@ -83,6 +83,14 @@ func (r *receivers) forget(now time.Time) {
 			delete(r.known, id)
 		}
 	}
+}
+
+// remembered returns what was last read of a receiver. That it cannot be called is known for receiverAge only.
+func (r *receivers) remembered(supplierID string) (Receiver, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, ok := r.known[supplierID]
+	return known.Receiver, ok && (known.usable() || r.now().Sub(known.readAt) <= receiverAge)
 }
 
 // recent gives receivers that were read a moment ago at most.

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -17,7 +20,7 @@ import (
 )
 
 const (
-	pollEvery      = 500 * time.Millisecond
+	pollEvery      = time.Second
 	pollSoonest    = 10 * time.Millisecond
 	afterError     = time.Second
 	storeTimeout   = 15 * time.Second
@@ -54,6 +57,8 @@ type Deps struct {
 	Schedule     []time.Duration  // the waits between the attempts of a delivery
 	AllowPrivate bool             // whether a supplier's receiver may have a special address
 	Concurrency  int              // attempts in flight
+	PauseAfter   time.Duration    // after which of failures only a receiver is paused; 0: never
+	Peers        Peers            // nil: no other worker, or no way to reach one
 	Drain        time.Duration    // how long Run lets attempts finish after its context ended; 0: 20 s
 	Registerer   prometheus.Registerer
 	Trace        func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) // nil: nothing is traced
@@ -64,14 +69,22 @@ type Dispatcher struct {
 	deps      Deps
 	store     *store
 	sender    *sender
-	slots     *slots
+	scheduler *dispatch.Scheduler[job]
 	receivers *receivers
 	results   *groupcommit.Batcher[result, struct{}]
 	metrics   *metrics
 	schedule  schedule
 	wake      chan struct{}
-	callers   *callers
 	lease     *lease
+	ownership ownership
+	leaving   atomic.Bool // it takes no shards any more
+	agenda    agenda      // of Run alone, but for what expect says
+	health    *healthLog
+	unlisten  func() // of keepLease alone
+
+	heldMu    sync.Mutex
+	held      map[string]struct{} // deliveries whose attempts are in this worker's hands
+	unwritten sync.WaitGroup      // of them, those that have a slot or had one
 
 	sending    context.Context // ends when the drain is over: attempts are cut off
 	stopSend   context.CancelCauseFunc
@@ -92,12 +105,12 @@ func New(deps Deps) *Dispatcher {
 	d := &Dispatcher{
 		deps: deps, store: &store{db: deps.DB}, sender: newSender(deps), schedule: deps.Schedule,
 		receivers: newReceivers(deps.Destinations, deps.Now), wake: make(chan struct{}, 1), lease: newLease(),
+		health: newHealthLog(), held: map[string]struct{}{}, ownership: ownership{former: map[int64]struct{}{}},
 	}
 	d.sending, d.stopSend = context.WithCancelCause(context.Background())
 	d.writing, d.stopWrites = context.WithCancel(context.Background())
-	d.callers = &callers{attempt: d.attempt}
-	d.slots = newSlots(deps.Concurrency, deps.Now, d.Wake, d.callers.begin, d.putBack)
-	d.metrics = newMetrics(deps.Registerer, d.slots.inFlight)
+	d.scheduler = dispatch.New(dispatch.Config[job]{Slots: deps.Concurrency, Now: deps.Now, Send: d.attempt, GiveBack: d.putBack, Wake: d.Wake})
+	d.metrics = newMetrics(deps.Registerer, d.scheduler.InFlight)
 	d.results = groupcommit.New(deps.DB.Flushers(), resultsBatch, resultsLinger, d.flushResults)
 	return d
 }
@@ -118,7 +131,6 @@ func (d *Dispatcher) Close() {
 	d.stopSend(errStopping)
 	d.stopWrites()
 	d.results.Close()
-	d.callers.close()
 	d.sender.close()
 }
 
@@ -131,7 +143,15 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		defer close(ended)
 		d.keepLease(leasing, got)
 	}()
+	learning, stopLearning := context.WithCancel(context.WithoutCancel(ctx))
+	learnt := make(chan struct{})
+	go func() {
+		defer close(learnt)
+		d.keepHealth(learning)
+	}()
 	defer func() {
+		stopLearning()
+		<-learnt
 		stopLeasing()
 		<-ended
 		d.endLease(context.WithoutCancel(ctx))
@@ -140,7 +160,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	case <-got:
 	case <-ctx.Done():
 	}
-	d.slots.start()
+	d.scheduler.Start()
 	for ctx.Err() == nil {
 		pause, err := d.round(context.WithoutCancel(ctx))
 		if err != nil {
@@ -154,11 +174,18 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 }
 
 func (d *Dispatcher) drain(ctx context.Context) error {
-	idle := d.slots.stop()
+	d.leaving.Store(true)
+	d.lookAround(ctx, false)
+	stopped, idle := d.scheduler.Stop(), make(chan struct{})
+	go func() {
+		<-stopped
+		d.unwritten.Wait()
+		close(idle)
+	}()
 	if finished(idle, d.deps.Drain) {
 		return nil
 	}
-	d.deps.Log.WarnContext(ctx, "deliveries are cut off: they did not finish in time", "in_flight", d.slots.inFlight())
+	d.deps.Log.WarnContext(ctx, "deliveries are cut off: they did not finish in time", "in_flight", d.scheduler.InFlight())
 	d.stopSend(errStopping)
 	if finished(idle, afterDrain) {
 		return nil
@@ -188,103 +215,6 @@ func (d *Dispatcher) sleep(ctx context.Context, pause time.Duration, wake <-chan
 	}
 }
 
-// round begins and starts what is due and has slots, and tells how long there is nothing more to do.
-func (d *Dispatcher) round(ctx context.Context) (pause time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	fronts, err := d.store.fronts(ctx)
-	if err != nil {
-		return 0, err
-	}
-	due, next := d.dueNow(fronts)
-	wants := d.slots.share(due)
-	if len(wants) == 0 {
-		return next, nil
-	}
-	jobs, err := d.claim(ctx, wants)
-	for _, j := range jobs {
-		wants[j.destination]--
-	}
-	for destination, unused := range wants {
-		for range unused {
-			d.slots.giveBack(destination)
-		}
-	}
-	if err != nil {
-		return 0, err
-	}
-	for _, j := range jobs {
-		d.callers.begin(j)
-	}
-	if len(jobs) == 0 {
-		return pollSoonest, nil // another worker has them, or they were dead
-	}
-	return 0, nil
-}
-
-// dueNow gives the destinations with something due and how long it is until the next one has.
-func (d *Dispatcher) dueNow(fronts []front) (due []string, next time.Duration) {
-	now, next := d.deps.Now(), pollEvery
-	oldest := now
-	for _, f := range fronts {
-		wait := f.at.Sub(now)
-		if wait <= 0 {
-			due = append(due, f.destination)
-		} else {
-			next = min(next, max(wait, pollSoonest))
-		}
-		if f.at.Before(oldest) {
-			oldest = f.at
-		}
-	}
-	d.metrics.oldest.Set(now.Sub(oldest).Seconds())
-	return due, next
-}
-
-// claim begins the attempts in the database. A delivery whose last attempt was interrupted is dead instead.
-func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, error) {
-	var suppliers []string
-	for destination := range wants {
-		if destination != Own {
-			suppliers = append(suppliers, destination)
-		}
-	}
-	receivers, err := d.receivers.recent(ctx, suppliers)
-	if err != nil {
-		return nil, err
-	}
-	worker := d.lease.worker()
-	if worker == 0 {
-		return nil, errNoLease
-	}
-	var claimed []claimedRow
-	err = d.deps.DB.InTx(ctx, func(ctx context.Context) (err error) {
-		if claimed, err = d.store.claim(ctx, wants, d.deps.Now(), worker, d.schedule.attempts()); err != nil {
-			return err
-		}
-		for _, c := range claimed {
-			if c.dead {
-				d.deps.Log.WarnContext(c.context(ctx), "webhook delivery is dead: its last attempt was interrupted")
-				if err := d.lost(ctx, c.job, interrupted); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	var jobs []job
-	for _, c := range claimed {
-		if !c.dead {
-			c.worker, c.target = worker, d.target(c.destination, receivers)
-			jobs = append(jobs, c.job)
-		}
-	}
-	return jobs, nil
-}
-
 func (d *Dispatcher) target(destination string, receivers map[string]Receiver) Receiver {
 	if destination == Own {
 		return Receiver{URL: d.deps.BaseURL, Secrets: d.deps.OwnSecrets, Active: true}
@@ -302,10 +232,11 @@ func (d *Dispatcher) lost(ctx context.Context, j job, reason string) error {
 
 // attempt sends one begun attempt, frees its slot and has its result written down; one that was taken over meanwhile is
 // somebody else's.
-func (d *Dispatcher) attempt(j job) {
+func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak) {
 	ctx := j.context(d.sending)
 	if !d.lease.held(ctx, j.worker) {
-		d.slots.giveBack(j.destination)
+		d.drop(j.id)
+		ended(dispatch.Report{Void: true})
 		return
 	}
 	call, cancel := context.WithTimeout(ctx, d.deps.Timeout)
@@ -318,11 +249,46 @@ func (d *Dispatcher) attempt(j job) {
 
 	now := d.deps.Now()
 	outcome := d.schedule.outcome(a, j.series, now, rand.Float64())
-	d.slots.report(j.destination, classify(a) != Pending, took)
-	d.slots.free(j.destination)
+	r := newResult(j, a, outcome, now.Add(-took), took)
+	streak := ended(dispatch.Report{OK: succeeded(j, a), Took: took})
+	if j.destination != Own {
+		d.learn(ctx, r, streak)
+	}
+	if outcome.Status == Pending {
+		d.agenda.expect(outcome.Next)
+	}
 	d.metrics.attempted(j.destination, outcome.Status, took)
 	d.logAttempt(ctx, j, a, outcome, took)
-	d.record(ctx, newResult(j, a, outcome, now.Add(-took), took), recordAgain)
+	d.unwritten.Add(1)
+	d.record(ctx, r, recordAgain)
+}
+
+// succeeded reports whether the destination took the call. Our own endpoint lives when it refuses one; a receiver that refuses
+// all of them fails.
+func succeeded(j job, a answer) bool {
+	if j.destination == Own {
+		return classify(a) != Pending
+	}
+	return classify(a) == Delivered
+}
+
+// hold notes that an attempt is in this worker's hands.
+func (d *Dispatcher) hold(id string) {
+	d.heldMu.Lock()
+	defer d.heldMu.Unlock()
+	d.held[id] = struct{}{}
+}
+
+func (d *Dispatcher) drop(id string) {
+	d.heldMu.Lock()
+	defer d.heldMu.Unlock()
+	delete(d.held, id)
+}
+
+// written ends an attempt: the drain waits for it.
+func (d *Dispatcher) written(id string) {
+	d.drop(id)
+	d.unwritten.Done()
 }
 
 func (d *Dispatcher) logAttempt(ctx context.Context, j job, a answer, outcome Outcome, took time.Duration) {

@@ -2,13 +2,14 @@ package webhooks
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
 
 const (
 	leaseLife  = 2 * time.Second // so long a worker's attempts are its own after it last said that it lives
-	leaseRenew = 500 * time.Millisecond
+	leaseRenew = 700 * time.Millisecond
 )
 
 // lease is this worker's claim to the attempts that it has begun. While it is renewed nobody else touches them; a worker that
@@ -75,9 +76,7 @@ func (d *Dispatcher) keepLease(ctx context.Context, got chan<- struct{}) {
 				close(got)
 				first = false
 			}
-			if asked.After(late) {
-				d.takeOver(ctx)
-			}
+			d.lookAround(ctx, asked.After(late))
 		}
 		d.sleep(ctx, leaseRenew, nil)
 	}
@@ -113,30 +112,52 @@ func (d *Dispatcher) renew(ctx context.Context, asked time.Time) error {
 		return err
 	}
 	d.lease.set(id, asked)
-	return nil
+	return d.listen(id)
+}
+
+// lookAround takes over what dead workers held, when it may judge them, and brings this worker's shards to what they are to be.
+func (d *Dispatcher) lookAround(ctx context.Context, judge bool) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	worker := d.lease.worker()
+	m, err := d.store.members(ctx, d.deps.Now())
+	if err == nil && judge {
+		err = d.takeOver(ctx, m.dead)
+	}
+	if err == nil && worker != 0 {
+		if !judge {
+			m.live, m.stay = append(m.live, m.dead...), append(m.stay, m.dead...)
+		}
+		if d.leaving.Load() && slices.Contains(m.stay, worker) {
+			err = d.store.leave(ctx, worker)
+			m.stay = slices.DeleteFunc(m.stay, func(id int64) bool { return id == worker })
+		}
+	}
+	if err == nil && worker != 0 {
+		err = d.rebalance(ctx, worker, m)
+	}
+	if err == nil && len(m.live) > 1 {
+		err = d.returnStrays(ctx, worker)
+	}
+	if err != nil {
+		d.deps.Log.WarnContext(ctx, "look for the other workers failed", "error", err)
+	}
 }
 
 // takeOver makes due what workers hold that live no more.
-func (d *Dispatcher) takeOver(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	dead, err := d.store.deadWorkers(ctx, d.deps.Now())
-	if err != nil {
-		d.deps.Log.WarnContext(ctx, "look for dead workers failed", "error", err)
-		return
-	}
+func (d *Dispatcher) takeOver(ctx context.Context, dead []int64) error {
 	for _, worker := range dead {
 		now := d.deps.Now()
 		n, err := d.store.takeOver(ctx, worker, now, now)
 		if err != nil {
-			d.deps.Log.WarnContext(ctx, "take a dead worker's attempts over failed", "worker", worker, "error", err)
-			return
+			return err
 		}
 		if n > 0 {
 			d.deps.Log.WarnContext(ctx, "a worker is dead: its attempts count as interrupted", "worker", worker, "attempts", n)
 			d.Wake()
 		}
 	}
+	return nil
 }
 
 // endLease gives the lease up; what is still begun under it is taken over at once.
@@ -149,4 +170,5 @@ func (d *Dispatcher) endLease(ctx context.Context) {
 		}
 	}
 	d.lease.set(0, time.Now())
+	d.stopListening()
 }

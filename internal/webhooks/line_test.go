@@ -3,6 +3,7 @@ package webhooks_test
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
@@ -22,7 +23,7 @@ func inLine(t *testing.T, db *database.DB) (r *rig, stop func() error, release f
 			}
 		}
 	}
-	r = newRig(t, db, setup{own: hold, acme: hold, idle: true, deps: func(d *webhooks.Deps) { d.Concurrency = 4 }})
+	r = newRig(t, db, setup{own: hold, acme: hold, idle: true, deps: func(d *webhooks.Deps) { d.Concurrency, d.Timeout = 4, 8*time.Second }})
 	stop = r.start()
 	r.add(event("acme", 0, 1))
 	r.settled()

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -25,13 +27,16 @@ type Outgoing struct {
 	Body    []byte // the event as JSON; nil: Add encodes it
 }
 
-// newDelivery is a delivery that Add makes; unless it was granted nothing, its first attempt is begun with it.
+// newDelivery is a delivery that Add makes. Its first attempt is begun with it when there is a permit, or when the worker that
+// owns its supplier is to send it.
 type newDelivery struct {
 	job
-	granted grant
+	permit   dispatch.Permit[job]
+	admitted bool
+	handOver bool
 }
 
-func (d newDelivery) begun() bool { return d.granted != nothing }
+func (d newDelivery) begun() bool { return d.admitted || d.handOver }
 
 // startedAt is when its begun attempt began.
 func (d newDelivery) startedAt(now time.Time) *int64 {
@@ -73,9 +78,13 @@ func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (before []round
 	if err != nil {
 		return nil, err
 	}
-	now, worker := d.deps.Now(), d.lease.worker()
+	now, worker, due := d.deps.Now(), d.lease.worker(), map[string]time.Time{}
+	known, err := d.store.standings(ctx, slices.Collect(maps.Keys(receivers)), now)
+	if err != nil {
+		return nil, err
+	}
 	for chunk := range slices.Chunk(events, addBatch) {
-		prepared, err := d.prepare(chunk, receivers, worker)
+		prepared, err := d.prepare(chunk, receivers, worker, now)
 		if err != nil {
 			return nil, err
 		}
@@ -91,15 +100,15 @@ func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (before []round
 			}
 			deliveries = append(deliveries, e.deliveries...)
 		}
-		if err := d.insert(ctx, deliveries, now); err != nil {
+		if err := d.insert(ctx, deliveries, known, due, now); err != nil {
 			return nil, err
 		}
 	}
-	return before, nil
+	return before, d.store.markDue(ctx, due, now)
 }
 
 // prepare makes the rows of the events.
-func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, worker int64) ([]newEvent, error) {
+func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, worker int64, now time.Time) ([]newEvent, error) {
 	prepared := make([]newEvent, len(events))
 	for i, e := range events {
 		body := e.Body
@@ -113,7 +122,7 @@ func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, w
 		add := func(kind round.Kind, destination string) {
 			prepared[i].deliveries = append(prepared[i].deliveries, newDelivery{job: job{
 				id: e.Round.WebhookID(kind), destination: destination, round: e.Round, number: 1, series: 1,
-				worker: worker, traceID: e.TraceID, body: body, target: d.target(destination, receivers),
+				worker: worker, begun: now, traceID: e.TraceID, body: body, target: d.target(destination, receivers),
 			}})
 		}
 		add(round.Own, Own)
@@ -124,64 +133,67 @@ func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, w
 	return prepared, nil
 }
 
-// insert stores deliveries and begins the attempts that it is granted slots or places in line for; these are sent, or given
-// back, when the transaction in ctx ends.
-func (d *Dispatcher) insert(ctx context.Context, deliveries []newDelivery, now time.Time) error {
+// insert stores deliveries and begins the attempts that may be; these are sent, or given back, when the transaction in ctx ends.
+// due takes in to whom others have to wait.
+func (d *Dispatcher) insert(ctx context.Context, deliveries []newDelivery, known map[string]standing, due map[string]time.Time, now time.Time) error {
 	if len(deliveries) == 0 {
 		return nil
 	}
-	var begun []newDelivery
 	for i := range deliveries {
-		if deliveries[i].worker != 0 {
-			deliveries[i].granted = d.slots.takeNew(deliveries[i].destination)
+		delivery := &deliveries[i]
+		if delivery.worker != 0 {
+			d.begin(delivery, known[delivery.destination])
 		}
-		if deliveries[i].begun() {
-			begun = append(begun, deliveries[i])
+		if !delivery.begun() {
+			due[delivery.destination] = now
 		}
 	}
-	more := len(begun) < len(deliveries)
-	d.deps.DB.AfterTx(ctx, func(end database.End) { d.transactionEnded(end, begun, more) })
+	d.deps.DB.AfterTx(ctx, func(end database.End) { d.transactionEnded(end, deliveries) })
 	return d.store.insertDeliveries(ctx, deliveries, now)
 }
 
-// transactionEnded sends what is begun and committed. Of what may be committed it gives the attempts back; more reports
-// whether there are deliveries that Run has to find.
-func (d *Dispatcher) transactionEnded(end database.End, begun []newDelivery, more bool) {
-	if end != database.Committed {
-		d.release(begun)
-		if end == database.Unknown {
-			go d.putBack(jobsOf(begun))
-		}
-		return
-	}
-	for _, delivery := range begun {
-		if delivery.granted == slot {
-			d.callers.begin(delivery.job)
-		} else {
-			d.slots.enter(delivery.job)
-		}
-	}
-	if more {
-		d.Wake()
+// begin begins the first attempt of a delivery with it: in this worker's name when it serves the destination and has room, or
+// else in the name of the one that does. What waits for its turn, or for a failing receiver, is not begun.
+func (d *Dispatcher) begin(delivery *newDelivery, known standing) {
+	to := delivery.destination
+	switch owner := d.ownership.owner(to); {
+	case to != Own && (known.held || known.failures >= dispatch.FailingAt):
+	case to == Own || d.ownership.owns(to):
+		delivery.permit, delivery.admitted = d.scheduler.Admit(d.destination(delivery.job))
+	case owner != delivery.worker && d.mayHandOver(delivery.job, owner):
+		delivery.worker, delivery.handOver = owner, true
 	}
 }
 
-func (d *Dispatcher) release(deliveries []newDelivery) {
+// transactionEnded sends what is begun and committed. Of what may be committed it gives the attempts back.
+func (d *Dispatcher) transactionEnded(end database.End, deliveries []newDelivery) {
+	var back []job
+	var others []newDelivery
+	wait := false
 	for _, delivery := range deliveries {
-		if delivery.granted == slot {
-			d.slots.giveBack(delivery.destination)
-		} else {
-			d.slots.leave(delivery.destination)
+		switch {
+		case end == database.Committed && delivery.handOver:
+			others = append(others, delivery)
+		case end == database.Committed && delivery.admitted:
+			d.hold(delivery.id)
+			delivery.permit.Send(delivery.job)
+		case delivery.admitted:
+			delivery.permit.Cancel()
+		}
+		wait = wait || !delivery.begun()
+		if end == database.Unknown && delivery.begun() {
+			back = append(back, delivery.job)
 		}
 	}
-}
-
-func jobsOf(deliveries []newDelivery) []job {
-	jobs := make([]job, len(deliveries))
-	for i, d := range deliveries {
-		jobs[i] = d.job
+	switch {
+	case len(back) > 0:
+		go d.putBack(back)
+	case end == database.Committed:
+		d.handOver(others)
+		if wait {
+			d.Wake()
+		}
 	}
-	return jobs
 }
 
 // putBack gives begun first attempts that are not sent back to the database, due at once, however long that is unavailable.
@@ -189,7 +201,7 @@ func jobsOf(deliveries []newDelivery) []job {
 func (d *Dispatcher) putBack(jobs []job) {
 	for pause := recordAgain; len(jobs) > 0; pause = min(2*pause, recordAgainMax) {
 		ctx, cancel := context.WithTimeout(d.writing, storeTimeout)
-		err := d.store.putBack(ctx, jobs, d.deps.Now())
+		err := d.deps.DB.InTx(ctx, func(ctx context.Context) error { return d.store.putBack(ctx, jobs, d.deps.Now()) })
 		cancel()
 		if err == nil {
 			break
@@ -200,28 +212,18 @@ func (d *Dispatcher) putBack(jobs []job) {
 		}
 		d.sleep(d.writing, pause, nil)
 	}
+	for _, j := range jobs {
+		d.drop(j.id)
+	}
 	d.Wake()
 }
 
-// Reserve waits until some of the wanted events can be sent when they are added, for roomWait at most, and tells how many:
-// what is added without a slot or a place in line costs two more writes, and waits better where it comes from. done is to
-// be called after the send of Add, or instead of it.
+// Reserve waits until some of the wanted events can be sent when they are added, for roomWait at most, and returns how many. done
+// is to be called after the transaction of Add, or instead of it.
 func (d *Dispatcher) Reserve(want int) (n int, done func()) {
 	const each = 2 // deliveries an event
-	timer := time.NewTimer(roomWait)
-	defer timer.Stop()
-	for {
-		granted, room := d.slots.reserve(each * want)
-		if granted > 0 {
-			return granted / each, func() { d.slots.release(granted) }
-		}
-		select {
-		case <-room:
-		case <-timer.C:
-			d.slots.reserveAnyway(each * want)
-			return want, func() { d.slots.release(each * want) }
-		}
-	}
+	granted, release := d.scheduler.Reserve(each*want, roomWait)
+	return granted / each, release
 }
 
 func supplierIDs(events []Outgoing) []string {
@@ -229,6 +231,10 @@ func supplierIDs(events []Outgoing) []string {
 	for i, e := range events {
 		ids[i] = e.Round.SupplierID
 	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
+	return unique(ids)
+}
+
+func unique(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
 }

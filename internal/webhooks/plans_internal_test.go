@@ -22,6 +22,9 @@ func TestPlans_of_a_young_table_read_what_is_due_and_nothing_else(t *testing.T) 
 				t.Fatal(err)
 			}
 			err := s.db.InTx(t.Context(), func(ctx context.Context) error { // one connection, which plans over empty tables
+				if err := s.takeShards(ctx, allShards(), 5, now); err != nil {
+					t.Fatal(err)
+				}
 				s.walk(ctx, t, now, 0)
 				s.pending(ctx, t, 1, 2)
 				s.walk(ctx, t, now, 2)
@@ -43,13 +46,19 @@ func TestPlans_of_a_young_table_read_what_is_due_and_nothing_else(t *testing.T) 
 // walk takes what is due of two destinations, two of each at most, through an attempt.
 func (s *store) walk(ctx context.Context, t *testing.T, now time.Time, due int) {
 	t.Helper()
-	fronts, err := s.fronts(ctx)
-	if err != nil || len(fronts) != min(due, 2) {
-		t.Fatalf("%d destinations: %v", len(fronts), err)
+	found, err := s.due(ctx, allShards(), now)
+	if err != nil || len(found) != min(due, 2) {
+		t.Fatalf("%d destinations: %v", len(found), err)
+	}
+	if locked, err := s.lockDue(ctx, []string{"acme"}, 5); err != nil || len(locked) != min(due, 1) {
+		t.Fatalf("%d receivers: %v", len(locked), err)
 	}
 	claimed, err := s.claim(ctx, map[string]int{Own: 2, "acme": 2}, now, 5, 9)
 	if err != nil || len(claimed) != due {
 		t.Fatalf("%d deliveries: %v", len(claimed), err)
+	}
+	if err := s.refreshDue(ctx, []string{"acme"}); err != nil {
+		t.Fatal(err)
 	}
 	if due == 0 {
 		return
@@ -78,6 +87,9 @@ func (s *store) pending(ctx context.Context, t *testing.T, first, last int) {
 		if err := s.db.From(ctx).Exec(statement, first, last).Error; err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := s.markDue(ctx, map[string]time.Time{"acme": time.UnixMicro(int64(first))}, time.UnixMicro(1)); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -63,7 +64,7 @@ func (r result) reason() string {
 func (d *Dispatcher) record(ctx context.Context, r result, pause time.Duration) {
 	done := func(_ struct{}, err error) {
 		if err == nil {
-			d.slots.written()
+			d.written(r.id)
 			return
 		}
 		go d.recordAgain(ctx, r, pause, err)
@@ -76,7 +77,7 @@ func (d *Dispatcher) record(ctx context.Context, r result, pause time.Duration) 
 func (d *Dispatcher) recordAgain(ctx context.Context, r result, pause time.Duration, cause error) {
 	if errors.Is(cause, groupcommit.ErrClosed) || d.writing.Err() != nil {
 		d.deps.Log.ErrorContext(ctx, "write webhook delivery attempt down failed: it counts as interrupted", "error", cause)
-		d.slots.written()
+		d.written(r.id)
 		return
 	}
 	d.deps.Log.WarnContext(ctx, "write webhook delivery attempt down failed, it is tried again", "error", cause)
@@ -98,28 +99,42 @@ func (d *Dispatcher) flushResults(_ context.Context, results []result) ([]struct
 		if err != nil {
 			return err
 		}
-		for _, r := range results {
-			if !written[r.id] || r.outcome.Status != Dead && r.outcome.Status != Failed {
-				continue
-			}
-			if err := d.lost(ctx, r.job, r.reason()); err != nil {
-				return err
-			}
-		}
-		return nil
+		return d.follow(ctx, results, written, now)
 	})
 	return make([]struct{}, len(results)), err
 }
 
-// needsTransaction: PostgreSQL writes a batch in one statement, which needs none unless the ledger takes part.
-func (d *Dispatcher) needsTransaction(results []result) bool {
-	if !d.store.postgres() {
-		return true
-	}
+// follow stores what the ends of attempts mean beyond their deliveries: requests that are lost, receivers that are due again or
+// want nothing more.
+func (d *Dispatcher) follow(ctx context.Context, results []result, written map[string]bool, now time.Time) error {
+	due := map[string]time.Time{}
 	for _, r := range results {
-		if r.destination == Own && (r.outcome.Status == Dead || r.outcome.Status == Failed) {
-			return true
+		if !written[r.id] {
+			continue
+		}
+		switch {
+		case r.gone():
+			if err := d.store.pause(ctx, r.destination, PausedByService, now); err != nil {
+				return err
+			}
+		case r.lost():
+			if err := d.lost(ctx, r.job, r.reason()); err != nil {
+				return err
+			}
+		case r.outcome.Status == Pending:
+			if at, known := due[r.destination]; !known || r.outcome.Next.Before(at) {
+				due[r.destination] = r.outcome.Next
+			}
 		}
 	}
-	return false
+	return d.store.markDue(ctx, due, now)
+}
+
+func (r result) lost() bool { return r.outcome.Status == Dead || r.outcome.Status == Failed }
+
+// needsTransaction reports whether more than the deliveries is written; PostgreSQL writes these in one statement.
+func (d *Dispatcher) needsTransaction(results []result) bool {
+	return !d.store.postgres() || slices.ContainsFunc(results, func(r result) bool {
+		return r.destination == Own && r.lost() || r.destination != Own && (r.outcome.Status == Pending || r.gone())
+	})
 }

@@ -86,7 +86,7 @@ func (s *suppliers) Receivers(_ context.Context, ids []string) (map[string]webho
 func (s *suppliers) learn(id, url string, secret webhook.Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.known[id] = webhooks.Receiver{URL: url, Secrets: []webhook.Secret{secret}, Active: true}
+	s.known[id] = webhooks.Receiver{URL: url, Secrets: []webhook.Secret{secret}, Active: true, Concurrency: 64}
 }
 
 // ledger notes what it is told.
@@ -146,7 +146,7 @@ type setup struct {
 func newRig(tb testing.TB, db *database.DB, s setup) *rig {
 	tb.Helper()
 	r := &rig{tb: tb, db: db, own: newReceiver(tb, s.own), acme: newReceiver(tb, s.acme), ledger: &ledger{}, secret: webhook.NewSecret(), ownSecret: webhook.NewSecret()}
-	r.suppliers = &suppliers{known: map[string]webhooks.Receiver{"acme": {URL: r.acme.URL + "/base/", Secrets: []webhook.Secret{r.secret}, Active: true}}}
+	r.suppliers = &suppliers{known: map[string]webhooks.Receiver{"acme": {URL: r.acme.URL + "/base/", Secrets: []webhook.Secret{r.secret}, Active: true, Concurrency: 64}}}
 	deps := webhooks.Deps{
 		DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now, Destinations: r.suppliers, Ledger: r.ledger, BaseURL: r.own.URL,
 		OwnSecrets: []webhook.Secret{r.ownSecret}, Timeout: 2 * time.Second, AllowPrivate: true, Concurrency: 16,

@@ -15,38 +15,6 @@ type store struct{ db *database.DB }
 
 func (s *store) postgres() bool { return s.db.Engine() == database.Postgres }
 
-// front is the earliest pending delivery of a destination.
-type front struct {
-	destination string
-	at          time.Time
-}
-
-// fronts reads one index entry for each destination with something pending, however much there is. LIMIT 1 says what min
-// would, but over a young table PostgreSQL plans min as a walk through all that is pending.
-func (s *store) fronts(ctx context.Context) ([]front, error) {
-	var rows []struct {
-		Destination string
-		At          int64
-	}
-	err := s.db.Reader(ctx).Raw(`WITH RECURSIVE pending(destination) AS (
-			SELECT (SELECT destination FROM webhook_deliveries WHERE status = 'pending' AND worker IS NULL ORDER BY destination LIMIT 1)
-			UNION ALL
-			SELECT (SELECT d.destination FROM webhook_deliveries d WHERE d.status = 'pending' AND d.worker IS NULL AND d.destination > pending.destination
-				ORDER BY d.destination LIMIT 1)
-			FROM pending WHERE pending.destination IS NOT NULL)
-		SELECT destination, (SELECT d.next_attempt_at FROM webhook_deliveries d
-			WHERE d.status = 'pending' AND d.worker IS NULL AND d.destination = pending.destination ORDER BY d.next_attempt_at LIMIT 1) AS at
-		FROM pending WHERE destination IS NOT NULL`).Scan(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("read due destinations: %w", err)
-	}
-	found := make([]front, len(rows))
-	for i, row := range rows {
-		found[i] = front{row.Destination, time.UnixMicro(row.At)}
-	}
-	return found, nil
-}
-
 // claimedRow is a delivery whose next attempt is begun, or which is dead because its last one had no end.
 type claimedRow struct {
 	job
@@ -84,20 +52,25 @@ func (s *store) insertDeliveries(ctx context.Context, deliveries []newDelivery, 
 	return s.insertDeliveriesSQLite(ctx, deliveries, now)
 }
 
-// putBack makes first attempts that were begun and not sent undone: their deliveries are due now.
+// putBack makes first attempts that were begun and not sent undone: their deliveries are due now. It must run in a transaction.
 func (s *store) putBack(ctx context.Context, jobs []job, now time.Time) error {
-	byWorker := map[int64][]string{}
+	byWorker, due := map[int64][]string{}, map[string]time.Time{}
 	for _, j := range jobs {
 		byWorker[j.worker] = append(byWorker[j.worker], j.id)
 	}
 	for worker, ids := range byWorker {
-		err := s.db.From(ctx).Exec(`UPDATE webhook_deliveries SET attempts = 0, series = 0, worker = NULL, next_attempt_at = ?, updated_at = ?,
-			last_started_at = NULL WHERE id IN ? AND worker = ? AND attempts = 1`, now.UnixMicro(), now.UnixMicro(), ids, worker).Error
+		destinations, err := database.Query(ctx, s.db.SQL(ctx), `UPDATE webhook_deliveries SET attempts = 0, series = 0, worker = NULL,
+				next_attempt_at = $1, updated_at = $1, last_started_at = NULL
+			WHERE worker = $2 AND attempts = 1 AND `+s.anyOf("id", 3)+` RETURNING destination`,
+			[]any{now.UnixMicro(), worker, s.values(ids)}, func(d *string) []any { return []any{d} })
 		if err != nil {
 			return fmt.Errorf("give webhook attempts back: %w", err)
 		}
+		for _, destination := range destinations {
+			due[destination] = now
+		}
 	}
-	return nil
+	return s.markDue(ctx, due, now)
 }
 
 // finish writes down the ends of those attempts that are still this worker's, with what they mean to their deliveries, and

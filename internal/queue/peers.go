@@ -1,0 +1,36 @@
+package queue
+
+import (
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+)
+
+// peerSubjects begin the subjects of messages between workers. No stream keeps them: what is lost is found by its receiver.
+const peerSubjects = "workers."
+
+func peerSubject(stream string, worker int64) string {
+	return peerSubjects + stream + "." + strconv.FormatInt(worker, 10)
+}
+
+// Tell sends a worker a message, fire and forget, and reports whether it may arrive.
+func (q *Queue) Tell(worker int64, body []byte) bool {
+	if !q.Connected() {
+		return false
+	}
+	select {
+	case q.outgoing <- message{subject: peerSubject(q.cfg.Stream, worker), body: body, direct: true}:
+		return true
+	default:
+		return false
+	}
+}
+
+// Listen calls take with each message for the worker, one after the other, until stop.
+func (q *Queue) Listen(worker int64, take func(body []byte)) (stop func(), err error) {
+	subscription, err := q.nc.Subscribe(peerSubject(q.cfg.Stream, worker), func(m *nats.Msg) { take(m.Data) })
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = subscription.Unsubscribe() }, nil // it fails when the connection is closed, and with it the subscription
+}

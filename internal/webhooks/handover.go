@@ -1,0 +1,216 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+const (
+	handoverMost   = 256 << 10       // bytes of jobs in one message
+	handoverAge    = time.Second     // an older one is not taken: it may have been given back
+	handoverQueue  = 1024            // messages that wait to be taken
+	handoverHeader = "Handover-Time" // Unix seconds in the message's signature
+)
+
+// Peers carries messages between workers, fire and forget. What is lost is found by the worker that it was for.
+type Peers interface {
+	// Send reports whether the message may arrive.
+	Send(worker int64, message []byte) bool
+	// Listen has take called with each message for the worker until stop; take must not block.
+	Listen(worker int64, take func(message []byte)) (stop func(), err error)
+}
+
+// handOver sends first attempts that were begun in other workers' names to them.
+func (d *Dispatcher) handOver(deliveries []newDelivery) {
+	messages := map[int64][]byte{}
+	send := func(worker int64) {
+		if message := messages[worker]; len(message) > 0 {
+			d.deps.Peers.Send(worker, d.sealed(message))
+		}
+		delete(messages, worker)
+	}
+	for _, delivery := range deliveries {
+		worker := delivery.worker
+		if len(messages[worker])+len(delivery.body) > handoverMost {
+			send(worker)
+		}
+		messages[worker] = appendJob(messages[worker], delivery.job)
+	}
+	for worker := range messages {
+		send(worker)
+	}
+}
+
+// sealed signs a message with the service's own secret: who can merely publish must not have anything signed for a supplier.
+func (d *Dispatcher) sealed(jobs []byte) []byte {
+	now := d.deps.Now()
+	signature := webhook.Sign(handoverHeader, now, jobs, d.deps.OwnSecrets[0])
+	message := binary.AppendVarint(nil, now.Unix())
+	return append(appendText(message, signature), jobs...)
+}
+
+// unsealed returns the jobs of a message that another worker sealed.
+func (d *Dispatcher) unsealed(message []byte) ([]byte, error) {
+	at, n := binary.Varint(message)
+	if n <= 0 {
+		return nil, errHandover
+	}
+	signature, jobs, err := cutText(message[n:])
+	if err != nil {
+		return nil, err
+	}
+	h := http.Header{}
+	h.Set(webhook.HeaderID, handoverHeader)
+	h.Set(webhook.HeaderTimestamp, strconv.FormatInt(at, 10))
+	h.Set(webhook.HeaderSignature, signature)
+	if _, err := webhook.Verify(h, jobs, d.deps.Now(), d.deps.OwnSecrets...); err != nil {
+		return nil, errHandover
+	}
+	return jobs, nil
+}
+
+var errHandover = errors.New("not a message of another worker")
+
+func appendJob(message []byte, j job) []byte {
+	for _, n := range []int64{j.worker, j.begun.UnixMicro(), j.round.RequestID, j.round.UID, j.round.Number} {
+		message = binary.AppendVarint(message, n)
+	}
+	for _, text := range []string{j.id, j.destination, j.round.SupplierID, j.traceID, string(j.body)} {
+		message = appendText(message, text)
+	}
+	return message
+}
+
+func cutJob(message []byte) (j job, rest []byte, err error) {
+	var micros int64
+	for _, to := range []*int64{&j.worker, &micros, &j.round.RequestID, &j.round.UID, &j.round.Number} {
+		n := 0
+		if *to, n = binary.Varint(message); n <= 0 {
+			return j, nil, errHandover
+		}
+		message = message[n:]
+	}
+	var body string
+	for _, to := range []*string{&j.id, &j.destination, &j.round.SupplierID, &j.traceID, &body} {
+		if *to, message, err = cutText(message); err != nil {
+			return j, nil, err
+		}
+	}
+	j.begun, j.body, j.number, j.series = time.UnixMicro(micros), []byte(body), 1, 1
+	return j, message, nil
+}
+
+func appendText(message []byte, text string) []byte {
+	return append(binary.AppendUvarint(message, uint64(len(text))), text...)
+}
+
+func cutText(message []byte) (text string, rest []byte, err error) {
+	length, n := binary.Uvarint(message)
+	if n <= 0 || length > uint64(len(message)-n) {
+		return "", nil, errHandover
+	}
+	end := n + int(length) //nolint:gosec // at most the message's length
+	return string(message[n:end]), message[end:], nil
+}
+
+// listen takes what other workers hand over to this one under its new id.
+func (d *Dispatcher) listen(worker int64) error {
+	d.stopListening()
+	if d.deps.Peers == nil {
+		return nil
+	}
+	messages := make(chan []byte, handoverQueue)
+	unlisten, err := d.deps.Peers.Listen(worker, func(message []byte) {
+		select {
+		case messages <- message:
+		default: // returnStrays finds them
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("listen to other workers: %w", err)
+	}
+	ended := make(chan struct{})
+	d.unlisten = func() { unlisten(); close(ended) }
+	go func() {
+		for {
+			select {
+			case message := <-messages:
+				d.takeMessage(message)
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+func (d *Dispatcher) stopListening() {
+	if d.unlisten != nil {
+		d.unlisten()
+		d.unlisten = nil
+	}
+}
+
+func (d *Dispatcher) takeMessage(message []byte) {
+	jobs, err := d.unsealed(message)
+	var taken []job
+	for j := (job{}); err == nil && len(jobs) > 0; {
+		if j, jobs, err = cutJob(jobs); err == nil && j.worker == d.lease.worker() && d.deps.Now().Sub(j.begun) < handoverAge {
+			taken = append(taken, j)
+		}
+	}
+	if err != nil {
+		d.deps.Log.Warn("a message of another worker is dropped", "error", err)
+		return
+	}
+	d.takeJobs(taken)
+}
+
+// takeJobs sends what was handed over, or gives it back: it is begun in this worker's name.
+func (d *Dispatcher) takeJobs(jobs []job) {
+	ctx, cancel := context.WithTimeout(d.writing, leaseLife)
+	defer cancel()
+	suppliers := make([]string, 0, len(jobs))
+	for _, j := range jobs {
+		suppliers = append(suppliers, j.destination)
+	}
+	receivers, err := d.receivers.recent(ctx, unique(suppliers))
+	var back []job
+	for _, j := range jobs {
+		d.hold(j.id)
+		j.target = receivers[j.destination]
+		permit, admitted := dispatch.Permit[job]{}, false
+		if err == nil && j.target.usable() && d.ownership.owns(j.destination) {
+			permit, admitted = d.scheduler.Admit(d.destination(j))
+		}
+		if admitted {
+			permit.Send(j)
+		} else {
+			back = append(back, j)
+		}
+	}
+	if len(back) > 0 {
+		go d.putBack(back)
+	}
+}
+
+// destination is where a job goes, as the scheduler wants to know it.
+func (d *Dispatcher) destination(j job) dispatch.Destination {
+	if j.destination == Own {
+		return dispatch.Destination{Name: Own}
+	}
+	return dispatch.Destination{Name: j.destination, Limit: max(j.target.Concurrency, 1)}
+}
+
+// mayHandOver reports whether a first attempt may be begun in another worker's name.
+func (d *Dispatcher) mayHandOver(j job, owner int64) bool {
+	return d.deps.Peers != nil && owner != dispatch.Nobody && len(j.body) < handoverMost
+}

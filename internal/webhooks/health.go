@@ -1,0 +1,172 @@
+package webhooks
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// healthEvery is how often what was learnt about receivers is stored, in one statement; that one begins to fail or recovers is
+// stored at once.
+const healthEvery = time.Second
+
+// Who paused a receiver.
+const (
+	PausedBySupplier = "supplier"
+	PausedByOperator = "operator" // only the operator resumes it
+	PausedByService  = "service"  // it answered 410, or failed for too long
+)
+
+// ReceiverState is what is known of a supplier's receiver, beside its address.
+type ReceiverState struct {
+	PausedBy     string // empty: it is not paused
+	PausedAt     *time.Time
+	Failures     int        // in a row
+	FailingSince *time.Time // nil unless five calls in a row failed
+	LastSuccess  *time.Time
+	LastFailure  *time.Time
+	LastError    string // of the last failure, also when it recovered since
+}
+
+// Failing reports whether the receiver's last calls failed, five of them at least.
+func (r ReceiverState) Failing() bool { return r.Failures >= dispatch.FailingAt }
+
+// ReceiverState returns the state of a supplier's receiver; one that was never called has the zero state.
+func (d *Dispatcher) ReceiverState(ctx context.Context, supplierID string) (ReceiverState, error) {
+	return d.store.receiverState(ctx, supplierID)
+}
+
+// Pause stops sending to the supplier's receiver: its deliveries are kept. An operator's pause outlasts a supplier's.
+func (d *Dispatcher) Pause(ctx context.Context, supplierID, by string) error {
+	return d.store.pause(ctx, supplierID, by, d.deps.Now())
+}
+
+// Resume sends to the supplier's receiver again, the longest due first. errs.Conflict: an operator paused it, and by is not one.
+func (d *Dispatcher) Resume(ctx context.Context, supplierID, by string) error {
+	resumed, err := d.store.resume(ctx, supplierID, by, d.deps.Now())
+	if err == nil && !resumed {
+		return errs.New(errs.Conflict, "The operator paused this receiver, and only the operator can resume it.")
+	}
+	d.Wake()
+	return err
+}
+
+// health is what was learnt about a receiver and is not stored yet.
+type health struct {
+	failures         int
+	success, failure time.Time
+	lastError        string
+}
+
+// healthLog collects what is learnt about receivers.
+type healthLog struct {
+	mu     sync.Mutex
+	news   map[string]health
+	urgent chan struct{}
+}
+
+func newHealthLog() *healthLog {
+	return &healthLog{news: map[string]health{}, urgent: make(chan struct{}, 1)}
+}
+
+// learn takes the end of an attempt to a supplier's receiver in.
+func (d *Dispatcher) learn(ctx context.Context, r result, streak dispatch.Streak) {
+	l := d.health
+	l.mu.Lock()
+	h := l.news[r.destination]
+	h.failures = streak.After
+	if ended := r.began.Add(r.took); r.outcome.Status == Delivered {
+		h.success = ended
+	} else {
+		h.failure, h.lastError = ended, r.reason()
+	}
+	l.news[r.destination] = h
+	l.mu.Unlock()
+	switch {
+	case streak.Failed():
+		d.deps.Log.WarnContext(ctx, "receiver is failing", slog.String("supplier_id", r.destination), slog.String("error", r.reason()))
+	case streak.Recovered():
+		d.deps.Log.InfoContext(ctx, "receiver has recovered", slog.String("supplier_id", r.destination))
+	default:
+		return
+	}
+	select {
+	case l.urgent <- struct{}{}:
+	default:
+	}
+}
+
+// keepHealth stores what is learnt until ctx ends, and then the rest.
+func (d *Dispatcher) keepHealth(ctx context.Context) {
+	for ctx.Err() == nil {
+		d.sleep(ctx, healthEvery, d.health.urgent)
+		d.storeHealth(context.WithoutCancel(ctx))
+	}
+}
+
+func (d *Dispatcher) storeHealth(ctx context.Context) {
+	l := d.health
+	l.mu.Lock()
+	news := l.news
+	l.news = make(map[string]health, len(news))
+	l.mu.Unlock()
+	if len(news) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	err := d.deps.DB.InTx(ctx, func(ctx context.Context) error {
+		if err := d.store.saveHealth(ctx, news, d.deps.Now()); err != nil {
+			return err
+		}
+		return d.pauseFailing(ctx, news)
+	})
+	if err == nil {
+		return
+	}
+	d.deps.Log.WarnContext(ctx, "store the receivers' state failed", "error", err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, old := range news {
+		if newer, known := l.news[id]; known {
+			old = newer.after(old)
+		}
+		l.news[id] = old
+	}
+}
+
+// after is what both say together, h being the newer one.
+func (h health) after(older health) health {
+	if h.success.IsZero() {
+		h.success = older.success
+	}
+	if h.failure.IsZero() {
+		h.failure, h.lastError = older.failure, older.lastError
+	}
+	return h
+}
+
+// pauseFailing pauses receivers that have failed for as long as WEBHOOK_PAUSE_AFTER says.
+func (d *Dispatcher) pauseFailing(ctx context.Context, news map[string]health) error {
+	if d.deps.PauseAfter == 0 {
+		return nil
+	}
+	var failing []string
+	for id, h := range news {
+		if h.failures >= dispatch.FailingAt {
+			failing = append(failing, id)
+		}
+	}
+	now := d.deps.Now()
+	return d.store.pauseFailing(ctx, failing, now.Add(-d.deps.PauseAfter), now)
+}
+
+// gone reports whether the receiver wants nothing more.
+func (r result) gone() bool {
+	return r.destination != Own && r.status != nil && *r.status == http.StatusGone
+}

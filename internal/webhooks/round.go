@@ -1,0 +1,214 @@
+package webhooks
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+)
+
+const lookUpMost = 256 // receivers that a round looks up
+
+// agenda is what the last look at the database found due, until the next one.
+type agenda struct {
+	due    []dueRow
+	looked time.Time
+	every  time.Duration // looking takes at most a fiftieth of the time
+
+	mu   sync.Mutex
+	soon time.Time // when this worker knows of the next attempt that will be due; zero: of none
+}
+
+// expect makes the agenda look again when an attempt of this worker's will be due.
+func (a *agenda) expect(at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.soon.IsZero() || at.Before(a.soon) {
+		a.soon = at
+	}
+}
+
+// pause is how long there is nothing to look for.
+func (a *agenda) pause(now time.Time) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	pause := pollEvery
+	if !a.soon.IsZero() {
+		pause = min(pause, a.soon.Sub(now))
+		if pause <= 0 {
+			a.soon = time.Time{}
+		}
+	}
+	return max(pause, pollSoonest, a.every-time.Since(a.looked))
+}
+
+// round begins and starts what is due and has slots, and returns how long there is nothing more to do.
+func (d *Dispatcher) round(ctx context.Context) (pause time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if err := d.look(ctx); err != nil {
+		return 0, err
+	}
+	wanted, err := d.wanted(ctx)
+	if err != nil {
+		return 0, err
+	}
+	permits := d.scheduler.Claim(wanted)
+	if len(permits) == 0 {
+		return d.agenda.pause(d.deps.Now()), nil
+	}
+	wants := make(map[string]int, len(permits))
+	for destination, list := range permits {
+		wants[destination] = len(list)
+	}
+	jobs, err := d.claim(ctx, wants)
+	for _, j := range jobs {
+		list := permits[j.destination]
+		permits[j.destination] = list[:len(list)-1]
+		d.hold(j.id)
+		list[len(list)-1].Send(j)
+	}
+	d.agenda.due = slices.DeleteFunc(d.agenda.due, func(r dueRow) bool { return len(permits[r.destination]) > 0 }) // it has no more
+	for _, list := range permits {
+		for _, p := range list {
+			p.Cancel()
+		}
+	}
+	if err != nil || len(jobs) > 0 {
+		return 0, err
+	}
+	return d.agenda.pause(d.deps.Now()), nil // another worker has them, or they were dead
+}
+
+// look reads what is due, unless that was done a moment ago.
+func (d *Dispatcher) look(ctx context.Context) error {
+	a := &d.agenda
+	start := time.Now()
+	if start.Sub(a.looked) < a.every {
+		return nil
+	}
+	now := d.deps.Now()
+	found, err := d.store.due(ctx, d.ownership.shards(), now)
+	if err != nil {
+		return err
+	}
+	a.looked = time.Now()
+	a.every = min(max(50*a.looked.Sub(start), pollSoonest), pollEvery)
+	oldest := now
+	for _, r := range found {
+		if r.at.Before(oldest) {
+			oldest = r.at
+		}
+		if r.at.After(now) {
+			a.expect(r.at)
+		}
+	}
+	a.due = slices.DeleteFunc(found, func(r dueRow) bool { return r.at.After(now) })
+	d.metrics.oldest.Set(now.Sub(oldest).Seconds())
+	return nil
+}
+
+// wanted are the destinations that are due and can be called. Of many receivers whose limits are not known yet it looks some up;
+// the others have their turn in the next rounds.
+func (d *Dispatcher) wanted(ctx context.Context) ([]dispatch.Destination, error) {
+	list := make([]dispatch.Destination, 0, len(d.agenda.due))
+	var unknown []string
+	for _, r := range d.agenda.due {
+		to := dispatch.Destination{Name: r.destination, Failures: r.failures}
+		if r.destination != Own {
+			receiver, known := d.receivers.remembered(r.destination)
+			if !known && len(unknown) < lookUpMost {
+				unknown = append(unknown, r.destination)
+			}
+			if !known || !receiver.usable() {
+				continue
+			}
+			to.Limit = max(receiver.Concurrency, 1)
+		}
+		list = append(list, to)
+	}
+	found, err := d.receivers.read(ctx, unknown)
+	for _, id := range unknown {
+		if r := found[id]; r.usable() {
+			list = append(list, dispatch.Destination{Name: id, Limit: max(r.Concurrency, 1), Failures: d.agenda.failures(id)})
+		}
+	}
+	return list, err
+}
+
+func (a *agenda) failures(destination string) int {
+	i := slices.IndexFunc(a.due, func(r dueRow) bool { return r.destination == destination })
+	return a.due[i].failures
+}
+
+// claim begins the attempts in the database. A delivery whose last attempt was interrupted is dead instead. What goes to a
+// supplier without a receiver waits for one.
+func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, error) {
+	var suppliers []string
+	for destination := range wants {
+		if destination != Own {
+			suppliers = append(suppliers, destination)
+		}
+	}
+	receivers, err := d.receivers.recent(ctx, suppliers)
+	if err != nil {
+		return nil, err
+	}
+	suppliers = slices.DeleteFunc(suppliers, func(id string) bool { return !receivers[id].usable() })
+	worker := d.lease.worker()
+	if worker == 0 {
+		return nil, errNoLease
+	}
+	var claimed []claimedRow
+	err = d.deps.DB.InTx(ctx, func(ctx context.Context) (err error) {
+		claimed, err = d.claimDue(ctx, wants, suppliers, worker)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var jobs []job
+	for _, c := range claimed {
+		if !c.dead {
+			c.worker, c.target = worker, d.target(c.destination, receivers)
+			jobs = append(jobs, c.job)
+		}
+	}
+	return jobs, nil
+}
+
+// claimDue locks the receivers first, so that what becomes due for them meanwhile is noted after refreshDue, and not lost.
+func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, suppliers []string, worker int64) (claimed []claimedRow, err error) {
+	mine := map[string]int{}
+	if n := wants[Own]; n > 0 {
+		mine[Own] = n
+	}
+	if len(suppliers) > 0 {
+		if suppliers, err = d.store.lockDue(ctx, suppliers, worker); err != nil {
+			return nil, err
+		}
+		for _, id := range suppliers {
+			mine[id] = wants[id]
+		}
+	}
+	if len(mine) == 0 {
+		return nil, nil
+	}
+	if claimed, err = d.store.claim(ctx, mine, d.deps.Now(), worker, d.schedule.attempts()); err != nil {
+		return nil, err
+	}
+	for _, c := range claimed {
+		if c.dead {
+			d.deps.Log.WarnContext(c.context(ctx), "webhook delivery is dead: its last attempt was interrupted")
+			if err := d.lost(ctx, c.job, interrupted); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(suppliers) > 0 {
+		err = d.store.refreshDue(ctx, suppliers)
+	}
+	return claimed, err
+}

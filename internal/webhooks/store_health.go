@@ -1,0 +1,124 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+)
+
+func (s *store) saveHealth(ctx context.Context, news map[string]health, now time.Time) error {
+	suppliers := slices.Sorted(maps.Keys(news))
+	n := len(suppliers)
+	shards, failures := make([]int64, n), make([]int64, n)
+	successes, failed, errorTexts := make([]*int64, n), make([]*int64, n), make([]string, n)
+	for i, id := range suppliers {
+		h := news[id]
+		shards[i], failures[i], errorTexts[i] = int64(dispatch.ShardOf(id)), int64(h.failures), h.lastError
+		successes[i], failed[i] = microsOrNull(h.success), microsOrNull(h.failure)
+	}
+	const end = ` ON CONFLICT (supplier_id) DO UPDATE SET consecutive_failures = excluded.consecutive_failures,
+			failing_since = CASE WHEN excluded.consecutive_failures >= 5 THEN coalesce(r.failing_since, excluded.failing_since) END,
+			last_success_at = coalesce(excluded.last_success_at, r.last_success_at),
+			last_error = CASE WHEN excluded.last_failure_at IS NULL THEN r.last_error ELSE excluded.last_error END,
+			last_failure_at = coalesce(excluded.last_failure_at, r.last_failure_at), updated_at = excluded.updated_at`
+	err := s.eachRow(n, `INSERT INTO webhook_receivers AS r (supplier_id, shard, consecutive_failures, failing_since, last_success_at, last_failure_at,
+			last_error, updated_at) `,
+		`SELECT i, h, f, CASE WHEN f >= 5 THEN fa END, ok, fa, e, $7::bigint
+			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[]) AS d(i, h, f, ok, fa, e) ORDER BY i`,
+		`VALUES ($1, $2, $3, CASE WHEN $3 >= 5 THEN $5 END, $4, $5, $6, $7)`, end,
+		func(i int) []any {
+			return []any{suppliers[i], shards[i], failures[i], successes[i], failed[i], errorTexts[i], now.UnixMicro()}
+		},
+		func() []any {
+			return []any{suppliers, shards, failures, successes, failed, errorTexts, now.UnixMicro()}
+		},
+		func(statement string, args []any) error {
+			_, err := s.db.SQL(ctx).ExecContext(ctx, statement, args...)
+			return err
+		})
+	if err != nil {
+		return fmt.Errorf("store the receivers' state: %w", database.Translate(err))
+	}
+	return nil
+}
+
+func microsOrNull(at time.Time) *int64 {
+	if at.IsZero() {
+		return nil
+	}
+	micros := at.UnixMicro()
+	return &micros
+}
+
+func (s *store) receiverState(ctx context.Context, supplierID string) (ReceiverState, error) {
+	var rows []struct {
+		ConsecutiveFailures                                  int
+		FailingSince, LastSuccessAt, LastFailureAt, PausedAt *int64
+		LastError, PausedBy                                  string
+	}
+	err := s.db.Reader(ctx).Raw(`SELECT consecutive_failures, failing_since, last_success_at, last_failure_at, last_error, paused_by, paused_at
+		FROM webhook_receivers WHERE supplier_id = ?`, supplierID).Scan(&rows).Error
+	if err != nil {
+		return ReceiverState{}, fmt.Errorf("read the receiver's state: %w", err)
+	}
+	if len(rows) == 0 {
+		return ReceiverState{}, nil
+	}
+	r := rows[0]
+	return ReceiverState{
+		PausedBy: r.PausedBy, PausedAt: timeOrNil(r.PausedAt), Failures: r.ConsecutiveFailures, FailingSince: timeOrNil(r.FailingSince),
+		LastSuccess: timeOrNil(r.LastSuccessAt), LastFailure: timeOrNil(r.LastFailureAt), LastError: r.LastError,
+	}, nil
+}
+
+func timeOrNil(micros *int64) *time.Time {
+	if micros == nil {
+		return nil
+	}
+	at := time.UnixMicro(*micros).UTC()
+	return &at
+}
+
+// pause joins the transaction of ctx. A supplier's pause takes the service's over, an operator's any.
+func (s *store) pause(ctx context.Context, supplierID, by string, now time.Time) error {
+	_, err := s.db.SQL(ctx).ExecContext(ctx, `INSERT INTO webhook_receivers AS r (supplier_id, shard, paused_by, paused_at, updated_at) VALUES ($1, $2, $3, $4, $4)
+		ON CONFLICT (supplier_id) DO UPDATE SET paused_by = excluded.paused_by, paused_at = coalesce(r.paused_at, excluded.paused_at), updated_at = excluded.updated_at
+		WHERE r.paused_by = '' OR excluded.paused_by = 'operator' OR (r.paused_by = 'service' AND excluded.paused_by = 'supplier')`,
+		supplierID, dispatch.ShardOf(supplierID), by, now.UnixMicro())
+	if err != nil {
+		return fmt.Errorf("pause the receiver: %w", database.Translate(err))
+	}
+	return nil
+}
+
+// pauseFailing pauses those of the receivers that have been failing since before the given time.
+func (s *store) pauseFailing(ctx context.Context, suppliers []string, before, now time.Time) error {
+	if len(suppliers) == 0 {
+		return nil
+	}
+	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET paused_by = 'service', paused_at = $3
+		WHERE paused_by = '' AND failing_since <= $2 AND `+s.anyOf("supplier_id", 1), s.values(suppliers), before.UnixMicro(), now.UnixMicro())
+	if err != nil {
+		return fmt.Errorf("pause failing receivers: %w", database.Translate(err))
+	}
+	return nil
+}
+
+// resume reports false when an operator paused the receiver and by is not one. What failed before counts no more for
+// WEBHOOK_PAUSE_AFTER.
+func (s *store) resume(ctx context.Context, supplierID, by string, now time.Time) (resumed bool, err error) {
+	left, err := database.Query(ctx, s.db.SQL(ctx), `UPDATE webhook_receivers SET updated_at = CAST($3 AS bigint),
+			paused_at = CASE WHEN paused_by = 'operator' AND $2 <> 'operator' THEN paused_at END,
+			failing_since = CASE WHEN failing_since IS NULL THEN NULL ELSE CAST($3 AS bigint) END,
+			paused_by = CASE WHEN paused_by = 'operator' AND $2 <> 'operator' THEN paused_by ELSE '' END
+		WHERE supplier_id = $1 RETURNING paused_by`, []any{supplierID, by, now.UnixMicro()}, func(by *string) []any { return []any{by} })
+	if err != nil {
+		return false, fmt.Errorf("resume the receiver: %w", err)
+	}
+	return len(left) == 0 || left[0] == "", nil
+}

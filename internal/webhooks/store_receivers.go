@@ -1,0 +1,165 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+)
+
+// mostDue bounds one look for what is due.
+const mostDue = 50_000
+
+// anyOf is the condition that a column is among the values of argument n, which values makes.
+func (s *store) anyOf(column string, n int) string {
+	if s.postgres() {
+		return fmt.Sprintf(`%s = ANY($%d)`, column, n)
+	}
+	return fmt.Sprintf(`%s IN (SELECT value FROM json_each($%d))`, column, n)
+}
+
+func (s *store) values(values any) any {
+	if s.postgres() {
+		return values
+	}
+	text, _ := json.Marshal(values) // strings and numbers: it never fails
+	return string(text)
+}
+
+// dueRow is a destination with work that is due, or will be.
+type dueRow struct {
+	destination string
+	at          time.Time
+	failures    int
+}
+
+// due reads the earliest waiting delivery to the own endpoint, due or not, and the receivers of the shards with something due:
+// one index entry each, however many receivers there are and however much waits for them.
+func (s *store) due(ctx context.Context, shards []int, now time.Time) ([]dueRow, error) {
+	found, err := database.Query(ctx, s.db.SQL(ctx), `
+		SELECT destination, at, failures FROM (
+			SELECT 'own' AS destination, next_attempt_at AS at, 0 AS failures FROM webhook_deliveries
+			WHERE status = 'pending' AND worker IS NULL AND destination = 'own' ORDER BY next_attempt_at LIMIT 1) AS own
+		UNION ALL
+		SELECT destination, at, failures FROM (
+			SELECT supplier_id AS destination, due_at AS at, consecutive_failures AS failures FROM webhook_receivers
+			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $2 AND `+s.anyOf("shard", 1)+` LIMIT $3) AS receivers`,
+		[]any{s.values(shards), now.UnixMicro(), mostDue},
+		func(r *dueRow) []any { return []any{&r.destination, scanTime{&r.at}, &r.failures} })
+	if err != nil {
+		return nil, fmt.Errorf("read what is due: %w", err)
+	}
+	return found, nil
+}
+
+// scanTime reads Unix microseconds into a time.
+type scanTime struct{ to *time.Time }
+
+// Scan implements sql.Scanner.
+func (t scanTime) Scan(value any) error {
+	micros, ok := value.(int64)
+	if !ok {
+		return fmt.Errorf("%T is no time", value)
+	}
+	*t.to = time.UnixMicro(micros).UTC()
+	return nil
+}
+
+// lockDue holds the rows of those receivers that may be sent to by this worker, until the transaction ends: what becomes due
+// meanwhile waits for it. They are always locked in this order.
+func (s *store) lockDue(ctx context.Context, suppliers []string, worker int64) ([]string, error) {
+	lock := ""
+	if s.postgres() {
+		lock = ` FOR UPDATE OF r`
+	}
+	found, err := database.Query(ctx, s.db.SQL(ctx), `
+		SELECT r.supplier_id FROM webhook_receivers r WHERE `+s.anyOf("r.supplier_id", 1)+` AND r.paused_by = ''
+			AND EXISTS (SELECT 1 FROM webhook_shards s WHERE s.shard = r.shard AND s.worker = $2)
+		ORDER BY r.supplier_id`+lock, []any{s.values(suppliers), worker}, func(id *string) []any { return []any{id} })
+	if err != nil {
+		return nil, fmt.Errorf("lock receivers: %w", err)
+	}
+	return found, nil
+}
+
+// refreshDue stores when the locked receivers' earliest waiting deliveries are due.
+func (s *store) refreshDue(ctx context.Context, suppliers []string) error {
+	_, err := s.db.SQL(ctx).ExecContext(ctx, `
+		UPDATE webhook_receivers SET due_at = (SELECT d.next_attempt_at FROM webhook_deliveries d
+			WHERE d.status = 'pending' AND d.worker IS NULL AND d.destination = webhook_receivers.supplier_id ORDER BY d.next_attempt_at LIMIT 1)
+		WHERE `+s.anyOf("supplier_id", 1), s.values(suppliers))
+	if err != nil {
+		return fmt.Errorf("store when receivers are due: %w", database.Translate(err))
+	}
+	return nil
+}
+
+// markDue makes receivers due at the given times, or earlier. It comes last in its transaction, after the deliveries.
+func (s *store) markDue(ctx context.Context, at map[string]time.Time, now time.Time) error {
+	delete(at, Own)
+	if len(at) == 0 {
+		return nil
+	}
+	const onConflict = ` ON CONFLICT (supplier_id) DO UPDATE SET due_at = excluded.due_at WHERE r.due_at IS NULL OR r.due_at > excluded.due_at`
+	suppliers := slices.Sorted(maps.Keys(at))
+	shards, times := make([]int64, len(suppliers)), make([]int64, len(suppliers))
+	for i, id := range suppliers {
+		shards[i], times[i] = int64(dispatch.ShardOf(id)), at[id].UnixMicro()
+	}
+	err := s.eachRow(len(suppliers), `INSERT INTO webhook_receivers AS r (supplier_id, shard, due_at, updated_at) `,
+		`SELECT s, h, at, $4 FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS d(s, h, at) ORDER BY s`, `VALUES ($1, $2, $3, $4)`, onConflict,
+		func(i int) []any { return []any{suppliers[i], shards[i], times[i], now.UnixMicro()} },
+		func() []any { return []any{suppliers, shards, times, now.UnixMicro()} },
+		func(statement string, args []any) error {
+			_, err := s.db.SQL(ctx).ExecContext(ctx, statement, args...)
+			return err
+		})
+	if err != nil {
+		return fmt.Errorf("store when receivers are due: %w", database.Translate(err))
+	}
+	return nil
+}
+
+// eachRow runs a statement once over arrays on PostgreSQL, and once a row on SQLite.
+func (s *store) eachRow(n int, begin, arrays, row, end string, one func(i int) []any, all func() []any, run func(string, []any) error) error {
+	if s.postgres() {
+		return run(begin+arrays+end, all())
+	}
+	for i := range n {
+		if err := run(begin+row+end, one(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// standing is what decides whether a new delivery to a receiver may be begun with its insertion.
+type standing struct {
+	supplierID string
+	failures   int
+	held       bool // it is paused, or older deliveries wait for it
+}
+
+// standings joins the transaction of ctx, so that what is paused before it stays unsent.
+func (s *store) standings(ctx context.Context, suppliers []string, now time.Time) (map[string]standing, error) {
+	if len(suppliers) == 0 {
+		return map[string]standing{}, nil
+	}
+	list, err := database.Query(ctx, s.db.SQL(ctx), `
+		SELECT r.supplier_id, r.consecutive_failures, r.paused_by <> '' OR (r.due_at IS NOT NULL AND r.due_at <= $2)
+		FROM webhook_receivers r WHERE `+s.anyOf("r.supplier_id", 1),
+		[]any{s.values(suppliers), now.UnixMicro()}, func(r *standing) []any { return []any{&r.supplierID, &r.failures, &r.held} })
+	if err != nil {
+		return nil, fmt.Errorf("read receivers: %w", err)
+	}
+	found := make(map[string]standing, len(list))
+	for _, r := range list {
+		found[r.supplierID] = r
+	}
+	return found, nil
+}
