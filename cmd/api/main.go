@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	_ "github.com/supplyhub/supplyhub/internal/database/sqlite" // the embedded default
 )
 
 func main() {

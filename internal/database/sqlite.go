@@ -10,34 +10,53 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
-	"github.com/glebarez/sqlite"
+	"gorm.io/gorm"
 )
 
 // sqliteReaders is how many connections read beside the one that writes.
 const sqliteReaders = 4
 
+// embedded is SQLite in a program that has it, as database/sql keeps its drivers.
+var embedded atomic.Pointer[engine]
+
+// engine is a driver of database/sql and gorm's words for it.
+type engine struct {
+	driver    string
+	dialector func(*sql.DB) gorm.Dialector
+}
+
+// Embed makes SQLite known; internal/database/sqlite calls it.
+func Embed(driver string, dialector func(*sql.DB) gorm.Dialector) {
+	embedded.Store(&engine{driver, dialector})
+}
+
 func openSQLite(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
+	lite := embedded.Load()
+	if lite == nil {
+		return nil, errors.New("open database: this program has no SQLite: set DATABASE_URL")
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	if err := private(path); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	writer, err := sqliteConnections(path, 1)
+	writer, err := lite.connections(path, 1)
 	if err != nil {
 		return nil, err
 	}
-	reader, err := sqliteConnections(path, sqliteReaders)
+	reader, err := lite.connections(path, sqliteReaders)
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
 	closeBoth := func() error { return errors.Join(reader.Close(), writer.Close()) }
-	w, err := openGorm(sqlite.Dialector{Conn: writer}, log)
+	w, err := openGorm(lite.dialector(writer), log)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), closeBoth())
 	}
-	r, err := openGorm(sqlite.Dialector{Conn: reader}, log)
+	r, err := openGorm(lite.dialector(reader), log)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), closeBoth())
 	}
@@ -61,13 +80,13 @@ func private(path string) error {
 	return nil
 }
 
-// sqliteConnections opens a pool whose commits survive a power loss (synchronous FULL) and whose transactions take
+// connections opens a pool whose commits survive a power loss (synchronous FULL) and whose transactions take
 // the write lock at once, so that two of them wait for each other instead of failing.
-func sqliteConnections(path string, n int) (*sql.DB, error) {
+func (e *engine) connections(path string, n int) (*sql.DB, error) {
 	options := url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-8000)",
 	}}
-	db, err := sql.Open(sqlite.DriverName, "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+options.Encode())
+	db, err := sql.Open(e.driver, "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+options.Encode())
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}

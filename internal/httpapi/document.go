@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"sync"
 
 	"github.com/gin-gonic/gin"
 	"go.yaml.in/yaml/v4"
@@ -15,7 +14,7 @@ import (
 var openapiYAML []byte
 
 // OpenAPIDocument is the service's OpenAPI 3.1 document as JSON, with the version that the file has.
-var OpenAPIDocument = sync.OnceValues(func() ([]byte, error) { return openAPIDocument("") })
+func OpenAPIDocument() ([]byte, error) { return openAPIDocument("") }
 
 // openAPIDocument is the document as JSON; a version that is not empty replaces the file's.
 func openAPIDocument(version string) ([]byte, error) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	_ "github.com/supplyhub/supplyhub/internal/database/sqlite" // the embedded engine
 )
 
 // Environment is the variable with the address of the PostgreSQL server's maintenance database.
