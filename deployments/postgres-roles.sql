@@ -55,7 +55,11 @@ GRANT UPDATE (webhook_url, updated_at) ON suppliers TO supplyhub_api; -- a suppl
 GRANT SELECT, INSERT, UPDATE (active_until) ON supplier_webhook_secrets TO supplyhub_api; -- rotated by the supplier itself
 GRANT SELECT, INSERT, UPDATE, DELETE ON sessions, tracker_pins TO supplyhub_api;
 GRANT SELECT, INSERT, DELETE ON portal_links, portal_sessions TO supplyhub_api;
-GRANT SELECT, INSERT, UPDATE ON products, scoreboard_usage, material_requests, webhook_receivers TO supplyhub_api;
+-- What suppliers do with the deliveries to their own receivers.
+GRANT SELECT ON webhook_events, webhook_attempts TO supplyhub_api;
+GRANT UPDATE (status, series, next_attempt_at, updated_at) ON webhook_deliveries TO supplyhub_api;
+GRANT SELECT, INSERT, UPDATE ON webhook_receivers, webhook_tests TO supplyhub_api;
+GRANT SELECT, INSERT, UPDATE ON products, scoreboard_usage, material_requests TO supplyhub_api;
 GRANT SELECT, INSERT ON material_rounds TO supplyhub_api;
 GRANT USAGE, SELECT ON SEQUENCE request_numbers TO supplyhub_api, supplyhub_worker;
 GRANT SELECT ON tracker_clients, tracker_client_keys, tracker_views, tracker_days, tracker_versions TO supplyhub_api;

@@ -11,13 +11,16 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
+	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 const defaultOverlap = 24 * time.Hour
 
 func supplierCommand() *cobra.Command {
 	return group("supplier", "manage suppliers", supplierCreate(), supplierList(), supplierUpdate(),
-		supplierRotateKey(), supplierRotateSecret(), supplierRevokeSessions(),
+		supplierRotateKey(), supplierRotateSecret(), supplierPortalLink(), supplierRevokeSessions(),
+		receiverSwitch("pause", "keep everything for its receiver until it is resumed", "paused", (*webhooks.SelfService).PauseByOperator),
+		receiverSwitch("resume", "send what waits for its receiver, whoever paused it", "resumed", (*webhooks.SelfService).ResumeByOperator),
 		supplierSwitch("deactivate", "end all sessions and refuse the API key", (*supplierauth.Service).Deactivate),
 		supplierSwitch("activate", "let a deactivated supplier in again", (*supplierauth.Service).Activate))
 }
@@ -167,5 +170,20 @@ func supplierRevokeSessions() *cobra.Command {
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			ended, err := a.Suppliers.RevokeSessions(ctx, args[0])
 			return map[string]any{"id": args[0], "sessions_ended": ended}, err
+		})}
+}
+
+func supplierPortalLink() *cobra.Command {
+	return &cobra.Command{Use: "portal-link ID", Short: "make a link that opens the portal for it, once within 5 minutes", Args: cobra.ExactArgs(1),
+		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) { return a.PortalLink(ctx, args[0]) })}
+}
+
+func receiverSwitch(use, short, status string, do func(*webhooks.SelfService, context.Context, string) error) *cobra.Command {
+	return &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
+		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
+			if err := do(a.Receivers, ctx, args[0]); err != nil {
+				return nil, err
+			}
+			return map[string]string{"id": args[0], "status": status}, nil
 		})}
 }

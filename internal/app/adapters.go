@@ -114,6 +114,21 @@ func primary(cfg *config.Config, log *slog.Logger, now func() time.Time) scorebo
 	return sportmonks.New(cfg.PrimaryURL, string(cfg.PrimaryToken), log, now)
 }
 
+// accounts is what suppliers may change of themselves.
+type accounts struct{ destinations }
+
+func (a accounts) SetWebhookURL(ctx context.Context, supplierID, url string) error {
+	return a.suppliers.SetWebhookURL(ctx, supplierID, url)
+}
+
+func (a accounts) WebhookSecrets(ctx context.Context, supplierID string) ([]supplierauth.WebhookSecret, error) {
+	return a.suppliers.WebhookSecrets(ctx, supplierID)
+}
+
+func (a accounts) RotateWebhookSecret(ctx context.Context, supplierID string, overlap time.Duration) (string, error) {
+	return a.suppliers.RotateWebhookSecret(ctx, supplierID, overlap)
+}
+
 // fallback is the second provider, if there is a key for it.
 func fallback(cfg *config.Config, log *slog.Logger) scoreboard.Provider {
 	if cfg.FallbackKey == "" {

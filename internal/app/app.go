@@ -3,11 +3,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/portal"
 	"github.com/supplyhub/supplyhub/internal/products"
 	"github.com/supplyhub/supplyhub/internal/queue"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
@@ -32,8 +35,11 @@ const traceEnd = 2 * time.Second
 // App is the built service. Its queue is nil in one that was opened for a command.
 type App struct {
 	pipeline
-	Trackers *tracker.Service
-	Scores   *scoreboard.Service
+	Trackers  *tracker.Service
+	Scores    *scoreboard.Service
+	Receivers *webhooks.SelfService
+
+	portal *portal.Service // nil in one that was opened for a command
 }
 
 // pipeline is what both binaries have: all that a material request passes through. The worker is built from nothing else,
@@ -137,6 +143,9 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 
 // buildListings builds what is read here and takes no part in the pipeline.
 func (a *App) buildListings() (err error) {
+	a.Receivers = webhooks.NewSelfService(webhooks.SelfServiceDeps{
+		DB: a.db, Now: a.now, Accounts: accounts{destinations{a.Suppliers}}, Dispatcher: a.Deliveries,
+	})
 	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.now}); err != nil {
 		return fmt.Errorf("set up tracker listings: %w", err)
 	}
@@ -148,6 +157,36 @@ func (a *App) buildListings() (err error) {
 		return fmt.Errorf("set up scoreboard: %w", err)
 	}
 	return nil
+}
+
+// openPortal reads the portal's pages.
+func (a *App) openPortal() (err error) {
+	a.portal, err = portal.New(portal.Deps{
+		Sessions: a.Suppliers, Requests: a.materials, Deliveries: a.Receivers, Receiver: a.Receivers,
+		Bearer: a.Suppliers.Bearer, PublicURL: a.cfg.PublicURL, Now: a.now,
+	})
+	if err != nil {
+		return fmt.Errorf("set up portal: %w", err)
+	}
+	return nil
+}
+
+// PortalLink returns a link that signs the supplier in, once, at PUBLIC_URL or else at this machine's own address.
+func (a *App) PortalLink(ctx context.Context, supplierID string) (portal.Link, error) {
+	public := cmp.Or(a.cfg.PublicURL, localURL(a.cfg.HTTPAddr))
+	if public == "" {
+		return portal.Link{}, errors.New("the service's address is not known: set PUBLIC_URL")
+	}
+	return portal.NewLink(ctx, a.Suppliers, supplierID, public)
+}
+
+// localURL is where a browser on this machine finds an api that listens on hostPort; empty when the system chooses the port.
+func localURL(hostPort string) string {
+	_, port, err := net.SplitHostPort(hostPort)
+	if err != nil || port == "0" || port == "" {
+		return ""
+	}
+	return "http://localhost:" + port
 }
 
 // span begins a span of the process that this is.

@@ -39,7 +39,7 @@ var edges = map[string][]string{
 
 	"internal/app": {
 		"internal/config", "internal/database", "internal/errs", "internal/estimates", "internal/groupcommit", "internal/httpapi",
-		"internal/logctx", "internal/materials", "internal/products", "internal/queue", "internal/scoreboard",
+		"internal/logctx", "internal/materials", "internal/portal", "internal/products", "internal/queue", "internal/scoreboard",
 		"internal/scoreboard/balldontlie", "internal/scoreboard/sportmonks", "internal/supplierauth", "internal/telemetry",
 		"internal/round", "internal/tracker", "internal/web", "internal/webhooks", "pkg/webhook",
 	},
@@ -72,6 +72,9 @@ var edges = map[string][]string{
 	"internal/scoreboard/sportmonks":  {"internal/scoreboard", "internal/scoreboard/fetch"},
 
 	"internal/materials": feature("internal/supplierauth", "internal/estimates", "internal/round"),
+	"internal/portal": {
+		"internal/errs", "internal/httpapi", "internal/logctx", "internal/materials", "internal/supplierauth", "internal/web", "internal/webhooks",
+	},
 
 	"pkg/webhook":           {},
 	"pkg/client":            {"pkg/webhook"},
@@ -80,6 +83,7 @@ var edges = map[string][]string{
 	// What helps tests and measurements; nothing that runs in production may import it.
 	"internal/acceptance":                         {},
 	"internal/app/apptest":                        {"internal/database/databasetest", "internal/queue/queuetest", "internal/httpapi/openapitest", "pkg/webhook"},
+	"internal/app/apptest/browser":                {},
 	"internal/bench":                              {"internal/database", "internal/httpapi", "internal/materials"},
 	"internal/database/databasetest":              {"internal/database", "internal/database/sqlite", "internal/database/databasetest/cluster"},
 	"internal/database/databasetest/cluster":      {},

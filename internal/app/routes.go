@@ -4,6 +4,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/portal"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
@@ -38,4 +39,46 @@ func (a *App) routes(r *gin.Engine) {
 	r.POST("/pulse/scoreboard", httpapi.HandleWith(a.Scores.Show, scoreboard.RenderError))
 
 	r.POST("/api/products/sync", auth.Bearer(supplierauth.ScopeProducts), handle(a.products.Sync))
+
+	own := a.portal.APISession(supplierauth.ScopeWebhooks) // by access token or portal session
+	r.GET("/api/webhook-deliveries", own, handle(a.Receivers.ListDeliveries))
+	r.GET("/api/webhook-deliveries/:id", own, handle(a.Receivers.ShowDelivery))
+	r.POST("/api/webhook-deliveries/:id/redeliver", own, handle(a.Receivers.RedeliverDelivery))
+	r.POST("/api/webhook-deliveries/redeliver", own, handle(a.Receivers.RecoverDeliveries))
+	r.GET("/api/webhook-receiver", own, handle(a.Receivers.ShowReceiver))
+	r.PUT("/api/webhook-receiver", own, handle(a.Receivers.PutReceiver))
+	r.DELETE("/api/webhook-receiver", own, handle(a.Receivers.DeleteReceiver))
+	r.POST("/api/webhook-receiver/rotate-secret", own, handle(a.Receivers.RotateReceiverSecret))
+	r.POST("/api/webhook-receiver/pause", own, handle(a.Receivers.PauseReceiver))
+	r.POST("/api/webhook-receiver/resume", own, handle(a.Receivers.ResumeReceiver))
+	r.POST("/api/webhook-receiver/test", own, handle(a.Receivers.TestReceiver))
+	r.GET("/api/webhook-event-types", own, handle(a.Receivers.EventTypes))
+
+	r.POST("/api/portal-sessions", auth.Bearer(supplierauth.ScopeWebhooks), httpapi.HandleWith(a.portal.CreateLink, supplierauth.RenderBearerError))
+	a.portalRoutes(r)
+}
+
+// portalRoutes are the pages of the suppliers' portal and what their buttons do.
+func (a *App) portalRoutes(r *gin.Engine) {
+	p := a.portal
+	p.Routes(r)
+	r.GET(portal.Base+"/sign-in", p.Page(p.SignIn))
+	pages := r.Group(portal.Base, p.SwitchLanguage, p.PageSession)
+	pages.GET("", p.Page(p.Overview))
+	pages.POST("/sign-out", p.Page(p.SignOut))
+	pages.GET("/requests", p.Page(p.ShowRequests))
+	pages.GET("/requests/:id", p.Page(p.ShowRequest))
+	pages.POST("/requests/:id/choose", p.Page(p.ChooseEstimate))
+	pages.POST("/requests/:id/re-estimate", p.Page(p.EstimateAgain))
+	pages.GET("/deliveries", p.Page(p.ShowDeliveries))
+	pages.GET("/deliveries/:id", p.Page(p.ShowDelivery))
+	pages.POST("/deliveries/:id/redeliver", p.Page(p.Redeliver))
+	pages.POST("/deliveries/redeliver", p.Page(p.Recover))
+	pages.GET("/receiver", p.Page(p.ShowReceiver))
+	pages.POST("/receiver", p.Page(p.SaveReceiver))
+	pages.POST("/receiver/remove", p.Page(p.RemoveReceiver))
+	pages.POST("/receiver/rotate-secret", p.Page(p.RotateSecret))
+	pages.POST("/receiver/pause", p.Page(p.PauseReceiver))
+	pages.POST("/receiver/resume", p.Page(p.ResumeReceiver))
+	pages.POST("/receiver/test", p.Page(p.SendTest))
 }

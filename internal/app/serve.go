@@ -84,6 +84,9 @@ func (a *App) serve(ctx context.Context, public, admin net.Listener, started fun
 	if err := a.openQueue(ctx, "api"); err != nil {
 		return fmt.Errorf("open queue: %w", err)
 	}
+	if err := a.openPortal(); err != nil {
+		return err
+	}
 	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: a.log, Registry: a.registry, Tracer: a.tracing.Provider, TrustedProxies: a.cfg.Proxies})
 	a.routes(engine)
 	return s.run(ctx, engine, started)

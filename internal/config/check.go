@@ -106,6 +106,7 @@ func (c *Config) check(f *faults) {
 	f.bad(!oneOf(c.LogLevel, "debug", "info", "warn", "error"), "LOG_LEVEL", "must be debug, info, warn or error")
 	f.bad(!oneOf(c.LogFormat, "", "text", "json"), "LOG_FORMAT", "must be text or json")
 	f.bad(c.BaseURL != "" && !httpAddress(c.BaseURL), "ESTIMATES_WEBHOOK_BASE_URL", mustBeHTTP)
+	f.bad(c.PublicURL != "" && !httpAddress(c.PublicURL), "PUBLIC_URL", mustBeHTTP)
 	for _, p := range c.Proxies {
 		f.bad(!network(p), "TRUSTED_PROXIES", "every item must be an IP address or a network such as 10.0.0.0/8")
 	}

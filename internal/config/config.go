@@ -38,6 +38,7 @@ type Config struct {
 	SecretsKeys    Secret        `env:"SECRETS_KEY" shown:"embedded: generated in DATA_DIR; required with DATABASE_URL" doc:"keys separated by commas that encrypt suppliers' webhook secrets at rest: the first encrypts, all decrypt"`
 	BaseURL        string        `env:"ESTIMATES_WEBHOOK_BASE_URL" shown:"the api's own address on loopback; required by the worker" doc:"where the service's own delivery-estimates endpoint is called"`
 	PauseAfter     time.Duration `env:"WEBHOOK_PAUSE_AFTER" doc:"after which of failures only a receiver is paused, e.g. 120h; empty: never"`
+	PublicURL      string        `env:"PUBLIC_URL" shown:"the address that a call came in at" doc:"where suppliers' browsers find the api, such as https://hub.example: links into the portal begin with it"`
 	Timeout        time.Duration `env:"WEBHOOK_TIMEOUT" envDefault:"15s" doc:"longest time of one webhook attempt"`
 	Schedule       string        `env:"WEBHOOK_RETRY_SCHEDULE" envDefault:"5s,30s,2m,10m,30m,2h,6h,12h,24h" doc:"waits between webhook attempts, each with 20 % jitter"`
 	AllowPrivate   bool          `env:"WEBHOOK_ALLOW_PRIVATE" envDefault:"false" doc:"let suppliers' webhooks lead to loopback and private addresses"`

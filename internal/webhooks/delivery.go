@@ -97,4 +97,5 @@ type job struct {
 	traceID     string
 	body        []byte
 	target      Receiver
+	test        bool // a test call, which is not stored
 }

@@ -152,7 +152,7 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 			suppliers = append(suppliers, destination)
 		}
 	}
-	receivers, err := d.receivers.recent(ctx, suppliers)
+	receivers, err := d.receivers.read(ctx, suppliers) // as they are now: a secret or an address that was ended is not used for one more call
 	if err != nil {
 		return nil, err
 	}

@@ -104,7 +104,7 @@ func (s *sender) send(ctx context.Context, j job, at time.Time) answer {
 	if len(j.target.Secrets) == 0 {
 		return answer{err: errNoSecret}
 	}
-	request, err := retryablehttp.NewRequestWithContext(context.WithValue(ctx, callKey{}, call{j, at}), http.MethodPost, callURL(j.target.URL, j.round.RequestID), j.body)
+	request, err := retryablehttp.NewRequestWithContext(context.WithValue(ctx, callKey{}, call{j, at}), http.MethodPost, j.address(), j.body)
 	if err != nil {
 		return answer{err: errors.New("the receiver's address is not a valid URL")}
 	}
@@ -122,6 +122,14 @@ func (s *sender) send(ctx context.Context, j job, at time.Time) answer {
 	a.body, _ = io.ReadAll(io.LimitReader(response.Body, responseKept))
 	_, _ = io.CopyN(io.Discard, response.Body, responseRead)
 	return a
+}
+
+// address is where the call goes: a test call to the receiver's address itself.
+func (j job) address() string {
+	if j.test {
+		return j.target.URL
+	}
+	return callURL(j.target.URL, j.round.RequestID)
 }
 
 // failure is why the answer is none that delivers; nil when it is one.

@@ -1,0 +1,57 @@
+package portal
+
+import (
+	"embed"
+	"encoding/json"
+	"io/fs"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/web"
+)
+
+//go:embed pages
+var pages embed.FS
+
+// Deps is what the room is built from.
+type Deps struct {
+	Sessions   Sessions
+	Requests   Requests
+	Deliveries Deliveries
+	Receiver   Receiver
+	Bearer     func(scope string) gin.HandlerFunc // authenticates by access token
+	PublicURL  string                             // PUBLIC_URL; empty: the address that a call came in at
+	Now        func() time.Time
+}
+
+// Service implements the pages and the sessions that they need.
+type Service struct {
+	deps Deps
+	site *web.Site
+}
+
+// New reads the pages.
+func New(deps Deps) (*Service, error) {
+	files, err := fs.Sub(pages, "pages")
+	if err != nil {
+		return nil, err
+	}
+	site, err := web.New(web.Config{
+		Base: Base, Title: "Supplier portal", SignOut: "/sign-out", Pages: files, Functions: functions(),
+		Navigation: []web.Link{{Text: "Requests", Path: "/requests"}, {Text: "Deliveries", Path: "/deliveries"}, {Text: "Receiver", Path: "/receiver"}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Service{deps: deps, site: site}, nil
+}
+
+// functions are what the pages call beside those of package web.
+func functions() map[string]any {
+	return map[string]any{
+		"raw":  func(m json.RawMessage) []byte { return m },
+		"kind": kindOf,
+		"word": wordOf,
+	}
+}

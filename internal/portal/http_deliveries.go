@@ -1,0 +1,160 @@
+package portal
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/webhooks"
+)
+
+const (
+	deliveriesPath = "/deliveries"
+	formBytes      = 16 << 10 // of a form's body
+)
+
+// form is a field of a posted form.
+func form(c *gin.Context, name string) string {
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, formBytes)
+	return c.PostForm(name)
+}
+
+type deliveriesPage struct {
+	listing
+	Items    []webhooks.Sent
+	Choices  []choice
+	Request  string // filters as they are in the address
+	Since    time.Time
+	Until    time.Time
+	Filtered bool
+	Receiver webhooks.ReceiverView
+	DayAgo   time.Time
+}
+
+// Waiting reports whether something on the page changes by itself.
+func (p deliveriesPage) Waiting() bool {
+	return slices.ContainsFunc(p.Items, func(d webhooks.Sent) bool { return d.Status == webhooks.Pending })
+}
+
+// ShowDeliveries handles GET /portal/deliveries; its filters are those of GET /api/webhook-deliveries.
+func (s *Service) ShowDeliveries(c *gin.Context) error {
+	query := c.Request.URL.Query()
+	for _, name := range []string{"since", "until"} { // without the script a form sends a local time: it is read as UTC
+		if at, err := time.Parse("2006-01-02T15:04", query.Get(name)); err == nil {
+			query.Set(name, at.Format(time.RFC3339))
+		}
+	}
+	for name, values := range query { // a form sends its empty fields too
+		if len(values) == 1 && values[0] == "" {
+			query.Del(name)
+		}
+	}
+	filter, page, violations := webhooks.ParseSentFilter(query)
+	if len(violations) > 0 {
+		return errs.InvalidInput("The address has a filter that cannot be read.")
+	}
+	ctx := c.Request.Context()
+	total, items, err := s.deps.Deliveries.List(ctx, caller(c), filter, page)
+	if err != nil {
+		return err
+	}
+	receiver, err := s.deps.Receiver.Receiver(ctx, caller(c))
+	if err != nil {
+		return err
+	}
+	return s.render(c, "deliveries", deliveriesPath, deliveriesPage{
+		listing: newListing(c, page, total), Items: items, Receiver: receiver,
+		Choices: choices(c, "status", []string{"", "pending", "delivered", "dead", "failed"}, s.stateWord(c)),
+		Request: query.Get("request_id"), Since: filter.Since, Until: filter.Until, Filtered: filter != webhooks.SentFilter{},
+		DayAgo: s.deps.Now().UTC().Truncate(time.Minute).Add(-24 * time.Hour),
+	})
+}
+
+type deliveryPage struct {
+	webhooks.SentDetail
+	Receiver webhooks.ReceiverView
+}
+
+// Waiting reports whether the delivery changes by itself.
+func (p deliveryPage) Waiting() bool { return p.Status == webhooks.Pending }
+
+// ShowDelivery handles GET /portal/deliveries/{id}.
+func (s *Service) ShowDelivery(c *gin.Context) error {
+	ctx := c.Request.Context()
+	detail, err := s.deps.Deliveries.Show(ctx, caller(c), c.Param("id"))
+	if err != nil {
+		return err
+	}
+	receiver, err := s.deps.Receiver.Receiver(ctx, caller(c))
+	if err != nil {
+		return err
+	}
+	return s.render(c, "delivery", deliveriesPath, deliveryPage{detail, receiver})
+}
+
+// Redeliver handles POST /portal/deliveries/{id}/redeliver.
+func (s *Service) Redeliver(c *gin.Context) error {
+	if err := s.deps.Deliveries.Redeliver(c.Request.Context(), caller(c), c.Param("id")); err != nil {
+		return err
+	}
+	s.done(c, s.text(c, "The delivery is on its way again."))
+	return nil
+}
+
+// Recover handles POST /portal/deliveries/redeliver.
+func (s *Service) Recover(c *gin.Context) error {
+	filter, err := recovery(c)
+	if err != nil {
+		return err
+	}
+	n, err := s.deps.Deliveries.Recover(c.Request.Context(), caller(c), filter)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		s.done(c, s.text(c, "Nothing to recover: no delivery of this status was made in this time."))
+		return nil
+	}
+	s.done(c, s.count(c, "%d delivery is on its way again.", "%d deliveries are on their way again.", n))
+	return nil
+}
+
+func recovery(c *gin.Context) (webhooks.SentFilter, error) {
+	filter := webhooks.SentFilter{Status: webhooks.Status(form(c, "status"))}
+	var violations []errs.Violation
+	for _, m := range []struct {
+		name string
+		to   *time.Time
+	}{{"since", &filter.Since}, {"until", &filter.Until}} {
+		text := form(c, m.name)
+		if text == "" && m.name == "until" {
+			continue
+		}
+		at, err := parseTime(text)
+		if err != nil {
+			violations = append(violations, errs.At("/"+m.name, "must be a date and time"))
+		}
+		*m.to = at
+	}
+	if !slices.Contains([]webhooks.Status{webhooks.Dead, webhooks.Failed, webhooks.Delivered}, filter.Status) {
+		violations = append(violations, errs.At("/status", "must be dead, failed or delivered"))
+	}
+	if len(violations) > 0 {
+		return filter, errs.InvalidInput("The recovery could not be started.", violations...)
+	}
+	return filter, nil
+}
+
+// parseTime takes what the script sends, and what a form sends without it, as UTC.
+func parseTime(text string) (time.Time, error) {
+	for _, shape := range []string{time.RFC3339Nano, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
+		if at, err := time.Parse(shape, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is not a time", text)
+}

@@ -1,0 +1,126 @@
+package portal
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
+	"github.com/supplyhub/supplyhub/internal/web"
+)
+
+// signedOut is what somebody without a session sees.
+type signedOut struct{ Used bool } // a link was followed that does not work any more
+
+// failure is what the error page says.
+type failure struct {
+	Status  int
+	Message string
+	Missing string // a permission
+}
+
+// Routes adds the assets, which everybody may read.
+func (s *Service) Routes(r gin.IRoutes) { s.site.Routes(r) }
+
+// SwitchLanguage is the middleware of the language's links.
+func (s *Service) SwitchLanguage(c *gin.Context) { s.site.SwitchLanguage(c) }
+
+// Page makes a gin handler of h, whose errors are shown as a page, or as the outcome of an action.
+func (s *Service) Page(h httpapi.Handler) gin.HandlerFunc { return httpapi.HandleWith(h, s.Fail) }
+
+// Fail shows an error: to the page's script as an outcome, to a reader as a page.
+func (s *Service) Fail(c *gin.Context, err error) {
+	status := httpapi.StatusOf(err)
+	if status >= http.StatusInternalServerError {
+		_ = c.Error(err) // the access log shows it
+	}
+	if changes(c.Request) {
+		s.site.Answer(c, status, web.Outcome{Failed: true, Message: s.explain(c, err)})
+		return
+	}
+	page, view := "error", web.Page{Data: failure{Status: status, Message: s.explain(c, err)}}
+	if p := supplierauth.PrincipalFrom(c.Request.Context()); p.SupplierID != "" {
+		view.Who = p.SupplierName
+	}
+	if errs.KindOf(err) == errs.Unauthenticated {
+		page, view.Data = "signin", signedOut{}
+	}
+	if err := s.site.Render(c, status, page, view); err != nil {
+		httpapi.RenderProblem(c, err)
+	}
+}
+
+// render answers with a page of the signed-in supplier.
+func (s *Service) render(c *gin.Context, page, current string, data any) error {
+	return s.site.Render(c, http.StatusOK, page, web.Page{
+		Current: current, Who: supplierauth.PrincipalFrom(c.Request.Context()).SupplierName, Data: data,
+	})
+}
+
+// done answers an action with its message.
+func (s *Service) done(c *gin.Context, message string) {
+	s.site.Answer(c, http.StatusOK, web.Outcome{Message: message})
+}
+
+func caller(c *gin.Context) string { return supplierauth.PrincipalFrom(c.Request.Context()).SupplierID }
+
+// listing is one page of a list and the way to the others.
+type listing struct {
+	Page           httpapi.Page
+	Total          int64
+	Previous, Next string // addresses; empty: there is none
+}
+
+// newListing keeps the filters of the address.
+func newListing(c *gin.Context, page httpapi.Page, total int64) listing {
+	l := listing{Page: page, Total: total}
+	to := func(number int) string {
+		query := c.Request.URL.Query()
+		query.Set("page", strconv.Itoa(number))
+		return c.Request.URL.Path + "?" + query.Encode()
+	}
+	if page.Number > 1 {
+		l.Previous = to(page.Number - 1)
+	}
+	if page.Offset()+int64(page.Size) < total {
+		l.Next = to(page.Number + 1)
+	}
+	return l
+}
+
+// From is the number of the first item on the page.
+func (l listing) From() int64 { return min(l.Page.Offset()+1, l.Total) }
+
+// To is the number of the last one.
+func (l listing) To() int64 { return min(l.Page.Offset()+int64(l.Page.Size), l.Total) }
+
+// choice is a link that filters a list.
+type choice struct {
+	Text, Address string
+	Current       bool
+}
+
+// choices are links for the values of a parameter, the empty one first; other filters stay, the page does not.
+func choices(c *gin.Context, parameter string, values []string, word func(string) string) []choice {
+	list := make([]choice, len(values))
+	for i, value := range values {
+		query := c.Request.URL.Query()
+		query.Del("page")
+		if query.Del(parameter); value != "" {
+			query.Set(parameter, value)
+		}
+		list[i] = choice{word(value), address(c.Request.URL.Path, query), c.Query(parameter) == value}
+	}
+	return list
+}
+
+func address(path string, query url.Values) string {
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}

@@ -1,0 +1,104 @@
+package portal
+
+import (
+	"html/template"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/web"
+	"github.com/supplyhub/supplyhub/internal/webhooks"
+)
+
+const lostShown = 5
+
+// overview answers: is everything well, and if not, what is to be done?
+type overview struct {
+	Receiver           webhooks.ReceiverView
+	Day                tally
+	Week               tally
+	Waiting            int64 // now, whenever they were made
+	DayChart           template.HTML
+	WeekChart          template.HTML
+	Lost               []webhooks.Sent
+	DayStart, WeekFrom time.Time
+}
+
+// tally sums buckets up.
+type tally struct{ Delivered, Pending, Lost int64 }
+
+// All is how many there were.
+func (t tally) All() int64 { return t.Delivered + t.Pending + t.Lost }
+
+// Overview handles GET /portal.
+func (s *Service) Overview(c *gin.Context) error {
+	ctx, supplier := c.Request.Context(), caller(c)
+	receiver, err := s.deps.Receiver.Receiver(ctx, supplier)
+	if err != nil {
+		return err
+	}
+	history, err := s.deps.Deliveries.History(ctx, supplier)
+	if err != nil {
+		return err
+	}
+	waiting, _, err := s.deps.Deliveries.List(ctx, supplier, webhooks.SentFilter{Status: webhooks.Pending}, httpapi.Page{Number: 1, Size: 1})
+	if err != nil {
+		return err
+	}
+	lost, err := s.lost(c)
+	if err != nil {
+		return err
+	}
+	o := overview{Receiver: receiver, Waiting: waiting, Lost: lost, Day: sum(history.Hours), Week: sum(history.Quarters)}
+	o.DayChart = s.chart(c, s.text(c, "Deliveries of the last 24 hours"), o.Day, history.Hours)
+	o.WeekChart = s.chart(c, s.text(c, "Deliveries of the last 7 days"), o.Week, history.Quarters)
+	o.DayStart, o.WeekFrom = history.Hours[0].Start, history.Quarters[0].Start
+	return s.render(c, "overview", "", o)
+}
+
+// lost are the newest deliveries that need somebody.
+func (s *Service) lost(c *gin.Context) ([]webhooks.Sent, error) {
+	var lost []webhooks.Sent
+	for _, status := range []webhooks.Status{webhooks.Dead, webhooks.Failed} {
+		_, items, err := s.deps.Deliveries.List(c.Request.Context(), caller(c), webhooks.SentFilter{Status: status}, httpapi.Page{Number: 1, Size: lostShown})
+		if err != nil {
+			return nil, err
+		}
+		lost = append(lost, items...)
+	}
+	slices.SortFunc(lost, func(a, b webhooks.Sent) int { return b.UpdatedAt.Compare(a.UpdatedAt) })
+	return lost[:min(len(lost), lostShown)], nil
+}
+
+func sum(buckets []webhooks.Bucket) (t tally) {
+	for _, b := range buckets {
+		t.Delivered, t.Pending, t.Lost = t.Delivered+b.Delivered, t.Pending+b.Pending, t.Lost+b.Lost
+	}
+	return t
+}
+
+func (s *Service) chart(c *gin.Context, title string, t tally, buckets []webhooks.Bucket) template.HTML {
+	words := func(delivered, pending, lost int64) string {
+		return s.text(c, "%d delivered, %d pending, %d given up", delivered, pending, lost)
+	}
+	bars := make([]web.Bar, len(buckets))
+	for i, b := range buckets {
+		bars[i] = web.Bar{
+			Parts: []int64{b.Delivered, b.Pending, b.Lost},
+			Text:  b.Start.Format("2006-01-02 15:04 UTC") + ": " + words(b.Delivered, b.Pending, b.Lost),
+		}
+	}
+	return web.Bars(title+": "+words(t.Delivered, t.Pending, t.Lost), []string{"good", "busy", "bad"}, bars)
+}
+
+func text(p *string) string {
+	if p == nil {
+		return ""
+	}
+	return *p
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,0 +1,106 @@
+package portal
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/web"
+	"github.com/supplyhub/supplyhub/internal/webhooks"
+)
+
+const receiverPath = "/receiver"
+
+// ShowReceiver handles GET /portal/receiver.
+func (s *Service) ShowReceiver(c *gin.Context) error {
+	view, err := s.deps.Receiver.Receiver(c.Request.Context(), caller(c))
+	if err != nil {
+		return err
+	}
+	return s.render(c, "receiver", receiverPath, view)
+}
+
+// SaveReceiver handles POST /portal/receiver.
+func (s *Service) SaveReceiver(c *gin.Context) error {
+	url := strings.TrimSpace(form(c, "url"))
+	if url == "" {
+		return errs.InvalidInput("The receiver's address is not valid.", errs.At("/url", "must not be empty; use Remove to have no receiver"))
+	}
+	if err := s.deps.Receiver.SetURL(c.Request.Context(), caller(c), url); err != nil {
+		return err
+	}
+	s.done(c, s.text(c, "Saved. Send a test to see that your receiver answers."))
+	return nil
+}
+
+// RemoveReceiver handles POST /portal/receiver/remove.
+func (s *Service) RemoveReceiver(c *gin.Context) error {
+	if err := s.deps.Receiver.SetURL(c.Request.Context(), caller(c), ""); err != nil {
+		return err
+	}
+	s.done(c, s.text(c, "The receiver is removed. What was pending is kept for a new one."))
+	return nil
+}
+
+// PauseReceiver handles POST /portal/receiver/pause.
+func (s *Service) PauseReceiver(c *gin.Context) error {
+	if err := s.deps.Receiver.Pause(c.Request.Context(), caller(c)); err != nil {
+		return err
+	}
+	s.done(c, s.text(c, "Paused. Nothing is sent and nothing is lost; deliveries wait until you resume."))
+	return nil
+}
+
+// ResumeReceiver handles POST /portal/receiver/resume.
+func (s *Service) ResumeReceiver(c *gin.Context) error {
+	if err := s.deps.Receiver.Resume(c.Request.Context(), caller(c)); err != nil {
+		return err
+	}
+	s.done(c, s.text(c, "Resumed. What waited is sent now, in its order."))
+	return nil
+}
+
+// SendTest handles POST /portal/receiver/test.
+func (s *Service) SendTest(c *gin.Context) error {
+	result, err := s.deps.Receiver.Test(c.Request.Context(), caller(c))
+	if err != nil {
+		return err
+	}
+	fragment, err := s.site.Fragment(c, "receiver", "test", testView{result})
+	if err != nil {
+		return err
+	}
+	message := s.text(c, "The test was not answered: %s.", s.text(c, text(result.Error)))
+	if result.Status != nil {
+		message = s.text(c, "Your receiver answered the test with %s.", http.StatusText(*result.Status)+" ("+itoa(*result.Status)+")")
+	}
+	s.site.Answer(c, http.StatusOK, web.Outcome{Message: message, Result: fragment})
+	return nil
+}
+
+// testView is a test call's result as the page shows it.
+type testView struct{ webhooks.TestResult }
+
+// Well reports whether the receiver took the call.
+func (t testView) Well() bool { return t.Status != nil && *t.Status/100 == 2 }
+
+// RotateSecret handles POST /portal/receiver/rotate-secret.
+func (s *Service) RotateSecret(c *gin.Context) error {
+	overlap, err := time.ParseDuration(form(c, "overlap"))
+	if err != nil {
+		return errs.InvalidInput("The overlap is not valid.", errs.At("/overlap", "must be from 0s to 168h"))
+	}
+	secret, err := s.deps.Receiver.RotateSecret(c.Request.Context(), caller(c), overlap)
+	if err != nil {
+		return err
+	}
+	fragment, err := s.site.Fragment(c, "receiver", "secret", secret)
+	if err != nil {
+		return err
+	}
+	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.text(c, "The new secret is shown below, this once."), Result: fragment})
+	return nil
+}

@@ -1,0 +1,135 @@
+package portal
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
+	"github.com/supplyhub/supplyhub/internal/webhooks"
+)
+
+const requestsPath = "/requests"
+
+type requestsPage struct {
+	listing
+	Items   []materials.Record
+	Choices []choice
+}
+
+// Waiting reports whether something on the page changes by itself.
+func (p requestsPage) Waiting() bool {
+	return slices.ContainsFunc(p.Items, func(r materials.Record) bool { return r.Status == materials.Enqueued })
+}
+
+// ShowRequests handles GET /portal/requests.
+func (s *Service) ShowRequests(c *gin.Context) error {
+	if err := permitted(c, supplierauth.ScopeMaterialRequests); err != nil {
+		return err
+	}
+	page, violations := httpapi.ParsePage(c.Request.URL.Query())
+	status, err := requestStatus(c.Query("status"))
+	if err != nil || len(violations) > 0 {
+		return errs.InvalidInput("The address has a filter that cannot be read.")
+	}
+	total, records, err := s.deps.Requests.Page(c.Request.Context(), caller(c), status, page)
+	if err != nil {
+		return err
+	}
+	states := []string{"", "enqueued", "estimated", "selected", "failed"}
+	return s.render(c, "requests", requestsPath, requestsPage{newListing(c, page, total), records, choices(c, "status", states, s.stateWord(c))})
+}
+
+func requestStatus(text string) (*materials.Status, error) {
+	if text == "" {
+		return nil, nil
+	}
+	status := materials.Status(text)
+	if !status.Valid() {
+		return nil, errs.New(errs.Invalid, "The status is not valid.")
+	}
+	return &status, nil
+}
+
+// stateWord translates a state.
+func (s *Service) stateWord(c *gin.Context) func(string) string {
+	return func(state string) string { return s.text(c, wordOf(state)) }
+}
+
+type requestPage struct {
+	materials.Record
+	Deliveries []webhooks.Sent
+	Now        time.Time
+}
+
+// Waiting reports whether the request changes by itself.
+func (p requestPage) Waiting() bool { return p.Status == materials.Enqueued }
+
+// Valid reports whether an estimate can be chosen now.
+func (p requestPage) Valid(until time.Time) bool {
+	return p.Status == materials.Estimated && p.Now.Before(until)
+}
+
+// Chosen reports whether the estimate is the chosen one.
+func (p requestPage) Chosen(id string) bool {
+	return p.SelectedEstimateID != nil && *p.SelectedEstimateID == id
+}
+
+// ShowRequest handles GET /portal/requests/{id}.
+func (s *Service) ShowRequest(c *gin.Context) error {
+	if err := permitted(c, supplierauth.ScopeMaterialRequests); err != nil {
+		return err
+	}
+	id, err := httpapi.PathInt(c, "id")
+	if err != nil {
+		return err
+	}
+	ctx := c.Request.Context()
+	record, err := s.deps.Requests.Find(ctx, caller(c), id)
+	if err != nil {
+		return err
+	}
+	_, sent, err := s.deps.Deliveries.List(ctx, caller(c), webhooks.SentFilter{RequestID: &id}, httpapi.Page{Number: 1, Size: 20})
+	if err != nil {
+		return err
+	}
+	return s.render(c, "request", requestsPath, requestPage{record, sent, s.deps.Now()})
+}
+
+// ChooseEstimate handles POST /portal/requests/{id}/choose.
+func (s *Service) ChooseEstimate(c *gin.Context) error {
+	if err := permitted(c, supplierauth.ScopeMaterialRequests); err != nil {
+		return err
+	}
+	id, err := httpapi.PathInt(c, "id")
+	if err != nil {
+		return err
+	}
+	estimate := strings.TrimSpace(form(c, "estimate_id"))
+	if _, err := s.deps.Requests.Choose(c.Request.Context(), caller(c), id, estimate); err != nil {
+		return err
+	}
+	s.done(c, s.text(c, "The estimate is chosen. The request is now an order."))
+	return nil
+}
+
+// EstimateAgain handles POST /portal/requests/{id}/re-estimate.
+func (s *Service) EstimateAgain(c *gin.Context) error {
+	if err := permitted(c, supplierauth.ScopeMaterialRequests); err != nil {
+		return err
+	}
+	id, err := httpapi.PathInt(c, "id")
+	if err != nil {
+		return err
+	}
+	if err := s.deps.Requests.Estimate(c.Request.Context(), caller(c), id); err != nil {
+		return err
+	}
+	s.done(c, s.text(c, "Fresh estimates are on their way."))
+	return nil
+}

@@ -1,0 +1,83 @@
+package portal
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// field is what the page calls the place of a violation.
+func field(v errs.Violation) string {
+	name := v.Parameter
+	if v.Pointer != nil {
+		name = strings.TrimPrefix(*v.Pointer, "/")
+	}
+	switch name {
+	case "url":
+		return "URL"
+	case "since":
+		return "Since"
+	case "until":
+		return "Until"
+	case "status":
+		return "Status"
+	case "overlap":
+		return "The overlap"
+	case "estimate_id":
+		return "The estimate"
+	default:
+		return name
+	}
+}
+
+// wordOf is a state as the pages write it, to be translated.
+func wordOf(state any) string {
+	switch text := asString(state); text {
+	case "":
+		return "All"
+	case "pending":
+		return "Pending"
+	case "delivered":
+		return "Delivered"
+	case "dead":
+		return "Dead"
+	case "failed":
+		return "Failed"
+	case "enqueued":
+		return "Being estimated"
+	case "estimated":
+		return "Estimated"
+	case "selected":
+		return "Chosen"
+	case "active":
+		return "Active"
+	case "failing":
+		return "Failing"
+	case "paused":
+		return "Paused"
+	case "none":
+		return "Not set"
+	default:
+		return text
+	}
+}
+
+// kindOf is the colour of a state.
+func kindOf(state any) string {
+	switch asString(state) {
+	case "delivered", "estimated", "active":
+		return "good"
+	case "pending", "enqueued":
+		return "busy"
+	case "dead", "failed", "failing":
+		return "bad"
+	case "paused":
+		return "warn"
+	default:
+		return "calm"
+	}
+}
+
+// asString is the text of any type of state.
+func asString(v any) string { return fmt.Sprint(v) }

@@ -1,0 +1,37 @@
+package webhooks
+
+import "strings"
+
+// publicError is why an attempt came to nothing, in words that are safe for the receiver's owner: what the network layers
+// say names addresses of the operator's network, its resolver's for one.
+func publicError(text string) string {
+	for _, known := range []struct{ part, public string }{
+		{"interrupted:", ""}, {"no answer within", ""}, {errNoReceiver.Error(), ""}, {errNoSecret.Error(), ""},
+		{errSpecialAddress.Error(), errSpecialAddress.Error()}, {"the receiver's address is not a valid URL", ""},
+		{"connection refused", "the connection was refused"},
+		{"connection reset", "the connection was reset"},
+		{"broken pipe", "the connection was reset"},
+		{"no such host", "the receiver's name does not exist"},
+		{"server misbehaving", "the receiver's name could not be resolved"},
+		{"lookup ", "the receiver's name could not be resolved"},
+		{"x509", "the receiver's TLS certificate is not valid for its name, has expired or is not trusted"},
+		{"tls:", "the TLS handshake failed"},
+		{"handshake", "the TLS handshake failed"},
+		{"HTTP response to HTTPS", "the receiver answered http where https was expected"},
+		{"unreachable", "the receiver's network cannot be reached"},
+		{"no route", "the receiver's network cannot be reached"},
+		{"timeout", "no answer in time"},
+		{"deadline", "no answer in time"},
+		{"EOF", "the connection was closed before an answer"},
+		{"malformed HTTP", "the answer was not HTTP"},
+		{"server response headers", "the answer's headers are too large"},
+	} {
+		if strings.Contains(text, known.part) {
+			if known.public == "" {
+				return text // our own words
+			}
+			return known.public
+		}
+	}
+	return "the call failed"
+}
