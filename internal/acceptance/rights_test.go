@@ -21,9 +21,9 @@ func TestRights_of_the_binaries_are_the_least(t *testing.T) {
 	becomes(t, s, submit(t, s, nil), "estimated")
 	for role, refused := range map[string][]string{
 		"supplyhub_api": {
-			`SELECT sealed FROM supplier_webhook_secrets`, `INSERT INTO suppliers SELECT * FROM suppliers`, `UPDATE suppliers SET scopes = ''`,
-			`INSERT INTO supplier_api_keys SELECT * FROM supplier_api_keys`, `DELETE FROM material_requests`, `SELECT body FROM webhook_events`,
-			`UPDATE webhook_deliveries SET status = 'delivered'`, `UPDATE settings SET value = ''`, `UPDATE rate_services SET name = name`,
+			`UPDATE supplier_webhook_secrets SET sealed = ''`, `INSERT INTO suppliers SELECT * FROM suppliers`, `UPDATE suppliers SET scopes = ''`,
+			`INSERT INTO supplier_api_keys SELECT * FROM supplier_api_keys`, `DELETE FROM material_requests`, `UPDATE webhook_events SET body = ''`,
+			`UPDATE webhook_deliveries SET attempts = 0`, `DELETE FROM webhook_deliveries`, `UPDATE settings SET value = ''`, `UPDATE rate_services SET name = name`,
 			`UPDATE tracker_clients SET active = true`, `SELECT FROM tracker_records`, `TRUNCATE sessions`, `DROP TABLE sessions`, `CREATE TABLE mine (x int)`,
 		},
 		"supplyhub_worker": {

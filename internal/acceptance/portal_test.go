@@ -1,0 +1,302 @@
+package acceptance
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest"
+)
+
+const portalSessions = "/api/portal-sessions"
+
+type portalLink struct {
+	URL       string
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// portalLinkOf is a new link into the portal.
+func portalLinkOf(t *testing.T, s *apptest.Supplier) string {
+	t.Helper()
+	a := s.Do(t, http.MethodPost, portalSessions, nil)
+	want(t, a, http.StatusCreated)
+	return apptest.Decode[portalLink](t, a).URL
+}
+
+// visit is a call as a browser makes it: no redirect is followed. Pages are not in the OpenAPI document.
+func visit(t *testing.T, method, address, cookie string, headers ...string) apptest.Answer {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cookie != "" {
+		r.Header.Set("Cookie", cookie)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	client := http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return apptest.Answer{Status: response.StatusCode, Header: response.Header, Body: body}
+}
+
+// sessionOf is the cookie of a link's answer as a browser sends it back; empty for none.
+func sessionOf(a apptest.Answer) string {
+	for _, cookie := range (&http.Response{Header: a.Header}).Cookies() {
+		if strings.Contains(cookie.Name, "portal") && cookie.MaxAge > 0 {
+			return cookie.Name + "=" + cookie.Value
+		}
+	}
+	return ""
+}
+
+// signIn is the cookie of a new session.
+func signIn(t *testing.T, s *apptest.Supplier) string {
+	t.Helper()
+	cookie := sessionOf(visit(t, http.MethodGet, portalLinkOf(t, s), ""))
+	if cookie == "" {
+		t.Fatal("the link opened no session")
+	}
+	return cookie
+}
+
+// fromPage is the header that the page's script sends.
+var fromPage = [2]string{"X-Page-Request", "1"}
+
+func portalRules(t *testing.T, h *apptest.Hub) {
+	page := func(path string) string { return h.URL(0, "/portal"+path) }
+
+	rule(t, "a link opens a session of an hour with a strict cookie, and leads to the portal", func(t *testing.T) {
+		s := h.Supplier(t)
+		link := apptest.Decode[portalLink](t, s.Do(t, http.MethodPost, portalSessions, nil))
+		if left := time.Until(link.ExpiresAt); left > 5*time.Minute || left < 4*time.Minute || !strings.HasPrefix(link.URL, h.URL(0, "/portal")) {
+			t.Errorf("%s for %s", link.URL, left)
+		}
+		a := visit(t, http.MethodGet, link.URL, "")
+		if a.Status != 303 || a.Header.Get("Location") != "/portal" {
+			t.Fatalf("%d to %q", a.Status, a.Header.Get("Location"))
+		}
+		set := a.Header.Get("Set-Cookie")
+		for _, attribute := range []string{"HttpOnly", "SameSite=Strict", "Max-Age=3600", "Path=/"} {
+			if !strings.Contains(set, attribute) {
+				t.Errorf("the cookie is not %s", attribute)
+			}
+		}
+		if strings.Contains(set, "Secure") {
+			t.Error("a cookie for https alone is lost on http and loopback")
+		}
+		want(t, visit(t, http.MethodGet, page(""), sessionOf(a)), 200)
+	})
+	rule(t, "a link from another site works: the page itself leads on, as a strict cookie does not follow its redirect", func(t *testing.T) {
+		a := visit(t, http.MethodGet, portalLinkOf(t, h.Supplier(t)), "", "Sec-Fetch-Site", "cross-site")
+		if a.Status != 200 || !strings.HasSuffix(a.Header.Get("Refresh"), "/portal") || sessionOf(a) == "" {
+			t.Errorf("%d, Refresh %q", a.Status, a.Header.Get("Refresh"))
+		}
+	})
+	rule(t, "a link works once, whoever follows it at once on any replica; looking at it does not use it up", func(t *testing.T) {
+		link, err := url.Parse(portalLinkOf(t, h.Supplier(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, visit(t, http.MethodHead, link.String(), ""), 204)
+		want(t, visit(t, http.MethodGet, link.String(), "", "Sec-Purpose", "prefetch"), 204)
+		var group sync.WaitGroup
+		var opened atomic.Int64
+		for i := range 16 {
+			group.Go(func() {
+				if sessionOf(visit(t, http.MethodGet, h.URL(i, link.RequestURI()), "")) != "" {
+					opened.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		if opened.Load() != 1 {
+			t.Errorf("%d sessions", opened.Load())
+		}
+		again := visit(t, http.MethodGet, link.String(), "")
+		if again.Status != 401 || sessionOf(again) != "" || !strings.Contains(string(again.Body), "does not work any more") {
+			t.Errorf("%d %s", again.Status, again.Body)
+		}
+	})
+	rule(t, "without a session every page is a 401 that says how to get one", func(t *testing.T) {
+		for _, path := range []string{"", "/requests", "/requests/1", "/deliveries", "/deliveries/x", "/receiver"} {
+			for _, cookie := range []string{"", "supplyhub_portal=nobody", "supplyhub_portal="} {
+				if a := visit(t, http.MethodGet, page(path), cookie); a.Status != 401 || !strings.Contains(string(a.Body), portalSessions) {
+					t.Errorf("%s: %d", path, a.Status)
+				}
+			}
+		}
+		want(t, visit(t, http.MethodPost, page("/receiver/pause"), "", fromPage[0], fromPage[1]), 401)
+	})
+	rule(t, "a session chosen by somebody else is never adopted, and the former one ends at sign-in", func(t *testing.T) {
+		s := h.Supplier(t)
+		former := signIn(t, s)
+		a := visit(t, http.MethodGet, portalLinkOf(t, s), former)
+		if got := sessionOf(a); got == "" || got == former {
+			t.Errorf("the session after sign-in is %q", got)
+		}
+		want(t, visit(t, http.MethodGet, page(""), former), 401)
+		chosen := "supplyhub_portal=" + strings.Repeat("a", 26)
+		if got := sessionOf(visit(t, http.MethodGet, portalLinkOf(t, s), chosen)); got == chosen {
+			t.Error("the caller's own cookie became a session")
+		}
+		want(t, visit(t, http.MethodGet, page(""), chosen), 401)
+		mine := signIn(t, s)
+		want(t, visit(t, http.MethodGet, page(""), mine+"; "+chosen), 401) // one of the two was planted
+	})
+	rule(t, "a change without the page's header, or from another site, is a 403 and changes nothing", func(t *testing.T) {
+		s := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL)
+		cookie := signIn(t, s)
+		for _, path := range []string{
+			"/portal/receiver", "/portal/receiver/pause", "/portal/receiver/resume", "/portal/receiver/test", "/portal/receiver/rotate-secret", "/portal/receiver/remove",
+			"/portal/deliveries/x/redeliver", "/portal/deliveries/redeliver", "/portal/requests/1/choose", "/portal/requests/1/re-estimate", "/portal/sign-out",
+			receiverPath + "/pause", receiverPath + "/rotate-secret", receiverPath + "/test", deliveriesPath + "/redeliver", deliveriesPath + "/x/redeliver",
+		} {
+			want(t, visit(t, http.MethodPost, h.URL(0, path), cookie), 403)
+			want(t, visit(t, http.MethodPost, h.URL(0, path), cookie, fromPage[0], fromPage[1], "Sec-Fetch-Site", "cross-site"), 403)
+			want(t, visit(t, http.MethodPost, h.URL(0, path), cookie, fromPage[0], fromPage[1], "Sec-Fetch-Site", "same-site"), 403)
+		}
+		wantEmpty(t, visit(t, http.MethodPost, h.URL(0, receiverPath+"/pause"), cookie), 403)
+		want(t, visit(t, http.MethodGet, page(""), cookie), 200)
+		if r := receiverOf(t, s); r.State != "active" || len(r.Secrets) != 1 {
+			t.Errorf("%+v", r)
+		}
+		want(t, visit(t, http.MethodPost, h.URL(0, "/portal/receiver/pause"), cookie, fromPage[0], fromPage[1]), 200)
+		if r := receiverOf(t, s); r.State != "paused" {
+			t.Errorf("%+v", r)
+		}
+	})
+	rule(t, "the API's own routes take the session too; of a token and a cookie the token decides", func(t *testing.T) {
+		s, other := h.Supplier(t), h.Supplier(t, "--webhook-url", "http://127.0.0.1:1")
+		cookie := signIn(t, s)
+		for i := range 2 { // any replica
+			want(t, h.DoAt(t, i, http.MethodGet, receiverPath, nil, "Cookie", cookie), 200)
+			want(t, h.DoAt(t, i, http.MethodGet, deliveriesPath, nil, "Cookie", cookie), 200)
+		}
+		want(t, h.Do(t, http.MethodPut, receiverPath, object{"url": "http://127.0.0.1:2"}, "Cookie", cookie, fromPage[0], fromPage[1]), 200)
+		r := apptest.Decode[receiverState](t, other.Do(t, http.MethodGet, receiverPath, nil, "Cookie", cookie))
+		if *r.URL != "http://127.0.0.1:1" {
+			t.Errorf("the cookie decided: %+v", r)
+		}
+		wantEmpty(t, h.Do(t, http.MethodGet, receiverPath, nil, "Cookie", cookie, "Authorization", "Bearer nonsense"), 401)
+		wantEmpty(t, h.Do(t, http.MethodGet, receiverPath, nil, "Cookie", "supplyhub_portal=nobody"), 401)
+		wantEmpty(t, h.Do(t, http.MethodGet, requests, nil, "Cookie", cookie), 401)
+		wantEmpty(t, h.Do(t, http.MethodPost, portalSessions, nil, "Cookie", cookie), 401)
+	})
+	rule(t, "sign-out, deactivation and supplier revoke-sessions end the session", func(t *testing.T) {
+		s := h.Supplier(t)
+		for name, end := range map[string]func(cookie string){
+			"sign-out": func(cookie string) {
+				want(t, visit(t, http.MethodPost, page("/sign-out"), cookie, fromPage[0], fromPage[1]), 200)
+			},
+			"revoke-sessions": func(string) { apptest.MustCommand[object](t, h, "supplier", "revoke-sessions", s.ID) },
+			"deactivation":    func(string) { apptest.MustCommand[object](t, h, "supplier", "deactivate", s.ID) },
+		} {
+			cookie, link := signIn(t, s), portalLinkOf(t, s)
+			want(t, visit(t, http.MethodGet, page(""), cookie), 200)
+			end(cookie)
+			if a := visit(t, http.MethodGet, page(""), cookie); a.Status != 401 {
+				t.Errorf("after %s: %d", name, a.Status)
+			}
+			if a := visit(t, http.MethodGet, link, ""); name != "sign-out" && a.Status != 401 {
+				t.Errorf("a link after %s: %d", name, a.Status)
+			}
+			apptest.MustCommand[object](t, h, "supplier", "activate", s.ID)
+			if a := visit(t, http.MethodGet, page(""), cookie); a.Status != 401 {
+				t.Errorf("after %s and activation: %d", name, a.Status)
+			}
+		}
+	})
+	rule(t, "another supplier's requests and deliveries are not there", func(t *testing.T) {
+		s := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL)
+		id := submit(t, s, nil)
+		sent := reaches(t, s, "delivered", 1)[0].ID
+		mine, stranger := signIn(t, s), signIn(t, h.Supplier(t))
+		for _, path := range []string{strings.TrimPrefix(requestPath(id), "/api/material-"), "deliveries/" + sent} {
+			path = "/" + strings.TrimPrefix(path, "/")
+			want(t, visit(t, http.MethodGet, page(path), mine), 200)
+			want(t, visit(t, http.MethodGet, page(path), stranger), 404)
+		}
+		want(t, visit(t, http.MethodPost, page("/deliveries/"+sent+"/redeliver"), stranger, fromPage[0], fromPage[1]), 404)
+		if a := visit(t, http.MethodGet, page("/deliveries"), stranger); strings.Contains(string(a.Body), sent) {
+			t.Error("another supplier's delivery is listed")
+		}
+	})
+	rule(t, "a supplier without the scope material-requests sees no requests", func(t *testing.T) {
+		cookie := signIn(t, h.Supplier(t, "--scopes", "webhooks"))
+		want(t, visit(t, http.MethodGet, page("/deliveries"), cookie), 200)
+		want(t, visit(t, http.MethodGet, page("/requests"), cookie), 403)
+		want(t, visit(t, http.MethodPost, page("/requests/1/choose"), cookie, fromPage[0], fromPage[1]), 403)
+	})
+	rule(t, "pages allow nothing inline, speak the reader's language and are never stored", func(t *testing.T) {
+		cookie := signIn(t, h.Supplier(t))
+		english, portuguese := visit(t, http.MethodGet, page("/receiver"), cookie), visit(t, http.MethodGet, page("/receiver"), cookie, "Accept-Language", "pt-BR")
+		policy := english.Header.Get("Content-Security-Policy")
+		if policy == "" || strings.Contains(policy, "unsafe") || english.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("policy %q", policy)
+		}
+		if !strings.Contains(string(english.Body), `<html lang="en">`) || !strings.Contains(string(portuguese.Body), `<html lang="pt">`) || !strings.Contains(string(portuguese.Body), "Receptor") {
+			t.Error("the language is not the reader's")
+		}
+	})
+	rule(t, "the operator makes a link to pass on", func(t *testing.T) {
+		s := h.Supplier(t)
+		if _, errOut, code := h.Command(t, "supplier", "portal-link", "sup_unknown"); code != 1 || errOut == "" {
+			t.Errorf("an unknown supplier: %d %q", code, errOut)
+		}
+		if _, errOut, code := h.Command(t, "supplier", "portal-link", s.ID); code != 1 || !strings.Contains(errOut, "PUBLIC_URL") {
+			t.Errorf("without a known address: %d %q", code, errOut)
+		}
+	})
+	rule(t, "nothing of a link or a session reaches a log", func(t *testing.T) {
+		s := h.Supplier(t)
+		link, err := url.Parse(portalLinkOf(t, s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cookie := sessionOf(visit(t, http.MethodGet, link.String(), ""))
+		want(t, visit(t, http.MethodGet, page(""), cookie), 200)
+		_, token, _ := strings.Cut(cookie, "=")
+		for _, p := range h.APIs {
+			if strings.Contains(p.Log(), token) || strings.Contains(p.Log(), link.Query().Get("token")) {
+				t.Error("a log shows a link or a session")
+			}
+		}
+	})
+}
+
+func TestPortal_links_begin_with_PUBLIC_URL_and_their_cookies_are_for_https(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{"PUBLIC_URL": "https://hub.example/"}})
+			s := h.Supplier(t)
+			for _, link := range []string{portalLinkOf(t, s), apptest.MustCommand[portalLink](t, h, "supplier", "portal-link", s.ID).URL} {
+				path, found := strings.CutPrefix(link, "https://hub.example/portal/")
+				if !found {
+					t.Fatalf("the link does not begin with PUBLIC_URL: %.40s", link)
+				}
+				a := visit(t, http.MethodGet, h.URL(0, "/portal/"+path), "")
+				if set := a.Header.Get("Set-Cookie"); !strings.HasPrefix(set, "__Host-") || !strings.Contains(set, "Secure") {
+					t.Errorf("the cookie is not for https alone")
+				}
+				want(t, visit(t, http.MethodGet, h.URL(0, "/portal"), sessionOf(a)), 200)
+			}
+		})
+	}
+}

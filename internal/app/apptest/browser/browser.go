@@ -1,0 +1,278 @@
+// Package browser drives headless Chromium through pages as a reader does, by accessible names, and keeps what went wrong
+// on the way: errors on the console and requests to other hosts.
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+const (
+	patience = 20 * time.Second // for every step
+	height   = 900
+)
+
+// Options say what the reader has.
+type Options struct {
+	Width    int
+	Language string // Accept-Language
+	Dark     bool
+	Scripts  bool // whether JavaScript runs
+}
+
+// Browser is one reader with cookies of its own.
+type Browser struct {
+	tb       testing.TB
+	ctx      context.Context
+	mu       sync.Mutex
+	hosts    map[string]bool
+	faults   []string
+	received int64
+}
+
+// Start opens a browser that ends with the test. Where there is no Chromium the test is skipped, and says so.
+func Start(tb testing.TB, o Options) *Browser {
+	tb.Helper()
+	path, err := findOrInstall()
+	if err != nil {
+		tb.Skipf("NOT TESTED in a browser: %v", err)
+	}
+	allocator, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(o.Width, height), chromedp.Flag("lang", o.Language),
+		chromedp.Flag("disable-dev-shm-usage", true))...)
+	tb.Cleanup(cancel)
+	ctx, cancelTab := chromedp.NewContext(allocator)
+	tb.Cleanup(cancelTab)
+	b := &Browser{tb: tb, ctx: ctx, hosts: map[string]bool{}}
+	chromedp.ListenTarget(ctx, b.note)
+	scheme := "light"
+	if o.Dark {
+		scheme = "dark"
+	}
+	b.do("start", network.Enable(), runtime.Enable(), log.Enable(),
+		network.SetExtraHTTPHeaders(network.Headers{"Accept-Language": o.Language}),
+		emulation.SetDeviceMetricsOverride(int64(o.Width), height, 1, o.Width < 600),
+		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
+		emulation.SetScriptExecutionDisabled(!o.Scripts))
+	return b
+}
+
+// note keeps what a page asked for and what went wrong.
+func (b *Browser) note(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		if u, err := url.Parse(e.Request.URL); err == nil && u.Host != "" {
+			b.hosts[u.Host] = true
+		}
+	case *network.EventLoadingFinished:
+		b.received += int64(e.EncodedDataLength)
+	case *runtime.EventExceptionThrown:
+		b.faults = append(b.faults, e.ExceptionDetails.Error())
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.APITypeError {
+			b.faults = append(b.faults, fmt.Sprint("console.error ", len(e.Args)))
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.LevelError {
+			b.faults = append(b.faults, e.Entry.Text+" "+e.Entry.URL)
+		}
+	}
+}
+
+func (b *Browser) do(what string, actions ...chromedp.Action) {
+	b.tb.Helper()
+	if err := b.try(actions...); err != nil {
+		b.tb.Fatalf("%s: %v\n%s", what, err, b.text())
+	}
+}
+
+func (b *Browser) try(actions ...chromedp.Action) error {
+	if chromedp.FromContext(b.ctx).Target == nil {
+		return chromedp.Run(b.ctx, actions...) // the first run starts the browser and must not be bounded by a context that ends
+	}
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	return chromedp.Run(ctx, actions...)
+}
+
+// text is what the page shows, for a failure.
+func (b *Browser) text() string {
+	var text string
+	_ = b.try(chromedp.Evaluate(`location.href + "\n" + document.body.innerText`, &text))
+	return text
+}
+
+// Open goes to an address.
+func (b *Browser) Open(address string) {
+	b.tb.Helper()
+	b.do("open "+address, chromedp.Navigate(address))
+}
+
+// Faults are the errors so far, and forgets them.
+func (b *Browser) Faults() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	faults := b.faults
+	b.faults = nil
+	return faults
+}
+
+// Hosts are all hosts that anything was asked of.
+func (b *Browser) Hosts() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var hosts []string
+	for host := range b.hosts {
+		hosts = append(hosts, host)
+	}
+	return hosts
+}
+
+// Received is how many bytes have come over the network.
+func (b *Browser) Received() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.received
+}
+
+// Eval evaluates an expression on the page; one that is false, or fails while a page changes, is evaluated again.
+func Eval[T any](b *Browser, expression string) T {
+	b.tb.Helper()
+	var v T
+	b.do(expression, chromedp.Evaluate(expression, &v, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	return v
+}
+
+// Until waits for an expression to hold.
+func (b *Browser) Until(what, expression string) {
+	b.tb.Helper()
+	end := time.Now().Add(patience)
+	for {
+		var holds bool
+		if err := b.try(chromedp.Evaluate(expression, &holds)); err == nil && holds {
+			return
+		}
+		if time.Now().After(end) {
+			b.tb.Fatalf("not within %s: %s\n%s", patience, what, b.text())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// finder is a function of the page: the visible element of a role with an accessible name, null for none.
+const finder = `((role, name) => {
+  const tags = {link: 'a[href]', button: 'button', table: 'table', textbox: 'input,textarea', combobox: 'select'};
+  const named = (e) => (e.getAttribute('aria-label') || (e.labels && e.labels[0] ? e.labels[0].textContent : e.textContent)).trim();
+  return [...document.querySelectorAll(tags[role])].find((e) => named(e) === name && e.checkVisibility()) || null;
+})`
+
+func element(role, name string) string {
+	arguments, _ := json.Marshal([]string{role, name}) // strings always encode
+	return finder + "(..." + string(arguments) + ")"
+}
+
+// Has waits for an element of a role with an accessible name.
+func (b *Browser) Has(role, name string) {
+	b.tb.Helper()
+	b.Until(role+" "+name, element(role, name)+" !== null")
+}
+
+// Lacks waits until there is none.
+func (b *Browser) Lacks(role, name string) {
+	b.tb.Helper()
+	b.Until("no "+role+" "+name, element(role, name)+" === null")
+}
+
+// Press puts the focus on an element by the keyboard, Tab after Tab, and presses the key there.
+func (b *Browser) Press(role, name, key string) {
+	b.tb.Helper()
+	b.Focus(role, name)
+	b.do("press "+key+" on "+name, chromedp.KeyEvent(key))
+}
+
+// Focus reaches an element by Tab alone.
+func (b *Browser) Focus(role, name string) {
+	b.tb.Helper()
+	b.Has(role, name)
+	for range 200 {
+		var there bool
+		if err := b.try(chromedp.Evaluate("document.activeElement === "+element(role, name), &there)); err == nil && there {
+			return
+		}
+		b.do("press Tab", chromedp.KeyEvent("\t"))
+	}
+	b.tb.Fatalf("%s %s cannot be reached by Tab\n%s", role, name, b.text())
+}
+
+// Click presses an element with the mouse.
+func (b *Browser) Click(role, name string) {
+	b.tb.Helper()
+	b.Has(role, name)
+	b.do("click "+name, chromedp.Evaluate(element(role, name)+".click()", nil))
+}
+
+// Fill types over what a field has.
+func (b *Browser) Fill(name, value string) {
+	b.tb.Helper()
+	b.Focus("textbox", name)
+	b.do("fill "+name, chromedp.Evaluate("document.activeElement.select()", nil), chromedp.KeyEvent(value))
+}
+
+// Set gives a field a value as a picker does.
+func (b *Browser) Set(role, name, value string) {
+	b.tb.Helper()
+	b.Has(role, name)
+	text, _ := json.Marshal(value) // strings always encode
+	b.do("set "+name, chromedp.Evaluate(element(role, name)+".value = "+string(text), nil))
+}
+
+// Status waits for a message in the region with role status and returns it.
+func (b *Browser) Status() string {
+	b.tb.Helper()
+	const region = `document.querySelector('[role=status]').textContent.trim()`
+	b.Until("a status message", region+` !== ''`)
+	return Eval[string](b, region)
+}
+
+// Accessible fails for every violation that axe-core finds; where it cannot be had it says that nothing was checked.
+func (b *Browser) Accessible() {
+	b.tb.Helper()
+	script, err := axe()
+	if err != nil {
+		b.tb.Skipf("accessibility NOT TESTED: %v", err)
+	}
+	b.do("load axe-core", chromedp.Evaluate(script+";true", nil))
+	for _, violation := range Eval[[]string](b, `axe.run().then((r) => r.violations.map((v) => v.id + ': ' + v.help + ' ' + v.nodes.map((n) => n.html + ' ' + n.failureSummary).join('\n')))`) {
+		b.tb.Errorf("%s: %s", Eval[string](b, "location.pathname"), violation)
+	}
+}
+
+// Screenshot keeps a picture of the whole page where SUPPLYHUB_TEST_SCREENSHOTS says; nowhere when it says nothing.
+func (b *Browser) Screenshot(name string) {
+	b.tb.Helper()
+	dir := os.Getenv("SUPPLYHUB_TEST_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	var picture []byte
+	b.do("screenshot", chromedp.FullScreenshot(&picture, 100))
+	if err := os.WriteFile(filepath.Join(dir, strings.ReplaceAll(name, "/", "-")+".png"), picture, 0o600); err != nil {
+		b.tb.Fatal(err)
+	}
+}
