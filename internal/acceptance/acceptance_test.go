@@ -43,7 +43,7 @@ func serviceRules(t *testing.T, stack apptest.Stack, pooler string) {
 		"Common": commonRules, "Token": tokenRules, "Refresh": refreshRules, "Revoke": revokeRules, "Bearer": bearerRules,
 		"MaterialRequest": materialRules, "Listing": listingRules, "DeliveryEstimates": estimatesRules,
 		"Webhook": webhookRules, "Selection": selectionRules, "Products": productRules, "Commands": commandRules,
-		"Operation": operationRules, "Client": clientRules, "Reestimate": reestimateRules, "Wait": waitRules, "Tracker": trackerRules,
+		"Operation": operationRules, "Client": clientRules, "Reestimate": reestimateRules, "Rounds": roundRules, "Wait": waitRules, "Tracker": trackerRules,
 		"Deliveries": deliveryRules, "Receiver": receiverRules, "Portal": portalRules,
 	}
 	h := apptest.Start(t, stack, apptest.Options{LeastRights: stack == apptest.Production && pooler != "session", Pooler: pooler, Env: map[string]string{

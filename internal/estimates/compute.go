@@ -115,6 +115,7 @@ func estimateID(r Request, s Service) string {
 	text := strconv.AppendQuote(nil, r.SupplierID)
 	text = strconv.AppendInt(append(text, '/'), r.RequestID, 10)
 	text = strconv.AppendInt(append(text, '/'), r.Round, 10)
+	text = strconv.AppendInt(append(text, '/'), r.UID, 10)
 	text = strconv.AppendQuote(append(text, '/'), s.Name)
 	sum := sha256.Sum256(text)
 	return "est_" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:15])) // 15 bytes need no padding

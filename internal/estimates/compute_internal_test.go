@@ -110,7 +110,7 @@ func TestEstimate_ids_belong_to_one_round_of_one_request_and_service(t *testing.
 	r := shelf(1, nil)
 	seen := map[string]string{}
 	for name, change := range map[string]func(*Request, *Service){
-		"itself": func(*Request, *Service) {}, "round": func(r *Request, _ *Service) { r.Round = 2 }, "request": func(r *Request, _ *Service) { r.RequestID++ },
+		"itself": func(*Request, *Service) {}, "round": func(r *Request, _ *Service) { r.Round = 2 }, "life": func(r *Request, _ *Service) { r.UID++ }, "request": func(r *Request, _ *Service) { r.RequestID++ },
 		"supplier": func(r *Request, _ *Service) { r.SupplierID = "acme/4711" }, "service": func(_ *Request, s *Service) { s.Name = "other" },
 	} {
 		request, service := r, card()[0]

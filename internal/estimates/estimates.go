@@ -27,7 +27,8 @@ type Item struct {
 type Request struct {
 	SupplierID string
 	RequestID  int64
-	Round      int64 // which estimation of the request this is: it enters the estimates' ids
+	UID        int64 // of the accepted request, never used again: it enters the estimates' ids
+	Round      int64 // which estimation of the request this is: it too enters the estimates' ids
 	Items      []Item
 	At         time.Time // the moment of the estimation; its São Paulo day and hour count
 }

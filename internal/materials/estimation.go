@@ -67,7 +67,7 @@ func (s *Service) estimate(ctx context.Context, p *pending, products map[string]
 	}()
 	now := s.deps.Now().UTC().Truncate(time.Microsecond)
 	result, err := s.deps.Estimator.Estimate(ctx, estimates.Request{
-		SupplierID: p.Request.SupplierID, RequestID: p.ID, Round: p.Number, Items: items(p.Materials, products), At: now,
+		SupplierID: p.Request.SupplierID, RequestID: p.ID, UID: p.UID, Round: p.Number, Items: items(p.Materials, products), At: now,
 	})
 	if err != nil {
 		return webhook.Event{}, nil, err

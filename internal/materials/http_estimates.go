@@ -19,8 +19,9 @@ type Authenticator interface {
 	Identify(c *gin.Context, scope string) (supplierauth.Principal, error)
 }
 
-// eventAhead is how far somebody else's event may lie in the future.
-const eventAhead = 5 * time.Minute
+// eventSkew is how far somebody else's clock may be from ours: an event may lie so far in the future, and one that is further
+// back than its round began belongs to an earlier one.
+const eventSkew = 5 * time.Minute
 
 // caller is who sent an event and under which id. An empty supplierID may speak for every supplier.
 type caller struct {
@@ -50,8 +51,8 @@ func (s *Service) ReceiveEstimates(c *gin.Context) error {
 	var event webhook.Event
 	if _, err := httpapi.DecodeJSON(c, func(body *eventBody) (violations []errs.Violation) {
 		event, violations = body.event(id)
-		if latest := s.deps.Now().Add(eventAhead); !from.own && event.Timestamp.After(latest) {
-			violations = append(violations, errs.At("/timestamp", "must not be more than "+eventAhead.String()+" ahead"))
+		if latest := s.deps.Now().Add(eventSkew); !from.own && event.Timestamp.After(latest) {
+			violations = append(violations, errs.At("/timestamp", "must not be more than "+eventSkew.String()+" ahead"))
 		}
 		return violations
 	}); err != nil {

@@ -23,6 +23,7 @@ type life struct {
 	status    materials.Status
 	received  int64 // the latest round whose own event was taken
 	estimates string
+	began     time.Time // when the round began
 	posted    time.Time // of the latest event of this round that somebody else posted
 }
 
@@ -69,12 +70,12 @@ func (m *modelRun) process(t *rapid.T) *pipeline {
 func (m *modelRun) id(t *rapid.T) int64 { return rapid.Int64Range(1, 2).Draw(t, "id") }
 
 func (m *modelRun) submit(t *rapid.T) {
-	id := m.id(t)
-	if err := m.process(t).Submit(context.Background(), request(m.supplier, id, "SP-1")); err != nil {
+	id, p := m.id(t), m.process(t)
+	if err := p.Submit(context.Background(), request(m.supplier, id, "SP-1")); err != nil {
 		t.Fatal(err)
 	}
 	if m.lives[id] == nil {
-		m.lives[id] = &life{at: m.processes[0].round(m.supplier, id), status: materials.Enqueued}
+		m.lives[id] = &life{at: m.processes[0].round(m.supplier, id), status: materials.Enqueued, began: p.clock()}
 	}
 }
 
@@ -119,21 +120,21 @@ func (m *modelRun) post(t *rapid.T) {
 		want = 400
 	case l == nil:
 		want = 404
-	case !at.Before(l.posted):
+	case !at.Before(l.posted) && !at.Before(l.began.Add(-5*time.Minute)):
 		l.status, l.estimates, l.posted = materials.Estimated, name, at
 	}
 	m.expect(t, p.deliver(name, event(m.supplier, id, at, name)), want)
 }
 
 func (m *modelRun) reestimate(t *rapid.T) {
-	id := m.id(t)
+	id, p := m.id(t), m.process(t)
 	l, want := m.lives[id], 202
 	if l == nil {
 		want = 404
 	} else if l.status != materials.Enqueued {
-		l.status, l.posted, l.at.Number = materials.Enqueued, time.Time{}, l.at.Number+1
+		l.status, l.began, l.posted, l.at.Number = materials.Enqueued, p.clock(), time.Time{}, l.at.Number+1
 	}
-	m.expect(t, m.process(t).reestimate(m.supplier, id), want)
+	m.expect(t, p.reestimate(m.supplier, id), want)
 }
 
 func (m *modelRun) die(t *rapid.T) {

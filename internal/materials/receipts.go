@@ -39,7 +39,7 @@ const (
 	receiptUnknown  receiptResult = iota // the supplier has no such request
 	receiptStored                        // the estimates are the request's now
 	receiptObsolete                      // it was taken before, or belongs to an earlier round or to an earlier life of the id: nothing changed
-	receiptStale                         // a newer event of the same round is stored: nothing changed but the webhook-id is remembered
+	receiptStale                         // somebody else's, older than the round or than a newer one of it: only its webhook-id is remembered
 	receiptTooLate                       // an estimate is selected already: refused
 )
 
@@ -48,6 +48,7 @@ type receiptState struct {
 	status     Status
 	uid, round int64
 	received   int64        // the latest round whose own event was taken
+	began      int64        // when the round began
 	postedAt   int64        // of the latest event of this round that somebody else posted
 	webhookIDs string       // the marks of those events' webhook-ids
 	latest     *receiptItem // what this batch stores, nil for nothing
@@ -60,7 +61,7 @@ func (r *receiptState) apply(item receiptItem) receiptResult {
 		return receiptUnknown
 	case item.own && (item.uid != r.uid || item.number != r.round), r.knows(item):
 		return receiptObsolete
-	case !item.own && item.postedAt < r.postedAt:
+	case !item.own && item.postedAt < max(r.postedAt, r.began-eventSkew.Microseconds()):
 		r.webhookIDs += item.mark()
 		return receiptStale
 	case !r.status.CanBecome(Estimated):

@@ -78,7 +78,7 @@ func receiptsSQLite(items []receiptItem, now time.Time) (source string, args []a
 // lockReceipts holds the requests, until the transaction ends, and reads what decides on their events. Unknown requests
 // are absent.
 func (s *store) lockReceipts(ctx context.Context, keys []requestKey) (map[requestKey]*receiptState, error) {
-	from, args, err := s.requests(keys, `supplier_id, id, status, uid, round, received, posted_at, webhook_ids`, true)
+	from, args, err := s.requests(keys, `supplier_id, id, status, uid, round, received, coalesce(round_at, created_at) AS began, posted_at, webhook_ids`, true)
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +87,9 @@ func (s *store) lockReceipts(ctx context.Context, keys []requestKey) (map[reques
 		receiptState
 		postedAt *int64
 	}
-	rows, err := database.Query(ctx, s.db.SQL(ctx), `SELECT r.supplier_id, r.id, r.status, r.uid, r.round, r.received, r.posted_at, r.webhook_ids
+	rows, err := database.Query(ctx, s.db.SQL(ctx), `SELECT r.supplier_id, r.id, r.status, r.uid, r.round, r.received, r.began, r.posted_at, r.webhook_ids
 		FROM `+from, args, func(r *row) []any {
-		return []any{&r.SupplierID, &r.ID, &r.status, &r.uid, &r.round, &r.received, &r.postedAt, &r.webhookIDs}
+		return []any{&r.SupplierID, &r.ID, &r.status, &r.uid, &r.round, &r.received, &r.began, &r.postedAt, &r.webhookIDs}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("lock requests: %w", err)

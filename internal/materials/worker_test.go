@@ -29,7 +29,7 @@ func TestWork_estimates_a_request_and_hands_its_event_to_the_outbox(t *testing.T
 		if err := p.work("acme", -5); err != nil {
 			t.Fatal(err)
 		}
-		wanted := estimates.Request{SupplierID: "acme", RequestID: -5, Round: 1, At: noon, Items: []estimates.Item{
+		wanted := estimates.Request{SupplierID: "acme", RequestID: -5, UID: p.round("acme", -5).UID, Round: 1, At: noon, Items: []estimates.Item{
 			{SKU: "SKU-1", Width: 100, Height: 50, Depth: 2.5, Quantity: 3, Product: &estimates.Product{Active: true, WeightKg: 4, ProductionDays: 2}},
 			{SKU: "SKU-2", Width: 10, Height: 20, Quantity: 1},
 		}}

@@ -61,7 +61,7 @@ func (s *store) putBack(ctx context.Context, jobs []job, now time.Time) error {
 	for worker, ids := range byWorker {
 		destinations, err := database.Query(ctx, s.db.SQL(ctx), `UPDATE webhook_deliveries SET attempts = 0, series = 0, worker = NULL,
 				next_attempt_at = $1, updated_at = $1, last_started_at = NULL
-			WHERE worker = $2 AND attempts = 1 AND `+s.anyOf("id", 3)+` RETURNING destination`,
+			WHERE worker + 0 = $2 AND attempts = 1 AND `+s.anyOf("id", 3)+` RETURNING destination`,
 			[]any{now.UnixMicro(), worker, s.values(ids)}, func(d *string) []any { return []any{d} })
 		if err != nil {
 			return fmt.Errorf("give webhook attempts back: %w", err)

@@ -96,7 +96,8 @@ func (s *store) insertDeliveriesPostgres(ctx context.Context, deliveries []newDe
 	return nil
 }
 
-// finishPostgres names no status in its condition: with one the planner may choose to go through all that is pending.
+// finishPostgres names no status in its condition, and the worker so that no index serves it: over a young table the planner may
+// choose to go through all that is pending, or attempted.
 func (s *store) finishPostgres(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
 	n := len(results)
 	ids, errorTexts, outcomes, responses := make([]string, n), make([]string, n), make([]string, n), make([][]byte, n)
@@ -111,7 +112,7 @@ func (s *store) finishPostgres(ctx context.Context, results []result, now time.T
 			last_started_at = r.began, last_duration_us = r.took, last_status = r.status, last_error = r.error, last_response = r.response
 		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::text[], $8::bigint[], $10::bigint[], $11::bigint[])
 			AS r(id, number, took, status, error, response, outcome, next, began, worker)
-		WHERE d.id = r.id AND d.attempts = r.number AND d.worker = r.worker
+		WHERE d.id = r.id AND d.attempts = r.number AND d.worker IS NOT DISTINCT FROM r.worker
 		RETURNING d.id`,
 		ids, numbers, took, statuses, errorTexts, responses, outcomes, next, now.UnixMicro(), began, workers)
 }
