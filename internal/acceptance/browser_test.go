@@ -167,7 +167,7 @@ func walkPortal(t *testing.T, h *apptest.Hub, b *browser.Browser, w words, name 
 
 // firstLink is the text of the first link of a table's first row.
 func firstLink(b *browser.Browser, table string) string {
-	return browser.Eval[string](b, fmt.Sprintf(`document.querySelector("table[aria-label=%q] tbody tr a").textContent`, table))
+	return browser.Eval[string](b, fmt.Sprintf(`document.querySelector('table[aria-label=%q] tbody tr a').textContent`, table))
 }
 
 func TestPortal_a_link_on_another_site_opens_it(t *testing.T) {
