@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/supplyhub/supplyhub/internal/app"
@@ -17,6 +18,7 @@ const usage = `worker computes delivery estimates and delivers them; any number 
 
   worker              work until SIGTERM
   worker healthcheck  exit 0 when the worker of this configuration is ready
+  worker doctor       check everything that the worker needs, and say what to do; -o json for programs
 
 Environment variables:
 `
@@ -31,6 +33,9 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && args[0] == "healthcheck" {
 		return healthcheck(ctx, stderr)
+	}
+	if len(args) > 0 && args[0] == "doctor" {
+		return doctor(ctx, args[1:], stdout, stderr)
 	}
 	if len(args) > 0 {
 		return option(args, stdout, stderr)
@@ -61,6 +66,31 @@ func healthcheck(ctx context.Context, stderr io.Writer) int {
 	return 0
 }
 
+// doctor is 1 when something that the worker needs is broken.
+func doctor(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	asJSON := slices.Equal(args, []string{"-o", "json"})
+	if len(args) > 0 && !asJSON {
+		fmt.Fprintln(stderr, "usage: worker doctor takes no argument but -o json")
+		return 2
+	}
+	found := app.DoctorWorker(ctx, app.Environment())
+	write := found.WriteText
+	if asJSON {
+		write = found.WriteJSON
+	}
+	err := write(stdout)
+	switch {
+	case err != nil:
+		fmt.Fprintln(stderr, "error:", err)
+		return 1
+	case !found.OK:
+		fmt.Fprintln(stderr, "error: something is broken")
+		return 1
+	default:
+		return 0
+	}
+}
+
 func option(args []string, stdout, stderr io.Writer) int {
 	switch {
 	case len(args) == 1 && (args[0] == "--help" || args[0] == "-h"):
@@ -73,7 +103,7 @@ func option(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stdout, "worker version", app.Version())
 		return 0
 	default:
-		fmt.Fprintf(stderr, "usage: worker takes no argument but healthcheck (see --help)\n")
+		fmt.Fprintf(stderr, "usage: worker takes no argument but healthcheck or doctor (see --help)\n")
 		return 2
 	}
 }

@@ -71,10 +71,13 @@ func answer(w http.ResponseWriter, status int, body any) {
 // secret matches the credentials of a URL and passwords and tokens of connection strings.
 var secret = regexp.MustCompile(`(://)[^/\s@]*@|((?i:password|passwd|pwd|secret|token|api_?key)\s*[=:]\s*)('[^']*'|"[^"]*"|[^\s&,;]+)`)
 
+// WithoutCredentials is the text without the credentials of addresses and connection strings.
+func WithoutCredentials(text string) string { return secret.ReplaceAllString(text, "${1}${2}***") }
+
 // short is the error as a probe may show it: one piece, without credentials.
 func short(err error) string {
 	const longest = 200
-	text := secret.ReplaceAllString(err.Error(), "${1}${2}***")
+	text := WithoutCredentials(err.Error())
 	if len(text) > longest {
 		text = text[:longest] + "…"
 	}

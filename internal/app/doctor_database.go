@@ -1,0 +1,108 @@
+package app
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+const (
+	clockNoticed = time.Second      // of difference: an operator should know
+	clockBroken  = 30 * time.Second // tokens begin to be refused
+	fewLeft      = 24               // connections: what one more process takes
+)
+
+// rights are what each role needs of PostgreSQL, as deployments/postgres-roles.sql grants it.
+func rights(role config.Role) []database.Right {
+	tables := map[string]string{
+		"material_requests": "SELECT INSERT UPDATE", "sessions": "SELECT INSERT UPDATE DELETE", "products": "SELECT INSERT UPDATE",
+		"scoreboard_usage": "SELECT INSERT UPDATE", "webhook_receivers": "SELECT INSERT UPDATE", "suppliers": "SELECT",
+		"supplier_api_keys": "SELECT", "settings": "SELECT", "webhook_deliveries": "SELECT", "tracker_clients": "SELECT",
+		"tracker_views": "SELECT", "request_numbers": "USAGE",
+	}
+	if role == config.ForWorker {
+		tables = map[string]string{
+			"material_requests": "SELECT UPDATE", "suppliers": "SELECT", "supplier_webhook_secrets": "SELECT", "rate_services": "SELECT",
+			"products": "SELECT", "workers": "SELECT INSERT UPDATE DELETE", "webhook_shards": "SELECT UPDATE",
+			"webhook_events": "SELECT INSERT UPDATE", "webhook_deliveries": "SELECT INSERT UPDATE",
+			"webhook_attempts": "SELECT INSERT UPDATE", "webhook_receivers": "SELECT INSERT UPDATE",
+		}
+	}
+	var list []database.Right
+	for table, privileges := range tables {
+		for privilege := range strings.FieldsSeq(privileges) {
+			list = append(list, database.Right{Table: table, Privilege: privilege})
+		}
+	}
+	return list
+}
+
+// examineDatabase reports whether the database can be asked more.
+func (d *doctor) examineDatabase(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	found, err := d.db.Examine(ctx)
+	if err != nil {
+		d.say(broken, "database", "start it, or correct DATABASE_URL", "it does not answer: %v", err)
+		return false
+	}
+	d.say(well, "database", "", "%s %s answers and takes changes", d.db.Engine(), found.Version)
+	if found.Schema != nil {
+		todo := "run `api migrate`"
+		if strings.Contains(found.Schema.Error(), "newer") {
+			todo = "use the newer build"
+		}
+		d.say(broken, "database schema", todo, "%v", found.Schema)
+		return false
+	}
+	d.say(well, "database schema", "", "it is this build's")
+	if d.db.Engine() == database.Postgres {
+		d.examineServer(ctx, found)
+	}
+	return true
+}
+
+func (d *doctor) examineServer(ctx context.Context, found database.Examination) {
+	lacking, err := d.db.Lacking(ctx, rights(d.role))
+	switch {
+	case err != nil:
+		d.say(broken, "database rights", "see the reason", "%v", err)
+	case len(lacking) > 0:
+		names := make([]string, len(lacking))
+		for i, r := range lacking {
+			names[i] = r.String()
+		}
+		d.say(broken, "database rights", "run deployments/postgres-roles.sql as the owner", "this role lacks %s", strings.Join(names, ", "))
+	default:
+		d.say(well, "database rights", "", "this role may do all that the process does")
+	}
+	if found.Pooler {
+		d.say(well, "database pooler", "", "a pooler stands in between; transactions bring their settings")
+	} else {
+		d.say(well, "database pooler", "", "none: connections are direct")
+	}
+	d.sayClock(found.ClockAhead)
+	d.sayConnections(found.Left)
+}
+
+func (d *doctor) sayClock(ahead time.Duration) {
+	status, todo := well, ""
+	switch difference := ahead.Abs(); {
+	case difference > clockBroken:
+		status, todo = broken, "set both clocks by NTP: tokens and signatures are refused"
+	case difference > clockNoticed:
+		status, todo = warning, "set both clocks by NTP"
+	}
+	d.say(status, "clock", todo, "this machine's is %s ahead of the database's", ahead.Round(time.Millisecond))
+}
+
+func (d *doctor) sayConnections(left int) {
+	status, todo := well, ""
+	if left < fewLeft {
+		status, todo = warning, "raise max_connections or the role's limit, set pool_max_conns, or use a pooler"
+	}
+	d.say(status, "database connections", todo, "%d are left, one more process takes up to %d", left, fewLeft)
+}

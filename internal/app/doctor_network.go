@@ -1,0 +1,184 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/queue"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+const longLag = 10_000 // messages
+
+// examineQueue asks NATS, or the api in which it runs.
+func (d *doctor) examineQueue(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	if d.cfg.Embedded() {
+		d.examineOwnQueue(ctx)
+		return
+	}
+	role := "api"
+	if d.role == config.ForWorker {
+		role = "worker"
+	}
+	found, err := queue.Examine(ctx, d.queueConfig(role), d.role == config.ForWorker)
+	if err != nil {
+		d.say(broken, "nats", "start it, or correct NATS_URL and its credentials", "it is not reached: %v", err)
+		return
+	}
+	d.say(well, "nats", "", "%s answers", found.Server)
+	if !d.sayStored("nats stream", found.Stream) || !d.sayStored("nats consumer", found.Consumer) {
+		return
+	}
+	if found.Rights != nil {
+		d.say(broken, "nats rights", "give the user the permissions of deployments/nats-users.conf", "%v", found.Rights)
+	} else {
+		d.say(well, "nats rights", "", "this user may do all that the process does")
+	}
+	d.sayLag(found)
+}
+
+// sayStored reports whether the stream or the consumer is there.
+func (d *doctor) sayStored(name string, err error) bool {
+	switch {
+	case errors.Is(err, queue.ErrAbsent):
+		d.say(warning, name, "start the api or a worker: each makes it", "%v", err)
+	case err != nil:
+		d.say(broken, name, "see the reason", "%v", err)
+	default:
+		d.say(well, name, "", "it can be read")
+	}
+	return err == nil
+}
+
+func (d *doctor) sayLag(found queue.Examination) {
+	status, todo := well, ""
+	switch {
+	case found.Lag > 0 && found.Waiting == 0:
+		status, todo = warning, "no worker asks for more at this moment: start one, or more of them"
+	case found.Lag > longLag:
+		status, todo = warning, "start more workers"
+	}
+	d.say(status, "nats lag", todo, "%d messages wait or are being worked on", found.Lag)
+}
+
+// examineOwnQueue asks the api in which JetStream runs.
+func (d *doctor) examineOwnQueue(ctx context.Context) {
+	health, err := APIHealth(ctx, d.cfg)
+	switch {
+	case err != nil:
+		d.say(broken, "nats", "start `api serve`", "JetStream runs inside the api: %v", err)
+	case health.Checks["nats"] != well:
+		d.say(broken, "nats", "see the api's log", "inside the api: %s", health.Checks["nats"])
+	default:
+		d.say(well, "nats", "", "JetStream inside the api answers")
+	}
+}
+
+// examineEndpoint calls the own endpoint as the sender does, signed, with an event that it refuses once it trusts it.
+func (d *doctor) examineEndpoint(ctx context.Context) {
+	const name = "own endpoint"
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
+	defer cancel()
+	base := d.cfg.BaseURL
+	if base == "" {
+		base = ownURL(d.cfg.HTTPAddr)
+	}
+	secrets, err := loadSecrets(d.cfg, true)
+	if err != nil || len(secrets.webhooks) == 0 {
+		d.say(broken, name, "set WEBHOOK_SIGNING_SECRETS", "there is no secret to sign with")
+		return
+	}
+	status, err := d.callEndpoint(ctx, base, secrets.webhooks)
+	switch {
+	case err != nil:
+		d.say(broken, name, "start the api, or correct ESTIMATES_WEBHOOK_BASE_URL", "%s does not answer: %v", base, err)
+	case status == http.StatusUnauthorized:
+		d.say(broken, name, "give both binaries the same WEBHOOK_SIGNING_SECRETS, and set the clocks by NTP", "%s refuses the signature", base)
+	case status != http.StatusBadRequest:
+		d.say(broken, name, "correct ESTIMATES_WEBHOOK_BASE_URL: this is not the api", "%s answers with status %d", base, status)
+	default:
+		d.say(well, name, "", "%s answers and takes the signature", base)
+	}
+}
+
+func (d *doctor) callEndpoint(ctx context.Context, base string, secrets []webhook.Secret) (status int, err error) {
+	const id, body = "doctor", "{}"
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(base, "/")+"/api/material-requests/1/delivery-estimates", strings.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	at := time.Now()
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set(webhook.HeaderID, id)
+	request.Header.Set(webhook.HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
+	request.Header.Set(webhook.HeaderSignature, webhook.Sign(id, at, []byte(body), secrets...))
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true}, // no proxy, as the sender
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<10))
+	return response.StatusCode, response.Body.Close()
+}
+
+// examineReceivers says how each supplier's receiver did last.
+func (d *doctor) examineReceivers(ctx context.Context) {
+	const name = "receivers"
+	suppliers, err := d.Suppliers.ListSuppliers(ctx)
+	if err != nil {
+		d.say(broken, name, "see the reason", "%v", err)
+		return
+	}
+	suppliers = slices.DeleteFunc(suppliers, func(s supplierauth.Supplier) bool { return !s.Active || s.WebhookURL == "" })
+	if len(suppliers) == 0 {
+		d.say(well, name, "", "no supplier has one")
+	}
+	for _, s := range suppliers {
+		if err := d.examineReceiver(ctx, s); err != nil {
+			d.say(broken, "receiver of "+s.ID, "see the reason", "%v", err)
+		}
+	}
+}
+
+func (d *doctor) examineReceiver(ctx context.Context, s supplierauth.Supplier) error {
+	name := fmt.Sprintf("receiver of %s (%q)", s.ID, s.Name)
+	receivers, err := d.Suppliers.Receivers(ctx, []string{s.ID})
+	if err != nil {
+		return err
+	}
+	if len(receivers[s.ID].Secrets) == 0 {
+		d.say(broken, name, "put the key that sealed it into SECRETS_KEY, or run `api supplier rotate-webhook-secret "+s.ID+"`", "its signing secret cannot be opened")
+		return nil
+	}
+	state, err := d.Deliveries.ReceiverState(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	switch {
+	case state.PausedBy != "":
+		d.say(warning, name, "run `api supplier resume "+s.ID+"` when it is well again", "paused by the %s", state.PausedBy)
+	case state.Failing():
+		d.say(warning, name, "ask the supplier; `api delivery list --supplier "+s.ID+"` shows the attempts", "failing, %d times in a row: %s", state.Failures, state.LastError)
+	case state.LastSuccess == nil && state.LastFailure == nil:
+		d.say(well, name, "", "never called yet")
+	case state.LastSuccess == nil:
+		d.say(well, name, "", "its last %d calls failed: %s", state.Failures, state.LastError)
+	default:
+		d.say(well, name, "", "last success %s", state.LastSuccess.UTC().Format(time.RFC3339))
+	}
+	return nil
+}

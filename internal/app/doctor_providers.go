@@ -1,0 +1,54 @@
+package app
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/scoreboard"
+)
+
+// What both providers know: a day of a World Cup, and its number at the first one.
+const (
+	cupDay   = "2022-11-20"
+	worldCup = 732
+)
+
+// providers asks each of the scoreboard's providers once. Only the api links them.
+func (d *doctor) providers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	if len(d.cfg.ScoreboardKeys()) == 0 {
+		d.say(warning, "scoreboard", "set PULSE_API_KEY if it is wanted", "it is off: every call is answered 503")
+	} else {
+		d.say(well, "scoreboard", "", "it has a key for its callers")
+	}
+	day, _ := time.Parse(time.DateOnly, cupDay) // a constant
+	question := scoreboard.Question{League: worldCup, Day: day}
+	if first := primary(d.cfg, d.log, d.now); first != nil {
+		_, err := first.Board(ctx, question)
+		d.sayProvider("provider sportmonks", "SPORTMONKS_API_TOKEN", err)
+	} else {
+		d.say(warning, "provider sportmonks", "set SPORTMONKS_API_TOKEN if the scoreboard is wanted", "it has no token: the scoreboard answers 500")
+	}
+	if second := fallback(d.cfg, d.log); second != nil {
+		_, err := second.Board(ctx, question)
+		d.sayProvider("provider balldontlie", "FALLBACK_API_KEY", err)
+	} else {
+		d.say(warning, "provider balldontlie", "set FALLBACK_API_KEY for a second provider", "it has no key: nobody is asked when the first one refuses")
+	}
+}
+
+// sayProvider says what a provider answered when it was asked with its key.
+func (d *doctor) sayProvider(name, variable string, err error) {
+	switch {
+	case err != nil && strings.Contains(err.Error(), (&scoreboard.RateLimited{}).Error()):
+		d.say(warning, name, "wait, or ask the provider for more", "it knows the key: %v", err)
+	case err != nil && (strings.Contains(err.Error(), "status 401") || strings.Contains(err.Error(), "status 403")):
+		d.say(broken, name, "correct "+variable, "it refuses the key: %v", err)
+	case err != nil:
+		d.say(broken, name, "look whether the provider is reached from here", "%v", err)
+	default:
+		d.say(well, name, "", "it answers and knows the key")
+	}
+}

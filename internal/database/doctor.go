@@ -1,0 +1,106 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Examination is what an operator wants to know of a database that answers.
+type Examination struct {
+	Version    string        // of the server
+	Pooler     bool          // PostgreSQL: a connection pooler stands in between
+	ClockAhead time.Duration // this machine's clock before the database's
+	Left       int           // PostgreSQL: connections that this role may still open; -1: it is not known
+	Schema     error         // ErrSchema, or nil
+}
+
+// Right is a privilege on a table.
+type Right struct{ Table, Privilege string }
+
+// String is the right as GRANT takes it.
+func (r Right) String() string { return r.Privilege + " ON " + r.Table }
+
+// connectionsLeft is the tightest of the server's, the database's and the role's limits. Rows of other roles show little more
+// than that they are there, which is enough.
+const connectionsLeft = `
+	SELECT least(
+		current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+			- coalesce(current_setting('reserved_connections', true)::int, 0) - (SELECT count(*) FROM pg_stat_activity WHERE datid IS NOT NULL),
+		(SELECT CASE WHEN datconnlimit >= 0 THEN datconnlimit - (SELECT count(*) FROM pg_stat_activity a WHERE a.datid = d.oid) END
+			FROM pg_database d WHERE datname = current_database()),
+		(SELECT CASE WHEN rolconnlimit >= 0 THEN rolconnlimit - (SELECT count(*) FROM pg_stat_activity a WHERE a.usename = r.rolname) END
+			FROM pg_roles r WHERE rolname = current_user))`
+
+// Examine asks the database for all that, and changes nothing.
+func (d *DB) Examine(ctx context.Context) (e Examination, err error) {
+	if err := d.Ping(ctx); err != nil {
+		return e, err
+	}
+	if d.engine == Postgres {
+		err = d.examinePostgres(ctx, &e)
+	} else {
+		e.Left = -1
+		err = d.examineSQLite(ctx, &e)
+	}
+	if err != nil {
+		return e, fmt.Errorf("examine database: %w", Translate(err))
+	}
+	if e.Schema = d.CheckSchema(ctx); e.Schema != nil && !errors.Is(e.Schema, ErrSchema) {
+		return e, e.Schema
+	}
+	return e, nil
+}
+
+func (d *DB) examinePostgres(ctx context.Context, e *Examination) error {
+	var micros int64
+	before := time.Now()
+	err := d.pool.QueryRowContext(ctx, `SELECT current_setting('server_version'), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`).
+		Scan(&e.Version, &micros)
+	if err != nil {
+		return err
+	}
+	took := time.Since(before)
+	e.ClockAhead = before.Add(took / 2).Sub(time.UnixMicro(micros)) //nolint:mnd // half a round trip
+	if decision := d.server.session.decision.Load(); decision != nil {
+		e.Pooler = decision.pooler
+	}
+	return d.pool.QueryRowContext(ctx, connectionsLeft).Scan(&e.Left)
+}
+
+// examineSQLite takes the write lock for a moment.
+func (d *DB) examineSQLite(ctx context.Context, e *Examination) error {
+	if err := d.pool.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&e.Version); err != nil {
+		return err
+	}
+	conn, err := d.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, `BEGIN IMMEDIATE`); err != nil {
+		return err
+	}
+	_, err = conn.ExecContext(ctx, `ROLLBACK`)
+	return err
+}
+
+// Lacking returns those of the rights that this role does not have, on PostgreSQL; a right on some columns counts.
+func (d *DB) Lacking(ctx context.Context, rights []Right) ([]Right, error) {
+	if d.engine != Postgres {
+		return nil, nil
+	}
+	tables, privileges := make([]string, len(rights)), make([]string, len(rights))
+	for i, r := range rights {
+		tables[i], privileges[i] = r.Table, r.Privilege
+	}
+	lacking, err := Query(ctx, d.pool, `SELECT t, p FROM unnest($1::text[], $2::text[]) AS wanted(t, p) WHERE to_regclass(t) IS NULL OR NOT
+		CASE p WHEN 'DELETE' THEN has_table_privilege(to_regclass(t), p) WHEN 'USAGE' THEN has_sequence_privilege(to_regclass(t), p)
+		ELSE has_any_column_privilege(to_regclass(t), p) END`,
+		[]any{tables, privileges}, func(r *Right) []any { return []any{&r.Table, &r.Privilege} })
+	if err != nil {
+		return nil, fmt.Errorf("read rights: %w", err)
+	}
+	return lacking, nil
+}

@@ -1,0 +1,115 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	askTimeout  = 3 * time.Second
+	probeLeaf   = "doctor"
+	wrongLastID = 10070 // the server's code for a message that is not to follow the last one
+)
+
+// Examination is what an operator wants to know of a queue that is reached. Nil errors mean that something is well.
+type Examination struct {
+	Server           string // its address, without credentials
+	Stream, Consumer error  // ErrAbsent: it is not there, and is made by the next process that starts
+	Rights           error  // to publish, or to take work
+	Lag              uint64 // messages that wait or are being worked on
+	Waiting          int    // pulls of workers that wait for work
+}
+
+// ErrAbsent says that a stream or a consumer was not made yet.
+var ErrAbsent = errors.New("it is not there yet")
+
+// Examine connects once and looks at everything as the process of that configuration would. It makes nothing, and neither
+// publishes nor takes work. takes: the process is a worker.
+func Examine(ctx context.Context, cfg Config, takes bool) (e Examination, err error) {
+	q := &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1)}
+	q.link, q.store = trouble{log: cfg.Log}, trouble{log: cfg.Log}
+	options, err := q.options()
+	if err != nil {
+		return e, err
+	}
+	options = append(options, nats.RetryOnFailedConnect(false), nats.NoReconnect())
+	if q.nc, err = nats.Connect(cfg.URL, options...); err != nil {
+		return e, fmt.Errorf("connect to NATS: %w", err)
+	}
+	defer q.nc.Close()
+	e.Server = q.nc.ConnectedUrlRedacted()
+	if q.js, err = jetstream.New(q.nc); err != nil {
+		return e, err
+	}
+	q.examineStore(ctx, &e)
+	if e.Stream != nil || e.Consumer != nil {
+		return e, nil
+	}
+	if takes {
+		e.Rights = q.mayTake(ctx)
+	} else {
+		e.Rights = q.mayPublish(ctx)
+	}
+	return e, nil
+}
+
+func (q *Queue) examineStore(ctx context.Context, e *Examination) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	stream, err := q.js.Stream(ctx, q.cfg.Stream)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		e.Stream = ErrAbsent
+	case err != nil:
+		e.Stream = q.explain(err)
+	default:
+		e.Stream = q.foreign(stream.CachedInfo().Config)
+	}
+	if e.Stream != nil {
+		return
+	}
+	consumer, err := q.js.Consumer(ctx, q.cfg.Stream, ConsumerName)
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		e.Consumer = ErrAbsent
+	case err != nil:
+		e.Consumer = q.explain(err)
+	default:
+		info := consumer.CachedInfo()
+		e.Lag, e.Waiting = info.NumPending+uint64(max(info.NumAckPending, 0)), info.NumWaiting
+	}
+}
+
+// mayPublish sends a message that the server refuses to store: it is to follow one that there is not.
+func (q *Queue) mayPublish(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	_, err := q.js.PublishMsg(ctx, &nats.Msg{Subject: q.outside(root + probeLeaf)}, jetstream.WithExpectLastMsgID(probeLeaf), jetstream.WithRetryAttempts(0))
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == wrongLastID {
+		return nil
+	}
+	if err == nil {
+		return errors.New("the server took a message that it should refuse")
+	}
+	return q.explain(err)
+}
+
+// mayTake sends a pull for a message of one byte, which no message has: the server gives none and says why.
+func (q *Queue) mayTake(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	answer, err := q.nc.RequestWithContext(ctx, "$JS.API.CONSUMER.MSG.NEXT."+q.cfg.Stream+"."+ConsumerName, []byte(`{"batch":1,"no_wait":true,"max_bytes":1}`))
+	switch {
+	case err != nil:
+		return q.explain(err)
+	case answer.Header.Get("Status") == "":
+		return errors.New("the server gave a message that was not asked for")
+	default:
+		return nil
+	}
+}
