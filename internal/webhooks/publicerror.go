@@ -6,7 +6,7 @@ import "strings"
 // say names addresses of the operator's network, its resolver's for one.
 func publicError(text string) string {
 	for _, known := range []struct{ part, public string }{
-		{"interrupted:", ""}, {"no answer within", ""}, {errNoReceiver.Error(), ""}, {errNoSecret.Error(), ""},
+		{"interrupted:", ""}, {"no answer within", ""}, {"status ", ""}, {errNoReceiver.Error(), ""}, {errNoSecret.Error(), ""},
 		{errSpecialAddress.Error(), errSpecialAddress.Error()}, {"the receiver's address is not a valid URL", ""},
 		{"connection refused", "the connection was refused"},
 		{"connection reset", "the connection was reset"},
@@ -26,10 +26,10 @@ func publicError(text string) string {
 		{"malformed HTTP", "the answer was not HTTP"},
 		{"server response headers", "the answer's headers are too large"},
 	} {
-		if strings.Contains(text, known.part) {
-			if known.public == "" {
-				return text // our own words
-			}
+		switch {
+		case known.public == "" && strings.HasPrefix(text, known.part): // our own words
+			return text
+		case known.public != "" && strings.Contains(text, known.part):
 			return known.public
 		}
 	}

@@ -187,7 +187,7 @@ func (s *store) history(ctx context.Context, supplierID string, from time.Time, 
 	}
 	for status, add := range map[Status]func(*Bucket, int64){
 		"":      func(b *Bucket, n int64) { b.Delivered += n },
-		Pending: func(b *Bucket, n int64) { b.Pending, b.Delivered = n, b.Delivered-n },
+		Pending: func(b *Bucket, n int64) { b.Pending, b.Delivered = b.Pending+n, b.Delivered-n },
 		Dead:    func(b *Bucket, n int64) { b.Lost, b.Delivered = b.Lost+n, b.Delivered-n },
 		Failed:  func(b *Bucket, n int64) { b.Lost, b.Delivered = b.Lost+n, b.Delivered-n },
 	} {

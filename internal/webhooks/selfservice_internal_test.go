@@ -1,0 +1,127 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+)
+
+func TestPublicError_names_no_address(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"dial tcp 10.0.0.5:443: connect: connection refused":                           "the connection was refused",
+		"read tcp 172.17.0.2:45678->93.184.216.34:443: read: connection reset by peer": "the connection was reset",
+		"dial tcp: lookup hooks.example on 10.0.0.2:53: no such host":                  "the receiver's name does not exist",
+		"dial tcp: lookup hooks.example on 10.0.0.2:53: server misbehaving":            "the receiver's name could not be resolved",
+		"dial tcp 10.0.0.5:443: i/o timeout":                                           "no answer in time",
+		"dial tcp 10.1.2.3:443: connect: no route to host":                             "the receiver's network cannot be reached",
+		"tls: failed to verify certificate: x509: certificate is valid for 10.0.0.5":   "the receiver's TLS certificate is not valid for its name, has expired or is not trusted",
+		"http: server gave HTTP response to HTTPS client":                              "the receiver answered http where https was expected",
+		"something from 10.0.0.5 that nobody has thought of":                           "the call failed",
+		"dial tcp 93.184.216.34:443: the receiver's address is not a public one":       "the receiver's address is not a public one",
+		"EOF": "the connection was closed before an answer", "status 503": "status 503", "no answer within 15s": "no answer within 15s", interrupted: interrupted,
+	} {
+		if got := publicError(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
+// sentRows stores deliveries of acme's, the numbers from first to last, one each microsecond.
+func sentRows(ctx context.Context, t *testing.T, db *database.DB, first, last int, status Status) {
+	t.Helper()
+	var b strings.Builder
+	for n := first; n <= last; n++ {
+		fmt.Fprintf(&b, `,('msg_1%07d', %d, 1, 'acme', 'acme', %d, '%s', 1, 1, 0, %d, %d)`, n, n, n%100, status, n, n)
+		if n%500 != 0 && n != last {
+			continue
+		}
+		err := db.From(ctx).Exec(`INSERT INTO webhook_deliveries
+			(id, uid, round, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at, updated_at) VALUES ` + b.String()[1:]).Error
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Reset()
+	}
+}
+
+func TestRecover_takes_every_delivery_of_the_range_in_batches_and_none_beside_it(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		now := time.UnixMicro(1_000_000)
+		s := NewSelfService(SelfServiceDeps{DB: db, Now: func() time.Time { return now }})
+		const lost = 2*recoverBatch + 500
+		sentRows(t.Context(), t, db, 1, lost, Dead)
+		sentRows(t.Context(), t, db, lost+1, lost+10, Failed)
+		filter := SentFilter{Status: Dead, Since: time.UnixMicro(101), Until: time.UnixMicro(lost + 1)}
+		if n, err := s.Recover(t.Context(), "acme", filter); err != nil || n != lost-100 {
+			t.Fatalf("%d recovered: %v", n, err)
+		}
+		for status, want := range map[Status]int64{Pending: lost - 100, Dead: 100, Failed: 10, Delivered: 0, "": lost + 10} {
+			if total, _, err := s.List(t.Context(), "acme", SentFilter{Status: status}, httpapi.Page{Number: 1, Size: 1}); err != nil || total != want {
+				t.Errorf("%d are %q, want %d: %v", total, status, want, err)
+			}
+		}
+		if n, err := s.Recover(t.Context(), "other", filter); err != nil || n != 0 {
+			t.Errorf("another supplier recovers %d: %v", n, err)
+		}
+		due, err := s.store.due(t.Context(), allShards(), now.Add(time.Second))
+		if err != nil || len(due) != 1 || due[0].destination != "acme" {
+			t.Errorf("due is %+v: %v", due, err)
+		}
+	})
+}
+
+func TestHistory_puts_each_delivery_into_its_hour(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s := &store{db}
+		sentRows(t.Context(), t, db, 1, 10, Delivered)
+		sentRows(t.Context(), t, db, 11, 15, Dead)
+		sentRows(t.Context(), t, db, 16, 17, Pending)
+		buckets, err := s.history(t.Context(), "acme", time.UnixMicro(5), 4*time.Microsecond, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprint(buckets[0].Delivered, buckets[1].Delivered, buckets[1].Lost, buckets[2].Lost, buckets[2].Pending, buckets[1].Start.UnixMicro())
+		if got != "4 2 2 3 2 9" {
+			t.Errorf("got %s: %+v", got, buckets)
+		}
+	})
+}
+
+// A page of a supplier with many deliveries reads its own rows, whatever plan a young connection made.
+func TestPlans_of_a_supplier_s_listing_read_the_page_alone(t *testing.T) {
+	t.Parallel()
+	s := &store{databasetest.Open(t, database.Postgres)}
+	err := s.db.InTx(t.Context(), func(ctx context.Context) error { // one connection, which plans over an empty table
+		for _, rows := range []int{0, 10_000} {
+			sentRows(ctx, t, s.db, 1, rows, Delivered)
+			sentRows(ctx, t, s.db, rows+1, rows+rows/1000, Dead)
+			for _, filter := range []SentFilter{{}, {Status: Delivered}, {Status: Dead}, {Status: Failed}, {Since: time.UnixMicro(int64(rows))}} {
+				before := s.rowsRead(ctx, t)
+				if _, err := s.sent(ctx, "acme", filter, httpapi.Page{Number: 1, Size: 20}); err != nil {
+					t.Fatal(err)
+				}
+				if filter.Status == Dead || filter.Status == Failed {
+					if _, err := s.countSent(ctx, "acme", filter); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if read := s.rowsRead(ctx, t) - before; read > 120 {
+					t.Errorf("%+v over %d rows: %d were read", filter, rows, read)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
