@@ -27,6 +27,7 @@ func main() {
 		"tracker":       whole(trackerBench),
 		"neighbours":    whole(neighbours),
 		"size":          whole(size),
+		"receivers":     whole(receiversBench),
 		"bare-tracker":  bareTracker,
 		"load":          func(context.Context) error { return loadProcess() },
 		"bare-http":     bareHTTP,

@@ -53,7 +53,7 @@ type Destination struct {
 //   - a destination with nothing in flight gets a slot even when all are taken (up to twice their number), and those that
 //     answer fast get a quarter of them, so that slow receivers together cannot stop a healthy one;
 //   - one that failed FailingAt times in a row gets one probe at a time, with a cooldown after it, and all probes together
-//     a quarter of the slots.
+//     a quarter of the slots and as many a second as there are slots: thousands of dead ones cost no more than that.
 //
 // It is safe for concurrent use.
 type Scheduler[J any] struct {
@@ -65,7 +65,9 @@ type Scheduler[J any] struct {
 	total        int // attempts in flight
 	quick        int // those of them whose destinations answer fast
 	probes       int
-	starved      bool // some destination lacked a slot because others have them
+	second       time.Time // since when probes are counted
+	probed       int       // begun since then
+	starved      bool      // some destination lacked a slot because others have them
 	turn         int
 	destinations map[string]*destination[J]
 	waiting      []*destination[J] // have work due and got no slot for all of it
@@ -178,11 +180,13 @@ func (s *Scheduler[J]) Claim(due []Destination) map[string][]Permit[J] {
 	if len(due) == 0 {
 		return permits
 	}
-	s.turn = (s.turn + 1) % len(due)
-	for hungry := slices.Concat(due[s.turn:], due[:s.turn]); len(hungry) > 0; {
+	first := s.turn % len(due) // behind those that got slots before
+	s.turn = first + 1
+	for hungry := slices.Concat(due[first:], due[:first]); len(hungry) > 0; {
 		hungry = slices.DeleteFunc(hungry, func(to Destination) bool {
 			d := s.state(to)
 			if s.open && s.take(d) {
+				s.turn++
 				permits[to.Name] = append(permits[to.Name], Permit[J]{s, d, false})
 				return false
 			}
@@ -239,6 +243,7 @@ func (s *Scheduler[J]) take(d *destination[J]) bool {
 	if d.failing() {
 		d.probing = true
 		s.probes++
+		s.probed++
 	}
 	d.inFlight++
 	s.total++
@@ -253,7 +258,7 @@ func (s *Scheduler[J]) mayTake(d *destination[J]) bool {
 	slots := s.config.Slots
 	switch {
 	case d.failing():
-		return d.inFlight == 0 && s.probes < s.quarter() && s.total < 2*slots && !s.config.Now().Before(d.cooldown)
+		return d.inFlight == 0 && s.probes < s.quarter() && s.total < 2*slots && s.mayProbe(d)
 	case d.inFlight >= d.allowed(slots):
 		return false
 	case d.inFlight == 0:
@@ -261,6 +266,15 @@ func (s *Scheduler[J]) mayTake(d *destination[J]) bool {
 	default:
 		return s.spare(d.fast(), slots)
 	}
+}
+
+// mayProbe reports whether the destination's cooldown is over and this second has probes left.
+func (s *Scheduler[J]) mayProbe(d *destination[J]) bool {
+	now := s.config.Now()
+	if now.Sub(s.second) >= Cooldown {
+		s.second, s.probed = now, 0
+	}
+	return !now.Before(d.cooldown) && s.probed < s.config.Slots
 }
 
 // spare reports whether there is a slot below the limit. Destinations that answer fast always have a quarter of the slots.

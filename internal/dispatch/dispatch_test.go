@@ -295,6 +295,35 @@ func TestProbes_take_a_quarter_of_the_slots(t *testing.T) {
 	})
 }
 
+func TestProbes_of_one_second_are_as_many_as_there_are_slots(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newField(t, 8)
+		var due []dispatch.Destination
+		for i := range 30 {
+			due = append(due, dispatch.Destination{Name: fmt.Sprint("dead", i), Limit: plenty, Failures: dispatch.FailingAt})
+		}
+		f.claim(due...)
+		seen := map[string]bool{}
+		for range 4 {
+			time.Sleep(dispatch.Cooldown)
+			n := 0
+			for got := f.claim(due...); len(got) > 0; got = f.claim(due...) {
+				for name := range got {
+					seen[name] = true
+					f.end(name, false, time.Millisecond)
+					n++
+				}
+			}
+			if n != 8 {
+				t.Errorf("%d probes in a second", n)
+			}
+		}
+		if len(seen) < 24 {
+			t.Errorf("only %d of 30 had a turn", len(seen))
+		}
+	})
+}
+
 func TestFast_is_judged_by_the_average_of_the_calls(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newField(t, 16)

@@ -93,6 +93,7 @@ type job struct {
 	number      int64     // of the attempt, over all series
 	series      int64     // attempts begun since created or redelivered, this one included
 	worker      int64     // under whose lease it is begun
+	origin      int64     // the worker that handed it over; 0: none
 	begun       time.Time // with its delivery; zero when it was claimed
 	traceID     string
 	body        []byte

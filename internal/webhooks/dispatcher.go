@@ -80,11 +80,14 @@ type Dispatcher struct {
 	leaving   atomic.Bool // it takes no shards any more
 	agenda    agenda      // of Run alone, but for what expect says
 	health    *healthLog
-	unlisten  func() // of keepLease alone
+	unlisten  func()    // of keepLease alone
+	searched  time.Time // of keepLease alone, as returned
+	returned  time.Time
 
 	heldMu    sync.Mutex
-	held      map[string]struct{} // deliveries whose attempts are in this worker's hands
-	unwritten sync.WaitGroup      // of them, those that have a slot or had one
+	held      map[string]int64 // deliveries whose attempts are in this worker's hands, and who handed them over; 0: nobody
+	flow      flow
+	unwritten sync.WaitGroup // of them, those that have a slot or had one
 
 	sending    context.Context // ends when the drain is over: attempts are cut off
 	stopSend   context.CancelCauseFunc
@@ -105,7 +108,7 @@ func New(deps Deps) *Dispatcher {
 	d := &Dispatcher{
 		deps: deps, store: &store{db: deps.DB}, sender: newSender(deps), schedule: deps.Schedule,
 		receivers: newReceivers(deps.Destinations, deps.Now), wake: make(chan struct{}, 1), lease: newLease(),
-		health: newHealthLog(), held: map[string]struct{}{}, ownership: ownership{former: map[int64]struct{}{}},
+		health: newHealthLog(), held: map[string]int64{}, flow: flow{out: map[int64]*window{}, ended: map[int64]int{}}, ownership: ownership{former: map[int64]struct{}{}},
 	}
 	d.sending, d.stopSend = context.WithCancelCause(context.Background())
 	d.writing, d.stopWrites = context.WithCancel(context.Background())
@@ -273,16 +276,20 @@ func succeeded(j job, a answer) bool {
 }
 
 // hold notes that an attempt is in this worker's hands.
-func (d *Dispatcher) hold(id string) {
+func (d *Dispatcher) hold(j job) {
 	d.heldMu.Lock()
 	defer d.heldMu.Unlock()
-	d.held[id] = struct{}{}
+	d.held[j.id] = j.origin
 }
 
 func (d *Dispatcher) drop(id string) {
 	d.heldMu.Lock()
-	defer d.heldMu.Unlock()
+	origin := d.held[id]
 	delete(d.held, id)
+	d.heldMu.Unlock()
+	if origin != 0 {
+		d.flow.over(origin)
+	}
 }
 
 // written ends an attempt: the drain waits for it.

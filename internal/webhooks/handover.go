@@ -30,10 +30,12 @@ type Peers interface {
 
 // handOver sends first attempts that were begun in other workers' names to them.
 func (d *Dispatcher) handOver(deliveries []newDelivery) {
-	messages := map[int64][]byte{}
+	messages, counts, origin := map[int64][]byte{}, map[int64]int{}, d.lease.worker()
 	send := func(worker int64) {
 		if message := messages[worker]; len(message) > 0 {
 			d.deps.Peers.Send(worker, d.sealed(message))
+			d.flow.handed(worker, counts[worker])
+			counts[worker] = 0
 		}
 		delete(messages, worker)
 	}
@@ -42,7 +44,9 @@ func (d *Dispatcher) handOver(deliveries []newDelivery) {
 		if len(messages[worker])+len(delivery.body) > handoverMost {
 			send(worker)
 		}
+		delivery.origin = origin
 		messages[worker] = appendJob(messages[worker], delivery.job)
+		counts[worker]++
 	}
 	for worker := range messages {
 		send(worker)
@@ -80,7 +84,7 @@ func (d *Dispatcher) unsealed(message []byte) ([]byte, error) {
 var errHandover = errors.New("not a message of another worker")
 
 func appendJob(message []byte, j job) []byte {
-	for _, n := range []int64{j.worker, j.begun.UnixMicro(), j.round.RequestID, j.round.UID, j.round.Number} {
+	for _, n := range []int64{j.origin, j.worker, j.begun.UnixMicro(), j.round.RequestID, j.round.UID, j.round.Number} {
 		message = binary.AppendVarint(message, n)
 	}
 	for _, text := range []string{j.id, j.destination, j.round.SupplierID, j.traceID, string(j.body)} {
@@ -91,7 +95,7 @@ func appendJob(message []byte, j job) []byte {
 
 func cutJob(message []byte) (j job, rest []byte, err error) {
 	var micros int64
-	for _, to := range []*int64{&j.worker, &micros, &j.round.RequestID, &j.round.UID, &j.round.Number} {
+	for _, to := range []*int64{&j.origin, &j.worker, &micros, &j.round.RequestID, &j.round.UID, &j.round.Number} {
 		n := 0
 		if *to, n = binary.Varint(message); n <= 0 {
 			return j, nil, errHandover
@@ -161,6 +165,10 @@ func (d *Dispatcher) stopListening() {
 
 func (d *Dispatcher) takeMessage(message []byte) {
 	jobs, err := d.unsealed(message)
+	if worker, n, ok := cutEnded(jobs); ok && err == nil {
+		d.flow.told(worker, n)
+		return
+	}
 	var taken []job
 	for j := (job{}); err == nil && len(jobs) > 0; {
 		if j, jobs, err = cutJob(jobs); err == nil && j.worker == d.lease.worker() && d.deps.Now().Sub(j.begun) < handoverAge {
@@ -185,7 +193,7 @@ func (d *Dispatcher) takeJobs(jobs []job) {
 	receivers, err := d.receivers.recent(ctx, unique(suppliers))
 	var back []job
 	for _, j := range jobs {
-		d.hold(j.id)
+		d.hold(j)
 		j.target = receivers[j.destination]
 		permit, admitted := dispatch.Permit[job]{}, false
 		if err == nil && j.target.usable() && d.ownership.owns(j.destination) {
@@ -200,6 +208,41 @@ func (d *Dispatcher) takeJobs(jobs []job) {
 	if len(back) > 0 {
 		go d.putBack(back)
 	}
+}
+
+// endedMark begins a message that says how many of its receiver's attempts have ended; no job begins with it.
+const endedMark = -1
+
+// tellEnded tells the other workers how many of the attempts that they handed over have ended.
+func (d *Dispatcher) tellEnded() {
+	for worker, n := range d.flow.takeEnded() {
+		message := binary.AppendVarint(nil, endedMark)
+		message = binary.AppendVarint(binary.AppendVarint(message, d.lease.worker()), int64(n))
+		d.deps.Peers.Send(worker, d.sealed(message))
+	}
+}
+
+func cutEnded(message []byte) (worker int64, n int, ok bool) {
+	mark, used := binary.Varint(message)
+	if used <= 0 || mark != endedMark {
+		return 0, 0, false
+	}
+	message = message[used:]
+	if worker, used = binary.Varint(message); used <= 0 {
+		return 0, 0, false
+	}
+	count, used := binary.Varint(message[used:])
+	return worker, int(count), used > 0
+}
+
+// flowLimit is how many attempts another worker may have of this one's: all workers' together fill half of its queue.
+func (d *Dispatcher) flowLimit() int {
+	const least = 16
+	others := d.ownership.others()
+	if others == 0 {
+		return addBatch
+	}
+	return max(least, 9*max(d.deps.Concurrency, 1)/(2*others))
 }
 
 // destination is where a job goes, as the scheduler wants to know it.

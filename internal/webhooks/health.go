@@ -89,9 +89,9 @@ func (d *Dispatcher) learn(ctx context.Context, r result, streak dispatch.Streak
 	l.mu.Unlock()
 	switch {
 	case streak.Failed():
-		d.deps.Log.WarnContext(ctx, "receiver is failing", slog.String("supplier_id", r.destination), slog.String("error", r.reason()))
+		d.deps.Log.WarnContext(ctx, "receiver is failing", slog.String("error", r.reason()))
 	case streak.Recovered():
-		d.deps.Log.InfoContext(ctx, "receiver has recovered", slog.String("supplier_id", r.destination))
+		d.deps.Log.InfoContext(ctx, "receiver has recovered")
 	default:
 		return
 	}

@@ -119,6 +119,7 @@ func (d *Dispatcher) renew(ctx context.Context, asked time.Time) error {
 func (d *Dispatcher) lookAround(ctx context.Context, judge bool) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
+	d.tellEnded()
 	worker := d.lease.worker()
 	m, err := d.store.members(ctx, d.deps.Now())
 	if err == nil && judge {
@@ -136,12 +137,27 @@ func (d *Dispatcher) lookAround(ctx context.Context, judge bool) {
 	if err == nil && worker != 0 {
 		err = d.rebalance(ctx, worker, m)
 	}
-	if err == nil && len(m.live) > 1 {
-		err = d.returnStrays(ctx, worker)
+	if err == nil {
+		err = d.lookAfter(ctx, worker, len(m.live))
 	}
 	if err != nil {
 		d.deps.Log.WarnContext(ctx, "look for the other workers failed", "error", err)
 	}
+}
+
+// lookAfter finds what got lost on the way: jobs that were handed over, and what workers of the version before made wait.
+func (d *Dispatcher) lookAfter(ctx context.Context, worker int64, live int) error {
+	if live > 1 && time.Since(d.returned) > strayAge {
+		d.returned = time.Now()
+		if err := d.returnStrays(ctx, worker); err != nil {
+			return err
+		}
+	}
+	if time.Since(d.searched) > searchEvery && slices.Contains(d.ownership.shards(), 0) { // one of all workers
+		d.searched = time.Now()
+		return d.search(ctx)
+	}
+	return nil
 }
 
 // takeOver makes due what workers hold that live no more.

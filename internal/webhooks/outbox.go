@@ -175,7 +175,7 @@ func (d *Dispatcher) transactionEnded(end database.End, deliveries []newDelivery
 		case end == database.Committed && delivery.handOver:
 			others = append(others, delivery)
 		case end == database.Committed && delivery.admitted:
-			d.hold(delivery.id)
+			d.hold(delivery.job)
 			delivery.permit.Send(delivery.job)
 		case delivery.admitted:
 			delivery.permit.Cancel()
@@ -215,6 +215,7 @@ func (d *Dispatcher) putBack(jobs []job) {
 	for _, j := range jobs {
 		d.drop(j.id)
 	}
+	d.tellEnded()
 	d.Wake()
 }
 
@@ -222,7 +223,9 @@ func (d *Dispatcher) putBack(jobs []job) {
 // is to be called after the transaction of Add, or instead of it.
 func (d *Dispatcher) Reserve(want int) (n int, done func()) {
 	const each = 2 // deliveries an event
-	granted, release := d.scheduler.Reserve(each*want, roomWait)
+	limit := d.flowLimit()
+	d.flow.wait(limit, roomWait)
+	granted, release := d.scheduler.Reserve(each*min(want, limit), roomWait)
 	return granted / each, release
 }
 

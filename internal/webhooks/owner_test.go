@@ -319,3 +319,19 @@ func TestDelivery_without_a_receiver_waits_for_one(t *testing.T) {
 		}
 	})
 }
+
+func TestDelivery_that_a_worker_of_the_version_before_left_waiting_is_found(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := newRig(t, db, setup{idle: true})
+		r.add(event("acme", 1, 1))
+		if err := db.From(t.Context()).Exec(`DELETE FROM webhook_receivers`).Error; err != nil {
+			t.Fatal(err)
+		}
+		r.start()
+		r.settled()
+		if n := len(r.acme.got()); n != 1 {
+			t.Errorf("%d calls", n)
+		}
+	})
+}

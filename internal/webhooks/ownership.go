@@ -13,12 +13,26 @@ import (
 // that handed it over was lost.
 const strayAge = 2 * time.Second
 
+// searchEvery is how often one worker makes sure that no receiver's row says less than its deliveries: while an upgrade rolls,
+// workers of the version before make deliveries wait and do not say so.
+const searchEvery = 5 * time.Minute
+
+// search makes overlooked deliveries due.
+func (d *Dispatcher) search(ctx context.Context) error {
+	found, err := d.store.overlooked(ctx)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	return d.deps.DB.InTx(ctx, func(ctx context.Context) error { return d.store.markDue(ctx, found, d.deps.Now()) })
+}
+
 // ownership is which suppliers this worker serves. It alone looks for their due deliveries, limits them and probes the failing
 // ones. What it says is checked again by the database where an attempt is begun.
 type ownership struct {
 	mu     sync.Mutex
 	owned  []int                  // shards, ascending
 	owners [dispatch.Shards]int64 // as last read
+	live   int                    // workers
 	former map[int64]struct{}     // from whom shards came, until these have nothing in flight to them
 }
 
@@ -32,6 +46,13 @@ func (o *ownership) shards() []int {
 func (o *ownership) owns(supplierID string) bool {
 	_, found := slices.BinarySearch(o.shards(), dispatch.ShardOf(supplierID))
 	return found
+}
+
+// others is how many other workers there are.
+func (o *ownership) others() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return max(o.live-1, 0)
 }
 
 // owner is the worker that serves the supplier, as far as is known here.
@@ -113,6 +134,7 @@ func (d *Dispatcher) own(ctx context.Context, shards []int, m members) error {
 	o.mu.Lock()
 	o.owned = shards
 	copy(o.owners[:], m.owners)
+	o.live = len(m.live)
 	if len(elsewhere) == 0 {
 		clear(o.former)
 	}

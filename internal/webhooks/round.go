@@ -67,7 +67,7 @@ func (d *Dispatcher) round(ctx context.Context) (pause time.Duration, err error)
 	for _, j := range jobs {
 		list := permits[j.destination]
 		permits[j.destination] = list[:len(list)-1]
-		d.hold(j.id)
+		d.hold(j)
 		list[len(list)-1].Send(j)
 	}
 	d.agenda.due = slices.DeleteFunc(d.agenda.due, func(r dueRow) bool { return len(permits[r.destination]) > 0 }) // it has no more

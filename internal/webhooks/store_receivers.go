@@ -12,6 +12,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
+// backlogAge is how long deliveries must have been due before new ones wait behind them: one that is claimed just now would
+// otherwise send all that follow through the database.
+const backlogAge = time.Second
+
 // mostDue bounds one look for what is due.
 const mostDue = 50_000
 
@@ -142,7 +146,7 @@ func (s *store) eachRow(n int, begin, arrays, row, end string, one func(i int) [
 type standing struct {
 	supplierID string
 	failures   int
-	held       bool // it is paused, or older deliveries wait for it
+	held       bool // it is paused, or deliveries have waited for it for backlogAge
 }
 
 // standings joins the transaction of ctx, so that what is paused before it stays unsent.
@@ -153,13 +157,38 @@ func (s *store) standings(ctx context.Context, suppliers []string, now time.Time
 	list, err := database.Query(ctx, s.db.SQL(ctx), `
 		SELECT r.supplier_id, r.consecutive_failures, r.paused_by <> '' OR (r.due_at IS NOT NULL AND r.due_at <= $2)
 		FROM webhook_receivers r WHERE `+s.anyOf("r.supplier_id", 1),
-		[]any{s.values(suppliers), now.UnixMicro()}, func(r *standing) []any { return []any{&r.supplierID, &r.failures, &r.held} })
+		[]any{s.values(suppliers), now.Add(-backlogAge).UnixMicro()}, func(r *standing) []any { return []any{&r.supplierID, &r.failures, &r.held} })
 	if err != nil {
 		return nil, fmt.Errorf("read receivers: %w", err)
 	}
 	found := make(map[string]standing, len(list))
 	for _, r := range list {
 		found[r.supplierID] = r
+	}
+	return found, nil
+}
+
+// overlooked are receivers with deliveries that are due before their rows say: those that a worker of an earlier version made.
+func (s *store) overlooked(ctx context.Context) (map[string]time.Time, error) {
+	list, err := database.Query(ctx, s.db.SQL(ctx), `
+		WITH RECURSIVE pending(destination) AS (
+			SELECT (SELECT destination FROM webhook_deliveries WHERE status = 'pending' AND worker IS NULL ORDER BY destination LIMIT 1)
+			UNION ALL
+			SELECT (SELECT d.destination FROM webhook_deliveries d WHERE d.status = 'pending' AND d.worker IS NULL
+				AND d.destination > pending.destination ORDER BY d.destination LIMIT 1)
+			FROM pending WHERE pending.destination IS NOT NULL),
+		fronts AS (SELECT destination, (SELECT d.next_attempt_at FROM webhook_deliveries d WHERE d.status = 'pending' AND d.worker IS NULL
+				AND d.destination = pending.destination ORDER BY d.next_attempt_at LIMIT 1) AS at
+			FROM pending WHERE destination <> 'own')
+		SELECT destination, at, 0 FROM fronts WHERE at IS NOT NULL
+			AND NOT EXISTS (SELECT 1 FROM webhook_receivers r WHERE r.supplier_id = fronts.destination AND r.due_at <= fronts.at)`,
+		nil, func(r *dueRow) []any { return []any{&r.destination, scanTime{&r.at}, &r.failures} })
+	if err != nil {
+		return nil, fmt.Errorf("look for overlooked deliveries: %w", err)
+	}
+	found := make(map[string]time.Time, len(list))
+	for _, r := range list {
+		found[r.destination] = r.at
 	}
 	return found, nil
 }

@@ -1,0 +1,91 @@
+package webhooks
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/supplyhub/supplyhub/internal/round"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+func TestFlow_waits_until_another_worker_has_ended_what_it_was_handed_or_is_not_heard_of(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := flow{out: map[int64]*window{}, ended: map[int64]int{}}
+		took := func(limit int, most time.Duration) time.Duration {
+			start := time.Now()
+			f.wait(limit, most)
+			return time.Since(start)
+		}
+		f.handed(7, 10)
+		if d := took(11, time.Minute); d != 0 {
+			t.Errorf("it waited %s below the limit", d)
+		}
+		if d := took(10, time.Second); d != time.Second {
+			t.Errorf("it waited %s at the limit", d)
+		}
+		waited := make(chan time.Duration)
+		go func() { waited <- took(10, time.Minute) }()
+		synctest.Wait()
+		f.told(7, 1)
+		if d := <-waited; d != 0 {
+			t.Errorf("it waited %s although one has ended", d)
+		}
+		f.handed(7, 5)
+		time.Sleep(unheard + 1)
+		if d := took(10, time.Minute); d != 0 {
+			t.Errorf("it waited %s for a worker that says nothing", d)
+		}
+	})
+}
+
+func TestHandover_messages_lead_back_to_their_jobs_and_take_no_other_signature(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_795_000_000, 0)
+	d := &Dispatcher{deps: Deps{OwnSecrets: []webhook.Secret{webhook.NewSecret()}, Now: func() time.Time { return now }}}
+	rapid.Check(t, func(rt *rapid.T) {
+		var message []byte
+		var jobs []job
+		for range rapid.IntRange(1, 5).Draw(rt, "jobs") {
+			j := job{
+				id: rapid.String().Draw(rt, "id"), destination: rapid.String().Draw(rt, "destination"), traceID: rapid.String().Draw(rt, "trace"),
+				worker: rapid.Int64().Draw(rt, "worker"), origin: rapid.Int64Min(1).Draw(rt, "origin"), begun: time.UnixMicro(rapid.Int64().Draw(rt, "begun")),
+				body: rapid.SliceOf(rapid.Byte()).Draw(rt, "body"), round: round.Round{SupplierID: rapid.String().Draw(rt, "supplier"),
+					RequestID: rapid.Int64().Draw(rt, "request"), UID: rapid.Int64().Draw(rt, "uid"), Number: rapid.Int64().Draw(rt, "number")},
+			}
+			jobs, message = append(jobs, j), appendJob(message, j)
+		}
+		sealed := d.sealed(message)
+		rest, err := d.unsealed(sealed)
+		for _, want := range jobs {
+			if err != nil {
+				rt.Fatal(err)
+			}
+			var got job
+			got, rest, err = cutJob(rest)
+			if got.id != want.id || got.round != want.round || got.worker != want.worker || got.origin != want.origin || !got.begun.Equal(want.begun) ||
+				string(got.body) != string(want.body) || got.destination != want.destination || got.traceID != want.traceID {
+				rt.Fatalf("%+v became %+v", want, got)
+			}
+		}
+		if err != nil || len(rest) != 0 {
+			rt.Fatalf("%d bytes are left: %v", len(rest), err)
+		}
+		sealed[len(sealed)-1]++
+		if _, err := d.unsealed(sealed); err == nil {
+			rt.Fatal("a changed message is taken")
+		}
+	})
+}
+
+func FuzzHandover(f *testing.F) {
+	f.Add(appendJob(nil, job{id: "msg_1", destination: "sup", body: []byte("{}")}))
+	f.Fuzz(func(_ *testing.T, message []byte) {
+		for err := error(nil); err == nil && len(message) > 0; {
+			_, message, err = cutJob(message)
+		}
+	})
+}
