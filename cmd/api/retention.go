@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -17,10 +18,11 @@ func retentionCommand() *cobra.Command {
 	var before time.Time
 	run := operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		if before.IsZero() {
-			before = time.Now().AddDate(0, 0, -a.RetentionDays())
-			if a.RetentionDays() == 0 {
+			kept := cmp.Or(*days, a.RetentionDays())
+			if kept == 0 {
 				return nil, errors.New("how many days are kept? Give --days or --before, or set RETENTION_DAYS")
 			}
+			before = a.Now().AddDate(0, 0, -kept)
 		}
 		return a.Prune(ctx, before)
 	})
@@ -31,8 +33,6 @@ func retentionCommand() *cobra.Command {
 			return errors.New("give --days or --before, not both")
 		case cmd.Flags().Changed("days") && *days < 1:
 			return errors.New("--days must be at least 1")
-		case cmd.Flags().Changed("days"):
-			before = now.AddDate(0, 0, -*days)
 		case cmd.Flags().Changed("before"):
 			if before, err = parseBefore(*text, now); err != nil {
 				return err

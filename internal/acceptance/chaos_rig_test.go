@@ -83,7 +83,11 @@ func (c *chaos) environment(name string) map[string]string {
 		*servers = append(*servers, p)
 		urls = append(urls, "nats://"+p.Address)
 	}
-	own := map[string]string{"DATABASE_URL": "postgres://supplyhub@" + toDatabase.Address + "/postgres?sslmode=disable", "NATS_URL": strings.Join(urls, ",")}
+	skew := "10m" // of an api's clock; a worker's is as far back
+	if name == "worker" {
+		skew = "-10m"
+	}
+	own := map[string]string{"SUPPLYHUB_TEST_CLOCK": skew, "DATABASE_URL": "postgres://supplyhub@" + toDatabase.Address + "/postgres?sslmode=disable", "NATS_URL": strings.Join(urls, ",")}
 	switch {
 	case name == "api" && c.firstAPI == "":
 		c.firstAPI = freeAddress(c.t)

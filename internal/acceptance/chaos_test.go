@@ -2,6 +2,8 @@ package acceptance
 
 import (
 	"database/sql"
+	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"syscall"
@@ -24,7 +26,7 @@ type fault struct {
 
 const (
 	outage      = 3 * time.Second
-	beyondLease = 20 * time.Second // longer than the queue's AckWait and than the lease of a webhook attempt
+	beyondLease = 4 * time.Second // longer than the queue's AckWait and than a worker's lease
 )
 
 func faults() []fault {
@@ -75,6 +77,17 @@ func faults() []fault {
 			hold(beyondLease)
 			c.hub.Workers[0].Signal(syscall.SIGCONT)
 		}},
+		{"a worker stopped at any moment, six times", false, func(c *chaos) {
+			for i := range 6 { // between COMMIT and sending too
+				worker := c.hub.Workers[i%2]
+				worker.Signal(syscall.SIGSTOP)
+				hold(beyondLease)
+				worker.Signal(syscall.SIGCONT)
+				hold(200 * time.Millisecond)
+			}
+		}},
+		{"re-estimates while the own endpoint is down", true, (*chaos).reestimateUnheard},
+		{"retention, and its ids used again", true, (*chaos).reuseIDs},
 		{"due times an hour back, five times", false, func(c *chaos) {
 			for range 5 {
 				c.exec(`UPDATE webhook_deliveries SET next_attempt_at = next_attempt_at - 3600000000 WHERE status = 'pending'`)
@@ -128,6 +141,53 @@ func TestChaos(t *testing.T) {
 	}
 	v := accounted(t, c.hub)
 	t.Logf("api verify: %v requests, %v deliveries", v.Requests, v.Deliveries)
+}
+
+// reestimateUnheard begins new rounds whose events, and those of the rounds before, reach the own endpoint late.
+func (c *chaos) reestimateUnheard() {
+	c.t.Helper()
+	ids := c.estimatedAside(20)
+	c.toOwn.Cut()
+	for range 2 {
+		for _, id := range ids {
+			want(c.t, reestimate(c.t, c.supplier, id), 202)
+		}
+		hold(outage / 2)
+	}
+	c.toOwn.Heal()
+	for _, id := range ids {
+		becomes(c.t, c.supplier, id, "estimated")
+	}
+}
+
+// reuseIDs deletes requests while a delivery of each is still tried, and posts others under their ids.
+func (c *chaos) reuseIDs() {
+	c.t.Helper()
+	ids := c.estimatedAside(20)
+	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ", "), "[]")
+	c.exec(`UPDATE webhook_deliveries SET status = 'pending', next_attempt_at = next_attempt_at + 3600000000
+		WHERE destination <> 'own' AND request_id IN (` + list + `)`)
+	c.exec(`UPDATE material_requests SET created_at = 1, updated_at = 1 WHERE id IN (` + list + `)`)
+	apptest.MustCommand[pruned](c.t, c.hub, "retention", "run", "--days", "1")
+	for _, id := range ids {
+		want(c.t, c.supplier.Do(c.t, http.MethodPost, requests, request(id, object{"shop_code": "another"})), 201)
+	}
+	for _, id := range ids {
+		becomes(c.t, c.supplier, id, "estimated")
+	}
+}
+
+// estimatedAside are estimated requests beside those that the clients send.
+func (c *chaos) estimatedAside(n int) []int64 {
+	c.t.Helper()
+	ids := make([]int64, n)
+	for i := range ids {
+		ids[i] = submit(c.t, c.supplier, nil)
+	}
+	for _, id := range ids {
+		becomes(c.t, c.supplier, id, "estimated")
+	}
+	return ids
 }
 
 // hold is how long an outage lasts.

@@ -51,7 +51,6 @@ type pipeline struct {
 
 	cfg       *config.Config
 	log       *slog.Logger
-	now       func() time.Time
 	registry  *prometheus.Registry
 	tracing   *telemetry.Tracing // nil in one that was opened for a command
 	db        *database.DB
@@ -82,7 +81,7 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (*App, erro
 }
 
 func build(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*App, error) {
-	a := &App{pipeline: pipeline{cfg: cfg, log: log, now: time.Now, registry: telemetry.NewRegistry()}}
+	a := &App{pipeline: pipeline{cfg: cfg, log: log, registry: telemetry.NewRegistry()}}
 	if err := a.open(ctx, u); err != nil {
 		return nil, err
 	}
@@ -117,41 +116,41 @@ func inDataDir(cfg *config.Config, err error) error {
 
 func (a *pipeline) build(secrets *secrets) (err error) {
 	a.Suppliers, err = supplierauth.New(supplierauth.Deps{
-		DB: a.db, Log: a.log, Now: a.now, SigningKeys: secrets.signingKeys, SecretsKeys: secrets.secretsKeys,
+		DB: a.db, Log: a.log, Now: a.db.Now, SigningKeys: secrets.signingKeys, SecretsKeys: secrets.secretsKeys,
 		Issuer: a.cfg.JWTIssuer, Audience: a.cfg.JWTAudience, AllowPrivateWebhooks: a.cfg.AllowPrivate, RequestsPerSecond: a.cfg.RateLimit,
 		ReceiverConcurrency: a.cfg.ReceiverCalls, Registerer: a.registry,
 	})
 	if err != nil {
 		return fmt.Errorf("set up supplier authentication: %w", err)
 	}
-	a.products = products.New(a.db, a.now)
-	a.Rates = estimates.New(a.db, a.now)
+	a.products = products.New(a.db, a.db.Now)
+	a.Rates = estimates.New(a.db, a.db.Now)
 	a.Deliveries = webhooks.New(webhooks.Deps{
-		DB: a.db, Log: a.log, Now: a.now, Destinations: destinations{a.Suppliers}, BaseURL: a.cfg.BaseURL,
+		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: destinations{a.Suppliers}, BaseURL: a.cfg.BaseURL,
 		OwnSecrets: secrets.webhooks, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
 		AllowPrivate: a.cfg.AllowPrivate, Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Peers: peers{a}, Registerer: a.registry, Trace: a.span,
 	})
 	a.materials = materials.New(materials.Deps{
-		DB: a.db, Log: a.log, Now: a.now, Publisher: publisher{a}, Outbox: outbox{a.Deliveries},
+		DB: a.db, Log: a.log, Now: a.db.Now, Publisher: publisher{a}, Outbox: outbox{a.Deliveries},
 		Catalogue: catalogue{a.products}, Estimator: estimator{a}, Bearer: a.Suppliers,
 		Secrets: secrets.webhooks, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(),
 	})
 	a.Deliveries.SetLedger(a.materials)
-	a.quotas = scoreboard.NewQuotas(a.db, a.now)
+	a.quotas = scoreboard.NewQuotas(a.db, a.db.Now)
 	return nil
 }
 
 // buildListings builds what is read here and takes no part in the pipeline.
 func (a *App) buildListings() (err error) {
 	a.Receivers = webhooks.NewSelfService(webhooks.SelfServiceDeps{
-		DB: a.db, Now: a.now, Accounts: accounts{destinations{a.Suppliers}}, Dispatcher: a.Deliveries,
+		DB: a.db, Now: a.db.Now, Accounts: accounts{destinations{a.Suppliers}}, Dispatcher: a.Deliveries,
 	})
-	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.now}); err != nil {
+	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.db.Now}); err != nil {
 		return fmt.Errorf("set up tracker listings: %w", err)
 	}
 	a.Scores, err = scoreboard.New(scoreboard.Deps{
-		DB: a.db, Log: a.log, Now: a.now, Keys: a.cfg.ScoreboardKeys(), CacheTTL: a.cfg.CacheTTL,
-		Primary: primary(a.cfg, a.log, a.now), Fallback: fallback(a.cfg, a.log), Registerer: a.registry,
+		DB: a.db, Log: a.log, Now: a.db.Now, Keys: a.cfg.ScoreboardKeys(), CacheTTL: a.cfg.CacheTTL,
+		Primary: primary(a.cfg, a.log, a.db.Now), Fallback: fallback(a.cfg, a.log), Registerer: a.registry,
 	})
 	if err != nil {
 		return fmt.Errorf("set up scoreboard: %w", err)
@@ -163,7 +162,7 @@ func (a *App) buildListings() (err error) {
 func (a *App) openPortal() (err error) {
 	a.portal, err = portal.New(portal.Deps{
 		Sessions: a.Suppliers, Requests: a.materials, Deliveries: a.Receivers, Receiver: a.Receivers,
-		Bearer: a.Suppliers.Bearer, PublicURL: a.cfg.PublicURL, Now: a.now,
+		Bearer: a.Suppliers.Bearer, PublicURL: a.cfg.PublicURL, Now: a.db.Now,
 	})
 	if err != nil {
 		return fmt.Errorf("set up portal: %w", err)

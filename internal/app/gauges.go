@@ -71,7 +71,7 @@ func (a *pipeline) readPipeline(ctx context.Context, g *gauges) {
 	}
 	// A request may be among both for some seconds: the larger of the two counts none twice.
 	show(g.requests, map[string]int64{"enqueued": max(waiting.Requests, standing.Own)}, nil)
-	now := a.now()
+	now := a.db.Now()
 	g.oldest.WithLabelValues().Set(max(age(now, waiting.Since), age(now, standing.OwnSince)))
 }
 

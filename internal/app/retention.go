@@ -21,7 +21,7 @@ func (a *App) RetentionDays() int { return a.cfg.Retention }
 // runRetention prunes once an hour.
 func (a *App) runRetention(ctx context.Context) error {
 	for a.cfg.Retention > 0 && ctx.Err() == nil {
-		p, err := a.Prune(database.ForMaintenance(ctx), a.now().AddDate(0, 0, -a.cfg.Retention))
+		p, err := a.Prune(database.ForMaintenance(ctx), a.db.Now().AddDate(0, 0, -a.cfg.Retention))
 		if err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "retention failed", "error", err)
 		} else if p != (materials.Pruned{}) {
@@ -31,3 +31,6 @@ func (a *App) runRetention(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Now is the database's time.
+func (a *App) Now() time.Time { return a.db.Now() }

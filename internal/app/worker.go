@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -33,7 +32,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 	if err != nil {
 		return fmt.Errorf("ADMIN_ADDR must be an address that is free: %w", err)
 	}
-	a := &pipeline{cfg: cfg, log: log, now: time.Now, registry: telemetry.NewRegistry()}
+	a := &pipeline{cfg: cfg, log: log, registry: telemetry.NewRegistry()}
 	if err := a.open(ctx, use{profile: database.Serving, noReaders: true}); err != nil {
 		return errors.Join(err, admin.Close())
 	}

@@ -44,8 +44,8 @@ func (d *DB) Now() time.Time { return d.clock.now() }
 func newDB(ctx context.Context, d DB) *DB {
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var follower sync.WaitGroup
-	closeEngine, start := d.close, time.Now()
-	d.clock = &clock{local: time.Now, at: start, base: start.Round(0).UTC()}
+	closeEngine, start := d.close, machineTime()
+	d.clock = &clock{local: machineTime, at: start, base: start.Round(0).UTC()}
 	d.close = func() error {
 		stop()
 		follower.Wait()

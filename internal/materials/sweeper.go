@@ -10,7 +10,7 @@ import (
 const (
 	sweepInterval = time.Second
 	sweepTimeout  = 15 * time.Second
-	sweepSettle   = 5 * time.Second // so long work may be on its way into the queue, or out of it
+	sweepSettle   = 3 * time.Second // so long work may be on its way into the queue, or out of it
 	sweepMessage  = 128             // rounds a message
 	sweepQueued   = 64              // messages that the queue may hold before the sweeper waits for it to drain
 )

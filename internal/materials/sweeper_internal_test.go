@@ -23,11 +23,11 @@ func TestQueueView(t *testing.T) {
 			{time.Second, 1_000_100, 5, 1, 5, ""}, {time.Minute, 2_000_000, 5, 1, 5, "slow workers"},
 		},
 		"what has just left the queue is still being done": {
-			{0, 100, 10, 1, 10, ""}, {time.Second, 100, 50, 1, 10, ""}, {4 * time.Second, 100, 90, 1, 10, ""},
-			{6 * time.Second, 100, 95, 1, 50, "settled for five seconds"}, {9 * time.Second, 100, 0, 1, 90, ""},
+			{0, 100, 10, 1, 10, ""}, {time.Second, 100, 50, 1, 10, ""}, {2 * time.Second, 100, 90, 1, 10, ""},
+			{4 * time.Second, 100, 95, 1, 50, "settled for three seconds"}, {6 * time.Second, 100, 0, 1, 90, ""},
 		},
 		"what was just accepted is on its way into an empty queue": {
-			{0, 100, 0, 1, 101, ""}, {time.Second, 200, 0, 1, 101, ""}, {5 * time.Second, 300, 0, 1, 101, ""}, {6 * time.Second, 300, 0, 1, 201, ""},
+			{0, 100, 0, 1, 101, ""}, {time.Second, 200, 0, 1, 101, ""}, {2 * time.Second, 300, 0, 1, 101, ""}, {4 * time.Second, 300, 0, 1, 201, ""},
 		},
 		"a store that is gone is refilled at once": {
 			{0, 1000, 5, 1, 5, ""}, {6 * time.Second, 1000, 5, 1, 5, ""}, {7 * time.Second, 1100, 0, 2, 1001, ""},
