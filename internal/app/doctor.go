@@ -110,7 +110,7 @@ func (d *doctor) configured(environ map[string]string) bool {
 		}
 		return false
 	}
-	d.pipeline = pipeline{cfg: cfg, log: slog.New(slog.DiscardHandler), now: time.Now, registry: telemetry.NewRegistry()}
+	d.pipeline = pipeline{cfg: cfg, log: slog.New(slog.DiscardHandler), registry: telemetry.NewRegistry()}
 	d.say(well, "configuration", "", "every variable can be read")
 	return true
 }

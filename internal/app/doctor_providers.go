@@ -25,7 +25,11 @@ func (d *doctor) providers(ctx context.Context) {
 	}
 	day, _ := time.Parse(time.DateOnly, cupDay) // a constant
 	question := scoreboard.Question{League: worldCup, Day: day}
-	if first := primary(d.cfg, d.log, d.now); first != nil {
+	now := time.Now
+	if d.db != nil {
+		now = d.db.Now
+	}
+	if first := primary(d.cfg, d.log, now); first != nil {
 		_, err := first.Board(ctx, question)
 		d.sayProvider("provider sportmonks", "SPORTMONKS_API_TOKEN", err)
 	} else {

@@ -371,14 +371,19 @@ func TestConsume_is_shared_by_two_workers_without_doubling(t *testing.T) {
 	const n = 2000
 	var all collector
 	var fromA, fromB atomic.Int32
-	share := func(own *atomic.Int32) func(context.Context, queue.Message) error {
+	both := make(chan struct{}) // closed when each has got its first: until then nobody finishes, however slow the other is
+	met := sync.OnceFunc(func() { close(both) })
+	share := func(own, other *atomic.Int32) func(context.Context, queue.Message) error {
 		return func(ctx context.Context, m queue.Message) error {
-			own.Add(1)
+			if own.Add(1); other.Load() > 0 {
+				met()
+			}
+			<-both
 			return all.handle(ctx, m)
 		}
 	}
-	consume(t, a, 8, share(&fromA))
-	consume(t, b, 8, share(&fromB))
+	consume(t, a, 8, share(&fromA, &fromB))
+	consume(t, b, 8, share(&fromB, &fromA))
 	for i := range n {
 		a.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 	}
