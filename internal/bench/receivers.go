@@ -226,12 +226,15 @@ func look(ctx context.Context, conn *pgx.Conn) (took time.Duration, err error) {
 	for i := range shards {
 		shards[i] = int64(i)
 	}
+	if _, err := conn.Exec(ctx, `SET enable_seqscan = off`); err != nil { // as the service has it
+		return 0, err
+	}
 	const looks = 20
 	for range looks {
 		start := time.Now()
 		var due int
 		err := conn.QueryRow(ctx, `SELECT count(*) FROM (SELECT supplier_id FROM webhook_receivers WHERE due_at IS NOT NULL AND paused_by = ''
-			AND due_at <= (extract(epoch FROM now()) * 1000000)::bigint AND shard = ANY($1)) AS due`, shards).Scan(&due)
+			AND due_at <= $2 AND shard = ANY($1)) AS due`, shards, start.UnixMicro()).Scan(&due)
 		if err != nil {
 			return 0, err
 		}
