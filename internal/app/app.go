@@ -128,12 +128,12 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	a.Deliveries = webhooks.New(webhooks.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: destinations{a.Suppliers}, BaseURL: a.cfg.BaseURL,
 		OwnSecrets: secrets.webhooks, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
-		AllowPrivate: a.cfg.AllowPrivate, Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Peers: peers{a}, Registerer: a.registry, Trace: a.span,
+		AllowPrivate: a.cfg.AllowPrivate, Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent,
 	})
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Publisher: publisher{a}, Outbox: outbox{a.Deliveries},
 		Catalogue: catalogue{a.products}, Estimator: estimator{a}, Bearer: a.Suppliers,
-		Secrets: secrets.webhooks, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(),
+		Secrets: secrets.webhooks, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(), TraceParent: a.traceParent,
 	})
 	a.Deliveries.SetLedger(a.materials)
 	a.quotas = scoreboard.NewQuotas(a.db, a.db.Now)
@@ -192,6 +192,9 @@ func localURL(hostPort string) string {
 func (a *pipeline) span(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
 	return a.tracing.Span(ctx, name, attrs...)
 }
+
+// traceParent is the span that ctx is in, for what outlives this process.
+func (a *pipeline) traceParent(ctx context.Context) string { return a.tracing.Parent(ctx) }
 
 // trace sets tracing up for a process; its end is told to say so in the log, as nothing depends on it.
 func (a *pipeline) trace(ctx context.Context, role string) (err error) {

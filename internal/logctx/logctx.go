@@ -11,6 +11,7 @@ import (
 type (
 	attrsKey     struct{}
 	requestIDKey struct{}
+	traceKey     struct{}
 )
 
 // With adds attributes to every log line written with the returned context.
@@ -34,4 +35,18 @@ func WithRequestID(ctx context.Context, id string, attrs ...slog.Attr) context.C
 func RequestID(ctx context.Context) string {
 	id, _ := ctx.Value(requestIDKey{}).(string)
 	return id
+}
+
+// WithTraceParent names the span that caused this work, as W3C Trace Context writes it; empty: none is known.
+func WithTraceParent(ctx context.Context, parent string) context.Context {
+	if parent == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, traceKey{}, parent)
+}
+
+// TraceParent is the span that caused this work, "" when none is known.
+func TraceParent(ctx context.Context) string {
+	parent, _ := ctx.Value(traceKey{}).(string)
+	return parent
 }

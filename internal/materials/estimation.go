@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/estimates"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -27,7 +28,7 @@ func (s *Service) estimateAll(requests []*pending) {
 	for _, p := range requests {
 		if p.err == nil {
 			running.Go(func() {
-				p.event, p.body, p.err = s.estimate(roundContext(ctx, p.Round, p.TraceID), p, products[p.Request.SupplierID])
+				p.event, p.body, p.err = s.estimate(logctx.WithTraceParent(roundContext(ctx, p.Round, p.TraceID), p.TraceParent), p, products[p.Request.SupplierID])
 			})
 		}
 	}

@@ -32,6 +32,7 @@ func (s *Service) Create(c *gin.Context) error {
 		httpapi.JSON(c, http.StatusUnprocessableEntity, duplicatesAnswer{"Duplicate material items are not allowed.", repeated})
 		return nil
 	}
+	request.TraceParent = s.deps.TraceParent(c.Request.Context())
 	if err := s.Submit(c.Request.Context(), request); err != nil {
 		return err
 	}

@@ -21,8 +21,8 @@ const (
 // intakeItem is a request on its way into the database.
 type intakeItem struct {
 	requestKey
-	shopCode, body, traceID string
-	digest                  []byte
+	shopCode, body, traceID, traceParent string
+	digest                               []byte
 }
 
 // Submit stores the request durably and hands it to the queue without waiting. The equal request again is stored
@@ -33,7 +33,7 @@ func (s *Service) Submit(ctx context.Context, r Request) error {
 	if err != nil {
 		return fmt.Errorf("submit request: %w", err)
 	}
-	item := intakeItem{requestKey{r.SupplierID, r.ID}, r.ShopCode, string(text), r.TraceID, digest}
+	item := intakeItem{requestKey{r.SupplierID, r.ID}, r.ShopCode, string(text), r.TraceID, r.TraceParent, digest}
 	accepted, err := s.intake.Do(ctx, item)
 	switch {
 	case errors.Is(err, groupcommit.ErrClosed):

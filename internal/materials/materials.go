@@ -23,10 +23,11 @@ type Publisher interface {
 
 // Outgoing is one event for the outbox. The same round twice is one event.
 type Outgoing struct {
-	Round   round.Round
-	TraceID string
-	Event   webhook.Event
-	Body    []byte // the event as JSON
+	Round       round.Round
+	TraceID     string
+	TraceParent string // the span of the call that caused it; empty: it is not traced
+	Event       webhook.Event
+	Body        []byte // the event as JSON
 }
 
 // Outbox stores events for sending.
@@ -58,15 +59,16 @@ type Estimator interface {
 
 // Deps is what the room is built from.
 type Deps struct {
-	DB        *database.DB
-	Log       *slog.Logger
-	Now       func() time.Time
-	Publisher Publisher
-	Outbox    Outbox
-	Catalogue Catalogue
-	Estimator Estimator
-	Bearer    Authenticator    // for the receiving end of the events
-	Secrets   []webhook.Secret // the service's own: any of them may have signed an incoming event
-	Flushers  int              // concurrent group commits; 1 on SQLite
-	Schedule  []time.Duration  // the waits between the estimations of a round while something they need is unavailable
+	DB          *database.DB
+	Log         *slog.Logger
+	Now         func() time.Time
+	Publisher   Publisher
+	Outbox      Outbox
+	Catalogue   Catalogue
+	Estimator   Estimator
+	Bearer      Authenticator                    // for the receiving end of the events
+	Secrets     []webhook.Secret                 // the service's own: any of them may have signed an incoming event
+	Flushers    int                              // concurrent group commits; 1 on SQLite
+	TraceParent func(ctx context.Context) string // the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
+	Schedule    []time.Duration                  // the waits between the estimations of a round while something they need is unavailable
 }

@@ -37,7 +37,7 @@ func TestPlans_of_a_young_table_look_requests_up_by_their_key(t *testing.T) {
 	}
 	for _, state := range []struct{ name, statement string }{
 		{"empty", ``},
-		{"with one row", `INSERT INTO material_requests ` + intakeColumns + ` VALUES ('acme', 1, 'enqueued', '', '', '', '', 1, 1, 1, 1)`},
+		{"with one row", `INSERT INTO material_requests ` + intakeColumns + ` VALUES ('acme', 1, 'enqueued', '', '', '', '', NULL, 1, 1, 1, 1)`},
 		{"analyzed", `ANALYZE material_requests`},
 		{"visited by autovacuum while empty", `TRUNCATE material_requests; ANALYZE material_requests`},
 	} {
@@ -57,7 +57,7 @@ func TestPlans_list_a_supplier_s_requests_in_the_order_of_their_index(t *testing
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		err := db.From(t.Context()).Exec(`INSERT INTO material_requests ` + intakeColumns + ` WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
-			SELECT 'acme', i, 'enqueued', '', '', '', '', i, i, i / 10, 1 FROM n`).Error
+			SELECT 'acme', i, 'enqueued', '', '', '', '', NULL, i, i, i / 10, 1 FROM n`).Error
 		if err != nil {
 			t.Fatal(err)
 		}

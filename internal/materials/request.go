@@ -19,12 +19,13 @@ const (
 
 // Request is a valid material request.
 type Request struct {
-	SupplierID string     `json:"-"`
-	ID         int64      `json:"id"`
-	ShopCode   string     `json:"shop_code"`
-	Comment    *string    `json:"comment"`
-	Materials  []Material `json:"materials"`
-	TraceID    string     `json:"-"` // X-Request-Id of the call that made it
+	SupplierID  string     `json:"-"`
+	ID          int64      `json:"id"`
+	ShopCode    string     `json:"shop_code"`
+	Comment     *string    `json:"comment"`
+	Materials   []Material `json:"materials"`
+	TraceID     string     `json:"-"` // X-Request-Id of the call that made it
+	TraceParent string     `json:"-"` // the span of that call (W3C Trace Context); empty: it is not traced
 }
 
 // Material is one item of a request. Sizes are centimetres of one piece.

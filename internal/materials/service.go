@@ -2,6 +2,7 @@ package materials
 
 import (
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -17,6 +18,9 @@ type Service struct {
 
 // New builds the room and starts its group commits; Close ends them.
 func New(deps Deps) *Service {
+	if deps.TraceParent == nil {
+		deps.TraceParent = logctx.TraceParent
+	}
 	s := &Service{deps: deps, store: &store{deps.DB}}
 	s.intake, s.worker, s.receipts = newIntakeBatcher(s), newWorkerBatcher(s), newReceiptBatcher(s)
 	s.waiters = newWaiters(s.store.left)

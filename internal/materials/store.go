@@ -57,6 +57,7 @@ type requestRow struct {
 	ShopCode           string
 	Body               string
 	TraceID            string
+	TraceParent        *string // null: it is not traced
 	UID                int64
 	Ticket             *int64
 	Tries              int64
@@ -83,6 +84,9 @@ func (r requestRow) request() (Request, error) {
 		return Request{}, fmt.Errorf("decode request %d: %s %s", r.ID, *violations[0].Pointer, violations[0].Detail)
 	}
 	request.SupplierID, request.ID, request.TraceID = r.SupplierID, r.ID, r.TraceID
+	if r.TraceParent != nil {
+		request.TraceParent = *r.TraceParent
+	}
 	return *request, nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-const intakeColumns = `(supplier_id, id, status, digest, shop_code, body, trace_id, uid, ticket, created_at, updated_at)`
+const intakeColumns = `(supplier_id, id, status, digest, shop_code, body, trace_id, trace_parent, uid, ticket, created_at, updated_at)`
 
 const intakeConflict = ` ON CONFLICT (supplier_id, id) DO NOTHING RETURNING supplier_id, id, uid`
 
@@ -42,20 +42,20 @@ func (r *insertedRow) scanTargets() []any { return []any{&r.SupplierID, &r.ID, &
 func (s *store) insertPostgres(ctx context.Context, items []intakeItem, now time.Time) ([]insertedRow, error) {
 	n := len(items)
 	suppliers, ids, digests := make([]string, n), make([]int64, n), make([][]byte, n)
-	shops, bodies, traces := make([]string, n), make([]string, n), make([]string, n)
+	shops, bodies, traces, parents := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	for i, item := range items {
 		suppliers[i], ids[i], digests[i] = item.SupplierID, item.ID, item.digest
-		shops[i], bodies[i], traces[i] = item.shopCode, item.body, item.traceID
+		shops[i], bodies[i], traces[i], parents[i] = item.shopCode, item.body, item.traceID, item.traceParent
 	}
 	return database.Query(ctx, s.db.SQL(ctx), `INSERT INTO material_requests `+intakeColumns+`
-		SELECT s, i, 'enqueued', d, c, b, t, uid, uid, $7, $7
+		SELECT s, i, 'enqueued', d, c, b, t, nullif(p, ''), uid, uid, $8, $8
 		FROM (SELECT *, nextval('request_numbers') AS uid
-			FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::text[]) AS batch(s, i, d, c, b, t)) AS numbered`+intakeConflict,
-		[]any{suppliers, ids, digests, shops, bodies, traces, now.UnixMicro()}, (*insertedRow).scanTargets)
+			FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[]) AS batch(s, i, d, c, b, t, p)) AS numbered`+intakeConflict,
+		[]any{suppliers, ids, digests, shops, bodies, traces, parents, now.UnixMicro()}, (*insertedRow).scanTargets)
 }
 
 func (s *store) insertSQLite(ctx context.Context, items []intakeItem, now time.Time) (rows []insertedRow, err error) {
-	const row = `(?, ?, 'enqueued', ?, ?, ?, ?, ?, ?, ?, ?)`
+	const row = `(?, ?, 'enqueued', ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?)`
 	err = s.db.InTx(ctx, func(ctx context.Context) error {
 		uid, err := s.db.Numbers(ctx, len(items))
 		if err != nil {
@@ -63,7 +63,7 @@ func (s *store) insertSQLite(ctx context.Context, items []intakeItem, now time.T
 		}
 		var args []any
 		for i, item := range items {
-			args = append(args, item.SupplierID, item.ID, item.digest, item.shopCode, item.body, item.traceID,
+			args = append(args, item.SupplierID, item.ID, item.digest, item.shopCode, item.body, item.traceID, item.traceParent,
 				uid+int64(i), uid+int64(i), now.UnixMicro(), now.UnixMicro())
 		}
 		rows, err = database.Query(ctx, s.db.SQL(ctx), `INSERT INTO material_requests `+intakeColumns+` VALUES `+

@@ -12,7 +12,7 @@ import (
 // due reads the requests of those rounds that still wait for their estimation, with bodies of about maxBytes at most; rest are
 // those that did not fit. Bodies that cannot be decoded come with err set.
 func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (requests []*pending, rest []round.Round, err error) {
-	from, args, err := s.rounds(rounds, `supplier_id, id, uid, round, trace_id, body, status, tries`)
+	from, args, err := s.rounds(rounds, `supplier_id, id, uid, round, trace_id, trace_parent, body, status, tries`)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -20,10 +20,10 @@ func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (re
 		requestRow
 		fits *string // the body, unless too many bytes come before it
 	}
-	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), fmt.Sprintf(`SELECT supplier_id, id, uid, round, trace_id, tries, CASE WHEN before < %d THEN body END FROM (
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), fmt.Sprintf(`SELECT supplier_id, id, uid, round, trace_id, trace_parent, tries, CASE WHEN before < %d THEN body END FROM (
 			SELECT r.*, sum(length(r.body)) OVER (ORDER BY r.supplier_id, r.id) - length(r.body) AS before
 			FROM %s WHERE r.status = 'enqueued' AND r.uid = k.uid AND r.round = k.number) AS waiting`, maxBytes, from), args, func(r *dueRow) []any {
-		return []any{&r.SupplierID, &r.ID, &r.UID, &r.Round, &r.TraceID, &r.Tries, &r.fits}
+		return []any{&r.SupplierID, &r.ID, &r.UID, &r.Round, &r.TraceID, &r.TraceParent, &r.Tries, &r.fits}
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("read requests to estimate: %w", err)

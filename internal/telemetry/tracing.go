@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -16,6 +18,8 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
+
+const traceParent = "traceparent" // the header of W3C Trace Context
 
 // Tracing is where spans go. A nil Provider means that nothing is traced.
 type Tracing struct {
@@ -53,7 +57,7 @@ func NewTracing(ctx context.Context, environ map[string]string, role string) (*T
 }
 
 // Span begins a span and gives its end, which notes a failure. It carries the request's id, by which it is found beside the
-// logs. Nothing happens when nothing is traced.
+// logs. Outside of any span it continues the trace that logctx names. Nothing happens when nothing is traced.
 func (t *Tracing) Span(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
 	if t == nil || t.Provider == nil {
 		return ctx, func(error) {}
@@ -65,6 +69,9 @@ func (t *Tracing) Span(ctx context.Context, name string, attrs ...slog.Attr) (co
 	for _, a := range attrs {
 		described = append(described, attribute.String(a.Key, a.Value.String()))
 	}
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceParent: logctx.TraceParent(ctx)})
+	}
 	ctx, span := t.Provider.Tracer("supplyhub").Start(ctx, name, trace.WithAttributes(described...))
 	return ctx, func(err error) {
 		if err != nil {
@@ -72,6 +79,16 @@ func (t *Tracing) Span(ctx context.Context, name string, attrs ...slog.Attr) (co
 		}
 		span.End()
 	}
+}
+
+// Parent is the span that ctx is in, as W3C Trace Context writes it, or else the one that logctx names; "" when there is none.
+func (t *Tracing) Parent(ctx context.Context) string {
+	if t == nil || t.Provider == nil {
+		return logctx.TraceParent(ctx)
+	}
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return cmp.Or(carrier[traceParent], logctx.TraceParent(ctx))
 }
 
 // Close sends what is left.

@@ -96,6 +96,7 @@ type job struct {
 	origin      int64     // the worker that handed it over; 0: none
 	begun       time.Time // with its delivery; zero when it was claimed
 	traceID     string
+	traceParent string // the span that caused the event; empty: none is known
 	body        []byte
 	target      Receiver
 	test        bool // a test call, which is not stored

@@ -61,6 +61,7 @@ type Deps struct {
 	Peers        Peers            // nil: no other worker, or no way to reach one
 	Drain        time.Duration    // how long Run lets attempts finish after its context ended; 0: 20 s
 	Registerer   prometheus.Registerer
+	TraceParent  func(ctx context.Context) string                                                          // the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
 	Trace        func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) // nil: nothing is traced
 }
 
@@ -97,6 +98,9 @@ type Dispatcher struct {
 
 // New builds a dispatcher; Close releases it.
 func New(deps Deps) *Dispatcher {
+	if deps.TraceParent == nil {
+		deps.TraceParent = logctx.TraceParent
+	}
 	if deps.Trace == nil {
 		deps.Trace = func(ctx context.Context, _ string, _ ...slog.Attr) (context.Context, func(error)) {
 			return ctx, func(error) {}
@@ -245,6 +249,7 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 	call, cancel := context.WithTimeout(ctx, d.deps.Timeout)
 	defer cancel()
 	call, end := d.deps.Trace(call, "webhook attempt", slog.String("delivery_id", j.id), slog.String("destination", j.destination), slog.Int64("attempt", j.number))
+	j.traceParent = d.deps.TraceParent(call)
 	started := time.Now()
 	a := d.sender.send(call, j, d.deps.Now())
 	took := time.Since(started)
@@ -321,6 +326,6 @@ func (d *Dispatcher) logAttempt(ctx context.Context, j job, a answer, outcome Ou
 
 // context names the delivery on every log line.
 func (j job) context(ctx context.Context) context.Context {
-	return logctx.WithRequestID(ctx, j.traceID, slog.String("delivery_id", j.id),
+	return logctx.WithRequestID(logctx.WithTraceParent(ctx, j.traceParent), j.traceID, slog.String("delivery_id", j.id),
 		slog.String("supplier_id", j.round.SupplierID), slog.Int64("material_request_id", j.round.RequestID))
 }

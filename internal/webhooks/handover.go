@@ -87,7 +87,7 @@ func appendJob(message []byte, j job) []byte {
 	for _, n := range []int64{j.origin, j.worker, j.begun.UnixMicro(), j.round.RequestID, j.round.UID, j.round.Number} {
 		message = binary.AppendVarint(message, n)
 	}
-	for _, text := range []string{j.id, j.destination, j.round.SupplierID, j.traceID, string(j.body)} {
+	for _, text := range []string{j.id, j.destination, j.round.SupplierID, j.traceID, j.traceParent, string(j.body)} {
 		message = appendText(message, text)
 	}
 	return message
@@ -103,7 +103,7 @@ func cutJob(message []byte) (j job, rest []byte, err error) {
 		message = message[n:]
 	}
 	var body string
-	for _, to := range []*string{&j.id, &j.destination, &j.round.SupplierID, &j.traceID, &body} {
+	for _, to := range []*string{&j.id, &j.destination, &j.round.SupplierID, &j.traceID, &j.traceParent, &body} {
 		if *to, message, err = cutText(message); err != nil {
 			return j, nil, err
 		}

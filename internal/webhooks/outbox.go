@@ -21,10 +21,11 @@ const (
 
 // Outgoing is one event to be delivered. The same round twice is one event.
 type Outgoing struct {
-	Round   round.Round
-	TraceID string // X-Request-Id of the call that caused it
-	Event   webhook.Event
-	Body    []byte // the event as JSON; nil: Add encodes it
+	Round       round.Round
+	TraceID     string // X-Request-Id of the call that caused it
+	TraceParent string // the span of that call; empty: it is not traced
+	Event       webhook.Event
+	Body        []byte // the event as JSON; nil: Add encodes it
 }
 
 // newDelivery is a delivery that Add makes. Its first attempt is begun with it when there is a permit, or when the worker that
@@ -122,7 +123,7 @@ func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, w
 		add := func(kind round.Kind, destination string) {
 			prepared[i].deliveries = append(prepared[i].deliveries, newDelivery{job: job{
 				id: e.Round.WebhookID(kind), destination: destination, round: e.Round, number: 1, series: 1,
-				worker: worker, begun: now, traceID: e.TraceID, body: body, target: d.target(destination, receivers),
+				worker: worker, begun: now, traceID: e.TraceID, traceParent: e.TraceParent, body: body, target: d.target(destination, receivers),
 			}})
 		}
 		add(round.Own, Own)

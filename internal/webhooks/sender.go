@@ -77,6 +77,9 @@ func (w wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	h.Set("Content-Type", "application/json")
 	h.Set("User-Agent", userAgent)
 	h.Set("X-Request-Id", c.traceID)
+	if c.traceParent != "" {
+		h.Set("traceparent", c.traceParent)
+	}
 	h.Set(webhook.HeaderID, c.id)
 	h.Set(webhook.HeaderTimestamp, strconv.FormatInt(c.at.Unix(), 10))
 	h.Set(webhook.HeaderSignature, webhook.Sign(c.id, c.at, c.body, c.target.Secrets...))

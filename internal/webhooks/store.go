@@ -24,7 +24,7 @@ type claimedRow struct {
 // places is where database.Query reads a claimed row to.
 func (c *claimedRow) places() []any {
 	return []any{&c.id, &c.destination, &c.round.SupplierID, &c.round.RequestID, &c.round.UID, &c.round.Number,
-		&c.number, &c.series, &c.dead, &c.traceID, &c.body}
+		&c.number, &c.series, &c.dead, &c.traceID, &c.traceParent, &c.body}
 }
 
 // claim begins the next attempt of as many due deliveries as are wanted of each destination, the longest due first; the

@@ -37,9 +37,9 @@ func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now tim
 			WHERE id = ANY (ARRAY(SELECT id FROM due WHERE series >= $5))
 			RETURNING id, uid, round, destination, supplier_id, request_id, attempts, series, true AS dead
 		)
-		SELECT c.id, c.destination, c.supplier_id, c.request_id, c.uid, c.round, c.attempts, c.series, c.dead, e.trace_id, e.body
+		SELECT c.id, c.destination, c.supplier_id, c.request_id, c.uid, c.round, c.attempts, c.series, c.dead, e.trace_id, coalesce(e.trace_parent, ''), e.body
 		FROM (SELECT * FROM begun UNION ALL SELECT * FROM dead) c
-		CROSS JOIN LATERAL (SELECT trace_id, body FROM webhook_events WHERE uid = c.uid AND round = c.round OFFSET 0) e`,
+		CROSS JOIN LATERAL (SELECT trace_id, trace_parent, body FROM webhook_events WHERE uid = c.uid AND round = c.round OFFSET 0) e`,
 		[]any{destinations, counts, now.UnixMicro(), worker, attempts}, (*claimedRow).places)
 	if err != nil {
 		return nil, fmt.Errorf("claim webhook deliveries: %w", err)
@@ -49,15 +49,15 @@ func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now tim
 
 func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, now time.Time) (map[round.Round]bool, error) {
 	n := len(events)
-	uids, numbers, traces, bodies := make([]int64, n), make([]int64, n), make([]string, n), make([][]byte, n)
+	uids, numbers, traces, parents, bodies := make([]int64, n), make([]int64, n), make([]string, n), make([]string, n), make([][]byte, n)
 	for i, e := range events {
-		uids[i], numbers[i], traces[i], bodies[i] = e.Round.UID, e.Round.Number, e.TraceID, e.body
+		uids[i], numbers[i], traces[i], parents[i], bodies[i] = e.Round.UID, e.Round.Number, e.TraceID, e.TraceParent, e.body
 	}
 	stored, err := database.Query(ctx, s.db.SQL(ctx), `
-		INSERT INTO webhook_events (uid, round, trace_id, body, created_at)
-		SELECT u, r, t, b, $5 FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bytea[]) AS e(u, r, t, b)
+		INSERT INTO webhook_events (uid, round, trace_id, body, trace_parent, created_at)
+		SELECT u, r, t, b, nullif(p, ''), $6 FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bytea[], $5::text[]) AS e(u, r, t, b, p)
 		ON CONFLICT (uid, round) DO NOTHING RETURNING uid, round`,
-		[]any{uids, numbers, traces, bodies, now.UnixMicro()}, func(r *round.Round) []any { return []any{&r.UID, &r.Number} })
+		[]any{uids, numbers, traces, bodies, parents, now.UnixMicro()}, func(r *round.Round) []any { return []any{&r.UID, &r.Number} })
 	if err != nil {
 		return nil, fmt.Errorf("insert webhook events: %w", err)
 	}

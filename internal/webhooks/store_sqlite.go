@@ -53,14 +53,15 @@ func (s *store) updateClaimed(ctx context.Context, set string, ids []string, arg
 	return database.Query(ctx, s.db.SQL(ctx), `UPDATE webhook_deliveries SET `+set+` AND id IN (?`+strings.Repeat(`, ?`, len(ids)-1)+`)
 		RETURNING id, destination, supplier_id, request_id, uid, round, attempts, series, status = 'dead',
 			(SELECT trace_id FROM webhook_events e WHERE e.uid = webhook_deliveries.uid AND e.round = webhook_deliveries.round),
+			coalesce((SELECT trace_parent FROM webhook_events e WHERE e.uid = webhook_deliveries.uid AND e.round = webhook_deliveries.round), ''),
 			(SELECT body FROM webhook_events e WHERE e.uid = webhook_deliveries.uid AND e.round = webhook_deliveries.round)`, args, (*claimedRow).places)
 }
 
 func (s *store) insertEventsSQLite(ctx context.Context, events []newEvent, now time.Time) (map[round.Round]bool, error) {
 	fresh := make(map[round.Round]bool, len(events))
 	for _, e := range events {
-		result := s.db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, trace_id, body, created_at) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (uid, round) DO NOTHING`, e.Round.UID, e.Round.Number, e.TraceID, e.body, now.UnixMicro())
+		result := s.db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, trace_id, trace_parent, body, created_at) VALUES (?, ?, ?, nullif(?, ''), ?, ?)
+			ON CONFLICT (uid, round) DO NOTHING`, e.Round.UID, e.Round.Number, e.TraceID, e.TraceParent, e.body, now.UnixMicro())
 		if result.Error != nil {
 			return nil, fmt.Errorf("insert webhook event: %w", result.Error)
 		}

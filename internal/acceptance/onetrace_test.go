@@ -1,0 +1,190 @@
+package acceptance
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest"
+)
+
+// span is what a collector was sent, ids in hex.
+type span struct {
+	trace, id, parent, name string
+	kind                    tracepb.Span_SpanKind
+	attributes              map[string]string
+}
+
+// collector is an OTLP endpoint over HTTP.
+type collector struct {
+	*httptest.Server
+	mu    sync.Mutex
+	spans []span
+}
+
+func newCollector(t *testing.T) *collector {
+	t.Helper()
+	c := &collector{}
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var data tracepb.TracesData // on the wire the same as an export request
+		if err == nil {
+			err = proto.Unmarshal(body, &data)
+		}
+		if err != nil || r.URL.Path != "/v1/traces" {
+			t.Errorf("a call of %s cannot be read: %v", r.URL.Path, err)
+		}
+		c.take(&data)
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *collector) take(data *tracepb.TracesData) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, resource := range data.GetResourceSpans() {
+		for _, scope := range resource.GetScopeSpans() {
+			for _, s := range scope.GetSpans() {
+				taken := span{
+					trace: hex.EncodeToString(s.GetTraceId()), id: hex.EncodeToString(s.GetSpanId()), parent: hex.EncodeToString(s.GetParentSpanId()),
+					name: s.GetName(), kind: s.GetKind(), attributes: map[string]string{},
+				}
+				for _, a := range s.GetAttributes() {
+					taken.attributes[a.GetKey()] = a.GetValue().GetStringValue()
+				}
+				c.spans = append(c.spans, taken)
+			}
+		}
+	}
+}
+
+// of returns the spans of a request's story, whatever trace they are in.
+func (c *collector) of(requestID string) []span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(func(yield func(span) bool) {
+		for _, s := range c.spans {
+			if s.attributes["request_id"] == requestID && !yield(s) {
+				return
+			}
+		}
+	})
+}
+
+// story counts the kinds of spans that a request's story has.
+func story(spans []span, supplierID string) (posted, estimated, own, supplier, received int) {
+	for _, s := range spans {
+		switch {
+		case s.name == "estimate":
+			estimated++
+		case s.name == "webhook attempt" && s.attributes["destination"] == "own":
+			own++
+		case s.name == "webhook attempt" && s.attributes["destination"] == supplierID:
+			supplier++
+		case strings.HasSuffix(s.name, "/delivery-estimates"):
+			received++
+		case strings.HasSuffix(s.name, requests):
+			posted++
+		}
+	}
+	return posted, estimated, own, supplier, received
+}
+
+func TestTraces_tell_a_request_s_whole_story_in_the_caller_s_trace(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			c := newCollector(t)
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{
+				"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_BSP_SCHEDULE_DELAY": "100", "WEBHOOK_RETRY_SCHEDULE": "100ms,100ms,100ms",
+			}})
+			var mu sync.Mutex
+			carried := map[string][]string{} // by webhook-id
+			receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				defer mu.Unlock()
+				id := r.Header.Get("webhook-id")
+				if carried[id] = append(carried[id], r.Header.Get("traceparent")); len(carried[id]) == 1 {
+					w.WriteHeader(http.StatusServiceUnavailable) // the second attempt is read from the database
+				}
+			})
+			s := h.Supplier(t, "--webhook-url", receiver.URL)
+			const calls = 8
+			callers := map[string]string{} // X-Request-Id to the caller's trace
+			var posting sync.WaitGroup
+			for i := range calls {
+				id, trace := fmt.Sprintf("story-%d", i), fmt.Sprintf("%032x", 0xabc000+i)
+				callers[id] = trace
+				posting.Go(func() { // at once: they share batches
+					want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "X-Request-Id", id, "traceparent", "00-"+trace+"-00000000000000aa-01"), http.StatusCreated)
+				})
+			}
+			posting.Wait()
+			for id, trace := range callers {
+				apptest.Eventually(t, "the collector has the whole story", func() bool {
+					posted, estimated, own, supplier, received := story(c.of(id), s.ID)
+					return posted == 1 && estimated == 1 && own == 1 && supplier == 2 && received == 1
+				})
+				spans := c.of(id)
+				known := map[string]bool{"00000000000000aa": true}
+				for _, one := range spans {
+					known[one.id] = true
+				}
+				for _, one := range spans {
+					if one.trace != trace {
+						t.Errorf("%s of %s is in trace %s, the caller's is %s", one.name, id, one.trace, trace)
+					}
+					if !known[one.parent] {
+						t.Errorf("%s of %s has a parent that nobody sent: %s", one.name, id, one.parent)
+					}
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			seen := map[string]bool{}
+			for id, headers := range carried {
+				for _, header := range headers {
+					parts := strings.Split(header, "-")
+					if len(parts) != 4 || seen[header] || !slices.Contains(slices.Collect(maps.Values(callers)), parts[1]) {
+						t.Errorf("an attempt of %s carries traceparent %q", id, header)
+						continue
+					}
+					seen[header] = true // each attempt is a span of its own
+				}
+			}
+			if len(seen) != 2*calls {
+				t.Errorf("%d attempts carried a traceparent, not %d", len(seen), 2*calls)
+			}
+		})
+	}
+}
+
+func TestTraces_cost_nothing_when_nobody_asked_for_them(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
+			receiver := apptest.NewReceiver(t, nil)
+			s := h.Supplier(t, "--webhook-url", receiver.URL)
+			want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "traceparent", "00-0000000000000000000000000000beef-00000000000000aa-01"), http.StatusCreated)
+			apptest.Eventually(t, "the webhook arrives", func() bool { return len(receiver.Calls()) == 1 })
+			if header, carried := receiver.Calls()[0].Header["Traceparent"]; carried {
+				t.Errorf("the webhook carries traceparent %q", header)
+			}
+		})
+	}
+}
