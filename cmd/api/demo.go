@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -46,7 +47,10 @@ func demonstrate(cmd *cobra.Command, cfg *config.Config) (func(ctx context.Conte
 		if err != nil {
 			return fmt.Errorf("make demo supplier: %w", err)
 		}
-		return printTour(cmd.OutOrStdout(), cfg, d, address, scores)
+		if err := printTour(cmd.OutOrStdout(), cfg, d, address, scores); err != nil {
+			return err
+		}
+		return printConsole(cmd.OutOrStdout(), a.Console())
 	}, nil
 }
 
@@ -153,4 +157,14 @@ func writeDemo(file string, d demo) error {
 		return err
 	}
 	return os.Rename(tmp.Name(), file)
+}
+
+// printConsole says where the operator's console is, and the token that an action in it asks for.
+func printConsole(w io.Writer, c app.Console) error {
+	token := c.Token
+	if token == "" {
+		token = "none is set: it only shows"
+	}
+	_, err := fmt.Fprintf(w, "\nOperator's console: %s\nOperator token:     %s\n", c.Address, token)
+	return err
 }

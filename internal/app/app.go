@@ -18,6 +18,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/estimates"
+	"github.com/supplyhub/supplyhub/internal/figures"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/portal"
 	"github.com/supplyhub/supplyhub/internal/products"
@@ -39,7 +40,8 @@ type App struct {
 	Scores    *scoreboard.Service
 	Receivers *webhooks.SelfService
 
-	portal *portal.Service // nil in one that was opened for a command
+	portal       *portal.Service // nil in one that was opened for a command
+	adminAddress string          // of the operator listener of a serving api
 }
 
 // pipeline is what both binaries have: all that a material request passes through. The worker is built from nothing else,
@@ -58,6 +60,9 @@ type pipeline struct {
 	materials *materials.Service
 	products  *products.Service
 	quotas    *scoreboard.Quotas
+	figures   *figures.Recorder
+
+	operatorToken config.Secret
 }
 
 // Build opens the database and builds every room over it, without the queue. It makes what the embedded default lacks.
@@ -137,6 +142,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	})
 	a.Deliveries.SetLedger(a.materials)
 	a.quotas = scoreboard.NewQuotas(a.db, a.db.Now)
+	a.figures, a.operatorToken = figures.New(a.db, a.db.Now, a.sample), config.Secret(secrets.operator)
 	return nil
 }
 

@@ -42,7 +42,11 @@ var edges = map[string][]string{
 		"internal/logctx", "internal/materials", "internal/portal", "internal/products", "internal/queue", "internal/scoreboard",
 		"internal/scoreboard/balldontlie", "internal/scoreboard/sportmonks", "internal/supplierauth", "internal/telemetry",
 		"internal/round", "internal/tracker", "internal/web", "internal/webhooks", "pkg/webhook",
+		"internal/console", "internal/figures",
 	},
+	"internal/console": {"internal/errs", "internal/figures", "internal/httpapi", "internal/materials", "internal/round",
+		"internal/supplierauth", "internal/tracker", "internal/web", "internal/webhooks"},
+	"internal/figures":     {"internal/database"},
 	"internal/config":      {"pkg/webhook"}, // checks that configured secrets are ones
 	"internal/apikey":      {},
 	"internal/errs":        {},

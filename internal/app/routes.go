@@ -3,12 +3,16 @@ package app
 import (
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/console"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/portal"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
+
+// requestsRoute is where requests come in.
+const requestsRoute = "/api/material-requests"
 
 // routes is the table of contents of the service: method, path, who may call, handler. Nothing else stands here.
 func (a *App) routes(r *gin.Engine) {
@@ -25,7 +29,7 @@ func (a *App) routes(r *gin.Engine) {
 	r.GET("/docs", handle(docs))
 	r.GET("/docs/:file", handle(docs))
 
-	r.POST("/api/material-requests", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(a.materials.Create))
+	r.POST(requestsRoute, auth.Bearer(supplierauth.ScopeMaterialRequests), handle(a.materials.Create))
 	r.GET("/api/material-requests", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(a.materials.List))
 	r.GET("/api/material-requests/:id", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(a.materials.Get))
 	r.POST("/api/material-requests/:id/re-estimate", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(a.materials.Reestimate))
@@ -81,4 +85,20 @@ func (a *App) portalRoutes(r *gin.Engine) {
 	pages.POST("/receiver/pause", p.Page(p.PauseReceiver))
 	pages.POST("/receiver/resume", p.Page(p.ResumeReceiver))
 	pages.POST("/receiver/test", p.Page(p.SendTest))
+}
+
+// consoleRoutes are the console's pages, the same as JSON, and its actions.
+func consoleRoutes(r *gin.Engine, c *console.Service) {
+	c.Routes(r)
+	for path, view := range c.Views() {
+		r.GET(console.Base+path, c.SwitchLanguage, c.Page(view))
+		r.GET(console.Base+"/api"+view.API, c.JSON(view))
+	}
+	r.POST(console.Base+"/token", c.Act(c.EnterToken))
+	r.POST(console.Base+"/deliveries/redeliver", c.Operator, c.Act(c.Redeliver))
+	r.POST(console.Base+"/requests/reopen", c.Operator, c.Act(c.Reopen))
+	r.POST(console.Base+"/receivers/pause", c.Operator, c.Act(c.Pause))
+	r.POST(console.Base+"/receivers/resume", c.Operator, c.Act(c.Resume))
+	r.POST(console.Base+"/suppliers/activate", c.Operator, c.Act(c.Activate))
+	r.POST(console.Base+"/suppliers/deactivate", c.Operator, c.Act(c.Deactivate))
 }

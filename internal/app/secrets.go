@@ -1,6 +1,7 @@
 package app
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,7 @@ type secrets struct {
 	signingKeys string
 	secretsKeys string
 	webhooks    []webhook.Secret
+	operator    string
 }
 
 // loadSecrets takes the configured secrets; with the embedded database, missing ones are made once in DATA_DIR, or are
@@ -31,6 +33,7 @@ func loadSecrets(cfg *config.Config, asItIs bool) (*secrets, error) {
 		{configured: cfg.SigningKeys, file: "jwt_signing_keys", generate: supplierauth.GenerateSigningKey},
 		{configured: cfg.SecretsKeys, file: "secrets_key", generate: supplierauth.GenerateSecretsKey},
 		{configured: cfg.WebhookSecrets, file: "webhook_signing_secrets", generate: GenerateWebhookSecret},
+		{configured: cfg.OperatorToken, file: "operator_token", generate: func() (string, error) { return rand.Text(), nil }},
 	}
 	for i := range texts {
 		t := &texts[i]
@@ -48,7 +51,7 @@ func loadSecrets(cfg *config.Config, asItIs bool) (*secrets, error) {
 		}
 		t.loaded = text
 	}
-	s := &secrets{signingKeys: texts[0].loaded, secretsKeys: texts[1].loaded}
+	s := &secrets{signingKeys: texts[0].loaded, secretsKeys: texts[1].loaded, operator: texts[3].loaded}
 	if texts[2].loaded == "" {
 		return s, nil
 	}

@@ -81,6 +81,7 @@ func listen(ctx context.Context, httpAddr, adminAddr string) (public, admin net.
 // sweeper stopped; Close does the rest.
 func (a *App) serve(ctx context.Context, public, admin net.Listener, started func(context.Context) error) error {
 	s := &api{App: a, public: public, admin: admin}
+	a.adminAddress = ownAddress(admin.Addr())
 	if err := a.openQueue(ctx, "api"); err != nil {
 		return fmt.Errorf("open queue: %w", err)
 	}
@@ -100,7 +101,11 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 
 	server := httpapi.NewServer(engine, s.log)
 	server.RegisterOnShutdown(s.materials.StopWaiting)
-	adminServer := httpapi.NewServer(telemetry.AdminHandler(s.registry, s.checks), s.log)
+	operator, err := s.operatorHandler(s.checks)
+	if err != nil {
+		return err
+	}
+	adminServer := httpapi.NewServer(operator, s.log)
 	group, failed := errgroup.WithContext(context.WithoutCancel(ctx))
 	group.Go(func() error { return serve(server, s.public) })
 	group.Go(func() error { return serve(adminServer, s.admin) })
@@ -108,6 +113,7 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	group.Go(func() error { return s.purge(upkeep) })
 	group.Go(func() error { return s.runRetention(upkeep) })
 	group.Go(func() error { return s.runGauges(upkeep) })
+	group.Go(func() error { return s.runFigures(upkeep, true) })
 	group.Go(func() error { return s.Trackers.Watch(upkeep) })
 	workers := make(chan error, 1)
 	if s.cfg.Embedded() {

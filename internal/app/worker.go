@@ -60,10 +60,11 @@ func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
 		}
 		return checks
 	}
-	server := httpapi.NewServer(telemetry.AdminHandler(a.registry, checks), a.log)
+	server := httpapi.NewServer(telemetry.OnlyHosts(a.cfg.AdminHosts, telemetry.AdminHandler(a.registry, checks)), a.log)
 	group, working := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(server, admin) })
 	group.Go(func() error { return a.runGauges(working) })
+	group.Go(func() error { return a.runFigures(working, false) })
 	ready.Store(true)
 	a.log.InfoContext(ctx, "worker is running", "admin", admin.Addr().String())
 	workErr := a.work(working)

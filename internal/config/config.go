@@ -18,7 +18,9 @@ import (
 // default as they should read it when it is not a plain value.
 type Config struct {
 	HTTPAddr       string        `env:"HTTP_ADDR" envDefault:":8080" doc:"public listener (api)"`
-	AdminAddr      string        `env:"ADMIN_ADDR" shown:"127.0.0.1:9090, worker 127.0.0.1:9091" doc:"operator listener: /livez, /readyz, /metrics, /debug/pprof"`
+	AdminAddr      string        `env:"ADMIN_ADDR" shown:"127.0.0.1:9090, worker 127.0.0.1:9091" doc:"operator listener: /console (api), /livez, /readyz, /metrics, /debug/pprof"`
+	AdminHosts     []string      `env:"ADMIN_HOSTS" shown:"none" doc:"names, separated by commas, under which the operator listener is called; IP addresses and localhost always work"`
+	OperatorToken  Secret        `env:"OPERATOR_TOKEN" shown:"embedded: generated in DATA_DIR; else empty: the console only shows" doc:"what an operator enters to act in the console"`
 	DataDir        string        `env:"DATA_DIR" envDefault:"./data" doc:"everything that the embedded default keeps"`
 	DatabaseURL    Secret        `env:"DATABASE_URL" shown:"empty: SQLite in DATA_DIR" doc:"postgres://user:password@host/database"`
 	ReadURL        Secret        `env:"DATABASE_READ_URL" shown:"empty: DATABASE_URL" doc:"a replica that the tracker listings are read from"`

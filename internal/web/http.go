@@ -151,6 +151,7 @@ type Outcome struct {
 	Message string `json:"message"`           // for the region with role status, translated
 	Failed  bool   `json:"failed,omitempty"`  // the message is an error
 	Result  string `json:"result,omitempty"`  // HTML for the page's element with data-result
+	Dialog  string `json:"dialog,omitempty"`  // HTML of a dialog to answer first
 	Address string `json:"address,omitempty"` // the page to go to; empty: the same one, read again
 }
 

@@ -64,14 +64,28 @@ async function read(address, result) {
   place(await answer.text(), result);
 }
 
+// ask shows a dialog; its form is an action itself, and may be followed by the one that asked.
+function ask(text, again) {
+  for (const old of document.querySelectorAll('dialog')) old.remove();
+  document.body.insertAdjacentHTML('beforeend', text);
+  const dialog = document.querySelector('dialog');
+  dialog.again = again;
+  dialog.addEventListener('close', () => dialog.remove());
+  dialog.showModal();
+}
+
 async function act(form, button) {
   if (form.dataset.busy) return;
   form.dataset.busy = 'yes';
   form.setAttribute('aria-busy', 'true');
   say('');
   try {
-    const answer = await fetch(form.action, { method: 'POST', body: fields(form, button), headers: { 'X-Page-Request': '1', Accept: 'application/json' } });
+    const answer = await fetch(button && button.hasAttribute('formaction') ? button.formAction : form.action, { method: 'POST', body: fields(form, button), headers: { 'X-Page-Request': '1', Accept: 'application/json' } });
     const outcome = await answer.json();
+    if (outcome.dialog) { ask(outcome.dialog, () => act(form, button)); return; }
+    const dialog = form.closest('dialog');
+    if (dialog && outcome.failed) { dialog.querySelector('[role=alert]').textContent = outcome.message; return; }
+    if (dialog) { dialog.close(); if ('again' in form.dataset) { dialog.again(); return; } }
     if (outcome.address) { location.assign(outcome.address); return; }
     if (!outcome.failed) await read(location.href, outcome.result); // after a failure what was typed stays
     say(outcome.message, outcome.failed);
@@ -97,6 +111,15 @@ document.addEventListener('submit', (event) => {
   }
 });
 
+document.addEventListener('change', (event) => {
+  const all = event.target.closest('input[data-all]');
+  if (all) for (const box of all.form.querySelectorAll('input[name=id]')) box.checked = all.checked;
+});
+
+document.addEventListener('click', (event) => {
+  if (event.target.closest('[data-close]')) event.target.closest('dialog').close();
+});
+
 document.addEventListener('click', async (event) => {
   const button = event.target.closest('[data-copy]');
   if (!button) return;
@@ -115,7 +138,7 @@ async function follow() {
   const seconds = live ? Number(live.dataset.live) : 5;
   await new Promise((done) => setTimeout(done, seconds * 1000));
   const active = document.activeElement;
-  const working = active && (active.matches('input, select, textarea') || document.querySelector('[aria-busy=true]'));
+  const working = active && (active.matches('input, select, textarea') || document.querySelector('[aria-busy=true], dialog, input[name=id]:checked'));
   if (live && !working && !document.hidden && !document.querySelector('[data-result] > *') && getSelection().isCollapsed) {
     try { await read(location.href); } catch { /* the next one may come through */ }
   }

@@ -1,0 +1,296 @@
+package acceptance
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest"
+)
+
+const operatorToken = "the-operators-token"
+
+// TestConsole holds the first paragraph of chapter 10.
+func TestConsole(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{LeastRights: true, Env: map[string]string{
+				"OPERATOR_TOKEN": operatorToken, "ADMIN_HOSTS": "hub.internal,other", "WEBHOOK_RETRY_SCHEDULE": "100ms", "WEBHOOK_TIMEOUT": "2s",
+			}})
+			consoleRules(t, h)
+			consoleActions(t, h)
+		})
+	}
+}
+
+// atConsole calls a path of the console; body nil: GET, else a form. headers are names and values in turn.
+func atConsole(t *testing.T, p *apptest.Process, path string, body url.Values, headers ...string) apptest.Answer {
+	t.Helper()
+	method, form := http.MethodGet, io.Reader(nil)
+	if body != nil {
+		method, form = http.MethodPost, strings.NewReader(body.Encode())
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, p.AdminURL(path), form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+	}
+	response, err := http.DefaultTransport.RoundTrip(r) // redirects are answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return apptest.Answer{Status: response.StatusCode, Header: response.Header, Body: text}
+}
+
+type overviewFigures struct {
+	Figures []struct {
+		Name   string
+		Value  float64
+		Values []float64
+	}
+}
+
+func figure(t *testing.T, p *apptest.Process, name string) (value float64, hour []float64) {
+	t.Helper()
+	for _, f := range apptest.Decode[overviewFigures](t, atConsole(t, p, "/console/api/overview", nil)).Figures {
+		if f.Name == name {
+			return f.Value, f.Values
+		}
+	}
+	t.Fatalf("no figure %s", name)
+	return 0, nil
+}
+
+func consoleRules(t *testing.T, h *apptest.Hub) {
+	rule(t, "the operator listeners answer for an address, a loopback name and ADMIN_HOSTS, any other Host is an empty 403", func(t *testing.T) {
+		for _, p := range slices.Concat(h.APIs, h.Workers) {
+			for host, status := range map[string]int{
+				"127.0.0.1:9": 200, "localhost": 200, "[::1]:1": 200, "10.1.2.3": 200, "hub.internal:9090": 200, "HUB.internal": 200, "other": 200,
+				"evil.example": 403, "hub.internal.evil.example": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example": 403,
+			} {
+				a := atConsole(t, p, "/livez", nil, "Host", host)
+				if a.Status != status || status == 403 && len(a.Body) != 0 {
+					t.Errorf("Host %s: %d %q", host, a.Status, a.Body)
+				}
+			}
+			for _, path := range []string{"/console", "/console/api/overview", "/metrics"} {
+				if a := atConsole(t, p, path, nil, "Host", "evil.example"); a.Status != 403 || len(a.Body) != 0 {
+					t.Errorf("%s: %d", path, a.Status)
+				}
+			}
+		}
+	})
+	rule(t, "every page and the same as JSON is read without a credential", func(t *testing.T) {
+		for _, page := range []string{"", "/requests", "/deliveries", "/receivers", "/suppliers", "/scoreboard", "/trackers", "/search", "/requests?status=failed", "/deliveries?status=pending"} {
+			a := atConsole(t, h.APIs[0], "/console"+page, nil)
+			if a.Status != 200 || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") || !strings.Contains(a.Header.Get("Content-Security-Policy"), "default-src 'none'") {
+				t.Errorf("%s: %d %v", page, a.Status, a.Header)
+			}
+			if page == "" {
+				page = "/overview"
+			}
+			if a := atConsole(t, h.APIs[0], "/console/api"+page, nil); a.Status != 200 || !strings.HasPrefix(a.Header.Get("Content-Type"), "application/json") {
+				t.Errorf("/api%s: %d %s", page, a.Status, a.Body)
+			}
+		}
+		if a := atConsole(t, h.APIs[0], "/console/deliveries?status=lost", nil); a.Status != 400 {
+			t.Errorf("an unknown filter: %d", a.Status)
+		}
+	})
+	rule(t, "figures of the last hour are summed over all replicas", func(t *testing.T) {
+		receiver, _ := switchable(t, 200)
+		s := h.Supplier(t, "--webhook-url", receiver.URL)
+		for i := range 4 {
+			want(t, h.DoAt(t, i%len(h.APIs), http.MethodPost, requests, request(nextID(), nil), "Authorization", "Bearer "+s.AccessToken()), 201)
+		}
+		for _, p := range h.APIs {
+			for _, name := range []string{"Accepted per second", "Delivered per second"} {
+				apptest.Eventually(t, name+" counts what all processes did", func() bool {
+					_, hour := figure(t, p, name)
+					sum := 0.0
+					for _, v := range hour {
+						sum += v * 10
+					}
+					return sum >= 3.9
+				})
+			}
+			for _, name := range []string{"Backlog", "Oldest waiting", "Dead deliveries", "Failing receivers"} {
+				if _, hour := figure(t, p, name); len(hour) != 360 {
+					t.Errorf("%s has %d points", name, len(hour))
+				}
+			}
+		}
+	})
+	rule(t, "lists lead on by a cursor through every request and delivery, each once", func(t *testing.T) {
+		for range 2 {
+			s := h.Supplier(t)
+			for range 40 {
+				becomes(t, s, submit(t, s, nil), "estimated")
+			}
+		}
+		for _, list := range []string{"requests", "deliveries"} {
+			seen, after, pages := map[string]bool{}, "", 0
+			for {
+				page := apptest.Decode[struct {
+					Items []struct {
+						ID         any    `json:"id"`
+						SupplierID string `json:"supplier_id"`
+					}
+					Next string
+				}](t, atConsole(t, h.APIs[0], "/console/api/"+list+"?after="+url.QueryEscape(after), nil))
+				for _, item := range page.Items {
+					key := fmt.Sprint(item.SupplierID, "/", item.ID)
+					if seen[key] {
+						t.Fatalf("%s: %s is listed twice", list, key)
+					}
+					seen[key] = true
+				}
+				if pages++; page.Next == "" || pages > 50 {
+					break
+				}
+				after = page.Next
+			}
+			if len(seen) < 80 || pages < 2 {
+				t.Errorf("%s: %d on %d pages", list, len(seen), pages)
+			}
+		}
+	})
+	rule(t, "Search finds by request id, delivery id, supplier name or id and X-Request-Id", func(t *testing.T) {
+		s := h.Supplier(t)
+		id, trace := nextID(), fmt.Sprint("trace-", nextID())
+		want(t, s.Do(t, http.MethodPost, requests, request(id, nil), "X-Request-Id", trace), 201)
+		becomes(t, s, id, "estimated")
+		story := fmt.Sprintf("/console/requests/%s/%d", s.ID, id)
+		delivery := apptest.Decode[struct{ Deliveries []struct{ ID string } }](t, atConsole(t, h.APIs[0], strings.Replace(story, "/console", "/console/api", 1), nil)).Deliveries[0].ID
+		for text, leads := range map[string]string{fmt.Sprint(id): story, delivery: "/console/deliveries/" + delivery, trace: story} {
+			a := atConsole(t, h.APIs[0], "/console/search?q="+text, nil)
+			if a.Header.Get("Location") != leads {
+				t.Errorf("%s leads to %d %q, want %s", text, a.Status, a.Header.Get("Location"), leads)
+			}
+		}
+		for _, text := range []string{s.ID, url.QueryEscape(t.Name())} {
+			if a := atConsole(t, h.APIs[0], "/console/api/search?q="+text, nil); !strings.Contains(string(a.Body), s.ID) {
+				t.Errorf("%s finds %s", text, a.Body)
+			}
+		}
+		if page := atConsole(t, h.APIs[0], story, nil); !strings.Contains(string(page.Body), trace) || !strings.Contains(string(page.Body), delivery) {
+			t.Errorf("the story lacks its X-Request-Id or its delivery")
+		}
+	})
+}
+
+func consoleActions(t *testing.T, h *apptest.Hub) {
+	page := []string{"X-Page-Request", "1", "Sec-Fetch-Site", "same-origin"}
+	act := func(t *testing.T, path string, values url.Values, headers ...string) apptest.Answer {
+		t.Helper()
+		return atConsole(t, h.APIs[0], "/console"+path, values, headers...)
+	}
+	bearer := []string{"Authorization", "Bearer " + operatorToken}
+	rule(t, "an action without the token or with a wrong one is 401, and the token is kept for the browser's session", func(t *testing.T) {
+		for _, path := range []string{"/deliveries/redeliver", "/requests/reopen", "/receivers/pause", "/receivers/resume", "/suppliers/activate", "/suppliers/deactivate"} {
+			for _, headers := range [][]string{nil, page, {"Authorization", "Bearer wrong"}, {"Cookie", "supplyhub_operator=wrong"}} {
+				if a := act(t, path, url.Values{"id": {"x"}}, headers...); a.Status != 401 {
+					t.Errorf("%s with %v: %d", path, headers, a.Status)
+				}
+			}
+		}
+		if a := act(t, "/token", url.Values{"operator_token": {"wrong"}}, page...); a.Status != 401 || a.Header.Get("Set-Cookie") != "" {
+			t.Errorf("a wrong token: %d", a.Status)
+		}
+		a := act(t, "/token", url.Values{"operator_token": {operatorToken}}, page...)
+		cookie := a.Header.Get("Set-Cookie")
+		if a.Status != 200 || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || strings.Contains(cookie, "Max-Age") || strings.Contains(cookie, operatorToken) {
+			t.Fatalf("%d %q", a.Status, cookie)
+		}
+		cookie, _, _ = strings.Cut(cookie, ";")
+		if a := act(t, "/suppliers/activate", url.Values{"id": {"sup_unknown"}}, "Cookie", cookie); a.Status != 403 {
+			t.Errorf("without the page's header: %d", a.Status)
+		}
+		for i := range h.APIs { // any replica knows the session
+			if a := atConsole(t, h.APIs[i], "/console/suppliers/activate", url.Values{"id": {"sup_unknown"}}, append(page, "Cookie", cookie)...); a.Status != 404 {
+				t.Errorf("api %d: %d %s", i, a.Status, a.Body)
+			}
+		}
+		if a := act(t, "/suppliers/deactivate", url.Values{"id": {"a", "b", "c"}}, append(page, "Cookie", cookie)...); a.Status != 200 || !strings.Contains(string(a.Body), "Deactivate 3 suppliers?") {
+			t.Errorf("a bulk action does not ask: %d %s", a.Status, a.Body)
+		}
+	})
+	rule(t, "Redeliver sends dead deliveries again, and one that cannot be sent does not stop the rest", func(t *testing.T) {
+		receiver, status := switchable(t, 503)
+		s := h.Supplier(t, "--webhook-url", receiver.URL)
+		submit(t, s, nil)
+		submit(t, s, nil)
+		dead := reaches(t, s, "dead", 2)
+		status.Store(200)
+		values := url.Values{"id": {"msg_unknown", dead[0], dead[1]}}
+		if a := act(t, "/deliveries/redeliver", values, bearer...); a.Status != 200 || !strings.Contains(string(a.Body), "2 deliveries are on their way again. 1 was left as it is") {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+		reaches(t, s, "delivered", 2)
+	})
+	rule(t, "Pause and Resume are the operator's own", func(t *testing.T) {
+		receiver, _ := switchable(t, 200)
+		s := h.Supplier(t, "--webhook-url", receiver.URL)
+		want(t, act(t, "/receivers/pause", url.Values{"id": {s.ID}}, bearer...), 200)
+		if a := atConsole(t, h.APIs[0], "/console/api/receivers?state=paused&supplier_id="+s.ID, nil); !strings.Contains(string(a.Body), `"paused_by":"operator"`) {
+			t.Errorf("%s", a.Body)
+		}
+		submit(t, s, nil)
+		reaches(t, s, "pending", 1)
+		want(t, act(t, "/receivers/resume", url.Values{"id": {s.ID}}, bearer...), 200)
+		reaches(t, s, "delivered", 1)
+	})
+	rule(t, "Deactivate refuses a supplier's keys, Activate lets them in again", func(t *testing.T) {
+		s := h.Supplier(t)
+		want(t, act(t, "/suppliers/deactivate", url.Values{"id": {s.ID}}, bearer...), 200)
+		want(t, h.Do(t, http.MethodPost, tokenPath, nil, "X-API-Key", s.Key), 401)
+		want(t, act(t, "/suppliers/activate", url.Values{"id": {s.ID}}, bearer...), 200)
+		s.Token(t)
+	})
+	rule(t, "Reopen estimates a failed request again", func(t *testing.T) {
+		s := h.Supplier(t)
+		id := submit(t, s, nil)
+		becomes(t, s, id, "estimated")
+		if a := act(t, "/requests/reopen", url.Values{"id": {fmt.Sprint(s.ID, "/", id)}}, bearer...); a.Status != 409 {
+			t.Errorf("one that is not failed: %d", a.Status)
+		}
+		if _, err := openDatabase(t, h).ExecContext(t.Context(), `UPDATE material_requests SET status = 'failed', failure = 'It was told to.' WHERE supplier_id = '`+s.ID+`'`); err != nil {
+			t.Fatal(err)
+		}
+		if a := atConsole(t, h.APIs[0], "/console/api/requests?status=failed&supplier_id="+s.ID, nil); !strings.Contains(string(a.Body), fmt.Sprint(id)) {
+			t.Errorf("the failed request is not listed: %s", a.Body)
+		}
+		want(t, act(t, "/requests/reopen", url.Values{"id": {fmt.Sprint(s.ID, "/", id)}}, bearer...), 200)
+		becomes(t, s, id, "estimated")
+	})
+}
+
+func TestConsole_without_a_token(t *testing.T) {
+	t.Parallel()
+	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
+	if a := atConsole(t, h.APIs[0], "/console/suppliers/deactivate", url.Values{"id": {"x"}}); a.Status != 403 {
+		t.Errorf("actions are on: %d", a.Status)
+	}
+	if a := atConsole(t, h.APIs[0], "/console", nil); a.Status != 200 {
+		t.Errorf("reading: %d", a.Status)
+	}
+}

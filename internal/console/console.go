@@ -1,0 +1,107 @@
+// Package console is the operator's view of the service in a browser, and the same as JSON. It has no rule of its own: what
+// it shows and does are the other packages' services. A page's data is read once in two seconds, however many look at it.
+package console
+
+import (
+	"context"
+	"embed"
+	"io/fs"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/figures"
+	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/round"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
+	"github.com/supplyhub/supplyhub/internal/tracker"
+	"github.com/supplyhub/supplyhub/internal/web"
+	"github.com/supplyhub/supplyhub/internal/webhooks"
+)
+
+// Base is the path of the first page.
+const Base = "/console"
+
+//go:embed pages
+var pages embed.FS
+
+// Requests are the material requests.
+type Requests interface {
+	Recent(ctx context.Context, filter materials.Filter, after string, limit int) ([]materials.Overview, string, error)
+	FindAny(ctx context.Context, suppliers []string, id int64) ([]materials.Overview, error)
+	Show(ctx context.Context, supplierID string, id int64) (materials.Record, []materials.RoundOverview, round.Round, error)
+	Reopen(ctx context.Context, supplierID string, id int64) error
+}
+
+// Deliveries are the webhook deliveries and the receivers that they go to.
+type Deliveries interface {
+	Recent(ctx context.Context, filter webhooks.Filter, after string, limit int) ([]webhooks.Delivery, string, error)
+	List(ctx context.Context, filter webhooks.Filter) ([]webhooks.Delivery, error)
+	Show(ctx context.Context, id string) (*webhooks.Detail, error)
+	Traced(ctx context.Context, traceID string) ([]string, error)
+	Redeliver(ctx context.Context, ids ...string) (int64, error)
+	ReceiverStates(ctx context.Context) (map[string]webhooks.ReceiverState, error)
+	Pause(ctx context.Context, supplierID, by string) error
+	Resume(ctx context.Context, supplierID, by string) error
+}
+
+// Suppliers are the suppliers.
+type Suppliers interface {
+	ListSuppliers(ctx context.Context) ([]supplierauth.Supplier, error)
+	Activate(ctx context.Context, id string) error
+	Deactivate(ctx context.Context, id string) error
+}
+
+// Trackers are the clients of the tracker listings.
+type Trackers interface {
+	ListClients(ctx context.Context) ([]tracker.Client, error)
+	Faults() map[string]error
+}
+
+// Scores is the scoreboard's quota and what its providers were asked.
+type Scores interface {
+	Remaining(ctx context.Context) (map[string]int64, error)
+	Providers() (map[string]map[string]int64, error)
+}
+
+// Live is what the processes count.
+type Live interface {
+	Hour() []figures.Point
+	Current(ctx context.Context) (figures.Sample, error)
+}
+
+// Deps is what the console is built from.
+type Deps struct {
+	Requests   Requests
+	Deliveries Deliveries
+	Suppliers  Suppliers
+	Trackers   Trackers
+	Scores     Scores
+	Live       Live
+	Token      string // OPERATOR_TOKEN; empty: actions are off
+	Now        func() time.Time
+}
+
+// Service implements the pages and the actions.
+type Service struct {
+	deps  Deps
+	site  *web.Site
+	cache *cache
+}
+
+// New reads the pages.
+func New(deps Deps) (*Service, error) {
+	files, err := fs.Sub(pages, "pages")
+	if err != nil {
+		return nil, err
+	}
+	site, err := web.New(web.Config{
+		Base: Base, Title: "Operator's console", Pages: files, Functions: functions(), Navigation: []web.Link{
+			{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"}, {Text: "Deliveries", Path: "/deliveries"},
+			{Text: "Receivers", Path: "/receivers"}, {Text: "Suppliers", Path: "/suppliers"}, {Text: "Scoreboard", Path: "/scoreboard"},
+			{Text: "Trackers", Path: "/trackers"},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Service{deps: deps, site: site, cache: newCache(deps.Now)}, nil
+}

@@ -1,0 +1,155 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/web"
+)
+
+// View is a page and what it shows.
+type View struct {
+	API     string // its path as JSON, below /console/api
+	page    string
+	current string
+	read    func(ctx context.Context, q query) (any, error)
+}
+
+// query is what an address asks for.
+type query struct {
+	params gin.Params
+	values url.Values
+	path   string
+}
+
+// Views are the pages by their path below Base.
+func (s *Service) Views() map[string]View {
+	view := func(name string, read func(context.Context, query) (any, error)) View {
+		return View{API: "/" + name, page: name, current: "/" + name, read: read}
+	}
+	return map[string]View{
+		"":                        {API: "/overview", page: "overview", current: "", read: s.overview},
+		"/requests":               view("requests", s.requests),
+		"/requests/:supplier/:id": {API: "/requests/:supplier/:id", page: "request", current: "/requests", read: s.request},
+		"/deliveries":             view("deliveries", s.deliveries),
+		"/deliveries/:id":         {API: "/deliveries/:id", page: "delivery", current: "/deliveries", read: s.delivery},
+		"/receivers":              view("receivers", s.receivers),
+		"/suppliers":              view("suppliers", s.suppliers),
+		"/scoreboard":             view("scoreboard", s.scoreboard),
+		"/trackers":               view("trackers", s.trackers),
+		"/search":                 view("search", s.search),
+	}
+}
+
+// Routes adds the assets.
+func (s *Service) Routes(r gin.IRoutes) { s.site.Routes(r) }
+
+// SwitchLanguage is the middleware of the language's links.
+func (s *Service) SwitchLanguage(c *gin.Context) { s.site.SwitchLanguage(c) }
+
+// Page makes a handler that shows the view.
+func (s *Service) Page(v View) gin.HandlerFunc {
+	return httpapi.HandleWith(func(c *gin.Context) error {
+		data, err := s.data(c, v)
+		if err != nil {
+			return err
+		}
+		if found, ok := data.(searchResult); ok && found.Only != "" {
+			c.Redirect(http.StatusSeeOther, Base+found.Only)
+			return nil
+		}
+		return s.site.Render(c, http.StatusOK, v.page, s.frame(c, v.current, data))
+	}, s.fail)
+}
+
+// JSON makes a handler that answers with what the view shows.
+func (s *Service) JSON(v View) gin.HandlerFunc {
+	return httpapi.Handle(func(c *gin.Context) error {
+		data, err := s.data(c, v)
+		if err != nil {
+			return err
+		}
+		c.Header("Cache-Control", "no-store")
+		httpapi.JSON(c, http.StatusOK, data)
+		return nil
+	})
+}
+
+// data is read once for all that ask for the same address.
+func (s *Service) data(c *gin.Context, v View) (any, error) {
+	q := query{params: c.Params, values: c.Request.URL.Query(), path: c.Request.URL.Path}
+	key := v.page + "?" + q.values.Encode()
+	for _, p := range c.Params {
+		key += "&" + p.Key + "=" + url.QueryEscape(p.Value)
+	}
+	return s.cache.read(c.Request.Context(), key, func(ctx context.Context) (any, error) { return v.read(ctx, q) })
+}
+
+// frame is what every page has around its data.
+func (s *Service) frame(c *gin.Context, current string, data any) web.Page {
+	return web.Page{Current: current, Who: s.text(c, "Operator's console"), Data: framed{Q: c.Query("q"), View: data, Query: c.Request.URL.Query(), Path: c.Request.URL.Path}}
+}
+
+// framed is a page's data with what the search field and the filters repeat.
+type framed struct {
+	Q     string
+	View  any
+	Query url.Values
+	Path  string
+}
+
+// With is the page's own address with a parameter changed; its place in the list is left out.
+func (f framed) With(name, value string) string {
+	query := url.Values{}
+	for key, values := range f.Query {
+		if key != "after" && key != "lang" {
+			query[key] = values
+		}
+	}
+	if query.Del(name); value != "" {
+		query.Set(name, value)
+	}
+	if len(query) == 0 {
+		return f.Path
+	}
+	return f.Path + "?" + query.Encode()
+}
+
+// Is reports whether a parameter has the value.
+func (f framed) Is(name, value string) bool { return f.Query.Get(name) == value }
+
+// fail shows an error as a page.
+func (s *Service) fail(c *gin.Context, err error) {
+	status := httpapi.StatusOf(err)
+	if renderErr := s.site.Render(c, status, "error", s.frame(c, "none", map[string]any{"Status": status, "Message": s.explain(c, err)})); renderErr != nil {
+		httpapi.RenderProblem(c, errors.Join(err, renderErr))
+	}
+}
+
+// text is one of the console's texts in the reader's language.
+func (s *Service) text(c *gin.Context, text string, arguments ...any) string {
+	return s.site.Translate(s.site.Language(c.Request), text, arguments...)
+}
+
+// count is a text that depends on a number.
+func (s *Service) count(c *gin.Context, one, many string, n int) string {
+	if n == 1 {
+		return s.text(c, one, n)
+	}
+	return s.text(c, many, n)
+}
+
+// explain is an error for the reader.
+func (s *Service) explain(c *gin.Context, err error) string {
+	e, ok := errors.AsType[*errs.Error](err)
+	if !ok || e.Kind == errs.Internal {
+		return s.text(c, "This could not be read or done. The log of the api says why, under this request's X-Request-Id.")
+	}
+	return s.text(c, e.Detail)
+}

@@ -1,0 +1,163 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"html/template"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/figures"
+	"github.com/supplyhub/supplyhub/internal/web"
+	"github.com/supplyhub/supplyhub/internal/webhooks"
+)
+
+const (
+	mostNeedy   = 10
+	mostCounted = 10_000      // the services count no further
+	recently    = 6           // steps that a rate is the mean of
+	tooLong     = time.Minute // for a request to wait for its estimates
+)
+
+// Figure is one number of the overview with its last hour.
+type Figure struct {
+	Name   string    `json:"name"`
+	Value  float64   `json:"value"`
+	Unit   string    `json:"unit"`
+	Values []float64 `json:"values"` // one each ten seconds, the oldest first
+	More   bool      `json:"more"`   // there are more than were counted
+}
+
+type overviewView struct {
+	At      time.Time     `json:"at"`
+	Figures []Figure      `json:"figures"`
+	Needs   []receiver    `json:"needs"` // receivers that fail or are paused, the first ten
+	Failing int           `json:"failing"`
+	Waiting time.Duration `json:"oldest_waiting_ns"`
+	Dead    []deliveryRow `json:"dead"` // the newest five
+}
+
+// Stuck reports whether a request waits longer than it should.
+func (v overviewView) Stuck() bool { return v.Waiting > tooLong }
+
+// Oldest is how long that is, in milliseconds.
+func (v overviewView) Oldest() int64 { return v.Waiting.Milliseconds() }
+
+// overview is what a glance should show.
+func (s *Service) overview(ctx context.Context, _ query) (any, error) {
+	now, err := s.deps.Live.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.allReceivers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dead, _, err := s.deps.Deliveries.Recent(ctx, webhooks.Filter{Status: webhooks.Dead}, "", 5)
+	if err != nil {
+		return nil, err
+	}
+	v := overviewView{At: s.deps.Now().UTC(), Figures: figuresOf(s.deps.Live.Hour(), now), Needs: []receiver{}, Waiting: now.Oldest, Dead: []deliveryRow{}}
+	for _, r := range all {
+		if r.State == "failing" {
+			v.Failing++
+		}
+		if r.State != "active" && len(v.Needs) < mostNeedy {
+			v.Needs = append(v.Needs, r)
+		}
+	}
+	for _, d := range dead {
+		v.Dead = append(v.Dead, deliveryRow{d, names[d.SupplierID]})
+	}
+	return v, nil
+}
+
+func figuresOf(hour []figures.Point, now figures.Sample) []Figure {
+	series := func(of func(figures.Point) float64) []float64 {
+		values := make([]float64, len(hour))
+		for i, p := range hour {
+			values[i] = of(p)
+		}
+		return values
+	}
+	accepted := series(func(p figures.Point) float64 { return p.Accepted })
+	delivered := series(func(p figures.Point) float64 { return p.Delivered })
+	return []Figure{
+		{Name: "Accepted per second", Value: mean(accepted), Unit: "requests a second, the last minute", Values: accepted},
+		{Name: "Delivered per second", Value: mean(delivered), Unit: "deliveries a second, the last minute", Values: delivered},
+		{Name: "Backlog", Value: float64(now.Backlog), Unit: "requests wait for their estimates", More: now.Backlog >= mostCounted,
+			Values: series(func(p figures.Point) float64 { return float64(p.Backlog) })},
+		{Name: "Oldest waiting", Value: now.Oldest.Seconds(), Unit: "seconds", Values: series(func(p figures.Point) float64 { return p.Oldest.Seconds() })},
+		{Name: "Dead deliveries", Value: float64(now.Dead), Unit: "deliveries given up", More: now.Dead >= mostCounted,
+			Values: series(func(p figures.Point) float64 { return float64(p.Dead) })},
+		{Name: "Failing receivers", Value: float64(now.Failing), Unit: "receivers", Values: series(func(p figures.Point) float64 { return float64(p.Failing) })},
+	}
+}
+
+// mean is that of the last minute.
+func mean(values []float64) (m float64) {
+	last := values[max(0, len(values)-recently):]
+	for _, v := range last {
+		m += v / float64(len(last))
+	}
+	return m
+}
+
+// functions are what the pages call beside those of package web.
+func functions() template.FuncMap {
+	return template.FuncMap{
+		"line":   web.Line,
+		"number": number,
+		"count":  func(n int) int64 { return int64(n) },
+		"peak":   func(values []float64) string { return number(maximum(values)) },
+		"kind":   kindOf,
+		"word":   wordOf,
+	}
+}
+
+func maximum(values []float64) (m float64) {
+	for _, v := range values {
+		m = max(m, v)
+	}
+	return m
+}
+
+// number is short: 0.4, 12, 1200.
+func number(v float64) string {
+	if v != 0 && v < 10 && v != float64(int64(v)) {
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+// wordOf is a state as the pages write it, to be translated.
+func wordOf(state any) string {
+	words := map[string]string{
+		"pending": "Pending", "delivered": "Delivered", "dead": "Dead", "failed": "Failed", "enqueued": "Enqueued", "estimated": "Estimated",
+		"selected": "Selected", "active": "Active", "failing": "Failing", "paused": "Paused", "true": "Active", "false": "Deactivated",
+	}
+	text := fmt.Sprint(state)
+	if word := words[text]; word != "" {
+		return word
+	}
+	return text
+}
+
+// kindOf is the colour of a state.
+func kindOf(state any) string {
+	switch fmt.Sprint(state) {
+	case "delivered", "estimated", "selected", "active", "true":
+		return "good"
+	case "pending", "enqueued":
+		return "busy"
+	case "dead", "failed", "failing":
+		return "bad"
+	case "paused":
+		return "warn"
+	default:
+		return "calm"
+	}
+}

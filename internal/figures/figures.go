@@ -1,0 +1,138 @@
+// Package figures keeps the last hour of what the processes count, in steps of ten seconds: each process adds its part to
+// a small table, and an api keeps the sum in memory. Whoever looks at it costs the database nothing.
+package figures
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+const (
+	// Step is how long a point of the hour is.
+	Step     = 10 * time.Second
+	kept     = 360 // steps
+	reread   = 3   // steps that other processes may still add to
+	deadline = 5 * time.Second
+)
+
+// Sample is what a process knows now: what it counted since its start, and what it last read of all processes' state.
+type Sample struct {
+	Accepted, Delivered    int64
+	Backlog, Dead, Failing int64
+	Oldest                 time.Duration
+}
+
+// Point is one step of the hour over all processes.
+type Point struct {
+	At        time.Time     `json:"at"`
+	Accepted  float64       `json:"accepted_per_second"`
+	Delivered float64       `json:"delivered_per_second"`
+	Backlog   int64         `json:"backlog"`
+	Oldest    time.Duration `json:"oldest_waiting_ns"`
+	Dead      int64         `json:"dead_deliveries"`
+	Failing   int64         `json:"failing_receivers"`
+}
+
+// Recorder adds this process's part and keeps the sum. It is safe for concurrent use.
+type Recorder struct {
+	store   store
+	now     func() time.Time
+	read    func(context.Context) (Sample, error)
+	process int64
+	written Sample // of the counters, up to where the table has them
+
+	mu    sync.RWMutex
+	steps map[int64]row
+}
+
+// New makes a recorder of what read returns.
+func New(db *database.DB, now func() time.Time, read func(context.Context) (Sample, error)) *Recorder {
+	return &Recorder{store: store{db}, now: now, read: read, process: rand.Int64(), steps: map[int64]row{}} //nolint:gosec // a name, not a secret
+}
+
+// Run records each step until ctx ends; with keep it keeps the hour of all processes in memory too.
+func (r *Recorder) Run(ctx context.Context, log *slog.Logger, keep bool) error {
+	ticker := time.NewTicker(Step)
+	defer ticker.Stop()
+	for {
+		if err := r.tick(ctx, keep); err != nil && ctx.Err() == nil {
+			log.WarnContext(ctx, "the figures of the console could not be kept", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// tick writes before it reads. What could not be written is part of the next step.
+func (r *Recorder) tick(ctx context.Context, keep bool) error {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	current := stepOf(r.now())
+	sample, err := r.read(ctx)
+	if err != nil {
+		return err
+	}
+	err = r.store.add(ctx, row{
+		Step: current, Process: r.process, Accepted: sample.Accepted - r.written.Accepted, Delivered: sample.Delivered - r.written.Delivered,
+		Backlog: sample.Backlog, OldestMs: sample.Oldest.Milliseconds(), Dead: sample.Dead, Failing: sample.Failing,
+	})
+	if err != nil {
+		return err
+	}
+	r.written = sample
+	if err := r.store.trim(ctx, current-kept); err != nil || !keep {
+		return err
+	}
+	return r.refresh(ctx, current)
+}
+
+// refresh reads the whole hour once, then only the steps that may have changed.
+func (r *Recorder) refresh(ctx context.Context, current int64) error {
+	r.mu.RLock()
+	from := current - kept
+	if len(r.steps) > 0 {
+		from = slices.Max(slices.Collect(maps.Keys(r.steps))) - reread
+	}
+	r.mu.RUnlock()
+	rows, err := r.store.since(ctx, from)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, row := range rows {
+		r.steps[row.Step] = row
+	}
+	maps.DeleteFunc(r.steps, func(step int64, _ row) bool { return step <= current-kept })
+	return nil
+}
+
+// Hour returns the last hour, oldest first, without the step that is under way. A step without a row was not counted: it has zeros.
+func (r *Recorder) Hour() []Point {
+	current := stepOf(r.now())
+	points := make([]Point, 0, kept)
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for step := current - kept; step < current; step++ {
+		row := r.steps[step]
+		points = append(points, Point{
+			At: time.Unix(step*int64(Step/time.Second), 0).UTC(), Accepted: perSecond(row.Accepted), Delivered: perSecond(row.Delivered),
+			Backlog: row.Backlog, Oldest: time.Duration(row.OldestMs) * time.Millisecond, Dead: row.Dead, Failing: row.Failing,
+		})
+	}
+	return points
+}
+
+func stepOf(at time.Time) int64 { return at.Unix() / int64(Step/time.Second) }
+
+func perSecond(n int64) float64 { return float64(n) / Step.Seconds() }
