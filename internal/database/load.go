@@ -33,11 +33,11 @@ func (d *DB) Load(ctx context.Context, table string, columns []string, next Sour
 		if d.engine == SQLite {
 			return d.loadSQLite(ctx, g, conn, table, columns, next, fn)
 		}
-		return g.Transaction(func(tx *gorm.DB) error {
+		return d.inTx(ctx, g, func(ctx context.Context, tx *gorm.DB) error {
 			if err := tx.Exec("SET LOCAL statement_timeout = 0").Error; err != nil {
 				return err
 			}
-			return fn(context.WithValue(ctx, txKey{d}, tx), func() (int64, error) {
+			return fn(ctx, func() (int64, error) {
 				return copyRows(ctx, conn, table, columns, next)
 			})
 		})
@@ -147,8 +147,8 @@ func (d *DB) loadSQLite(ctx context.Context, g *gorm.DB, conn *sql.Conn, table s
 	if err := putAside(ctx, conn, len(columns), next); err != nil {
 		return err
 	}
-	return g.Transaction(func(tx *gorm.DB) error {
-		return fn(context.WithValue(ctx, txKey{d}, tx), func() (int64, error) {
+	return d.inTx(ctx, g, func(ctx context.Context, tx *gorm.DB) error {
+		return fn(ctx, func() (int64, error) {
 			result := tx.Exec("INSERT INTO main." + table + " (" + names + ") SELECT " + names + " FROM temp.load_rows ORDER BY rowid")
 			return result.RowsAffected, result.Error
 		})

@@ -28,6 +28,11 @@ const (
 // InTx runs fn in a transaction that every store joins through its context; an error or a panic rolls it back.
 // Inside another InTx it is a savepoint. No network call belongs in fn.
 func (d *DB) InTx(ctx context.Context, fn func(ctx context.Context) error) error {
+	return d.inTx(ctx, d.From(ctx), func(ctx context.Context, _ *gorm.DB) error { return fn(ctx) })
+}
+
+// inTx is InTx on a given connection.
+func (d *DB) inTx(ctx context.Context, on *gorm.DB, fn func(ctx context.Context, tx *gorm.DB) error) error {
 	outer, nested := ctx.Value(txKey{d}).(carriedTx)
 	var ends []func(End)
 	end := RolledBack
@@ -40,8 +45,8 @@ func (d *DB) InTx(ctx context.Context, fn func(ctx context.Context) error) error
 			call(end)
 		}
 	}()
-	err := d.From(ctx).Transaction(func(tx *gorm.DB) error {
-		err := fn(context.WithValue(ctx, txKey{d}, carriedTx{tx, &ends}))
+	err := on.Transaction(func(tx *gorm.DB) error {
+		err := fn(context.WithValue(ctx, txKey{d}, carriedTx{tx, &ends}), tx)
 		if err == nil {
 			end = Unknown // until COMMIT is answered
 		}
