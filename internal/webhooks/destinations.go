@@ -3,7 +3,6 @@ package webhooks
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,27 +90,4 @@ func (r *receivers) remembered(supplierID string) (Receiver, bool) {
 	defer r.mu.Unlock()
 	known, ok := r.known[supplierID]
 	return known.Receiver, ok && (known.usable() || r.now().Sub(known.readAt) <= receiverAge)
-}
-
-// recent gives receivers that were read a moment ago at most.
-func (r *receivers) recent(ctx context.Context, supplierIDs []string) (map[string]Receiver, error) {
-	now := r.now()
-	found := make(map[string]Receiver, len(supplierIDs))
-	r.mu.Lock()
-	missing := slices.DeleteFunc(slices.Clone(supplierIDs), func(id string) bool {
-		known, ok := r.known[id]
-		if ok = ok && now.Sub(known.readAt) <= receiverAge; ok {
-			found[id] = known.Receiver
-		}
-		return ok
-	})
-	r.mu.Unlock()
-	read, err := r.read(ctx, missing)
-	if err != nil {
-		return nil, err
-	}
-	for id, receiver := range read {
-		found[id] = receiver
-	}
-	return found, nil
 }

@@ -190,7 +190,7 @@ func (d *Dispatcher) takeJobs(jobs []job) {
 	for _, j := range jobs {
 		suppliers = append(suppliers, j.destination)
 	}
-	receivers, err := d.receivers.recent(ctx, unique(suppliers))
+	receivers, err := d.receivers.read(ctx, unique(suppliers)) // as they are now, as in claim
 	var back []job
 	for _, j := range jobs {
 		d.hold(j)
