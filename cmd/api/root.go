@@ -83,7 +83,7 @@ func newRoot() *cobra.Command {
 	root.Flags().AddFlagSet(serve.Flags())
 	root.PersistentFlags().StringP("output", "o", "text", "output of commands: text or json")
 	root.AddCommand(serve, migrateCommand(), keysCommand(), secretsCommand(), supplierCommand(), rateCommand(), requestCommand(), deliveryCommand(), trackerCommand(), settingsCommand(), verifyCommand(), retentionCommand(),
-		listenCommand(), scoreboardCommand(), healthcheckCommand(), doctorCommand())
+		listenCommand(), scoreboardCommand(), healthcheckCommand(), doctorCommand(), topCommand())
 	root.SetFlagErrorFunc(unknownFlag)
 	if err := root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is defined above

@@ -1,0 +1,55 @@
+package acceptance
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest"
+)
+
+func TestTop_prints_the_overview_of_all_named_processes_once_without_a_terminal(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
+			s := h.Supplier(t)
+			var listeners []string
+			for _, p := range append(h.APIs, h.Workers...) {
+				listeners = append(listeners, strings.TrimPrefix(p.AdminURL(""), "http://"))
+			}
+			var figures map[string]*float64
+			apptest.Eventually(t, "what is accepted and delivered shows", func() bool {
+				for range 20 {
+					submit(t, s, nil)
+				}
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					for range 40 {
+						submit(t, s, nil)
+					}
+				}()
+				out, errOut, code := h.Command(t, "top", "--admin", strings.Join(listeners, ","), "-o", "json")
+				<-done
+				figures = nil
+				if err := json.Unmarshal([]byte(out), &figures); err != nil || code != 0 {
+					t.Fatalf("api top: exit code %d: %v: %s%s", code, err, out, errOut)
+				}
+				rates := figures["accepted_per_second"] != nil && figures["delivered_per_second"] != nil
+				return rates && *figures["accepted_per_second"] > 0 && *figures["delivered_per_second"] > 0 && figures["backlog"] != nil
+			})
+			if dead := figures["dead_deliveries"]; dead == nil || *dead != 0 {
+				t.Errorf("dead deliveries are %v", dead)
+			}
+			text, _, code := h.Command(t, "top", "--admin", listeners[0])
+			if code != 0 || !strings.Contains(text, "Oldest waiting") || strings.Contains(text, "\x1b") {
+				t.Errorf("exit code %d, the text is:\n%s", code, text)
+			}
+			if _, errOut, code := h.Command(t, "top", "--admin", "127.0.0.1:1"); code != 1 || !strings.Contains(errOut, "read metrics") {
+				t.Errorf("of nobody: exit code %d: %s", code, errOut)
+			}
+		})
+	}
+}
