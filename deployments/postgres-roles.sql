@@ -66,7 +66,7 @@ GRANT SELECT ON tracker_clients, tracker_client_keys, tracker_views, tracker_day
 
 
 -- The console: what it shows, and what an operator with OPERATOR_TOKEN does in it.
-GRANT UPDATE ON suppliers TO supplyhub_api;
+GRANT UPDATE (active) ON suppliers TO supplyhub_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON figures TO supplyhub_api, supplyhub_worker;
 
 -- The view of each tracker client: those that there are, and those that `api tracker client create` will make.

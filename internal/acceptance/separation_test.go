@@ -85,6 +85,9 @@ func TestSuppliers_and_tracker_clients_never_see_or_change_each_others_data(t *t
 				"refreshToken":             object{"refreshToken": attacker.RefreshToken()},
 				"revokeToken":              object{"refreshToken": attacker.APIKey},
 				"showScoreboard":           object{},
+				"setReceiver":              object{"url": "http://127.0.0.1:9/x"},
+				"recoverDeliveries":        object{"status": "dead", "since": "2026-01-01T00:00:00Z"},
+				"rotateSecret":             object{"overlap": "24h"},
 			}
 			for _, op := range operations(t, h) {
 				body, known := bodies[op.id]

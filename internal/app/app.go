@@ -51,16 +51,17 @@ type pipeline struct {
 	Deliveries *webhooks.Dispatcher
 	Rates      *estimates.RateCard
 
-	cfg       *config.Config
-	log       *slog.Logger
-	registry  *prometheus.Registry
-	tracing   *telemetry.Tracing // nil in one that was opened for a command
-	db        *database.DB
-	queue     *queue.Queue
-	materials *materials.Service
-	products  *products.Service
-	quotas    *scoreboard.Quotas
-	figures   *figures.Recorder
+	cfg             *config.Config
+	log             *slog.Logger
+	registry        *prometheus.Registry
+	tracing         *telemetry.Tracing // nil in one that was opened for a command
+	db              *database.DB
+	queue           *queue.Queue
+	materials       *materials.Service
+	products        *products.Service
+	quotas          *scoreboard.Quotas
+	providerMetrics *scoreboard.Metrics
+	figures         *figures.Recorder
 
 	operatorToken config.Secret
 }
@@ -141,7 +142,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 		Secrets: secrets.webhooks, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(), TraceParent: a.traceParent,
 	})
 	a.Deliveries.SetLedger(a.materials)
-	a.quotas = scoreboard.NewQuotas(a.db, a.db.Now)
+	a.quotas, a.providerMetrics = scoreboard.NewQuotas(a.db, a.db.Now), scoreboard.NewMetrics(a.registry)
 	a.figures, a.operatorToken = figures.New(a.db, a.db.Now, a.sample), config.Secret(secrets.operator)
 	return nil
 }
@@ -156,7 +157,7 @@ func (a *App) buildListings() (err error) {
 	}
 	a.Scores, err = scoreboard.New(scoreboard.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Keys: a.cfg.ScoreboardKeys(), CacheTTL: a.cfg.CacheTTL,
-		Primary: primary(a.cfg, a.log, a.db.Now), Fallback: fallback(a.cfg, a.log), Registerer: a.registry,
+		Primary: primary(a.cfg, a.log, a.db.Now), Fallback: fallback(a.cfg, a.log), Metrics: a.providerMetrics,
 	})
 	if err != nil {
 		return fmt.Errorf("set up scoreboard: %w", err)

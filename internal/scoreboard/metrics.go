@@ -7,12 +7,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics count what the providers are asked: each question costs the operator a part of what they grant.
-type metrics struct{ requests *prometheus.CounterVec }
+// Metrics count what the providers are asked: each question costs the operator a part of what they grant.
+type Metrics struct{ requests *prometheus.CounterVec }
 
-// newMetrics shows them to r, which may be nil. A series is there from the start, so that its first increase is seen.
-func newMetrics(r prometheus.Registerer) *metrics {
-	m := &metrics{requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+// NewMetrics shows them to r, which may be nil. A series is there from the start, in a process that asks nobody too, so that its
+// first increase is seen.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "supplyhub_scoreboard_provider_requests_total",
 		Help: "Questions put to a provider of matches, by what they came to: ok, rate_limited, failed.",
 	}, []string{"provider", "outcome"})}
@@ -27,7 +28,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) asked(provider string, err error) {
+func (m *Metrics) asked(provider string, err error) {
 	outcome := "ok"
 	if _, limited := errors.AsType[*RateLimited](err); limited {
 		outcome = "rate_limited"

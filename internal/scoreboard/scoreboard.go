@@ -13,7 +13,6 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
@@ -58,7 +57,7 @@ type Deps struct {
 	Fallback Provider      // nil when there is none
 	CacheTTL time.Duration // 0: nothing is remembered
 
-	Registerer prometheus.Registerer // nil: nothing is exported
+	Metrics *Metrics
 }
 
 // Service answers questions, counts them and keeps the runtime settings.
@@ -69,7 +68,7 @@ type Service struct {
 	flights  singleflight.Group
 	slots    *semaphore.Weighted
 	answers  *lru.Cache[string, answer]
-	metrics  *metrics
+	metrics  *Metrics
 
 	mu     sync.Mutex
 	paused time.Time // until then the primary provider is not asked
@@ -91,7 +90,7 @@ func New(deps Deps) (*Service, error) {
 		deps.Log.Warn("SPORTMONKS_API_TOKEN is not set: the scoreboard answers 500; `api scoreboard sample` is a provider to try it with")
 	}
 	s := &Service{Quotas: NewQuotas(deps.DB, deps.Now), deps: deps, slots: semaphore.NewWeighted(mostQuestions), answers: answers,
-		metrics: newMetrics(deps.Registerer)}
+		metrics: deps.Metrics}
 	s.spending = groupcommit.New(1, spendBatch, 0, s.flushSpending)
 	return s, nil
 }

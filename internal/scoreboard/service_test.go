@@ -79,7 +79,7 @@ func deskOf(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration, pri
 	d := &desk{fallback: &source{name: "balldontlie"}, clock: clock, registry: prometheus.NewRegistry()}
 	var err error
 	d.Service, err = scoreboard.New(scoreboard.Deps{
-		DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.now, Keys: []string{"k"}, Primary: primary, Fallback: d.fallback, CacheTTL: ttl, Registerer: d.registry,
+		DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.now, Keys: []string{"k"}, Primary: primary, Fallback: d.fallback, CacheTTL: ttl, Metrics: scoreboard.NewMetrics(d.registry),
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -129,8 +129,7 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap ti
 // Errors: errs.NotFound.
 func (s *Service) Deactivate(ctx context.Context, id string) error {
 	var ended int64
-	err := s.change(ctx, "deactivate supplier", id, func(ctx context.Context, supplier *Supplier, now time.Time) (err error) {
-		supplier.Active = false
+	err := s.setActive(ctx, "deactivate supplier", id, false, func(ctx context.Context, now time.Time) (err error) {
 		ended, err = s.store.endSessions(ctx, id, endedByDeactivation, now)
 		return err
 	})
@@ -156,10 +155,25 @@ func (s *Service) RevokeSessions(ctx context.Context, id string) (ended int64, e
 
 // Activate lets a deactivated supplier's API keys in again; its ended sessions stay ended. Errors: errs.NotFound.
 func (s *Service) Activate(ctx context.Context, id string) error {
-	return s.change(ctx, "activate supplier", id, func(_ context.Context, supplier *Supplier, _ time.Time) error {
-		supplier.Active = true
-		return nil
+	return s.setActive(ctx, "activate supplier", id, true, func(context.Context, time.Time) error { return nil })
+}
+
+// setActive writes no other column, so that the console needs no right to any.
+func (s *Service) setActive(ctx context.Context, what, id string, active bool, also func(context.Context, time.Time) error) error {
+	err := s.store.db.InTx(ctx, func(ctx context.Context) error {
+		if _, err := s.store.lockSupplier(ctx, id); err != nil {
+			return err
+		}
+		now := s.now().UTC().Truncate(time.Microsecond)
+		if err := s.store.saveActive(ctx, id, active, now); err != nil {
+			return err
+		}
+		return also(ctx, now)
 	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
 }
 
 // change runs fn and stores the supplier in one transaction, one change of a supplier at a time.

@@ -67,6 +67,10 @@ func (s store) saveSupplier(ctx context.Context, supplier Supplier) error {
 	return database.Translate(s.db.From(ctx).Select("*").Updates(&row).Error)
 }
 
+func (s store) saveActive(ctx context.Context, id string, active bool, now time.Time) error {
+	return database.Translate(s.db.From(ctx).Exec(`UPDATE suppliers SET active = ?, updated_at = ? WHERE id = ?`, active, now.UnixMicro(), id).Error)
+}
+
 // listSuppliers reads all suppliers, oldest first.
 func (s store) listSuppliers(ctx context.Context) ([]Supplier, error) {
 	var rows []supplierRow
