@@ -291,25 +291,28 @@ func (s *Service) search(ctx context.Context, q query) (any, error) {
 	if text == "" {
 		return r, nil
 	}
-	names, err := s.names(ctx)
+	suppliers, err := s.deps.Suppliers.ListSuppliers(ctx) // a new one is found too
 	if err != nil {
 		return nil, err
 	}
-	err = errors.Join(s.searchSuppliers(ctx, &r), s.searchRequests(ctx, &r, names), s.searchDeliveries(ctx, &r, names))
+	names := make(map[string]string, len(suppliers))
+	for _, supplier := range suppliers {
+		names[supplier.ID] = supplier.Name
+	}
+	r.searchSuppliers(suppliers)
+	err = errors.Join(s.searchRequests(ctx, &r, names), s.searchDeliveries(ctx, &r, names))
 	r.single()
 	return r, err
 }
 
-func (s *Service) searchSuppliers(ctx context.Context, r *searchResult) error {
-	all, err := s.deps.Suppliers.ListSuppliers(ctx)
+func (r *searchResult) searchSuppliers(all []supplierauth.Supplier) {
 	for _, supplier := range all {
 		if supplier.ID == r.Text || strings.Contains(strings.ToLower(supplier.Name), strings.ToLower(r.Text)) {
 			if r.Suppliers = append(r.Suppliers, supplier); len(r.Suppliers) == rows {
-				break
+				return
 			}
 		}
 	}
-	return err
 }
 
 func (s *Service) searchRequests(ctx context.Context, r *searchResult, names map[string]string) error {

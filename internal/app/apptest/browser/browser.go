@@ -175,11 +175,11 @@ func (b *Browser) Until(what, expression string) {
 	}
 }
 
-// finder is a function of the page: the visible element of a role with an accessible name, null for none.
+// finder is a function of the page: the visible element of a role with an accessible name, null for none; in an open dialog, that is all there is.
 const finder = `((role, name) => {
-  const tags = {link: 'a[href]', button: 'button', table: 'table', textbox: 'input,textarea', combobox: 'select'};
+  const tags = {link: 'a[href]', button: 'button', table: 'table', textbox: 'input,textarea', combobox: 'select', figure: 'figure', checkbox: 'input[type=checkbox]'};
   const named = (e) => (e.getAttribute('aria-label') || (e.labels && e.labels[0] ? e.labels[0].textContent : e.textContent)).trim();
-  return [...document.querySelectorAll(tags[role])].find((e) => named(e) === name && e.checkVisibility()) || null;
+  return [...(document.querySelector('dialog[open]') || document).querySelectorAll(tags[role])].find((e) => named(e) === name && e.checkVisibility()) || null;
 })`
 
 func element(role, name string) string {
