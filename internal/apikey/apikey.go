@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"hash/crc32"
 	"strings"
+	"time"
 )
 
 const (
@@ -68,4 +69,13 @@ func checksum(text string) string {
 		sum /= uint32(len(base62))
 	}
 	return string(digits[:])
+}
+
+// End is when a rotated key stops working. Without an overlap that is before all times: two processes' clocks may differ by the
+// milliseconds that the database's time takes to them.
+func End(now time.Time, overlap time.Duration) time.Time {
+	if overlap == 0 {
+		return time.Unix(0, 0)
+	}
+	return now.Add(overlap)
 }

@@ -18,14 +18,25 @@ type clock struct {
 	local func() time.Time // monotonic
 	at    time.Time        // local, of the last measurement
 	base  time.Time        // the database's time then
+	off   time.Duration    // how far base may be off
+	known bool             // whether there was a measurement
 	last  time.Time        // that was given out
 }
 
-// set records that the database's clock stood at base when the local one stood at at.
-func (c *clock) set(at, base time.Time) {
+// drift is how much a machine's clock may go wrong, as a part of the time that passes.
+const drift = 5000
+
+// set records that the database's clock stood at base, give or take off, when the local one stood at at. What says nothing new
+// less exactly is dropped.
+func (c *clock) set(at, base time.Time, off time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.at, c.base = at, base
+	passed := at.Sub(c.at)
+	grown := c.off + passed/drift
+	if agrees := base.Sub(c.base.Add(passed)).Abs() <= grown+off; c.known && agrees && off > grown {
+		return
+	}
+	c.at, c.base, c.off, c.known = at, base, off, true
 }
 
 func (c *clock) now() time.Time {
@@ -51,8 +62,11 @@ func newDB(ctx context.Context, d DB) *DB {
 		follower.Wait()
 		return closeEngine()
 	}
-	if err := d.measureClock(ctx); err != nil {
-		d.log.DebugContext(ctx, "read the database's clock failed", "error", err)
+	for range 3 { // the first answer comes over a new connection, late
+		if err := d.measureClock(ctx); err != nil {
+			d.log.DebugContext(ctx, "read the database's clock failed", "error", err)
+			break
+		}
 	}
 	follower.Go(func() { d.followClock(following) })
 	return &d
@@ -78,7 +92,7 @@ func (d *DB) followClock(ctx context.Context) {
 func (d *DB) measureClock(ctx context.Context) error {
 	if d.engine != Postgres {
 		now := d.clock.local()
-		d.clock.set(now, now.Round(0).UTC())
+		d.clock.set(now, now.Round(0).UTC(), 0)
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, clockTimeout)
@@ -90,6 +104,6 @@ func (d *DB) measureClock(ctx context.Context) error {
 		return Translate(err)
 	}
 	took := d.clock.local().Sub(before)
-	d.clock.set(before.Add(took/2), time.UnixMicro(micros).UTC())
+	d.clock.set(before.Add(took/2), time.UnixMicro(micros).UTC(), took/2)
 	return nil
 }

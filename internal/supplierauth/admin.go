@@ -85,7 +85,7 @@ func (s *Service) RotateAPIKey(ctx context.Context, id string, overlap time.Dura
 	}
 	var key string
 	err := s.change(ctx, "rotate API key", id, func(ctx context.Context, _ *Supplier, now time.Time) (err error) {
-		if err := s.store.expireKeys(ctx, id, now.Add(overlap)); err != nil {
+		if err := s.store.expireKeys(ctx, id, apikey.End(now, overlap)); err != nil {
 			return err
 		}
 		key, err = s.addKey(ctx, id, now)

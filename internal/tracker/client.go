@@ -96,7 +96,7 @@ func (s *Service) RotateKey(ctx context.Context, id string, overlap time.Duratio
 	}
 	key := clientKeys().Generate()
 	_, err := s.change(ctx, "rotate key of tracker client", id, func(ctx context.Context, c *Client) error {
-		if err := s.store.expireKeys(ctx, c.number, s.deps.Now().Add(overlap)); err != nil {
+		if err := s.store.expireKeys(ctx, c.number, apikey.End(s.deps.Now(), overlap)); err != nil {
 			return err
 		}
 		return s.store.insertKey(ctx, c.number, clientKeys().Hash(key), s.deps.Now())
