@@ -21,7 +21,7 @@ ATONCE = 4
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race; else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run build test test-platforms race chaos fuzz lint-openapi bench bench-neighbours bench-receivers bench-size bench-tracker check readme migrate-new clean
+.PHONY: help run demo build test test-platforms race chaos fuzz lint-openapi bench bench-neighbours bench-receivers bench-size bench-tracker check readme migrate-new clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ run: ## serve on http://localhost:8080 with a demo supplier; everything is kept 
 	@$(BUILD) -v ./cmd/api
 	@echo 'Starting it; everything is kept in ./data.'
 	@bin/api serve --demo
+
+demo: ## the whole story in a few seconds: a receiver fails and recovers, the operator looks on; then it stays until Ctrl-C
+	@$(BUILD) ./cmd/api
+	@deployments/demo/demo.sh bin/api --stay
 
 build: ## build the static binaries bin/api and bin/worker
 	$(BUILD) ./cmd/api ./cmd/worker
