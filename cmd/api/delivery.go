@@ -18,7 +18,7 @@ func deliveryCommand() *cobra.Command {
 
 func deliveryList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "list deliveries, newest first", Args: cobra.NoArgs}
-	status := choiceFlag(cmd, cmd.Flags(), "status", "", "", "only those of this status", deliveryStatuses()...)
+	status := choiceFlag(cmd, cmd.Flags(), "status", "", "only those of this status", deliveryStatuses()...)
 	supplier := cmd.Flags().String("supplier", "", "only those of this supplier")
 	request := cmd.Flags().Int64("request", 0, "only those of the request with this id, which is the supplier's own")
 	since := cmd.Flags().String("since", "", "only those made since this time (RFC 3339) or this long ago (such as 24h)")
@@ -76,7 +76,7 @@ func deliveryShow() *cobra.Command {
 
 func deliveryRedeliver() *cobra.Command {
 	cmd := &cobra.Command{Use: "redeliver [ID…]", Short: "give deliveries a whole new schedule, by id or by --status"}
-	status := choiceFlag(cmd, cmd.Flags(), "status", "", "", "redeliver all of this status; says how many and asks first", "dead", "failed", "delivered")
+	status := choiceFlag(cmd, cmd.Flags(), "status", "", "redeliver all of this status; says how many and asks first", "dead", "failed", "delivered")
 	since := cmd.Flags().String("since", "", "with --status: only those made since this time (RFC 3339) or this long ago (such as 24h)")
 	supplier := cmd.Flags().String("supplier", "", "with --status: only those of this supplier")
 	yes := cmd.Flags().Bool("yes", false, "do not ask")

@@ -163,7 +163,7 @@ func writeDemo(file string, d demo) error {
 func printConsole(w io.Writer, c app.Console) error {
 	token := c.Token
 	if token == "" {
-		token = "none is set: it only shows"
+		token = "none is set: it only shows" //nolint:gosec // words, no credential
 	}
 	_, err := fmt.Fprintf(w, "\nOperator's console: %s\nOperator token:     %s\n", c.Address, token)
 	return err

@@ -20,7 +20,7 @@ func requestCommand() *cobra.Command {
 func requestList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "list requests, newest first", Args: cobra.NoArgs}
 	supplier := cmd.Flags().String("supplier", "", "only those of this supplier")
-	status := choiceFlag(cmd, cmd.Flags(), "status", "", "", "only those of this status", "enqueued", "estimated", "selected", "failed")
+	status := choiceFlag(cmd, cmd.Flags(), "status", "", "only those of this status", "enqueued", "estimated", "selected", "failed")
 	limit := limitFlag(cmd)
 	list := operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		if err := knownSupplier(ctx, a, *supplier); err != nil {

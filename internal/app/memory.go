@@ -47,5 +47,5 @@ func retune(last *collected) {
 
 // percentFor is GOGC for so many living bytes.
 func percentFor(live uint64) int {
-	return min(max(int(headroom*100/cmp.Or(live, 1)), leastPercent), mostPercent) //nolint:gosec // at most headroom*100
+	return min(max(int(headroom*100/cmp.Or(live, 1)), leastPercent), mostPercent)
 }

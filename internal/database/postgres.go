@@ -79,7 +79,6 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 	return newDB(ctx, DB{engine: Postgres, write: g, read: g, pool: sqlDB, server: s, close: closeAll, log: config.Log}), nil
 }
 
-// parse reads an address; pgx's own text may quote it with its password.
 // CheckURL says what is wrong with an address of PostgreSQL, without the address: it may hold a password.
 func CheckURL(address string) error {
 	if _, err := pgxpool.ParseConfig(address); err != nil {
@@ -88,6 +87,7 @@ func CheckURL(address string) error {
 	return nil
 }
 
+// parse reads an address; pgx's own text may quote it with its password.
 func parse(variable, address string) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(address)
 	if err != nil {

@@ -75,6 +75,6 @@ func (d *DB) TryLock(ctx context.Context, name string) (held bool, err error) {
 	}
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte("supplyhub " + name))
-	err = d.From(ctx).Raw(`SELECT pg_try_advisory_xact_lock(?)`, int64(hash.Sum64())).Scan(&held).Error //nolint:gosec // any 64 bits do
+	err = d.From(ctx).Raw(`SELECT pg_try_advisory_xact_lock(?)`, int64(hash.Sum64())).Scan(&held).Error
 	return held, err
 }

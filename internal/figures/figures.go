@@ -54,7 +54,7 @@ type Recorder struct {
 
 // New makes a recorder of what read returns.
 func New(db *database.DB, now func() time.Time, read func(context.Context) (Sample, error)) *Recorder {
-	return &Recorder{store: store{db}, now: now, read: read, process: rand.Int64(), steps: map[int64]row{}} //nolint:gosec // a name, not a secret
+	return &Recorder{store: store{db}, now: now, read: read, process: rand.Int64(), steps: map[int64]row{}}
 }
 
 // Run records each step until ctx ends; with keep it keeps the hour of all processes in memory too.

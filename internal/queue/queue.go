@@ -248,8 +248,8 @@ func (q *Queue) Backlog(ctx context.Context) (Backlog, error) {
 		return Backlog{}, fmt.Errorf("read the queue's state: %w", err)
 	}
 	info := stream.CachedInfo()
-	backlog := Backlog{Length: int64(info.State.Msgs), Store: info.Created.UnixNano()} //nolint:gosec // at most maxMessages
-	first, err := stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(q.subjects()))     // the first one from there on
+	backlog := Backlog{Length: int64(info.State.Msgs), Store: info.Created.UnixNano()}
+	first, err := stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(q.subjects())) // the first one from there on
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return backlog, nil

@@ -44,7 +44,7 @@ func (r Round) WebhookID(kind Kind) string { return WebhookID(r.UID, r.Number, k
 func WebhookID(uid, number int64, kind Kind) string {
 	var raw [13]byte
 	binary.BigEndian.PutUint64(raw[:8], uint64(uid))
-	binary.BigEndian.PutUint32(raw[8:12], uint32(number)) //nolint:gosec // a request has no four billion rounds
+	binary.BigEndian.PutUint32(raw[8:12], uint32(number))
 	raw[12] = byte(kind)
 	return idPrefix + strings.ToLower(encoding().EncodeToString(raw[:]))
 }

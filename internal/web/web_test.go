@@ -143,10 +143,10 @@ func TestAssets_are_served_under_their_checksum_alone(t *testing.T) {
 		}
 		address := body[strings.LastIndex(body[:end], `"`)+1:end] + name
 		answer := get(t, h, address)
-		if answer.StatusCode != 200 || !strings.Contains(answer.Header.Get("Cache-Control"), "immutable") || len(text(t, answer)) == 0 {
+		if answer.StatusCode != http.StatusOK || !strings.Contains(answer.Header.Get("Cache-Control"), "immutable") || len(text(t, answer)) == 0 {
 			t.Errorf("%s: %d", address, answer.StatusCode)
 		}
-		if answer := get(t, h, "/site/assets/0000000000000000/"+name); answer.StatusCode != 404 {
+		if answer := get(t, h, "/site/assets/0000000000000000/"+name); answer.StatusCode != http.StatusNotFound {
 			t.Errorf("%s under another checksum: %d", name, answer.StatusCode)
 		}
 	}

@@ -96,11 +96,11 @@ func appendJob(message []byte, j job) []byte {
 func cutJob(message []byte) (j job, rest []byte, err error) {
 	var micros int64
 	for _, to := range []*int64{&j.origin, &j.worker, &micros, &j.round.RequestID, &j.round.UID, &j.round.Number} {
-		n := 0
-		if *to, n = binary.Varint(message); n <= 0 {
+		value, n := binary.Varint(message)
+		if n <= 0 {
 			return j, nil, errHandover
 		}
-		message = message[n:]
+		*to, message = value, message[n:]
 	}
 	var body string
 	for _, to := range []*string{&j.id, &j.destination, &j.round.SupplierID, &j.traceID, &j.traceParent, &body} {
@@ -121,7 +121,7 @@ func cutText(message []byte) (text string, rest []byte, err error) {
 	if n <= 0 || length > uint64(len(message)-n) {
 		return "", nil, errHandover
 	}
-	end := n + int(length) //nolint:gosec // at most the message's length
+	end := n + int(length)
 	return string(message[n:end]), message[end:], nil
 }
 
@@ -170,7 +170,8 @@ func (d *Dispatcher) takeMessage(message []byte) {
 		return
 	}
 	var taken []job
-	for j := (job{}); err == nil && len(jobs) > 0; {
+	for err == nil && len(jobs) > 0 {
+		var j job
 		if j, jobs, err = cutJob(jobs); err == nil && j.worker == d.lease.worker() && d.deps.Now().Sub(j.begun) < handoverAge {
 			taken = append(taken, j)
 		}

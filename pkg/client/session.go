@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	tokenPath   = "/api/external-auth/token"
+	tokenPath   = "/api/external-auth/token" //nolint:gosec // a path, no credential
 	refreshPath = "/api/external-auth/refresh"
 	revokePath  = "/api/external-auth/revoke"
 
@@ -155,7 +155,7 @@ func (c *Client) Revoke(ctx context.Context) error {
 	if refresh == "" {
 		return nil
 	}
-	body, err := json.Marshal(refreshBody{refresh})
+	body, err := json.Marshal(refreshBody{refresh}) //nolint:gosec // to send it is what it is for
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-func init() {
+func init() { //nolint:gochecknoinits // as every driver of database/sql: to import it is to link it
 	database.Embed(sqlite.DriverName, func(conn *sql.DB) gorm.Dialector { return sqlite.Dialector{Conn: conn} })
 }
