@@ -85,21 +85,3 @@ func TestStopped_worker_writes_nothing_of_what_was_taken_from_it(t *testing.T) {
 		}
 	})
 }
-
-func TestCommit_without_an_answer_gives_its_attempts_back_under_their_lease(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		r := newRig(t, db, setup{})
-		until(t, "it begins attempts", func() bool {
-			var n int
-			return db.Reader(t.Context()).Raw(`SELECT count(*) FROM workers`).Scan(&n).Error == nil && n == 1
-		})
-		r.add(event("acme", 1, 1))
-		r.settled()
-		for _, d := range r.list(webhooks.Filter{}) {
-			if d.AttemptCount != 1 {
-				t.Errorf("%s took %d attempts", d.Destination, d.AttemptCount)
-			}
-		}
-	})
-}
