@@ -28,7 +28,7 @@ func TestPageMaps_hold_no_more_bytes_than_they_say(t *testing.T) { //nolint:para
 			before := heap()
 			fill(p, winners)
 			held := heap() - before
-			if p.bytes > p.bound || held > int64(p.bound)*3/2 { // the race detector turns the allocator of tiny objects off: 5/4 without it
+			if p.bytes > p.bound || held > int64(p.bound)*heapSlack/4 {
 				t.Errorf("%d bytes by its own count, %d in truth, of %d", p.bytes, held, p.bound)
 			}
 			if held < int64(p.bound)/2 {
