@@ -24,20 +24,23 @@ func deliveryList() *cobra.Command {
 	since := cmd.Flags().String("since", "", "only those made since this time (RFC 3339) or this long ago (such as 24h)")
 	limit := limitFlag(cmd)
 	var filter webhooks.Filter
+	var start moment
 	list := operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		if err := knownSupplier(ctx, a, *supplier); err != nil {
 			return nil, err
 		}
-		out := newStream(cmd, deliveryColumns()...)
+		filter.Since = start.at(a.Now())
+		out := newStream(cmd, deliveryColumns(a.Now()))
 		err := a.Deliveries.Each(ctx, filter, *limit, func(d webhooks.Delivery) error { return out.add(d) })
 		return out, errors.Join(err, out.end(err))
 	})
 	cmd.RunE = limited(limit, func(cmd *cobra.Command, args []string) error {
-		from, err := parseSince(*since, time.Now())
+		from, err := parseSince(*since)
 		if err != nil {
 			return err
 		}
-		filter = webhooks.Filter{Status: webhooks.Status(status.value), SupplierID: *supplier, Since: from}
+		start = from
+		filter = webhooks.Filter{Status: webhooks.Status(status.value), SupplierID: *supplier}
 		if cmd.Flags().Changed("request") {
 			filter.RequestID = request
 		}
@@ -47,8 +50,8 @@ func deliveryList() *cobra.Command {
 	return cmd
 }
 
-func deliveryColumns() []string {
-	return []string{"id", "status", "request_id:REQUEST", "created_at:AGE", "destination:TO"}
+func deliveryColumns(now time.Time) columns {
+	return aged(now, "id", "status", "request_id:REQUEST", "created_at:AGE", "destination:TO")
 }
 
 func deliveryStatuses() []string {
@@ -69,7 +72,7 @@ func deliveryShow() *cobra.Command {
 	cmd := &cobra.Command{Use: "show ID", Short: "show a delivery with its attempts", Args: cobra.ExactArgs(1),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			delivery, err := a.Deliveries.Show(ctx, args[0])
-			return page{delivery, map[string][]string{"attempts": {"number:#", "time", "status", "duration_ms:MS", "error|response:ANSWER"}}}, err
+			return page{delivery, map[string]columns{"attempts": plain("number:#", "time", "status", "duration_ms:MS", "error|response:ANSWER")}}, err
 		})}
 	return completing(cmd, false, deliveryIDs)
 }
@@ -80,17 +83,17 @@ func deliveryRedeliver() *cobra.Command {
 	since := cmd.Flags().String("since", "", "with --status: only those made since this time (RFC 3339) or this long ago (such as 24h)")
 	supplier := cmd.Flags().String("supplier", "", "with --status: only those of this supplier")
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
-	var from time.Time
+	var from moment
 	redeliver := operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 		if status.value == "" {
 			n, err := a.Deliveries.Redeliver(ctx, args...)
 			return redelivered{n}, err
 		}
-		filter := webhooks.Filter{Status: webhooks.Status(status.value), Since: from, SupplierID: *supplier}
+		filter := webhooks.Filter{Status: webhooks.Status(status.value), Since: from.at(a.Now()), SupplierID: *supplier}
 		return redeliverAll(ctx, cmd, a, filter, *yes)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if from, err = parseSince(*since, time.Now()); err != nil {
+		if from, err = parseSince(*since); err != nil {
 			return err
 		}
 		switch {
@@ -134,15 +137,29 @@ func confirmed(cmd *cobra.Command, question string) bool {
 	return answer == "y" || answer == "Y" || answer == "yes"
 }
 
-func parseSince(text string, now time.Time) (time.Time, error) {
+// moment is a time, or how long ago it was.
+type moment struct {
+	time time.Time
+	ago  *time.Duration // nil: time counts
+}
+
+// at returns the moment, given the time that the service's records are kept in; zero is none.
+func (m moment) at(now time.Time) time.Time {
+	if m.ago != nil {
+		return now.Add(-*m.ago)
+	}
+	return m.time
+}
+
+func parseSince(text string) (moment, error) {
 	if text == "" {
-		return time.Time{}, nil
+		return moment{}, nil
 	}
 	if ago, err := time.ParseDuration(text); err == nil {
-		return now.Add(-ago), nil
+		return moment{ago: &ago}, nil
 	}
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at, nil
+		return moment{time: at}, nil
 	}
-	return time.Time{}, fmt.Errorf("--since must be a time such as 2026-11-20T12:00:00Z or a duration such as 24h")
+	return moment{}, fmt.Errorf("--since must be a time such as 2026-11-20T12:00:00Z or a duration such as 24h")
 }

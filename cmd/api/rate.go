@@ -20,7 +20,7 @@ func rateList() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "list all services with the days from which they count", Args: cobra.NoArgs,
 		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 			list, err := a.Rates.List(ctx)
-			return table{list, []string{"service", "effective_from:FROM", "base_cents:BASE", "per_kg_cents:PER KG", "minimum_cents:MIN", "cubage_kg_m3:CUBAGE", "max_weight_kg:MAX KG", "transit_days:DAYS", "carrier"}}, err
+			return table{list, plain("service", "effective_from:FROM", "base_cents:BASE", "per_kg_cents:PER KG", "minimum_cents:MIN", "cubage_kg_m3:CUBAGE", "max_weight_kg:MAX KG", "transit_days:DAYS", "carrier")}, err
 		})}
 }
 

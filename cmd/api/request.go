@@ -26,7 +26,7 @@ func requestList() *cobra.Command {
 		if err := knownSupplier(ctx, a, *supplier); err != nil {
 			return nil, err
 		}
-		out := newStream(cmd, "id", "status", "round", "created_at:AGE", "supplier_id:SUPPLIER", "failure")
+		out := newStream(cmd, aged(a.Now(), "id", "status", "round", "created_at:AGE", "supplier_id:SUPPLIER", "failure"))
 		err := a.EachRequest(ctx, *supplier, status.value, *limit, func(o materials.Overview) error { return out.add(o) })
 		return out, errors.Join(err, out.end(err))
 	})
@@ -39,12 +39,12 @@ func requestShow() *cobra.Command {
 	cmd := &cobra.Command{Use: "show SUPPLIER ID", Short: "show a request with its rounds and deliveries", Args: cobra.ExactArgs(2)}
 	cmd.RunE = withRequest(func(ctx context.Context, a *app.App, supplier string, id int64) (any, error) {
 		detail, err := a.ShowRequest(ctx, supplier, id)
-		return page{detail, map[string][]string{
-			"materials":   {"sku", "quantity:N", "width", "height", "depth", "material"},
-			"estimates":   {"estimate_id:ID", "service", "price_cents:CENTS", "delivery_date:DELIVERED", "carrier"},
-			"unavailable": {"service", "reason"},
-			"rounds":      {"number:ROUND", "status", "created_at", "failure"},
-			"deliveries":  deliveryColumns(),
+		return page{detail, map[string]columns{
+			"materials":   plain("sku", "quantity:N", "width", "height", "depth", "material"),
+			"estimates":   plain("estimate_id:ID", "service", "price_cents:CENTS", "delivery_date:DELIVERED", "carrier"),
+			"unavailable": plain("service", "reason"),
+			"rounds":      plain("number:ROUND", "status", "created_at", "failure"),
+			"deliveries":  deliveryColumns(a.Now()),
 		}}, err
 	})
 	return completing(cmd, false, supplierIDs)

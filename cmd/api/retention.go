@@ -11,6 +11,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/app"
 )
 
+var errNotOver = errors.New("--before must be a time that is over, such as 2026-11-20T12:00:00Z or 2026-11-20")
+
 func retentionCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "run", Short: "delete finished requests, their estimates and their deliveries that are older", Args: cobra.NoArgs}
 	days := cmd.Flags().Int("days", 0, "how many days are kept, at least 1; RETENTION_DAYS when neither is given")
@@ -24,17 +26,19 @@ func retentionCommand() *cobra.Command {
 			}
 			before = a.Now().AddDate(0, 0, -kept)
 		}
+		if before.After(a.Now()) { // one to come would take what is made meanwhile
+			return nil, usage{errNotOver}
+		}
 		return a.Prune(ctx, before)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		now := time.Now()
 		switch {
 		case cmd.Flags().Changed("days") && cmd.Flags().Changed("before"):
 			return errors.New("give --days or --before, not both")
 		case cmd.Flags().Changed("days") && *days < 1:
 			return errors.New("--days must be at least 1")
 		case cmd.Flags().Changed("before"):
-			if before, err = parseBefore(*text, now); err != nil {
+			if before, err = parseBefore(*text); err != nil {
 				return err
 			}
 		}
@@ -43,12 +47,11 @@ func retentionCommand() *cobra.Command {
 	return group("retention", "delete what is old", cmd)
 }
 
-// parseBefore reads a moment that is over: one to come would take what is made meanwhile.
-func parseBefore(text string, now time.Time) (time.Time, error) {
+func parseBefore(text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil && !at.After(now) {
+		if at, err := time.Parse(layout, text); err == nil {
 			return at, nil
 		}
 	}
-	return time.Time{}, errors.New("--before must be a time that is over, such as 2026-11-20T12:00:00Z or 2026-11-20")
+	return time.Time{}, errNotOver
 }

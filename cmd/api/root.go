@@ -27,6 +27,11 @@ type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
 
+// usage is bad usage that shows only when the service is there.
+type usage struct{ error }
+
+func (u usage) Unwrap() error { return u.error }
+
 // configFault is a configuration that cannot work: each fault on its own line, exit code 2.
 type configFault struct{ error }
 
@@ -129,6 +134,9 @@ func operateOn(open opening, logs func(*slog.Logger, *config.Config) *slog.Logge
 			return configFault{err}
 		}
 		result, err := onApp(cmd.Context(), open, cfg, logs(log, cfg), func(a *app.App) (any, error) { return fn(cmd.Context(), a, args) })
+		if bad, is := errors.AsType[usage](err); is {
+			return bad
+		}
 		if err != nil {
 			return failure{err}
 		}

@@ -14,7 +14,7 @@ func settingsCommand() *cobra.Command {
 	list := &cobra.Command{Use: "list", Short: "list the runtime settings", Args: cobra.NoArgs,
 		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 			list, err := a.Scores.ListSettings(ctx)
-			return table{list, []string{"key", "value", "is_set:SET", "meaning"}}, err
+			return table{list, plain("key", "value", "is_set:SET", "meaning")}, err
 		})}
 	set := &cobra.Command{Use: "set KEY VALUE", Short: "change a setting; lists are separated by commas", Args: cobra.ExactArgs(2),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {

@@ -21,12 +21,12 @@ const streamPart = 500
 type stream struct {
 	out     io.Writer
 	json    bool
-	columns []string
+	columns columns
 	rows    []json.RawMessage // not printed yet
 	printed int
 }
 
-func newStream(cmd *cobra.Command, columns ...string) *stream {
+func newStream(cmd *cobra.Command, columns columns) *stream {
 	o, _ := cmd.Flags().GetString("output")
 	return &stream{out: cmd.OutOrStdout(), json: o == "json", columns: columns}
 }

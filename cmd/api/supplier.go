@@ -80,7 +80,7 @@ func supplierList() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "list suppliers", Args: cobra.NoArgs,
 		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 			list, err := a.Suppliers.ListSuppliers(ctx)
-			return table{list, []string{"id", "active", "created_at:AGE", "name", "webhook_url:RECEIVER"}}, err
+			return table{list, aged(a.Now(), "id", "active", "created_at:AGE", "name", "webhook_url:RECEIVER")}, err
 		})}
 }
 

@@ -16,12 +16,22 @@ const (
 	leastColumn = 8 // of a column that is cut
 )
 
-// table is a list with the columns that a person needs; -o json prints its rows whole. A column is the name of a JSON
-// member, or of several of which the first that says something counts (a|b), and its title behind a colon.
+// table is a list with the columns that a person needs; -o json prints its rows whole.
 type table struct {
 	rows    any
-	columns []string
+	columns columns
 }
+
+// columns are those of a table. Each is the name of a JSON member, or of several of which the first that says something
+// counts (a|b), and its title behind a colon.
+type columns struct {
+	names []string
+	now   time.Time // what a moment's AGE is counted to: the database's time, as the moments are
+}
+
+func plain(names ...string) columns { return columns{names: names} }
+
+func aged(now time.Time, names ...string) columns { return columns{names, now} }
 
 func (t table) writeText(w io.Writer) error {
 	raw, err := json.Marshal(t.rows)
@@ -32,7 +42,7 @@ func (t table) writeText(w io.Writer) error {
 }
 
 // writeTable writes a JSON array, each line behind the indent. The first column is never cut and the last one wraps.
-func writeTable(w io.Writer, list json.RawMessage, columns []string, indent string) error {
+func writeTable(w io.Writer, list json.RawMessage, columns columns, indent string) error {
 	var rows []json.RawMessage
 	if err := json.Unmarshal(list, &rows); err != nil {
 		return err
@@ -41,12 +51,12 @@ func writeTable(w io.Writer, list json.RawMessage, columns []string, indent stri
 }
 
 // writeRows writes rows with or without the titles above them.
-func writeRows(w io.Writer, rows []json.RawMessage, columns []string, indent string, titled bool) error {
+func writeRows(w io.Writer, rows []json.RawMessage, columns columns, indent string, titled bool) error {
 	if len(rows) == 0 {
 		_, err := fmt.Fprintln(w, indent+"none")
 		return err
 	}
-	lines := [][]string{titles(columns)}
+	lines := [][]string{titles(columns.names)}
 	for _, row := range rows {
 		fields, err := fieldsOf(row)
 		if err != nil {
@@ -78,9 +88,9 @@ func titles(columns []string) []string {
 	return list
 }
 
-func cells(fields []field, columns []string) []string {
-	list := make([]string, len(columns))
-	for i, column := range columns {
+func cells(fields []field, columns columns) []string {
+	list := make([]string, len(columns.names))
+	for i, column := range columns.names {
 		members, title, _ := strings.Cut(column, ":")
 		list[i] = nothing
 		for member := range strings.SplitSeq(members, "|") {
@@ -92,7 +102,7 @@ func cells(fields []field, columns []string) []string {
 				continue
 			}
 			if title == "AGE" {
-				list[i] = age(list[i], time.Now())
+				list[i] = age(list[i], columns.now)
 			}
 			break
 		}

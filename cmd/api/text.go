@@ -22,7 +22,7 @@ const (
 // page is one object that reads like a page: its members, then its lists as tables with the given columns.
 type page struct {
 	object any
-	lists  map[string][]string
+	lists  map[string]columns
 }
 
 // texter is a result that has a form of its own for people.

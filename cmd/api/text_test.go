@@ -31,7 +31,7 @@ func TestTable_fits_a_terminal_whatever_is_in_it(t *testing.T) {
 		{ID: id, Name: strings.Repeat("ã", 200), Meaning: strings.Repeat("many words ", 30)},
 		{ID: id, Name: "a", Meaning: strings.Repeat("x", 300), At: time.Now().UTC().Format(time.RFC3339Nano)},
 	}
-	text := shown(t, table{rows, []string{"id", "name", "at:AGE", "meaning"}})
+	text := shown(t, table{rows, aged(time.Now(), "id", "name", "at:AGE", "meaning")})
 	for line := range strings.Lines(text) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > lineWidth {
 			t.Errorf("%d characters: %s", n, line)
@@ -44,7 +44,7 @@ func TestTable_fits_a_terminal_whatever_is_in_it(t *testing.T) {
 
 func TestTable_without_rows_says_so(t *testing.T) {
 	t.Parallel()
-	if text := shown(t, table{[]row{}, []string{"id"}}); text != "none\n" {
+	if text := shown(t, table{[]row{}, plain("id")}); text != "none\n" {
 		t.Errorf("got %q", text)
 	}
 }
@@ -54,7 +54,7 @@ func TestPage_shows_members_then_lists_and_obeys_no_answer(t *testing.T) {
 	text := shown(t, page{map[string]any{
 		"a_status": "dead", "b_at": "2026-11-21T05:09:54.094186Z", "c_none": nil,
 		"d_attempts": []row{{ID: "1", Name: "\x1b[31mred\x07"}}, "e_requests": map[string]int{"failed": 2}, "f_faults": []string{strings.Repeat("one two ", 20), "three"},
-	}, map[string][]string{"d_attempts": {"id:#", "name"}}})
+	}, map[string]columns{"d_attempts": plain("id:#", "name")}})
 	want := `a_status  dead
 b_at      2026-11-21 05:09:54
 c_none    -

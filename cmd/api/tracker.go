@@ -36,7 +36,7 @@ func trackerList() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "list clients", Args: cobra.NoArgs,
 		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 			list, err := a.Trackers.ListClients(ctx)
-			return table{list, []string{"id", "active", "created_at:AGE", "name", "views"}}, err
+			return table{list, aged(a.Now(), "id", "active", "created_at:AGE", "name", "views")}, err
 		})}
 }
 

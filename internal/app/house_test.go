@@ -126,6 +126,16 @@ var homes = []struct {
 // helpers are the packages for tests and measurements: the homes of libraries do not bind them.
 var helpers = []string{"internal/acceptance", "internal/app/apptest", "internal/bench", "internal/database/databasetest", "internal/httpapi/openapitest", "internal/queue/queuetest"}
 
+// ownClocks are the files that may read the machine's clock: to measure how long something took in this process, to find how far
+// that clock is from the database's, or to work where no database is. Whatever is stored, or compared with it, is the database's time.
+var ownClocks = []string{
+	"internal/database/clock_*.go", "internal/database/doctor.go", "internal/database/logger.go", // the database's own time
+	"internal/app/doctor_*.go", "internal/app/meter.go", "internal/httpapi/middleware.go", "internal/materials/sweeper.go", "internal/queue/*.go",
+	"internal/webhooks/dispatcher.go", "internal/webhooks/flow.go", "internal/webhooks/lease.go", "internal/webhooks/round.go", "internal/webhooks/testcall.go",
+	"internal/scoreboard/fetch/fetch.go", // a provider's Retry-After
+	"cmd/api/demo.go", "cmd/api/listen.go", "cmd/api/scoreboard.go", "cmd/api/top.go", "cmd/api/tour.go", "cmd/api/tracker.go",
+}
+
 // globals are the constructors whose result may stand in a package variable: it never changes.
 var globals = []string{"errors.New", "fmt.Errorf", "regexp.MustCompile", "sync.OnceValue", "sync.OnceValues", "sync.OnceFunc", "netip.MustParsePrefix", "netip.MustParseAddr", "strings.NewReplacer"}
 
@@ -188,6 +198,21 @@ func TestHouse_libraries_stay_in_their_homes(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestHouse_times_are_the_databases(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		if f.test || !strings.HasPrefix(f.name, "cmd/") && !strings.HasPrefix(f.name, "internal/") || isHelper(path.Dir(f.name)) || f.matches(ownClocks) {
+			continue
+		}
+		ast.Inspect(f.tree, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && readsClock(s) {
+				t.Errorf("%s reads the machine's clock (time.%s): use the database's, or add the file to ownClocks and say why", f.name, s.Sel.Name)
+			}
+			return true
+		})
 	}
 }
 
@@ -477,6 +502,11 @@ func exportedReceiver(fn *ast.FuncDecl) bool {
 		receiver = generic.X
 	}
 	return ast.IsExported(baseName(receiver))
+}
+
+func readsClock(s *ast.SelectorExpr) bool {
+	id, ok := s.X.(*ast.Ident)
+	return ok && id.Name == "time" && slices.Contains([]string{"Now", "Since", "Until"}, s.Sel.Name)
 }
 
 func isHelper(dir string) bool {
