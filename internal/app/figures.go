@@ -10,39 +10,58 @@ import (
 	"github.com/supplyhub/supplyhub/internal/figures"
 )
 
-// series are the figures' metrics, by name and the labels that matter.
+// series are the figures' metrics, by name and the values of the labels that matter.
 const (
 	seriesAccepted  = "http_requests_total POST " + requestsRoute + " 201"
-	seriesDelivered = "supplyhub_webhook_attempts_total supplier delivered"
+	seriesOwn       = "supplyhub_webhook_attempts_total own delivered"
+	seriesSuppliers = "supplyhub_webhook_attempts_total supplier delivered"
 	seriesBacklog   = "supplyhub_requests enqueued"
 	seriesDead      = "supplyhub_webhook_deliveries dead"
 	seriesOldest    = "supplyhub_oldest_enqueued_request_seconds"
+	seriesFailing   = "supplyhub_webhook_receivers failing"
 )
 
-// sample takes the console's figures from the metrics of this process, so that both show the same.
-func (a *pipeline) sample(ctx context.Context) (s figures.Sample, err error) {
-	families, err := a.registry.Gather()
-	if err != nil {
-		return s, fmt.Errorf("gather metrics: %w", err)
-	}
-	values := map[string]float64{}
+// readings are the values of a process's series.
+type readings map[string]float64
+
+func readingsOf(families []*dto.MetricFamily) readings {
+	values := readings{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			labels := labelsOf(m)
-			for _, name := range []string{"method", "route", "destination", "status", "outcome"} {
-				if labels[name] != "" {
-					labels[""] += " " + labels[name]
+			name, labels := f.GetName(), labelsOf(m)
+			for _, label := range []string{"method", "route", "destination", "status", "outcome", "state"} {
+				if labels[label] != "" {
+					name += " " + labels[label]
 				}
 			}
-			values[f.GetName()+labels[""]] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			values[name] += m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue()
 		}
 	}
-	s = figures.Sample{
-		Accepted: int64(values[seriesAccepted]), Delivered: int64(values[seriesDelivered]), Backlog: int64(values[seriesBacklog]),
-		Dead: int64(values[seriesDead]), Oldest: time.Duration(values[seriesOldest] * float64(time.Second)),
+	return values
+}
+
+func (r readings) delivered() float64 { return r[seriesOwn] + r[seriesSuppliers] }
+
+// shown is a figure, or nil when the process does not show it.
+func (r readings) shown(series string) *float64 {
+	value, known := r[series]
+	if !known {
+		return nil
 	}
-	s.Failing, err = a.Deliveries.FailingReceivers(ctx)
-	return s, err
+	return &value
+}
+
+// sample takes the console's figures from the metrics of this process, so that both show the same.
+func (a *pipeline) sample(context.Context) (figures.Sample, error) {
+	families, err := a.registry.Gather()
+	if err != nil {
+		return figures.Sample{}, fmt.Errorf("gather metrics: %w", err)
+	}
+	r := readingsOf(families)
+	return figures.Sample{
+		Accepted: int64(r[seriesAccepted]), Delivered: int64(r.delivered()), Backlog: int64(r[seriesBacklog]),
+		Dead: int64(r[seriesDead]), Failing: int64(r[seriesFailing]), Oldest: time.Duration(r[seriesOldest] * float64(time.Second)),
+	}, nil
 }
 
 func labelsOf(m *dto.Metric) map[string]string {

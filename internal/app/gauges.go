@@ -2,9 +2,12 @@ package app
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/supplyhub/supplyhub/internal/figures"
 )
 
 const (
@@ -15,9 +18,9 @@ const (
 // gauges are the figures of what all processes share. Each process reads them for itself, whether it is scraped or not,
 // so that all show the same and a scrape costs the database nothing. What could not be read is left out, never an old figure.
 type gauges struct {
-	database                    prometheus.Gauge
-	requests, deliveries, quota *prometheus.GaugeVec
-	oldest                      *prometheus.GaugeVec // of no label: a vector can be emptied
+	database                               prometheus.Gauge
+	requests, deliveries, receivers, quota *prometheus.GaugeVec
+	oldest                                 *prometheus.GaugeVec // of no label: a vector can be emptied
 }
 
 func newGauges(r prometheus.Registerer) *gauges {
@@ -26,12 +29,13 @@ func newGauges(r prometheus.Registerer) *gauges {
 	}
 	g := &gauges{
 		database:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "supplyhub_database_up", Help: "1 while the database answers this process."}),
-		requests:   vector("supplyhub_requests", "Material requests by status; at most 10,000 are counted.", "status"),
+		requests:   vector("supplyhub_requests", "Material requests by status: those that wait for their estimates, and those that failed.", "status"),
 		oldest:     vector("supplyhub_oldest_enqueued_request_seconds", "How long the oldest request waits for its estimates; 0 when none does."),
-		deliveries: vector("supplyhub_webhook_deliveries", "Webhook deliveries by status; at most 10,000 are counted.", "status"),
+		deliveries: vector("supplyhub_webhook_deliveries", "Webhook deliveries by status.", "status"),
+		receivers:  vector("supplyhub_webhook_receivers", "Suppliers' receivers by state.", "state"),
 		quota:      vector("supplyhub_scoreboard_quota_remaining", "Scoreboard requests that a requester may still send today.", "requester"),
 	}
-	r.MustRegister(g.database, g.requests, g.oldest, g.deliveries, g.quota)
+	r.MustRegister(g.database, g.requests, g.oldest, g.deliveries, g.receivers, g.quota)
 	return g
 }
 
@@ -61,18 +65,25 @@ func (a *pipeline) readGauges(ctx context.Context, g *gauges) {
 
 // readPipeline reads what is on its way. A request waits until its own delivery is delivered.
 func (a *pipeline) readPipeline(ctx context.Context, g *gauges) {
-	waiting, err := a.materials.Waiting(ctx)
-	standing, standErr := a.Deliveries.Standing(ctx)
-	show(g.deliveries, map[string]int64{"pending": standing.Pending, "dead": standing.Dead, "failed": standing.Failed}, standErr)
-	if err != nil || standErr != nil {
-		g.requests.Reset()
+	n, err := figures.ReadCounts(ctx, a.db)
+	show(g.requests, map[string]int64{"enqueued": n.Enqueued, "failed": n.FailedRequests}, err)
+	show(g.deliveries, map[string]int64{"pending": n.Pending, "dead": n.Dead, "failed": n.Failed}, err)
+	ill, illErr := a.Deliveries.IllReceivers(ctx)
+	// The two are read one after the other: a receiver that is made or deleted in between is not counted below zero.
+	active := max(n.Receivers-ill.Failing-ill.Paused, 0)
+	show(g.receivers, map[string]int64{"active": active, "failing": ill.Failing, "paused": ill.Paused}, errors.Join(err, illErr))
+	a.readOldest(ctx, g)
+}
+
+func (a *pipeline) readOldest(ctx context.Context, g *gauges) {
+	waiting, err := a.materials.WaitingSince(ctx)
+	own, ownErr := a.Deliveries.OwnSince(ctx)
+	if err != nil || ownErr != nil {
 		g.oldest.Reset()
 		return
 	}
-	// A request may be among both for some seconds: the larger of the two counts none twice.
-	show(g.requests, map[string]int64{"enqueued": max(waiting.Requests, standing.Own)}, nil)
 	now := a.db.Now()
-	g.oldest.WithLabelValues().Set(max(age(now, waiting.Since), age(now, standing.OwnSince)))
+	g.oldest.WithLabelValues().Set(max(age(now, waiting), age(now, own)))
 }
 
 // age is how long ago since was, in seconds; the zero time is now.

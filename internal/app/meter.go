@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
@@ -44,17 +45,14 @@ func NewMeter(cfg *config.Config, addresses ...string) *Meter {
 func (m *Meter) Read(ctx context.Context) (f Figures, err error) {
 	var accepted, delivered float64
 	for _, address := range m.addresses {
-		families, err := scrape(ctx, reachable(address))
+		r, err := scrape(ctx, reachable(address))
 		if err != nil {
 			return Figures{}, err
 		}
-		accepted += orZero(sum(families["http_requests_total"], "method", "POST", "route", "/api/material-requests", "status", "201"))
-		delivered += orZero(sum(families["supplyhub_webhook_attempts_total"], "outcome", "delivered"))
+		accepted, delivered = accepted+r[seriesAccepted], delivered+r.delivered()
 		// What all processes share is the same in each.
-		f.Backlog = cmp.Or(f.Backlog, sum(families["supplyhub_requests"], "status", "enqueued"))
-		f.Oldest = cmp.Or(f.Oldest, sum(families["supplyhub_oldest_enqueued_request_seconds"]))
-		f.Dead = cmp.Or(f.Dead, sum(families["supplyhub_webhook_deliveries"], "status", "dead"))
-		f.Failing = cmp.Or(f.Failing, sum(families["supplyhub_webhook_receivers"], "state", "failing"))
+		f.Backlog, f.Oldest = cmp.Or(f.Backlog, r.shown(seriesBacklog)), cmp.Or(f.Oldest, r.shown(seriesOldest))
+		f.Dead, f.Failing = cmp.Or(f.Dead, r.shown(seriesDead)), cmp.Or(f.Failing, r.shown(seriesFailing))
 	}
 	now := time.Now()
 	if seconds := now.Sub(m.at).Seconds(); !m.at.IsZero() {
@@ -70,7 +68,7 @@ func rate(more, seconds float64) *float64 {
 	return &r
 }
 
-func scrape(ctx context.Context, address string) (map[string]*dto.MetricFamily, error) {
+func scrape(ctx context.Context, address string) (readings, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
@@ -91,31 +89,5 @@ func scrape(ctx context.Context, address string) (map[string]*dto.MetricFamily, 
 	if err != nil {
 		return nil, fmt.Errorf("read metrics of %s: %w", address, err)
 	}
-	return families, nil
-}
-
-// sum adds the samples that have the labels, given as names and values; nil when there is none.
-func sum(family *dto.MetricFamily, labels ...string) *float64 {
-	var total *float64
-	for _, m := range family.GetMetric() {
-		if !labelled(m, labels) {
-			continue
-		}
-		more := orZero(total) + m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue()
-		total = &more
-	}
-	return total
-}
-
-func labelled(m *dto.Metric, labels []string) bool {
-	have := map[string]string{}
-	for _, l := range m.GetLabel() {
-		have[l.GetName()] = l.GetValue()
-	}
-	for i := 0; i < len(labels); i += 2 {
-		if have[labels[i]] != labels[i+1] {
-			return false
-		}
-	}
-	return true
+	return readingsOf(slices.Collect(maps.Values(families))), nil
 }

@@ -12,10 +12,9 @@ import (
 )
 
 const (
-	mostNeedy   = 10
-	mostCounted = 10_000      // the services count no further
-	recently    = 6           // steps that a rate is the mean of
-	tooLong     = time.Minute // for a request to wait for its estimates
+	mostNeedy = 10
+	recently  = 6           // steps that a rate is the mean of
+	tooLong   = time.Minute // for a request to wait for its estimates
 )
 
 // Figure is one number of the overview with its last hour.
@@ -24,7 +23,6 @@ type Figure struct {
 	Value  float64   `json:"value"`
 	Unit   string    `json:"unit"`
 	Values []float64 `json:"values"` // one each ten seconds, the oldest first
-	More   bool      `json:"more"`   // there are more than were counted
 }
 
 type overviewView struct {
@@ -88,10 +86,10 @@ func figuresOf(hour []figures.Point, now figures.Sample) []Figure {
 	return []Figure{
 		{Name: "Accepted per second", Value: mean(accepted), Unit: "requests a second, the last minute", Values: accepted},
 		{Name: "Delivered per second", Value: mean(delivered), Unit: "deliveries a second, the last minute", Values: delivered},
-		{Name: "Backlog", Value: float64(now.Backlog), Unit: "requests wait for their estimates", More: now.Backlog >= mostCounted,
+		{Name: "Backlog", Value: float64(now.Backlog), Unit: "requests wait for their estimates",
 			Values: series(func(p figures.Point) float64 { return float64(p.Backlog) })},
 		{Name: "Oldest waiting", Value: now.Oldest.Seconds(), Unit: "seconds", Values: series(func(p figures.Point) float64 { return p.Oldest.Seconds() })},
-		{Name: "Dead deliveries", Value: float64(now.Dead), Unit: "deliveries given up", More: now.Dead >= mostCounted,
+		{Name: "Dead deliveries", Value: float64(now.Dead), Unit: "deliveries given up",
 			Values: series(func(p figures.Point) float64 { return float64(p.Dead) })},
 		{Name: "Failing receivers", Value: float64(now.Failing), Unit: "receivers", Values: series(func(p figures.Point) float64 { return float64(p.Failing) })},
 	}

@@ -4,36 +4,30 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// mostCounted bounds what a gauge reads: it costs the same however much is stored.
-const mostCounted = 10_000
+// waitingLooked bounds the look for the oldest request that waits: they are in the order in which they are queued.
+const waitingLooked = 10_000
 
-// waitingRequests counts by one of the two indexes of what waits: queued, or to be tried again
-// later.
-const waitingRequests = `SELECT count(*) AS n, min(since) AS since FROM (
+// waitingSince goes by one of the two indexes of what waits: queued, or to be tried again later.
+const waitingSince = `SELECT min(since) FROM (
 	SELECT coalesce(round_at, created_at) AS since FROM material_requests WHERE %[1]s IS NOT NULL ORDER BY %[1]s LIMIT ?) waiting`
 
-// Waiting is what waits for its estimation: how many requests, at most 10,000 are counted, and since when the oldest does.
-type Waiting struct {
-	Requests int64
-	Since    time.Time // zero when nothing waits
-}
-
-// Waiting returns what is not yet handed to the sender, by the indexes of just that.
-func (s *Service) Waiting(ctx context.Context) (w Waiting, err error) {
+// WaitingSince returns since when the oldest request waits that is not yet handed to the sender; the zero time when none does.
+func (s *Service) WaitingSince(ctx context.Context) (oldest time.Time, err error) {
 	for _, column := range []string{"ticket", "retry_at"} {
-		var row struct {
-			N     int64
-			Since *int64
+		var micros *int64
+		if err := s.deps.DB.Reader(ctx).Raw(fmt.Sprintf(waitingSince, column), waitingLooked).Scan(&micros).Error; err != nil {
+			return time.Time{}, fmt.Errorf("look for the oldest waiting request: %w", database.Translate(err))
 		}
-		if err := s.deps.DB.Reader(ctx).Raw(fmt.Sprintf(waitingRequests, column), mostCounted).Scan(&row).Error; err != nil {
-			return Waiting{}, fmt.Errorf("count what waits: %w", err)
+		if micros == nil {
+			continue
 		}
-		w.Requests += row.N
-		if row.Since != nil && (w.Since.IsZero() || time.UnixMicro(*row.Since).Before(w.Since)) {
-			w.Since = time.UnixMicro(*row.Since)
+		if since := time.UnixMicro(*micros); oldest.IsZero() || since.Before(oldest) {
+			oldest = since
 		}
 	}
-	return w, nil
+	return oldest, nil
 }

@@ -4,73 +4,41 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// mostCounted bounds what a gauge reads: it costs the same however much is stored.
-const mostCounted = 10_000
+// ownLooked bounds the look for the oldest delivery to the own endpoint: they are in the order in which they are due.
+const ownLooked = 10_000
 
-// Conditions that imply those of the partial indexes.
-const (
-	areDead    = `status IN ('dead', 'failed') AND status = 'dead'`
-	areFailed  = `status IN ('dead', 'failed') AND status = 'failed'`
-	areWaiting = `status = 'pending' AND worker IS NULL`
-	areTried   = `worker IS NOT NULL`
-)
+const ownSince = `SELECT min(created_at) AS since FROM (
+	SELECT created_at FROM webhook_deliveries WHERE destination = 'own' AND status = 'pending' AND worker IS NULL ORDER BY next_attempt_at LIMIT ?) pending`
 
-// countedDeliveries and ownDeliveries end with the bound.
-const (
-	countedDeliveries = `SELECT count(*) FROM (SELECT 1 FROM webhook_deliveries WHERE %s LIMIT ?) counted`
-	ownDeliveries     = `SELECT count(*) AS n, min(created_at) AS since FROM (
-		SELECT created_at FROM webhook_deliveries WHERE destination = 'own' AND status = 'pending' AND worker IS NULL ORDER BY next_attempt_at LIMIT ?) pending`
-)
+// illReceivers repeats the condition of the index of just these. A deactivated supplier, or one without an address, has no receiver.
+const illReceivers = `SELECT coalesce(sum(CASE WHEN r.paused_by = '' THEN 1 ELSE 0 END), 0) AS failing,
+		coalesce(sum(CASE WHEN r.paused_by = '' THEN 0 ELSE 1 END), 0) AS paused
+	FROM webhook_receivers r JOIN suppliers s ON s.id = r.supplier_id
+	WHERE (r.failing_since IS NOT NULL OR r.paused_by <> '') AND s.active AND s.webhook_url <> ''`
 
-// Standing is how many deliveries are not delivered, at most 10,000 of each kind are counted.
-type Standing struct {
-	Pending, Dead, Failed int64
-	Own                   int64     // of the pending ones that are not attempted right now, those to the own endpoint
-	OwnSince              time.Time // when the oldest of these was made; zero when there is none
+// OwnSince returns when the oldest of the deliveries was made that wait for the own endpoint; the zero time when none does.
+func (d *Dispatcher) OwnSince(ctx context.Context) (time.Time, error) {
+	var micros *int64
+	if err := d.store.db.Reader(ctx).Raw(ownSince, ownLooked).Scan(&micros).Error; err != nil {
+		return time.Time{}, fmt.Errorf("look for the oldest delivery to the own endpoint: %w", database.Translate(err))
+	}
+	if micros == nil {
+		return time.Time{}, nil
+	}
+	return time.UnixMicro(*micros), nil
 }
 
-// Standing counts by the indexes of just these deliveries.
-func (d *Dispatcher) Standing(ctx context.Context) (s Standing, err error) {
-	if s.Dead, err = d.store.countUpTo(ctx, areDead); err != nil {
-		return s, err
-	}
-	if s.Failed, err = d.store.countUpTo(ctx, areFailed); err != nil {
-		return s, err
-	}
-	if s.Pending, err = d.store.countUpTo(ctx, areWaiting); err != nil {
-		return s, err
-	}
-	tried, err := d.store.countUpTo(ctx, areTried)
-	if s.Pending += tried; err != nil {
-		return s, err
-	}
-	s.Own, s.OwnSince, err = d.store.own(ctx)
-	return s, err
-}
+// Ill is how many receivers an operator has to look at.
+type Ill struct{ Failing, Paused int64 }
 
-// countUpTo counts the deliveries of a partial index's condition.
-func (s *store) countUpTo(ctx context.Context, condition string) (n int64, err error) {
-	err = s.db.Reader(ctx).Raw(fmt.Sprintf(countedDeliveries, condition), mostCounted).Scan(&n).Error
-	if err != nil {
-		return 0, fmt.Errorf("count deliveries: %w", err)
+// IllReceivers counts them by an index that has no others. One that is paused does not count as failing.
+func (d *Dispatcher) IllReceivers(ctx context.Context) (ill Ill, err error) {
+	if err := d.store.db.Reader(ctx).Raw(illReceivers).Scan(&ill).Error; err != nil {
+		return ill, fmt.Errorf("count ill receivers: %w", database.Translate(err))
 	}
-	return n, nil
-}
-
-// own counts what is pending for the own endpoint.
-func (s *store) own(ctx context.Context) (n int64, since time.Time, err error) {
-	var row struct {
-		N     int64
-		Since *int64
-	}
-	err = s.db.Reader(ctx).Raw(ownDeliveries, mostCounted).Scan(&row).Error
-	if err != nil {
-		return 0, since, fmt.Errorf("count deliveries to the own endpoint: %w", err)
-	}
-	if row.Since != nil {
-		since = time.UnixMicro(*row.Since)
-	}
-	return row.N, since, nil
+	return ill, nil
 }

@@ -140,15 +140,6 @@ func (s *store) receiverStates(ctx context.Context) (map[string]ReceiverState, e
 	return states, nil
 }
 
-// FailingReceivers counts the receivers that fail and are not paused.
-func (d *Dispatcher) FailingReceivers(ctx context.Context) (n int64, err error) {
-	err = d.deps.DB.Reader(ctx).Raw(`SELECT count(*) FROM webhook_receivers WHERE failing_since IS NOT NULL AND paused_by = ''`).Scan(&n).Error
-	if err != nil {
-		return 0, fmt.Errorf("count failing receivers: %w", err)
-	}
-	return n, nil
-}
-
 // traced bounds the search for an X-Request-Id, which has no index: the events of the newest requests.
 const traced = 10_000
 
