@@ -132,6 +132,45 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("%d %s", again.Status, again.Body)
 		}
 	})
+	rule(t, "the language can be switched where a link leads, which does not use it up", func(t *testing.T) {
+		link := portalLinkOf(t, h.Supplier(t))
+		a := visit(t, http.MethodGet, link+"&lang=pt", "")
+		if want(t, a, 303); !strings.HasSuffix(link, a.Header.Get("Location")) || sessionOf(a) != "" {
+			t.Errorf("it leads to %q", a.Header.Get("Location"))
+		}
+		want(t, visit(t, http.MethodGet, link, ""), 303)
+		used := visit(t, http.MethodGet, link, "supplyhub_language=pt")
+		if want(t, used, 401); !strings.Contains(string(used.Body), "Este link") {
+			t.Errorf("%s", used.Body)
+		}
+	})
+	rule(t, "a link's token is no session and a session's is no link", func(t *testing.T) {
+		s := h.Supplier(t)
+		link, err := url.Parse(portalLinkOf(t, s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, visit(t, http.MethodGet, page(""), "supplyhub_portal="+link.Query().Get("token")), 401)
+		_, token, _ := strings.Cut(signIn(t, s), "=")
+		want(t, visit(t, http.MethodGet, page("/sign-in?token="+token), ""), 401)
+		want(t, visit(t, http.MethodGet, page("/sign-in?token="), ""), 401)
+		want(t, visit(t, http.MethodGet, page("/sign-in"), ""), 401)
+	})
+	rule(t, "no page can be framed, stored or named to another site, whatever its status", func(t *testing.T) {
+		cookie := signIn(t, h.Supplier(t, "--scopes", "webhooks"))
+		for path, status := range map[string]int{"": 200, "/requests": 403, "/deliveries/x": 404, "/nowhere": 404, "/deliveries?page=0": 400, "/sign-in?token=x": 401} {
+			a := visit(t, http.MethodGet, page(path), cookie)
+			want(t, a, status)
+			if policy := a.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") || !strings.Contains(policy, "base-uri 'none'") ||
+				a.Header.Get("Cache-Control") != "no-store" || a.Header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains("no-referrer same-origin", a.Header.Get("Referrer-Policy")) {
+				t.Errorf("%s: %v", path, a.Header)
+			}
+		}
+		link := visit(t, http.MethodGet, portalLinkOf(t, h.Supplier(t)), "")
+		if link.Header.Get("Cache-Control") != "no-store" || link.Header.Get("Referrer-Policy") != "no-referrer" {
+			t.Errorf("the link's answer: %v", link.Header)
+		}
+	})
 	rule(t, "without a session every page is a 401 that says how to get one", func(t *testing.T) {
 		for _, path := range []string{"", "/requests", "/requests/1", "/deliveries", "/deliveries/x", "/receiver"} {
 			for _, cookie := range []string{"", "supplyhub_portal=nobody", "supplyhub_portal="} {
@@ -279,24 +318,55 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 	})
 }
 
-func TestPortal_links_begin_with_PUBLIC_URL_and_their_cookies_are_for_https(t *testing.T) {
+// TestPortal_behind_https holds what a loopback without TLS cannot show: PUBLIC_URL, its cookies, and receivers that must be public.
+func TestPortal_behind_https(t *testing.T) {
 	t.Parallel()
 	for _, stack := range apptest.Stacks {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
-			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{"PUBLIC_URL": "https://hub.example/"}})
-			s := h.Supplier(t)
-			for _, link := range []string{portalLinkOf(t, s), apptest.MustCommand[portalLink](t, h, "supplier", "portal-link", s.ID).URL} {
-				path, found := strings.CutPrefix(link, "https://hub.example/portal/")
-				if !found {
-					t.Fatalf("the link does not begin with PUBLIC_URL: %.40s", link)
-				}
-				a := visit(t, http.MethodGet, h.URL(0, "/portal/"+path), "")
-				if set := a.Header.Get("Set-Cookie"); !strings.HasPrefix(set, "__Host-") || !strings.Contains(set, "Secure") {
-					t.Errorf("the cookie is not for https alone")
-				}
-				want(t, visit(t, http.MethodGet, h.URL(0, "/portal"), sessionOf(a)), 200)
-			}
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{"PUBLIC_URL": "https://hub.example/", "WEBHOOK_ALLOW_PRIVATE": "false"}})
+			rule(t, "links begin with PUBLIC_URL and their cookies are for https alone", func(t *testing.T) { secureLinks(t, h) })
+			rule(t, "a receiver is https and public, by the rules of its creation; the refusal names no setting", func(t *testing.T) { publicReceivers(t, h) })
 		})
+	}
+}
+
+func secureLinks(t *testing.T, h *apptest.Hub) {
+	s := h.Supplier(t)
+	for _, link := range []string{portalLinkOf(t, s), apptest.MustCommand[portalLink](t, h, "supplier", "portal-link", s.ID).URL} {
+		path, found := strings.CutPrefix(link, "https://hub.example/portal/")
+		if !found {
+			t.Fatalf("the link does not begin with PUBLIC_URL: %.40s", link)
+		}
+		a := visit(t, http.MethodGet, h.URL(0, "/portal/"+path), "")
+		if set := a.Header.Get("Set-Cookie"); !strings.HasPrefix(set, "__Host-") || !strings.Contains(set, "Secure") {
+			t.Errorf("the cookie is not for https alone")
+		}
+		cookie := sessionOf(a)
+		want(t, visit(t, http.MethodGet, h.URL(0, "/portal"), cookie), 200)
+		planted := strings.TrimPrefix(cookie, "__Host-") // as any host beside this one can set it
+		want(t, visit(t, http.MethodGet, h.URL(0, "/portal"), planted), 401)
+		wantEmpty(t, h.Do(t, http.MethodGet, receiverPath, nil, "Cookie", planted), 401)
+	}
+}
+
+func publicReceivers(t *testing.T, h *apptest.Hub) {
+	s := h.Supplier(t)
+	for address, taken := range map[string]bool{
+		"https://hooks.example.com": true, "https://hooks.example.com:8443/a/b": true, "HTTPS://hooks.example.com": true,
+		"http://hooks.example.com": false, "https://127.0.0.1": false, "https://[::1]:8443": false, "https://10.0.0.1": false, "https://169.254.169.254": false, "https://hooks.example.com:0": false,
+	} {
+		a := s.Do(t, http.MethodPut, receiverPath, object{"url": address})
+		if taken {
+			want(t, a, 200)
+			continue
+		}
+		if p := wantProblem(t, a, 400, "/url"); strings.Contains(p.Errors[0].Detail, "WEBHOOK_ALLOW_PRIVATE") {
+			t.Errorf("%s: a supplier is told about the operator's settings: %s", address, p.Errors[0].Detail)
+		}
+		_, _, code := h.Command(t, "supplier", "create", "--name", "x", "--webhook-url", address)
+		if created := code == 0; created && !strings.HasPrefix(address, "http://") {
+			t.Errorf("%s is taken at create and refused here", address)
+		}
 	}
 }

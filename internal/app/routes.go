@@ -66,7 +66,8 @@ func (a *App) routes(r *gin.Engine) {
 func (a *App) portalRoutes(r *gin.Engine) {
 	p := a.portal
 	p.Routes(r)
-	r.GET(portal.Base+"/sign-in", p.Page(p.SignIn))
+	r.NoRoute(p.NotFound(httpapi.Handle(httpapi.NotFound)))
+	r.GET(portal.Base+"/sign-in", p.SwitchLanguage, p.Page(p.SignIn))
 	pages := r.Group(portal.Base, p.SwitchLanguage, p.PageSession)
 	pages.GET("", p.Page(p.Overview))
 	pages.POST("/sign-out", p.Page(p.SignOut))

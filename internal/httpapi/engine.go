@@ -47,9 +47,7 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	if cfg.Tracer != nil {
 		engine.Use(nameSpan)
 	}
-	engine.NoRoute(Handle(func(*gin.Context) error {
-		return errs.New(errs.NotFound, "There is no such resource.")
-	}))
+	engine.NoRoute(Handle(NotFound))
 	engine.NoMethod(func(c *gin.Context) {
 		allowed := c.Writer.Header().Get("Allow")
 		if strings.Contains(allowed, http.MethodGet) {
@@ -60,6 +58,9 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	})
 	return engine
 }
+
+// NotFound answers every route that there is none of.
+func NotFound(*gin.Context) error { return errs.New(errs.NotFound, "There is no such resource.") }
 
 // nameSpan puts the request's id on its span, as it stands on every other one that the request causes.
 func nameSpan(c *gin.Context) {

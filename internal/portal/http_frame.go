@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -31,6 +32,18 @@ func (s *Service) SwitchLanguage(c *gin.Context) { s.site.SwitchLanguage(c) }
 
 // Page makes a gin handler of h, whose errors are shown as a page, or as the outcome of an action.
 func (s *Service) Page(h httpapi.Handler) gin.HandlerFunc { return httpapi.HandleWith(h, s.Fail) }
+
+// NotFound shows an unknown address below the portal as a page; next answers all others.
+func (s *Service) NotFound(next gin.HandlerFunc) gin.HandlerFunc {
+	page := s.Page(func(*gin.Context) error { return errs.New(errs.NotFound, "There is no such resource.") })
+	return func(c *gin.Context) {
+		if strings.HasPrefix(c.Request.URL.Path, Base+"/") && !changes(c.Request) {
+			page(c)
+			return
+		}
+		next(c)
+	}
+}
 
 // Fail shows an error: to the page's script as an outcome, to a reader as a page.
 func (s *Service) Fail(c *gin.Context, err error) {
@@ -72,7 +85,8 @@ func caller(c *gin.Context) string { return supplierauth.PrincipalFrom(c.Request
 type listing struct {
 	Page           httpapi.Page
 	Total          int64
-	Previous, Next string // addresses; empty: there is none
+	Newest         string // addresses; empty: there is none
+	Previous, Next string
 }
 
 // newListing keeps the filters of the address.
@@ -82,6 +96,9 @@ func newListing(c *gin.Context, page httpapi.Page, total int64) listing {
 		query := c.Request.URL.Query()
 		query.Set("page", strconv.Itoa(number))
 		return c.Request.URL.Path + "?" + query.Encode()
+	}
+	if page.Number > 2 {
+		l.Newest = to(1)
 	}
 	if page.Number > 1 {
 		l.Previous = to(page.Number - 1)

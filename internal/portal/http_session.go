@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -28,7 +29,7 @@ func (s *Service) CreateLink(c *gin.Context) error {
 		return err
 	}
 	ctx := c.Request.Context()
-	link, err := NewLink(ctx, s.deps.Sessions, supplierauth.PrincipalFrom(ctx).SupplierID, cmp.Or(s.deps.PublicURL, "http://"+c.Request.Host))
+	link, err := NewLink(ctx, s.deps.Sessions, supplierauth.PrincipalFrom(ctx).SupplierID, s.address(c.Request))
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (s *Service) SignIn(c *gin.Context) error {
 		c.Status(http.StatusNoContent)
 		return nil
 	}
-	session, err := s.deps.Sessions.OpenPortal(c.Request.Context(), c.Query("token"), sessionToken(c.Request))
+	session, err := s.deps.Sessions.OpenPortal(c.Request.Context(), c.Query("token"), s.sessionToken(c.Request))
 	if errs.KindOf(err) == errs.Unauthenticated {
 		return s.site.Render(c, http.StatusUnauthorized, "signin", web.Page{Data: signedOut{Used: true}})
 	}
@@ -65,7 +66,7 @@ func (s *Service) SignIn(c *gin.Context) error {
 
 // SignOut ends the session.
 func (s *Service) SignOut(c *gin.Context) error {
-	if err := s.deps.Sessions.ClosePortal(c.Request.Context(), sessionToken(c.Request)); err != nil {
+	if err := s.deps.Sessions.ClosePortal(c.Request.Context(), s.sessionToken(c.Request)); err != nil {
 		return err
 	}
 	for _, secure := range []bool{true, false} {
@@ -91,10 +92,11 @@ func (s *Service) APISession(scope string) gin.HandlerFunc {
 		return permitted(c, scope)
 	}, renderEmpty)
 	return func(c *gin.Context) {
-		if len(c.Request.Header.Values("Authorization")) > 0 || sessionToken(c.Request) == "" {
+		if len(c.Request.Header.Values("Authorization")) > 0 || s.sessionToken(c.Request) == "" {
 			bearer(c)
 			return
 		}
+		c.Header("Cache-Control", "no-store") // unlike an Authorization header, a cookie keeps no cache from storing
 		session(c)
 	}
 }
@@ -124,7 +126,7 @@ func (s *Service) PageSession(c *gin.Context) {
 
 // authenticate puts the session's supplier into the request's context.
 func (s *Service) authenticate(c *gin.Context) error {
-	token := sessionToken(c.Request)
+	token := s.sessionToken(c.Request)
 	if token == "" {
 		return errs.New(errs.Unauthenticated, "There is no session.")
 	}
@@ -147,9 +149,14 @@ func permitted(c *gin.Context, scope string) error {
 func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
 // sessionToken is the cookie's; of two cookies the one for https counts. A cookie that comes twice is none: one of them is
-// somebody else's.
-func sessionToken(r *http.Request) string {
-	for _, name := range []string{secureCookie, plainCookie} {
+// somebody else's. So is a cookie without the prefix where a browser would have kept one with it: any host beside this one
+// could have set it, to have somebody work in a session that is not their own.
+func (s *Service) sessionToken(r *http.Request) string {
+	names := []string{secureCookie}
+	if address, err := url.Parse(s.address(r)); err == nil && plainLoopback(address) {
+		names = append(names, plainCookie)
+	}
+	for _, name := range names {
 		switch cookies := r.CookiesNamed(name); len(cookies) {
 		case 0:
 		case 1:
@@ -160,6 +167,9 @@ func sessionToken(r *http.Request) string {
 	}
 	return ""
 }
+
+// address is where the browser finds this service.
+func (s *Service) address(r *http.Request) string { return cmp.Or(s.deps.PublicURL, "http://"+r.Host) }
 
 func setCookie(c *gin.Context, token string, secure bool, age int) {
 	name := plainCookie

@@ -39,10 +39,11 @@ func (s *Service) SetWebhookURL(ctx context.Context, supplierID, url string) err
 	return nil
 }
 
-// ownURLFault is stricter than the operator's rule: a supplier's own address is https, unless private ones are allowed.
+// ownURLFault is stricter than the operator's rule: a supplier's own address is https, unless private ones are allowed. It
+// names no setting, which suppliers cannot change.
 func (s *Service) ownURLFault(url string) string {
 	if fault := webhookURLFault(url, s.allowPrivate); fault != "" || url == "" {
-		return fault
+		return strings.TrimSuffix(fault, unlessAllowed)
 	}
 	if scheme, _, _ := strings.Cut(url, ":"); !s.allowPrivate && !strings.EqualFold(scheme, "https") {
 		return "must start with https://"

@@ -48,15 +48,15 @@ func (s *Service) OpenPortal(ctx context.Context, link, former string) (session 
 	defer cancel()
 	now := s.now()
 	session.Token = newPortalToken()
+	supplierID, err := s.store.portalLinkOwner(ctx, portalHash(link)) // by itself: strangers' guesses begin no transaction
+	if err == nil && supplierID == "" {
+		err = usedLink()
+	}
+	if err != nil {
+		return PortalSession{}, fmt.Errorf("open portal session: %w", err)
+	}
 	err = s.store.db.InTx(ctx, func(ctx context.Context) error {
-		supplierID, err := s.store.portalLinkOwner(ctx, portalHash(link))
-		if err != nil {
-			return err
-		}
-		if supplierID == "" {
-			return usedLink()
-		}
-		err = s.holdActive(ctx, supplierID) // before the link, as a deactivation does
+		err := s.holdActive(ctx, supplierID) // before the link, as a deactivation does
 		if kind := errs.KindOf(err); err != nil && (kind == errs.NotFound || kind == errs.Forbidden) {
 			return usedLink()
 		}

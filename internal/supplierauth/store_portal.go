@@ -24,7 +24,7 @@ func (s store) insertPortalLink(ctx context.Context, hash []byte, supplierID str
 // portalLinkOwner is the supplier of a link, used or not; empty for none.
 func (s store) portalLinkOwner(ctx context.Context, hash []byte) (string, error) {
 	var ids []string
-	err := s.db.From(ctx).Raw(`SELECT supplier_id FROM portal_links WHERE hash = ?`, hash).Scan(&ids).Error
+	err := s.db.Reader(ctx).Raw(`SELECT supplier_id FROM portal_links WHERE hash = ?`, hash).Scan(&ids).Error
 	if err != nil || len(ids) == 0 {
 		return "", database.Translate(err)
 	}

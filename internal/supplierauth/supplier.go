@@ -188,6 +188,8 @@ func ttlFault(ttl, longest time.Duration) string {
 	return ""
 }
 
+const unlessAllowed = ", unless WEBHOOK_ALLOW_PRIVATE=true is set where this is checked and for the service"
+
 // webhookURLFault never repeats the address: it may hold a password.
 func webhookURLFault(text string, allowPrivate bool) string {
 	if text == "" {
@@ -208,7 +210,7 @@ func webhookURLFault(text string, allowPrivate bool) string {
 	case !validPort(u):
 		return "must have a port from 1 to 65535, or none"
 	case !allowPrivate && literalPrivate(u.Hostname()):
-		return "must not be a loopback, private or other special address, unless WEBHOOK_ALLOW_PRIVATE=true is set where this is checked and for the service"
+		return "must not be a loopback, private or other special address" + unlessAllowed
 	default:
 		return ""
 	}
