@@ -53,5 +53,8 @@ func functions() map[string]any {
 		"raw":  func(m json.RawMessage) []byte { return m },
 		"kind": kindOf,
 		"word": wordOf,
+
+		"requestword": requestWordOf,
+		"within":      within,
 	}
 }

@@ -27,8 +27,8 @@ type overview struct {
 	DayStart, WeekFrom time.Time
 }
 
-// tally sums buckets up.
-type tally struct{ Delivered, Pending, Lost int64 }
+// tally sums buckets up. Peak is the most in one of them: the full height of the chart.
+type tally struct{ Delivered, Pending, Lost, Peak int64 }
 
 // All is how many there were.
 func (t tally) All() int64 { return t.Delivered + t.Pending + t.Lost }
@@ -76,6 +76,7 @@ func (s *Service) lost(c *gin.Context) ([]webhooks.Sent, error) {
 func sum(buckets []webhooks.Bucket) (t tally) {
 	for _, b := range buckets {
 		t.Delivered, t.Pending, t.Lost = t.Delivered+b.Delivered, t.Pending+b.Pending, t.Lost+b.Lost
+		t.Peak = max(t.Peak, b.Delivered+b.Pending+b.Lost)
 	}
 	return t
 }
@@ -87,8 +88,7 @@ func (s *Service) chart(c *gin.Context, title string, t tally, buckets []webhook
 	bars := make([]web.Bar, len(buckets))
 	for i, b := range buckets {
 		bars[i] = web.Bar{
-			Parts: []int64{b.Delivered, b.Pending, b.Lost},
-			Text:  b.Start.Format("2006-01-02 15:04 UTC") + ": " + words(b.Delivered, b.Pending, b.Lost),
+			At: b.Start, Parts: []int64{b.Delivered, b.Pending, b.Lost}, Text: words(b.Delivered, b.Pending, b.Lost),
 		}
 	}
 	return web.Bars(title+": "+words(t.Delivered, t.Pending, t.Lost), []string{"good", "busy", "bad"}, bars)

@@ -73,7 +73,7 @@ func (s *Service) SendTest(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	message := s.text(c, "The test was not answered: %s.", s.text(c, text(result.Error)))
+	message := s.text(c, "The test was not answered: %s.", s.why(c, text(result.Error)))
 	if result.Status != nil {
 		message = s.text(c, "Your receiver answered the test with %s.", http.StatusText(*result.Status)+" ("+itoa(*result.Status)+")")
 	}
@@ -101,6 +101,6 @@ func (s *Service) RotateSecret(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.text(c, "The new secret is shown below, this once."), Result: fragment})
+	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.text(c, "The new secret is on this page, this once."), Result: fragment})
 	return nil
 }

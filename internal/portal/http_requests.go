@@ -18,8 +18,9 @@ const requestsPath = "/requests"
 
 type requestsPage struct {
 	listing
-	Items   []materials.Record
-	Choices []choice
+	Items    []materials.Record
+	Choices  []choice
+	Filtered bool
 }
 
 // Waiting reports whether something on the page changes by itself.
@@ -42,7 +43,9 @@ func (s *Service) ShowRequests(c *gin.Context) error {
 		return err
 	}
 	states := []string{"", "enqueued", "estimated", "selected", "failed"}
-	return s.render(c, "requests", requestsPath, requestsPage{newListing(c, page, total), records, choices(c, "status", states, s.stateWord(c))})
+	return s.render(c, "requests", requestsPath, requestsPage{
+		newListing(c, page, total), records, choices(c, "status", states, func(state string) string { return s.text(c, requestWordOf(state)) }), status != nil,
+	})
 }
 
 func requestStatus(text string) (*materials.Status, error) {

@@ -22,6 +22,14 @@ func (s *Service) count(c *gin.Context, one, many string, n int64) string {
 	return s.text(c, many, n)
 }
 
+// why is what an attempt failed by, in the reader's language.
+func (s *Service) why(c *gin.Context, reason string) string {
+	if waited := within(reason); waited != "" {
+		return s.text(c, "no answer within %s", waited)
+	}
+	return s.text(c, reason)
+}
+
 // explain is an error for the reader, with what to do about it.
 func (s *Service) explain(c *gin.Context, err error) string {
 	e, ok := errors.AsType[*errs.Error](err)

@@ -63,6 +63,23 @@ func wordOf(state any) string {
 	}
 }
 
+// requestWordOf is wordOf for a request: it fails for other reasons than a delivery.
+func requestWordOf(state any) string {
+	if asString(state) == "failed" {
+		return "Not estimated"
+	}
+	return wordOf(state)
+}
+
+// within is how long a call waited in vain; empty when it failed by something else.
+func within(reason any) string {
+	text, _ := strings.CutPrefix(asString(reason), "no answer within ")
+	if text == asString(reason) {
+		return ""
+	}
+	return text
+}
+
 // kindOf is the colour of a state.
 func kindOf(state any) string {
 	switch asString(state) {

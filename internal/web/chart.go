@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"strings"
+	"time"
 )
 
 const (
@@ -12,8 +13,9 @@ const (
 	barGap      = 3
 )
 
-// Bar is one column of a chart: its parts from the bottom up, and what it says when it is pointed at.
+// Bar is one column of a chart: its parts from the bottom up, and what it says when it is pointed at, behind its time.
 type Bar struct {
+	At    time.Time
 	Parts []int64
 	Text  string
 }
@@ -30,7 +32,7 @@ func Bars(label string, classes []string, bars []Bar) template.HTML {
 	for i, bar := range bars {
 		x := float64(i) * width
 		b.WriteString(`<g>`)
-		title(&b, bar.Text)
+		title(&b, bar.At, bar.Text)
 		rect(&b, "ground", x, 0, width-barGap, chartHeight)
 		y := float64(chartHeight)
 		for part, n := range bar.Parts {
@@ -70,8 +72,10 @@ func open(b *strings.Builder, label string) {
 		chartWidth, chartHeight, template.HTMLEscapeString(label))
 }
 
-func title(b *strings.Builder, text string) {
-	fmt.Fprintf(b, `<title>%s</title>`, template.HTMLEscapeString(text))
+// title says the time in UTC; the script writes it in the reader's zone.
+func title(b *strings.Builder, at time.Time, text string) {
+	text = template.HTMLEscapeString(text)
+	fmt.Fprintf(b, `<title data-at="%s" data-text="%s">%s: %s</title>`, at.UTC().Format(time.RFC3339), text, at.UTC().Format("2006-01-02 15:04 UTC"), text)
 }
 
 func rect(b *strings.Builder, class string, x, y, width, height float64) {

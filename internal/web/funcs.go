@@ -8,6 +8,7 @@ import (
 	"maps"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // functions are what the pages may call, in one language.
@@ -17,10 +18,12 @@ func (s *Site) functions(l *locale) template.FuncMap {
 		"n":      l.plural,                                          // n "%d delivery" "%d deliveries" .Count
 		"num":    func(v any) string { return l.printer.Sprint(v) }, // 1,234
 		"time":   l.moment,                                          // in UTC; the script shows it in the reader's zone
+		"minute": l.minute,                                          // time without its seconds
 		"day":    l.day,                                             // 2026-11-23 as people write it
 		"ms":     l.milliseconds,
 		"money":  l.money,
 		"pretty": pretty,
+		"plain":  plain, // a stranger's text without control characters
 		"asset":  s.assets.address,
 		"path":   func(p string) string { return s.cfg.Base + p },
 		"args":   arguments, // args "Name" value … makes the argument of a part
@@ -44,12 +47,19 @@ func (l *locale) moment(at time.Time) template.HTML {
 	if at.IsZero() {
 		return "—"
 	}
+	return l.timeElement(at, ":05", "")
+}
+
+// minute is moment without seconds.
+func (l *locale) minute(at time.Time) template.HTML { return l.timeElement(at, "", " data-minute") }
+
+func (l *locale) timeElement(at time.Time, seconds, attribute string) template.HTML {
 	at = at.UTC()
-	shape := "2 Jan, 15:04:05"
+	shape := "2 Jan 2006, 15:04"
 	if l.tag == "pt" {
-		shape = "02/01, 15:04:05"
+		shape = "02/01/2006, 15:04"
 	}
-	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s UTC</time>`, at.Format(time.RFC3339Nano), at.Format(shape))) //nolint:gosec // made of digits
+	return template.HTML(fmt.Sprintf(`<time datetime="%s"%s>%s UTC</time>`, at.Format(time.RFC3339Nano), attribute, at.Format(shape+seconds))) //nolint:gosec // made of digits
 }
 
 // day is a civil day, whatever zone the reader is in.
@@ -85,6 +95,22 @@ func pretty(text []byte) string {
 		return string(text)
 	}
 	return b.String()
+}
+
+// plain shows control characters, which terminals and browsers obey, as the pictures that Unicode has for them.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r < ' ':
+			return '\u2400' + r
+		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
+			return unicode.ReplacementChar
+		default:
+			return r
+		}
+	}, strings.ReplaceAll(text, "\r\n", "\n"))
 }
 
 // arguments is a map of names and values in turn.

@@ -3,15 +3,27 @@
 
 const status = document.getElementById('status');
 const language = document.documentElement.lang === 'pt' ? 'pt-BR' : 'en-GB';
-const moment = new Intl.DateTimeFormat(language, { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', second: '2-digit' });
+const minute = { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' };
+const moments = new Map(); // one formatter for each set of options
 const whole = new Intl.DateTimeFormat(language, { dateStyle: 'full', timeStyle: 'long' });
+
+// moment is a time as people write it; the year is left out while it goes on.
+function moment(at, seconds) {
+  const year = at.getFullYear() !== new Date().getFullYear();
+  const key = year + '/' + seconds;
+  if (!moments.has(key)) moments.set(key, new Intl.DateTimeFormat(language, { ...minute, ...(year && { year: 'numeric' }), ...(seconds && { second: '2-digit' }) }));
+  return moments.get(key).format(at);
+}
 
 // local shows times in the reader's zone; the machine-readable one stays beside it.
 function local(root) {
   for (const time of root.querySelectorAll('time[datetime]')) {
     const at = new Date(time.dateTime);
-    time.textContent = moment.format(at);
+    time.textContent = moment(at, !('minute' in time.dataset));
     time.title = whole.format(at);
+  }
+  for (const bar of root.querySelectorAll('title[data-at]')) {
+    bar.textContent = moment(new Date(bar.dataset.at), false) + ': ' + bar.dataset.text;
   }
   for (const field of root.querySelectorAll('input[type=datetime-local][data-utc]')) {
     if (field.dataset.utc && !field.dataset.shown) {

@@ -1,0 +1,109 @@
+package portal_test
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// said are the sentences of the rooms behind the pages that a page passes on: what errors say, why a call failed, and why a
+// request has no estimates.
+func said(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, file := range []string{
+		"webhooks/selfservice.go", "webhooks/health.go", "webhooks/sender.go", "webhooks/dialer.go", "webhooks/delivery.go", "webhooks/publicerror.go",
+		"materials/selection.go", "materials/reestimate.go", "materials/store.go", "materials/failure.go", "materials/ledger.go",
+		"supplierauth/supplier.go", "supplierauth/ownreceiver.go", "supplierauth/portal.go",
+	} {
+		tree, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", filepath.FromSlash(file)), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			if text := sentence(n); text != "" {
+				found[text] = file
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// sentence is the text of a node that reaches a page; empty for any other.
+func sentence(n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		switch called := name(n.Fun); {
+		case (called == "errs.New" || called == "errs.At" || called == "errs.InvalidInput") && len(n.Args) > 1:
+			if called == "errs.InvalidInput" {
+				return literal(n.Args[0])
+			}
+			return literal(n.Args[1])
+		case called == "errors.New" && len(n.Args) == 1:
+			return literal(n.Args[0])
+		}
+	case *ast.CompositeLit: // a pair of publicError's table
+		if n.Type == nil && len(n.Elts) == 2 {
+			return literal(n.Elts[1])
+		}
+	case *ast.ReturnStmt: // a fault of an address
+		if len(n.Results) == 1 && strings.HasPrefix(literal(n.Results[0]), "must ") {
+			return literal(n.Results[0])
+		}
+	case *ast.ValueSpec:
+		if len(n.Names) == 1 && len(n.Values) == 1 && (strings.HasPrefix(n.Names[0].Name, "failure") || n.Names[0].Name == "interrupted") {
+			return literal(n.Values[0])
+		}
+	}
+	return ""
+}
+
+func name(e ast.Expr) string {
+	if s, ok := e.(*ast.SelectorExpr); ok {
+		if x, ok := s.X.(*ast.Ident); ok {
+			return x.Name + "." + s.Sel.Name
+		}
+	}
+	return ""
+}
+
+func literal(e ast.Expr) string {
+	if l, ok := e.(*ast.BasicLit); ok && l.Kind == token.STRING {
+		text, _ := strconv.Unquote(l.Value) // it has been parsed
+		return text
+	}
+	return ""
+}
+
+// What a room says in English only would stand in the middle of a Portuguese page.
+func TestWords_what_the_rooms_say_on_a_page_has_its_Portuguese(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile(filepath.Join("pages", "pt.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var portuguese map[string]string
+	if err := json.Unmarshal(content, &portuguese); err != nil {
+		t.Fatal(err)
+	}
+	sentences := said(t)
+	if len(sentences) < 30 {
+		t.Fatalf("only %d sentences were found", len(sentences))
+	}
+	operators := map[string]bool{ // said by commands, never by a page
+		"There is no supplier with this id.": true, "The supplier is deactivated.": true, "This link was used already, has expired or is incomplete.": true,
+		"The session has ended.": true, "must be text without control characters": true, "The supplier is not valid.": true, "must not be blank": true,
+	}
+	for text, file := range sentences {
+		if portuguese[text] == "" && !operators[text] {
+			t.Errorf("%s says %q, which has no Portuguese", file, text)
+		}
+	}
+}
