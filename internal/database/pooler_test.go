@@ -156,3 +156,23 @@ func TestProcess_behind_a_pooler_takes_four_connections(t *testing.T) {
 	cancel()
 	group.Wait()
 }
+
+func TestCommands_behind_a_pooler_keep_no_connection_that_another_one_needs(t *testing.T) {
+	t.Parallel()
+	url := databasetest.Pooled(t, databasetest.Postgres(t), "session")
+	for range 24 { // more than PgBouncer's 20, one after the other
+		db, err := database.Open(t.Context(), database.Config{URL: url, Profile: database.Maintenance, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		rows := db.Rows(10 * time.Second)
+		t.Cleanup(rows.Close)
+		if err := db.From(t.Context()).Exec(`SELECT 1`).Error; err != nil {
+			t.Fatal(err)
+		}
+		if err := rows.Select(t.Context(), `SELECT 1`, func([][]byte) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

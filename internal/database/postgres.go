@@ -23,13 +23,14 @@ import (
 const (
 	writers      = 16 // connections, when the address does not say pool_max_conns
 	readers      = 8
-	fewest       = 4               // connections with which a process gets its work done
-	readerShare  = 4               // of pool_max_conns, one in so many connections is a reader's
-	connectWait  = 5 * time.Second // for a host's answer, when the address does not say connect_timeout
-	nextHost     = 2 * time.Second // the same where there is another host
-	pingWait     = 2 * time.Second // for the answer of a connection that was idle
-	pingAfter    = time.Second     // idle
-	idleTime     = time.Minute     // after which a connection is let go
+	fewest       = 4                // connections with which a process gets its work done
+	readerShare  = 4                // of pool_max_conns, one in so many connections is a reader's
+	connectWait  = 5 * time.Second  // for a host's answer, when the address does not say connect_timeout
+	commandWait  = 15 * time.Second // the same for a command, which may have to queue for a pooler's connection
+	nextHost     = 2 * time.Second  // the same where there is another host
+	pingWait     = 2 * time.Second  // for the answer of a connection that was idle
+	pingAfter    = time.Second      // idle
+	idleTime     = time.Minute      // after which a connection is let go
 	codeReadOnly = "25006"
 )
 
@@ -135,6 +136,9 @@ func several(cfg *pgx.ConnConfig) bool {
 func (s *server) configure(cfg *pgxpool.Config, address string, wanted []setting, name string) *session {
 	if parameter(address, "connect_timeout") == "" {
 		cfg.ConnConfig.ConnectTimeout = connectWait
+		if s.config.Profile == Maintenance {
+			cfg.ConnConfig.ConnectTimeout = commandWait
+		}
 		if several(cfg.ConnConfig) {
 			cfg.ConnConfig.ConnectTimeout = nextHost
 		}
@@ -148,6 +152,9 @@ func (s *server) configure(cfg *pgxpool.Config, address string, wanted []setting
 	session := newSession(wanted, cfg.ConnConfig.RuntimeParams, parameter(address, "default_query_exec_mode") == "")
 	cfg.BeforeConnect = session.prepare
 	cfg.ShouldPing = s.shouldPing
+	if s.config.Profile == Maintenance {
+		cfg.AfterRelease = func(*pgx.Conn) bool { return !session.pooler() }
+	}
 	return session
 }
 

@@ -89,8 +89,7 @@ func (r *Rows) Together(ctx context.Context, fn func(Select) error) error {
 
 // carried reports whether connections have the reader's settings of themselves; before the first one nothing is known.
 func (r *Rows) carried() bool {
-	d := r.session.decision.Load()
-	return d != nil && !d.pooler
+	return r.session.decision.Load() != nil && !r.session.pooler()
 }
 
 // inTx runs fn in a transaction that can change nothing and has the reader's settings.

@@ -148,6 +148,13 @@ func (s *session) prepare(ctx context.Context, cfg *pgx.ConnConfig) error {
 	return nil
 }
 
+// pooler reports whether a connection pooler was found. A command gives each connection back to it at once: in session
+// mode, commands that keep one while they wait for a second would stop each other when the pooler's run out.
+func (s *session) pooler() bool {
+	d := s.decision.Load()
+	return d != nil && d.pooler
+}
+
 // adapt leaves out what a pooler refuses, and prepared statements, which it may send to a connection that does not know them.
 func (s *session) adapt(cfg *pgx.ConnConfig) {
 	for name := range cfg.RuntimeParams {
