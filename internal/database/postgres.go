@@ -43,6 +43,7 @@ type server struct {
 
 	// Behind a pooler, whose own default is 20 for a user, a process takes the fewest unless the address says more.
 	pooledReaders int32
+	limited       bool // the address says it
 
 	mu    sync.Mutex
 	reads []*Rows
@@ -58,14 +59,15 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 	s.session = s.configure(cfg, config.URL, settings[config.Profile], "supplyhub")
 	cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	cfg.ConnConfig.OnPgError = s.keep
+	cfg.AfterRelease = func(*pgx.Conn) bool { return s.keeps(s.session, s.write, s.pooledWriters()) }
 	if s.write, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	sqlDB := sql.OpenDB(connector{stdlib.GetPoolConnector(s.write), s.session})
 	sqlDB.SetMaxIdleConns(0) // the pool below keeps them
-	if parameter(config.URL, "pool_max_conns") == "" {
+	if s.limited = parameter(config.URL, "pool_max_conns") != ""; !s.limited {
 		_, s.pooledReaders = divide(fewest, config.NoReaders)
-		s.session.found = func() { sqlDB.SetMaxOpenConns(fewest - int(s.pooledReaders)) }
+		s.session.found = func() { sqlDB.SetMaxOpenConns(s.pooledWriters()) }
 	}
 	g, err := openGorm(postgres.New(postgres.Config{Conn: sqlDB}), config.Log)
 	if err != nil {
@@ -127,6 +129,18 @@ func divide(limit int32, noReaders bool) (write, read int32) {
 	return limit - read, read
 }
 
+func (s *server) pooledWriters() int { return fewest - int(s.pooledReaders) }
+
+// keeps reports whether a released connection stays open. Behind a pooler, a command keeps none: in session mode, commands
+// that keep one while they wait for a second stop each other when the pooler's run out. A process that serves keeps its
+// share and not what it took before it knew of the pooler.
+func (s *server) keeps(session *session, pool *pgxpool.Pool, share int) bool {
+	if !session.pooler() {
+		return true
+	}
+	return s.config.Profile != Maintenance && (s.limited || int(pool.Stat().TotalConns()) <= share)
+}
+
 // several reports whether the address has more than one host.
 func several(cfg *pgx.ConnConfig) bool {
 	return slices.ContainsFunc(cfg.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != cfg.Host || f.Port != cfg.Port })
@@ -152,9 +166,6 @@ func (s *server) configure(cfg *pgxpool.Config, address string, wanted []setting
 	session := newSession(wanted, cfg.ConnConfig.RuntimeParams, parameter(address, "default_query_exec_mode") == "")
 	cfg.BeforeConnect = session.prepare
 	cfg.ShouldPing = s.shouldPing
-	if s.config.Profile == Maintenance {
-		cfg.AfterRelease = func(*pgx.Conn) bool { return !session.pooler() }
-	}
 	return session
 }
 

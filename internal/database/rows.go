@@ -163,6 +163,7 @@ func (r *Rows) open(s *server) error {
 	}
 	r.session = s.configure(cfg, address, wanted, "supplyhub-reader")
 	cfg.ConnConfig.ValidateConnect = target(cfg.ConnConfig, address, s.config.ReadURL != "")
+	cfg.AfterRelease = func(*pgx.Conn) bool { return s.keeps(r.session, r.pool, max(int(s.pooledReaders), 1)) }
 	if r.pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
 		return fmt.Errorf("open the reading pool: %w", err)
 	}

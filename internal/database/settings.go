@@ -148,8 +148,7 @@ func (s *session) prepare(ctx context.Context, cfg *pgx.ConnConfig) error {
 	return nil
 }
 
-// pooler reports whether a connection pooler was found. A command gives each connection back to it at once: in session
-// mode, commands that keep one while they wait for a second would stop each other when the pooler's run out.
+// pooler reports whether a connection pooler was found.
 func (s *session) pooler() bool {
 	d := s.decision.Load()
 	return d != nil && d.pooler
