@@ -96,7 +96,9 @@ func failover(t *testing.T, attrs string, fault func(*cluster.Cluster) error) {
 			t.Logf("%s: %v after the promotion", what, took)
 		}
 	}
-	served("requests are accepted", func() bool { return post(t, h, 0, other, nextID()) && post(t, h, 1, other, nextID()) })
+	id := nextID()
+	served("requests are accepted", func() bool { return post(t, h, 0, other, nextID()) && post(t, h, 1, other, id) })
+	served("requests are estimated", func() bool { return read(t, other, id).Status == "estimated" })
 	served("trackers are listed", func() bool {
 		return h.Do(t, http.MethodGet, trackers, nil, "svc-public-hub-key", client).Status == http.StatusOK
 	})

@@ -129,7 +129,7 @@ var helpers = []string{"internal/acceptance", "internal/app/apptest", "internal/
 // ownClocks are the files that may read the machine's clock: to measure how long something took in this process, to find how far
 // that clock is from the database's, or to work where no database is. Whatever is stored, or compared with it, is the database's time.
 var ownClocks = []string{
-	"internal/database/clock_*.go", "internal/database/doctor.go", "internal/database/logger.go", // the database's own time
+	"internal/database/clock_*.go", "internal/database/doctor.go", "internal/database/hang.go", "internal/database/logger.go", // the database's own time
 	"internal/app/doctor_*.go", "internal/app/meter.go", "internal/httpapi/middleware.go", "internal/materials/sweeper.go", "internal/queue/*.go",
 	"internal/webhooks/dispatcher.go", "internal/webhooks/flow.go", "internal/webhooks/lease.go", "internal/webhooks/round.go", "internal/webhooks/testcall.go",
 	"internal/scoreboard/fetch/fetch.go", // a provider's Retry-After

@@ -45,6 +45,8 @@ type server struct {
 	pooledReaders int32
 	limited       bool // the address says it
 
+	hangs *hangs
+
 	mu    sync.Mutex
 	reads []*Rows
 }
@@ -55,6 +57,7 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 		return nil, err
 	}
 	s := &server{config: config}
+	s.hangs = newHangs(cfg.ConnConfig.DialFunc, s.reset, config.Log)
 	cfg.MaxConns, s.readers = share(ctx, config, cfg.MaxConns)
 	s.session = s.configure(cfg, config.URL, settings[config.Profile], "supplyhub")
 	cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
@@ -74,7 +77,12 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 		s.write.Close()
 		return nil, fmt.Errorf("open database: %w", Translate(err))
 	}
+	looking, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var looker sync.WaitGroup
+	looker.Go(func() { s.hangs.run(looking) })
 	closeAll := func() error {
+		stop()
+		looker.Wait()
 		err := sqlDB.Close()
 		s.write.Close()
 		return err
@@ -166,6 +174,7 @@ func (s *server) configure(cfg *pgxpool.Config, address string, wanted []setting
 	session := newSession(wanted, cfg.ConnConfig.RuntimeParams, parameter(address, "default_query_exec_mode") == "")
 	cfg.BeforeConnect = session.prepare
 	cfg.ShouldPing = s.shouldPing
+	cfg.ConnConfig.DialFunc = s.hangs.connect
 	return session
 }
 

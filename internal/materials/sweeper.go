@@ -42,12 +42,14 @@ func (s *Service) RunSweeper(ctx context.Context) error {
 
 // sweep looks at the queue and publishes what is lost, as much as the queue has room for.
 func (s *Service) sweep(ctx context.Context, view *queueView) error {
-	last, err := s.deps.DB.LastNumber(ctx)
+	asking, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	last, err := s.deps.DB.LastNumber(asking)
 	if err != nil {
 		return err
 	}
 	at := time.Now()
-	backlog, err := s.deps.Publisher.Backlog(ctx)
+	backlog, err := s.deps.Publisher.Backlog(asking)
 	if err != nil {
 		view.unavailable(at, last)
 		return nil // the queue reports that itself

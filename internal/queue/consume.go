@@ -16,7 +16,7 @@ const (
 	pullWait    = 500 * time.Millisecond // an idle pull's length, and so the longest wait at the end of Consume
 	pullRetry   = 200 * time.Millisecond
 	firstDelay  = 500 * time.Millisecond
-	longestWait = 30 * time.Second
+	longestWait = 2 * time.Second // what lets work fail is unavailable: work that fails by itself is put off elsewhere
 )
 
 // Message is one piece of work. Deliveries counts from 1.
@@ -27,7 +27,7 @@ type Message struct {
 }
 
 // Consume calls handle for every message, at most concurrency of them at once. nil means done; an error or a panic
-// brings the message back after a delay that grows to 30 s; a worker that dies brings it back after AckWait. A message
+// brings the message back after a delay that grows to 2 s; a worker that dies brings it back after AckWait. A message
 // may come more than once. Consume returns when ctx ends and the calls under way, which do not see that end, are over.
 func (q *Queue) Consume(ctx context.Context, concurrency int, handle func(context.Context, Message) error) error {
 	if concurrency < 1 {
@@ -158,7 +158,7 @@ func deliveries(msg jetstream.Msg) int {
 	return int(meta.NumDelivered)
 }
 
-// retryDelay doubles from half a second to 30 s.
+// retryDelay doubles from half a second to 2 s.
 func retryDelay(deliveries int) time.Duration {
 	return min(firstDelay<<min(max(deliveries-1, 0), 10), longestWait)
 }

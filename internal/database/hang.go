@@ -1,0 +1,208 @@
+package database
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	hangTick    = 250 * time.Millisecond
+	hangSuspect = time.Second     // without an answer: the server is asked whether it still answers anybody
+	hangAnswer  = 2 * time.Second // for that
+	hangAgain   = 2 * time.Second // after it did, before it is asked once more
+	sslRequest  = 80877103        // the first question of the protocol, which needs no login
+)
+
+var errHangs = errors.New("the server holds connections open and answers nothing")
+
+// hangs finds servers that hang: connections stay open and nothing answers, for as long as TCP lets them, so that whatever waits
+// for them would wait too. A server that keeps somebody waiting is asked by a connection of its own. When that is not answered
+// either, all connections to it are closed and no others are made until it answers; the address's other hosts are tried at once.
+type hangs struct {
+	dial  pgconn.DialFunc
+	found func() // a server hangs, its connections are closed
+	log   *slog.Logger
+	start time.Time
+
+	mu      sync.Mutex
+	conns   map[*answering]endpoint
+	servers map[endpoint]*suspect
+	asking  sync.WaitGroup
+}
+
+type endpoint struct{ network, address string }
+
+// suspect is what is known of a server that kept somebody waiting.
+type suspect struct {
+	hung, asked bool
+	answered    time.Time
+}
+
+func newHangs(dial pgconn.DialFunc, found func(), log *slog.Logger) *hangs {
+	return &hangs{dial: dial, found: found, log: log, start: time.Now(), conns: make(map[*answering]endpoint), servers: make(map[endpoint]*suspect)}
+}
+
+// connect dials a server, unless it hangs.
+func (h *hangs) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	to := endpoint{network, address}
+	h.mu.Lock()
+	known := h.servers[to]
+	refused := known != nil && known.hung
+	h.mu.Unlock()
+	if refused {
+		return nil, errHangs
+	}
+	made, err := h.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c := &answering{Conn: made, hangs: h}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.conns[c] = to
+	return c, nil
+}
+
+// run looks for servers that hang until ctx ends.
+func (h *hangs) run(ctx context.Context) {
+	ticker := time.NewTicker(hangTick)
+	defer ticker.Stop()
+	defer h.asking.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		for _, to := range h.suspects() {
+			h.asking.Go(func() { h.judge(ctx, to, h.ask(ctx, to)) })
+		}
+	}
+}
+
+// suspects are the servers to be asked now.
+func (h *hangs) suspects() (list []endpoint) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c, to := range h.conns {
+		if h.servers[to] == nil && c.waited() > hangSuspect {
+			h.servers[to] = &suspect{}
+		}
+	}
+	for to, s := range h.servers {
+		switch {
+		case s.asked:
+		case s.answered.IsZero():
+			s.asked = true
+			list = append(list, to)
+		case time.Since(s.answered) > hangAgain:
+			delete(h.servers, to) // whoever still waits makes it suspect again
+		}
+	}
+	return list
+}
+
+// ask reports why the server does not answer.
+func (h *hangs) ask(ctx context.Context, to endpoint) error {
+	ctx, cancel := context.WithTimeout(ctx, hangAnswer)
+	defer cancel()
+	c, err := h.dial(ctx, to.network, to.address)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	deadline, _ := ctx.Deadline()
+	if err := c.SetDeadline(deadline); err != nil {
+		return err
+	}
+	question := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 8), sslRequest)
+	if _, err := c.Write(question); err != nil {
+		return err
+	}
+	_, err = c.Read(make([]byte, 1))
+	return err
+}
+
+// judge acts on a server's answer. One that is gone, rather than hanging, ends its connections itself.
+func (h *hangs) judge(ctx context.Context, to endpoint, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	late, isNet := errors.AsType[net.Error](err)
+	hung := isNet && late.Timeout()
+	lost, before := h.set(to, hung)
+	if before != hung {
+		h.report(ctx, to, hung)
+	}
+	if len(lost) > 0 {
+		h.found()
+	}
+	for _, c := range lost {
+		_ = c.Close() // it is given up whatever this says
+	}
+}
+
+// set notes whether the server hangs, and returns the connections that it has then.
+func (h *hangs) set(to endpoint, hung bool) (lost []net.Conn, before bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.servers[to]
+	before = s.hung
+	s.asked, s.hung, s.answered = false, hung, time.Time{}
+	if !hung {
+		s.answered = time.Now()
+		return nil, before
+	}
+	for c, at := range h.conns {
+		if at == to {
+			lost = append(lost, c)
+		}
+	}
+	return lost, before
+}
+
+func (h *hangs) report(ctx context.Context, to endpoint, hung bool) {
+	if hung {
+		h.log.WarnContext(ctx, "a database server answers nothing: its connections are closed", "server", to.address)
+		return
+	}
+	h.log.InfoContext(ctx, "the database server answers again", "server", to.address)
+}
+
+// answering is a connection that knows for how long it has waited for its server.
+type answering struct {
+	net.Conn
+	hangs *hangs
+	since atomic.Int64 // when the read began, after the start of hangs; 0: nothing is waited for
+}
+
+// Read reads.
+func (c *answering) Read(p []byte) (int, error) {
+	c.since.Store(int64(time.Since(c.hangs.start)))
+	defer c.since.Store(0)
+	return c.Conn.Read(p)
+}
+
+// Close closes.
+func (c *answering) Close() error {
+	c.hangs.mu.Lock()
+	delete(c.hangs.conns, c)
+	c.hangs.mu.Unlock()
+	return c.Conn.Close()
+}
+
+func (c *answering) waited() time.Duration {
+	since := c.since.Load()
+	if since == 0 {
+		return 0
+	}
+	return time.Since(c.hangs.start) - time.Duration(since)
+}
