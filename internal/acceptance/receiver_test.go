@@ -213,10 +213,15 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 		receiver, status := switchable(t, 503)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		submit(t, s, nil)
-		reaches(t, s, "dead", 1) // four failures
-		apptest.Eventually(t, "the failures are counted", func() bool { return receiverOf(t, s).ConsecutiveFailures > 0 })
-		if r := receiverOf(t, s); r.State != "active" || r.ConsecutiveFailures > 4 || r.LastFailureAt == nil || *r.LastError != "status 503" {
-			t.Errorf("after four failures: %+v", r)
+		failures := int64(0)
+		for _, a := range showDelivery(t, s, reaches(t, s, "dead", 1)[0].ID).Attempts { // four, unless a worker stood still in one
+			if a.Status != nil {
+				failures++
+			}
+		}
+		apptest.Eventually(t, "the failures are counted", func() bool { return receiverOf(t, s).ConsecutiveFailures == failures })
+		if r := receiverOf(t, s); r.State != "active" || r.LastFailureAt == nil || *r.LastError != "status 503" {
+			t.Errorf("after %d failures: %+v", failures, r)
 		}
 		submit(t, s, nil)
 		apptest.Eventually(t, "the receiver is failing", func() bool { return receiverOf(t, s).State == "failing" })

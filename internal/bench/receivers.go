@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,15 +45,23 @@ func receiversBench(ctx context.Context, s *stack) error {
 		return err
 	}
 	fmt.Println(machine())
-	for _, part := range []func(context.Context) error{
-		p.scale,
-		func(ctx context.Context) error { return p.killed(ctx) },
-		func(ctx context.Context) error { return p.idle(ctx, n) },
-		func(ctx context.Context) error { return p.amongMany(ctx, n) },
+	for _, part := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"scale", p.scale},
+		{"killed", p.killed},
+		{"idle", func(ctx context.Context) error { return p.idle(ctx, n) }},
+		{"crowd", func(ctx context.Context) error { return p.amongMany(ctx, n) }},
 	} {
-		if err := part(ctx); err != nil {
-			return err
+		if len(os.Args) > 2 && !slices.Contains(os.Args[2:], part.name) {
+			continue
 		}
+		start := time.Now()
+		if err := part.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+		fmt.Printf("  (%s: %s)\n", part.name, time.Since(start).Round(time.Second))
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ type destination[J any] struct {
 	queued    []queued[J]   // leased attempts that wait for a slot, the oldest first
 	ready     bool          // it is in the ready queue's heap
 	failures  int           // in a row
+	answered  bool          // an attempt succeeded: what is stored of its failures may be older
 	waiting   bool          // it has work due and got no slot for all of it
 	probing   bool          // its attempt in flight is a probe
 	took      time.Duration // its calls, on average; 0 before the first success and after a failure
@@ -39,13 +40,16 @@ type destination[J any] struct {
 func (s *Scheduler[J]) state(to Destination) *destination[J] {
 	d := s.destinations[to.Name]
 	if d == nil {
-		d = &destination[J]{name: to.Name, failures: to.Failures, elsewhere: s.elsewhere[to.Name]}
-		if d.failing() { // whoever owned it before may have probed it just now
-			d.cooldown = s.config.Now().Add(Cooldown)
-		}
+		d = &destination[J]{name: to.Name, elsewhere: s.elsewhere[to.Name]}
 		s.destinations[to.Name] = d
 	}
 	d.limit = to.Limit
+	if to.Failures > d.failures && !d.answered {
+		d.failures = to.Failures
+		if d.failing() { // whoever owned it before may have probed it just now
+			d.cooldown = s.config.Now().Add(Cooldown)
+		}
+	}
 	return d
 }
 
@@ -65,7 +69,7 @@ func (d *destination[J]) forget(s *Scheduler[J]) {
 	if d.fast() {
 		s.quick -= d.inFlight
 	}
-	d.took, d.failures = 0, 0
+	d.took, d.failures, d.answered = 0, 0, false
 }
 
 // allowed returns how many attempts may be in flight to a destination that does not fail.
@@ -95,7 +99,7 @@ func (d *destination[J]) ended(r Report, now time.Time) {
 		}
 		return
 	}
-	d.failures = 0
+	d.failures, d.answered = 0, true
 	if d.took == 0 {
 		d.took = max(r.Took, 1)
 		return

@@ -44,7 +44,7 @@ func (s Streak) Recovered() bool { return s.Before >= FailingAt && s.After == 0 
 type Destination struct {
 	Name     string
 	Limit    int // attempts at once from all workers together; 0: no limit of its own
-	Failures int // in a row, as stored; it counts when the scheduler knows nothing newer
+	Failures int // in a row, as stored; it counts when it is more than the scheduler saw and the scheduler saw no success
 }
 
 // Scheduler hands out slots for attempts. Three rules keep one destination from taking what others need:
@@ -213,6 +213,14 @@ func (s *Scheduler[J]) Own(owned func(name string) bool, elsewhere map[string]in
 		}
 	}
 	s.queue.unparkAll()
+	s.advance()
+}
+
+// GiveBack takes the destination's attempts out of the ready queue.
+func (s *Scheduler[J]) GiveBack(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.giveBack(s.dropQueued(func(d *destination[J]) bool { return d.name == name }))
 	s.advance()
 }
 

@@ -280,6 +280,26 @@ func TestFailing_destination_gets_one_probe_a_second_until_one_succeeds(t *testi
 	})
 }
 
+func TestFailures_that_a_former_owner_counted_are_taken_over_though_the_first_attempt_here_knew_nothing_of_them(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newField(t, 8)
+		if p, ok := f.Admit(to("moved")); ok {
+			p.Send(job{"moved", 0})
+		}
+		synctest.Wait()
+		stored := to("moved")
+		stored.Failures = dispatch.FailingAt
+		if got := f.claim(stored); got["moved"] != 0 {
+			t.Errorf("%d attempts beside the one in flight", got["moved"])
+		}
+		f.end("moved", true, time.Millisecond)
+		if got := f.claim(stored); got["moved"] == 0 {
+			t.Error("a success that is not stored yet does not count")
+		}
+	})
+}
+
 func TestProbes_take_a_quarter_of_the_slots(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newField(t, 8)

@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	pollEvery      = time.Second
+	pollEvery      = time.Second     // while something that is due waits for its turn
+	pollIdle       = 5 * time.Second // while nothing is due: each renewal of the lease looks too
 	pollSoonest    = 10 * time.Millisecond
 	afterError     = time.Second
 	storeTimeout   = 15 * time.Second
@@ -76,6 +77,7 @@ type Dispatcher struct {
 	metrics   *metrics
 	schedule  schedule
 	wake      chan struct{}
+	beatNow   chan struct{} // makes keepLease look around at once
 	lease     *lease
 	ownership ownership
 	leaving   atomic.Bool // it takes no shards any more
@@ -88,6 +90,7 @@ type Dispatcher struct {
 	heldMu    sync.Mutex
 	held      map[string]int64 // deliveries whose attempts are in this worker's hands, and who handed them over; 0: nobody
 	flow      flow
+	pauses    pauses
 	unwritten sync.WaitGroup // of them, those that have a slot or had one
 
 	sending    context.Context // ends when the drain is over: attempts are cut off
@@ -111,7 +114,7 @@ func New(deps Deps) *Dispatcher {
 	}
 	d := &Dispatcher{
 		deps: deps, store: &store{db: deps.DB}, sender: newSender(deps), schedule: deps.Schedule,
-		receivers: newReceivers(deps.Destinations, deps.Now), wake: make(chan struct{}, 1), lease: newLease(),
+		receivers: newReceivers(deps.Destinations, deps.Now), wake: make(chan struct{}, 1), beatNow: make(chan struct{}, 1), lease: newLease(),
 		health: newHealthLog(), held: map[string]int64{}, flow: flow{out: map[int64]*window{}, ended: map[int64]int{}}, ownership: ownership{former: map[int64]struct{}{}},
 	}
 	d.sending, d.stopSend = context.WithCancelCause(context.Background())
@@ -182,7 +185,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 
 func (d *Dispatcher) drain(ctx context.Context) error {
 	d.leaving.Store(true)
-	d.lookAround(ctx, false)
+	d.beatNow <- struct{}{} // it has room for the one of a drain
 	stopped, idle := d.scheduler.Stop(), make(chan struct{})
 	go func() {
 		<-stopped
@@ -244,6 +247,11 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 	if !d.lease.held(ctx, j.worker) {
 		d.drop(j.id)
 		ended(dispatch.Report{Void: true})
+		return
+	}
+	if j.number == 1 && d.pauses.heard(j.destination) {
+		ended(dispatch.Report{Void: true})
+		go d.putBack([]job{j})
 		return
 	}
 	call, cancel := context.WithTimeout(ctx, d.deps.Timeout)

@@ -169,6 +169,10 @@ func (d *Dispatcher) takeMessage(message []byte) {
 		d.flow.told(worker, n)
 		return
 	}
+	if news, ok := cutPauseNews(jobs); ok && err == nil {
+		d.hear(news)
+		return
+	}
 	var taken []job
 	for err == nil && len(jobs) > 0 {
 		var j job
@@ -197,7 +201,7 @@ func (d *Dispatcher) takeJobs(jobs []job) {
 		d.hold(j)
 		j.target = receivers[j.destination]
 		permit, admitted := dispatch.Permit[job]{}, false
-		if err == nil && j.target.usable() && d.ownership.owns(j.destination) {
+		if err == nil && j.target.usable() && d.ownership.owns(j.destination) && !d.pauses.heard(j.destination) {
 			permit, admitted = d.scheduler.Admit(d.destination(j))
 		}
 		if admitted {

@@ -43,7 +43,11 @@ func (d *Dispatcher) ReceiverState(ctx context.Context, supplierID string) (Rece
 
 // Pause stops sending to the supplier's receiver: its deliveries are kept. An operator's pause outlasts a supplier's.
 func (d *Dispatcher) Pause(ctx context.Context, supplierID, by string) error {
-	return d.store.pause(ctx, supplierID, by, d.deps.Now())
+	if err := d.store.pause(ctx, supplierID, by, d.deps.Now()); err != nil {
+		return err
+	}
+	d.announce(ctx, pauseNews{supplierID, true})
+	return nil
 }
 
 // Resume sends to the supplier's receiver again, the longest due first. errs.Conflict: an operator paused it, and by is not one.
@@ -52,13 +56,17 @@ func (d *Dispatcher) Resume(ctx context.Context, supplierID, by string) error {
 	if err == nil && !resumed {
 		return errs.New(errs.Conflict, "The operator paused this receiver, and only the operator can resume it.")
 	}
-	d.Wake()
-	return err
+	if err != nil {
+		return err
+	}
+	d.announce(ctx, pauseNews{supplierID, false})
+	return nil
 }
 
-// health is what was learnt about a receiver and is not stored yet.
+// health is what was learnt about a receiver and is not stored yet. It is added to what is stored, not put in its place: while
+// a supplier moves from one worker to another both may have something to say.
 type health struct {
-	failures         int
+	failures         int // since the last success; without one, since what is stored
 	success, failure time.Time
 	lastError        string
 }
@@ -79,11 +87,11 @@ func (d *Dispatcher) learn(ctx context.Context, r result, streak dispatch.Streak
 	l := d.health
 	l.mu.Lock()
 	h := l.news[r.destination]
-	h.failures = streak.After
 	if ended := r.began.Add(r.took); r.outcome.Status == Delivered {
-		h.success = ended
+		h.success, h.failures = ended, 0
 	} else {
 		h.failure, h.lastError = ended, r.reason()
+		h.failures++
 	}
 	l.news[r.destination] = h
 	l.mu.Unlock()
@@ -144,6 +152,7 @@ func (d *Dispatcher) storeHealth(ctx context.Context) {
 func (h health) after(older health) health {
 	if h.success.IsZero() {
 		h.success = older.success
+		h.failures += older.failures
 	}
 	if h.failure.IsZero() {
 		h.failure, h.lastError = older.failure, older.lastError
@@ -158,7 +167,7 @@ func (d *Dispatcher) pauseFailing(ctx context.Context, news map[string]health) e
 	}
 	var failing []string
 	for id, h := range news {
-		if h.failures >= dispatch.FailingAt {
+		if h.failures > 0 {
 			failing = append(failing, id)
 		}
 	}

@@ -63,22 +63,23 @@ func (l *lease) held(ctx context.Context, worker int64) bool {
 // keepLease gets a lease and renews it until ctx ends, and takes over what workers hold whose leases ran out. got is closed
 // with the first lease.
 func (d *Dispatcher) keepLease(ctx context.Context, got chan<- struct{}) {
-	var late time.Time // until then nobody else is judged: while the database was unavailable no lease could be renewed
+	asking := context.WithoutCancel(ctx) // what is begun ends
+	var late time.Time                   // until then nobody else is judged: while the database was unavailable no lease could be renewed
 	for first := true; ctx.Err() == nil; {
 		asked := time.Now()
 		if asked.Sub(d.lease.lastRenewal()) > leaseLife {
 			late = asked.Add(leaseLife)
 		}
-		if err := d.renew(ctx, asked); err != nil {
+		if m, err := d.beat(asking, asked); err != nil {
 			d.deps.Log.WarnContext(ctx, "renew the worker's lease failed", "error", err)
 		} else {
 			if first {
 				close(got)
 				first = false
 			}
-			d.lookAround(ctx, asked.After(late))
+			d.lookAround(asking, m, asked.After(late))
 		}
-		d.sleep(ctx, leaseRenew, nil)
+		d.sleep(ctx, leaseRenew, d.beatNow)
 	}
 }
 
@@ -88,41 +89,50 @@ func (l *lease) lastRenewal() time.Time {
 	return l.renewed
 }
 
-// renew renews the lease, or gets a new one when there is none or it was taken away.
-func (d *Dispatcher) renew(ctx context.Context, asked time.Time) error {
+// beat renews the lease, or gets a new one when there is none or it was taken away, and returns who lives.
+func (d *Dispatcher) beat(ctx context.Context, asked time.Time) (members, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseLife)
 	defer cancel()
-	until := d.deps.Now().Add(leaseLife)
 	d.lease.mu.Lock()
 	id := d.lease.id
 	d.lease.mu.Unlock()
 	if id != 0 {
-		held, err := d.store.renewLease(ctx, id, until)
-		if err != nil || held {
-			if held {
+		m, err := d.ask(ctx, id)
+		if err != nil || m.held {
+			if m.held {
 				d.lease.set(id, asked)
 			}
-			return err
+			return m, err
 		}
 		d.deps.Log.WarnContext(ctx, "this worker stood still for too long: its attempts were taken over", "worker", id)
 		d.lease.set(0, asked)
 	}
-	id, err := d.store.newLease(ctx, until)
+	id, err := d.store.newLease(ctx, d.deps.Now().Add(leaseLife))
 	if err != nil {
-		return err
+		return members{}, err
 	}
 	d.lease.set(id, asked)
-	return d.listen(id)
+	if err := d.listen(id); err != nil {
+		return members{}, err
+	}
+	return d.ask(ctx, id)
+}
+
+func (d *Dispatcher) ask(ctx context.Context, worker int64) (members, error) {
+	now := d.deps.Now()
+	return d.store.beat(ctx, worker, now.Add(leaseLife), d.ownership.shards(), now)
 }
 
 // lookAround takes over what dead workers held, when it may judge them, and brings this worker's shards to what they are to be.
-func (d *Dispatcher) lookAround(ctx context.Context, judge bool) {
+func (d *Dispatcher) lookAround(ctx context.Context, m members, judge bool) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	d.tellEnded()
-	worker := d.lease.worker()
-	m, err := d.store.members(ctx, d.deps.Now())
-	if err == nil && judge {
+	if m.due {
+		d.Wake()
+	}
+	worker, err := d.lease.worker(), error(nil)
+	if judge {
 		err = d.takeOver(ctx, m.dead)
 	}
 	if err == nil && worker != 0 {
@@ -138,7 +148,7 @@ func (d *Dispatcher) lookAround(ctx context.Context, judge bool) {
 		err = d.rebalance(ctx, worker, m)
 	}
 	if err == nil {
-		err = d.lookAfter(ctx, worker, len(m.live))
+		err = d.lookAfter(ctx, worker, m)
 	}
 	if err != nil {
 		d.deps.Log.WarnContext(ctx, "look for the other workers failed", "error", err)
@@ -146,8 +156,8 @@ func (d *Dispatcher) lookAround(ctx context.Context, judge bool) {
 }
 
 // lookAfter finds what got lost on the way: jobs that were handed over, and what workers of the version before made wait.
-func (d *Dispatcher) lookAfter(ctx context.Context, worker int64, live int) error {
-	if live > 1 && time.Since(d.returned) > strayAge {
+func (d *Dispatcher) lookAfter(ctx context.Context, worker int64, m members) error {
+	if len(m.live) > 1 && slices.Contains(m.holders, worker) && time.Since(d.returned) > strayAge {
 		d.returned = time.Now()
 		if err := d.returnStrays(ctx, worker); err != nil {
 			return err

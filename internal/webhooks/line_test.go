@@ -8,11 +8,12 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 // inLine gives a rig of four slots whose receivers answered fast until now, with 20 events more than it can send: the
 // receivers' answers wait for release.
-func inLine(t *testing.T, db *database.DB) (r *rig, stop func() error, release func()) {
+func inLine(t *testing.T, db *database.DB, changes ...func(*webhooks.Deps)) (r *rig, stop func() error, release func()) {
 	t.Helper()
 	held := make(chan struct{})
 	hold := func(n int, _ http.ResponseWriter, r *http.Request) {
@@ -23,7 +24,12 @@ func inLine(t *testing.T, db *database.DB) (r *rig, stop func() error, release f
 			}
 		}
 	}
-	r = newRig(t, db, setup{own: hold, acme: hold, idle: true, deps: func(d *webhooks.Deps) { d.Concurrency, d.Timeout = 4, 8*time.Second }})
+	r = newRig(t, db, setup{own: hold, acme: hold, idle: true, deps: func(d *webhooks.Deps) {
+		d.Concurrency, d.Timeout = 4, 8*time.Second
+		for _, change := range changes {
+			change(d)
+		}
+	}})
 	stop = r.start()
 	r.add(event("acme", 0, 1))
 	r.settled()
@@ -107,6 +113,44 @@ func TestStop_gives_the_line_back_to_other_workers_at_once(t *testing.T) {
 		other.allDeliveredOnce()
 	})
 }
+
+// The queue's own clock stands still, so that nothing goes back because it waited for long.
+func TestPause_takes_back_at_once_what_waits_for_its_slot_in_another_process(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		between, secrets := &network{takes: map[int64]func([]byte){}}, []webhook.Secret{webhook.NewSecret()}
+		still := func(d *webhooks.Deps) {
+			d.Peers, d.OwnSecrets, d.Now, d.Timeout = between, secrets, func() time.Time { return stillAt }, time.Minute
+		}
+		r, _, release := inLine(t, db, still)
+		waiting := func() (n int) {
+			for _, d := range r.list(webhooks.Filter{Status: webhooks.Pending}) {
+				if d.Destination == "acme" {
+					n += int(d.AttemptCount)
+				}
+			}
+			return n - (len(r.acme.got()) - 1) // the first is delivered
+		}
+		until(t, "some wait for a slot", func() bool { return waiting() > 0 })
+		api := newRig(t, db, setup{idle: true, deps: still})
+		if err := api.Pause(t.Context(), "acme", webhooks.PausedBySupplier); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "none waits any more", func() bool { return waiting() == 0 })
+		calls := len(r.acme.got())
+		release()
+		until(t, "the own endpoint has everything", func() bool { return len(r.own.got()) == 21 })
+		if n := len(r.acme.got()); n != calls {
+			t.Errorf("%d calls were begun while the receiver was paused", n-calls)
+		}
+		if err := api.Resume(t.Context(), "acme", webhooks.PausedBySupplier); err != nil {
+			t.Fatal(err)
+		}
+		r.allDeliveredOnce()
+	})
+}
+
+var stillAt = time.Now()
 
 func TestCommit_whose_outcome_is_unknown_costs_a_second_and_no_attempt(t *testing.T) {
 	t.Parallel()

@@ -158,9 +158,11 @@ func (d *Dispatcher) insert(ctx context.Context, deliveries []newDelivery, known
 func (d *Dispatcher) begin(delivery *newDelivery, known standing) {
 	to := delivery.destination
 	switch owner := d.ownership.owner(to); {
-	case to != Own && (known.held || known.failures >= dispatch.FailingAt):
+	case to != Own && (known.held || known.failures >= dispatch.FailingAt || d.pauses.heard(to)):
 	case to == Own || d.ownership.owns(to):
-		delivery.permit, delivery.admitted = d.scheduler.Admit(d.destination(delivery.job))
+		destination := d.destination(delivery.job)
+		destination.Failures = known.failures
+		delivery.permit, delivery.admitted = d.scheduler.Admit(destination)
 	case owner != delivery.worker && d.mayHandOver(delivery.job, owner):
 		delivery.worker, delivery.handOver = owner, true
 	}

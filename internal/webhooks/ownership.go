@@ -102,7 +102,7 @@ func (d *Dispatcher) rebalance(ctx context.Context, worker int64, m members) err
 	if err := d.store.takeShards(ctx, p.take, worker, d.deps.Now()); err != nil {
 		return err
 	}
-	m, err := d.store.members(ctx, d.deps.Now())
+	m, err := d.ask(ctx, worker)
 	if err != nil {
 		return err
 	}

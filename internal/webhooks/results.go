@@ -118,6 +118,7 @@ func (d *Dispatcher) follow(ctx context.Context, results []result, written map[s
 			if err := d.store.pause(ctx, r.destination, PausedByService, now); err != nil {
 				return err
 			}
+			d.hear(pauseNews{r.destination, true})
 		case r.lost():
 			if err := d.lost(ctx, r.job, r.reason()); err != nil {
 				return err

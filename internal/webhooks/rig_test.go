@@ -211,7 +211,7 @@ func (r *rig) add(events ...webhooks.Outgoing) {
 // until waits for a condition.
 func until(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	for tick := time.NewTicker(5 * time.Millisecond); !condition(); {
 		select {

@@ -34,7 +34,10 @@ func (a *agenda) expect(at time.Time) {
 func (a *agenda) pause(now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	pause := pollEvery
+	pause := pollIdle
+	if len(a.due) > 0 {
+		pause = pollEvery
+	}
 	if !a.soon.IsZero() {
 		pause = min(pause, a.soon.Sub(now))
 		if pause <= 0 {
@@ -191,6 +194,7 @@ func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, supplie
 		}
 		for _, id := range suppliers {
 			mine[id] = wants[id]
+			d.pauses.end(id) // its row, locked now, says so
 		}
 	}
 	if len(mine) == 0 {

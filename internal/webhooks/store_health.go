@@ -21,8 +21,10 @@ func (s *store) saveHealth(ctx context.Context, news map[string]health, now time
 		shards[i], failures[i], errorTexts[i] = int64(dispatch.ShardOf(id)), int64(h.failures), h.lastError
 		successes[i], failed[i] = microsOrNull(h.success), microsOrNull(h.failure)
 	}
-	const end = ` ON CONFLICT (supplier_id) DO UPDATE SET consecutive_failures = excluded.consecutive_failures,
-			failing_since = CASE WHEN excluded.consecutive_failures >= 5 THEN coalesce(r.failing_since, excluded.failing_since) END,
+	const added = `CASE WHEN excluded.last_success_at IS NULL THEN r.consecutive_failures ELSE 0 END + excluded.consecutive_failures`
+	const end = ` ON CONFLICT (supplier_id) DO UPDATE SET consecutive_failures = ` + added + `,
+			failing_since = CASE WHEN ` + added + ` >= 5
+				THEN coalesce(CASE WHEN excluded.last_success_at IS NULL THEN r.failing_since END, excluded.last_failure_at) END,
 			last_success_at = coalesce(excluded.last_success_at, r.last_success_at),
 			last_error = CASE WHEN excluded.last_failure_at IS NULL THEN r.last_error ELSE excluded.last_error END,
 			last_failure_at = coalesce(excluded.last_failure_at, r.last_failure_at), updated_at = excluded.updated_at`

@@ -21,15 +21,6 @@ func (s *store) newLease(ctx context.Context, until time.Time) (id int64, err er
 	return id, nil
 }
 
-// renewLease reports whether the worker still had its lease.
-func (s *store) renewLease(ctx context.Context, worker int64, until time.Time) (held bool, err error) {
-	result := s.db.From(ctx).Exec(`UPDATE workers SET alive_until = ? WHERE id = ?`, until.UnixMicro(), worker)
-	if result.Error != nil {
-		return false, fmt.Errorf("renew a worker's lease: %w", result.Error)
-	}
-	return result.RowsAffected == 1, nil
-}
-
 // takeOver ends the worker's lease when it ran out before the given time, makes its attempts due again and returns how many they
 // were. The worker finds its lease gone, and each of its results names it.
 func (s *store) takeOver(ctx context.Context, worker int64, before, now time.Time) (n int64, err error) {

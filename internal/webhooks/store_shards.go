@@ -11,45 +11,106 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-// members is who lives, who died, and who owns which shard.
+// members is who lives, who died, who owns which shard, and what that means to the worker that asked.
 type members struct {
-	live   []int64
-	stay   []int64 // those who live and do not stop
-	dead   []int64 // their leases ran out, or they hold attempts without one
-	owners []int64 // of each shard
+	held    bool // the worker had its lease, which is renewed
+	due     bool // something waits for it
+	holders []int64
+	live    []int64
+	stay    []int64 // those who live and do not stop
+	dead    []int64 // their leases ran out, or they hold attempts without one
+	owners  []int64 // of each shard
 }
 
-// members reads the workers, the shards and, one step through an index each, who holds attempts.
-func (s *store) members(ctx context.Context, now time.Time) (m members, err error) {
-	type row struct{ kind, id, value int64 }
+// kinds of a beat's rows.
+const (
+	rowShard = iota
+	rowLeaving
+	rowStaying
+	rowHolder
+	rowRenewed
+	rowDue
+)
+
+type memberRow struct{ kind, id, value int64 }
+
+// beat renews the worker's lease and reads the workers, the shards, who holds attempts (one step through an index each) and
+// whether something is due in these shards: an idle worker asks nothing else.
+func (s *store) beat(ctx context.Context, worker int64, until time.Time, shards []int, now time.Time) (members, error) {
+	renewed, quick := ` UNION ALL SELECT 4, id, 0 FROM renewed, quick`, `
+		quick AS (SELECT set_config('synchronous_commit', 'off', true)),
+		renewed AS (UPDATE workers SET alive_until = $2 WHERE id = $1 RETURNING id),`
+	if !s.postgres() {
+		renewed, quick = ` UNION ALL SELECT 4, id, 0 FROM workers WHERE id = $1 AND alive_until = $2`, ``
+		if _, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE workers SET alive_until = $1 WHERE id = $2`, until.UnixMicro(), worker); err != nil {
+			return members{}, fmt.Errorf("renew a worker's lease: %w", database.Translate(err))
+		}
+	}
 	rows, err := database.Query(ctx, s.db.SQL(ctx), `
-		WITH RECURSIVE holder(id) AS (
+		WITH RECURSIVE`+quick+` holder(id) AS (
 			SELECT (SELECT worker FROM webhook_deliveries WHERE worker IS NOT NULL ORDER BY worker LIMIT 1)
 			UNION ALL
 			SELECT (SELECT d.worker FROM webhook_deliveries d WHERE d.worker > holder.id ORDER BY d.worker LIMIT 1)
 			FROM holder WHERE holder.id IS NOT NULL)
-		SELECT -1, shard, worker FROM webhook_shards
-		UNION ALL SELECT 1 - leaving, id, alive_until FROM workers
-		UNION ALL SELECT 2, id, 0 FROM holder WHERE id IS NOT NULL`, nil, func(r *row) []any { return []any{&r.kind, &r.id, &r.value} })
+		SELECT 0, shard, worker FROM webhook_shards
+		UNION ALL SELECT 2 - leaving, id, alive_until FROM workers
+		UNION ALL SELECT 3, id, 0 FROM holder WHERE id IS NOT NULL`+renewed+`
+		UNION ALL SELECT 5, 0, at FROM (SELECT next_attempt_at AS at FROM webhook_deliveries
+			WHERE status = 'pending' AND worker IS NULL AND destination = 'own' ORDER BY next_attempt_at LIMIT 1) AS own
+		UNION ALL SELECT 5, 0, at FROM (SELECT due_at AS at FROM webhook_receivers
+			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $3 AND `+s.anyOf("shard", 4)+` LIMIT 1) AS receiver`,
+		[]any{worker, until.UnixMicro(), now.UnixMicro(), s.values(shards)}, func(r *memberRow) []any { return []any{&r.kind, &r.id, &r.value} })
 	if err != nil {
-		return m, fmt.Errorf("read the workers: %w", err)
+		return members{}, fmt.Errorf("renew the lease and read the workers: %w", err)
 	}
-	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.kind, b.kind) })
-	m.owners = make([]int64, dispatch.Shards)
+	return newMembers(rows, worker, now), nil
+}
+
+func newMembers(rows []memberRow, worker int64, now time.Time) members {
+	m := members{owners: make([]int64, dispatch.Shards)}
+	slices.SortStableFunc(rows, func(a, b memberRow) int { return cmp.Compare(a.kind, b.kind) })
 	for _, r := range rows {
-		switch alive := r.value >= now.UnixMicro(); {
-		case r.kind == -1:
+		past := r.value < now.UnixMicro()
+		switch r.kind {
+		case rowShard:
 			m.owners[r.id] = r.value
-		case r.kind < 2 && alive:
-			m.live = append(m.live, r.id)
-			if r.kind == 1 {
-				m.stay = append(m.stay, r.id)
-			}
-		case !slices.Contains(m.live, r.id) && !slices.Contains(m.dead, r.id):
-			m.dead = append(m.dead, r.id)
+		case rowLeaving, rowStaying:
+			m.add(r, past && r.id != worker)
+		case rowHolder:
+			m.holders = append(m.holders, r.id)
+		case rowRenewed:
+			m.held = true
+		case rowDue:
+			m.due = m.due || r.value <= now.UnixMicro()
 		}
 	}
-	return m, nil
+	for _, id := range m.holders {
+		if !slices.Contains(m.live, id) && !slices.Contains(m.dead, id) {
+			m.dead = append(m.dead, id)
+		}
+	}
+	return m
+}
+
+// add takes a worker in.
+func (m *members) add(r memberRow, dead bool) {
+	if dead {
+		m.dead = append(m.dead, r.id)
+		return
+	}
+	m.live = append(m.live, r.id)
+	if r.kind == rowStaying {
+		m.stay = append(m.stay, r.id)
+	}
+}
+
+// owner returns the worker that serves the shard, or Nobody.
+func (s *store) owner(ctx context.Context, shard int) (worker int64, err error) {
+	err = s.db.SQL(ctx).QueryRowContext(ctx, `SELECT worker FROM webhook_shards WHERE shard = $1`, shard).Scan(&worker)
+	if err != nil {
+		return dispatch.Nobody, fmt.Errorf("read who serves a supplier: %w", database.Translate(err))
+	}
+	return worker, nil
 }
 
 // leave notes that the worker stops.
