@@ -131,7 +131,7 @@ var helpers = []string{"internal/acceptance", "internal/app/apptest", "internal/
 var ownClocks = []string{
 	"internal/database/clock_*.go", "internal/database/doctor.go", "internal/database/hang.go", "internal/database/logger.go", // the database's own time
 	"internal/app/doctor_*.go", "internal/app/meter.go", "internal/httpapi/middleware.go", "internal/materials/sweeper.go", "internal/queue/*.go",
-	"internal/webhooks/dispatcher.go", "internal/webhooks/flow.go", "internal/webhooks/lease.go", "internal/webhooks/round.go", "internal/webhooks/testcall.go",
+	"internal/webhooks/dispatcher.go", "internal/webhooks/flow.go", "internal/webhooks/lease.go", "internal/webhooks/pauses.go", "internal/webhooks/round.go", "internal/webhooks/testcall.go",
 	"internal/scoreboard/fetch/fetch.go", // a provider's Retry-After
 	"cmd/api/demo.go", "cmd/api/listen.go", "cmd/api/scoreboard.go", "cmd/api/top.go", "cmd/api/tour.go", "cmd/api/tracker.go",
 }
