@@ -71,9 +71,11 @@ func (f DeliveryFilter) query() url.Values {
 	return query
 }
 
-// Deliveries iterates over what goes to the supplier's own receiver, newest first.
+// Deliveries iterates over what goes to the supplier's own receiver, newest first. The loop may redeliver what it finds.
 func (c *Client) Deliveries(ctx context.Context, f DeliveryFilter) iter.Seq2[Delivery, error] {
-	return all(ctx, c, deliveriesPath, f.query(), func(d Delivery) string { return d.ID })
+	return listing[Delivery, string]{
+		path: deliveriesPath, filter: f.query(), until: true, place: func(d Delivery) (time.Time, string) { return d.CreatedAt, d.ID },
+	}.all(ctx, c)
 }
 
 // DeliveryPage returns one page of Deliveries. A number of 0 is the first page, a size of 0 means 20.

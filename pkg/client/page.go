@@ -30,30 +30,69 @@ func page[T any](ctx context.Context, c *Client, path string, filter url.Values,
 	return fetch[Page[T]](ctx, c, call{method: http.MethodGet, path: path, query: query, safe: true})
 }
 
-// all iterates over all pages, newest first. Items that move to the next page because newer ones came in between two
-// calls are not repeated. It ends with the first error, which comes with a zero item.
-func all[T any, K comparable](ctx context.Context, c *Client, path string, filter url.Values, key func(T) K) iter.Seq2[T, error] {
+// listing is how all items of a route are found, newest first.
+type listing[T any, K comparable] struct {
+	path   string
+	filter url.Values
+	place  func(T) (at time.Time, key K) // the listing is sorted by at; key tells items of one moment apart
+	until  bool                          // whether the route has a parameter of that name, which at is compared with
+	moving bool                          // whether items may leave the filter
+}
+
+// all iterates over all pages. An item comes once, whatever comes or leaves meanwhile, by the loop's own doing too: newer
+// ones are left out, and a page from which items may have left, so that others moved up, is read again. It ends with the
+// first error, which comes with a zero item.
+func (l listing[T, K]) all(ctx context.Context, c *Client) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
-		previous := map[K]bool{}
-		for number := 1; ; number++ {
-			p, err := page[T](ctx, c, path, filter, number, MaxPageSize)
+		var seen cursor[K]
+		query := url.Values{}
+		maps.Copy(query, l.filter)
+		for number := 1; ; {
+			p, err := page[T](ctx, c, l.path, query, number, MaxPageSize)
 			if err != nil {
 				yield(zero, err)
 				return
 			}
-			seen := make(map[K]bool, len(p.Data))
+			fresh := false
 			for _, item := range p.Data {
-				seen[key(item)] = true
-				if !previous[key(item)] && !yield(item, nil) {
+				if !seen.pass(l.place(item)) {
+					continue
+				}
+				if fresh = true; !yield(item, nil) {
 					return
 				}
 			}
-			if len(p.Data) < MaxPageSize {
+			switch {
+			case len(p.Data) < MaxPageSize:
 				return
+			case fresh && l.until:
+				number = 1
+				setTime(query, "until", seen.at.Add(time.Microsecond))
+			case !fresh || !l.moving:
+				number++
 			}
-			previous = seen
 		}
+	}
+}
+
+// cursor is how far a listing was yielded: all that is newer than at, and what has these keys of that moment.
+type cursor[K comparable] struct {
+	at   time.Time
+	keys map[K]bool
+}
+
+// pass reports whether the item comes behind all that passed before.
+func (c *cursor[K]) pass(at time.Time, key K) bool {
+	switch {
+	case c.keys == nil || at.Before(c.at):
+		c.at, c.keys = at, map[K]bool{key: true}
+		return true
+	case at.After(c.at) || c.keys[key]:
+		return false
+	default:
+		c.keys[key] = true
+		return true
 	}
 }
 
