@@ -44,7 +44,7 @@ func serviceRules(t *testing.T, stack apptest.Stack, pooler string) {
 		"MaterialRequest": materialRules, "Listing": listingRules, "DeliveryEstimates": estimatesRules,
 		"Webhook": webhookRules, "Selection": selectionRules, "Products": productRules, "Commands": commandRules,
 		"Operation": operationRules, "Client": clientRules, "Reestimate": reestimateRules, "Rounds": roundRules, "Wait": waitRules, "Tracker": trackerRules,
-		"Deliveries": deliveryRules, "Receiver": receiverRules, "SelfService": selfServiceRules, "Portal": portalRules,
+		"Deliveries": deliveryRules, "Receiver": receiverRules, "SelfService": selfServiceRules, "ClientSelfService": clientSelfServiceRules, "Portal": portalRules,
 	}
 	h := apptest.Start(t, stack, apptest.Options{LeastRights: stack == apptest.Production && pooler != "session", Pooler: pooler, Env: map[string]string{
 		"WEBHOOK_RETRY_SCHEDULE": "100ms,100ms,100ms", "WEBHOOK_TIMEOUT": "2s",

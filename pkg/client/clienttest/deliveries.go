@@ -144,7 +144,7 @@ func (s *Server) listDeliveries(r *http.Request) answer {
 	status := c.parameterOf(q, "status", "pending", "delivered", "dead", "failed")
 	since, until := c.parameterTime(q, "since"), c.parameterTime(q, "until")
 	id := c.parameter(q, "request_id")
-	if _, err := strconv.ParseInt(id, 10, 64); id != "" && err != nil {
+	if n, err := strconv.ParseInt(id, 10, 64); id != "" && (err != nil || strconv.FormatInt(n, 10) != id) {
 		c.in("request_id", "must be an integer")
 	}
 	s.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -95,9 +96,8 @@ func (s *Server) putReceiver(r *http.Request) answer {
 	if refused := readBody(r, func(c *check, f fields) {
 		if text := c.text(f, "", "url", true); text != nil {
 			address = *text
-			u, err := url.Parse(address)
-			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
-				c.at("/url", "must be an https address without user and fragment")
+			if !isReceiver(address) {
+				c.at("/url", "must be an https address without user, query and fragment")
 			}
 		}
 	}); refused != nil {
@@ -110,10 +110,20 @@ func (s *Server) putReceiver(r *http.Request) answer {
 	return s.receiverBody()
 }
 
+// isReceiver reports whether the service takes the address; the fake calls loopback by http too.
+func isReceiver(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.ContainsAny(address, "?#") || strings.HasSuffix(u.Host, ":") {
+		return false
+	}
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	return u.Port() == "" || err == nil && port > 0
+}
+
 func (s *Server) deleteReceiver(*http.Request) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.receiver.url, s.receiver.paused, s.receiver.pausedBy = "", false, ""
+	s.receiver.url = "" // a pause stays
 	return answer{status: http.StatusNoContent}
 }
 
@@ -142,16 +152,25 @@ func (s *Server) resume(r *http.Request) answer {
 
 func noReceiver() answer { return refuse(http.StatusConflict, "You have no receiver.") }
 
-func (s *Server) rotateSecret(r *http.Request) answer {
-	overlap := dayOverlap
-	if refused := readBody(r, func(c *check, f fields) {
+// overlapOf reads the body of a rotation; none at all is one without an overlap.
+func overlapOf(r *http.Request) (overlap time.Duration, refused *answer) {
+	if overlap = dayOverlap; r.ContentLength == 0 {
+		return overlap, nil
+	}
+	refused = readBody(r, func(c *check, f fields) {
 		if text := c.text(f, "", "overlap", false); text != nil {
 			var err error
 			if overlap, err = time.ParseDuration(*text); err != nil || overlap < 0 || overlap > longestOverlap {
 				c.at("/overlap", "must be a duration from 0s to 168h")
 			}
 		}
-	}); refused != nil {
+	})
+	return overlap, refused
+}
+
+func (s *Server) rotateSecret(r *http.Request) answer {
+	overlap, refused := overlapOf(r)
+	if refused != nil {
 		return *refused
 	}
 	s.mu.Lock()
@@ -165,7 +184,9 @@ func (s *Server) rotateSecret(r *http.Request) answer {
 	fresh := secret{Secret: webhook.NewSecret(), created: time.Now()}
 	s.receiver.secrets = append([]secret{fresh}, s.receiver.secrets...)
 	s.live()
-	return ok(map[string]string{"webhook_secret": fresh.Text()})
+	a := ok(map[string]string{"webhook_secret": fresh.Text()})
+	a.secret = true
+	return a
 }
 
 func (s *Server) testReceiver(r *http.Request) answer {
@@ -210,7 +231,7 @@ func (s *Server) eventTypes(*http.Request) answer {
 }
 
 func (s *Server) portalSession(r *http.Request) answer {
-	return answer{status: http.StatusCreated, body: map[string]any{
+	return answer{status: http.StatusCreated, secret: true, body: map[string]any{
 		"url": "http://" + r.Host + "/portal?link=" + rand.Text(), "expires_at": time.Now().Add(5 * time.Minute).UTC(),
 	}}
 }

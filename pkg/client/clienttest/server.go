@@ -251,6 +251,7 @@ type answer struct {
 	detail     string
 	violations []violation
 	retryAfter time.Duration
+	secret     bool // the body is for the caller alone
 }
 
 func ok(body any) answer { return answer{status: http.StatusOK, body: body} }
@@ -262,6 +263,9 @@ func refuse(status int, detail string, violations ...violation) answer {
 func (a answer) write(w http.ResponseWriter) {
 	if a.retryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(a.retryAfter/time.Second)))
+	}
+	if a.secret {
+		w.Header().Set("Cache-Control", "no-store")
 	}
 	switch {
 	case a.detail != "":
