@@ -28,6 +28,7 @@ func main() {
 		"neighbours":    whole(neighbours),
 		"size":          whole(size),
 		"receivers":     whole(receiversBench),
+		"recovery":      whole(recovery),
 		"bare-tracker":  bareTracker,
 		"load":          func(context.Context) error { return loadProcess() },
 		"bare-http":     bareHTTP,

@@ -183,16 +183,19 @@ func (s *SelfService) Recover(ctx context.Context, supplierID string, filter Sen
 	begun := s.deps.Now()
 	for {
 		var n int64
+		var last time.Time
 		now := s.deps.Now()
 		err := s.inTx(ctx, "recover deliveries", func(ctx context.Context) (err error) {
-			if n, err = s.store.recoverSent(ctx, supplierID, filter, begun, now); err != nil || n == 0 {
+			if n, last, err = s.store.recoverSent(ctx, supplierID, filter, begun, now); err != nil || n == 0 {
 				return err
 			}
 			return s.store.markDue(ctx, map[string]time.Time{supplierID: now}, now)
 		})
-		if total += n; err != nil || n == 0 {
+		if err != nil || n == 0 {
 			return total, err
 		}
+		total += n
+		filter.Since = last // what was reopened stays in the index: each batch would go through all of it again
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -169,14 +170,19 @@ func (s *store) reopenSent(ctx context.Context, supplierID, id string, now time.
 	return result.RowsAffected > 0, nil
 }
 
-// recoverSent reopens the next oldest deliveries that the filter chooses and that have their status since begun or longer.
-func (s *store) recoverSent(ctx context.Context, supplierID string, filter SentFilter, begun, now time.Time) (int64, error) {
+// recoverSent reopens the next oldest deliveries that the filter chooses and that have their status since begun or longer, and
+// returns when the last of them was made.
+func (s *store) recoverSent(ctx context.Context, supplierID string, filter SentFilter, begun, now time.Time) (n int64, last time.Time, err error) {
 	where, args := sentWhere(supplierID, filter)
 	args = append([]any{now.UnixMicro(), now.UnixMicro()}, args...)
-	result := s.db.From(ctx).Exec(`UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = ?, updated_at = ?
-		WHERE id IN (SELECT id FROM webhook_deliveries`+where+` AND updated_at <= ? ORDER BY created_at, id LIMIT ?`+s.db.RowLock(` FOR UPDATE`)+`)`,
-		append(args, begun.UnixMicro(), recoverBatch)...)
-	return result.RowsAffected, result.Error
+	var made []int64
+	err = s.db.From(ctx).Raw(`UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = ?, updated_at = ?
+		WHERE id IN (SELECT id FROM webhook_deliveries`+where+` AND updated_at <= ? ORDER BY created_at, id LIMIT ?`+s.db.RowLock(` FOR UPDATE`)+`)
+		RETURNING created_at`, append(args, begun.UnixMicro(), recoverBatch)...).Scan(&made).Error
+	if err != nil || len(made) == 0 {
+		return 0, last, err
+	}
+	return int64(len(made)), time.UnixMicro(slices.Max(made)), nil
 }
 
 // history counts n buckets of the width from the given time on, by indexes alone.
