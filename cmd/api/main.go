@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	_ "github.com/supplyhub/supplyhub/internal/database/sqlite" // the embedded default
+	_ "github.com/supplyhub/supplyhub/internal/queue/embedded"  // the same
 )
 
 func main() {

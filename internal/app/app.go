@@ -138,7 +138,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	})
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Publisher: publisher{a}, Outbox: outbox{a.Deliveries},
-		Catalogue: catalogue{a.products}, Estimator: estimator{a}, Bearer: a.Suppliers,
+		Catalogue: catalogue{a.products}, Estimator: estimator{a},
 		Secrets: secrets.webhooks, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(), TraceParent: a.traceParent,
 	})
 	a.Deliveries.SetLedger(a.materials)
@@ -169,7 +169,7 @@ func (a *App) buildListings() (err error) {
 func (a *App) openPortal() (err error) {
 	a.portal, err = portal.New(portal.Deps{
 		Sessions: a.Suppliers, Requests: a.materials, Deliveries: a.Receivers, Receiver: a.Receivers,
-		Bearer: a.Suppliers.Bearer, PublicURL: a.cfg.PublicURL, Now: a.db.Now,
+		Bearer: supplierauth.Handlers{Service: a.Suppliers}.Bearer, PublicURL: a.cfg.PublicURL, Now: a.db.Now,
 	})
 	if err != nil {
 		return fmt.Errorf("set up portal: %w", err)

@@ -5,7 +5,9 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/console"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/portal"
+	"github.com/supplyhub/supplyhub/internal/products"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
@@ -16,7 +18,9 @@ const requestsRoute = "/api/material-requests"
 
 // routes is the table of contents of the service: method, path, who may call, handler. Nothing else stands here.
 func (a *App) routes(r *gin.Engine) {
-	auth, handle, docs := a.Suppliers, httpapi.Handle, httpapi.Docs(telemetry.Version())
+	auth := supplierauth.Handlers{Service: a.Suppliers}
+	requests, catalogue := materials.Handlers{Service: a.materials, Bearer: auth}, products.Handlers{Service: a.products}
+	handle, docs := httpapi.Handle, httpapi.Docs(telemetry.Version())
 	authErrors := func(h httpapi.Handler) gin.HandlerFunc { return httpapi.HandleWith(h, supplierauth.RenderError) }
 
 	r.POST("/api/external-auth/token", authErrors(auth.Token))
@@ -29,20 +33,20 @@ func (a *App) routes(r *gin.Engine) {
 	r.GET("/docs", handle(docs))
 	r.GET("/docs/:file", handle(docs))
 
-	r.POST(requestsRoute, auth.Bearer(supplierauth.ScopeMaterialRequests), handle(a.materials.Create))
-	r.GET("/api/material-requests", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(a.materials.List))
-	r.GET("/api/material-requests/:id", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(a.materials.Get))
-	r.POST("/api/material-requests/:id/re-estimate", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(a.materials.Reestimate))
-	r.PATCH("/api/material-requests/:id/selected-estimate", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(a.materials.Select))
-	r.POST("/api/material-requests/:id/delivery-estimates", httpapi.HandleWith(a.materials.ReceiveEstimates, supplierauth.RenderBearerError)) // by signature or Bearer
-	r.GET("/orders", auth.Bearer(supplierauth.ScopeOrdersRead), handle(a.materials.Orders))
+	r.POST(requestsRoute, auth.Bearer(supplierauth.ScopeMaterialRequests), handle(requests.Create))
+	r.GET("/api/material-requests", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(requests.List))
+	r.GET("/api/material-requests/:id", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(requests.Get))
+	r.POST("/api/material-requests/:id/re-estimate", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(requests.Reestimate))
+	r.PATCH("/api/material-requests/:id/selected-estimate", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(requests.Select))
+	r.POST("/api/material-requests/:id/delivery-estimates", httpapi.HandleWith(requests.ReceiveEstimates, supplierauth.RenderBearerError)) // by signature or Bearer
+	r.GET("/orders", auth.Bearer(supplierauth.ScopeOrdersRead), handle(requests.Orders))
 
 	r.GET("/watch/devices/trackers", a.Trackers.ClientKey(), handle(a.Trackers.List))
 	r.GET("/watch/devices/trackers/snapshot", a.Trackers.ClientKey(), handle(a.Trackers.Snapshot))
 
 	r.POST("/pulse/scoreboard", httpapi.HandleWith(a.Scores.Show, scoreboard.RenderError))
 
-	r.POST("/api/products/sync", auth.Bearer(supplierauth.ScopeProducts), handle(a.products.Sync))
+	r.POST("/api/products/sync", auth.Bearer(supplierauth.ScopeProducts), handle(catalogue.Sync))
 
 	own := a.portal.APISession(supplierauth.ScopeWebhooks) // by access token or portal session
 	r.GET("/api/webhook-deliveries", own, handle(a.Receivers.ListDeliveries))

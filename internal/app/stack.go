@@ -26,15 +26,9 @@ func openDatabase(ctx context.Context, cfg *config.Config, log *slog.Logger, u u
 	})
 }
 
-// openQueue is the api's queue, inside the process when NATS_URL is empty.
-func (a *App) openQueue(ctx context.Context, role string) (err error) {
+// openQueue is the queue, inside the process when NATS_URL is empty.
+func (a *pipeline) openQueue(ctx context.Context, role string) (err error) {
 	a.queue, err = queue.Open(ctx, a.queueConfig(role))
-	return err
-}
-
-// connectQueue is the worker's queue.
-func (a *pipeline) connectQueue(ctx context.Context, role string) (err error) {
-	a.queue, err = queue.Connect(ctx, a.queueConfig(role))
 	return err
 }
 

@@ -49,7 +49,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 
 // runWorker works until ctx ends and everything in flight is finished.
 func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
-	if err := a.connectQueue(ctx, "worker"); err != nil {
+	if err := a.openQueue(ctx, "worker"); err != nil {
 		return fmt.Errorf("open queue: %w", err)
 	}
 	var ready atomic.Bool

@@ -12,6 +12,13 @@ import (
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
+// Handlers answer the room's routes. They are apart from Service because the linker keeps all exported methods of what
+// reflection may reach: a worker, which has no routes, would link gin.
+type Handlers struct {
+	*Service
+	Bearer Authenticator // for the receiving end of the events
+}
+
 type enqueuedAnswer struct {
 	Status Status `json:"status"`
 	ID     int64  `json:"id"`
@@ -23,7 +30,7 @@ type duplicatesAnswer struct {
 }
 
 // Create handles POST /api/material-requests.
-func (s *Service) Create(c *gin.Context) error {
+func (s Handlers) Create(c *gin.Context) error {
 	request, err := ReadRequest(c)
 	if err != nil {
 		return err
@@ -53,7 +60,7 @@ func ReadRequest(c *gin.Context) (Request, error) {
 }
 
 // Get handles GET /api/material-requests/{id}; with wait it answers as soon as the request is not enqueued any more.
-func (s *Service) Get(c *gin.Context) error {
+func (s Handlers) Get(c *gin.Context) error {
 	id, err := httpapi.PathInt(c, "id")
 	if err != nil {
 		return err
@@ -95,7 +102,7 @@ func parseWait(values []string) (time.Duration, *errs.Violation) {
 }
 
 // List handles GET /api/material-requests: the caller's own, newest first.
-func (s *Service) List(c *gin.Context) error {
+func (s Handlers) List(c *gin.Context) error {
 	query, err := httpapi.Query(c)
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ type receiptAnswer struct {
 
 // ReceiveEstimates handles POST /api/material-requests/{id}/delivery-estimates, called by the service's own sender
 // with a signature or by a supplier with a token. supplierauth.RenderBearerError answers its errors.
-func (s *Service) ReceiveEstimates(c *gin.Context) error {
+func (s Handlers) ReceiveEstimates(c *gin.Context) error {
 	from, err := s.authenticateEvent(c)
 	if err != nil {
 		return err
@@ -69,12 +69,12 @@ func (s *Service) ReceiveEstimates(c *gin.Context) error {
 }
 
 // authenticateEvent decides by the signature when there is one, otherwise by the Bearer token. The body stays readable.
-func (s *Service) authenticateEvent(c *gin.Context) (caller, error) {
+func (s Handlers) authenticateEvent(c *gin.Context) (caller, error) {
 	header := c.Request.Header
 	if len(header.Values(webhook.HeaderSignature)) > 0 {
 		return s.authenticateSignature(c)
 	}
-	principal, err := s.deps.Bearer.Identify(c, supplierauth.ScopeEstimatesWrite)
+	principal, err := s.Bearer.Identify(c, supplierauth.ScopeEstimatesWrite)
 	ids := header.Values(webhook.HeaderID)
 	if bad := len(ids) > 1 || len(ids) == 1 && !validWebhookID(ids[0]); bad && (err == nil || errs.KindOf(err) == errs.Forbidden) {
 		err = unauthenticated(webhook.ErrID)
@@ -92,7 +92,7 @@ func validWebhookID(id string) bool {
 	return id != "" && len(id) <= 128 && strings.Trim(id, alphabet) == ""
 }
 
-func (s *Service) authenticateSignature(c *gin.Context) (caller, error) {
+func (s Handlers) authenticateSignature(c *gin.Context) (caller, error) {
 	raw, err := httpapi.PeekBody(c)
 	if err != nil {
 		return caller{}, err

@@ -20,7 +20,7 @@ type order struct {
 }
 
 // Orders handles GET /orders: the orders of all suppliers, latest selection first.
-func (s *Service) Orders(c *gin.Context) error {
+func (s Handlers) Orders(c *gin.Context) error {
 	query, err := httpapi.Query(c)
 	if err != nil {
 		return err

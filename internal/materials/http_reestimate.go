@@ -10,7 +10,7 @@ import (
 )
 
 // Reestimate handles POST /api/material-requests/{id}/re-estimate. It has no body.
-func (s *Service) Reestimate(c *gin.Context) error {
+func (s Handlers) Reestimate(c *gin.Context) error {
 	id, err := httpapi.PathInt(c, "id")
 	if err != nil {
 		return err

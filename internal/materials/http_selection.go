@@ -35,7 +35,7 @@ type selectionAnswer struct {
 }
 
 // Select handles PATCH /api/material-requests/{id}/selected-estimate.
-func (s *Service) Select(c *gin.Context) error {
+func (s Handlers) Select(c *gin.Context) error {
 	id, err := httpapi.PathInt(c, "id")
 	if err != nil {
 		return err

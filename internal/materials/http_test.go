@@ -278,7 +278,7 @@ func FuzzCreate(f *testing.F) {
 	f.Add([]byte(body(1, nil)))
 	f.Add([]byte(body(2, object{"comment": "é\u0000", "materials": []any{item(object{"depth": json.Number("-0.0")}), nil, object{}}})))
 	f.Add([]byte(`{"id":1e3,"shop_code":"\ud800","materials":[{}]}`))
-	served := routes(f, s)
+	served := routes(f, materials.Handlers{Service: s})
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r := httptest.NewRequest(http.MethodPost, "/api/material-requests", strings.NewReader(string(text)))
 		r.Header.Set("X-Supplier", "acme")

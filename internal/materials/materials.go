@@ -66,7 +66,6 @@ type Deps struct {
 	Outbox      Outbox
 	Catalogue   Catalogue
 	Estimator   Estimator
-	Bearer      Authenticator                    // for the receiving end of the events
 	Secrets     []webhook.Secret                 // the service's own: any of them may have signed an incoming event
 	Flushers    int                              // concurrent group commits; 1 on SQLite
 	TraceParent func(ctx context.Context) string // the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced

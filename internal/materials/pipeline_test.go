@@ -57,7 +57,7 @@ func newPipeline(t *testing.T, db *database.DB, change func(*materials.Deps)) *p
 	}
 	deps := materials.Deps{
 		DB: db, Log: slog.New(p.logs), Now: p.clock,
-		Publisher: p.world, Outbox: p.world, Catalogue: p.world, Estimator: p.world, Bearer: p.world,
+		Publisher: p.world, Outbox: p.world, Catalogue: p.world, Estimator: p.world,
 		Secrets: []webhook.Secret{webhook.NewSecret(), p.secret}, Flushers: flushers, Schedule: []time.Duration{time.Minute, time.Hour},
 	}
 	if change != nil {
@@ -65,14 +65,14 @@ func newPipeline(t *testing.T, db *database.DB, change func(*materials.Deps)) *p
 	}
 	p.Service = materials.New(deps)
 	t.Cleanup(p.Close)
-	p.http = routes(t, p.Service)
+	p.http = routes(t, materials.Handlers{Service: p.Service, Bearer: p.world})
 	return p
 }
 
 func (p *pipeline) clock() time.Time { return time.UnixMicro(p.now.Load()) }
 
 // routes serves the handlers; the header X-Supplier stands for the token that the real middleware checks.
-func routes(t testing.TB, s *materials.Service) http.Handler {
+func routes(t testing.TB, s materials.Handlers) http.Handler {
 	gin.SetMode(gin.TestMode)
 	r := gin.New()
 	r.Use(func(c *gin.Context) {

@@ -9,13 +9,17 @@ import (
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
+// Handlers answer the room's route. They are apart from Service because the linker keeps all exported methods of what
+// reflection may reach: a worker, which has no routes, would link gin.
+type Handlers struct{ *Service }
+
 type syncAnswer struct {
 	SKU    string `json:"sku"`
 	Status Status `json:"status"`
 }
 
 // Sync handles POST /api/products/sync.
-func (s *Service) Sync(c *gin.Context) error {
+func (s Handlers) Sync(c *gin.Context) error {
 	body, err := httpapi.DecodeJSON(c, (*syncBody).validate)
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ func newShop(tb testing.TB, db *database.DB) *shop {
 	s := &shop{Service: products.New(db, time.Now), tb: tb, engine: httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})}
 	s.engine.POST("/", func(c *gin.Context) {
 		c.Request = c.Request.WithContext(supplierauth.WithPrincipal(c.Request.Context(), supplierauth.Principal{SupplierID: c.GetHeader("X-Supplier")}))
-	}, httpapi.Handle(s.Sync))
+	}, httpapi.Handle(products.Handlers{Service: s.Service}.Sync))
 	return s
 }
 

@@ -61,7 +61,7 @@ type Queue struct {
 	cfg      Config
 	log      *slog.Logger
 	metrics  *metrics
-	embedded inProcess // nil when the servers are outside
+	embedded Server // nil when the servers are outside
 	nc       *nats.Conn
 	js       jetstream.JetStream
 
@@ -77,28 +77,25 @@ type Queue struct {
 	closing  sync.Once
 }
 
-// inProcess is a server inside the process.
-type inProcess interface {
+// Server is one inside the process.
+type Server interface {
 	nats.InProcessConnProvider
-	stop() error
+	Stop() error
 }
 
 // starter starts a server over the files in dir.
-type starter func(dir string, maxBytes int64, log *slog.Logger) (inProcess, error)
+type starter func(dir string, maxBytes int64, log *slog.Logger) (Server, error)
 
-// Open starts the server inside the process, or connects to the ones outside, as Connect does.
-func Open(ctx context.Context, cfg Config) (*Queue, error) { return open(ctx, cfg, startEmbedded) }
+var inProcess atomic.Pointer[starter]
 
-// Connect connects to the servers outside; a program that calls it alone links no server. They may be unavailable: the
-// connection, the stream and the consumer come into being as soon as they can, and again whenever they are gone.
-func Connect(ctx context.Context, cfg Config) (*Queue, error) {
-	if cfg.URL == "" {
-		return nil, errors.New("open queue: there is no address")
-	}
-	return open(ctx, cfg, nil)
+// Embed makes the server known that runs inside the process; internal/queue/embedded calls it.
+func Embed(start func(dir string, maxBytes int64, log *slog.Logger) (Server, error)) {
+	inProcess.Store((*starter)(&start))
 }
 
-func open(ctx context.Context, cfg Config, start starter) (*Queue, error) {
+// Open connects to the servers outside, or starts the one inside the process when there is no URL. Those outside may be
+// unavailable: the connection, the stream and the consumer come into being as soon as they can, and again whenever they are gone.
+func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	if cfg.Name == "" {
 		cfg.Name = "supplyhub"
 	}
@@ -115,7 +112,7 @@ func open(ctx context.Context, cfg Config, start starter) (*Queue, error) {
 	q := &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1), outgoing: make(chan message, publishBuffer)}
 	q.link = trouble{what: "queue cannot be connected, trying on", log: cfg.Log}
 	q.store = trouble{what: "the queue's stream or consumer cannot be made, trying on", log: cfg.Log}
-	if err := q.open(start); err != nil {
+	if err := q.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open queue: %w", err), q.release())
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -126,14 +123,18 @@ func open(ctx context.Context, cfg Config, start starter) (*Queue, error) {
 	return q, nil
 }
 
-func (q *Queue) open(start starter) (err error) {
+func (q *Queue) open() (err error) {
 	q.metrics = newMetrics()
 	options, err := q.options()
 	if err != nil {
 		return err
 	}
 	if q.cfg.URL == "" {
-		if q.embedded, err = start(q.cfg.Dir, q.cfg.MaxBytes, q.log); err != nil {
+		start := inProcess.Load()
+		if start == nil {
+			return errors.New("this program has no NATS server: set NATS_URL")
+		}
+		if q.embedded, err = (*start)(q.cfg.Dir, q.cfg.MaxBytes, q.log); err != nil {
 			return err
 		}
 		options = append(options, nats.InProcessServer(q.embedded))
@@ -295,7 +296,7 @@ func (q *Queue) release() error {
 		q.nc.Close()
 	}
 	if q.embedded != nil {
-		return q.embedded.stop()
+		return q.embedded.Stop()
 	}
 	return nil
 }

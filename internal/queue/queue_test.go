@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/supplyhub/supplyhub/internal/queue"
+	_ "github.com/supplyhub/supplyhub/internal/queue/embedded" // the embedded default
 	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
 )
 

@@ -91,7 +91,7 @@ func newReplica(tb testing.TB, db *database.DB, clock *clock, change func(*suppl
 	}
 	tb.Cleanup(r.service.Close)
 	r.engine = httpapi.NewEngine(httpapi.EngineConfig{Log: deps.Log})
-	s := r.service
+	s := supplierauth.Handlers{Service: r.service}
 	r.engine.POST("/token", httpapi.HandleWith(s.Token, supplierauth.RenderError))
 	r.engine.POST("/refresh", httpapi.HandleWith(s.Refresh, supplierauth.RenderError))
 	r.engine.POST("/revoke", httpapi.HandleWith(s.Revoke, supplierauth.RenderError))

@@ -10,6 +10,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
+// Handlers answer the room's routes and check the callers of others'. They are apart from Service because the linker keeps
+// all exported methods of what reflection may reach: a worker, which has no routes, would link gin.
+type Handlers struct{ *Service }
+
 // refreshBody is the body of refresh and revoke.
 type refreshBody struct {
 	RefreshToken *string `json:"refreshToken"`
@@ -22,7 +26,7 @@ type envelope struct {
 }
 
 // Token exchanges an API key for a token pair (specification 4.1). A body is not read.
-func (s *Service) Token(c *gin.Context) error {
+func (s Handlers) Token(c *gin.Context) error {
 	c.Header("Cache-Control", "no-store")
 	keys := c.Request.Header.Values("X-Api-Key")
 	if len(keys) != 1 { // of two, a proxy and we might take different ones
@@ -37,7 +41,7 @@ func (s *Service) Token(c *gin.Context) error {
 }
 
 // Refresh rotates a refresh token (specification 4.2). Every fault of the body is invalid_grant.
-func (s *Service) Refresh(c *gin.Context) error {
+func (s Handlers) Refresh(c *gin.Context) error {
 	c.Header("Cache-Control", "no-store")
 	text, err := presentedRefreshToken(c)
 	if err != nil {
@@ -53,7 +57,7 @@ func (s *Service) Refresh(c *gin.Context) error {
 
 // Revoke ends the session of a refresh token (specification 4.3). It is 204 whatever is sent; only a write that could
 // not happen is an error. What refresh would refuse to read changes nothing here.
-func (s *Service) Revoke(c *gin.Context) error {
+func (s Handlers) Revoke(c *gin.Context) error {
 	text, err := presentedRefreshToken(c)
 	if err == nil {
 		if err := s.revoke(c.Request.Context(), text); err != nil {
@@ -66,7 +70,7 @@ func (s *Service) Revoke(c *gin.Context) error {
 }
 
 // Ping tells who the access token speaks for and how many seconds it has left. It stands behind Bearer.
-func (s *Service) Ping(c *gin.Context) error {
+func (s Handlers) Ping(c *gin.Context) error {
 	p := PrincipalFrom(c.Request.Context())
 	type supplier struct {
 		ID   string `json:"id"`
@@ -81,7 +85,7 @@ func (s *Service) Ping(c *gin.Context) error {
 }
 
 // JWKS publishes the verifying keys.
-func (s *Service) JWKS(c *gin.Context) error {
+func (s Handlers) JWKS(c *gin.Context) error {
 	c.Header("Cache-Control", "public, max-age=300")
 	httpapi.JSON(c, http.StatusOK, s.tokens.jwks())
 	return nil

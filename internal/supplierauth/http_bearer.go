@@ -14,7 +14,7 @@ import (
 
 // Bearer lets a request pass that carries a valid access token with the scope; "" asks for any valid token.
 // The caller is then in the request's context: PrincipalFrom. A refusal has an empty body.
-func (s *Service) Bearer(scope string) gin.HandlerFunc {
+func (s Handlers) Bearer(scope string) gin.HandlerFunc {
 	return httpapi.HandleWith(func(c *gin.Context) error {
 		_, err := s.Identify(c, scope)
 		return err
@@ -24,7 +24,7 @@ func (s *Service) Bearer(scope string) gin.HandlerFunc {
 // Identify is who the request's access token speaks for, and the only place where such a caller is checked and limited.
 // From here on the caller is in the request's context and on its log line. Errors: errs.Unauthenticated, errs.Exhausted,
 // errs.Forbidden without the scope, errs.Invalid for a query string that does not parse; RenderBearerError answers them.
-func (s *Service) Identify(c *gin.Context, scope string) (Principal, error) {
+func (s Handlers) Identify(c *gin.Context, scope string) (Principal, error) {
 	p, err := s.authenticate(c.Request.Header)
 	if err != nil {
 		return Principal{}, err
@@ -43,7 +43,7 @@ func (s *Service) Identify(c *gin.Context, scope string) (Principal, error) {
 }
 
 // authenticate is who the request's access token speaks for. Errors: errs.Unauthenticated.
-func (s *Service) authenticate(header http.Header) (Principal, error) {
+func (s Handlers) authenticate(header http.Header) (Principal, error) {
 	values := header.Values("Authorization")
 	if !presentsToken(header) {
 		return Principal{}, errs.New(errs.Unauthenticated, "An access token is required.")

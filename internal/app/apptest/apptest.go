@@ -232,7 +232,7 @@ func buildBinary(name string) (string, error) {
 	_, file, _, _ := runtime.Caller(0)
 	root := filepath.Join(filepath.Dir(file), "..", "..", "..")
 	dir := filepath.Join(root, "bin", "test")
-	args := []string{"build", "-tags", "skewedclock"} // SUPPLYHUB_TEST_CLOCK sets a process's clock off
+	args := []string{"build", "-tags", "nomsgpack,skewedclock"} // as the Makefile, and SUPPLYHUB_TEST_CLOCK sets a process's clock off
 	if os.Getenv("SUPPLYHUB_TEST_RACE") != "" {
 		args = append(args, "-race")
 		dir += "-race"

@@ -1,4 +1,6 @@
-package queue
+// Package embedded links the NATS server of the embedded default into a program that imports it; others connect to servers
+// outside.
+package embedded
 
 import (
 	"errors"
@@ -11,22 +13,26 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/supplyhub/supplyhub/internal/queue"
 )
+
+func init() { queue.Embed(start) } //nolint:gochecknoinits // as drivers do: to import it is to link it
 
 const (
-	embeddedStart  = 30 * time.Second // a large store is read first
-	embeddedIdle   = time.Second
-	embeddedMemory = 64 << 20
+	longestStart = 30 * time.Second // a large store is read first
+	longestStop  = time.Second
+	memoryStore  = 64 << 20
 )
 
-// embeddedServer is a NATS server inside the process that listens nowhere.
-type embeddedServer struct {
+// embedded is a NATS server inside the process that listens nowhere.
+type embedded struct {
 	server *server.Server
 	lock   *flock.Flock
 }
 
-// startEmbedded starts the server over the files in dir, which one process at a time may use.
-func startEmbedded(dir string, maxBytes int64, log *slog.Logger) (_ inProcess, err error) {
+// start starts the server over the files in dir, which one process at a time may use.
+func start(dir string, maxBytes int64, log *slog.Logger) (_ queue.Server, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -50,7 +56,7 @@ func startEmbedded(dir string, maxBytes int64, log *slog.Logger) (_ inProcess, e
 		JetStream:              true,
 		DisableJetStreamBanner: true,
 		StoreDir:               dir,
-		JetStreamMaxMemory:     embeddedMemory,
+		JetStreamMaxMemory:     memoryStore,
 		JetStreamMaxStore:      2 * maxBytes, // reserved, not taken; twice, so that the limit met first is the stream's
 	})
 	if err != nil {
@@ -58,19 +64,19 @@ func startEmbedded(dir string, maxBytes int64, log *slog.Logger) (_ inProcess, e
 	}
 	s.SetLoggerV2(serverLog{log.With("component", "nats")}, false, false, false)
 	s.Start()
-	if !s.ReadyForConnections(embeddedStart) {
+	if !s.ReadyForConnections(longestStart) {
 		s.Shutdown()
-		return nil, fmt.Errorf("start the embedded queue: not ready after %s", embeddedStart)
+		return nil, fmt.Errorf("start the embedded queue: not ready after %s", longestStart)
 	}
-	return &embeddedServer{server: s, lock: lock}, nil
+	return &embedded{server: s, lock: lock}, nil
 }
 
 // InProcessConn is a connection to the server.
-func (e *embeddedServer) InProcessConn() (net.Conn, error) { return e.server.InProcessConn() }
+func (e *embedded) InProcessConn() (net.Conn, error) { return e.server.InProcessConn() }
 
-// stop first lets the requests be answered that the server has taken in: while it shuts down it cannot answer any.
-func (e *embeddedServer) stop() error {
-	for deadline := time.Now().Add(embeddedIdle); e.busy() && time.Now().Before(deadline); {
+// Stop first lets the requests be answered that the server has taken in: while it shuts down it cannot answer any.
+func (e *embedded) Stop() error {
+	for deadline := time.Now().Add(longestStop); e.busy() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	e.server.Shutdown()
@@ -78,7 +84,7 @@ func (e *embeddedServer) stop() error {
 	return e.lock.Unlock()
 }
 
-func (e *embeddedServer) busy() bool {
+func (e *embedded) busy() bool {
 	info, err := e.server.Jsz(nil)
 	return err == nil && info.API.Inflight > 0
 }
