@@ -85,7 +85,7 @@ func (a *pipeline) work(ctx context.Context) error {
 			a.Deliveries.Wake()
 			return nil
 		}
-		return a.materials.Work(ctx, materials.Work(m))
+		return a.materials.Work(ctx, materials.Work{Subject: m.Subject, Body: m.Body})
 	})
 	stopSending()
 	return errors.Join(consumeErr, <-sent)

@@ -11,9 +11,8 @@ import (
 
 // Work is one message of the queue.
 type Work struct {
-	Subject    string // names the lowest ticket in it
-	Body       []byte // the rounds, one a line
-	Deliveries int    // how many times the queue has handed it out, this one included
+	Subject string // names the lowest ticket in it
+	Body    []byte // the rounds, one a line
 }
 
 // queued is a round that is to be estimated, under the ticket that its row has.

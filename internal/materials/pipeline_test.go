@@ -207,7 +207,7 @@ func (p *pipeline) work(supplierID string, id int64) error {
 
 // work is the message of some rounds.
 func work(rounds ...round.Round) materials.Work {
-	w := materials.Work{Subject: "mr.work.1", Deliveries: 1}
+	w := materials.Work{Subject: "mr.work.1"}
 	for _, r := range rounds {
 		w.Body = append(append(w.Body, r.String()...), '\n')
 	}
@@ -324,7 +324,7 @@ type world struct {
 func (w *world) Publish(subject string, body []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.published = append(w.published, materials.Work{Subject: subject, Body: body, Deliveries: 1})
+	w.published = append(w.published, materials.Work{Subject: subject, Body: body})
 }
 
 // takeMessages are the messages published since the last call.

@@ -133,7 +133,7 @@ func TestWork_with_nothing_to_do_is_acknowledged(t *testing.T) {
 			t.Error(err)
 		}
 		for _, subject := range []string{"", "mr", "mr.", "mr.acme.1", "mr.work.", "mr.work.01", "mr.work.x", "xx.work.1", "mr.work.1 "} {
-			if err := p.Work(t.Context(), materials.Work{Subject: subject, Body: []byte("acme/0/1/1\n"), Deliveries: 50}); err != nil {
+			if err := p.Work(t.Context(), materials.Work{Subject: subject, Body: []byte("acme/0/1/1\n")}); err != nil {
 				t.Errorf("work %q: %v", subject, err)
 			}
 		}
@@ -287,7 +287,7 @@ func TestWork_of_several_requests_with_a_malformed_name_is_dropped_whole(t *test
 	p.enqueue("acme", 1)
 	first := p.round("acme", 1).String()
 	for _, body := range []string{first + "\n\n", first + "\nacme/1", first + "\r\n" + first + "\n", "\n", first + " " + first} {
-		if err := p.Work(t.Context(), materials.Work{Subject: "mr.work.1", Body: []byte(body), Deliveries: 1}); err != nil {
+		if err := p.Work(t.Context(), materials.Work{Subject: "mr.work.1", Body: []byte(body)}); err != nil {
 			t.Errorf("%q: %v", body, err)
 		}
 	}
