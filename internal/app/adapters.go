@@ -64,7 +64,10 @@ func (o outbox) Add(ctx context.Context, events []materials.Outgoing) ([]round.R
 // peers are the workers of this installation, reached through the queue's connection.
 type peers struct{ app *pipeline }
 
-// Send sends nothing from a command, which has no queue.
+// Connected is false in a command, which has no queue.
+func (p peers) Connected() bool { return p.app.queue != nil && p.app.queue.Connected() }
+
+// Send sends nothing from a command.
 func (p peers) Send(worker int64, message []byte) bool {
 	return p.app.queue != nil && p.app.queue.Tell(worker, message)
 }

@@ -80,6 +80,8 @@ func (a *pipeline) work(ctx context.Context) error {
 	defer stopSending()
 	sent := make(chan error, 1)
 	go func() { sent <- a.Deliveries.Run(sending) }()
+	direct := make(chan error, 1)
+	go func() { direct <- a.materials.RunDirect(ctx, a.queue.Delivers) }()
 	consumeErr := a.queue.Consume(ctx, workers, func(ctx context.Context, m queue.Message) error {
 		if m.Subject == wakeSubject {
 			a.Deliveries.Wake()
@@ -87,6 +89,7 @@ func (a *pipeline) work(ctx context.Context) error {
 		}
 		return a.materials.Work(ctx, materials.Work{Subject: m.Subject, Body: m.Body})
 	})
+	directErr := <-direct
 	stopSending()
-	return errors.Join(consumeErr, <-sent)
+	return errors.Join(consumeErr, directErr, <-sent)
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -425,6 +426,38 @@ func TestWork_of_large_requests_at_once_estimates_them_all(t *testing.T) {
 		})
 		if got := len(p.events()); got != n {
 			t.Errorf("%d events stored, want %d", got, n)
+		}
+	})
+}
+
+func TestRunDirect_works_while_the_queue_delivers_nothing_and_only_then(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		p := newPipeline(t, db, nil)
+		for id := range int64(300) {
+			if err := p.Submit(t.Context(), request("acme", id, "SP-1")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		published := len(p.world.takePublished())
+		var looks, delivering atomic.Int64
+		delivering.Store(3)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- p.RunDirect(ctx, func(context.Context) bool { return looks.Add(1) <= delivering.Load() })
+		}()
+		eventually(t, "the queue was looked at", func() bool { return looks.Load() == delivering.Load() })
+		if n := len(p.events()); n > 0 || published != 300 {
+			t.Errorf("%d requests were published and %d estimated while the queue delivers", published, n)
+		}
+		eventually(t, "all are estimated without the queue", func() bool { return len(p.events()) == 300 })
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if again := p.world.takePublished(); len(again) > 0 {
+			t.Errorf("%d were published again", len(again))
 		}
 	})
 }

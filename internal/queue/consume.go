@@ -72,6 +72,7 @@ func (p *pool) pull(ctx context.Context, consumer jetstream.Consumer) error {
 	}
 	for msg := range batch.Messages() {
 		free--
+		p.queue.received.Store(true)
 		p.calls.Go(func() {
 			defer p.give(1)
 			if !p.work(context.WithoutCancel(ctx), msg) {

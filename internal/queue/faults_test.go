@@ -53,6 +53,27 @@ func TestQueue_survives_a_restart_of_the_server(t *testing.T) {
 	eventually(t, "all are worked on after the restart", func() bool { return c.subjects() == 10 })
 }
 
+func TestDelivers_while_the_consumer_answers_or_a_message_came(t *testing.T) {
+	t.Parallel()
+	server := queuetest.New(t)
+	q := open(t, queue.Config{URL: server.URL()})
+	ready(t, q)
+	if !q.Delivers(t.Context()) {
+		t.Error("an idle queue delivers nothing")
+	}
+	deleteStream(t, server.URL())
+	eventually(t, "a queue without a stream delivers nothing, until it is made again", func() bool { return !q.Delivers(t.Context()) })
+	var c collector
+	consume(t, q, 1, c.handle)
+	eventually(t, "messages come again", func() bool {
+		q.Publish("mr.s1.1", nil)
+		return c.count("mr.s1.1") > 0
+	})
+	eventually(t, "it delivers again", func() bool { return q.Delivers(t.Context()) })
+	server.Stop()
+	eventually(t, "a queue that is unavailable delivers nothing", func() bool { return !q.Delivers(t.Context()) })
+}
+
 func TestPublish_returns_at_once(t *testing.T) {
 	t.Parallel()
 	t.Run("while the server is away", func(t *testing.T) {

@@ -36,6 +36,7 @@ const (
 	reconnectWait  = 500 * time.Millisecond
 	pingInterval   = 10 * time.Second // two of them unanswered: the connection is dead
 	flushTimeout   = 2 * time.Second
+	deliverTimeout = time.Second
 )
 
 // Config says where the queue is.
@@ -69,6 +70,7 @@ type Queue struct {
 	link     trouble                            // why no server is reached
 	store    trouble                            // why there is no stream or consumer
 	denied   atomic.Pointer[error]              // the last permission that was missing on this connection
+	received atomic.Bool                        // a message since Delivers was called
 	missing  chan struct{}                      // a note for keep: look whether they are still there
 	outgoing chan message
 	stop     context.CancelFunc
@@ -224,6 +226,20 @@ func (q *Queue) connected(nc *nats.Conn) {
 
 // Connected reports whether a server is reached right now.
 func (q *Queue) Connected() bool { return q.nc.IsConnected() }
+
+// Delivers reports whether messages reach this process: one has since the last call, or the consumer answers, so that one would.
+func (q *Queue) Delivers(ctx context.Context) bool {
+	if q.received.Swap(false) {
+		return true
+	}
+	if !q.Connected() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, deliverTimeout)
+	defer cancel()
+	_, err := q.js.Consumer(ctx, q.cfg.Stream, ConsumerName) // only the consumer's leader answers
+	return err == nil
+}
 
 // Lag is how many messages wait or are being worked on, over all workers.
 func (q *Queue) Lag(ctx context.Context) (uint64, error) {

@@ -22,6 +22,8 @@ const (
 
 // Peers carries messages between workers, fire and forget. What is lost is found by the worker that it was for.
 type Peers interface {
+	// Connected reports whether messages can be sent right now.
+	Connected() bool
 	// Send reports whether the message may arrive.
 	Send(worker int64, message []byte) bool
 	// Listen has take called with each message for the worker until stop; take must not block.
@@ -260,5 +262,5 @@ func (d *Dispatcher) destination(j job) dispatch.Destination {
 
 // mayHandOver reports whether a first attempt may be begun in another worker's name.
 func (d *Dispatcher) mayHandOver(j job, owner int64) bool {
-	return d.deps.Peers != nil && owner != dispatch.Nobody && len(j.body) < handoverMost
+	return d.deps.Peers != nil && d.deps.Peers.Connected() && owner != dispatch.Nobody && len(j.body) < handoverMost
 }

@@ -16,13 +16,16 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// network carries messages between the workers of a test; one that is down loses them.
+// network carries messages between the workers of a test; one that is down loses them, one that is cut says so.
 type network struct {
+	cut   atomic.Bool
 	mu    sync.Mutex
 	takes map[int64]func([]byte)
 	down  atomic.Bool
 	sent  atomic.Int64
 }
+
+func (n *network) Connected() bool { return !n.cut.Load() }
 
 func (n *network) Send(worker int64, message []byte) bool {
 	n.mu.Lock()
@@ -151,6 +154,24 @@ func TestMessage_that_is_lost_costs_seconds_and_no_attempt(t *testing.T) {
 			if d.AttemptCount != 1 {
 				t.Errorf("%s took %d attempts", d.ID, d.AttemptCount)
 			}
+		}
+	})
+}
+
+func TestFirst_attempt_is_begun_in_no_other_workers_name_while_it_cannot_be_told(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		team := newTeam(t, db, 2, nil, nil)
+		team.cut.Store(true)
+		for i := range 20 {
+			team.workers[0].add(event(supplierName(i), int64(i), 1))
+		}
+		team.workers[0].settled()
+		if ids, twice := team.once(); ids != 20 || len(twice) > 0 {
+			t.Errorf("%d deliveries, more than once: %v", ids, twice)
+		}
+		if n := team.sent.Load(); n > 0 {
+			t.Errorf("%d messages were sent", n)
 		}
 	})
 }
