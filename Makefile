@@ -21,7 +21,7 @@ ATONCE = 4
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race; else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run demo build test test-platforms race chaos fuzz lint-openapi bench bench-neighbours bench-receivers bench-recovery bench-size bench-tracker check readme migrate-new clean
+.PHONY: help run demo build test test-platforms test-upgrade race chaos fuzz lint-openapi bench bench-neighbours bench-receivers bench-recovery bench-size bench-tracker check readme migrate-new clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,10 +49,13 @@ test: ## run every test on both engines, the rooms' own with the race detector
 		exit \$$status"
 
 test-platforms: ## test where it runs: PgBouncer, a standby and failovers, small servers, NATS' certificates, upgrades
-	@SUPPLYHUB_TEST_CHAOS=1 $(WITHPOSTGRES) sh -c "status=0; \
+	@SUPPLYHUB_TEST_CHAOS=1 SUPPLYHUB_TEST_UPGRADE=1 $(WITHPOSTGRES) sh -c "status=0; \
 		$(GO) test -count=1 ./internal/database ./internal/queue ./internal/config || status=1; \
-		$(GO) test -count=1 -parallel $(ATONCE) -run 'TestPooler|TestFailover|TestSchema|TestService' ./internal/acceptance || status=1; \
+		$(GO) test -count=1 -parallel $(ATONCE) -run 'TestPooler|TestFailover|TestSchema|TestService|TestUpgrade|TestSmallServer|TestQueue' ./internal/acceptance || status=1; \
 		exit \$$status"
+
+test-upgrade: ## test upgrades from the versions before, which are built from the history: rolling under load, and with a stop
+	@SUPPLYHUB_TEST_UPGRADE=1 $(WITHPOSTGRES) $(GO) test -count=1 -v -run TestUpgrade ./internal/acceptance
 
 race: ## run every test with the race detector, the binaries under test included (slow)
 	@SUPPLYHUB_TEST_RACE=1 $(WITHPOSTGRES) $(GO) test -race -shuffle=on -timeout 30m ./...

@@ -46,7 +46,8 @@ type Hub struct {
 	Workers []*Process
 	NATS    *queuetest.Server // nil when embedded, or when NATS_URL was given
 	Env     map[string]string // what every process gets
-	HTTP    *http.Client      // checks every answer against the OpenAPI document
+	HTTP    *http.Client      // checks every answer against the OpenAPI document, unless it began with an earlier release
+	Release string            // directory of the binaries that are started and of the commands; empty: this tree's
 	tb      testing.TB
 }
 
@@ -56,13 +57,14 @@ type Options struct {
 	APIs, Workers int                                 // production only; default 2 and 2
 	LeastRights   bool                                // production only: each binary has the rights that deployments/ gives it, commands have the owner's
 	Pooler        string                              // production only: PgBouncer's mode, session or transaction, between the processes and PostgreSQL
+	Release       string                              // as in Hub
 	Env           map[string]string                   // added to every process's environment; what DATABASE_URL and NATS_URL lead to is the test's own
 }
 
 // Start runs a fresh service that ends with the test.
 func Start(tb testing.TB, stack Stack, options Options) *Hub {
 	tb.Helper()
-	h := &Hub{Stack: stack, tb: tb, Env: map[string]string{
+	h := &Hub{Stack: stack, Release: options.Release, tb: tb, Env: map[string]string{
 		"HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0", "DATA_DIR": tb.TempDir(), "LOG_FORMAT": "json",
 		"WEBHOOK_ALLOW_PRIVATE": "true", "DRAIN_DELAY": "0s", "PATH": os.Getenv("PATH"), "HOME": tb.TempDir(),
 	}}
@@ -88,9 +90,13 @@ func Start(tb testing.TB, stack Stack, options Options) *Hub {
 		h.Env["WEBHOOK_SIGNING_SECRETS"] = h.generate("secrets", "generate")
 	}
 	maps.Copy(h.Env, options.Env)
+	var transport http.RoundTripper = &http.Transport{MaxIdleConnsPerHost: 128}
+	if options.Release == "" { // an earlier one answers by an earlier document
+		transport = openapitest.Validator(tb).Transport(tb, transport)
+	}
 	h.HTTP = &http.Client{
 		Timeout:       70 * time.Second,
-		Transport:     openapitest.Validator(tb).Transport(tb, &http.Transport{MaxIdleConnsPerHost: 128}),
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	if options.LeastRights {
@@ -129,9 +135,12 @@ func (h *Hub) leastRights() func(name string) map[string]string {
 }
 
 // deployment is the path of a file in deployments/.
-func deployment(name string) string {
+func deployment(name string) string { return filepath.Join(root(), "deployments", name) }
+
+// root is the tree's directory.
+func root() string {
 	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "..", "deployments", name)
+	return filepath.Join(filepath.Dir(file), "..", "..", "..")
 }
 
 func orDefault(n, fallback int) int {
@@ -181,7 +190,7 @@ func (h *Hub) environ(extra map[string]string) []string {
 // Command runs an operator command of bin/api and answers what it printed and its exit code.
 func (h *Hub) Command(tb testing.TB, args ...string) (stdout, stderr string, code int) {
 	tb.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(tb.Context()), Binary(tb, "api"), args...)
+	cmd := exec.CommandContext(context.WithoutCancel(tb.Context()), h.binary("api"), args...)
 	cmd.Env = h.environ(nil)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
@@ -229,9 +238,7 @@ func Binary(tb testing.TB, name string) string {
 }
 
 func buildBinary(name string) (string, error) {
-	_, file, _, _ := runtime.Caller(0)
-	root := filepath.Join(filepath.Dir(file), "..", "..", "..")
-	dir := filepath.Join(root, "bin", "test")
+	dir := filepath.Join(root(), "bin", "test")
 	args := []string{"build", "-tags", "nomsgpack,skewedclock"} // as the Makefile, and SUPPLYHUB_TEST_CLOCK sets a process's clock off
 	if os.Getenv("SUPPLYHUB_TEST_RACE") != "" {
 		args = append(args, "-race")
@@ -247,11 +254,19 @@ func buildBinary(name string) (string, error) {
 	}
 	defer os.RemoveAll(tmp)
 	cmd := exec.Command("go", append(args, "-o", filepath.Join(tmp, name), "./cmd/"+name)...)
-	cmd.Dir = root
+	cmd.Dir = root()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", &exec.Error{Name: "go build ./cmd/" + name + ": " + string(out), Err: err}
 	}
 	return final, os.Rename(filepath.Join(tmp, name), final)
+}
+
+// binary is the path of a binary of the hub's release.
+func (h *Hub) binary(name string) string {
+	if h.Release != "" {
+		return filepath.Join(h.Release, name)
+	}
+	return Binary(h.tb, name)
 }
 
 // ServiceSecret is the service's own webhook secrets as configured, or as the embedded default has made them.

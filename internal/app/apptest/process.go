@@ -43,7 +43,7 @@ func (h *Hub) Run(name string, extra map[string]string) *Process {
 func (p *Process) start() {
 	p.tb.Helper()
 	p.exited, p.started = make(chan struct{}), make(chan struct{})
-	p.cmd = exec.Command(Binary(p.tb, p.Name))
+	p.cmd = exec.Command(p.hub.binary(p.Name))
 	p.cmd.Env = p.hub.environ(p.extra)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	logs, err := p.cmd.StderrPipe()
@@ -153,7 +153,7 @@ func (p *Process) Stop() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Restart starts an ended process again, at the same public address.
+// Restart starts an ended process again, of the hub's release by then, at the same public address.
 func (p *Process) Restart() {
 	p.tb.Helper()
 	if p.extra == nil {
