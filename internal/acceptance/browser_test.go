@@ -165,6 +165,69 @@ func walkPortal(t *testing.T, h *apptest.Hub, b *browser.Browser, w words, name 
 	}
 }
 
+// TestPortal_shows_what_is_unusual_well looks at what a walk does not meet: nothing yet, errors, strangers' texts, long lists.
+func TestPortal_shows_what_is_unusual_well(t *testing.T) {
+	t.Parallel()
+	h := apptest.Start(t, apptest.Embedded, apptest.Options{Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "100ms", "WEBHOOK_TIMEOUT": "2s"}})
+	for _, o := range []browser.Options{
+		{Width: 390, Language: "en", Scripts: true}, {Width: 1280, Language: "pt-BR", Dark: true, Scripts: true},
+	} {
+		t.Run(fmt.Sprint(o.Language, ", ", o.Width), func(t *testing.T) {
+			empty := h.Supplier(t)
+			b := browser.Start(t, o)
+			looked := func(what string) {
+				t.Helper()
+				b.Until("the page fits its width", "document.documentElement.scrollWidth <= innerWidth")
+				b.Screenshot(fmt.Sprint("unusual ", o.Language, " ", o.Width, " ", what))
+				b.Accessible()
+			}
+			visited := func(s *apptest.Supplier, pages map[string]string) {
+				t.Helper()
+				link, err := url.Parse(portalLinkOf(t, s))
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.Open(link.String())
+				b.Until("the link opens the portal", `location.pathname === "/portal" && document.readyState === "complete"`)
+				for what, path := range pages {
+					b.Open(h.URL(0, "/portal"+path))
+					looked(what)
+				}
+			}
+			visited(empty, map[string]string{
+				"nothing yet": "", "no requests": "/requests", "no requests that failed": "/requests?status=failed", "no deliveries": "/deliveries",
+				"no receiver": "/receiver", "not found": "/nowhere", "a filter that is none": "/deliveries?page=0",
+			})
+			receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = w.Write([]byte(hostile + strings.Repeat("wide", 300)))
+			})
+			s := h.Supplier(t, "--webhook-url", receiver.URL+"/"+strings.Repeat("a-very-long-path/", 40))
+			apptest.MustCommand[object](t, h, "supplier", "update", s.ID, "--name", "<b>Ac\u202eme</b> "+strings.Repeat("Wide", 50))
+			id := submit(t, s, object{"shop_code": strings.Repeat("SHOP", 60), "comment": "<i>" + strings.Repeat("comment ", 200), "materials": []object{
+				item(object{"material": strings.Repeat("material", 30), "sku": strings.Repeat("S", 255), "width": 100000}),
+			}})
+			refused := reaches(t, s, "failed", 1)[0]
+			want(t, s.Do(t, http.MethodPost, receiverPath+"/pause", nil), 200)
+			for range 45 {
+				submit(t, s, nil)
+			}
+			apptest.Eventually(t, "all are estimated", func() bool { return listDeliveries(t, s, "status=pending").Total == 45 })
+			visited(s, map[string]string{
+				"paused": "", "wide requests": "/requests?page=3", "wide request": fmt.Sprint("/requests/", id), "the third page": "/deliveries?page=3",
+				"wide delivery": "/deliveries/" + refused.ID, "wide receiver": "/receiver",
+			})
+			b.Open(h.URL(0, "/portal/receiver"))
+			b.Press("button", map[bool]string{true: english.sendTest, false: portuguese.sendTest}[o.Language == "en"], "\r")
+			b.Until("the test's result", `document.querySelector("[data-result]").innerText.includes("400")`)
+			looked("wide test")
+			if marks := browser.Eval[int](b, `document.querySelectorAll("main b, main i, main script, header b").length`); marks != 0 {
+				t.Errorf("%d elements were made of what somebody wrote", marks)
+			}
+		})
+	}
+}
+
 // firstLink is the text of the first link of a table's first row.
 func firstLink(b *browser.Browser, table string) string {
 	return browser.Eval[string](b, fmt.Sprintf(`document.querySelector('table[aria-label=%q] tbody tr a').textContent`, table))

@@ -20,7 +20,16 @@ func (s *Service) ShowReceiver(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.render(c, "receiver", receiverPath, view)
+	events, err := s.deps.Receiver.Events()
+	if err != nil {
+		return err
+	}
+	return s.render(c, "receiver", receiverPath, receiverPage{view, events})
+}
+
+type receiverPage struct {
+	webhooks.ReceiverView
+	Events []webhooks.EventType
 }
 
 // SaveReceiver handles POST /portal/receiver.

@@ -45,4 +45,5 @@ type Receiver interface {
 	Pause(ctx context.Context, supplierID string) error
 	Resume(ctx context.Context, supplierID string) error
 	Test(ctx context.Context, supplierID string) (webhooks.TestResult, error)
+	Events() ([]webhooks.EventType, error)
 }

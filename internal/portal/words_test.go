@@ -33,6 +33,17 @@ func said(t *testing.T) map[string]string {
 			return true
 		})
 	}
+	var events []struct{ Description string }
+	content, err := os.ReadFile(filepath.Join("..", "webhooks", "eventtypes.json"))
+	if err == nil {
+		err = json.Unmarshal(content, &events)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range events {
+		found[event.Description] = "webhooks/eventtypes.json"
+	}
 	return found
 }
 

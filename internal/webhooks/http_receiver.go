@@ -150,7 +150,7 @@ func (s *SelfService) EventTypes(c *gin.Context) error {
 	if _, err := httpapi.Query(c); err != nil {
 		return err
 	}
-	types, err := eventTypes()
+	types, err := s.Events()
 	if err != nil {
 		return err
 	}

@@ -122,8 +122,18 @@ func formatTests(moments []int64) string {
 //go:embed eventtypes.json
 var eventTypesJSON []byte
 
-// eventTypes are the events that a supplier's receiver gets.
-var eventTypes = sync.OnceValues(func() (types json.RawMessage, err error) {
+// EventType is a type of event that a supplier's receiver gets.
+type EventType struct {
+	Type        string          `json:"type"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"schema"`
+	Example     json.RawMessage `json:"example"`
+}
+
+var eventTypes = sync.OnceValues(func() (types []EventType, err error) {
 	err = json.Unmarshal(eventTypesJSON, &types)
 	return types, err
 })
+
+// Events are the types of events that a supplier's receiver gets.
+func (s *SelfService) Events() ([]EventType, error) { return eventTypes() }
