@@ -8,18 +8,22 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/supplyhub/supplyhub/internal/database"
 )
 
 const recentColumns = `supplier_id, id, status, shop_code, round, failure, created_at, updated_at`
 
-// newestBySupplier is when each supplier's newest request up to a time was made, by one step through the index each.
-const newestBySupplier = `WITH RECURSIVE known(id) AS (
+// newestBySupplier is when each supplier's newest request up to a time was made, by a few steps through the indexes each.
+var newestBySupplier = `WITH RECURSIVE known(id) AS (
 		SELECT (SELECT supplier_id FROM material_requests ORDER BY supplier_id LIMIT 1)
 		UNION ALL
 		SELECT (SELECT r.supplier_id FROM material_requests r WHERE r.supplier_id > known.id ORDER BY r.supplier_id LIMIT 1)
 		FROM known WHERE known.id IS NOT NULL)
-	SELECT id AS supplier_id, (SELECT r.created_at FROM material_requests r WHERE r.supplier_id = known.id AND r.created_at > 0 AND r.created_at <= ?
-		ORDER BY r.created_at DESC LIMIT 1) AS newest FROM known WHERE id IS NOT NULL`
+	SELECT id AS supplier_id, (SELECT max(at) FROM (` + database.Arms(statuses, func(status Status) string {
+	return `SELECT (SELECT created_at FROM material_requests r WHERE r.supplier_id = known.id AND status = '` + string(status) + `' AND ` + byAge + ` AND created_at <= ?
+		ORDER BY created_at DESC LIMIT 1) AS at`
+}) + `) AS each_status) AS newest FROM known WHERE id IS NOT NULL`
 
 // place is where a page of requests ended.
 type place struct {
@@ -69,7 +73,7 @@ func (s *store) recentAll(ctx context.Context, from place, limit int) ([]Overvie
 		SupplierID string
 		Newest     *int64
 	}
-	if err := s.db.Reader(ctx).Raw(newestBySupplier, from.at).Scan(&all).Error; err != nil {
+	if err := s.db.Reader(ctx).Raw(newestBySupplier, from.at, from.at, from.at, from.at).Scan(&all).Error; err != nil {
 		return nil, fmt.Errorf("list material requests: %w", err)
 	}
 	slices.SortFunc(all, func(a, b struct {
@@ -96,7 +100,7 @@ func zeroOr(n *int64) int64 {
 
 // recentOf merges the newest requests of the suppliers behind a place.
 func (s *store) recentOf(ctx context.Context, suppliers []string, from place, limit int) ([]Overview, error) {
-	const unionOf = 100 // selects in one statement
+	const unionOf = 25 // suppliers in one statement
 	var page []Overview
 	for chunk := range slices.Chunk(suppliers, unionOf) {
 		var parts []string
@@ -106,9 +110,11 @@ func (s *store) recentOf(ctx context.Context, suppliers []string, from place, li
 			if order := cmp.Compare(id, from.supplierID); order != 0 && from.supplierID != "" {
 				tie = map[int]int64{-1: math.MinInt64, 1: math.MaxInt64}[order]
 			}
-			parts = append(parts, `SELECT * FROM (SELECT `+recentColumns+` FROM material_requests WHERE supplier_id = ? AND `+byAge+
-				` AND (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC LIMIT ?) AS newest`)
-			args = append(args, id, from.at, tie, limit)
+			parts = append(parts, database.Arms(statuses, func(status Status) string {
+				args = append(args, id, status, from.at, tie, limit)
+				return `SELECT ` + recentColumns + ` FROM material_requests WHERE supplier_id = ? AND status = ? AND ` + byAge +
+					` AND (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC LIMIT ?`
+			}))
 		}
 		found, err := s.overviews(ctx, strings.Join(parts, " UNION ALL "), args...)
 		if err != nil {
