@@ -135,12 +135,12 @@ func commandRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "every bad value of the configuration is named at once and the exit code is 2", func(t *testing.T) {
 		for _, name := range []string{"api", "worker"} {
 			cmd := exec.CommandContext(t.Context(), apptest.Binary(t, name))
-			cmd.Env = []string{"DATABASE_URL=mysql://secret@x", "NATS_URL=http://x", "NATS_REPLICAS=many", "WEBHOOK_TIMEOUT=soon", "WORKER_CONCURRENCY=0", "LOG_LEVEL=loud", "WEBHOOK_SIGNING_SECRETS=whsec_x"}
+			cmd.Env = []string{"DATABASE_URL=mysql://secret@x", "NATS_URL=http://x", "NATS_REPLICAS=many", "WEBHOOK_TIMEOUT=soon", "WORKER_CONCURRENCY=0", "LOG_LEVEL=loud", "WEBHOOK_SIGNING_SECRETS=whsec_x", "OPERATOR_WEBHOOK_URL=ftp://secret@x"}
 			out, err := cmd.CombinedOutput()
 			if cmd.ProcessState.ExitCode() != 2 {
 				t.Fatalf("%s: %v, exit code %d", name, err, cmd.ProcessState.ExitCode())
 			}
-			for _, variable := range []string{"DATABASE_URL", "NATS_URL", "NATS_REPLICAS", "WEBHOOK_TIMEOUT", "WORKER_CONCURRENCY", "LOG_LEVEL", "WEBHOOK_SIGNING_SECRETS", "SECRETS_KEY"} {
+			for _, variable := range []string{"DATABASE_URL", "NATS_URL", "NATS_REPLICAS", "WEBHOOK_TIMEOUT", "WORKER_CONCURRENCY", "LOG_LEVEL", "WEBHOOK_SIGNING_SECRETS", "SECRETS_KEY", "OPERATOR_WEBHOOK_URL", "OPERATOR_WEBHOOK_SECRET"} {
 				if !strings.Contains(string(out), variable) {
 					t.Errorf("%s does not name %s:\n%s", name, variable, out)
 				}

@@ -116,6 +116,8 @@ func TestDoctor_names_each_thing_that_is_broken_in_production(t *testing.T) {
 		"another endpoint":     {"worker", "own endpoint", "broken", "404", map[string]string{"ESTIMATES_WEBHOOK_BASE_URL": stranger.URL}},
 		"another secret":       {"worker", "own endpoint", "broken", "refuses the signature", map[string]string{"WEBHOOK_SIGNING_SECRETS": newSecret}},
 		"a provider's key":     {"api", "provider sportmonks", "broken", "refuses the key", map[string]string{"SPORTMONKS_API_TOKEN": "hidden", "SPORTMONKS_BASE_URL": refusing.URL}},
+		"a worker's provider":  {"worker", "provider sportmonks", "broken", "refuses the key", map[string]string{"SPORTMONKS_API_TOKEN": "hidden", "SPORTMONKS_BASE_URL": refusing.URL}},
+		"no provider's key":    {"worker", "provider balldontlie", "ok", "no worker needs it", nil},
 		"a provider's limit":   {"api", "provider balldontlie", "warning", "rate limit", map[string]string{"FALLBACK_API_KEY": "hidden", "BALLDONTLIE_BASE_URL": limiting.URL}},
 		"a provider's address": {"api", "provider balldontlie", "broken", "call provider", map[string]string{"FALLBACK_API_KEY": "hidden", "BALLDONTLIE_BASE_URL": "http://127.0.0.1:1"}},
 	}

@@ -52,6 +52,13 @@ func TestMetrics_of_every_process_have_what_rules_and_dashboard_ask_for(t *testi
 			t.Errorf("%s is %s at one process and %s at the other", name, first, other)
 		}
 	}
+	for name, fires := range alerts(t) {
+		for _, p := range processes {
+			if fires(scrape(t, p)) {
+				t.Errorf("%s fires at %s of a healthy stack", name, p.Name)
+			}
+		}
+	}
 	known := map[string]bool{}
 	for _, p := range processes {
 		for name := range scrape(t, p) {

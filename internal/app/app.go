@@ -20,6 +20,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/figures"
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/notify"
 	"github.com/supplyhub/supplyhub/internal/portal"
 	"github.com/supplyhub/supplyhub/internal/products"
 	"github.com/supplyhub/supplyhub/internal/queue"
@@ -62,6 +63,7 @@ type pipeline struct {
 	quotas          *scoreboard.Quotas
 	providerMetrics *scoreboard.Metrics
 	figures         *figures.Recorder
+	desk            *notify.Desk // nil: the operator is not to be told anything
 
 	operatorToken config.Secret
 }
@@ -129,17 +131,18 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	if err != nil {
 		return fmt.Errorf("set up supplier authentication: %w", err)
 	}
+	a.desk = a.openDesk()
 	a.products = products.New(a.db, a.db.Now)
 	a.Rates = estimates.New(a.db, a.db.Now)
 	a.Deliveries = webhooks.New(webhooks.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: destinations{a.Suppliers}, BaseURL: a.cfg.BaseURL,
 		OwnSecrets: secrets.webhooks, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
-		AllowPrivate: a.cfg.AllowPrivate, Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent,
+		AllowPrivate: a.cfg.AllowPrivate, Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Desk: a.desk, Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent,
 	})
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Publisher: publisher{a}, Outbox: outbox{a.Deliveries},
 		Catalogue: catalogue{a.products}, Estimator: estimator{a},
-		Secrets: secrets.webhooks, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(), TraceParent: a.traceParent,
+		Desk: a.desk, Secrets: secrets.webhooks, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(), TraceParent: a.traceParent,
 	})
 	a.Deliveries.SetLedger(a.materials)
 	a.quotas, a.providerMetrics = scoreboard.NewQuotas(a.db, a.db.Now), scoreboard.NewMetrics(a.registry)

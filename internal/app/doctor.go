@@ -85,6 +85,7 @@ func DoctorWorker(ctx context.Context, environ map[string]string) Checkup {
 	d := &doctor{role: config.ForWorker}
 	if d.configured(environ) {
 		d.examine(ctx)
+		d.providers(ctx)
 	}
 	return d.checkup()
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
 )
 
@@ -14,12 +15,12 @@ const (
 	worldCup = 732
 )
 
-// providers asks each of the scoreboard's providers once. Only the api links them.
+// providers asks each of the scoreboard's providers once, of whom this process has a key. A worker needs none.
 func (d *doctor) providers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	if len(d.cfg.ScoreboardKeys()) == 0 {
-		d.say(warning, "scoreboard", "set PULSE_API_KEY if it is wanted", "it is off: every call is answered 503")
+		d.lacks("scoreboard", "set PULSE_API_KEY if it is wanted", "it is off: every call is answered 503")
 	} else {
 		d.say(well, "scoreboard", "", "it has a key for its callers")
 	}
@@ -33,14 +34,23 @@ func (d *doctor) providers(ctx context.Context) {
 		_, err := first.Board(ctx, question)
 		d.sayProvider("provider sportmonks", "SPORTMONKS_API_TOKEN", err)
 	} else {
-		d.say(warning, "provider sportmonks", "set SPORTMONKS_API_TOKEN if the scoreboard is wanted", "it has no token: the scoreboard answers 500")
+		d.lacks("provider sportmonks", "set SPORTMONKS_API_TOKEN if the scoreboard is wanted", "it has no token: the scoreboard answers 500")
 	}
 	if second := fallback(d.cfg, d.log); second != nil {
 		_, err := second.Board(ctx, question)
 		d.sayProvider("provider balldontlie", "FALLBACK_API_KEY", err)
 	} else {
-		d.say(warning, "provider balldontlie", "set FALLBACK_API_KEY for a second provider", "it has no key: nobody is asked when the first one refuses")
+		d.lacks("provider balldontlie", "set FALLBACK_API_KEY for a second provider", "it has no key: nobody is asked when the first one refuses")
 	}
+}
+
+// lacks says that something of the scoreboard is not configured, which only the api serves.
+func (d *doctor) lacks(name, todo, detail string) {
+	if d.role == config.ForWorker {
+		d.say(well, name, "", "not configured here, and no worker needs it")
+		return
+	}
+	d.say(warning, name, todo, "%s", detail)
 }
 
 // sayProvider says what a provider answered when it was asked with its key.

@@ -42,11 +42,12 @@ var edges = map[string][]string{
 		"internal/logctx", "internal/materials", "internal/portal", "internal/products", "internal/queue", "internal/scoreboard",
 		"internal/scoreboard/balldontlie", "internal/scoreboard/sportmonks", "internal/supplierauth", "internal/telemetry",
 		"internal/round", "internal/tracker", "internal/web", "internal/webhooks", "pkg/webhook",
-		"internal/console", "internal/figures",
+		"internal/console", "internal/figures", "internal/notify",
 	},
 	"internal/console": {"internal/errs", "internal/figures", "internal/httpapi", "internal/materials", "internal/round",
 		"internal/supplierauth", "internal/tracker", "internal/web", "internal/webhooks"},
 	"internal/figures":     {"internal/database"},
+	"internal/notify":      {"internal/database"},
 	"internal/config":      {"pkg/webhook"}, // checks that configured secrets are ones
 	"internal/apikey":      {},
 	"internal/errs":        {},
@@ -68,7 +69,7 @@ var edges = map[string][]string{
 	"internal/supplierauth": feature(),
 	"internal/estimates":    feature(),
 	"internal/products":     feature("internal/supplierauth"),
-	"internal/webhooks":     feature("internal/dispatch", "internal/supplierauth", "internal/round"),
+	"internal/webhooks":     feature("internal/dispatch", "internal/notify", "internal/supplierauth", "internal/round"),
 	"internal/tracker":      feature(),
 	"internal/scoreboard":   feature(),
 
@@ -77,7 +78,7 @@ var edges = map[string][]string{
 	"internal/scoreboard/sample":      {"internal/scoreboard"},
 	"internal/scoreboard/sportmonks":  {"internal/scoreboard", "internal/scoreboard/fetch"},
 
-	"internal/materials": feature("internal/supplierauth", "internal/estimates", "internal/round"),
+	"internal/materials": feature("internal/notify", "internal/supplierauth", "internal/estimates", "internal/round"),
 	"internal/portal": {
 		"internal/errs", "internal/httpapi", "internal/logctx", "internal/materials", "internal/supplierauth", "internal/web", "internal/webhooks",
 	},

@@ -78,10 +78,11 @@ func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
 func (a *pipeline) work(ctx context.Context) error {
 	sending, stopSending := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSending()
-	sent := make(chan error, 1)
+	sent, told := make(chan error, 1), make(chan error, 1)
 	go func() { sent <- a.Deliveries.Run(sending) }()
 	direct := make(chan error, 1)
 	go func() { direct <- a.materials.RunDirect(ctx, a.queue.Delivers) }()
+	go func() { told <- a.desk.Run(sending) }()
 	consumeErr := a.queue.Consume(ctx, workers, func(ctx context.Context, m queue.Message) error {
 		if m.Subject == wakeSubject {
 			a.Deliveries.Wake()
@@ -91,5 +92,5 @@ func (a *pipeline) work(ctx context.Context) error {
 	})
 	directErr := <-direct
 	stopSending()
-	return errors.Join(consumeErr, directErr, <-sent)
+	return errors.Join(consumeErr, directErr, <-sent, <-told)
 }

@@ -135,9 +135,23 @@ func (c *Config) checkSecrets(f *faults, role Role) {
 		f.bad(c.NATSURL == "", "NATS_URL", "required by the worker; without it the api process works by itself")
 		f.bad(c.BaseURL == "", "ESTIMATES_WEBHOOK_BASE_URL", "required by the worker: the address at which it reaches the apis, such as http://load-balancer")
 	}
+	c.checkEvents(f)
 	if c.WebhookSecrets != "" {
 		_, err := ParseWebhookSecrets(c.WebhookSecrets)
 		f.wrong("WEBHOOK_SIGNING_SECRETS", err)
+	}
+}
+
+// checkEvents looks at where operator events go: both variables, or none. The address may hold a credential in its query.
+func (c *Config) checkEvents(f *faults) {
+	u, err := url.Parse(string(c.EventsURL))
+	valid := err == nil && u.Host != "" && oneOf(u.Scheme, "http", "https") && u.User == nil && u.Fragment == ""
+	f.bad(c.EventsURL != "" && !valid, "OPERATOR_WEBHOOK_URL", "must be an http:// or https:// address without fragment or user")
+	f.bad(c.EventsURL == "" && c.EventsSecrets != "", "OPERATOR_WEBHOOK_URL", "required with OPERATOR_WEBHOOK_SECRET")
+	f.bad(c.EventsURL != "" && c.EventsSecrets == "", "OPERATOR_WEBHOOK_SECRET", "required with OPERATOR_WEBHOOK_URL; `api secrets generate` prints one")
+	if c.EventsSecrets != "" {
+		_, err := ParseWebhookSecrets(c.EventsSecrets)
+		f.wrong("OPERATOR_WEBHOOK_SECRET", err)
 	}
 }
 

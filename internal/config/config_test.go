@@ -45,6 +45,7 @@ func TestLoad_every_bad_value_is_named_and_none_is_shown(t *testing.T) {
 		"DATABASE_READ_URL": "mysql://u:hunter2@x", "NATS_NKEY": "config.go", "NATS_CA": "config.go", "NATS_CERT": "/nowhere/hunter2", "NATS_STREAM": "a.b", "NATS_MAX_BYTES": "0",
 		"DRAIN_DELAY": "1m", "SCOREBOARD_CACHE_TTL": "-1s", "SUPPLIER_RATE_LIMIT": "-1", "RETENTION_DAYS": "-1", "SPORTMONKS_BASE_URL": "ftp://x", "BALLDONTLIE_BASE_URL": "x", "WEBHOOK_ALLOW_PRIVATE": "hunter2",
 		"HTTP_ADDR": "hunter2", "ADMIN_ADDR": "127.0.0.1:99999", "NATS_CREDS": "/nowhere/hunter2", "JWT_SIGNING_KEYS": "hunter2", "RECEIVER_CONCURRENCY": "ten",
+		"OPERATOR_WEBHOOK_URL": "https://u:hunter2@x", "OPERATOR_WEBHOOK_SECRET": "hunter2",
 		"OTEL_EXPORTER_OTLP_ENDPOINT": ":::hunter2", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_CERTIFICATE": "/nowhere/hunter2",
 	}
 	keys := config.Rule{Variable: "JWT_SIGNING_KEYS", Check: func(string) error { return errors.New("key 1 is none") }}
@@ -63,6 +64,24 @@ func TestLoad_every_bad_value_is_named_and_none_is_shown(t *testing.T) {
 	for name, value := range map[string]string{"NATS_REPLICAS": "three", "WORKER_CONCURRENCY": "1.5", "NATS_MAX_BYTES": "1GiB", "WEBHOOK_TIMEOUT": "15", "WEBHOOK_RETRY_SCHEDULE": ","} {
 		if _, err := config.Load(map[string]string{name: value}, config.ForAPI); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), value+"\"") {
 			t.Errorf("%s=%s: %v", name, value, err)
+		}
+	}
+}
+
+func TestLoad_operator_events_need_both_variables(t *testing.T) {
+	t.Parallel()
+	const address = "https://ops.example/hook?key=hunter2"
+	for _, c := range []struct{ url, secret, named string }{
+		{"", "", ""}, {address, secret, ""}, {address, secret + "," + secret, ""}, {address, "", "OPERATOR_WEBHOOK_SECRET"}, {"", secret, "OPERATOR_WEBHOOK_URL"},
+		{"ops.example", secret, "OPERATOR_WEBHOOK_URL"}, {"https://ops.example/#x", secret, "OPERATOR_WEBHOOK_URL"},
+	} {
+		_, err := config.Load(map[string]string{"OPERATOR_WEBHOOK_URL": c.url, "OPERATOR_WEBHOOK_SECRET": c.secret}, config.ForWorker)
+		said := ""
+		if err != nil {
+			said = err.Error()
+		}
+		if named := strings.Contains(said, "OPERATOR_"); named != (c.named != "") || !strings.Contains(said, c.named) || strings.Contains(said, "hunter2") {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }

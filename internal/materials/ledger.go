@@ -15,7 +15,7 @@ const failureUndelivered = "The delivery estimates were computed and could not b
 // MarkFailed moves the round's request from enqueued to failed, because its event could not be delivered; in any other state
 // or round it does nothing. reason is for the log. It joins the transaction in ctx.
 func (s *Service) MarkFailed(ctx context.Context, r round.Round, reason string) error {
-	traceID, moved, err := s.store.fail(ctx, r, failureUndelivered, s.deps.Now())
+	traceID, moved, err := s.fail(ctx, r, failureUndelivered, reason)
 	if err != nil {
 		return fmt.Errorf("mark material request failed: %w", err)
 	}

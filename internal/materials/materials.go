@@ -9,6 +9,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/estimates"
+	"github.com/supplyhub/supplyhub/internal/notify"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -67,6 +68,7 @@ type Deps struct {
 	Catalogue   Catalogue
 	Estimator   Estimator
 	Secrets     []webhook.Secret                 // the service's own: any of them may have signed an incoming event
+	Desk        *notify.Desk                     // takes what the operator is to be told; nil: nothing
 	Flushers    int                              // concurrent group commits; 1 on SQLite
 	TraceParent func(ctx context.Context) string // the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
 	Schedule    []time.Duration                  // the waits between the estimations of a round while something they need is unavailable

@@ -53,3 +53,12 @@ func (s *Service) openSecret(row receiverRow) (webhook.Secret, error) {
 	}
 	return webhook.ParseSecret(text)
 }
+
+// Names are the names of the given suppliers, by id; unknown ones are absent.
+func (s *Service) Names(ctx context.Context, supplierIDs []string) (map[string]string, error) {
+	names, err := s.store.names(ctx, supplierIDs)
+	if err != nil {
+		return nil, fmt.Errorf("read suppliers' names: %w", err)
+	}
+	return names, nil
+}

@@ -110,6 +110,18 @@ func (s store) expireSecrets(ctx context.Context, supplierID string, until time.
 		until.UnixMicro(), supplierID, until.UnixMicro(), all).Error)
 }
 
+func (s store) names(ctx context.Context, ids []string) (map[string]string, error) {
+	var rows []struct{ ID, Name string }
+	if err := s.db.Reader(ctx).Raw(`SELECT id, name FROM suppliers WHERE id IN ?`, ids).Scan(&rows).Error; err != nil {
+		return nil, database.Translate(err)
+	}
+	names := make(map[string]string, len(rows))
+	for _, r := range rows {
+		names[r.ID] = r.Name
+	}
+	return names, nil
+}
+
 // receiverRow is a supplier with one of its secrets, or without any.
 type receiverRow struct {
 	SupplierID string

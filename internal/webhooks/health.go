@@ -9,6 +9,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/notify"
 )
 
 // healthEvery is how often what was learnt about receivers is stored, in one statement; that one begins to fail or recovers is
@@ -43,7 +44,8 @@ func (d *Dispatcher) ReceiverState(ctx context.Context, supplierID string) (Rece
 
 // Pause stops sending to the supplier's receiver: its deliveries are kept. An operator's pause outlasts a supplier's.
 func (d *Dispatcher) Pause(ctx context.Context, supplierID, by string) error {
-	if err := d.store.pause(ctx, supplierID, by, d.deps.Now()); err != nil {
+	err := d.deps.DB.InTx(ctx, func(ctx context.Context) error { return d.pauseReceiver(ctx, supplierID, by, "") })
+	if err != nil {
 		return err
 	}
 	d.announce(ctx, pauseNews{supplierID, true})
@@ -129,7 +131,7 @@ func (d *Dispatcher) storeHealth(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	err := d.deps.DB.InTx(ctx, func(ctx context.Context) error {
-		if err := d.store.saveHealth(ctx, news, d.deps.Now()); err != nil {
+		if err := d.storeTurns(ctx, news); err != nil {
 			return err
 		}
 		return d.pauseFailing(ctx, news)
@@ -172,7 +174,17 @@ func (d *Dispatcher) pauseFailing(ctx context.Context, news map[string]health) e
 		}
 	}
 	now := d.deps.Now()
-	return d.store.pauseFailing(ctx, failing, now.Add(-d.deps.PauseAfter), now)
+	paused, err := d.store.pauseFailing(ctx, failing, now.Add(-d.deps.PauseAfter), now)
+	if err != nil {
+		return err
+	}
+	for _, id := range paused {
+		n := notify.Notice{Type: notify.ReceiverPaused, SupplierID: id, PausedBy: PausedByService, Error: news[id].lastError}
+		if err := d.deps.Desk.Note(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // gone reports whether the receiver wants nothing more.

@@ -115,7 +115,7 @@ func (d *Dispatcher) follow(ctx context.Context, results []result, written map[s
 		}
 		switch {
 		case r.gone():
-			if err := d.store.pause(ctx, r.destination, PausedByService, now); err != nil {
+			if err := d.pauseReceiver(ctx, r.destination, PausedByService, r.reason()); err != nil {
 				return err
 			}
 			d.hear(pauseNews{r.destination, true})
@@ -129,6 +129,9 @@ func (d *Dispatcher) follow(ctx context.Context, results []result, written map[s
 			}
 		}
 	}
+	if err := d.deps.Desk.Note(ctx, deadNotices(results, written)...); err != nil {
+		return err
+	}
 	return d.store.markDue(ctx, due, now)
 }
 
@@ -137,6 +140,7 @@ func (r result) lost() bool { return r.outcome.Status == Dead || r.outcome.Statu
 // needsTransaction reports whether more than the deliveries is written; PostgreSQL writes these in one statement.
 func (d *Dispatcher) needsTransaction(results []result) bool {
 	return !d.store.postgres() || slices.ContainsFunc(results, func(r result) bool {
-		return r.destination == Own && r.lost() || r.destination != Own && (r.outcome.Status == Pending || r.gone())
+		return r.destination == Own && r.lost() || r.destination != Own && (r.outcome.Status == Pending || r.gone()) ||
+			d.deps.Desk.Open() && r.outcome.Status == Dead
 	})
 }

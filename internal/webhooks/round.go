@@ -209,6 +209,9 @@ func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, supplie
 			if err := d.lost(ctx, c.job, interrupted); err != nil {
 				return nil, err
 			}
+			if err := d.deps.Desk.Note(ctx, c.job.dead(interrupted)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if len(suppliers) > 0 {

@@ -112,7 +112,7 @@ func (s *sender) send(ctx context.Context, j job, at time.Time) answer {
 		return answer{err: errors.New("the receiver's address is not a valid URL")}
 	}
 	client := s.suppliers
-	if j.destination == Own {
+	if j.destination == Own || j.destination == Operator {
 		client = s.own
 	}
 	response, err := client.Do(request)
@@ -127,7 +127,7 @@ func (s *sender) send(ctx context.Context, j job, at time.Time) answer {
 	return a
 }
 
-// address is where the call goes: a test call to the receiver's address itself.
+// address is where the call goes: a test call and an operator's event to the receiver's address itself.
 func (j job) address() string {
 	if j.test {
 		return j.target.URL

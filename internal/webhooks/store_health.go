@@ -11,7 +11,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-func (s *store) saveHealth(ctx context.Context, news map[string]health, now time.Time) error {
+// saveHealth adds what was learnt about receivers to what is stored, and returns those that fail now.
+func (s *store) saveHealth(ctx context.Context, news map[string]health, now time.Time) (failing map[string]bool, err error) {
 	suppliers := slices.Sorted(maps.Keys(news))
 	n := len(suppliers)
 	shards, failures := make([]int64, n), make([]int64, n)
@@ -27,8 +28,10 @@ func (s *store) saveHealth(ctx context.Context, news map[string]health, now time
 				THEN coalesce(CASE WHEN excluded.last_success_at IS NULL THEN r.failing_since END, excluded.last_failure_at) END,
 			last_success_at = coalesce(excluded.last_success_at, r.last_success_at),
 			last_error = CASE WHEN excluded.last_failure_at IS NULL THEN r.last_error ELSE excluded.last_error END,
-			last_failure_at = coalesce(excluded.last_failure_at, r.last_failure_at), updated_at = excluded.updated_at`
-	err := s.eachRow(n, `INSERT INTO webhook_receivers AS r (supplier_id, shard, consecutive_failures, failing_since, last_success_at, last_failure_at,
+			last_failure_at = coalesce(excluded.last_failure_at, r.last_failure_at), updated_at = excluded.updated_at
+		RETURNING ` + failingID
+	failing = map[string]bool{}
+	err = s.eachRow(n, `INSERT INTO webhook_receivers AS r (supplier_id, shard, consecutive_failures, failing_since, last_success_at, last_failure_at,
 			last_error, updated_at) `,
 		`SELECT i, h, f, CASE WHEN f >= 5 THEN fa END, ok, fa, e, $7::bigint
 			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[]) AS d(i, h, f, ok, fa, e) ORDER BY i`,
@@ -40,14 +43,18 @@ func (s *store) saveHealth(ctx context.Context, news map[string]health, now time
 			return []any{suppliers, shards, failures, successes, failed, errorTexts, now.UnixMicro()}
 		},
 		func(statement string, args []any) error {
-			_, err := s.db.SQL(ctx).ExecContext(ctx, statement, args...)
+			ids, err := database.Query(ctx, s.db.SQL(ctx), statement, args, func(id *string) []any { return []any{id} })
+			maps.Copy(failing, setOf(ids))
 			return err
 		})
 	if err != nil {
-		return fmt.Errorf("store the receivers' state: %w", database.Translate(err))
+		return nil, fmt.Errorf("store the receivers' state: %w", err)
 	}
-	return nil
+	return failing, nil
 }
+
+// failingID is a receiver's id when it fails, else an empty one.
+const failingID = `CASE WHEN failing_since IS NULL THEN '' ELSE supplier_id END`
 
 func microsOrNull(at time.Time) *int64 {
 	if at.IsZero() {
@@ -86,29 +93,42 @@ func timeOrNil(micros *int64) *time.Time {
 	return &at
 }
 
-// pause joins the transaction of ctx. A supplier's pause takes the service's over, an operator's any.
-func (s *store) pause(ctx context.Context, supplierID, by string, now time.Time) error {
-	_, err := s.db.SQL(ctx).ExecContext(ctx, `INSERT INTO webhook_receivers AS r (supplier_id, shard, paused_by, paused_at, updated_at) VALUES ($1, $2, $3, $4, $4)
-		ON CONFLICT (supplier_id) DO UPDATE SET paused_by = excluded.paused_by, paused_at = coalesce(r.paused_at, excluded.paused_at), updated_at = excluded.updated_at
-		WHERE r.paused_by = '' OR excluded.paused_by = 'operator' OR (r.paused_by = 'service' AND excluded.paused_by = 'supplier')`,
-		supplierID, dispatch.ShardOf(supplierID), by, now.UnixMicro())
+// lockFailing holds the receivers' rows until the transaction ends and returns which of them fail.
+func (s *store) lockFailing(ctx context.Context, news map[string]health) (map[string]bool, error) {
+	ids, err := database.Query(ctx, s.db.SQL(ctx), `SELECT `+failingID+` FROM webhook_receivers
+		WHERE `+s.anyOf("supplier_id", 1)+` ORDER BY supplier_id`+s.db.RowLock(` FOR UPDATE`),
+		[]any{s.values(slices.Sorted(maps.Keys(news)))}, func(id *string) []any { return []any{id} })
 	if err != nil {
-		return fmt.Errorf("pause the receiver: %w", database.Translate(err))
+		return nil, fmt.Errorf("lock receivers: %w", err)
 	}
-	return nil
+	return setOf(ids), nil
 }
 
-// pauseFailing pauses those of the receivers that have been failing since before the given time.
-func (s *store) pauseFailing(ctx context.Context, suppliers []string, before, now time.Time) error {
-	if len(suppliers) == 0 {
-		return nil
-	}
-	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET paused_by = 'service', paused_at = $3
-		WHERE paused_by = '' AND failing_since <= $2 AND `+s.anyOf("supplier_id", 1), s.values(suppliers), before.UnixMicro(), now.UnixMicro())
+// pause joins the transaction of ctx and reports whether the receiver was not paused before. A supplier's pause takes the
+// service's over, an operator's any.
+func (s *store) pause(ctx context.Context, supplierID, by string, now time.Time) (paused bool, err error) {
+	since, err := database.Query(ctx, s.db.SQL(ctx), `INSERT INTO webhook_receivers AS r (supplier_id, shard, paused_by, paused_at, updated_at) VALUES ($1, $2, $3, $4, $4)
+		ON CONFLICT (supplier_id) DO UPDATE SET paused_by = excluded.paused_by, paused_at = coalesce(r.paused_at, excluded.paused_at), updated_at = excluded.updated_at
+		WHERE r.paused_by = '' OR excluded.paused_by = 'operator' OR (r.paused_by = 'service' AND excluded.paused_by = 'supplier')
+		RETURNING paused_at`, []any{supplierID, dispatch.ShardOf(supplierID), by, now.UnixMicro()}, func(at *int64) []any { return []any{at} })
 	if err != nil {
-		return fmt.Errorf("pause failing receivers: %w", database.Translate(err))
+		return false, fmt.Errorf("pause the receiver: %w", err)
 	}
-	return nil
+	return len(since) == 1 && since[0] == now.UnixMicro(), nil
+}
+
+// pauseFailing pauses those of the receivers that have been failing since before the given time, and returns them.
+func (s *store) pauseFailing(ctx context.Context, suppliers []string, before, now time.Time) ([]string, error) {
+	if len(suppliers) == 0 {
+		return nil, nil
+	}
+	paused, err := database.Query(ctx, s.db.SQL(ctx), `UPDATE webhook_receivers SET paused_by = 'service', paused_at = $3
+		WHERE paused_by = '' AND failing_since <= $2 AND `+s.anyOf("supplier_id", 1)+` RETURNING supplier_id`,
+		[]any{s.values(suppliers), before.UnixMicro(), now.UnixMicro()}, func(id *string) []any { return []any{id} })
+	if err != nil {
+		return nil, fmt.Errorf("pause failing receivers: %w", err)
+	}
+	return paused, nil
 }
 
 // resume reports false when an operator paused the receiver and by is not one. What failed before counts no more for

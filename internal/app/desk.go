@@ -1,0 +1,29 @@
+package app
+
+import (
+	"context"
+
+	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/notify"
+	"github.com/supplyhub/supplyhub/internal/webhooks"
+)
+
+// openDesk makes what tells the operator; nil without OPERATOR_WEBHOOK_URL.
+func (a *pipeline) openDesk() *notify.Desk {
+	if a.cfg.EventsURL == "" {
+		return nil
+	}
+	secrets, _ := config.ParseWebhookSecrets(a.cfg.EventsSecrets) // Load has checked them
+	to := webhooks.Receiver{URL: string(a.cfg.EventsURL), Secrets: secrets, Active: true}
+	return notify.New(notify.Deps{
+		DB: a.db, Log: a.log, Now: a.db.Now, Names: a.Suppliers.Names, Timeout: a.cfg.Timeout,
+		Send: func(ctx context.Context, id string, body []byte, attempt int64) notify.Verdict {
+			outcome, reason := a.Deliveries.SendToOperator(ctx, to, id, body, attempt)
+			verdict := notify.Verdict{Delivered: outcome.Status == webhooks.Delivered, Reason: reason}
+			if outcome.Status == webhooks.Pending {
+				verdict.Again = outcome.Next
+			}
+			return verdict
+		},
+	})
+}

@@ -1,0 +1,123 @@
+// Package notify tells the operator what happens: receivers that fail, recover or are paused, deliveries that are given up,
+// requests that fail. What is to be told is stored in the transaction in which it happens, put into events, and each event is
+// sent until the operator's receiver takes it or the schedule is used up, by whichever process comes first.
+package notify
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+// The types of events.
+const (
+	ReceiverFailing   = "receiver.failing"
+	ReceiverRecovered = "receiver.recovered"
+	ReceiverPaused    = "receiver.paused"
+	DeliveryDead      = "delivery.dead"  // summed up
+	RequestFailed     = "request.failed" // summed up
+)
+
+const (
+	// Window is what an event that sums up covers, beginning with the first.
+	Window = time.Minute
+	settle = time.Second // after the window, for what is committed late
+
+	lookEvery = time.Second
+	longest   = 500 // bytes of an error that is told
+)
+
+// Notice is one thing that the operator is to be told.
+type Notice struct {
+	Type       string
+	SupplierID string
+	Subject    string // the id of the delivery or of the request; empty: it is about the receiver
+	PausedBy   string // of ReceiverPaused
+	Error      string // empty: none is known
+}
+
+func (n Notice) summed() bool { return n.Type == DeliveryDead || n.Type == RequestFailed }
+
+// Verdict is what became of an attempt to send an event.
+type Verdict struct {
+	Delivered bool
+	Again     time.Time // when to try again; zero: never
+	Reason    string    // why it was not delivered
+}
+
+// Deps is what the room is built from.
+type Deps struct {
+	DB      *database.DB
+	Log     *slog.Logger
+	Now     func() time.Time
+	Names   func(ctx context.Context, supplierIDs []string) (map[string]string, error)
+	Send    func(ctx context.Context, id string, body []byte, attempt int64) Verdict
+	Timeout time.Duration // of one attempt
+}
+
+// Desk takes notices and, while it runs, sends them. A nil one is that of a service whose operator is not to be told: it takes
+// none.
+type Desk struct {
+	deps  Deps
+	store store
+}
+
+// New makes a desk.
+func New(deps Deps) *Desk { return &Desk{deps: deps, store: store{deps.DB}} }
+
+// Open reports whether notices are taken.
+func (d *Desk) Open() bool { return d != nil }
+
+// Note stores what the operator is to be told; it joins the transaction in ctx.
+func (d *Desk) Note(ctx context.Context, notices ...Notice) error {
+	if d == nil || len(notices) == 0 {
+		return nil
+	}
+	now := d.deps.Now()
+	for _, n := range notices {
+		if len(n.Error) > longest {
+			n.Error = n.Error[:longest]
+		}
+		if err := d.store.add(ctx, n, now); err != nil {
+			return fmt.Errorf("note what the operator is to be told: %w", err)
+		}
+	}
+	return nil
+}
+
+// Run puts notices into events and sends these until ctx ends. Attempts in flight are finished.
+func (d *Desk) Run(ctx context.Context) error {
+	if d == nil {
+		return nil
+	}
+	gathered := make(chan struct{})
+	go func() {
+		defer close(gathered)
+		d.again(ctx, "put operator notices together", d.gather)
+	}()
+	d.again(ctx, "send operator events", d.send)
+	<-gathered
+	return nil
+}
+
+// again calls step without a pause while it has something to do.
+func (d *Desk) again(ctx context.Context, what string, step func(context.Context) (busy bool, err error)) {
+	for ctx.Err() == nil {
+		busy, err := step(context.WithoutCancel(ctx))
+		if err != nil {
+			d.deps.Log.WarnContext(ctx, what+" failed", "error", err)
+		}
+		if err == nil && busy {
+			continue
+		}
+		timer := time.NewTimer(lookEvery)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
