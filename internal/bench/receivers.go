@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
@@ -28,6 +29,8 @@ const (
 	waitingEach       = 10 // deliveries that wait for each
 	idleFor           = 20 * time.Second
 	slowCall          = 2 * time.Second
+	crowdLimit        = 8 // RECEIVER_CONCURRENCY of each receiver of a crowd; a slow one gets a quarter of it
+	crowdWithin       = 5 * time.Minute
 	killEvery         = 3 * time.Second
 )
 
@@ -278,16 +281,18 @@ func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Unlock()
 }
 
-// closest is the least time between two calls of a receiver once it failed ten times, and how many calls those had.
+// closest is the least time between two calls of a receiver whose failures were known, and how many calls those had: the fifth
+// was answered a second before, so that none of these calls was under way then.
 func (c *crowd) closest() (least time.Duration, calls int) {
-	const failing = 10
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	least = time.Hour
 	for _, at := range c.calls {
-		for i := failing; i < len(at); i++ {
-			least = min(least, at[i].Sub(at[i-1]))
-			calls++
+		for i := dispatch.FailingAt; i < len(at); i++ {
+			if at[i-1].Sub(at[dispatch.FailingAt-1]) > time.Second {
+				least = min(least, at[i].Sub(at[i-1]))
+				calls++
+			}
 		}
 	}
 	return least, calls
@@ -295,6 +300,8 @@ func (c *crowd) closest() (least time.Duration, calls int) {
 
 // amongMany measures a healthy supplier beside receivers of which three in ten are dead and one in ten is slow.
 func (p *pipeline) amongMany(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, crowdWithin)
+	defer cancel()
 	workers, stop, err := p.startWorkers(4)
 	if err != nil {
 		return err
@@ -326,8 +333,8 @@ func (p *pipeline) amongMany(ctx context.Context, n int) error {
 	fmt.Printf("%d workers, a healthy supplier at %d/s alone: p50 %s p99 %s; among %d receivers, %d dead and %d slow: p50 %s p99 %s, %.2f times\n", len(workers),
 		neighbourRate, milliseconds(alone.Delivery50), milliseconds(alone.Delivery99), n, 3*n/10, n/10, milliseconds(beside.Delivery50),
 		milliseconds(beside.Delivery99), float64(beside.Delivery99)/float64(alone.Delivery99))
-	fmt.Printf("  a dead receiver: %d probes seen, two of one receiver at least %s apart; a slow receiver saw at most %d calls at once\n", calls,
-		least.Round(time.Millisecond), others.most)
+	fmt.Printf("  a dead receiver: %d probes seen, two of one receiver at least %s apart; a slow receiver saw at most %d calls at once, of %d\n", calls,
+		least.Round(time.Millisecond), others.most, crowdLimit)
 	return stop()
 }
 
@@ -346,23 +353,27 @@ func (p *pipeline) populate(ctx context.Context, n int, address string) error {
 		return err
 	}
 	defer suppliers.Close()
-	var ids []string
-	for i := range n {
-		kind := "slow"
-		if i%10 < 3 {
-			kind = "dead"
-		}
-		if i%10 > 3 {
-			continue // well, and with nothing to do: it is not even asked for
-		}
-		created, err := suppliers.CreateSupplier(ctx, supplierauth.NewSupplier{
-			Name: "bench", WebhookURL: fmt.Sprintf("%s/%s%d", address, kind, i), AccessTTL: time.Hour, RefreshTTL: 2 * time.Hour,
-			Scopes: supplierauth.DefaultScopes(),
-		})
-		if err != nil {
+	ids := make([]string, 4*n/10) // the others are well and have nothing to do: they are not even asked for
+	group, creating := errgroup.WithContext(ctx)
+	group.SetLimit(connections / 2)
+	for i := range ids {
+		group.Go(func() error {
+			kind := "dead"
+			if i%4 == 3 {
+				kind = "slow"
+			}
+			created, err := suppliers.CreateSupplier(creating, supplierauth.NewSupplier{
+				Name: "bench", WebhookURL: fmt.Sprintf("%s/%s%d", address, kind, i), AccessTTL: time.Hour, RefreshTTL: 2 * time.Hour,
+				Scopes: supplierauth.DefaultScopes(), ReceiverConcurrency: new(crowdLimit),
+			})
+			if err == nil {
+				ids[i] = created.Supplier.ID
+			}
 			return err
-		}
-		ids = append(ids, created.Supplier.ID)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
 	}
 	return p.makeDue(ctx, ids)
 }

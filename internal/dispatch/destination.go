@@ -89,6 +89,11 @@ func (d *destination[J]) failing() bool { return d.failures >= FailingAt }
 // fast reports whether the destination answers, and fast.
 func (d *destination[J]) fast() bool { return d.took > 0 && d.took <= fastCall }
 
+// queues reports whether its attempts may wait in the ready queue.
+func (d *destination[J]) queues() bool {
+	return d.failures == 0 && (d.fast() || d.limit == 0 && d.took > 0)
+}
+
 // ended takes the end of an attempt in.
 func (d *destination[J]) ended(r Report, now time.Time) {
 	if !r.OK {

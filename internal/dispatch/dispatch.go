@@ -50,8 +50,9 @@ type Destination struct {
 // Scheduler hands out slots for attempts. Three rules keep one destination from taking what others need:
 //   - a destination with a limit has a quarter of the slots and of its limit at most; half of the slots and its whole limit
 //     while it answers fast and so gives them back soon;
-//   - a destination with nothing in flight gets a slot even when all are taken (up to twice their number), and those that
-//     answer fast get a quarter of them, so that slow receivers together cannot stop a healthy one;
+//   - a destination with nothing in flight gets a slot even when all are taken (up to twice their number, of which a quarter of
+//     the slots is for those that answer fast), and these get a quarter of them, so that slow receivers together cannot stop a
+//     healthy one;
 //   - one that failed FailingAt times in a row gets one probe at a time, with a cooldown after it, and all probes together
 //     a quarter of the slots and as many a second as there are slots: thousands of dead ones cost no more than that.
 //
@@ -266,14 +267,21 @@ func (s *Scheduler[J]) mayTake(d *destination[J]) bool {
 	slots := s.config.Slots
 	switch {
 	case d.failing():
-		return d.inFlight == 0 && s.probes < s.quarter() && s.total < 2*slots && s.mayProbe(d)
+		return d.inFlight == 0 && s.probes < s.quarter() && s.first(d) && s.mayProbe(d)
 	case d.inFlight >= d.allowed(slots):
 		return false
 	case d.inFlight == 0:
-		return s.total < 2*slots
+		return s.first(d)
 	default:
 		return s.spare(d.fast(), slots)
 	}
+}
+
+// first reports whether there is a slot for a destination with nothing in flight. Those that do not answer fast leave a quarter of
+// the slots to those that do.
+func (s *Scheduler[J]) first(d *destination[J]) bool {
+	slots := s.config.Slots
+	return s.total < 2*slots && (d.fast() || d.limit == 0 || s.total-s.quick < 2*slots-slots/4)
 }
 
 // mayProbe reports whether the destination's cooldown is over and this second has probes left.
@@ -314,6 +322,8 @@ func (s *Scheduler[J]) report(d *destination[J], r Report) {
 		s.quick += d.inFlight
 	case was && !d.fast():
 		s.quick -= d.inFlight
+	}
+	if len(d.queued) > 0 && !d.queues() {
 		s.giveBack(s.dropQueued(func(of *destination[J]) bool { return of == d }))
 	}
 }

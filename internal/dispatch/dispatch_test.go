@@ -228,15 +228,22 @@ func everything(string) bool { return true }
 func TestSlots_a_destination_with_nothing_in_flight_gets_one_when_all_are_taken(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newField(t, 4)
+		f.calls(t, to("fast"), 1, true, time.Millisecond)
 		if got := f.claim(to("own")); got["own"] != 4 {
 			t.Fatalf("got %v", got)
 		}
-		for i := range 4 {
+		for i := range 3 {
 			if got := f.claim(to(fmt.Sprint("late", i))); len(got) != 1 {
 				t.Fatalf("late %d got %v", i, got)
 			}
 		}
 		woken := f.woken
+		if got := f.claim(to("one more")); len(got) != 0 {
+			t.Errorf("what those that answer fast have left: %v", got)
+		}
+		if got := f.claim(to("one more"), to("fast")); len(got) != 1 || got["fast"] != 1 {
+			t.Errorf("beside one that answers fast: %v", got)
+		}
 		if got := f.claim(to("one more")); len(got) != 0 {
 			t.Errorf("more than twice the slots: %v", got)
 		}

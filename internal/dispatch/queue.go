@@ -13,7 +13,7 @@ const (
 )
 
 // readyQueue is where leased first attempts wait that have no slot yet: those of destinations that answer fast, so that each
-// gets a slot within milliseconds. Everything else waits in the database, which costs two more writes and a search a
+// gets a slot within milliseconds, and of those without a limit of their own while they answer. Everything else waits in the database, which costs two more writes and a search a
 // delivery. The oldest goes first, past destinations that have all that they may. It is used under the scheduler's lock.
 type readyQueue[J any] struct {
 	expected int // attempts for which Reserve granted room and Admit has not been asked yet
@@ -62,7 +62,7 @@ func (s *Scheduler[J]) load() int {
 
 func (s *Scheduler[J]) mayQueue(d *destination[J]) bool {
 	own := d.reserved + len(d.queued)
-	return d.fast() && d.failures == 0 && s.queue.reserved+s.queue.length < s.config.Slots+s.capacity() &&
+	return d.queues() && s.queue.reserved+s.queue.length < s.config.Slots+s.capacity() &&
 		(d.limit == 0 || own < 2*queuePerSlot*d.allowed(s.config.Slots))
 }
 
@@ -72,7 +72,7 @@ func (s *Scheduler[J]) push(d *destination[J], job J) {
 	defer s.mu.Unlock()
 	s.queue.reserved--
 	d.reserved--
-	if !s.open || !d.fast() {
+	if !s.open || !d.queues() {
 		s.giveBack([]J{job})
 		s.evict(d)
 		return

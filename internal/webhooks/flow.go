@@ -9,6 +9,13 @@ import (
 // back itself.
 const unheard = 2 * time.Second
 
+// A worker is told at once that toldTogether of its attempts have ended, and of fewer after a while: each message costs both of
+// them, and none of its windows is so small.
+const (
+	toldTogether = 8
+	toldLater    = 30 * time.Millisecond
+)
+
 // flow counts the attempts that this worker handed over to others and that have not ended: what is handed over faster than it
 // can be sent would wait in the other one's memory, and then in the database.
 type flow struct {
@@ -16,6 +23,7 @@ type flow struct {
 	out   map[int64]*window
 	room  chan struct{} // closed when some of them ended; nil when nothing waits for it
 	ended map[int64]int // of other workers' attempts, what they are not told yet
+	since time.Time     // of the oldest of these
 }
 
 type window struct {
@@ -90,16 +98,23 @@ func (f *flow) full(limit int) <-chan struct{} {
 func (f *flow) over(origin int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if len(f.ended) == 0 {
+		f.since = time.Now()
+	}
 	f.ended[origin]++
 }
 
-// takeEnded returns what the other workers are not told yet.
+// takeEnded returns what the other workers are not told yet and should be: some attempts, or what ended a while ago.
 func (f *flow) takeEnded() map[int64]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	ended := f.ended
-	if len(ended) > 0 {
-		f.ended = map[int64]int{}
+	due := map[int64]int{}
+	late := time.Since(f.since) > toldLater
+	for origin, n := range f.ended {
+		if late || n >= toldTogether {
+			due[origin] = n
+			delete(f.ended, origin)
+		}
 	}
-	return ended
+	return due
 }

@@ -148,18 +148,19 @@ func (d *Dispatcher) lookAround(ctx context.Context, m members, judge bool) {
 		err = d.rebalance(ctx, worker, m)
 	}
 	if err == nil {
-		err = d.lookAfter(ctx, worker, m)
+		err = d.lookAfter(ctx, worker, m, judge)
 	}
 	if err != nil {
 		d.deps.Log.WarnContext(ctx, "look for the other workers failed", "error", err)
 	}
 }
 
-// lookAfter finds what got lost on the way: jobs that were handed over, and what workers of the version before made wait.
-func (d *Dispatcher) lookAfter(ctx context.Context, worker int64, m members) error {
-	if len(m.live) > 1 && slices.Contains(m.holders, worker) && time.Since(d.returned) > strayAge {
+// lookAfter finds what got lost on the way: jobs that were handed over, also to a worker that died meanwhile, and what workers of
+// the version before made wait.
+func (d *Dispatcher) lookAfter(ctx context.Context, worker int64, m members, judge bool) error {
+	if time.Since(d.returned) > strayAge {
 		d.returned = time.Now()
-		if err := d.returnStrays(ctx, worker); err != nil {
+		if err := d.lookForLost(ctx, worker, m, judge); err != nil {
 			return err
 		}
 	}
@@ -168,6 +169,17 @@ func (d *Dispatcher) lookAfter(ctx context.Context, worker int64, m members) err
 		return d.search(ctx)
 	}
 	return nil
+}
+
+func (d *Dispatcher) lookForLost(ctx context.Context, worker int64, m members, judge bool) error {
+	holders, err := d.store.holders(ctx)
+	if err == nil && slices.Contains(holders, worker) {
+		err = d.returnStrays(ctx, worker)
+	}
+	if err == nil && judge {
+		err = d.takeOver(ctx, slices.DeleteFunc(holders, func(id int64) bool { return slices.Contains(m.live, id) }))
+	}
+	return err
 }
 
 // takeOver makes due what workers hold that live no more.

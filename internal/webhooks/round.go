@@ -79,6 +79,9 @@ func (d *Dispatcher) round(ctx context.Context) (pause time.Duration, err error)
 			p.Cancel()
 		}
 	}
+	if len(jobs) > 0 && len(jobs) < d.deps.Concurrency/8 { // slots come back one by one: the next ones are claimed together
+		d.sleep(ctx, pollSoonest, nil)
+	}
 	if err != nil || len(jobs) > 0 {
 		return 0, err
 	}

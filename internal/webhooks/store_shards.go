@@ -1,10 +1,10 @@
 package webhooks
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -13,83 +13,90 @@ import (
 
 // members is who lives, who died, who owns which shard, and what that means to the worker that asked.
 type members struct {
-	held    bool // the worker had its lease, which is renewed
-	due     bool // something waits for it
-	holders []int64
-	live    []int64
-	stay    []int64 // those who live and do not stop
-	dead    []int64 // their leases ran out, or they hold attempts without one
-	owners  []int64 // of each shard
+	held   bool // the worker had its lease, which is renewed
+	due    bool // something waits for it
+	live   []int64
+	stay   []int64 // those who live and do not stop
+	dead   []int64 // their leases ran out
+	owners []int64 // of each shard
 }
 
 // kinds of a beat's rows.
 const (
-	rowShard = iota
+	rowShards = iota
 	rowLeaving
 	rowStaying
-	rowHolder
 	rowRenewed
 	rowDue
 )
 
-type memberRow struct{ kind, id, value int64 }
+type memberRow struct {
+	kind, id, value int64
+	owners          string // of all shards in their order, between commas
+}
 
-// beat renews the worker's lease and reads the workers, the shards, who holds attempts (one step through an index each) and
-// whether something is due in these shards: an idle worker asks nothing else.
+// beat renews the worker's lease and reads the workers, the shards and whether something is due in these: an idle worker asks
+// nothing else.
 func (s *store) beat(ctx context.Context, worker int64, until time.Time, shards []int, now time.Time) (members, error) {
-	renewed, quick := ` UNION ALL SELECT 4, id, 0 FROM renewed, quick`, `
-		quick AS (SELECT set_config('synchronous_commit', 'off', true)),
-		renewed AS (UPDATE workers SET alive_until = $2 WHERE id = $1 RETURNING id),`
+	with, renewed, owners := `WITH quick AS (SELECT set_config('synchronous_commit', 'off', true)),
+		renewed AS (UPDATE workers SET alive_until = $2 WHERE id = $1 RETURNING id)`, `renewed, quick`, `string_agg(worker::text, ',' ORDER BY shard)`
 	if !s.postgres() {
-		renewed, quick = ` UNION ALL SELECT 4, id, 0 FROM workers WHERE id = $1 AND alive_until = $2`, ``
+		with, renewed, owners = ``, `workers WHERE id = $1 AND alive_until = $2`, `group_concat(worker ORDER BY shard)`
 		if _, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE workers SET alive_until = $1 WHERE id = $2`, until.UnixMicro(), worker); err != nil {
 			return members{}, fmt.Errorf("renew a worker's lease: %w", database.Translate(err))
 		}
 	}
-	rows, err := database.Query(ctx, s.db.SQL(ctx), `
-		WITH RECURSIVE`+quick+` holder(id) AS (
+	rows, err := database.Query(ctx, s.db.SQL(ctx), with+`
+		SELECT 0, 0, 0, `+owners+` FROM webhook_shards
+		UNION ALL SELECT 2 - leaving, id, alive_until, '' FROM workers
+		UNION ALL SELECT 3, id, 0, '' FROM `+renewed+`
+		UNION ALL SELECT 4, 0, at, '' FROM (SELECT next_attempt_at AS at FROM webhook_deliveries
+			WHERE status = 'pending' AND worker IS NULL AND destination = 'own' ORDER BY next_attempt_at LIMIT 1) AS own
+		UNION ALL SELECT 4, 0, at, '' FROM (SELECT due_at AS at FROM webhook_receivers
+			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $3 AND `+s.anyOf("shard", 4)+` LIMIT 1) AS receiver`,
+		[]any{worker, until.UnixMicro(), now.UnixMicro(), s.values(shards)}, func(r *memberRow) []any { return []any{&r.kind, &r.id, &r.value, &r.owners} })
+	if err != nil {
+		return members{}, fmt.Errorf("renew the lease and read the workers: %w", err)
+	}
+	return newMembers(rows, worker, now)
+}
+
+// holders are who holds attempts, found by one step through an index each.
+func (s *store) holders(ctx context.Context) ([]int64, error) {
+	list, err := database.Query(ctx, s.db.SQL(ctx), `
+		WITH RECURSIVE holder(id) AS (
 			SELECT (SELECT worker FROM webhook_deliveries WHERE worker IS NOT NULL ORDER BY worker LIMIT 1)
 			UNION ALL
 			SELECT (SELECT d.worker FROM webhook_deliveries d WHERE d.worker > holder.id ORDER BY d.worker LIMIT 1)
 			FROM holder WHERE holder.id IS NOT NULL)
-		SELECT 0, shard, worker FROM webhook_shards
-		UNION ALL SELECT 2 - leaving, id, alive_until FROM workers
-		UNION ALL SELECT 3, id, 0 FROM holder WHERE id IS NOT NULL`+renewed+`
-		UNION ALL SELECT 5, 0, at FROM (SELECT next_attempt_at AS at FROM webhook_deliveries
-			WHERE status = 'pending' AND worker IS NULL AND destination = 'own' ORDER BY next_attempt_at LIMIT 1) AS own
-		UNION ALL SELECT 5, 0, at FROM (SELECT due_at AS at FROM webhook_receivers
-			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $3 AND `+s.anyOf("shard", 4)+` LIMIT 1) AS receiver`,
-		[]any{worker, until.UnixMicro(), now.UnixMicro(), s.values(shards)}, func(r *memberRow) []any { return []any{&r.kind, &r.id, &r.value} })
+		SELECT id FROM holder WHERE id IS NOT NULL`, nil, func(id *int64) []any { return []any{id} })
 	if err != nil {
-		return members{}, fmt.Errorf("renew the lease and read the workers: %w", err)
+		return nil, fmt.Errorf("read who holds attempts: %w", err)
 	}
-	return newMembers(rows, worker, now), nil
+	return list, nil
 }
 
-func newMembers(rows []memberRow, worker int64, now time.Time) members {
-	m := members{owners: make([]int64, dispatch.Shards)}
-	slices.SortStableFunc(rows, func(a, b memberRow) int { return cmp.Compare(a.kind, b.kind) })
+func newMembers(rows []memberRow, worker int64, now time.Time) (m members, err error) {
 	for _, r := range rows {
 		past := r.value < now.UnixMicro()
 		switch r.kind {
-		case rowShard:
-			m.owners[r.id] = r.value
+		case rowShards:
+			for id := range strings.SplitSeq(r.owners, ",") {
+				owner, err := strconv.ParseInt(id, 10, 64)
+				if err != nil {
+					return m, fmt.Errorf("read the owners of shards: %w", err)
+				}
+				m.owners = append(m.owners, owner)
+			}
 		case rowLeaving, rowStaying:
 			m.add(r, past && r.id != worker)
-		case rowHolder:
-			m.holders = append(m.holders, r.id)
 		case rowRenewed:
 			m.held = true
 		case rowDue:
 			m.due = m.due || r.value <= now.UnixMicro()
 		}
 	}
-	for _, id := range m.holders {
-		if !slices.Contains(m.live, id) && !slices.Contains(m.dead, id) {
-			m.dead = append(m.dead, id)
-		}
-	}
-	return m
+	return m, nil
 }
 
 // add takes a worker in.
