@@ -78,7 +78,7 @@ bench: ## measure the whole service against this machine's limits, then the sing
 bench-neighbours: ## measure a healthy supplier beside slow, ill and dead receivers
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench neighbours
 
-bench-receivers: ## measure many receivers, dead and slow ones among them, and 1 to 8 workers (about 5 minutes; RECEIVERS=10000)
+bench-receivers: ## measure many receivers, dead and slow ones among them, and 1 to 8 workers (about 8 minutes; RECEIVERS=10000)
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench receivers
 
 bench-recovery: ## measure a supplier beside another one's resumed receiver and its recovery of 100,000 deliveries (about 3 minutes)

@@ -302,6 +302,7 @@ func (c *crowd) closest() (least time.Duration, calls int) {
 func (p *pipeline) amongMany(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, crowdWithin)
 	defer cancel()
+	p.env = append(p.env, "LOG_LEVEL=error") // each receiver that fails is a warning
 	workers, stop, err := p.startWorkers(4)
 	if err != nil {
 		return err

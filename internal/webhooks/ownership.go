@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -31,7 +32,7 @@ func (d *Dispatcher) search(ctx context.Context) error {
 type ownership struct {
 	mu     sync.Mutex
 	owned  []int                  // shards, ascending
-	owners [dispatch.Shards]int64 // as last read
+	owners [dispatch.Shards]int64 // as last read; Nobody where the owner does not live
 	live   int                    // workers
 	former map[int64]struct{}     // from whom shards came, until these have nothing in flight to them
 }
@@ -133,7 +134,11 @@ func (d *Dispatcher) own(ctx context.Context, shards []int, m members) error {
 	}
 	o.mu.Lock()
 	o.owned = shards
-	copy(o.owners[:], m.owners)
+	for shard, owner := range m.owners {
+		if o.owners[shard] = owner; !slices.Contains(m.live, owner) {
+			o.owners[shard] = dispatch.Nobody // what is handed to a dead worker waits until it is missed
+		}
+	}
 	o.live = len(m.live)
 	if len(elsewhere) == 0 {
 		clear(o.former)
@@ -148,18 +153,19 @@ func (d *Dispatcher) own(ctx context.Context, shards []int, m members) error {
 
 // returnStrays gives attempts back that are begun in this worker's name and that it knows nothing of.
 func (d *Dispatcher) returnStrays(ctx context.Context, worker int64) error {
+	d.heldMu.Lock()
+	held := maps.Clone(d.held) // before the database is asked: what ends meanwhile is no stray
+	d.heldMu.Unlock()
 	ids, err := d.store.begunBefore(ctx, worker, d.deps.Now().Add(-strayAge))
 	if err != nil {
 		return err
 	}
 	var strays []job
-	d.heldMu.Lock()
 	for _, id := range ids {
-		if _, held := d.held[id]; !held {
+		if _, known := held[id]; !known {
 			strays = append(strays, job{id: id, worker: worker})
 		}
 	}
-	d.heldMu.Unlock()
 	if len(strays) > 0 {
 		d.deps.Log.WarnContext(ctx, "attempts that were begun for this worker never reached it: they are due again", "attempts", len(strays))
 		d.putBack(strays)
