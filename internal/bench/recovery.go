@@ -34,12 +34,6 @@ func recovery(ctx context.Context, s *stack) error {
 	defer stop()
 	fmt.Println(machine())
 	fmt.Printf("publish to delivery of a healthy supplier at %d requests/s, beside another supplier\n", neighbourRate)
-	alone, err := p.median(ctx, func() (loadResult, error) { return p.run(ctx, loadDuration, neighbourRate) })
-	if err != nil {
-		return err
-	}
-	big.alone = alone
-	fmt.Printf("  %-44s p50 %s  p99 %s\n", "alone", milliseconds(alone.Delivery50), milliseconds(alone.Delivery99))
 	if err := big.resume(ctx, p); err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}
@@ -132,6 +126,9 @@ func (b *bigSupplier) resume(ctx context.Context, p *pipeline) error {
 	if err != nil {
 		return err
 	}
+	if err := b.quiet(ctx, p); err != nil {
+		return err
+	}
 	if _, err := b.hub.ResumeReceiver(ctx); err != nil {
 		return err
 	}
@@ -148,6 +145,9 @@ func (b *bigSupplier) resume(ctx context.Context, p *pipeline) error {
 // recover sends everything once more by one call, measures the healthy supplier beside it, and looks at the states.
 func (b *bigSupplier) recover(ctx context.Context, p *pipeline) error {
 	if err := p.tidy(ctx); err != nil {
+		return err
+	}
+	if err := b.quiet(ctx, p); err != nil {
 		return err
 	}
 	before := b.took.Load()
@@ -181,6 +181,15 @@ func (b *bigSupplier) recover(ctx context.Context, p *pipeline) error {
 	}
 	fmt.Printf("    %d were sent again in %s\n", b.took.Load()-before, time.Since(start).Round(time.Second))
 	return nil
+}
+
+// quiet measures the healthy supplier while nothing of the other one is sent: right before, as the machine has slow hours.
+func (b *bigSupplier) quiet(ctx context.Context, p *pipeline) (err error) {
+	b.alone, err = p.median(ctx, func() (loadResult, error) { return p.run(ctx, loadDuration, neighbourRate) })
+	if err == nil {
+		b.show("that waits", b.alone)
+	}
+	return err
 }
 
 // steps are how many deliveries were pending at each look until ctx ended.

@@ -37,11 +37,13 @@ func (s *Service) Page(h httpapi.Handler) gin.HandlerFunc { return httpapi.Handl
 func (s *Service) NotFound(next gin.HandlerFunc) gin.HandlerFunc {
 	page := s.Page(func(*gin.Context) error { return errs.New(errs.NotFound, "There is no such resource.") })
 	return func(c *gin.Context) {
-		if strings.HasPrefix(c.Request.URL.Path, Base+"/") && !changes(c.Request) {
-			page(c)
+		if !strings.HasPrefix(c.Request.URL.Path, Base+"/") || changes(c.Request) {
+			next(c)
 			return
 		}
-		next(c)
+		if s.SwitchLanguage(c); !c.IsAborted() {
+			page(c)
+		}
 	}
 }
 
