@@ -14,6 +14,7 @@ import (
 type connector struct {
 	driver.Connector
 	session *session
+	keeps   func() bool // a connection that is given back
 }
 
 // Connect takes a connection from the pool.
@@ -22,14 +23,26 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: taken.(*stdlib.Conn), session: c.session}, nil //nolint:forcetypeassert // the pool's connector makes no other
+	return &conn{Conn: taken.(*stdlib.Conn), session: c.session, keeps: c.keeps}, nil //nolint:forcetypeassert // the pool's connector makes no other
 }
 
 // conn is a pool's connection whose transactions state their isolation level and, behind a pooler, their settings.
 type conn struct {
 	*stdlib.Conn
 	session *session
+	keeps   func() bool
 	inTx    bool
+}
+
+// Close gives the connection back to the pool, or ends it. The pool's own hook for that would give back late: whoever asks
+// next got a second connection.
+func (c *conn) Close() error {
+	if !c.keeps() {
+		ctx, cancel := context.WithTimeout(context.Background(), pingWait)
+		defer cancel()
+		_ = c.Conn.Conn().Close(ctx) // it is given up whatever this says
+	}
+	return c.Conn.Close()
 }
 
 // BeginTx begins at read committed, whatever the role's default, unless opts say otherwise.

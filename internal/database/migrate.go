@@ -38,7 +38,8 @@ var ErrSchema = errors.New("the schema's version does not fit this build")
 // PostgreSQL, which holds through a connection pooler too, or a lock file on SQLite lets one of them work while the
 // others wait. The schema of the next version is left as it is, so that an upgrade can roll; a newer one is ErrSchema.
 func (d *DB) Migrate(ctx context.Context) (err error) {
-	state, err := d.schema(ctx)
+	var state schemaState
+	err = d.whenFree(ctx, func() (err error) { state, err = d.schema(ctx); return err })
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
@@ -60,7 +61,8 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 
 // CheckSchema reports ErrSchema unless the schema is exactly the one of this build.
 func (d *DB) CheckSchema(ctx context.Context) error {
-	state, err := d.schema(ctx)
+	var state schemaState
+	err := d.whenFree(ctx, func() (err error) { state, err = d.schema(ctx); return err })
 	if err != nil {
 		return fmt.Errorf("read schema version: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,7 +31,8 @@ const (
 	nextHost     = 2 * time.Second  // the same where there is another host
 	pingWait     = 2 * time.Second  // for the answer of a connection that was idle
 	pingAfter    = time.Second      // idle
-	idleTime     = time.Minute      // after which a connection is let go
+	idleTime     = 20 * time.Second // after which a connection is let go
+	idleCheck    = 5 * time.Second
 	codeReadOnly = "25006"
 )
 
@@ -40,15 +42,18 @@ type server struct {
 	session *session
 	write   *pgxpool.Pool
 	readers int32 // connections of each reader
+	few     int32 // of the fewest connections, the readers'
 
 	// Behind a pooler, whose own default is 20 for a user, a process takes the fewest unless the address says more.
-	pooledReaders int32
-	limited       bool // the address says it
+	limited bool // the address says it
 
 	hangs *hangs
+	limit func(connections int) // of the writers that are used at once; 0: as many as the pool has
+	tight atomic.Bool           // the server has no connection left
 
-	mu    sync.Mutex
-	reads []*Rows
+	mu     sync.Mutex
+	loosen *time.Timer
+	reads  []*Rows
 }
 
 func openPostgres(ctx context.Context, config Config) (*DB, error) {
@@ -59,18 +64,19 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 	s := &server{config: config}
 	s.hangs = newHangs(cfg.ConnConfig.DialFunc, s.reset, config.Log)
 	cfg.MaxConns, s.readers = share(ctx, config, cfg.MaxConns)
+	_, s.few = divide(fewest, config.NoReaders)
 	s.session = s.configure(cfg, config.URL, settings[config.Profile], "supplyhub")
 	cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
-	cfg.ConnConfig.OnPgError = s.keep
-	cfg.AfterRelease = func(*pgx.Conn) bool { return s.keeps(s.session, s.write, s.pooledWriters()) }
 	if s.write, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	sqlDB := sql.OpenDB(connector{stdlib.GetPoolConnector(s.write), s.session})
+	keeps := func() bool { return s.keeps(s.session, s.write, s.fewWriters()) }
+	sqlDB := sql.OpenDB(connector{stdlib.GetPoolConnector(s.write), s.session, keeps})
 	sqlDB.SetMaxIdleConns(0) // the pool below keeps them
+	s.limit = sqlDB.SetMaxOpenConns
+	s.loosen = time.AfterFunc(fullTime, s.widen)
 	if s.limited = parameter(config.URL, "pool_max_conns") != ""; !s.limited {
-		_, s.pooledReaders = divide(fewest, config.NoReaders)
-		s.session.found = func() { sqlDB.SetMaxOpenConns(s.pooledWriters()) }
+		s.session.found = func() { s.limit(s.fewWriters()) }
 	}
 	g, err := openGorm(postgres.New(postgres.Config{Conn: sqlDB}), config.Log)
 	if err != nil {
@@ -82,6 +88,7 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 	looker.Go(func() { s.hangs.run(looking) })
 	closeAll := func() error {
 		stop()
+		s.loosen.Stop()
 		looker.Wait()
 		err := sqlDB.Close()
 		s.write.Close()
@@ -137,14 +144,14 @@ func divide(limit int32, noReaders bool) (write, read int32) {
 	return limit - read, read
 }
 
-func (s *server) pooledWriters() int { return fewest - int(s.pooledReaders) }
+func (s *server) fewWriters() int { return fewest - int(s.few) }
 
 // keeps reports whether a released connection stays open. Behind a pooler, a command keeps none: in session mode, commands
 // that keep one while they wait for a second stop each other when the pooler's run out. A process that serves keeps its
 // share and not what it took before it knew of the pooler.
 func (s *server) keeps(session *session, pool *pgxpool.Pool, share int) bool {
 	if !session.pooler() {
-		return true
+		return !s.tight.Load() || int(pool.Stat().TotalConns()) <= share
 	}
 	return s.config.Profile != Maintenance && (s.limited || int(pool.Stat().TotalConns()) <= share)
 }
@@ -168,6 +175,9 @@ func (s *server) configure(cfg *pgxpool.Config, address string, wanted []setting
 	if parameter(address, "pool_max_conn_idle_time") == "" {
 		cfg.MaxConnIdleTime = idleTime
 	}
+	if parameter(address, "pool_health_check_period") == "" {
+		cfg.HealthCheckPeriod = idleCheck
+	}
 	if _, set := cfg.ConnConfig.RuntimeParams["application_name"]; !set {
 		cfg.ConnConfig.RuntimeParams["application_name"] = name
 	}
@@ -175,6 +185,7 @@ func (s *server) configure(cfg *pgxpool.Config, address string, wanted []setting
 	cfg.BeforeConnect = session.prepare
 	cfg.ShouldPing = s.shouldPing
 	cfg.ConnConfig.DialFunc = s.hangs.connect
+	cfg.ConnConfig.OnPgError = s.keep
 	return session
 }
 
@@ -198,9 +209,12 @@ func (s *server) shouldPing(ctx context.Context, p pgxpool.ShouldPingParams) boo
 // keep reports whether a connection stays open after an error. One that turned out to be read-only does not, and no
 // other either: the next ones look for the primary among the address's hosts.
 func (s *server) keep(_ *pgconn.PgConn, pg *pgconn.PgError) bool {
-	if pg.Code == codeReadOnly {
+	switch pg.Code {
+	case codeReadOnly:
 		s.reset()
 		return false
+	case codeFull:
+		s.tighten()
 	}
 	return !strings.EqualFold(pg.Severity, "FATAL")
 }

@@ -30,7 +30,7 @@ type Rows struct {
 	session *session      // PostgreSQL only
 	pool    *pgxpool.Pool // PostgreSQL only; connects when it is used
 	fault   error         // why there is no pool
-	turns   chan struct{} // of the connections behind a pooler; nil: as many as the pool has
+	turns   chan struct{} // PostgreSQL only; see turn
 }
 
 // Select runs one statement and calls each for every row. The fields, nil for NULL, are valid during the call only.
@@ -67,6 +67,11 @@ func (r *Rows) Select(ctx context.Context, query string, each func(fields [][]by
 		return r.fault
 	}
 	if r.carried() {
+		end, err := r.turn(ctx)
+		if err != nil {
+			return r.report(err)
+		}
+		defer end()
 		return r.report(selectPostgres(ctx, r.pool, query, each, args))
 	}
 	return r.report(r.inTx(ctx, pgx.ReadCommitted, func(tx pgx.Tx) error { return selectPostgres(ctx, tx, query, each, args) }))
@@ -92,21 +97,38 @@ func (r *Rows) carried() bool {
 	return r.session.decision.Load() != nil && !r.session.pooler()
 }
 
+// turn waits for one of the connections that may be used at once, where those are fewer than the pool's: behind a pooler, and
+// while the server has none left.
+func (r *Rows) turn(ctx context.Context) (end func(), err error) {
+	pooled := !r.carried() && !r.db.server.limited
+	if !pooled && !r.db.server.tight.Load() {
+		return func() {}, nil
+	}
+	select {
+	case r.turns <- struct{}{}:
+		return func() { <-r.turns }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // inTx runs fn in a transaction that can change nothing and has the reader's settings.
 func (r *Rows) inTx(ctx context.Context, level pgx.TxIsoLevel, fn func(pgx.Tx) error) error {
-	if r.turns != nil && !r.carried() {
-		select {
-		case r.turns <- struct{}{}:
-			defer func() { <-r.turns }()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	end, err := r.turn(ctx)
+	if err != nil {
+		return err
 	}
+	defer end()
 	conn, err := r.pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
+	defer func() {
+		if s := r.db.server; !s.keeps(r.session, r.pool, max(int(s.few), 1)) {
+			_ = conn.Conn().Close(ctx) // it is given up whatever this says
+		}
+		conn.Release()
+	}()
 	var local []setting
 	if d := r.session.decision.Load(); d != nil {
 		local = d.local
@@ -163,13 +185,10 @@ func (r *Rows) open(s *server) error {
 	}
 	r.session = s.configure(cfg, address, wanted, "supplyhub-reader")
 	cfg.ConnConfig.ValidateConnect = target(cfg.ConnConfig, address, s.config.ReadURL != "")
-	cfg.AfterRelease = func(*pgx.Conn) bool { return s.keeps(r.session, r.pool, max(int(s.pooledReaders), 1)) }
 	if r.pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
 		return fmt.Errorf("open the reading pool: %w", err)
 	}
-	if s.pooledReaders > 0 {
-		r.turns = make(chan struct{}, s.pooledReaders)
-	}
+	r.turns = make(chan struct{}, max(s.few, 1))
 	s.add(r)
 	return nil
 }

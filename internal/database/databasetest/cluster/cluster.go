@@ -37,12 +37,14 @@ type Cluster struct {
 	bin     string
 	account *syscall.Credential
 	durable bool
+	more    []string // settings
 	server  *exec.Cmd
 	exited  chan struct{}
 }
 
-// Start makes and starts a server; durable flushes every commit to the disk, as in production. It ends with this process.
-func Start(durable bool) (*Cluster, error) {
+// Start makes and starts a server; durable flushes every commit to the disk, as in production. More settings are name=value.
+// It ends with this process.
+func Start(durable bool, more ...string) (*Cluster, error) {
 	bin, err := findOrInstall()
 	if err != nil {
 		return nil, err
@@ -55,7 +57,7 @@ func Start(durable bool) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{dir: dir, bin: bin, account: account, durable: durable}
+	c := &Cluster{dir: dir, bin: bin, account: account, durable: durable, more: more}
 	if err := c.Restart(); err != nil {
 		c.Remove()
 		return nil, err
@@ -208,7 +210,7 @@ func (c *Cluster) start() error {
 	}
 	defer log.Close()
 	args := []string{"-D", filepath.Join(c.dir, "data"), "-k", c.dir, "-p", port}
-	for _, setting := range settings(c.durable) {
+	for _, setting := range append(settings(c.durable), c.more...) {
 		args = append(args, "-c", setting)
 	}
 	c.server = command(c.dir, c.account, filepath.Join(c.bin, "postgres"), args...)
