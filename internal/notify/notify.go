@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -79,7 +80,7 @@ func (d *Desk) Note(ctx context.Context, notices ...Notice) error {
 	now := d.deps.Now()
 	for _, n := range notices {
 		if len(n.Error) > longest {
-			n.Error = n.Error[:longest]
+			n.Error = strings.ToValidUTF8(n.Error[:longest], "")
 		}
 		if err := d.store.add(ctx, n, now); err != nil {
 			return fmt.Errorf("note what the operator is to be told: %w", err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -238,6 +239,19 @@ func TestDesk_sends_what_a_dead_process_had_begun(t *testing.T) {
 		r.run(1)
 		r.pass(7 * time.Second)
 		r.until("another process sends it", func() bool { return len(r.arrived()) == 1 })
+	})
+}
+
+func TestDesk_shortens_a_long_error_between_its_characters(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := newRig(t, db)
+		r.run(1)
+		r.note(notify.Notice{Type: notify.ReceiverFailing, SupplierID: "a", Error: "x" + strings.Repeat("é", 300)})
+		r.until("the event", func() bool { return len(r.arrived()) == 1 })
+		if e := r.arrived()[0].Data.LastError; e == nil || *e != "x"+strings.Repeat("é", 249) {
+			t.Errorf("the error is %v", e)
+		}
 	})
 }
 
