@@ -1,6 +1,7 @@
 package scoreboard
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -29,8 +30,7 @@ func (s *Service) Show(c *gin.Context) error {
 	requester := requesterOf(c.Request.URL.Query().Get("partner"))
 	asked, err := s.admit(c)
 	if err != nil {
-		standing, _ := s.standing(ctx, requester) // with the database away, what was known last
-		limitHeaders(c, standing)
+		limitHeaders(c, s.shownToRefused(ctx, requester, err))
 		return err
 	}
 	if s.deps.Primary == nil {
@@ -54,6 +54,15 @@ func (s *Service) Show(c *gin.Context) error {
 	}
 	httpapi.Bytes(c, http.StatusOK, "application/json; charset=utf-8", body)
 	return nil
+}
+
+// shownToRefused is the quota in the answer to a question that is not asked; with the database away what was known last.
+func (s *Service) shownToRefused(ctx context.Context, requester string, refusal error) quota {
+	if errs.KindOf(refusal) != errs.Invalid {
+		return s.shownToStranger(ctx, requester)
+	}
+	standing, _ := s.standing(ctx, requester)
+	return standing
 }
 
 // exhausted refuses a requester without quota.

@@ -75,7 +75,7 @@ type taken struct {
 // take spends a unit. Units are counted atomically over all replicas; those taken at the same moment in this process
 // share a transaction.
 func (s *Service) take(ctx context.Context, requester string) (taken, error) {
-	result, err := s.spending.Do(ctx, spend{requester, Day(s.deps.Now()).Format(time.DateOnly)})
+	result, err := s.spending.Do(ctx, s.unit(requester))
 	if errors.Is(err, groupcommit.ErrClosed) {
 		err = errs.Away("The service is stopping.", time.Second, err)
 	}
@@ -105,6 +105,7 @@ func (s *Service) flushSpending(_ context.Context, items []spend) ([]taken, erro
 		if err != nil {
 			return nil, err
 		}
+		s.seen.note(item, used, time.Time{})
 		shares[item] = &share{granted, used - granted}
 	}
 	results := make([]taken, len(items))

@@ -69,6 +69,7 @@ type Service struct {
 	slots    *semaphore.Weighted
 	answers  *lru.Cache[string, answer]
 	metrics  *Metrics
+	seen     sightings
 
 	mu     sync.Mutex
 	paused time.Time // until then the primary provider is not asked

@@ -1,0 +1,81 @@
+package scoreboard
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// refusedTrust is how old the quota may be that a caller without a key is shown: all wrong keys of a requester together cost four
+// statements a second.
+const refusedTrust = 250 * time.Millisecond
+
+// sightings remembers how many units of a day were seen spent. They only grow, so the largest number is the newest.
+type sightings struct {
+	flights singleflight.Group
+	mu      sync.Mutex
+	latest  map[string]sighting // by requester
+}
+
+type sighting struct {
+	day  string
+	used int64
+	at   time.Time // of the last reading; spending tells of no other replica
+}
+
+// note keeps what was seen spent; readAt is zero when the database was not asked for it.
+func (s *sightings) note(item spend, used int64, readAt time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.latest[item.requester]
+	if known.day != item.day {
+		known = sighting{day: item.day}
+	}
+	known.used = max(known.used, used)
+	if known.at.Before(readAt) {
+		known.at = readAt
+	}
+	if s.latest == nil {
+		s.latest = map[string]sighting{}
+	}
+	s.latest[item.requester] = known
+}
+
+// of returns what was seen spent, and whether it was read lately.
+func (s *sightings) of(item spend, now time.Time) (used int64, fresh bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.latest[item.requester]
+	if known.day != item.day {
+		return 0, false
+	}
+	age := now.Sub(known.at)
+	return known.used, age >= 0 && age < refusedTrust
+}
+
+// shownToStranger is the requester's quota for a caller that is refused without a key: what this process has spent is in it, what
+// others have for refusedTrust at most not. With the database away it is what was known last.
+func (s *Service) shownToStranger(ctx context.Context, requester string) quota {
+	item := s.unit(requester)
+	used, fresh := s.seen.of(item, s.deps.Now())
+	if !fresh {
+		read := s.seen.flights.DoChan(item.requester, func() (any, error) {
+			q, err := s.standing(context.WithoutCancel(ctx), requester)
+			s.seen.note(item, q.used, s.deps.Now()) // a failure too: it is not tried more often than it would be read
+			return nil, err
+		})
+		select {
+		case <-read:
+		case <-ctx.Done():
+		}
+		used, _ = s.seen.of(item, s.deps.Now())
+	}
+	return quota{limit: s.settings.lastQuota(), used: used, reset: DayAfter(Day(s.deps.Now()), 1)}
+}
+
+// unit is one of the requester's day.
+func (s *Service) unit(requester string) spend {
+	return spend{requester, Day(s.deps.Now()).Format(time.DateOnly)}
+}
