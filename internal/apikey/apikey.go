@@ -1,5 +1,5 @@
-// Package apikey is the one form of the keys that callers hold: made, recognised and hashed in one place. It knows nobody
-// who holds one.
+// Package apikey is the keys that callers hold: made, recognised, hashed and rotated in one place. It does not know who
+// holds one, nor where they are stored.
 package apikey
 
 import (
@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"hash/crc32"
 	"strings"
-	"time"
 )
 
 const (
@@ -58,9 +57,6 @@ func (f Format) Valid(key string) bool {
 // Hash is what is stored of a key. A key is random enough to need no salt and no slow function.
 func (f Format) Hash(key string) [sha256.Size]byte { return sha256.Sum256([]byte(f.Domain + key)) }
 
-// Last4 is what an operator may see of a key.
-func Last4(key string) string { return key[len(key)-keyLastShown:] }
-
 func checksum(text string) string {
 	sum := crc32.ChecksumIEEE([]byte(text))
 	digits := [keyCheck]byte{}
@@ -69,13 +65,4 @@ func checksum(text string) string {
 		sum /= uint32(len(base62))
 	}
 	return string(digits[:])
-}
-
-// End is when a rotated key stops working. Without an overlap that is before all times: two processes' clocks may differ by the
-// milliseconds that the database's time takes to them.
-func End(now time.Time, overlap time.Duration) time.Time {
-	if overlap == 0 {
-		return time.Unix(0, 0)
-	}
-	return now.Add(overlap)
 }

@@ -24,7 +24,7 @@ func TestFormat_knows_its_own_keys_and_the_earlier_ones_and_no_others(t *testing
 			t.Errorf("%q is valid", k)
 		}
 	}
-	if f.Generate() == key || f.Hash(key) == (apikey.Format{Domain: "e\x00"}).Hash(key) || apikey.Last4(key) != key[len(key)-4:] {
+	if f.Generate() == key || f.Hash(key) == (apikey.Format{Domain: "e\x00"}).Hash(key) {
 		t.Error("keys repeat, or families share their hashes")
 	}
 }

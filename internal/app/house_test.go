@@ -49,7 +49,7 @@ var edges = map[string][]string{
 	"internal/figures":     {"internal/database"},
 	"internal/notify":      {"internal/database"},
 	"internal/config":      {"pkg/webhook"}, // checks that configured secrets are ones
-	"internal/apikey":      {},
+	"internal/apikey":      {"internal/errs"},
 	"internal/errs":        {},
 	"internal/logctx":      {},
 	"internal/round":       {},

@@ -14,7 +14,6 @@ import (
 
 const (
 	supplierIDLength = 16 // letters and digits after sup_: 80 random bits
-	maxOverlap       = 90 * 24 * time.Hour
 )
 
 // Created is a new supplier with its credentials, which are shown this once.
@@ -38,7 +37,7 @@ func (s *Service) CreateSupplier(ctx context.Context, n NewSupplier) (Created, e
 		if err := s.store.insertSupplier(ctx, supplier); err != nil {
 			return err
 		}
-		if created.APIKey, err = s.addKey(ctx, supplier.ID, now); err != nil {
+		if created.APIKey, err = supplierKeys().Add(ctx, keysOf{s.store, supplier.ID}, now); err != nil {
 			return err
 		}
 		created.WebhookSecret, err = s.addSecret(ctx, supplier.ID, now)
@@ -80,15 +79,12 @@ func (s *Service) UpdateSupplier(ctx context.Context, id string, patch SupplierP
 // RotateAPIKey makes a new API key. The former ones work for the overlap, from 0 to 90 days, and sessions made with them go on.
 // Errors: errs.Invalid, errs.NotFound.
 func (s *Service) RotateAPIKey(ctx context.Context, id string, overlap time.Duration) (string, error) {
-	if err := validateOverlap(overlap); err != nil {
+	if err := apikey.CheckOverlap(overlap); err != nil {
 		return "", err
 	}
 	var key string
 	err := s.change(ctx, "rotate API key", id, func(ctx context.Context, _ *Supplier, now time.Time) (err error) {
-		if err := s.store.expireKeys(ctx, id, apikey.End(now, overlap)); err != nil {
-			return err
-		}
-		key, err = s.addKey(ctx, id, now)
+		key, err = supplierKeys().Rotate(ctx, keysOf{s.store, id}, now, overlap)
 		return err
 	})
 	if err != nil {
@@ -101,7 +97,7 @@ func (s *Service) RotateAPIKey(ctx context.Context, id string, overlap time.Dura
 // was rotated before until its own end; without an overlap both end now.
 // Errors: errs.Invalid, errs.NotFound.
 func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap time.Duration) (secret string, err error) {
-	if err := validateOverlap(overlap); err != nil {
+	if err := apikey.CheckOverlap(overlap); err != nil {
 		return "", err
 	}
 	err = s.store.db.InTx(ctx, func(ctx context.Context) error {
@@ -196,13 +192,6 @@ func (s *Service) change(ctx context.Context, what, id string, fn func(context.C
 	return nil
 }
 
-func (s *Service) addKey(ctx context.Context, supplierID string, now time.Time) (string, error) {
-	format := supplierKeys()
-	key := format.Generate()
-	hash := format.Hash(key)
-	return key, s.store.insertKey(ctx, supplierID, hash[:], apikey.Last4(key), now)
-}
-
 func (s *Service) addSecret(ctx context.Context, supplierID string, now time.Time) (string, error) {
 	id, secret := "whs_"+strings.ToLower(rand.Text()), webhook.NewSecret().Text()
 	sealed, err := s.sealer.seal(secret, id)
@@ -210,11 +199,4 @@ func (s *Service) addSecret(ctx context.Context, supplierID string, now time.Tim
 		return "", err
 	}
 	return secret, s.store.insertSecret(ctx, id, supplierID, sealed, now)
-}
-
-func validateOverlap(overlap time.Duration) error {
-	if overlap < 0 || overlap > maxOverlap {
-		return errs.InvalidInput("The overlap is not valid.", errs.At("/overlap", fmt.Sprintf("must be from 0s to %s", maxOverlap)))
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"github.com/supplyhub/supplyhub/internal/apikey"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
@@ -84,17 +85,24 @@ func (s store) listSuppliers(ctx context.Context) ([]Supplier, error) {
 	return suppliers, nil
 }
 
-func (s store) insertKey(ctx context.Context, supplierID string, hash []byte, last4 string, now time.Time) error {
-	// Not the hash first: gorm spreads the bytes of a value that stands right behind a parenthesis.
-	return database.Translate(s.db.From(ctx).Exec(`INSERT INTO supplier_api_keys (supplier_id, hash, last4, created_at) VALUES (?, ?, ?, ?)`,
-		supplierID, hash, last4, now.UnixMicro()).Error)
+// keysOf are the API keys of a supplier.
+type keysOf struct {
+	store
+	supplier string
 }
 
-// expireKeys lets every API key of the supplier work until the given time at most.
-func (s store) expireKeys(ctx context.Context, supplierID string, until time.Time) error {
-	return database.Translate(s.db.From(ctx).Exec(`
+// Insert implements apikey.Keys.
+func (k keysOf) Insert(ctx context.Context, key apikey.Stored) error {
+	// Not the hash first: gorm spreads the bytes of a value that stands right behind a parenthesis.
+	return database.Translate(k.db.From(ctx).Exec(`INSERT INTO supplier_api_keys (supplier_id, hash, last4, created_at) VALUES (?, ?, ?, ?)`,
+		k.supplier, key.Hash[:], key.Last4, key.CreatedAt.UnixMicro()).Error)
+}
+
+// Expire implements apikey.Keys.
+func (k keysOf) Expire(ctx context.Context, until time.Time) error {
+	return database.Translate(k.db.From(ctx).Exec(`
 		UPDATE supplier_api_keys SET active_until = ? WHERE supplier_id = ? AND (active_until IS NULL OR active_until > ?)`,
-		until.UnixMicro(), supplierID, until.UnixMicro()).Error)
+		until.UnixMicro(), k.supplier, until.UnixMicro()).Error)
 }
 
 func (s store) insertSecret(ctx context.Context, id, supplierID string, sealed []byte, now time.Time) error {

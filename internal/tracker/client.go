@@ -21,7 +21,6 @@ const (
 	longestName    = 255
 	longestView    = 63 // bytes of an identifier
 	mostViews      = 32
-	maxOverlap     = 90 * 24 * time.Hour
 )
 
 // Client reads the listings with a key of its own.
@@ -57,13 +56,14 @@ func (s *Service) CreateClient(ctx context.Context, name string, views []string)
 	if len(violations) > 0 {
 		return CreatedClient{}, errs.InvalidInput("The client is not valid.", violations...)
 	}
-	created := CreatedClient{ID: "trk_" + strings.ToLower(rand.Text()[:clientIDLength]), Name: name, APIKey: clientKeys().Generate()}
+	created := CreatedClient{ID: "trk_" + strings.ToLower(rand.Text()[:clientIDLength]), Name: name}
 	err = s.deps.DB.InTx(ctx, func(ctx context.Context) error {
 		number, err := s.store.insertClient(ctx, created.ID, name, views, s.deps.Now())
 		if err != nil {
 			return err
 		}
-		return s.store.insertKey(ctx, number, clientKeys().Hash(created.APIKey), s.deps.Now())
+		created.APIKey, err = clientKeys().Add(ctx, keysOf{s.store, number}, s.deps.Now())
+		return err
 	})
 	if err != nil {
 		return CreatedClient{}, fmt.Errorf("create tracker client: %w", err)
@@ -91,15 +91,13 @@ func (s *Service) SetViews(ctx context.Context, id string, views []string) (Clie
 
 // RotateKey makes a new key; the former ones work for the overlap, from 0 to 90 days. Errors: errs.Invalid, errs.NotFound.
 func (s *Service) RotateKey(ctx context.Context, id string, overlap time.Duration) (string, error) {
-	if overlap < 0 || overlap > maxOverlap {
-		return "", errs.InvalidInput("The overlap is not valid.", errs.At("/overlap", fmt.Sprintf("must be from 0s to %s", maxOverlap)))
+	if err := apikey.CheckOverlap(overlap); err != nil {
+		return "", err
 	}
-	key := clientKeys().Generate()
-	_, err := s.change(ctx, "rotate key of tracker client", id, func(ctx context.Context, c *Client) error {
-		if err := s.store.expireKeys(ctx, c.number, apikey.End(s.deps.Now(), overlap)); err != nil {
-			return err
-		}
-		return s.store.insertKey(ctx, c.number, clientKeys().Hash(key), s.deps.Now())
+	var key string
+	_, err := s.change(ctx, "rotate key of tracker client", id, func(ctx context.Context, c *Client) (err error) {
+		key, err = clientKeys().Rotate(ctx, keysOf{s.store, c.number}, s.deps.Now(), overlap)
+		return err
 	})
 	if err != nil {
 		return "", err

@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/supplyhub/supplyhub/internal/apikey"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
@@ -124,22 +125,22 @@ type keyRow struct {
 // TableName is gorm's name for the rows.
 func (keyRow) TableName() string { return "tracker_client_keys" }
 
-func (s *store) insertKey(ctx context.Context, client int64, hash [32]byte, now time.Time) error {
-	row := keyRow{Hash: hash[:], ClientNumber: client, CreatedAt: now.UnixMicro()}
-	if err := s.db.From(ctx).Create(&row).Error; err != nil {
-		return fmt.Errorf("insert tracker client key: %w", err)
-	}
-	return nil
+// keysOf are the keys of a client.
+type keysOf struct {
+	*store
+	client int64
 }
 
-// expireKeys lets the client's keys work until then at most.
-func (s *store) expireKeys(ctx context.Context, client int64, until time.Time) error {
-	err := s.db.From(ctx).Exec(`UPDATE tracker_client_keys SET active_until = ?
-		WHERE client_number = ? AND (active_until IS NULL OR active_until > ?)`, until.UnixMicro(), client, until.UnixMicro()).Error
-	if err != nil {
-		return fmt.Errorf("expire tracker client keys: %w", err)
-	}
-	return nil
+// Insert implements apikey.Keys.
+func (k keysOf) Insert(ctx context.Context, key apikey.Stored) error {
+	row := keyRow{Hash: key.Hash[:], ClientNumber: k.client, CreatedAt: key.CreatedAt.UnixMicro()}
+	return database.Translate(k.db.From(ctx).Create(&row).Error)
+}
+
+// Expire implements apikey.Keys.
+func (k keysOf) Expire(ctx context.Context, until time.Time) error {
+	return database.Translate(k.db.From(ctx).Exec(`UPDATE tracker_client_keys SET active_until = ?
+		WHERE client_number = ? AND (active_until IS NULL OR active_until > ?)`, until.UnixMicro(), k.client, until.UnixMicro()).Error)
 }
 
 // byKey is the client that has the key now.
