@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"bufio"
 	"io"
 	"io/fs"
 	"net/http"
@@ -74,6 +75,10 @@ func TestCommands_make_neither_directory_nor_keys(t *testing.T) {
 func TestServe_names_the_variable_of_what_it_cannot_have(t *testing.T) {
 	t.Parallel()
 	h := apptest.Start(t, apptest.Embedded, apptest.Options{})
+	taken := []string{"HTTP_ADDR=127.0.0.1:0", "ADMIN_ADDR=127.0.0.1:0", "LOG_FORMAT=json", "DATA_DIR=" + h.Env["DATA_DIR"]}
+	if _, errOut, code := runIn(t, t.TempDir(), "api", taken, "serve"); code != 1 || !strings.Contains(errOut, "error: DATA_DIR") || !strings.Contains(errOut, "in use by another process") {
+		t.Errorf("a second api on one DATA_DIR: exit code %d, %s", code, errOut)
+	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -90,6 +95,36 @@ func TestServe_names_the_variable_of_what_it_cannot_have(t *testing.T) {
 	env := []string{"DATA_DIR=" + h.Env["DATA_DIR"]}
 	if _, errOut, code := runIn(t, t.TempDir(), "api", env, "supplier", "create", "--name", "x", "--webhook-url", "http://127.0.0.1:7001"); code != 1 || !strings.Contains(errOut, "WEBHOOK_ALLOW_PRIVATE") {
 		t.Errorf("a private receiver: exit code %d, %s", code, errOut)
+	}
+}
+
+func TestServe_that_is_stopped_while_it_starts_ends_well(t *testing.T) {
+	t.Parallel()
+	for _, moment := range []string{"migration applied", "api is serving"} {
+		dir := t.TempDir()
+		cmd := exec.CommandContext(t.Context(), apptest.Binary(t, "api"), "serve", "--demo")
+		cmd.Dir, cmd.Env = dir, []string{"HTTP_ADDR=127.0.0.1:0", "ADMIN_ADDR=127.0.0.1:0", "LOG_FORMAT=json"}
+		logs, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		interrupted := false
+		for lines := bufio.NewScanner(logs); lines.Scan(); {
+			said.WriteString(lines.Text() + "\n")
+			if !interrupted && strings.Contains(lines.Text(), moment) {
+				interrupted = true
+				if err := cmd.Process.Signal(os.Interrupt); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := cmd.Wait(); err != nil || !interrupted || strings.Contains(said.String(), "error:") {
+			t.Errorf("interrupted at %q: %v\n%s", moment, err, &said)
+		}
 	}
 }
 

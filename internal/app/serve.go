@@ -46,7 +46,7 @@ func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger, started
 	cfg.BaseURL = cmp.Or(cfg.BaseURL, address)
 	a, err := build(ctx, cfg, log, use{profile: database.Serving})
 	if err != nil {
-		return errors.Join(err, public.Close(), admin.Close())
+		return errors.Join(unlessStopped(ctx, err), public.Close(), admin.Close())
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
 	if err := a.trace(ctx, "api"); err != nil {
@@ -54,7 +54,7 @@ func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger, started
 	}
 	defer a.endTrace(ctx)
 	if err := a.Migrate(ctx); err != nil {
-		return errors.Join(err, public.Close(), admin.Close())
+		return errors.Join(unlessStopped(ctx, err), public.Close(), admin.Close())
 	}
 	return a.serve(ctx, public, admin, func(ctx context.Context) error {
 		if started == nil {
@@ -64,14 +64,22 @@ func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger, started
 	})
 }
 
+// unlessStopped is the error of a start, which is none when the process is to stop: who ends it early has no fault to read about.
+func unlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
 // listen opens the api's two listeners.
 func listen(ctx context.Context, httpAddr, adminAddr string) (public, admin net.Listener, err error) {
 	var lc net.ListenConfig
 	if public, err = lc.Listen(ctx, "tcp", httpAddr); err != nil {
-		return nil, nil, fmt.Errorf("HTTP_ADDR must be an address that is free: %w", err)
+		return nil, nil, fmt.Errorf("HTTP_ADDR must be an address that is free, such as :8081: %w", err)
 	}
 	if admin, err = lc.Listen(ctx, "tcp", adminAddr); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("ADMIN_ADDR must be an address that is free: %w", err), public.Close())
+		return nil, nil, errors.Join(fmt.Errorf("ADMIN_ADDR must be an address that is free, such as 127.0.0.1:9092: %w", err), public.Close())
 	}
 	return public, admin, nil
 }
@@ -83,7 +91,7 @@ func (a *App) serve(ctx context.Context, public, admin net.Listener, started fun
 	s := &api{App: a, public: public, admin: admin}
 	a.adminAddress = ownAddress(admin.Addr())
 	if err := a.openQueue(ctx, "api"); err != nil {
-		return fmt.Errorf("open queue: %w", err)
+		return err
 	}
 	if err := a.openPortal(); err != nil {
 		return err
@@ -126,7 +134,7 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	s.ready.Store(true)
 	s.log.InfoContext(ctx, "api is serving", "address", s.public.Addr().String(), "admin", s.admin.Addr().String(),
 		"engine", s.db.Engine(), "embedded", s.cfg.Embedded())
-	group.Go(func() error { return started(ctx) })
+	group.Go(func() error { return unlessStopped(ctx, started(ctx)) })
 
 	select {
 	case <-ctx.Done():

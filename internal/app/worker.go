@@ -30,11 +30,11 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 	var lc net.ListenConfig
 	admin, err := lc.Listen(ctx, "tcp", cmp.Or(cfg.AdminAddr, defaultWorkerAdmin))
 	if err != nil {
-		return fmt.Errorf("ADMIN_ADDR must be an address that is free: %w", err)
+		return fmt.Errorf("ADMIN_ADDR must be an address that is free, such as 127.0.0.1:9092: %w", err)
 	}
 	a := &pipeline{cfg: cfg, log: log, registry: telemetry.NewRegistry()}
 	if err := a.open(ctx, use{profile: database.Serving, noReaders: true}); err != nil {
-		return errors.Join(err, admin.Close())
+		return errors.Join(unlessStopped(ctx, err), admin.Close())
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
 	if err := a.trace(ctx, "worker"); err != nil {
@@ -42,7 +42,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 	}
 	defer a.endTrace(ctx)
 	if err := a.Migrate(ctx); err != nil {
-		return errors.Join(err, admin.Close())
+		return errors.Join(unlessStopped(ctx, err), admin.Close())
 	}
 	return a.runWorker(ctx, admin)
 }
@@ -50,7 +50,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 // runWorker works until ctx ends and everything in flight is finished.
 func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
 	if err := a.openQueue(ctx, "worker"); err != nil {
-		return fmt.Errorf("open queue: %w", err)
+		return err
 	}
 	var ready atomic.Bool
 	checks := func(ctx context.Context) map[string]error {

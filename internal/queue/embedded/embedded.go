@@ -42,7 +42,7 @@ func start(dir string, maxBytes int64, log *slog.Logger) (_ queue.Server, err er
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
 	if !locked {
-		return nil, fmt.Errorf("%s is in use by another process: two embedded queues cannot share one directory", dir)
+		return nil, fmt.Errorf("%s is in use by another process: stop that one, or use another directory", dir)
 	}
 	defer func() {
 		if err != nil {
