@@ -87,6 +87,7 @@ func (f figures) show(l limits, drawn *plot) {
 	fmt.Printf("  accepted/s                     %8.0f   %.2f of H, p50 %s p99 %s\n", f.flat.perSecond(), f.flat.perSecond()/l.composed(), milliseconds(f.flat.P50), milliseconds(f.flat.P99))
 	fmt.Printf("  delivered/s, to the last one   %8.0f   while posting %.0f\n", f.delivered(), float64(f.flat.DeliveredWhilePosting)/f.flat.Seconds)
 	fmt.Printf("  CPU s per 1,000 delivered      %8.3f   %s\n", f.cpu(), f.used.shares(f.flat.Delivered))
+	fmt.Printf("  MiB held by all, PSS, at most  %s\n", f.held)
 	fmt.Printf("pipeline, %d requests/s, the run of three with the middle p99\n", pacedRate)
 	fmt.Printf("  POST answered                  p50 %s  p99 %s\n", milliseconds(f.paced.P50), milliseconds(f.paced.P99))
 	fmt.Printf("  publish to delivery            p50 %s  p95 %s  p99 %s\n", milliseconds(f.paced.Delivery50), milliseconds(f.paced.Delivery95), milliseconds(f.paced.Delivery99))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"time"
 )
 
@@ -90,7 +91,8 @@ func (s *stack) figuresOf(ctx context.Context, of peer) (f figures, err error) {
 // figures are those of one pipeline, ours or the peer's.
 type figures struct {
 	flat, paced loadResult
-	used        usage // of the flat run
+	used        usage     // of the flat run
+	held        footprint // at most, in the flat run
 }
 
 func (f figures) delivered() float64 { return float64(f.flat.Delivered) / f.flat.DrainSeconds }
@@ -100,7 +102,13 @@ func (f figures) cpu() float64 { return f.used.per1000(f.flat.Delivered) }
 // figures posts as fast as answers come, and then at a steady rate.
 func (p *pipeline) figures(ctx context.Context) (f figures, err error) {
 	before := p.cpu()
-	if f.flat, err = p.run(ctx, loadDuration, 0); err != nil {
+	looking, stop := context.WithCancel(ctx)
+	var looker sync.WaitGroup
+	looker.Go(func() { f.held = p.most(looking) })
+	f.flat, err = p.run(ctx, loadDuration, 0)
+	stop()
+	looker.Wait()
+	if err != nil {
 		return f, err
 	}
 	f.used = p.cpu().since(before)

@@ -75,7 +75,7 @@ func (q *Queue) Health() error {
 
 // explain says in an operator's words why the stream or the consumer could not be made.
 func (q *Queue) explain(err error) error {
-	const insufficientStorage, replicasBeyondNodes, subjectsOverlap, noPeers = 10047, 10074, 10065, 10005
+	const insufficientStorage, replicasBeyondNodes, subjectsOverlap, noPeers, noLeader = 10047, 10074, 10065, 10005, 10008
 	api, _ := errors.AsType[*jetstream.APIError](err)
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount), errors.Is(err, nats.ErrNoResponders):
@@ -87,6 +87,8 @@ func (q *Queue) explain(err error) error {
 		return fmt.Errorf("JetStream does not answer, the cluster may have no quorum: %w", err)
 	case api == nil:
 		return err
+	case api.ErrorCode == noLeader:
+		return fmt.Errorf("JetStream has no leader, its cluster may have no quorum: %w", err)
 	case api.ErrorCode == insufficientStorage:
 		return fmt.Errorf("JetStream has less storage than NATS_MAX_BYTES (%d): %w", q.cfg.MaxBytes, err)
 	case api.ErrorCode == replicasBeyondNodes, api.ErrorCode == noPeers:

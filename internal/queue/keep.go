@@ -15,7 +15,7 @@ import (
 const (
 	ensureTimeout = 5 * time.Second
 	ensureRetry   = time.Second
-	lookEvery     = 30 * time.Second // without a reason
+	lookEvery     = 10 * time.Second // without a reason
 )
 
 // lookAgain makes keep look whether stream and consumer are there; it never blocks.
