@@ -25,6 +25,22 @@ type List struct {
 // Series is what is counted of a list: the rows of one owner in one status; an empty status: in any.
 type Series struct{ Owner, Status string }
 
+// changed is the column of list_changes that counts the series.
+func (s Series) changed() string {
+	if s.Status == "" {
+		return "total"
+	}
+	return "n"
+}
+
+// column is compared with the series' status; all changes belong to the one without.
+func (s Series) column() string {
+	if s.Status == "" {
+		return "''"
+	}
+	return "status"
+}
+
 // Range bounds the time of a list's rows; Since is inclusive, Until is not.
 type Range struct{ Since, Until int64 }
 
@@ -42,7 +58,7 @@ type Place struct {
 // block that is not wholly behind its beginning.
 const placing = `WITH entries AS (
 		SELECT start AS at, n, 1 AS block FROM list_counts WHERE list = ? AND owner = ? AND status = ?
-		UNION ALL SELECT at, n, 0 FROM list_changes WHERE list = ? AND owner = ? AND status = ?),
+		UNION ALL SELECT at, %[3]s, 0 FROM list_changes WHERE list = ? AND owner = ? AND %[4]s = ?),
 	bounds AS (SELECT b.side, b.at, coalesce((SELECT min(e.at) FROM entries e WHERE e.block = 1 AND e.at >= b.at), 9223372036854775807) AS edge
 		FROM (SELECT 1 AS side, CAST(? AS bigint) AS at UNION ALL SELECT 2, CAST(? AS bigint)) AS b),
 	newer AS (SELECT b.side, CAST(coalesce((SELECT sum(e.n) FROM entries e WHERE e.at >= b.edge), 0) AS bigint)
@@ -61,7 +77,7 @@ func (d *DB) Place(ctx context.Context, l List, s Series, r Range, offset int64)
 		Since, Until int64
 		Place, Above *int64
 	}
-	err = d.Reader(ctx).Raw(fmt.Sprintf(placing, from, l.At), append(args, r.Until, offset)...).Scan(&found).Error
+	err = d.Reader(ctx).Raw(fmt.Sprintf(placing, from, l.At, s.changed(), s.column()), append(args, r.Until, offset)...).Scan(&found).Error
 	if err != nil {
 		return p, fmt.Errorf("count %s: %w", l.Name, err)
 	}
@@ -131,16 +147,32 @@ func (d *DB) SplitAll(ctx context.Context, lists ...List) error {
 	return nil
 }
 
-func (d *DB) takeChanges(ctx context.Context) ([]change, error) {
+// noted is a row of list_changes: a change of its status, and one of all of them.
+type noted struct {
+	change
+	total int64
+}
+
+func (d *DB) takeChanges(ctx context.Context) ([]noted, error) {
 	rows := `(list, owner, status, at) IN (SELECT list, owner, status, at FROM list_changes LIMIT ?)`
 	if d.engine == Postgres {
 		rows = `ctid = ANY (ARRAY(SELECT ctid FROM list_changes LIMIT $1))`
 	}
-	return Query(ctx, d.SQL(ctx), `DELETE FROM list_changes WHERE `+rows+` RETURNING list, owner, status, at, n`, []any{foldedRows}, (*change).places)
+	return Query(ctx, d.SQL(ctx), `DELETE FROM list_changes WHERE `+rows+` RETURNING list, owner, status, at, n, total`, []any{foldedRows},
+		func(n *noted) []any { return append(n.places(), &n.total) })
 }
 
 // addChanges returns the blocks that were changed, as they are now.
-func (d *DB) addChanges(ctx context.Context, changes []change) ([]change, error) {
+func (d *DB) addChanges(ctx context.Context, rows []noted) ([]change, error) {
+	var changes []change
+	for _, row := range rows {
+		if row.n != 0 {
+			changes = append(changes, row.change)
+		}
+		if row.total != 0 {
+			changes = append(changes, change{row.list, Series{Owner: row.Owner}, row.at, row.total})
+		}
+	}
 	source, args, err := d.changes(changes)
 	if err != nil {
 		return nil, err
@@ -233,8 +265,8 @@ func (d *DB) parts(ctx context.Context, l List, b change, end int64) ([]change, 
 	args = append(append(args, b.at, end), l.Name, b.Owner, b.Status, b.at, end)
 	rows, err := d.From(ctx).Raw(fmt.Sprintf(`SELECT at, CAST(sum(n) AS bigint) FROM (
 			SELECT %[1]s & -%[2]d AS at, count(*) AS n FROM %[3]s AND %[1]s >= ? AND %[1]s < ? GROUP BY 1
-			UNION ALL SELECT at, -n FROM list_changes WHERE list = ? AND owner = ? AND status = ? AND at >= ? AND at < ?) AS counted
-		GROUP BY at HAVING sum(n) <> 0 ORDER BY at`, l.At, countUnit, from), args...).Rows()
+			UNION ALL SELECT at, -%[4]s FROM list_changes WHERE list = ? AND owner = ? AND %[5]s = ? AND at >= ? AND at < ?) AS counted
+		GROUP BY at HAVING sum(n) <> 0 ORDER BY at`, l.At, countUnit, from, b.changed(), b.column()), args...).Rows()
 	if err != nil {
 		return nil, err
 	}

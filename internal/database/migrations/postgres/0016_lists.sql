@@ -19,7 +19,8 @@ CREATE TABLE IF NOT EXISTS list_changes (
     owner                text COLLATE "C" NOT NULL,
     status               text COLLATE "C" NOT NULL,
     at                   bigint NOT NULL,             -- the rows' time without its last 18 bits, a quarter of a second
-    n                    bigint NOT NULL
+    n                    bigint NOT NULL,             -- more or fewer of them have the status
+    total                bigint NOT NULL              -- more or fewer of them are there
 ) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_insert_threshold = -1);
 CREATE INDEX IF NOT EXISTS list_changes_owner ON list_changes (owner, list, status);
 
@@ -28,13 +29,11 @@ CREATE INDEX IF NOT EXISTS list_changes_owner ON list_changes (owner, list, stat
 CREATE OR REPLACE FUNCTION count_added() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
     IF TG_ARGV[0] = 'request' THEN
-        INSERT INTO list_changes (list, owner, status, at, n)
-        SELECT 'requests', a.supplier_id, s.status, a.created_at & -262144, count(*)
-        FROM added a CROSS JOIN LATERAL (VALUES (''), (a.status)) AS s(status) GROUP BY 2, 3, 4;
+        INSERT INTO list_changes (list, owner, status, at, n, total)
+        SELECT 'requests', supplier_id, status, created_at & -262144, count(*), count(*) FROM added GROUP BY 2, 3, 4;
     ELSE
-        INSERT INTO list_changes (list, owner, status, at, n)
-        SELECT 'deliveries', a.destination, s.status, a.created_at & -262144, count(*)
-        FROM added a CROSS JOIN LATERAL (VALUES (''), (a.status)) AS s(status) WHERE a.destination <> 'own' GROUP BY 2, 3, 4;
+        INSERT INTO list_changes (list, owner, status, at, n, total)
+        SELECT 'deliveries', destination, status, created_at & -262144, count(*), count(*) FROM added WHERE destination <> 'own' GROUP BY 2, 3, 4;
     END IF;
     INSERT INTO status_counts SELECT TG_ARGV[0], status, count(*) FROM added
         WHERE status IN ('enqueued', 'failed', 'pending', 'dead') GROUP BY status;
@@ -46,19 +45,16 @@ END $$;
 CREATE OR REPLACE FUNCTION count_changed() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
     IF TG_ARGV[0] = 'request' THEN
-        INSERT INTO list_changes (list, owner, status, at, n)
-        SELECT list, owner, status, at, sum(n) FROM (
-            SELECT 'requests' AS list, supplier_id AS owner, status, created_at & -262144 AS at, 1 AS n FROM added
-            UNION ALL SELECT 'requests', supplier_id, status, created_at & -262144, -1 FROM removed
-            UNION ALL SELECT 'orders', '', '', selected_at & -262144, 1 FROM added WHERE selected_at IS NOT NULL
-            UNION ALL SELECT 'orders', '', '', selected_at & -262144, -1 FROM removed WHERE selected_at IS NOT NULL) AS moved
-        GROUP BY list, owner, status, at HAVING sum(n) <> 0;
+        INSERT INTO list_changes (list, owner, status, at, n, total)
+        SELECT 'requests', supplier_id, status, created_at & -262144, sum(n), 0 FROM (
+            SELECT supplier_id, status, created_at, 1 AS n FROM added UNION ALL SELECT supplier_id, status, created_at, -1 FROM removed) AS moved
+        GROUP BY 2, 3, 4 HAVING sum(n) <> 0;
     ELSE
-        INSERT INTO list_changes (list, owner, status, at, n)
-        SELECT 'deliveries', destination, status, at, sum(n) FROM (
-            SELECT destination, status, created_at & -262144 AS at, 1 AS n FROM added WHERE destination <> 'own'
-            UNION ALL SELECT destination, status, created_at & -262144, -1 FROM removed WHERE destination <> 'own') AS moved
-        GROUP BY destination, status, at HAVING sum(n) <> 0;
+        INSERT INTO list_changes (list, owner, status, at, n, total)
+        SELECT 'deliveries', destination, status, created_at & -262144, sum(n), 0 FROM (
+            SELECT destination, status, created_at, 1 AS n FROM added WHERE destination <> 'own'
+            UNION ALL SELECT destination, status, created_at, -1 FROM removed WHERE destination <> 'own') AS moved
+        GROUP BY 2, 3, 4 HAVING sum(n) <> 0;
     END IF;
     INSERT INTO status_counts SELECT TG_ARGV[0], status, sum(n)
         FROM (SELECT status, 1 AS n FROM added UNION ALL SELECT status, -1 FROM removed) AS changed
@@ -71,19 +67,29 @@ END $$;
 CREATE OR REPLACE FUNCTION count_removed() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
     IF TG_ARGV[0] = 'request' THEN
-        INSERT INTO list_changes (list, owner, status, at, n)
-        SELECT list, owner, status, at, -count(*) FROM (
-            SELECT 'requests' AS list, r.supplier_id AS owner, s.status, r.created_at & -262144 AS at
-            FROM removed r CROSS JOIN LATERAL (VALUES (''), (r.status)) AS s(status)
-            UNION ALL SELECT 'orders', '', '', selected_at & -262144 FROM removed WHERE selected_at IS NOT NULL) AS less
-        GROUP BY list, owner, status, at;
+        INSERT INTO list_changes (list, owner, status, at, n, total)
+        SELECT 'requests', supplier_id, status, created_at & -262144, -count(*), -count(*) FROM removed GROUP BY 2, 3, 4
+        UNION ALL SELECT 'orders', '', '', selected_at & -262144, 0, -count(*) FROM removed WHERE selected_at IS NOT NULL GROUP BY 4;
     ELSE
-        INSERT INTO list_changes (list, owner, status, at, n)
-        SELECT 'deliveries', r.destination, s.status, r.created_at & -262144, -count(*)
-        FROM removed r CROSS JOIN LATERAL (VALUES (''), (r.status)) AS s(status) WHERE r.destination <> 'own' GROUP BY 2, 3, 4;
+        INSERT INTO list_changes (list, owner, status, at, n, total)
+        SELECT 'deliveries', destination, status, created_at & -262144, -count(*), -count(*) FROM removed WHERE destination <> 'own' GROUP BY 2, 3, 4;
     END IF;
     INSERT INTO status_counts SELECT TG_ARGV[0], status, -count(*) FROM removed
         WHERE status IN ('enqueued', 'failed', 'pending', 'dead') GROUP BY status;
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
+
+-- A selection is a statement of its own, so that no other one looks for it.
+-- +goose StatementBegin
+CREATE OR REPLACE FUNCTION count_ordered() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+BEGIN
+    IF OLD.selected_at IS NOT NULL THEN
+        INSERT INTO list_changes (list, owner, status, at, n, total) VALUES ('orders', '', '', OLD.selected_at & -262144, 0, -1);
+    END IF;
+    IF NEW.selected_at IS NOT NULL THEN
+        INSERT INTO list_changes (list, owner, status, at, n, total) VALUES ('orders', '', '', NEW.selected_at & -262144, 0, 1);
+    END IF;
     RETURN NULL;
 END $$;
 -- +goose StatementEnd
@@ -94,13 +100,15 @@ DO $$
 DECLARE
     name text;
 BEGIN
-    FOREACH name IN ARRAY ARRAY['count_added', 'count_changed', 'count_removed', 'count_receivers'] LOOP
+    FOREACH name IN ARRAY ARRAY['count_added', 'count_changed', 'count_removed', 'count_ordered', 'count_receivers'] LOOP
         EXECUTE format('ALTER FUNCTION %I() SET search_path = %I, pg_temp', name, current_schema());
     END LOOP;
 END $$;
 -- +goose StatementEnd
 
 -- Whoever wrote before that has ended then.
+CREATE OR REPLACE TRIGGER count_ordered AFTER UPDATE OF selected_at ON material_requests
+    FOR EACH ROW EXECUTE FUNCTION count_ordered();
 -- +goose StatementBegin
 DO $$ BEGIN LOCK TABLE material_requests IN SHARE MODE; END $$;
 -- +goose StatementEnd
@@ -116,7 +124,8 @@ SELECT list, owner, status, 0, sum(n) FROM (
     UNION ALL SELECT 'orders', '', '', count(*) FROM material_requests WHERE selected_at IS NOT NULL
     UNION ALL SELECT 'deliveries', destination, status, count(*) FROM webhook_deliveries WHERE destination <> 'own' GROUP BY destination, status
     UNION ALL SELECT 'deliveries', destination, '', count(*) FROM webhook_deliveries WHERE destination <> 'own' GROUP BY destination
-    UNION ALL SELECT list, owner, status, -n FROM list_changes) AS counted
+    UNION ALL SELECT list, owner, status, -n FROM list_changes WHERE status <> ''
+    UNION ALL SELECT list, owner, '', -total FROM list_changes) AS counted
 GROUP BY list, owner, status HAVING sum(n) <> 0
 ON CONFLICT (list, owner, status, start) DO UPDATE SET n = excluded.n;
 

@@ -16,64 +16,65 @@ CREATE TABLE list_changes (
     owner                text NOT NULL,
     status               text NOT NULL,
     at                   integer NOT NULL,            -- the rows' time without its last 18 bits, a quarter of a second
-    n                    integer NOT NULL,
+    n                    integer NOT NULL,            -- more or fewer of them have the status
+    total                integer NOT NULL,            -- more or fewer of them are there
     PRIMARY KEY (owner, list, status, at)
 ) WITHOUT ROWID;
 
 -- +goose StatementBegin
 CREATE TRIGGER material_requests_inserted AFTER INSERT ON material_requests BEGIN
-    INSERT INTO list_changes (list, owner, status, at, n)
-    VALUES ('requests', NEW.supplier_id, '', NEW.created_at & -262144, 1), ('requests', NEW.supplier_id, NEW.status, NEW.created_at & -262144, 1)
-    ON CONFLICT (owner, list, status, at) DO UPDATE SET n = n + 1;
+    INSERT INTO list_changes (list, owner, status, at, n, total)
+    VALUES ('requests', NEW.supplier_id, NEW.status, NEW.created_at & -262144, 1, 1)
+    ON CONFLICT (owner, list, status, at) DO UPDATE SET n = n + 1, total = total + 1;
 END;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
 CREATE TRIGGER material_requests_updated AFTER UPDATE OF status ON material_requests WHEN OLD.status <> NEW.status BEGIN
-    INSERT INTO list_changes (list, owner, status, at, n)
-    VALUES ('requests', NEW.supplier_id, OLD.status, NEW.created_at & -262144, -1), ('requests', NEW.supplier_id, NEW.status, NEW.created_at & -262144, 1)
+    INSERT INTO list_changes (list, owner, status, at, n, total)
+    VALUES ('requests', NEW.supplier_id, OLD.status, NEW.created_at & -262144, -1, 0), ('requests', NEW.supplier_id, NEW.status, NEW.created_at & -262144, 1, 0)
     ON CONFLICT (owner, list, status, at) DO UPDATE SET n = n + excluded.n;
 END;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
 CREATE TRIGGER material_requests_ordered AFTER UPDATE OF selected_at ON material_requests WHEN OLD.selected_at IS NULL AND NEW.selected_at IS NOT NULL BEGIN
-    INSERT INTO list_changes (list, owner, status, at, n) VALUES ('orders', '', '', NEW.selected_at & -262144, 1)
-    ON CONFLICT (owner, list, status, at) DO UPDATE SET n = n + 1;
+    INSERT INTO list_changes (list, owner, status, at, n, total) VALUES ('orders', '', '', NEW.selected_at & -262144, 0, 1)
+    ON CONFLICT (owner, list, status, at) DO UPDATE SET total = total + 1;
 END;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
 CREATE TRIGGER material_requests_deleted AFTER DELETE ON material_requests BEGIN
-    INSERT INTO list_changes (list, owner, status, at, n)
-    VALUES ('requests', OLD.supplier_id, '', OLD.created_at & -262144, -1), ('requests', OLD.supplier_id, OLD.status, OLD.created_at & -262144, -1)
-    ON CONFLICT (owner, list, status, at) DO UPDATE SET n = n - 1;
-    INSERT INTO list_changes (list, owner, status, at, n) SELECT 'orders', '', '', OLD.selected_at & -262144, -1 WHERE OLD.selected_at IS NOT NULL
-    ON CONFLICT (owner, list, status, at) DO UPDATE SET n = n - 1;
+    INSERT INTO list_changes (list, owner, status, at, n, total)
+    VALUES ('requests', OLD.supplier_id, OLD.status, OLD.created_at & -262144, -1, -1)
+    ON CONFLICT (owner, list, status, at) DO UPDATE SET n = n - 1, total = total - 1;
+    INSERT INTO list_changes (list, owner, status, at, n, total) SELECT 'orders', '', '', OLD.selected_at & -262144, 0, -1 WHERE OLD.selected_at IS NOT NULL
+    ON CONFLICT (owner, list, status, at) DO UPDATE SET total = total - 1;
 END;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
 CREATE TRIGGER webhook_deliveries_inserted AFTER INSERT ON webhook_deliveries WHEN NEW.destination <> 'own' BEGIN
-    INSERT INTO list_changes (list, owner, status, at, n)
-    VALUES ('deliveries', NEW.destination, '', NEW.created_at & -262144, 1), ('deliveries', NEW.destination, NEW.status, NEW.created_at & -262144, 1)
-    ON CONFLICT (owner, list, status, at) DO UPDATE SET n = n + 1;
+    INSERT INTO list_changes (list, owner, status, at, n, total)
+    VALUES ('deliveries', NEW.destination, NEW.status, NEW.created_at & -262144, 1, 1)
+    ON CONFLICT (owner, list, status, at) DO UPDATE SET n = n + 1, total = total + 1;
 END;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
 CREATE TRIGGER webhook_deliveries_updated AFTER UPDATE OF status ON webhook_deliveries WHEN OLD.status <> NEW.status AND NEW.destination <> 'own' BEGIN
-    INSERT INTO list_changes (list, owner, status, at, n)
-    VALUES ('deliveries', NEW.destination, OLD.status, NEW.created_at & -262144, -1), ('deliveries', NEW.destination, NEW.status, NEW.created_at & -262144, 1)
+    INSERT INTO list_changes (list, owner, status, at, n, total)
+    VALUES ('deliveries', NEW.destination, OLD.status, NEW.created_at & -262144, -1, 0), ('deliveries', NEW.destination, NEW.status, NEW.created_at & -262144, 1, 0)
     ON CONFLICT (owner, list, status, at) DO UPDATE SET n = n + excluded.n;
 END;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
 CREATE TRIGGER webhook_deliveries_deleted AFTER DELETE ON webhook_deliveries WHEN OLD.destination <> 'own' BEGIN
-    INSERT INTO list_changes (list, owner, status, at, n)
-    VALUES ('deliveries', OLD.destination, '', OLD.created_at & -262144, -1), ('deliveries', OLD.destination, OLD.status, OLD.created_at & -262144, -1)
-    ON CONFLICT (owner, list, status, at) DO UPDATE SET n = n - 1;
+    INSERT INTO list_changes (list, owner, status, at, n, total)
+    VALUES ('deliveries', OLD.destination, OLD.status, OLD.created_at & -262144, -1, -1)
+    ON CONFLICT (owner, list, status, at) DO UPDATE SET n = n - 1, total = total - 1;
 END;
 -- +goose StatementEnd
 
