@@ -125,7 +125,9 @@ func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter we
 	if !yes && !confirmed(cmd, fmt.Sprintf("Redeliver %d %s deliveries?", n, filter.Status)) {
 		return nil, errors.New("nothing is redelivered: answer y, or give --yes")
 	}
-	n, err = a.Deliveries.RedeliverStatus(ctx, filter)
+	p := newHowFar(cmd)
+	defer p.end()
+	n, err = a.Deliveries.RedeliverStatus(ctx, filter, func(n int64) { p.show("redelivered", n) })
 	return redelivered{n}, err
 }
 
