@@ -21,7 +21,7 @@ ATONCE = 4
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race; else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run demo build test test-platforms test-upgrade race chaos fuzz lint-openapi bench bench-neighbours bench-receivers bench-recovery bench-size bench-tracker check readme migrate-new clean
+.PHONY: help run demo build test test-platforms test-upgrade race chaos fuzz lint-openapi bench bench-neighbours bench-queue bench-receivers bench-recovery bench-size bench-tracker check readme migrate-new clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ bench-neighbours: ## measure a healthy supplier beside slow, ill and dead receiv
 
 bench-receivers: ## measure many receivers, dead and slow ones among them, and 1 to 8 workers (about 8 minutes; RECEIVERS=10000)
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench receivers
+
+bench-queue: ## measure intake without NATS and with it, and the sweeper while a million requests wait in the queue (about 5 minutes)
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench queue
 
 bench-recovery: ## measure a supplier beside another one's resumed receiver and its recovery of 100,000 deliveries (about 3 minutes)
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench recovery

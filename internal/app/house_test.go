@@ -91,7 +91,7 @@ var edges = map[string][]string{
 	"internal/acceptance":                         {},
 	"internal/app/apptest":                        {"internal/database/databasetest", "internal/queue/queuetest", "internal/httpapi/openapitest", "pkg/webhook"},
 	"internal/app/apptest/browser":                {},
-	"internal/bench":                              {"internal/database", "internal/dispatch", "internal/httpapi", "internal/materials", "internal/supplierauth", "pkg/client"},
+	"internal/bench":                              {"internal/database", "internal/dispatch", "internal/httpapi", "internal/materials", "internal/round", "internal/supplierauth", "pkg/client"},
 	"internal/database/databasetest":              {"internal/database", "internal/database/sqlite", "internal/database/databasetest/cluster"},
 	"internal/database/databasetest/cluster":      {},
 	"internal/database/databasetest/withpostgres": {"internal/database/databasetest", "internal/database/databasetest/cluster"},

@@ -28,6 +28,8 @@ func main() {
 		"neighbours":    whole(neighbours),
 		"size":          whole(size),
 		"receivers":     whole(receiversBench),
+		"queue":         whole(queueBench),
+		"sweeper":       whole(sweeperBench),
 		"recovery":      whole(recovery),
 		"bare-tracker":  bareTracker,
 		"load":          func(context.Context) error { return loadProcess() },

@@ -26,6 +26,7 @@ type stack struct {
 	dir   string
 	env   []string
 	procs []*exec.Cmd
+	nats  *exec.Cmd
 
 	postmaster    int    // process id
 	spareDatabase string // for the bare parts: what they store is nobody's work
@@ -152,13 +153,8 @@ func (s *stack) startNATS() error {
 	if err != nil {
 		return err
 	}
-	address := fmt.Sprintf("127.0.0.1:%d", port)
-	_, _, err = s.start("nats-server", "-js", "-sd", filepath.Join(s.dir, "nats"), "-a", "127.0.0.1", "-p", fmt.Sprint(port), "-l", filepath.Join(s.dir, "nats.log"))
-	if err != nil {
-		return err
-	}
-	s.env = append(s.env, "NATS_URL=nats://"+address)
-	return until(func() bool { return listens(address) })
+	s.env = append(s.env, fmt.Sprintf("NATS_URL=nats://127.0.0.1:%d", port))
+	return s.runNATS()
 }
 
 func listens(address string) bool {

@@ -83,10 +83,13 @@ func (s *stack) newFleet(ctx context.Context) (*fleet, error) {
 }
 
 // database is the address of the stack's database.
-func (s *stack) database() string {
+func (s *stack) database() string { return s.variable("DATABASE_URL") }
+
+// variable is the value of one of the processes' environment variables.
+func (s *stack) variable(name string) string {
 	for _, entry := range s.env {
-		if address, found := strings.CutPrefix(entry, "DATABASE_URL="); found {
-			return address
+		if value, found := strings.CutPrefix(entry, name+"="); found {
+			return value
 		}
 	}
 	return ""
