@@ -117,7 +117,8 @@ func TestNothingAcceptedIsLost(t *testing.T) {
 	})
 	t.Run("when NATS is down: intake and work go on", func(t *testing.T) {
 		t.Parallel()
-		h, s := faultHub(t, apptest.Production, nil)
+		h := apptest.Start(t, apptest.Production, apptest.Options{LeastRights: true, Env: map[string]string{"WEBHOOK_TIMEOUT": "2s"}})
+		s := h.Supplier(t)
 		h.NATS.Stop()
 		l := startLoad(t, h, s, 4)
 		l.reaches(t, 200)

@@ -223,6 +223,24 @@ func TestRunSweeper_refills_a_queue_that_lost_its_work_and_leaves_alone_what_wai
 	}
 }
 
+func TestRunSweeper_publishes_what_was_lost_though_the_queue_is_never_empty(t *testing.T) {
+	t.Parallel()
+	p := newPipeline(t, databasetest.Open(t, database.SQLite), nil)
+	if err := p.Submit(t.Context(), request("acme", 1, "SP-1")); err != nil {
+		t.Fatal(err)
+	}
+	p.world.takeMessages() // lost
+	p.world.hold(materials.Backlog{First: "mr.work.9999", Length: 100_000, Store: 1}, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.RunSweeper(ctx) }()
+	eventually(t, "it is published", func() bool { return slices.Contains(p.world.takePublished(), "acme/1/1") })
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // Whatever order, spelling and company requests come in, each id keeps the first request that was accepted under it.
 func TestSubmit_keeps_the_first_request_of_each_id(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package materials_test
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/materials"
 )
 
@@ -48,6 +50,37 @@ func TestEvent_of_somebody_else_never_stops_a_later_round(t *testing.T) {
 		expect(t, p.deliverOwn(p.round("acme", 1), event("acme", 1, noon, "ours")), 200)
 		if r := p.row("acme", 1); r.Status != "estimated" || !slices.Equal(r.estimateIDs(), []string{"ours"}) {
 			t.Errorf("the request is %s with %v", r.Status, r.estimateIDs())
+		}
+	})
+}
+
+func TestWorker_that_stood_still_stores_nothing_of_what_retention_deleted_meanwhile(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		other := newPipeline(t, db, nil)
+		p := newPipeline(t, db, nil)
+		expect(t, p.post("acme", body(1, nil)), 201)
+		work := work(p.round("acme", 1))
+		p.world.estimate = func(_ context.Context, r estimates.Request) (estimates.Result, error) { // another worker does it all meanwhile
+			if err := other.work("acme", 1); err != nil {
+				return estimates.Result{}, err
+			}
+			expect(t, other.deliverOwn(other.round("acme", 1), event("acme", 1, noon, "other")), 200)
+			for _, one := range []*pipeline{p, other} {
+				one.now.Store(noon.Add(48 * time.Hour).UnixMicro())
+			}
+			_, err := other.Prune(t.Context(), noon.Add(time.Hour))
+			return estimates.Result{}, err
+		}
+		for range 2 { // the queue brings it back
+			_ = p.Work(t.Context(), work)
+		}
+		var events int
+		if err := db.Reader(t.Context()).Raw(`SELECT count(*) FROM webhook_events`).Scan(&events).Error; err != nil || events > 0 {
+			t.Errorf("%d events of a deleted request, %v", events, err)
+		}
+		if err := p.Work(t.Context(), work); err != nil {
+			t.Errorf("the work does not end: %v", err)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -41,6 +42,23 @@ func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (re
 		requests = append(requests, &pending{Request: request, Round: row.roundOf(), tries: row.Tries, err: err})
 	}
 	return requests, rest, nil
+}
+
+// exist fails unless the requests of all rounds are still there. The caller's transaction has stored the rounds' events: until it
+// ends nobody else gets any of them done, and so retention takes none.
+func (s *store) exist(ctx context.Context, rounds []round.Round) error {
+	from, args, err := s.rounds(rounds, `supplier_id, id, uid`)
+	if err != nil {
+		return err
+	}
+	there, err := database.Query(ctx, s.db.SQL(ctx), `SELECT count(*) FROM `+from+` WHERE r.uid = k.uid`, args, func(n *int) []any { return []any{n} })
+	if err != nil {
+		return fmt.Errorf("look whether requests are still there: %w", err)
+	}
+	if there[0] < len(rounds) {
+		return errs.Away("Requests were deleted while they were estimated.", time.Second, nil)
+	}
+	return nil
 }
 
 // ofRound is the condition that a statement is about this round of this request and no other.

@@ -13,6 +13,7 @@ const (
 	sweepSettle   = 3 * time.Second // so long work may be on its way into the queue, or out of it
 	sweepMessage  = 128             // rounds a message
 	sweepQueued   = 64              // messages that the queue may hold before the sweeper waits for it to drain
+	sweepLeast    = 4               // messages a look all the same: a queue that is never empty must not starve what was lost
 )
 
 // Backlog is what the queue holds.
@@ -55,7 +56,7 @@ func (s *Service) sweep(ctx context.Context, view *queueView) error {
 		return nil // the queue reports that itself
 	}
 	below := view.observe(at, last, backlog)
-	for room := sweepQueued - backlog.Length; room > 0; room-- {
+	for room := max(sweepQueued-backlog.Length, sweepLeast); room > 0; room-- {
 		n, err := s.Sweep(ctx, below, sweepMessage)
 		if err != nil || n < sweepMessage {
 			return err

@@ -3,7 +3,6 @@ package materials
 import (
 	"context"
 	"fmt"
-
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
@@ -16,6 +15,7 @@ const (
 	workBatch        = 128              // requests that share a transaction
 	workBytes        = 2 << 20          // of bodies that are in memory at a time
 	workStoreTimeout = 15 * time.Second // for each of a batch's two visits to the database
+	workStale        = 5 * time.Second  // after which what was read may be gone
 )
 
 // Work estimates the rounds that the message names and hands their events to the outbox, exactly once however often the
@@ -92,12 +92,13 @@ func (s *Service) workOnEach(rounds []round.Round) error {
 func (s *Service) workOn(rounds []round.Round) (rest []round.Round, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), workStoreTimeout)
 	defer cancel()
+	read := s.deps.Now()
 	requests, rest, err := s.store.due(ctx, rounds, workBytes)
 	if err != nil {
 		return nil, err
 	}
 	s.estimateAll(requests)
-	if err := s.dispatch(requests); err != nil {
+	if err := s.dispatch(requests, read); err != nil {
 		return nil, err
 	}
 	for _, p := range requests {
@@ -112,8 +113,9 @@ func (s *Service) workOn(rounds []round.Round) (rest []round.Round, err error) {
 
 // dispatch stores the events of the estimated rounds, which are sent when that is committed. A crash before the commit
 // leaves the work to be done again; one after it, to the outbox. Of two workers with the same round, one stores and sends; the
-// other one sees to it that nobody queues it again.
-func (s *Service) dispatch(requests []*pending) error {
+// other one sees to it that nobody queues it again. A worker that stood still since it read the requests may find them estimated
+// by another one and deleted by retention: their events would belong to nothing.
+func (s *Service) dispatch(requests []*pending, read time.Time) error {
 	events := make([]Outgoing, 0, len(requests))
 	for _, p := range requests {
 		if p.err == nil {
@@ -127,7 +129,10 @@ func (s *Service) dispatch(requests []*pending) error {
 	defer cancel()
 	err := s.deps.DB.InTx(ctx, func(ctx context.Context) error {
 		stored, err := s.deps.Outbox.Add(ctx, events)
-		if err != nil || len(stored) == 0 {
+		if err == nil && s.deps.Now().Sub(read) > workStale {
+			err = s.store.exist(ctx, roundsOf(events))
+		}
+		if err != nil {
 			return err
 		}
 		return s.store.dispatched(ctx, stored)
@@ -136,4 +141,12 @@ func (s *Service) dispatch(requests []*pending) error {
 		return fmt.Errorf("hand events to the outbox: %w", err)
 	}
 	return nil
+}
+
+func roundsOf(events []Outgoing) []round.Round {
+	list := make([]round.Round, len(events))
+	for i, e := range events {
+		list[i] = e.Round
+	}
+	return list
 }
