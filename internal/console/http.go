@@ -93,7 +93,7 @@ func (s *Service) data(c *gin.Context, v View) (any, error) {
 
 // frame is what every page has around its data.
 func (s *Service) frame(c *gin.Context, current string, data any) web.Page {
-	return web.Page{Current: current, Who: s.text(c, "Operator's console"), Data: framed{Q: c.Query("q"), View: data, Query: c.Request.URL.Query(), Path: c.Request.URL.Path}}
+	return web.Page{Current: current, Who: s.site.Text(c, "Operator's console"), Data: framed{Q: c.Query("q"), View: data, Query: c.Request.URL.Query(), Path: c.Request.URL.Path}}
 }
 
 // framed is a page's data with what the search field and the filters repeat.
@@ -132,24 +132,8 @@ func (s *Service) fail(c *gin.Context, err error) {
 	}
 }
 
-// text is one of the console's texts in the reader's language.
-func (s *Service) text(c *gin.Context, text string, arguments ...any) string {
-	return s.site.Translate(s.site.Language(c.Request), text, arguments...)
-}
-
-// count is a text that depends on a number.
-func (s *Service) count(c *gin.Context, one, many string, n int) string {
-	if n == 1 {
-		return s.text(c, one, n)
-	}
-	return s.text(c, many, n)
-}
-
 // explain is an error for the reader.
 func (s *Service) explain(c *gin.Context, err error) string {
-	e, ok := errors.AsType[*errs.Error](err)
-	if !ok || e.Kind == errs.Internal {
-		return s.text(c, "This could not be read or done. The log of the api says why, under this request's X-Request-Id.")
-	}
-	return s.text(c, e.Detail)
+	const internal = "This could not be read or done. The log of the api says why, under this request's X-Request-Id."
+	return s.site.Explain(c, err, internal, func(e *errs.Error) string { return s.site.Text(c, e.Detail) })
 }

@@ -87,7 +87,7 @@ func (s *Service) EnterToken(c *gin.Context) error {
 	http.SetCookie(c.Writer, &http.Cookie{ //nolint:gosec // the operator listener is plain HTTP; the cookie never leaves its path
 		Name: operatorCookie, Value: s.session(), Path: Base, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: c.Request.TLS != nil,
 	})
-	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.text(c, "You can act now, until you close the browser.")})
+	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "You can act now, until you close the browser.")})
 	return nil
 }
 
@@ -116,7 +116,7 @@ func (s *Service) run(c *gin.Context, b bulk) error {
 	}
 	if c.PostForm("confirm") == "" && c.GetHeader("Authorization") == "" && (len(ids) > 1 || !b.withoutAsking) {
 		dialog, err := s.site.Fragment(c, "overview", "askdialog", map[string]any{
-			"Question": s.count(c, b.ask, b.askMany, len(ids)), "Button": b.button, "IDs": ids, "Action": c.Request.URL.Path, "Danger": b.danger,
+			"Question": s.site.Count(c, b.ask, b.askMany, int64(len(ids))), "Button": b.button, "IDs": ids, "Action": c.Request.URL.Path, "Danger": b.danger,
 		})
 		if err != nil {
 			return err
@@ -129,9 +129,9 @@ func (s *Service) run(c *gin.Context, b bulk) error {
 	if n == 0 && err != nil {
 		return err
 	}
-	message := s.count(c, b.done, b.doneMany, n)
+	message := s.site.Count(c, b.done, b.doneMany, int64(n))
 	if err != nil {
-		message += " " + s.count(c, "%d was left as it is:", "%d were left as they are:", len(ids)-n) + " " + s.explain(c, err)
+		message += " " + s.site.Count(c, "%d was left as it is:", "%d were left as they are:", int64(len(ids)-n)) + " " + s.explain(c, err)
 	}
 	s.site.Answer(c, http.StatusOK, web.Outcome{Message: message, Failed: false})
 	return nil

@@ -101,7 +101,7 @@ func (s *Service) Redeliver(c *gin.Context) error {
 	if err := s.deps.Deliveries.Redeliver(c.Request.Context(), caller(c), c.Param("id")); err != nil {
 		return err
 	}
-	s.done(c, s.text(c, "The delivery is on its way again."))
+	s.done(c, s.site.Text(c, "The delivery is on its way again."))
 	return nil
 }
 
@@ -116,10 +116,10 @@ func (s *Service) Recover(c *gin.Context) error {
 		return err
 	}
 	if n == 0 {
-		s.done(c, s.text(c, "Nothing to recover: no delivery of this status was made in this time."))
+		s.done(c, s.site.Text(c, "Nothing to recover: no delivery of this status was made in this time."))
 		return nil
 	}
-	s.done(c, s.count(c, "%d delivery is on its way again.", "%d deliveries are on their way again.", n))
+	s.done(c, s.site.Count(c, "%d delivery is on its way again.", "%d deliveries are on their way again.", n))
 	return nil
 }
 

@@ -53,8 +53,8 @@ func (s *Service) Overview(c *gin.Context) error {
 		return err
 	}
 	o := overview{Receiver: receiver, Waiting: waiting, Lost: lost, Day: sum(history.Hours), Week: sum(history.Quarters)}
-	o.DayChart = s.chart(c, s.text(c, "Deliveries of the last 24 hours"), o.Day, history.Hours)
-	o.WeekChart = s.chart(c, s.text(c, "Deliveries of the last 7 days"), o.Week, history.Quarters)
+	o.DayChart = s.chart(c, s.site.Text(c, "Deliveries of the last 24 hours"), o.Day, history.Hours)
+	o.WeekChart = s.chart(c, s.site.Text(c, "Deliveries of the last 7 days"), o.Week, history.Quarters)
 	o.DayStart, o.WeekFrom = history.Hours[0].Start, history.Quarters[0].Start
 	return s.render(c, "overview", "", o)
 }
@@ -83,7 +83,7 @@ func sum(buckets []webhooks.Bucket) (t tally) {
 
 func (s *Service) chart(c *gin.Context, title string, t tally, buckets []webhooks.Bucket) template.HTML {
 	words := func(delivered, pending, lost int64) string {
-		return s.text(c, "%d delivered, %d pending, %d given up", delivered, pending, lost)
+		return s.site.Text(c, "%d delivered, %d pending, %d given up", delivered, pending, lost)
 	}
 	bars := make([]web.Bar, len(buckets))
 	for i, b := range buckets {

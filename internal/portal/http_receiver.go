@@ -41,7 +41,7 @@ func (s *Service) SaveReceiver(c *gin.Context) error {
 	if err := s.deps.Receiver.SetURL(c.Request.Context(), caller(c), url); err != nil {
 		return err
 	}
-	s.done(c, s.text(c, "Saved. Send a test to see that your receiver answers."))
+	s.done(c, s.site.Text(c, "Saved. Send a test to see that your receiver answers."))
 	return nil
 }
 
@@ -50,7 +50,7 @@ func (s *Service) RemoveReceiver(c *gin.Context) error {
 	if err := s.deps.Receiver.SetURL(c.Request.Context(), caller(c), ""); err != nil {
 		return err
 	}
-	s.done(c, s.text(c, "The receiver is removed. What was pending is kept for a new one."))
+	s.done(c, s.site.Text(c, "The receiver is removed. What was pending is kept for a new one."))
 	return nil
 }
 
@@ -59,7 +59,7 @@ func (s *Service) PauseReceiver(c *gin.Context) error {
 	if err := s.deps.Receiver.Pause(c.Request.Context(), caller(c)); err != nil {
 		return err
 	}
-	s.done(c, s.text(c, "Paused. Nothing is sent and nothing is lost; deliveries wait until you resume."))
+	s.done(c, s.site.Text(c, "Paused. Nothing is sent and nothing is lost; deliveries wait until you resume."))
 	return nil
 }
 
@@ -68,7 +68,7 @@ func (s *Service) ResumeReceiver(c *gin.Context) error {
 	if err := s.deps.Receiver.Resume(c.Request.Context(), caller(c)); err != nil {
 		return err
 	}
-	s.done(c, s.text(c, "Resumed. What waited is sent now, in its order."))
+	s.done(c, s.site.Text(c, "Resumed. What waited is sent now, in its order."))
 	return nil
 }
 
@@ -82,9 +82,9 @@ func (s *Service) SendTest(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	message := s.text(c, "The test was not answered: %s.", s.why(c, text(result.Error)))
+	message := s.site.Text(c, "The test was not answered: %s.", s.why(c, text(result.Error)))
 	if result.Status != nil {
-		message = s.text(c, "Your receiver answered the test with %s.", http.StatusText(*result.Status)+" ("+itoa(*result.Status)+")")
+		message = s.site.Text(c, "Your receiver answered the test with %s.", http.StatusText(*result.Status)+" ("+itoa(*result.Status)+")")
 	}
 	s.site.Answer(c, http.StatusOK, web.Outcome{Message: message, Result: fragment})
 	return nil
@@ -110,6 +110,6 @@ func (s *Service) RotateSecret(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.text(c, "The new secret is on this page, this once."), Result: fragment})
+	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "The new secret is on this page, this once."), Result: fragment})
 	return nil
 }

@@ -44,7 +44,7 @@ func (s *Service) ShowRequests(c *gin.Context) error {
 	}
 	states := []string{"", "enqueued", "estimated", "selected", "failed"}
 	return s.render(c, "requests", requestsPath, requestsPage{
-		newListing(c, page, total), records, choices(c, "status", states, func(state string) string { return s.text(c, requestWordOf(state)) }), status != nil,
+		newListing(c, page, total), records, choices(c, "status", states, func(state string) string { return s.site.Text(c, requestWordOf(state)) }), status != nil,
 	})
 }
 
@@ -61,7 +61,7 @@ func requestStatus(text string) (*materials.Status, error) {
 
 // stateWord translates a state.
 func (s *Service) stateWord(c *gin.Context) func(string) string {
-	return func(state string) string { return s.text(c, wordOf(state)) }
+	return func(state string) string { return s.site.Text(c, wordOf(state)) }
 }
 
 type requestPage struct {
@@ -117,7 +117,7 @@ func (s *Service) ChooseEstimate(c *gin.Context) error {
 	if _, err := s.deps.Requests.Choose(c.Request.Context(), caller(c), id, estimate); err != nil {
 		return err
 	}
-	s.done(c, s.text(c, "The estimate is chosen. The request is now an order."))
+	s.done(c, s.site.Text(c, "The estimate is chosen. The request is now an order."))
 	return nil
 }
 
@@ -133,6 +133,6 @@ func (s *Service) EstimateAgain(c *gin.Context) error {
 	if err := s.deps.Requests.Estimate(c.Request.Context(), caller(c), id); err != nil {
 		return err
 	}
-	s.done(c, s.text(c, "Fresh estimates are on their way."))
+	s.done(c, s.site.Text(c, "Fresh estimates are on their way."))
 	return nil
 }

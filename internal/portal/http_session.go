@@ -72,7 +72,7 @@ func (s *Service) SignOut(c *gin.Context) error {
 	for _, secure := range []bool{true, false} {
 		setCookie(c, "", secure, -1)
 	}
-	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.text(c, "You are signed out."), Address: Base})
+	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "You are signed out."), Address: Base})
 	return nil
 }
 
