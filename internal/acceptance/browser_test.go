@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 	"github.com/supplyhub/supplyhub/internal/app/apptest/browser"
@@ -42,8 +43,8 @@ func TestPortal_in_a_browser(t *testing.T) {
 				browser.Options
 				words
 			}{
-				{"English, 1280, light", browser.Options{Width: 1280, Language: "en", Scripts: true}, english},
-				{"Português, 390, dark", browser.Options{Width: 390, Language: "pt-BR", Dark: true, Scripts: true}, portuguese},
+				{"English, 1280, light", browser.Options{Width: 1280, Language: "en", Zone: "Asia/Kathmandu", Scripts: true}, english},
+				{"Português, 390, dark", browser.Options{Width: 390, Language: "pt-BR", Zone: "America/Sao_Paulo", Dark: true, Scripts: true}, portuguese},
 			} {
 				t.Run(c.name, func(t *testing.T) { walkPortal(t, h, browser.Start(t, c.Options), c.words, c.name) })
 			}
@@ -84,6 +85,11 @@ func walkPortal(t *testing.T, h *apptest.Hub, b *browser.Browser, w words, name 
 	b.Press("link", w.deliveries, "\r")
 	b.Has("table", w.deliveries)
 	looked("deliveries")
+	zone := map[string]time.Duration{english.requests: 5*time.Hour + 45*time.Minute, portuguese.requests: -3 * time.Hour}[w.requests]
+	for _, d := range dead {
+		at := d.CreatedAt.UTC().Add(zone).Format("15:04:05")
+		b.Until("the time in the reader's zone, "+at, fmt.Sprintf(`document.querySelector("main tbody").innerText.includes(%q)`, at))
+	}
 	b.Press("link", strings.TrimSpace(firstLink(b, w.deliveries)), "\r")
 	b.Has("table", w.attempts)
 	looked("delivery")

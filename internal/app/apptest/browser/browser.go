@@ -30,6 +30,7 @@ const (
 type Options struct {
 	Width    int
 	Language string // Accept-Language
+	Zone     string // such as America/Sao_Paulo; empty: the machine's
 	Dark     bool
 	Scripts  bool // whether JavaScript runs
 }
@@ -68,6 +69,9 @@ func Start(tb testing.TB, o Options) *Browser {
 		emulation.SetDeviceMetricsOverride(int64(o.Width), height, 1, o.Width < 600),
 		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
 		emulation.SetScriptExecutionDisabled(!o.Scripts))
+	if o.Zone != "" {
+		b.do("choose a time zone", emulation.SetTimezoneOverride(o.Zone))
+	}
 	return b
 }
 
