@@ -61,8 +61,6 @@ GRANT UPDATE (status, series, next_attempt_at, updated_at) ON webhook_deliveries
 GRANT SELECT, INSERT, UPDATE ON webhook_receivers, webhook_tests TO supplyhub_api;
 GRANT SELECT, INSERT, UPDATE ON products, scoreboard_usage, material_requests TO supplyhub_api;
 GRANT SELECT, INSERT ON material_rounds TO supplyhub_api;
-GRANT SELECT, INSERT, UPDATE, DELETE ON list_counts TO supplyhub_api;
-GRANT SELECT, DELETE ON list_changes TO supplyhub_api;
 GRANT USAGE, SELECT ON SEQUENCE request_numbers TO supplyhub_api, supplyhub_worker;
 GRANT SELECT ON tracker_clients, tracker_client_keys, tracker_views, tracker_days, tracker_versions TO supplyhub_api;
 

@@ -125,9 +125,7 @@ func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter we
 	if !yes && !confirmed(cmd, fmt.Sprintf("Redeliver %d %s deliveries?", n, filter.Status)) {
 		return nil, errors.New("nothing is redelivered: answer y, or give --yes")
 	}
-	p := newHowFar(cmd)
-	defer p.end()
-	n, err = a.Deliveries.RedeliverStatus(ctx, filter, func(n int64) { p.show("redelivered", n) })
+	n, err = a.Deliveries.RedeliverStatus(ctx, filter)
 	return redelivered{n}, err
 }
 

@@ -21,7 +21,7 @@ func rights(role config.Role) []database.Right {
 		"material_requests": "SELECT INSERT UPDATE", "sessions": "SELECT INSERT UPDATE DELETE", "products": "SELECT INSERT UPDATE",
 		"scoreboard_usage": "SELECT INSERT UPDATE", "webhook_receivers": "SELECT INSERT UPDATE", "suppliers": "SELECT",
 		"supplier_api_keys": "SELECT", "settings": "SELECT", "webhook_deliveries": "SELECT", "tracker_clients": "SELECT",
-		"tracker_views": "SELECT", "request_numbers": "USAGE", "list_counts": "SELECT INSERT UPDATE DELETE", "list_changes": "SELECT DELETE",
+		"tracker_views": "SELECT", "request_numbers": "USAGE",
 	}
 	if role == config.ForWorker {
 		tables = map[string]string{

@@ -33,22 +33,10 @@ type Filter struct {
 	Status     Status
 }
 
-// mostRecent is how many requests are read by indexes; more are put in order by the database.
-const mostRecent = 1000
-
 // Each hands the requests that the filter chooses to fn, newest first, at most limit of them; 0: all, in constant memory.
 // It ends with fn's error.
 func (s *Service) Each(ctx context.Context, filter Filter, limit int, fn func(Overview) error) error {
-	if limit == 0 || limit > mostRecent {
-		return s.store.each(ctx, filter, limit, fn)
-	}
-	page, _, err := s.Recent(ctx, filter, "", limit)
-	for _, o := range page {
-		if err == nil {
-			err = fn(o)
-		}
-	}
-	return err
+	return s.store.each(ctx, filter, limit, fn)
 }
 
 // Show returns a request with all its rounds, oldest first, and the round that it is in. errs.NotFound: there is none.

@@ -25,15 +25,15 @@ func (s *Service) MarkFailed(ctx context.Context, r round.Round, reason string) 
 	return nil
 }
 
-// MarkRedelivered moves the rounds' requests from failed back to enqueued, because an operator has their events delivered again;
+// MarkRedelivered moves the round's request from failed back to enqueued, because an operator has its event delivered again;
 // in any other state or round it does nothing. It joins the transaction in ctx.
-func (s *Service) MarkRedelivered(ctx context.Context, rounds ...round.Round) error {
-	moved, err := s.store.redelivered(ctx, rounds, s.deps.Now())
+func (s *Service) MarkRedelivered(ctx context.Context, r round.Round) error {
+	traceID, moved, err := s.store.redelivered(ctx, r, s.deps.Now())
 	if err != nil {
-		return fmt.Errorf("mark material requests redelivered: %w", err)
+		return fmt.Errorf("mark material request redelivered: %w", err)
 	}
-	for _, row := range moved {
-		s.deps.Log.InfoContext(roundContext(ctx, row.roundOf(), row.TraceID), "material request is redelivered")
+	if moved {
+		s.deps.Log.InfoContext(roundContext(ctx, r, traceID), "material request is redelivered")
 	}
 	return nil
 }

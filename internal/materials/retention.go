@@ -18,10 +18,8 @@ type Pruned struct {
 }
 
 // Prune deletes the requests that were made and last changed before the given time, each in one transaction with all that
-// belongs to it: rounds, events, deliveries, whatever is still tried of them. What is enqueued stays.
-// Afterwards a supplier may use such an id for another request, which has nothing in common with the old one. done is told what
-// is deleted so far.
-func (s *Service) Prune(ctx context.Context, before time.Time, done func(Pruned)) (p Pruned, err error) {
+// belongs to it: rounds, events, deliveries, whatever is still tried of them. What is enqueued stays. Afterwards a supplier may use such an id for another request, which has nothing in common with the old one.
+func (s *Service) Prune(ctx context.Context, before time.Time) (p Pruned, err error) {
 	suppliers, err := s.store.suppliers(ctx)
 	if err != nil {
 		return p, fmt.Errorf("prune requests: %w", err)
@@ -38,7 +36,6 @@ func (s *Service) Prune(ctx context.Context, before time.Time, done func(Pruned)
 			}
 			n = batch.Requests
 			p.Requests, p.Events = p.Requests+n, p.Events+batch.Events
-			done(p)
 		}
 	}
 	return p, ctx.Err()

@@ -96,7 +96,7 @@ func TestId_used_again_after_retention_has_nothing_in_common_with_its_former_lif
 		}
 		expect(t, p.deliverOwn(former, event("acme", 1, noon, "former")), 200)
 		p.now.Store(noon.Add(48 * time.Hour).UnixMicro())
-		if pruned, err := p.Prune(t.Context(), noon.Add(time.Hour), func(materials.Pruned) {}); err != nil || pruned != (materials.Pruned{Requests: 1, Events: 1}) {
+		if pruned, err := p.Prune(t.Context(), noon.Add(time.Hour)); err != nil || pruned != (materials.Pruned{Requests: 1, Events: 1}) {
 			t.Fatalf("pruned %+v, %v", pruned, err)
 		}
 		expect(t, p.post("acme", body(1, nil)), 201)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/httpapi"
-	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // Page returns one page of a supplier's requests, newest first, and how many there are; a nil status means any.
@@ -27,11 +26,6 @@ func (s *Service) Page(ctx context.Context, supplierID string, status *Status, p
 // Find returns one request of the supplier. Errors: errs.NotFound.
 func (s *Service) Find(ctx context.Context, supplierID string, id int64) (Record, error) {
 	return s.store.find(ctx, supplierID, id)
-}
-
-// Round returns the round that a request of the supplier is in. Errors: errs.NotFound.
-func (s *Service) Round(ctx context.Context, supplierID string, id int64) (round.Round, error) {
-	return s.store.round(ctx, requestKey{supplierID, id})
 }
 
 // Choose chooses an estimate, as PATCH selected-estimate does. Errors: errs.NotFound, errs.Conflict, errs.Unprocessable.

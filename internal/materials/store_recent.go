@@ -8,24 +8,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/supplyhub/supplyhub/internal/database"
 )
 
 const recentColumns = `supplier_id, id, status, shop_code, round, failure, created_at, updated_at`
 
-// newestBySupplier reads when each supplier's newest request of the statuses up to a time was made, by a few steps through the indexes each.
-func newestBySupplier(of []Status) string {
-	return `WITH RECURSIVE known(id) AS (
+// newestBySupplier is when each supplier's newest request up to a time was made, by one step through the index each.
+const newestBySupplier = `WITH RECURSIVE known(id) AS (
 		SELECT (SELECT supplier_id FROM material_requests ORDER BY supplier_id LIMIT 1)
 		UNION ALL
 		SELECT (SELECT r.supplier_id FROM material_requests r WHERE r.supplier_id > known.id ORDER BY r.supplier_id LIMIT 1)
 		FROM known WHERE known.id IS NOT NULL)
-	SELECT id AS supplier_id, (SELECT max(at) FROM (` + database.Arms(of, func(status Status) string {
-		return `SELECT (SELECT created_at FROM material_requests r WHERE r.supplier_id = known.id AND status = '` + string(status) + `' AND ` + byAge + ` AND created_at <= ?
-		ORDER BY created_at DESC LIMIT 1) AS at`
-	}) + `) AS each_status) AS newest FROM known WHERE id IS NOT NULL`
-}
+	SELECT id AS supplier_id, (SELECT r.created_at FROM material_requests r WHERE r.supplier_id = known.id AND r.created_at > 0 AND r.created_at <= ?
+		ORDER BY r.created_at DESC LIMIT 1) AS newest FROM known WHERE id IS NOT NULL`
 
 // place is where a page of requests ended.
 type place struct {
@@ -50,19 +44,17 @@ func (o Overview) place() string {
 	return fmt.Sprintf("%d~%s~%d", o.CreatedAt.UnixMicro(), o.SupplierID, o.ID)
 }
 
-// Recent returns one page of requests, newest first, by an index and however many there are. next leads on from there; empty: that was all.
+// Recent returns one page of requests, newest first, by an index and however many there are. The filter's status may be Failed
+// or empty. next leads on from there; empty: that was all.
 func (s *Service) Recent(ctx context.Context, filter Filter, after string, limit int) (page []Overview, next string, err error) {
-	from, of := placeOf(after), statuses
-	if filter.Status != "" {
-		of = []Status{filter.Status}
-	}
+	from := placeOf(after)
 	switch {
 	case filter.Status == Failed:
 		page, err = s.store.recentFailed(ctx, filter.SupplierID, from, limit)
 	case filter.SupplierID != "":
-		page, err = s.store.recentOf(ctx, []string{filter.SupplierID}, of, from, limit)
+		page, err = s.store.recentOf(ctx, []string{filter.SupplierID}, from, limit)
 	default:
-		page, err = s.store.recentAll(ctx, of, from, limit)
+		page, err = s.store.recentAll(ctx, from, limit)
 	}
 	if err != nil || len(page) < limit {
 		return page, "", err
@@ -72,12 +64,12 @@ func (s *Service) Recent(ctx context.Context, filter Filter, after string, limit
 }
 
 // recentAll asks only the suppliers whose newest request can be on the page.
-func (s *store) recentAll(ctx context.Context, of []Status, from place, limit int) ([]Overview, error) {
+func (s *store) recentAll(ctx context.Context, from place, limit int) ([]Overview, error) {
 	var all []struct {
 		SupplierID string
 		Newest     *int64
 	}
-	if err := s.db.Reader(ctx).Raw(newestBySupplier(of), slices.Repeat([]any{from.at}, len(of))...).Scan(&all).Error; err != nil {
+	if err := s.db.Reader(ctx).Raw(newestBySupplier, from.at).Scan(&all).Error; err != nil {
 		return nil, fmt.Errorf("list material requests: %w", err)
 	}
 	slices.SortFunc(all, func(a, b struct {
@@ -92,7 +84,7 @@ func (s *store) recentAll(ctx context.Context, of []Status, from place, limit in
 			ids = append(ids, s.SupplierID)
 		}
 	}
-	return s.recentOf(ctx, ids, of, from, limit)
+	return s.recentOf(ctx, ids, from, limit)
 }
 
 func zeroOr(n *int64) int64 {
@@ -103,8 +95,8 @@ func zeroOr(n *int64) int64 {
 }
 
 // recentOf merges the newest requests of the suppliers behind a place.
-func (s *store) recentOf(ctx context.Context, suppliers []string, of []Status, from place, limit int) ([]Overview, error) {
-	const unionOf = 25 // suppliers in one statement
+func (s *store) recentOf(ctx context.Context, suppliers []string, from place, limit int) ([]Overview, error) {
+	const unionOf = 100 // selects in one statement
 	var page []Overview
 	for chunk := range slices.Chunk(suppliers, unionOf) {
 		var parts []string
@@ -114,11 +106,9 @@ func (s *store) recentOf(ctx context.Context, suppliers []string, of []Status, f
 			if order := cmp.Compare(id, from.supplierID); order != 0 && from.supplierID != "" {
 				tie = map[int]int64{-1: math.MinInt64, 1: math.MaxInt64}[order]
 			}
-			parts = append(parts, database.Arms(of, func(status Status) string {
-				args = append(args, id, status, from.at, tie, limit)
-				return `SELECT ` + recentColumns + ` FROM material_requests WHERE supplier_id = ? AND status = ? AND ` + byAge +
-					` AND (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC LIMIT ?`
-			}))
+			parts = append(parts, `SELECT * FROM (SELECT `+recentColumns+` FROM material_requests WHERE supplier_id = ? AND `+byAge+
+				` AND (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC LIMIT ?) AS newest`)
+			args = append(args, id, from.at, tie, limit)
 		}
 		found, err := s.overviews(ctx, strings.Join(parts, " UNION ALL "), args...)
 		if err != nil {

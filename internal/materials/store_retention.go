@@ -22,17 +22,10 @@ func (s *store) suppliers(ctx context.Context) (ids []string, err error) {
 // oldest holds the supplier's oldest requests, until the transaction ends, and returns the round that each is in.
 func (s *store) oldest(ctx context.Context, supplier string, before time.Time, limit int) ([]round.Round, error) {
 	lock := s.db.RowLock(` FOR UPDATE`) // against a selection, a re-estimate, another replica
-	const old = `created_at < ? AND updated_at < ?`
-	var args []any
-	oldest := database.Arms([]Status{Estimated, Selected, Failed}, func(status Status) string {
-		args = append(args, supplier, status, before.UnixMicro(), before.UnixMicro(), limit)
-		return `SELECT created_at, id FROM material_requests WHERE supplier_id = ? AND status = ? AND ` + byAge + ` AND ` + old + ` ORDER BY created_at, id LIMIT ?`
-	})
-	args = append(args, limit, supplier, before.UnixMicro(), before.UnixMicro())
 	var rows []requestRow
-	err := s.db.From(ctx).Raw(`SELECT supplier_id, id, uid, round FROM material_requests
-		WHERE id IN (SELECT id FROM (`+oldest+` ORDER BY created_at, id LIMIT ?) AS oldest) AND supplier_id = ? AND `+old+` AND status <> 'enqueued'
-		ORDER BY id`+lock, args...).Scan(&rows).Error
+	err := s.db.From(ctx).Raw(`SELECT supplier_id, id, uid, round FROM material_requests WHERE supplier_id = ? AND `+byAge+`
+		AND created_at < ? AND updated_at < ? AND status <> 'enqueued'
+		ORDER BY created_at, id LIMIT ?`+lock, supplier, before.UnixMicro(), before.UnixMicro(), limit).Scan(&rows).Error
 	rounds := make([]round.Round, len(rows))
 	for i, row := range rows {
 		rounds[i] = row.roundOf()

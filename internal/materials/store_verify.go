@@ -7,32 +7,24 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// behind chooses the next requests in the order of their keys.
-const behind = `(supplier_id, id) > (?, ?) ORDER BY supplier_id, id LIMIT ?`
-
-// countBehind counts the next requests behind a key by their status, and returns how many they are and the last one's key.
-func (s *store) countBehind(ctx context.Context, after requestKey, counts map[Status]int64) (last requestKey, n int64, err error) {
-	var rows []requestRow
-	err = s.db.Reader(ctx).Raw(`SELECT supplier_id, id, status FROM material_requests WHERE `+behind, after.SupplierID, after.ID, verifyPage).Scan(&rows).Error
-	if err != nil {
-		return last, 0, fmt.Errorf("count material requests: %w", err)
+func (s *store) countByStatus(ctx context.Context) (map[Status]int64, error) {
+	var rows []struct {
+		Status Status
+		N      int64
 	}
+	if err := s.db.Reader(ctx).Raw(`SELECT status, count(*) AS n FROM material_requests GROUP BY status`).Scan(&rows).Error; err != nil {
+		return nil, fmt.Errorf("count material requests: %w", err)
+	}
+	counts := map[Status]int64{Enqueued: 0, Estimated: 0, Selected: 0, Failed: 0}
 	for _, row := range rows {
-		counts[row.Status]++
-		last = requestKey{row.SupplierID, row.ID}
+		counts[row.Status] = row.N
 	}
-	return last, int64(len(rows)), nil
+	return counts, nil
 }
 
-// matching are the requests behind one key up to another of which the condition, one of our own, holds.
-func (s *store) matching(ctx context.Context, after, last requestKey, condition string) ([]requestKey, error) {
-	var keys []requestKey
-	err := s.db.Reader(ctx).Raw(`SELECT supplier_id, id FROM material_requests WHERE (supplier_id, id) > (?, ?) AND (supplier_id, id) <= (?, ?)
-		AND (`+condition+`) ORDER BY supplier_id, id`, after.SupplierID, after.ID, last.SupplierID, last.ID).Scan(&keys).Error
-	if err != nil {
-		return nil, fmt.Errorf("verify material requests: %w", err)
-	}
-	return keys, nil
+// matching are the first thousand requests r of which the condition, one of our own, holds.
+func (s *store) matching(ctx context.Context, condition string) ([]requestKey, error) {
+	return s.keys(ctx, `SELECT supplier_id, id FROM material_requests r WHERE `+condition+` ORDER BY supplier_id, id LIMIT ?`, verifyPage)
 }
 
 // sentAfter are the rounds of enqueued requests behind the key of which nothing is left to queue.
@@ -50,4 +42,12 @@ func (s *store) sentAfter(ctx context.Context, after requestKey, limit int) ([]r
 		rounds[i] = row.roundOf()
 	}
 	return rounds, nil
+}
+
+func (s *store) keys(ctx context.Context, statement string, args ...any) ([]requestKey, error) {
+	var keys []requestKey
+	if err := s.db.Reader(ctx).Raw(statement, args...).Scan(&keys).Error; err != nil {
+		return nil, fmt.Errorf("verify material requests: %w", err)
+	}
+	return keys, nil
 }

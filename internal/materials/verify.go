@@ -3,15 +3,13 @@ package materials
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 const (
-	verifyPage = 5000
-	mostFaults = 1000            // of one kind
+	verifyPage = 1000
 	lateAfter  = 5 * time.Minute // so long a request waits for its estimation before it is worth a look
 )
 
@@ -24,47 +22,31 @@ type Ledger struct {
 // Underway returns those of the rounds that have a delivery to the own endpoint that is still tried.
 type Underway func(ctx context.Context, rounds []round.Round) (map[round.Round]bool, error)
 
-// Verify goes through all requests, in batches: whatever is estimated has its estimates, whatever is selected its choice, and
-// whatever is enqueued is either waiting for its estimation or on its way. What changes meanwhile is no fault. Of each kind
-// mostFaults are named. seen is told how many requests were looked at so far.
-func (s *Service) Verify(ctx context.Context, underway Underway, seen func(int64)) (Ledger, error) {
-	ledger := Ledger{Requests: map[Status]int64{Enqueued: 0, Estimated: 0, Selected: 0, Failed: 0}, Faults: []string{}}
-	checks := []check{
+// Verify goes through all requests: whatever is estimated has its estimates, whatever is selected its choice, and
+// whatever is enqueued is either waiting for its estimation or on its way. What changes meanwhile is no fault.
+func (s *Service) Verify(ctx context.Context, underway Underway) (Ledger, error) {
+	ledger := Ledger{Faults: []string{}}
+	var err error
+	if ledger.Requests, err = s.store.countByStatus(ctx); err != nil {
+		return Ledger{}, err
+	}
+	for _, check := range []struct{ condition, fault string }{
 		{`status IN ('estimated', 'selected') AND (estimates IS NULL OR unavailable IS NULL)`, "has no estimates"},
 		{`status = 'selected' AND (selected_estimate_id IS NULL OR selected_at IS NULL)`, "has no choice"},
 		{fmt.Sprintf(`status = 'enqueued' AND ticket IS NOT NULL AND updated_at < %d`, s.deps.Now().Add(-lateAfter).UnixMicro()), "waits for its estimation for more than " + lateAfter.String()},
-	}
-	faults, total := make([][]string, len(checks)), int64(0)
-	for after := (requestKey{ID: math.MinInt64}); ; {
-		last, n, err := s.store.countBehind(ctx, after, ledger.Requests)
+	} {
+		keys, err := s.store.matching(ctx, check.condition)
 		if err != nil {
 			return Ledger{}, err
 		}
-		if n == 0 {
-			break
+		for _, key := range keys {
+			ledger.Faults = append(ledger.Faults, fmt.Sprintf("request %s/%d %s", key.SupplierID, key.ID, check.fault))
 		}
-		for i, c := range checks {
-			keys, err := s.store.matching(ctx, after, last, c.condition)
-			if err != nil {
-				return Ledger{}, err
-			}
-			for _, key := range keys[:min(len(keys), mostFaults-len(faults[i]))] {
-				faults[i] = append(faults[i], fmt.Sprintf("request %s/%d %s", key.SupplierID, key.ID, c.fault))
-			}
-		}
-		after, total = last, total+n
-		seen(total)
-	}
-	for _, found := range faults {
-		ledger.Faults = append(ledger.Faults, found...)
 	}
 	lost, err := s.lost(ctx, underway)
 	ledger.Faults = append(ledger.Faults, lost...)
 	return ledger, err
 }
-
-// check is a condition that holds of no request, and what to say of one of which it does.
-type check struct{ condition, fault string }
 
 // lost are the requests that are enqueued without anything left to queue, and without a delivery that would bring estimates.
 func (s *Service) lost(ctx context.Context, underway Underway) ([]string, error) {
@@ -82,9 +64,6 @@ func (s *Service) lost(ctx context.Context, underway Underway) ([]string, error)
 		for _, r := range rounds {
 			if alive[r] {
 				continue
-			}
-			if len(faults) == mostFaults {
-				return faults, nil
 			}
 			// They may have arrived between the two looks.
 			if still, err := s.store.find(ctx, r.SupplierID, r.RequestID); err == nil && still.Status == Enqueued && still.Round == r.Number {

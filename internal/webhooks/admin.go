@@ -9,7 +9,6 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // List gives the deliveries that the filter chooses, newest first; never nil.
@@ -64,31 +63,29 @@ func (d *Dispatcher) Redeliver(ctx context.Context, ids ...string) (int64, error
 }
 
 // redeliverBatch is how many deliveries one transaction of RedeliverStatus takes.
-const redeliverBatch = 2000
+const redeliverBatch = 500
 
 // RedeliverStatus is Redeliver for all deliveries that the filter chooses, which names a status. What comes to the status
-// while it runs is left as it is. done is told how many it has redelivered so far.
-func (d *Dispatcher) RedeliverStatus(ctx context.Context, filter Filter, done func(int64)) (total int64, err error) {
+// while it runs is left as it is.
+func (d *Dispatcher) RedeliverStatus(ctx context.Context, filter Filter) (total int64, err error) {
 	if filter.Status == Pending {
 		return 0, errs.New(errs.Conflict, "Pending deliveries are being tried anyway.")
 	}
-	until, last := d.deps.Now(), Delivery{}
+	until := d.deps.Now()
 	for {
 		n := 0
 		err := d.deps.DB.InTx(ctx, func(ctx context.Context) error {
-			found, err := d.store.lockChosen(ctx, filter, until, last, redeliverBatch)
-			if err != nil || len(found) == 0 {
+			found, err := d.store.lockChosen(ctx, filter, until, redeliverBatch)
+			if err != nil {
 				return err
 			}
-			n, last = len(found), found[len(found)-1]
+			n = len(found)
 			return d.reopen(ctx, found)
 		})
 		if err != nil {
 			return total, fmt.Errorf("redeliver: %w", err)
 		}
-		total += int64(n)
-		done(total)
-		if n < redeliverBatch {
+		if total += int64(n); n < redeliverBatch {
 			return total, nil
 		}
 	}
@@ -98,15 +95,12 @@ func (d *Dispatcher) RedeliverStatus(ctx context.Context, filter Filter, done fu
 func (d *Dispatcher) reopen(ctx context.Context, found []Delivery) error {
 	now := d.deps.Now()
 	ids, due := make([]string, len(found)), map[string]time.Time{}
-	var own []round.Round
 	for i, delivery := range found {
 		ids[i], due[delivery.Destination] = delivery.ID, now
-		if delivery.Destination == Own {
-			own = append(own, delivery.roundOf())
+		if delivery.Destination != Own || d.deps.Ledger == nil {
+			continue
 		}
-	}
-	if len(own) > 0 && d.deps.Ledger != nil {
-		if err := d.deps.Ledger.MarkRedelivered(ctx, own...); err != nil {
+		if err := d.deps.Ledger.MarkRedelivered(ctx, delivery.roundOf()); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
-	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
@@ -87,18 +86,11 @@ type Accounts interface {
 	RotateWebhookSecret(ctx context.Context, supplierID string, overlap time.Duration) (string, error)
 }
 
-// Requests are those that deliveries bring the estimates of.
-type Requests interface {
-	// Round returns the round that a supplier's request is in; errs.NotFound: there is none.
-	Round(ctx context.Context, supplierID string, requestID int64) (round.Round, error)
-}
-
 // SelfServiceDeps is what SelfService is built from.
 type SelfServiceDeps struct {
 	DB         *database.DB
 	Now        func() time.Time
 	Accounts   Accounts
-	Requests   Requests
 	Dispatcher *Dispatcher
 }
 
@@ -123,7 +115,10 @@ func NewSelfService(deps SelfServiceDeps) *SelfService {
 
 // List returns one page of the deliveries that the filter chooses, newest first, and how many there are.
 func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFilter, page httpapi.Page) (total int64, items []Sent, err error) {
-	total, rows, err := s.sent(ctx, supplierID, filter, page)
+	if total, err = s.store.countSent(ctx, supplierID, filter); err != nil || page.Offset() >= total {
+		return total, []Sent{}, err
+	}
+	rows, err := s.store.sent(ctx, supplierID, filter, page)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -132,20 +127,6 @@ func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFi
 		items[i] = row.sent()
 	}
 	return total, items, nil
-}
-
-func (s *SelfService) sent(ctx context.Context, supplierID string, filter SentFilter, page httpapi.Page) (total int64, rows []deliveryRow, err error) {
-	if filter.RequestID == nil {
-		return s.store.sent(ctx, supplierID, filter, page)
-	}
-	latest, err := s.deps.Requests.Round(ctx, supplierID, *filter.RequestID)
-	if errs.KindOf(err) == errs.NotFound {
-		return 0, nil, nil
-	}
-	if err != nil {
-		return 0, nil, err
-	}
-	return s.store.sentOf(ctx, supplierID, filter, latest, page)
 }
 
 // Show returns a delivery with its attempts. Errors: errs.NotFound.

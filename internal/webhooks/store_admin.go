@@ -3,13 +3,12 @@ package webhooks
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
-
-	"github.com/supplyhub/supplyhub/internal/database"
 )
 
 type deliveryRow struct {
@@ -58,23 +57,14 @@ func (s *store) lockByID(ctx context.Context, ids []string) ([]Delivery, error) 
 	return deliveries(s.locked(ctx).Where("id IN ?", ids))
 }
 
-// lockChosen holds the next chosen deliveries behind one, so many at most, that came to their status by the given time. What was
-// given up is found by the index of that, in its order.
-func (s *store) lockChosen(ctx context.Context, filter Filter, until time.Time, after Delivery, limit int) ([]Delivery, error) {
-	query := filter.on(s.locked(ctx)).Where("updated_at <= ?", until.UnixMicro()).Limit(limit)
-	if filter.Status == Dead || filter.Status == Failed {
-		query = query.Where("status IN ('dead', 'failed')")
-	}
-	if after.ID != "" {
-		at := after.CreatedAt.UnixMicro()
-		query = query.Where("created_at >= ? AND (created_at, id) > (?, ?)", at, at, after.ID)
-	}
-	return deliveries(query)
+// lockChosen holds the chosen deliveries that came to their status by the given time, so many at most.
+func (s *store) lockChosen(ctx context.Context, filter Filter, until time.Time, limit int) ([]Delivery, error) {
+	return deliveries(filter.on(s.locked(ctx)).Where("updated_at <= ?", until.UnixMicro()).Limit(limit))
 }
 
 // locked reads in one order everywhere, so that two of these wait for each other instead of deadlocking.
 func (s *store) locked(ctx context.Context) *gorm.DB {
-	query := s.db.From(ctx).Order("created_at, id")
+	query := s.db.From(ctx).Order("supplier_id, request_id, id")
 	if s.postgres() {
 		query = query.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate})
 	}
@@ -95,10 +85,12 @@ func deliveries(query *gorm.DB) ([]Delivery, error) {
 
 // reopen gives deliveries a whole new series of attempts, beginning now.
 func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {
-	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = $1, updated_at = $1
-		WHERE `+s.anyOf("id", 2), now.UnixMicro(), s.values(ids))
-	if err != nil {
-		return fmt.Errorf("reopen webhook deliveries: %w", database.Translate(err))
+	for chunk := range slices.Chunk(ids, redeliverBatch) {
+		err := s.db.From(ctx).Exec(`UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = ?, updated_at = ?
+			WHERE id IN ?`, now.UnixMicro(), now.UnixMicro(), chunk).Error
+		if err != nil {
+			return fmt.Errorf("reopen webhook deliveries: %w", err)
+		}
 	}
 	return nil
 }

@@ -3,14 +3,12 @@ package webhooks
 import (
 	"context"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	"gorm.io/gorm"
 
-	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -69,22 +67,11 @@ func (s *store) recentLost(ctx context.Context, filter Filter, after string, lim
 
 // recentOf goes by the index of what is sent to suppliers' receivers.
 func (s *store) recentOf(ctx context.Context, filter Filter, after string, limit int) ([]Delivery, string, error) {
-	at, id, ok := cutCursor(after)
-	if !ok {
-		at, id = math.MaxInt64, ""
+	query := s.db.Reader(ctx).Where("destination = ? AND destination <> 'own'", filter.SupplierID).Order(newestFirst).Limit(limit)
+	if filter.Status != "" {
+		query = query.Where("status = ?", filter.Status)
 	}
-	var args []any
-	newest := database.Arms(SentFilter{Status: filter.Status}.of(), func(status Status) string {
-		args = append(args, filter.SupplierID, status, at, at, id, limit)
-		return `SELECT created_at, id FROM webhook_deliveries WHERE ` + toReceiver + ` AND status = ? AND created_at <= ? AND (created_at, id) < (?, ?) ` + newestOfEach
-	})
-	page, err := deliveries(s.db.Reader(ctx).Raw(`SELECT d.* FROM (`+newest+` ORDER BY created_at DESC, id DESC LIMIT ?) AS p
-		JOIN webhook_deliveries d ON d.id = p.id ORDER BY p.created_at DESC, p.id DESC`, append(args, limit)...))
-	if err != nil || len(page) < limit {
-		return page, "", err
-	}
-	last := page[limit-1]
-	return page, cursor(last.CreatedAt, last.ID), nil
+	return recentByTime(query, after, limit)
 }
 
 func recentByTime(query *gorm.DB, after string, limit int) ([]Delivery, string, error) {
