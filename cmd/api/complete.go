@@ -15,11 +15,12 @@ const mostCompletions = 50
 // ids lists what a shell may complete an argument or a flag with.
 type ids func(ctx context.Context, a *app.App) ([]cobra.Completion, error)
 
-// completing offers the ids for the first argument, and for every one where several are taken. A database that cannot be
-// read offers nothing: completion has no place for an error.
+// completing offers the ids for the first argument, and for every one where several are taken. A database that cannot
+// be read offers nothing: completion has no place for an error.
 func completing(cmd *cobra.Command, several bool, list ids) *cobra.Command {
 	offer := list.offer()
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion,
+		cobra.ShellCompDirective) {
 		if len(args) > 0 && !several {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -42,7 +43,8 @@ func (list ids) offer() cobra.CompletionFunc {
 		if err != nil {
 			return nil, none
 		}
-		found, err := onApp(cmd.Context(), app.Open, cfg, quiet(log, cfg), func(a *app.App) (any, error) { return list(cmd.Context(), a) })
+		found, err := onApp(cmd.Context(), app.Open, cfg, quiet(log, cfg),
+			func(a *app.App) (any, error) { return list(cmd.Context(), a) })
 		if err != nil {
 			return nil, none
 		}

@@ -13,7 +13,8 @@ import (
 )
 
 func deliveryCommand() *cobra.Command {
-	return group("delivery", "look into webhook deliveries and send them again", deliveryList(), deliveryShow(), deliveryRedeliver())
+	return group("delivery", "look into webhook deliveries and send them again", deliveryList(), deliveryShow(),
+		deliveryRedeliver())
 }
 
 func deliveryList() *cobra.Command {
@@ -72,15 +73,18 @@ func deliveryShow() *cobra.Command {
 	cmd := &cobra.Command{Use: "show ID", Short: "show a delivery with its attempts", Args: cobra.ExactArgs(1),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			delivery, err := a.Deliveries.Show(ctx, args[0])
-			return page{delivery, map[string]columns{"attempts": plain("number:#", "time", "status", "duration_ms:MS", "error|response:ANSWER")}}, err
+			return page{delivery, map[string]columns{"attempts": plain("number:#", "time", "status", "duration_ms:MS",
+				"error|response:ANSWER")}}, err
 		})}
 	return completing(cmd, false, deliveryIDs)
 }
 
 func deliveryRedeliver() *cobra.Command {
 	cmd := &cobra.Command{Use: "redeliver [ID…]", Short: "give deliveries a whole new schedule, by id or by --status"}
-	status := choiceFlag(cmd, cmd.Flags(), "status", "", "redeliver all of this status; says how many and asks first", "dead", "failed", "delivered")
-	since := cmd.Flags().String("since", "", "with --status: only those made since this time (RFC 3339) or this long ago (such as 24h)")
+	status := choiceFlag(cmd, cmd.Flags(), "status", "", "redeliver all of this status; says how many and asks first",
+		"dead", "failed", "delivered")
+	since := cmd.Flags().String("since", "",
+		"with --status: only those made since this time (RFC 3339) or this long ago (such as 24h)")
 	supplier := cmd.Flags().String("supplier", "", "with --status: only those of this supplier")
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	var from moment

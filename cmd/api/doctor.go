@@ -15,7 +15,8 @@ type checkup struct{ app.Checkup }
 func (c checkup) writeText(w io.Writer) error { return c.WriteText(w) }
 
 func doctorCommand() *cobra.Command {
-	return &cobra.Command{Use: "doctor", Short: "check everything that the api needs, and say what to do", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "doctor", Short: "check everything that the api needs, and say what to do",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(cmd); err != nil {
 				return err

@@ -8,7 +8,8 @@ import (
 )
 
 func healthcheckCommand() *cobra.Command {
-	return &cobra.Command{Use: "healthcheck", Short: "exit 0 when the api of this configuration is ready", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "healthcheck", Short: "exit 0 when the api of this configuration is ready",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(cmd); err != nil {
 				return err

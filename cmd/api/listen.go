@@ -44,13 +44,15 @@ type receiver struct {
 }
 
 func listenCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "listen", Short: "receive webhooks here and print each one, to try things out", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "listen", Short: "receive webhooks here and print each one, to try things out",
+		Args: cobra.NoArgs,
 		Long: `Receives webhooks, prints each one and says whether its signature holds. The service calls a private address such as
 this one only with WEBHOOK_ALLOW_PRIVATE=true, which ` + "`serve --demo`" + ` sets by itself.`,
 		Example: "  api listen --secret whsec_…\n  WEBHOOK_ALLOW_PRIVATE=true api supplier update sup_… --webhook-url http://127.0.0.1:7001"}
 	addr := cmd.Flags().String("addr", "127.0.0.1:7001", "address to listen on")
 	secret := cmd.Flags().String("secret", "", "the supplier's whsec_ secret; without it no signature is checked")
-	answer := choiceFlag(cmd, cmd.Flags(), "answer", "200", "what to answer; slow is 200 after 20 s, too late for the service", "200", "410", "500", "slow")
+	answer := choiceFlag(cmd, cmd.Flags(), "answer", "200",
+		"what to answer; slow is 200 after 20 s, too late for the service", "200", "410", "500", "slow")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkOutput(cmd); err != nil {
 			return err
@@ -103,7 +105,8 @@ func (l *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := call{
-		Time: time.Now().UTC().Truncate(time.Millisecond), Path: r.Method + " " + r.URL.Path, ID: r.Header.Get(webhook.HeaderID),
+		Time: time.Now().UTC().Truncate(time.Millisecond), Path: r.Method + " " + r.URL.Path,
+		ID:        r.Header.Get(webhook.HeaderID),
 		Signature: l.check(r.Header, body), Answered: l.answer, Body: body,
 	}
 	if !json.Valid(body) {
@@ -139,7 +142,8 @@ func (l *receiver) print(c call) {
 		return
 	}
 	fmt.Fprintf(l.out, "\n%s  %s\n", c.Time.Format(time.TimeOnly), printable(c.Path))
-	fmt.Fprintf(l.out, "  webhook-id  %s\n  signature   %s\n  answered    %s\n", printable(c.ID), l.verdict(c.Signature), c.Answered)
+	fmt.Fprintf(l.out, "  webhook-id  %s\n  signature   %s\n  answered    %s\n", printable(c.ID), l.verdict(c.Signature),
+		c.Answered)
 	var pretty []byte
 	if indented, err := json.MarshalIndent(c.Body, "  ", "  "); err == nil {
 		pretty = indented

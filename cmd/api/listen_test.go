@@ -60,7 +60,8 @@ func listen(t *testing.T, args ...string) *listening {
 func (l *listening) send(t *testing.T, secret webhook.Secret) int {
 	t.Helper()
 	body, now := []byte(`{"type":"material_request.estimated"}`), time.Now()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, l.url+"/api/material-requests/1/delivery-estimates", bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, l.url+
+		"/api/material-requests/1/delivery-estimates", bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,8 @@ func TestListen_prints_each_call_verifies_it_and_answers_as_told(t *testing.T) {
 	secret := webhook.NewSecret()
 	for answer, want := range map[string]int{"200": 200, "410": 410, "500": 500} {
 		l := listen(t, "--secret", secret.Text(), "--answer", answer)
-		if got := l.send(t, secret); got != want || !strings.Contains(l.printed(), "signature   holds") || !strings.Contains(l.printed(), "msg_1") || !strings.Contains(l.printed(), "material_request.estimated") {
+		if got := l.send(t, secret); got != want || !strings.Contains(l.printed(), "signature   holds") ||
+			!strings.Contains(l.printed(), "msg_1") || !strings.Contains(l.printed(), "material_request.estimated") {
 			t.Errorf("%s: answered %d\n%s", answer, got, l.printed())
 		}
 		if l.send(t, webhook.NewSecret()); !strings.Contains(l.printed(), "DOES NOT HOLD") {
@@ -94,7 +96,8 @@ func TestListen_without_a_secret_says_that_nothing_is_checked(t *testing.T) {
 	l := listen(t, "-o", "json")
 	l.send(t, webhook.NewSecret())
 	var c call
-	if err := json.Unmarshal([]byte(l.printed()), &c); err != nil || c.Signature != "unchecked" || c.ID != "msg_1" || c.Path != "POST /api/material-requests/1/delivery-estimates" {
+	if err := json.Unmarshal([]byte(l.printed()), &c); err != nil || c.Signature != "unchecked" || c.ID != "msg_1" ||
+		c.Path != "POST /api/material-requests/1/delivery-estimates" {
 		t.Errorf("got %+v, %v", c, err)
 	}
 }
@@ -103,11 +106,13 @@ func TestListen_refuses_what_it_cannot_do(t *testing.T) {
 	t.Parallel()
 	l := listen(t)
 	for args, want := range map[string]int{
-		"listen --secret whsec_x": exitUsage, "listen --answer 201": exitUsage, "listen --addr " + strings.TrimPrefix(l.url, "http://"): exitFailure,
+		"listen --secret whsec_x": exitUsage, "listen --answer 201": exitUsage, "listen --addr " +
+			strings.TrimPrefix(l.url, "http://"): exitFailure,
 		"scoreboard sample --addr " + strings.TrimPrefix(l.url, "http://"): exitFailure,
 	} {
 		var out, errOut strings.Builder
-		if code := run(t.Context(), strings.Fields(args), &out, &errOut); code != want || !strings.Contains(errOut.String(), "-") {
+		if code := run(t.Context(), strings.Fields(args), &out, &errOut); code != want ||
+			!strings.Contains(errOut.String(), "-") {
 			t.Errorf("%s: exit code %d, %s", args, code, &errOut)
 		}
 	}

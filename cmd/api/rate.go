@@ -13,20 +13,23 @@ import (
 )
 
 func rateCommand() *cobra.Command {
-	return group("rate", "manage the rate card; a change needs no restart and leaves sent estimates as they are", rateList(), rateSet(), rateRemove())
+	return group("rate", "manage the rate card; a change needs no restart and leaves sent estimates as they are",
+		rateList(), rateSet(), rateRemove())
 }
 
 func rateList() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "list all services with the days from which they count", Args: cobra.NoArgs,
 		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 			list, err := a.Rates.List(ctx)
-			return table{list, plain("service", "effective_from:FROM", "base_cents:BASE", "per_kg_cents:PER KG", "minimum_cents:MIN", "cubage_kg_m3:CUBAGE", "max_weight_kg:MAX KG", "transit_days:DAYS", "carrier")}, err
+			return table{list, plain("service", "effective_from:FROM", "base_cents:BASE", "per_kg_cents:PER KG",
+				"minimum_cents:MIN", "cubage_kg_m3:CUBAGE", "max_weight_kg:MAX KG", "transit_days:DAYS", "carrier")}, err
 		})}
 }
 
 func rateSet() *cobra.Command {
 	var s estimates.Service
-	cmd := &cobra.Command{Use: "set SERVICE", Short: "add a service, or change the given values of one", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "set SERVICE", Short: "add a service, or change the given values of one",
+		Args: cobra.ExactArgs(1)}
 	f := cmd.Flags()
 	f.StringVar(&s.Carrier, "carrier", "", "name of the carrier")
 	f.Int64Var(&s.BaseCents, "base-cents", 0, "price before the weight")
@@ -87,7 +90,8 @@ func merge(s, current estimates.Service, given *pflag.FlagSet) estimates.Service
 }
 
 func rateRemove() *cobra.Command {
-	cmd := &cobra.Command{Use: "remove SERVICE", Short: "take a service off the card, with all its days", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "remove SERVICE", Short: "take a service off the card, with all its days",
+		Args: cobra.ExactArgs(1),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			if err := a.Rates.Remove(ctx, args[0]); err != nil {
 				return nil, err

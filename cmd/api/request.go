@@ -14,13 +14,15 @@ import (
 const defaultLimit = 50
 
 func requestCommand() *cobra.Command {
-	return group("request", "look into material requests and give failed ones a new chance", requestList(), requestShow(), requestReopen())
+	return group("request", "look into material requests and give failed ones a new chance", requestList(), requestShow(),
+		requestReopen())
 }
 
 func requestList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "list requests, newest first", Args: cobra.NoArgs}
 	supplier := cmd.Flags().String("supplier", "", "only those of this supplier")
-	status := choiceFlag(cmd, cmd.Flags(), "status", "", "only those of this status", "enqueued", "estimated", "selected", "failed")
+	status := choiceFlag(cmd, cmd.Flags(), "status", "", "only those of this status", "enqueued", "estimated", "selected",
+		"failed")
 	limit := limitFlag(cmd)
 	list := operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		if err := knownSupplier(ctx, a, *supplier); err != nil {
@@ -36,7 +38,8 @@ func requestList() *cobra.Command {
 }
 
 func requestShow() *cobra.Command {
-	cmd := &cobra.Command{Use: "show SUPPLIER ID", Short: "show a request with its rounds and deliveries", Args: cobra.ExactArgs(2)}
+	cmd := &cobra.Command{Use: "show SUPPLIER ID", Short: "show a request with its rounds and deliveries",
+		Args: cobra.ExactArgs(2)}
 	cmd.RunE = withRequest(func(ctx context.Context, a *app.App, supplier string, id int64) (any, error) {
 		detail, err := a.ShowRequest(ctx, supplier, id)
 		return page{detail, map[string]columns{
@@ -51,7 +54,8 @@ func requestShow() *cobra.Command {
 }
 
 func requestReopen() *cobra.Command {
-	cmd := &cobra.Command{Use: "reopen SUPPLIER ID", Short: "enqueue a failed request again, in a new round", Args: cobra.ExactArgs(2)}
+	cmd := &cobra.Command{Use: "reopen SUPPLIER ID", Short: "enqueue a failed request again, in a new round",
+		Args: cobra.ExactArgs(2)}
 	cmd.RunE = withRequest(func(ctx context.Context, a *app.App, supplier string, id int64) (any, error) {
 		if err := a.ReopenRequest(ctx, supplier, id); err != nil {
 			return nil, err
@@ -66,7 +70,8 @@ func requestReopen() *cobra.Command {
 }
 
 // withRequest runs fn with the request that the arguments name.
-func withRequest(fn func(ctx context.Context, a *app.App, supplier string, id int64) (any, error)) func(*cobra.Command, []string) error {
+func withRequest(fn func(ctx context.Context, a *app.App, supplier string, id int64) (any, error)) func(*cobra.Command,
+	[]string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		id, err := strconv.ParseInt(args[1], 10, 64)
 		if err != nil {

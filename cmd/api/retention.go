@@ -16,7 +16,8 @@ var errNotOver = errors.New("--before must be a time that is over, such as 2026-
 func retentionCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "run", Short: "delete finished requests, their estimates and their deliveries that are older", Args: cobra.NoArgs}
 	days := cmd.Flags().Int("days", 0, "how many days are kept, at least 1; RETENTION_DAYS when neither is given")
-	text := cmd.Flags().String("before", "", "delete what was made and last changed before this time (RFC 3339) or day (YYYY-MM-DD, UTC)")
+	text := cmd.Flags().String("before", "",
+		"delete what was made and last changed before this time (RFC 3339) or day (YYYY-MM-DD, UTC)")
 	var before time.Time
 	run := operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		if before.IsZero() {

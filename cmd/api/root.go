@@ -87,10 +87,12 @@ func newRoot() *cobra.Command {
 	}
 	root.Flags().AddFlagSet(serve.Flags())
 	root.PersistentFlags().StringP("output", "o", "text", "output of commands: text or json")
-	root.AddCommand(serve, migrateCommand(), keysCommand(), secretsCommand(), supplierCommand(), rateCommand(), requestCommand(), deliveryCommand(), trackerCommand(), settingsCommand(), verifyCommand(), retentionCommand(),
+	root.AddCommand(serve, migrateCommand(), keysCommand(), secretsCommand(), supplierCommand(), rateCommand(),
+		requestCommand(), deliveryCommand(), trackerCommand(), settingsCommand(), verifyCommand(), retentionCommand(),
 		listenCommand(), scoreboardCommand(), healthcheckCommand(), doctorCommand(), topCommand())
 	root.SetFlagErrorFunc(unknownFlag)
-	if err := root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	if err := root.RegisterFlagCompletionFunc("output",
+		cobra.FixedCompletions([]cobra.Completion{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is defined above
 	}
 	help := root.HelpFunc()
@@ -117,7 +119,8 @@ func group(use, short string, children ...*cobra.Command) *cobra.Command {
 type opening func(ctx context.Context, cfg *config.Config, log *slog.Logger) (*app.App, error)
 
 // operate runs fn on the service as it is, whose schema must be this build's, and prints what it answers.
-func operate(fn func(ctx context.Context, a *app.App, args []string) (any, error)) func(*cobra.Command, []string) error {
+func operate(fn func(ctx context.Context, a *app.App, args []string) (any, error)) func(*cobra.Command,
+	[]string) error {
 	return operateOn(app.Open, quiet, fn)
 }
 
@@ -133,7 +136,8 @@ func operateOn(open opening, logs func(*slog.Logger, *config.Config) *slog.Logge
 		if err != nil {
 			return configFault{err}
 		}
-		result, err := onApp(cmd.Context(), open, cfg, logs(log, cfg), func(a *app.App) (any, error) { return fn(cmd.Context(), a, args) })
+		result, err := onApp(cmd.Context(), open, cfg, logs(log, cfg),
+			func(a *app.App) (any, error) { return fn(cmd.Context(), a, args) })
 		if bad, is := errors.AsType[usage](err); is {
 			return bad
 		}
@@ -144,7 +148,8 @@ func operateOn(open opening, logs func(*slog.Logger, *config.Config) *slog.Logge
 	}
 }
 
-func onApp(ctx context.Context, open opening, cfg *config.Config, log *slog.Logger, fn func(*app.App) (any, error)) (result any, err error) {
+func onApp(ctx context.Context, open opening, cfg *config.Config, log *slog.Logger,
+	fn func(*app.App) (any, error)) (result any, err error) {
 	a, err := open(ctx, cfg, log)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,8 @@ import (
 )
 
 func scoreboardCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "sample", Short: "serve both football providers with sample matches of today and tomorrow", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "sample", Short: "serve both football providers with sample matches of today and tomorrow",
+		Args: cobra.NoArgs}
 	addr := cmd.Flags().String("addr", "127.0.0.1:7002", "address to listen on")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkOutput(cmd); err != nil {

@@ -16,7 +16,8 @@ func settingsCommand() *cobra.Command {
 			list, err := a.Scores.ListSettings(ctx)
 			return table{list, plain("key", "value", "is_set:SET", "meaning")}, err
 		})}
-	set := &cobra.Command{Use: "set KEY VALUE", Short: "change a setting; lists are separated by commas", Args: cobra.ExactArgs(2),
+	set := &cobra.Command{Use: "set KEY VALUE", Short: "change a setting; lists are separated by commas",
+		Args: cobra.ExactArgs(2),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			if err := knownSetting(ctx, a, args[0]); err != nil {
 				return nil, err

@@ -73,7 +73,8 @@ func (c *choice) String() string { return c.value }
 func (c *choice) Set(text string) error {
 	if !slices.Contains(c.allowed, text) {
 		last := len(c.allowed) - 1
-		return fmt.Errorf("must be %s or %s%s", strings.Join(c.allowed[:last], ", "), c.allowed[last], didYouMean(text, c.allowed...))
+		return fmt.Errorf("must be %s or %s%s", strings.Join(c.allowed[:last], ", "), c.allowed[last],
+			didYouMean(text, c.allowed...))
 	}
 	c.value = text
 	return nil

@@ -19,8 +19,10 @@ const defaultOverlap = 24 * time.Hour
 func supplierCommand() *cobra.Command {
 	return group("supplier", "manage suppliers", supplierCreate(), supplierList(), supplierUpdate(),
 		supplierRotateKey(), supplierRotateSecret(), supplierPortalLink(), supplierRevokeSessions(),
-		receiverSwitch("pause", "keep everything for its receiver until it is resumed", "paused", (*webhooks.SelfService).PauseByOperator),
-		receiverSwitch("resume", "send what waits for its receiver, whoever paused it", "resumed", (*webhooks.SelfService).ResumeByOperator),
+		receiverSwitch("pause", "keep everything for its receiver until it is resumed", "paused",
+			(*webhooks.SelfService).PauseByOperator),
+		receiverSwitch("resume", "send what waits for its receiver, whoever paused it", "resumed",
+			(*webhooks.SelfService).ResumeByOperator),
 		supplierSwitch("deactivate", "end all sessions and refuse the API key", (*supplierauth.Service).Deactivate),
 		supplierSwitch("activate", "let a deactivated supplier in again", (*supplierauth.Service).Activate))
 }
@@ -37,8 +39,10 @@ func (f *supplierFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.webhookURL, "webhook-url", "", "base address of the supplier's own receiver")
 	flags.DurationVar(&f.accessTTL, "access-ttl", supplierauth.DefaultAccessTTL, "lifetime of access tokens")
 	flags.DurationVar(&f.refreshTTL, "refresh-ttl", supplierauth.DefaultRefreshTTL, "lifetime of refresh tokens")
-	flags.StringVar(&f.scopes, "scopes", strings.Join(supplierauth.DefaultScopes(), ","), "what its tokens may do, separated by commas")
-	flags.IntVar(&f.receiverConcurrency, "receiver-concurrency", 0, "calls that its receiver takes at once, 1 to 10000 (default RECEIVER_CONCURRENCY)")
+	flags.StringVar(&f.scopes, "scopes", strings.Join(supplierauth.DefaultScopes(), ","),
+		"what its tokens may do, separated by commas")
+	flags.IntVar(&f.receiverConcurrency, "receiver-concurrency", 0,
+		"calls that its receiver takes at once, 1 to 10000 (default RECEIVER_CONCURRENCY)")
 }
 
 func splitList(text string) []string {
@@ -62,7 +66,8 @@ func supplierCreate() *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		return credentials{ID: created.Supplier.ID, Name: created.Supplier.Name, APIKey: created.APIKey, WebhookSecret: created.WebhookSecret}, nil
+		return credentials{ID: created.Supplier.ID, Name: created.Supplier.Name, APIKey: created.APIKey,
+			WebhookSecret: created.WebhookSecret}, nil
 	})
 	f.add(cmd.Flags())
 	return required(cmd, "name")
@@ -141,7 +146,8 @@ func supplierRotateSecret() *cobra.Command {
 		})
 }
 
-func rotation(use, short string, rotate func(context.Context, *supplierauth.Service, string, time.Duration) (credentials, error)) *cobra.Command {
+func rotation(use, short string, rotate func(context.Context, *supplierauth.Service, string,
+	time.Duration) (credentials, error)) *cobra.Command {
 	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1)}
 	overlap := cmd.Flags().Duration("overlap", defaultOverlap, "how long the old one keeps working")
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
@@ -166,7 +172,8 @@ func supplierSwitch(use, short string, do func(*supplierauth.Service, context.Co
 }
 
 func supplierRevokeSessions() *cobra.Command {
-	return &cobra.Command{Use: "revoke-sessions ID", Short: "end all its sessions, those in the portal included", Args: cobra.ExactArgs(1),
+	return &cobra.Command{Use: "revoke-sessions ID", Short: "end all its sessions, those in the portal included",
+		Args: cobra.ExactArgs(1),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			ended, err := a.Suppliers.RevokeSessions(ctx, args[0])
 			return map[string]any{"id": args[0], "sessions_ended": ended}, err
@@ -174,11 +181,16 @@ func supplierRevokeSessions() *cobra.Command {
 }
 
 func supplierPortalLink() *cobra.Command {
-	return &cobra.Command{Use: "portal-link ID", Short: "make a link that opens the portal for it, once within 5 minutes", Args: cobra.ExactArgs(1),
-		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) { return a.PortalLink(ctx, args[0]) })}
+	return &cobra.Command{Use: "portal-link ID", Short: "make a link that opens the portal for it, once within 5 minutes",
+		Args: cobra.ExactArgs(1),
+		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any,
+			error) {
+			return a.PortalLink(ctx, args[0])
+		})}
 }
 
-func receiverSwitch(use, short, status string, do func(*webhooks.SelfService, context.Context, string) error) *cobra.Command {
+func receiverSwitch(use, short, status string,
+	do func(*webhooks.SelfService, context.Context, string) error) *cobra.Command {
 	return &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			if err := do(a.Receivers, ctx, args[0]); err != nil {

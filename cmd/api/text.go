@@ -148,7 +148,8 @@ func writeItems(w io.Writer, list json.RawMessage, indent string) error {
 
 // long reports whether the member is a list of texts that is too much for one line.
 func (f field) long() bool {
-	return f.value[0] == '[' && bytes.Contains(f.value, []byte(`"`)) && !bytes.Contains(f.value, []byte("{")) && len(f.value) > lineWidth
+	return f.value[0] == '[' && bytes.Contains(f.value, []byte(`"`)) && !bytes.Contains(f.value, []byte("{")) &&
+		len(f.value) > lineWidth
 }
 
 // nested reports whether the member needs lines of its own: an object, a list of objects, or a long one of texts.

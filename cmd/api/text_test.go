@@ -79,7 +79,8 @@ f_faults
 
 func TestDidYouMean_names_what_is_near(t *testing.T) {
 	t.Parallel()
-	for typed, want := range map[string]string{"delivred": ": did you mean delivered?", "ded": ": did you mean dead?", "p": ": did you mean pending?", "lost": ""} {
+	for typed, want := range map[string]string{"delivred": ": did you mean delivered?", "ded": ": did you mean dead?",
+		"p": ": did you mean pending?", "lost": ""} {
 		if got := didYouMean(typed, "pending", "delivered", "dead", "failed"); got != want {
 			t.Errorf("%s: %q", typed, got)
 		}
@@ -94,7 +95,8 @@ func TestRun_suggests_commands_flags_and_values_and_exits_2(t *testing.T) {
 		"supplier update sup_x": "nothing to change", "rate set road": "nothing to change", "delivery redeliver": "nothing to redeliver", "delivery redeliver a --status dead": "not both",
 	} {
 		var out, errOut strings.Builder
-		if code := run(t.Context(), strings.Fields(command), &out, &errOut); code != exitUsage || out.Len() > 0 || !strings.Contains(errOut.String(), want) {
+		if code := run(t.Context(), strings.Fields(command), &out, &errOut); code != exitUsage || out.Len() > 0 ||
+			!strings.Contains(errOut.String(), want) {
 			t.Errorf("%s: exit code %d, %q, %q", command, code, &out, &errOut)
 		}
 	}

@@ -50,7 +50,8 @@ func topCommand() *cobra.Command {
 		Long: `Shows the console's overview, from the metrics of the api of this configuration. Where the worker is a process of its
 own, name the operator listeners of all processes. Without a terminal the figures of one second are printed.`,
 		Example: "  api top\n  api top --admin 10.0.0.1:9090,10.0.0.2:9090,10.0.0.3:9091"}
-	addresses := cmd.Flags().StringSlice("admin", nil, "operator listeners to read, separated by commas (default ADMIN_ADDR)")
+	addresses := cmd.Flags().StringSlice("admin", nil,
+		"operator listeners to read, separated by commas (default ADMIN_ADDR)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkOutput(cmd); err != nil {
 			return err
@@ -60,7 +61,8 @@ own, name the operator listeners of all processes. Without a terminal the figure
 			return configFault{err}
 		}
 		meter := app.NewMeter(cfg, *addresses...)
-		if o, _ := cmd.Flags().GetString("output"); o == "text" && isTerminal(cmd.OutOrStdout()) && term.IsTerminal(int(os.Stdin.Fd())) {
+		if o, _ := cmd.Flags().GetString("output"); o == "text" && isTerminal(cmd.OutOrStdout()) &&
+			term.IsTerminal(int(os.Stdin.Fd())) {
 			err = watchTop(cmd.Context(), cmd.OutOrStdout(), meter)
 		} else {
 			err = printTop(cmd, meter)

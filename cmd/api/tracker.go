@@ -15,7 +15,8 @@ import (
 )
 
 func trackerCommand() *cobra.Command {
-	client := group("client", "manage the clients of the tracker listings", trackerCreate(), trackerList(), trackerSetViews(), trackerRotate(),
+	client := group("client", "manage the clients of the tracker listings", trackerCreate(), trackerList(),
+		trackerSetViews(), trackerRotate(),
 		trackerSwitch("deactivate", "refuse the client's keys", (*tracker.Service).Deactivate),
 		trackerSwitch("activate", "let a deactivated client in again", (*tracker.Service).Activate))
 	return group("tracker", "device tracker listings: clients and loads", client, trackerLoad())
@@ -64,7 +65,8 @@ func trackerRotate() *cobra.Command {
 	return completing(cmd, false, clientIDs)
 }
 
-func trackerSwitch(use, short string, change func(*tracker.Service, context.Context, string) (tracker.Client, error)) *cobra.Command {
+func trackerSwitch(use, short string, change func(*tracker.Service, context.Context, string) (tracker.Client,
+	error)) *cobra.Command {
 	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			return change(a.Trackers, ctx, args[0])
@@ -74,7 +76,8 @@ func trackerSwitch(use, short string, change func(*tracker.Service, context.Cont
 
 func trackerLoad() *cobra.Command {
 	var client string
-	cmd := &cobra.Command{Use: "load FILE", Short: "load records from NDJSON or CSV, all or none; - reads standard input", Args: cobra.ExactArgs(1), Long: loadHelp()}
+	cmd := &cobra.Command{Use: "load FILE", Short: "load records from NDJSON or CSV, all or none; - reads standard input",
+		Args: cobra.ExactArgs(1), Long: loadHelp()}
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 		file := io.NopCloser(cmd.InOrStdin())
 		if args[0] != "-" {

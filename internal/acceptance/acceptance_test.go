@@ -46,9 +46,10 @@ func serviceRules(t *testing.T, stack apptest.Stack, pooler string) {
 		"Operation": operationRules, "Client": clientRules, "Reestimate": reestimateRules, "Rounds": roundRules, "Wait": waitRules, "Tracker": trackerRules,
 		"Deliveries": deliveryRules, "Receiver": receiverRules, "SelfService": selfServiceRules, "ClientSelfService": clientSelfServiceRules, "Portal": portalRules,
 	}
-	h := apptest.Start(t, stack, apptest.Options{LeastRights: stack == apptest.Production && pooler != "session", Pooler: pooler, Env: map[string]string{
-		"WEBHOOK_RETRY_SCHEDULE": "100ms,100ms,100ms", "WEBHOOK_TIMEOUT": "2s",
-	}})
+	h := apptest.Start(t, stack, apptest.Options{LeastRights: stack == apptest.Production && pooler != "session",
+		Pooler: pooler, Env: map[string]string{
+			"WEBHOOK_RETRY_SCHEDULE": "100ms,100ms,100ms", "WEBHOOK_TIMEOUT": "2s",
+		}})
 	for name, rules := range chapters {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -186,7 +187,8 @@ func wantProblem(t *testing.T, a apptest.Answer, status int, places ...string) p
 func submit(t *testing.T, s *apptest.Supplier, changes object) int64 {
 	t.Helper()
 	id := nextID()
-	wantBody(t, s.Do(t, http.MethodPost, requests, request(id, changes)), http.StatusCreated, object{"status": "enqueued", "id": id})
+	wantBody(t, s.Do(t, http.MethodPost, requests, request(id, changes)), http.StatusCreated,
+		object{"status": "enqueued", "id": id})
 	return id
 }
 

@@ -86,7 +86,8 @@ func tokenRules(t *testing.T, h *apptest.Hub) {
 		if header["typ"] != "at+jwt" || header["kid"] == "" {
 			t.Errorf("header %v", header)
 		}
-		if body["iss"] != "supplyhub" || body["aud"] != "supplyhub-api" && !isList(body["aud"], "supplyhub-api") || body["sub"] != s.ID {
+		if body["iss"] != "supplyhub" || body["aud"] != "supplyhub-api" && !isList(body["aud"], "supplyhub-api") ||
+			body["sub"] != s.ID {
 			t.Errorf("claims %v", body)
 		}
 		if body["scope"] != "material-requests products webhooks" {
@@ -108,7 +109,8 @@ func tokenRules(t *testing.T, h *apptest.Hub) {
 		if strings.HasSuffix(key, last) {
 			last = "B"
 		}
-		for _, wrong := range []string{"", "nonsense", key[:len(key)-1], key[:len(key)-1] + last, key + "x", strings.ToLower(key) + "X", key + ", " + key, strings.Repeat("k", 5000)} {
+		for _, wrong := range []string{"", "nonsense", key[:len(key)-1], key[:len(key)-1] + last, key + "x",
+			strings.ToLower(key) + "X", key + ", " + key, strings.Repeat("k", 5000)} {
 			wantAuthError(t, h.Do(t, http.MethodPost, tokenPath, nil, "x-api-key", wrong), "invalid_client")
 		}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL(0, tokenPath), nil)
@@ -192,31 +194,35 @@ func refreshRules(t *testing.T, h *apptest.Hub) {
 		wantStatus(t, h, third.AccessToken, http.StatusOK)
 		mustRefresh(t, h, other.RefreshToken)
 	})
-	rule(t, "of 12 concurrent refreshes with one token over all apis exactly one wins and the family ends", func(t *testing.T) {
-		for range 5 {
-			s := h.Supplier(t)
-			answers := make([]apptest.Answer, 12)
-			together(len(answers), func(i int) { answers[i] = refresh(t, h, i, s.RefreshToken()) })
-			winners := []apptest.Answer{}
-			for _, a := range answers {
-				if a.Status == http.StatusOK {
-					winners = append(winners, a)
-					continue
+	rule(t, "of 12 concurrent refreshes with one token over all apis exactly one wins and the family ends",
+		func(t *testing.T) {
+			for range 5 {
+				s := h.Supplier(t)
+				answers := make([]apptest.Answer, 12)
+				together(len(answers), func(i int) { answers[i] = refresh(t, h, i, s.RefreshToken()) })
+				winners := []apptest.Answer{}
+				for _, a := range answers {
+					if a.Status == http.StatusOK {
+						winners = append(winners, a)
+						continue
+					}
+					wantAuthError(t, a, "invalid_grant")
 				}
-				wantAuthError(t, a, "invalid_grant")
+				if len(winners) != 1 {
+					t.Fatalf("%d winners, want 1", len(winners))
+				}
+				wantAuthError(t, refresh(t, h, 0, apptest.Decode[apptest.Tokens](t, winners[0]).RefreshToken), "invalid_grant")
 			}
-			if len(winners) != 1 {
-				t.Fatalf("%d winners, want 1", len(winners))
-			}
-			wantAuthError(t, refresh(t, h, 0, apptest.Decode[apptest.Tokens](t, winners[0]).RefreshToken), "invalid_grant")
-		}
-	})
+		})
 	rule(t, "an invalid body is invalid_grant and consumes nothing", func(t *testing.T) {
 		s := h.Supplier(t)
 		token := s.RefreshToken()
-		for _, body := range []string{"", "null", "[]", `"x"`, "1", "{", "\ufeff{}", `{}`, `{"refreshToken":null}`, `{"refreshToken":1}`, `{"refreshToken":""}`,
-			`{"RefreshToken":"` + token + `"}`, `{"refreshToken":"` + token + `","refreshToken":"` + token + `"}`, `{"refreshToken":"` + token + `"} x`,
-			`{"refreshToken":"` + token + "\\u0000" + `"}`, `{"refreshToken":"` + s.AccessToken() + `"}`, `{"refreshToken":"` + s.APIKey + `"}`, `{"refreshToken":"` + strings.Repeat("x", 2<<20) + `"}`} {
+		for _, body := range []string{"", "null", "[]", `"x"`, "1", "{", "\ufeff{}", `{}`, `{"refreshToken":null}`,
+			`{"refreshToken":1}`, `{"refreshToken":""}`,
+			`{"RefreshToken":"` + token + `"}`, `{"refreshToken":"` + token + `","refreshToken":"` + token +
+				`"}`, `{"refreshToken":"` + token + `"} x`,
+			`{"refreshToken":"` + token + "\\u0000" + `"}`, `{"refreshToken":"` + s.AccessToken() + `"}`, `{"refreshToken":"` +
+				s.APIKey + `"}`, `{"refreshToken":"` + strings.Repeat("x", 2<<20) + `"}`} {
 			wantAuthError(t, h.Do(t, http.MethodPost, refreshPath, body), "invalid_grant")
 		}
 		valid := object{"refreshToken": token}
@@ -226,7 +232,8 @@ func refreshRules(t *testing.T, h *apptest.Hub) {
 	})
 	rule(t, "unknown members are ignored and a content type may be absent", func(t *testing.T) {
 		s := h.Supplier(t)
-		want(t, h.Do(t, http.MethodPost, refreshPath, object{"refreshToken": s.RefreshToken(), "other": 1}, "Content-Type", ""), http.StatusOK)
+		want(t, h.Do(t, http.MethodPost, refreshPath, object{"refreshToken": s.RefreshToken(), "other": 1}, "Content-Type",
+			""), http.StatusOK)
 	})
 	rule(t, "an expired refresh token is invalid_grant", func(t *testing.T) {
 		s := h.Supplier(t, "--refresh-ttl", "1s")
@@ -267,7 +274,8 @@ func revokeRules(t *testing.T, h *apptest.Hub) {
 		wantAuthError(t, refresh(t, h, 0, next.RefreshToken), "invalid_grant")
 	})
 	rule(t, "it is 204 with no body whatever is sent", func(t *testing.T) {
-		for _, body := range []any{nil, "", "null", "{", "{}", `{"refreshToken":1}`, `{"refreshToken":"unknown"}`, strings.Repeat("x", 2<<20)} {
+		for _, body := range []any{nil, "", "null", "{", "{}", `{"refreshToken":1}`, `{"refreshToken":"unknown"}`,
+			strings.Repeat("x", 2<<20)} {
 			a := h.Do(t, http.MethodPost, revokePath, body)
 			wantEmpty(t, a, http.StatusNoContent)
 			if a.Header.Get("Content-Type") != "" {
@@ -321,7 +329,8 @@ func bearerRules(t *testing.T, h *apptest.Hub) {
 			Supplier  struct{ ID, Name string }
 			ExpiresIn int64 `json:"expires_in"`
 		}](t, a)
-		if body.Status != "ok" || body.Supplier.ID != s.ID || body.Supplier.Name != t.Name() || body.ExpiresIn < 800 || body.ExpiresIn > 900 {
+		if body.Status != "ok" || body.Supplier.ID != s.ID || body.Supplier.Name != t.Name() || body.ExpiresIn < 800 ||
+			body.ExpiresIn > 900 {
 			t.Fatalf("got %s", a.Body)
 		}
 	})
@@ -337,7 +346,8 @@ func bearerRules(t *testing.T, h *apptest.Hub) {
 		token := s.AccessToken()
 		head, rest, _ := strings.Cut(token, ".")
 		none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"at+jwt"}`))
-		for _, bad := range []string{"x", token + "A", token[:len(token)-2], none + "." + rest, head + "." + rest + ".x", s.RefreshToken(), s.APIKey, strings.Repeat(".", 10000)} {
+		for _, bad := range []string{"x", token + "A", token[:len(token)-2], none + "." + rest, head + "." + rest + ".x",
+			s.RefreshToken(), s.APIKey, strings.Repeat(".", 10000)} {
 			a := h.Do(t, http.MethodGet, ping, nil, "Authorization", "Bearer "+bad)
 			wantEmpty(t, a, http.StatusUnauthorized)
 			if a.Header.Get("WWW-Authenticate") != `Bearer error="invalid_token"` {

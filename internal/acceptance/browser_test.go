@@ -37,14 +37,17 @@ func TestPortal_in_a_browser(t *testing.T) {
 	for _, stack := range apptest.Stacks {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
-			h := apptest.Start(t, stack, apptest.Options{Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "100ms,100ms", "WEBHOOK_TIMEOUT": "2s"}})
+			h := apptest.Start(t, stack, apptest.Options{Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "100ms,100ms",
+				"WEBHOOK_TIMEOUT": "2s"}})
 			for _, c := range []struct {
 				name string
 				browser.Options
 				words
 			}{
-				{"English, 1280, light", browser.Options{Width: 1280, Language: "en", Zone: "Asia/Kathmandu", Scripts: true}, english},
-				{"Português, 390, dark", browser.Options{Width: 390, Language: "pt-BR", Zone: "America/Sao_Paulo", Dark: true, Scripts: true}, portuguese},
+				{"English, 1280, light", browser.Options{Width: 1280, Language: "en", Zone: "Asia/Kathmandu", Scripts: true},
+					english},
+				{"Português, 390, dark", browser.Options{Width: 390, Language: "pt-BR", Zone: "America/Sao_Paulo", Dark: true,
+					Scripts: true}, portuguese},
 			} {
 				t.Run(c.name, func(t *testing.T) { walkPortal(t, h, browser.Start(t, c.Options), c.words, c.name) })
 			}
@@ -85,10 +88,12 @@ func walkPortal(t *testing.T, h *apptest.Hub, b *browser.Browser, w words, name 
 	b.Press("link", w.deliveries, "\r")
 	b.Has("table", w.deliveries)
 	looked("deliveries")
-	zone := map[string]time.Duration{english.requests: 5*time.Hour + 45*time.Minute, portuguese.requests: -3 * time.Hour}[w.requests]
+	zone := map[string]time.Duration{english.requests: 5*time.Hour + 45*time.Minute,
+		portuguese.requests: -3 * time.Hour}[w.requests]
 	for _, d := range dead {
 		at := d.CreatedAt.UTC().Add(zone).Format("15:04:05")
-		b.Until("the time in the reader's zone, "+at, fmt.Sprintf(`document.querySelector("main tbody").innerText.includes(%q)`, at))
+		b.Until("the time in the reader's zone, "+at,
+			fmt.Sprintf(`document.querySelector("main tbody").innerText.includes(%q)`, at))
 	}
 	b.Press("link", strings.TrimSpace(firstLink(b, w.deliveries)), "\r")
 	b.Has("table", w.attempts)
@@ -97,7 +102,8 @@ func walkPortal(t *testing.T, h *apptest.Hub, b *browser.Browser, w words, name 
 	b.Press("button", w.redeliver, "\r")
 	b.Status()
 	reaches(t, s, "delivered", 1)
-	b.Until("the page shows the third attempt's answer by itself", `[...document.querySelectorAll("table tbody tr")].some((r) => r.innerText.includes("200"))`)
+	b.Until("the page shows the third attempt's answer by itself",
+		`[...document.querySelectorAll("table tbody tr")].some((r) => r.innerText.includes("200"))`)
 
 	// recover the rest
 	b.Press("link", w.deliveries, "\r")
@@ -171,10 +177,12 @@ func walkPortal(t *testing.T, h *apptest.Hub, b *browser.Browser, w words, name 
 	}
 }
 
-// TestPortal_shows_what_is_unusual_well looks at what a walk does not meet: nothing yet, errors, strangers' texts, long lists.
+// TestPortal_shows_what_is_unusual_well looks at what a walk does not meet: nothing yet, errors, strangers' texts, long
+// lists.
 func TestPortal_shows_what_is_unusual_well(t *testing.T) {
 	t.Parallel()
-	h := apptest.Start(t, apptest.Embedded, apptest.Options{Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "100ms", "WEBHOOK_TIMEOUT": "2s"}})
+	h := apptest.Start(t, apptest.Embedded,
+		apptest.Options{Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "100ms", "WEBHOOK_TIMEOUT": "2s"}})
 	for _, o := range []browser.Options{
 		{Width: 390, Language: "en", Scripts: true}, {Width: 1280, Language: "pt-BR", Dark: true, Scripts: true},
 	} {
@@ -209,8 +217,10 @@ func TestPortal_shows_what_is_unusual_well(t *testing.T) {
 				_, _ = w.Write([]byte(hostile + strings.Repeat("wide", 300)))
 			})
 			s := h.Supplier(t, "--webhook-url", receiver.URL+"/"+strings.Repeat("a-very-long-path/", 40))
-			apptest.MustCommand[object](t, h, "supplier", "update", s.ID, "--name", "<b>Ac\u202eme</b> "+strings.Repeat("Wide", 50))
-			id := submit(t, s, object{"shop_code": strings.Repeat("SHOP", 60), "comment": "<i>" + strings.Repeat("comment ", 200), "materials": []object{
+			apptest.MustCommand[object](t, h, "supplier", "update", s.ID, "--name", "<b>Ac\u202eme</b> "+
+				strings.Repeat("Wide", 50))
+			id := submit(t, s, object{"shop_code": strings.Repeat("SHOP", 60), "comment": "<i>" +
+				strings.Repeat("comment ", 200), "materials": []object{
 				item(object{"material": strings.Repeat("material", 30), "sku": strings.Repeat("S", 255), "width": 100000}),
 			}})
 			refused := reaches(t, s, "failed", 1)[0]
@@ -220,8 +230,9 @@ func TestPortal_shows_what_is_unusual_well(t *testing.T) {
 			}
 			apptest.Eventually(t, "all are estimated", func() bool { return listDeliveries(t, s, "status=pending").Total == 45 })
 			visited(s, map[string]string{
-				"paused": "", "wide requests": "/requests?page=3", "wide request": fmt.Sprint("/requests/", id), "the third page": "/deliveries?page=3",
-				"wide delivery": "/deliveries/" + refused.ID, "wide receiver": "/receiver",
+				"paused": "", "wide requests": "/requests?page=3", "wide request": fmt.Sprint("/requests/", id),
+				"the third page": "/deliveries?page=3",
+				"wide delivery":  "/deliveries/" + refused.ID, "wide receiver": "/receiver",
 			})
 			b.Open(h.URL(0, "/portal/receiver"))
 			b.Press("button", map[bool]string{true: english.sendTest, false: portuguese.sendTest}[o.Language == "en"], "\r")
@@ -236,7 +247,8 @@ func TestPortal_shows_what_is_unusual_well(t *testing.T) {
 
 // firstLink is the text of the first link of a table's first row.
 func firstLink(b *browser.Browser, table string) string {
-	return browser.Eval[string](b, fmt.Sprintf(`document.querySelector('table[aria-label=%q] tbody tr a').textContent`, table))
+	return browser.Eval[string](b, fmt.Sprintf(`document.querySelector('table[aria-label=%q] tbody tr a').textContent`,
+		table))
 }
 
 func TestPortal_a_link_on_another_site_opens_it(t *testing.T) {
@@ -265,7 +277,8 @@ func TestPortal_can_be_read_without_scripts(t *testing.T) {
 	cookie := signIn(t, s)
 	for path, says := range map[string]string{
 		"": "All is well", "/requests": "SP-001", "/deliveries": "Delivered", "/deliveries?status=dead": "Nothing matches",
-		"/deliveries/" + sent.ID: "estimate_id", "/receiver": "Current secret", "/deliveries?since=2020-01-01T00:00&request_id=&until=": "Delivered",
+		"/deliveries/" +
+			sent.ID: "estimate_id", "/receiver": "Current secret", "/deliveries?since=2020-01-01T00:00&request_id=&until=": "Delivered",
 	} {
 		a := visit(t, http.MethodGet, h.URL(0, "/portal"+path), cookie)
 		want(t, a, 200)

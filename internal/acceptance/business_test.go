@@ -22,7 +22,8 @@ func selectionRules(t *testing.T, h *apptest.Hub) {
 		a := selectEstimate(t, s, id, estimates[0]["estimate_id"])
 		want(t, a, 200)
 		first := apptest.Decode[object](t, a)
-		if first["status"] != "selected" || first["id"] != float64(id) || first["estimate_id"] != estimates[0]["estimate_id"] {
+		if first["status"] != "selected" || first["id"] != float64(id) ||
+			first["estimate_id"] != estimates[0]["estimate_id"] {
 			t.Fatalf("got %v", first)
 		}
 		wantBody(t, selectEstimate(t, s, id, estimates[0]["estimate_id"]), 200, first)
@@ -57,7 +58,8 @@ func selectionRules(t *testing.T, h *apptest.Hub) {
 		estimates := becomes(t, s, id, "estimated").Estimates
 		statuses := make([]int, 10)
 		together(len(statuses), func(i int) {
-			statuses[i] = h.DoAt(t, i/2, http.MethodPatch, requestPath(id)+"/selected-estimate", object{"estimate_id": estimates[i%2]["estimate_id"]},
+			statuses[i] = h.DoAt(t, i/2, http.MethodPatch, requestPath(id)+"/selected-estimate",
+				object{"estimate_id": estimates[i%2]["estimate_id"]},
 				"Authorization", "Bearer "+s.AccessToken()).Status
 		})
 		won := [2]int{}
@@ -126,27 +128,34 @@ func productRules(t *testing.T, h *apptest.Hub) {
 	})
 	rule(t, "an older updated_at is stale and changes nothing", func(t *testing.T) {
 		s := h.Supplier(t)
-		syncProduct(t, s, object{"action": "upsert", "updated_at": "2026-01-02T00:00:00Z", "product": product(nil)}, "created")
-		syncProduct(t, s, object{"action": "upsert", "updated_at": "2026-01-01T00:00:00Z", "product": product(object{"weight_kg": 9})}, "stale")
-		syncProduct(t, s, object{"action": "deactivate", "updated_at": "2026-01-01T21:00:00-03:00", "product": object{"sku": "P"}}, "deactivated")
+		syncProduct(t, s, object{"action": "upsert", "updated_at": "2026-01-02T00:00:00Z", "product": product(nil)},
+			"created")
+		syncProduct(t, s, object{"action": "upsert", "updated_at": "2026-01-01T00:00:00Z",
+			"product": product(object{"weight_kg": 9})}, "stale")
+		syncProduct(t, s, object{"action": "deactivate", "updated_at": "2026-01-01T21:00:00-03:00",
+			"product": object{"sku": "P"}}, "deactivated")
 	})
 	rule(t, "deactivating an unknown sku is 404; catalogues are per supplier", func(t *testing.T) {
 		s := h.Supplier(t)
 		syncProduct(t, s, object{"action": "upsert", "product": product(nil)}, "created")
-		wantProblem(t, h.Supplier(t).Do(t, http.MethodPost, "/api/products/sync", object{"action": "deactivate", "product": object{"sku": "P"}}), 404)
+		wantProblem(t, h.Supplier(t).Do(t, http.MethodPost, "/api/products/sync",
+			object{"action": "deactivate", "product": object{"sku": "P"}}), 404)
 	})
 	rule(t, "400 names every violation; the scope is products", func(t *testing.T) {
 		s := h.Supplier(t)
-		wantProblem(t, s.Do(t, http.MethodPost, "/api/products/sync", object{"action": "x", "updated_at": "yesterday", "product": object{"weight_kg": -1}}), 400,
+		wantProblem(t, s.Do(t, http.MethodPost, "/api/products/sync",
+			object{"action": "x", "updated_at": "yesterday", "product": object{"weight_kg": -1}}), 400,
 			"/action", "/updated_at", "/product/sku", "/product/weight_kg")
-		wantProblem(t, s.Do(t, http.MethodPost, "/api/products/sync", object{"action": "upsert", "product": object{"sku": "P"}}), 400, "/product/material_id", "/product/material")
+		wantProblem(t, s.Do(t, http.MethodPost, "/api/products/sync",
+			object{"action": "upsert", "product": object{"sku": "P"}}), 400, "/product/material_id", "/product/material")
 		wantEmpty(t, h.Supplier(t, "--scopes", "material-requests").Do(t, http.MethodPost, "/api/products/sync", "{"), 403)
 	})
 	rule(t, "a heavier product costs more", func(t *testing.T) {
 		s := h.Supplier(t)
 		price := func(weight float64) float64 {
 			t.Helper()
-			syncProduct(t, s, object{"action": "upsert", "product": product(object{"sku": fmt.Sprint(weight), "weight_kg": weight})}, "created")
+			syncProduct(t, s, object{"action": "upsert",
+				"product": product(object{"sku": fmt.Sprint(weight), "weight_kg": weight})}, "created")
 			r := becomes(t, s, submit(t, s, object{"materials": []object{item(object{"sku": fmt.Sprint(weight)})}}), "estimated")
 			for _, e := range r.Estimates {
 				if e["service"] == "bulky" {

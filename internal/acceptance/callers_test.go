@@ -28,9 +28,11 @@ func TestRateLimit_is_a_429_problem_with_Retry_After_on_every_route_that_takes_a
 	for _, stack := range apptest.Stacks {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
-			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{"SUPPLIER_RATE_LIMIT": "2"}})
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1,
+				Env: map[string]string{"SUPPLIER_RATE_LIMIT": "2"}})
 			for path, method := range map[string]string{requests: http.MethodGet, estimatesPath(1): http.MethodPost} {
-				s, other := h.Supplier(t, "--scopes", "material-requests,estimates:write"), h.Supplier(t, "--scopes", "material-requests,estimates:write")
+				s, other := h.Supplier(t, "--scopes", "material-requests,estimates:write"),
+					h.Supplier(t, "--scopes", "material-requests,estimates:write")
 				limited(t, s, method, path)
 				if a := other.Do(t, method, path, nil); a.Status == http.StatusTooManyRequests {
 					t.Errorf("%s %s: another supplier is held up", method, path)
@@ -40,7 +42,8 @@ func TestRateLimit_is_a_429_problem_with_Retry_After_on_every_route_that_takes_a
 			want(t, s.Do(t, http.MethodPost, requests, request(1, nil)), http.StatusCreated)
 			for range 10 {
 				now := time.Now()
-				a := h.Do(t, http.MethodPost, estimatesPath(1), event(s, 1, now, "e"), sign(t, "msg_own", now, event(s, 1, now, "e"), own)...)
+				a := h.Do(t, http.MethodPost, estimatesPath(1), event(s, 1, now, "e"),
+					sign(t, "msg_own", now, event(s, 1, now, "e"), own)...)
 				want(t, a, http.StatusOK)
 			}
 		})
@@ -64,8 +67,8 @@ func limited(t *testing.T, s *apptest.Supplier, method, path string) {
 	t.Errorf("%s %s: 20 requests at once are within a limit of 2 a second", method, path)
 }
 
-// TestFairness: a request of 150 KiB is answered as fast beside 200 strangers and a greedy supplier, all of whom send large
-// bodies drop by drop, as it is alone.
+// TestFairness: a request of 150 KiB is answered as fast beside 200 strangers and a greedy supplier, all of whom send
+// large bodies drop by drop, as it is alone.
 func TestFairness_nobody_s_slow_uploads_hold_up_another_supplier_s_large_request(t *testing.T) {
 	t.Parallel()
 	for _, stack := range apptest.Stacks {
@@ -77,14 +80,16 @@ func TestFairness_nobody_s_slow_uploads_hold_up_another_supplier_s_large_request
 			const mebibyte = 1 << 20
 			length := fmt.Sprintf("Content-Length: %d", mebibyte)
 			signature := []string{
-				webhook.HeaderID + ": x", fmt.Sprintf("%s: %d", webhook.HeaderTimestamp, time.Now().Unix()), webhook.HeaderSignature + ": v1,AAAA",
+				webhook.HeaderID + ": x", fmt.Sprintf("%s: %d", webhook.HeaderTimestamp, time.Now().Unix()),
+				webhook.HeaderSignature + ": v1,AAAA",
 			}
 			for range 50 {
 				uploading(t, h, head("POST "+refreshPath, "Content-Type: application/json", length))
 				uploading(t, h, head("POST "+revokePath, "Content-Type: application/json", length))
 				uploading(t, h, head("POST "+requests, "Authorization: Bearer x", "Content-Type: application/json", length))
 				uploading(t, h, head("POST "+estimatesPath(1), append(signature, "Content-Type: application/json", length)...))
-				uploading(t, h, head("POST "+requests, "Authorization: Bearer "+greedy.AccessToken(), "Content-Type: application/json", length))
+				uploading(t, h, head("POST "+requests, "Authorization: Bearer "+greedy.AccessToken(),
+					"Content-Type: application/json", length))
 			}
 			beside := fastest(t, s)
 			t.Logf("alone %v, beside 200 strangers and a greedy supplier %v", alone, beside)
@@ -132,7 +137,8 @@ func TestTooLarge_ends_its_connection(t *testing.T) {
 	var group sync.WaitGroup
 	for _, path := range []string{requests, estimatesPath(1)} {
 		group.Go(func() {
-			first := head("POST "+path, bearer, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", size)) + strings.Repeat(" ", size)
+			first := head("POST "+path, bearer, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", size)) +
+				strings.Repeat(" ", size)
 			answers := raw(t, h, first+head("GET "+ping, bearer))
 			if len(answers) != 1 || answers[0].StatusCode != http.StatusRequestEntityTooLarge || !answers[0].Close {
 				t.Errorf("%s: %d answers: %+v", path, len(answers), answers)
@@ -243,7 +249,8 @@ func TestConfiguration_names_every_bad_value_once_and_makes_nothing(t *testing.T
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 		text, _ := cmd.CombinedOutput()
-		if code := cmd.ProcessState.ExitCode(); code != 2 || !strings.Contains(string(text), "ESTIMATES_WEBHOOK_BASE_URL: required") {
+		if code := cmd.ProcessState.ExitCode(); code != 2 ||
+			!strings.Contains(string(text), "ESTIMATES_WEBHOOK_BASE_URL: required") {
 			t.Errorf("exit code %d: %s", code, text)
 		}
 	})
@@ -256,7 +263,8 @@ func TestStop_DRAIN_DELAY_takes_nothing_from_the_drain(t *testing.T) {
 			t.Parallel()
 			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{"DRAIN_DELAY": "25s"}})
 			s := h.Supplier(t)
-			uploading(t, h, head("POST "+requests, "Authorization: Bearer "+s.AccessToken(), "Content-Type: application/json", "Content-Length: 1000"))
+			uploading(t, h, head("POST "+requests, "Authorization: Bearer "+s.AccessToken(), "Content-Type: application/json",
+				"Content-Length: 1000"))
 			begin := time.Now()
 			if code := h.APIs[0].Stop(); code != 0 {
 				t.Errorf("exit code %d after %v", code, time.Since(begin))
@@ -323,7 +331,8 @@ func TestSigningKeys_rotate_under_load_and_no_request_fails(t *testing.T) {
 				}
 				bearer := "Bearer " + apptest.Decode[apptest.Tokens](t, a).AccessToken
 				for range 4 { // whichever replica has issued it, the other one verifies it too
-					if a, err := h.Try(t, lb.URL+ping, http.MethodGet, nil, "Authorization", bearer); err != nil || a.Status != http.StatusOK {
+					if a, err := h.Try(t, lb.URL+ping, http.MethodGet, nil, "Authorization", bearer); err != nil ||
+						a.Status != http.StatusOK {
 						t.Errorf("a fresh token is refused: %v %d %s", err, a.Status, a.Header.Get("WWW-Authenticate"))
 						return
 					}
@@ -345,7 +354,8 @@ func TestSigningKeys_rotate_under_load_and_no_request_fails(t *testing.T) {
 			}
 			p.Restart()
 			seen := answered.Load()
-			apptest.Eventually(t, "the load goes on", func() bool { return keys == next || t.Failed() || answered.Load() >= seen+50 })
+			apptest.Eventually(t, "the load goes on",
+				func() bool { return keys == next || t.Failed() || answered.Load() >= seen+50 })
 		}
 	}
 	want(t, h.Do(t, http.MethodGet, ping, nil, "Authorization", "Bearer "+s.Token(t).AccessToken), http.StatusOK)

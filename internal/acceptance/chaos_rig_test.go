@@ -87,7 +87,8 @@ func (c *chaos) environment(name string) map[string]string {
 	if name == "worker" {
 		skew = "-10m"
 	}
-	own := map[string]string{"SUPPLYHUB_TEST_CLOCK": skew, "DATABASE_URL": "postgres://supplyhub@" + toDatabase.Address + "/postgres?sslmode=disable", "NATS_URL": strings.Join(urls, ",")}
+	own := map[string]string{"SUPPLYHUB_TEST_CLOCK": skew, "DATABASE_URL": "postgres://supplyhub@" + toDatabase.Address +
+		"/postgres?sslmode=disable", "NATS_URL": strings.Join(urls, ",")}
 	switch {
 	case name == "api" && c.firstAPI == "":
 		c.firstAPI = freeAddress(c.t)

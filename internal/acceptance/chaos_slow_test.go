@@ -41,16 +41,17 @@ func (r *slowReceiver) answer(_ int, _ http.ResponseWriter, request *http.Reques
 	}
 }
 
-// open returns how many deliveries were called at all, how many of them are cut and not called again, and how many calls ever were.
+// open returns how many deliveries were called at all, how many of them are cut and not called again, and how many
+// calls ever were.
 func (r *slowReceiver) open() (called, cut, cuts int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.calls), len(r.cut), r.cuts
 }
 
-// TestChaos_of_slow_receivers kills workers whose calls take 10 s, with the default WEBHOOK_TIMEOUT, and shows how long it takes
-// until all is done but the slow answers themselves: every request is estimated, the healthy receiver has each of its
-// deliveries, and every call of the dead worker has been made again by the other one.
+// TestChaos_of_slow_receivers kills workers whose calls take 10 s, with the default WEBHOOK_TIMEOUT, and shows how long
+// it takes until all is done but the slow answers themselves: every request is estimated, the healthy receiver has each
+// of its deliveries, and every call of the dead worker has been made again by the other one.
 func TestChaos_of_slow_receivers(t *testing.T) {
 	if os.Getenv("SUPPLYHUB_TEST_CHAOS") == "" {
 		t.Skip("a minute of slow answers; run `make chaos`")
@@ -59,7 +60,8 @@ func TestChaos_of_slow_receivers(t *testing.T) {
 	slow := &slowReceiver{calls: map[string]int{}, cut: map[string]bool{}}
 	receiver := apptest.NewReceiver(t, slow.answer)
 	healthy := newCountingReceiver(t)
-	c := &chaos{t: t, hub: h, receiver: healthy, supplier: h.Supplier(t, "--access-ttl", "2h", "--webhook-url", healthy.url)}
+	c := &chaos{t: t, hub: h, receiver: healthy,
+		supplier: h.Supplier(t, "--access-ttl", "2h", "--webhook-url", healthy.url)}
 	healthy.expect(secret(t, c.supplier.WebhookSecret))
 	suppliers := make([]*apptest.Supplier, slowSuppliers)
 	for i := range suppliers {
@@ -82,12 +84,14 @@ func TestChaos_of_slow_receivers(t *testing.T) {
 		last := time.Now()
 		apptest.Eventually(t, "all is done but the slow answers", func() bool {
 			called, cut, _ := slow.open()
-			return cut == 0 && called == posted && c.receiver.outcome(accepted).lost == 0 && c.estimated(accepted) == len(accepted) && enqueued(t, suppliers) == 0
+			return cut == 0 && called == posted && c.receiver.outcome(accepted).lost == 0 &&
+				c.estimated(accepted) == len(accepted) && enqueued(t, suppliers) == 0
 		})
 		done := time.Now()
 		_, _, cuts := slow.open()
 		fmt.Printf("%-46s %6d accepted  %d slow calls cut  all done but the slow answers %.1f s after the death, %.1f s after the last request\n",
-			fmt.Sprintf("kill -9 of a worker with slow receivers, %d", i+1), len(accepted), cuts-before, done.Sub(dead).Seconds(), done.Sub(last).Seconds())
+			fmt.Sprintf("kill -9 of a worker with slow receivers, %d", i+1), len(accepted), cuts-before,
+			done.Sub(dead).Seconds(), done.Sub(last).Seconds())
 		if cuts == before {
 			t.Error("the dead worker had no slow call in flight")
 		}

@@ -34,7 +34,8 @@ func faults() []fault {
 		{"nothing", false, func(*chaos) { hold(outage) }},
 		{"kill -9 of a worker", true, func(c *chaos) { killed(c.hub.Workers[0], time.Second) }},
 		{"kill -9 of both workers", false, func(c *chaos) { killed(c.hub.Workers[0], 0); killed(c.hub.Workers[1], outage) }},
-		{"kill -9 of each api in turn", false, func(c *chaos) { killed(c.hub.APIs[0], time.Second); killed(c.hub.APIs[1], time.Second) }},
+		{"kill -9 of each api in turn", false,
+			func(c *chaos) { killed(c.hub.APIs[0], time.Second); killed(c.hub.APIs[1], time.Second) }},
 		{"kill -9 of both apis at once", false, func(c *chaos) {
 			c.hub.APIs[1].Kill()
 			killed(c.hub.APIs[0], outage)
@@ -124,8 +125,8 @@ func faults() []fault {
 	}})
 }
 
-// TestChaos runs a few faults in `make test` and all of them in `make chaos`, one after the other under load; a value of
-// SUPPLYHUB_TEST_CHAOS other than 1 is a part of the names of those to run.
+// TestChaos runs a few faults in `make test` and all of them in `make chaos`, one after the other under load; a value
+// of SUPPLYHUB_TEST_CHAOS other than 1 is a part of the names of those to run.
 func TestChaos(t *testing.T) {
 	wanted := os.Getenv("SUPPLYHUB_TEST_CHAOS")
 	if wanted == "" {
@@ -263,7 +264,8 @@ func (c *chaos) exec(statement string) {
 		if err == nil {
 			return
 		}
-		if !strings.Contains(err.Error(), "deadlock detected") { // with the service, whose statements lock in one order and this one does not
+		// with the service, whose statements lock in one order and this one does not
+		if !strings.Contains(err.Error(), "deadlock detected") {
 			c.t.Fatal(err)
 		}
 	}

@@ -20,12 +20,13 @@ type handlerReceiver struct {
 func newHandlerReceiver(t *testing.T, s *apptest.Supplier) *handlerReceiver {
 	t.Helper()
 	r := &handlerReceiver{}
-	server := httptest.NewServer(webhook.Handler([]webhook.Secret{secret(t, s.WebhookSecret)}, func(_ context.Context, e webhook.Event) error {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.events = append(r.events, e)
-		return nil
-	}))
+	server := httptest.NewServer(webhook.Handler([]webhook.Secret{secret(t, s.WebhookSecret)},
+		func(_ context.Context, e webhook.Event) error {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.events = append(r.events, e)
+			return nil
+		}))
 	t.Cleanup(server.Close)
 	r.URL = server.URL
 	return r

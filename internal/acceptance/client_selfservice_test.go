@@ -59,7 +59,8 @@ func clientReceiver(t *testing.T, c *client.Client, receiver *apptest.Receiver) 
 	ctx := t.Context()
 	r, err := c.Receiver(ctx)
 	must(t, "look at no receiver", err)
-	if r.State != client.ReceiverNone || r.URL != "" || r.PausedBy != "" || len(r.Secrets) != 1 || !r.Secrets[0].ExpiresAt.IsZero() || !r.LastSuccessAt.IsZero() {
+	if r.State != client.ReceiverNone || r.URL != "" || r.PausedBy != "" || len(r.Secrets) != 1 ||
+		!r.Secrets[0].ExpiresAt.IsZero() || !r.LastSuccessAt.IsZero() {
 		t.Errorf("before there is one: %+v", r)
 	}
 	_, err = c.PauseReceiver(ctx)
@@ -70,7 +71,8 @@ func clientReceiver(t *testing.T, c *client.Client, receiver *apptest.Receiver) 
 	fails(t, "test without a receiver", err, client.ErrConflict)
 	_, err = c.SetReceiver(ctx, "ftp://hooks.example.com")
 	var refused *client.Error
-	if !errors.As(err, &refused) || !errors.Is(err, client.ErrInvalid) || len(refused.Violations) != 1 || refused.Violations[0].Pointer != "/url" {
+	if !errors.As(err, &refused) || !errors.Is(err, client.ErrInvalid) || len(refused.Violations) != 1 ||
+		refused.Violations[0].Pointer != "/url" {
 		t.Errorf("an address that is none: %v", err)
 	}
 	r, err = c.SetReceiver(ctx, receiver.URL)
@@ -80,12 +82,14 @@ func clientReceiver(t *testing.T, c *client.Client, receiver *apptest.Receiver) 
 	}
 	test, err := c.TestReceiver(ctx)
 	must(t, "test it", err)
-	if call := receiver.Calls()[0]; test.Status != 200 || test.Error != "" || test.Response != "answer of the receiver" || call.Header.Get(webhook.HeaderID) != test.ID || !strings.Contains(string(call.Body), webhook.TypeTest) {
+	if call := receiver.Calls()[0]; test.Status != 200 || test.Error != "" || test.Response != "answer of the receiver" ||
+		call.Header.Get(webhook.HeaderID) != test.ID || !strings.Contains(string(call.Body), webhook.TypeTest) {
 		t.Errorf("the test call: %+v", test)
 	}
 	types, err := c.EventTypes(ctx)
 	must(t, "list the event types", err)
-	if len(types) != 1 || types[0].Type != webhook.TypeEstimated || types[0].Description == "" || len(types[0].Schema) == 0 || len(types[0].Example) == 0 {
+	if len(types) != 1 || types[0].Type != webhook.TypeEstimated || types[0].Description == "" ||
+		len(types[0].Schema) == 0 || len(types[0].Example) == 0 {
 		t.Errorf("the event types: %+v", types)
 	}
 	link, err := c.CreatePortalSession(ctx)
@@ -95,7 +99,8 @@ func clientReceiver(t *testing.T, c *client.Client, receiver *apptest.Receiver) 
 	}
 }
 
-// clientDeliveries makes one delivery that waited while the receiver was paused, and one that is refused, which it returns.
+// clientDeliveries makes one delivery that waited while the receiver was paused, and one that is refused, which it
+// returns.
 func clientDeliveries(t *testing.T, c *client.Client, answers func(status int64)) client.DeliveryDetail {
 	t.Helper()
 	ctx := t.Context()
@@ -112,7 +117,8 @@ func clientDeliveries(t *testing.T, c *client.Client, answers func(status int64)
 	fails(t, "redeliver what is pending", c.Redeliver(ctx, waiting.ID), client.ErrConflict)
 	_, err = c.ResumeReceiver(ctx)
 	must(t, "resume", err)
-	if d := clientDelivery(t, c, waiting.ID, client.Delivered); len(d.Attempts) != 1 || d.Attempts[0].Status != 200 || d.Attempts[0].DurationMS == nil || d.Attempts[0].Response != "answer of the receiver" {
+	if d := clientDelivery(t, c, waiting.ID, client.Delivered); len(d.Attempts) != 1 || d.Attempts[0].Status != 200 ||
+		d.Attempts[0].DurationMS == nil || d.Attempts[0].Response != "answer of the receiver" {
 		t.Errorf("what was resumed: %+v", d)
 	}
 
@@ -121,7 +127,8 @@ func clientDeliveries(t *testing.T, c *client.Client, answers func(status int64)
 	d := clientDelivery(t, c, clientFinds(t, c, second, client.DeliveryFailed).ID, client.DeliveryFailed)
 	var event webhook.Event
 	err = json.Unmarshal(d.Event, &event)
-	if err != nil || event.Data.RequestID != second || len(d.Attempts) != 1 || d.Attempts[0].Status != 400 || d.LastAttempt == nil || d.LastAttempt.Status != 400 || !d.NextAttemptAt.IsZero() {
+	if err != nil || event.Data.RequestID != second || len(d.Attempts) != 1 || d.Attempts[0].Status != 400 ||
+		d.LastAttempt == nil || d.LastAttempt.Status != 400 || !d.NextAttemptAt.IsZero() {
 		t.Errorf("what was refused: %+v, %v", d, err)
 	}
 	answers(http.StatusOK)
@@ -144,9 +151,12 @@ func clientRecovery(t *testing.T, c *client.Client, latest client.DeliveryDetail
 		filter client.DeliveryFilter
 		n      int64
 	}{
-		"all": {client.DeliveryFilter{}, 2}, "delivered": {client.DeliveryFilter{Status: client.Delivered}, 2}, "dead": {client.DeliveryFilter{Status: client.Dead}, 0},
-		"of a request": {client.DeliveryFilter{RequestID: &latest.RequestID}, 1}, "since the latest": {client.DeliveryFilter{Since: latest.CreatedAt}, 1},
-		"before the latest": {client.DeliveryFilter{Until: latest.CreatedAt}, 1}, "of no time": {client.DeliveryFilter{Since: latest.CreatedAt, Until: latest.CreatedAt}, 0},
+		"all": {client.DeliveryFilter{}, 2}, "delivered": {client.DeliveryFilter{Status: client.Delivered},
+			2}, "dead": {client.DeliveryFilter{Status: client.Dead}, 0},
+		"of a request": {client.DeliveryFilter{RequestID: &latest.RequestID},
+			1}, "since the latest": {client.DeliveryFilter{Since: latest.CreatedAt}, 1},
+		"before the latest": {client.DeliveryFilter{Until: latest.CreatedAt},
+			1}, "of no time": {client.DeliveryFilter{Since: latest.CreatedAt, Until: latest.CreatedAt}, 0},
 	} {
 		p, err := c.DeliveryPage(ctx, f.filter, 0, 0)
 		must(t, name, err)
@@ -159,7 +169,8 @@ func clientRecovery(t *testing.T, c *client.Client, latest client.DeliveryDetail
 			t.Errorf("%s: %d in all and %d one by one, want %d", name, p.Total, n, f.n)
 		}
 	}
-	n, err := c.Recover(ctx, client.Recovery{Status: client.Delivered, Since: latest.CreatedAt, Until: latest.CreatedAt.Add(time.Hour)})
+	n, err := c.Recover(ctx, client.Recovery{Status: client.Delivered, Since: latest.CreatedAt,
+		Until: latest.CreatedAt.Add(time.Hour)})
 	must(t, "recover", err)
 	if n != 1 {
 		t.Errorf("%d recovered", n)
@@ -207,9 +218,10 @@ func clientSecrets(t *testing.T, c *client.Client, receiver *apptest.Receiver) {
 func clientSubmits(t *testing.T, c *client.Client) int64 {
 	t.Helper()
 	id := nextID()
-	must(t, "create a request", c.CreateRequest(t.Context(), client.NewRequest{ID: id, ShopCode: "SP-0042", Materials: []client.Item{
-		{MaterialID: 7, Material: "Shelf", SKU: "SHELF-90-W", Width: 90, Height: 30, Quantity: 4},
-	}}))
+	must(t, "create a request", c.CreateRequest(t.Context(),
+		client.NewRequest{ID: id, ShopCode: "SP-0042", Materials: []client.Item{
+			{MaterialID: 7, Material: "Shelf", SKU: "SHELF-90-W", Width: 90, Height: 30, Quantity: 4},
+		}}))
 	return id
 }
 

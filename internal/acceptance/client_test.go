@@ -19,7 +19,8 @@ import (
 // hubClient is pkg/client at the first api, every answer checked against the OpenAPI document.
 func hubClient(t *testing.T, h *apptest.Hub, key string, transport http.RoundTripper) *client.Client {
 	t.Helper()
-	c, err := client.New(client.Config{BaseURL: h.URL(0, ""), APIKey: key, HTTP: &http.Client{Transport: transport, Timeout: h.HTTP.Timeout}})
+	c, err := client.New(client.Config{BaseURL: h.URL(0, ""), APIKey: key,
+		HTTP: &http.Client{Transport: transport, Timeout: h.HTTP.Timeout}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,28 +52,29 @@ func clientRules(t *testing.T, h *apptest.Hub) {
 		s := h.Supplier(t, "--scopes", "material-requests,products,orders:read")
 		clientJourney(t, hubClient(t, h, s.APIKey, h.HTTP.Transport))
 	})
-	rule(t, "the client renews a token that runs out, once for all callers, and never asks with an old one", func(t *testing.T) {
-		s := h.Supplier(t, "--access-ttl", "2s")
-		transport := &counting{next: h.HTTP.Transport}
-		c := hubClient(t, h, s.APIKey, transport)
-		var refused atomic.Int64
-		apptest.Eventually(t, "three refreshes", func() bool {
-			var all sync.WaitGroup
-			for range 8 {
-				all.Go(func() {
-					if _, err := c.Ping(t.Context()); err != nil {
-						refused.Add(1)
-						t.Errorf("ping: %v", err)
-					}
-				})
+	rule(t, "the client renews a token that runs out, once for all callers, and never asks with an old one",
+		func(t *testing.T) {
+			s := h.Supplier(t, "--access-ttl", "2s")
+			transport := &counting{next: h.HTTP.Transport}
+			c := hubClient(t, h, s.APIKey, transport)
+			var refused atomic.Int64
+			apptest.Eventually(t, "three refreshes", func() bool {
+				var all sync.WaitGroup
+				for range 8 {
+					all.Go(func() {
+						if _, err := c.Ping(t.Context()); err != nil {
+							refused.Add(1)
+							t.Errorf("ping: %v", err)
+						}
+					})
+				}
+				all.Wait()
+				return transport.count(refreshPath) >= 3 || refused.Load() > 0
+			})
+			if n := transport.count(tokenPath); n != 1 {
+				t.Errorf("the API key was presented %d times, want once", n)
 			}
-			all.Wait()
-			return transport.count(refreshPath) >= 3 || refused.Load() > 0
 		})
-		if n := transport.count(tokenPath); n != 1 {
-			t.Errorf("the API key was presented %d times, want once", n)
-		}
-	})
 	rule(t, "the client begins a new session when its own was ended", func(t *testing.T) {
 		s := h.Supplier(t)
 		transport := &counting{next: h.HTTP.Transport}
@@ -90,7 +92,8 @@ func clientRules(t *testing.T, h *apptest.Hub) {
 		}
 	})
 	rule(t, "the client names a wrong key and a missing scope", func(t *testing.T) {
-		if _, err := hubClient(t, h, "hub_sk_wrong", h.HTTP.Transport).Ping(t.Context()); !errors.Is(err, client.ErrUnauthorized) {
+		if _, err := hubClient(t, h, "hub_sk_wrong", h.HTTP.Transport).Ping(t.Context()); !errors.Is(err,
+			client.ErrUnauthorized) {
 			t.Errorf("a wrong key: %v", err)
 		}
 		c := hubClient(t, h, h.Supplier(t).APIKey, h.HTTP.Transport)
@@ -144,7 +147,8 @@ func hubless(t *testing.T, s *clienttest.Server) *client.Client {
 	return c
 }
 
-// clientJourney is what a supplier does: sign in, synchronise, ask, wait, choose, look up. It holds against the service and the fake.
+// clientJourney is what a supplier does: sign in, synchronise, ask, wait, choose, look up. It holds against the service
+// and the fake.
 func clientJourney(t *testing.T, c *client.Client) {
 	t.Helper()
 	ctx, id := t.Context(), nextID()
@@ -165,7 +169,8 @@ func clientJourney(t *testing.T, c *client.Client) {
 	if ping.Supplier.ID == "" || ping.Supplier.Name == "" || ping.ExpiresIn < 800 {
 		t.Errorf("ping: %+v", ping)
 	}
-	product := client.Product{SKU: "SHELF-90-W", MaterialID: new(int64(7)), Material: "Shelf", WeightKg: new(3.2), ProductionDays: new(int64(2))}
+	product := client.Product{SKU: "SHELF-90-W", MaterialID: new(int64(7)), Material: "Shelf", WeightKg: new(3.2),
+		ProductionDays: new(int64(2))}
 	for _, want := range []client.ProductStatus{client.ProductCreated, client.ProductUnchanged} {
 		got, err := c.UpsertProduct(ctx, product, time.Now())
 		must("synchronise", err)
@@ -188,7 +193,8 @@ func clientJourney(t *testing.T, c *client.Client) {
 
 	got, err := c.Wait(ctx, id)
 	must("wait", err)
-	if got.Status != client.Estimated || len(got.Estimates) == 0 || got.Comment != r.Comment || got.ShopCode != r.ShopCode || *got.Materials[0].Depth != 25.5 {
+	if got.Status != client.Estimated || len(got.Estimates) == 0 || got.Comment != r.Comment ||
+		got.ShopCode != r.ShopCode || *got.Materials[0].Depth != 25.5 {
 		t.Fatalf("got %+v", got)
 	}
 	_, err = c.Select(ctx, id, "est_of_nobody")
@@ -213,7 +219,8 @@ func clientRefusals(t *testing.T, c *client.Client, valid client.NewRequest) {
 	t.Helper()
 	bad := valid
 	bad.ShopCode = " "
-	bad.Materials = []client.Item{{MaterialID: 7, Material: strings.Repeat("x", 256), SKU: "A", Width: -1, Height: 1, Quantity: 0}}
+	bad.Materials = []client.Item{{MaterialID: 7, Material: strings.Repeat("x", 256), SKU: "A", Width: -1, Height: 1,
+		Quantity: 0}}
 	err := c.CreateRequest(t.Context(), bad)
 	var refused *client.Error
 	if !errors.As(err, &refused) || !errors.Is(err, client.ErrInvalid) {
@@ -230,7 +237,8 @@ func clientRefusals(t *testing.T, c *client.Client, valid client.NewRequest) {
 	}
 	twice := valid
 	twice.Materials = append(append([]client.Item{}, valid.Materials...), valid.Materials...)
-	if err := c.CreateRequest(t.Context(), twice); !errors.As(err, &refused) || !errors.Is(err, client.ErrUnprocessable) || len(refused.Duplicates) != 1 {
+	if err := c.CreateRequest(t.Context(), twice); !errors.As(err, &refused) ||
+		!errors.Is(err, client.ErrUnprocessable) || len(refused.Duplicates) != 1 {
 		t.Errorf("repeated items: %v", err)
 	}
 }

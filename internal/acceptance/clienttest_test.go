@@ -36,7 +36,8 @@ var rawCalls = []rawCall{
 	{"a name in another case", "POST", requests, strings.Replace(rawRequest("1"), "shop_code", "Shop_Code", 1), nil},
 	{"an unknown member", "POST", requests, `{"x":1,` + rawRequest("901")[1:], nil},
 	{"the same again", "POST", requests, rawRequest("901"), nil},
-	{"the same with another order of members and a null", "POST", requests, `{"comment":null,` + rawRequest("901")[1:], nil},
+	{"the same with another order of members and a null", "POST", requests, `{"comment":null,` + rawRequest("901")[1:],
+		nil},
 	{"another content under the id", "POST", requests, strings.Replace(rawRequest("901"), "SP", "XX", 1), nil},
 	{"an id of zero", "POST", requests, rawRequest("0"), nil},
 	{"an id with a fraction", "POST", requests, rawRequest("1.0"), nil},
@@ -72,19 +73,26 @@ var rawCalls = []rawCall{
 	{"a product without anything", "POST", "/api/products/sync", "{}", nil},
 	{"a product with an unknown action", "POST", "/api/products/sync", `{"action":"x","product":{"sku":"A"}}`, nil},
 	{"an upsert without its members", "POST", "/api/products/sync", `{"action":"upsert","product":{"sku":" "}}`, nil},
-	{"a product's wrong members", "POST", "/api/products/sync", `{"action":"upsert","updated_at":"x","product":{"sku":"A","material_id":"1","material":"M","width":-1,"weight_kg":-1,"production_days":-1}}`, nil},
+	{"a product's wrong members", "POST", "/api/products/sync",
+		`{"action":"upsert","updated_at":"x","product":{"sku":"A","material_id":"1","material":"M","width":-1,"weight_kg":-1,"production_days":-1}}`, nil},
 	{"an unknown product", "POST", "/api/products/sync", `{"action":"deactivate","product":{"sku":"A"}}`, nil},
-	{"deliveries by parameters that are all wrong", "GET", deliveriesPath + "?status=lost&request_id=01&since=yesterday&until=2026-11-21&page=0&pageSize=101", "", nil},
-	{"deliveries by parameters given twice", "GET", deliveriesPath + "?status=dead&status=dead&request_id=1&request_id=1&since=" + aMoment + "&since=" + aMoment, "", nil},
-	{"deliveries by empty parameters", "GET", deliveriesPath + "?status=&request_id=&since=&until=&page=&pageSize=", "", nil},
-	{"deliveries by good parameters", "GET", deliveriesPath + "?status=dead&request_id=1&since=" + aMoment + "&until=" + aMoment + "&page=2&pageSize=100", "", nil},
+	{"deliveries by parameters that are all wrong", "GET", deliveriesPath +
+		"?status=lost&request_id=01&since=yesterday&until=2026-11-21&page=0&pageSize=101", "", nil},
+	{"deliveries by parameters given twice", "GET", deliveriesPath +
+		"?status=dead&status=dead&request_id=1&request_id=1&since=" + aMoment + "&since=" + aMoment, "", nil},
+	{"deliveries by empty parameters", "GET", deliveriesPath + "?status=&request_id=&since=&until=&page=&pageSize=", "",
+		nil},
+	{"deliveries by good parameters", "GET", deliveriesPath + "?status=dead&request_id=1&since=" + aMoment + "&until=" +
+		aMoment + "&page=2&pageSize=100", "", nil},
 	{"an unknown delivery", "GET", deliveriesPath + "/msg_x", "", nil},
 	{"a redelivery of an unknown one", "POST", deliveriesPath + "/msg_x/redeliver", "", nil},
 	{"a recovery without anything", "POST", deliveriesPath + "/redeliver", "{}", nil},
 	{"a recovery without a body", "POST", deliveriesPath + "/redeliver", "", nil},
-	{"a recovery of what is pending", "POST", deliveriesPath + "/redeliver", `{"status":"pending","since":"` + aMoment + `"}`, nil},
+	{"a recovery of what is pending", "POST", deliveriesPath + "/redeliver", `{"status":"pending","since":"` + aMoment +
+		`"}`, nil},
 	{"a recovery by wrong values", "POST", deliveriesPath + "/redeliver", `{"status":1,"since":"now","until":2}`, nil},
-	{"a recovery of nothing", "POST", deliveriesPath + "/redeliver", `{"status":"dead","since":"` + aMoment + `","until":null}`, nil},
+	{"a recovery of nothing", "POST", deliveriesPath + "/redeliver", `{"status":"dead","since":"` + aMoment +
+		`","until":null}`, nil},
 	{"a receiver without its member", "PUT", receiverPath, "{}", nil},
 	{"a receiver that is a number", "PUT", receiverPath, `{"url":7}`, nil},
 	{"a receiver that is empty", "PUT", receiverPath, `{"url":""}`, nil},
@@ -122,10 +130,12 @@ var rawCalls = []rawCall{
 const aMoment = "2026-11-21T12:00:00Z"
 
 func rawRequest(id string) string {
-	return `{"id":` + id + `,"shop_code":"SP","materials":[{"material_id":1,"material":"M","sku":"A","width":1,"height":1,"quantity":1}]}`
+	return `{"id":` + id +
+		`,"shop_code":"SP","materials":[{"material_id":1,"material":"M","sku":"A","width":1,"height":1,"quantity":1}]}`
 }
 
-// rawAnswer is what must be the same at both: status, form of the body, the places of the violations, headers that say what to do.
+// rawAnswer is what must be the same at both: status, form of the body, the places of the violations, headers that say
+// what to do.
 type rawAnswer struct {
 	Status       int
 	Type         string
@@ -191,7 +201,8 @@ func try(t *testing.T, base, token string, c rawCall) rawAnswer {
 	if err != nil {
 		t.Fatalf("%s: %v", c.name, err)
 	}
-	a := rawAnswer{Status: response.StatusCode, Type: response.Header.Get("Content-Type"), Authenticate: response.Header.Get("WWW-Authenticate"), Allow: strings.Split(response.Header.Get("Allow"), ", ")}
+	a := rawAnswer{Status: response.StatusCode, Type: response.Header.Get("Content-Type"),
+		Authenticate: response.Header.Get("WWW-Authenticate"), Allow: strings.Split(response.Header.Get("Allow"), ", ")}
 	slices.Sort(a.Allow)
 	var p problem
 	if len(body) > 0 && a.Status >= 400 {

@@ -10,13 +10,16 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 )
 
-// TestCommands_count_from_the_databases_clock runs on a database whose clock is an hour back, as all machines' are ahead of it.
+// TestCommands_count_from_the_databases_clock runs on a database whose clock is an hour back, as all machines' are
+// ahead of it.
 func TestCommands_count_from_the_databases_clock(t *testing.T) {
 	t.Parallel()
-	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{"DATABASE_URL": hourBack(t)}})
+	h := apptest.Start(t, apptest.Production,
+		apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{"DATABASE_URL": hourBack(t)}})
 	s := h.Supplier(t)
 	id := submit(t, s, nil)
-	if made, err := time.Parse(time.RFC3339, becomes(t, s, id, "estimated").CreatedAt); err != nil || time.Since(made) < time.Hour {
+	if made, err := time.Parse(time.RFC3339, becomes(t, s, id, "estimated").CreatedAt); err != nil ||
+		time.Since(made) < time.Hour {
 		t.Fatalf("made at %s, not an hour ago: %v", made, err)
 	}
 	for since, n := range map[string]int{"30m": 1, "0s": 0} {
@@ -24,7 +27,8 @@ func TestCommands_count_from_the_databases_clock(t *testing.T) {
 			t.Errorf("delivery list --since %s: %d deliveries, want %d", since, len(list), n)
 		}
 	}
-	if got := apptest.MustCommand[object](t, h, "delivery", "redeliver", "--status", "delivered", "--since", "30m", "--yes"); got["redelivered"] != 1.0 {
+	if got := apptest.MustCommand[object](t, h, "delivery", "redeliver", "--status", "delivered", "--since", "30m",
+		"--yes"); got["redelivered"] != 1.0 {
 		t.Errorf("delivery redeliver --since 30m: %v", got)
 	}
 	halfAnHourAgo := time.Now().Add(-30 * time.Minute).UTC().Format(time.RFC3339) // is half an hour ahead of the database

@@ -75,8 +75,10 @@ func TestCommands_make_neither_directory_nor_keys(t *testing.T) {
 func TestServe_names_the_variable_of_what_it_cannot_have(t *testing.T) {
 	t.Parallel()
 	h := apptest.Start(t, apptest.Embedded, apptest.Options{})
-	taken := []string{"HTTP_ADDR=127.0.0.1:0", "ADMIN_ADDR=127.0.0.1:0", "LOG_FORMAT=json", "DATA_DIR=" + h.Env["DATA_DIR"]}
-	if _, errOut, code := runIn(t, t.TempDir(), "api", taken, "serve"); code != 1 || !strings.Contains(errOut, "error: DATA_DIR") || !strings.Contains(errOut, "in use by another process") {
+	taken := []string{"HTTP_ADDR=127.0.0.1:0", "ADMIN_ADDR=127.0.0.1:0", "LOG_FORMAT=json", "DATA_DIR=" +
+		h.Env["DATA_DIR"]}
+	if _, errOut, code := runIn(t, t.TempDir(), "api", taken, "serve"); code != 1 ||
+		!strings.Contains(errOut, "error: DATA_DIR") || !strings.Contains(errOut, "in use by another process") {
 		t.Errorf("a second api on one DATA_DIR: exit code %d, %s", code, errOut)
 	}
 	file := filepath.Join(t.TempDir(), "file")
@@ -88,12 +90,14 @@ func TestServe_names_the_variable_of_what_it_cannot_have(t *testing.T) {
 		"ADMIN_ADDR": {"HTTP_ADDR=127.0.0.1:0", "ADMIN_ADDR=" + h.APIs[0].Address(), "DATA_DIR=" + t.TempDir()},
 		"DATA_DIR":   {"HTTP_ADDR=127.0.0.1:0", "ADMIN_ADDR=127.0.0.1:0", "DATA_DIR=" + file + "/below"},
 	} {
-		if _, errOut, code := runIn(t, t.TempDir(), "api", append(env, "LOG_FORMAT=json"), "serve"); code == 0 || !strings.Contains(errOut, "error: "+name) {
+		if _, errOut, code := runIn(t, t.TempDir(), "api", append(env, "LOG_FORMAT=json"), "serve"); code == 0 ||
+			!strings.Contains(errOut, "error: "+name) {
 			t.Errorf("%s: exit code %d, %s", name, code, errOut)
 		}
 	}
 	env := []string{"DATA_DIR=" + h.Env["DATA_DIR"]}
-	if _, errOut, code := runIn(t, t.TempDir(), "api", env, "supplier", "create", "--name", "x", "--webhook-url", "http://127.0.0.1:7001"); code != 1 || !strings.Contains(errOut, "WEBHOOK_ALLOW_PRIVATE") {
+	if _, errOut, code := runIn(t, t.TempDir(), "api", env, "supplier", "create", "--name", "x", "--webhook-url",
+		"http://127.0.0.1:7001"); code != 1 || !strings.Contains(errOut, "WEBHOOK_ALLOW_PRIVATE") {
 		t.Errorf("a private receiver: exit code %d, %s", code, errOut)
 	}
 }
@@ -137,7 +141,8 @@ func TestHealthcheck_exits_0_when_its_process_is_ready(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s", name, code, errOut)
 		}
 		process.Stop()
-		if _, errOut, code := runIn(t, t.TempDir(), name, []string{admin}, "healthcheck"); code != 1 || !strings.Contains(errOut, "ADMIN_ADDR") {
+		if _, errOut, code := runIn(t, t.TempDir(), name, []string{admin}, "healthcheck"); code != 1 ||
+			!strings.Contains(errOut, "ADMIN_ADDR") {
 			t.Errorf("%s has ended: exit code %d, %s", name, code, errOut)
 		}
 	}
@@ -152,7 +157,8 @@ func TestHome_leads_to_the_documentation(t *testing.T) {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(body), `href="/docs"`) || !strings.Contains(string(body), "viewport") {
+	if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(body), `href="/docs"`) ||
+		!strings.Contains(string(body), "viewport") {
 		t.Errorf("%d %s %v", response.StatusCode, body, err)
 	}
 }
@@ -160,11 +166,15 @@ func TestHome_leads_to_the_documentation(t *testing.T) {
 func TestLists_fit_a_terminal_of_80_columns(t *testing.T) {
 	t.Parallel()
 	h := apptest.Start(t, apptest.Embedded, apptest.Options{})
-	apptest.MustCommand[object](t, h, "supplier", "create", "--name", strings.Repeat("ã", 255), "--webhook-url", "https://example.com/"+strings.Repeat("x", 200))
+	apptest.MustCommand[object](t, h, "supplier", "create", "--name", strings.Repeat("ã", 255), "--webhook-url",
+		"https://example.com/"+strings.Repeat("x", 200))
 	apptest.MustCommand[object](t, h, "tracker", "client", "create", "--name", strings.Repeat("b", 255))
 	s := h.Supplier(t)
-	s.Do(t, http.MethodPost, "/api/material-requests", object{"id": 1 << 53, "shop_code": "S", "materials": []object{{"material_id": 1, "material": "m", "sku": "s", "width": 1, "height": 1, "quantity": 1}}})
-	for _, command := range []string{"supplier list", "tracker client list", "delivery list", "rate list", "settings list"} {
+	s.Do(t, http.MethodPost, "/api/material-requests",
+		object{"id": 1 << 53, "shop_code": "S",
+			"materials": []object{{"material_id": 1, "material": "m", "sku": "s", "width": 1, "height": 1, "quantity": 1}}})
+	for _, command := range []string{"supplier list", "tracker client list", "delivery list", "rate list",
+		"settings list"} {
 		out, errOut, code := h.Command(t, strings.Fields(command)...)
 		if code != 0 || !strings.Contains(out, "\n") {
 			t.Fatalf("%s: exit code %d, %s", command, code, errOut)
@@ -182,7 +192,8 @@ func TestCommands_over_requests_and_deliveries(t *testing.T) {
 	for _, stack := range apptest.Stacks {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
-			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "10ms"}})
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1,
+				Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "10ms"}})
 			lost := apptest.NewReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 				if n < 6 { // two attempts of each of the three
 					w.WriteHeader(http.StatusInternalServerError)
@@ -196,9 +207,11 @@ func TestCommands_over_requests_and_deliveries(t *testing.T) {
 				return len(apptest.MustCommand[[]object](t, h, append([]string{"delivery", "list"}, args...)...))
 			}
 			apptest.Eventually(t, "three deliveries are dead", func() bool { return count("--status", "dead") == 3 })
-			apptest.Eventually(t, "three are delivered to the own endpoint", func() bool { return count("--status", "delivered", "--supplier", s.ID) == 3 })
+			apptest.Eventually(t, "three are delivered to the own endpoint",
+				func() bool { return count("--status", "delivered", "--supplier", s.ID) == 3 })
 			for want, args := range map[int][]string{
-				6: {"--limit", "0"}, 2: {"--limit", "2"}, 0: {"--since", "1ns"}, 3: {"--status", "dead", "--since", "1h", "--supplier", s.ID},
+				6: {"--limit", "0"}, 2: {"--limit", "2"}, 0: {"--since", "1ns"}, 3: {"--status", "dead", "--since", "1h",
+					"--supplier", s.ID},
 			} {
 				if got := count(args...); got != want {
 					t.Errorf("delivery list %v gives %d, want %d", args, got, want)
@@ -214,13 +227,16 @@ func TestCommands_over_requests_and_deliveries(t *testing.T) {
 				}
 			}
 			requestRules(t, h, s)
-			if out, errOut, code := h.Command(t, "delivery", "redeliver", "--status", "dead"); code != 1 || out != "" || !strings.Contains(errOut, "Redeliver 3 dead deliveries?") || count("--status", "dead") != 3 {
+			if out, errOut, code := h.Command(t, "delivery", "redeliver", "--status", "dead"); code != 1 || out != "" ||
+				!strings.Contains(errOut, "Redeliver 3 dead deliveries?") || count("--status", "dead") != 3 {
 				t.Errorf("nobody answered: exit code %d, %s%s", code, out, errOut)
 			}
-			if got := apptest.MustCommand[object](t, h, "delivery", "redeliver", "--status", "dead", "--supplier", s.ID, "--since", "1h", "--yes"); got["redelivered"] != 3.0 {
+			if got := apptest.MustCommand[object](t, h, "delivery", "redeliver", "--status", "dead", "--supplier", s.ID,
+				"--since", "1h", "--yes"); got["redelivered"] != 3.0 {
 				t.Errorf("got %v", got)
 			}
-			apptest.Eventually(t, "all are delivered", func() bool { return count("--status", "delivered") == count("--limit", "0") })
+			apptest.Eventually(t, "all are delivered",
+				func() bool { return count("--status", "delivered") == count("--limit", "0") })
 			if got := apptest.MustCommand[object](t, h, "delivery", "redeliver", "--status", "dead"); got["redelivered"] != 0.0 {
 				t.Errorf("without dead ones: %v", got)
 			}
@@ -233,19 +249,24 @@ func TestCommands_over_requests_and_deliveries(t *testing.T) {
 
 func requestRules(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 	t.Helper()
-	if list := apptest.MustCommand[[]object](t, h, "request", "list", "--supplier", s.ID, "--status", "estimated", "--limit", "2"); len(list) != 2 || list[0]["id"] != 3.0 || list[0]["supplier_id"] != s.ID {
+	if list := apptest.MustCommand[[]object](t, h, "request", "list", "--supplier", s.ID, "--status", "estimated",
+		"--limit", "2"); len(list) != 2 || list[0]["id"] != 3.0 || list[0]["supplier_id"] != s.ID {
 		t.Errorf("the requests are %v", list)
 	}
-	if _, errOut, code := h.Command(t, "request", "reopen", s.ID, "1"); code != 1 || !strings.Contains(errOut, "estimated") {
+	if _, errOut, code := h.Command(t, "request", "reopen", s.ID, "1"); code != 1 ||
+		!strings.Contains(errOut, "estimated") {
 		t.Errorf("reopen of one that is not failed: exit code %d, %s", code, errOut)
 	}
 	if _, errOut, code := h.Command(t, "request", "show", s.ID, "99"); code != 1 || errOut == "" {
 		t.Errorf("an unknown request: exit code %d", code)
 	}
-	if _, err := openDatabase(t, h).ExecContext(t.Context(), `UPDATE material_requests SET status = 'failed', failure = 'It was told to.' WHERE id = 1`); err != nil {
+	if _, err := openDatabase(t, h).ExecContext(t.Context(),
+		`UPDATE material_requests SET status = 'failed', failure = 'It was told to.' WHERE id = 1`); err != nil {
 		t.Fatal(err)
 	}
-	if got := apptest.MustCommand[object](t, h, "request", "show", s.ID, "1"); got["failure"] != "It was told to." || len(got["rounds"].([]any)) != 1 || len(got["deliveries"].([]any)) != 2 || got["id"] != 1.0 || got["supplier_id"] != s.ID {
+	if got := apptest.MustCommand[object](t, h, "request", "show", s.ID, "1"); got["failure"] != "It was told to." ||
+		len(got["rounds"].([]any)) != 1 || len(got["deliveries"].([]any)) != 2 || got["id"] != 1.0 ||
+		got["supplier_id"] != s.ID {
 		t.Errorf("the request is %v", got)
 	}
 	if got := apptest.MustCommand[object](t, h, "request", "reopen", s.ID, "1"); got["status"] != "enqueued" {
@@ -254,7 +275,8 @@ func requestRules(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 	apptest.Eventually(t, "the second round is estimated", func() bool {
 		got := apptest.MustCommand[object](t, h, "request", "show", s.ID, "1")
 		rounds, _ := got["rounds"].([]any)
-		return len(rounds) == 2 && got["status"] == "estimated" && got["failure"] == nil && rounds[0].(object)["failure"] == "It was told to."
+		return len(rounds) == 2 && got["status"] == "estimated" && got["failure"] == nil &&
+			rounds[0].(object)["failure"] == "It was told to."
 	})
 	out, errOut, code := h.Command(t, "request", "show", s.ID, "1")
 	if code != 0 || !strings.Contains(out, "\nrounds\n  ROUND") || !strings.Contains(out, "\ndeliveries\n  ID") {

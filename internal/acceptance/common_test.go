@@ -13,12 +13,14 @@ import (
 
 func commonRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "an unknown route is a 404 problem, before authentication", func(t *testing.T) {
-		for _, path := range []string{"/nowhere", ping + "/", "/api//external/ping", "/API/external/ping", requests + "/1/2"} {
+		for _, path := range []string{"/nowhere", ping + "/", "/api//external/ping", "/API/external/ping", requests +
+			"/1/2"} {
 			wantProblem(t, h.Do(t, http.MethodGet, path, nil), 404)
 		}
 	})
 	rule(t, "a wrong method is a 405 problem with Allow, before authentication", func(t *testing.T) {
-		for path, allow := range map[string]string{tokenPath: "POST", refreshPath: "POST", revokePath: "POST", ping: "GET", requestPath(1) + "/selected-estimate": "PATCH"} {
+		for path, allow := range map[string]string{tokenPath: "POST", refreshPath: "POST", revokePath: "POST", ping: "GET",
+			requestPath(1) + "/selected-estimate": "PATCH"} {
 			a := h.Do(t, http.MethodDelete, path, nil)
 			wantProblem(t, a, 405)
 			if !strings.Contains(a.Header.Get("Allow"), allow) {
@@ -40,7 +42,8 @@ func commonRules(t *testing.T, h *apptest.Hub) {
 		for _, c := range []struct {
 			sent string
 			kept bool
-		}{{"abc-123", true}, {strings.Repeat("x", 128), true}, {strings.Repeat("x", 129), false}, {"a b", false}, {"é", false}, {"", false}} {
+		}{{"abc-123", true}, {strings.Repeat("x", 128), true}, {strings.Repeat("x", 129), false}, {"a b", false},
+			{"é", false}, {"", false}} {
 			got := h.Do(t, http.MethodGet, ping, nil, "X-Request-Id", c.sent).Header.Get("X-Request-Id")
 			if got == "" || (got == c.sent) != c.kept {
 				t.Errorf("sent %q, got %q", c.sent, got)
@@ -83,11 +86,13 @@ func commonRules(t *testing.T, h *apptest.Hub) {
 func commandRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "supplier create shows id, name, key and secret once; list never", func(t *testing.T) {
 		created := apptest.MustCommand[map[string]string](t, h, "supplier", "create", "--name", t.Name())
-		if created["id"] == "" || created["name"] != t.Name() || !strings.HasPrefix(created["webhook_secret"], "whsec_") || created["api_key"] == "" || len(created) != 4 {
+		if created["id"] == "" || created["name"] != t.Name() || !strings.HasPrefix(created["webhook_secret"], "whsec_") ||
+			created["api_key"] == "" || len(created) != 4 {
 			t.Fatalf("got %d members", len(created))
 		}
 		out, _, code := h.Command(t, "supplier", "list", "-o", "json")
-		if code != 0 || !strings.Contains(out, created["id"]) || strings.Contains(out, created["api_key"]) || strings.Contains(out, created["webhook_secret"]) {
+		if code != 0 || !strings.Contains(out, created["id"]) || strings.Contains(out, created["api_key"]) ||
+			strings.Contains(out, created["webhook_secret"]) {
 			t.Fatalf("supplier list: exit code %d", code)
 		}
 	})
@@ -97,17 +102,24 @@ func commandRules(t *testing.T, h *apptest.Hub) {
 		if updated["name"] != t.Name() {
 			t.Fatalf("got %v", updated)
 		}
-		wantEmpty(t, h.Do(t, http.MethodPost, "/api/products/sync", "{}", "Authorization", "Bearer "+s.Token(t).AccessToken), 403)
+		wantEmpty(t, h.Do(t, http.MethodPost, "/api/products/sync", "{}", "Authorization", "Bearer "+s.Token(t).AccessToken),
+			403)
 	})
 	rule(t, "bad usage exits 2, a failure 1 and says what is wrong on standard error", func(t *testing.T) {
 		for code, commands := range map[int][][]string{
-			2: {{"nonsense"}, {"supplier"}, {"supplier", "create"}, {"supplier", "update"}, {"supplier", "create", "--name", "x", "--access-ttl", "soon"},
+			2: {{"nonsense"}, {"supplier"}, {"supplier", "create"}, {"supplier", "update"},
+				{"supplier", "create", "--name", "x", "--access-ttl", "soon"},
 				{"delivery", "list", "--status", "lost"}, {"delivery", "redeliver"}, {"supplier", "list", "-o", "xml"},
-				{"delivery", "list", "--limit", "-1"}, {"delivery", "list", "--since", "soon"}, {"request", "list", "--status", "lost"}, {"request", "show", "x", "y"}, {"supplier", "update", "x"},
-				{"retention", "run", "--before", "2999-01-01"}, {"retention", "run", "--days", "1", "--before", "2020-01-01"}, {"delivery", "redeliver", "msg_x", "--supplier", "x"}},
-			1: {{"supplier", "deactivate", "sup_unknown"}, {"supplier", "create", "--name", " "}, {"supplier", "create", "--name", "x", "--webhook-url", "ftp://x"},
-				{"supplier", "create", "--name", "x", "--scopes", "everything"}, {"delivery", "show", "msg_unknown"}, {"delivery", "redeliver", "msg_unknown"},
-				{"delivery", "list", "--supplier", "nobody"}, {"request", "list", "--supplier", "nobody"}, {"request", "show", "nobody", "1"}, {"request", "reopen", "nobody", "1"},
+				{"delivery", "list", "--limit", "-1"}, {"delivery", "list", "--since", "soon"}, {"request", "list", "--status",
+					"lost"}, {"request", "show", "x", "y"}, {"supplier", "update", "x"},
+				{"retention", "run", "--before", "2999-01-01"}, {"retention", "run", "--days", "1", "--before",
+					"2020-01-01"}, {"delivery", "redeliver", "msg_x", "--supplier", "x"}},
+			1: {{"supplier", "deactivate", "sup_unknown"}, {"supplier", "create", "--name", " "},
+				{"supplier", "create", "--name", "x", "--webhook-url", "ftp://x"},
+				{"supplier", "create", "--name", "x", "--scopes", "everything"}, {"delivery", "show", "msg_unknown"}, {"delivery",
+					"redeliver", "msg_unknown"},
+				{"delivery", "list", "--supplier", "nobody"}, {"request", "list", "--supplier", "nobody"}, {"request", "show",
+					"nobody", "1"}, {"request", "reopen", "nobody", "1"},
 				{"delivery", "redeliver", "--status", "dead", "--supplier", "nobody"}},
 		} {
 			for _, command := range commands {
@@ -128,19 +140,22 @@ func commandRules(t *testing.T, h *apptest.Hub) {
 		}
 	})
 	rule(t, "an empty list is an empty array", func(t *testing.T) {
-		if got := apptest.MustCommand[[]object](t, h, "delivery", "list", "--supplier", h.Supplier(t).ID); got == nil || len(got) != 0 {
+		if got := apptest.MustCommand[[]object](t, h, "delivery", "list", "--supplier", h.Supplier(t).ID); got == nil ||
+			len(got) != 0 {
 			t.Fatalf("got %v", got)
 		}
 	})
 	rule(t, "every bad value of the configuration is named at once and the exit code is 2", func(t *testing.T) {
 		for _, name := range []string{"api", "worker"} {
 			cmd := exec.CommandContext(t.Context(), apptest.Binary(t, name))
-			cmd.Env = []string{"DATABASE_URL=mysql://secret@x", "NATS_URL=http://x", "NATS_REPLICAS=many", "WEBHOOK_TIMEOUT=soon", "WORKER_CONCURRENCY=0", "LOG_LEVEL=loud", "WEBHOOK_SIGNING_SECRETS=whsec_x", "OPERATOR_WEBHOOK_URL=ftp://secret@x"}
+			cmd.Env = []string{"DATABASE_URL=mysql://secret@x", "NATS_URL=http://x", "NATS_REPLICAS=many",
+				"WEBHOOK_TIMEOUT=soon", "WORKER_CONCURRENCY=0", "LOG_LEVEL=loud", "WEBHOOK_SIGNING_SECRETS=whsec_x", "OPERATOR_WEBHOOK_URL=ftp://secret@x"}
 			out, err := cmd.CombinedOutput()
 			if cmd.ProcessState.ExitCode() != 2 {
 				t.Fatalf("%s: %v, exit code %d", name, err, cmd.ProcessState.ExitCode())
 			}
-			for _, variable := range []string{"DATABASE_URL", "NATS_URL", "NATS_REPLICAS", "WEBHOOK_TIMEOUT", "WORKER_CONCURRENCY", "LOG_LEVEL", "WEBHOOK_SIGNING_SECRETS", "SECRETS_KEY", "OPERATOR_WEBHOOK_URL", "OPERATOR_WEBHOOK_SECRET"} {
+			for _, variable := range []string{"DATABASE_URL", "NATS_URL", "NATS_REPLICAS", "WEBHOOK_TIMEOUT",
+				"WORKER_CONCURRENCY", "LOG_LEVEL", "WEBHOOK_SIGNING_SECRETS", "SECRETS_KEY", "OPERATOR_WEBHOOK_URL", "OPERATOR_WEBHOOK_SECRET"} {
 				if !strings.Contains(string(out), variable) {
 					t.Errorf("%s does not name %s:\n%s", name, variable, out)
 				}
@@ -203,7 +218,8 @@ func operationRules(t *testing.T, h *apptest.Hub) {
 		h.Do(t, http.MethodPost, tokenPath, nil, "x-api-key", s.APIKey+"x")
 		becomes(t, s, submit(t, s, nil), "estimated")
 		apptest.Eventually(t, "the receiver was called", func() bool { return len(receiver.Calls()) == 1 })
-		secrets := []string{s.APIKey, s.WebhookSecret, s.RefreshToken(), s.AccessToken(), next.RefreshToken, h.ServiceSecret(t), h.Env["JWT_SIGNING_KEYS"], h.Env["SECRETS_KEY"]}
+		secrets := []string{s.APIKey, s.WebhookSecret, s.RefreshToken(), s.AccessToken(), next.RefreshToken,
+			h.ServiceSecret(t), h.Env["JWT_SIGNING_KEYS"], h.Env["SECRETS_KEY"]}
 		for _, p := range slices.Concat(h.APIs, h.Workers) {
 			for _, text := range secrets {
 				if text != "" && strings.Contains(p.Log(), text) {

@@ -46,13 +46,16 @@ func walkConsole(t *testing.T, h *apptest.Hub, b *browser.Browser, name string) 
 		}
 	}
 	b.Open(h.APIs[0].AdminURL("/console"))
-	for _, figure := range []string{"Accepted per second", "Delivered per second", "Backlog", "Oldest waiting", "Dead deliveries", "Failing receivers"} {
+	for _, figure := range []string{"Accepted per second", "Delivered per second", "Backlog", "Oldest waiting",
+		"Dead deliveries", "Failing receivers"} {
 		b.Has("figure", figure)
 	}
-	for _, link := range []string{"Overview", "Requests", "Deliveries", "Receivers", "Suppliers", "Scoreboard", "Trackers"} {
+	for _, link := range []string{"Overview", "Requests", "Deliveries", "Receivers", "Suppliers", "Scoreboard",
+		"Trackers"} {
 		b.Has("link", link)
 	}
-	b.Until("the receiver is named by itself", fmt.Sprintf("document.querySelector('main').innerText.includes(%q)", "1 receiver fails"))
+	b.Until("the receiver is named by itself",
+		fmt.Sprintf("document.querySelector('main').innerText.includes(%q)", "1 receiver fails"))
 	looked("overview")
 
 	// the cause in three clicks: look, the receiver's deliveries, one of them

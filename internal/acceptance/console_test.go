@@ -100,15 +100,18 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 		}
 	})
 	rule(t, "every page and the same as JSON is read without a credential", func(t *testing.T) {
-		for _, page := range []string{"", "/requests", "/deliveries", "/receivers", "/suppliers", "/scoreboard", "/trackers", "/search", "/requests?status=failed", "/deliveries?status=pending"} {
+		for _, page := range []string{"", "/requests", "/deliveries", "/receivers", "/suppliers", "/scoreboard", "/trackers",
+			"/search", "/requests?status=failed", "/deliveries?status=pending"} {
 			a := atConsole(t, h.APIs[0], "/console"+page, nil)
-			if a.Status != 200 || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") || !strings.Contains(a.Header.Get("Content-Security-Policy"), "default-src 'none'") {
+			if a.Status != 200 || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") ||
+				!strings.Contains(a.Header.Get("Content-Security-Policy"), "default-src 'none'") {
 				t.Errorf("%s: %d %v", page, a.Status, a.Header)
 			}
 			if page == "" {
 				page = "/overview"
 			}
-			if a := atConsole(t, h.APIs[0], "/console/api"+page, nil); a.Status != 200 || !strings.HasPrefix(a.Header.Get("Content-Type"), "application/json") {
+			if a := atConsole(t, h.APIs[0], "/console/api"+page, nil); a.Status != 200 ||
+				!strings.HasPrefix(a.Header.Get("Content-Type"), "application/json") {
 				t.Errorf("/api%s: %d %s", page, a.Status, a.Body)
 			}
 		}
@@ -120,7 +123,8 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 		receiver, _ := switchable(t, 200)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		for i := range 4 {
-			want(t, h.DoAt(t, i%len(h.APIs), http.MethodPost, requests, request(nextID(), nil), "Authorization", "Bearer "+s.AccessToken()), 201)
+			want(t, h.DoAt(t, i%len(h.APIs), http.MethodPost, requests, request(nextID(), nil), "Authorization", "Bearer "+
+				s.AccessToken()), 201)
 		}
 		for _, p := range h.APIs {
 			for _, name := range []string{"Accepted per second", "Delivered per second"} {
@@ -180,8 +184,10 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 		want(t, s.Do(t, http.MethodPost, requests, request(id, nil), "X-Request-Id", trace), 201)
 		becomes(t, s, id, "estimated")
 		story := fmt.Sprintf("/console/requests/%s/%d", s.ID, id)
-		delivery := apptest.Decode[struct{ Deliveries []struct{ ID string } }](t, atConsole(t, h.APIs[0], strings.Replace(story, "/console", "/console/api", 1), nil)).Deliveries[0].ID
-		for text, leads := range map[string]string{fmt.Sprint(id): story, delivery: "/console/deliveries/" + delivery, trace: story} {
+		delivery := apptest.Decode[struct{ Deliveries []struct{ ID string } }](t,
+			atConsole(t, h.APIs[0], strings.Replace(story, "/console", "/console/api", 1), nil)).Deliveries[0].ID
+		for text, leads := range map[string]string{fmt.Sprint(id): story, delivery: "/console/deliveries/" + delivery,
+			trace: story} {
 			a := atConsole(t, h.APIs[0], "/console/search?q="+text, nil)
 			if a.Header.Get("Location") != leads {
 				t.Errorf("%s leads to %d %q, want %s", text, a.Status, a.Header.Get("Location"), leads)
@@ -192,7 +198,8 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 				t.Errorf("%s finds %s", text, a.Body)
 			}
 		}
-		if page := atConsole(t, h.APIs[0], story, nil); !strings.Contains(string(page.Body), trace) || !strings.Contains(string(page.Body), delivery) {
+		if page := atConsole(t, h.APIs[0], story, nil); !strings.Contains(string(page.Body), trace) ||
+			!strings.Contains(string(page.Body), delivery) {
 			t.Errorf("the story lacks its X-Request-Id or its delivery")
 		}
 	})
@@ -205,53 +212,64 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 		return atConsole(t, h.APIs[0], "/console"+path, values, headers...)
 	}
 	bearer := []string{"Authorization", "Bearer " + operatorToken}
-	rule(t, "an action without the token or with a wrong one is 401, and the token is kept for the browser's session", func(t *testing.T) {
-		for _, path := range []string{"/deliveries/redeliver", "/requests/reopen", "/receivers/pause", "/receivers/resume", "/suppliers/activate", "/suppliers/deactivate"} {
-			for _, headers := range [][]string{nil, page, {"Authorization", "Bearer wrong"}, {"Cookie", "supplyhub_operator=wrong"}} {
-				if a := act(t, path, url.Values{"id": {"x"}}, headers...); a.Status != 401 {
-					t.Errorf("%s with %v: %d", path, headers, a.Status)
+	rule(t, "an action without the token or with a wrong one is 401, and the token is kept for the browser's session",
+		func(t *testing.T) {
+			for _, path := range []string{"/deliveries/redeliver", "/requests/reopen", "/receivers/pause", "/receivers/resume",
+				"/suppliers/activate", "/suppliers/deactivate"} {
+				for _, headers := range [][]string{nil, page, {"Authorization", "Bearer wrong"},
+					{"Cookie", "supplyhub_operator=wrong"}} {
+					if a := act(t, path, url.Values{"id": {"x"}}, headers...); a.Status != 401 {
+						t.Errorf("%s with %v: %d", path, headers, a.Status)
+					}
 				}
 			}
-		}
-		if a := act(t, "/token", url.Values{"operator_token": {"wrong"}}, page...); a.Status != 401 || a.Header.Get("Set-Cookie") != "" {
-			t.Errorf("a wrong token: %d", a.Status)
-		}
-		a := act(t, "/token", url.Values{"operator_token": {operatorToken}}, page...)
-		cookie := a.Header.Get("Set-Cookie")
-		if a.Status != 200 || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || strings.Contains(cookie, "Max-Age") || strings.Contains(cookie, operatorToken) {
-			t.Fatalf("%d %q", a.Status, cookie)
-		}
-		cookie, _, _ = strings.Cut(cookie, ";")
-		if a := act(t, "/suppliers/activate", url.Values{"id": {"sup_unknown"}}, "Cookie", cookie); a.Status != 403 {
-			t.Errorf("without the page's header: %d", a.Status)
-		}
-		for i := range h.APIs { // any replica knows the session
-			if a := atConsole(t, h.APIs[i], "/console/suppliers/activate", url.Values{"id": {"sup_unknown"}}, append(page, "Cookie", cookie)...); a.Status != 404 {
-				t.Errorf("api %d: %d %s", i, a.Status, a.Body)
+			if a := act(t, "/token", url.Values{"operator_token": {"wrong"}}, page...); a.Status != 401 ||
+				a.Header.Get("Set-Cookie") != "" {
+				t.Errorf("a wrong token: %d", a.Status)
 			}
-		}
-		if a := act(t, "/suppliers/deactivate", url.Values{"id": {"a", "b", "c"}}, append(page, "Cookie", cookie)...); a.Status != 200 || !strings.Contains(string(a.Body), "Deactivate 3 suppliers?") {
-			t.Errorf("a bulk action does not ask: %d %s", a.Status, a.Body)
-		}
-	})
-	rule(t, "Redeliver sends dead deliveries again, and one that cannot be sent does not stop the rest", func(t *testing.T) {
-		receiver, status := switchable(t, 503)
-		s := h.Supplier(t, "--webhook-url", receiver.URL)
-		submit(t, s, nil)
-		submit(t, s, nil)
-		dead := reaches(t, s, "dead", 2)
-		status.Store(200)
-		values := url.Values{"id": {"msg_unknown", dead[0].ID, dead[1].ID}}
-		if a := act(t, "/deliveries/redeliver", values, bearer...); a.Status != 200 || !strings.Contains(string(a.Body), "2 deliveries are on their way again. 1 was left as it is") {
-			t.Fatalf("%d %s", a.Status, a.Body)
-		}
-		reaches(t, s, "delivered", 2)
-	})
+			a := act(t, "/token", url.Values{"operator_token": {operatorToken}}, page...)
+			cookie := a.Header.Get("Set-Cookie")
+			if a.Status != 200 || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") ||
+				strings.Contains(cookie, "Max-Age") || strings.Contains(cookie, operatorToken) {
+				t.Fatalf("%d %q", a.Status, cookie)
+			}
+			cookie, _, _ = strings.Cut(cookie, ";")
+			if a := act(t, "/suppliers/activate", url.Values{"id": {"sup_unknown"}}, "Cookie", cookie); a.Status != 403 {
+				t.Errorf("without the page's header: %d", a.Status)
+			}
+			for i := range h.APIs { // any replica knows the session
+				if a := atConsole(t, h.APIs[i], "/console/suppliers/activate", url.Values{"id": {"sup_unknown"}},
+					append(page, "Cookie", cookie)...); a.Status != 404 {
+					t.Errorf("api %d: %d %s", i, a.Status, a.Body)
+				}
+			}
+			if a := act(t, "/suppliers/deactivate", url.Values{"id": {"a", "b", "c"}},
+				append(page, "Cookie", cookie)...); a.Status != 200 ||
+				!strings.Contains(string(a.Body), "Deactivate 3 suppliers?") {
+				t.Errorf("a bulk action does not ask: %d %s", a.Status, a.Body)
+			}
+		})
+	rule(t, "Redeliver sends dead deliveries again, and one that cannot be sent does not stop the rest",
+		func(t *testing.T) {
+			receiver, status := switchable(t, 503)
+			s := h.Supplier(t, "--webhook-url", receiver.URL)
+			submit(t, s, nil)
+			submit(t, s, nil)
+			dead := reaches(t, s, "dead", 2)
+			status.Store(200)
+			values := url.Values{"id": {"msg_unknown", dead[0].ID, dead[1].ID}}
+			if a := act(t, "/deliveries/redeliver", values, bearer...); a.Status != 200 ||
+				!strings.Contains(string(a.Body), "2 deliveries are on their way again. 1 was left as it is") {
+				t.Fatalf("%d %s", a.Status, a.Body)
+			}
+			reaches(t, s, "delivered", 2)
+		})
 	rule(t, "Pause and Resume are the operator's own", func(t *testing.T) {
 		receiver, _ := switchable(t, 200)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		want(t, act(t, "/receivers/pause", url.Values{"id": {s.ID}}, bearer...), 200)
-		if a := atConsole(t, h.APIs[0], "/console/api/receivers?state=paused&supplier_id="+s.ID, nil); !strings.Contains(string(a.Body), `"paused_by":"operator"`) {
+		if a := atConsole(t, h.APIs[0], "/console/api/receivers?state=paused&supplier_id="+s.ID,
+			nil); !strings.Contains(string(a.Body), `"paused_by":"operator"`) {
 			t.Errorf("%s", a.Body)
 		}
 		submit(t, s, nil)
@@ -273,10 +291,13 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 		if a := act(t, "/requests/reopen", url.Values{"id": {fmt.Sprint(s.ID, "/", id)}}, bearer...); a.Status != 409 {
 			t.Errorf("one that is not failed: %d", a.Status)
 		}
-		if _, err := openDatabase(t, h).ExecContext(t.Context(), `UPDATE material_requests SET status = 'failed', failure = 'It was told to.' WHERE supplier_id = '`+s.ID+`'`); err != nil {
+		if _, err := openDatabase(t, h).ExecContext(t.Context(),
+			`UPDATE material_requests SET status = 'failed', failure = 'It was told to.' WHERE supplier_id = '`+s.ID+
+				`'`); err != nil {
 			t.Fatal(err)
 		}
-		if a := atConsole(t, h.APIs[0], "/console/api/requests?status=failed&supplier_id="+s.ID, nil); !strings.Contains(string(a.Body), fmt.Sprint(id)) {
+		if a := atConsole(t, h.APIs[0], "/console/api/requests?status=failed&supplier_id="+s.ID,
+			nil); !strings.Contains(string(a.Body), fmt.Sprint(id)) {
 			t.Errorf("the failed request is not listed: %s", a.Body)
 		}
 		want(t, act(t, "/requests/reopen", url.Values{"id": {fmt.Sprint(s.ID, "/", id)}}, bearer...), 200)

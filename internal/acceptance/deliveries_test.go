@@ -85,34 +85,36 @@ func switchable(t *testing.T, first int) (*apptest.Receiver, *atomic.Int64) {
 }
 
 func deliveryRules(t *testing.T, h *apptest.Hub) {
-	rule(t, "a supplier sees what goes to its receiver, newest first, and nothing of the own endpoint", func(t *testing.T) {
-		receiver := apptest.NewReceiver(t, nil)
-		s := h.Supplier(t, "--webhook-url", receiver.URL)
-		ids := []int64{submit(t, s, nil), submit(t, s, nil), submit(t, s, nil)}
-		reaches(t, s, "delivered", 3)
-		for _, id := range ids {
-			becomes(t, s, id, "estimated")
-		}
-		all := listDeliveries(t, s, "")
-		if all.Total != 3 || all.Page != 1 || all.PageSize != 20 || len(all.Data) != 3 {
-			t.Fatalf("%+v", all)
-		}
-		if !slices.IsSortedFunc(all.Data, func(a, b sentDelivery) int { return b.CreatedAt.Compare(a.CreatedAt) }) {
-			t.Error("not newest first")
-		}
-		d := all.Data[0]
-		if d.EventType != "material_request.estimated" || d.AttemptCount != 1 || d.NextAttempt != nil || d.LastAttempt == nil || *d.LastAttempt.Status != 200 ||
-			d.LastAttempt.Number != 1 || d.LastAttempt.DurationMS == nil || d.LastAttempt.Error != nil {
-			t.Errorf("%+v", d)
-		}
-		second := listDeliveries(t, s, "page=2&pageSize=2")
-		if len(second.Data) != 1 || second.Total != 3 || second.Data[0].ID != all.Data[2].ID {
-			t.Errorf("the second page is %+v", second)
-		}
-		if beyond := listDeliveries(t, s, "page=9"); len(beyond.Data) != 0 || beyond.Total != 3 {
-			t.Errorf("past the end: %+v", beyond)
-		}
-	})
+	rule(t, "a supplier sees what goes to its receiver, newest first, and nothing of the own endpoint",
+		func(t *testing.T) {
+			receiver := apptest.NewReceiver(t, nil)
+			s := h.Supplier(t, "--webhook-url", receiver.URL)
+			ids := []int64{submit(t, s, nil), submit(t, s, nil), submit(t, s, nil)}
+			reaches(t, s, "delivered", 3)
+			for _, id := range ids {
+				becomes(t, s, id, "estimated")
+			}
+			all := listDeliveries(t, s, "")
+			if all.Total != 3 || all.Page != 1 || all.PageSize != 20 || len(all.Data) != 3 {
+				t.Fatalf("%+v", all)
+			}
+			if !slices.IsSortedFunc(all.Data, func(a, b sentDelivery) int { return b.CreatedAt.Compare(a.CreatedAt) }) {
+				t.Error("not newest first")
+			}
+			d := all.Data[0]
+			if d.EventType != "material_request.estimated" || d.AttemptCount != 1 || d.NextAttempt != nil ||
+				d.LastAttempt == nil || *d.LastAttempt.Status != 200 ||
+				d.LastAttempt.Number != 1 || d.LastAttempt.DurationMS == nil || d.LastAttempt.Error != nil {
+				t.Errorf("%+v", d)
+			}
+			second := listDeliveries(t, s, "page=2&pageSize=2")
+			if len(second.Data) != 1 || second.Total != 3 || second.Data[0].ID != all.Data[2].ID {
+				t.Errorf("the second page is %+v", second)
+			}
+			if beyond := listDeliveries(t, s, "page=9"); len(beyond.Data) != 0 || beyond.Total != 3 {
+				t.Errorf("past the end: %+v", beyond)
+			}
+		})
 	rule(t, "deliveries are found by status, request and time", func(t *testing.T) {
 		receiver := apptest.NewReceiver(t, nil)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
@@ -122,8 +124,10 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 		latest := reaches(t, s, "delivered", 2)[0]
 		at := url.QueryEscape(latest.CreatedAt.Format(time.RFC3339Nano))
 		for query, n := range map[string]int64{
-			"status=delivered": 2, "status=dead": 0, "status=pending": 0, "status=failed": 0, fmt.Sprint("request_id=", first): 1, "request_id=424242424242": 0,
-			"since=" + at: 1, "until=" + at: 1, "since=" + at + "&until=" + at: 0, "status=delivered&since=" + at: 1, fmt.Sprint("status=delivered&request_id=", first): 1,
+			"status=delivered": 2, "status=dead": 0, "status=pending": 0, "status=failed": 0, fmt.Sprint("request_id=",
+				first): 1, "request_id=424242424242": 0,
+			"since=" + at: 1, "until=" + at: 1, "since=" + at + "&until=" + at: 0, "status=delivered&since=" +
+				at: 1, fmt.Sprint("status=delivered&request_id=", first): 1,
 			"since=2020-01-01T00:00:00Z": 2, "until=2020-01-01T00:00:00-03:00": 0,
 		} {
 			if got := listDeliveries(t, s, query); got.Total != n || int64(len(got.Data)) != n {
@@ -133,35 +137,40 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 	})
 	rule(t, "every violation of the filters is named", func(t *testing.T) {
 		s := h.Supplier(t)
-		a := s.Do(t, http.MethodGet, deliveriesPath+"?status=lost&request_id=01&since=yesterday&until=&page=0&pageSize=1000", nil)
+		a := s.Do(t, http.MethodGet, deliveriesPath+"?status=lost&request_id=01&since=yesterday&until=&page=0&pageSize=1000",
+			nil)
 		wantProblem(t, a, 400, "status", "request_id", "since", "until", "page", "pageSize")
-		wantProblem(t, s.Do(t, http.MethodGet, deliveriesPath+"?status=dead&status=dead&request_id=", nil), 400, "status", "request_id")
+		wantProblem(t, s.Do(t, http.MethodGet, deliveriesPath+"?status=dead&status=dead&request_id=", nil), 400, "status",
+			"request_id")
 	})
-	rule(t, "a delivery shows the event that was sent and every attempt with its answer, oldest first", func(t *testing.T) {
-		receiver, _ := switchable(t, 503)
-		s := h.Supplier(t, "--webhook-url", receiver.URL)
-		submit(t, s, nil)
-		d := showDelivery(t, s, reaches(t, s, "dead", 1)[0].ID)
-		sent := receiver.Calls()
-		if diff := cmp.Diff(apptest.Decode[any](t, apptest.Answer{Body: sent[0].Body}), d.Event); diff != "" {
-			t.Errorf("the event is not what was sent (-sent +shown):\n%s", diff)
-		}
-		if len(d.Attempts) != 4 || len(sent) != 4 || d.ID != sent[0].Header.Get("webhook-id") {
-			t.Fatalf("%d attempts, %d calls", len(d.Attempts), len(sent))
-		}
-		for i, a := range d.Attempts {
-			if a.Number != int64(i+1) || a.Status == nil || *a.Status != 503 || a.Response != "answer of the receiver" || a.Error != nil || a.DurationMS == nil {
-				t.Errorf("attempt %d: %+v", i+1, a)
+	rule(t, "a delivery shows the event that was sent and every attempt with its answer, oldest first",
+		func(t *testing.T) {
+			receiver, _ := switchable(t, 503)
+			s := h.Supplier(t, "--webhook-url", receiver.URL)
+			submit(t, s, nil)
+			d := showDelivery(t, s, reaches(t, s, "dead", 1)[0].ID)
+			sent := receiver.Calls()
+			if diff := cmp.Diff(apptest.Decode[any](t, apptest.Answer{Body: sent[0].Body}), d.Event); diff != "" {
+				t.Errorf("the event is not what was sent (-sent +shown):\n%s", diff)
 			}
-		}
-	})
+			if len(d.Attempts) != 4 || len(sent) != 4 || d.ID != sent[0].Header.Get("webhook-id") {
+				t.Fatalf("%d attempts, %d calls", len(d.Attempts), len(sent))
+			}
+			for i, a := range d.Attempts {
+				if a.Number != int64(i+1) || a.Status == nil || *a.Status != 503 || a.Response != "answer of the receiver" ||
+					a.Error != nil || a.DurationMS == nil {
+					t.Errorf("attempt %d: %+v", i+1, a)
+				}
+			}
+		})
 	rule(t, "redeliver begins a new series under the same webhook-id; a pending one is a 409", func(t *testing.T) {
 		receiver, status := switchable(t, 400)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		submit(t, s, nil)
 		id := reaches(t, s, "failed", 1)[0].ID
 		status.Store(200)
-		wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/"+id+"/redeliver", nil), 202, object{"id": id, "status": "pending"})
+		wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/"+id+"/redeliver", nil), 202,
+			object{"id": id, "status": "pending"})
 		d := showDelivery(t, s, reaches(t, s, "delivered", 1)[0].ID)
 		calls := receiver.Calls()
 		if d.ID != id || len(d.Attempts) != 2 || calls[len(calls)-1].Header.Get("webhook-id") != id {
@@ -196,17 +205,22 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 			failed = reaches(t, s, "failed", n+2)
 		}
 		status.Store(200)
-		since, until := first.CreatedAt.Add(time.Microsecond).Format(time.RFC3339Nano), failed[0].CreatedAt.Format(time.RFC3339Nano)
-		wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver", object{"status": "failed", "since": since, "until": until}), 202, object{"redelivered": 3})
+		since, until := first.CreatedAt.Add(time.Microsecond).Format(time.RFC3339Nano),
+			failed[0].CreatedAt.Format(time.RFC3339Nano)
+		wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver",
+			object{"status": "failed", "since": since, "until": until}), 202, object{"redelivered": 3})
 		reaches(t, s, "delivered", 3)
-		wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver", object{"status": "failed", "since": since}), 202, object{"redelivered": 1})
-		wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver", object{"status": "dead", "since": since}), 202, object{"redelivered": 0})
+		wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver", object{"status": "failed", "since": since}), 202,
+			object{"redelivered": 1})
+		wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver", object{"status": "dead", "since": since}), 202,
+			object{"redelivered": 0})
 		reaches(t, s, "delivered", 4)
 	})
 	rule(t, "every violation of a recovery is named", func(t *testing.T) {
 		s := h.Supplier(t)
 		wantProblem(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver", object{}), 400, "/status", "/since")
-		wantProblem(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver", object{"status": "pending", "since": "now", "until": "2026"}), 400, "/status", "/since", "/until")
+		wantProblem(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver",
+			object{"status": "pending", "since": "now", "until": "2026"}), 400, "/status", "/since", "/until")
 	})
 	rule(t, "another supplier's delivery and one to the own endpoint are a 404", func(t *testing.T) {
 		receiver := apptest.NewReceiver(t, nil)
@@ -231,9 +245,12 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "no token is a 401, no scope a 403, both without a body", func(t *testing.T) {
 		s := h.Supplier(t, "--scopes", "products")
 		for _, call := range [][2]string{
-			{"GET", deliveriesPath}, {"GET", deliveriesPath + "/x"}, {"POST", deliveriesPath + "/x/redeliver"}, {"POST", deliveriesPath + "/redeliver"},
-			{"GET", receiverPath}, {"PUT", receiverPath}, {"DELETE", receiverPath}, {"POST", receiverPath + "/rotate-secret"}, {"POST", receiverPath + "/pause"},
-			{"POST", receiverPath + "/resume"}, {"POST", receiverPath + "/test"}, {"GET", "/api/webhook-event-types"}, {"POST", "/api/portal-sessions"},
+			{"GET", deliveriesPath}, {"GET", deliveriesPath + "/x"}, {"POST", deliveriesPath + "/x/redeliver"}, {"POST",
+				deliveriesPath + "/redeliver"},
+			{"GET", receiverPath}, {"PUT", receiverPath}, {"DELETE", receiverPath}, {"POST", receiverPath +
+				"/rotate-secret"}, {"POST", receiverPath + "/pause"},
+			{"POST", receiverPath + "/resume"}, {"POST", receiverPath + "/test"}, {"GET", "/api/webhook-event-types"}, {"POST",
+				"/api/portal-sessions"},
 		} {
 			wantEmpty(t, h.Do(t, call[0], call[1], nil), 401)
 			wantEmpty(t, s.Do(t, call[0], call[1], nil), 403)
@@ -242,7 +259,8 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "what a failed call says names no address", func(t *testing.T) {
 		receiver := apptest.NewReceiver(t, nil)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
-		for address, says := range map[string]string{"http://127.0.0.1:1": "refused", "http://nowhere.invalid": "receiver's name"} {
+		for address, says := range map[string]string{"http://127.0.0.1:1": "refused",
+			"http://nowhere.invalid": "receiver's name"} {
 			want(t, s.Do(t, http.MethodPut, receiverPath, object{"url": address}), 200)
 			test := apptest.Decode[testResult](t, s.Do(t, http.MethodPost, receiverPath+"/test", nil))
 			if test.Error == nil || !strings.Contains(*test.Error, says) || strings.ContainsAny(*test.Error, "0123456789") {

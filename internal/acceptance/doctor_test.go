@@ -35,7 +35,8 @@ func (c checkup) said(t *testing.T, name string) (status, detail, todo string) {
 // adminOf is the first api's operator listener.
 func adminOf(h *apptest.Hub) string { return strings.TrimPrefix(h.APIs[0].AdminURL(""), "http://") }
 
-// doctor runs the command of the binary in the hub's environment, changed as given, and holds the exit code to what it says.
+// doctor runs the command of the binary in the hub's environment, changed as given, and holds the exit code to what it
+// says.
 func doctor(t *testing.T, h *apptest.Hub, binary string, change map[string]string) checkup {
 	t.Helper()
 	env := maps.Clone(h.Env)
@@ -53,7 +54,8 @@ func doctor(t *testing.T, h *apptest.Hub, binary string, change map[string]strin
 	if err := json.Unmarshal([]byte(out), &found); err != nil {
 		t.Fatalf("%s doctor printed no JSON: %v: %s%s", binary, err, out, errOut)
 	}
-	broken := slices.ContainsFunc(found.Checks, func(c struct{ Name, Status, Detail, Todo string }) bool { return c.Status == "broken" })
+	broken := slices.ContainsFunc(found.Checks,
+		func(c struct{ Name, Status, Detail, Todo string }) bool { return c.Status == "broken" })
 	if found.OK == broken || (code == 0) == broken {
 		t.Errorf("%s doctor: exit code %d, ok %v, broken %v", binary, code, found.OK, broken)
 	}
@@ -98,28 +100,45 @@ func TestDoctor_names_each_thing_that_is_broken_in_production(t *testing.T) {
 	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
 	stranger := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(stranger.Close)
-	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
 	t.Cleanup(refusing.Close)
-	limiting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }))
+	limiting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
 	t.Cleanup(limiting.Close)
 	newSecret := apptest.MustCommand[map[string]string](t, h, "secrets", "generate")["value"]
 	tests := map[string]struct {
 		binary, check, status, says string
 		change                      map[string]string
 	}{
-		"a variable":           {"api", "configuration", "broken", "WORKER_CONCURRENCY", map[string]string{"WORKER_CONCURRENCY": "none"}},
-		"the database's host":  {"worker", "database", "broken", "does not answer", map[string]string{"DATABASE_URL": "postgres://u:hidden@127.0.0.1:1/d"}},
-		"a schema not made":    {"worker", "database schema", "broken", "older", map[string]string{"DATABASE_URL": databasetest.EmptyPostgres(t)}},
-		"NATS' host":           {"worker", "nats", "broken", "not reached", map[string]string{"NATS_URL": "nats://u:hidden@127.0.0.1:1"}},
-		"a stream not made":    {"worker", "nats stream", "warning", "not there", map[string]string{"NATS_STREAM": "OTHER"}},
-		"the endpoint's host":  {"worker", "own endpoint", "broken", "does not answer", map[string]string{"ESTIMATES_WEBHOOK_BASE_URL": "http://127.0.0.1:1"}},
-		"another endpoint":     {"worker", "own endpoint", "broken", "404", map[string]string{"ESTIMATES_WEBHOOK_BASE_URL": stranger.URL}},
-		"another secret":       {"worker", "own endpoint", "broken", "refuses the signature", map[string]string{"WEBHOOK_SIGNING_SECRETS": newSecret}},
-		"a provider's key":     {"api", "provider sportmonks", "broken", "refuses the key", map[string]string{"SPORTMONKS_API_TOKEN": "hidden", "SPORTMONKS_BASE_URL": refusing.URL}},
-		"a worker's provider":  {"worker", "provider sportmonks", "broken", "refuses the key", map[string]string{"SPORTMONKS_API_TOKEN": "hidden", "SPORTMONKS_BASE_URL": refusing.URL}},
-		"no provider's key":    {"worker", "provider balldontlie", "ok", "no worker needs it", nil},
-		"a provider's limit":   {"api", "provider balldontlie", "warning", "rate limit", map[string]string{"FALLBACK_API_KEY": "hidden", "BALLDONTLIE_BASE_URL": limiting.URL}},
-		"a provider's address": {"api", "provider balldontlie", "broken", "call provider", map[string]string{"FALLBACK_API_KEY": "hidden", "BALLDONTLIE_BASE_URL": "http://127.0.0.1:1"}},
+		"a variable": {"api", "configuration", "broken", "WORKER_CONCURRENCY",
+			map[string]string{"WORKER_CONCURRENCY": "none"}},
+		"the database's host": {"worker", "database", "broken", "does not answer",
+			map[string]string{"DATABASE_URL": "postgres://u:hidden@127.0.0.1:1/d"}},
+		"a schema not made": {"worker", "database schema", "broken", "older",
+			map[string]string{"DATABASE_URL": databasetest.EmptyPostgres(t)}},
+		"NATS' host": {"worker", "nats", "broken", "not reached",
+			map[string]string{"NATS_URL": "nats://u:hidden@127.0.0.1:1"}},
+		"a stream not made": {"worker", "nats stream", "warning", "not there", map[string]string{"NATS_STREAM": "OTHER"}},
+		"the endpoint's host": {"worker", "own endpoint", "broken", "does not answer",
+			map[string]string{"ESTIMATES_WEBHOOK_BASE_URL": "http://127.0.0.1:1"}},
+		"another endpoint": {"worker", "own endpoint", "broken", "404",
+			map[string]string{"ESTIMATES_WEBHOOK_BASE_URL": stranger.URL}},
+		"another secret": {"worker", "own endpoint", "broken", "refuses the signature",
+			map[string]string{"WEBHOOK_SIGNING_SECRETS": newSecret}},
+		"a provider's key": {"api", "provider sportmonks", "broken", "refuses the key",
+			map[string]string{"SPORTMONKS_API_TOKEN": "hidden", "SPORTMONKS_BASE_URL": refusing.URL}},
+		"a worker's provider": {"worker", "provider sportmonks", "broken", "refuses the key",
+			map[string]string{"SPORTMONKS_API_TOKEN": "hidden", "SPORTMONKS_BASE_URL": refusing.URL}},
+		"no provider's key": {"worker", "provider balldontlie", "ok", "no worker needs it", nil},
+		"a provider's limit": {"api", "provider balldontlie", "warning", "rate limit",
+			map[string]string{"FALLBACK_API_KEY": "hidden", "BALLDONTLIE_BASE_URL": limiting.URL}},
+		"a provider's address": {"api", "provider balldontlie", "broken", "call provider",
+			map[string]string{"FALLBACK_API_KEY": "hidden", "BALLDONTLIE_BASE_URL": "http://127.0.0.1:1"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +173,8 @@ func TestDoctor_names_missing_rights(t *testing.T) {
 		}
 	}
 	other := as("api")
-	if status, detail, _ := doctor(t, h, "worker", other).said(t, "database rights"); status != "broken" || !strings.Contains(detail, "INSERT ON webhook_events") {
+	if status, detail, _ := doctor(t, h, "worker", other).said(t, "database rights"); status != "broken" ||
+		!strings.Contains(detail, "INSERT ON webhook_events") {
 		t.Errorf("a worker with the api's role: %s: %s", status, detail)
 	}
 	other = as("api")
@@ -169,8 +189,12 @@ func TestDoctor_warns_of_a_failing_receiver_and_names_an_unreadable_secret(t *te
 	for _, stack := range apptest.Stacks {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
-			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "50ms,50ms,50ms,50ms,50ms,50ms,50ms"}})
-			receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1,
+				Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "50ms,50ms,50ms,50ms,50ms,50ms,50ms"}})
+			receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter,
+				_ *http.Request) {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			})
 			s := h.Supplier(t, "--webhook-url", receiver.URL)
 			name := "receiver of " + s.ID
 			if status, detail, _ := doctor(t, h, "api", nil).said(t, name); status != "ok" || detail != "never called yet" {
@@ -187,7 +211,8 @@ func TestDoctor_warns_of_a_failing_receiver_and_names_an_unreadable_secret(t *te
 				t.Errorf("a failing receiver makes the doctor say that something is broken: %+v", found)
 			}
 			other := apptest.MustCommand[map[string]string](t, h, "keys", "generate", "--secrets")["value"]
-			if status, _, todo := doctor(t, h, "api", map[string]string{"SECRETS_KEY": other}).said(t, name); status != "broken" || !strings.Contains(todo, "SECRETS_KEY") {
+			if status, _, todo := doctor(t, h, "api", map[string]string{"SECRETS_KEY": other}).said(t,
+				name); status != "broken" || !strings.Contains(todo, "SECRETS_KEY") {
 				t.Errorf("with another SECRETS_KEY the receiver is %s: %s", status, todo)
 			}
 		})

@@ -41,17 +41,18 @@ func reestimateRules(t *testing.T, h *apptest.Hub) {
 }
 
 func waitRules(t *testing.T, h *apptest.Hub) {
-	rule(t, "wait answers as soon as the request is not enqueued any more, whichever process changed it", func(t *testing.T) {
-		s := h.Supplier(t)
-		for i := range 4 {
-			id := submit(t, s, nil)
-			a := h.DoAt(t, i, http.MethodGet, requestPath(id)+"?wait=30s", nil, "Authorization", "Bearer "+s.AccessToken())
-			want(t, a, 200)
-			if got := apptest.Decode[record](t, a); got.Status != "estimated" {
-				t.Errorf("api %d: %s", i, got.Status)
+	rule(t, "wait answers as soon as the request is not enqueued any more, whichever process changed it",
+		func(t *testing.T) {
+			s := h.Supplier(t)
+			for i := range 4 {
+				id := submit(t, s, nil)
+				a := h.DoAt(t, i, http.MethodGet, requestPath(id)+"?wait=30s", nil, "Authorization", "Bearer "+s.AccessToken())
+				want(t, a, 200)
+				if got := apptest.Decode[record](t, a); got.Status != "estimated" {
+					t.Errorf("api %d: %s", i, got.Status)
+				}
 			}
-		}
-	})
+		})
 	rule(t, "400 for a wait that is no duration of at most 60s", func(t *testing.T) {
 		s := h.Supplier(t)
 		id := submit(t, s, nil)
@@ -99,9 +100,11 @@ func TestRateCard(t *testing.T) {
 				}
 			}
 
-			apptest.MustCommand[object](t, h, "rate", "set", "drone", "--carrier", "Beija-Flor", "--base-cents", "1000", "--per-kg-cents", "10",
+			apptest.MustCommand[object](t, h, "rate", "set", "drone", "--carrier", "Beija-Flor", "--base-cents", "1000",
+				"--per-kg-cents", "10",
 				"--minimum-cents", "1500", "--cubage", "300", "--max-side", "500", "--max-weight", "1000", "--transit-days", "1")
-			apptest.Eventually(t, "a new service is estimated with no restart", func() bool { return estimates()["drone"] != nil })
+			apptest.Eventually(t, "a new service is estimated with no restart",
+				func() bool { return estimates()["drone"] != nil })
 			if got := estimates()["drone"]["price_cents"]; got.(float64) < 1500 {
 				t.Errorf("below its minimum: %v", got)
 			}
@@ -109,12 +112,15 @@ func TestRateCard(t *testing.T) {
 			apptest.MustCommand[object](t, h, "rate", "set", "road", "--base-cents", "999999", "--from", tomorrow)
 			apptest.MustCommand[object](t, h, "rate", "remove", "drone")
 			var after map[string]object
-			apptest.Eventually(t, "a removed service is not estimated any more", func() bool { after = estimates(); return after["drone"] == nil })
+			apptest.Eventually(t, "a removed service is not estimated any more",
+				func() bool { after = estimates(); return after["drone"] == nil })
 			if fmt.Sprint(after["road"]["price_cents"]) != fmt.Sprint(before["road"]["price_cents"]) {
-				t.Errorf("a price of %s counts today: %v, before %v", tomorrow, after["road"]["price_cents"], before["road"]["price_cents"])
+				t.Errorf("a price of %s counts today: %v, before %v", tomorrow, after["road"]["price_cents"],
+					before["road"]["price_cents"])
 			}
 			for _, bad := range [][]string{
-				{"rate", "set", "drone", "--base-cents", "-1"}, {"rate", "set", "drone", "--carrier", "x"}, {"rate", "set", "Bad Name"},
+				{"rate", "set", "drone", "--base-cents", "-1"}, {"rate", "set", "drone", "--carrier", "x"}, {"rate", "set",
+					"Bad Name"},
 				{"rate", "remove", "unknown"}, {"rate", "set"}, {"rate", "remove"},
 			} {
 				if _, errOut, code := h.Command(t, bad...); code == 0 || errOut == "" {

@@ -76,7 +76,8 @@ func (l *load) settle(t *testing.T, s *apptest.Supplier) {
 
 func faultHub(t *testing.T, stack apptest.Stack, env map[string]string) (*apptest.Hub, *apptest.Supplier) {
 	t.Helper()
-	base := map[string]string{"WEBHOOK_RETRY_SCHEDULE": strings.TrimSuffix(strings.Repeat("500ms,", 60), ","), "WEBHOOK_TIMEOUT": "2s"}
+	base := map[string]string{"WEBHOOK_RETRY_SCHEDULE": strings.TrimSuffix(strings.Repeat("500ms,", 60), ","),
+		"WEBHOOK_TIMEOUT": "2s"}
 	for name, value := range env {
 		base[name] = value
 	}
@@ -117,7 +118,8 @@ func TestNothingAcceptedIsLost(t *testing.T) {
 	})
 	t.Run("when NATS is down: intake and work go on", func(t *testing.T) {
 		t.Parallel()
-		h := apptest.Start(t, apptest.Production, apptest.Options{LeastRights: true, Env: map[string]string{"WEBHOOK_TIMEOUT": "2s"}})
+		h := apptest.Start(t, apptest.Production,
+			apptest.Options{LeastRights: true, Env: map[string]string{"WEBHOOK_TIMEOUT": "2s"}})
 		s := h.Supplier(t)
 		h.NATS.Stop()
 		l := startLoad(t, h, s, 4)
@@ -154,7 +156,8 @@ func TestTheDatabaseBeingAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	query := database.Query()
-	proxy := apptest.NewProxy(t, "unix", fmt.Sprintf("%s/.s.PGSQL.%s", query.Get("host"), query.Get("port"))) // as libpq names it
+	// as libpq names it
+	proxy := apptest.NewProxy(t, "unix", fmt.Sprintf("%s/.s.PGSQL.%s", query.Get("host"), query.Get("port")))
 	query.Del("host")
 	query.Del("port")
 	database.Host, database.RawQuery = proxy.Address, query.Encode()
@@ -187,7 +190,8 @@ func TestTheDatabaseBeingAway(t *testing.T) {
 	becomes(t, s, submit(t, s, nil), "estimated")
 }
 
-// balancer is a load balancer as operators run one: it asks /readyz and passes a refused connection to the next backend.
+// balancer is a load balancer as operators run one: it asks /readyz and passes a refused connection to the next
+// backend.
 func balancer(t *testing.T, h *apptest.Hub) *httptest.Server {
 	t.Helper()
 	var turn atomic.Int64
@@ -196,22 +200,23 @@ func balancer(t *testing.T, h *apptest.Hub) *httptest.Server {
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 		},
-		Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var all error
-			first := int(turn.Add(1))
-			for i := range len(h.APIs) * 2 {
-				p := h.APIs[(first+i)%len(h.APIs)]
-				if !ready(p) {
-					continue
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableKeepAlives: true,
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				var all error
+				first := int(turn.Add(1))
+				for i := range len(h.APIs) * 2 {
+					p := h.APIs[(first+i)%len(h.APIs)]
+					if !ready(p) {
+						continue
+					}
+					conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.Address())
+					if err == nil {
+						return conn, nil
+					}
+					all = errors.Join(all, err)
 				}
-				conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.Address())
-				if err == nil {
-					return conn, nil
-				}
-				all = errors.Join(all, err)
-			}
-			return nil, errors.Join(errors.New("no backend is ready"), all)
-		}},
+				return nil, errors.Join(errors.New("no backend is ready"), all)
+			}},
 	}
 	server := httptest.NewServer(proxy)
 	t.Cleanup(server.Close)
@@ -237,7 +242,8 @@ func TestARollingRestartBehindALoadBalancerFailsNoRequest(t *testing.T) {
 	for range 4 {
 		group.Go(func() {
 			for ctx.Err() == nil {
-				a, err := h.Try(t, lb.URL+requests, http.MethodPost, request(nextID(), nil), "Authorization", "Bearer "+s.AccessToken())
+				a, err := h.Try(t, lb.URL+requests, http.MethodPost, request(nextID(), nil), "Authorization", "Bearer "+
+					s.AccessToken())
 				if err != nil || a.Status != http.StatusCreated {
 					t.Errorf("a request failed: %v %d %s", err, a.Status, a.Body)
 					return
@@ -274,7 +280,8 @@ func TestMemory(t *testing.T) {
 	}
 	items := make([]object, 500)
 	for i := range items {
-		items[i] = item(object{"material_id": i, "material": strings.Repeat("m", 250), "material_variant": strings.Repeat("v", 1500)})
+		items[i] = item(object{"material_id": i, "material": strings.Repeat("m", 250),
+			"material_variant": strings.Repeat("v", 1500)})
 	}
 	together(64, func(int) {
 		for range 3 {
@@ -295,7 +302,8 @@ func TestMemory(t *testing.T) {
 	listed := rss(t, h.APIs[0])
 	t.Logf("listing 100 of them, four times at once: at most %d MiB", listed)
 	if listed > 280 {
-		t.Errorf("while it lists 100 requests of nearly 1 MiB, four times at once, the process holds %d MiB, more than 280", listed)
+		t.Errorf("while it lists 100 requests of nearly 1 MiB, four times at once, the process holds %d MiB, more than 280",
+			listed)
 	}
 }
 

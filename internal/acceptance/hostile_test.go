@@ -24,7 +24,8 @@ const (
 	hostileMemory = 256 // MiB that an api may hold at any time
 )
 
-// TestHostileCallers lets one service meet them all, one kind after the other, and asks it for its usual answers after each.
+// TestHostileCallers lets one service meet them all, one kind after the other, and asks it for its usual answers after
+// each.
 func TestHostileCallers(t *testing.T) {
 	t.Parallel()
 	for _, stack := range apptest.Stacks {
@@ -80,24 +81,27 @@ func head(line string, headers ...string) string {
 func smuggling(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 	bearer := "Authorization: Bearer " + s.AccessToken()
 	for name, text := range map[string]string{
-		"two lengths":                 head("POST "+requests, bearer, "Content-Length: 4", "Content-Length: 5") + "{}  ",
-		"a signed length":             head("POST "+requests, bearer, "Content-Length: +4") + "{}  ",
-		"a negative length":           head("POST "+requests, bearer, "Content-Length: -4") + "{}  ",
-		"a hexadecimal length":        head("POST "+requests, bearer, "Content-Length: 0x4") + "{}  ",
-		"an unknown encoding":         head("POST "+requests, bearer, "Transfer-Encoding: xchunked") + "0\r\n\r\n",
-		"two encodings":               head("POST "+requests, bearer, "Transfer-Encoding: chunked, identity") + "0\r\n\r\n",
-		"an encoding twice":           head("POST "+requests, bearer, "Transfer-Encoding: chunked", "Transfer-Encoding: chunked") + "0\r\n\r\n",
-		"a space before the colon":    head("POST "+requests, bearer, "Content-Length : 4") + "{}  ",
-		"a folded header":             head("POST "+requests, bearer, "Transfer-Encoding:\r\n chunked") + "0\r\n\r\n",
-		"a zero byte in a header":     head("GET "+ping, bearer, "X-Request-Id: a\x00b"),
-		"a line break in a name":      head("GET "+ping, bearer, "X-Re\rquest: a"),
-		"no host":                     "GET " + ping + " HTTP/1.1\r\n" + bearer + "\r\n\r\n",
-		"two hosts":                   head("GET "+ping, bearer, "Host: y"),
-		"a bad host":                  "GET " + ping + " HTTP/1.1\r\nHost: a b\r\n" + bearer + "\r\n\r\n",
-		"no version":                  "GET " + ping + "\r\n\r\n",
-		"another version":             "GET " + ping + " HTTP/3.0\r\nHost: x\r\n" + bearer + "\r\n\r\n",
-		"a chunk that is no number":   head("POST "+requests, bearer, "Content-Type: application/json", "Transfer-Encoding: chunked") + "zz\r\n{}\r\n0\r\n\r\n",
-		"a chunk of absurd size":      head("POST "+requests, bearer, "Content-Type: application/json", "Transfer-Encoding: chunked") + "fffffffffffffffff\r\n{}\r\n0\r\n\r\n",
+		"two lengths":          head("POST "+requests, bearer, "Content-Length: 4", "Content-Length: 5") + "{}  ",
+		"a signed length":      head("POST "+requests, bearer, "Content-Length: +4") + "{}  ",
+		"a negative length":    head("POST "+requests, bearer, "Content-Length: -4") + "{}  ",
+		"a hexadecimal length": head("POST "+requests, bearer, "Content-Length: 0x4") + "{}  ",
+		"an unknown encoding":  head("POST "+requests, bearer, "Transfer-Encoding: xchunked") + "0\r\n\r\n",
+		"two encodings":        head("POST "+requests, bearer, "Transfer-Encoding: chunked, identity") + "0\r\n\r\n",
+		"an encoding twice": head("POST "+requests, bearer, "Transfer-Encoding: chunked",
+			"Transfer-Encoding: chunked") + "0\r\n\r\n",
+		"a space before the colon": head("POST "+requests, bearer, "Content-Length : 4") + "{}  ",
+		"a folded header":          head("POST "+requests, bearer, "Transfer-Encoding:\r\n chunked") + "0\r\n\r\n",
+		"a zero byte in a header":  head("GET "+ping, bearer, "X-Request-Id: a\x00b"),
+		"a line break in a name":   head("GET "+ping, bearer, "X-Re\rquest: a"),
+		"no host":                  "GET " + ping + " HTTP/1.1\r\n" + bearer + "\r\n\r\n",
+		"two hosts":                head("GET "+ping, bearer, "Host: y"),
+		"a bad host":               "GET " + ping + " HTTP/1.1\r\nHost: a b\r\n" + bearer + "\r\n\r\n",
+		"no version":               "GET " + ping + "\r\n\r\n",
+		"another version":          "GET " + ping + " HTTP/3.0\r\nHost: x\r\n" + bearer + "\r\n\r\n",
+		"a chunk that is no number": head("POST "+requests, bearer, "Content-Type: application/json",
+			"Transfer-Encoding: chunked") + "zz\r\n{}\r\n0\r\n\r\n",
+		"a chunk of absurd size": head("POST "+requests, bearer, "Content-Type: application/json",
+			"Transfer-Encoding: chunked") + "fffffffffffffffff\r\n{}\r\n0\r\n\r\n",
 		"headers of 64 KiB":           head("GET "+ping, bearer, "X-Long: "+strings.Repeat("x", 64<<10)),
 		"a path of 64 KiB":            head("GET /"+strings.Repeat("x", 64<<10), bearer),
 		"a proxy's request":           "CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n",
@@ -110,15 +114,18 @@ func smuggling(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 		}
 		for _, a := range answers {
 			body, _ := io.ReadAll(a.Body)
-			if a.StatusCode < 400 || a.StatusCode == http.StatusInternalServerError || bytes.Contains(body, []byte(s.AccessToken())) {
+			if a.StatusCode < 400 || a.StatusCode == http.StatusInternalServerError ||
+				bytes.Contains(body, []byte(s.AccessToken())) {
 				t.Errorf("%s: %d %s", name, a.StatusCode, body)
 			}
 		}
 	}
 	// The length is ignored beside chunks, as RFC 9112 6.3 has it; what a proxy took for the body is no second request.
 	hidden := head("GET "+ping, bearer)
-	both := head("POST "+requests, bearer, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", 5+len(hidden)), "Transfer-Encoding: chunked") + "0\r\n\r\n" + hidden
-	if answers := raw(t, h, both); len(answers) != 1 || answers[0].StatusCode != http.StatusBadRequest || !answers[0].Close {
+	both := head("POST "+requests, bearer, "Content-Type: application/json",
+		fmt.Sprintf("Content-Length: %d", 5+len(hidden)), "Transfer-Encoding: chunked") + "0\r\n\r\n" + hidden
+	if answers := raw(t, h, both); len(answers) != 1 || answers[0].StatusCode != http.StatusBadRequest ||
+		!answers[0].Close {
 		t.Errorf("a length beside chunks: %d answers", len(answers))
 	}
 }
@@ -128,14 +135,18 @@ func pathTricks(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 	bearer := "Authorization: Bearer " + s.AccessToken()
 	id := submit(t, s, nil)
 	for _, path := range []string{
-		"/api/external/../external/ping", "/./api/external/ping", "//api/external/ping", "/api//external/ping", ping + "/", ping + "/.", ping + "%00", ping + ";x=1", ping + "%20",
+		"/api/external/../external/ping", "/./api/external/ping", "//api/external/ping", "/api//external/ping", ping +
+			"/", ping + "/.", ping + "%00", ping + ";x=1", ping + "%20",
 		"/API/external/ping", "/api%2Fexternal%2Fping", "/api/external%2Fping", "/api%252Fexternal%252Fping", `/api\external\ping`, "/api/external/ping%0d%0aSet-Cookie:x=1",
-		requests + "/..%2f..%2fopenapi.json", requests + "/%2e%2e/%2e%2e/openapi.json", requests + "/..;/", fmt.Sprintf("%s/%d%%2f", requests, id), fmt.Sprintf("%s/%d/", requests, id),
-		fmt.Sprintf("%s/+%d", requests, id), fmt.Sprintf("%s/0%d", requests, id), fmt.Sprintf("%s/%d.0", requests, id), fmt.Sprintf("%s/%d%%00", requests, id), requests + "/9223372036854775808", requests + "/-1",
+		requests + "/..%2f..%2fopenapi.json", requests + "/%2e%2e/%2e%2e/openapi.json", requests +
+			"/..;/", fmt.Sprintf("%s/%d%%2f", requests, id), fmt.Sprintf("%s/%d/", requests, id),
+		fmt.Sprintf("%s/+%d", requests, id), fmt.Sprintf("%s/0%d", requests, id), fmt.Sprintf("%s/%d.0", requests, id),
+		fmt.Sprintf("%s/%d%%00", requests, id), requests + "/9223372036854775808", requests + "/-1",
 		"/debug/pprof/", "/metrics", "/docs/../metrics", "/docs/..%2f..%2fetc/passwd", "/docs/%2e%2e/%2e%2e/etc/passwd",
 	} {
 		answers := raw(t, h, head("GET "+path, bearer, "Connection: close"))
-		if len(answers) != 1 || answers[0].StatusCode != http.StatusNotFound && answers[0].StatusCode != http.StatusBadRequest {
+		if len(answers) != 1 || answers[0].StatusCode != http.StatusNotFound &&
+			answers[0].StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: %d answers, the first %+v", path, len(answers), answers)
 			continue
 		}
@@ -143,8 +154,10 @@ func pathTricks(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 			t.Errorf("%s: %v", path, answers[0].Header)
 		}
 	}
-	for _, target := range []string{"http://169.254.169.254" + ping, "http://x" + ping} { // as a proxy is asked: it is our own path all the same
-		if answers := raw(t, h, head("GET "+target, "Connection: close")); len(answers) != 1 || answers[0].StatusCode != http.StatusUnauthorized {
+	// as a proxy is asked: it is our own path all the same
+	for _, target := range []string{"http://169.254.169.254" + ping, "http://x" + ping} {
+		if answers := raw(t, h, head("GET "+target, "Connection: close")); len(answers) != 1 ||
+			answers[0].StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s: %+v", target, answers)
 		}
 	}
@@ -161,11 +174,14 @@ func overrides(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 	for _, header := range []string{"X-Supplier-Id", "X-User", "X-Forwarded-User"} {
 		wantEmpty(t, h.Do(t, http.MethodGet, ping, nil, header, s.ID), http.StatusUnauthorized)
 	}
-	text := raw(t, h, head("GET "+ping, "Authorization: Bearer "+s.AccessToken(), "X-Request-Id: a", "X-Request-Id: b", "Connection: close"))
-	if len(text) != 1 || text[0].StatusCode != http.StatusOK || len(text[0].Header.Values("X-Request-Id")) != 1 || len(text[0].Header.Get("X-Request-Id")) < 20 {
+	text := raw(t, h, head("GET "+ping, "Authorization: Bearer "+s.AccessToken(), "X-Request-Id: a", "X-Request-Id: b",
+		"Connection: close"))
+	if len(text) != 1 || text[0].StatusCode != http.StatusOK || len(text[0].Header.Values("X-Request-Id")) != 1 ||
+		len(text[0].Header.Get("X-Request-Id")) < 20 {
 		t.Errorf("two request ids: %+v", text)
 	}
-	for _, query := range []string{"?page=1&page=2", "?pageSize=1&pageSize=100", "?status=enqueued&status=estimated", "?page=1;pageSize=2", "?%zz"} {
+	for _, query := range []string{"?page=1&page=2", "?pageSize=1&pageSize=100", "?status=enqueued&status=estimated",
+		"?page=1;pageSize=2", "?%zz"} {
 		if a := s.Do(t, http.MethodGet, requests+query, nil); a.Status != http.StatusBadRequest {
 			t.Errorf("%s: %d", query, a.Status)
 		}
@@ -177,22 +193,26 @@ func hostileBodies(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 	const mebibyte = 1 << 20
 	deep := strings.Repeat("[", mebibyte/2-10) + strings.Repeat("]", mebibyte/2-10)
 	for name, body := range map[string]string{
-		"arrays":             deep,
-		"objects":            strings.Repeat(`{"a":`, mebibyte/6-10) + "1" + strings.Repeat("}", mebibyte/6-10),
-		"in an item":         `{"id":1,"shop_code":"x","materials":[` + deep[100:len(deep)-100] + `]}`,
-		"in an unknown one":  `{"id":1,"shop_code":"x","unknown":` + deep[100:len(deep)-100] + `}`,
-		"equal members":      `{` + strings.Repeat(`"id":1,`, mebibyte/8) + `"id":1}`,
-		"a long number":      `{"id":` + strings.Repeat("9", mebibyte-100) + `}`,
-		"a long string":      `{"shop_code":"` + strings.Repeat("x", mebibyte-100) + `"}`,
-		"escapes":            `{"shop_code":"` + strings.Repeat(`\u0041`, mebibyte/6-100) + `"}`,
-		"lone surrogates":    `{"id":1,"shop_code":"\ud800","materials":[]}`,
-		"no UTF-8":           "{\"id\":1,\"shop_code\":\"\xff\",\"materials\":[]}",
-		"many bad estimates": `{"type":"x","data":{"estimates":[` + strings.TrimSuffix(strings.Repeat(`{},`, 300_000), ",") + `]}}`,
-		"many violations":    `{"id":1,"shop_code":"x","materials":[` + strings.TrimSuffix(strings.Repeat(`{},`, 300_000), ",") + `]}`,
+		"arrays":            deep,
+		"objects":           strings.Repeat(`{"a":`, mebibyte/6-10) + "1" + strings.Repeat("}", mebibyte/6-10),
+		"in an item":        `{"id":1,"shop_code":"x","materials":[` + deep[100:len(deep)-100] + `]}`,
+		"in an unknown one": `{"id":1,"shop_code":"x","unknown":` + deep[100:len(deep)-100] + `}`,
+		"equal members":     `{` + strings.Repeat(`"id":1,`, mebibyte/8) + `"id":1}`,
+		"a long number":     `{"id":` + strings.Repeat("9", mebibyte-100) + `}`,
+		"a long string":     `{"shop_code":"` + strings.Repeat("x", mebibyte-100) + `"}`,
+		"escapes":           `{"shop_code":"` + strings.Repeat(`\u0041`, mebibyte/6-100) + `"}`,
+		"lone surrogates":   `{"id":1,"shop_code":"\ud800","materials":[]}`,
+		"no UTF-8":          "{\"id\":1,\"shop_code\":\"\xff\",\"materials\":[]}",
+		"many bad estimates": `{"type":"x","data":{"estimates":[` + strings.TrimSuffix(strings.Repeat(`{},`, 300_000), ",") +
+			`]}}`,
+		"many violations": `{"id":1,"shop_code":"x","materials":[` +
+			strings.TrimSuffix(strings.Repeat(`{},`, 300_000), ",") + `]}`,
 	} {
 		now, own := time.Now(), secret(t, h.ServiceSecret(t))
-		signed := []string{webhook.HeaderID, "hostile", webhook.HeaderTimestamp, fmt.Sprint(now.Unix()), webhook.HeaderSignature, webhook.Sign("hostile", now, []byte(body), own)}
-		for _, a := range []apptest.Answer{s.Do(t, http.MethodPost, requests, body), h.Do(t, http.MethodPost, estimatesPath(1), body, signed...)} {
+		signed := []string{webhook.HeaderID, "hostile", webhook.HeaderTimestamp, fmt.Sprint(now.Unix()),
+			webhook.HeaderSignature, webhook.Sign("hostile", now, []byte(body), own)}
+		for _, a := range []apptest.Answer{s.Do(t, http.MethodPost, requests, body),
+			h.Do(t, http.MethodPost, estimatesPath(1), body, signed...)} {
 			if a.Status != http.StatusBadRequest || len(a.Body) > mebibyte/2 {
 				t.Errorf("%s: %d with %d bytes", name, a.Status, len(a.Body))
 			}
@@ -203,9 +223,12 @@ func hostileBodies(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 	}
 	bearer := "Authorization: Bearer " + s.AccessToken()
 	for name, text := range map[string]string{
-		"one byte too many": head("POST "+requests, bearer, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", mebibyte+1)) + strings.Repeat(" ", mebibyte+1),
-		"announced only":    head("POST "+requests, bearer, "Content-Type: application/json", "Content-Length: 99999999999", "Expect: 100-continue"),
-		"without an end":    head("POST "+requests, bearer, "Content-Type: application/json", "Transfer-Encoding: chunked") + strings.Repeat("10000\r\n"+strings.Repeat(" ", 1<<16)+"\r\n", 100),
+		"one byte too many": head("POST "+requests, bearer, "Content-Type: application/json",
+			fmt.Sprintf("Content-Length: %d", mebibyte+1)) + strings.Repeat(" ", mebibyte+1),
+		"announced only": head("POST "+requests, bearer, "Content-Type: application/json", "Content-Length: 99999999999",
+			"Expect: 100-continue"),
+		"without an end": head("POST "+requests, bearer, "Content-Type: application/json", "Transfer-Encoding: chunked") +
+			strings.Repeat("10000\r\n"+strings.Repeat(" ", 1<<16)+"\r\n", 100),
 	} {
 		answers := raw(t, h, text)
 		if len(answers) != 1 || answers[0].StatusCode != http.StatusRequestEntityTooLarge {
@@ -274,7 +297,8 @@ func idleCallers(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 		slowest = max(slowest, time.Since(begin))
 	}
 	held := rss(t, h.APIs[0])
-	t.Logf("%d idle connections: %d MiB at most, %d before; the slowest of 20 answers took %v", len(conns), held, before, slowest)
+	t.Logf("%d idle connections: %d MiB at most, %d before; the slowest of 20 answers took %v", len(conns), held, before,
+		slowest)
 	if held > hostileMemory && os.Getenv("SUPPLYHUB_TEST_RACE") == "" {
 		t.Errorf("the api holds %d MiB, more than %d", held, hostileMemory)
 	}

@@ -21,7 +21,8 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 	})
 	rule(t, "GET shows the request's fields", func(t *testing.T) {
 		s := h.Supplier(t)
-		id := submit(t, s, object{"comment": "leave at the gate", "materials": []object{item(object{"material_variant_id": 3, "material_variant": "oak"})}})
+		id := submit(t, s, object{"comment": "leave at the gate",
+			"materials": []object{item(object{"material_variant_id": 3, "material_variant": "oak"})}})
 		body := apptest.Decode[object](t, s.Do(t, http.MethodGet, requestPath(id), nil))
 		first := body["materials"].([]any)[0].(object)
 		if body["id"] != float64(id) || body["shop_code"] != "SP-001" || body["comment"] != "leave at the gate" ||
@@ -36,14 +37,18 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 	})
 	rule(t, "zero values are present, unknown members are ignored", func(t *testing.T) {
 		s := h.Supplier(t)
-		submit(t, s, object{"status": "selected", "supplier_id": "x", "materials": []object{item(object{"material_id": 0, "width": 0, "height": 0, "depth": 0, "unknown": []int{1}})}})
+		submit(t, s, object{"status": "selected", "supplier_id": "x",
+			"materials": []object{item(object{"material_id": 0, "width": 0, "height": 0, "depth": 0, "unknown": []int{1}})}})
 	})
 	rule(t, "every violation is named", func(t *testing.T) {
 		s := h.Supplier(t)
 		wantProblem(t, s.Do(t, http.MethodPost, requests, object{}), 400, "/id", "/shop_code", "/materials")
-		wantProblem(t, s.Do(t, http.MethodPost, requests, object{"id": "1", "shop_code": " ", "comment": 5, "materials": []any{
-			object{}, 7, item(object{"quantity": 0, "width": -1, "sku": strings.Repeat("é", 256), "depth": 1000001}), item(object{"material_id": 1.5, "quantity": 2147483648}),
-		}}), 400, "/id", "/shop_code", "/comment", "/materials/0/material_id", "/materials/0/material", "/materials/0/sku", "/materials/0/width",
+		wantProblem(t, s.Do(t, http.MethodPost, requests,
+			object{"id": "1", "shop_code": " ", "comment": 5, "materials": []any{
+				object{}, 7, item(object{"quantity": 0, "width": -1, "sku": strings.Repeat("é", 256), "depth": 1000001}),
+				item(object{"material_id": 1.5, "quantity": 2147483648}),
+			}}), 400, "/id", "/shop_code", "/comment", "/materials/0/material_id", "/materials/0/material", "/materials/0/sku",
+			"/materials/0/width",
 			"/materials/0/height", "/materials/0/quantity", "/materials/1", "/materials/2/quantity", "/materials/2/width", "/materials/2/sku", "/materials/2/depth",
 			"/materials/3/material_id", "/materials/3/quantity")
 	})
@@ -64,7 +69,8 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 	}
 	rule(t, "400: text that is not strict JSON", func(t *testing.T) {
 		s := h.Supplier(t)
-		for _, body := range []string{"", "{", `{"id":1} x`, `{"id":1,"id":1}`, "{\"shop_code\":\"\xff\"}", `{"shop_code":"\ud800"}`, `{"shop_code":"a\u0000b"}`, strings.Repeat("[", 20000)} {
+		for _, body := range []string{"", "{", `{"id":1} x`, `{"id":1,"id":1}`, "{\"shop_code\":\"\xff\"}",
+			`{"shop_code":"\ud800"}`, `{"shop_code":"a\u0000b"}`, strings.Repeat("[", 20000)} {
 			a := s.Do(t, http.MethodPost, requests, body)
 			want(t, a, 400)
 			if len(apptest.Decode[problem](t, a).Errors) == 0 {
@@ -79,16 +85,19 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 		wantProblem(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "Content-Type", "text/plain"), 415)
 		wantProblem(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "Content-Encoding", "gzip"), 415)
 		want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "Content-Type", ""), 201)
-		want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "Content-Type", "Application/JSON; charset=UTF-8"), 201)
+		want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "Content-Type",
+			"Application/JSON; charset=UTF-8"), 201)
 	})
 	rule(t, "duplicate items are 422 and each combination is listed once", func(t *testing.T) {
 		s := h.Supplier(t)
 		variant := item(object{"material_variant_id": 7, "sku": "B"})
 		a := s.Do(t, http.MethodPost, requests, request(nextID(), object{"materials": []object{
-			item(nil), item(object{"material_variant_id": nil, "quantity": 9}), variant, variant, variant, item(object{"sku": "C"}),
+			item(nil), item(object{"material_variant_id": nil, "quantity": 9}), variant, variant, variant,
+			item(object{"sku": "C"}),
 		}}))
 		wantBody(t, a, 422, object{"message": "Duplicate material items are not allowed.", "duplicates": []object{
-			{"materialId": 10, "materialVariantId": nil, "sku": "SHELF-90"}, {"materialId": 10, "materialVariantId": 7, "sku": "B"},
+			{"materialId": 10, "materialVariantId": nil, "sku": "SHELF-90"}, {"materialId": 10, "materialVariantId": 7,
+				"sku": "B"},
 		}})
 	})
 	rule(t, "401 before 403 before 400 before 422 before 409", func(t *testing.T) {
@@ -139,7 +148,8 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 		id := nextID()
 		counts := make([]int, 30)
 		together(len(counts), func(i int) {
-			counts[i] = h.DoAt(t, i, http.MethodPost, requests, request(id, object{"comment": fmt.Sprint(i)}), "Authorization", "Bearer "+s.AccessToken()).Status
+			counts[i] = h.DoAt(t, i, http.MethodPost, requests, request(id, object{"comment": fmt.Sprint(i)}), "Authorization",
+				"Bearer "+s.AccessToken()).Status
 		})
 		byStatus := map[int]int{}
 		for _, status := range counts {
@@ -166,19 +176,22 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 			wantProblem(t, s.Do(t, http.MethodGet, requests+"/"+bad, nil), 404)
 		}
 	})
-	rule(t, "an inactive product or an item that no service takes leaves no estimate but a reason for each service", func(t *testing.T) {
-		s := h.Supplier(t)
-		r := becomes(t, s, submit(t, s, object{"materials": []object{item(object{"width": 1000000, "height": 1000000, "depth": 1000000, "quantity": 2147483647})}}), "estimated")
-		if len(r.Estimates) != 0 || len(r.Unavailable) < 3 || r.Unavailable[0]["reason"] == "" {
-			t.Fatalf("got %+v", r)
-		}
-		syncProduct(t, s, object{"action": "upsert", "product": object{"sku": "GONE", "material_id": 1, "material": "x"}}, "created")
-		syncProduct(t, s, object{"action": "deactivate", "product": object{"sku": "GONE"}}, "deactivated")
-		r = becomes(t, s, submit(t, s, object{"materials": []object{item(object{"sku": "GONE"})}}), "estimated")
-		if len(r.Estimates) != 0 || len(r.Unavailable) < 3 {
-			t.Fatalf("got %+v", r)
-		}
-	})
+	rule(t, "an inactive product or an item that no service takes leaves no estimate but a reason for each service",
+		func(t *testing.T) {
+			s := h.Supplier(t)
+			r := becomes(t, s, submit(t, s, object{"materials": []object{item(object{"width": 1000000, "height": 1000000,
+				"depth": 1000000, "quantity": 2147483647})}}), "estimated")
+			if len(r.Estimates) != 0 || len(r.Unavailable) < 3 || r.Unavailable[0]["reason"] == "" {
+				t.Fatalf("got %+v", r)
+			}
+			syncProduct(t, s, object{"action": "upsert", "product": object{"sku": "GONE", "material_id": 1, "material": "x"}},
+				"created")
+			syncProduct(t, s, object{"action": "deactivate", "product": object{"sku": "GONE"}}, "deactivated")
+			r = becomes(t, s, submit(t, s, object{"materials": []object{item(object{"sku": "GONE"})}}), "estimated")
+			if len(r.Estimates) != 0 || len(r.Unavailable) < 3 {
+				t.Fatalf("got %+v", r)
+			}
+		})
 	rule(t, "500 items and 1 MiB are taken", func(t *testing.T) {
 		s := h.Supplier(t)
 		items := make([]object, 500)
@@ -240,7 +253,8 @@ func listingRules(t *testing.T, h *apptest.Hub) {
 	})
 	rule(t, "every bad parameter is named", func(t *testing.T) {
 		s := h.Supplier(t)
-		wantProblem(t, s.Do(t, http.MethodGet, requests+"?status=x&page=0&pageSize=101", nil), 400, "status", "page", "pageSize")
+		wantProblem(t, s.Do(t, http.MethodGet, requests+"?status=x&page=0&pageSize=101", nil), 400, "status", "page",
+			"pageSize")
 		wantProblem(t, s.Do(t, http.MethodGet, requests+"?page=1&page=2&pageSize=x", nil), 400, "page", "pageSize")
 		want(t, s.Do(t, http.MethodGet, requests+"?page=%zz", nil), 400)
 		wantEmpty(t, h.Do(t, http.MethodGet, requests+"?page=%zz", nil), 401)

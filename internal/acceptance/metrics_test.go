@@ -30,10 +30,12 @@ var counted = []string{
 
 func TestMetrics_of_every_process_have_what_rules_and_dashboard_ask_for(t *testing.T) {
 	t.Parallel()
-	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1, LeastRights: true, Env: map[string]string{"PULSE_API_KEY": "key-of-a-test"}})
+	h := apptest.Start(t, apptest.Production,
+		apptest.Options{APIs: 1, Workers: 1, LeastRights: true, Env: map[string]string{"PULSE_API_KEY": "key-of-a-test"}})
 	s := h.Supplier(t)
 	becomes(t, s, submit(t, s, nil), "estimated")
-	want(t, h.Do(t, http.MethodPost, "/pulse/scoreboard?leagueId=0&partner=loop", nil, "svc-pulse-key", "key-of-a-test"), 400)
+	want(t, h.Do(t, http.MethodPost, "/pulse/scoreboard?leagueId=0&partner=loop", nil, "svc-pulse-key", "key-of-a-test"),
+		400)
 	processes := slices.Concat(h.APIs, h.Workers)
 	for _, p := range processes {
 		apptest.Eventually(t, p.Name+" shows the shared gauges", func() bool {
@@ -116,11 +118,15 @@ func askedMetrics(t *testing.T, files ...string) []string {
 	return slices.Compact(names)
 }
 
-// Two requests wait while no worker runs; a worker comes and none waits any more; its receiver's refusal is counted by all.
+// Two requests wait while no worker runs; a worker comes and none waits any more; its receiver's refusal is counted by
+// all.
 func TestMetrics_of_shared_state_follow_what_happens(t *testing.T) {
 	t.Parallel()
 	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
-	receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) })
+	receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+	})
 	s := h.Supplier(t, "--webhook-url", receiver.URL)
 	h.Workers[0].Stop()
 	ids := []int64{submit(t, s, nil), submit(t, s, nil)}

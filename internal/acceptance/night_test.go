@@ -16,8 +16,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 )
 
-// night is the drill: a receiver dies, an alert and an operator event come, the operator finds the cause in three clicks and
-// pauses it, the supplier repairs it and recovers the range.
+// night is the drill: a receiver dies, an alert and an operator event come, the operator finds the cause in three
+// clicks and pauses it, the supplier repairs it and recovers the range.
 func night(t *testing.T, h *apptest.Hub, o *operator) {
 	rule(t, "the drill of a night", func(t *testing.T) {
 		receiver, status := switchable(t, 200)
@@ -39,7 +39,8 @@ func night(t *testing.T, h *apptest.Hub, o *operator) {
 		page := click(t, h, "/console", "Look")
 		page = click(t, h, page, t.Name())
 		page = click(t, h, page, "Request")
-		if a := atConsole(t, h.APIs[0], page, nil); !strings.Contains(string(a.Body), "503") || !strings.Contains(string(a.Body), "answer of the receiver") {
+		if a := atConsole(t, h.APIs[0], page, nil); !strings.Contains(string(a.Body), "503") ||
+			!strings.Contains(string(a.Body), "answer of the receiver") {
 			t.Errorf("%s does not show why: %s", page, a.Body)
 		}
 		want(t, atConsole(t, h.APIs[0], "/console/receivers/pause", url.Values{"id": {s.ID}}, operator...), 200)
@@ -51,7 +52,8 @@ func night(t *testing.T, h *apptest.Hub, o *operator) {
 		want(t, s.Do(t, http.MethodPut, "/api/webhook-receiver", object{"url": repaired.URL}), 200)
 		want(t, s.Do(t, http.MethodPost, "/api/webhook-receiver/resume", nil), 409) // the operator paused it
 		want(t, atConsole(t, h.APIs[0], "/console/receivers/resume", url.Values{"id": {s.ID}}, operator...), 200)
-		wantBody(t, s.Do(t, http.MethodPost, "/api/webhook-deliveries/redeliver", object{"status": "dead", "since": began.UTC().Format(time.RFC3339)}), 202, object{"redelivered": 4})
+		wantBody(t, s.Do(t, http.MethodPost, "/api/webhook-deliveries/redeliver",
+			object{"status": "dead", "since": began.UTC().Format(time.RFC3339)}), 202, object{"redelivered": 4})
 		reaches(t, s, "delivered", 6)
 		if n := len(repaired.Calls()); n != 5 {
 			t.Errorf("the repaired receiver was called %d times", n)

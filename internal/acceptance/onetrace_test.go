@@ -58,8 +58,9 @@ func (c *collector) take(data *tracepb.TracesData) {
 		for _, scope := range resource.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
 				taken := span{
-					trace: hex.EncodeToString(s.GetTraceId()), id: hex.EncodeToString(s.GetSpanId()), parent: hex.EncodeToString(s.GetParentSpanId()),
-					name: s.GetName(), kind: s.GetKind(), attributes: map[string]string{},
+					trace: hex.EncodeToString(s.GetTraceId()), id: hex.EncodeToString(s.GetSpanId()),
+					parent: hex.EncodeToString(s.GetParentSpanId()),
+					name:   s.GetName(), kind: s.GetKind(), attributes: map[string]string{},
 				}
 				for _, a := range s.GetAttributes() {
 					taken.attributes[a.GetKey()] = a.GetValue().GetStringValue()
@@ -129,7 +130,8 @@ func TestTraces_tell_a_request_s_whole_story_in_the_caller_s_trace(t *testing.T)
 				id, trace := fmt.Sprintf("story-%d", i), fmt.Sprintf("%032x", 0xabc000+i)
 				callers[id] = trace
 				posting.Go(func() { // at once: they share batches
-					want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "X-Request-Id", id, "traceparent", "00-"+trace+"-00000000000000aa-01"), http.StatusCreated)
+					want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "X-Request-Id", id, "traceparent", "00-"+trace+
+						"-00000000000000aa-01"), http.StatusCreated)
 				})
 			}
 			posting.Wait()
@@ -180,7 +182,8 @@ func TestTraces_cost_nothing_when_nobody_asked_for_them(t *testing.T) {
 			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
 			receiver := apptest.NewReceiver(t, nil)
 			s := h.Supplier(t, "--webhook-url", receiver.URL)
-			want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "traceparent", "00-0000000000000000000000000000beef-00000000000000aa-01"), http.StatusCreated)
+			want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "traceparent",
+				"00-0000000000000000000000000000beef-00000000000000aa-01"), http.StatusCreated)
 			apptest.Eventually(t, "the webhook arrives", func() bool { return len(receiver.Calls()) == 1 })
 			if header, carried := receiver.Calls()[0].Header["Traceparent"]; carried {
 				t.Errorf("the webhook carries traceparent %q", header)

@@ -125,13 +125,16 @@ func minutePasses(t *testing.T, h *apptest.Hub, supplierID string, n int) {
 	db := openDatabase(t, h)
 	apptest.Eventually(t, "what happened is in its events", func() bool {
 		var counted int
-		row := db.QueryRowContext(t.Context(), `SELECT coalesce(sum(count), 0) FROM operator_events WHERE attempts = 0 AND type IN ('delivery.dead', 'request.failed') AND supplier_id = '`+supplierID+`'`)
+		row := db.QueryRowContext(t.Context(),
+			`SELECT coalesce(sum(count), 0) FROM operator_events WHERE attempts = 0 AND type IN ('delivery.dead', 'request.failed') AND supplier_id = '`+supplierID+`'`)
 		if err := row.Scan(&counted); err != nil {
 			t.Fatal(err)
 		}
 		return counted >= n
 	})
-	if _, err := db.ExecContext(t.Context(), `UPDATE operator_events SET at = at - 61000000, due_at = due_at - 61000000 WHERE attempts = 0 AND supplier_id = '`+supplierID+`'`); err != nil {
+	if _, err := db.ExecContext(t.Context(),
+		`UPDATE operator_events SET at = at - 61000000, due_at = due_at - 61000000 WHERE attempts = 0 AND supplier_id = '`+
+			supplierID+`'`); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -180,7 +183,8 @@ func operatorRules(t *testing.T, h *apptest.Hub, o *operator) {
 		reaches(t, s, "dead", 3)
 		o.status.Store(200)
 		failing := o.hears(t, s.ID, "receiver.failing", 1)
-		if failing.Data.SupplierName != t.Name() || failing.Data.Count != 1 || len(failing.Data.IDs) != 0 || failing.Data.LastError == nil || *failing.Data.LastError != "status 503" {
+		if failing.Data.SupplierName != t.Name() || failing.Data.Count != 1 || len(failing.Data.IDs) != 0 ||
+			failing.Data.LastError == nil || *failing.Data.LastError != "status 503" {
 			t.Errorf("%+v", failing)
 		}
 		minutePasses(t, h, s.ID, 3)
@@ -189,7 +193,8 @@ func operatorRules(t *testing.T, h *apptest.Hub, o *operator) {
 		for _, d := range reaches(t, s, "dead", 3) {
 			ids = append(ids, d.ID)
 		}
-		if dead.Data.Count != 3 || len(dead.Data.IDs) != 3 || slices.ContainsFunc(dead.Data.IDs, func(id any) bool { return !slices.Contains(ids, id) }) ||
+		if dead.Data.Count != 3 || len(dead.Data.IDs) != 3 ||
+			slices.ContainsFunc(dead.Data.IDs, func(id any) bool { return !slices.Contains(ids, id) }) ||
 			*dead.Data.LastError != "status 503" && !strings.HasPrefix(*dead.Data.LastError, "interrupted") {
 			t.Errorf("%+v, want %v", dead, ids)
 		}
@@ -228,7 +233,8 @@ func operatorRules(t *testing.T, h *apptest.Hub, o *operator) {
 		minutePasses(t, h, s.ID, 2)
 		failed := o.hears(t, s.ID, "request.failed", 1)
 		slices.SortFunc(failed.Data.IDs, func(a, b any) int { return cmp.Compare(a.(float64), b.(float64)) })
-		if failed.Data.Count != 2 || !slices.Equal(failed.Data.IDs, ids) || failed.Data.LastError == nil || !strings.Contains(*failed.Data.LastError, "418") {
+		if failed.Data.Count != 2 || !slices.Equal(failed.Data.IDs, ids) || failed.Data.LastError == nil ||
+			!strings.Contains(*failed.Data.LastError, "418") {
 			t.Errorf("%+v, want %v", failed.Data, ids)
 		}
 		for _, e := range o.told(t, s.ID) {

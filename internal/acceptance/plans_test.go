@@ -9,10 +9,12 @@ import (
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 )
 
-// A planner that knows the tables as empty keeps plans that go through them whole: the newest installation is the slowest.
+// A planner that knows the tables as empty keeps plans that go through them whole: the newest installation is the
+// slowest.
 func TestFresh_database_is_read_by_few_rows_a_request(t *testing.T) {
 	t.Parallel()
-	for name, visited := range map[string]bool{"autovacuum was never there": false, "autovacuum was there while it was empty": true} {
+	for name, visited := range map[string]bool{"autovacuum was never there": false,
+		"autovacuum was there while it was empty": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
@@ -33,9 +35,13 @@ func TestFresh_database_is_read_by_few_rows_a_request(t *testing.T) {
 	}
 }
 
-// readsFew makes the first requests of an installation, one alone and then many at once, and counts what is read for each.
+// readsFew makes the first requests of an installation, one alone and then many at once, and counts what is read for
+// each.
 func readsFew(t *testing.T, h *apptest.Hub, db *sql.DB) {
-	receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusOK)
+	})
 	s := h.Supplier(t, "--webhook-url", receiver.URL)
 	post := func() {
 		if a := s.Do(t, http.MethodPost, requests, request(nextID(), nil)); a.Status != http.StatusCreated {
@@ -60,7 +66,8 @@ func readsFew(t *testing.T, h *apptest.Hub, db *sql.DB) {
 	}
 	apptest.Eventually(t, "their connections are closed", func() bool {
 		var others int
-		err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'
+		err := db.QueryRowContext(t.Context(),
+			`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'
 			AND application_name = 'supplyhub'`).Scan(&others)
 		return err == nil && others == 0
 	})
@@ -70,8 +77,8 @@ func readsFew(t *testing.T, h *apptest.Hub, db *sql.DB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It is 4 beside 7 written, and 9 to 15 with one such plan. On a machine that is short of everything more deliveries go
-	// through the database: each reads 3 rows for one more that it writes.
+	// It is 4 beside 7 written, and 9 to 15 with one such plan. On a machine that is short of everything more deliveries
+	// go through the database: each reads 3 rows for one more that it writes.
 	if read > 6+3*max(written-7, 0) {
 		t.Errorf("%.1f rows were read and %.1f written for each request", read, written)
 	}

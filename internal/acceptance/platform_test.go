@@ -57,9 +57,10 @@ func TestFailover_is_served_again_within_ten_seconds_and_nothing_accepted_is_los
 		attrs string
 		fault func(primary *cluster.Cluster) error
 	}{
-		"the primary dies":            {"any", func(p *cluster.Cluster) error { p.Crash(); return nil }},
-		"the primary hangs":           {"read-write", (*cluster.Cluster).Freeze},
-		"the primary turns read-only": {"primary", func(p *cluster.Cluster) error { return p.Set("default_transaction_read_only", "on") }},
+		"the primary dies":  {"any", func(p *cluster.Cluster) error { p.Crash(); return nil }},
+		"the primary hangs": {"read-write", (*cluster.Cluster).Freeze},
+		"the primary turns read-only": {"primary",
+			func(p *cluster.Cluster) error { return p.Set("default_transaction_read_only", "on") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

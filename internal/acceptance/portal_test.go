@@ -41,7 +41,8 @@ func visit(t *testing.T, method, address, cookie string, headers ...string) appt
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	client := http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{Timeout: time.Minute,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +84,8 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "a link opens a session of an hour with a strict cookie, and leads to the portal", func(t *testing.T) {
 		s := h.Supplier(t)
 		link := apptest.Decode[portalLink](t, s.Do(t, http.MethodPost, portalSessions, nil))
-		if left := time.Until(link.ExpiresAt); left > 5*time.Minute || left < 4*time.Minute || !strings.HasPrefix(link.URL, h.URL(0, "/portal")) {
+		if left := time.Until(link.ExpiresAt); left > 5*time.Minute || left < 4*time.Minute ||
+			!strings.HasPrefix(link.URL, h.URL(0, "/portal")) {
 			t.Errorf("%s for %s", link.URL, left)
 		}
 		a := visit(t, http.MethodGet, link.URL, "")
@@ -101,37 +103,39 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 		}
 		want(t, visit(t, http.MethodGet, page(""), sessionOf(a)), 200)
 	})
-	rule(t, "a link from another site works: the page itself leads on, as a strict cookie does not follow its redirect", func(t *testing.T) {
-		a := visit(t, http.MethodGet, portalLinkOf(t, h.Supplier(t)), "", "Sec-Fetch-Site", "cross-site")
-		if a.Status != 200 || !strings.HasSuffix(a.Header.Get("Refresh"), "/portal") || sessionOf(a) == "" {
-			t.Errorf("%d, Refresh %q", a.Status, a.Header.Get("Refresh"))
-		}
-	})
-	rule(t, "a link works once, whoever follows it at once on any replica; looking at it does not use it up", func(t *testing.T) {
-		link, err := url.Parse(portalLinkOf(t, h.Supplier(t)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		want(t, visit(t, http.MethodHead, link.String(), ""), 204)
-		want(t, visit(t, http.MethodGet, link.String(), "", "Sec-Purpose", "prefetch"), 204)
-		var group sync.WaitGroup
-		var opened atomic.Int64
-		for i := range 16 {
-			group.Go(func() {
-				if sessionOf(visit(t, http.MethodGet, h.URL(i, link.RequestURI()), "")) != "" {
-					opened.Add(1)
-				}
-			})
-		}
-		group.Wait()
-		if opened.Load() != 1 {
-			t.Errorf("%d sessions", opened.Load())
-		}
-		again := visit(t, http.MethodGet, link.String(), "")
-		if again.Status != 401 || sessionOf(again) != "" || !strings.Contains(string(again.Body), "does not work any more") {
-			t.Errorf("%d %s", again.Status, again.Body)
-		}
-	})
+	rule(t, "a link from another site works: the page itself leads on, as a strict cookie does not follow its redirect",
+		func(t *testing.T) {
+			a := visit(t, http.MethodGet, portalLinkOf(t, h.Supplier(t)), "", "Sec-Fetch-Site", "cross-site")
+			if a.Status != 200 || !strings.HasSuffix(a.Header.Get("Refresh"), "/portal") || sessionOf(a) == "" {
+				t.Errorf("%d, Refresh %q", a.Status, a.Header.Get("Refresh"))
+			}
+		})
+	rule(t, "a link works once, whoever follows it at once on any replica; looking at it does not use it up",
+		func(t *testing.T) {
+			link, err := url.Parse(portalLinkOf(t, h.Supplier(t)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, visit(t, http.MethodHead, link.String(), ""), 204)
+			want(t, visit(t, http.MethodGet, link.String(), "", "Sec-Purpose", "prefetch"), 204)
+			var group sync.WaitGroup
+			var opened atomic.Int64
+			for i := range 16 {
+				group.Go(func() {
+					if sessionOf(visit(t, http.MethodGet, h.URL(i, link.RequestURI()), "")) != "" {
+						opened.Add(1)
+					}
+				})
+			}
+			group.Wait()
+			if opened.Load() != 1 {
+				t.Errorf("%d sessions", opened.Load())
+			}
+			again := visit(t, http.MethodGet, link.String(), "")
+			if again.Status != 401 || sessionOf(again) != "" || !strings.Contains(string(again.Body), "does not work any more") {
+				t.Errorf("%d %s", again.Status, again.Body)
+			}
+		})
 	rule(t, "the language can be switched where a link leads, which does not use it up", func(t *testing.T) {
 		link := portalLinkOf(t, h.Supplier(t))
 		a := visit(t, http.MethodGet, link+"&lang=pt", "")
@@ -159,11 +163,14 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 	})
 	rule(t, "no page can be framed, stored or named to another site, whatever its status", func(t *testing.T) {
 		cookie := signIn(t, h.Supplier(t, "--scopes", "webhooks"))
-		for path, status := range map[string]int{"": 200, "/requests": 403, "/deliveries/x": 404, "/nowhere": 404, "/deliveries?page=0": 400, "/sign-in?token=x": 401} {
+		for path, status := range map[string]int{"": 200, "/requests": 403, "/deliveries/x": 404, "/nowhere": 404,
+			"/deliveries?page=0": 400, "/sign-in?token=x": 401} {
 			a := visit(t, http.MethodGet, page(path), cookie)
 			want(t, a, status)
-			if policy := a.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") || !strings.Contains(policy, "base-uri 'none'") ||
-				a.Header.Get("Cache-Control") != "no-store" || a.Header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains("no-referrer same-origin", a.Header.Get("Referrer-Policy")) {
+			if policy := a.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") ||
+				!strings.Contains(policy, "base-uri 'none'") ||
+				a.Header.Get("Cache-Control") != "no-store" || a.Header.Get("X-Content-Type-Options") != "nosniff" ||
+				!strings.Contains("no-referrer same-origin", a.Header.Get("Referrer-Policy")) {
 				t.Errorf("%s: %v", path, a.Header)
 			}
 		}
@@ -175,7 +182,8 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "without a session every page is a 401 that says how to get one", func(t *testing.T) {
 		for _, path := range []string{"", "/requests", "/requests/1", "/deliveries", "/deliveries/x", "/receiver"} {
 			for _, cookie := range []string{"", "supplyhub_portal=nobody", "supplyhub_portal="} {
-				if a := visit(t, http.MethodGet, page(path), cookie); a.Status != 401 || !strings.Contains(string(a.Body), portalSessions) {
+				if a := visit(t, http.MethodGet, page(path), cookie); a.Status != 401 ||
+					!strings.Contains(string(a.Body), portalSessions) {
 					t.Errorf("%s: %d", path, a.Status)
 				}
 			}
@@ -204,11 +212,14 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 		for _, path := range []string{
 			"/portal/receiver", "/portal/receiver/pause", "/portal/receiver/resume", "/portal/receiver/test", "/portal/receiver/rotate-secret", "/portal/receiver/remove",
 			"/portal/deliveries/x/redeliver", "/portal/deliveries/redeliver", "/portal/requests/1/choose", "/portal/requests/1/re-estimate", "/portal/sign-out",
-			receiverPath + "/pause", receiverPath + "/rotate-secret", receiverPath + "/test", deliveriesPath + "/redeliver", deliveriesPath + "/x/redeliver",
+			receiverPath + "/pause", receiverPath + "/rotate-secret", receiverPath + "/test", deliveriesPath +
+				"/redeliver", deliveriesPath + "/x/redeliver",
 		} {
 			want(t, visit(t, http.MethodPost, h.URL(0, path), cookie), 403)
-			want(t, visit(t, http.MethodPost, h.URL(0, path), cookie, fromPage[0], fromPage[1], "Sec-Fetch-Site", "cross-site"), 403)
-			want(t, visit(t, http.MethodPost, h.URL(0, path), cookie, fromPage[0], fromPage[1], "Sec-Fetch-Site", "same-site"), 403)
+			want(t, visit(t, http.MethodPost, h.URL(0, path), cookie, fromPage[0], fromPage[1], "Sec-Fetch-Site", "cross-site"),
+				403)
+			want(t, visit(t, http.MethodPost, h.URL(0, path), cookie, fromPage[0], fromPage[1], "Sec-Fetch-Site", "same-site"),
+				403)
 		}
 		wantEmpty(t, visit(t, http.MethodPost, h.URL(0, receiverPath+"/pause"), cookie), 403)
 		want(t, visit(t, http.MethodGet, page(""), cookie), 200)
@@ -227,7 +238,8 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 			want(t, h.DoAt(t, i, http.MethodGet, receiverPath, nil, "Cookie", cookie), 200)
 			want(t, h.DoAt(t, i, http.MethodGet, deliveriesPath, nil, "Cookie", cookie), 200)
 		}
-		want(t, h.Do(t, http.MethodPut, receiverPath, object{"url": "http://127.0.0.1:2"}, "Cookie", cookie, fromPage[0], fromPage[1]), 200)
+		want(t, h.Do(t, http.MethodPut, receiverPath, object{"url": "http://127.0.0.1:2"}, "Cookie", cookie, fromPage[0],
+			fromPage[1]), 200)
 		r := apptest.Decode[receiverState](t, other.Do(t, http.MethodGet, receiverPath, nil, "Cookie", cookie))
 		if *r.URL != "http://127.0.0.1:1" {
 			t.Errorf("the cookie decided: %+v", r)
@@ -284,12 +296,15 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 	})
 	rule(t, "pages allow nothing inline, speak the reader's language and are never stored", func(t *testing.T) {
 		cookie := signIn(t, h.Supplier(t))
-		english, portuguese := visit(t, http.MethodGet, page("/receiver"), cookie), visit(t, http.MethodGet, page("/receiver"), cookie, "Accept-Language", "pt-BR")
+		english, portuguese := visit(t, http.MethodGet, page("/receiver"), cookie),
+			visit(t, http.MethodGet, page("/receiver"), cookie, "Accept-Language", "pt-BR")
 		policy := english.Header.Get("Content-Security-Policy")
 		if policy == "" || strings.Contains(policy, "unsafe") || english.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("policy %q", policy)
 		}
-		if !strings.Contains(string(english.Body), `<html lang="en">`) || !strings.Contains(string(portuguese.Body), `<html lang="pt">`) || !strings.Contains(string(portuguese.Body), "Receptor") {
+		if !strings.Contains(string(english.Body), `<html lang="en">`) ||
+			!strings.Contains(string(portuguese.Body), `<html lang="pt">`) ||
+			!strings.Contains(string(portuguese.Body), "Receptor") {
 			t.Error("the language is not the reader's")
 		}
 	})
@@ -298,7 +313,8 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 		if _, errOut, code := h.Command(t, "supplier", "portal-link", "sup_unknown"); code != 1 || errOut == "" {
 			t.Errorf("an unknown supplier: %d %q", code, errOut)
 		}
-		if _, errOut, code := h.Command(t, "supplier", "portal-link", s.ID); code != 1 || !strings.Contains(errOut, "PUBLIC_URL") {
+		if _, errOut, code := h.Command(t, "supplier", "portal-link", s.ID); code != 1 ||
+			!strings.Contains(errOut, "PUBLIC_URL") {
 			t.Errorf("without a known address: %d %q", code, errOut)
 		}
 	})
@@ -319,22 +335,27 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 	})
 }
 
-// TestPortal_behind_https holds what a loopback without TLS cannot show: PUBLIC_URL, its cookies, and receivers that must be public.
+// TestPortal_behind_https holds what a loopback without TLS cannot show: PUBLIC_URL, its cookies, and receivers that
+// must be public.
 func TestPortal_behind_https(t *testing.T) {
 	t.Parallel()
 	for _, stack := range apptest.Stacks {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
-			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{"PUBLIC_URL": "https://hub.example/", "WEBHOOK_ALLOW_PRIVATE": "false"}})
-			rule(t, "links begin with PUBLIC_URL and their cookies are for https alone", func(t *testing.T) { secureLinks(t, h) })
-			rule(t, "a receiver is https and public, by the rules of its creation; the refusal names no setting", func(t *testing.T) { publicReceivers(t, h) })
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1,
+				Env: map[string]string{"PUBLIC_URL": "https://hub.example/", "WEBHOOK_ALLOW_PRIVATE": "false"}})
+			rule(t, "links begin with PUBLIC_URL and their cookies are for https alone",
+				func(t *testing.T) { secureLinks(t, h) })
+			rule(t, "a receiver is https and public, by the rules of its creation; the refusal names no setting",
+				func(t *testing.T) { publicReceivers(t, h) })
 		})
 	}
 }
 
 func secureLinks(t *testing.T, h *apptest.Hub) {
 	s := h.Supplier(t)
-	for _, link := range []string{portalLinkOf(t, s), apptest.MustCommand[portalLink](t, h, "supplier", "portal-link", s.ID).URL} {
+	for _, link := range []string{portalLinkOf(t, s),
+		apptest.MustCommand[portalLink](t, h, "supplier", "portal-link", s.ID).URL} {
 		path, found := strings.CutPrefix(link, "https://hub.example/portal/")
 		if !found {
 			t.Fatalf("the link does not begin with PUBLIC_URL: %.40s", link)

@@ -64,7 +64,8 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "a supplier sets, changes and removes its own receiver", func(t *testing.T) {
 		s := h.Supplier(t)
 		none := receiverOf(t, s)
-		if none.URL != nil || none.State != "none" || none.PausedBy != nil || none.ConsecutiveFailures != 0 || none.LastSuccessAt != nil || len(none.Secrets) != 1 || none.Secrets[0].ExpiresAt != nil {
+		if none.URL != nil || none.State != "none" || none.PausedBy != nil || none.ConsecutiveFailures != 0 ||
+			none.LastSuccessAt != nil || len(none.Secrets) != 1 || none.Secrets[0].ExpiresAt != nil {
 			t.Errorf("%+v", none)
 		}
 		receiver := apptest.NewReceiver(t, nil)
@@ -83,7 +84,8 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 	})
 	rule(t, "an address that is not one is a 400 that says why", func(t *testing.T) {
 		s := h.Supplier(t)
-		for _, address := range []any{"", "ftp://x", "x", "https://u:p@example.com", "https://example.com/#f", "https://example.com/?q", "https://", nil, 7} {
+		for _, address := range []any{"", "ftp://x", "x", "https://u:p@example.com", "https://example.com/#f",
+			"https://example.com/?q", "https://", nil, 7} {
 			p := wantProblem(t, s.Do(t, http.MethodPut, receiverPath, object{"url": address}), 400, "/url")
 			if text, is := address.(string); is && text != "" && strings.Contains(p.Errors[0].Detail, text+" ") {
 				t.Errorf("%v: the answer repeats the address", address)
@@ -112,11 +114,13 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 			t.Error("not both secrets sign during the overlap")
 		}
 		third := rotate(object{"overlap": "1h"})
-		if secrets := receiverOf(t, s).Secrets; len(secrets) != 3 || secrets[0].ExpiresAt != nil || secrets[1].ExpiresAt == nil || *secrets[1].ExpiresAt >= *secrets[2].ExpiresAt {
+		if secrets := receiverOf(t, s).Secrets; len(secrets) != 3 || secrets[0].ExpiresAt != nil ||
+			secrets[1].ExpiresAt == nil || *secrets[1].ExpiresAt >= *secrets[2].ExpiresAt {
 			t.Errorf("an earlier secret does not keep its own end: %s, %s", *secrets[1].ExpiresAt, *secrets[2].ExpiresAt)
 		}
 		fourth := rotate(object{"overlap": "0s"})
-		if c := call(); !verifies(t, c, fourth) || verifies(t, c, third) || verifies(t, c, second) || verifies(t, c, s.WebhookSecret) {
+		if c := call(); !verifies(t, c, fourth) || verifies(t, c, third) || verifies(t, c, second) ||
+			verifies(t, c, s.WebhookSecret) {
 			t.Error("an old secret signs after it was ended")
 		}
 		if secrets := receiverOf(t, s).Secrets; len(secrets) != 1 {
@@ -139,7 +143,8 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 			becomes(t, s, ids[len(ids)-1], "estimated") // the own endpoint goes on
 		}
 		reaches(t, s, "pending", 3)
-		if moved := apptest.Decode[receiverState](t, s.Do(t, http.MethodPut, receiverPath, object{"url": receiver.URL + "/hooks"})); moved.State != "paused" {
+		if moved := apptest.Decode[receiverState](t,
+			s.Do(t, http.MethodPut, receiverPath, object{"url": receiver.URL + "/hooks"})); moved.State != "paused" {
 			t.Errorf("a new address ended the pause: %+v", moved)
 		}
 		if n := len(receiver.Calls()); n != 0 {
@@ -167,7 +172,8 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 			t.Fatalf("%+v", r)
 		}
 		wantProblem(t, s.Do(t, http.MethodPost, receiverPath+"/resume", nil), 409)
-		if r := apptest.Decode[receiverState](t, s.Do(t, http.MethodPost, receiverPath+"/pause", nil)); pausedBy(r) != "operator" {
+		if r := apptest.Decode[receiverState](t,
+			s.Do(t, http.MethodPost, receiverPath+"/pause", nil)); pausedBy(r) != "operator" {
 			t.Errorf("%+v", r)
 		}
 		apptest.MustCommand[object](t, h, "supplier", "resume", s.ID)
@@ -175,28 +181,33 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("%+v", r)
 		}
 	})
-	rule(t, "a test call is signed, goes to the address itself, is not stored and not counted, also while paused", func(t *testing.T) {
-		receiver, status := switchable(t, 202)
-		s := h.Supplier(t, "--webhook-url", receiver.URL+"/hooks")
-		want(t, s.Do(t, http.MethodPost, receiverPath+"/pause", nil), 200)
-		result := apptest.Decode[testResult](t, s.Do(t, http.MethodPost, receiverPath+"/test", nil))
-		if result.Status == nil || *result.Status != 202 || result.Error != nil || result.Response != "answer of the receiver" {
-			t.Fatalf("%+v", result)
-		}
-		call := receiver.Calls()[0]
-		if call.Path != "/hooks" || !verifies(t, call, s.WebhookSecret) || call.Header.Get("webhook-id") != result.ID || !strings.Contains(string(call.Body), `"webhook.test"`) {
-			t.Errorf("%s %s", call.Path, call.Body)
-		}
-		status.Store(500)
-		for range 6 {
-			if result := apptest.Decode[testResult](t, s.Do(t, http.MethodPost, receiverPath+"/test", nil)); *result.Status != 500 {
-				t.Errorf("%+v", result)
+	rule(t, "a test call is signed, goes to the address itself, is not stored and not counted, also while paused",
+		func(t *testing.T) {
+			receiver, status := switchable(t, 202)
+			s := h.Supplier(t, "--webhook-url", receiver.URL+"/hooks")
+			want(t, s.Do(t, http.MethodPost, receiverPath+"/pause", nil), 200)
+			result := apptest.Decode[testResult](t, s.Do(t, http.MethodPost, receiverPath+"/test", nil))
+			if result.Status == nil || *result.Status != 202 || result.Error != nil ||
+				result.Response != "answer of the receiver" {
+				t.Fatalf("%+v", result)
 			}
-		}
-		if r := receiverOf(t, s); r.ConsecutiveFailures != 0 || r.LastFailureAt != nil || listDeliveries(t, s, "").Total != 0 {
-			t.Errorf("a test call was counted or stored: %+v", r)
-		}
-	})
+			call := receiver.Calls()[0]
+			if call.Path != "/hooks" || !verifies(t, call, s.WebhookSecret) || call.Header.Get("webhook-id") != result.ID ||
+				!strings.Contains(string(call.Body), `"webhook.test"`) {
+				t.Errorf("%s %s", call.Path, call.Body)
+			}
+			status.Store(500)
+			for range 6 {
+				if result := apptest.Decode[testResult](t,
+					s.Do(t, http.MethodPost, receiverPath+"/test", nil)); *result.Status != 500 {
+					t.Errorf("%+v", result)
+				}
+			}
+			if r := receiverOf(t, s); r.ConsecutiveFailures != 0 || r.LastFailureAt != nil ||
+				listDeliveries(t, s, "").Total != 0 {
+				t.Errorf("a test call was counted or stored: %+v", r)
+			}
+		})
 	rule(t, "at most ten test calls a minute, over all replicas", func(t *testing.T) {
 		receiver := apptest.NewReceiver(t, nil)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
@@ -214,12 +225,14 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		submit(t, s, nil)
 		failures := int64(0)
-		for _, a := range showDelivery(t, s, reaches(t, s, "dead", 1)[0].ID).Attempts { // four, unless a worker stood still in one
+		// four, unless a worker stood still in one
+		for _, a := range showDelivery(t, s, reaches(t, s, "dead", 1)[0].ID).Attempts {
 			if a.Status != nil {
 				failures++
 			}
 		}
-		apptest.Eventually(t, "the failures are counted", func() bool { return receiverOf(t, s).ConsecutiveFailures == failures })
+		apptest.Eventually(t, "the failures are counted",
+			func() bool { return receiverOf(t, s).ConsecutiveFailures == failures })
 		if r := receiverOf(t, s); r.State != "active" || r.LastFailureAt == nil || *r.LastError != "status 503" {
 			t.Errorf("after %d failures: %+v", failures, r)
 		}
@@ -236,7 +249,8 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 		receiver, status := switchable(t, 410)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		submit(t, s, nil)
-		apptest.Eventually(t, "the service pauses the receiver", func() bool { return pausedBy(receiverOf(t, s)) == "service" })
+		apptest.Eventually(t, "the service pauses the receiver",
+			func() bool { return pausedBy(receiverOf(t, s)) == "service" })
 		submit(t, s, nil)
 		reaches(t, s, "pending", 1)
 		status.Store(200)
@@ -288,7 +302,8 @@ func TestReceiver_is_paused_after_failures_only(t *testing.T) {
 			s := h.Supplier(t, "--webhook-url", receiver.URL)
 			begun := time.Now()
 			submit(t, s, nil)
-			apptest.Eventually(t, "the service pauses the receiver", func() bool { return pausedBy(receiverOf(t, s)) == "service" })
+			apptest.Eventually(t, "the service pauses the receiver",
+				func() bool { return pausedBy(receiverOf(t, s)) == "service" })
 			if took := time.Since(begun); took < time.Second {
 				t.Errorf("paused after %s", took)
 			}

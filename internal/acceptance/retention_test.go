@@ -46,7 +46,8 @@ func TestRetention_deletes_what_is_finished_and_old_and_nothing_else(t *testing.
 				wantProblem(t, s.Do(t, http.MethodGet, requestPath(id), nil), http.StatusNotFound)
 			}
 			read(t, s, recent)
-			for table, rows := range map[string]int{"material_requests": 2, "webhook_events": 1, "webhook_deliveries": 2, "webhook_attempts": 0} {
+			for table, rows := range map[string]int{"material_requests": 2, "webhook_events": 1, "webhook_deliveries": 2,
+				"webhook_attempts": 0} {
 				var n int
 				if err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&n); err != nil || n != rows {
 					t.Errorf("%s has %d rows, want %d: %v", table, n, rows, err)
@@ -56,7 +57,8 @@ func TestRetention_deletes_what_is_finished_and_old_and_nothing_else(t *testing.
 				t.Fatal(err)
 			}
 			accounted(t, h)
-			want(t, s.Do(t, http.MethodPost, requests, request(old, object{"shop_code": "another"})), http.StatusCreated) // the id is free again
+			// the id is free again
+			want(t, s.Do(t, http.MethodPost, requests, request(old, object{"shop_code": "another"})), http.StatusCreated)
 			for code, command := range map[int][]string{1: {"retention", "run"}, 2: {"retention", "run", "--days", "0"}} {
 				if _, errOut, got := h.Command(t, command...); got != code || errOut == "" {
 					t.Errorf("api %v: exit code %d %q, want %d", command, got, errOut, code)
@@ -72,7 +74,8 @@ func TestRetention_runs_by_itself_where_RETENTION_DAYS_is_set(t *testing.T) {
 	s := h.Supplier(t)
 	id := submit(t, s, nil)
 	becomes(t, s, id, "estimated")
-	if _, err := openDatabase(t, h).ExecContext(t.Context(), `UPDATE material_requests SET created_at = 1, updated_at = 1`); err != nil {
+	if _, err := openDatabase(t, h).ExecContext(t.Context(),
+		`UPDATE material_requests SET created_at = 1, updated_at = 1`); err != nil {
 		t.Fatal(err)
 	}
 	if code := h.APIs[0].Stop(); code != 0 {
@@ -80,5 +83,8 @@ func TestRetention_runs_by_itself_where_RETENTION_DAYS_is_set(t *testing.T) {
 	}
 	h.Env["RETENTION_DAYS"] = "30"
 	h.APIs[0].Restart()
-	apptest.Eventually(t, "it is deleted", func() bool { return s.Do(t, http.MethodGet, requestPath(id), nil).Status == http.StatusNotFound })
+	apptest.Eventually(t, "it is deleted", func() bool {
+		return s.Do(t, http.MethodGet, requestPath(id),
+			nil).Status == http.StatusNotFound
+	})
 }

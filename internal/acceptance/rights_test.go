@@ -39,17 +39,21 @@ func TestRights_of_the_binaries_are_the_least(t *testing.T) {
 		t.Cleanup(func() { _ = db.Close() })
 		for _, statement := range refused {
 			_, err := db.ExecContext(t.Context(), statement)
-			if err == nil || !strings.Contains(err.Error(), "permission denied") && !strings.Contains(err.Error(), "must be owner") {
+			if err == nil || !strings.Contains(err.Error(), "permission denied") &&
+				!strings.Contains(err.Error(), "must be owner") {
 				t.Errorf("%s: %s: %v", role, statement, err)
 			}
 		}
 	}
 	for user, refused := range map[string][]string{
-		"api":    {"$JS.API.CONSUMER.MSG.NEXT.MR.worker", "$JS.ACK.MR.worker.1.1.1.1.1", "$JS.API.STREAM.DELETE.MR", "$JS.API.STREAM.PURGE.MR", "other"},
-		"worker": {"mr.someone.1", "$JS.API.STREAM.DELETE.MR", "$JS.API.STREAM.PURGE.MR", "$JS.API.CONSUMER.DELETE.MR.worker", "$JS.API.STREAM.CREATE.other", "other"},
+		"api": {"$JS.API.CONSUMER.MSG.NEXT.MR.worker", "$JS.ACK.MR.worker.1.1.1.1.1", "$JS.API.STREAM.DELETE.MR",
+			"$JS.API.STREAM.PURGE.MR", "other"},
+		"worker": {"mr.someone.1", "$JS.API.STREAM.DELETE.MR", "$JS.API.STREAM.PURGE.MR",
+			"$JS.API.CONSUMER.DELETE.MR.worker", "$JS.API.STREAM.CREATE.other", "other"},
 	} {
 		violations := make(chan error, 100)
-		nc, err := nats.Connect(h.NATS.URLOf(user), nats.CustomInboxPrefix("_INBOX_"+user), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { violations <- err }))
+		nc, err := nats.Connect(h.NATS.URLOf(user), nats.CustomInboxPrefix("_INBOX_"+user),
+			nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { violations <- err }))
 		if err != nil {
 			t.Fatal(err)
 		}

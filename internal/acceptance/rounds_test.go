@@ -21,7 +21,8 @@ func roundRules(t *testing.T, h *apptest.Hub) {
 		if r := becomes(t, s, id, "estimated"); r.Estimates[0]["estimate_id"] == "ahead" {
 			t.Errorf("the next round has %v", r.Estimates)
 		}
-		wantProblem(t, s.Do(t, http.MethodPost, estimatesPath(id), event(s, id, time.Now().Add(6*time.Minute), "x")), 400, "/timestamp")
+		wantProblem(t, s.Do(t, http.MethodPost, estimatesPath(id), event(s, id, time.Now().Add(6*time.Minute), "x")), 400,
+			"/timestamp")
 	})
 	rule(t, "the own delivery of an earlier round is answered 200 and changes nothing", func(t *testing.T) {
 		receiver := apptest.NewReceiver(t, nil)
@@ -41,24 +42,27 @@ func roundRules(t *testing.T, h *apptest.Hub) {
 		second := becomes(t, s, id, "estimated")
 		signed := sign(t, own, time.Now(), old, secret(t, h.ServiceSecret(t)))
 		wantBody(t, h.Do(t, http.MethodPost, estimatesPath(id), old, signed...), 200, object{"status": "estimated", "id": id})
-		if r := read(t, s, id); r.Estimates[0]["estimate_id"] != second.Estimates[0]["estimate_id"] || first.Estimates[0]["estimate_id"] == second.Estimates[0]["estimate_id"] {
+		if r := read(t, s, id); r.Estimates[0]["estimate_id"] != second.Estimates[0]["estimate_id"] ||
+			first.Estimates[0]["estimate_id"] == second.Estimates[0]["estimate_id"] {
 			t.Errorf("the request went back to %v", r.Estimates)
 		}
 	})
-	rule(t, "an id used again after retention, while a delivery of its former life is still tried, is estimated", func(t *testing.T) {
-		s := h.Supplier(t, "--webhook-url", "http://127.0.0.1:9")
-		id := submit(t, s, nil)
-		former := becomes(t, s, id, "estimated")
-		_, err := openDatabase(t, h).ExecContext(t.Context(), `UPDATE material_requests SET created_at = 1, updated_at = 1 WHERE supplier_id = '`+s.ID+`'`)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if p := apptest.MustCommand[pruned](t, h, "retention", "run", "--days", "1"); p != (pruned{1, 1}) {
-			t.Fatalf("retention deleted %+v", p)
-		}
-		want(t, s.Do(t, http.MethodPost, requests, request(id, object{"shop_code": "another"})), 201)
-		if r := becomes(t, s, id, "estimated"); r.Estimates[0]["estimate_id"] == former.Estimates[0]["estimate_id"] {
-			t.Errorf("it has its former life's estimates %v", r.Estimates)
-		}
-	})
+	rule(t, "an id used again after retention, while a delivery of its former life is still tried, is estimated",
+		func(t *testing.T) {
+			s := h.Supplier(t, "--webhook-url", "http://127.0.0.1:9")
+			id := submit(t, s, nil)
+			former := becomes(t, s, id, "estimated")
+			_, err := openDatabase(t, h).ExecContext(t.Context(),
+				`UPDATE material_requests SET created_at = 1, updated_at = 1 WHERE supplier_id = '`+s.ID+`'`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p := apptest.MustCommand[pruned](t, h, "retention", "run", "--days", "1"); p != (pruned{1, 1}) {
+				t.Fatalf("retention deleted %+v", p)
+			}
+			want(t, s.Do(t, http.MethodPost, requests, request(id, object{"shop_code": "another"})), 201)
+			if r := becomes(t, s, id, "estimated"); r.Estimates[0]["estimate_id"] == former.Estimates[0]["estimate_id"] {
+				t.Errorf("it has its former life's estimates %v", r.Estimates)
+			}
+		})
 }

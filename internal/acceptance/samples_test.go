@@ -100,14 +100,16 @@ func docsReceiver(name string) string {
 
 func TestSamples(t *testing.T) {
 	t.Parallel()
-	h := apptest.Start(t, apptest.Embedded, apptest.Options{Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "100ms,100ms,100ms"}})
+	h := apptest.Start(t, apptest.Embedded,
+		apptest.Options{Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "100ms,100ms,100ms"}})
 	for _, r := range []struct {
 		language, runtime string
 		command           func(t *testing.T) []string
 	}{
 		{"Go", "go", func(t *testing.T) []string {
 			binary := filepath.Join(t.TempDir(), "receiver")
-			if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, docsReceiver("")).CombinedOutput(); err != nil {
+			if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary,
+				docsReceiver("")).CombinedOutput(); err != nil {
 				t.Fatalf("build the receiver: %v\n%s", err, out)
 			}
 			return []string{binary}
@@ -115,21 +117,22 @@ func TestSamples(t *testing.T) {
 		{"Python", "python3", func(*testing.T) []string { return []string{"python3", docsReceiver("receiver.py")} }},
 		{"JavaScript", "node", func(*testing.T) []string { return []string{"node", docsReceiver("receiver.mjs")} }},
 	} {
-		rule(t, "the documented receiver in "+r.language+" takes a real delivery once and refuses what is not one", func(t *testing.T) {
-			needs(t, r.runtime)
-			port := freePort(t)
-			s := h.Supplier(t, "--webhook-url", "http://127.0.0.1:"+port)
-			p := program(t, ".", []string{"WEBHOOK_SECRET=" + s.WebhookSecret, "PORT=" + port}, r.command(t)...)
-			listens(t, port)
-			id := submit(t, s, nil)
-			estimates := len(becomes(t, s, id, "estimated").Estimates)
-			line := fmt.Sprintf("request %d estimates %d\n", id, estimates)
-			apptest.Eventually(t, "the receiver printed "+line, func() bool { return strings.Contains(p.printed(), line) })
-			refusals(t, "http://127.0.0.1:"+port, secret(t, s.WebhookSecret))
-			if n := strings.Count(p.printed(), " estimates "); n != 2 {
-				t.Errorf("the real call and the one of the test were handled %d times:\n%s", n, p.printed())
-			}
-		})
+		rule(t, "the documented receiver in "+r.language+" takes a real delivery once and refuses what is not one",
+			func(t *testing.T) {
+				needs(t, r.runtime)
+				port := freePort(t)
+				s := h.Supplier(t, "--webhook-url", "http://127.0.0.1:"+port)
+				p := program(t, ".", []string{"WEBHOOK_SECRET=" + s.WebhookSecret, "PORT=" + port}, r.command(t)...)
+				listens(t, port)
+				id := submit(t, s, nil)
+				estimates := len(becomes(t, s, id, "estimated").Estimates)
+				line := fmt.Sprintf("request %d estimates %d\n", id, estimates)
+				apptest.Eventually(t, "the receiver printed "+line, func() bool { return strings.Contains(p.printed(), line) })
+				refusals(t, "http://127.0.0.1:"+port, secret(t, s.WebhookSecret))
+				if n := strings.Count(p.printed(), " estimates "); n != 2 {
+					t.Errorf("the real call and the one of the test were handled %d times:\n%s", n, p.printed())
+				}
+			})
 	}
 	rule(t, "the sample supplier in Python asks, receives and chooses", func(t *testing.T) {
 		needs(t, "python3")
@@ -163,7 +166,8 @@ func refusals(t *testing.T, url string, by webhook.Secret) {
 	}{
 		{"signed by both secrets of a rotation", "own_1", now, body, []webhook.Secret{webhook.NewSecret(), by}, 204},
 		{"the same call again", "own_1", now, body, []webhook.Secret{by}, 204},
-		{"a test call", "own_2", now, `{"type":"webhook.test","timestamp":"2026-11-20T12:00:00Z","data":{}}`, []webhook.Secret{by}, 204},
+		{"a test call", "own_2", now, `{"type":"webhook.test","timestamp":"2026-11-20T12:00:00Z","data":{}}`,
+			[]webhook.Secret{by}, 204},
 		{"signed by somebody else", "own_3", now, body, []webhook.Secret{webhook.NewSecret()}, 401},
 		{"six minutes old", "own_4", now.Add(-6 * time.Minute), body, []webhook.Secret{by}, 401},
 		{"without a signature", "own_5", now, body, nil, 401},
@@ -193,7 +197,8 @@ func sampleSupplier(t *testing.T, h *apptest.Hub, dir string, command ...string)
 	t.Helper()
 	port := freePort(t)
 	s := h.Supplier(t, "--webhook-url", "http://127.0.0.1:"+port)
-	env := []string{"SUPPLYHUB_URL=" + h.URL(0, ""), "SUPPLYHUB_API_KEY=" + s.APIKey, "WEBHOOK_SECRET=" + s.WebhookSecret, "PORT=" + port}
+	env := []string{"SUPPLYHUB_URL=" + h.URL(0, ""), "SUPPLYHUB_API_KEY=" + s.APIKey, "WEBHOOK_SECRET=" + s.WebhookSecret,
+		"PORT=" + port}
 	receiver := program(t, dir, env, append(command, "receive")...)
 	listens(t, port)
 	id := nextID()

@@ -77,7 +77,8 @@ func (p *providers) servePrimary(w http.ResponseWriter, r *http.Request) {
 	page, _ := strconv.Atoi(r.URL.Query().Get("page"))
 	const size = 2 // so that several pages are asked for
 	from, to := min((page-1)*size, len(all)), min(page*size, len(all))
-	_ = json.NewEncoder(w).Encode(object{"data": all[from:to], "pagination": object{"has_more": to < len(all)}, "timezone": "UTC"})
+	_ = json.NewEncoder(w).Encode(object{"data": all[from:to], "pagination": object{"has_more": to < len(all)},
+		"timezone": "UTC"})
 }
 
 func (p *providers) serveFallback(w http.ResponseWriter, r *http.Request) {
@@ -157,7 +158,8 @@ func board(t *testing.T, h *apptest.Hub, query string) scoreboardAnswer {
 func wantShort(t *testing.T, a apptest.Answer, status int, short string) {
 	t.Helper()
 	want(t, a, status)
-	if got := apptest.Decode[scoreboardAnswer](t, a); got.ShortMessage != short || got.Response != nil || len(got.Messages) != 1 || got.Messages[0]["Code"] != strconv.Itoa(status) {
+	if got := apptest.Decode[scoreboardAnswer](t, a); got.ShortMessage != short || got.Response != nil ||
+		len(got.Messages) != 1 || got.Messages[0]["Code"] != strconv.Itoa(status) {
 		t.Fatalf("got %s", a.Body)
 	}
 	for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} {
@@ -167,7 +169,8 @@ func wantShort(t *testing.T, a apptest.Answer, status int, short string) {
 	}
 }
 
-// TestScoreboard has a service of its own for each rule: quotas, settings and the first provider's state are shared by all callers.
+// TestScoreboard has a service of its own for each rule: quotas, settings and the first provider's state are shared by
+// all callers.
 func TestScoreboard(t *testing.T) {
 	t.Parallel()
 	rules := map[string]func(*testing.T, *apptest.Hub, *providers){
@@ -186,11 +189,13 @@ func TestScoreboard(t *testing.T) {
 				p := newProviders(t)
 				h := apptest.Start(t, stack, apptest.Options{Workers: 1, Env: map[string]string{
 					"PULSE_API_KEY": pulseKey + ", ,pulse-key-2", "SPORTMONKS_API_TOKEN": sportToken, "FALLBACK_API_KEY": fallbackKey,
-					"SPORTMONKS_BASE_URL": p.primary.URL + "/v3/football", "BALLDONTLIE_BASE_URL": p.fallback.URL + "/v1", "SCOREBOARD_CACHE_TTL": "0",
+					"SPORTMONKS_BASE_URL": p.primary.URL + "/v3/football", "BALLDONTLIE_BASE_URL": p.fallback.URL +
+						"/v1", "SCOREBOARD_CACHE_TTL": "0",
 				}})
 				test(t, h, p)
 				for _, api := range h.APIs {
-					if log := api.Log(); strings.Contains(log, sportToken) || strings.Contains(log, fallbackKey) || strings.Contains(log, pulseKey) {
+					if log := api.Log(); strings.Contains(log, sportToken) || strings.Contains(log, fallbackKey) ||
+						strings.Contains(log, pulseKey) {
 						t.Error("a key is in the log")
 					}
 				}
@@ -210,8 +215,10 @@ func gamesRule(t *testing.T, h *apptest.Hub, p *providers) {
 		fixture(11, "2026-10-17T21:30", 1, nil),
 		fixture(12, "2026-10-18T23:59", 1, nil),
 		fixture(13, "2026-10-19T00:00", 1, nil), // the day after the next
-		fixture(14, "2026-10-17T16:00", 5, object{"scores": []object{goals("1ST_HALF", "home", 1), goals("2ND_HALF", "home", 2), goals("CURRENT", "home", 2), goals("CURRENT", "away", 1)}}),
-		fixture(15, "2026-10-17T18:30", 22, object{"periods": []object{{"type_id": 2, "ticking": true, "minutes": 67, "sort_order": 2}}}),
+		fixture(14, "2026-10-17T16:00", 5, object{"scores": []object{goals("1ST_HALF", "home", 1),
+			goals("2ND_HALF", "home", 2), goals("CURRENT", "home", 2), goals("CURRENT", "away", 1)}}),
+		fixture(15, "2026-10-17T18:30", 22, object{"periods": []object{{"type_id": 2, "ticking": true, "minutes": 67,
+			"sort_order": 2}}}),
 		fixture(9, "2026-10-17T21:30", 1, nil),
 		fixture(16, "2026-10-17T20:00", 20, nil), // deleted
 		fixture(11, "2026-10-17T21:30", 1, nil),  // once more
@@ -224,7 +231,9 @@ func gamesRule(t *testing.T, h *apptest.Hub, p *providers) {
 	if !b.Response.Result.Scoreboard.UpdateRequired || b.Response.Metadata["source"] != "sportmonks" {
 		t.Fatalf("got %+v", b.Response)
 	}
-	if c := b.Response.Competition; c["name"] != "Campeonato Brasileiro Série A" || c["series"] != "2026" || c["stage"] != "REGULAR_SEASON" || c["stage_name_pt"] != "Temporada Regular" || c["round"] != "29" || c["logo"] != "https://cdn.example/648.png" {
+	if c := b.Response.Competition; c["name"] != "Campeonato Brasileiro Série A" || c["series"] != "2026" ||
+		c["stage"] != "REGULAR_SEASON" || c["stage_name_pt"] != "Temporada Regular" || c["round"] != "29" ||
+		c["logo"] != "https://cdn.example/648.png" {
 		t.Fatalf("the competition is %v", c)
 	}
 	last := b.Response.Result.Scoreboard.Games[4]
@@ -236,10 +245,13 @@ func gamesRule(t *testing.T, h *apptest.Hub, p *providers) {
 			t.Errorf("%s is %v, want %v", name, last[name], value)
 		}
 	}
-	if home, away := last["home_team"].(object), last["away_team"].(object); home["name"] != "Time A" || home["id"] != 1.0 || away["name"] != "Time B" || away["acronym"] != "" || away["logo"] != "https://cdn.example/b.png" {
+	if home, away := last["home_team"].(object), last["away_team"].(object); home["name"] != "Time A" ||
+		home["id"] != 1.0 || away["name"] != "Time B" || away["acronym"] != "" ||
+		away["logo"] != "https://cdn.example/b.png" {
 		t.Errorf("the teams are %v and %v", home, away)
 	}
-	if g := board(t, h, "?referenceDate=2026-10-17&leagueId=651"); g.ids() != "" || g.Response.Competition["name"] != "Campeonato Brasileiro Série B" || g.Response.Competition["stage"] != "UNKNOWN" {
+	if g := board(t, h, "?referenceDate=2026-10-17&leagueId=651"); g.ids() != "" ||
+		g.Response.Competition["name"] != "Campeonato Brasileiro Série B" || g.Response.Competition["stage"] != "UNKNOWN" {
 		t.Errorf("an empty day is %+v", g.Response)
 	}
 	if got := board(t, h, "?referenceDate=2026-10-18T01:00:00Z").ids(); got != b.ids() {
@@ -259,21 +271,36 @@ func statesRule(t *testing.T, h *apptest.Hub, p *providers) {
 		minute, progress float64
 		stage            string
 	}{
-		{1, stage("16th Finals", 224), "SCHEDULED", 0, 0, "ROUND_OF_32"}, {13, stage("8th Finals", 224), "SCHEDULED", 0, 0, "ROUND_OF_16"}, {16, stage("Quarter-finals", 224), "SCHEDULED", 0, 0, "QUARTER_FINALS"},
-		{2, running(1, 48), "IN_PROGRESS", 45, 50, "REGULAR_SEASON"}, {22, running(2, 94), "IN_PROGRESS", 90, 99, "REGULAR_SEASON"}, {3, stage("Semi-finals", 224), "IN_PROGRESS", 45, 50, "SEMI_FINALS"},
-		{4, stage("3rd Place Final", 224), "IN_PROGRESS", 90, 99, "THIRD_PLACE_FINAL"}, {6, running(3, 7), "IN_PROGRESS", 97, 99, "REGULAR_SEASON"}, {9, stage("Final", 224), "IN_PROGRESS", 120, 99, "FINAL"},
-		{21, stage("Relegation Play-offs", 224), "IN_PROGRESS", 105, 99, "PLAY_OFFS"}, {23, nil, "IN_PROGRESS", 106, 99, "REGULAR_SEASON"}, {25, stage("Qualifying Round", 225), "IN_PROGRESS", 120, 99, "QUALIFICATION"},
-		{5, stage("Preliminary Round", 224), "FINISHED", 90, 100, "PRELIMINARY_ROUND"}, {7, stage("Group Stage", 223), "FINISHED", 120, 100, "GROUP_STAGE"}, {8, stage("Round", 225), "FINISHED", 120, 100, "QUALIFICATION"},
-		{14, stage("128th Finals", 224), "FINISHED", 90, 100, "UNKNOWN"}, {17, object{"stage": nil}, "FINISHED", 90, 100, "UNKNOWN"},
-		{10, with(stage("Round", 223), object{"group": object{"name": "Group A"}}), "POSTPONED", 0, 0, "GROUP_STAGE"}, {11, running(1, 30), "SUSPENDED", 30, 33, "REGULAR_SEASON"}, {18, nil, "SUSPENDED", 0, 0, "REGULAR_SEASON"},
-		{12, nil, "CANCELLED", 0, 0, "REGULAR_SEASON"}, {15, running(2, 70), "ABANDONED", 70, 77, "REGULAR_SEASON"}, {19, nil, "UNKNOWN", 0, 0, "REGULAR_SEASON"}, {26, nil, "UNKNOWN", 0, 0, "REGULAR_SEASON"}, {99, nil, "UNKNOWN", 0, 0, "REGULAR_SEASON"},
+		{1, stage("16th Finals", 224), "SCHEDULED", 0, 0, "ROUND_OF_32"},
+		{13, stage("8th Finals", 224), "SCHEDULED", 0, 0, "ROUND_OF_16"},
+		{16, stage("Quarter-finals", 224), "SCHEDULED", 0, 0, "QUARTER_FINALS"},
+		{2, running(1, 48), "IN_PROGRESS", 45, 50, "REGULAR_SEASON"},
+		{22, running(2, 94), "IN_PROGRESS", 90, 99, "REGULAR_SEASON"},
+		{3, stage("Semi-finals", 224), "IN_PROGRESS", 45, 50, "SEMI_FINALS"},
+		{4, stage("3rd Place Final", 224), "IN_PROGRESS", 90, 99, "THIRD_PLACE_FINAL"},
+		{6, running(3, 7), "IN_PROGRESS", 97, 99, "REGULAR_SEASON"},
+		{9, stage("Final", 224), "IN_PROGRESS", 120, 99, "FINAL"},
+		{21, stage("Relegation Play-offs", 224), "IN_PROGRESS", 105, 99, "PLAY_OFFS"},
+		{23, nil, "IN_PROGRESS", 106, 99, "REGULAR_SEASON"}, {25, stage("Qualifying Round", 225), "IN_PROGRESS", 120, 99,
+			"QUALIFICATION"},
+		{5, stage("Preliminary Round", 224), "FINISHED", 90, 100, "PRELIMINARY_ROUND"},
+		{7, stage("Group Stage", 223), "FINISHED", 120, 100, "GROUP_STAGE"},
+		{8, stage("Round", 225), "FINISHED", 120, 100, "QUALIFICATION"},
+		{14, stage("128th Finals", 224), "FINISHED", 90, 100, "UNKNOWN"},
+		{17, object{"stage": nil}, "FINISHED", 90, 100, "UNKNOWN"},
+		{10, with(stage("Round", 223), object{"group": object{"name": "Group A"}}), "POSTPONED", 0, 0, "GROUP_STAGE"},
+		{11, running(1, 30), "SUSPENDED", 30, 33, "REGULAR_SEASON"}, {18, nil, "SUSPENDED", 0, 0, "REGULAR_SEASON"},
+		{12, nil, "CANCELLED", 0, 0, "REGULAR_SEASON"}, {15, running(2, 70), "ABANDONED", 70, 77, "REGULAR_SEASON"},
+		{19, nil, "UNKNOWN", 0, 0, "REGULAR_SEASON"}, {26, nil, "UNKNOWN", 0, 0, "REGULAR_SEASON"}, {99, nil, "UNKNOWN", 0,
+			0, "REGULAR_SEASON"},
 	}
 	for i, c := range cases {
 		p.fixtures["648"] = append(p.fixtures["648"], fixture(100+i, "2026-10-17T16:00", c.state, c.changes))
 	}
 	p.fixtures["648"] = append(p.fixtures["648"], fixture(300, "2026-10-17T16:00", 8, object{
 		"participants": []object{}, "name": "Winner Match 74 vs Winner Match 77", "round": nil, "season": nil, "league": nil,
-		"scores": []object{goals("CURRENT", "home", 3), goals("CURRENT", "away", 3), goals("PENALTY_SHOOTOUT", "home", 4), goals("PENALTY_SHOOTOUT", "away", 2)},
+		"scores": []object{goals("CURRENT", "home", 3), goals("CURRENT", "away", 3), goals("PENALTY_SHOOTOUT", "home", 4),
+			goals("PENALTY_SHOOTOUT", "away", 2)},
 	}))
 	games := map[string]object{}
 	for _, g := range board(t, h, "?referenceDate=2026-10-17").Response.Result.Scoreboard.Games {
@@ -281,18 +308,22 @@ func statesRule(t *testing.T, h *apptest.Hub, p *providers) {
 	}
 	for i, c := range cases {
 		g := games[strconv.Itoa(100+i)]
-		if g["status"] != c.status || g["minute"] != c.minute || g["progress_percentage"] != c.progress || g["stage"] != c.stage {
-			t.Errorf("state %d: %v %v %v %v, want %s %v %v %s", c.state, g["status"], g["minute"], g["progress_percentage"], g["stage"], c.status, c.minute, c.progress, c.stage)
+		if g["status"] != c.status || g["minute"] != c.minute || g["progress_percentage"] != c.progress ||
+			g["stage"] != c.stage {
+			t.Errorf("state %d: %v %v %v %v, want %s %v %v %s", c.state, g["status"], g["minute"], g["progress_percentage"],
+				g["stage"], c.status, c.minute, c.progress, c.stage)
 		}
 	}
 	undecided := games["300"]
-	if home := undecided["home_team"].(object); home["name"] != "Winner Match 74" || home["id"] != 0.0 || undecided["home_score"] != 3.0 || undecided["away_score"] != 3.0 {
+	if home := undecided["home_team"].(object); home["name"] != "Winner Match 74" || home["id"] != 0.0 ||
+		undecided["home_score"] != 3.0 || undecided["away_score"] != 3.0 {
 		t.Errorf("the undecided match is %v", undecided)
 	}
 }
 
 func parametersRule(t *testing.T, h *apptest.Hub, p *providers) {
-	for _, query := range []string{"?leagueId=0", "?leagueId=-1", "?leagueId=x", "?leagueId=", "?leagueId=1&leagueId=1", "?referenceDate=2026-02-30", "?referenceDate=", "?referenceDate=yesterday", "?partner=a&partner=b", "?x=%zz"} {
+	for _, query := range []string{"?leagueId=0", "?leagueId=-1", "?leagueId=x", "?leagueId=", "?leagueId=1&leagueId=1",
+		"?referenceDate=2026-02-30", "?referenceDate=", "?referenceDate=yesterday", "?partner=a&partner=b", "?x=%zz"} {
 		wantShort(t, ask(t, h, 0, query), 400, "INVALID_PARAMETERS")
 	}
 	a := ask(t, h, 0, "?leagueId=x&referenceDate=y")
@@ -301,7 +332,8 @@ func parametersRule(t *testing.T, h *apptest.Hub, p *providers) {
 	}
 	wantShort(t, h.Do(t, http.MethodPost, scoreboardPath+"?leagueId=x", nil), 401, "UNAUTHORIZED")
 	wantShort(t, h.Do(t, http.MethodPost, scoreboardPath, nil, "svc-pulse-key", ""), 401, "UNAUTHORIZED")
-	wantShort(t, h.Do(t, http.MethodPost, scoreboardPath, nil, "svc-pulse-key", pulseKey+", ,pulse-key-2"), 401, "UNAUTHORIZED")
+	wantShort(t, h.Do(t, http.MethodPost, scoreboardPath, nil, "svc-pulse-key", pulseKey+", ,pulse-key-2"), 401,
+		"UNAUTHORIZED")
 	if n := p.primaryCalls.Load(); n != 0 {
 		t.Errorf("the provider was called %d times", n)
 	}
@@ -314,7 +346,8 @@ func parametersRule(t *testing.T, h *apptest.Hub, p *providers) {
 		t.Errorf("the headers are %v", b.Header)
 	}
 	reset, _ := strconv.ParseInt(b.Header.Get("X-RateLimit-Reset"), 10, 64)
-	if midnight := time.Unix(reset, 0).UTC(); midnight.Hour() != 3 || midnight.Minute() != 0 || time.Until(midnight) > 24*time.Hour || time.Until(midnight) < 0 {
+	if midnight := time.Unix(reset, 0).UTC(); midnight.Hour() != 3 || midnight.Minute() != 0 ||
+		time.Until(midnight) > 24*time.Hour || time.Until(midnight) < 0 {
 		t.Errorf("the reset is at %s", midnight)
 	}
 }
@@ -339,10 +372,12 @@ func quotaRule(t *testing.T, h *apptest.Hub, p *providers) {
 	calls := p.primaryCalls.Load()
 	a := ask(t, h, 0, "?partner=other")
 	wantShort(t, a, 429, "RATE_LIMIT_EXCEEDED")
-	if text := fmt.Sprint(apptest.Decode[scoreboardAnswer](t, a).Messages[0]["Message"]); !strings.Contains(text, "partner_b") || !strings.Contains(text, "T00:00:00-03:00") {
+	if text := fmt.Sprint(apptest.Decode[scoreboardAnswer](t, a).Messages[0]["Message"]); !strings.Contains(text,
+		"partner_b") || !strings.Contains(text, "T00:00:00-03:00") {
 		t.Errorf("the message is %s", text)
 	}
-	if after, _ := strconv.Atoi(a.Header.Get("Retry-After")); after < 1 || after > 24*60*60 || a.Header.Get("X-RateLimit-Remaining") != "0" {
+	if after, _ := strconv.Atoi(a.Header.Get("Retry-After")); after < 1 || after > 24*60*60 ||
+		a.Header.Get("X-RateLimit-Remaining") != "0" {
 		t.Errorf("the headers are %v", a.Header)
 	}
 	if p.primaryCalls.Load() != calls {
@@ -402,23 +437,29 @@ func fallbackRule(t *testing.T, h *apptest.Hub, p *providers) {
 	p.set(func() {
 		p.primaryStatus, p.primaryBody, p.retryAfter = 429, `{"retry_after":1}`, "1"
 		p.matches = []object{
-			match(11, "2026-06-14T18:00", "in_progress", nil), match(12, "2026-06-14T13:00", "completed", object{"home_score_penalties": 4}), match(13, "2026-06-15T20:00", "scheduled", object{
+			match(11, "2026-06-14T18:00", "in_progress", nil),
+			match(12, "2026-06-14T13:00", "completed", object{"home_score_penalties": 4}),
+			match(13, "2026-06-15T20:00", "scheduled", object{
 				"home_team": nil, "away_team": nil, "home_score": nil, "away_score": nil, "home_team_source": object{"description": "Runner-up of Group A"}, "stage": object{"name": "Round of 32"}, "round_name": "Round of 32"}),
-			match(14, "2026-06-15T10:00", "postponed", nil), match(15, "2026-06-15T11:00", "canceled", nil), match(16, "2026-06-15T12:00", "halted", nil), match(17, "2026-06-17T12:00", "scheduled", nil),
+			match(14, "2026-06-15T10:00", "postponed", nil), match(15, "2026-06-15T11:00", "canceled", nil),
+			match(16, "2026-06-15T12:00", "halted", nil), match(17, "2026-06-17T12:00", "scheduled", nil),
 		}
 	})
 	b := board(t, h, "?referenceDate=2026-06-14")
 	if b.ids() != "11 13 12 14 15 16" || b.Response.Metadata["source"] != "balldontlie" {
 		t.Fatalf("the fallback gives %s of %v", b.ids(), b.Response.Metadata)
 	}
-	if c := b.Response.Competition; c["name"] != "Copa do Mundo" || c["series"] != "2026" || c["logo"] != "" || c["stage"] != "GROUP_STAGE" {
+	if c := b.Response.Competition; c["name"] != "Copa do Mundo" || c["series"] != "2026" || c["logo"] != "" ||
+		c["stage"] != "GROUP_STAGE" {
 		t.Errorf("the competition is %v", c)
 	}
 	games := b.Response.Result.Scoreboard.Games
-	if home := games[0]["home_team"].(object); home["name_pt"] != "Holanda" || home["logo"] != "" || games[0]["minute"] != 0.0 || games[0]["progress_percentage"] != 50.0 {
+	if home := games[0]["home_team"].(object); home["name_pt"] != "Holanda" || home["logo"] != "" ||
+		games[0]["minute"] != 0.0 || games[0]["progress_percentage"] != 50.0 {
 		t.Errorf("the game is %v", games[0])
 	}
-	if home := games[1]["home_team"].(object); home["name"] != "Runner-up of Group A" || games[1]["away_team"].(object)["name"] != "A definir" || games[1]["stage"] != "ROUND_OF_32" {
+	if home := games[1]["home_team"].(object); home["name"] != "Runner-up of Group A" ||
+		games[1]["away_team"].(object)["name"] != "A definir" || games[1]["stage"] != "ROUND_OF_32" {
 		t.Errorf("the undecided game is %v", games[1])
 	}
 	p.set(func() { p.retryAfter = "3600" })
@@ -441,7 +482,8 @@ func fallbackRule(t *testing.T, h *apptest.Hub, p *providers) {
 
 func settingsRule(t *testing.T, h *apptest.Hub, p *providers) {
 	p.fixtures["648"] = []object{fixture(1, "2026-10-17T16:00", 1, nil), fixture(2, "2026-10-17T17:00", 1, nil)}
-	p.fixtures["732"] = []object{fixture(3, "2026-10-17T16:00", 1, nil), fixture(4, "2026-10-17T17:00", 1, nil), fixture(5, "2026-10-17T18:00", 1, nil)}
+	p.fixtures["732"] = []object{fixture(3, "2026-10-17T16:00", 1, nil), fixture(4, "2026-10-17T17:00", 1, nil),
+		fixture(5, "2026-10-17T18:00", 1, nil)}
 	shows := func(ids string) func() bool {
 		return func() bool { return board(t, h, "?referenceDate=2026-10-17").ids() == ids }
 	}
@@ -455,7 +497,8 @@ func settingsRule(t *testing.T, h *apptest.Hub, p *providers) {
 	eventually(t, shows("3 4 5"))
 	apptest.MustCommand[object](t, h, "settings", "unset", "scoreboard.active")
 	eventually(t, shows("1 2"))
-	for key, value := range map[string]string{"scoreboard.daily_quota": "-1", "scoreboard.active": "maybe", "scoreboard.league_id": "0", "scoreboard.match_ids": "1,,2", "unknown": "1"} {
+	for key, value := range map[string]string{"scoreboard.daily_quota": "-1", "scoreboard.active": "maybe",
+		"scoreboard.league_id": "0", "scoreboard.match_ids": "1,,2", "unknown": "1"} {
 		if _, stderr, code := h.Command(t, "settings", "set", key, value); code != 1 || !strings.Contains(stderr, key) {
 			t.Errorf("%s=%s: exit code %d, %s", key, value, code, stderr)
 		}

@@ -12,16 +12,19 @@ import (
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 )
 
-// hostile is what an ill-meaning or broken receiver may answer: HTML, terminal codes, NUL, no UTF-8, and far too much of it.
+// hostile is what an ill-meaning or broken receiver may answer: HTML, terminal codes, NUL, no UTF-8, and far too much
+// of it.
 const hostile = "<script>alert(1)</script>\x1b[31m\x00\xff\u202e" + "é"
 
-// selfServiceRules hold the forms and bounds of chapter 8, beside what deliveryRules and receiverRules show of its behaviour.
+// selfServiceRules hold the forms and bounds of chapter 8, beside what deliveryRules and receiverRules show of its
+// behaviour.
 func selfServiceRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "a parameter of the list that is given twice, empty or unknown in value is named", func(t *testing.T) {
 		s := h.Supplier(t)
 		const at = "2026-11-21T12:00:00Z"
 		for name, values := range map[string][2]string{
-			"status": {"dead", "lost"}, "request_id": {"1", "1.0"}, "since": {at, "2026-11-21"}, "until": {at, "0000-01-01T00:00:00Z"}, "page": {"1", "0"}, "pageSize": {"20", "101"},
+			"status": {"dead", "lost"}, "request_id": {"1", "1.0"}, "since": {at, "2026-11-21"}, "until": {at,
+				"0000-01-01T00:00:00Z"}, "page": {"1", "0"}, "pageSize": {"20", "101"},
 		} {
 			good, bad := name+"="+url.QueryEscape(values[0]), name+"="+url.QueryEscape(values[1])
 			want(t, s.Do(t, http.MethodGet, deliveriesPath+"?"+good, nil), 200)
@@ -57,77 +60,88 @@ func selfServiceRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("%+v", a)
 		}
 	})
-	rule(t, "an attempt without an answer has an error and no status; a delivery that waits has a next attempt", func(t *testing.T) {
-		s := h.Supplier(t, "--webhook-url", "http://127.0.0.1:1")
-		submit(t, s, nil)
-		d := showDelivery(t, s, reaches(t, s, "dead", 1)[0].ID)
-		for _, a := range append(d.Attempts, *d.LastAttempt) {
-			if a.Status != nil || a.Error == nil || a.DurationMS == nil || a.Response != "" {
-				t.Errorf("%+v", a)
+	rule(t, "an attempt without an answer has an error and no status; a delivery that waits has a next attempt",
+		func(t *testing.T) {
+			s := h.Supplier(t, "--webhook-url", "http://127.0.0.1:1")
+			submit(t, s, nil)
+			d := showDelivery(t, s, reaches(t, s, "dead", 1)[0].ID)
+			for _, a := range append(d.Attempts, *d.LastAttempt) {
+				if a.Status != nil || a.Error == nil || a.DurationMS == nil || a.Response != "" {
+					t.Errorf("%+v", a)
+				}
 			}
-		}
-		if d.NextAttempt != nil {
-			t.Errorf("a dead delivery is tried at %s", *d.NextAttempt)
-		}
-		want(t, s.Do(t, http.MethodPost, receiverPath+"/pause", nil), 200)
-		want(t, s.Do(t, http.MethodPost, deliveriesPath+"/"+d.ID+"/redeliver", nil), 202)
-		if d := showDelivery(t, s, d.ID); d.NextAttempt == nil || d.Status != "pending" || len(d.Attempts) != 4 {
-			t.Errorf("%+v", d)
-		}
-	})
-	rule(t, "of an answer the first KiB is kept, as text, whatever its bytes are; no page takes it for its own", func(t *testing.T) {
-		receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusBadRequest)
-			_, _ = w.Write([]byte(hostile + strings.Repeat("é", 1<<10)))
+			if d.NextAttempt != nil {
+				t.Errorf("a dead delivery is tried at %s", *d.NextAttempt)
+			}
+			want(t, s.Do(t, http.MethodPost, receiverPath+"/pause", nil), 200)
+			want(t, s.Do(t, http.MethodPost, deliveriesPath+"/"+d.ID+"/redeliver", nil), 202)
+			if d := showDelivery(t, s, d.ID); d.NextAttempt == nil || d.Status != "pending" || len(d.Attempts) != 4 {
+				t.Errorf("%+v", d)
+			}
 		})
-		s := h.Supplier(t, "--webhook-url", receiver.URL)
-		submit(t, s, nil)
-		d := showDelivery(t, s, reaches(t, s, "failed", 1)[0].ID)
-		tested := apptest.Decode[testResult](t, s.Do(t, http.MethodPost, receiverPath+"/test", nil))
-		for what, text := range map[string]string{"attempt": d.Attempts[0].Response, "test": tested.Response} {
-			if !strings.HasPrefix(text, "<script>") || len(text) < 1000 || len([]byte(text)) > 1<<10+8 || !utf8.ValidString(text) { // a replaced byte takes three
-				t.Errorf("the %s's response has %d bytes: %.60q", what, len(text), text)
+	rule(t, "of an answer the first KiB is kept, as text, whatever its bytes are; no page takes it for its own",
+		func(t *testing.T) {
+			receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = w.Write([]byte(hostile + strings.Repeat("é", 1<<10)))
+			})
+			s := h.Supplier(t, "--webhook-url", receiver.URL)
+			submit(t, s, nil)
+			d := showDelivery(t, s, reaches(t, s, "failed", 1)[0].ID)
+			tested := apptest.Decode[testResult](t, s.Do(t, http.MethodPost, receiverPath+"/test", nil))
+			for what, text := range map[string]string{"attempt": d.Attempts[0].Response, "test": tested.Response} {
+				// a replaced byte takes three
+				if !strings.HasPrefix(text, "<script>") || len(text) < 1000 || len([]byte(text)) > 1<<10+8 ||
+					!utf8.ValidString(text) {
+					t.Errorf("the %s's response has %d bytes: %.60q", what, len(text), text)
+				}
 			}
-		}
-		a := visit(t, http.MethodGet, h.URL(0, "/portal/deliveries/"+d.ID), signIn(t, s))
-		want(t, a, 200)
-		if page := string(a.Body); strings.Contains(page, "<script>alert") || !strings.Contains(page, "&lt;script&gt;alert") || strings.ContainsAny(page, "\x00\x1b") || !utf8.Valid(a.Body) {
-			t.Error("the page repeats what the receiver said as it came")
-		}
-	})
+			a := visit(t, http.MethodGet, h.URL(0, "/portal/deliveries/"+d.ID), signIn(t, s))
+			want(t, a, 200)
+			if page := string(a.Body); strings.Contains(page, "<script>alert") ||
+				!strings.Contains(page, "&lt;script&gt;alert") || strings.ContainsAny(page, "\x00\x1b") || !utf8.Valid(a.Body) {
+				t.Error("the page repeats what the receiver said as it came")
+			}
+		})
 	rule(t, "a supplier's name and a request's texts are text on every page, whatever they have", func(t *testing.T) {
 		s := h.Supplier(t)
 		name := `<img src=x onerror="alert(1)">` + "\u202eeman" + strings.Repeat("W", 180)
 		apptest.MustCommand[object](t, h, "supplier", "update", s.ID, "--name", name)
-		id := submit(t, s, object{"shop_code": `"><script>alert(2)</script>`, "comment": "<b>bold</b> \u202e", "materials": []object{item(object{"material": "</dl><script>alert(3)</script>"})}})
+		id := submit(t, s, object{"shop_code": `"><script>alert(2)</script>`, "comment": "<b>bold</b> \u202e",
+			"materials": []object{item(object{"material": "</dl><script>alert(3)</script>"})}})
 		cookie := signIn(t, s)
-		for _, path := range []string{"", "/requests", fmt.Sprint("/requests/", id), "/deliveries", "/receiver", "/deliveries/<script>alert(4)", "/requests?status=<script>alert(5)"} {
+		for _, path := range []string{"", "/requests", fmt.Sprint("/requests/", id), "/deliveries", "/receiver",
+			"/deliveries/<script>alert(4)", "/requests?status=<script>alert(5)"} {
 			a := visit(t, http.MethodGet, h.URL(0, "/portal"+strings.ReplaceAll(path, "<script>", "%3Cscript%3E")), cookie)
-			if page := string(a.Body); strings.Contains(page, "<script>alert") || strings.Contains(page, "<img src=x") || strings.Contains(page, "<b>bold") || !strings.Contains(page, "&lt;img src=x") {
+			if page := string(a.Body); strings.Contains(page, "<script>alert") || strings.Contains(page, "<img src=x") ||
+				strings.Contains(page, "<b>bold") || !strings.Contains(page, "&lt;img src=x") {
 				t.Errorf("%s (%d) repeats what somebody wrote as it came", path, a.Status)
 			}
 		}
 	})
-	rule(t, "a recovery takes delivered ones too, and nothing of another supplier or the own endpoint", func(t *testing.T) {
-		receiver, status := switchable(t, 400)
-		s, other := h.Supplier(t, "--webhook-url", receiver.URL), h.Supplier(t, "--webhook-url", receiver.URL)
-		submit(t, other, nil)
-		reaches(t, other, "failed", 1)
-		status.Store(200)
-		for range 2 {
-			becomes(t, s, submit(t, s, nil), "estimated") // the own endpoint's deliveries are delivered too
-		}
-		reaches(t, s, "delivered", 2)
-		called := len(receiver.Calls())
-		const since = "2020-01-01T00:00:00Z"
-		wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver", object{"status": "delivered", "since": since, "until": "2999-12-31T23:59:59Z"}), 202, object{"redelivered": 2})
-		apptest.Eventually(t, "both are sent once more", func() bool { return len(receiver.Calls()) == called+2 })
-		reaches(t, s, "delivered", 2)
-		wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver", object{"status": "failed", "since": since}), 202, object{"redelivered": 0})
-		if d := reaches(t, other, "failed", 1)[0]; d.AttemptCount != 1 {
-			t.Errorf("another supplier's delivery was sent again: %+v", d)
-		}
-	})
+	rule(t, "a recovery takes delivered ones too, and nothing of another supplier or the own endpoint",
+		func(t *testing.T) {
+			receiver, status := switchable(t, 400)
+			s, other := h.Supplier(t, "--webhook-url", receiver.URL), h.Supplier(t, "--webhook-url", receiver.URL)
+			submit(t, other, nil)
+			reaches(t, other, "failed", 1)
+			status.Store(200)
+			for range 2 {
+				becomes(t, s, submit(t, s, nil), "estimated") // the own endpoint's deliveries are delivered too
+			}
+			reaches(t, s, "delivered", 2)
+			called := len(receiver.Calls())
+			const since = "2020-01-01T00:00:00Z"
+			wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver",
+				object{"status": "delivered", "since": since, "until": "2999-12-31T23:59:59Z"}), 202, object{"redelivered": 2})
+			apptest.Eventually(t, "both are sent once more", func() bool { return len(receiver.Calls()) == called+2 })
+			reaches(t, s, "delivered", 2)
+			wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver", object{"status": "failed", "since": since}), 202,
+				object{"redelivered": 0})
+			if d := reaches(t, other, "failed", 1)[0]; d.AttemptCount != 1 {
+				t.Errorf("another supplier's delivery was sent again: %+v", d)
+			}
+		})
 	rule(t, "what is pending when a receiver is removed is kept for a new one", func(t *testing.T) {
 		s := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL)
 		want(t, s.Do(t, http.MethodPost, receiverPath+"/pause", nil), 200)
@@ -191,7 +205,8 @@ func selfServiceRules(t *testing.T, h *apptest.Hub) {
 		for _, c := range []struct {
 			body    any
 			overlap time.Duration
-		}{{nil, 24 * time.Hour}, {object{}, 24 * time.Hour}, {object{"overlap": nil}, 24 * time.Hour}, {object{"overlap": "0s"}, 0}, {object{"overlap": "168h"}, 168 * time.Hour}} {
+		}{{nil, 24 * time.Hour}, {object{}, 24 * time.Hour}, {object{"overlap": nil},
+			24 * time.Hour}, {object{"overlap": "0s"}, 0}, {object{"overlap": "168h"}, 168 * time.Hour}} {
 			a, overlap := rotate(c.body)
 			want(t, a, 200)
 			if overlap != c.overlap {
@@ -220,48 +235,51 @@ func selfServiceRules(t *testing.T, h *apptest.Hub) {
 				t.Errorf("%+v", result)
 			}
 		}
-		if r := receiverOf(t, s); r.State != "failing" || r.ConsecutiveFailures != before.ConsecutiveFailures || len(receiver.Calls()) != called+2 {
+		if r := receiverOf(t, s); r.State != "failing" || r.ConsecutiveFailures != before.ConsecutiveFailures ||
+			len(receiver.Calls()) != called+2 {
 			t.Errorf("%+v after %d test calls", r, len(receiver.Calls())-called)
 		}
 	})
-	rule(t, "every route of the chapter takes the portal's session; what changes something needs the page's header", func(t *testing.T) {
-		receiver := apptest.NewReceiver(t, nil)
-		s := h.Supplier(t, "--webhook-url", receiver.URL)
-		submit(t, s, nil)
-		sent := reaches(t, s, "delivered", 1)[0].ID
-		cookie := signIn(t, s)
-		for _, c := range []struct {
-			method, path string
-			body         any
-			status       int
-		}{
-			{"GET", deliveriesPath, nil, 200},
-			{"GET", deliveriesPath + "/" + sent, nil, 200},
-			{"GET", receiverPath, nil, 200},
-			{"GET", "/api/webhook-event-types", nil, 200},
-			{"POST", deliveriesPath + "/" + sent + "/redeliver", nil, 202},
-			{"POST", deliveriesPath + "/redeliver", object{"status": "dead", "since": "2020-01-01T00:00:00Z"}, 202},
-			{"POST", receiverPath + "/test", nil, 200},
-			{"POST", receiverPath + "/pause", nil, 200},
-			{"POST", receiverPath + "/resume", nil, 200},
-			{"POST", receiverPath + "/rotate-secret", object{"overlap": "1h"}, 200},
-			{"PUT", receiverPath, object{"url": receiver.URL}, 200},
-			{"DELETE", receiverPath, nil, 204},
-		} {
-			if c.method != http.MethodGet {
-				wantEmpty(t, h.Do(t, c.method, c.path, c.body, "Cookie", cookie), 403)
+	rule(t, "every route of the chapter takes the portal's session; what changes something needs the page's header",
+		func(t *testing.T) {
+			receiver := apptest.NewReceiver(t, nil)
+			s := h.Supplier(t, "--webhook-url", receiver.URL)
+			submit(t, s, nil)
+			sent := reaches(t, s, "delivered", 1)[0].ID
+			cookie := signIn(t, s)
+			for _, c := range []struct {
+				method, path string
+				body         any
+				status       int
+			}{
+				{"GET", deliveriesPath, nil, 200},
+				{"GET", deliveriesPath + "/" + sent, nil, 200},
+				{"GET", receiverPath, nil, 200},
+				{"GET", "/api/webhook-event-types", nil, 200},
+				{"POST", deliveriesPath + "/" + sent + "/redeliver", nil, 202},
+				{"POST", deliveriesPath + "/redeliver", object{"status": "dead", "since": "2020-01-01T00:00:00Z"}, 202},
+				{"POST", receiverPath + "/test", nil, 200},
+				{"POST", receiverPath + "/pause", nil, 200},
+				{"POST", receiverPath + "/resume", nil, 200},
+				{"POST", receiverPath + "/rotate-secret", object{"overlap": "1h"}, 200},
+				{"PUT", receiverPath, object{"url": receiver.URL}, 200},
+				{"DELETE", receiverPath, nil, 204},
+			} {
+				if c.method != http.MethodGet {
+					wantEmpty(t, h.Do(t, c.method, c.path, c.body, "Cookie", cookie), 403)
+				}
+				a := h.Do(t, c.method, c.path, c.body, "Cookie", cookie, fromPage[0], fromPage[1])
+				want(t, a, c.status)
+				if a.Header.Get("Cache-Control") != "no-store" {
+					t.Errorf("%s %s: an answer to a cookie may be stored: %q", c.method, c.path, a.Header.Get("Cache-Control"))
+				}
 			}
-			a := h.Do(t, c.method, c.path, c.body, "Cookie", cookie, fromPage[0], fromPage[1])
-			want(t, a, c.status)
-			if a.Header.Get("Cache-Control") != "no-store" {
-				t.Errorf("%s %s: an answer to a cookie may be stored: %q", c.method, c.path, a.Header.Get("Cache-Control"))
-			}
-		}
-	})
+		})
 	rule(t, "a wrong method is a 405 with Allow and HEAD is served where GET is, on the pages too", func(t *testing.T) {
 		s := h.Supplier(t)
 		cookie := signIn(t, s)
-		for path, allow := range map[string]string{receiverPath: "DELETE, GET, HEAD, PUT", "/portal/receiver": "GET, HEAD, POST", "/portal/receiver/pause": "POST", "/portal/deliveries": "GET, HEAD"} {
+		for path, allow := range map[string]string{receiverPath: "DELETE, GET, HEAD, PUT",
+			"/portal/receiver": "GET, HEAD, POST", "/portal/receiver/pause": "POST", "/portal/deliveries": "GET, HEAD"} {
 			a := visit(t, http.MethodPatch, h.URL(0, path), cookie)
 			want(t, a, 405)
 			if got := a.Header.Get("Allow"); !sameMethods(got, allow) {

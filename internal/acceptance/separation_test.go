@@ -52,14 +52,16 @@ func TestSuppliers_and_tracker_clients_never_see_or_change_each_others_data(t *t
 			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
 			mark := "victim-" + strings.ToLower(rand.Text())
 			victim, attacker := h.Supplier(t), h.Supplier(t, "--scopes", "material-requests,products,estimates:write")
-			syncProduct(t, victim, object{"action": "upsert", "product": product(object{"sku": "SHELF-90", "material": mark})}, "created")
+			syncProduct(t, victim, object{"action": "upsert", "product": product(object{"sku": "SHELF-90", "material": mark})},
+				"created")
 			open := submit(t, victim, object{"comment": mark})
 			chosen := submit(t, victim, object{"comment": mark})
 			becomes(t, victim, open, "estimated")
 			estimate := becomes(t, victim, chosen, "estimated").Estimates[0]["estimate_id"]
 			want(t, selectEstimate(t, victim, chosen, estimate), http.StatusOK)
 			watched, watcher := newTrackerClient(t, h), newTrackerClient(t, h)
-			watched.load(t, object{"imei": 356938035643809, "dt_carga": "2026-11-20", "data_de_ping": "2026-11-20", "dispositivo": mark})
+			watched.load(t, object{"imei": 356938035643809, "dt_carga": "2026-11-20", "data_de_ping": "2026-11-20",
+				"dispositivo": mark})
 			watcher.load(t)
 			state := func() string {
 				var text strings.Builder
@@ -95,15 +97,19 @@ func TestSuppliers_and_tracker_clients_never_see_or_change_each_others_data(t *t
 					t.Errorf("%s: this test has no body for it", op.id)
 				}
 				headers := []string{"svc-public-hub-key", watcher.APIKey, "X-Api-Key", attacker.APIKey, "X-Supplier-Id", victim.ID}
-				if op.id == "receiveDeliveryEstimates" { // signed by the attacker's own secret it is refused, by its token it is not its request
+				// signed by the attacker's own secret it is refused, by its token it is not its request
+				if op.id == "receiveDeliveryEstimates" {
 					signed := append(headers, sign(t, "forged", now, forged, secret(t, attacker.WebhookSecret))...)
-					wantEmpty(t, h.Do(t, op.method, requestPath(open)+"/delivery-estimates", forged, signed...), http.StatusUnauthorized)
+					wantEmpty(t, h.Do(t, op.method, requestPath(open)+"/delivery-estimates", forged, signed...),
+						http.StatusUnauthorized)
 				}
 				for _, id := range []int64{open, chosen} {
 					path := strings.NewReplacer("{id}", fmt.Sprint(id), "{file}", "index.html").Replace(op.path)
-					for _, query := range []string{"", fmt.Sprintf("?supplier_id=%s&supplierId=%s&client=%s&id=%d", victim.ID, victim.ID, watched.ID, id)} {
+					for _, query := range []string{"", fmt.Sprintf("?supplier_id=%s&supplierId=%s&client=%s&id=%d", victim.ID,
+						victim.ID, watched.ID, id)} {
 						a := attacker.Do(t, op.method, path+query, body, headers...)
-						if strings.Contains(string(a.Body), mark) || strings.Contains(string(a.Body), fmt.Sprint(estimate)) || strings.Contains(string(a.Body), victim.ID) {
+						if strings.Contains(string(a.Body), mark) || strings.Contains(string(a.Body), fmt.Sprint(estimate)) ||
+							strings.Contains(string(a.Body), victim.ID) {
 							t.Errorf("%s %s: %d shows the victim's data: %s", op.method, path+query, a.Status, a.Body)
 						}
 						if strings.Contains(op.path, "{id}") && a.Status < 400 {

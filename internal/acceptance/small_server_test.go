@@ -13,7 +13,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest/cluster"
 )
 
-// smallServer is a server with 20 connections, three of which are its administrator's, and the address of a database on it.
+// smallServer is a server with 20 connections, three of which are its administrator's, and the address of a database on
+// it.
 func smallServer(t *testing.T, connections string) (server *cluster.Cluster, address string) {
 	t.Helper()
 	server, err := cluster.Start(false, "max_connections=20")
@@ -94,7 +95,8 @@ func TestSmallServer_delivers_everything_and_a_full_one_is_503(t *testing.T) {
 func taken(t *testing.T, h *apptest.Hub, s *apptest.Supplier, api int, id int64) bool {
 	t.Helper()
 	a, err := h.Try(t, h.URL(api, requests), http.MethodPost, request(id, nil), "Authorization", "Bearer "+s.AccessToken())
-	if err != nil || a.Status != http.StatusCreated && (a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "") {
+	if err != nil || a.Status != http.StatusCreated &&
+		(a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "") {
 		t.Errorf("%v, %d, Retry-After %q", err, a.Status, a.Header.Get("Retry-After"))
 		return true
 	}

@@ -29,7 +29,8 @@ func TestTop_prints_the_overview_of_all_named_processes_once_without_a_terminal(
 				go func() {
 					defer close(done)
 					for range 40 { // not by submit, which may end the test and must not from here
-						a, err := h.Try(t, h.URL(0, requests), http.MethodPost, request(nextID(), nil), "Authorization", "Bearer "+s.AccessToken())
+						a, err := h.Try(t, h.URL(0, requests), http.MethodPost, request(nextID(), nil), "Authorization", "Bearer "+
+							s.AccessToken())
 						if err != nil || a.Status != http.StatusCreated {
 							t.Errorf("submit: %d %v", a.Status, err)
 						}
@@ -42,7 +43,8 @@ func TestTop_prints_the_overview_of_all_named_processes_once_without_a_terminal(
 					t.Fatalf("api top: exit code %d: %v: %s%s", code, err, out, errOut)
 				}
 				rates := figures["accepted_per_second"] != nil && figures["delivered_per_second"] != nil
-				return rates && *figures["accepted_per_second"] > 0 && *figures["delivered_per_second"] > 0 && figures["backlog"] != nil
+				return rates && *figures["accepted_per_second"] > 0 && *figures["delivered_per_second"] > 0 &&
+					figures["backlog"] != nil
 			})
 			if dead := figures["dead_deliveries"]; dead == nil || *dead != 0 {
 				t.Errorf("dead deliveries are %v", dead)
@@ -51,7 +53,8 @@ func TestTop_prints_the_overview_of_all_named_processes_once_without_a_terminal(
 			if code != 0 || !strings.Contains(text, "Oldest waiting") || strings.Contains(text, "\x1b") {
 				t.Errorf("exit code %d, the text is:\n%s", code, text)
 			}
-			if _, errOut, code := h.Command(t, "top", "--admin", "127.0.0.1:1"); code != 1 || !strings.Contains(errOut, "read metrics") {
+			if _, errOut, code := h.Command(t, "top", "--admin", "127.0.0.1:1"); code != 1 ||
+				!strings.Contains(errOut, "read metrics") {
 				t.Errorf("of nobody: exit code %d: %s", code, errOut)
 			}
 		})

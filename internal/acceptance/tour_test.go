@@ -138,7 +138,8 @@ func commandsOf(text, mark string) []string {
 
 func wantTour(t *testing.T, shown, received string) {
 	t.Helper()
-	for _, want := range []string{`{"status":"enqueued",`, `"status":"estimated"`, `{"status":"selected",`, "delivered", "STATUS"} {
+	for _, want := range []string{`{"status":"enqueued",`, `"status":"estimated"`, `{"status":"selected",`, "delivered",
+		"STATUS"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("nothing shows %s:\n%s", want, shown)
 		}
@@ -146,7 +147,8 @@ func wantTour(t *testing.T, shown, received string) {
 	if strings.Contains(shown, "}{") || strings.Contains(shown, "}ID") {
 		t.Errorf("an answer does not end its line:\n%s", shown)
 	}
-	if !strings.Contains(received, "signature   holds") || strings.Contains(received, "DOES NOT") || !strings.Contains(received, "material_request.estimated") {
+	if !strings.Contains(received, "signature   holds") || strings.Contains(received, "DOES NOT") ||
+		!strings.Contains(received, "material_request.estimated") {
 		t.Errorf("the receiver printed\n%s", received)
 	}
 }

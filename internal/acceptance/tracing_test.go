@@ -34,15 +34,18 @@ func TestTraces_go_where_the_OTEL_variables_say_and_hold_no_secret(t *testing.T)
 				return bytes.Count(got.Bytes(), []byte(text))
 			}
 			has := func(text string) bool { return count(text) > 0 }
-			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL, "OTEL_BSP_SCHEDULE_DELAY": "100"}})
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1,
+				Env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL, "OTEL_BSP_SCHEDULE_DELAY": "100"}})
 			receiver := apptest.NewReceiver(t, nil)
 			s := h.Supplier(t, "--webhook-url", receiver.URL+"/of-the-supplier")
 			a := s.Do(t, http.MethodPost, requests, request(nextID(), nil), "X-Request-Id", "traced-by-this-test")
 			want(t, a, http.StatusCreated)
-			for _, part := range []string{"supplyhub-api", "/api/material-requests", "estimate", "webhook attempt", "traced-by-this-test"} {
+			for _, part := range []string{"supplyhub-api", "/api/material-requests", "estimate", "webhook attempt",
+				"traced-by-this-test"} {
 				apptest.Eventually(t, "the traces show "+part, func() bool { return has(part) })
 			}
-			apptest.Eventually(t, "the call, its estimation and both webhooks name the request's id", func() bool { return count("traced-by-this-test") >= 4 })
+			apptest.Eventually(t, "the call, its estimation and both webhooks name the request's id",
+				func() bool { return count("traced-by-this-test") >= 4 })
 			for _, secret := range []string{s.APIKey, s.AccessToken(), s.RefreshToken(), s.WebhookSecret, "of-the-supplier"} {
 				if has(secret) {
 					t.Error("the traces hold a secret")

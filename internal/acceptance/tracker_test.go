@@ -31,7 +31,8 @@ type trackerClient struct {
 
 func newTrackerClient(t *testing.T, h *apptest.Hub, flags ...string) *trackerClient {
 	t.Helper()
-	c := apptest.MustCommand[trackerClient](t, h, append([]string{"tracker", "client", "create", "--name", "Acme"}, flags...)...)
+	c := apptest.MustCommand[trackerClient](t, h,
+		append([]string{"tracker", "client", "create", "--name", "Acme"}, flags...)...)
 	c.Hub = h
 	return &c
 }
@@ -39,7 +40,8 @@ func newTrackerClient(t *testing.T, h *apptest.Hub, flags ...string) *trackerCli
 // load loads NDJSON lines and fails unless they are taken.
 func (c *trackerClient) load(t *testing.T, records ...object) {
 	t.Helper()
-	loaded := apptest.MustCommand[object](t, c.Hub, "tracker", "load", c.file(t, "records.ndjson", records...), "--client", c.ID)
+	loaded := apptest.MustCommand[object](t, c.Hub, "tracker", "load", c.file(t, "records.ndjson", records...),
+		"--client", c.ID)
 	if loaded["records"] != float64(len(records)) {
 		t.Fatalf("loaded %v, want %d records", loaded, len(records))
 	}
@@ -91,7 +93,8 @@ func (c *trackerClient) page(t *testing.T, path string) (p trackerPage, names st
 }
 
 func tracked(name string, imei int64, loaded, pingDate, pingTime any) object {
-	return object{"dispositivo": name, "imei": imei, "dt_carga": loaded, "data_de_ping": pingDate, "hora_de_ping": pingTime}
+	return object{"dispositivo": name, "imei": imei, "dt_carga": loaded, "data_de_ping": pingDate,
+		"hora_de_ping": pingTime}
 }
 
 // database opens the service's own database, to make views in it as somebody else would.
@@ -110,46 +113,50 @@ func openDatabase(t *testing.T, h *apptest.Hub) *sql.DB {
 }
 
 func trackerRules(t *testing.T, h *apptest.Hub) {
-	rule(t, "no key, an unknown key and an inactive client are 403, before any parameter is looked at", func(t *testing.T) {
-		c := newTrackerClient(t, h)
-		c.load(t, tracked("A", 1, "2026-11-20", nil, nil))
-		want(t, c.get(t, trackers), 200)
-		wantProblem(t, h.Do(t, http.MethodGet, trackers, nil), 403)
-		wantProblem(t, h.Do(t, http.MethodGet, trackers+"?page=0", nil, "svc-public-hub-key", "nonsense"), 403)
-		wantProblem(t, h.Do(t, http.MethodGet, snapshot+"?page=0", nil, "svc-public-hub-key", c.APIKey[:len(c.APIKey)-1]+"!"), 403)
-		apptest.MustCommand[object](t, h, "tracker", "client", "deactivate", c.ID)
-		for i := range 2 {
-			wantProblem(t, h.DoAt(t, i, http.MethodGet, trackers, nil, "svc-public-hub-key", c.APIKey), 403)
-			wantProblem(t, h.DoAt(t, i, http.MethodGet, snapshot+"?page=x", nil, "svc-public-hub-key", c.APIKey), 403)
-		}
-	})
-	rule(t, "no granted view, or one that no longer exists, is 403 No views available for this client", func(t *testing.T) {
-		none := func(a apptest.Answer) {
-			t.Helper()
-			wantProblem(t, a, 403)
-			if detail := apptest.Decode[object](t, a)["detail"]; detail != "No views available for this client" {
-				t.Fatalf("detail %q", detail)
+	rule(t, "no key, an unknown key and an inactive client are 403, before any parameter is looked at",
+		func(t *testing.T) {
+			c := newTrackerClient(t, h)
+			c.load(t, tracked("A", 1, "2026-11-20", nil, nil))
+			want(t, c.get(t, trackers), 200)
+			wantProblem(t, h.Do(t, http.MethodGet, trackers, nil), 403)
+			wantProblem(t, h.Do(t, http.MethodGet, trackers+"?page=0", nil, "svc-public-hub-key", "nonsense"), 403)
+			wantProblem(t, h.Do(t, http.MethodGet, snapshot+"?page=0", nil, "svc-public-hub-key", c.APIKey[:len(c.APIKey)-1]+
+				"!"), 403)
+			apptest.MustCommand[object](t, h, "tracker", "client", "deactivate", c.ID)
+			for i := range 2 {
+				wantProblem(t, h.DoAt(t, i, http.MethodGet, trackers, nil, "svc-public-hub-key", c.APIKey), 403)
+				wantProblem(t, h.DoAt(t, i, http.MethodGet, snapshot+"?page=x", nil, "svc-public-hub-key", c.APIKey), 403)
 			}
-		}
-		c := newTrackerClient(t, h)
-		none(c.get(t, trackers))
-		none(c.get(t, snapshot+"?page=0&filter="))
-		c.load(t, tracked("A", 1, "2026-11-20", nil, nil))
-		want(t, c.get(t, trackers), 200)
-		apptest.MustCommand[object](t, h, "tracker", "client", "set-views", c.ID, "--views", "nowhere")
-		none(c.get(t, trackers))
-		apptest.MustCommand[object](t, h, "tracker", "client", "set-views", c.ID, "--views", "tracker_records")
-		none(c.get(t, trackers)) // a table of the service is no view
-		apptest.MustCommand[object](t, h, "tracker", "client", "set-views", c.ID, "--views", "suppliers")
-		none(c.get(t, trackers))
-	})
+		})
+	rule(t, "no granted view, or one that no longer exists, is 403 No views available for this client",
+		func(t *testing.T) {
+			none := func(a apptest.Answer) {
+				t.Helper()
+				wantProblem(t, a, 403)
+				if detail := apptest.Decode[object](t, a)["detail"]; detail != "No views available for this client" {
+					t.Fatalf("detail %q", detail)
+				}
+			}
+			c := newTrackerClient(t, h)
+			none(c.get(t, trackers))
+			none(c.get(t, snapshot+"?page=0&filter="))
+			c.load(t, tracked("A", 1, "2026-11-20", nil, nil))
+			want(t, c.get(t, trackers), 200)
+			apptest.MustCommand[object](t, h, "tracker", "client", "set-views", c.ID, "--views", "nowhere")
+			none(c.get(t, trackers))
+			apptest.MustCommand[object](t, h, "tracker", "client", "set-views", c.ID, "--views", "tracker_records")
+			none(c.get(t, trackers)) // a table of the service is no view
+			apptest.MustCommand[object](t, h, "tracker", "client", "set-views", c.ID, "--views", "suppliers")
+			none(c.get(t, trackers))
+		})
 	rule(t, "all violations of page, pageSize and filter are listed", func(t *testing.T) {
 		c := newTrackerClient(t, h)
 		c.load(t, tracked("A", 1, "2026-11-20", nil, nil))
 		for _, path := range []string{trackers, snapshot} {
 			wantProblem(t, c.get(t, path+"?page=0&pageSize=101&filter=date:eq:2026-02-30"), 400, "page", "pageSize", "filter")
 			wantProblem(t, c.get(t, path+"?page=1&page=2&pageSize=1.5&filter=x"), 400, "page", "pageSize", "filter")
-			for _, filter := range []string{"", "date:eq:", "date:eq:2026-11-1", "date:gt:2026-11-19", "date:eq:2026-11-19x", "date:eq:0000-01-01", "a&filter=b"} {
+			for _, filter := range []string{"", "date:eq:", "date:eq:2026-11-1", "date:gt:2026-11-19", "date:eq:2026-11-19x",
+				"date:eq:0000-01-01", "a&filter=b"} {
 				wantProblem(t, c.get(t, path+"?filter="+filter), 400, "filter")
 			}
 			wantProblem(t, c.get(t, path+"?page=99999999999999999999"), 400, "page")
@@ -159,40 +166,44 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 			}
 		}
 	})
-	rule(t, "the list has all records of the view, newest load first, then the latest id; a filter keeps a load date", func(t *testing.T) {
-		c := newTrackerClient(t, h)
-		c.load(t, tracked("A", 1, "2026-11-18", "2026-11-17", "10:00:00"), tracked("B", 2, "2026-11-20", nil, nil), tracked("C", 1, "2026-11-20", "2026-11-20", nil))
-		c.load(t, tracked("D", 4, "2026-11-19", nil, nil))
-		newTrackerClient(t, h).load(t, tracked("X", 9, "2026-11-20", nil, nil))
-		if p, names := c.page(t, trackers); names != "CBDA" || p.Total != 4 || p.Page != 1 || p.PageSize != 20 {
-			t.Fatalf("got %s of %+v", names, p)
-		}
-		if p, names := c.page(t, trackers+"?page=2&pageSize=3"); names != "A" || p.Total != 4 {
-			t.Fatalf("page 2 has %s of %d", names, p.Total)
-		}
-		if p, names := c.page(t, trackers+"?filter=date:eq:2026-11-20"); names != "CB" || p.Total != 2 {
-			t.Fatalf("the filter keeps %s of %d", names, p.Total)
-		}
-		if p, _ := c.page(t, trackers+"?filter=date:eq:2020-01-01"); p.Total != 0 {
-			t.Fatalf("a day without records has %d", p.Total)
-		}
-	})
-	rule(t, "the snapshot has one record for each device: latest ping time, then load date, then id, nulls last, by imei", func(t *testing.T) {
-		c := newTrackerClient(t, h)
-		c.load(t,
-			tracked("a", 7, "2026-11-20", "2026-11-19", "10:00:00"), tracked("b", 7, "2026-11-20", "2026-11-19", "11:00:00"), tracked("c", 7, "2026-11-20", "2026-11-19", nil),
-			tracked("d", 3, "2026-11-20", "2026-11-19", nil), tracked("e", 3, "2026-11-20", "2026-11-19", nil),
-			tracked("f", 5, "2026-11-20", "2026-11-18", "23:00:00"), tracked("g", 6, "2026-11-20", nil, nil))
-		if p, names := c.page(t, snapshot); names != "eb" || p.Total != 2 {
-			t.Fatalf("got %s of %d", names, p.Total)
-		}
-		if p, names := c.page(t, snapshot+"?filter=date:eq:2026-11-18"); names != "f" || p.Total != 1 {
-			t.Fatalf("of the day before: %s of %d", names, p.Total)
-		}
-		if p, names := c.page(t, snapshot+"?page=2&pageSize=1"); names != "b" || p.Total != 2 {
-			t.Fatalf("page 2: %s of %d", names, p.Total)
-		}
-	})
+	rule(t, "the list has all records of the view, newest load first, then the latest id; a filter keeps a load date",
+		func(t *testing.T) {
+			c := newTrackerClient(t, h)
+			c.load(t, tracked("A", 1, "2026-11-18", "2026-11-17", "10:00:00"), tracked("B", 2, "2026-11-20", nil, nil),
+				tracked("C", 1, "2026-11-20", "2026-11-20", nil))
+			c.load(t, tracked("D", 4, "2026-11-19", nil, nil))
+			newTrackerClient(t, h).load(t, tracked("X", 9, "2026-11-20", nil, nil))
+			if p, names := c.page(t, trackers); names != "CBDA" || p.Total != 4 || p.Page != 1 || p.PageSize != 20 {
+				t.Fatalf("got %s of %+v", names, p)
+			}
+			if p, names := c.page(t, trackers+"?page=2&pageSize=3"); names != "A" || p.Total != 4 {
+				t.Fatalf("page 2 has %s of %d", names, p.Total)
+			}
+			if p, names := c.page(t, trackers+"?filter=date:eq:2026-11-20"); names != "CB" || p.Total != 2 {
+				t.Fatalf("the filter keeps %s of %d", names, p.Total)
+			}
+			if p, _ := c.page(t, trackers+"?filter=date:eq:2020-01-01"); p.Total != 0 {
+				t.Fatalf("a day without records has %d", p.Total)
+			}
+		})
+	rule(t, "the snapshot has one record for each device: latest ping time, then load date, then id, nulls last, by imei",
+		func(t *testing.T) {
+			c := newTrackerClient(t, h)
+			c.load(t,
+				tracked("a", 7, "2026-11-20", "2026-11-19", "10:00:00"), tracked("b", 7, "2026-11-20", "2026-11-19", "11:00:00"),
+				tracked("c", 7, "2026-11-20", "2026-11-19", nil),
+				tracked("d", 3, "2026-11-20", "2026-11-19", nil), tracked("e", 3, "2026-11-20", "2026-11-19", nil),
+				tracked("f", 5, "2026-11-20", "2026-11-18", "23:00:00"), tracked("g", 6, "2026-11-20", nil, nil))
+			if p, names := c.page(t, snapshot); names != "eb" || p.Total != 2 {
+				t.Fatalf("got %s of %d", names, p.Total)
+			}
+			if p, names := c.page(t, snapshot+"?filter=date:eq:2026-11-18"); names != "f" || p.Total != 1 {
+				t.Fatalf("of the day before: %s of %d", names, p.Total)
+			}
+			if p, names := c.page(t, snapshot+"?page=2&pageSize=1"); names != "b" || p.Total != 2 {
+				t.Fatalf("page 2: %s of %d", names, p.Total)
+			}
+		})
 	rule(t, "a view without records is 200 with total 0", func(t *testing.T) {
 		c := newTrackerClient(t, h)
 		c.load(t)
@@ -227,7 +238,8 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 		header := "dispositivo,material,identificador,cnpj,planejado,endereco,latitude,longitude,ligado,sem_sinal,imei,data_de_ping,hora_de_ping,latitude_positivacao,perc_bateria,dt_carga\r\n"
 		line := "\"Rastreador \"\"7\"\" <ç>\",\"Gôndola, 2 m\",12,00.000.000/0001-91,true,,-23.5505,0.5,1,0,356938035643809,2026-11-19,09:08:07,-23.550500,81,2026-11-20\r\n"
 		d := newTrackerClient(t, h)
-		apptest.MustCommand[object](t, h, "tracker", "load", write(t, "records.csv", "\xEF\xBB\xBF"+header+line), "--client", d.ID)
+		apptest.MustCommand[object](t, h, "tracker", "load", write(t, "records.csv", "\xEF\xBB\xBF"+header+line), "--client",
+			d.ID)
 		for _, client := range []*trackerClient{c, d} {
 			p, _ := client.page(t, trackers)
 			for name, value := range full {
@@ -241,9 +253,11 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 		c := newTrackerClient(t, h)
 		good := tracked("A", 1, "2026-11-20", nil, nil)
 		for text, wants := range map[string][]string{
-			"{\"imei\":0,\"dt_carga\":\"2026-11-20\"}":                                          {"Line 2", "imei"},
-			"{\"imei\":-5,\"data_de_ping\":\"2026-11-21\",\"dt_carga\":\"2026-11-20\",\"x\":1}": {"Line 2", "imei", "data_de_ping", "x"},
-			"{\"imei\":\"1\",\"dt_carga\":\"2026-02-30\",\"hora_de_ping\":\"24:00:00\"}":        {"Line 2", "imei", "dt_carga", "hora_de_ping"},
+			"{\"imei\":0,\"dt_carga\":\"2026-11-20\"}": {"Line 2", "imei"},
+			"{\"imei\":-5,\"data_de_ping\":\"2026-11-21\",\"dt_carga\":\"2026-11-20\",\"x\":1}": {"Line 2", "imei",
+				"data_de_ping", "x"},
+			"{\"imei\":\"1\",\"dt_carga\":\"2026-02-30\",\"hora_de_ping\":\"24:00:00\"}": {"Line 2", "imei", "dt_carga",
+				"hora_de_ping"},
 			"{\"dt_carga\":null}":     {"Line 2", "imei", "dt_carga"},
 			"[1]":                     {"Line 2", "JSON object"},
 			"{\"imei\":1":             {"Line 2", "JSON object"},
@@ -253,7 +267,8 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, stderr, code := h.Command(t, "tracker", "load", write(t, "bad.ndjson", string(first)+"\n"+text+"\n"), "--client", c.ID)
+			_, stderr, code := h.Command(t, "tracker", "load", write(t, "bad.ndjson", string(first)+"\n"+text+"\n"), "--client",
+				c.ID)
 			if code != 1 {
 				t.Errorf("%s: exit code %d", text, code)
 			}
@@ -263,15 +278,21 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 				}
 			}
 		}
-		_, stderr, code := h.Command(t, "tracker", "load", write(t, "many.ndjson", strings.Repeat("{\"imei\":0,\"x\":1}\n[1]\n", 60)), "--client", c.ID)
-		if code != 1 || !strings.Contains(stderr, "Line 1/imei") || !strings.Contains(stderr, "Line 1/x") || !strings.Contains(stderr, "Line 100 is not a JSON object") || strings.Contains(stderr, "Line 101") {
+		_, stderr, code := h.Command(t, "tracker", "load",
+			write(t, "many.ndjson", strings.Repeat("{\"imei\":0,\"x\":1}\n[1]\n", 60)), "--client", c.ID)
+		if code != 1 || !strings.Contains(stderr, "Line 1/imei") || !strings.Contains(stderr, "Line 1/x") ||
+			!strings.Contains(stderr, "Line 100 is not a JSON object") || strings.Contains(stderr, "Line 101") {
 			t.Errorf("120 bad lines: exit code %d, %s", code, stderr)
 		}
-		_, stderr, code = h.Command(t, "tracker", "load", write(t, "two.csv", "imei,dt_carga\n1,2026-11-20\n0,2026-11-20\n1,2,3\n4,2026-11-20\nx,2026-11-20\n"), "--client", c.ID)
-		if code != 1 || !strings.Contains(stderr, "3 lines") || !strings.Contains(stderr, "Line 3/imei") || !strings.Contains(stderr, "Line 4 is not a CSV record") || !strings.Contains(stderr, "Line 6/imei") {
+		_, stderr, code = h.Command(t, "tracker", "load",
+			write(t, "two.csv", "imei,dt_carga\n1,2026-11-20\n0,2026-11-20\n1,2,3\n4,2026-11-20\nx,2026-11-20\n"), "--client",
+			c.ID)
+		if code != 1 || !strings.Contains(stderr, "3 lines") || !strings.Contains(stderr, "Line 3/imei") ||
+			!strings.Contains(stderr, "Line 4 is not a CSV record") || !strings.Contains(stderr, "Line 6/imei") {
 			t.Errorf("three bad lines: exit code %d, %s", code, stderr)
 		}
-		_, stderr, code = h.Command(t, "tracker", "load", write(t, "bad.csv", "imei,dt_carga,colour\n1,2026-11-20,red\n"), "--client", c.ID)
+		_, stderr, code = h.Command(t, "tracker", "load", write(t, "bad.csv", "imei,dt_carga,colour\n1,2026-11-20,red\n"),
+			"--client", c.ID)
 		if code != 1 || !strings.Contains(stderr, "Line 1") || !strings.Contains(stderr, "colour") {
 			t.Errorf("a bad header: exit code %d, %s", code, stderr)
 		}
@@ -288,7 +309,8 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 		for day := range 3 {
 			var records []object
 			for device := range int64(4) {
-				records = append(records, tracked(fmt.Sprintf("%d", device), device+1, fmt.Sprintf("2026-11-1%d", day+1), fmt.Sprintf("2026-11-1%d", day), nil))
+				records = append(records, tracked(fmt.Sprintf("%d", device), device+1, fmt.Sprintf("2026-11-1%d", day+1),
+					fmt.Sprintf("2026-11-1%d", day), nil))
 			}
 			c.load(t, records...)
 		}
@@ -296,7 +318,8 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 		_, fleet := c.page(t, snapshot+"?pageSize=2")
 		c.load(t, tracked("9", 9, "2026-11-19", "2026-11-18", nil), tracked("8", 1, "2026-11-13", "2026-11-12", "10:00:00"))
 		for i := range 2 {
-			a := h.DoAt(t, i, http.MethodGet, trackers+fmt.Sprintf("?pageSize=5&page=%d", i+2), nil, "svc-public-hub-key", c.APIKey)
+			a := h.DoAt(t, i, http.MethodGet, trackers+fmt.Sprintf("?pageSize=5&page=%d", i+2), nil, "svc-public-hub-key",
+				c.APIKey)
 			p := apptest.Decode[trackerPage](t, a)
 			for _, r := range p.Data {
 				list += fmt.Sprint(r["dispositivo"])
@@ -316,7 +339,8 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("a fresh list has %d", p.Total)
 		}
 	})
-	rule(t, "a view that somebody else made answers alike, whatever its column types", func(t *testing.T) { foreignView(t, h) })
+	rule(t, "a view that somebody else made answers alike, whatever its column types",
+		func(t *testing.T) { foreignView(t, h) })
 	rule(t, "a view that lacks a column is 500, and the operator is told which", func(t *testing.T) {
 		db := openDatabase(t, h)
 		c := newTrackerClient(t, h, "--views", "lacking") // not there yet
@@ -332,15 +356,18 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 		apptest.MustCommand[object](t, h, "tracker", "client", "deactivate", c.ID)
 	})
 	rule(t, "a catalogue or a view that lacks columns is refused at the grant, with the reason", func(t *testing.T) {
-		if _, err := openDatabase(t, h).ExecContext(t.Context(), `CREATE VIEW short AS SELECT 1 AS id, 'x' AS dispositivo`); err != nil {
+		if _, err := openDatabase(t, h).ExecContext(t.Context(),
+			`CREATE VIEW short AS SELECT 1 AS id, 'x' AS dispositivo`); err != nil {
 			t.Fatal(err)
 		}
 		c := newTrackerClient(t, h)
 		for view, reason := range map[string]string{
 			"pg_shadow": "catalogue", "pg_catalog.pg_views": "catalogue", "information_schema.tables": "catalogue", "sqlite_master": "catalogue", "sqlite_schema": "catalogue", "short": "dt_carga",
 		} {
-			for _, command := range [][]string{{"create", "--name", "x", "--views", view}, {"set-views", c.ID, "--views", "nowhere," + view}} {
-				if _, stderr, code := h.Command(t, append([]string{"tracker", "client"}, command...)...); code != 1 || !strings.Contains(stderr, reason) {
+			for _, command := range [][]string{{"create", "--name", "x", "--views", view},
+				{"set-views", c.ID, "--views", "nowhere," + view}} {
+				if _, stderr, code := h.Command(t, append([]string{"tracker", "client"}, command...)...); code != 1 ||
+					!strings.Contains(stderr, reason) {
 					t.Errorf("%s %s: exit code %d, %s", command[0], view, code, stderr)
 				}
 			}
@@ -366,13 +393,15 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 		if _, _, code := h.Command(t, "tracker", "client", "create"); code != 2 {
 			t.Errorf("a missing name: exit code %d", code)
 		}
-		if _, stderr, code := h.Command(t, "tracker", "client", "create", "--name", " ", "--views", strings.Repeat("v", 64)); code != 1 || !strings.Contains(stderr, "name") || !strings.Contains(stderr, "views") {
+		if _, stderr, code := h.Command(t, "tracker", "client", "create", "--name", " ", "--views",
+			strings.Repeat("v", 64)); code != 1 || !strings.Contains(stderr, "name") || !strings.Contains(stderr, "views") {
 			t.Errorf("a bad client: exit code %d, %s", code, stderr)
 		}
 	})
 }
 
-// foreignView grants a view with other types: texts, timestamps, booleans as integers, a quoted name, in another schema.
+// foreignView grants a view with other types: texts, timestamps, booleans as integers, a quoted name, in another
+// schema.
 func foreignView(t *testing.T, h *apptest.Hub) {
 	db := openDatabase(t, h)
 	name, schema := "Fleet View", ""
@@ -388,10 +417,13 @@ func foreignView(t *testing.T, h *apptest.Hub) {
 	for i, r := range []struct {
 		name, loaded, ping string
 		imei               int64
-	}{{"A", "2026-11-18", "2026-11-18", 20}, {"B", "2026-11-20", "2026-11-19", 3}, {"C", "2026-11-20", "2026-11-19", 20}, {"D", "2026-11-20", "2026-11-19", 20}} {
+	}{{"A", "2026-11-18", "2026-11-18", 20}, {"B", "2026-11-20", "2026-11-19", 3}, {"C", "2026-11-20", "2026-11-19",
+		20}, {"D", "2026-11-20", "2026-11-19", 20}} {
 		values := map[string]string{
-			"id": fmt.Sprint(i + 1), "dt_carga": fmt.Sprintf(stamp, r.loaded), "data_de_ping": fmt.Sprintf(text, r.ping), "hora_de_ping": "'09:00:00.5'",
-			"dispositivo": fmt.Sprintf(text, r.name), "imei": fmt.Sprintf(imei, r.imei), "ligado": truth, "planejado": "0", "latitude": "'1.50'",
+			"id": fmt.Sprint(i + 1), "dt_carga": fmt.Sprintf(stamp, r.loaded), "data_de_ping": fmt.Sprintf(text, r.ping),
+			"hora_de_ping": "'09:00:00.5'",
+			"dispositivo":  fmt.Sprintf(text, r.name), "imei": fmt.Sprintf(imei, r.imei), "ligado": truth, "planejado": "0",
+			"latitude": "'1.50'",
 		}
 		var columns []string
 		for _, field := range append(strings.Fields(recordFields), "id", "dt_carga") {
@@ -411,7 +443,8 @@ func foreignView(t *testing.T, h *apptest.Hub) {
 		t.Fatal(err)
 	}
 	if schema != "" { // as its operator lets the api in
-		if _, err := db.ExecContext(t.Context(), "GRANT USAGE ON SCHEMA elsewhere TO supplyhub_api; GRANT SELECT ON "+quoted+" TO supplyhub_api"); err != nil {
+		if _, err := db.ExecContext(t.Context(), "GRANT USAGE ON SCHEMA elsewhere TO supplyhub_api; GRANT SELECT ON "+quoted+
+			" TO supplyhub_api"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -427,7 +460,8 @@ func foreignView(t *testing.T, h *apptest.Hub) {
 		t.Fatalf("the snapshot is %s of %d", names, p.Total)
 	}
 	r := p.Data[1]
-	if r["imei"] != float64(20) || r["ligado"] != true || r["planejado"] != false || r["latitude"] != 1.5 || r["hora_de_ping"] != "09:00:00" || r["data_de_ping"] != "2026-11-19" {
+	if r["imei"] != float64(20) || r["ligado"] != true || r["planejado"] != false || r["latitude"] != 1.5 ||
+		r["hora_de_ping"] != "09:00:00" || r["data_de_ping"] != "2026-11-19" {
 		t.Fatalf("the record is %v", r)
 	}
 	if _, err := db.ExecContext(t.Context(), "DROP VIEW "+quoted); err != nil {

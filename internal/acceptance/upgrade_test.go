@@ -31,7 +31,8 @@ func release(t *testing.T, commit string) string {
 func earlier(t *testing.T, commit string) (*chaos, *clients) {
 	t.Helper()
 	h := apptest.Start(t, apptest.Production, apptest.Options{
-		Release: release(t, commit), Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": strings.TrimSuffix(strings.Repeat("1s,", 100), ",")},
+		Release: release(t, commit),
+		Env:     map[string]string{"WEBHOOK_RETRY_SCHEDULE": strings.TrimSuffix(strings.Repeat("1s,", 100), ",")},
 	})
 	receiver := newCountingReceiver(t)
 	s := h.Supplier(t, "--access-ttl", "2h", "--webhook-url", receiver.url+"/estimates")
@@ -110,7 +111,8 @@ func upTo(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	up, _, _ := strings.Cut(string(content), "-- +goose Down")
-	return up + "\n; INSERT INTO goose_db_version (version_id, is_applied) SELECT max(version_id) + 1, true FROM goose_db_version;\n"
+	return up +
+		"\n; INSERT INTO goose_db_version (version_id, is_applied) SELECT max(version_id) + 1, true FROM goose_db_version;\n"
 }
 
 func TestUpgrade_version_before_serves_the_next_schema_and_refuses_a_later_one(t *testing.T) {

@@ -53,7 +53,8 @@ func TestVerify_accounts_for_everything_and_names_every_fault(t *testing.T) {
 			}
 			v := apptest.MustCommand[verification](t, h, "verify")
 			text := strings.Join(v.Faults, "\n")
-			for _, part := range []string{"has no estimates", "nothing brings its estimates", "its last attempt was not answered 2xx", "lacks attempts", "has no event"} {
+			for _, part := range []string{"has no estimates", "nothing brings its estimates",
+				"its last attempt was not answered 2xx", "lacks attempts", "has no event"} {
 				if strings.Count(text, part) != 1 {
 					t.Errorf("%q is not named once:\n%s", part, text)
 				}

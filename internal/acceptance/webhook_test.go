@@ -44,7 +44,8 @@ func sign(t *testing.T, id string, at time.Time, body any, by webhook.Secret) []
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []string{webhook.HeaderID, id, webhook.HeaderTimestamp, fmt.Sprint(at.Unix()), webhook.HeaderSignature, webhook.Sign(id, at, text, by)}
+	return []string{webhook.HeaderID, id, webhook.HeaderTimestamp, fmt.Sprint(at.Unix()), webhook.HeaderSignature,
+		webhook.Sign(id, at, text, by)}
 }
 
 func estimatesPath(id int64) string { return requestPath(id) + "/delivery-estimates" }
@@ -104,7 +105,8 @@ func estimatesRules(t *testing.T, h *apptest.Hub) {
 			"a dot in the id":    sign(t, "m.1", now, e, own(t)),
 			"another id":         append([]string{webhook.HeaderID, "m2"}, good[2:]...),
 			"another body's":     sign(t, "m1", now, event(s, id, now, "y"), own(t)),
-			"an empty signature": {webhook.HeaderID, "m1", webhook.HeaderTimestamp, fmt.Sprint(now.Unix()), webhook.HeaderSignature, "v1,"},
+			"an empty signature": {webhook.HeaderID, "m1", webhook.HeaderTimestamp, fmt.Sprint(now.Unix()),
+				webhook.HeaderSignature, "v1,"},
 			"a bad one beside a good Bearer": append(sign(t, "m1", now, e, secret(t, s.WebhookSecret)), "Authorization",
 				"Bearer "+h.Supplier(t, "--scopes", "estimates:write").AccessToken()),
 		}
@@ -124,18 +126,19 @@ func estimatesRules(t *testing.T, h *apptest.Hub) {
 		wantProblem(t, other.Do(t, http.MethodPost, estimatesPath(id), e), 404)
 		wantBody(t, s.Do(t, http.MethodPost, estimatesPath(id), e), 200, object{"status": "estimated", "id": id})
 	})
-	rule(t, "400 names every violation and a path that is not the body's request; 404 for an unknown request", func(t *testing.T) {
-		s := h.Supplier(t)
-		id := settled(t, s)
-		post := func(path string, body any) apptest.Answer {
-			return h.Do(t, http.MethodPost, path, body, sign(t, "m1", time.Now(), body, own(t))...)
-		}
-		wantProblem(t, post(estimatesPath(id), object{}), 400, "/type", "/timestamp", "/data")
-		e := event(s, id, time.Now(), "e1")
-		want(t, post(estimatesPath(id+1000000), e), 400)
-		unknown := event(s, id+1000000, time.Now(), "e1")
-		wantProblem(t, post(estimatesPath(id+1000000), unknown), 404)
-	})
+	rule(t, "400 names every violation and a path that is not the body's request; 404 for an unknown request",
+		func(t *testing.T) {
+			s := h.Supplier(t)
+			id := settled(t, s)
+			post := func(path string, body any) apptest.Answer {
+				return h.Do(t, http.MethodPost, path, body, sign(t, "m1", time.Now(), body, own(t))...)
+			}
+			wantProblem(t, post(estimatesPath(id), object{}), 400, "/type", "/timestamp", "/data")
+			e := event(s, id, time.Now(), "e1")
+			want(t, post(estimatesPath(id+1000000), e), 400)
+			unknown := event(s, id+1000000, time.Now(), "e1")
+			wantProblem(t, post(estimatesPath(id+1000000), unknown), 404)
+		})
 }
 
 func webhookRules(t *testing.T, h *apptest.Hub) {
@@ -146,7 +149,8 @@ func webhookRules(t *testing.T, h *apptest.Hub) {
 		r := becomes(t, s, id, "estimated")
 		apptest.Eventually(t, "the receiver was called", func() bool { return len(receiver.Calls()) == 1 })
 		c := receiver.Calls()[0]
-		if c.Method != http.MethodPost || c.Path != estimatesPath(id) || !strings.HasPrefix(c.Header.Get("Content-Type"), "application/json") {
+		if c.Method != http.MethodPost || c.Path != estimatesPath(id) ||
+			!strings.HasPrefix(c.Header.Get("Content-Type"), "application/json") {
 			t.Fatalf("got %s %s %v", c.Method, c.Path, c.Header)
 		}
 		if _, err := webhook.Verify(c.Header, c.Body, time.Now(), secret(t, s.WebhookSecret)); err != nil {
@@ -156,7 +160,8 @@ func webhookRules(t *testing.T, h *apptest.Hub) {
 		if err := json.Unmarshal(c.Body, &e); err != nil {
 			t.Fatal(err)
 		}
-		if e.Type != webhook.TypeEstimated || e.Data.SupplierID != s.ID || e.Data.RequestID != id || e.Data.ShopCode != "SP-001" || len(e.Data.Estimates) != len(r.Estimates) {
+		if e.Type != webhook.TypeEstimated || e.Data.SupplierID != s.ID || e.Data.RequestID != id ||
+			e.Data.ShopCode != "SP-001" || len(e.Data.Estimates) != len(r.Estimates) {
 			t.Fatalf("got %+v", e)
 		}
 	})
@@ -275,7 +280,8 @@ func supplierDelivery(t *testing.T, h *apptest.Hub, s *apptest.Supplier, id int6
 	t.Helper()
 	var found string
 	apptest.Eventually(t, "the delivery is "+status, func() bool {
-		for _, d := range apptest.MustCommand[[]struct{ ID, Status, Destination string }](t, h, "delivery", "list", "--supplier", s.ID, "--request", fmt.Sprint(id)) {
+		for _, d := range apptest.MustCommand[[]struct{ ID, Status, Destination string }](t, h, "delivery", "list",
+			"--supplier", s.ID, "--request", fmt.Sprint(id)) {
 			if d.Destination != "own" && d.Status == status {
 				found = d.ID
 				return true

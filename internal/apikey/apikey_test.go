@@ -19,7 +19,8 @@ func TestFormat_knows_its_own_keys_and_the_earlier_ones_and_no_others(t *testing
 	}
 	wrong := []byte(key)
 	wrong[10] ^= 1
-	for _, k := range []string{"", "hub_ck_", key + "a", key[:len(key)-1], string(wrong), earlier + "a", strings.ToUpper(key), " " + key, "hub_ck_" + strings.Repeat("-", 43)} {
+	for _, k := range []string{"", "hub_ck_", key + "a", key[:len(key)-1], string(wrong), earlier + "a",
+		strings.ToUpper(key), " " + key, "hub_ck_" + strings.Repeat("-", 43)} {
 		if f.Valid(k) {
 			t.Errorf("%q is valid", k)
 		}

@@ -30,7 +30,8 @@ type Keys interface {
 // CheckOverlap refuses an overlap that is not from 0 to 90 days. Errors: errs.Invalid.
 func CheckOverlap(overlap time.Duration) error {
 	if overlap < 0 || overlap > longestOverlap {
-		return errs.InvalidInput("The overlap is not valid.", errs.At("/overlap", fmt.Sprintf("must be from 0s to %s", longestOverlap)))
+		return errs.InvalidInput("The overlap is not valid.",
+			errs.At("/overlap", fmt.Sprintf("must be from 0s to %s", longestOverlap)))
 	}
 	return nil
 }
@@ -44,8 +45,8 @@ func (f Format) Add(ctx context.Context, keys Keys, now time.Time) (string, erro
 	return key, nil
 }
 
-// Rotate lets the former keys work for the overlap, which CheckOverlap has checked, and adds a new one. Both happen in the
-// caller's transaction.
+// Rotate lets the former keys work for the overlap, which CheckOverlap has checked, and adds a new one. Both happen in
+// the caller's transaction.
 func (f Format) Rotate(ctx context.Context, keys Keys, now time.Time, overlap time.Duration) (string, error) {
 	if err := keys.Expire(ctx, end(now, overlap)); err != nil {
 		return "", fmt.Errorf("expire former API keys: %w", err)
@@ -53,8 +54,8 @@ func (f Format) Rotate(ctx context.Context, keys Keys, now time.Time, overlap ti
 	return f.Add(ctx, keys, now)
 }
 
-// end is when a rotated key stops working. Without an overlap that is before all times: two processes' clocks may differ by the
-// milliseconds that the database's time takes to them.
+// end is when a rotated key stops working. Without an overlap that is before all times: two processes' clocks may
+// differ by the milliseconds that the database's time takes to them.
 func end(now time.Time, overlap time.Duration) time.Time {
 	if overlap == 0 {
 		return time.Unix(0, 0)

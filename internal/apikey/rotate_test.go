@@ -68,7 +68,8 @@ func TestRotate_ends_former_keys_after_the_overlap_and_adds_a_new_one(t *testing
 
 func TestCheckOverlap_takes_0_to_90_days(t *testing.T) {
 	t.Parallel()
-	for overlap, fine := range map[time.Duration]bool{0: true, 90 * 24 * time.Hour: true, -1: false, 90*24*time.Hour + 1: false} {
+	for overlap, fine := range map[time.Duration]bool{0: true, 90 * 24 * time.Hour: true, -1: false, 90*24*time.Hour +
+		1: false} {
 		if err := apikey.CheckOverlap(overlap); (err == nil) != fine || err != nil && errs.KindOf(err) != errs.Invalid {
 			t.Errorf("%s: %v", overlap, err)
 		}

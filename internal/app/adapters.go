@@ -45,7 +45,8 @@ var errNoQueue = errors.New("the queue is not connected")
 type estimator struct{ app *pipeline }
 
 func (e estimator) Estimate(ctx context.Context, r estimates.Request) (estimates.Result, error) {
-	ctx, end := e.app.span(ctx, "estimate", slog.String("supplier_id", r.SupplierID), slog.Int64("material_request_id", r.RequestID))
+	ctx, end := e.app.span(ctx, "estimate", slog.String("supplier_id", r.SupplierID),
+		slog.Int64("material_request_id", r.RequestID))
 	result, err := e.app.Rates.Estimate(ctx, r)
 	end(err)
 	return result, err
@@ -78,14 +79,16 @@ func (p peers) Listen(worker int64, take func([]byte)) (stop func(), err error) 
 
 type catalogue struct{ products *products.Service }
 
-func (c catalogue) Products(ctx context.Context, supplierID string, skus []string) (map[string]estimates.Product, error) {
+func (c catalogue) Products(ctx context.Context, supplierID string, skus []string) (map[string]estimates.Product,
+	error) {
 	found, err := c.products.Find(ctx, supplierID, skus)
 	if err != nil {
 		return nil, err
 	}
 	facts := make(map[string]estimates.Product, len(found))
 	for sku, p := range found {
-		facts[sku] = estimates.Product{Active: p.Active, WeightKg: orZero(p.WeightKg), ProductionDays: int(orZero(p.ProductionDays))}
+		facts[sku] = estimates.Product{Active: p.Active, WeightKg: orZero(p.WeightKg),
+			ProductionDays: int(orZero(p.ProductionDays))}
 	}
 	return facts, nil
 }

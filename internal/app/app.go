@@ -45,8 +45,8 @@ type App struct {
 	adminAddress string          // of the operator listener of a serving api
 }
 
-// pipeline is what both binaries have: all that a material request passes through. The worker is built from nothing else,
-// so that it links nothing else.
+// pipeline is what both binaries have: all that a material request passes through. The worker is built from nothing
+// else, so that it links nothing else.
 type pipeline struct {
 	Suppliers  *supplierauth.Service
 	Deliveries *webhooks.Dispatcher
@@ -76,7 +76,8 @@ func Build(ctx context.Context, cfg *config.Config, log *slog.Logger) (*App, err
 // Open is Build for a command: it makes neither directory nor keys, and the schema must be this build's.
 func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (*App, error) {
 	if _, err := os.Stat(cfg.SQLitePath()); cfg.DatabaseURL == "" && errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no database in DATA_DIR (%s): set DATA_DIR to that of a service that was started once, or set DATABASE_URL", cfg.DataDir)
+		return nil,
+			fmt.Errorf("there is no database in DATA_DIR (%s): set DATA_DIR to that of a service that was started once, or set DATABASE_URL", cfg.DataDir)
 	}
 	a, err := build(ctx, cfg, log, use{profile: database.Maintenance, asItIs: true})
 	if err != nil {
@@ -142,7 +143,8 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Publisher: publisher{a}, Outbox: outbox{a.Deliveries},
 		Catalogue: catalogue{a.products}, Estimator: estimator{a},
-		Desk: a.desk, Secrets: secrets.webhooks, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(), TraceParent: a.traceParent,
+		Desk: a.desk, Secrets: secrets.webhooks, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(),
+		TraceParent: a.traceParent,
 	})
 	a.Deliveries.SetLedger(a.materials)
 	a.quotas, a.providerMetrics = scoreboard.NewQuotas(a.db, a.db.Now), scoreboard.NewMetrics(a.registry)
@@ -189,7 +191,8 @@ func (a *App) PortalLink(ctx context.Context, supplierID string) (portal.Link, e
 	return portal.NewLink(ctx, a.Suppliers, supplierID, public)
 }
 
-// localURL is where a browser on this machine finds an api that listens on hostPort; empty when the system chooses the port.
+// localURL is where a browser on this machine finds an api that listens on hostPort; empty when the system chooses the
+// port.
 func localURL(hostPort string) string {
 	_, port, err := net.SplitHostPort(hostPort)
 	if err != nil || port == "0" || port == "" {

@@ -99,7 +99,8 @@ func (d *doctor) checkup() Checkup {
 }
 
 func (d *doctor) say(status, name, todo, detail string, args ...any) {
-	d.checks = append(d.checks, Check{Name: name, Status: status, Detail: telemetry.WithoutCredentials(fmt.Sprintf(detail, args...)), Todo: todo})
+	d.checks = append(d.checks, Check{Name: name, Status: status,
+		Detail: telemetry.WithoutCredentials(fmt.Sprintf(detail, args...)), Todo: todo})
 }
 
 // configured reports whether there is a configuration to go on with.
@@ -137,7 +138,8 @@ func (d *doctor) examine(ctx context.Context) {
 // opened builds the pipeline without connecting to anything or making anything.
 func (d *doctor) opened(ctx context.Context) bool {
 	if _, err := os.Stat(d.cfg.SQLitePath()); d.cfg.DatabaseURL == "" && errors.Is(err, fs.ErrNotExist) {
-		d.say(broken, "database", "start `api serve` once, or set DATA_DIR or DATABASE_URL", "there is none in DATA_DIR (%s)", d.cfg.DataDir)
+		d.say(broken, "database", "start `api serve` once, or set DATA_DIR or DATABASE_URL",
+			"there is none in DATA_DIR (%s)", d.cfg.DataDir)
 		return false
 	}
 	if err := d.open(ctx, use{profile: database.Serving, noReaders: true, asItIs: true}); err != nil {

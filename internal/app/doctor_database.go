@@ -75,7 +75,8 @@ func (d *doctor) examineServer(ctx context.Context, found database.Examination) 
 		for i, r := range lacking {
 			names[i] = r.String()
 		}
-		d.say(broken, "database rights", "run deployments/postgres-roles.sql as the owner", "this role lacks %s", strings.Join(names, ", "))
+		d.say(broken, "database rights", "run deployments/postgres-roles.sql as the owner", "this role lacks %s",
+			strings.Join(names, ", "))
 	default:
 		d.say(well, "database rights", "", "this role may do all that the process does")
 	}

@@ -104,9 +104,11 @@ func (d *doctor) examineEndpoint(ctx context.Context) {
 	case err != nil:
 		d.say(broken, name, "start the api, or correct ESTIMATES_WEBHOOK_BASE_URL", "%s does not answer: %v", base, err)
 	case status == http.StatusUnauthorized:
-		d.say(broken, name, "give both binaries the same WEBHOOK_SIGNING_SECRETS, and set the clocks by NTP", "%s refuses the signature", base)
+		d.say(broken, name, "give both binaries the same WEBHOOK_SIGNING_SECRETS, and set the clocks by NTP",
+			"%s refuses the signature", base)
 	case status != http.StatusBadRequest:
-		d.say(broken, name, "correct ESTIMATES_WEBHOOK_BASE_URL: this is not the api", "%s answers with status %d", base, status)
+		d.say(broken, name, "correct ESTIMATES_WEBHOOK_BASE_URL: this is not the api", "%s answers with status %d", base,
+			status)
 	default:
 		d.say(well, name, "", "%s answers and takes the signature", base)
 	}
@@ -114,7 +116,8 @@ func (d *doctor) examineEndpoint(ctx context.Context) {
 
 func (d *doctor) callEndpoint(ctx context.Context, base string, secrets []webhook.Secret) (status int, err error) {
 	const id, body = "doctor", "{}"
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(base, "/")+"/api/material-requests/1/delivery-estimates", strings.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(base, "/")+
+		"/api/material-requests/1/delivery-estimates", strings.NewReader(body))
 	if err != nil {
 		return 0, err
 	}
@@ -161,7 +164,8 @@ func (d *doctor) examineReceiver(ctx context.Context, s supplierauth.Supplier) e
 		return err
 	}
 	if len(receivers[s.ID].Secrets) == 0 {
-		d.say(broken, name, "put the key that sealed it into SECRETS_KEY, or run `api supplier rotate-webhook-secret "+s.ID+"`", "its signing secret cannot be opened")
+		d.say(broken, name, "put the key that sealed it into SECRETS_KEY, or run `api supplier rotate-webhook-secret "+s.ID+
+			"`", "its signing secret cannot be opened")
 		return nil
 	}
 	state, err := d.Deliveries.ReceiverState(ctx, s.ID)
@@ -172,7 +176,8 @@ func (d *doctor) examineReceiver(ctx context.Context, s supplierauth.Supplier) e
 	case state.PausedBy != "":
 		d.say(warning, name, "run `api supplier resume "+s.ID+"` when it is well again", "paused by the %s", state.PausedBy)
 	case state.Failing():
-		d.say(warning, name, "ask the supplier; `api delivery list --supplier "+s.ID+"` shows the attempts", "failing, %d times in a row: %s", state.Failures, state.LastError)
+		d.say(warning, name, "ask the supplier; `api delivery list --supplier "+s.ID+"` shows the attempts",
+			"failing, %d times in a row: %s", state.Failures, state.LastError)
 	case state.LastSuccess == nil && state.LastFailure == nil:
 		d.say(well, name, "", "never called yet")
 	case state.LastSuccess == nil:

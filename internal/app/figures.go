@@ -60,7 +60,8 @@ func (a *pipeline) sample(context.Context) (figures.Sample, error) {
 	r := readingsOf(families)
 	return figures.Sample{
 		Accepted: int64(r[seriesAccepted]), Delivered: int64(r.delivered()), Backlog: int64(r[seriesBacklog]),
-		Dead: int64(r[seriesDead]), Failing: int64(r[seriesFailing]), Oldest: time.Duration(r[seriesOldest] * float64(time.Second)),
+		Dead: int64(r[seriesDead]), Failing: int64(r[seriesFailing]),
+		Oldest: time.Duration(r[seriesOldest] * float64(time.Second)),
 	}, nil
 }
 

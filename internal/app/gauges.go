@@ -16,7 +16,8 @@ const (
 )
 
 // gauges are the figures of what all processes share. Each process reads them for itself, whether it is scraped or not,
-// so that all show the same and a scrape costs the database nothing. What could not be read is left out, never an old figure.
+// so that all show the same and a scrape costs the database nothing. What could not be read is left out, never an old
+// figure.
 type gauges struct {
 	database                               prometheus.Gauge
 	requests, deliveries, receivers, quota *prometheus.GaugeVec
@@ -28,12 +29,16 @@ func newGauges(r prometheus.Registerer) *gauges {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 	}
 	g := &gauges{
-		database:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "supplyhub_database_up", Help: "1 while the database answers this process."}),
-		requests:   vector("supplyhub_requests", "Material requests by status: those that wait for their estimates, and those that failed.", "status"),
-		oldest:     vector("supplyhub_oldest_enqueued_request_seconds", "How long the oldest request waits for its estimates; 0 when none does."),
+		database: prometheus.NewGauge(prometheus.GaugeOpts{Name: "supplyhub_database_up",
+			Help: "1 while the database answers this process."}),
+		requests: vector("supplyhub_requests",
+			"Material requests by status: those that wait for their estimates, and those that failed.", "status"),
+		oldest: vector("supplyhub_oldest_enqueued_request_seconds",
+			"How long the oldest request waits for its estimates; 0 when none does."),
 		deliveries: vector("supplyhub_webhook_deliveries", "Webhook deliveries by status.", "status"),
 		receivers:  vector("supplyhub_webhook_receivers", "Suppliers' receivers by state.", "state"),
-		quota:      vector("supplyhub_scoreboard_quota_remaining", "Scoreboard requests that a requester may still send today.", "requester"),
+		quota: vector("supplyhub_scoreboard_quota_remaining",
+			"Scoreboard requests that a requester may still send today.", "requester"),
 	}
 	r.MustRegister(g.database, g.requests, g.oldest, g.deliveries, g.receivers, g.quota)
 	return g
@@ -71,7 +76,8 @@ func (a *pipeline) readPipeline(ctx context.Context, g *gauges) {
 	ill, illErr := a.Deliveries.IllReceivers(ctx)
 	// The two are read one after the other: a receiver that is made or deleted in between is not counted below zero.
 	active := max(n.Receivers-ill.Failing-ill.Paused, 0)
-	show(g.receivers, map[string]int64{"active": active, "failing": ill.Failing, "paused": ill.Paused}, errors.Join(err, illErr))
+	show(g.receivers, map[string]int64{"active": active, "failing": ill.Failing, "paused": ill.Paused},
+		errors.Join(err, illErr))
 	a.readOldest(ctx, g)
 }
 

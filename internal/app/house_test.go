@@ -33,7 +33,8 @@ const (
 
 // edges are the packages of this module that each package may import, tests aside.
 var edges = map[string][]string{
-	"cmd/api": {"internal/app", "internal/config", "internal/database/sqlite", "internal/queue/embedded", "internal/errs", "internal/estimates", "internal/materials", "internal/scoreboard", "internal/scoreboard/sample",
+	"cmd/api": {"internal/app", "internal/config", "internal/database/sqlite", "internal/queue/embedded", "internal/errs",
+		"internal/estimates", "internal/materials", "internal/scoreboard", "internal/scoreboard/sample",
 		"internal/supplierauth", "internal/tracker", "internal/webhooks", "pkg/webhook"},
 	"cmd/worker": {"internal/app", "internal/config"},
 
@@ -88,22 +89,27 @@ var edges = map[string][]string{
 	"pkg/client/clienttest": {"pkg/client", "pkg/webhook"},
 
 	// What helps tests and measurements; nothing that runs in production may import it.
-	"internal/acceptance":                         {},
-	"internal/app/apptest":                        {"internal/database/databasetest", "internal/queue/queuetest", "internal/httpapi/openapitest", "pkg/webhook"},
-	"internal/app/apptest/browser":                {},
-	"internal/bench":                              {"internal/database", "internal/dispatch", "internal/httpapi", "internal/materials", "internal/round", "internal/supplierauth", "pkg/client"},
-	"internal/database/databasetest":              {"internal/database", "internal/database/sqlite", "internal/database/databasetest/cluster"},
-	"internal/database/databasetest/cluster":      {},
-	"internal/database/databasetest/withpostgres": {"internal/database/databasetest", "internal/database/databasetest/cluster"},
-	"internal/httpapi/docs/receiver":              {"pkg/webhook"}, // the receiver that /docs/webhooks shows
-	"internal/httpapi/openapitest":                {"internal/httpapi"},
-	"internal/queue/queuetest":                    {},
-	"deployments":                                 {}, // a test only
+	"internal/acceptance": {},
+	"internal/app/apptest": {"internal/database/databasetest", "internal/queue/queuetest",
+		"internal/httpapi/openapitest", "pkg/webhook"},
+	"internal/app/apptest/browser": {},
+	"internal/bench": {"internal/database", "internal/dispatch", "internal/httpapi",
+		"internal/materials", "internal/round", "internal/supplierauth", "pkg/client"},
+	"internal/database/databasetest": {"internal/database", "internal/database/sqlite",
+		"internal/database/databasetest/cluster"},
+	"internal/database/databasetest/cluster": {},
+	"internal/database/databasetest/withpostgres": {"internal/database/databasetest",
+		"internal/database/databasetest/cluster"},
+	"internal/httpapi/docs/receiver": {"pkg/webhook"}, // the receiver that /docs/webhooks shows
+	"internal/httpapi/openapitest":   {"internal/httpapi"},
+	"internal/queue/queuetest":       {},
+	"deployments":                    {}, // a test only
 }
 
 // feature is what every feature room may import, and more.
 func feature(more ...string) []string {
-	return append([]string{"internal/apikey", "internal/errs", "internal/logctx", "internal/httpapi", "internal/database", "internal/groupcommit", "pkg/webhook"}, more...)
+	return append([]string{"internal/apikey", "internal/errs", "internal/logctx", "internal/httpapi", "internal/database",
+		"internal/groupcommit", "pkg/webhook"}, more...)
 }
 
 // homes are the files, tests and test helpers aside, that may import a library: path patterns, where a pattern that
@@ -112,7 +118,8 @@ var homes = []struct {
 	library string
 	files   []string
 }{
-	{"github.com/gin-gonic/gin", []string{"internal/httpapi/*.go", "internal/app/routes.go", "internal/app/serve.go", "internal/*/http*.go"}},
+	{"github.com/gin-gonic/gin", []string{"internal/httpapi/*.go", "internal/app/routes.go", "internal/app/serve.go",
+		"internal/*/http*.go"}},
 	{"gorm.io/", []string{"internal/database/*.go", "internal/database/sqlite/*.go", "internal/*/store*.go"}},
 	{"github.com/glebarez/", []string{"internal/database/sqlite/*.go"}},
 	{"github.com/jackc/pgx", []string{"internal/database/*.go"}},
@@ -127,12 +134,15 @@ var homes = []struct {
 }
 
 // helpers are the packages for tests and measurements: the homes of libraries do not bind them.
-var helpers = []string{"internal/acceptance", "internal/app/apptest", "internal/bench", "internal/database/databasetest", "internal/httpapi/openapitest", "internal/queue/queuetest"}
+var helpers = []string{"internal/acceptance", "internal/app/apptest", "internal/bench",
+	"internal/database/databasetest", "internal/httpapi/openapitest", "internal/queue/queuetest"}
 
-// ownClocks are the files that may read the machine's clock: to measure how long something took in this process, to find how far
-// that clock is from the database's, or to work where no database is. Whatever is stored, or compared with it, is the database's time.
+// ownClocks are the files that may read the machine's clock: to measure how long something took in this process, to
+// find how far that clock is from the database's, or to work where no database is. Whatever is stored, or compared with
+// it, is the database's time.
 var ownClocks = []string{
-	"internal/database/clock_*.go", "internal/database/doctor.go", "internal/database/hang.go", "internal/database/logger.go", // the database's own time
+	// the database's own time
+	"internal/database/clock_*.go", "internal/database/doctor.go", "internal/database/hang.go", "internal/database/logger.go",
 	"internal/app/doctor_*.go", "internal/app/meter.go", "internal/httpapi/middleware.go", "internal/materials/sweeper.go", "internal/queue/*.go", "internal/queue/embedded/*.go",
 	"internal/webhooks/dispatcher.go", "internal/webhooks/flow.go", "internal/webhooks/lease.go", "internal/webhooks/pauses.go", "internal/webhooks/round.go", "internal/webhooks/testcall.go",
 	"internal/scoreboard/fetch/fetch.go", // a provider's Retry-After
@@ -140,7 +150,8 @@ var ownClocks = []string{
 }
 
 // globals are the constructors whose result may stand in a package variable: it never changes.
-var globals = []string{"errors.New", "fmt.Errorf", "regexp.MustCompile", "sync.OnceValue", "sync.OnceValues", "sync.OnceFunc", "netip.MustParsePrefix", "netip.MustParseAddr", "strings.NewReplacer"}
+var globals = []string{"errors.New", "fmt.Errorf", "regexp.MustCompile", "sync.OnceValue", "sync.OnceValues",
+	"sync.OnceFunc", "netip.MustParsePrefix", "netip.MustParseAddr", "strings.NewReplacer"}
 
 func TestHouse_packages_import_only_whom_they_may(t *testing.T) {
 	t.Parallel()
@@ -207,12 +218,14 @@ func TestHouse_libraries_stay_in_their_homes(t *testing.T) {
 func TestHouse_times_are_the_databases(t *testing.T) {
 	t.Parallel()
 	for _, f := range sources(t) {
-		if f.test || !strings.HasPrefix(f.name, "cmd/") && !strings.HasPrefix(f.name, "internal/") || isHelper(path.Dir(f.name)) || f.matches(ownClocks) {
+		if f.test || !strings.HasPrefix(f.name, "cmd/") && !strings.HasPrefix(f.name, "internal/") ||
+			isHelper(path.Dir(f.name)) || f.matches(ownClocks) {
 			continue
 		}
 		ast.Inspect(f.tree, func(n ast.Node) bool {
 			if s, ok := n.(*ast.SelectorExpr); ok && readsClock(s) {
-				t.Errorf("%s reads the machine's clock (time.%s): use the database's, or add the file to ownClocks and say why", f.name, s.Sel.Name)
+				t.Errorf("%s reads the machine's clock (time.%s): use the database's, or add the file to ownClocks and say why",
+					f.name, s.Sel.Name)
 			}
 			return true
 		})
@@ -255,7 +268,8 @@ func TestHouse_has_no_init_and_no_state_in_package_variables(t *testing.T) {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
 				// What the embedded default adds makes itself known where it is linked, as drivers do.
-				if d.Recv == nil && d.Name.Name == "init" && !f.matches([]string{"internal/database/sqlite/sqlite.go", "internal/queue/embedded/embedded.go"}) {
+				if d.Recv == nil && d.Name.Name == "init" &&
+					!f.matches([]string{"internal/database/sqlite/sqlite.go", "internal/queue/embedded/embedded.go"}) {
 					t.Errorf("%s has an init function", f.name)
 				}
 			case *ast.GenDecl:
@@ -396,7 +410,8 @@ func (f source) writtenNames() map[string]bool {
 	return names
 }
 
-// constant tells whether a package variable never changes: errors, expressions, embedded files, tables that nobody writes.
+// constant tells whether a package variable never changes: errors, expressions, embedded files, tables that nobody
+// writes.
 func (f source) constant(v *ast.ValueSpec, written map[string]bool) bool {
 	for _, name := range v.Names {
 		if name.Name != "_" && written[name.Name] {
@@ -405,7 +420,8 @@ func (f source) constant(v *ast.ValueSpec, written map[string]bool) bool {
 	}
 	if len(v.Values) == 0 { // embedded files, and the version that the linker sets
 		selector, ok := v.Type.(*ast.SelectorExpr)
-		return ok && baseName(selector) == "embed" || f.embedded(v) || f.name == "internal/telemetry/telemetry.go" && v.Names[0].Name == "version" ||
+		return ok && baseName(selector) == "embed" || f.embedded(v) || f.name == "internal/telemetry/telemetry.go" &&
+			v.Names[0].Name == "version" ||
 			f.name == "internal/database/sqlite.go" && v.Names[0].Name == "embedded" ||
 			f.name == "internal/queue/queue.go" && v.Names[0].Name == "inProcess" // as database/sql keeps its drivers
 	}

@@ -32,8 +32,8 @@ type Meter struct {
 	accepted, delivered float64
 }
 
-// NewMeter reads from the given listeners, or else from that of the api of this configuration. Each process counts what it
-// does itself: the apis what is accepted, the workers what is delivered.
+// NewMeter reads from the given listeners, or else from that of the api of this configuration. Each process counts what
+// it does itself: the apis what is accepted, the workers what is delivered.
 func NewMeter(cfg *config.Config, addresses ...string) *Meter {
 	if len(addresses) == 0 {
 		addresses = []string{cmp.Or(cfg.AdminAddr, defaultAPIAdmin)}

@@ -16,7 +16,8 @@ type RequestDetail struct {
 }
 
 // EachRequest hands the newest requests to fn, of one supplier or status when these are given; limit 0: all of them.
-func (a *App) EachRequest(ctx context.Context, supplierID, status string, limit int, fn func(materials.Overview) error) error {
+func (a *App) EachRequest(ctx context.Context, supplierID, status string, limit int,
+	fn func(materials.Overview) error) error {
 	return a.materials.Each(ctx, materials.Filter{SupplierID: supplierID, Status: materials.Status(status)}, limit, fn)
 }
 
@@ -31,7 +32,8 @@ func (a *App) ShowRequest(ctx context.Context, supplierID string, requestID int6
 	return d, err
 }
 
-// ReopenRequest enqueues a failed request again, in a new round. Errors: errs.NotFound, errs.Conflict when it is not failed.
+// ReopenRequest enqueues a failed request again, in a new round. Errors: errs.NotFound, errs.Conflict when it is not
+// failed.
 func (a *App) ReopenRequest(ctx context.Context, supplierID string, requestID int64) error {
 	return a.materials.Reopen(ctx, supplierID, requestID)
 }

@@ -36,9 +36,13 @@ func (a *App) routes(r *gin.Engine) {
 	r.POST(requestsRoute, auth.Bearer(supplierauth.ScopeMaterialRequests), handle(requests.Create))
 	r.GET("/api/material-requests", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(requests.List))
 	r.GET("/api/material-requests/:id", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(requests.Get))
-	r.POST("/api/material-requests/:id/re-estimate", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(requests.Reestimate))
-	r.PATCH("/api/material-requests/:id/selected-estimate", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(requests.Select))
-	r.POST("/api/material-requests/:id/delivery-estimates", httpapi.HandleWith(requests.ReceiveEstimates, supplierauth.RenderBearerError)) // by signature or Bearer
+	r.POST("/api/material-requests/:id/re-estimate", auth.Bearer(supplierauth.ScopeMaterialRequests),
+		handle(requests.Reestimate))
+	r.PATCH("/api/material-requests/:id/selected-estimate", auth.Bearer(supplierauth.ScopeMaterialRequests),
+		handle(requests.Select))
+	// by signature or Bearer
+	r.POST("/api/material-requests/:id/delivery-estimates",
+		httpapi.HandleWith(requests.ReceiveEstimates, supplierauth.RenderBearerError))
 	r.GET("/orders", auth.Bearer(supplierauth.ScopeOrdersRead), handle(requests.Orders))
 
 	r.GET("/watch/devices/trackers", a.Trackers.ClientKey(), handle(a.Trackers.List))
@@ -62,7 +66,8 @@ func (a *App) routes(r *gin.Engine) {
 	r.POST("/api/webhook-receiver/test", own, handle(a.Receivers.TestReceiver))
 	r.GET("/api/webhook-event-types", own, handle(a.Receivers.EventTypes))
 
-	r.POST("/api/portal-sessions", auth.Bearer(supplierauth.ScopeWebhooks), httpapi.HandleWith(a.portal.CreateLink, supplierauth.RenderBearerError))
+	r.POST("/api/portal-sessions", auth.Bearer(supplierauth.ScopeWebhooks),
+		httpapi.HandleWith(a.portal.CreateLink, supplierauth.RenderBearerError))
 	a.portalRoutes(r)
 }
 

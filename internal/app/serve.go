@@ -35,7 +35,8 @@ type api struct {
 
 // ServeAPI is the api process from its configuration to its end. started, when given, is called once requests are
 // answered, with the own address.
-func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger, started func(context.Context, *App, string) error) (err error) {
+func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger,
+	started func(context.Context, *App, string) error) (err error) {
 	tuneMemory()
 	ownerOnly()
 	public, admin, err := listen(ctx, cfg.HTTPAddr, cmp.Or(cfg.AdminAddr, defaultAPIAdmin))
@@ -64,7 +65,8 @@ func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger, started
 	})
 }
 
-// unlessStopped is the error of a start, which is none when the process is to stop: who ends it early has no fault to read about.
+// unlessStopped is the error of a start, which is none when the process is to stop: who ends it early has no fault to
+// read about.
 func unlessStopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -79,14 +81,16 @@ func listen(ctx context.Context, httpAddr, adminAddr string) (public, admin net.
 		return nil, nil, fmt.Errorf("HTTP_ADDR must be an address that is free, such as :8081: %w", err)
 	}
 	if admin, err = lc.Listen(ctx, "tcp", adminAddr); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("ADMIN_ADDR must be an address that is free, such as 127.0.0.1:9092: %w", err), public.Close())
+		return nil, nil,
+			errors.Join(fmt.Errorf("ADMIN_ADDR must be an address that is free, such as 127.0.0.1:9092: %w", err),
+				public.Close())
 	}
 	return public, admin, nil
 }
 
-// serve runs the api until ctx ends and everything in flight is finished. Order of the stop: readiness off, for DRAIN_DELAY
-// requests are still taken and beside that the embedded worker is drained, which calls our own endpoint; HTTP drained,
-// sweeper stopped; Close does the rest.
+// serve runs the api until ctx ends and everything in flight is finished. Order of the stop: readiness off, for
+// DRAIN_DELAY requests are still taken and beside that the embedded worker is drained, which calls our own endpoint;
+// HTTP drained, sweeper stopped; Close does the rest.
 func (a *App) serve(ctx context.Context, public, admin net.Listener, started func(context.Context) error) error {
 	s := &api{App: a, public: public, admin: admin}
 	a.adminAddress = ownAddress(admin.Addr())
@@ -96,7 +100,8 @@ func (a *App) serve(ctx context.Context, public, admin net.Listener, started fun
 	if err := a.openPortal(); err != nil {
 		return err
 	}
-	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: a.log, Registry: a.registry, Tracer: a.tracing.Provider, TrustedProxies: a.cfg.Proxies})
+	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: a.log, Registry: a.registry, Tracer: a.tracing.Provider,
+		TrustedProxies: a.cfg.Proxies})
 	a.routes(engine)
 	return s.run(ctx, engine, started)
 }

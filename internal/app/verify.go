@@ -26,5 +26,6 @@ func (a *App) Verify(ctx context.Context) (Verification, error) {
 		return Verification{}, err
 	}
 	faults := append(requests.Faults, deliveries.Faults...)
-	return Verification{OK: len(faults) == 0, Requests: requests.Requests, Deliveries: deliveries.Deliveries, Faults: faults}, nil
+	return Verification{OK: len(faults) == 0, Requests: requests.Requests, Deliveries: deliveries.Deliveries,
+		Faults: faults}, nil
 }

@@ -55,14 +55,16 @@ func (p *pipeline) auth(ctx context.Context, drawn *plot) error {
 		}
 		limit := 1 / (1/signed + 1/run.stored)
 		fmt.Printf("  %-30s %8.0f/s   %.2f of the limit of its parts (gin and signing %.0f/s, PostgreSQL %.0f/s), p50 %s p99 %s\n",
-			run.name, result.perSecond(), result.perSecond()/limit, signed, run.stored, milliseconds(result.P50), milliseconds(result.P99))
+			run.name, result.perSecond(), result.perSecond()/limit, signed, run.stored, milliseconds(result.P50),
+			milliseconds(result.P99))
 		drawn.atLeast(run.name+"/s, of the limit of its parts", result.perSecond()/limit, 0.7)
 	}
 	used, empty, err := p.pings(ctx, bareAddress)
 	if err != nil {
 		return fmt.Errorf("ping: %w", err)
 	}
-	fmt.Printf("  %-30s %8.1f us   %.2f of the same without Bearer (%.1f us)\n", "ping with Bearer, CPU a request", used*1e3, used/empty, empty*1e3)
+	fmt.Printf("  %-30s %8.1f us   %.2f of the same without Bearer (%.1f us)\n", "ping with Bearer, CPU a request",
+		used*1e3, used/empty, empty*1e3)
 	drawn.atMost("CPU of a ping with Bearer, of one without", used/empty, 1.1)
 	return p.stop(bare)
 }
@@ -72,7 +74,8 @@ func (p *pipeline) pings(ctx context.Context, bareAddress string) (used, empty f
 	const turns = 3
 	for range turns {
 		for address, sum := range map[string]*float64{p.plan.Address: &used, bareAddress: &empty} {
-			_, one, err := p.measured(ctx, loadPlan{Address: address, Paths: []string{pingPath}, Header: "Authorization: Bearer " + p.plan.Token})
+			_, one, err := p.measured(ctx, loadPlan{Address: address, Paths: []string{pingPath},
+				Header: "Authorization: Bearer " + p.plan.Token})
 			if err != nil {
 				return 0, 0, err
 			}
@@ -142,7 +145,8 @@ func bareSessionServer(ctx context.Context) error {
 			c.Status(http.StatusInternalServerError)
 			return
 		}
-		httpapi.JSON(c, http.StatusOK, map[string]any{"AccessToken": token, "RefreshToken": rand.Text(), "TokenType": "Bearer", "ExpiresIn": 900, "RefreshExpiresIn": 86400})
+		httpapi.JSON(c, http.StatusOK, map[string]any{"AccessToken": token, "RefreshToken": rand.Text(),
+			"TokenType": "Bearer", "ExpiresIn": 900, "RefreshExpiresIn": 86400})
 	})
 	engine.GET(pingPath, httpapi.Handle(bearerlessPing))
 	return serveBare(ctx, engine)

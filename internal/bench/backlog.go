@@ -104,7 +104,8 @@ func (s *stack) embedded(ctx context.Context, drawn *plot) error {
 	defer func() { s.env = env }()
 	s.env = nil
 	for _, entry := range env {
-		if !strings.HasPrefix(entry, "DATABASE_URL=") && !strings.HasPrefix(entry, "NATS_URL=") && !strings.HasPrefix(entry, "ESTIMATES_WEBHOOK_BASE_URL=") {
+		if !strings.HasPrefix(entry, "DATABASE_URL=") && !strings.HasPrefix(entry, "NATS_URL=") &&
+			!strings.HasPrefix(entry, "ESTIMATES_WEBHOOK_BASE_URL=") {
 			s.env = append(s.env, entry)
 		}
 	}
@@ -127,7 +128,8 @@ func (s *stack) embedded(ctx context.Context, drawn *plot) error {
 		return err
 	}
 	fmt.Printf("embedded: SQLite (synchronous FULL), JetStream and the worker in one process\n")
-	fmt.Printf("  accepted/s                     %8.0f   SQLite's group commit alone %.0f/s, p50 %s p99 %s\n", result.perSecond(), stored, milliseconds(result.P50), milliseconds(result.P99))
+	fmt.Printf("  accepted/s                     %8.0f   SQLite's group commit alone %.0f/s, p50 %s p99 %s\n",
+		result.perSecond(), stored, milliseconds(result.P50), milliseconds(result.P99))
 	fmt.Printf("  delivered/s, to the last one   %8.0f\n", float64(result.Delivered)/result.DrainSeconds)
 	drawn.atLeast("embedded, accepted/s", result.perSecond(), 2000)
 	return s.stop(p.api)

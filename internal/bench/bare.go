@@ -37,7 +37,9 @@ func bareHTTP(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	token, err := jwt.NewWithClaims(jwt.SigningMethodEdDSA, jwt.RegisteredClaims{Subject: "bench", ExpiresAt: jwt.NewNumericDate(time.Now().Add(time.Hour))}).SignedString(private)
+	token, err := jwt.NewWithClaims(jwt.SigningMethodEdDSA,
+		jwt.RegisteredClaims{Subject: "bench",
+			ExpiresAt: jwt.NewNumericDate(time.Now().Add(time.Hour))}).SignedString(private)
 	if err != nil {
 		return err
 	}
@@ -46,7 +48,8 @@ func bareHTTP(ctx context.Context) error {
 	engine := gin.New()
 	engine.POST("/api/material-requests", func(c *gin.Context) {
 		header := c.GetHeader("Authorization")
-		if _, err := parser.Parse(header[min(len("Bearer "), len(header)):], func(*jwt.Token) (any, error) { return public, nil }); err != nil {
+		if _, err := parser.Parse(header[min(len("Bearer "), len(header)):],
+			func(*jwt.Token) (any, error) { return public, nil }); err != nil {
 			c.AbortWithStatus(http.StatusUnauthorized)
 		}
 	}, httpapi.Handle(func(c *gin.Context) error {
@@ -87,7 +90,8 @@ func (noPublisher) Backlog(context.Context) (materials.Backlog, error) {
 // bareRows prints how many requests a second the group commit alone makes durable for 64 callers.
 func bareRows(ctx context.Context) error {
 	db, err := database.Open(ctx, database.Config{
-		URL: os.Getenv("DATABASE_URL"), Path: filepath.Join(os.Getenv("DATA_DIR"), "bare.db"), Log: slog.New(slog.DiscardHandler),
+		URL: os.Getenv("DATABASE_URL"), Path: filepath.Join(os.Getenv("DATA_DIR"), "bare.db"),
+		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
@@ -100,12 +104,14 @@ func bareRows(ctx context.Context) error {
 	if db.Engine() == database.SQLite {
 		flushers = 1
 	}
-	service := materials.New(materials.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now, Publisher: noPublisher{}, Flushers: flushers})
+	service := materials.New(materials.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Publisher: noPublisher{}, Flushers: flushers})
 	defer service.Close()
 	var next atomic.Int64
 	return printRate(func(end time.Time) error {
 		for time.Now().Before(end) {
-			err := service.Submit(ctx, materials.Request{SupplierID: "sup_bare", ID: next.Add(1), ShopCode: "SP-0001", Materials: bareItems()})
+			err := service.Submit(ctx, materials.Request{SupplierID: "sup_bare", ID: next.Add(1), ShopCode: "SP-0001",
+				Materials: bareItems()})
 			if err != nil {
 				return err
 			}
@@ -115,7 +121,8 @@ func bareRows(ctx context.Context) error {
 }
 
 func bareItems() []materials.Material {
-	item := materials.Material{MaterialID: 10, Material: "Shelf of steel, grey", SKU: "SHELF-90-GREY", Width: 90.5, Height: 30, Depth: new(25.0), Quantity: 4}
+	item := materials.Material{MaterialID: 10, Material: "Shelf of steel, grey", SKU: "SHELF-90-GREY", Width: 90.5,
+		Height: 30, Depth: new(25.0), Quantity: 4}
 	return []materials.Material{item, item, item}
 }
 
@@ -147,14 +154,16 @@ func barePublish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config := jetstream.StreamConfig{Name: "BARE", Subjects: []string{"bare.>"}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.FileStorage, MaxMsgsPerSubject: 1}
+	config := jetstream.StreamConfig{Name: "BARE", Subjects: []string{"bare.>"}, Retention: jetstream.WorkQueuePolicy,
+		Storage: jetstream.FileStorage, MaxMsgsPerSubject: 1}
 	if _, err := js.CreateStream(ctx, config); err != nil {
 		return err
 	}
 	sent := 0
 	begin := time.Now()
 	for ; time.Since(begin) < bareDuration; sent++ {
-		if _, err := js.PublishMsgAsync(&nats.Msg{Subject: fmt.Sprintf("bare.sup.%d", sent), Header: nats.Header{"X-Request-Id": {"0123456789abcdef"}}}); err != nil {
+		if _, err := js.PublishMsgAsync(&nats.Msg{Subject: fmt.Sprintf("bare.sup.%d", sent),
+			Header: nats.Header{"X-Request-Id": {"0123456789abcdef"}}}); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// bareTracker serves /floor and /json_agg until SIGTERM: the page of a day, read and dropped, and as PostgreSQL's own JSON.
+// bareTracker serves /floor and /json_agg until SIGTERM: the page of a day, read and dropped, and as PostgreSQL's own
+// JSON.
 func bareTracker(ctx context.Context) error {
 	address, err := required("DATABASE_URL")
 	if err != nil {
@@ -36,7 +37,8 @@ func bareTracker(ctx context.Context) error {
 	const version = `SELECT generation, max_id FROM tracker_versions WHERE client_number = 1`
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
-	stored := []byte(`{"page":1,"pageSize":20,"total":1000,"data":[` + strings.Repeat(`{"dispositivo":"Rastreador"},`, 1100) + `{}]}`)
+	stored := []byte(`{"page":1,"pageSize":20,"total":1000,"data":[` +
+		strings.Repeat(`{"dispositivo":"Rastreador"},`, 1100) + `{}]}`)
 	engine.GET("/floor", func(c *gin.Context) {
 		err := drop(c.Request.Context(), pool, version)
 		if err == nil {
@@ -48,7 +50,8 @@ func bareTracker(ctx context.Context) error {
 		var text []byte
 		err := drop(c.Request.Context(), pool, version)
 		if err == nil {
-			err = pool.QueryRow(c.Request.Context(), "SELECT coalesce(json_agg(r), '[]')::text FROM (SELECT "+fields+chosen+") r", dayOf(c), offsetOf(c)).Scan(&text)
+			err = pool.QueryRow(c.Request.Context(), "SELECT coalesce(json_agg(r), '[]')::text FROM (SELECT "+fields+chosen+
+				") r", dayOf(c), offsetOf(c)).Scan(&text)
 		}
 		reply(c, append(append([]byte(`{"page":1,"pageSize":20,"total":1000,"data":`), text...), '}'), err)
 	})

@@ -87,7 +87,8 @@ func (p loadPlan) receiver() (*receiver, error) {
 	return startReceiver(p.Receiver)
 }
 
-func (p loadPlan) connection(begin, end time.Time, number int, hooks *receiver, next, accepted, other *atomic.Int64) ([]time.Duration, error) {
+func (p loadPlan) connection(begin, end time.Time, number int, hooks *receiver, next, accepted,
+	other *atomic.Int64) ([]time.Duration, error) {
 	conn, err := net.Dial("tcp", p.Address)
 	if err != nil {
 		return nil, err
@@ -145,7 +146,8 @@ func (p loadPlan) write(buffer *bytes.Buffer, id int64, last []byte) {
 	}
 	if len(p.Paths) > 0 {
 		buffer.Reset()
-		fmt.Fprintf(buffer, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n\r\n", p.Paths[rand.IntN(len(p.Paths))], p.Address, p.Header)
+		fmt.Fprintf(buffer, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n\r\n", p.Paths[rand.IntN(len(p.Paths))], p.Address,
+			p.Header)
 		return
 	}
 	text := body(id)

@@ -15,7 +15,8 @@ import (
 // production are the stack's programs besides PostgreSQL; the load generator runs beside them.
 var production = []string{"api", "worker", "nats-server"}
 
-// footprint is the memory of each program of the stack in KiB, by its name: pages that processes share count once (PSS).
+// footprint is the memory of each program of the stack in KiB, by its name: pages that processes share count once
+// (PSS).
 type footprint map[string]int64
 
 // memory is what the stack's running processes and the whole PostgreSQL cluster hold now.

@@ -42,7 +42,8 @@ func neighbours(ctx context.Context, s *stack) error {
 		return err
 	}
 	show := func(name string, r loadResult) {
-		fmt.Printf("  %-44s p50 %s  p99 %s  %.2f times\n", name, milliseconds(r.Delivery50), milliseconds(r.Delivery99), float64(r.Delivery99)/float64(alone.Delivery99))
+		fmt.Printf("  %-44s p50 %s  p99 %s  %.2f times\n", name, milliseconds(r.Delivery50), milliseconds(r.Delivery99),
+			float64(r.Delivery99)/float64(alone.Delivery99))
 	}
 	show("alone", alone)
 	start := time.Now()
@@ -51,7 +52,10 @@ func neighbours(ctx context.Context, s *stack) error {
 		handle http.HandlerFunc
 	}{
 		{"that is healthy too", func(http.ResponseWriter, *http.Request) {}},
-		{"whose receiver takes 4.8 of 5 s", func(_ http.ResponseWriter, r *http.Request) { wait(r.Context(), almostTimeout) }},
+		{"whose receiver takes 4.8 of 5 s", func(_ http.ResponseWriter,
+			r *http.Request) {
+			wait(r.Context(), almostTimeout)
+		}},
 		{"whose receiver never answers", func(_ http.ResponseWriter, r *http.Request) { wait(r.Context(), time.Minute) }},
 		{"whose receiver is ill every other 3 s", func(w http.ResponseWriter, _ *http.Request) {
 			if time.Since(start)/flapping%2 == 1 {

@@ -74,8 +74,10 @@ func (p *pipeline) intake(ctx context.Context, l limits, drawn *plot) error {
 	used := p.cpu().since(before)
 	p.nextID += result.Accepted + result.Other
 	fmt.Printf("intake alone, as fast as answers come, %d connections\n", connections)
-	fmt.Printf("  accepted/s                     %8.0f   %.2f of H, p50 %s p99 %s\n", result.perSecond(), result.perSecond()/l.composed(), milliseconds(result.P50), milliseconds(result.P99))
-	fmt.Printf("  CPU s per 1,000 accepted       %8.3f   %s\n", used.per1000(result.Accepted), used.shares(result.Accepted))
+	fmt.Printf("  accepted/s                     %8.0f   %.2f of H, p50 %s p99 %s\n", result.perSecond(),
+		result.perSecond()/l.composed(), milliseconds(result.P50), milliseconds(result.P99))
+	fmt.Printf("  CPU s per 1,000 accepted       %8.3f   %s\n", used.per1000(result.Accepted),
+		used.shares(result.Accepted))
 	drawn.atLeast("intake, accepted/s of H", result.perSecond()/l.composed(), 0.85)
 	drawn.atMost("intake, p99 of p50", float64(result.P99)/float64(result.P50), 6)
 	return result.flawless()
@@ -84,13 +86,16 @@ func (p *pipeline) intake(ctx context.Context, l limits, drawn *plot) error {
 // show prints the pipeline's own figures.
 func (f figures) show(l limits, drawn *plot) {
 	fmt.Printf("pipeline, as fast as answers come, %d connections\n", connections)
-	fmt.Printf("  accepted/s                     %8.0f   %.2f of H, p50 %s p99 %s\n", f.flat.perSecond(), f.flat.perSecond()/l.composed(), milliseconds(f.flat.P50), milliseconds(f.flat.P99))
-	fmt.Printf("  delivered/s, to the last one   %8.0f   while posting %.0f\n", f.delivered(), float64(f.flat.DeliveredWhilePosting)/f.flat.Seconds)
+	fmt.Printf("  accepted/s                     %8.0f   %.2f of H, p50 %s p99 %s\n", f.flat.perSecond(),
+		f.flat.perSecond()/l.composed(), milliseconds(f.flat.P50), milliseconds(f.flat.P99))
+	fmt.Printf("  delivered/s, to the last one   %8.0f   while posting %.0f\n", f.delivered(),
+		float64(f.flat.DeliveredWhilePosting)/f.flat.Seconds)
 	fmt.Printf("  CPU s per 1,000 delivered      %8.3f   %s\n", f.cpu(), f.used.shares(f.flat.Delivered))
 	fmt.Printf("  MiB held by all, PSS, at most  %s\n", f.held)
 	fmt.Printf("pipeline, %d requests/s, the run of three with the middle p99\n", pacedRate)
 	fmt.Printf("  POST answered                  p50 %s  p99 %s\n", milliseconds(f.paced.P50), milliseconds(f.paced.P99))
-	fmt.Printf("  publish to delivery            p50 %s  p95 %s  p99 %s\n", milliseconds(f.paced.Delivery50), milliseconds(f.paced.Delivery95), milliseconds(f.paced.Delivery99))
+	fmt.Printf("  publish to delivery            p50 %s  p95 %s  p99 %s\n", milliseconds(f.paced.Delivery50),
+		milliseconds(f.paced.Delivery95), milliseconds(f.paced.Delivery99))
 	drawn.atLeast("intake with a worker on the same cores, of H", f.flat.perSecond()/l.composed(), 0.85)
 	drawn.atMost(fmt.Sprintf("publish to delivery at %d/s, p50 ms", pacedRate), inMilliseconds(f.paced.Delivery50), 8)
 	drawn.atMost(fmt.Sprintf("publish to delivery at %d/s, p99 ms", pacedRate), inMilliseconds(f.paced.Delivery99), 25)

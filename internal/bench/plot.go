@@ -44,10 +44,12 @@ func (p *plot) write(file string) error {
 		if bar.reached < 1 {
 			colour = "#b4532a"
 		}
-		fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%.0f" height="%d" fill="%s" fill-opacity="0.35"/>`+"\n", left, y, min(bar.reached, most)*unit, row-8, colour)
+		fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%.0f" height="%d" fill="%s" fill-opacity="0.35"/>`+"\n", left, y,
+			min(bar.reached, most)*unit, row-8, colour)
 		fmt.Fprintf(&b, `<text x="%d" y="%d">%s</text>`+"\n", left+6, y+17, html.EscapeString(bar.text))
 	}
-	fmt.Fprintf(&b, `<line x1="%.0f" x2="%.0f" y1="54" y2="%d" stroke="#333" stroke-dasharray="4 3"/>`+"\n</svg>\n", left+unit, left+unit, height-12)
+	fmt.Fprintf(&b, `<line x1="%.0f" x2="%.0f" y1="54" y2="%d" stroke="#333" stroke-dasharray="4 3"/>`+"\n</svg>\n", left+
+		unit, left+unit, height-12)
 	return os.WriteFile(file, []byte(b.String()), 0o644)
 }
 
@@ -62,5 +64,6 @@ func machine() string {
 			}
 		}
 	}
-	return fmt.Sprintf("%s, %d cores shared by load, api, worker, PostgreSQL and NATS, %s, %s", model, runtime.NumCPU(), runtime.Version(), time.Now().Format(time.DateOnly))
+	return fmt.Sprintf("%s, %d cores shared by load, api, worker, PostgreSQL and NATS, %s, %s", model, runtime.NumCPU(),
+		runtime.Version(), time.Now().Format(time.DateOnly))
 }

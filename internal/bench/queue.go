@@ -23,7 +23,8 @@ const (
 	sweeperLooks = 30  // one a second
 )
 
-// queueBench measures what NATS being away costs the intake, and what the sweeper does while very much waits in the queue.
+// queueBench measures what NATS being away costs the intake, and what the sweeper does while very much waits in the
+// queue.
 func queueBench(ctx context.Context, s *stack) error {
 	p, err := s.unworked(ctx)
 	if err != nil {
@@ -105,7 +106,8 @@ func (s *stack) setNATS(there bool) error {
 // runNATS starts the server at its address and waits until it listens.
 func (s *stack) runNATS() (err error) {
 	port := strings.TrimPrefix(s.variable("NATS_URL"), "nats://127.0.0.1:")
-	s.nats, _, err = s.start("nats-server", "-js", "-sd", filepath.Join(s.dir, "nats"), "-a", "127.0.0.1", "-p", port, "-l", filepath.Join(s.dir, "nats.log"))
+	s.nats, _, err = s.start("nats-server", "-js", "-sd", filepath.Join(s.dir, "nats"), "-a", "127.0.0.1", "-p", port,
+		"-l", filepath.Join(s.dir, "nats.log"))
 	if err != nil {
 		return err
 	}
@@ -149,7 +151,8 @@ func (p *pipeline) sweeperAtRest(ctx context.Context) error {
 	for _, f := range []struct {
 		name          string
 		before, after int64
-	}{{"rows read", before.read, after.read}, {"rows written", before.written, after.written}, {"bytes of WAL", before.wal, after.wal}, {"messages published", before.published, after.published}} {
+	}{{"rows read", before.read, after.read}, {"rows written", before.written, after.written}, {"bytes of WAL",
+		before.wal, after.wal}, {"messages published", before.published, after.published}} {
 		fmt.Printf("  %-30s %8.1f\n", f.name, float64(f.after-f.before)/sweeperLooks)
 	}
 	fmt.Printf("  %-30s %8.1f\n", "CPU of the api, ms", (cpuOf(p.api)-used).Seconds()*1000/sweeperLooks)
@@ -170,7 +173,8 @@ func queueUp(ctx context.Context, conn *pgx.Conn, js jetstream.JetStream) error 
 		for i := n; i < min(n+queuedAMsg, queuedWork); i++ {
 			fmt.Fprintln(&text, round.Round{SupplierID: "sup_old", RequestID: i, UID: first + i, Number: 1})
 		}
-		if _, err := js.PublishMsgAsync(&nats.Msg{Subject: fmt.Sprintf("mr.work.%d", first+n), Data: text.Bytes()}); err != nil {
+		if _, err := js.PublishMsgAsync(&nats.Msg{Subject: fmt.Sprintf("mr.work.%d", first+n),
+			Data: text.Bytes()}); err != nil {
 			return err
 		}
 	}

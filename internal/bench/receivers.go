@@ -111,7 +111,8 @@ func (p *pipeline) scale(ctx context.Context) error {
 		for _, worker := range workers {
 			memory += peakMemory(worker.Process.Pid)
 		}
-		fmt.Printf("%7d    %15.3f   %11.0f   %11s   %d MiB   (%s)\n", n, used.per1000(flat.Delivered), float64(flat.Delivered)/flat.DrainSeconds,
+		fmt.Printf("%7d    %15.3f   %11.0f   %11s   %d MiB   (%s)\n", n, used.per1000(flat.Delivered),
+			float64(flat.Delivered)/flat.DrainSeconds,
 			milliseconds(paced.Delivery50), memory, used.shares(flat.Delivered))
 		if err := stop(); err != nil {
 			return err
@@ -151,7 +152,8 @@ func (p *pipeline) killed(ctx context.Context) error {
 	}
 	wait(ctx, 2*killEvery)
 	out, err := p.command(ctx, "verify")
-	fmt.Printf("workers killed in turn: %d of %d delivered, p99 %s; api verify: %s\n", result.Delivered, result.Accepted, milliseconds(result.Delivery99),
+	fmt.Printf("workers killed in turn: %d of %d delivered, p99 %s; api verify: %s\n", result.Delivered, result.Accepted,
+		milliseconds(result.Delivery99),
 		strings.TrimSpace(string(out)))
 	for _, worker := range workers {
 		err = errors.Join(err, p.stop(worker))
@@ -174,7 +176,8 @@ func (p *pipeline) idle(ctx context.Context, n int) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%d receivers with deliveries due in an hour: looking for what is due takes %s\n", receivers, milliseconds(took))
+		fmt.Printf("%d receivers with deliveries due in an hour: looking for what is due takes %s\n", receivers,
+			milliseconds(took))
 	}
 	without, _, err := p.perSecond(ctx, conn)
 	if err != nil {
@@ -190,7 +193,8 @@ func (p *pipeline) idle(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d idle workers: PostgreSQL takes %.1f %% of a core, %.1f transactions/s of each worker\n", idle, 100*cpu, (with-without)/idle)
+	fmt.Printf("%d idle workers: PostgreSQL takes %.1f %% of a core, %.1f transactions/s of each worker\n", idle, 100*cpu,
+		(with-without)/idle)
 	return stop()
 }
 
@@ -281,8 +285,8 @@ func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Unlock()
 }
 
-// closest is the least time between two calls of a receiver whose failures were known, and how many calls those had: the fifth
-// was answered a second before, so that none of these calls was under way then.
+// closest is the least time between two calls of a receiver whose failures were known, and how many calls those had:
+// the fifth was answered a second before, so that none of these calls was under way then.
 func (c *crowd) closest() (least time.Duration, calls int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -332,7 +336,8 @@ func (p *pipeline) amongMany(ctx context.Context, n int) error {
 	}
 	least, calls := others.closest()
 	fmt.Printf("%d workers, a healthy supplier at %d/s alone: p50 %s p99 %s; among %d receivers, %d dead and %d slow: p50 %s p99 %s, %.2f times\n", len(workers),
-		neighbourRate, milliseconds(alone.Delivery50), milliseconds(alone.Delivery99), n, 3*n/10, n/10, milliseconds(beside.Delivery50),
+		neighbourRate, milliseconds(alone.Delivery50), milliseconds(alone.Delivery99), n, 3*n/10, n/10,
+		milliseconds(beside.Delivery50),
 		milliseconds(beside.Delivery99), float64(beside.Delivery99)/float64(alone.Delivery99))
 	fmt.Printf("  a dead receiver: %d probes seen, two of one receiver at least %s apart; a slow receiver saw at most %d calls at once, of %d\n", calls,
 		least.Round(time.Millisecond), others.most, crowdLimit)
@@ -364,8 +369,9 @@ func (p *pipeline) populate(ctx context.Context, n int, address string) error {
 				kind = "slow"
 			}
 			created, err := suppliers.CreateSupplier(creating, supplierauth.NewSupplier{
-				Name: "bench", WebhookURL: fmt.Sprintf("%s/%s%d", address, kind, i), AccessTTL: time.Hour, RefreshTTL: 2 * time.Hour,
-				Scopes: supplierauth.DefaultScopes(), ReceiverConcurrency: new(crowdLimit),
+				Name: "bench", WebhookURL: fmt.Sprintf("%s/%s%d", address, kind, i), AccessTTL: time.Hour,
+				RefreshTTL: 2 * time.Hour,
+				Scopes:     supplierauth.DefaultScopes(), ReceiverConcurrency: new(crowdLimit),
 			})
 			if err == nil {
 				ids[i] = created.Supplier.ID

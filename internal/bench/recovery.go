@@ -17,8 +17,8 @@ const (
 	lookEvery      = 500 * time.Millisecond
 )
 
-// recovery measures what a healthy supplier notices of another one's receiver that is resumed with much behind it, and of
-// its recovery after an outage.
+// recovery measures what a healthy supplier notices of another one's receiver that is resumed with much behind it, and
+// of its recovery after an outage.
 func recovery(ctx context.Context, s *stack) error {
 	p, err := s.started(ctx)
 	if err != nil {
@@ -63,15 +63,18 @@ func (p *pipeline) bigSupplier(ctx context.Context) (*bigSupplier, func(), error
 		return nil, nil, err
 	}
 	big := &bigSupplier{}
-	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { big.took.Add(1) }), ReadHeaderTimeout: time.Second}
+	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { big.took.Add(1) }),
+		ReadHeaderTimeout: time.Second}
 	go func() { _ = server.Serve(l) }() // ends with Close
 	key, token, err := p.supplier(ctx, p.plan.Address, "http://"+l.Addr().String())
 	if err != nil {
 		return nil, nil, err
 	}
 	big.plan = p.plan
-	big.plan.Token, big.plan.Receiver, big.plan.FirstID, big.plan.Connections, big.plan.Duration = token, "", 1, 16, time.Second
-	big.hub, err = client.New(client.Config{BaseURL: "http://" + p.plan.Address, APIKey: key, HTTP: &http.Client{Timeout: deliveryWait}, Attempts: 1})
+	big.plan.Token, big.plan.Receiver, big.plan.FirstID, big.plan.Connections, big.plan.Duration = token, "", 1, 16,
+		time.Second
+	big.hub, err = client.New(client.Config{BaseURL: "http://" + p.plan.Address, APIKey: key,
+		HTTP: &http.Client{Timeout: deliveryWait}, Attempts: 1})
 	return big, func() { _ = server.Close() }, err
 }
 
@@ -183,7 +186,8 @@ func (b *bigSupplier) recover(ctx context.Context, p *pipeline) error {
 	return nil
 }
 
-// quiet measures the healthy supplier while nothing of the other one is sent: right before, as the machine has slow hours.
+// quiet measures the healthy supplier while nothing of the other one is sent: right before, as the machine has slow
+// hours.
 func (b *bigSupplier) quiet(ctx context.Context, p *pipeline) (err error) {
 	b.alone, err = p.median(ctx, func() (loadResult, error) { return p.run(ctx, loadDuration, neighbourRate) })
 	if err == nil {
@@ -204,5 +208,6 @@ func (b *bigSupplier) steps(ctx context.Context) (seen []int64) {
 }
 
 func (b *bigSupplier) show(name string, r loadResult) {
-	fmt.Printf("  %-44s p50 %s  p99 %s  %.2f times\n", name, milliseconds(r.Delivery50), milliseconds(r.Delivery99), float64(r.Delivery99)/float64(b.alone.Delivery99))
+	fmt.Printf("  %-44s p50 %s  p99 %s  %.2f times\n", name, milliseconds(r.Delivery50), milliseconds(r.Delivery99),
+		float64(r.Delivery99)/float64(b.alone.Delivery99))
 }

@@ -56,7 +56,8 @@ func (s *stack) figuresOf(ctx context.Context, of peer) (f figures, err error) {
 	address, receiver := fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
 	env := s.env
 	defer func() { s.env = env }()
-	s.env = []string{"PATH=" + os.Getenv("PATH"), "DATABASE_URL=" + database, "HTTP_ADDR=" + address, "RECEIVER_URL=http://" + receiver + "/hook"}
+	s.env = []string{"PATH=" + os.Getenv("PATH"), "DATABASE_URL=" + database, "HTTP_ADDR=" + address,
+		"RECEIVER_URL=http://" + receiver + "/hook"}
 	if of.own {
 		s.env = append(s.env, "OWN_URL=http://"+address+"/estimates")
 	}
@@ -78,7 +79,8 @@ func (s *stack) figuresOf(ctx context.Context, of peer) (f figures, err error) {
 	if err := until(func() bool { return listens(address) }); err != nil {
 		return f, err
 	}
-	p := &pipeline{stack: s, nextID: 1, plan: loadPlan{Address: address, Path: "/", Token: "none", Connections: connections, Receiver: receiver}}
+	p := &pipeline{stack: s, nextID: 1, plan: loadPlan{Address: address, Path: "/", Token: "none",
+		Connections: connections, Receiver: receiver}}
 	if err := p.warm(ctx); err != nil {
 		return f, err
 	}
@@ -129,10 +131,13 @@ func (f figures) beside(of peer, theirs figures, drawn *plot) {
 		{"accepted/s", "%8.0f", f.flat.perSecond(), theirs.flat.perSecond()},
 		{"delivered/s, to the last one", "%8.0f", f.delivered(), theirs.delivered()},
 		{"CPU s per 1,000 delivered", "%8.3f", f.cpu(), theirs.cpu()},
-		{fmt.Sprintf("delivery at %d/s, p50 ms", pacedRate), "%8.1f", inMilliseconds(f.paced.Delivery50), inMilliseconds(theirs.paced.Delivery50)},
-		{fmt.Sprintf("delivery at %d/s, p99 ms", pacedRate), "%8.1f", inMilliseconds(f.paced.Delivery99), inMilliseconds(theirs.paced.Delivery99)},
+		{fmt.Sprintf("delivery at %d/s, p50 ms", pacedRate), "%8.1f", inMilliseconds(f.paced.Delivery50),
+			inMilliseconds(theirs.paced.Delivery50)},
+		{fmt.Sprintf("delivery at %d/s, p99 ms", pacedRate), "%8.1f", inMilliseconds(f.paced.Delivery99),
+			inMilliseconds(theirs.paced.Delivery99)},
 	} {
-		fmt.Printf("  %-30s "+line.form+"   River "+line.form+"   %.2f times\n", line.name, line.ours, line.theirs, line.ours/line.theirs)
+		fmt.Printf("  %-30s "+line.form+"   River "+line.form+"   %.2f times\n", line.name, line.ours, line.theirs,
+			line.ours/line.theirs)
 	}
 	drawn.atLeast("delivered/s, of those of "+of.name, f.delivered()/theirs.delivered(), 2)
 	drawn.atMost("CPU per delivery, of that of "+of.name, f.cpu()/theirs.cpu(), 0.5)

@@ -51,7 +51,8 @@ func (p *pipeline) besideFull(ctx context.Context, full *pipeline) error {
 		}
 	}
 	for i, name := range []string{"accepted/s", "status reads/s", "sweeps/s"} {
-		fmt.Printf("  %-16s %8.0f of a young database   %8.0f of the full one   %.2f times\n", name, rates[0][i], rates[1][i], rates[1][i]/rates[0][i])
+		fmt.Printf("  %-16s %8.0f of a young database   %8.0f of the full one   %.2f times\n", name, rates[0][i],
+			rates[1][i], rates[1][i]/rates[0][i])
 	}
 	return nil
 }
@@ -81,7 +82,8 @@ func (p *pipeline) sizes(ctx context.Context) (rates [3]float64, err error) {
 	for i := range paths {
 		paths[i] = fmt.Sprintf("%s/%d", intakePath, first+1+rand.Int64N(result.Accepted))
 	}
-	read, _, err := p.measured(ctx, loadPlan{Address: p.plan.Address, Paths: paths, Header: "Authorization: Bearer " + p.plan.Token})
+	read, _, err := p.measured(ctx, loadPlan{Address: p.plan.Address, Paths: paths, Header: "Authorization: Bearer " +
+		p.plan.Token})
 	if err != nil {
 		return rates, err
 	}

@@ -64,12 +64,14 @@ func newStack(ctx context.Context) (*stack, error) {
 			return s, fmt.Errorf("build %s: %w: %s", target, err, out)
 		}
 	}
-	s.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "DATABASE_URL=" + database, "HTTP_ADDR=127.0.0.1:0", "ADMIN_ADDR=127.0.0.1:0",
+	s.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "DATABASE_URL=" + database, "HTTP_ADDR=127.0.0.1:0",
+		"ADMIN_ADDR=127.0.0.1:0",
 		"LOG_LEVEL=warn", "LOG_FORMAT=json", "WEBHOOK_ALLOW_PRIVATE=true", "DATA_DIR=" + dir + "/data"}
 	for _, g := range []struct {
 		variable string
 		command  []string
-	}{{"JWT_SIGNING_KEYS", []string{"keys", "generate"}}, {"SECRETS_KEY", []string{"keys", "generate", "--secrets"}}, {"WEBHOOK_SIGNING_SECRETS", []string{"secrets", "generate"}}} {
+	}{{"JWT_SIGNING_KEYS", []string{"keys", "generate"}}, {"SECRETS_KEY",
+		[]string{"keys", "generate", "--secrets"}}, {"WEBHOOK_SIGNING_SECRETS", []string{"secrets", "generate"}}} {
 		out, err := s.command(ctx, g.command...)
 		if err != nil {
 			return s, err
@@ -210,7 +212,8 @@ func until(condition func() bool) error {
 
 // supplier makes a supplier and answers its API key and an access token that outlives the bench.
 func (s *stack) supplier(ctx context.Context, address, webhookURL string) (key, token string, err error) {
-	out, err := s.command(ctx, "supplier", "create", "--name", "bench", "--access-ttl", "2h", "--webhook-url", webhookURL, "-o", "json")
+	out, err := s.command(ctx, "supplier", "create", "--name", "bench", "--access-ttl", "2h", "--webhook-url", webhookURL,
+		"-o", "json")
 	if err != nil {
 		return "", "", err
 	}

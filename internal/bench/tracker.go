@@ -131,14 +131,16 @@ func (f *fleet) fill(ctx context.Context) error {
 	if err := f.conn.QueryRow(ctx, "SELECT sum(records), sum(records) FILTER (WHERE client_number = 1) FROM tracker_days").Scan(&all, &f.total); err != nil {
 		return err
 	}
-	fmt.Printf("%d records of %d clients, %d of the measured one, made in %.0f s\n", all, trackerClients, f.total, time.Since(begin).Seconds())
+	fmt.Printf("%d records of %d clients, %d of the measured one, made in %.0f s\n", all, trackerClients, f.total,
+		time.Since(begin).Seconds())
 	return nil
 }
 
 // run asks for the paths at random, from as many connections.
 func (f *fleet) run(ctx context.Context, address string, connections int, paths []string) (loadResult, error) {
 	result, err := f.load(ctx, loadPlan{
-		Address: address, Connections: connections, Duration: 4 * time.Second, Paths: paths, Header: trackerHeader + ": " + f.key,
+		Address: address, Connections: connections, Duration: 4 * time.Second, Paths: paths, Header: trackerHeader + ": " +
+			f.key,
 	})
 	if err != nil {
 		return result, err
@@ -162,7 +164,8 @@ func (f *fleet) measure(ctx context.Context) error {
 		name, path, filter string
 		total              int64
 	}{
-		{"list", listPath, "", f.total}, {"list of a day", listPath, "&filter=date:eq:" + day, perDay}, {"snapshot", snapshotPath, "", 2500},
+		{"list", listPath, "", f.total}, {"list of a day", listPath, "&filter=date:eq:" + day, perDay}, {"snapshot",
+			snapshotPath, "", 2500},
 	} {
 		first, random, last := pages(listing.path, listing.filter, listing.total)
 		var reference time.Duration
@@ -174,7 +177,8 @@ func (f *fleet) measure(ctx context.Context) error {
 			if i == 0 {
 				reference = result.P50
 			}
-			fmt.Printf("  %-14s %-12s %7.0f/s  p50 %s (%.2f of page 1)  p99 %s\n", listing.name, []string{"page 1", "random page", "deepest page"}[i],
+			fmt.Printf("  %-14s %-12s %7.0f/s  p50 %s (%.2f of page 1)  p99 %s\n", listing.name,
+				[]string{"page 1", "random page", "deepest page"}[i],
 				result.perSecond(), milliseconds(result.P50), float64(result.P50)/float64(reference), milliseconds(result.P99))
 		}
 	}
@@ -194,7 +198,8 @@ func (f *fleet) compare(ctx context.Context) error {
 	}
 	days := make([]string, pathsOfRun)
 	for i := range days {
-		days[i] = fmt.Sprintf("?filter=date:eq:%s&page=%d", f.lastDay.AddDate(0, 0, -rand.IntN(trackerDays)).Format(time.DateOnly), 1+rand.IntN(5))
+		days[i] = fmt.Sprintf("?filter=date:eq:%s&page=%d",
+			f.lastDay.AddDate(0, 0, -rand.IntN(trackerDays)).Format(time.DateOnly), 1+rand.IntN(5))
 	}
 	at := func(path string) []string {
 		paths := slices.Clone(days)
@@ -205,7 +210,8 @@ func (f *fleet) compare(ctx context.Context) error {
 	}
 	rates := map[string][]float64{}
 	for range 3 { // in turns, as the machine is not equally fast all the time
-		for name, target := range map[string]struct{ address, path string }{"list": {f.address, listPath}, "floor": {bare, "/floor"}, "json_agg": {bare, "/json_agg"}} {
+		for name, target := range map[string]struct{ address, path string }{"list": {f.address, listPath},
+			"floor": {bare, "/floor"}, "json_agg": {bare, "/json_agg"}} {
 			result, err := f.run(ctx, target.address, connections, at(target.path))
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
@@ -215,7 +221,8 @@ func (f *fleet) compare(ctx context.Context) error {
 	}
 	median := func(name string) float64 { slices.Sort(rates[name]); return rates[name][1] }
 	fmt.Printf("  list of random days %.0f/s: %.2f of a handler that drops the rows (%.0f/s), %.2f of one with json_agg (%.0f/s)\n",
-		median("list"), median("list")/median("floor"), median("floor"), median("list")/median("json_agg"), median("json_agg"))
+		median("list"), median("list")/median("floor"), median("floor"), median("list")/median("json_agg"),
+		median("json_agg"))
 	return f.stop(cmd)
 }
 
@@ -228,9 +235,11 @@ func (f *fleet) loads(ctx context.Context) error {
 	var kept, bare []time.Duration
 	for i := range 5 {
 		day := f.lastDay.AddDate(0, 0, i+1)
-		rows := "SELECT " + strings.Replace(columns, "dt_carga", "$1::date", 1) + " FROM tracker_records WHERE client_number = 1 AND dt_carga > $2::date - 3 AND dt_carga <= $2::date"
+		rows := "SELECT " + strings.Replace(columns, "dt_carga", "$1::date", 1) +
+			" FROM tracker_records WHERE client_number = 1 AND dt_carga > $2::date - 3 AND dt_carga <= $2::date"
 		begin := time.Now()
-		if _, err := f.conn.Exec(ctx, "INSERT INTO bare_records (id, "+columns+") SELECT row_number() OVER () + $3, r.* FROM ("+rows+") r", day, f.lastDay, 1_000_000*i); err != nil {
+		if _, err := f.conn.Exec(ctx, "INSERT INTO bare_records (id, "+columns+
+			") SELECT row_number() OVER () + $3, r.* FROM ("+rows+") r", day, f.lastDay, 1_000_000*i); err != nil {
 			return err
 		}
 		bare = append(bare, time.Since(begin))
@@ -242,7 +251,8 @@ func (f *fleet) loads(ctx context.Context) error {
 	}
 	slices.Sort(kept)
 	slices.Sort(bare)
-	fmt.Printf("  a load of %d rows with all upkeep %s, %.2f of a bare table with its key (%s)\n", 3*f.total/trackerDays, milliseconds(kept[2]),
+	fmt.Printf("  a load of %d rows with all upkeep %s, %.2f of a bare table with its key (%s)\n", 3*f.total/trackerDays,
+		milliseconds(kept[2]),
 		float64(kept[2])/float64(bare[2]), milliseconds(bare[2]))
 	return nil
 }

@@ -133,7 +133,8 @@ func (c *Config) checkSecrets(f *faults, role Role) {
 	if role == ForWorker {
 		f.bad(c.DatabaseURL == "", "DATABASE_URL", "required by the worker; without it the api process works by itself")
 		f.bad(c.NATSURL == "", "NATS_URL", "required by the worker; without it the api process works by itself")
-		f.bad(c.BaseURL == "", "ESTIMATES_WEBHOOK_BASE_URL", "required by the worker: the address at which it reaches the apis, such as http://load-balancer")
+		f.bad(c.BaseURL == "", "ESTIMATES_WEBHOOK_BASE_URL",
+			"required by the worker: the address at which it reaches the apis, such as http://load-balancer")
 	}
 	c.checkEvents(f)
 	if c.WebhookSecrets != "" {
@@ -142,13 +143,16 @@ func (c *Config) checkSecrets(f *faults, role Role) {
 	}
 }
 
-// checkEvents looks at where operator events go: both variables, or none. The address may hold a credential in its query.
+// checkEvents looks at where operator events go: both variables, or none. The address may hold a credential in its
+// query.
 func (c *Config) checkEvents(f *faults) {
 	u, err := url.Parse(string(c.EventsURL))
 	valid := err == nil && u.Host != "" && oneOf(u.Scheme, "http", "https") && u.User == nil && u.Fragment == ""
-	f.bad(c.EventsURL != "" && !valid, "OPERATOR_WEBHOOK_URL", "must be an http:// or https:// address without fragment or user")
+	f.bad(c.EventsURL != "" && !valid, "OPERATOR_WEBHOOK_URL",
+		"must be an http:// or https:// address without fragment or user")
 	f.bad(c.EventsURL == "" && c.EventsSecrets != "", "OPERATOR_WEBHOOK_URL", "required with OPERATOR_WEBHOOK_SECRET")
-	f.bad(c.EventsURL != "" && c.EventsSecrets == "", "OPERATOR_WEBHOOK_SECRET", "required with OPERATOR_WEBHOOK_URL; `api secrets generate` prints one")
+	f.bad(c.EventsURL != "" && c.EventsSecrets == "", "OPERATOR_WEBHOOK_SECRET",
+		"required with OPERATOR_WEBHOOK_URL; `api secrets generate` prints one")
 	if c.EventsSecrets != "" {
 		_, err := ParseWebhookSecrets(c.EventsSecrets)
 		f.wrong("OPERATOR_WEBHOOK_SECRET", err)
@@ -194,7 +198,8 @@ func postgresAddress(text string) bool {
 
 func httpAddress(text string) bool {
 	u, err := url.Parse(text)
-	return err == nil && u.Host != "" && oneOf(u.Scheme, "http", "https") && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+	return err == nil && u.Host != "" && oneOf(u.Scheme, "http", "https") && u.User == nil && u.RawQuery == "" &&
+		u.Fragment == ""
 }
 
 func network(text string) bool {

@@ -28,8 +28,10 @@ func TestLoad_defaults_are_the_embedded_service(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !cfg.Embedded() || cfg.HTTPAddr != ":8080" || cfg.DataDir != "./data" || cfg.SQLitePath() != "data/supplyhub.db" || cfg.Timeout != 15*time.Second || cfg.Concurrency != 64 ||
-		len(cfg.RetrySchedule()) != 9 || cfg.AllowPrivate || cfg.CacheTTL != 10*time.Second || len(cfg.ScoreboardKeys()) != 0 {
+	if !cfg.Embedded() || cfg.HTTPAddr != ":8080" || cfg.DataDir != "./data" || cfg.SQLitePath() != "data/supplyhub.db" ||
+		cfg.Timeout != 15*time.Second || cfg.Concurrency != 64 ||
+		len(cfg.RetrySchedule()) != 9 || cfg.AllowPrivate || cfg.CacheTTL != 10*time.Second ||
+		len(cfg.ScoreboardKeys()) != 0 {
 		t.Errorf("got %+v", cfg)
 	}
 	if cfg, err := config.Load(production(), config.ForWorker); err != nil || cfg.Embedded() {
@@ -61,8 +63,10 @@ func TestLoad_every_bad_value_is_named_and_none_is_shown(t *testing.T) {
 	if strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("a value is shown:\n%v", err)
 	}
-	for name, value := range map[string]string{"NATS_REPLICAS": "three", "WORKER_CONCURRENCY": "1.5", "NATS_MAX_BYTES": "1GiB", "WEBHOOK_TIMEOUT": "15", "WEBHOOK_RETRY_SCHEDULE": ","} {
-		if _, err := config.Load(map[string]string{name: value}, config.ForAPI); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), value+"\"") {
+	for name, value := range map[string]string{"NATS_REPLICAS": "three", "WORKER_CONCURRENCY": "1.5",
+		"NATS_MAX_BYTES": "1GiB", "WEBHOOK_TIMEOUT": "15", "WEBHOOK_RETRY_SCHEDULE": ","} {
+		if _, err := config.Load(map[string]string{name: value}, config.ForAPI); err == nil ||
+			!strings.Contains(err.Error(), name) || strings.Contains(err.Error(), value+"\"") {
 			t.Errorf("%s=%s: %v", name, value, err)
 		}
 	}
@@ -72,15 +76,18 @@ func TestLoad_operator_events_need_both_variables(t *testing.T) {
 	t.Parallel()
 	const address = "https://ops.example/hook?key=hunter2"
 	for _, c := range []struct{ url, secret, named string }{
-		{"", "", ""}, {address, secret, ""}, {address, secret + "," + secret, ""}, {address, "", "OPERATOR_WEBHOOK_SECRET"}, {"", secret, "OPERATOR_WEBHOOK_URL"},
+		{"", "", ""}, {address, secret, ""}, {address, secret + "," + secret, ""}, {address, "",
+			"OPERATOR_WEBHOOK_SECRET"}, {"", secret, "OPERATOR_WEBHOOK_URL"},
 		{"ops.example", secret, "OPERATOR_WEBHOOK_URL"}, {"https://ops.example/#x", secret, "OPERATOR_WEBHOOK_URL"},
 	} {
-		_, err := config.Load(map[string]string{"OPERATOR_WEBHOOK_URL": c.url, "OPERATOR_WEBHOOK_SECRET": c.secret}, config.ForWorker)
+		_, err := config.Load(map[string]string{"OPERATOR_WEBHOOK_URL": c.url, "OPERATOR_WEBHOOK_SECRET": c.secret},
+			config.ForWorker)
 		said := ""
 		if err != nil {
 			said = err.Error()
 		}
-		if named := strings.Contains(said, "OPERATOR_"); named != (c.named != "") || !strings.Contains(said, c.named) || strings.Contains(said, "hunter2") {
+		if named := strings.Contains(said, "OPERATOR_"); named != (c.named != "") || !strings.Contains(said, c.named) ||
+			strings.Contains(said, "hunter2") {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -101,7 +108,8 @@ func TestLoad_replicas_must_be_given_their_secrets(t *testing.T) {
 			t.Errorf("a command is refused: %v", err)
 		}
 	}
-	if _, err := config.Load(map[string]string{}, config.ForWorker); err == nil || !strings.Contains(err.Error(), "DATABASE_URL") {
+	if _, err := config.Load(map[string]string{}, config.ForWorker); err == nil ||
+		!strings.Contains(err.Error(), "DATABASE_URL") {
 		t.Errorf("a worker without a database: %v", err)
 	}
 }
@@ -117,7 +125,8 @@ func TestSecrets_print_as_stars(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, printed := range []string{string(text), fmt.Sprintf("%v %+v %#v", *cfg, *cfg, *cfg), cfg.DatabaseURL.LogValue().String()} {
+	for _, printed := range []string{string(text), fmt.Sprintf("%v %+v %#v", *cfg, *cfg, *cfg),
+		cfg.DatabaseURL.LogValue().String()} {
 		if strings.Contains(printed, "hunter2") || strings.Contains(printed, secret) {
 			t.Errorf("a secret is printed: %s", printed)
 		}
@@ -153,7 +162,8 @@ func TestLoad_DATA_DIR_is_no_file(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Load(map[string]string{"DATA_DIR": file}, config.ForAPI); err == nil || !strings.Contains(err.Error(), "DATA_DIR") {
+	if _, err := config.Load(map[string]string{"DATA_DIR": file}, config.ForAPI); err == nil ||
+		!strings.Contains(err.Error(), "DATA_DIR") {
 		t.Errorf("got %v", err)
 	}
 }

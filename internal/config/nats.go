@@ -17,16 +17,19 @@ var (
 // checkNATS looks at everything that a connection to NATS is made of.
 func (c *Config) checkNATS(f *faults) {
 	for u := range strings.SplitSeq(string(c.NATSURL), ",") {
-		f.bad(c.NATSURL != "" && !natsAddress(strings.TrimSpace(u)), "NATS_URL", "every address must start with nats://, tls://, ws:// or wss://")
+		f.bad(c.NATSURL != "" && !natsAddress(strings.TrimSpace(u)), "NATS_URL",
+			"every address must start with nats://, tls://, ws:// or wss://")
 	}
 	f.between("NATS_REPLICAS", c.NATSReplicas, 1, 5)
 	f.bad(c.NATSMaxBytes < 1, "NATS_MAX_BYTES", "must be positive")
 	f.bad(!streamName.MatchString(c.NATSStream), "NATS_STREAM", "must be 1 to 64 letters, digits, - or _")
 	f.file("NATS_CREDS", c.NATSCreds)
 	f.file("NATS_NKEY", c.NATSNKey)
-	f.bad(c.NATSNKey != "" && !fileHolds(c.NATSNKey, nkeySeed.Match), "NATS_NKEY", "must be a file with the seed of a user's nkey (SU…)")
+	f.bad(c.NATSNKey != "" && !fileHolds(c.NATSNKey, nkeySeed.Match), "NATS_NKEY",
+		"must be a file with the seed of a user's nkey (SU…)")
 	f.file("NATS_CA", c.NATSCA)
-	f.bad(c.NATSCA != "" && !fileHolds(c.NATSCA, x509.NewCertPool().AppendCertsFromPEM), "NATS_CA", "must be a file of PEM certificates")
+	f.bad(c.NATSCA != "" && !fileHolds(c.NATSCA, x509.NewCertPool().AppendCertsFromPEM), "NATS_CA",
+		"must be a file of PEM certificates")
 	f.bad(c.NATSCert != "" && c.NATSKey == "", "NATS_KEY", "is needed with NATS_CERT")
 	f.bad(c.NATSKey != "" && c.NATSCert == "", "NATS_CERT", "is needed with NATS_KEY")
 	f.file("NATS_CERT", c.NATSCert)

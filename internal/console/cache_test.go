@@ -46,7 +46,8 @@ func TestCache_an_error_is_not_kept_and_a_viewer_who_leaves_stops_nobody(t *test
 	t.Parallel()
 	c := newCache(time.Now)
 	fault := errors.New("away")
-	if _, err := c.read(t.Context(), "page", func(context.Context) (any, error) { return nil, fault }); !errors.Is(err, fault) {
+	if _, err := c.read(t.Context(), "page", func(context.Context) (any, error) { return nil, fault }); !errors.Is(err,
+		fault) {
 		t.Fatal(err)
 	}
 	gone, leave := context.WithCancel(t.Context())
@@ -55,7 +56,8 @@ func TestCache_an_error_is_not_kept_and_a_viewer_who_leaves_stops_nobody(t *test
 	if err != nil && !errors.Is(err, context.Canceled) {
 		t.Fatal(got, err)
 	}
-	if got, err := c.read(t.Context(), "page", func(context.Context) (any, error) { return "again", nil }); got != "read" || err != nil {
+	if got, err := c.read(t.Context(), "page",
+		func(context.Context) (any, error) { return "again", nil }); got != "read" || err != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 }

@@ -1,5 +1,6 @@
-// Package console is the operator's view of the service in a browser, and the same as JSON. It has no rule of its own: what
-// it shows and does are the other packages' services. A page's data is read once in two seconds, however many look at it.
+// Package console is the operator's view of the service in a browser, and the same as JSON. It has no rule of its own:
+// what it shows and does are the other packages' services. A page's data is read once in two seconds, however many look
+// at it.
 package console
 
 import (
@@ -27,7 +28,8 @@ var pages embed.FS
 type Requests interface {
 	Recent(ctx context.Context, filter materials.Filter, after string, limit int) ([]materials.Overview, string, error)
 	FindAny(ctx context.Context, suppliers []string, id int64) ([]materials.Overview, error)
-	Show(ctx context.Context, supplierID string, id int64) (materials.Record, []materials.RoundOverview, round.Round, error)
+	Show(ctx context.Context, supplierID string, id int64) (materials.Record, []materials.RoundOverview, round.Round,
+		error)
 	Reopen(ctx context.Context, supplierID string, id int64) error
 }
 
@@ -96,7 +98,8 @@ func New(deps Deps) (*Service, error) {
 	site, err := web.New(web.Config{
 		Base: Base, Title: "Operator's console", Pages: files, Functions: functions(), Navigation: []web.Link{
 			{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"}, {Text: "Deliveries", Path: "/deliveries"},
-			{Text: "Receivers", Path: "/receivers"}, {Text: "Suppliers", Path: "/suppliers"}, {Text: "Scoreboard", Path: "/scoreboard"},
+			{Text: "Receivers", Path: "/receivers"}, {Text: "Suppliers", Path: "/suppliers"}, {Text: "Scoreboard",
+				Path: "/scoreboard"},
 			{Text: "Trackers", Path: "/trackers"},
 		},
 	})

@@ -93,7 +93,8 @@ func (s *Service) data(c *gin.Context, v View) (any, error) {
 
 // frame is what every page has around its data.
 func (s *Service) frame(c *gin.Context, current string, data any) web.Page {
-	return web.Page{Current: current, Who: s.site.Text(c, "Operator's console"), Data: framed{Q: c.Query("q"), View: data, Query: c.Request.URL.Query(), Path: c.Request.URL.Path}}
+	return web.Page{Current: current, Who: s.site.Text(c, "Operator's console"),
+		Data: framed{Q: c.Query("q"), View: data, Query: c.Request.URL.Query(), Path: c.Request.URL.Path}}
 }
 
 // framed is a page's data with what the search field and the filters repeat.
@@ -127,7 +128,8 @@ func (f framed) Is(name, value string) bool { return f.Query.Get(name) == value 
 // fail shows an error as a page.
 func (s *Service) fail(c *gin.Context, err error) {
 	status := httpapi.StatusOf(err)
-	if renderErr := s.site.Render(c, status, "error", s.frame(c, "none", map[string]any{"Status": status, "Message": s.explain(c, err)})); renderErr != nil {
+	if renderErr := s.site.Render(c, status, "error",
+		s.frame(c, "none", map[string]any{"Status": status, "Message": s.explain(c, err)})); renderErr != nil {
 		httpapi.RenderProblem(c, errors.Join(err, renderErr))
 	}
 }

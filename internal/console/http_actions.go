@@ -36,8 +36,8 @@ func same(a, b string) bool {
 	return hmac.Equal(x[:], y[:])
 }
 
-// Operator is the middleware of actions: 403 when they are off, 401 with the dialog that asks for the token without it. A
-// program sends the token as Bearer; a browser needs the header that only the page's own script sends.
+// Operator is the middleware of actions: 403 when they are off, 401 with the dialog that asks for the token without it.
+// A program sends the token as Bearer; a browser needs the header that only the page's own script sends.
 func (s *Service) Operator(c *gin.Context) {
 	if s.deps.Token == "" {
 		s.answer(c, errs.New(errs.Forbidden, "Actions are off: OPERATOR_TOKEN is not set."), "")
@@ -85,7 +85,8 @@ func (s *Service) EnterToken(c *gin.Context) error {
 		return err
 	}
 	http.SetCookie(c.Writer, &http.Cookie{ //nolint:gosec // the operator listener is plain HTTP; the cookie never leaves its path
-		Name: operatorCookie, Value: s.session(), Path: Base, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: c.Request.TLS != nil,
+		Name: operatorCookie, Value: s.session(), Path: Base, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: c.Request.TLS != nil,
 	})
 	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "You can act now, until you close the browser.")})
 	return nil
@@ -116,7 +117,8 @@ func (s *Service) run(c *gin.Context, b bulk) error {
 	}
 	if c.PostForm("confirm") == "" && c.GetHeader("Authorization") == "" && (len(ids) > 1 || !b.withoutAsking) {
 		dialog, err := s.site.Fragment(c, "overview", "askdialog", map[string]any{
-			"Question": s.site.Count(c, b.ask, b.askMany, int64(len(ids))), "Button": b.button, "IDs": ids, "Action": c.Request.URL.Path, "Danger": b.danger,
+			"Question": s.site.Count(c, b.ask, b.askMany, int64(len(ids))), "Button": b.button, "IDs": ids,
+			"Action": c.Request.URL.Path, "Danger": b.danger,
 		})
 		if err != nil {
 			return err
@@ -131,7 +133,8 @@ func (s *Service) run(c *gin.Context, b bulk) error {
 	}
 	message := s.site.Count(c, b.done, b.doneMany, int64(n))
 	if err != nil {
-		message += " " + s.site.Count(c, "%d was left as it is:", "%d were left as they are:", int64(len(ids)-n)) + " " + s.explain(c, err)
+		message += " " + s.site.Count(c, "%d was left as it is:", "%d were left as they are:", int64(len(ids)-n)) + " " +
+			s.explain(c, err)
 	}
 	s.site.Answer(c, http.StatusOK, web.Outcome{Message: message, Failed: false})
 	return nil

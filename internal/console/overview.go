@@ -58,7 +58,8 @@ func (s *Service) overview(ctx context.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := overviewView{At: s.deps.Now().UTC(), Figures: figuresOf(s.deps.Live.Hour(), now), Needs: []receiver{}, Waiting: now.Oldest, Dead: []deliveryRow{}}
+	v := overviewView{At: s.deps.Now().UTC(), Figures: figuresOf(s.deps.Live.Hour(), now), Needs: []receiver{},
+		Waiting: now.Oldest, Dead: []deliveryRow{}}
 	for _, r := range all {
 		if r.State == "failing" {
 			v.Failing++
@@ -85,13 +86,16 @@ func figuresOf(hour []figures.Point, now figures.Sample) []Figure {
 	delivered := series(func(p figures.Point) float64 { return p.Delivered })
 	return []Figure{
 		{Name: "Accepted per second", Value: mean(accepted), Unit: "requests a second, the last minute", Values: accepted},
-		{Name: "Delivered per second", Value: mean(delivered), Unit: "deliveries a second, the last minute", Values: delivered},
+		{Name: "Delivered per second", Value: mean(delivered), Unit: "deliveries a second, the last minute",
+			Values: delivered},
 		{Name: "Backlog", Value: float64(now.Backlog), Unit: "requests wait for their estimates",
 			Values: series(func(p figures.Point) float64 { return float64(p.Backlog) })},
-		{Name: "Oldest waiting", Value: now.Oldest.Seconds(), Unit: "seconds", Values: series(func(p figures.Point) float64 { return p.Oldest.Seconds() })},
+		{Name: "Oldest waiting", Value: now.Oldest.Seconds(), Unit: "seconds",
+			Values: series(func(p figures.Point) float64 { return p.Oldest.Seconds() })},
 		{Name: "Dead deliveries", Value: float64(now.Dead), Unit: "deliveries given up",
 			Values: series(func(p figures.Point) float64 { return float64(p.Dead) })},
-		{Name: "Failing receivers", Value: float64(now.Failing), Unit: "receivers", Values: series(func(p figures.Point) float64 { return float64(p.Failing) })},
+		{Name: "Failing receivers", Value: float64(now.Failing), Unit: "receivers",
+			Values: series(func(p figures.Point) float64 { return float64(p.Failing) })},
 	}
 }
 

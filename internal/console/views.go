@@ -41,7 +41,9 @@ func (s *Service) requests(ctx context.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := s.deps.Requests.Recent(ctx, materials.Filter{Status: materials.Status(status), SupplierID: q.values.Get("supplier_id")}, q.values.Get("after"), rows)
+	page, next, err := s.deps.Requests.Recent(ctx,
+		materials.Filter{Status: materials.Status(status), SupplierID: q.values.Get("supplier_id")}, q.values.Get("after"),
+		rows)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +82,8 @@ func (s *Service) request(ctx context.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	view := requestView{SupplierID: supplier, Supplier: names[supplier], TraceID: record.TraceID, Record: record, Rounds: rounds}
+	view := requestView{SupplierID: supplier, Supplier: names[supplier], TraceID: record.TraceID, Record: record,
+		Rounds: rounds}
 	found, err := s.deps.Deliveries.List(ctx, webhooks.Filter{Latest: &current})
 	if err != nil {
 		return nil, err
@@ -107,14 +110,16 @@ type deliveriesView struct {
 
 func (s *Service) deliveries(ctx context.Context, q query) (any, error) {
 	status := webhooks.Status(q.values.Get("status"))
-	if !slices.Contains([]webhooks.Status{"", webhooks.Pending, webhooks.Delivered, webhooks.Dead, webhooks.Failed}, status) {
+	if !slices.Contains([]webhooks.Status{"", webhooks.Pending, webhooks.Delivered, webhooks.Dead, webhooks.Failed},
+		status) {
 		return nil, errs.New(errs.Invalid, "The address has a filter that cannot be read.")
 	}
 	names, err := s.names(ctx)
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := s.deps.Deliveries.Recent(ctx, webhooks.Filter{Status: status, SupplierID: q.values.Get("supplier_id")}, q.values.Get("after"), rows)
+	page, next, err := s.deps.Deliveries.Recent(ctx,
+		webhooks.Filter{Status: status, SupplierID: q.values.Get("supplier_id")}, q.values.Get("after"), rows)
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +292,8 @@ type searchResult struct {
 // search finds by request id, delivery id, supplier name or id, and X-Request-Id among the newest requests.
 func (s *Service) search(ctx context.Context, q query) (any, error) {
 	text := strings.TrimSpace(q.values.Get("q"))
-	r := searchResult{Text: text, Requests: []requestRow{}, Deliveries: []deliveryRow{}, Suppliers: []supplierauth.Supplier{}}
+	r := searchResult{Text: text, Requests: []requestRow{}, Deliveries: []deliveryRow{},
+		Suppliers: []supplierauth.Supplier{}}
 	if text == "" {
 		return r, nil
 	}

@@ -11,8 +11,8 @@ const (
 	clockTimeout = 2 * time.Second
 )
 
-// clock follows the database's clock, so that all processes on one database share one time whatever their own clocks say:
-// measured again and again, carried on by the process's monotonic clock in between, and never going back.
+// clock follows the database's clock, so that all processes on one database share one time whatever their own clocks
+// say: measured again and again, carried on by the process's monotonic clock in between, and never going back.
 type clock struct {
 	mu    sync.Mutex
 	local func() time.Time // monotonic
@@ -26,8 +26,8 @@ type clock struct {
 // drift is how much a machine's clock may go wrong, as a part of the time that passes.
 const drift = 5000
 
-// set records that the database's clock stood at base, give or take off, when the local one stood at at. What says nothing new
-// less exactly is dropped.
+// set records that the database's clock stood at base, give or take off, when the local one stood at at. What says
+// nothing new less exactly is dropped.
 func (c *clock) set(at, base time.Time, off time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,7 +22,8 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: taken.(*stdlib.Conn), session: c.session, keeps: c.keeps}, nil //nolint:forcetypeassert // the pool's connector makes no other
+	return &conn{Conn: taken.(*stdlib.Conn), session: c.session, keeps: c.keeps},
+		nil //nolint:forcetypeassert // the pool's connector makes no other
 }
 
 // conn is a pool's connection whose transactions state their isolation level and, behind a pooler, their settings.
@@ -33,8 +34,8 @@ type conn struct {
 	inTx    bool
 }
 
-// Close gives the connection back to the pool, or ends it. The pool's own hook for that would give back late: whoever asks
-// next got a second connection.
+// Close gives the connection back to the pool, or ends it. The pool's own hook for that would give back late: whoever
+// asks next got a second connection.
 func (c *conn) Close() error {
 	if !c.keeps() {
 		ctx, cancel := context.WithTimeout(context.Background(), pingWait)

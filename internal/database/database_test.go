@@ -37,7 +37,11 @@ func TestInTx_commits_rolls_back_and_nests(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		fault := errors.New("fault")
-		if err := db.InTx(t.Context(), func(ctx context.Context) error { exec(ctx, t, db, insert); return fault }); !errors.Is(err, fault) || count(t, db) != 0 {
+		if err := db.InTx(t.Context(), func(ctx context.Context) error {
+			exec(ctx, t, db,
+				insert)
+			return fault
+		}); !errors.Is(err, fault) || count(t, db) != 0 {
 			t.Errorf("after an error: %v, %d rows", err, count(t, db))
 		}
 		func() {
@@ -48,7 +52,8 @@ func TestInTx_commits_rolls_back_and_nests(t *testing.T) {
 			t.Errorf("after a panic: %d rows", n)
 		}
 		err := db.InTx(t.Context(), func(ctx context.Context) error {
-			if err := db.InTx(ctx, func(ctx context.Context) error { exec(ctx, t, db, insert); return fault }); !errors.Is(err, fault) {
+			if err := db.InTx(ctx, func(ctx context.Context) error { exec(ctx, t, db, insert); return fault }); !errors.Is(err,
+				fault) {
 				t.Errorf("inside: %v", err)
 			}
 			exec(ctx, t, db, insert) // the inner one left no trace, and the outer one goes on
@@ -93,7 +98,8 @@ func TestMigrate_by_several_processes_at_once(t *testing.T) {
 
 func raw(t *testing.T, url, path string) *database.DB {
 	t.Helper()
-	db, err := database.Open(context.WithoutCancel(t.Context()), database.Config{URL: url, Path: path, Log: slog.New(slog.DiscardHandler)})
+	db, err := database.Open(context.WithoutCancel(t.Context()),
+		database.Config{URL: url, Path: path, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +109,8 @@ func raw(t *testing.T, url, path string) *database.DB {
 
 func TestOpen_errors_never_show_the_password(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"postgres://u:hunter2@h:port/x", "postgres://u:hunter2@127.0.0.1:1/x", "mysql://u:hunter2@h/x", "postgres://u:hunter2@h/x?sslmode=nonsense"} {
+	for _, url := range []string{"postgres://u:hunter2@h:port/x", "postgres://u:hunter2@127.0.0.1:1/x",
+		"mysql://u:hunter2@h/x", "postgres://u:hunter2@h/x?sslmode=nonsense"} {
 		db, err := database.Open(t.Context(), database.Config{URL: url, Log: slog.New(slog.DiscardHandler)})
 		if err == nil {
 			err = db.Ping(t.Context())
@@ -117,14 +124,17 @@ func TestOpen_errors_never_show_the_password(t *testing.T) {
 
 func TestEngineThatIsAway_is_unavailable_and_everything_else_is_not(t *testing.T) {
 	t.Parallel()
-	db, err := database.Open(t.Context(), database.Config{URL: "postgres://u:p@127.0.0.1:1/x", Log: slog.New(slog.DiscardHandler)})
+	db, err := database.Open(t.Context(), database.Config{URL: "postgres://u:p@127.0.0.1:1/x",
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
 	for name, err := range map[string]error{
-		"ping": db.Ping(t.Context()), "gorm": db.From(t.Context()).Exec("SELECT 1").Error, "transaction": db.InTx(t.Context(), func(context.Context) error { return nil }),
-		"reader": db.Rows(time.Second).Select(t.Context(), "SELECT 1", func([][]byte) error { return nil }), "end": database.Translate(io.ErrUnexpectedEOF),
+		"ping": db.Ping(t.Context()), "gorm": db.From(t.Context()).Exec("SELECT 1").Error,
+		"transaction": db.InTx(t.Context(), func(context.Context) error { return nil }),
+		"reader":      db.Rows(time.Second).Select(t.Context(), "SELECT 1", func([][]byte) error { return nil }),
+		"end":         database.Translate(io.ErrUnexpectedEOF),
 	} {
 		if errs.KindOf(err) != errs.Unavailable {
 			t.Errorf("%s: %v", name, err)
@@ -147,7 +157,8 @@ func TestRows_change_nothing_and_end_at_their_timeout(t *testing.T) {
 		defer rows.Close()
 		none := func([][]byte) error { return nil }
 		if db.Engine() == database.Postgres {
-			if err := rows.Select(t.Context(), `DELETE FROM settings`, none); err == nil || !strings.Contains(err.Error(), "read-only") {
+			if err := rows.Select(t.Context(), `DELETE FROM settings`, none); err == nil ||
+				!strings.Contains(err.Error(), "read-only") {
 				t.Errorf("a change: %v", err)
 			}
 			if err := rows.Select(t.Context(), `SELECT pg_sleep(5)`, none); errs.KindOf(err) != errs.Unavailable {
@@ -180,18 +191,20 @@ func TestLoad_stores_all_or_nothing(t *testing.T) {
 				i++
 				return rows[i-1], nil
 			}
-			return db.Load(t.Context(), "settings", []string{"key", "value", "updated_at"}, next, func(_ context.Context, store func() (int64, error)) error {
-				n, err := store()
-				if err == nil && n != int64(len(rows)) {
-					t.Errorf("%d of %d rows", n, len(rows))
-				}
-				return err
-			})
+			return db.Load(t.Context(), "settings", []string{"key", "value", "updated_at"}, next,
+				func(_ context.Context, store func() (int64, error)) error {
+					n, err := store()
+					if err == nil && n != int64(len(rows)) {
+						t.Errorf("%d of %d rows", n, len(rows))
+					}
+					return err
+				})
 		}
 		row := func(key, value string) [][]byte { return [][]byte{[]byte(key), []byte(value), []byte("1")} }
 		rows := [][][]byte{row("a", "tab\tnewline\nbackslash\\N \\."), row("b", "é"), row("c", "")}
 		for range 300 {
-			rows = append(rows, row("k"+time.Now().Format("150405.000000000")+string(rune('a'+len(rows)%26))+strings.Repeat("x", len(rows)), "v"))
+			rows = append(rows, row("k"+time.Now().Format("150405.000000000")+string(rune('a'+len(rows)%26))+
+				strings.Repeat("x", len(rows)), "v"))
 		}
 		if err := load(rows, fault); !errors.Is(err, fault) || count(t, db) != 0 {
 			t.Errorf("with a fault in the source: %v, %d rows", err, count(t, db))
@@ -203,7 +216,8 @@ func TestLoad_stores_all_or_nothing(t *testing.T) {
 			t.Fatalf("%v, %d rows", err, count(t, db))
 		}
 		var value string
-		if err := db.Reader(t.Context()).Raw(`SELECT value FROM settings WHERE key = 'a'`).Scan(&value).Error; err != nil || value != "tab\tnewline\nbackslash\\N \\." {
+		if err := db.Reader(t.Context()).Raw(`SELECT value FROM settings WHERE key = 'a'`).Scan(&value).Error; err != nil ||
+			value != "tab\tnewline\nbackslash\\N \\." {
 			t.Errorf("got %q, %v", value, err)
 		}
 	})

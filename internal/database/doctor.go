@@ -22,8 +22,8 @@ type Right struct{ Table, Privilege string }
 // String is the right as GRANT takes it.
 func (r Right) String() string { return r.Privilege + " ON " + r.Table }
 
-// connectionsLeft is the tightest of the server's, the database's and the role's limits. Rows of other roles show little more
-// than that they are there, which is enough.
+// connectionsLeft is the tightest of the server's, the database's and the role's limits. Rows of other roles show
+// little more than that they are there, which is enough.
 const connectionsLeft = `
 	SELECT least(
 		current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int

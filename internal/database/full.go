@@ -26,7 +26,8 @@ func (s *server) tighten() {
 		return
 	}
 	s.limit(s.fewWriters())
-	s.config.Log.Warn("the database server has no connection left: this process makes do with the fewest", "connections", fewest)
+	s.config.Log.Warn("the database server has no connection left: this process makes do with the fewest", "connections",
+		fewest)
 	s.reset()
 }
 
@@ -38,7 +39,8 @@ func (s *server) widen() {
 	}
 }
 
-// whenFree repeats fn while the server has no connection left, for a minute: other processes let theirs go when they are idle.
+// whenFree repeats fn while the server has no connection left, for a minute: other processes let theirs go when they
+// are idle.
 func (d *DB) whenFree(ctx context.Context, fn func() error) error {
 	for try := 1; ; try++ {
 		err := fn()

@@ -23,9 +23,10 @@ const (
 
 var errHangs = errors.New("the server holds connections open and answers nothing")
 
-// hangs finds servers that hang: connections stay open and nothing answers, for as long as TCP lets them, so that whatever waits
-// for them would wait too. A server that keeps somebody waiting is asked by a connection of its own. When that is not answered
-// either, all connections to it are closed and no others are made until it answers; the address's other hosts are tried at once.
+// hangs finds servers that hang: connections stay open and nothing answers, for as long as TCP lets them, so that
+// whatever waits for them would wait too. A server that keeps somebody waiting is asked by a connection of its own.
+// When that is not answered either, all connections to it are closed and no others are made until it answers; the
+// address's other hosts are tried at once.
 type hangs struct {
 	dial  pgconn.DialFunc
 	found func() // a server hangs, its connections are closed
@@ -47,7 +48,8 @@ type suspect struct {
 }
 
 func newHangs(dial pgconn.DialFunc, found func(), log *slog.Logger) *hangs {
-	return &hangs{dial: dial, found: found, log: log, start: time.Now(), conns: make(map[*answering]endpoint), servers: make(map[endpoint]*suspect)}
+	return &hangs{dial: dial, found: found, log: log, start: time.Now(), conns: make(map[*answering]endpoint),
+		servers: make(map[endpoint]*suspect)}
 }
 
 // connect dials a server, unless it hangs.

@@ -29,7 +29,8 @@ func begun(t *testing.T, db *database.DB, statement string) (end chan error) {
 	go func() { end <- db.From(t.Context()).Exec(statement).Error }()
 	eventually(t, "the statement runs", func() bool {
 		var n int
-		err := db.From(t.Context()).Raw(`SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = ?`, statement).Scan(&n).Error
+		err := db.From(t.Context()).Raw(`SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = ?`,
+			statement).Scan(&n).Error
 		return err == nil && n == 1
 	})
 	return end

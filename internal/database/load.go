@@ -22,9 +22,10 @@ const (
 type Source func() ([][]byte, error)
 
 // Load streams rows into a table within one transaction that stores join through fn's context: fn calls store, once,
-// where the rows are to be stored, and gets their number. Nothing is stored when anything fails. There is no statement timeout.
-// PostgreSQL copies them; on SQLite they are put aside first, so that other processes can write meanwhile.
-func (d *DB) Load(ctx context.Context, table string, columns []string, next Source, fn func(ctx context.Context, store func() (int64, error)) error) error {
+// where the rows are to be stored, and gets their number. Nothing is stored when anything fails. There is no statement
+// timeout. PostgreSQL copies them; on SQLite they are put aside first, so that other processes can write meanwhile.
+func (d *DB) Load(ctx context.Context, table string, columns []string, next Source,
+	fn func(ctx context.Context, store func() (int64, error)) error) error {
 	err := d.write.WithContext(ctx).Connection(func(g *gorm.DB) error {
 		conn, ok := g.Statement.ConnPool.(*sql.Conn)
 		if !ok {
@@ -45,7 +46,8 @@ func (d *DB) Load(ctx context.Context, table string, columns []string, next Sour
 	return Translate(err)
 }
 
-func copyRows(ctx context.Context, conn *sql.Conn, table string, columns []string, next Source) (count int64, err error) {
+func copyRows(ctx context.Context, conn *sql.Conn, table string, columns []string, next Source) (count int64,
+	err error) {
 	source := &copyText{next: next}
 	statement := fmt.Sprintf("COPY %s (%s) FROM STDIN", pgx.Identifier{table}.Sanitize(), strings.Join(columns, ", "))
 	err = conn.Raw(func(driver any) error {
@@ -149,7 +151,8 @@ func (d *DB) loadSQLite(ctx context.Context, g *gorm.DB, conn *sql.Conn, table s
 	}
 	return d.inTx(ctx, g, func(ctx context.Context, tx *gorm.DB) error {
 		return fn(ctx, func() (int64, error) {
-			result := tx.Exec("INSERT INTO main." + table + " (" + names + ") SELECT " + names + " FROM temp.load_rows ORDER BY rowid")
+			result := tx.Exec("INSERT INTO main." + table + " (" + names + ") SELECT " + names +
+				" FROM temp.load_rows ORDER BY rowid")
 			return result.RowsAffected, result.Error
 		})
 	})

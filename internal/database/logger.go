@@ -19,8 +19,9 @@ const (
 	unavailableAt = time.Minute // how often it is said that the database is unavailable
 )
 
-// statements logs statements that fail or are slow, and never a bound value: those hold secrets' hashes and suppliers' data.
-// A statement whose caller hung up has not failed, and while the database is unavailable one line a minute says so.
+// statements logs statements that fail or are slow, and never a bound value: those hold secrets' hashes and suppliers'
+// data. A statement whose caller hung up has not failed, and while the database is unavailable one line a minute says
+// so.
 type statements struct {
 	log *slog.Logger
 

@@ -32,7 +32,8 @@ func (w *written) String() string {
 
 func TestLog_of_statements_shows_no_value_and_no_caller_that_hung_up(t *testing.T) {
 	t.Parallel()
-	for name, config := range map[string]database.Config{"postgres": {URL: databasetest.EmptyPostgres(t)}, "sqlite": {Path: t.TempDir() + "/x.db"}} {
+	for name, config := range map[string]database.Config{"postgres": {URL: databasetest.EmptyPostgres(t)},
+		"sqlite": {Path: t.TempDir() + "/x.db"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var log written
@@ -53,7 +54,8 @@ func TestLog_of_statements_shows_no_value_and_no_caller_that_hung_up(t *testing.
 			if db.From(t.Context()).Exec("SELECT nonsense FROM nowhere WHERE a = ?", "hunter2").Error == nil {
 				t.Error("a wrong statement succeeds")
 			}
-			if told := log.String(); strings.Contains(told, "hunter2") || !strings.Contains(told, "nowhere") || !strings.Contains(told, "level=ERROR") {
+			if told := log.String(); strings.Contains(told, "hunter2") || !strings.Contains(told, "nowhere") ||
+				!strings.Contains(told, "level=ERROR") {
 				t.Errorf("a wrong statement is logged as %s", told)
 			}
 		})
@@ -63,7 +65,8 @@ func TestLog_of_statements_shows_no_value_and_no_caller_that_hung_up(t *testing.
 func TestLog_says_once_a_minute_that_the_database_is_unavailable(t *testing.T) {
 	t.Parallel()
 	var log written
-	db, err := database.Open(t.Context(), database.Config{URL: "postgres://u:hunter2@127.0.0.1:1/x", Log: slog.New(slog.NewTextHandler(&log, nil))})
+	db, err := database.Open(t.Context(), database.Config{URL: "postgres://u:hunter2@127.0.0.1:1/x",
+		Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +76,8 @@ func TestLog_says_once_a_minute_that_the_database_is_unavailable(t *testing.T) {
 			t.Fatal("nobody answers")
 		}
 	}
-	if told := log.String(); strings.Count(told, "\n") != 1 || strings.Contains(told, "hunter2") || strings.Contains(told, "level=ERROR") {
+	if told := log.String(); strings.Count(told, "\n") != 1 || strings.Contains(told, "hunter2") ||
+		strings.Contains(told, "level=ERROR") {
 		t.Errorf("it is logged as:\n%s", told)
 	}
 }

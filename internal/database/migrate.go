@@ -47,7 +47,8 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 		return state.fault()
 	}
 	if state.ahead == 1 {
-		d.log.WarnContext(ctx, "the schema is the next version's: this process is to be replaced by it", "schema", state.newest, "known", state.known)
+		d.log.WarnContext(ctx, "the schema is the next version's: this process is to be replaced by it", "schema",
+			state.newest, "known", state.known)
 		return nil
 	}
 	if state.missing == 0 {
@@ -128,7 +129,8 @@ func (d *DB) applied(ctx context.Context) ([]int64, error) {
 	if err := d.pool.QueryRowContext(ctx, table).Scan(&tables); err != nil || tables == 0 {
 		return nil, Translate(err)
 	}
-	return Query(ctx, d.pool, `SELECT version_id FROM goose_db_version WHERE is_applied`, nil, func(v *int64) []any { return []any{v} })
+	return Query(ctx, d.pool, `SELECT version_id FROM goose_db_version WHERE is_applied`, nil,
+		func(v *int64) []any { return []any{v} })
 }
 
 func (d *DB) migrateSQLite(ctx context.Context) (err error) {
@@ -154,7 +156,8 @@ func (d *DB) migratePostgres(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, own.Close()) }()
 	locker, err := lock.NewPostgresTableLocker(
-		lock.WithTableLockTimeout(lockPoll, lockTries), lock.WithTableLeaseDuration(lockLease), lock.WithTableHeartbeatInterval(lockBeat),
+		lock.WithTableLockTimeout(lockPoll, lockTries), lock.WithTableLeaseDuration(lockLease),
+		lock.WithTableHeartbeatInterval(lockBeat),
 		lock.WithTableLogger(slog.New(slog.DiscardHandler)), lock.WithTableRetryPolicy(held))
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)

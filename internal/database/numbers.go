@@ -5,12 +5,14 @@ import (
 	"fmt"
 )
 
-// Numbers takes n numbers that are never given out again, in every process, and returns the first; on PostgreSQL n is 1.
+// Numbers takes n numbers that are never given out again, in every process, and returns the first; on PostgreSQL n is
+// 1.
 func (d *DB) Numbers(ctx context.Context, n int) (first int64, err error) {
 	if d.engine == Postgres {
 		err = d.From(ctx).Raw(`SELECT nextval('request_numbers')`).Scan(&first).Error
 	} else {
-		err = d.From(ctx).Raw(`UPDATE sequences SET value = value + ? WHERE name = 'request_numbers' RETURNING value - ?`, n, n-1).Scan(&first).Error
+		err = d.From(ctx).Raw(`UPDATE sequences SET value = value + ? WHERE name = 'request_numbers' RETURNING value - ?`, n,
+			n-1).Scan(&first).Error
 	}
 	if err != nil {
 		return 0, fmt.Errorf("take numbers: %w", err)

@@ -64,7 +64,8 @@ func TestTransactions_are_read_committed_with_the_profile_s_settings_whatever_th
 				EXECUTE format('ALTER DATABASE %I SET statement_timeout = ''7s''', current_database()); END $$`)
 			url = address(t, url)
 			for profile, timeout := range map[database.Profile]string{database.Serving: "30s", database.Maintenance: "0"} {
-				db, err := database.Open(t.Context(), database.Config{URL: url, Profile: profile, Log: slog.New(slog.DiscardHandler)})
+				db, err := database.Open(t.Context(),
+					database.Config{URL: url, Profile: profile, Log: slog.New(slog.DiscardHandler)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -103,7 +104,8 @@ func TestRows_through_a_pooler_change_nothing_and_end_at_their_timeout(t *testin
 			defer rows.Close()
 			none := func([][]byte) error { return nil }
 			for range 2 {
-				if err := rows.Select(t.Context(), `DELETE FROM settings`, none); err == nil || !strings.Contains(err.Error(), "read-only") {
+				if err := rows.Select(t.Context(), `DELETE FROM settings`, none); err == nil ||
+					!strings.Contains(err.Error(), "read-only") {
 					t.Errorf("a change: %v", err)
 				}
 				if err := rows.Select(t.Context(), `SELECT pg_sleep(5)`, none); errs.KindOf(err) != errs.Unavailable {
@@ -128,7 +130,11 @@ func TestSettings_do_not_stay_on_a_pooler_s_connections(t *testing.T) {
 	url := databasetest.Pooled(t, databasetest.Postgres(t), "transaction")
 	db := raw(t, url, "")
 	for range 3 {
-		if err := db.InTx(t.Context(), func(ctx context.Context) error { exec(ctx, t, db, "SELECT 1"); return nil }); err != nil {
+		if err := db.InTx(t.Context(), func(ctx context.Context) error {
+			exec(ctx, t, db,
+				"SELECT 1")
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -161,7 +167,8 @@ func TestCommands_behind_a_pooler_keep_no_connection_that_another_one_needs(t *t
 	t.Parallel()
 	url := databasetest.Pooled(t, databasetest.Postgres(t), "session")
 	for range 24 { // more than PgBouncer's 20, one after the other
-		db, err := database.Open(t.Context(), database.Config{URL: url, Profile: database.Maintenance, Log: slog.New(slog.DiscardHandler)})
+		db, err := database.Open(t.Context(), database.Config{URL: url, Profile: database.Maintenance,
+			Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -94,7 +94,8 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 		s.write.Close()
 		return err
 	}
-	return newDB(ctx, DB{engine: Postgres, write: g, read: g, pool: sqlDB, server: s, close: closeAll, log: config.Log}), nil
+	return newDB(ctx, DB{engine: Postgres, write: g, read: g, pool: sqlDB, server: s, close: closeAll, log: config.Log}),
+		nil
 }
 
 // CheckURL says what is wrong with an address of PostgreSQL, without the address: it may hold a password.
@@ -146,9 +147,9 @@ func divide(limit int32, noReaders bool) (write, read int32) {
 
 func (s *server) fewWriters() int { return fewest - int(s.few) }
 
-// keeps reports whether a released connection stays open. Behind a pooler, a command keeps none: in session mode, commands
-// that keep one while they wait for a second stop each other when the pooler's run out. A process that serves keeps its
-// share and not what it took before it knew of the pooler.
+// keeps reports whether a released connection stays open. Behind a pooler, a command keeps none: in session mode,
+// commands that keep one while they wait for a second stop each other when the pooler's run out. A process that serves
+// keeps its share and not what it took before it knew of the pooler.
 func (s *server) keeps(session *session, pool *pgxpool.Pool, share int) bool {
 	if !session.pooler() {
 		return !s.tight.Load() || int(pool.Stat().TotalConns()) <= share
@@ -158,7 +159,8 @@ func (s *server) keeps(session *session, pool *pgxpool.Pool, share int) bool {
 
 // several reports whether the address has more than one host.
 func several(cfg *pgx.ConnConfig) bool {
-	return slices.ContainsFunc(cfg.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != cfg.Host || f.Port != cfg.Port })
+	return slices.ContainsFunc(cfg.Fallbacks,
+		func(f *pgconn.FallbackConfig) bool { return f.Host != cfg.Host || f.Port != cfg.Port })
 }
 
 // configure sets what the writers' and the readers' pools have in common.

@@ -36,7 +36,8 @@ type Rows struct {
 // Select runs one statement and calls each for every row. The fields, nil for NULL, are valid during the call only.
 type Select func(ctx context.Context, query string, each func(fields [][]byte) error, args ...any) error
 
-// Rows makes a reader; it connects when it is first used. A statement that takes longer than the timeout is errs.Unavailable.
+// Rows makes a reader; it connects when it is first used. A statement that takes longer than the timeout is
+// errs.Unavailable.
 func (d *DB) Rows(timeout time.Duration) *Rows {
 	r := &Rows{db: d, timeout: timeout}
 	if d.engine == Postgres {
@@ -74,7 +75,8 @@ func (r *Rows) Select(ctx context.Context, query string, each func(fields [][]by
 		defer end()
 		return r.report(selectPostgres(ctx, r.pool, query, each, args))
 	}
-	return r.report(r.inTx(ctx, pgx.ReadCommitted, func(tx pgx.Tx) error { return selectPostgres(ctx, tx, query, each, args) }))
+	return r.report(r.inTx(ctx, pgx.ReadCommitted,
+		func(tx pgx.Tx) error { return selectPostgres(ctx, tx, query, each, args) }))
 }
 
 // Together lets fn run several statements that all see the same state of the database.
@@ -97,8 +99,8 @@ func (r *Rows) carried() bool {
 	return r.session.decision.Load() != nil && !r.session.pooler()
 }
 
-// turn waits for one of the connections that may be used at once, where those are fewer than the pool's: behind a pooler, and
-// while the server has none left.
+// turn waits for one of the connections that may be used at once, where those are fewer than the pool's: behind a
+// pooler, and while the server has none left.
 func (r *Rows) turn(ctx context.Context) (end func(), err error) {
 	pooled := !r.carried() && !r.db.server.limited
 	if !pooled && !r.db.server.tight.Load() {

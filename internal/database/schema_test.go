@@ -34,7 +34,8 @@ func TestSchema_of_the_next_version_is_served_and_of_a_later_one_refused(t *test
 				if err := db.Migrate(t.Context()); served != (err == nil) || err != nil && !errors.Is(err, database.ErrSchema) {
 					t.Errorf("Migrate: %v", err)
 				}
-				if err := db.CheckSchema(t.Context()); (versions == 0) != (err == nil) || err != nil && !strings.Contains(err.Error(), "newer") {
+				if err := db.CheckSchema(t.Context()); (versions == 0) != (err == nil) || err != nil &&
+					!strings.Contains(err.Error(), "newer") {
 					t.Errorf("CheckSchema: %v", err)
 				}
 			})
@@ -50,7 +51,8 @@ func TestCheckSchema_says_that_a_migration_is_missing_and_makes_nothing(t *testi
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for range 2 {
-				if err := db.CheckSchema(t.Context()); !errors.Is(err, database.ErrSchema) || !strings.Contains(err.Error(), "api migrate") {
+				if err := db.CheckSchema(t.Context()); !errors.Is(err, database.ErrSchema) ||
+					!strings.Contains(err.Error(), "api migrate") {
 					t.Errorf("%v", err)
 				}
 			}
@@ -108,7 +110,8 @@ func TestMigrate_says_what_it_waits_for_and_takes_the_lock_of_a_process_that_die
 	url := databasetest.EmptyPostgres(t)
 	exec(t.Context(), t, raw(t, url, ""), `CREATE TABLE goose_lock (lock_id bigint NOT NULL PRIMARY KEY, locked boolean NOT NULL DEFAULT false,
 		locked_at timestamptz NULL, locked_by text NULL, lease_expires_at timestamptz NULL, updated_at timestamptz NULL)`)
-	exec(t.Context(), t, raw(t, url, ""), `INSERT INTO goose_lock VALUES (`+strconv.FormatInt(lock.DefaultLockID, 10)+`, true, now(), 'dead', now() + interval '2 seconds', now())`)
+	exec(t.Context(), t, raw(t, url, ""), `INSERT INTO goose_lock VALUES (`+strconv.FormatInt(lock.DefaultLockID, 10)+
+		`, true, now(), 'dead', now() + interval '2 seconds', now())`)
 	var log strings.Builder
 	db, err := database.Open(t.Context(), database.Config{URL: url, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {

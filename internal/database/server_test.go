@@ -78,7 +78,8 @@ func TestOpen_finds_the_primary_whatever_target_session_attrs_says(t *testing.T)
 func TestRows_reads_where_DATABASE_READ_URL_leads(t *testing.T) {
 	t.Parallel()
 	primary, replica := databasetest.Postgres(t), databasetest.Postgres(t)
-	db, err := database.Open(t.Context(), database.Config{URL: primary, ReadURL: replica, Log: slog.New(slog.DiscardHandler)})
+	db, err := database.Open(t.Context(), database.Config{URL: primary, ReadURL: replica,
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

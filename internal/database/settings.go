@@ -27,7 +27,8 @@ type setting struct {
 	given       bool // by the address, in words that the server may show differently
 }
 
-// isolation is stated by every transaction, so that the role's default does not count; the parameter is for statements alone.
+// isolation is stated by every transaction, so that the role's default does not count; the parameter is for statements
+// alone.
 var isolation = setting{name: "default_transaction_isolation", value: "read committed"}
 
 // settings of each profile on PostgreSQL. An address that gives one of them decides.
@@ -64,7 +65,8 @@ var maintenance = []setting{
 
 type maintenanceKey struct{}
 
-// ForMaintenance lets the transactions begun with the context run without a statement timeout and by the server's own plans.
+// ForMaintenance lets the transactions begun with the context run without a statement timeout and by the server's own
+// plans.
 func ForMaintenance(ctx context.Context) context.Context {
 	return context.WithValue(ctx, maintenanceKey{}, true)
 }
@@ -72,9 +74,9 @@ func ForMaintenance(ctx context.Context) context.Context {
 // pooled lists the start-up parameters that connection poolers take; they refuse or drop all others.
 var pooled = []string{"application_name", "client_encoding", "datestyle", "standard_conforming_strings", "timezone"}
 
-// session is how connections of one pool get their settings: as start-up parameters where the server takes them. A pooler
-// (PgBouncer) does not, and a SET would reach whoever gets the server's connection next: there, transactions set them
-// for themselves. Which of the two it is becomes known with the first connection.
+// session is how connections of one pool get their settings: as start-up parameters where the server takes them. A
+// pooler (PgBouncer) does not, and a SET would reach whoever gets the server's connection next: there, transactions set
+// them for themselves. Which of the two it is becomes known with the first connection.
 type session struct {
 	wanted   []setting
 	exec     bool // the address does not say in which way statements are sent
@@ -154,7 +156,8 @@ func (s *session) pooler() bool {
 	return d != nil && d.pooler
 }
 
-// adapt leaves out what a pooler refuses, and prepared statements, which it may send to a connection that does not know them.
+// adapt leaves out what a pooler refuses, and prepared statements, which it may send to a connection that does not know
+// them.
 func (s *session) adapt(cfg *pgx.ConnConfig) {
 	for name := range cfg.RuntimeParams {
 		if !slices.Contains(pooled, strings.ToLower(name)) {
@@ -172,8 +175,9 @@ func (s *session) probe(ctx context.Context, cfg *pgx.ConnConfig) (*decision, er
 	refused := unsupported(err)
 	if refused {
 		if len(s.foreign) > 0 {
-			return nil, fmt.Errorf("DATABASE_URL: the server, a connection pooler, does not take %s: use ALTER ROLE … SET instead",
-				strings.Join(s.foreign, ", "))
+			return nil,
+				fmt.Errorf("DATABASE_URL: the server, a connection pooler, does not take %s: use ALTER ROLE … SET instead",
+					strings.Join(s.foreign, ", "))
 		}
 		s.adapt(cfg)
 		conn, err = pgx.ConnectConfig(ctx, cfg)
@@ -207,7 +211,9 @@ func (s *session) missing(ctx context.Context, conn *pgx.Conn) ([]setting, error
 		return nil, fmt.Errorf("read the connection's settings: %w", err)
 	}
 	if encoding != "UTF8" {
-		return nil, fmt.Errorf("the database's encoding is %s, it must be UTF8 (CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0)", encoding)
+		return nil,
+			fmt.Errorf("the database's encoding is %s, it must be UTF8 (CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0)",
+				encoding)
 	}
 	var missing []setting
 	for i, w := range s.wanted {

@@ -60,7 +60,8 @@ func openSQLite(ctx context.Context, path string, log *slog.Logger) (*DB, error)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), closeBoth())
 	}
-	return newDB(ctx, DB{engine: SQLite, write: w, read: r, pool: writer, lock: path + ".lock", close: closeBoth, log: log}), nil
+	return newDB(ctx, DB{engine: SQLite, write: w, read: r, pool: writer, lock: path + ".lock", close: closeBoth,
+		log: log}), nil
 }
 
 // private makes the database's files readable by their owner alone; SQLite gives new ones beside it the same mode.

@@ -40,10 +40,12 @@ func away(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "conn closed")
 }
 
-// refusedByServer names the SQLSTATE classes of a server that is starting, stopping, full, out of resources or read-only.
+// refusedByServer names the SQLSTATE classes of a server that is starting, stopping, full, out of resources or
+// read-only.
 func refusedByServer(code string) bool {
 	switch {
-	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "53"), strings.HasPrefix(code, "57P"), code == codeReadOnly:
+	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "53"), strings.HasPrefix(code, "57P"),
+		code == codeReadOnly:
 		return true
 	default:
 		return false

@@ -58,7 +58,8 @@ func (d *DB) inTx(ctx context.Context, on *gorm.DB, fn func(ctx context.Context,
 	return Translate(err)
 }
 
-// AfterTx has fn called once with the end of the transaction in ctx. fn must not block. Without a transaction it is called at once.
+// AfterTx has fn called once with the end of the transaction in ctx. fn must not block. Without a transaction it is
+// called at once.
 func (d *DB) AfterTx(ctx context.Context, fn func(End)) {
 	if t, open := ctx.Value(txKey{d}).(carriedTx); open {
 		*t.ends = append(*t.ends, fn)
@@ -67,8 +68,8 @@ func (d *DB) AfterTx(ctx context.Context, fn func(End)) {
 	fn(Committed)
 }
 
-// TryLock reports whether the transaction in ctx holds the lock of that name, which no other process then gets before the
-// transaction ends. SQLite has one writer, who always holds it.
+// TryLock reports whether the transaction in ctx holds the lock of that name, which no other process then gets before
+// the transaction ends. SQLite has one writer, who always holds it.
 func (d *DB) TryLock(ctx context.Context, name string) (held bool, err error) {
 	if d.engine != Postgres {
 		return true, nil

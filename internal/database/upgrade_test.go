@@ -24,7 +24,8 @@ func before0_1_0(t *testing.T, driver, address, dir string, dialect goose.Dialec
 		t.Fatal(err)
 	}
 	defer db.Close()
-	provider, err := goose.NewProvider(dialect, db, os.DirFS(filepath.Join("migrations", dir)), goose.WithDisableGlobalRegistry(true))
+	provider, err := goose.NewProvider(dialect, db, os.DirFS(filepath.Join("migrations", dir)),
+		goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,8 @@ func before0_1_0(t *testing.T, driver, address, dir string, dialect goose.Dialec
 		if event != "NULL" {
 			estimates = "'[]'"
 		}
-		run(t, db, `INSERT INTO material_requests VALUES ('sup_a', `+strconv.Itoa(id)+`, '`+status+`', `+round+`, `+blob+`, 's', '{}', 't', `+sweep+`,
+		run(t, db, `INSERT INTO material_requests VALUES ('sup_a', `+strconv.Itoa(id)+`, '`+status+`', `+round+`, `+blob+
+			`, 's', '{}', 't', `+sweep+`,
 			NULL, NULL, '`+failure+`', 7200000000, 7300000000, `+event+`, `+estimates+`, `+estimates+`, '')`)
 	}
 	event := func(id int, round, at, own, receiver string) {
@@ -48,7 +50,8 @@ func before0_1_0(t *testing.T, driver, address, dir string, dialect goose.Dialec
 			if delivery[1] == "" {
 				continue
 			}
-			run(t, db, `INSERT INTO webhook_deliveries VALUES ('`+first+suffix+`', '`+key+`', '`+delivery[0]+`', 'sup_a', `+strconv.Itoa(id)+`, '`+delivery[1]+`',
+			run(t, db, `INSERT INTO webhook_deliveries VALUES ('`+first+suffix+`', '`+key+`', '`+delivery[0]+`', 'sup_a', `+
+				strconv.Itoa(id)+`, '`+delivery[1]+`',
 				2, 2, 7300000000, `+at+`, `+at+`, 1, 1, 200, '', NULL)`)
 			run(t, db, `INSERT INTO webhook_attempts VALUES ('`+first+suffix+`', 1, 1, 1, 503, '', NULL)`)
 		}
@@ -130,7 +133,8 @@ func TestMigrate_takes_requests_in_every_state_along(t *testing.T) {
 			}, deliveries); diff != "" {
 				t.Errorf("deliveries (-want +got):\n%s", diff)
 			}
-			for table, want := range map[string]int{"webhook_deliveries": 9, "webhook_events": 6, "webhook_attempts": 9, "material_rounds": 1} {
+			for table, want := range map[string]int{"webhook_deliveries": 9, "webhook_events": 6, "webhook_attempts": 9,
+				"material_rounds": 1} {
 				var n int
 				if err := db.From(t.Context()).Raw(`SELECT count(*) FROM ` + table).Scan(&n).Error; err != nil || n != want {
 					t.Errorf("%s has %d rows, want %d: %v", table, n, want, err)

@@ -11,8 +11,8 @@ import (
 // FailingAt is how many failures in a row let a destination have one attempt at a time, a probe, until one succeeds.
 const FailingAt = 5
 
-// Cooldown follows each failed probe: a receiver that refuses at once would otherwise have its whole backlog tried one by
-// one, which costs the others' database.
+// Cooldown follows each failed probe: a receiver that refuses at once would otherwise have its whole backlog tried one
+// by one, which costs the others' database.
 const Cooldown = time.Second
 
 // Config is what a Scheduler is built from. Its functions are called without any lock but Wake, which must not block.
@@ -48,13 +48,25 @@ type Destination struct {
 }
 
 // Scheduler hands out slots for attempts. Three rules keep one destination from taking what others need:
-//   - a destination with a limit has a quarter of the slots and of its limit at most; half of the slots and its whole limit
-//     while it answers fast and so gives them back soon;
-//   - a destination with nothing in flight gets a slot even when all are taken (up to twice their number, of which a quarter of
-//     the slots is for those that answer fast), and these get a quarter of them, so that slow receivers together cannot stop a
-//     healthy one;
-//   - one that failed FailingAt times in a row gets one probe at a time, with a cooldown after it, and all probes together
-//     a quarter of the slots and as many a second as there are slots: thousands of dead ones cost no more than that.
+//   - a destination with a limit has a quarter of the slots and of its limit at most; half of the slots and its whole
+//
+// limit
+//
+//	  while it answers fast and so gives them back soon;
+//	- a destination with nothing in flight gets a slot even when all are taken (up to twice their number, of which a
+//
+// quarter of
+//
+//	the slots is for those that answer fast), and these get a quarter of them, so that slow receivers together cannot
+//
+// stop a
+//
+//	  healthy one;
+//	- one that failed FailingAt times in a row gets one probe at a time, with a cooldown after it, and all probes
+//
+// together
+//
+//	a quarter of the slots and as many a second as there are slots: thousands of dead ones cost no more than that.
 //
 // It is safe for concurrent use.
 type Scheduler[J any] struct {
@@ -149,8 +161,8 @@ func (p Permit[J]) Cancel() {
 	p.s.busy.Done()
 }
 
-// Admit returns a permit for a delivery that is just being made: a slot, unless older ones wait, or a place in the ready
-// queue. Without one the delivery waits in the database.
+// Admit returns a permit for a delivery that is just being made: a slot, unless older ones wait, or a place in the
+// ready queue. Without one the delivery waits in the database.
 func (s *Scheduler[J]) Admit(to Destination) (Permit[J], bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,8 +210,8 @@ func (s *Scheduler[J]) Claim(due []Destination) map[string][]Permit[J] {
 	return permits
 }
 
-// Own forgets the destinations that this worker no longer owns, whose queued attempts are given back, and takes in how many
-// attempts former owners still have in flight to those that it owns.
+// Own forgets the destinations that this worker no longer owns, whose queued attempts are given back, and takes in how
+// many attempts former owners still have in flight to those that it owns.
 func (s *Scheduler[J]) Own(owned func(name string) bool, elsewhere map[string]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,8 +289,8 @@ func (s *Scheduler[J]) mayTake(d *destination[J]) bool {
 	}
 }
 
-// first reports whether there is a slot for a destination with nothing in flight. Those that do not answer fast leave a quarter of
-// the slots to those that do.
+// first reports whether there is a slot for a destination with nothing in flight. Those that do not answer fast leave a
+// quarter of the slots to those that do.
 func (s *Scheduler[J]) first(d *destination[J]) bool {
 	slots := s.config.Slots
 	return s.total < 2*slots && (d.fast() || d.limit == 0 || s.total-s.quick < 2*slots-slots/4)
@@ -293,7 +305,8 @@ func (s *Scheduler[J]) mayProbe(d *destination[J]) bool {
 	return !now.Before(d.cooldown) && s.probed < s.config.Slots
 }
 
-// spare reports whether there is a slot below the limit. Destinations that answer fast always have a quarter of the slots.
+// spare reports whether there is a slot below the limit. Destinations that answer fast always have a quarter of the
+// slots.
 func (s *Scheduler[J]) spare(fast bool, limit int) bool {
 	return s.total < limit || fast && s.quick < s.quarter() && s.total < 2*s.config.Slots
 }

@@ -41,7 +41,8 @@ type field struct {
 func newField(t *testing.T, slots int) *field {
 	t.Helper()
 	f := &field{inFlight: map[string][]attempt{}}
-	f.Scheduler = dispatch.New(dispatch.Config[job]{Slots: slots, Now: time.Now, Send: f.send, GiveBack: f.giveBack, Wake: func() { f.woken++ }})
+	f.Scheduler = dispatch.New(dispatch.Config[job]{Slots: slots, Now: time.Now, Send: f.send, GiveBack: f.giveBack,
+		Wake: func() { f.woken++ }})
 	f.Start()
 	t.Cleanup(func() {
 		idle := f.Stop()
@@ -172,8 +173,9 @@ func TestLimits_of_one_worker(t *testing.T) {
 			func(t *testing.T, f *field) { f.calls(t, to("a"), 1, true, time.Millisecond) },
 			[]dispatch.Destination{to("a")}, map[string]int{"a": 8},
 		},
-		"one without a limit gets all":             {due: []dispatch.Destination{to("own")}, want: map[string]int{"own": 16}},
-		"a quarter of its own limit while unknown": {due: []dispatch.Destination{{Name: "a", Limit: 8}}, want: map[string]int{"a": 2}},
+		"one without a limit gets all": {due: []dispatch.Destination{to("own")}, want: map[string]int{"own": 16}},
+		"a quarter of its own limit while unknown": {due: []dispatch.Destination{{Name: "a", Limit: 8}},
+			want: map[string]int{"a": 2}},
 		"its own limit while fast": {
 			func(t *testing.T, f *field) { f.calls(t, to("a"), 1, true, time.Millisecond) },
 			[]dispatch.Destination{{Name: "a", Limit: 3}}, map[string]int{"a": 3},

@@ -12,9 +12,10 @@ const (
 	queueWait    = time.Second // an attempt that was queued longer goes back to the database
 )
 
-// readyQueue is where leased first attempts wait that have no slot yet: those of destinations that answer fast, so that each
-// gets a slot within milliseconds, and of those without a limit of their own while they answer. Everything else waits in the database, which costs two more writes and a search a
-// delivery. The oldest goes first, past destinations that have all that they may. It is used under the scheduler's lock.
+// readyQueue is where leased first attempts wait that have no slot yet: those of destinations that answer fast, so that
+// each gets a slot within milliseconds, and of those without a limit of their own while they answer. Everything else
+// waits in the database, which costs two more writes and a search a delivery. The oldest goes first, past destinations
+// that have all that they may. It is used under the scheduler's lock.
 type readyQueue[J any] struct {
 	expected int // attempts for which Reserve granted room and Admit has not been asked yet
 	reserved int // permits that are not used yet
@@ -190,9 +191,9 @@ func (q *readyQueue[J]) unparkAll() {
 	}
 }
 
-// Reserve waits until some of the wanted attempts can be admitted, for the given time at most, and returns how many: what
-// is made without a permit costs two more writes, and waits better where it comes from. release is to be called when
-// Admit has been asked for all of them.
+// Reserve waits until some of the wanted attempts can be admitted, for the given time at most, and returns how many:
+// what is made without a permit costs two more writes, and waits better where it comes from. release is to be called
+// when Admit has been asked for all of them.
 func (s *Scheduler[J]) Reserve(want int, wait time.Duration) (granted int, release func()) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

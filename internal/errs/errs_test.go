@@ -33,7 +33,8 @@ func TestKind_is_found_through_wrapping(t *testing.T) {
 func TestViolations_point_into_the_body_or_name_a_parameter(t *testing.T) {
 	t.Parallel()
 	e := errs.InvalidInput("bad", errs.At("", "whole"), errs.At("/a", "x"), errs.InParameter("page", "y"))
-	if *e.Violations[0].Pointer != "" || *e.Violations[1].Pointer != "/a" || e.Violations[2].Pointer != nil || e.Violations[2].Parameter != "page" || e.Kind != errs.Invalid {
+	if *e.Violations[0].Pointer != "" || *e.Violations[1].Pointer != "/a" || e.Violations[2].Pointer != nil ||
+		e.Violations[2].Parameter != "page" || e.Kind != errs.Invalid {
 		t.Errorf("got %+v", e)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// nationalHolidays are written down by hand from the calendars of these years, as a second opinion beside the library's.
+// nationalHolidays are written down by hand from the calendars of these years, as a second opinion beside the
+// library's.
 var nationalHolidays = map[int][]string{
 	2026: {"01-01", "02-17", "04-03", "04-21", "05-01", "06-04", "09-07", "10-12", "11-02", "11-15", "11-20", "12-25"},
 	2027: {"01-01", "02-09", "03-26", "04-21", "05-01", "05-27", "09-07", "10-12", "11-02", "11-15", "11-20", "12-25"},
@@ -45,7 +46,8 @@ func TestBusinessDays_of_three_years_are_all_but_weekends_and_national_holidays(
 func TestConsciencia_Negra_is_a_holiday_since_2024(t *testing.T) {
 	t.Parallel()
 	c := days(t)
-	for text, want := range map[string]bool{"2023-11-20": true, "2024-11-20": false, "2025-11-20": false, "2029-11-20": false} {
+	for text, want := range map[string]bool{"2023-11-20": true, "2024-11-20": false, "2025-11-20": false,
+		"2029-11-20": false} {
 		if got := c.isBusinessDay(date(t, text)); got != want {
 			t.Errorf("%s: business day is %t", text, got)
 		}
@@ -159,7 +161,8 @@ func TestCalendar_serves_many_callers_at_once(t *testing.T) {
 	for range 8 {
 		fresh := days(t)
 		group.Go(func() {
-			if got := c.after(date(t, "2026-01-02"), 500); !got.Equal(want) || !fresh.after(date(t, "2026-01-02"), 500).Equal(want) {
+			if got := c.after(date(t, "2026-01-02"), 500); !got.Equal(want) ||
+				!fresh.after(date(t, "2026-01-02"), 500).Equal(want) {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		})

@@ -78,7 +78,8 @@ func refusal(l load, s Service) string {
 	case !(charged <= math.MaxInt32): // infinite too
 		return "The weight is out of range."
 	case charged > s.MaxWeightKg:
-		return fmt.Sprintf("The chargeable weight is %s kg, the service takes up to %s kg.", number(charged), number(s.MaxWeightKg))
+		return fmt.Sprintf("The chargeable weight is %s kg, the service takes up to %s kg.", number(charged),
+			number(s.MaxWeightKg))
 	case l.productionDays > longestProduction:
 		return "The production takes too long."
 	default:
@@ -106,7 +107,8 @@ func estimate(r Request, l load, s Service, c *calendar, when dates) webhook.Est
 		EstimateID: estimateID(r, s), Service: s.Name, Carrier: s.Carrier,
 		PriceCents: price(s, kg), Currency: currency, LeadTimeDays: c.between(when.made, delivery),
 		DispatchDate: when.dispatch.Format(time.DateOnly), DeliveryDate: delivery.Format(time.DateOnly),
-		ChargeableWeightKg: kg, VolumeM3: math.Round(l.volumeM3*cubicCentimetres) / cubicCentimetres, ValidUntil: when.validUntil,
+		ChargeableWeightKg: kg, VolumeM3: math.Round(l.volumeM3*cubicCentimetres) / cubicCentimetres,
+		ValidUntil: when.validUntil,
 	}
 }
 

@@ -21,9 +21,12 @@ func days(tb testing.TB) *calendar {
 // card is the one that a fresh database has.
 func card() []Service {
 	return []Service{
-		{Name: "road", Carrier: "Rodovia Cargas", BaseCents: 2500, PerKgCents: 180, MinimumCents: 3500, CubageKgM3: 300, MaxSideCm: 250, MaxWeightKg: 500, TransitDays: 5},
-		{Name: "express", Carrier: "Expresso Aereo", BaseCents: 4000, PerKgCents: 650, MinimumCents: 6000, CubageKgM3: 167, MaxSideCm: 120, MaxWeightKg: 30, TransitDays: 2},
-		{Name: "bulky", Carrier: "Carga Especial", BaseCents: 15000, PerKgCents: 95, MinimumCents: 25000, CubageKgM3: 200, MaxSideCm: 1200, MaxWeightKg: 10000, TransitDays: 9},
+		{Name: "road", Carrier: "Rodovia Cargas", BaseCents: 2500, PerKgCents: 180, MinimumCents: 3500, CubageKgM3: 300,
+			MaxSideCm: 250, MaxWeightKg: 500, TransitDays: 5},
+		{Name: "express", Carrier: "Expresso Aereo", BaseCents: 4000, PerKgCents: 650, MinimumCents: 6000, CubageKgM3: 167,
+			MaxSideCm: 120, MaxWeightKg: 30, TransitDays: 2},
+		{Name: "bulky", Carrier: "Carga Especial", BaseCents: 15000, PerKgCents: 95, MinimumCents: 25000, CubageKgM3: 200,
+			MaxSideCm: 1200, MaxWeightKg: 10000, TransitDays: 9},
 	}
 }
 
@@ -52,13 +55,16 @@ func TestEstimate_of_the_README(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	road, bulky := got.Estimates[0], got.Estimates[1]
-	if road.Service != "road" || road.VolumeM3 != 0.27 || road.ChargeableWeightKg != 81 || road.PriceCents != 17080 || road.LeadTimeDays != 6 || road.DispatchDate != "2026-11-23" || road.DeliveryDate != "2026-11-30" {
+	if road.Service != "road" || road.VolumeM3 != 0.27 || road.ChargeableWeightKg != 81 || road.PriceCents != 17080 ||
+		road.LeadTimeDays != 6 || road.DispatchDate != "2026-11-23" || road.DeliveryDate != "2026-11-30" {
 		t.Errorf("road is %+v", road)
 	}
-	if bulky.ChargeableWeightKg != 54 || bulky.PriceCents != 25000 || bulky.LeadTimeDays != 10 || bulky.DeliveryDate != "2026-12-04" || !bulky.ValidUntil.Equal(saoPaulo("2026-11-28 23:59:59")) {
+	if bulky.ChargeableWeightKg != 54 || bulky.PriceCents != 25000 || bulky.LeadTimeDays != 10 ||
+		bulky.DeliveryDate != "2026-12-04" || !bulky.ValidUntil.Equal(saoPaulo("2026-11-28 23:59:59")) {
 		t.Errorf("bulky is %+v", bulky)
 	}
-	if u := got.Unavailable[0]; u.Service != "express" || u.Reason != "The chargeable weight is 45.1 kg, the service takes up to 30 kg." {
+	if u := got.Unavailable[0]; u.Service != "express" ||
+		u.Reason != "The chargeable weight is 45.1 kg, the service takes up to 30 kg." {
 		t.Errorf("express is %+v", u)
 	}
 }
@@ -86,17 +92,27 @@ func TestEstimate_rules(t *testing.T) {
 		dispatch string
 		reason   string
 	}{
-		"the real weight when it is larger":            {one(10, 10, 10, 2, &Product{Active: true, WeightKg: 10}), 6100, 20, "2026-11-23", ""},
-		"the volumetric weight when it is larger":      {one(100, 100, 10, 1, &Product{Active: true, WeightKg: 10}), 7900, 30, "2026-11-23", ""},
-		"a tenth of a kilogram is rounded up":          {one(0, 0, 0, 1, &Product{Active: true, WeightKg: 10.01}), 4318, 10.1, "2026-11-23", ""},
-		"floating-point noise is not rounded up":       {one(0, 0, 0, 3, &Product{Active: true, WeightKg: 10.1}), 7954, 30.3, "2026-11-23", ""},
+		"the real weight when it is larger": {one(10, 10, 10, 2, &Product{Active: true, WeightKg: 10}), 6100, 20,
+			"2026-11-23", ""},
+		"the volumetric weight when it is larger": {one(100, 100, 10, 1, &Product{Active: true, WeightKg: 10}), 7900,
+			30, "2026-11-23", ""},
+		"a tenth of a kilogram is rounded up": {one(0, 0, 0, 1, &Product{Active: true, WeightKg: 10.01}), 4318,
+			10.1, "2026-11-23", ""},
+		"floating-point noise is not rounded up": {one(0, 0, 0, 3, &Product{Active: true, WeightKg: 10.1}), 7954, 30.3,
+			"2026-11-23", ""},
 		"nothing weighs nothing and costs the minimum": {one(0, 0, 0, 1, nil), 3500, 0, "2026-11-23", ""},
-		"the slowest product's production comes first": {one(0, 0, 0, 1, &Product{Active: true, ProductionDays: 3}), 3500, 0, "2026-11-26", ""},
-		"a side over the limit":                        {one(250.5, 1, 1, 1, nil), 0, 0, "", "The largest side is 250.5 cm, the service takes up to 250 cm."},
-		"a weight over the limit":                      {one(0, 0, 0, 51, &Product{Active: true, WeightKg: 10}), 0, 0, "", "The chargeable weight is 510 kg, the service takes up to 500 kg."},
-		"a product that is not sold any more":          {one(0, 0, 0, 1, &Product{}), 0, 0, "", "The product SHELF-90 is not active."},
-		"a weight without bounds":                      {one(0, 0, 0, 1<<31-1, &Product{Active: true, WeightKg: 1e308}), 0, 0, "", "The weight is out of range."},
-		"a production of years":                        {one(0, 0, 0, 1, &Product{Active: true, ProductionDays: 4000}), 0, 0, "", "The production takes too long."},
+		"the slowest product's production comes first": {one(0, 0, 0, 1, &Product{Active: true, ProductionDays: 3}), 3500, 0,
+			"2026-11-26", ""},
+		"a side over the limit": {one(250.5, 1, 1, 1, nil), 0, 0, "",
+			"The largest side is 250.5 cm, the service takes up to 250 cm."},
+		"a weight over the limit": {one(0, 0, 0, 51, &Product{Active: true, WeightKg: 10}), 0, 0, "",
+			"The chargeable weight is 510 kg, the service takes up to 500 kg."},
+		"a product that is not sold any more": {one(0, 0, 0, 1, &Product{}), 0, 0, "",
+			"The product SHELF-90 is not active."},
+		"a weight without bounds": {one(0, 0, 0, 1<<31-1, &Product{Active: true, WeightKg: 1e308}), 0,
+			0, "", "The weight is out of range."},
+		"a production of years": {one(0, 0, 0, 1, &Product{Active: true, ProductionDays: 4000}), 0, 0,
+			"", "The production takes too long."},
 	} {
 		cents, kg, dispatch, reason := road(test.request)
 		if cents != test.cents || kg != test.kg || dispatch != test.dispatch || reason != test.reason {
@@ -110,8 +126,10 @@ func TestEstimate_ids_belong_to_one_round_of_one_request_and_service(t *testing.
 	r := shelf(1, nil)
 	seen := map[string]string{}
 	for name, change := range map[string]func(*Request, *Service){
-		"itself": func(*Request, *Service) {}, "round": func(r *Request, _ *Service) { r.Round = 2 }, "life": func(r *Request, _ *Service) { r.UID++ }, "request": func(r *Request, _ *Service) { r.RequestID++ },
-		"supplier": func(r *Request, _ *Service) { r.SupplierID = "acme/4711" }, "service": func(_ *Request, s *Service) { s.Name = "other" },
+		"itself": func(*Request, *Service) {}, "round": func(r *Request, _ *Service) { r.Round = 2 },
+		"life": func(r *Request, _ *Service) { r.UID++ }, "request": func(r *Request, _ *Service) { r.RequestID++ },
+		"supplier": func(r *Request, _ *Service) { r.SupplierID = "acme/4711" },
+		"service":  func(_ *Request, s *Service) { s.Name = "other" },
 	} {
 		request, service := r, card()[0]
 		change(&request, &service)
@@ -157,7 +175,8 @@ func TestWork_begins_on_the_next_business_day_from_14_oclock_in_Sao_Paulo(t *tes
 			t.Errorf("%s: %s, want %s", at, got, want)
 		}
 	}
-	if got := c.start(time.Date(2026, 11, 19, 2, 0, 0, 0, time.UTC)).Format(time.DateOnly); got != "2026-11-19" { // 23:00 of the 18th there: after 14
+	// 23:00 of the 18th there: after 14
+	if got := c.start(time.Date(2026, 11, 19, 2, 0, 0, 0, time.UTC)).Format(time.DateOnly); got != "2026-11-19" {
 		t.Errorf("the day of UTC counts: %s", got)
 	}
 }
@@ -167,7 +186,8 @@ func TestEstimates_properties(t *testing.T) {
 	t.Parallel()
 	c := days(t)
 	rapid.Check(t, func(rt *rapid.T) {
-		p := &Product{Active: true, WeightKg: rapid.Float64Range(0, 200).Draw(rt, "weight"), ProductionDays: rapid.IntRange(0, 60).Draw(rt, "production")}
+		p := &Product{Active: true, WeightKg: rapid.Float64Range(0, 200).Draw(rt, "weight"),
+			ProductionDays: rapid.IntRange(0, 60).Draw(rt, "production")}
 		r := shelf(rapid.Int64Range(1, 50).Draw(rt, "quantity"), p)
 		r.Items[0].Width = rapid.Float64Range(0, 300).Draw(rt, "width")
 		r.At = time.Unix(rapid.Int64Range(1_700_000_000, 1_900_000_000).Draw(rt, "at"), 0)
@@ -194,7 +214,8 @@ func TestEstimates_properties(t *testing.T) {
 			dispatch, _ := time.Parse(time.DateOnly, e.DispatchDate)
 			delivery, _ := time.Parse(time.DateOnly, e.DeliveryDate)
 			today := c.day(r.At)
-			if e.PriceCents < 0 || delivery.Before(dispatch) || dispatch.Before(today) || !c.isBusinessDay(dispatch) || !c.isBusinessDay(delivery) || !e.ValidUntil.After(r.At) {
+			if e.PriceCents < 0 || delivery.Before(dispatch) || dispatch.Before(today) || !c.isBusinessDay(dispatch) ||
+				!c.isBusinessDay(delivery) || !e.ValidUntil.After(r.At) {
 				rt.Fatalf("%+v at %s", e, r.At)
 			}
 			for name, more := range map[string]Request{"weight": heavier, "quantity": larger} {

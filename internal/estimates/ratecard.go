@@ -120,7 +120,8 @@ func (c *RateCard) Today() (string, error) {
 	return days.day(c.now()).Format(time.DateOnly), nil
 }
 
-// Set stores the service as it is from its day on. Estimates already made stay as they are. errs.Invalid names every violation.
+// Set stores the service as it is from its day on. Estimates already made stay as they are. errs.Invalid names every
+// violation.
 func (c *RateCard) Set(ctx context.Context, s Service) error {
 	if violations := s.validate(); len(violations) > 0 {
 		return errs.InvalidInput("The service is not valid.", violations...)

@@ -88,7 +88,8 @@ func TestRateCard_keeps_at_least_one_service(t *testing.T) {
 func TestRateCard_names_every_violation(t *testing.T) {
 	t.Parallel()
 	c := estimates.New(databasetest.Open(t, database.SQLite), time.Now)
-	err := c.Set(t.Context(), estimates.Service{Name: "Road!", BaseCents: -1, PerKgCents: -1, MinimumCents: -1, CubageKgM3: -1, TransitDays: 400, EffectiveFrom: "2026-02-30"})
+	err := c.Set(t.Context(), estimates.Service{Name: "Road!", BaseCents: -1, PerKgCents: -1, MinimumCents: -1,
+		CubageKgM3: -1, TransitDays: 400, EffectiveFrom: "2026-02-30"})
 	e, ok := errors.AsType[*errs.Error](err)
 	if !ok || len(e.Violations) != 10 {
 		t.Fatalf("got %v", err)

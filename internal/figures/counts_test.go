@@ -20,7 +20,8 @@ const (
 	insertSupplier = `INSERT INTO suppliers (id, name, webhook_url, active, access_ttl, refresh_ttl, scopes, created_at, updated_at) VALUES (?, '', ?, ?, 1, 1, '', 1, 1)`
 )
 
-// TestCounts_are_what_a_count_over_the_tables_gives makes changes of all kinds, in single rows and in many, beside a reader.
+// TestCounts_are_what_a_count_over_the_tables_gives makes changes of all kinds, in single rows and in many, beside a
+// reader.
 func TestCounts_are_what_a_count_over_the_tables_gives(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
@@ -71,8 +72,10 @@ func change(t *testing.T, db *database.DB) {
 		exec(insertDelivery, fmt.Sprint(i), deliveries[random.IntN(4)])
 		exec(insertSupplier, fmt.Sprint(i), []string{"", "https://x"}[random.IntN(2)], random.IntN(2) == 0)
 		exec(`UPDATE material_requests SET status = ? WHERE id % 10 = ?`, requests[random.IntN(3)], random.IntN(10))
-		exec(`UPDATE webhook_deliveries SET status = ?, attempts = 2 WHERE request_id = 1 AND id = ?`, deliveries[random.IntN(4)], fmt.Sprint(random.IntN(200)))
-		exec(`UPDATE suppliers SET active = ?, webhook_url = ? WHERE id = ?`, random.IntN(2) == 0, []string{"", "https://x"}[random.IntN(2)], fmt.Sprint(random.IntN(200)))
+		exec(`UPDATE webhook_deliveries SET status = ?, attempts = 2 WHERE request_id = 1 AND id = ?`,
+			deliveries[random.IntN(4)], fmt.Sprint(random.IntN(200)))
+		exec(`UPDATE suppliers SET active = ?, webhook_url = ? WHERE id = ?`, random.IntN(2) == 0,
+			[]string{"", "https://x"}[random.IntN(2)], fmt.Sprint(random.IntN(200)))
 	}
 	exec(`DELETE FROM material_requests WHERE id % 7 = 3`)
 	exec(`DELETE FROM webhook_deliveries WHERE id LIKE '1%'`)

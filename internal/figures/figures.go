@@ -1,5 +1,5 @@
-// Package figures keeps the last hour of what the processes count, in steps of ten seconds: each process adds its part to
-// a small table, and an api keeps the sum in memory. Whoever looks at it costs the database nothing.
+// Package figures keeps the last hour of what the processes count, in steps of ten seconds: each process adds its part
+// to a small table, and an api keeps the sum in memory. Whoever looks at it costs the database nothing.
 package figures
 
 import (
@@ -117,7 +117,8 @@ func (r *Recorder) refresh(ctx context.Context, current int64) error {
 	return nil
 }
 
-// Hour returns the last hour, oldest first, without the step that is under way. A step without a row was not counted: it has zeros.
+// Hour returns the last hour, oldest first, without the step that is under way. A step without a row was not counted:
+// it has zeros.
 func (r *Recorder) Hour() []Point {
 	current := stepOf(r.now())
 	points := make([]Point, 0, kept)
@@ -126,8 +127,9 @@ func (r *Recorder) Hour() []Point {
 	for step := current - kept; step < current; step++ {
 		row := r.steps[step]
 		points = append(points, Point{
-			At: time.Unix(step*int64(Step/time.Second), 0).UTC(), Accepted: perSecond(row.Accepted), Delivered: perSecond(row.Delivered),
-			Backlog: row.Backlog, Oldest: time.Duration(row.OldestMs) * time.Millisecond, Dead: row.Dead, Failing: row.Failing,
+			At: time.Unix(step*int64(Step/time.Second), 0).UTC(), Accepted: perSecond(row.Accepted),
+			Delivered: perSecond(row.Delivered),
+			Backlog:   row.Backlog, Oldest: time.Duration(row.OldestMs) * time.Millisecond, Dead: row.Dead, Failing: row.Failing,
 		})
 	}
 	return points

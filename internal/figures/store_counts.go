@@ -7,7 +7,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// Counts are how many there are now. The database keeps them with each change, so reading costs the same however much is stored.
+// Counts are how many there are now. The database keeps them with each change, so reading costs the same however much
+// is stored.
 type Counts struct {
 	Enqueued, FailedRequests int64
 	Pending, Dead, Failed    int64 // deliveries

@@ -44,10 +44,11 @@ type result[O any] struct {
 }
 
 // New starts the given number of flushers, each taking at most max items a batch and waiting for more of them until
-// the first is as old as linger; 0 waits for nobody. When a batch of several fails and the database is not away, each of
-// its items is flushed again by itself, so that one bad item fails alone.
+// the first is as old as linger; 0 waits for nobody. When a batch of several fails and the database is not away, each
+// of its items is flushed again by itself, so that one bad item fails alone.
 func New[I, O any](flushers, max int, linger time.Duration, flush Flush[I, O]) *Batcher[I, O] {
-	b := &Batcher[I, O]{flush: flush, max: max, linger: linger, calls: make(chan call[I, O], max), stop: make(chan struct{})}
+	b := &Batcher[I, O]{flush: flush, max: max, linger: linger, calls: make(chan call[I, O], max),
+		stop: make(chan struct{})}
 	for range flushers {
 		b.flushers.Go(b.run)
 	}

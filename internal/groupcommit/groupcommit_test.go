@@ -66,7 +66,8 @@ func TestLinger_waits_for_more_but_no_longer_than_it_says(t *testing.T) {
 		defer b.Close()
 		begin := time.Now()
 		var group sync.WaitGroup
-		for i, delay := range []time.Duration{0, 4 * time.Millisecond, 30 * time.Millisecond, 31 * time.Millisecond, 32 * time.Millisecond} {
+		for i, delay := range []time.Duration{0, 4 * time.Millisecond, 30 * time.Millisecond, 31 * time.Millisecond,
+			32 * time.Millisecond} {
 			group.Go(func() {
 				time.Sleep(delay)
 				_, _ = b.Do(context.Background(), i)
@@ -213,7 +214,8 @@ func TestHand_does_not_wait_and_tells_each_result_once(t *testing.T) {
 		if want := map[int]int{0: 1, 1: 1, 2: 1}; !maps.Equal(told, want) {
 			t.Errorf("told %v", told)
 		}
-		if err := b.Hand(t.Context(), 9, func(int, error) { t.Error("told after an error") }); !errors.Is(err, groupcommit.ErrClosed) {
+		if err := b.Hand(t.Context(), 9, func(int, error) { t.Error("told after an error") }); !errors.Is(err,
+			groupcommit.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
 	})

@@ -70,8 +70,8 @@ func (a *admitted) limit() int64 {
 	return maxBody
 }
 
-// acquire waits until there is memory for a body of the announced length, -1 for an unknown one; asked again, it changes
-// nothing. errs.Unavailable: too many large bodies are being worked on.
+// acquire waits until there is memory for a body of the announced length, -1 for an unknown one; asked again, it
+// changes nothing. errs.Unavailable: too many large bodies are being worked on.
 func (a *admitted) acquire(ctx context.Context, from *shares, key string, announced int64) error {
 	if a.weight > 0 || announced >= 0 && announced <= smallBody || announced > maxBody {
 		return nil

@@ -38,7 +38,8 @@ func Decode[T any](raw []byte) (*T, []errs.Violation) {
 	return v, c.violations
 }
 
-// suspicious says whether raw may hold what json.Unmarshal accepts and we do not: NUL, or null elsewhere than as a member's value.
+// suspicious says whether raw may hold what json.Unmarshal accepts and we do not: NUL, or null elsewhere than as a
+// member's value.
 func suspicious(raw []byte) bool {
 	if bytes.Contains(raw, []byte(`\u0000`)) {
 		return true
@@ -113,7 +114,8 @@ func isMember(dec *jsontext.Decoder) bool {
 	return kind == '{'
 }
 
-// composite says for a target that holds other values what it wants and whether the kind is that. For a leaf both are zero.
+// composite says for a target that holds other values what it wants and whether the kind is that. For a leaf both are
+// zero.
 func composite(v any, target reflect.Type, kind jsontext.Kind) (wanted string, fits bool) {
 	if target.Kind() == reflect.Pointer || target.Kind() == reflect.Interface {
 		return "", true

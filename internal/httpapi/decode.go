@@ -42,8 +42,9 @@ func ReadJSON(c *gin.Context) ([]byte, error) {
 	})
 }
 
-// PeekBody is the raw body of a request whose sender can be known by its signature only, to 1 MiB. ReadJSON gives it again.
-// Until then it takes from memory of its own, which the addresses that such requests come from share. Errors: ReadJSON's.
+// PeekBody is the raw body of a request whose sender can be known by its signature only, to 1 MiB. ReadJSON gives it
+// again. Until then it takes from memory of its own, which the addresses that such requests come from share. Errors:
+// ReadJSON's.
 func PeekBody(c *gin.Context) ([]byte, error) {
 	held := admissionOf(c)
 	raw, err := readBody(c, maxBody, func() error {
@@ -124,15 +125,16 @@ func acceptable(header http.Header) error {
 	}
 	mediaType, parameters, err := mime.ParseMediaType(types[0])
 	charset := parameters["charset"]
-	if len(types) > 1 || err != nil || mediaType != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
+	if len(types) > 1 || err != nil || mediaType != "application/json" || charset != "" &&
+		!strings.EqualFold(charset, "utf-8") {
 		return errs.New(errs.Unsupported, "The request body must be sent as Content-Type: application/json, in UTF-8.")
 	}
 	return nil
 }
 
 // DecodeJSON reads, decodes and validates a body. Its errs.Invalid lists every violation once: what validate says
-// about a place that is already known to have the wrong type is left out. validate is not called for a text that is not JSON.
-// A query string that does not parse is errs.Invalid too.
+// about a place that is already known to have the wrong type is left out. validate is not called for a text that is not
+// JSON. A query string that does not parse is errs.Invalid too.
 func DecodeJSON[T any](c *gin.Context, validate func(*T) []errs.Violation) (*T, error) {
 	if _, err := Query(c); err != nil {
 		return nil, err

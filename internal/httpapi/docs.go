@@ -88,7 +88,8 @@ func renderDocs(p docsPage, version string) ([]byte, error) {
 	if file == "" {
 		file = "reference"
 	}
-	layout, err := template.New("").Funcs(template.FuncMap{"code": docsCode}).ParseFS(docsFiles, "docs/layout.html", "docs/"+file+".html")
+	layout, err := template.New("").Funcs(template.FuncMap{"code": docsCode}).ParseFS(docsFiles, "docs/layout.html",
+		"docs/"+file+".html")
 	if err != nil {
 		return nil, err
 	}

@@ -47,17 +47,21 @@ func TestDocs_pages_fit_a_phone_name_the_version_and_load_nothing_from_elsewhere
 	for _, page := range docsPages {
 		w := fetch(t, h, page)
 		body := w.Body.String()
-		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/html; charset=utf-8" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/html; charset=utf-8" ||
+			w.Header().Get("X-Content-Type-Options") != "nosniff" {
 			t.Fatalf("%s: %d %v", page, w.Code, w.Header())
 		}
-		if !strings.Contains(body, `<meta name="viewport" content="width=device-width, initial-scale=1">`) || !strings.Contains(body, docsVersion) {
+		if !strings.Contains(body, `<meta name="viewport" content="width=device-width, initial-scale=1">`) ||
+			!strings.Contains(body, docsVersion) {
 			t.Errorf("%s lacks the viewport or the version", page)
 		}
-		if policy := w.Header().Get("Content-Security-Policy"); strings.Contains(policy, "script-src") || !strings.HasPrefix(policy, "default-src 'self';") {
+		if policy := w.Header().Get("Content-Security-Policy"); strings.Contains(policy, "script-src") ||
+			!strings.HasPrefix(policy, "default-src 'self';") {
 			t.Errorf("%s: policy %q allows inline scripts or other hosts", page, policy)
 		}
 		for _, asset := range loads.FindAllStringSubmatch(body, -1) {
-			if got := fetch(t, h, asset[1]); !strings.HasPrefix(asset[1], "/docs/") || got.Code != http.StatusOK || got.Body.Len() == 0 {
+			if got := fetch(t, h, asset[1]); !strings.HasPrefix(asset[1], "/docs/") || got.Code != http.StatusOK ||
+				got.Body.Len() == 0 {
 				t.Errorf("%s loads %s: %d", page, asset[1], got.Code)
 			}
 		}
@@ -127,7 +131,8 @@ func TestOpenAPI_carries_the_version_of_the_build(t *testing.T) {
 	var document struct {
 		Info struct{ Version string }
 	}
-	if err := json.Unmarshal(fetch(t, docsService(t), "/openapi.json").Body.Bytes(), &document); err != nil || document.Info.Version != docsVersion {
+	if err := json.Unmarshal(fetch(t, docsService(t), "/openapi.json").Body.Bytes(), &document); err != nil ||
+		document.Info.Version != docsVersion {
 		t.Errorf("%v, version %q", err, document.Info.Version)
 	}
 }

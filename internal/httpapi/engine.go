@@ -25,7 +25,8 @@ type EngineConfig struct {
 }
 
 // NewEngine is a gin engine that answers unknown routes (404) and wrong methods (405) with problem documents before any
-// middleware of a route, serves HEAD wherever GET is registered, and gives every request an id, a log line and its metrics.
+// middleware of a route, serves HEAD wherever GET is registered, and gives every request an id, a log line and its
+// metrics.
 func NewEngine(cfg EngineConfig) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
@@ -41,7 +42,8 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	o := newObserver(cfg.Log, cfg.Registry)
 	engine.Use(serveHead(engine))
 	if cfg.Tracer != nil {
-		engine.Use(otelgin.Middleware("supplyhub", otelgin.WithTracerProvider(cfg.Tracer), otelgin.WithPropagators(propagation.TraceContext{})))
+		engine.Use(otelgin.Middleware("supplyhub", otelgin.WithTracerProvider(cfg.Tracer),
+			otelgin.WithPropagators(propagation.TraceContext{})))
 	}
 	engine.Use(o.observe, closeAfterChunks, o.survive, newAdmission().middleware)
 	if cfg.Tracer != nil {

@@ -93,8 +93,8 @@ func logLevel(c *gin.Context, status int) slog.Level {
 	}
 }
 
-// closeAfterChunks lets nothing follow a body in chunks on its connection: net/http hides whether a length was sent too,
-// by which a proxy may have found another end of the request (RFC 9112, 6.1).
+// closeAfterChunks lets nothing follow a body in chunks on its connection: net/http hides whether a length was sent
+// too, by which a proxy may have found another end of the request (RFC 9112, 6.1).
 func closeAfterChunks(c *gin.Context) {
 	if len(c.Request.TransferEncoding) > 0 {
 		c.Header("Connection", "close")
@@ -143,7 +143,8 @@ func serveHead(engine *gin.Engine) gin.HandlerFunc {
 		if c.Request.Method != http.MethodHead {
 			return
 		}
-		get := c.Request.WithContext(context.WithValue(c.Request.Context(), headKey{}, true)) // a copy: net/http still sees HEAD
+		// a copy: net/http still sees HEAD
+		get := c.Request.WithContext(context.WithValue(c.Request.Context(), headKey{}, true))
 		get.Method = http.MethodGet
 		c.Request = get
 		c.Writer.Header().Del("Allow") // gin has already taken it for a wrong method

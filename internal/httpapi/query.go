@@ -22,15 +22,16 @@ func Query(c *gin.Context) (url.Values, error) {
 	for pair := range strings.SplitSeq(raw, "&") {
 		if _, err := url.ParseQuery(pair); err != nil {
 			name, _, _ := strings.Cut(pair, "=")
-			e.Violations = append(e.Violations, errs.InParameter(name, "is not well encoded: a % needs two hexadecimal digits, a ; must be written %3B"))
+			e.Violations = append(e.Violations, errs.InParameter(name,
+				"is not well encoded: a % needs two hexadecimal digits, a ; must be written %3B"))
 		}
 	}
 	e.Violations, _ = firstViolations(e.Violations)
 	return nil, e
 }
 
-// PathInt is a number of the path. It is spelled in one way only, -?[1-9][0-9]* or 0, within int64; every other spelling
-// is errs.NotFound, as no resource stands there.
+// PathInt is a number of the path. It is spelled in one way only, -?[1-9][0-9]* or 0, within int64; every other
+// spelling is errs.NotFound, as no resource stands there.
 func PathInt(c *gin.Context, name string) (int64, error) {
 	text := c.Param(name)
 	n, err := strconv.ParseInt(text, 10, 64)

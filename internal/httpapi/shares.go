@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// shares is memory in equal shares. A caller is granted what leaves at least as much free as it then holds: one alone may
-// hold half, n of them an n+1-th each, so that a newcomer always finds a share, however greedy the others are.
+// shares is memory in equal shares. A caller is granted what leaves at least as much free as it then holds: one alone
+// may hold half, n of them an n+1-th each, so that a newcomer always finds a share, however greedy the others are.
 type shares struct {
 	mu      sync.Mutex
 	free    int64

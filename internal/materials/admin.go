@@ -33,14 +33,15 @@ type Filter struct {
 	Status     Status
 }
 
-// Each hands the requests that the filter chooses to fn, newest first, at most limit of them; 0: all, in constant memory.
-// It ends with fn's error.
+// Each hands the requests that the filter chooses to fn, newest first, at most limit of them; 0: all, in constant
+// memory. It ends with fn's error.
 func (s *Service) Each(ctx context.Context, filter Filter, limit int, fn func(Overview) error) error {
 	return s.store.each(ctx, filter, limit, fn)
 }
 
 // Show returns a request with all its rounds, oldest first, and the round that it is in. errs.NotFound: there is none.
-func (s *Service) Show(ctx context.Context, supplierID string, requestID int64) (Record, []RoundOverview, round.Round, error) {
+func (s *Service) Show(ctx context.Context, supplierID string, requestID int64) (Record, []RoundOverview, round.Round,
+	error) {
 	record, err := s.store.find(ctx, supplierID, requestID)
 	if err != nil {
 		return record, nil, round.Round{}, err

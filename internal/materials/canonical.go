@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// canonicalRequest is version 1 of the form by which two requests are compared: the JSON of these members, in this order, an
-// absent optional one as null, encoded by encoding/json. Stored digests hang on every byte of it, so it never changes: a member
-// that comes later has omitzero, which leaves the digests of requests without it as they are.
+// canonicalRequest is version 1 of the form by which two requests are compared: the JSON of these members, in this
+// order, an absent optional one as null, encoded by encoding/json. Stored digests hang on every byte of it, so it never
+// changes: a member that comes later has omitzero, which leaves the digests of requests without it as they are.
 type canonicalRequest struct {
 	ID        int64               `json:"id"`
 	ShopCode  string              `json:"shop_code"`
@@ -28,9 +28,11 @@ type canonicalMaterial struct {
 	Quantity          int64    `json:"quantity"`
 }
 
-// canonical is the request's canonical text, which is stored, and the text's SHA-256: equal digests mean equal requests.
+// canonical is the request's canonical text, which is stored, and the text's SHA-256: equal digests mean equal
+// requests.
 func (r Request) canonical() (text, digest []byte, err error) {
-	form := canonicalRequest{ID: r.ID, ShopCode: r.ShopCode, Comment: r.Comment, Materials: make([]canonicalMaterial, len(r.Materials))}
+	form := canonicalRequest{ID: r.ID, ShopCode: r.ShopCode, Comment: r.Comment,
+		Materials: make([]canonicalMaterial, len(r.Materials))}
 	for i, m := range r.Materials {
 		form.Materials[i] = canonicalMaterial(m)
 	}

@@ -10,11 +10,14 @@ func TestCanonical_digests_of_stored_requests_stay(t *testing.T) {
 	t.Parallel()
 	text, variant, depth := "Ação <b>&", int64(-9), 1e-7
 	for want, r := range map[string]Request{
-		"00eccf97087f8120f8b214dd48459ab2336c4000e5d1ce879d13c9f2b1c9aded": {SupplierID: "sup_a", ID: 1, ShopCode: "S1", TraceID: "t", Materials: []Material{{MaterialID: 0, Material: "M", SKU: "K", Width: 1, Height: 2.5, Quantity: 1}}},
-		"7060627ba4639a216c82aa108f6a6ffbda90e30eea63d08074d6991be644a8f6": {ID: -9223372036854775808, ShopCode: "Loja \u2028 1", Comment: &text, Materials: []Material{
-			{MaterialID: 7, Material: "Painel", MaterialVariantID: &variant, MaterialVariant: &text, SKU: "a/b", Width: 1e6, Height: 0.1, Depth: &depth, Quantity: 2147483647},
-			{MaterialID: 8, Material: "x", SKU: "y", Width: 0, Height: 123456.789, Quantity: 3},
-		}},
+		"00eccf97087f8120f8b214dd48459ab2336c4000e5d1ce879d13c9f2b1c9aded": {SupplierID: "sup_a", ID: 1, ShopCode: "S1",
+			TraceID: "t", Materials: []Material{{MaterialID: 0, Material: "M", SKU: "K", Width: 1, Height: 2.5, Quantity: 1}}},
+		"7060627ba4639a216c82aa108f6a6ffbda90e30eea63d08074d6991be644a8f6": {ID: -9223372036854775808,
+			ShopCode: "Loja \u2028 1", Comment: &text, Materials: []Material{
+				{MaterialID: 7, Material: "Painel", MaterialVariantID: &variant, MaterialVariant: &text, SKU: "a/b", Width: 1e6,
+					Height: 0.1, Depth: &depth, Quantity: 2147483647},
+				{MaterialID: 8, Material: "x", SKU: "y", Width: 0, Height: 123456.789, Quantity: 3},
+			}},
 	} {
 		_, digest, err := r.canonical()
 		if got := hex.EncodeToString(digest); err != nil || got != want {

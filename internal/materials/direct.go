@@ -8,11 +8,13 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// directInterval is how often a worker looks whether the queue delivers, and how long what was accepted meanwhile settles.
+// directInterval is how often a worker looks whether the queue delivers, and how long what was accepted meanwhile
+// settles.
 const directInterval = time.Second
 
-// RunDirect estimates, until ctx ends, what is to be queued while the queue delivers nothing to this worker: a NATS cluster
-// that lost its leader has none for up to nine seconds. What several workers, or the queue once it is back, do twice is stored once.
+// RunDirect estimates, until ctx ends, what is to be queued while the queue delivers nothing to this worker: a NATS
+// cluster that lost its leader has none for up to nine seconds. What several workers, or the queue once it is back, do
+// twice is stored once.
 func (s *Service) RunDirect(ctx context.Context, delivers func(context.Context) bool) error {
 	ticker := time.NewTicker(directInterval)
 	defer ticker.Stop()
@@ -39,7 +41,8 @@ func (s *Service) RunDirect(ctx context.Context, delivers func(context.Context) 
 	}
 }
 
-// workDirectly estimates all that has a ticket up to the given one, the oldest first, and returns the greatest there is now.
+// workDirectly estimates all that has a ticket up to the given one, the oldest first, and returns the greatest there is
+// now.
 func (s *Service) workDirectly(ctx context.Context, last int64) (next int64, err error) {
 	if next, err = s.deps.DB.LastNumber(ctx); err != nil || last == 0 {
 		return next, err

@@ -17,7 +17,8 @@ import (
 // estimateTimeout is for the estimation of one request; all of a batch are estimated at once.
 const estimateTimeout = 10 * time.Second
 
-// estimateAll fills in each request's event or err. All run at once: a slow one delays its batch by estimateTimeout at most.
+// estimateAll fills in each request's event or err. All run at once: a slow one delays its batch by estimateTimeout at
+// most.
 func (s *Service) estimateAll(requests []*pending) {
 	looking, stopLooking := context.WithTimeout(context.Background(), workStoreTimeout)
 	defer stopLooking()
@@ -28,7 +29,8 @@ func (s *Service) estimateAll(requests []*pending) {
 	for _, p := range requests {
 		if p.err == nil {
 			running.Go(func() {
-				p.event, p.body, p.err = s.estimate(logctx.WithTraceParent(roundContext(ctx, p.Round, p.TraceID), p.TraceParent), p, products[p.Request.SupplierID])
+				p.event, p.body, p.err = s.estimate(logctx.WithTraceParent(roundContext(ctx, p.Round, p.TraceID), p.TraceParent),
+					p, products[p.Request.SupplierID])
 			})
 		}
 	}
@@ -60,7 +62,8 @@ func (s *Service) products(ctx context.Context, requests []*pending) map[string]
 }
 
 // estimate makes the event of one request. A panic of the estimator is this request's failure, not the worker's end.
-func (s *Service) estimate(ctx context.Context, p *pending, products map[string]estimates.Product) (event webhook.Event, body []byte, err error) {
+func (s *Service) estimate(ctx context.Context, p *pending,
+	products map[string]estimates.Product) (event webhook.Event, body []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = invalid(fmt.Errorf("the estimator panicked: %v", r))
@@ -68,7 +71,8 @@ func (s *Service) estimate(ctx context.Context, p *pending, products map[string]
 	}()
 	now := s.deps.Now().UTC().Truncate(time.Microsecond)
 	result, err := s.deps.Estimator.Estimate(ctx, estimates.Request{
-		SupplierID: p.Request.SupplierID, RequestID: p.ID, UID: p.UID, Round: p.Number, Items: items(p.Materials, products), At: now,
+		SupplierID: p.Request.SupplierID, RequestID: p.ID, UID: p.UID, Round: p.Number, Items: items(p.Materials, products),
+		At: now,
 	})
 	if err != nil {
 		return webhook.Event{}, nil, err

@@ -26,7 +26,8 @@ func (r *recorder) Backlog(context.Context) (Backlog, error) { return Backlog{},
 func TestPublish_names_all_rounds_in_one_message_under_their_lowest_ticket(t *testing.T) {
 	t.Parallel()
 	var sent recorder
-	one, two := round.Round{SupplierID: "acme", RequestID: -1, UID: 7, Number: 1}, round.Round{SupplierID: "é", RequestID: 1, UID: 8, Number: 2}
+	one, two := round.Round{SupplierID: "acme", RequestID: -1, UID: 7, Number: 1},
+		round.Round{SupplierID: "é", RequestID: 1, UID: 8, Number: 2}
 	(&Service{deps: Deps{Publisher: &sent}}).publish(queued{one, 12}, queued{two, 8})
 	if diff := cmp.Diff(Work{Subject: "mr.work.8", Body: []byte("acme/-1/7/1\né/1/8/2\n")}, sent.last); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -59,7 +60,8 @@ func FuzzWork(f *testing.F) {
 	})
 }
 
-// FuzzEvent: an event that is accepted holds to the rules and, sent again as the service would send it, is the same event.
+// FuzzEvent: an event that is accepted holds to the rules and, sent again as the service would send it, is the same
+// event.
 func FuzzEvent(f *testing.F) {
 	whole := `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z","data":{"supplier_id":"acme","request_id":1,
 		"shop_code":"s","estimates":[{"estimate_id":"e1","service":"road","carrier":"c","price_cents":12345,"currency":"BRL",
@@ -76,11 +78,13 @@ func FuzzEvent(f *testing.F) {
 		if !ok {
 			return
 		}
-		if event.Type != webhook.TypeEstimated || event.Data.RequestID != 1 || strings.TrimSpace(event.Data.SupplierID) == "" {
+		if event.Type != webhook.TypeEstimated || event.Data.RequestID != 1 ||
+			strings.TrimSpace(event.Data.SupplierID) == "" {
 			t.Fatalf("accepted %+v", event)
 		}
 		for _, e := range event.Data.Estimates {
-			if e.EstimateID == "" || e.PriceCents < 0 || e.LeadTimeDays < 0 || e.VolumeM3 < 0 || e.DeliveryDate < e.DispatchDate {
+			if e.EstimateID == "" || e.PriceCents < 0 || e.LeadTimeDays < 0 || e.VolumeM3 < 0 ||
+				e.DeliveryDate < e.DispatchDate {
 				t.Fatalf("accepted %+v", e)
 			}
 		}

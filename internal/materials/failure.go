@@ -49,7 +49,8 @@ func nextTry(err error, tries int64, schedule []time.Duration) (wait time.Durati
 }
 
 // fail moves the round's request from enqueued to failed and has the operator told; it joins the transaction of ctx.
-func (s *Service) fail(ctx context.Context, r round.Round, sentence, cause string) (traceID string, moved bool, err error) {
+func (s *Service) fail(ctx context.Context, r round.Round, sentence, cause string) (traceID string, moved bool,
+	err error) {
 	err = s.deps.DB.InTx(ctx, func(ctx context.Context) (err error) {
 		if traceID, moved, err = s.store.fail(ctx, r, sentence, s.deps.Now()); err != nil || !moved {
 			return err

@@ -36,7 +36,8 @@ func (s Handlers) Create(c *gin.Context) error {
 		return err
 	}
 	if repeated := request.Duplicates(); len(repeated) > 0 {
-		httpapi.JSON(c, http.StatusUnprocessableEntity, duplicatesAnswer{"Duplicate material items are not allowed.", repeated})
+		httpapi.JSON(c, http.StatusUnprocessableEntity,
+			duplicatesAnswer{"Duplicate material items are not allowed.", repeated})
 		return nil
 	}
 	request.TraceParent = s.deps.TraceParent(c.Request.Context())
@@ -47,7 +48,8 @@ func (s Handlers) Create(c *gin.Context) error {
 	return nil
 }
 
-// ReadRequest is the posted request of the caller. Its errors are httpapi.DecodeJSON's: errs.Invalid names every violation.
+// ReadRequest is the posted request of the caller. Its errors are httpapi.DecodeJSON's: errs.Invalid names every
+// violation.
 func ReadRequest(c *gin.Context) (Request, error) {
 	body, err := httpapi.DecodeJSON(c, (*requestBody).validate)
 	if err != nil {

@@ -19,8 +19,8 @@ type Authenticator interface {
 	Identify(c *gin.Context, scope string) (supplierauth.Principal, error)
 }
 
-// eventSkew is how far somebody else's clock may be from ours: an event may lie so far in the future, and one that is further
-// back than its round began belongs to an earlier one.
+// eventSkew is how far somebody else's clock may be from ours: an event may lie so far in the future, and one that is
+// further back than its round began belongs to an earlier one.
 const eventSkew = 5 * time.Minute
 
 // caller is who sent an event and under which id. An empty supplierID may speak for every supplier.
@@ -76,7 +76,8 @@ func (s Handlers) authenticateEvent(c *gin.Context) (caller, error) {
 	}
 	principal, err := s.Bearer.Identify(c, supplierauth.ScopeEstimatesWrite)
 	ids := header.Values(webhook.HeaderID)
-	if bad := len(ids) > 1 || len(ids) == 1 && !validWebhookID(ids[0]); bad && (err == nil || errs.KindOf(err) == errs.Forbidden) {
+	if bad := len(ids) > 1 || len(ids) == 1 && !validWebhookID(ids[0]); bad &&
+		(err == nil || errs.KindOf(err) == errs.Forbidden) {
 		err = unauthenticated(webhook.ErrID)
 	}
 	if err != nil {

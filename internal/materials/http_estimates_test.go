@@ -65,7 +65,8 @@ func TestReceiveEstimates_authentication(t *testing.T) {
 	other := webhook.NewSecret()
 	signed := func(id string, at time.Time, secret webhook.Secret) []string {
 		return []string{
-			webhook.HeaderID, id, webhook.HeaderTimestamp, fmt.Sprint(at.Unix()), signature, webhook.Sign(id, at, []byte(body), secret),
+			webhook.HeaderID, id, webhook.HeaderTimestamp, fmt.Sprint(at.Unix()), signature,
+			webhook.Sign(id, at, []byte(body), secret),
 		}
 	}
 	// Each case's headers; the service's secret is known only inside.
@@ -78,22 +79,44 @@ func TestReceiveEstimates_authentication(t *testing.T) {
 		{"nothing", func(webhook.Secret) []string { return nil }, 401, "Bearer"},
 		{"the service's signature", func(s webhook.Secret) []string { return signed("msg_1", noon, s) }, 200, ""},
 		{"another's signature", func(webhook.Secret) []string { return signed("msg_1", noon, other) }, 401, "Bearer"},
-		{"a signature of five minutes ago", func(s webhook.Secret) []string { return signed("msg_1", noon.Add(-5*time.Minute), s) }, 200, ""},
-		{"an older signature", func(s webhook.Secret) []string { return signed("msg_1", noon.Add(-301*time.Second), s) }, 401, "Bearer"},
-		{"a signature from the future", func(s webhook.Secret) []string { return signed("msg_1", noon.Add(301*time.Second), s) }, 401, "Bearer"},
-		{"an id of 128 characters", func(s webhook.Secret) []string { return signed(strings.Repeat("aZ9_-xyz", 16), noon, s) }, 200, ""},
-		{"an id of 129 characters", func(s webhook.Secret) []string { return signed(strings.Repeat("a", 129), noon, s) }, 401, "Bearer"},
+		{"a signature of five minutes ago", func(s webhook.Secret) []string {
+			return signed("msg_1",
+				noon.Add(-5*time.Minute), s)
+		}, 200, ""},
+		{"an older signature", func(s webhook.Secret) []string { return signed("msg_1", noon.Add(-301*time.Second), s) },
+			401, "Bearer"},
+		{"a signature from the future", func(s webhook.Secret) []string {
+			return signed("msg_1", noon.Add(301*time.Second),
+				s)
+		}, 401, "Bearer"},
+		{"an id of 128 characters", func(s webhook.Secret) []string {
+			return signed(strings.Repeat("aZ9_-xyz", 16), noon,
+				s)
+		}, 200, ""},
+		{"an id of 129 characters", func(s webhook.Secret) []string { return signed(strings.Repeat("a", 129), noon, s) },
+			401, "Bearer"},
 		{"an id with a dot", func(s webhook.Secret) []string { return signed("msg.1", noon, s) }, 401, "Bearer"},
 		{"an empty id", func(s webhook.Secret) []string { return signed("", noon, s) }, 401, "Bearer"},
 		{"a token", func(webhook.Secret) []string { return []string{"Authorization", mayWrite} }, 200, ""},
-		{"a token and an id", func(webhook.Secret) []string { return []string{"Authorization", mayWrite, webhook.HeaderID, "x"} }, 200, ""},
-		{"a token and a bad id", func(webhook.Secret) []string { return []string{"Authorization", mayWrite, webhook.HeaderID, "a b"} }, 401, `Bearer error="invalid_token"`},
-		{"a token and an empty id", func(webhook.Secret) []string { return []string{"Authorization", mayWrite, webhook.HeaderID, ""} }, 401, `Bearer error="invalid_token"`},
+		{"a token and an id", func(webhook.Secret) []string {
+			return []string{"Authorization", mayWrite, webhook.HeaderID,
+				"x"}
+		}, 200, ""},
+		{"a token and a bad id", func(webhook.Secret) []string {
+			return []string{"Authorization", mayWrite, webhook.HeaderID,
+				"a b"}
+		}, 401, `Bearer error="invalid_token"`},
+		{"a token and an empty id", func(webhook.Secret) []string {
+			return []string{"Authorization", mayWrite,
+				webhook.HeaderID, ""}
+		}, 401, `Bearer error="invalid_token"`},
 		{"a token and two ids", func(webhook.Secret) []string {
 			return []string{"Authorization", mayWrite, webhook.HeaderID, "a", webhook.HeaderID, "a"}
 		}, 401, `Bearer error="invalid_token"`},
-		{"an unknown token", func(webhook.Secret) []string { return []string{"Authorization", "Bearer x"} }, 401, `Bearer error="invalid_token"`},
-		{"a token without the scope", func(webhook.Secret) []string { return []string{"Authorization", mayNot} }, 403, `Bearer error="insufficient_scope"`},
+		{"an unknown token", func(webhook.Secret) []string { return []string{"Authorization", "Bearer x"} }, 401,
+			`Bearer error="invalid_token"`},
+		{"a token without the scope", func(webhook.Secret) []string { return []string{"Authorization", mayNot} }, 403,
+			`Bearer error="insufficient_scope"`},
 		{"a bad signature beside a good token", func(webhook.Secret) []string {
 			return append(signed("msg_1", noon, other), "Authorization", mayWrite)
 		}, 401, `Bearer error="invalid_token"`},
@@ -133,7 +156,8 @@ func TestReceiveEstimates_by_token_only_for_the_supplier_itself(t *testing.T) {
 		p := newPipeline(t, db, nil)
 		p.enqueue("other", 1)
 		post := func(supplierID string) int {
-			return p.call(http.MethodPost, estimatesPath(1), marshal(event(supplierID, 1, noon, "e1")), "Authorization", mayWrite).Code
+			return p.call(http.MethodPost, estimatesPath(1), marshal(event(supplierID, 1, noon, "e1")), "Authorization",
+				mayWrite).Code
 		}
 		if got := post("other"); got != 404 {
 			t.Errorf("another's request: %d, want 404", got)
@@ -165,7 +189,8 @@ func TestReceiveEstimates_precedence(t *testing.T) {
 			{"media type", estimatesPath(1), "{}", []string{"Authorization", mayWrite, "Content-Type", "text/plain"}, 415},
 			{"size by token", estimatesPath(1), bigBody(), []string{"Authorization", mayWrite}, 413},
 			{"size by signature", estimatesPath(1), bigBody(), forged, 413},
-			{"an id in another spelling", "/api/material-requests/01/delivery-estimates", "{}", []string{"Authorization", mayWrite}, 404},
+			{"an id in another spelling", "/api/material-requests/01/delivery-estimates", "{}",
+				[]string{"Authorization", mayWrite}, 404},
 		} {
 			if got := p.call(http.MethodPost, tt.path, tt.body, tt.headers...); got.Code != tt.want {
 				t.Errorf("%s: %d, want %d: %s", tt.name, got.Code, tt.want, got.Body)
@@ -201,22 +226,28 @@ func TestReceiveEstimates_names_every_violation(t *testing.T) {
 				"/data/estimates", "/data/request_id", "/data/shop_code", "/data/supplier_id", "/data/unavailable", "/timestamp", "/type",
 			}},
 			{"nulls", `{"type":null,"timestamp":null,"data":null}`, []string{"/data", "/timestamp", "/type"}},
-			{"wrong types and broken rules together", `{"type":1,"timestamp":"2026-11-20 12:00:00Z","data":{"supplier_id":" ","request_id":1.5,
+			{"wrong types and broken rules together",
+				`{"type":1,"timestamp":"2026-11-20 12:00:00Z","data":{"supplier_id":" ","request_id":1.5,
 				"shop_code":"s","estimates":{},"unavailable":[{"service":"","reason":7},{}]}}`, []string{
-				"/data/estimates", "/data/request_id", "/data/supplier_id", "/data/unavailable/0/reason", "/data/unavailable/0/service",
-				"/data/unavailable/1/reason", "/data/unavailable/1/service", "/timestamp", "/type",
-			}},
-			{"an empty estimate", estimate(`{}`), all("/data/estimates/0/", "carrier", "chargeable_weight_kg", "currency", "delivery_date",
-				"dispatch_date", "estimate_id", "lead_time_days", "price_cents", "service", "valid_until", "volume_m3")},
+					"/data/estimates", "/data/request_id", "/data/supplier_id", "/data/unavailable/0/reason", "/data/unavailable/0/service",
+					"/data/unavailable/1/reason", "/data/unavailable/1/service", "/timestamp", "/type",
+				}},
+			{"an empty estimate", estimate(`{}`),
+				all("/data/estimates/0/", "carrier", "chargeable_weight_kg", "currency", "delivery_date",
+					"dispatch_date", "estimate_id", "lead_time_days", "price_cents", "service", "valid_until", "volume_m3")},
 			{"an estimate of bad values", estimate(`{"estimate_id":"","service":" ","carrier":"","price_cents":-1,"currency":"brl","lead_time_days":-1,
 				"dispatch_date":"2026-02-30","delivery_date":"20261127","chargeable_weight_kg":-0.1,"volume_m3":1e999,"valid_until":"9999-12-31T23:59:59-01:00"}`),
 				all("/data/estimates/0/", "carrier", "chargeable_weight_kg", "currency", "delivery_date",
 					"dispatch_date", "estimate_id", "lead_time_days", "price_cents", "service", "valid_until", "volume_m3")},
-			{"another request than the path's", strings.Replace(estimate(``), `"request_id":1`, `"request_id":2`, 1), []string{"/data/request_id"}},
+			{"another request than the path's", strings.Replace(estimate(``), `"request_id":1`, `"request_id":2`, 1),
+				[]string{"/data/request_id"}},
 			{"an id used twice", estimate(oneEstimate + "," + oneEstimate), []string{"/data/estimates/1/estimate_id"}},
-			{"a delivery before the dispatch", estimate(strings.Replace(oneEstimate, "2026-11-27", "2026-11-22", 1)), []string{"/data/estimates/0/delivery_date"}},
+			{"a delivery before the dispatch", estimate(strings.Replace(oneEstimate, "2026-11-27", "2026-11-22", 1)),
+				[]string{"/data/estimates/0/delivery_date"}},
 			{"a member of another case", strings.Replace(estimate(``), `"type"`, `"Type"`, 1), []string{"/type"}},
-			{"a price that is not exact everywhere", estimate(strings.Replace(oneEstimate, `"price_cents":0`, `"price_cents":9007199254740992`, 1)), []string{"/data/estimates/0/price_cents"}},
+			{"a price that is not exact everywhere",
+				estimate(strings.Replace(oneEstimate, `"price_cents":0`, `"price_cents":9007199254740992`, 1)),
+				[]string{"/data/estimates/0/price_cents"}},
 			{"a NUL", strings.Replace(estimate(``), `"s"`, `"s\u0000"`, 1), []string{"/data/shop_code"}},
 			{"a null in an array", estimate(`null`), []string{"/data/estimates/0"}},
 		} {
@@ -308,7 +339,8 @@ func TestReceiveEstimates_at_once(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
-		other := newPipeline(t, db, func(d *materials.Deps) { d.Secrets = []webhook.Secret{p.secret} }) // a second api process
+		// a second api process
+		other := newPipeline(t, db, func(d *materials.Deps) { d.Secrets = []webhook.Secret{p.secret} })
 		other.secret = p.secret
 		const requests, events = 8, 40
 		for id := range int64(requests) {
@@ -318,7 +350,8 @@ func TestReceiveEstimates_at_once(t *testing.T) {
 		atOnce(requests*events*2, func(i int) {
 			id, n := int64(i%requests), (i/requests*7)%events
 			api := []*pipeline{p, other}[i/(requests*events)]
-			got := api.deliver(fmt.Sprintf("msg_%d", n), event("acme", id, noon.Add(time.Duration(n)*time.Second), fmt.Sprintf("e%d", n)))
+			got := api.deliver(fmt.Sprintf("msg_%d", n),
+				event("acme", id, noon.Add(time.Duration(n)*time.Second), fmt.Sprintf("e%d", n)))
 			if got.Code != 200 {
 				t.Errorf("event %d of request %d: %d %s", n, id, got.Code, got.Body)
 			}

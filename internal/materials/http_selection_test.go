@@ -25,7 +25,8 @@ func TestSelect_chooses_an_estimate_once_and_for_all(t *testing.T) {
 		const chosen = `{"status":"selected","id":1,"estimate_id":"e2","selected_at":"2026-11-20T12:00:01.5Z"}`
 		expect(t, p.choose("acme", 1, "e2"), 200, chosen)
 		r := p.row("acme", 1)
-		if r.Status != "selected" || r.SelectedEstimateID == nil || *r.SelectedEstimateID != "e2" || r.UpdatedAt != p.now.Load() {
+		if r.Status != "selected" || r.SelectedEstimateID == nil || *r.SelectedEstimateID != "e2" ||
+			r.UpdatedAt != p.now.Load() {
 			t.Errorf("the request became %+v", r)
 		}
 		p.now.Store(noon.Add(30 * 24 * time.Hour).UnixMicro())
@@ -70,7 +71,8 @@ func TestSelect_of_an_invalid_body(t *testing.T) {
 		patch := func(path, body string) int {
 			return p.call(http.MethodPatch, path, body, "X-Supplier", "acme").Code
 		}
-		for _, body := range []string{``, `{}`, `[]`, `{"estimate_id":null}`, `{"estimate_id":7}`, `{"estimate_id":" "}`, `{"estimate_id":"e1"} x`, `{"Estimate_id":"e1"}`} {
+		for _, body := range []string{``, `{}`, `[]`, `{"estimate_id":null}`, `{"estimate_id":7}`, `{"estimate_id":" "}`,
+			`{"estimate_id":"e1"} x`, `{"Estimate_id":"e1"}`} {
 			if got := patch("/api/material-requests/1/selected-estimate", body); got != 400 {
 				t.Errorf("body %s: %d, want 400", body, got)
 			}

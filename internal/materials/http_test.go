@@ -22,7 +22,8 @@ type object = map[string]any
 
 // item is a valid item with the given members put in; a nil value takes a member out.
 func item(change object) object {
-	return with(object{"material_id": 10, "material": "Shelf", "sku": "SHELF", "width": 90.5, "height": 30, "quantity": 4}, change)
+	return with(object{"material_id": 10, "material": "Shelf", "sku": "SHELF", "width": 90.5, "height": 30,
+		"quantity": 4}, change)
 }
 
 // body is a valid request with the given members put in.
@@ -67,8 +68,9 @@ func TestCreate_stores_the_request_and_publishes_it_once(t *testing.T) {
 		want := object{
 			"id": 123.0, "shop_code": "SP-1", "comment": nil, "status": "enqueued", "estimates": []any{}, "unavailable": []any{},
 			"failure": nil, "selected_estimate_id": nil, "created_at": "2026-11-20T12:00:00Z", "updated_at": "2026-11-20T12:00:00Z",
-			"materials": []any{object{"material_id": 10.0, "material": "Shelf", "material_variant_id": nil, "material_variant": nil,
-				"sku": "SHELF", "width": 90.5, "height": 30.0, "depth": nil, "quantity": 4.0}},
+			"materials": []any{object{"material_id": 10.0, "material": "Shelf", "material_variant_id": nil,
+				"material_variant": nil,
+				"sku":              "SHELF", "width": 90.5, "height": 30.0, "depth": nil, "quantity": 4.0}},
 		}
 		if diff := cmp.Diff(want, p.get("acme", "/123")); diff != "" {
 			t.Errorf("GET (-want +got):\n%s", diff)
@@ -78,20 +80,26 @@ func TestCreate_stores_the_request_and_publishes_it_once(t *testing.T) {
 
 func TestCreate_takes_the_equal_request_again_and_refuses_a_different_one(t *testing.T) {
 	t.Parallel()
-	full := object{"comment": "", "materials": []object{item(object{"material_variant_id": 1, "material_variant": "oak", "depth": 0.0})}}
+	full := object{"comment": "", "materials": []object{item(object{"material_variant_id": 1, "material_variant": "oak",
+		"depth": 0.0})}}
 	tests := []struct {
 		name   string
 		second string
 		status int
 	}{
 		{"the same text", body(1, full), 201},
-		{"members in another order and numbers in another spelling", `{"comment":"","materials":[{"quantity":4,"depth":-0.0,"height":3e1,"width":90.50,
+		{"members in another order and numbers in another spelling",
+			`{"comment":"","materials":[{"quantity":4,"depth":-0.0,"height":3e1,"width":90.50,
 			"sku":"SHELF","material_variant":"oak","material_variant_id":1,"material":"Shelf","material_id":10,"x":1}],"shop_code":"SP-1","id":1}`, 201},
 		{"another shop", body(1, object{"shop_code": "SP-2", "comment": "", "materials": full["materials"]}), 409},
 		{"no comment instead of an empty one", body(1, object{"materials": full["materials"]}), 409},
-		{"another size", body(1, with(maps.Clone(full), object{"materials": []object{item(object{"material_variant_id": 1, "material_variant": "oak", "depth": 0.5})}})), 409},
-		{"no variant", body(1, with(maps.Clone(full), object{"materials": []object{item(object{"material_variant": "oak", "depth": 0})}})), 409},
-		{"one item more", body(1, with(maps.Clone(full), object{"materials": append(slices.Clone(full["materials"].([]object)), item(nil))})), 409},
+		{"another size", body(1, with(maps.Clone(full),
+			object{"materials": []object{item(object{"material_variant_id": 1, "material_variant": "oak", "depth": 0.5})}})),
+			409},
+		{"no variant", body(1, with(maps.Clone(full),
+			object{"materials": []object{item(object{"material_variant": "oak", "depth": 0})}})), 409},
+		{"one item more", body(1, with(maps.Clone(full),
+			object{"materials": append(slices.Clone(full["materials"].([]object)), item(nil))})), 409},
 	}
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
@@ -107,7 +115,8 @@ func TestCreate_reads_null_as_missing_where_a_member_is_optional(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
 		expect(t, p.post("acme", body(1, nil)), 201)
-		nulls := strings.Replace(body(1, nil), `"material_id"`, `"depth":null,"material_variant":null,"material_variant_id":null,"material_id"`, 1)
+		nulls := strings.Replace(body(1, nil), `"material_id"`,
+			`"depth":null,"material_variant":null,"material_variant_id":null,"material_id"`, 1)
 		expect(t, p.post("acme", strings.Replace(nulls, `"id":1,`, `"comment":null,"id":1,`, 1)), 201)
 	})
 }
@@ -123,17 +132,21 @@ func TestCreate_names_every_violation(t *testing.T) {
 		want []string
 	}{
 		{"nothing", `{}`, []string{"/id", "/materials", "/shop_code"}},
-		{"nulls", `{"id":null,"shop_code":null,"comment":null,"materials":null}`, []string{"/id", "/materials", "/shop_code"}},
-		{"wrong types", `{"id":"1","shop_code":2,"comment":[],"materials":{}}`, []string{"/comment", "/id", "/materials", "/shop_code"}},
+		{"nulls", `{"id":null,"shop_code":null,"comment":null,"materials":null}`,
+			[]string{"/id", "/materials", "/shop_code"}},
+		{"wrong types", `{"id":"1","shop_code":2,"comment":[],"materials":{}}`,
+			[]string{"/comment", "/id", "/materials", "/shop_code"}},
 		{"no items", body(1, object{"materials": []object{}}), []string{"/materials"}},
 		{"an item that is null", `{"id":1,"shop_code":"a","materials":[null]}`, []string{"/materials/0"}},
 		{"an empty item", body(1, object{"materials": []any{item(nil), object{}}}), []string{"/materials/1/height",
 			"/materials/1/material", "/materials/1/material_id", "/materials/1/quantity", "/materials/1/sku", "/materials/1/width"}},
-		{"texts", body(1, object{"shop_code": " \t", "comment": strings.Repeat("x", 4001), "materials": []object{item(object{"material": "", "sku": long})}}),
+		{"texts", body(1, object{"shop_code": " \t", "comment": strings.Repeat("x", 4001),
+			"materials": []object{item(object{"material": "", "sku": long})}}),
 			[]string{"/comment", "/materials/0/material", "/materials/0/sku", "/shop_code"}},
 		{"sizes", body(1, object{"materials": []object{item(object{"width": -0.1, "height": 1000000.1, "depth": -1})}}),
 			[]string{"/materials/0/depth", "/materials/0/height", "/materials/0/width"}},
-		{"quantities", body(1, object{"materials": []object{item(object{"quantity": 0}), item(object{"quantity": 1 << 31}), item(object{"quantity": 1.5})}}),
+		{"quantities", body(1, object{"materials": []object{item(object{"quantity": 0}), item(object{"quantity": 1 << 31}),
+			item(object{"quantity": 1.5})}}),
 			[]string{"/materials/0/quantity", "/materials/1/quantity", "/materials/2/quantity"}},
 		{"ids", `{"id":9223372036854775808,"shop_code":"a","materials":[{"material_id":1.0,"material_variant_id":"x","material":"m","sku":"s","width":1,"height":1,"quantity":1}]}`,
 			[]string{"/id", "/materials/0/material_id", "/materials/0/material_variant_id"}},
@@ -160,8 +173,10 @@ func TestCreate_takes_the_extremes(t *testing.T) {
 		for i, text := range []string{
 			body(-9223372036854775808, nil),
 			body(9223372036854775807, object{"shop_code": widest, "comment": strings.Repeat("é", 4000)}),
-			body(0, object{"materials": []object{item(object{"material_id": 0, "width": 0, "height": 0, "depth": 0, "material_variant_id": 0, "material_variant": ""})}}),
-			body(1, object{"materials": []object{item(object{"width": 1e6, "height": 1e6, "depth": 1e6, "quantity": 2147483647, "sku": widest, "material": widest})}}),
+			body(0, object{"materials": []object{item(object{"material_id": 0, "width": 0, "height": 0, "depth": 0,
+				"material_variant_id": 0, "material_variant": ""})}}),
+			body(1, object{"materials": []object{item(object{"width": 1e6, "height": 1e6, "depth": 1e6, "quantity": 2147483647,
+				"sku": widest, "material": widest})}}),
 			body(2, object{"shop_code": "<&>'\"\\ \u2028 \U0001F600"}),
 		} {
 			if w := p.post("acme", text); w.Code != 201 {
@@ -179,7 +194,8 @@ func TestCreate_lists_each_repeated_combination_once(t *testing.T) {
 	p := newPipeline(t, databasetest.Open(t, database.SQLite), nil)
 	variant := item(object{"material_variant_id": 7, "sku": "B"})
 	zero := item(object{"material_variant_id": 0})
-	w := p.post("acme", body(1, object{"materials": []object{item(nil), variant, zero, variant, variant, item(object{"quantity": 9, "width": 1}), item(object{"sku": "C"})}}))
+	w := p.post("acme", body(1, object{"materials": []object{item(nil), variant, zero, variant, variant,
+		item(object{"quantity": 9, "width": 1}), item(object{"sku": "C"})}}))
 	expect(t, w, http.StatusUnprocessableEntity, `{"message":"Duplicate material items are not allowed.","duplicates":[`+
 		`{"materialId":10,"materialVariantId":7,"sku":"B"},{"materialId":10,"materialVariantId":null,"sku":"SHELF"}]}`)
 	if got := p.get("acme", "")["total"]; got != 0.0 {
@@ -276,7 +292,8 @@ func FuzzCreate(f *testing.F) {
 	s := materials.New(materials.Deps{DB: db, Now: time.Now, Publisher: &world{}, Flushers: 1})
 	f.Cleanup(s.Close)
 	f.Add([]byte(body(1, nil)))
-	f.Add([]byte(body(2, object{"comment": "é\u0000", "materials": []any{item(object{"depth": json.Number("-0.0")}), nil, object{}}})))
+	f.Add([]byte(body(2, object{"comment": "é\u0000",
+		"materials": []any{item(object{"depth": json.Number("-0.0")}), nil, object{}}})))
 	f.Add([]byte(`{"id":1e3,"shop_code":"\ud800","materials":[{}]}`))
 	served := routes(f, materials.Handlers{Service: s})
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -126,7 +126,8 @@ func TestSubmit_without_a_database_is_unavailable(t *testing.T) {
 	if err := p.Submit(t.Context(), request("acme", 1, "SP-1")); err != nil && errs.KindOf(err) != errs.Unavailable {
 		t.Errorf("the call after it: %v", err)
 	}
-	eventually(t, "the service works again", func() bool { return p.Submit(t.Context(), request("acme", 1, "SP-1")) == nil })
+	eventually(t, "the service works again",
+		func() bool { return p.Submit(t.Context(), request("acme", 1, "SP-1")) == nil })
 }
 
 func TestSweep_publishes_what_no_message_stands_for_any_more(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 // failureUndelivered is why a request is failed whose estimates never arrived, in words for the supplier.
 const failureUndelivered = "The delivery estimates were computed and could not be delivered in the whole retry schedule."
 
-// MarkFailed moves the round's request from enqueued to failed, because its event could not be delivered; in any other state
-// or round it does nothing. reason is for the log. It joins the transaction in ctx.
+// MarkFailed moves the round's request from enqueued to failed, because its event could not be delivered; in any other
+// state or round it does nothing. reason is for the log. It joins the transaction in ctx.
 func (s *Service) MarkFailed(ctx context.Context, r round.Round, reason string) error {
 	traceID, moved, err := s.fail(ctx, r, failureUndelivered, reason)
 	if err != nil {
@@ -25,8 +25,8 @@ func (s *Service) MarkFailed(ctx context.Context, r round.Round, reason string) 
 	return nil
 }
 
-// MarkRedelivered moves the round's request from failed back to enqueued, because an operator has its event delivered again;
-// in any other state or round it does nothing. It joins the transaction in ctx.
+// MarkRedelivered moves the round's request from failed back to enqueued, because an operator has its event delivered
+// again; in any other state or round it does nothing. It joins the transaction in ctx.
 func (s *Service) MarkRedelivered(ctx context.Context, r round.Round) error {
 	traceID, moved, err := s.store.redelivered(ctx, r, s.deps.Now())
 	if err != nil {

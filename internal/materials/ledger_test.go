@@ -38,7 +38,8 @@ func TestStatus_moves_only_as_the_diagram_says(t *testing.T) {
 func TestMarkFailed_fails_an_enqueued_request_only(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		for i, status := range []materials.Status{materials.Enqueued, materials.Estimated, materials.Selected, materials.Failed} {
+		for i, status := range []materials.Status{materials.Enqueued, materials.Estimated, materials.Selected,
+			materials.Failed} {
 			p := newPipeline(t, db, nil)
 			p.enqueue("acme", int64(i))
 			p.exec("UPDATE material_requests SET status = ?, failure = 'old' WHERE id = ?", status, i)
@@ -52,7 +53,8 @@ func TestMarkFailed_fails_an_enqueued_request_only(t *testing.T) {
 				}
 				continue
 			}
-			if r.Status != "failed" || r.Failure != "The delivery estimates were computed and could not be delivered in the whole retry schedule." {
+			if r.Status != "failed" ||
+				r.Failure != "The delivery estimates were computed and could not be delivered in the whole retry schedule." {
 				t.Errorf("enqueued became %s, %q", r.Status, r.Failure)
 			}
 			if line := p.logs.only(t); line["request_id"] != "trace-acme-0" || line["supplier_id"] != "acme" {
@@ -119,7 +121,8 @@ func TestMarkRedelivered(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
 		p.now.Store(noon.Add(time.Hour).UnixMicro())
-		for id, state := range []string{"status = 'failed', failure = 'x', ticket = NULL", "status = 'selected', ticket = NULL"} {
+		for id, state := range []string{"status = 'failed', failure = 'x', ticket = NULL",
+			"status = 'selected', ticket = NULL"} {
 			p.enqueue("acme", int64(id))
 			p.exec("UPDATE material_requests SET "+state+" WHERE id = ?", id)
 			if err := p.MarkRedelivered(t.Context(), p.round("acme", int64(id))); err != nil {
@@ -143,7 +146,8 @@ func TestReopen_begins_a_new_round_of_a_failed_request_only(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
-		for id, status := range []materials.Status{materials.Enqueued, materials.Estimated, materials.Selected, materials.Failed} {
+		for id, status := range []materials.Status{materials.Enqueued, materials.Estimated, materials.Selected,
+			materials.Failed} {
 			p.enqueue("acme", int64(id))
 			p.exec("UPDATE material_requests SET status = ?, ticket = NULL, failure = 'x' WHERE id = ?", status, id)
 			err := p.Reopen(t.Context(), "acme", int64(id))

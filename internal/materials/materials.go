@@ -33,15 +33,15 @@ type Outgoing struct {
 
 // Outbox stores events for sending.
 type Outbox interface {
-	// Add stores the events in the caller's transaction and has them sent once it is committed. stored are the rounds whose
-	// events were stored before: these stay as they are.
+	// Add stores the events in the caller's transaction and has them sent once it is committed. stored are the rounds
+	// whose events were stored before: these stay as they are.
 	Add(ctx context.Context, events []Outgoing) (stored []round.Round, err error)
 
 	// Reserve waits a moment when more is added than can be sent, and returns how many events to add next; done ends that.
 	Reserve(want int) (n int, done func())
 
-	// Forget deletes, in the caller's transaction, the events of all rounds of the requests, with their deliveries, and returns
-	// how many events they were. latest are the rounds that the requests are in.
+	// Forget deletes, in the caller's transaction, the events of all rounds of the requests, with their deliveries, and
+	// returns how many events they were. latest are the rounds that the requests are in.
 	Forget(ctx context.Context, latest []round.Round) (events int64, err error)
 
 	// RoundOf returns the numbers of an own delivery that was made before webhook-ids followed from rounds.
@@ -60,16 +60,18 @@ type Estimator interface {
 
 // Deps is what the room is built from.
 type Deps struct {
-	DB          *database.DB
-	Log         *slog.Logger
-	Now         func() time.Time
-	Publisher   Publisher
-	Outbox      Outbox
-	Catalogue   Catalogue
-	Estimator   Estimator
-	Secrets     []webhook.Secret                 // the service's own: any of them may have signed an incoming event
-	Desk        *notify.Desk                     // takes what the operator is to be told; nil: nothing
-	Flushers    int                              // concurrent group commits; 1 on SQLite
-	TraceParent func(ctx context.Context) string // the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
-	Schedule    []time.Duration                  // the waits between the estimations of a round while something they need is unavailable
+	DB        *database.DB
+	Log       *slog.Logger
+	Now       func() time.Time
+	Publisher Publisher
+	Outbox    Outbox
+	Catalogue Catalogue
+	Estimator Estimator
+	Secrets   []webhook.Secret // the service's own: any of them may have signed an incoming event
+	Desk      *notify.Desk     // takes what the operator is to be told; nil: nothing
+	Flushers  int              // concurrent group commits; 1 on SQLite
+	// the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
+	TraceParent func(ctx context.Context) string
+	// the waits between the estimations of a round while something they need is unavailable
+	Schedule []time.Duration
 }

@@ -23,8 +23,8 @@ type queued struct {
 
 const subjectPrefix = "mr.work."
 
-// publish queues rounds that were stored together, as one message: each message costs the queue, the worker and us as much
-// as several rows. A lost message is no loss: the sweeper finds its tickets and publishes them again.
+// publish queues rounds that were stored together, as one message: each message costs the queue, the worker and us as
+// much as several rows. A lost message is no loss: the sweeper finds its tickets and publishes them again.
 func (s *Service) publish(rounds ...queued) {
 	if len(rounds) == 0 {
 		return

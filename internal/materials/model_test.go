@@ -179,7 +179,8 @@ func (m *modelRun) check(t *rapid.T) {
 	for id, l := range m.lives {
 		r := m.processes[0].row(m.supplier, id)
 		if r.Status != string(l.status) || r.UID != l.at.UID || r.Round != l.at.Number {
-			t.Fatalf("request %d is %s in round %d of %d, want %s in %d of %d", id, r.Status, r.Round, r.UID, l.status, l.at.Number, l.at.UID)
+			t.Fatalf("request %d is %s in round %d of %d, want %s in %d of %d", id, r.Status, r.Round, r.UID, l.status,
+				l.at.Number, l.at.UID)
 		}
 		if got := r.estimateIDs(); l.status == materials.Estimated && !slices.Equal(got, []string{l.estimates}) {
 			t.Fatalf("request %d has %v, want %s", id, got, l.estimates)

@@ -58,7 +58,8 @@ func newPipeline(t *testing.T, db *database.DB, change func(*materials.Deps)) *p
 	deps := materials.Deps{
 		DB: db, Log: slog.New(p.logs), Now: p.clock,
 		Publisher: p.world, Outbox: p.world, Catalogue: p.world, Estimator: p.world,
-		Secrets: []webhook.Secret{webhook.NewSecret(), p.secret}, Flushers: flushers, Schedule: []time.Duration{time.Minute, time.Hour},
+		Secrets: []webhook.Secret{webhook.NewSecret(), p.secret}, Flushers: flushers,
+		Schedule: []time.Duration{time.Minute, time.Hour},
 	}
 	if change != nil {
 		change(&deps)
@@ -89,7 +90,8 @@ func routes(t testing.TB, s materials.Handlers) http.Handler {
 	r.POST("/api/material-requests", supplier, httpapi.Handle(s.Create))
 	r.GET("/api/material-requests", supplier, httpapi.Handle(s.List))
 	r.GET("/api/material-requests/:id", supplier, httpapi.Handle(s.Get))
-	r.POST("/api/material-requests/:id/delivery-estimates", httpapi.HandleWith(s.ReceiveEstimates, supplierauth.RenderBearerError))
+	r.POST("/api/material-requests/:id/delivery-estimates",
+		httpapi.HandleWith(s.ReceiveEstimates, supplierauth.RenderBearerError))
 	r.POST("/api/material-requests/:id/re-estimate", supplier, httpapi.Handle(s.Reestimate))
 	r.PATCH("/api/material-requests/:id/selected-estimate", supplier, httpapi.Handle(s.Select))
 	r.GET("/orders", supplier, httpapi.Handle(s.Orders))
@@ -136,7 +138,8 @@ type row struct {
 func (p *pipeline) row(supplierID string, id int64) row {
 	p.t.Helper()
 	var r row
-	err := p.db.Reader(context.Background()).Raw(`SELECT * FROM material_requests WHERE supplier_id = ? AND id = ?`, supplierID, id).Take(&r).Error
+	err := p.db.Reader(context.Background()).Raw(`SELECT * FROM material_requests WHERE supplier_id = ? AND id = ?`,
+		supplierID, id).Take(&r).Error
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -304,8 +307,8 @@ func pointers(t *testing.T, w *httptest.ResponseRecorder) []string {
 	return found
 }
 
-// world is everything outside the room: an outbox that stores into the real table, a catalogue, an estimator and tokens.
-// Its functions may be set before the work begins.
+// world is everything outside the room: an outbox that stores into the real table, a catalogue, an estimator and
+// tokens. Its functions may be set before the work begins.
 type world struct {
 	db        *database.DB
 	estimate  func(ctx context.Context, r estimates.Request) (estimates.Result, error)

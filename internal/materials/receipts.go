@@ -20,8 +20,8 @@ const (
 	receiptTimeout = 15 * time.Second // for that transaction
 )
 
-// receiptItem is one received event of a request. own: it is the event of the service's own round uid/number; any other event
-// is told apart by its webhookID, which is not remembered when it is empty, and its timestamp.
+// receiptItem is one received event of a request. own: it is the event of the service's own round uid/number; any other
+// event is told apart by its webhookID, which is not remembered when it is empty, and its timestamp.
 type receiptItem struct {
 	requestKey
 	own         bool
@@ -36,11 +36,13 @@ type receiptItem struct {
 type receiptResult int
 
 const (
-	receiptUnknown  receiptResult = iota // the supplier has no such request
-	receiptStored                        // the estimates are the request's now
-	receiptObsolete                      // it was taken before, or belongs to an earlier round or to an earlier life of the id: nothing changed
-	receiptStale                         // somebody else's, older than the round or than a newer one of it: only its webhook-id is remembered
-	receiptTooLate                       // an estimate is selected already: refused
+	receiptUnknown receiptResult = iota // the supplier has no such request
+	receiptStored                       // the estimates are the request's now
+	// it was taken before, or belongs to an earlier round or to an earlier life of the id: nothing changed
+	receiptObsolete
+	// somebody else's, older than the round or than a newer one of it: only its webhook-id is remembered
+	receiptStale
+	receiptTooLate // an estimate is selected already: refused
 )
 
 // receiptState is a locked request as the events of one batch change it.
@@ -83,7 +85,8 @@ func (r *receiptState) knows(item receiptItem) bool {
 }
 
 // receive records an event durably. errs.NotFound: no such request of that supplier; errs.Conflict: an estimate is
-// selected already. An event that changes nothing, repeated, of an earlier round or older than the stored one, is no error.
+// selected already. An event that changes nothing, repeated, of an earlier round or older than the stored one, is no
+// error.
 func (s *Service) receive(ctx context.Context, from caller, event webhook.Event) error {
 	estimates, err := json.Marshal(orEmpty(event.Data.Estimates))
 	if err != nil {
@@ -94,8 +97,10 @@ func (s *Service) receive(ctx context.Context, from caller, event webhook.Event)
 		return fmt.Errorf("encode unavailable services: %w", err)
 	}
 	result, err := s.receipts.Do(ctx, receiptItem{
-		requestKey: requestKey{event.Data.SupplierID, event.Data.RequestID}, own: from.own, uid: from.uid, number: from.number,
-		webhookID: from.webhookID, postedAt: event.Timestamp.UnixMicro(), estimates: string(estimates), unavailable: string(unavailable),
+		requestKey: requestKey{event.Data.SupplierID,
+			event.Data.RequestID}, own: from.own, uid: from.uid, number: from.number,
+		webhookID: from.webhookID, postedAt: event.Timestamp.UnixMicro(), estimates: string(estimates),
+		unavailable: string(unavailable),
 	})
 	switch {
 	case errors.Is(err, groupcommit.ErrClosed):
@@ -115,8 +120,9 @@ func newReceiptBatcher(s *Service) *groupcommit.Batcher[receiptItem, receiptResu
 	return groupcommit.New(1, receiptBatch, receiptLinger, s.flushReceipts)
 }
 
-// flushReceipts takes a batch of events. Nearly all are the own ones of their requests' rounds, which one statement takes; the
-// others are decided on one by one. The batch belongs to no single caller, so nothing of its context is used.
+// flushReceipts takes a batch of events. Nearly all are the own ones of their requests' rounds, which one statement
+// takes; the others are decided on one by one. The batch belongs to no single caller, so nothing of its context is
+// used.
 func (s *Service) flushReceipts(_ context.Context, items []receiptItem) ([]receiptResult, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), receiptTimeout)
 	defer cancel()
@@ -153,7 +159,8 @@ func ownReceipts(items []receiptItem) []receiptItem {
 }
 
 // decideReceipts decides on the events at the given places, in their order, while it holds the requests' rows.
-func (s *Service) decideReceipts(ctx context.Context, items []receiptItem, places []int, results []receiptResult) error {
+func (s *Service) decideReceipts(ctx context.Context, items []receiptItem, places []int,
+	results []receiptResult) error {
 	if len(places) == 0 {
 		return nil
 	}

@@ -17,8 +17,9 @@ type Pruned struct {
 	Events   int64 `json:"events"`   // each with its deliveries and attempts
 }
 
-// Prune deletes the requests that were made and last changed before the given time, each in one transaction with all that
-// belongs to it: rounds, events, deliveries, whatever is still tried of them. What is enqueued stays. Afterwards a supplier may use such an id for another request, which has nothing in common with the old one.
+// Prune deletes the requests that were made and last changed before the given time, each in one transaction with all
+// that belongs to it: rounds, events, deliveries, whatever is still tried of them. What is enqueued stays. Afterwards a
+// supplier may use such an id for another request, which has nothing in common with the old one.
 func (s *Service) Prune(ctx context.Context, before time.Time) (p Pruned, err error) {
 	suppliers, err := s.store.suppliers(ctx)
 	if err != nil {

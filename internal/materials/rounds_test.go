@@ -61,7 +61,8 @@ func TestWorker_that_stood_still_stores_nothing_of_what_retention_deleted_meanwh
 		p := newPipeline(t, db, nil)
 		expect(t, p.post("acme", body(1, nil)), 201)
 		work := work(p.round("acme", 1))
-		p.world.estimate = func(_ context.Context, r estimates.Request) (estimates.Result, error) { // another worker does it all meanwhile
+		// another worker does it all meanwhile
+		p.world.estimate = func(_ context.Context, r estimates.Request) (estimates.Result, error) {
 			if err := other.work("acme", 1); err != nil {
 				return estimates.Result{}, err
 			}
@@ -76,7 +77,8 @@ func TestWorker_that_stood_still_stores_nothing_of_what_retention_deleted_meanwh
 			_ = p.Work(t.Context(), work)
 		}
 		var events int
-		if err := db.Reader(t.Context()).Raw(`SELECT count(*) FROM webhook_events`).Scan(&events).Error; err != nil || events > 0 {
+		if err := db.Reader(t.Context()).Raw(`SELECT count(*) FROM webhook_events`).Scan(&events).Error; err != nil ||
+			events > 0 {
 			t.Errorf("%d events of a deleted request, %v", events, err)
 		}
 		if err := p.Work(t.Context(), work); err != nil {
@@ -96,7 +98,8 @@ func TestId_used_again_after_retention_has_nothing_in_common_with_its_former_lif
 		}
 		expect(t, p.deliverOwn(former, event("acme", 1, noon, "former")), 200)
 		p.now.Store(noon.Add(48 * time.Hour).UnixMicro())
-		if pruned, err := p.Prune(t.Context(), noon.Add(time.Hour)); err != nil || pruned != (materials.Pruned{Requests: 1, Events: 1}) {
+		if pruned, err := p.Prune(t.Context(), noon.Add(time.Hour)); err != nil ||
+			pruned != (materials.Pruned{Requests: 1, Events: 1}) {
 			t.Fatalf("pruned %+v, %v", pruned, err)
 		}
 		expect(t, p.post("acme", body(1, nil)), 201)

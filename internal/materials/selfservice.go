@@ -9,7 +9,8 @@ import (
 )
 
 // Page returns one page of a supplier's requests, newest first, and how many there are; a nil status means any.
-func (s *Service) Page(ctx context.Context, supplierID string, status *Status, page httpapi.Page) (total int64, records []Record, err error) {
+func (s *Service) Page(ctx context.Context, supplierID string, status *Status, page httpapi.Page) (total int64,
+	records []Record, err error) {
 	l, err := s.store.list(ctx, supplierID, status, page)
 	if err != nil {
 		return 0, nil, err
@@ -28,7 +29,8 @@ func (s *Service) Find(ctx context.Context, supplierID string, id int64) (Record
 	return s.store.find(ctx, supplierID, id)
 }
 
-// Choose chooses an estimate, as PATCH selected-estimate does. Errors: errs.NotFound, errs.Conflict, errs.Unprocessable.
+// Choose chooses an estimate, as PATCH selected-estimate does. Errors: errs.NotFound, errs.Conflict,
+// errs.Unprocessable.
 func (s *Service) Choose(ctx context.Context, supplierID string, id int64, estimateID string) (time.Time, error) {
 	return s.selectEstimate(ctx, requestKey{supplierID, id}, estimateID)
 }

@@ -126,7 +126,8 @@ func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 // find reads one request of the supplier; errs.NotFound when the supplier has no such request.
 func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, error) {
 	var row requestRow
-	err := s.db.Reader(ctx).Raw(`SELECT * FROM material_requests WHERE supplier_id = ? AND id = ?`, supplierID, id).Take(&row).Error
+	err := s.db.Reader(ctx).Raw(`SELECT * FROM material_requests WHERE supplier_id = ? AND id = ?`, supplierID,
+		id).Take(&row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return Record{}, unknownRequest()
 	}
@@ -174,7 +175,8 @@ type listed struct {
 
 func (s *store) page(ctx context.Context, where string, args []any, order string, page httpapi.Page) (listing, error) {
 	l := listing{store: s}
-	if err := s.db.Reader(ctx).Raw(`SELECT count(*) FROM material_requests `+where, args...).Scan(&l.total).Error; err != nil {
+	if err := s.db.Reader(ctx).Raw(`SELECT count(*) FROM material_requests `+where,
+		args...).Scan(&l.total).Error; err != nil {
 		return l, fmt.Errorf("count material requests: %w", err)
 	}
 	if page.Offset() >= l.total {
@@ -215,7 +217,8 @@ func (s *store) read(ctx context.Context, wanted []listed) ([]Record, error) {
 	}
 	const place = `, (?, CAST(? AS bigint))`
 	var rows []requestRow
-	err := s.db.Reader(ctx).Raw(`SELECT * FROM material_requests WHERE (supplier_id, id) IN (VALUES `+strings.Repeat(place, len(wanted))[2:]+`)`, keys...).Scan(&rows).Error
+	err := s.db.Reader(ctx).Raw(`SELECT * FROM material_requests WHERE (supplier_id, id) IN (VALUES `+
+		strings.Repeat(place, len(wanted))[2:]+`)`, keys...).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read material requests: %w", err)
 	}
@@ -266,7 +269,8 @@ func (s *store) requests(keys []requestKey, columns string, lock bool) (table st
 		if lock {
 			forUpdate = ` FOR UPDATE`
 		}
-		return `unnest($1::text[], $2::bigint[]) AS k(supplier_id, id) CROSS JOIN LATERAL (SELECT ` + columns + ` FROM material_requests m
+		return `unnest($1::text[], $2::bigint[]) AS k(supplier_id, id) CROSS JOIN LATERAL (SELECT ` + columns +
+			` FROM material_requests m
 			WHERE m.supplier_id = k.supplier_id AND m.id = k.id OFFSET 0` + forUpdate + `) r`, []any{suppliers, ids}, nil
 	}
 	batch, err := json.Marshal(keys)
@@ -277,8 +281,8 @@ func (s *store) requests(keys []requestKey, columns string, lock bool) (table st
 		JOIN material_requests m ON m.supplier_id = k.of AND m.id = k.number) AS r`, []any{string(batch)}, nil
 }
 
-// rounds is a table r of the columns of those requests that are stored, joined to the rounds k that were asked for, and the
-// parameters that it takes. The condition that r is in that round is the caller's.
+// rounds is a table r of the columns of those requests that are stored, joined to the rounds k that were asked for, and
+// the parameters that it takes. The condition that r is in that round is the caller's.
 func (s *store) rounds(rounds []round.Round, columns string) (table string, args []any, err error) {
 	if s.db.Engine() == database.Postgres {
 		n := len(rounds)

@@ -81,7 +81,8 @@ func (s *store) roundsOf(ctx context.Context, current round.Round) ([]RoundOverv
 	}
 	rounds := make([]RoundOverview, len(rows))
 	for i, row := range rows {
-		rounds[i] = RoundOverview{Number: row.Number, Status: row.Status, Failure: whyFailed(row.Status, row.Failure), CreatedAt: instant(row.CreatedAt)}
+		rounds[i] = RoundOverview{Number: row.Number, Status: row.Status, Failure: whyFailed(row.Status, row.Failure),
+			CreatedAt: instant(row.CreatedAt)}
 	}
 	return rounds, nil
 }

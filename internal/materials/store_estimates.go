@@ -11,8 +11,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// webhookIDsLimit is about how many bytes of webhook-ids are remembered of a request; beyond it the oldest are forgotten, and
-// should one of them come again, its event is older than the stored one.
+// webhookIDsLimit is about how many bytes of webhook-ids are remembered of a request; beyond it the oldest are
+// forgotten, and should one of them come again, its event is older than the stored one.
 const webhookIDsLimit = 16 << 10
 
 // mark is how a webhook-id is kept in the column webhook_ids.
@@ -23,8 +23,8 @@ func (i receiptItem) mark() string {
 	return "\n" + i.webhookID + "\n"
 }
 
-// takeReceipts stores the own events' estimates where the request is in their round and has not had them, and returns whose
-// it stored. The items' requests are distinct and in the order in which all batches lock.
+// takeReceipts stores the own events' estimates where the request is in their round and has not had them, and returns
+// whose it stored. The items' requests are distinct and in the order in which all batches lock.
 func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.Time) (map[requestKey]bool, error) {
 	if len(items) == 0 {
 		return nil, nil
@@ -87,10 +87,11 @@ func (s *store) lockReceipts(ctx context.Context, keys []requestKey) (map[reques
 		receiptState
 		postedAt *int64
 	}
-	rows, err := database.Query(ctx, s.db.SQL(ctx), `SELECT r.supplier_id, r.id, r.status, r.uid, r.round, r.received, r.began, r.posted_at, r.webhook_ids
+	rows, err := database.Query(ctx, s.db.SQL(ctx),
+		`SELECT r.supplier_id, r.id, r.status, r.uid, r.round, r.received, r.began, r.posted_at, r.webhook_ids
 		FROM `+from, args, func(r *row) []any {
-		return []any{&r.SupplierID, &r.ID, &r.status, &r.uid, &r.round, &r.received, &r.began, &r.postedAt, &r.webhookIDs}
-	})
+			return []any{&r.SupplierID, &r.ID, &r.status, &r.uid, &r.round, &r.received, &r.began, &r.postedAt, &r.webhookIDs}
+		})
 	if err != nil {
 		return nil, fmt.Errorf("lock requests: %w", err)
 	}
@@ -116,9 +117,11 @@ func (s *store) saveReceipt(ctx context.Context, key requestKey, state *receiptS
 	set, args := `webhook_ids = ?`, []any{webhookIDs}
 	if state.latest != nil {
 		set += `, status = 'estimated', ticket = NULL, retry_at = NULL, failure = '', updated_at = ?, received = ?, posted_at = ?, estimates = ?, unavailable = ?`
-		args = append(args, now.UnixMicro(), state.received, postedAt(state.postedAt), state.latest.estimates, state.latest.unavailable)
+		args = append(args, now.UnixMicro(), state.received, postedAt(state.postedAt), state.latest.estimates,
+			state.latest.unavailable)
 	}
-	err := s.db.From(ctx).Exec(`UPDATE material_requests SET `+set+` WHERE supplier_id = ? AND id = ?`, append(args, key.SupplierID, key.ID)...).Error
+	err := s.db.From(ctx).Exec(`UPDATE material_requests SET `+set+` WHERE supplier_id = ? AND id = ?`,
+		append(args, key.SupplierID, key.ID)...).Error
 	if err != nil {
 		return fmt.Errorf("store estimates: %w", err)
 	}

@@ -15,11 +15,13 @@ const waitingLooked = 10_000
 const waitingSince = `SELECT min(since) FROM (
 	SELECT coalesce(round_at, created_at) AS since FROM material_requests WHERE %[1]s IS NOT NULL ORDER BY %[1]s LIMIT ?) waiting`
 
-// WaitingSince returns since when the oldest request waits that is not yet handed to the sender; the zero time when none does.
+// WaitingSince returns since when the oldest request waits that is not yet handed to the sender; the zero time when
+// none does.
 func (s *Service) WaitingSince(ctx context.Context) (oldest time.Time, err error) {
 	for _, column := range []string{"ticket", "retry_at"} {
 		var micros *int64
-		if err := s.deps.DB.Reader(ctx).Raw(fmt.Sprintf(waitingSince, column), waitingLooked).Scan(&micros).Error; err != nil {
+		if err := s.deps.DB.Reader(ctx).Raw(fmt.Sprintf(waitingSince, column),
+			waitingLooked).Scan(&micros).Error; err != nil {
 			return time.Time{}, fmt.Errorf("look for the oldest waiting request: %w", database.Translate(err))
 		}
 		if micros == nil {

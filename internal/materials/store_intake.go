@@ -14,7 +14,8 @@ const intakeColumns = `(supplier_id, id, status, digest, shop_code, body, trace_
 
 const intakeConflict = ` ON CONFLICT (supplier_id, id) DO NOTHING RETURNING supplier_id, id, uid`
 
-// insert stores those requests whose keys are free, in one statement, and returns their uids. Keys are distinct and in order.
+// insert stores those requests whose keys are free, in one statement, and returns their uids. Keys are distinct and in
+// order.
 func (s *store) insert(ctx context.Context, items []intakeItem, now time.Time) (map[requestKey]int64, error) {
 	insert := s.insertSQLite
 	if s.db.Engine() == database.Postgres {
@@ -82,9 +83,10 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 	if err != nil {
 		return err
 	}
-	rows, err := database.Query(ctx, s.db.SQL(ctx), `SELECT r.supplier_id, r.id, r.digest FROM `+from, args, func(r *requestRow) []any {
-		return []any{&r.SupplierID, &r.ID, &r.Digest}
-	})
+	rows, err := database.Query(ctx, s.db.SQL(ctx), `SELECT r.supplier_id, r.id, r.digest FROM `+from, args,
+		func(r *requestRow) []any {
+			return []any{&r.SupplierID, &r.ID, &r.Digest}
+		})
 	if err != nil {
 		return fmt.Errorf("read requests' digests: %w", err)
 	}
@@ -94,9 +96,10 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 	return nil
 }
 
-// nextRound begins the next round of a request that is in one of the statuses, and records how the one before ended. moved
-// is false in any other status.
-func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, from ...Status) (next queued, moved bool, err error) {
+// nextRound begins the next round of a request that is in one of the statuses, and records how the one before ended.
+// moved is false in any other status.
+func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, from ...Status) (next queued, moved bool,
+	err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context) error {
 		if err := s.lock(ctx, key); err != nil {
 			return err
@@ -120,7 +123,8 @@ func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, fr
 			return err
 		}
 		moved = true
-		next = queued{round.Round{SupplierID: key.SupplierID, RequestID: key.ID, UID: rows[0].UID, Number: rows[0].Round}, ticket}
+		next = queued{round.Round{SupplierID: key.SupplierID, RequestID: key.ID, UID: rows[0].UID, Number: rows[0].Round},
+			ticket}
 		return nil
 	})
 	if err != nil {
@@ -135,7 +139,8 @@ func (s *store) left(ctx context.Context, keys []requestKey) ([]requestKey, erro
 	if err != nil {
 		return nil, err
 	}
-	moved, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT r.supplier_id, r.id FROM `+from+` WHERE r.status <> 'enqueued'`, args, (*requestKey).place)
+	moved, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT r.supplier_id, r.id FROM `+from+
+		` WHERE r.status <> 'enqueued'`, args, (*requestKey).place)
 	if err != nil {
 		return nil, fmt.Errorf("read requests waited for: %w", err)
 	}

@@ -44,9 +44,10 @@ func (o Overview) place() string {
 	return fmt.Sprintf("%d~%s~%d", o.CreatedAt.UnixMicro(), o.SupplierID, o.ID)
 }
 
-// Recent returns one page of requests, newest first, by an index and however many there are. The filter's status may be Failed
-// or empty. next leads on from there; empty: that was all.
-func (s *Service) Recent(ctx context.Context, filter Filter, after string, limit int) (page []Overview, next string, err error) {
+// Recent returns one page of requests, newest first, by an index and however many there are. The filter's status may be
+// Failed or empty. next leads on from there; empty: that was all.
+func (s *Service) Recent(ctx context.Context, filter Filter, after string, limit int) (page []Overview, next string,
+	err error) {
 	from := placeOf(after)
 	switch {
 	case filter.Status == Failed:
@@ -106,7 +107,8 @@ func (s *store) recentOf(ctx context.Context, suppliers []string, from place, li
 			if order := cmp.Compare(id, from.supplierID); order != 0 && from.supplierID != "" {
 				tie = map[int]int64{-1: math.MinInt64, 1: math.MaxInt64}[order]
 			}
-			parts = append(parts, `SELECT * FROM (SELECT `+recentColumns+` FROM material_requests WHERE supplier_id = ? AND `+byAge+
+			parts = append(parts, `SELECT * FROM (SELECT `+recentColumns+` FROM material_requests WHERE supplier_id = ? AND `+
+				byAge+
 				` AND (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC LIMIT ?) AS newest`)
 			args = append(args, id, from.at, tie, limit)
 		}
@@ -124,7 +126,8 @@ func (s *store) recentOf(ctx context.Context, suppliers []string, from place, li
 
 // recentFailed goes by the index of what failed.
 func (s *store) recentFailed(ctx context.Context, supplierID string, from place, limit int) ([]Overview, error) {
-	query := `SELECT ` + recentColumns + ` FROM material_requests WHERE failure <> '' AND status = 'failed' AND created_at <= ?
+	query := `SELECT ` + recentColumns +
+		` FROM material_requests WHERE failure <> '' AND status = 'failed' AND created_at <= ?
 		AND (created_at < ? OR supplier_id > ? OR (supplier_id = ? AND id < ?))`
 	args := []any{from.at, from.at, from.supplierID, from.supplierID, from.id}
 	if supplierID != "" {
@@ -147,5 +150,6 @@ func (s *store) overviews(ctx context.Context, query string, args ...any) ([]Ove
 
 // FindAny returns the suppliers' requests of an id; every supplier numbers its own.
 func (s *Service) FindAny(ctx context.Context, suppliers []string, id int64) ([]Overview, error) {
-	return s.store.overviews(ctx, `SELECT `+recentColumns+` FROM material_requests WHERE supplier_id IN ? AND id = ? ORDER BY supplier_id LIMIT 50`, suppliers, id)
+	return s.store.overviews(ctx, `SELECT `+recentColumns+
+		` FROM material_requests WHERE supplier_id IN ? AND id = ? ORDER BY supplier_id LIMIT 50`, suppliers, id)
 }

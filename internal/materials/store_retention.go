@@ -23,7 +23,8 @@ func (s *store) suppliers(ctx context.Context) (ids []string, err error) {
 func (s *store) oldest(ctx context.Context, supplier string, before time.Time, limit int) ([]round.Round, error) {
 	lock := s.db.RowLock(` FOR UPDATE`) // against a selection, a re-estimate, another replica
 	var rows []requestRow
-	err := s.db.From(ctx).Raw(`SELECT supplier_id, id, uid, round FROM material_requests WHERE supplier_id = ? AND `+byAge+`
+	err := s.db.From(ctx).Raw(`SELECT supplier_id, id, uid, round FROM material_requests WHERE supplier_id = ? AND `+
+		byAge+`
 		AND created_at < ? AND updated_at < ? AND status <> 'enqueued'
 		ORDER BY created_at, id LIMIT ?`+lock, supplier, before.UnixMicro(), before.UnixMicro(), limit).Scan(&rows).Error
 	rounds := make([]round.Round, len(rows))
@@ -42,5 +43,6 @@ func (s *store) prune(ctx context.Context, requests []round.Round) error {
 	if err := s.db.From(ctx).Exec(`DELETE FROM material_rounds WHERE uid IN ?`, uids).Error; err != nil {
 		return err
 	}
-	return s.db.From(ctx).Exec(`DELETE FROM material_requests WHERE supplier_id = ? AND id IN ?`, requests[0].SupplierID, ids).Error
+	return s.db.From(ctx).Exec(`DELETE FROM material_requests WHERE supplier_id = ? AND id IN ?`, requests[0].SupplierID,
+		ids).Error
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// requeue gives a new ticket to requests whose ticket is below the given one, the lowest first, or that are due to be tried
-// again, and returns them.
+// requeue gives a new ticket to requests whose ticket is below the given one, the lowest first, or that are due to be
+// tried again, and returns them.
 func (s *store) requeue(ctx context.Context, below int64, now time.Time, limit int) (rows []queued, err error) {
 	for _, due := range []struct {
 		column string

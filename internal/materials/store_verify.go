@@ -24,7 +24,8 @@ func (s *store) countByStatus(ctx context.Context) (map[Status]int64, error) {
 
 // matching are the first thousand requests r of which the condition, one of our own, holds.
 func (s *store) matching(ctx context.Context, condition string) ([]requestKey, error) {
-	return s.keys(ctx, `SELECT supplier_id, id FROM material_requests r WHERE `+condition+` ORDER BY supplier_id, id LIMIT ?`, verifyPage)
+	return s.keys(ctx, `SELECT supplier_id, id FROM material_requests r WHERE `+condition+
+		` ORDER BY supplier_id, id LIMIT ?`, verifyPage)
 }
 
 // sentAfter are the rounds of enqueued requests behind the key of which nothing is left to queue.

@@ -10,9 +10,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// due reads the requests of those rounds that still wait for their estimation, with bodies of about maxBytes at most; rest are
-// those that did not fit. Bodies that cannot be decoded come with err set.
-func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (requests []*pending, rest []round.Round, err error) {
+// due reads the requests of those rounds that still wait for their estimation, with bodies of about maxBytes at most;
+// rest are those that did not fit. Bodies that cannot be decoded come with err set.
+func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (requests []*pending, rest []round.Round,
+	err error) {
 	from, args, err := s.rounds(rounds, `supplier_id, id, uid, round, trace_id, trace_parent, body, status, tries`)
 	if err != nil {
 		return nil, nil, err
@@ -21,11 +22,12 @@ func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (re
 		requestRow
 		fits *string // the body, unless too many bytes come before it
 	}
-	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), fmt.Sprintf(`SELECT supplier_id, id, uid, round, trace_id, trace_parent, tries, CASE WHEN before < %d THEN body END FROM (
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx),
+		fmt.Sprintf(`SELECT supplier_id, id, uid, round, trace_id, trace_parent, tries, CASE WHEN before < %d THEN body END FROM (
 			SELECT r.*, sum(length(r.body)) OVER (ORDER BY r.supplier_id, r.id) - length(r.body) AS before
 			FROM %s WHERE r.status = 'enqueued' AND r.uid = k.uid AND r.round = k.number) AS waiting`, maxBytes, from), args, func(r *dueRow) []any {
-		return []any{&r.SupplierID, &r.ID, &r.UID, &r.Round, &r.TraceID, &r.TraceParent, &r.Tries, &r.fits}
-	})
+			return []any{&r.SupplierID, &r.ID, &r.UID, &r.Round, &r.TraceID, &r.TraceParent, &r.Tries, &r.fits}
+		})
 	if err != nil {
 		return nil, nil, fmt.Errorf("read requests to estimate: %w", err)
 	}
@@ -44,14 +46,15 @@ func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (re
 	return requests, rest, nil
 }
 
-// exist fails unless the requests of all rounds are still there. The caller's transaction has stored the rounds' events: until it
-// ends nobody else gets any of them done, and so retention takes none.
+// exist fails unless the requests of all rounds are still there. The caller's transaction has stored the rounds'
+// events: until it ends nobody else gets any of them done, and so retention takes none.
 func (s *store) exist(ctx context.Context, rounds []round.Round) error {
 	from, args, err := s.rounds(rounds, `supplier_id, id, uid`)
 	if err != nil {
 		return err
 	}
-	there, err := database.Query(ctx, s.db.SQL(ctx), `SELECT count(*) FROM `+from+` WHERE r.uid = k.uid`, args, func(n *int) []any { return []any{n} })
+	there, err := database.Query(ctx, s.db.SQL(ctx), `SELECT count(*) FROM `+from+` WHERE r.uid = k.uid`, args,
+		func(n *int) []any { return []any{n} })
 	if err != nil {
 		return fmt.Errorf("look whether requests are still there: %w", err)
 	}
@@ -69,7 +72,8 @@ func roundArgs(r round.Round) []any { return []any{r.SupplierID, r.RequestID, r.
 // dispatched records of rounds whose events are stored that there is nothing left to queue.
 func (s *store) dispatched(ctx context.Context, rounds []round.Round) error {
 	for _, r := range rounds {
-		err := s.db.From(ctx).Exec(`UPDATE material_requests SET ticket = NULL, retry_at = NULL WHERE `+ofRound, roundArgs(r)...).Error
+		err := s.db.From(ctx).Exec(`UPDATE material_requests SET ticket = NULL, retry_at = NULL WHERE `+ofRound,
+			roundArgs(r)...).Error
 		if err != nil {
 			return fmt.Errorf("record dispatched requests: %w", err)
 		}
@@ -87,9 +91,10 @@ func (s *store) tryAgain(ctx context.Context, r round.Round, tries int64, at, no
 	return nil
 }
 
-// fail moves the round's request from enqueued to failed and returns its trace id; moved is false when it was not enqueued in
-// this round.
-func (s *store) fail(ctx context.Context, r round.Round, reason string, now time.Time) (traceID string, moved bool, err error) {
+// fail moves the round's request from enqueued to failed and returns its trace id; moved is false when it was not
+// enqueued in this round.
+func (s *store) fail(ctx context.Context, r round.Round, reason string, now time.Time) (traceID string, moved bool,
+	err error) {
 	return s.moveOne(ctx, `UPDATE material_requests SET status = 'failed', ticket = NULL, retry_at = NULL, failure = ?, updated_at = ?
 		WHERE `+ofRound+` AND status = 'enqueued'`, append([]any{reason, now.UnixMicro()}, roundArgs(r)...)...)
 }

@@ -13,7 +13,8 @@ const (
 	sweepSettle   = 3 * time.Second // so long work may be on its way into the queue, or out of it
 	sweepMessage  = 128             // rounds a message
 	sweepQueued   = 64              // messages that the queue may hold before the sweeper waits for it to drain
-	sweepLeast    = 4               // messages a look all the same: a queue that is never empty must not starve what was lost
+	// messages a look all the same: a queue that is never empty must not starve what was lost
+	sweepLeast = 4
 )
 
 // Backlog is what the queue holds.
@@ -23,8 +24,8 @@ type Backlog struct {
 	Store  int64  // changes when the queue has lost its store
 }
 
-// RunSweeper queues again, until ctx ends, what no message in the queue stands for. This, and not the publish, is why no
-// accepted request is ever lost: neither by a crash nor by a queue that lost its store.
+// RunSweeper queues again, until ctx ends, what no message in the queue stands for. This, and not the publish, is why
+// no accepted request is ever lost: neither by a crash nor by a queue that lost its store.
 func (s *Service) RunSweeper(ctx context.Context) error {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
@@ -65,8 +66,8 @@ func (s *Service) sweep(ctx context.Context, view *queueView) error {
 	return nil
 }
 
-// Sweep publishes at most limit rounds again whose tickets are below the given one, the oldest first, and those whose time to
-// be tried again has come. It returns how many there were; 0 while another process sweeps.
+// Sweep publishes at most limit rounds again whose tickets are below the given one, the oldest first, and those whose
+// time to be tried again has come. It returns how many there were; 0 while another process sweeps.
 func (s *Service) Sweep(ctx context.Context, below int64, limit int) (published int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
@@ -86,13 +87,14 @@ func (s *Service) Sweep(ctx context.Context, below int64, limit int) (published 
 	return len(lost), nil
 }
 
-// queueView is what one process has seen of the numbers and of the queue, and what follows about lost work. The queue is
-// first in, first out: a ticket below its first message's is in it no more. A ticket that was taken a moment ago may not be in
-// the queue yet, and work that left it a moment ago may still be done: both settle first.
+// queueView is what one process has seen of the numbers and of the queue, and what follows about lost work. The queue
+// is first in, first out: a ticket below its first message's is in it no more. A ticket that was taken a moment ago may
+// not be in the queue yet, and work that left it a moment ago may still be done: both settle first.
 type queueView struct {
 	store   int64
 	numbers []sighting // the greatest number given out
-	heads   []sighting // the first ticket in the queue, or behind all numbers when it is empty; empty when it was just lost
+	// the first ticket in the queue, or behind all numbers when it is empty; empty when it was just lost
+	heads []sighting
 }
 
 type sighting struct {

@@ -33,7 +33,8 @@ func (s *Service) Verify(ctx context.Context, underway Underway) (Ledger, error)
 	for _, check := range []struct{ condition, fault string }{
 		{`status IN ('estimated', 'selected') AND (estimates IS NULL OR unavailable IS NULL)`, "has no estimates"},
 		{`status = 'selected' AND (selected_estimate_id IS NULL OR selected_at IS NULL)`, "has no choice"},
-		{fmt.Sprintf(`status = 'enqueued' AND ticket IS NOT NULL AND updated_at < %d`, s.deps.Now().Add(-lateAfter).UnixMicro()), "waits for its estimation for more than " + lateAfter.String()},
+		{fmt.Sprintf(`status = 'enqueued' AND ticket IS NOT NULL AND updated_at < %d`,
+			s.deps.Now().Add(-lateAfter).UnixMicro()), "waits for its estimation for more than " + lateAfter.String()},
 	} {
 		keys, err := s.store.matching(ctx, check.condition)
 		if err != nil {
@@ -48,7 +49,8 @@ func (s *Service) Verify(ctx context.Context, underway Underway) (Ledger, error)
 	return ledger, err
 }
 
-// lost are the requests that are enqueued without anything left to queue, and without a delivery that would bring estimates.
+// lost are the requests that are enqueued without anything left to queue, and without a delivery that would bring
+// estimates.
 func (s *Service) lost(ctx context.Context, underway Underway) ([]string, error) {
 	var faults []string
 	after := requestKey{}
@@ -66,8 +68,10 @@ func (s *Service) lost(ctx context.Context, underway Underway) ([]string, error)
 				continue
 			}
 			// They may have arrived between the two looks.
-			if still, err := s.store.find(ctx, r.SupplierID, r.RequestID); err == nil && still.Status == Enqueued && still.Round == r.Number {
-				faults = append(faults, fmt.Sprintf("request %s/%d is enqueued and nothing brings its estimates", r.SupplierID, r.RequestID))
+			if still, err := s.store.find(ctx, r.SupplierID, r.RequestID); err == nil && still.Status == Enqueued &&
+				still.Round == r.Number {
+				faults = append(faults, fmt.Sprintf("request %s/%d is enqueued and nothing brings its estimates", r.SupplierID,
+					r.RequestID))
 			}
 		}
 		last := rounds[len(rounds)-1]

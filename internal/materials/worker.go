@@ -19,8 +19,8 @@ const (
 )
 
 // Work estimates the rounds that the message names and hands their events to the outbox, exactly once however often the
-// work comes. nil means acknowledge; with an error the queue is to deliver the work again: what is done by then is not done
-// again.
+// work comes. nil means acknowledge; with an error the queue is to deliver the work again: what is done by then is not
+// done again.
 func (s *Service) Work(ctx context.Context, w Work) error {
 	rounds, ok := w.rounds()
 	if !ok {
@@ -47,7 +47,8 @@ func newWorkerBatcher(s *Service) *groupcommit.Batcher[[]round.Round, struct{}] 
 	return groupcommit.New(s.deps.Flushers, workMessages, 0, s.flushWork)
 }
 
-// flushWork estimates the rounds of some messages. The batch belongs to no single caller, so nothing of its context is used.
+// flushWork estimates the rounds of some messages. The batch belongs to no single caller, so nothing of its context is
+// used.
 func (s *Service) flushWork(_ context.Context, messages [][]round.Round) ([]struct{}, error) {
 	var rounds []round.Round
 	known := make(map[round.Round]bool)
@@ -112,14 +113,15 @@ func (s *Service) workOn(rounds []round.Round) (rest []round.Round, err error) {
 }
 
 // dispatch stores the events of the estimated rounds, which are sent when that is committed. A crash before the commit
-// leaves the work to be done again; one after it, to the outbox. Of two workers with the same round, one stores and sends; the
-// other one sees to it that nobody queues it again. A worker that stood still since it read the requests may find them estimated
-// by another one and deleted by retention: their events would belong to nothing.
+// leaves the work to be done again; one after it, to the outbox. Of two workers with the same round, one stores and
+// sends; the other one sees to it that nobody queues it again. A worker that stood still since it read the requests may
+// find them estimated by another one and deleted by retention: their events would belong to nothing.
 func (s *Service) dispatch(requests []*pending, read time.Time) error {
 	events := make([]Outgoing, 0, len(requests))
 	for _, p := range requests {
 		if p.err == nil {
-			events = append(events, Outgoing{Round: p.Round, TraceID: p.TraceID, TraceParent: p.TraceParent, Event: p.event, Body: p.body})
+			events = append(events, Outgoing{Round: p.Round, TraceID: p.TraceID, TraceParent: p.TraceParent, Event: p.event,
+				Body: p.body})
 		}
 	}
 	if len(events) == 0 {

@@ -30,10 +30,12 @@ func TestWork_estimates_a_request_and_hands_its_event_to_the_outbox(t *testing.T
 		if err := p.work("acme", -5); err != nil {
 			t.Fatal(err)
 		}
-		wanted := estimates.Request{SupplierID: "acme", RequestID: -5, UID: p.round("acme", -5).UID, Round: 1, At: noon, Items: []estimates.Item{
-			{SKU: "SKU-1", Width: 100, Height: 50, Depth: 2.5, Quantity: 3, Product: &estimates.Product{Active: true, WeightKg: 4, ProductionDays: 2}},
-			{SKU: "SKU-2", Width: 10, Height: 20, Quantity: 1},
-		}}
+		wanted := estimates.Request{SupplierID: "acme", RequestID: -5, UID: p.round("acme", -5).UID, Round: 1, At: noon,
+			Items: []estimates.Item{
+				{SKU: "SKU-1", Width: 100, Height: 50, Depth: 2.5, Quantity: 3,
+					Product: &estimates.Product{Active: true, WeightKg: 4, ProductionDays: 2}},
+				{SKU: "SKU-2", Width: 10, Height: 20, Quantity: 1},
+			}}
 		if diff := cmp.Diff(wanted, p.world.asked); diff != "" {
 			t.Errorf("the estimator was asked (-want +got):\n%s", diff)
 		}
@@ -55,7 +57,10 @@ func TestWork_of_no_service_available_sends_empty_lists_and_never_null(t *testin
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
-		p.world.estimate = func(context.Context, estimates.Request) (estimates.Result, error) { return estimates.Result{}, nil }
+		p.world.estimate = func(context.Context, estimates.Request) (estimates.Result, error) {
+			return estimates.Result{},
+				nil
+		}
 		p.enqueue("acme", 1)
 		if err := p.work("acme", 1); err != nil {
 			t.Fatal(err)
@@ -129,11 +134,13 @@ func TestWork_with_nothing_to_do_is_acknowledged(t *testing.T) {
 				t.Errorf("request %d: %v", id, err)
 			}
 		}
-		gone := work(round.Round{SupplierID: "acme", RequestID: 99, UID: 99, Number: 1}, round.Round{SupplierID: "stranger", RequestID: 1, UID: 1, Number: 1})
+		gone := work(round.Round{SupplierID: "acme", RequestID: 99, UID: 99, Number: 1},
+			round.Round{SupplierID: "stranger", RequestID: 1, UID: 1, Number: 1})
 		if err := p.Work(t.Context(), gone); err != nil {
 			t.Error(err)
 		}
-		for _, subject := range []string{"", "mr", "mr.", "mr.acme.1", "mr.work.", "mr.work.01", "mr.work.x", "xx.work.1", "mr.work.1 "} {
+		for _, subject := range []string{"", "mr", "mr.", "mr.acme.1", "mr.work.", "mr.work.01", "mr.work.x", "xx.work.1",
+			"mr.work.1 "} {
 			if err := p.Work(t.Context(), materials.Work{Subject: subject, Body: []byte("acme/0/1/1\n")}); err != nil {
 				t.Errorf("work %q: %v", subject, err)
 			}
@@ -153,7 +160,8 @@ func TestWork_that_cannot_be_estimated_fails_alone(t *testing.T) {
 			return estimates.Result{Estimates: []webhook.Estimate{{VolumeM3: math.Inf(1)}}}, nil
 		},
 		"a time that JSON cannot hold": func() (estimates.Result, error) {
-			return estimates.Result{Estimates: []webhook.Estimate{{ValidUntil: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}}}, nil
+			return estimates.Result{Estimates: []webhook.Estimate{{ValidUntil: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}}},
+				nil
 		},
 	}
 	for name, result := range broken {
@@ -207,7 +215,8 @@ func TestWork_that_keeps_failing_is_tried_again_on_a_schedule_and_then_fails_the
 			[]time.Duration{time.Minute, time.Hour},
 			"The delivery estimates could not be computed: something they need was unavailable the whole time."},
 		{"and of ten tries when it fails by its own input", func() (estimates.Result, error) { panic("index out of range") },
-			[]time.Duration{half, 2 * half, 4 * half, 8 * half, 16 * half, 32 * half, 30 * time.Second, 30 * time.Second, 30 * time.Second},
+			[]time.Duration{half, 2 * half, 4 * half, 8 * half, 16 * half, 32 * half, 30 * time.Second, 30 * time.Second,
+				30 * time.Second},
 			"The delivery estimates of this request could not be computed."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -270,7 +279,8 @@ func TestWork_of_several_requests_is_done_for_all_but_those_that_fail(t *testing
 			p.enqueue("acme", id+1)
 			rounds = append(rounds, p.round("acme", id+1))
 		}
-		if err := p.Work(t.Context(), work(append(rounds, round.Round{SupplierID: "stranger", RequestID: 9, UID: 9, Number: 1})...)); err != nil {
+		if err := p.Work(t.Context(), work(append(rounds,
+			round.Round{SupplierID: "stranger", RequestID: 9, UID: 9, Number: 1})...)); err != nil {
 			t.Error(err)
 		}
 		if diff := cmp.Diff([]string{"acme/1/1", "acme/3/1"}, p.events()); diff != "" {
@@ -287,7 +297,8 @@ func TestWork_of_several_requests_with_a_malformed_name_is_dropped_whole(t *test
 	p := newPipeline(t, databasetest.Open(t, database.SQLite), nil)
 	p.enqueue("acme", 1)
 	first := p.round("acme", 1).String()
-	for _, body := range []string{first + "\n\n", first + "\nacme/1", first + "\r\n" + first + "\n", "\n", first + " " + first} {
+	for _, body := range []string{first + "\n\n", first + "\nacme/1", first + "\r\n" + first + "\n", "\n", first + " " +
+		first} {
 		if err := p.Work(t.Context(), materials.Work{Subject: "mr.work.1", Body: []byte(body)}); err != nil {
 			t.Errorf("%q: %v", body, err)
 		}
@@ -312,7 +323,8 @@ func TestWork_of_suppliers_whose_catalogue_fails_is_tried_again_alone(t *testing
 		if err := p.Work(t.Context(), work(p.round("acme", 1), p.round("other", 1))); err != nil {
 			t.Error(err)
 		}
-		if r := p.row("acme", 1); r.Status != "enqueued" || r.RetryAt == nil || *r.RetryAt != noon.Add(time.Minute).UnixMicro() {
+		if r := p.row("acme", 1); r.Status != "enqueued" || r.RetryAt == nil ||
+			*r.RetryAt != noon.Add(time.Minute).UnixMicro() {
 			t.Errorf("the request is %s and tried again at %v", r.Status, r.RetryAt)
 		}
 		if diff := cmp.Diff([]string{"other/1/1"}, p.events()); diff != "" {
@@ -417,7 +429,8 @@ func TestWork_of_large_requests_at_once_estimates_them_all(t *testing.T) {
 		comment := strings.Repeat("c", 900_000) // together several times what is worked on at a time
 		for id := range int64(n) {
 			p.enqueue("acme", id)
-			p.exec(`UPDATE material_requests SET body = ? WHERE id = ?`, `{"id":1,"shop_code":"s","comment":"`+comment+`","materials":[]}`, id)
+			p.exec(`UPDATE material_requests SET body = ? WHERE id = ?`, `{"id":1,"shop_code":"s","comment":"`+comment+
+				`","materials":[]}`, id)
 		}
 		atOnce(n, func(i int) {
 			if err := p.work("acme", int64(i)); err != nil {

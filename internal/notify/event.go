@@ -43,7 +43,8 @@ func (e *event) body() ([]byte, error) {
 		LastError    *string `json:"last_error"`
 		PausedBy     string  `json:"paused_by,omitempty"`
 	}
-	d := data{SupplierID: e.supplierID, SupplierName: e.supplierName, Count: e.count, IDs: make([]any, len(e.ids)), PausedBy: e.pausedBy}
+	d := data{SupplierID: e.supplierID, SupplierName: e.supplierName, Count: e.count, IDs: make([]any, len(e.ids)),
+		PausedBy: e.pausedBy}
 	for i, id := range e.ids {
 		d.IDs[i] = id
 		if number, err := strconv.ParseInt(id, 10, 64); e.kind == RequestFailed && err == nil {

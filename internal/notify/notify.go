@@ -1,6 +1,7 @@
-// Package notify tells the operator what happens: receivers that fail, recover or are paused, deliveries that are given up,
-// requests that fail. What is to be told is stored in the transaction in which it happens, put into events, and each event is
-// sent until the operator's receiver takes it or the schedule is used up, by whichever process comes first.
+// Package notify tells the operator what happens: receivers that fail, recover or are paused, deliveries that are given
+// up, requests that fail. What is to be told is stored in the transaction in which it happens, put into events, and
+// each event is sent until the operator's receiver takes it or the schedule is used up, by whichever process comes
+// first.
 package notify
 
 import (
@@ -59,8 +60,8 @@ type Deps struct {
 	Timeout time.Duration // of one attempt
 }
 
-// Desk takes notices and, while it runs, sends them. A nil one is that of a service whose operator is not to be told: it takes
-// none.
+// Desk takes notices and, while it runs, sends them. A nil one is that of a service whose operator is not to be told:
+// it takes none.
 type Desk struct {
 	deps  Deps
 	store store

@@ -96,7 +96,8 @@ func (r *rig) arrived() []sent {
 	defer r.mu.Unlock()
 	events := slices.Clone(r.sent)
 	slices.SortFunc(events, func(a, b sent) int {
-		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Data.SupplierID, b.Data.SupplierID), cmp.Compare(b.Data.Count, a.Data.Count))
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Data.SupplierID, b.Data.SupplierID),
+			cmp.Compare(b.Data.Count, a.Data.Count))
 	})
 	return events
 }
@@ -135,10 +136,12 @@ func TestDesk_sums_up_a_minute_that_begins_with_the_first_and_sends_each_event_o
 		r := newRig(t, db)
 		r.run(3)
 		for i := range 25 {
-			r.note(notify.Notice{Type: notify.DeliveryDead, SupplierID: "a", Subject: fmt.Sprint("msg_", i), Error: fmt.Sprint("status ", i)})
+			r.note(notify.Notice{Type: notify.DeliveryDead, SupplierID: "a", Subject: fmt.Sprint("msg_", i),
+				Error: fmt.Sprint("status ", i)})
 			r.pass(2 * time.Second)
 		}
-		r.note(notify.Notice{Type: notify.RequestFailed, SupplierID: "a", Subject: "7"}, notify.Notice{Type: notify.DeliveryDead, SupplierID: "b", Subject: "msg_b"})
+		r.note(notify.Notice{Type: notify.RequestFailed, SupplierID: "a", Subject: "7"},
+			notify.Notice{Type: notify.DeliveryDead, SupplierID: "b", Subject: "msg_b"})
 		r.gathered()
 		if got := r.arrived(); len(got) != 0 {
 			t.Fatalf("sent before its minute was over: %+v", got)
@@ -156,7 +159,8 @@ func TestDesk_sums_up_a_minute_that_begins_with_the_first_and_sends_each_event_o
 		got := r.arrived()
 		var summary []string
 		for _, e := range got {
-			summary = append(summary, fmt.Sprint(e.Type, " ", e.Data.SupplierID, " ", e.Data.SupplierName, " ", e.Data.Count, " ", len(e.Data.IDs), " ", e.Data.IDs[0]))
+			summary = append(summary, fmt.Sprint(e.Type, " ", e.Data.SupplierID, " ", e.Data.SupplierName, " ", e.Data.Count,
+				" ", len(e.Data.IDs), " ", e.Data.IDs[0]))
 		}
 		want := []string{
 			"delivery.dead a Name of a 26 20 msg_0", "delivery.dead a Name of a 1 1 msg_next", "delivery.dead b Name of b 1 1 msg_b", "request.failed a Name of a 1 1 7",
@@ -178,10 +182,12 @@ func TestDesk_sends_a_receivers_events_at_once_each_by_itself(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db)
 		r.run(2)
-		r.note(notify.Notice{Type: notify.ReceiverFailing, SupplierID: "a", Error: "status 503"}, notify.Notice{Type: notify.ReceiverPaused, SupplierID: "a", PausedBy: "operator"},
+		r.note(notify.Notice{Type: notify.ReceiverFailing, SupplierID: "a", Error: "status 503"},
+			notify.Notice{Type: notify.ReceiverPaused, SupplierID: "a", PausedBy: "operator"},
 			notify.Notice{Type: notify.ReceiverFailing, SupplierID: "a", Error: "status 500"})
 		r.until("three events", func() bool { return len(r.arrived()) == 3 })
-		if e := r.arrived()[2]; e.Type != notify.ReceiverPaused || e.Data.PausedBy != "operator" || e.Data.Count != 1 || e.Data.IDs == nil || len(e.Data.IDs) != 0 || e.Data.LastError != nil {
+		if e := r.arrived()[2]; e.Type != notify.ReceiverPaused || e.Data.PausedBy != "operator" || e.Data.Count != 1 ||
+			e.Data.IDs == nil || len(e.Data.IDs) != 0 || e.Data.LastError != nil {
 			t.Errorf("%+v", e)
 		}
 	})

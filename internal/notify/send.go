@@ -12,8 +12,8 @@ const (
 	sendGrace  = 5 * time.Second // beyond its timeout, after which an attempt counts as interrupted
 )
 
-// send makes one attempt for each of some events that are due. An attempt is begun in the database first: of a process that dies
-// in it another one sends the event again.
+// send makes one attempt for each of some events that are due. An attempt is begun in the database first: of a process
+// that dies in it another one sends the event again.
 func (d *Desk) send(ctx context.Context) (busy bool, err error) {
 	due, err := d.store.claim(ctx, d.deps.Now(), d.deps.Timeout+sendGrace, sendAtOnce)
 	if err != nil {
@@ -28,7 +28,8 @@ func (d *Desk) send(ctx context.Context) (busy bool, err error) {
 }
 
 func (d *Desk) attempt(ctx context.Context, e *event) {
-	log := d.deps.Log.With(slog.String("event_id", e.id), slog.String("event_type", e.kind), slog.String("supplier_id", e.supplierID), slog.Int64("attempt", e.attempts))
+	log := d.deps.Log.With(slog.String("event_id", e.id), slog.String("event_type", e.kind),
+		slog.String("supplier_id", e.supplierID), slog.Int64("attempt", e.attempts))
 	body, err := e.body()
 	if err != nil {
 		log.ErrorContext(ctx, "operator event cannot be sent", "error", err)

@@ -82,7 +82,8 @@ func eventsOf(rows []eventRow) ([]*event, error) {
 // openEvents are the ones that may take more in. One that is attempted meanwhile is not saved any more.
 func (s store) openEvents(ctx context.Context, now time.Time) ([]*event, error) {
 	var rows []eventRow
-	err := s.db.From(ctx).Raw(`SELECT * FROM operator_events WHERE due_at > ? AND attempts = 0 AND type IN (?, ?)`+s.db.RowLock(` FOR UPDATE`),
+	err := s.db.From(ctx).Raw(`SELECT * FROM operator_events WHERE due_at > ? AND attempts = 0 AND type IN (?, ?)`+
+		s.db.RowLock(` FOR UPDATE`),
 		now.UnixMicro(), DeliveryDead, RequestFailed).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read open operator events: %w", database.Translate(err))
@@ -102,7 +103,8 @@ func (s store) save(ctx context.Context, fresh []*event, changed map[*event]bool
 	}
 	for e := range changed {
 		ids, _ := json.Marshal(e.ids)
-		err := s.db.From(ctx).Exec(`UPDATE operator_events SET count = ?, ids = ?, last_error = ? WHERE id = ?`, e.count, string(ids), e.lastError, e.id).Error
+		err := s.db.From(ctx).Exec(`UPDATE operator_events SET count = ?, ids = ?, last_error = ? WHERE id = ?`, e.count,
+			string(ids), e.lastError, e.id).Error
 		if err != nil {
 			return fmt.Errorf("add to operator event: %w", database.Translate(err))
 		}
@@ -125,9 +127,11 @@ func (s store) claim(ctx context.Context, now time.Time, lease time.Duration, li
 // forget and putOff change nothing when another process attempts the event meanwhile.
 
 func (s store) forget(ctx context.Context, e *event) error {
-	return database.Translate(s.db.From(ctx).Exec(`DELETE FROM operator_events WHERE id = ? AND attempts = ?`, e.id, e.attempts).Error)
+	return database.Translate(s.db.From(ctx).Exec(`DELETE FROM operator_events WHERE id = ? AND attempts = ?`, e.id,
+		e.attempts).Error)
 }
 
 func (s store) putOff(ctx context.Context, e *event, until time.Time) error {
-	return database.Translate(s.db.From(ctx).Exec(`UPDATE operator_events SET due_at = ? WHERE id = ? AND attempts = ?`, until.UnixMicro(), e.id, e.attempts).Error)
+	return database.Translate(s.db.From(ctx).Exec(`UPDATE operator_events SET due_at = ? WHERE id = ? AND attempts = ?`,
+		until.UnixMicro(), e.id, e.attempts).Error)
 }

@@ -44,7 +44,8 @@ func (s *Service) Overview(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	waiting, _, err := s.deps.Deliveries.List(ctx, supplier, webhooks.SentFilter{Status: webhooks.Pending}, httpapi.Page{Number: 1, Size: 1})
+	waiting, _, err := s.deps.Deliveries.List(ctx, supplier, webhooks.SentFilter{Status: webhooks.Pending},
+		httpapi.Page{Number: 1, Size: 1})
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,8 @@ func (s *Service) Overview(c *gin.Context) error {
 func (s *Service) lost(c *gin.Context) ([]webhooks.Sent, error) {
 	var lost []webhooks.Sent
 	for _, status := range []webhooks.Status{webhooks.Dead, webhooks.Failed} {
-		_, items, err := s.deps.Deliveries.List(c.Request.Context(), caller(c), webhooks.SentFilter{Status: status}, httpapi.Page{Number: 1, Size: lostShown})
+		_, items, err := s.deps.Deliveries.List(c.Request.Context(), caller(c), webhooks.SentFilter{Status: status},
+			httpapi.Page{Number: 1, Size: lostShown})
 		if err != nil {
 			return nil, err
 		}

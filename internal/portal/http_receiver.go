@@ -36,7 +36,8 @@ type receiverPage struct {
 func (s *Service) SaveReceiver(c *gin.Context) error {
 	url := strings.TrimSpace(form(c, "url"))
 	if url == "" {
-		return errs.InvalidInput("The receiver's address is not valid.", errs.At("/url", "must not be empty; use Remove to have no receiver"))
+		return errs.InvalidInput("The receiver's address is not valid.",
+			errs.At("/url", "must not be empty; use Remove to have no receiver"))
 	}
 	if err := s.deps.Receiver.SetURL(c.Request.Context(), caller(c), url); err != nil {
 		return err
@@ -84,7 +85,8 @@ func (s *Service) SendTest(c *gin.Context) error {
 	}
 	message := s.site.Text(c, "The test was not answered: %s.", s.why(c, text(result.Error)))
 	if result.Status != nil {
-		message = s.site.Text(c, "Your receiver answered the test with %s.", http.StatusText(*result.Status)+" ("+itoa(*result.Status)+")")
+		message = s.site.Text(c, "Your receiver answered the test with %s.", http.StatusText(*result.Status)+" ("+
+			itoa(*result.Status)+")")
 	}
 	s.site.Answer(c, http.StatusOK, web.Outcome{Message: message, Result: fragment})
 	return nil
@@ -110,6 +112,7 @@ func (s *Service) RotateSecret(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "The new secret is on this page, this once."), Result: fragment})
+	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "The new secret is on this page, this once."),
+		Result: fragment})
 	return nil
 }

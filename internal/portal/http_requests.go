@@ -44,7 +44,9 @@ func (s *Service) ShowRequests(c *gin.Context) error {
 	}
 	states := []string{"", "enqueued", "estimated", "selected", "failed"}
 	return s.render(c, "requests", requestsPath, requestsPage{
-		newListing(c, page, total), records, choices(c, "status", states, func(state string) string { return s.site.Text(c, requestWordOf(state)) }), status != nil,
+		newListing(c, page, total), records,
+		choices(c, "status", states, func(state string) string { return s.site.Text(c, requestWordOf(state)) }),
+		status != nil,
 	})
 }
 
@@ -97,7 +99,8 @@ func (s *Service) ShowRequest(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	_, sent, err := s.deps.Deliveries.List(ctx, caller(c), webhooks.SentFilter{RequestID: &id}, httpapi.Page{Number: 1, Size: 20})
+	_, sent, err := s.deps.Deliveries.List(ctx, caller(c), webhooks.SentFilter{RequestID: &id},
+		httpapi.Page{Number: 1, Size: 20})
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,8 @@ func (s *Service) CreateLink(c *gin.Context) error {
 	return nil
 }
 
-// SignIn handles the link: it is used up, and the browser has a session. Looking at it before a visit does not use it up.
+// SignIn handles the link: it is used up, and the browser has a session. Looking at it before a visit does not use it
+// up.
 func (s *Service) SignIn(c *gin.Context) error {
 	if httpapi.IsHead(c) || strings.Contains(c.GetHeader("Sec-Purpose")+c.GetHeader("Purpose"), "prefetch") {
 		c.Header("Cache-Control", "no-store")
@@ -148,9 +149,9 @@ func permitted(c *gin.Context, scope string) error {
 
 func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
-// sessionToken is the cookie's; of two cookies the one for https counts. A cookie that comes twice is none: one of them is
-// somebody else's. So is a cookie without the prefix where a browser would have kept one with it: any host beside this one
-// could have set it, to have somebody work in a session that is not their own.
+// sessionToken is the cookie's; of two cookies the one for https counts. A cookie that comes twice is none: one of them
+// is somebody else's. So is a cookie without the prefix where a browser would have kept one with it: any host beside
+// this one could have set it, to have somebody work in a session that is not their own.
 func (s *Service) sessionToken(r *http.Request) string {
 	names := []string{secureCookie}
 	if address, err := url.Parse(s.address(r)); err == nil && plainLoopback(address) {

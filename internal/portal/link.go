@@ -48,5 +48,6 @@ func NewLink(ctx context.Context, linker Linker, supplierID, public string) (Lin
 func plainLoopback(u *url.URL) bool {
 	host := u.Hostname()
 	ip, err := netip.ParseAddr(host)
-	return u.Scheme == "http" && (err == nil && ip.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost"))
+	return u.Scheme == "http" &&
+		(err == nil && ip.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost"))
 }

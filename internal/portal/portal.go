@@ -1,5 +1,5 @@
-// Package portal is the suppliers' page: what their API shows and does, in a browser. It has sessions' cookies, pages and
-// words, and no rule of its own: every answer and every refusal comes from the same methods as the API's.
+// Package portal is the suppliers' page: what their API shows and does, in a browser. It has sessions' cookies, pages
+// and words, and no rule of its own: every answer and every refusal comes from the same methods as the API's.
 package portal
 
 import (
@@ -22,7 +22,8 @@ type Sessions interface {
 
 // Requests are a supplier's material requests.
 type Requests interface {
-	Page(ctx context.Context, supplierID string, status *materials.Status, page httpapi.Page) (total int64, records []materials.Record, err error)
+	Page(ctx context.Context, supplierID string, status *materials.Status, page httpapi.Page) (total int64,
+		records []materials.Record, err error)
 	Find(ctx context.Context, supplierID string, id int64) (materials.Record, error)
 	Choose(ctx context.Context, supplierID string, id int64, estimateID string) (time.Time, error)
 	Estimate(ctx context.Context, supplierID string, id int64) error
@@ -30,7 +31,8 @@ type Requests interface {
 
 // Deliveries are what is sent to a supplier's own receiver.
 type Deliveries interface {
-	List(ctx context.Context, supplierID string, filter webhooks.SentFilter, page httpapi.Page) (total int64, items []webhooks.Sent, err error)
+	List(ctx context.Context, supplierID string, filter webhooks.SentFilter, page httpapi.Page) (total int64,
+		items []webhooks.Sent, err error)
 	Show(ctx context.Context, supplierID, id string) (webhooks.SentDetail, error)
 	Redeliver(ctx context.Context, supplierID, id string) error
 	Recover(ctx context.Context, supplierID string, filter webhooks.SentFilter) (int64, error)

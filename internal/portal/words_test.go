@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// said are the sentences of the rooms behind the pages that a page passes on: what errors say, why a call failed, and why a
-// request has no estimates.
+// said are the sentences of the rooms behind the pages that a page passes on: what errors say, why a call failed, and
+// why a request has no estimates.
 func said(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -22,7 +22,8 @@ func said(t *testing.T) map[string]string {
 		"materials/selection.go", "materials/reestimate.go", "materials/store.go", "materials/failure.go", "materials/ledger.go",
 		"supplierauth/supplier.go", "supplierauth/ownreceiver.go", "supplierauth/portal.go",
 	} {
-		tree, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", filepath.FromSlash(file)), nil, parser.SkipObjectResolution)
+		tree, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", filepath.FromSlash(file)), nil,
+			parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +70,8 @@ func sentence(n ast.Node) string {
 			return literal(n.Results[0])
 		}
 	case *ast.ValueSpec:
-		if len(n.Names) == 1 && len(n.Values) == 1 && (strings.HasPrefix(n.Names[0].Name, "failure") || n.Names[0].Name == "interrupted") {
+		if len(n.Names) == 1 && len(n.Values) == 1 &&
+			(strings.HasPrefix(n.Names[0].Name, "failure") || n.Names[0].Name == "interrupted") {
 			return literal(n.Values[0])
 		}
 	}

@@ -22,8 +22,8 @@ const (
 	sizeLimit = 1_000_000 // centimetres
 )
 
-// Product is what a supplier tells of one of its articles; nil is unknown. Its JSON without Active is the canonical one:
-// two products are the same when it is.
+// Product is what a supplier tells of one of its articles; nil is unknown. Its JSON without Active is the canonical
+// one: two products are the same when it is.
 type Product struct {
 	SKU               string   `json:"sku"`
 	MaterialID        int64    `json:"material_id"`
@@ -183,13 +183,15 @@ func (p *productBody) validate(found *violations, upsert bool) {
 // change is the body without its nil pointers; validate must have found nothing.
 func (b *syncBody) change() change {
 	p := b.Product
-	c := change{deactivate: *b.Action == actionDeactivate, updatedAt: b.UpdatedAt, product: Product{SKU: *p.SKU, Active: true}}
+	c := change{deactivate: *b.Action == actionDeactivate, updatedAt: b.UpdatedAt,
+		product: Product{SKU: *p.SKU, Active: true}}
 	if c.deactivate {
 		return c
 	}
 	c.product = Product{
 		SKU: *p.SKU, MaterialID: *p.MaterialID, Material: *p.Material, MaterialVariantID: p.MaterialVariantID, MaterialVariant: p.MaterialVariant,
-		Width: positiveZero(p.Width), Height: positiveZero(p.Height), Depth: positiveZero(p.Depth), WeightKg: positiveZero(p.WeightKg),
+		Width: positiveZero(p.Width), Height: positiveZero(p.Height), Depth: positiveZero(p.Depth),
+		WeightKg:       positiveZero(p.WeightKg),
 		ProductionDays: p.ProductionDays, Active: true,
 	}
 	return c

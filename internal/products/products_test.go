@@ -30,9 +30,11 @@ type shop struct {
 
 func newShop(tb testing.TB, db *database.DB) *shop {
 	tb.Helper()
-	s := &shop{Service: products.New(db, time.Now), tb: tb, engine: httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})}
+	s := &shop{Service: products.New(db, time.Now), tb: tb,
+		engine: httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})}
 	s.engine.POST("/", func(c *gin.Context) {
-		c.Request = c.Request.WithContext(supplierauth.WithPrincipal(c.Request.Context(), supplierauth.Principal{SupplierID: c.GetHeader("X-Supplier")}))
+		c.Request = c.Request.WithContext(supplierauth.WithPrincipal(c.Request.Context(),
+			supplierauth.Principal{SupplierID: c.GetHeader("X-Supplier")}))
 	}, httpapi.Handle(products.Handlers{Service: s.Service}.Sync))
 	return s
 }
@@ -63,7 +65,8 @@ func upsert(material, updatedAt string) string {
 	if updatedAt != "" {
 		at = `"updated_at":"` + updatedAt + `",`
 	}
-	return `{"action":"upsert",` + at + `"product":{"sku":"A","material_id":1,"material":"` + material + `","weight_kg":2.5,"production_days":3}}`
+	return `{"action":"upsert",` + at + `"product":{"sku":"A","material_id":1,"material":"` + material +
+		`","weight_kg":2.5,"production_days":3}}`
 }
 
 func deactivate(updatedAt string) string {
@@ -98,7 +101,8 @@ func TestSync_statuses(t *testing.T) {
 			t.Errorf("another supplier's sku is %s", got)
 		}
 		found, err := s.Find(t.Context(), "acme", []string{"A", "B"})
-		if err != nil || len(found) != 1 || found["A"].Material != "Board" || *found["A"].ProductionDays != 3 || !found["A"].Active {
+		if err != nil || len(found) != 1 || found["A"].Material != "Board" || *found["A"].ProductionDays != 3 ||
+			!found["A"].Active {
 			t.Errorf("found %+v, %v", found, err)
 		}
 	})
@@ -113,7 +117,8 @@ func TestSync_of_one_sku_at_once_the_newer_time_wins_whatever_the_order(t *testi
 		for i := range n {
 			group.Go(func() {
 				at := time.Date(2026, 11, 1+i, 0, 0, 0, 0, time.UTC).Format(time.RFC3339)
-				if got := []*shop{a, b}[i%2].sync("acme", upsert(fmt.Sprintf("M%d", i), at)); got != "created" && got != "updated" && got != "stale" {
+				if got := []*shop{a, b}[i%2].sync("acme", upsert(fmt.Sprintf("M%d", i), at)); got != "created" &&
+					got != "updated" && got != "stale" {
 					t.Errorf("sync %d: %s", i, got)
 				}
 			})
@@ -138,12 +143,14 @@ func TestSync_names_every_violation(t *testing.T) {
 	for _, e := range problem.Errors {
 		named[e.Pointer] = true
 	}
-	for _, pointer := range []string{"/action", "/updated_at", "/product/sku", "/product/material_id", "/product/width", "/product/height", "/product/weight_kg", "/product/production_days"} {
+	for _, pointer := range []string{"/action", "/updated_at", "/product/sku", "/product/material_id", "/product/width",
+		"/product/height", "/product/weight_kg", "/product/production_days"} {
 		if !named[pointer] {
 			t.Errorf("%s is not named: %s", pointer, w.Body)
 		}
 	}
-	for _, body := range []string{``, `[]`, `{}`, `{"action":"upsert"}`, `{"action":"upsert","product":{}}`, `{"action":null,"product":null}`} {
+	for _, body := range []string{``, `[]`, `{}`, `{"action":"upsert"}`, `{"action":"upsert","product":{}}`,
+		`{"action":null,"product":null}`} {
 		if w := s.post("acme", body); w.Code != http.StatusBadRequest {
 			t.Errorf("%s: status %d", body, w.Code)
 		}

@@ -128,7 +128,8 @@ func (p *pool) work(ctx context.Context, msg jetstream.Msg) bool {
 	}
 	count.Inc()
 	if err := answer(); err != nil {
-		p.queue.log.DebugContext(ctx, "answer to the queue failed, the message comes back after a while", "error", err, "subject", m.Subject)
+		p.queue.log.DebugContext(ctx, "answer to the queue failed, the message comes back after a while", "error", err,
+			"subject", m.Subject)
 	}
 	return failure == nil
 }

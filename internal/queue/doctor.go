@@ -28,8 +28,8 @@ type Examination struct {
 // ErrAbsent says that a stream or a consumer was not made yet.
 var ErrAbsent = errors.New("it is not there yet")
 
-// Examine connects once and looks at everything as the process of that configuration would. It makes nothing, and neither
-// publishes nor takes work. takes: the process is a worker.
+// Examine connects once and looks at everything as the process of that configuration would. It makes nothing, and
+// neither publishes nor takes work. takes: the process is a worker.
 func Examine(ctx context.Context, cfg Config, takes bool) (e Examination, err error) {
 	q := &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1)}
 	q.link, q.store = trouble{log: cfg.Log}, trouble{log: cfg.Log}
@@ -89,7 +89,8 @@ func (q *Queue) examineStore(ctx context.Context, e *Examination) {
 func (q *Queue) mayPublish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	_, err := q.js.PublishMsg(ctx, &nats.Msg{Subject: q.outside(root + probeLeaf)}, jetstream.WithExpectLastMsgID(probeLeaf), jetstream.WithRetryAttempts(0))
+	_, err := q.js.PublishMsg(ctx, &nats.Msg{Subject: q.outside(root + probeLeaf)},
+		jetstream.WithExpectLastMsgID(probeLeaf), jetstream.WithRetryAttempts(0))
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == wrongLastID {
 		return nil
 	}
@@ -103,7 +104,8 @@ func (q *Queue) mayPublish(ctx context.Context) error {
 func (q *Queue) mayTake(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	answer, err := q.nc.RequestWithContext(ctx, "$JS.API.CONSUMER.MSG.NEXT."+q.cfg.Stream+"."+ConsumerName, []byte(`{"batch":1,"no_wait":true,"max_bytes":1}`))
+	answer, err := q.nc.RequestWithContext(ctx, "$JS.API.CONSUMER.MSG.NEXT."+q.cfg.Stream+"."+ConsumerName,
+		[]byte(`{"batch":1,"no_wait":true,"max_bytes":1}`))
 	switch {
 	case err != nil:
 		return q.explain(err)

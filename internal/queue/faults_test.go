@@ -62,7 +62,8 @@ func TestDelivers_while_the_consumer_answers_or_a_message_came(t *testing.T) {
 		t.Error("an idle queue delivers nothing")
 	}
 	deleteStream(t, server.URL())
-	eventually(t, "a queue without a stream delivers nothing, until it is made again", func() bool { return !q.Delivers(t.Context()) })
+	eventually(t, "a queue without a stream delivers nothing, until it is made again",
+		func() bool { return !q.Delivers(t.Context()) })
 	var c collector
 	consume(t, q, 1, c.handle)
 	eventually(t, "messages come again", func() bool {
@@ -337,7 +338,8 @@ func TestClose_sends_what_was_published_before(t *testing.T) {
 }
 
 func BenchmarkPublishAndConsume(b *testing.B) {
-	for name, cfg := range map[string]queue.Config{"embedded": {Dir: b.TempDir()}, "external": {URL: queuetest.New(b).URL()}} {
+	for name, cfg := range map[string]queue.Config{"embedded": {Dir: b.TempDir()},
+		"external": {URL: queuetest.New(b).URL()}} {
 		b.Run(name, func(b *testing.B) {
 			q := open(b, cfg)
 			ready(b, q)

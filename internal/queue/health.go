@@ -78,7 +78,8 @@ func (q *Queue) explain(err error) error {
 	const insufficientStorage, replicasBeyondNodes, subjectsOverlap, noPeers, noLeader = 10047, 10074, 10065, 10005, 10008
 	api, _ := errors.AsType[*jetstream.APIError](err)
 	switch {
-	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount), errors.Is(err, nats.ErrNoResponders):
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
+		errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("JetStream is not enabled on the NATS server or for this account (or its cluster has no leader): %w", err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		if denied := q.denied.Load(); denied != nil {

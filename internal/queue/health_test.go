@@ -70,8 +70,10 @@ func TestHealth_says_why_work_does_not_travel_and_the_log_says_it_once(t *testin
 		why    string
 		line   string
 	}{
-		"nothing listens": {func(*testing.T) queue.Config { return queue.Config{URL: "nats://127.0.0.1:1"} }, "connection refused", "queue cannot be connected"},
-		"unknown name":    {func(*testing.T) queue.Config { return queue.Config{URL: "nats://nowhere.invalid:4222"} }, "nowhere.invalid", "queue cannot be connected"},
+		"nothing listens": {func(*testing.T) queue.Config { return queue.Config{URL: "nats://127.0.0.1:1"} },
+			"connection refused", "queue cannot be connected"},
+		"unknown name": {func(*testing.T) queue.Config { return queue.Config{URL: "nats://nowhere.invalid:4222"} },
+			"nowhere.invalid", "queue cannot be connected"},
 		"wrong password": {func(t *testing.T) queue.Config {
 			t.Helper()
 			return queue.Config{URL: queuetest.NewWithOptions(t, users).URL()}
@@ -82,7 +84,8 @@ func TestHealth_says_why_work_does_not_travel_and_the_log_says_it_once(t *testin
 		}, "JetStream is not enabled", "cannot be made"},
 		"small store": {func(t *testing.T) queue.Config {
 			t.Helper()
-			return queue.Config{URL: queuetest.NewWithOptions(t, func(o *server.Options) { o.JetStreamMaxStore = 1 << 20 }).URL()}
+			return queue.Config{URL: queuetest.NewWithOptions(t,
+				func(o *server.Options) { o.JetStreamMaxStore = 1 << 20 }).URL()}
 		}, "less storage than NATS_MAX_BYTES", "cannot be made"},
 		"too few servers": {func(t *testing.T) queue.Config {
 			t.Helper()
@@ -112,8 +115,13 @@ func TestHealth_says_why_work_does_not_travel_and_the_log_says_it_once(t *testin
 				t.Fatal(err)
 			}
 			t.Cleanup(q.Close)
-			eventually(t, "the reason is there", func() bool { err := q.Health(); return err != nil && strings.Contains(err.Error(), c.why) })
-			eventually(t, "the log has the reason", func() bool { return log.count(c.line) == 1 && log.count("level=WARN") >= 1 })
+			eventually(t, "the reason is there", func() bool {
+				err := q.Health()
+				return err != nil &&
+					strings.Contains(err.Error(), c.why)
+			})
+			eventually(t, "the log has the reason",
+				func() bool { return log.count(c.line) == 1 && log.count("level=WARN") >= 1 })
 		})
 	}
 }
@@ -184,17 +192,25 @@ func TestOpen_with_a_CA_and_a_client_certificate_of_its_own(t *testing.T) {
 	}
 	url := queuetest.NewWithOptions(t, func(o *server.Options) {
 		o.TLS, o.TLSTimeout, o.TLSVerify = true, 5, true
-		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{own}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
-			MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12} // by 1.3 a client may see its connection closed before it reads why
+		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{own}, ClientCAs: pool,
+			ClientAuth: tls.RequireAndVerifyClientCert,
+			// by 1.3 a client may see its connection closed before it reads why
+			MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12}
 	}).URL()
-	right := open(t, queue.Config{URL: url, CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")})
+	right := open(t, queue.Config{URL: url, CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "cert.pem"),
+		Key: filepath.Join(dir, "key.pem")})
 	eventually(t, "it is well", func() bool { return right.Health() == nil })
 	for why, cfg := range map[string]queue.Config{
 		"certificate signed by unknown authority": {URL: url},
-		"tls: handshake failure":                  {URL: url, CA: filepath.Join(dir, "ca.pem")}, // the client has no certificate
+		// the client has no certificate
+		"tls: handshake failure": {URL: url, CA: filepath.Join(dir, "ca.pem")},
 	} {
 		q := open(t, cfg)
-		eventually(t, "it says "+why, func() bool { err := q.Health(); return err != nil && strings.Contains(err.Error(), why) })
+		eventually(t, "it says "+why, func() bool {
+			err := q.Health()
+			return err != nil &&
+				strings.Contains(err.Error(), why)
+		})
 	}
 }
 
@@ -207,11 +223,14 @@ func certificates(t *testing.T, dir string) {
 	}
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	caKey, key := ecKey(t), ecKey(t)
-	write(t, filepath.Join(dir, "ca.pem"), "CERTIFICATE")(x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey))
-	write(t, filepath.Join(dir, "cert.pem"), "CERTIFICATE")(x509.CreateCertificate(rand.Reader, leaf, ca, key.Public(), caKey))
+	write(t, filepath.Join(dir, "ca.pem"), "CERTIFICATE")(x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(),
+		caKey))
+	write(t, filepath.Join(dir, "cert.pem"),
+		"CERTIFICATE")(x509.CreateCertificate(rand.Reader, leaf, ca, key.Public(), caKey))
 	write(t, filepath.Join(dir, "key.pem"), "EC PRIVATE KEY")(x509.MarshalECPrivateKey(key))
 }
 

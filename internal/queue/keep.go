@@ -103,9 +103,11 @@ func (q *Queue) foreign(have jetstream.StreamConfig) error {
 	want := q.streamConfig()
 	switch {
 	case have.Retention != want.Retention:
-		return fmt.Errorf("the stream %s was made by somebody else: its retention is %s, not %s; choose another NATS_STREAM", have.Name, have.Retention, want.Retention)
+		return fmt.Errorf("the stream %s was made by somebody else: its retention is %s, not %s; choose another NATS_STREAM",
+			have.Name, have.Retention, want.Retention)
 	case have.Storage != want.Storage:
-		return fmt.Errorf("the stream %s was made by somebody else: its storage is %s, not %s; choose another NATS_STREAM", have.Name, have.Storage, want.Storage)
+		return fmt.Errorf("the stream %s was made by somebody else: its storage is %s, not %s; choose another NATS_STREAM",
+			have.Name, have.Storage, want.Storage)
 	case !slices.Equal(have.Subjects, want.Subjects):
 		return fmt.Errorf("the stream %s was made by somebody else: its subjects are %s, not %s; choose another NATS_STREAM",
 			have.Name, strings.Join(have.Subjects, ", "), strings.Join(want.Subjects, ", "))
@@ -139,7 +141,8 @@ func (q *Queue) adjusted(have jetstream.StreamConfig) jetstream.StreamConfig {
 	want := q.streamConfig()
 	have.Description, have.Subjects = want.Description, want.Subjects
 	have.Retention, have.Storage, have.Replicas = want.Retention, want.Storage, want.Replicas
-	have.Discard, have.DiscardNewPerSubject, have.MaxMsgsPerSubject = want.Discard, want.DiscardNewPerSubject, want.MaxMsgsPerSubject
+	have.Discard, have.DiscardNewPerSubject, have.MaxMsgsPerSubject = want.Discard, want.DiscardNewPerSubject,
+		want.MaxMsgsPerSubject
 	have.MaxMsgs, have.MaxBytes = want.MaxMsgs, want.MaxBytes
 	return have
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// peerSubjects begin the subjects of messages between workers. No stream keeps them: what is lost is found by its receiver.
+// peerSubjects begin the subjects of messages between workers. No stream keeps them: what is lost is found by its
+// receiver.
 const peerSubjects = "workers."
 
 func peerSubject(stream string, worker int64) string {
@@ -32,5 +33,6 @@ func (q *Queue) Listen(worker int64, take func(body []byte)) (stop func(), err e
 	if err != nil {
 		return nil, err
 	}
-	return func() { _ = subscription.Unsubscribe() }, nil // it fails when the connection is closed, and with it the subscription
+	// it fails when the connection is closed, and with it the subscription
+	return func() { _ = subscription.Unsubscribe() }, nil
 }

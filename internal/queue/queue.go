@@ -41,7 +41,8 @@ const (
 
 // Config says where the queue is.
 type Config struct {
-	URL        string // nats://…, several separated by commas; empty: a server inside this process that keeps its files in Dir
+	// nats://…, several separated by commas; empty: a server inside this process that keeps its files in Dir
+	URL        string
 	Creds      string // NATS credentials file; may be empty
 	NKey       string // file of an nkey's seed; may be empty
 	CA         string // file of the certificates that the servers' are checked by; empty: the system's
@@ -96,7 +97,8 @@ func Embed(start func(dir string, maxBytes int64, log *slog.Logger) (Server, err
 }
 
 // Open connects to the servers outside, or starts the one inside the process when there is no URL. Those outside may be
-// unavailable: the connection, the stream and the consumer come into being as soon as they can, and again whenever they are gone.
+// unavailable: the connection, the stream and the consumer come into being as soon as they can, and again whenever they
+// are gone.
 func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	if cfg.Name == "" {
 		cfg.Name = "supplyhub"
@@ -147,7 +149,10 @@ func (q *Queue) open() (err error) {
 	q.js, err = jetstream.New(q.nc,
 		jetstream.WithPublishAsyncMaxPending(publishWindow),
 		jetstream.WithPublishAsyncTimeout(publishTimeout),
-		jetstream.WithPublishAsyncAckHandler(func(jetstream.JetStream, *nats.Msg, *jetstream.PubAck) { q.metrics.acked.Inc() }),
+		jetstream.WithPublishAsyncAckHandler(func(jetstream.JetStream, *nats.Msg,
+			*jetstream.PubAck) {
+			q.metrics.acked.Inc()
+		}),
 		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, _ *nats.Msg, err error) { q.publishFailed(err) }),
 	)
 	if err != nil {
@@ -227,7 +232,8 @@ func (q *Queue) connected(nc *nats.Conn) {
 // Connected reports whether a server is reached right now.
 func (q *Queue) Connected() bool { return q.nc.IsConnected() }
 
-// Delivers reports whether messages reach this process: one has since the last call, or the consumer answers, so that one would.
+// Delivers reports whether messages reach this process: one has since the last call, or the consumer answers, so that
+// one would.
 func (q *Queue) Delivers(ctx context.Context) bool {
 	if q.received.Swap(false) {
 		return true

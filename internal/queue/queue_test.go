@@ -39,7 +39,8 @@ func TestMain(m *testing.M) {
 }
 
 func hangingWorker(url string) {
-	q, err := queue.Open(context.Background(), queue.Config{URL: url, Log: slog.New(slog.DiscardHandler), AckWait: 2 * time.Second})
+	q, err := queue.Open(context.Background(),
+		queue.Config{URL: url, Log: slog.New(slog.DiscardHandler), AckWait: 2 * time.Second})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -75,7 +76,8 @@ func stacks(t *testing.T, fn func(t *testing.T, cfg queue.Config)) {
 }
 
 // consume handles messages until the test or the returned function ends it.
-func consume(tb testing.TB, q *queue.Queue, concurrency int, handle func(context.Context, queue.Message) error) (stop func()) {
+func consume(tb testing.TB, q *queue.Queue, concurrency int,
+	handle func(context.Context, queue.Message) error) (stop func()) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -211,7 +213,8 @@ func TestPublish_keeps_one_message_a_subject_while_it_is_queued_or_worked_on(t *
 		})
 		<-working
 		q.Publish("mr.s1.1", nil)
-		eventually(t, "one more is refused while the first is worked on", func() bool { return publishes(t, registry, "duplicate") == duplicates+100 })
+		eventually(t, "one more is refused while the first is worked on",
+			func() bool { return publishes(t, registry, "duplicate") == duplicates+100 })
 		close(finish)
 		eventually(t, "the queue is empty", func() bool { return lag(t, q) == 0 })
 		if n := calls.Load(); n != 1 {
@@ -372,7 +375,8 @@ func TestConsume_is_shared_by_two_workers_without_doubling(t *testing.T) {
 	const n = 2000
 	var all collector
 	var fromA, fromB atomic.Int32
-	both := make(chan struct{}) // closed when each has got its first: until then nobody finishes, however slow the other is
+	// closed when each has got its first: until then nobody finishes, however slow the other is
+	both := make(chan struct{})
 	met := sync.OnceFunc(func() { close(both) })
 	share := func(own, other *atomic.Int32) func(context.Context, queue.Message) error {
 		return func(ctx context.Context, m queue.Message) error {
@@ -512,7 +516,8 @@ func TestMetrics_are_registered(t *testing.T) {
 	for _, family := range families {
 		names = append(names, family.GetName())
 	}
-	want := []string{"supplyhub_queue_connected", "supplyhub_queue_deliveries_total", "supplyhub_queue_messages", "supplyhub_queue_publishes_total"}
+	want := []string{"supplyhub_queue_connected", "supplyhub_queue_deliveries_total", "supplyhub_queue_messages",
+		"supplyhub_queue_publishes_total"}
 	if !slices.Equal(names, want) {
 		t.Errorf("metrics %v, want %v", names, want)
 	}

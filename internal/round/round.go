@@ -1,5 +1,5 @@
-// Package round names what travels between the rooms: one round of one accepted request, and the webhook-ids that follow
-// from it. It imports nothing of ours.
+// Package round names what travels between the rooms: one round of one accepted request, and the webhook-ids that
+// follow from it. It imports nothing of ours.
 package round
 
 import (
@@ -37,7 +37,8 @@ const (
 	EarlierPrefix = "msg_0"
 )
 
-// WebhookID is the id of the round's delivery of that kind: the same however often it is made. Ids are in the order of uids.
+// WebhookID is the id of the round's delivery of that kind: the same however often it is made. Ids are in the order of
+// uids.
 func (r Round) WebhookID(kind Kind) string { return WebhookID(r.UID, r.Number, kind) }
 
 // WebhookID is Round.WebhookID for a round known by its numbers.

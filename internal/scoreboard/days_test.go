@@ -61,7 +61,8 @@ func games(kickOffs ...string) (board scoreboard.Board) {
 		if err != nil {
 			panic(err)
 		}
-		board.Games = append(board.Games, scoreboard.Game{ID: string(rune('a' + i)), KickOff: at, Status: scoreboard.Scheduled})
+		board.Games = append(board.Games, scoreboard.Game{ID: string(rune('a' + i)), KickOff: at,
+			Status: scoreboard.Scheduled})
 	}
 	return board
 }
@@ -69,18 +70,26 @@ func games(kickOffs ...string) (board scoreboard.Board) {
 func TestDays_follow_the_daylight_saving_time_that_Sao_Paulo_had(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ query, first, last, before, after string }{
-		"in summer":                     {"?referenceDate=2018-11-10", "2018-11-10T02:00:00Z", "2018-11-12T01:59:59Z", "2018-11-10T01:59:59Z", "2018-11-12T02:00:00Z"},
-		"in winter":                     {"?referenceDate=2018-06-14", "2018-06-14T03:00:00Z", "2018-06-16T02:59:59Z", "2018-06-14T02:59:59Z", "2018-06-16T03:00:00Z"},
-		"the day whose midnight is not": {"?referenceDate=2018-11-04", "2018-11-04T03:00:00Z", "2018-11-06T01:59:59Z", "2018-11-04T02:59:59Z", "2018-11-06T02:00:00Z"},
-		"the day before it":             {"?referenceDate=2018-11-03T23:30:00", "2018-11-03T03:00:00Z", "2018-11-05T01:59:59Z", "2018-11-03T02:59:59Z", "2018-11-05T02:00:00Z"},
-		"the next day is that one":      {"?referenceDate=2018-11-02", "2018-11-02T03:00:00Z", "2018-11-04T02:59:59Z", "2018-11-02T02:59:59Z", "2018-11-04T03:00:00Z"},
-		"the day of 25 hours":           {"?referenceDate=2018-02-17", "2018-02-17T02:00:00Z", "2018-02-19T02:59:59Z", "2018-02-17T01:59:59Z", "2018-02-19T03:00:00Z"},
-		"a moment of another zone":      {"?referenceDate=2018-11-10T02:00:00Z", "2018-11-10T02:00:00Z", "2018-11-12T01:59:59Z", "2018-11-10T01:59:59Z", "2018-11-12T02:00:00Z"},
+		"in summer": {"?referenceDate=2018-11-10", "2018-11-10T02:00:00Z", "2018-11-12T01:59:59Z",
+			"2018-11-10T01:59:59Z", "2018-11-12T02:00:00Z"},
+		"in winter": {"?referenceDate=2018-06-14", "2018-06-14T03:00:00Z", "2018-06-16T02:59:59Z",
+			"2018-06-14T02:59:59Z", "2018-06-16T03:00:00Z"},
+		"the day whose midnight is not": {"?referenceDate=2018-11-04", "2018-11-04T03:00:00Z", "2018-11-06T01:59:59Z",
+			"2018-11-04T02:59:59Z", "2018-11-06T02:00:00Z"},
+		"the day before it": {"?referenceDate=2018-11-03T23:30:00", "2018-11-03T03:00:00Z",
+			"2018-11-05T01:59:59Z", "2018-11-03T02:59:59Z", "2018-11-05T02:00:00Z"},
+		"the next day is that one": {"?referenceDate=2018-11-02", "2018-11-02T03:00:00Z", "2018-11-04T02:59:59Z",
+			"2018-11-02T02:59:59Z", "2018-11-04T03:00:00Z"},
+		"the day of 25 hours": {"?referenceDate=2018-02-17", "2018-02-17T02:00:00Z", "2018-02-19T02:59:59Z",
+			"2018-02-17T01:59:59Z", "2018-02-19T03:00:00Z"},
+		"a moment of another zone": {"?referenceDate=2018-11-10T02:00:00Z", "2018-11-10T02:00:00Z",
+			"2018-11-12T01:59:59Z", "2018-11-10T01:59:59Z", "2018-11-12T02:00:00Z"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var ids []string
-			for _, g := range showing(t, test.query, games(test.before, test.first, test.last, test.after)).Response.Result.Scoreboard.Games {
+			for _, g := range showing(t, test.query,
+				games(test.before, test.first, test.last, test.after)).Response.Result.Scoreboard.Games {
 				ids = append(ids, g.MatchID)
 			}
 			if got := strings.Join(ids, ""); got != "bc" {
@@ -93,7 +102,8 @@ func TestDays_follow_the_daylight_saving_time_that_Sao_Paulo_had(t *testing.T) {
 func TestMatch_times_keep_the_promised_offset_and_the_civil_clock(t *testing.T) {
 	t.Parallel()
 	list := showing(t, "?referenceDate=2018-11-10", games("2018-11-10T23:00:00Z")).Response.Result.Scoreboard.Games
-	if len(list) != 1 || list[0].ScheduledAt != "2018-11-10T20:00:00-03:00" || list[0].ScheduledDate != "2018-11-10" || list[0].ScheduledTime != "21:00" {
+	if len(list) != 1 || list[0].ScheduledAt != "2018-11-10T20:00:00-03:00" || list[0].ScheduledDate != "2018-11-10" ||
+		list[0].ScheduledTime != "21:00" {
 		t.Errorf("got %+v", list)
 	}
 }
@@ -109,7 +119,8 @@ func TestHostile_logos_and_negative_scores_do_not_pass(t *testing.T) {
 		board.Games[0].Home.Logo, board.Games[0].Score = logo, [2]int{-1, 2}
 		a := showing(t, "", board)
 		list := a.Response.Result.Scoreboard.Games
-		if len(list) != 1 || list[0].Home.Logo != want || a.Response.Competition.Logo != want || list[0].HomeScore != 0 || list[0].AwayScore != 2 {
+		if len(list) != 1 || list[0].Home.Logo != want || a.Response.Competition.Logo != want || list[0].HomeScore != 0 ||
+			list[0].AwayScore != 2 {
 			t.Errorf("%q: %+v", logo, a.Response)
 		}
 	}
@@ -143,7 +154,8 @@ func TestStart_says_that_a_token_is_missing(t *testing.T) {
 	db := databasetest.Open(t, database.SQLite)
 	for keys, want := range map[string]int{"k": 1, "": 0} {
 		var log strings.Builder
-		s, err := scoreboard.New(scoreboard.Deps{DB: db, Log: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now, Keys: strings.Fields(keys)})
+		s, err := scoreboard.New(scoreboard.Deps{DB: db, Log: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now,
+			Keys: strings.Fields(keys)})
 		if err != nil {
 			t.Fatal(err)
 		}

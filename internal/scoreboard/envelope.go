@@ -83,16 +83,19 @@ type pingJSON struct {
 func encode(b Board, day time.Time, source string, now time.Time) ([]byte, error) {
 	games := within(b.Games, day)
 	var r response
-	r.Competition = competitionJSON{Name: b.Competition.Name, Series: b.Competition.Series, Logo: webAddress(b.Competition.Logo), Stage: UnknownStage}
+	r.Competition = competitionJSON{Name: b.Competition.Name, Series: b.Competition.Series,
+		Logo: webAddress(b.Competition.Logo), Stage: UnknownStage}
 	r.Result.Scoreboard.Games = make([]gameJSON, len(games))
 	for i, g := range games {
 		at := g.KickOff.In(zone())
 		g.Home.Logo, g.Away.Logo = webAddress(g.Home.Logo), webAddress(g.Away.Logo)
 		r.Result.Scoreboard.UpdateRequired = r.Result.Scoreboard.UpdateRequired || g.Status == InProgress
 		r.Result.Scoreboard.Games[i] = gameJSON{
-			MatchID: g.ID, ScheduledAt: at.In(promised()).Format(stampShape), ScheduledDate: at.Format(time.DateOnly), ScheduledTime: at.Format("15:04"),
-			Stage: g.Stage, StageNamePT: g.Stage.NamePT(), Home: g.Home, Away: g.Away, HomeScore: max(g.Score[0], 0), AwayScore: max(g.Score[1], 0),
-			Status: g.Status, Minute: g.Minute, Progress: g.Progress,
+			MatchID: g.ID, ScheduledAt: at.In(promised()).Format(stampShape), ScheduledDate: at.Format(time.DateOnly),
+			ScheduledTime: at.Format("15:04"),
+			Stage:         g.Stage, StageNamePT: g.Stage.NamePT(), Home: g.Home, Away: g.Away, HomeScore: max(g.Score[0], 0),
+			AwayScore: max(g.Score[1], 0),
+			Status:    g.Status, Minute: g.Minute, Progress: g.Progress,
 		}
 	}
 	if current, found := currentGame(games); found {
@@ -100,7 +103,8 @@ func encode(b Board, day time.Time, source string, now time.Time) ([]byte, error
 	}
 	r.Competition.StageNamePT = r.Competition.Stage.NamePT()
 	stamp := now.In(promised()).Format(stampShape)
-	r.Metadata = metadataJSON{Source: source, Region: region, LastUpdate: stamp, Ping: pingJSON{Active: true, Status: statusText, LastPingAt: stamp}}
+	r.Metadata = metadataJSON{Source: source, Region: region, LastUpdate: stamp,
+		Ping: pingJSON{Active: true, Status: statusText, LastPingAt: stamp}}
 	body, err := json.Marshal(envelope{ShortMessage: onSuccess, Response: r, Messages: []message{}, HTTPStatusCode: 200})
 	if err != nil {
 		return nil, fmt.Errorf("encode scoreboard: %w", err)
@@ -123,7 +127,8 @@ func currentGame(games []Game) (Game, bool) {
 
 // failed is the body of an answer without a scoreboard.
 func failed(status int, short, text string) envelope {
-	return envelope{ShortMessage: short, Messages: []message{{Type: "Error", Code: strconv.Itoa(status), Message: text}}, HTTPStatusCode: status}
+	return envelope{ShortMessage: short, Messages: []message{{Type: "Error", Code: strconv.Itoa(status), Message: text}},
+		HTTPStatusCode: status}
 }
 
 func format(n int64) string { return strconv.FormatInt(n, 10) }

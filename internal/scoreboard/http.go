@@ -56,7 +56,8 @@ func (s *Service) Show(c *gin.Context) error {
 	return nil
 }
 
-// shownToRefused is the quota in the answer to a question that is not asked; with the database away what was known last.
+// shownToRefused is the quota in the answer to a question that is not asked; with the database away what was known
+// last.
 func (s *Service) shownToRefused(ctx context.Context, requester string, refusal error) quota {
 	if errs.KindOf(refusal) != errs.Invalid {
 		return s.shownToStranger(ctx, requester)
@@ -68,7 +69,8 @@ func (s *Service) shownToRefused(ctx context.Context, requester string, refusal 
 // exhausted refuses a requester without quota.
 func (s *Service) exhausted(c *gin.Context, requester string, q quota) error {
 	c.Header("Retry-After", format(max(int64(q.reset.Sub(s.deps.Now())/time.Second), 1)))
-	return errs.New(errs.Exhausted, fmt.Sprintf("The requester %s has reached its daily quota. It is reset at %s.", requester, q.reset.In(promised()).Format(stampShape)))
+	return errs.New(errs.Exhausted, fmt.Sprintf("The requester %s has reached its daily quota. It is reset at %s.",
+		requester, q.reset.In(promised()).Format(stampShape)))
 }
 
 // unconfigured answers without a first provider: nobody is asked, so nothing is spent.
@@ -152,7 +154,8 @@ func (s *Service) parse(v url.Values) (request, error) {
 	if text, given := single("referenceDate"); given {
 		at, ok := parseDate(text)
 		if !ok {
-			violations = append(violations, errs.InParameter("referenceDate", "must be YYYY-MM-DD or a date-time such as 2026-11-21T20:00:00-03:00, of the years 1900 to 9998"))
+			violations = append(violations, errs.InParameter("referenceDate",
+				"must be YYYY-MM-DD or a date-time such as 2026-11-21T20:00:00-03:00, of the years 1900 to 9998"))
 		}
 		r.question.Day = at
 	}
@@ -170,7 +173,8 @@ func parseDate(text string) (day time.Time, ok bool) {
 			day, ok = Day(at), true
 		}
 	}
-	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04"} {
+	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04",
+		"2006-01-02 15:04:05", "2006-01-02 15:04"} {
 		if at, err := time.Parse(layout, text); err == nil { // its day is written in it, whichever hours that day had
 			day, ok = startOf(at.Date()), true
 		}

@@ -16,12 +16,14 @@ var worldCups = []struct {
 	{"Austrália", "AUS", "AUS", []string{"Australia"}},
 	{"Áustria", "AUT", "AUT", []string{"Austria"}},
 	{"Bélgica", "BEL", "BEL", []string{"Belgium"}},
-	{"Bósnia e Herzegovina", "BIH", "BIH", []string{"Bosnia and Herzegovina", "Bosnia & Herzegovina", "Bosnia-Herzegovina", "Bosnia"}},
+	{"Bósnia e Herzegovina", "BIH", "BIH", []string{"Bosnia and Herzegovina", "Bosnia & Herzegovina",
+		"Bosnia-Herzegovina", "Bosnia"}},
 	{"Brasil", "BRA", "BRA", []string{"Brazil"}},
 	{"Canadá", "CAN", "CAN", []string{"Canada"}},
 	{"Costa do Marfim", "CIV", "CIV", []string{"Ivory Coast", "Côte d'Ivoire", "Cote d'Ivoire", "Côte d’Ivoire"}},
 	{"Camarões", "CMR", "CMR", []string{"Cameroon"}},
-	{"RD Congo", "COD", "COD", []string{"DR Congo", "Congo DR", "Democratic Republic of the Congo", "Congo, DR", "DRC", "Congo-Kinshasa"}},
+	{"RD Congo", "COD", "COD", []string{"DR Congo", "Congo DR", "Democratic Republic of the Congo", "Congo, DR", "DRC",
+		"Congo-Kinshasa"}},
 	{"Colômbia", "COL", "COL", []string{"Colombia"}},
 	{"Cabo Verde", "CPV", "CPV", []string{"Cape Verde", "Cabo Verde", "Cape Verde Islands"}},
 	{"Costa Rica", "CRC", "CRI", []string{"Costa Rica"}},
@@ -79,8 +81,10 @@ func TestNationalTeam_has_a_Portuguese_name_by_code_and_by_every_spelling(t *tes
 	for _, team := range worldCups {
 		for _, name := range team.english {
 			for what, got := range map[string]string{
-				"name alone": scoreboard.NationalTeam(name), "FIFA code": scoreboard.NationalTeam(name, team.fifa), "ISO code": scoreboard.NationalTeam(name, "", team.iso),
-				"unknown code": scoreboard.NationalTeam(" "+name+" ", "???"), "code in small letters": scoreboard.NationalTeam("Something", team.fifa),
+				"name alone": scoreboard.NationalTeam(name), "FIFA code": scoreboard.NationalTeam(name, team.fifa),
+				"ISO code":              scoreboard.NationalTeam(name, "", team.iso),
+				"unknown code":          scoreboard.NationalTeam(" "+name+" ", "???"),
+				"code in small letters": scoreboard.NationalTeam("Something", team.fifa),
 			} {
 				if got != team.portuguese {
 					t.Errorf("%s, %s: %s, want %s", name, what, got, team.portuguese)
@@ -92,7 +96,8 @@ func TestNationalTeam_has_a_Portuguese_name_by_code_and_by_every_spelling(t *tes
 
 func TestNationalTeam_keeps_what_it_does_not_know(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"Flamengo": "Flamengo", "": "", "Brazil U20": "Brasil U20", "Brazil Women": "Brasil Women", "brazil": "Brasil", "Côte d’Ivoire": "Costa do Marfim", "CURACAO": "Curaçao"} {
+	for name, want := range map[string]string{"Flamengo": "Flamengo", "": "", "Brazil U20": "Brasil U20",
+		"Brazil Women": "Brasil Women", "brazil": "Brasil", "Côte d’Ivoire": "Costa do Marfim", "CURACAO": "Curaçao"} {
 		if got := scoreboard.NationalTeam(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// refusedTrust is how old the quota may be that a caller without a key is shown: all wrong keys of a requester together cost four
-// statements a second.
+// refusedTrust is how old the quota may be that a caller without a key is shown: all wrong keys of a requester together
+// cost four statements a second.
 const refusedTrust = 250 * time.Millisecond
 
 // sightings remembers how many units of a day were seen spent. They only grow, so the largest number is the newest.
@@ -55,8 +55,8 @@ func (s *sightings) of(item spend, now time.Time) (used int64, fresh bool) {
 	return known.used, age >= 0 && age < refusedTrust
 }
 
-// shownToStranger is the requester's quota for a caller that is refused without a key: what this process has spent is in it, what
-// others have for refusedTrust at most not. With the database away it is what was known last.
+// shownToStranger is the requester's quota for a caller that is refused without a key: what this process has spent is
+// in it, what others have for refusedTrust at most not. With the database away it is what was known last.
 func (s *Service) shownToStranger(ctx context.Context, requester string) quota {
 	item := s.unit(requester)
 	used, fresh := s.seen.of(item, s.deps.Now())

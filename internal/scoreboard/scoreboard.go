@@ -90,7 +90,8 @@ func New(deps Deps) (*Service, error) {
 	if len(deps.Keys) > 0 && deps.Primary == nil {
 		deps.Log.Warn("SPORTMONKS_API_TOKEN is not set: the scoreboard answers 500; `api scoreboard sample` is a provider to try it with")
 	}
-	s := &Service{Quotas: NewQuotas(deps.DB, deps.Now), deps: deps, slots: semaphore.NewWeighted(mostQuestions), answers: answers,
+	s := &Service{Quotas: NewQuotas(deps.DB, deps.Now), deps: deps, slots: semaphore.NewWeighted(mostQuestions),
+		answers: answers,
 		metrics: deps.Metrics}
 	s.spending = groupcommit.New(1, spendBatch, 0, s.flushSpending)
 	return s, nil
@@ -128,11 +129,13 @@ func (s *Service) board(ctx context.Context, r request) ([]byte, error) {
 	}
 }
 
-// ask asks the providers. It belongs to no single caller, nor do its panics: singleflight would end the process with one.
+// ask asks the providers. It belongs to no single caller, nor do its panics: singleflight would end the process with
+// one.
 func (s *Service) ask(ctx context.Context, r request, key string) (body []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.deps.Log.ErrorContext(ctx, "panic while a provider was asked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			s.deps.Log.ErrorContext(ctx, "panic while a provider was asked", "panic", fmt.Sprint(p), "stack",
+				string(debug.Stack()))
 			body, err = nil, errors.New("a provider's answer caused a panic")
 		}
 	}()
@@ -168,10 +171,12 @@ func (s *Service) fetch(ctx context.Context, q Question) (Board, string, error) 
 			return board, s.deps.Primary.Name(), err
 		}
 		s.rest(limited.RetryAfter)
-		s.deps.Log.WarnContext(ctx, "the primary provider is over its rate limit", "provider", s.deps.Primary.Name(), "retry_after", limited.RetryAfter)
+		s.deps.Log.WarnContext(ctx, "the primary provider is over its rate limit", "provider", s.deps.Primary.Name(),
+			"retry_after", limited.RetryAfter)
 	}
 	if s.deps.Fallback == nil {
-		return Board{}, "", errors.New("the primary provider is over its rate limit and there is no fallback: FALLBACK_API_KEY is not set")
+		return Board{}, "",
+			errors.New("the primary provider is over its rate limit and there is no fallback: FALLBACK_API_KEY is not set")
 	}
 	board, err := s.consult(ctx, s.deps.Fallback, q)
 	return board, s.deps.Fallback.Name(), err

@@ -79,7 +79,8 @@ func deskOf(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration, pri
 	d := &desk{fallback: &source{name: "balldontlie"}, clock: clock, registry: prometheus.NewRegistry()}
 	var err error
 	d.Service, err = scoreboard.New(scoreboard.Deps{
-		DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.now, Keys: []string{"k"}, Primary: primary, Fallback: d.fallback, CacheTTL: ttl, Metrics: scoreboard.NewMetrics(d.registry),
+		DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.now, Keys: []string{"k"}, Primary: primary,
+		Fallback: d.fallback, CacheTTL: ttl, Metrics: scoreboard.NewMetrics(d.registry),
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -109,7 +110,8 @@ func TestQuota_begins_again_at_midnight_in_Sao_Paulo(t *testing.T) {
 		if _, err := d.SetSetting(t.Context(), "scoreboard.daily_quota", "1"); err != nil {
 			t.Fatal(err)
 		}
-		if w := d.ask(""); w.Code != 200 || w.Header().Get("X-RateLimit-Remaining") != "0" || w.Header().Get("X-RateLimit-Reset") != strconv.FormatInt(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC).Unix(), 10) {
+		if w := d.ask(""); w.Code != 200 || w.Header().Get("X-RateLimit-Remaining") != "0" ||
+			w.Header().Get("X-RateLimit-Reset") != strconv.FormatInt(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC).Unix(), 10) {
 			t.Errorf("the first: %d %v", w.Code, w.Header())
 		}
 		if w := d.ask(""); w.Code != 429 || w.Header().Get("Retry-After") != "1" {
@@ -150,7 +152,8 @@ func TestPrimary_is_asked_again_when_its_rate_limit_says_so(t *testing.T) {
 	t.Parallel()
 	clock := noon()
 	d := newDesk(t, databasetest.Open(t, database.SQLite), clock, 0)
-	for _, test := range []struct{ told, pause time.Duration }{{90 * time.Second, 90 * time.Second}, {0, time.Minute}, {48 * time.Hour, time.Hour}} {
+	for _, test := range []struct{ told, pause time.Duration }{{90 * time.Second, 90 * time.Second}, {0, time.Minute},
+		{48 * time.Hour, time.Hour}} {
 		d.primary.board = func(context.Context) (scoreboard.Board, error) {
 			return scoreboard.Board{}, &scoreboard.RateLimited{RetryAfter: test.told}
 		}
@@ -242,7 +245,8 @@ func BenchmarkCachedAnswer(b *testing.B) {
 		d.primary.board = func(context.Context) (scoreboard.Board, error) {
 			board := scoreboard.Board{Competition: scoreboard.Competition{Name: "A"}}
 			for i := range 10 {
-				board.Games = append(board.Games, scoreboard.Game{ID: strconv.Itoa(i), KickOff: d.clock.now(), Status: scoreboard.Scheduled})
+				board.Games = append(board.Games, scoreboard.Game{ID: strconv.Itoa(i), KickOff: d.clock.now(),
+					Status: scoreboard.Scheduled})
 			}
 			return board, nil
 		}
@@ -277,7 +281,8 @@ func TestPanic_of_a_provider_is_a_500_and_the_process_lives(t *testing.T) {
 	d := newDesk(t, databasetest.Open(t, database.SQLite), noon(), 0)
 	d.primary.board = func(context.Context) (scoreboard.Board, error) { panic("a decoder's defect") }
 	for range 2 {
-		if w := d.ask(""); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "SCOREBOARD_ERROR") {
+		if w := d.ask(""); w.Code != http.StatusInternalServerError ||
+			!strings.Contains(w.Body.String(), "SCOREBOARD_ERROR") {
 			t.Errorf("got %d %s", w.Code, w.Body)
 		}
 	}

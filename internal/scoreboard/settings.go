@@ -175,7 +175,8 @@ func (s *Service) ListSettings(ctx context.Context) ([]Setting, error) {
 	return list, nil
 }
 
-// SetSetting changes a setting on all replicas within 5 seconds. Errors: errs.Invalid for an unknown key or a bad value.
+// SetSetting changes a setting on all replicas within 5 seconds. Errors: errs.Invalid for an unknown key or a bad
+// value.
 func (s *Service) SetSetting(ctx context.Context, key, value string) (Setting, error) {
 	if detail := new(values).read(key, value); detail != "" {
 		return Setting{}, errs.InvalidInput("The setting is not valid.", errs.At("/"+key, detail))

@@ -65,7 +65,8 @@ func StageOf(name string) Stage {
 		stage   Stage
 		matches bool
 	}{
-		{ThirdPlaceFinal, is("third place", "third place final", "match for third place") || strings.HasPrefix(name, "3rd place")},
+		{ThirdPlaceFinal, is("third place", "third place final", "match for third place") ||
+			strings.HasPrefix(name, "3rd place")},
 		{RoundOf32, is("16th finals", "round of 32", "last 32", "1 16 finals")},
 		{RoundOf16, is("8th finals", "round of 16", "last 16", "1 8 finals")},
 		{QuarterFinals, strings.HasPrefix(name, "quarter")},

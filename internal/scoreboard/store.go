@@ -13,7 +13,8 @@ type store struct{ db *database.DB }
 
 // used is how much of the day's quota the requester has spent.
 func (s *store) used(ctx context.Context, requester, day string) (used int64, err error) {
-	err = s.db.Reader(ctx).Raw(`SELECT coalesce(max(used), 0) FROM scoreboard_usage WHERE requester = ? AND day = ?`, requester, day).Scan(&used).Error
+	err = s.db.Reader(ctx).Raw(`SELECT coalesce(max(used), 0) FROM scoreboard_usage WHERE requester = ? AND day = ?`,
+		requester, day).Scan(&used).Error
 	if err != nil {
 		return 0, fmt.Errorf("read scoreboard usage: %w", err)
 	}

@@ -30,7 +30,8 @@ func (s *Service) CreateSupplier(ctx context.Context, n NewSupplier) (Created, e
 		return Created{}, err
 	}
 	now := s.now().UTC().Truncate(time.Microsecond)
-	supplier := Supplier{ID: "sup_" + strings.ToLower(rand.Text()[:supplierIDLength]), Active: true, CreatedAt: now, UpdatedAt: now}
+	supplier := Supplier{ID: "sup_" + strings.ToLower(rand.Text()[:supplierIDLength]), Active: true, CreatedAt: now,
+		UpdatedAt: now}
 	patch.apply(&supplier)
 	created := Created{Supplier: supplier}
 	err := s.store.db.InTx(ctx, func(ctx context.Context) (err error) {
@@ -76,8 +77,8 @@ func (s *Service) UpdateSupplier(ctx context.Context, id string, patch SupplierP
 	return supplier, nil
 }
 
-// RotateAPIKey makes a new API key. The former ones work for the overlap, from 0 to 90 days, and sessions made with them go on.
-// Errors: errs.Invalid, errs.NotFound.
+// RotateAPIKey makes a new API key. The former ones work for the overlap, from 0 to 90 days, and sessions made with
+// them go on. Errors: errs.Invalid, errs.NotFound.
 func (s *Service) RotateAPIKey(ctx context.Context, id string, overlap time.Duration) (string, error) {
 	if err := apikey.CheckOverlap(overlap); err != nil {
 		return "", err
@@ -93,10 +94,11 @@ func (s *Service) RotateAPIKey(ctx context.Context, id string, overlap time.Dura
 	return key, nil
 }
 
-// RotateWebhookSecret makes a new webhook secret. The current one signs beside it for the overlap, from 0 to 90 days, one that
-// was rotated before until its own end; without an overlap both end now.
+// RotateWebhookSecret makes a new webhook secret. The current one signs beside it for the overlap, from 0 to 90 days,
+// one that was rotated before until its own end; without an overlap both end now.
 // Errors: errs.Invalid, errs.NotFound.
-func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap time.Duration) (secret string, err error) {
+func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap time.Duration) (secret string,
+	err error) {
 	if err := apikey.CheckOverlap(overlap); err != nil {
 		return "", err
 	}
@@ -121,8 +123,8 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap ti
 	return secret, nil
 }
 
-// Deactivate refuses the supplier's API keys and ends all its sessions. Access tokens that are out live until their expiry.
-// Errors: errs.NotFound.
+// Deactivate refuses the supplier's API keys and ends all its sessions. Access tokens that are out live until their
+// expiry. Errors: errs.NotFound.
 func (s *Service) Deactivate(ctx context.Context, id string) error {
 	var ended int64
 	err := s.setActive(ctx, "deactivate supplier", id, false, func(ctx context.Context, now time.Time) (err error) {
@@ -135,8 +137,8 @@ func (s *Service) Deactivate(ctx context.Context, id string) error {
 	return err
 }
 
-// RevokeSessions ends all sessions of the supplier, those in the portal included; its API keys make new ones. It returns
-// how many families of refresh tokens ended. Errors: errs.NotFound.
+// RevokeSessions ends all sessions of the supplier, those in the portal included; its API keys make new ones. It
+// returns how many families of refresh tokens ended. Errors: errs.NotFound.
 func (s *Service) RevokeSessions(ctx context.Context, id string) (ended int64, err error) {
 	err = s.change(ctx, "revoke sessions", id, func(ctx context.Context, _ *Supplier, now time.Time) (err error) {
 		ended, err = s.store.endSessions(ctx, id, endedByRevoke, now)
@@ -155,7 +157,8 @@ func (s *Service) Activate(ctx context.Context, id string) error {
 }
 
 // setActive writes no other column, so that the console needs no right to any.
-func (s *Service) setActive(ctx context.Context, what, id string, active bool, also func(context.Context, time.Time) error) error {
+func (s *Service) setActive(ctx context.Context, what, id string, active bool,
+	also func(context.Context, time.Time) error) error {
 	err := s.store.db.InTx(ctx, func(ctx context.Context) error {
 		if _, err := s.store.lockSupplier(ctx, id); err != nil {
 			return err
@@ -173,7 +176,8 @@ func (s *Service) setActive(ctx context.Context, what, id string, active bool, a
 }
 
 // change runs fn and stores the supplier in one transaction, one change of a supplier at a time.
-func (s *Service) change(ctx context.Context, what, id string, fn func(context.Context, *Supplier, time.Time) error) error {
+func (s *Service) change(ctx context.Context, what, id string,
+	fn func(context.Context, *Supplier, time.Time) error) error {
 	err := s.store.db.InTx(ctx, func(ctx context.Context) error {
 		supplier, err := s.store.lockSupplier(ctx, id)
 		if err != nil {

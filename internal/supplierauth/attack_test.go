@@ -61,7 +61,8 @@ func newForge(t *testing.T) (*replica, forge, *clock) {
 		t.Fatal(err)
 	}
 	clock := newClock()
-	r := newReplica(t, databasetest.Open(t, database.SQLite), clock, func(d *supplierauth.Deps) { d.SigningKeys = base64.StdEncoding.EncodeToString(der) })
+	r := newReplica(t, databasetest.Open(t, database.SQLite), clock,
+		func(d *supplierauth.Deps) { d.SigningKeys = base64.StdEncoding.EncodeToString(der) })
 	issued := r.tokens(r.token(r.supplier(nil).APIKey)).AccessToken
 	f := forge{private: private}
 	for i, into := range []*map[string]any{&f.header, &f.claims} {
@@ -91,7 +92,8 @@ func TestBearer_refuses_every_forged_token(t *testing.T) {
 	mac.Write([]byte(hs))
 	at := func(d time.Duration) int64 { return clock.now().Add(d).Unix() }
 	for name, token := range map[string]string{
-		"alg none":                     encoded(m{"alg": "none", "kid": f.header["kid"], "typ": "at+jwt"}) + "." + parts[1] + ".",
+		"alg none": encoded(m{"alg": "none", "kid": f.header["kid"], "typ": "at+jwt"}) + "." + parts[1] +
+			".",
 		"alg None with the signature":  f.token(m{"alg": "None"}, nil),
 		"HS256 with the public key":    hs + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)),
 		"the algorithm of another key": f.token(m{"alg": "ES256"}, nil),
@@ -125,17 +127,20 @@ func TestBearer_refuses_every_forged_token(t *testing.T) {
 		"two segments":                 parts[0] + "." + parts[1],
 		"a line break":                 parts[0] + "." + parts[1] + "\n." + parts[2],
 		"a cut signature":              good[:len(good)-4],
-		"another signature":            parts[0] + "." + parts[1] + "." + base64.RawURLEncoding.EncodeToString(make([]byte, 64)),
-		"too long":                     f.token(nil, m{"scope": strings.Repeat("x", 5000)}),
-		"nothing":                      "",
+		"another signature": parts[0] + "." + parts[1] + "." +
+			base64.RawURLEncoding.EncodeToString(make([]byte, 64)),
+		"too long": f.token(nil, m{"scope": strings.Repeat("x", 5000)}),
+		"nothing":  "",
 	} {
 		w := r.call(http.MethodGet, "/ping", "", "Authorization", "Bearer "+token)
-		if w.Code != http.StatusUnauthorized || w.Body.Len() != 0 || !strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Bearer") {
+		if w.Code != http.StatusUnauthorized || w.Body.Len() != 0 ||
+			!strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Bearer") {
 			t.Errorf("%s: status %d, body %q, challenge %q", name, w.Code, w.Body, w.Header().Get("WWW-Authenticate"))
 		}
 	}
 	for name, headers := range map[string][]string{
-		"two headers": {"Authorization", "Bearer " + good, "Authorization", "Bearer " + good}, "Basic": {"Authorization", "Basic " + good},
+		"two headers": {"Authorization", "Bearer " + good, "Authorization", "Bearer " + good}, "Basic": {"Authorization",
+			"Basic " + good},
 		"no scheme": {"Authorization", good}, "none": nil, "a refresh token": {"Authorization", "Bearer hub_rt_x"},
 	} {
 		if w := r.call(http.MethodGet, "/ping", "", headers...); w.Code != http.StatusUnauthorized {
@@ -203,11 +208,13 @@ func TestSigningKeys_rotate_with_overlap(t *testing.T) {
 	}
 	var set struct{ Keys []map[string]string }
 	w := b.call(http.MethodGet, "/jwks", "")
-	if err := json.Unmarshal(w.Body.Bytes(), &set); err != nil || len(set.Keys) != 2 || set.Keys[0]["alg"] != "EdDSA" || set.Keys[1]["alg"] != "ES256" || set.Keys[0]["d"] != "" {
+	if err := json.Unmarshal(w.Body.Bytes(), &set); err != nil || len(set.Keys) != 2 || set.Keys[0]["alg"] != "EdDSA" ||
+		set.Keys[1]["alg"] != "ES256" || set.Keys[0]["d"] != "" {
 		t.Errorf("the key set is %s", w.Body)
 	}
 	x, _ := base64.RawURLEncoding.DecodeString(set.Keys[0]["x"])
-	parsed, err := jwt.Parse(fresh, func(*jwt.Token) (any, error) { return crypto.PublicKey(ed25519.PublicKey(x)), nil }, jwt.WithTimeFunc(clock.now))
+	parsed, err := jwt.Parse(fresh, func(*jwt.Token) (any, error) { return crypto.PublicKey(ed25519.PublicKey(x)), nil },
+		jwt.WithTimeFunc(clock.now))
 	if err != nil || parsed.Header["kid"] != set.Keys[0]["kid"] {
 		t.Errorf("another library refuses the token by the published key: %v", err)
 	}
@@ -216,13 +223,18 @@ func TestSigningKeys_rotate_with_overlap(t *testing.T) {
 func TestNew_names_the_position_of_a_bad_key_and_not_the_key(t *testing.T) {
 	t.Parallel()
 	good := generated(t, supplierauth.GenerateSigningKey)
-	for name, keys := range map[string]string{"not base64": good + ",secret-text", "not a key": good + ",c2VjcmV0LXRleHQ=", "twice": good + "," + good, "empty": good + ","} {
-		_, err := supplierauth.New(supplierauth.Deps{DB: databasetest.Open(t, database.SQLite), SigningKeys: keys, Now: time.Now})
-		if err == nil || !strings.Contains(err.Error(), "JWT_SIGNING_KEYS: key 2") || strings.Contains(err.Error(), "secret-text") || strings.Contains(err.Error(), good) {
+	for name, keys := range map[string]string{"not base64": good + ",secret-text", "not a key": good +
+		",c2VjcmV0LXRleHQ=", "twice": good + "," + good, "empty": good + ","} {
+		_, err := supplierauth.New(supplierauth.Deps{DB: databasetest.Open(t, database.SQLite), SigningKeys: keys,
+			Now: time.Now})
+		if err == nil || !strings.Contains(err.Error(), "JWT_SIGNING_KEYS: key 2") ||
+			strings.Contains(err.Error(), "secret-text") || strings.Contains(err.Error(), good) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := supplierauth.New(supplierauth.Deps{DB: databasetest.Open(t, database.SQLite), SecretsKeys: "c2hvcnQ=", Now: time.Now}); err == nil || !strings.Contains(err.Error(), "SECRETS_KEY: key 1") || strings.Contains(err.Error(), "c2hvcnQ") {
+	if _, err := supplierauth.New(supplierauth.Deps{DB: databasetest.Open(t, database.SQLite), SecretsKeys: "c2hvcnQ=",
+		Now: time.Now}); err == nil || !strings.Contains(err.Error(), "SECRETS_KEY: key 1") ||
+		strings.Contains(err.Error(), "c2hvcnQ") {
 		t.Errorf("a short secrets key: %v", err)
 	}
 }

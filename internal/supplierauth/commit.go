@@ -54,14 +54,15 @@ func (s *Service) flushOpenings(_ context.Context, items []opening) ([]outcome, 
 	return outcomes(grants), nil
 }
 
-// flushRotations replaces a batch of refresh tokens. Those that PostgreSQL left out are tried by themselves: they are not
-// the current ones of their sessions, or somebody else held these.
+// flushRotations replaces a batch of refresh tokens. Those that PostgreSQL left out are tried by themselves: they are
+// not the current ones of their sessions, or somebody else held these.
 func (s *Service) flushRotations(_ context.Context, items []rotation) ([]outcome, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	now := s.now()
 	if s.store.db.Engine() != database.Postgres {
-		grants, err := inTurn(ctx, s.store.db, items, func(ctx context.Context, r rotation) (*grant, error) { return s.store.rotateOne(ctx, r, now) })
+		grants, err := inTurn(ctx, s.store.db, items,
+			func(ctx context.Context, r rotation) (*grant, error) { return s.store.rotateOne(ctx, r, now) })
 		if err != nil {
 			return nil, err
 		}

@@ -79,8 +79,10 @@ func newReplica(tb testing.TB, db *database.DB, clock *clock, change func(*suppl
 	tb.Helper()
 	r := &replica{tb: tb, clock: clock, logs: &logs{}}
 	deps := supplierauth.Deps{
-		DB: db, Log: slog.New(slog.NewJSONHandler(r.logs, nil)), Now: clock.now, Issuer: "supplyhub", Audience: "supplyhub-api",
-		SigningKeys: generated(tb, supplierauth.GenerateSigningKey), SecretsKeys: generated(tb, supplierauth.GenerateSecretsKey),
+		DB: db, Log: slog.New(slog.NewJSONHandler(r.logs, nil)), Now: clock.now, Issuer: "supplyhub",
+		Audience:    "supplyhub-api",
+		SigningKeys: generated(tb, supplierauth.GenerateSigningKey),
+		SecretsKeys: generated(tb, supplierauth.GenerateSecretsKey),
 	}
 	if change != nil {
 		change(&deps)
@@ -106,12 +108,17 @@ func twin(tb testing.TB, db *database.DB, clock *clock) (a, b *replica) {
 	tb.Helper()
 	var keys supplierauth.Deps
 	a = newReplica(tb, db, clock, func(d *supplierauth.Deps) { keys = *d })
-	return a, newReplica(tb, db, clock, func(d *supplierauth.Deps) { d.SigningKeys, d.SecretsKeys = keys.SigningKeys, keys.SecretsKeys })
+	return a,
+		newReplica(tb, db, clock, func(d *supplierauth.Deps) {
+			d.SigningKeys, d.SecretsKeys = keys.SigningKeys,
+				keys.SecretsKeys
+		})
 }
 
 func (r *replica) supplier(change func(*supplierauth.NewSupplier)) supplierauth.Created {
 	r.tb.Helper()
-	n := supplierauth.NewSupplier{Name: "Acme", AccessTTL: supplierauth.DefaultAccessTTL, RefreshTTL: supplierauth.DefaultRefreshTTL, Scopes: supplierauth.DefaultScopes()}
+	n := supplierauth.NewSupplier{Name: "Acme", AccessTTL: supplierauth.DefaultAccessTTL,
+		RefreshTTL: supplierauth.DefaultRefreshTTL, Scopes: supplierauth.DefaultScopes()}
 	if change != nil {
 		change(&n)
 	}
@@ -171,7 +178,8 @@ func (r *replica) ping(access string) int {
 func (r *replica) refused(w *httptest.ResponseRecorder, code string) {
 	r.tb.Helper()
 	var body map[string]string
-	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || w.Code != http.StatusUnauthorized || body["Error"] != code || body["ErrorDescription"] == "" || len(body) != 2 {
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || w.Code != http.StatusUnauthorized ||
+		body["Error"] != code || body["ErrorDescription"] == "" || len(body) != 2 {
 		r.tb.Fatalf("status %d: %s, want %s", w.Code, w.Body, code)
 	}
 }

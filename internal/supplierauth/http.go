@@ -10,8 +10,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
-// Handlers answer the room's routes and check the callers of others'. They are apart from Service because the linker keeps
-// all exported methods of what reflection may reach: a worker, which has no routes, would link gin.
+// Handlers answer the room's routes and check the callers of others'. They are apart from Service because the linker
+// keeps all exported methods of what reflection may reach: a worker, which has no routes, would link gin.
 type Handlers struct{ *Service }
 
 // refreshBody is the body of refresh and revoke.
@@ -91,7 +91,8 @@ func (s Handlers) JWKS(c *gin.Context) error {
 	return nil
 }
 
-// RenderError answers the token endpoints' errors: {Error, ErrorDescription} for a refusal, a problem document for all else.
+// RenderError answers the token endpoints' errors: {Error, ErrorDescription} for a refusal, a problem document for all
+// else.
 func RenderError(c *gin.Context, err error) {
 	r, ok := errors.AsType[*refusal](err)
 	if !ok {

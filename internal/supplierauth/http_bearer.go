@@ -22,8 +22,9 @@ func (s Handlers) Bearer(scope string) gin.HandlerFunc {
 }
 
 // Identify is who the request's access token speaks for, and the only place where such a caller is checked and limited.
-// From here on the caller is in the request's context and on its log line. Errors: errs.Unauthenticated, errs.Exhausted,
-// errs.Forbidden without the scope, errs.Invalid for a query string that does not parse; RenderBearerError answers them.
+// From here on the caller is in the request's context and on its log line. Errors: errs.Unauthenticated,
+// errs.Exhausted, errs.Forbidden without the scope, errs.Invalid for a query string that does not parse;
+// RenderBearerError answers them.
 func (s Handlers) Identify(c *gin.Context, scope string) (Principal, error) {
 	p, err := s.authenticate(c.Request.Header)
 	if err != nil {
@@ -71,8 +72,8 @@ func hasToken(value string) bool {
 	return strings.EqualFold(scheme, "Bearer") && strings.Trim(token, " ") != ""
 }
 
-// RenderBearerError answers a refusal of the caller with an empty body and the challenge in WWW-Authenticate, which names no
-// error when no token was presented (RFC 6750, 3). Other errors are problem documents.
+// RenderBearerError answers a refusal of the caller with an empty body and the challenge in WWW-Authenticate, which
+// names no error when no token was presented (RFC 6750, 3). Other errors are problem documents.
 func RenderBearerError(c *gin.Context, err error) {
 	challenge := "Bearer"
 	switch {

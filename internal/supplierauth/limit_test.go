@@ -14,7 +14,8 @@ import (
 func TestRateLimit_holds_each_supplier_to_its_own_bucket(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	r := newReplica(t, databasetest.Open(t, database.SQLite), clock, func(d *supplierauth.Deps) { d.RequestsPerSecond = 3 })
+	r := newReplica(t, databasetest.Open(t, database.SQLite), clock,
+		func(d *supplierauth.Deps) { d.RequestsPerSecond = 3 })
 	a := r.tokens(r.token(r.supplier(nil).APIKey)).AccessToken
 	b := r.tokens(r.token(r.supplier(nil).APIKey)).AccessToken
 	for range 3 {
@@ -23,7 +24,8 @@ func TestRateLimit_holds_each_supplier_to_its_own_bucket(t *testing.T) {
 		}
 	}
 	w := r.call(http.MethodGet, "/ping", "", "Authorization", "Bearer "+a)
-	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "3 requests a second") {
+	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" ||
+		!strings.Contains(w.Body.String(), "3 requests a second") {
 		t.Errorf("over the limit: %d %v %s", w.Code, w.Header(), w.Body)
 	}
 	if code := r.ping(b); code != http.StatusOK {

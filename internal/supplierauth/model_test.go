@@ -20,7 +20,8 @@ type family struct {
 	expires time.Time
 }
 
-// TestSessions_behave_as_their_model interleaves token, refresh, reuse, revoke, expiry and deactivation over two replicas.
+// TestSessions_behave_as_their_model interleaves token, refresh, reuse, revoke, expiry and deactivation over two
+// replicas.
 func TestSessions_behave_as_their_model(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.SQLite)
@@ -46,7 +47,8 @@ func TestSessions_behave_as_their_model(t *testing.T) {
 					rt.Fatalf("token: status %d of a supplier that is active: %v", w.Code, active)
 				}
 				if active {
-					families = append(families, &family{tokens: []string{r.tokens(w).RefreshToken}, expires: clock.now().Add(supplierauth.DefaultRefreshTTL)})
+					families = append(families, &family{tokens: []string{r.tokens(w).RefreshToken},
+						expires: clock.now().Add(supplierauth.DefaultRefreshTTL)})
 				}
 			},
 			"refresh": func(rt *rapid.T) {
@@ -67,7 +69,8 @@ func TestSessions_behave_as_their_model(t *testing.T) {
 			},
 			"revoke": func(rt *rapid.T) {
 				f := some()
-				if code := on().revoke(f.tokens[rapid.IntRange(0, len(f.tokens)-1).Draw(rt, "token")]); code != http.StatusNoContent {
+				if code := on().revoke(f.tokens[rapid.IntRange(0, len(f.tokens)-1).Draw(rt,
+					"token")]); code != http.StatusNoContent {
 					rt.Fatalf("revoke: status %d", code)
 				}
 				f.ended = true

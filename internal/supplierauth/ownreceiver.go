@@ -39,8 +39,8 @@ func (s *Service) SetWebhookURL(ctx context.Context, supplierID, url string) err
 	return nil
 }
 
-// ownURLFault is stricter than the operator's rule: a supplier's own address is https, unless private ones are allowed. It
-// names no setting, which suppliers cannot change.
+// ownURLFault is stricter than the operator's rule: a supplier's own address is https, unless private ones are allowed.
+// It names no setting, which suppliers cannot change.
 func (s *Service) ownURLFault(url string) string {
 	if fault := webhookURLFault(url, s.allowPrivate); fault != "" || url == "" {
 		return strings.TrimSuffix(fault, unlessAllowed)

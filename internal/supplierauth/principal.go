@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Principal is who is calling: what a valid access token says. Its Scopes are shared between requests; do not change them.
+// Principal is who is calling: what a valid access token says. Its Scopes are shared between requests; do not change
+// them.
 type Principal struct {
 	SupplierID   string
 	SupplierName string // as it was when the token was issued

@@ -16,8 +16,8 @@ type Receiver struct {
 	Concurrency int // calls that it takes at once, from all workers together
 }
 
-// Receivers are the receivers of the given suppliers, by supplier id. Unknown suppliers are absent. A secret that no key
-// of SECRETS_KEY opens is reported in the log and left out, so that it stops nobody else's webhooks.
+// Receivers are the receivers of the given suppliers, by supplier id. Unknown suppliers are absent. A secret that no
+// key of SECRETS_KEY opens is reported in the log and left out, so that it stops nobody else's webhooks.
 func (s *Service) Receivers(ctx context.Context, supplierIDs []string) (map[string]Receiver, error) {
 	receivers := make(map[string]Receiver, len(supplierIDs))
 	if len(supplierIDs) == 0 {
@@ -36,7 +36,8 @@ func (s *Service) Receivers(ctx context.Context, supplierIDs []string) (map[stri
 		if row.SecretID != nil {
 			secret, err := s.openSecret(row)
 			if err != nil {
-				s.log.ErrorContext(ctx, "a webhook secret cannot be read", "supplier_id", row.SupplierID, "secret_id", *row.SecretID, "error", err)
+				s.log.ErrorContext(ctx, "a webhook secret cannot be read", "supplier_id", row.SupplierID, "secret_id",
+					*row.SecretID, "error", err)
 			} else {
 				r.Secrets = append(r.Secrets, secret)
 			}

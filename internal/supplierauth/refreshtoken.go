@@ -49,7 +49,8 @@ func (t refreshToken) text() string {
 // parseRefreshToken reads a token's text. There is one spelling of each token; garbage stops here, before the database.
 func parseRefreshToken(text string) (refreshToken, bool) {
 	var t refreshToken
-	if len(text) != len(refreshPrefix)+base64.RawURLEncoding.EncodedLen(refreshSize) || !strings.HasPrefix(text, refreshPrefix) {
+	if len(text) != len(refreshPrefix)+base64.RawURLEncoding.EncodedLen(refreshSize) ||
+		!strings.HasPrefix(text, refreshPrefix) {
 		return refreshToken{}, false
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(text[len(refreshPrefix):])

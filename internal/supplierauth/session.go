@@ -62,7 +62,8 @@ func refuseClient() error {
 }
 
 func refuseGrant() error {
-	return &refusal{codeGrant, errs.New(errs.Unauthenticated, "The refresh token is missing, invalid, expired or already used.")}
+	return &refusal{codeGrant, errs.New(errs.Unauthenticated,
+		"The refresh token is missing, invalid, expired or already used.")}
 }
 
 // supplierKeys is the form of suppliers' API keys.
@@ -145,7 +146,8 @@ func (s *Service) revoke(ctx context.Context, text string) error {
 // Purge forgets what ended by time more than a day ago: sessions, rotated API keys, rotated webhook secrets.
 func (s *Service) Purge(ctx context.Context) error {
 	before := s.now().Add(-purgeAfter)
-	if err := errors.Join(s.store.purgeSessions(ctx, before), s.store.purgeRotated(ctx, before), s.store.purgePortal(ctx, before)); err != nil {
+	if err := errors.Join(s.store.purgeSessions(ctx, before), s.store.purgeRotated(ctx, before),
+		s.store.purgePortal(ctx, before)); err != nil {
 		return fmt.Errorf("purge: %w", err)
 	}
 	return nil

@@ -90,7 +90,10 @@ func TestAccessToken_lives_as_long_as_the_supplier_s_setting(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		clock := newClock()
 		r := newReplica(t, db, clock, nil)
-		p := r.tokens(r.token(r.supplier(func(n *supplierauth.NewSupplier) { n.AccessTTL, n.RefreshTTL = 2*time.Minute, time.Hour }).APIKey))
+		p := r.tokens(r.token(r.supplier(func(n *supplierauth.NewSupplier) {
+			n.AccessTTL, n.RefreshTTL = 2*time.Minute,
+				time.Hour
+		}).APIKey))
 		if p.ExpiresIn != 120 || p.RefreshExpiresIn != 3600 || p.TokenType != "Bearer" {
 			t.Fatalf("got %+v", p)
 		}
@@ -245,15 +248,18 @@ func TestReceivers_secrets_open_after_the_rotation_of_SECRETS_KEY(t *testing.T) 
 			t.Fatal(err)
 		}
 		got := receivers[s.Supplier.ID]
-		if len(receivers) != 1 || got.URL != "https://receiver.example" || !got.Active || len(got.Secrets) != 2 || got.Secrets[0].Text() != second || got.Secrets[1].Text() != s.WebhookSecret {
+		if len(receivers) != 1 || got.URL != "https://receiver.example" || !got.Active || len(got.Secrets) != 2 ||
+			got.Secrets[0].Text() != second || got.Secrets[1].Text() != s.WebhookSecret {
 			t.Fatalf("got %d receivers, %d secrets of %s", len(receivers), len(got.Secrets), got.URL)
 		}
 		clock.advance(time.Hour)
-		if receivers, _ := rotated.service.Receivers(t.Context(), []string{s.Supplier.ID}); len(receivers[s.Supplier.ID].Secrets) != 1 {
+		if receivers, _ := rotated.service.Receivers(t.Context(),
+			[]string{s.Supplier.ID}); len(receivers[s.Supplier.ID].Secrets) != 1 {
 			t.Error("the former secret signs after its overlap")
 		}
 		stranger := newReplica(t, db, clock, nil) // with another key: reported, and no secret
-		if receivers, err := stranger.service.Receivers(t.Context(), []string{s.Supplier.ID}); err != nil || len(receivers[s.Supplier.ID].Secrets) != 0 || !strings.Contains(stranger.logs.String(), "cannot be read") {
+		if receivers, err := stranger.service.Receivers(t.Context(), []string{s.Supplier.ID}); err != nil ||
+			len(receivers[s.Supplier.ID].Secrets) != 0 || !strings.Contains(stranger.logs.String(), "cannot be read") {
 			t.Errorf("with another SECRETS_KEY: %v", err)
 		}
 	})

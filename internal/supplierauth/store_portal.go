@@ -15,7 +15,8 @@ func (s store) holdSupplier(ctx context.Context, id string) (found, active bool,
 	return len(rows) > 0, len(rows) > 0 && rows[0], database.Translate(err)
 }
 
-func (s store) insertPortalLink(ctx context.Context, hash []byte, supplierID string, secure bool, expires time.Time) error {
+func (s store) insertPortalLink(ctx context.Context, hash []byte, supplierID string, secure bool,
+	expires time.Time) error {
 	// Not the hash first: gorm spreads the bytes of a value that is right behind a parenthesis.
 	return database.Translate(s.db.From(ctx).Exec(`INSERT INTO portal_links (supplier_id, hash, secure, expires_at) VALUES (?, ?, ?, ?)`,
 		supplierID, hash, secure, expires.UnixMicro()).Error)
@@ -34,7 +35,8 @@ func (s store) portalLinkOwner(ctx context.Context, hash []byte) (string, error)
 // usePortalLink deletes a live link: of several callers at once, one finds it.
 func (s store) usePortalLink(ctx context.Context, hash []byte, now time.Time) (used, secure bool, err error) {
 	var rows []bool
-	err = s.db.From(ctx).Raw(`DELETE FROM portal_links WHERE hash = ? AND expires_at > ? RETURNING secure`, hash, now.UnixMicro()).Scan(&rows).Error
+	err = s.db.From(ctx).Raw(`DELETE FROM portal_links WHERE hash = ? AND expires_at > ? RETURNING secure`, hash,
+		now.UnixMicro()).Scan(&rows).Error
 	return len(rows) > 0, len(rows) > 0 && rows[0], database.Translate(err)
 }
 
@@ -68,7 +70,8 @@ func (s store) portalPrincipal(ctx context.Context, hash []byte, now time.Time) 
 
 // endPortalSessions ends all browser sessions of a supplier, and the links that would open new ones.
 func (s store) endPortalSessions(ctx context.Context, supplierID string) error {
-	for _, statement := range []string{`DELETE FROM portal_links WHERE supplier_id = ?`, `DELETE FROM portal_sessions WHERE supplier_id = ?`} {
+	for _, statement := range []string{`DELETE FROM portal_links WHERE supplier_id = ?`,
+		`DELETE FROM portal_sessions WHERE supplier_id = ?`} {
 		if err := s.db.From(ctx).Exec(statement, supplierID).Error; err != nil {
 			return database.Translate(err)
 		}
@@ -78,7 +81,8 @@ func (s store) endPortalSessions(ctx context.Context, supplierID string) error {
 
 // purgePortal deletes links and sessions that expired before the given time.
 func (s store) purgePortal(ctx context.Context, before time.Time) error {
-	for _, statement := range []string{`DELETE FROM portal_links WHERE expires_at < ?`, `DELETE FROM portal_sessions WHERE expires_at < ?`} {
+	for _, statement := range []string{`DELETE FROM portal_links WHERE expires_at < ?`,
+		`DELETE FROM portal_sessions WHERE expires_at < ?`} {
 		if err := s.db.From(ctx).Exec(statement, before.UnixMicro()).Error; err != nil {
 			return database.Translate(err)
 		}
@@ -94,7 +98,8 @@ func (s store) touchSupplier(ctx context.Context, id string, now time.Time) (fou
 
 // setWebhookURL writes nothing else of the supplier: the api may not.
 func (s store) setWebhookURL(ctx context.Context, supplierID, url string, now time.Time) (found bool, err error) {
-	result := s.db.From(ctx).Exec(`UPDATE suppliers SET webhook_url = ?, updated_at = ? WHERE id = ?`, url, now.UnixMicro(), supplierID)
+	result := s.db.From(ctx).Exec(`UPDATE suppliers SET webhook_url = ?, updated_at = ? WHERE id = ?`, url,
+		now.UnixMicro(), supplierID)
 	return result.RowsAffected > 0, database.Translate(result.Error)
 }
 

@@ -41,7 +41,8 @@ func (s store) open(ctx context.Context, items []opening, now time.Time) ([]*gra
 	})
 }
 
-// openPostgres holds the suppliers until the sessions are there: a deactivation waits, and then ends these sessions too.
+// openPostgres holds the suppliers until the sessions are there: a deactivation waits, and then ends these sessions
+// too.
 func (s store) openPostgres(ctx context.Context, items []opening, now time.Time) ([]*grant, error) {
 	n := len(items)
 	ids, keys, handles, secrets := make([]string, n), make([][]byte, n), make([][]byte, n), make([][]byte, n)
@@ -70,9 +71,9 @@ func (s store) openPostgres(ctx context.Context, items []opening, now time.Time)
 	return opened, nil
 }
 
-// rotatePostgres replaces each presented token by the next one if it is the current one of a live session, and gives the
-// grants by the hash of the next one. Sessions that somebody else holds are left out: to wait for them while holding others
-// could deadlock.
+// rotatePostgres replaces each presented token by the next one if it is the current one of a live session, and gives
+// the grants by the hash of the next one. Sessions that somebody else holds are left out: to wait for them while
+// holding others could deadlock.
 func (s store) rotatePostgres(ctx context.Context, items []rotation, now time.Time) (map[string]*grant, error) {
 	n := len(items)
 	handles, current, next := make([][]byte, n), make([][]byte, n), make([][]byte, n)
@@ -141,7 +142,8 @@ func (s store) grants(ctx context.Context, sql string, values ...any) (map[strin
 }
 
 // inTurn does the items one after the other in one transaction.
-func inTurn[T any](ctx context.Context, db *database.DB, items []T, do func(context.Context, T) (*grant, error)) ([]*grant, error) {
+func inTurn[T any](ctx context.Context, db *database.DB, items []T,
+	do func(context.Context, T) (*grant, error)) ([]*grant, error) {
 	grants := make([]*grant, len(items))
 	err := db.InTx(ctx, func(ctx context.Context) (err error) {
 		for i, item := range items {

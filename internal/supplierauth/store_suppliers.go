@@ -69,7 +69,8 @@ func (s store) saveSupplier(ctx context.Context, supplier Supplier) error {
 }
 
 func (s store) saveActive(ctx context.Context, id string, active bool, now time.Time) error {
-	return database.Translate(s.db.From(ctx).Exec(`UPDATE suppliers SET active = ?, updated_at = ? WHERE id = ?`, active, now.UnixMicro(), id).Error)
+	return database.Translate(s.db.From(ctx).Exec(`UPDATE suppliers SET active = ?, updated_at = ? WHERE id = ?`, active,
+		now.UnixMicro(), id).Error)
 }
 
 // listSuppliers reads all suppliers, oldest first.
@@ -110,8 +111,8 @@ func (s store) insertSecret(ctx context.Context, id, supplierID string, sealed [
 		id, supplierID, sealed, now.UnixMicro()).Error)
 }
 
-// expireSecrets lets the supplier's current webhook secret sign until the given time, and earlier ones until their own end;
-// all lets none of them sign longer than that.
+// expireSecrets lets the supplier's current webhook secret sign until the given time, and earlier ones until their own
+// end; all lets none of them sign longer than that.
 func (s store) expireSecrets(ctx context.Context, supplierID string, until time.Time, all bool) error {
 	return database.Translate(s.db.From(ctx).Exec(`
 		UPDATE supplier_webhook_secrets SET active_until = ? WHERE supplier_id = ? AND (active_until IS NULL OR active_until > ? AND ?)`,

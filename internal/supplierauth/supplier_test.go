@@ -24,12 +24,14 @@ func TestWebhookURL_accepted_and_refused(t *testing.T) {
 		return err
 	}
 	id := strict.supplier(nil).Supplier.ID
-	for _, address := range []string{"", "https://a.example", "http://a.example:8080/base/", "https://[2606:4700::1]/x", "https://bücher.example"} {
+	for _, address := range []string{"", "https://a.example", "http://a.example:8080/base/", "https://[2606:4700::1]/x",
+		"https://bücher.example"} {
 		if err := set(strict, id, address); err != nil {
 			t.Errorf("%s is refused: %v", address, err)
 		}
 	}
-	private := []string{"http://127.0.0.1", "http://10.0.0.1:80", "http://[::1]", "http://169.254.169.254", "http://100.64.1.1", "http://[fe80::1%25eth0]", "http://0.0.0.0", "http://[::ffff:10.0.0.1]", "http://224.0.0.1"}
+	private := []string{"http://127.0.0.1", "http://10.0.0.1:80", "http://[::1]", "http://169.254.169.254",
+		"http://100.64.1.1", "http://[fe80::1%25eth0]", "http://0.0.0.0", "http://[::ffff:10.0.0.1]", "http://224.0.0.1"}
 	for _, address := range private {
 		if err := set(strict, id, address); errs.KindOf(err) != errs.Invalid {
 			t.Errorf("%s: %v", address, err)
@@ -38,7 +40,8 @@ func TestWebhookURL_accepted_and_refused(t *testing.T) {
 			t.Errorf("%s is refused where private addresses are allowed: %v", address, err)
 		}
 	}
-	for _, address := range []string{"ftp://a.example", "a.example", "//a.example", "https://", "https://user:secret-pw@a.example", "https://a.example?x=1", "https://a.example#x", "https://a.example:0", "https://a.example:70000", "https://a.example:", "https://a.example/" + strings.Repeat("x", 2100), "https://a\x00b", "https://a b"} {
+	for _, address := range []string{"ftp://a.example", "a.example", "//a.example", "https://",
+		"https://user:secret-pw@a.example", "https://a.example?x=1", "https://a.example#x", "https://a.example:0", "https://a.example:70000", "https://a.example:", "https://a.example/" + strings.Repeat("x", 2100), "https://a\x00b", "https://a b"} {
 		if err := set(loose, id, address); errs.KindOf(err) != errs.Invalid || strings.Contains(err.Error(), "secret-pw") {
 			t.Errorf("%q: %v", address, err)
 		}
@@ -48,7 +51,9 @@ func TestWebhookURL_accepted_and_refused(t *testing.T) {
 func TestSupplier_every_violation_is_named(t *testing.T) {
 	t.Parallel()
 	r := newReplica(t, databasetest.Open(t, database.SQLite), newClock(), nil)
-	_, err := r.service.CreateSupplier(t.Context(), supplierauth.NewSupplier{Name: " ", WebhookURL: "x", AccessTTL: time.Millisecond, RefreshTTL: 366 * 24 * time.Hour, Scopes: []string{"products", "root"}})
+	_, err := r.service.CreateSupplier(t.Context(),
+		supplierauth.NewSupplier{Name: " ", WebhookURL: "x", AccessTTL: time.Millisecond, RefreshTTL: 366 * 24 * time.Hour,
+			Scopes: []string{"products", "root"}})
 	e, ok := errors.AsType[*errs.Error](err)
 	if !ok {
 		t.Fatalf("got %v", err)
@@ -80,7 +85,8 @@ func TestSupplier_changes_and_lists(t *testing.T) {
 			t.Fatalf("got %+v, %v", list, err)
 		}
 		for what, err := range map[string]error{
-			"deactivate": r.service.Deactivate(t.Context(), "sup_nobody"), "activate": r.service.Activate(t.Context(), "sup_nobody"),
+			"deactivate": r.service.Deactivate(t.Context(), "sup_nobody"),
+			"activate":   r.service.Activate(t.Context(), "sup_nobody"),
 		} {
 			if errs.KindOf(err) != errs.NotFound {
 				t.Errorf("%s nobody: %v", what, err)
@@ -103,11 +109,13 @@ func TestReceiver_takes_the_calls_at_once_that_were_set_for_it_or_the_general_li
 			t.Fatalf("got %+v, %v", receivers, err)
 		}
 		own = 10_000
-		if changed, err := r.service.UpdateSupplier(t.Context(), general, supplierauth.SupplierPatch{ReceiverConcurrency: &own}); err != nil || *changed.ReceiverConcurrency != own {
+		if changed, err := r.service.UpdateSupplier(t.Context(), general,
+			supplierauth.SupplierPatch{ReceiverConcurrency: &own}); err != nil || *changed.ReceiverConcurrency != own {
 			t.Errorf("got %+v, %v", changed, err)
 		}
 		for _, bad := range []int{0, -1, 10_001} {
-			if _, err := r.service.UpdateSupplier(t.Context(), id, supplierauth.SupplierPatch{ReceiverConcurrency: &bad}); errs.KindOf(err) != errs.Invalid {
+			if _, err := r.service.UpdateSupplier(t.Context(), id,
+				supplierauth.SupplierPatch{ReceiverConcurrency: &bad}); errs.KindOf(err) != errs.Invalid {
 				t.Errorf("%d is accepted: %v", bad, err)
 			}
 		}
@@ -126,7 +134,8 @@ func TestMigration_gives_every_supplier_the_scope_webhooks_once(t *testing.T) {
 			t.Fatal("the migration updates nothing")
 		}
 		r := newReplica(t, db, newClock(), nil)
-		wanted := map[string]string{"": "webhooks", "products": "products webhooks", "material-requests webhooks orders:read": "material-requests webhooks orders:read"}
+		wanted := map[string]string{"": "webhooks", "products": "products webhooks",
+			"material-requests webhooks orders:read": "material-requests webhooks orders:read"}
 		ids := map[string]string{}
 		for scopes := range wanted {
 			ids[r.supplier(func(n *supplierauth.NewSupplier) { n.Scopes = strings.Fields(scopes) }).Supplier.ID] = scopes

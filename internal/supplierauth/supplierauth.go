@@ -16,16 +16,19 @@ import (
 
 // Deps is what the room is built from.
 type Deps struct {
-	DB                   *database.DB
-	Log                  *slog.Logger
-	Now                  func() time.Time
-	SigningKeys          string                // JWT_SIGNING_KEYS; empty in a process that neither issues nor verifies access tokens
-	SecretsKeys          string                // SECRETS_KEY; empty in a process that never reads or makes a webhook secret
-	Issuer, Audience     string                // iss and aud of the access tokens
-	AllowPrivateWebhooks bool                  // accept a webhook URL that names a private address
-	RequestsPerSecond    int                   // that a supplier may send to this process with its access tokens; 0: any number
-	ReceiverConcurrency  int                   // calls that a receiver without a limit of its own takes at once
-	Registerer           prometheus.Registerer // nil: the counter is not exported
+	DB  *database.DB
+	Log *slog.Logger
+	Now func() time.Time
+	// JWT_SIGNING_KEYS; empty in a process that neither issues nor verifies access tokens
+	SigningKeys string
+	// SECRETS_KEY; empty in a process that never reads or makes a webhook secret
+	SecretsKeys          string
+	Issuer, Audience     string // iss and aud of the access tokens
+	AllowPrivateWebhooks bool   // accept a webhook URL that names a private address
+	// that a supplier may send to this process with its access tokens; 0: any number
+	RequestsPerSecond   int
+	ReceiverConcurrency int                   // calls that a receiver without a limit of its own takes at once
+	Registerer          prometheus.Registerer // nil: the counter is not exported
 }
 
 // Service is the room.
@@ -44,7 +47,8 @@ type Service struct {
 	rotations           *groupcommit.Batcher[rotation, outcome]
 }
 
-// New reads the keys and starts the group commits; Close ends them. Its errors name the position of a bad key in its list, never its value.
+// New reads the keys and starts the group commits; Close ends them. Its errors name the position of a bad key in its
+// list, never its value.
 func New(d Deps) (*Service, error) {
 	keys, err := parseSigningKeys(d.SigningKeys)
 	if err != nil {

@@ -74,7 +74,8 @@ func newTokens(keys []*signingKey, issuer, audience string, now func() time.Time
 	if err != nil {
 		return nil, err
 	}
-	t := &tokens{issuer: issuer, audience: audience, now: now, keys: keys, verifiers: map[string]verifier{}, verified: cache}
+	t := &tokens{issuer: issuer, audience: audience, now: now, keys: keys, verifiers: map[string]verifier{},
+		verified: cache}
 	for _, key := range keys {
 		t.verifiers[key.id] = verifier{key: key, parser: jwt.NewParser(
 			jwt.WithValidMethods([]string{key.method.Alg()}), jwt.WithStrictDecoding(), jwt.WithExpirationRequired(),
@@ -146,7 +147,8 @@ func (t *tokens) check(token string) (Principal, error) {
 	}, nil
 }
 
-// validID reports whether a claim can be the id of something here: no engine takes NUL, no log line a control character.
+// validID reports whether a claim can be the id of something here: no engine takes NUL, no log line a control
+// character.
 func validID(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
@@ -165,7 +167,8 @@ func numericDates(token string) bool {
 	if err := json.Unmarshal(payload, &dates); err != nil {
 		return false
 	}
-	return dates.ExpiresAt.Kind() == '0' && dates.NotBefore.Kind() == '0' && (dates.IssuedAt == nil || dates.IssuedAt.Kind() == '0')
+	return dates.ExpiresAt.Kind() == '0' && dates.NotBefore.Kind() == '0' &&
+		(dates.IssuedAt == nil || dates.IssuedAt.Kind() == '0')
 }
 
 // compact tells whether the text is three segments of base64url without padding.
@@ -200,7 +203,8 @@ func (t *tokens) verifierOf(segment string) (verifier, bool) {
 		return verifier{}, false
 	}
 	v, found := t.verifiers[header.KeyID]
-	return v, found && header.Algorithm == v.key.method.Alg() && header.Type == tokenType && header.Critical == nil && header.Base64 == nil
+	return v, found && header.Algorithm == v.key.method.Alg() && header.Type == tokenType && header.Critical == nil &&
+		header.Base64 == nil
 }
 
 // jwks are the verifying keys by RFC 7517.

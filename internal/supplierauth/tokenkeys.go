@@ -112,14 +112,16 @@ func newSigningKey(private any) (*signingKey, error) {
 	switch private := private.(type) {
 	case ed25519.PrivateKey:
 		public, _ := private.Public().(ed25519.PublicKey)
-		key = signingKey{method: jwt.SigningMethodEdDSA, private: private, jwk: jwk{Curve: "Ed25519", Type: "OKP", X: encode(public)}}
+		key = signingKey{method: jwt.SigningMethodEdDSA, private: private,
+			jwk: jwk{Curve: "Ed25519", Type: "OKP", X: encode(public)}}
 	case *ecdsa.PrivateKey:
 		point, err := private.PublicKey.Bytes() // 4, x, y
 		if err != nil || private.Curve != elliptic.P256() {
 			return nil, errors.New("is on another curve than P-256")
 		}
 		x, y := point[1:33], point[33:]
-		key = signingKey{method: jwt.SigningMethodES256, private: private, jwk: jwk{Curve: "P-256", Type: "EC", X: encode(x), Y: encode(y)}}
+		key = signingKey{method: jwt.SigningMethodES256, private: private,
+			jwk: jwk{Curve: "P-256", Type: "EC", X: encode(x), Y: encode(y)}}
 	default:
 		return nil, errors.New("is neither an Ed25519 nor a P-256 key")
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// OnlyHosts answers 403 with an empty body unless the request's Host is an IP address, a loopback name or one of the names:
-// a page of another site whose name leads here (DNS rebinding) reaches nothing.
+// OnlyHosts answers 403 with an empty body unless the request's Host is an IP address, a loopback name or one of the
+// names: a page of another site whose name leads here (DNS rebinding) reaches nothing.
 func OnlyHosts(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !knownHost(r.Host, names) {
@@ -29,5 +29,8 @@ func knownHost(host string, names []string) bool {
 		return true
 	}
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") ||
-		slices.ContainsFunc(names, func(name string) bool { return host != "" && strings.EqualFold(strings.TrimSpace(name), host) })
+		slices.ContainsFunc(names, func(name string) bool {
+			return host != "" &&
+				strings.EqualFold(strings.TrimSpace(name), host)
+		})
 }

@@ -12,14 +12,15 @@ import (
 // sayAgainAfter is how often the log repeats that something the process needs is unavailable.
 const sayAgainAfter = time.Minute
 
-// onceAMinute drops a warning that was logged less than a minute ago with the same text and whose error is an unavailable
-// dependency: loops try again each second, and their lines would bury everything else.
+// onceAMinute drops a warning that was logged less than a minute ago with the same text and whose error is an
+// unavailable dependency: loops try again each second, and their lines would bury everything else.
 type onceAMinute struct {
 	slog.Handler
 	said *said
 }
 
-// said is when each text was logged last, by time of the records. There are as many as there are such lines in the code.
+// said is when each text was logged last, by time of the records. There are as many as there are such lines in the
+// code.
 type said struct {
 	mu   sync.Mutex
 	last map[string]time.Time

@@ -14,9 +14,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
-// NewLogger writes to w every line of at least the level (debug, info, warn, error; info when it is none of these), with
-// the attributes of logctx. The format is text or json; when it is empty, text on a terminal, else json. JSON lines
-// carry the version, for logs that are collected from many processes.
+// NewLogger writes to w every line of at least the level (debug, info, warn, error; info when it is none of these),
+// with the attributes of logctx. The format is text or json; when it is empty, text on a terminal, else json. JSON
+// lines carry the version, for logs that are collected from many processes.
 func NewLogger(w io.Writer, format, level string, terminal bool) *slog.Logger {
 	var least slog.Level
 	if least.UnmarshalText([]byte(level)) != nil {
@@ -64,14 +64,16 @@ func NewRegistry() *prometheus.Registry {
 		Name: "supplyhub_build_info", Help: "Always 1; the version is a label.", ConstLabels: prometheus.Labels{"version": Version()},
 	})
 	build.Set(1)
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		build)
 	return registry
 }
 
 // version is set by the linker: -ldflags "-X github.com/supplyhub/supplyhub/internal/telemetry.version=v1.2.3".
 var version string
 
-// Version is the version of this binary, from the linker or else from the build information; "devel" when neither knows.
+// Version is the version of this binary, from the linker or else from the build information; "devel" when neither
+// knows.
 func Version() string {
 	if version != "" {
 		return version

@@ -29,7 +29,8 @@ func TestLog_lines_carry_the_request_and_seconds(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]any{"msg": "done", "request_id": "r-1", "supplier_id": "acme", "room": "x", "duration": 1.5, "level": "INFO", "version": telemetry.Version()} {
+	for name, want := range map[string]any{"msg": "done", "request_id": "r-1", "supplier_id": "acme", "room": "x",
+		"duration": 1.5, "level": "INFO", "version": telemetry.Version()} {
 		if line[name] != want {
 			t.Errorf("%s is %v, want %v", name, line[name], want)
 		}

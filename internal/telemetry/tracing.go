@@ -28,8 +28,8 @@ type Tracing struct {
 }
 
 // NewTracing exports spans as the standard OTEL variables of the environment say (OTLP over HTTP), of a service named
-// supplyhub-<role> unless OTEL_SERVICE_NAME is set. Without OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
-// nothing is traced.
+// supplyhub-<role> unless OTEL_SERVICE_NAME is set. Without OTEL_EXPORTER_OTLP_ENDPOINT or
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT nothing is traced.
 func NewTracing(ctx context.Context, environ map[string]string, role string) (*Tracing, error) {
 	given := environ["OTEL_EXPORTER_OTLP_ENDPOINT"] != "" || environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] != ""
 	if !given || environ["OTEL_SDK_DISABLED"] == "true" || environ["OTEL_TRACES_EXPORTER"] == "none" {
@@ -56,8 +56,8 @@ func NewTracing(ctx context.Context, environ map[string]string, role string) (*T
 	return &Tracing{Provider: provider, shutdown: provider.Shutdown}, nil
 }
 
-// Span begins a span and gives its end, which notes a failure. It carries the request's id, by which it is found beside the
-// logs. Outside of any span it continues the trace that logctx names. Nothing happens when nothing is traced.
+// Span begins a span and gives its end, which notes a failure. It carries the request's id, by which it is found beside
+// the logs. Outside of any span it continues the trace that logctx names. Nothing happens when nothing is traced.
 func (t *Tracing) Span(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
 	if t == nil || t.Provider == nil {
 		return ctx, func(error) {}
@@ -81,7 +81,8 @@ func (t *Tracing) Span(ctx context.Context, name string, attrs ...slog.Attr) (co
 	}
 }
 
-// Parent is the span that ctx is in, as W3C Trace Context writes it, or else the one that logctx names; "" when there is none.
+// Parent is the span that ctx is in, as W3C Trace Context writes it, or else the one that logctx names; "" when there
+// is none.
 func (t *Tracing) Parent(ctx context.Context) string {
 	if t == nil || t.Provider == nil {
 		return logctx.TraceParent(ctx)

@@ -43,7 +43,8 @@ func (l *lines) refuse(first *badLine) error {
 	}
 	text := fmt.Sprintf("%d lines are not valid records; nothing was loaded.", len(bad))
 	if len(bad) == mostBadLines {
-		text = fmt.Sprintf("At least %d lines are not valid records, the first of which follow; nothing was loaded.", len(bad))
+		text = fmt.Sprintf("At least %d lines are not valid records, the first of which follow; nothing was loaded.",
+			len(bad))
 	}
 	return errs.InvalidInput(text, violationsOf(bad)...)
 }

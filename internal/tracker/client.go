@@ -89,7 +89,8 @@ func (s *Service) SetViews(ctx context.Context, id string, views []string) (Clie
 	})
 }
 
-// RotateKey makes a new key; the former ones work for the overlap, from 0 to 90 days. Errors: errs.Invalid, errs.NotFound.
+// RotateKey makes a new key; the former ones work for the overlap, from 0 to 90 days. Errors: errs.Invalid,
+// errs.NotFound.
 func (s *Service) RotateKey(ctx context.Context, id string, overlap time.Duration) (string, error) {
 	if err := apikey.CheckOverlap(overlap); err != nil {
 		return "", err
@@ -122,7 +123,8 @@ func (s *Service) Activate(ctx context.Context, id string) (Client, error) {
 }
 
 // change runs fn and stores the client in one transaction, one change of a client at a time.
-func (s *Service) change(ctx context.Context, what, id string, fn func(context.Context, *Client) error) (Client, error) {
+func (s *Service) change(ctx context.Context, what, id string, fn func(context.Context, *Client) error) (Client,
+	error) {
 	var changed Client
 	err := s.deps.DB.InTx(ctx, func(ctx context.Context) (err error) {
 		if changed, err = s.store.lockClient(ctx, id); err != nil {
@@ -199,7 +201,8 @@ func validateViews(views []string) []errs.Violation {
 	for i, view := range views {
 		at := fmt.Sprintf("/views/%d", i)
 		switch {
-		case view == "" || hasControl(view) || slices.ContainsFunc(identifiers(view), func(part string) bool { return part == "" }):
+		case view == "" || hasControl(view) ||
+			slices.ContainsFunc(identifiers(view), func(part string) bool { return part == "" }):
 			violations = append(violations, errs.At(at, "must be the name of a view, or schema.view"))
 		case slices.ContainsFunc(identifiers(view), func(part string) bool { return len(part) > longestView }):
 			violations = append(violations, errs.At(at, fmt.Sprintf("must have at most %d bytes", longestView)))

@@ -170,9 +170,11 @@ func parseBool(text []byte) (truth, ok bool) {
 	return f != 0, err == nil && !math.IsNaN(f)
 }
 
-// appendDate takes the date in front of dates, timestamps and texts. Infinity, BC and what is no day of the calendar are null.
+// appendDate takes the date in front of dates, timestamps and texts. Infinity, BC and what is no day of the calendar
+// are null.
 func appendDate(b, text []byte) []byte {
-	if len(text) < dateLength || !validDate(text[:dateLength]) || (len(text) > dateLength && !endsDate(text[dateLength:])) {
+	if len(text) < dateLength || !validDate(text[:dateLength]) ||
+		(len(text) > dateLength && !endsDate(text[dateLength:])) {
 		return append(b, "null"...)
 	}
 	b = append(b, '"')

@@ -27,7 +27,8 @@ func (g guard) and(p *places) string {
 		version += " AND v.max_id = " + maxID
 	}
 	return "EXISTS (SELECT 1 FROM tracker_clients c, tracker_versions v, tracker_pins n WHERE " + version +
-		" AND n.generation = v.generation AND n.max_id = " + maxID + " AND c.number = " + p.next() + " AND c.updated_at = " + p.next() +
+		" AND n.generation = v.generation AND n.max_id = " + maxID + " AND c.number = " + p.next() + " AND c.updated_at = " +
+		p.next() +
 		" AND n.client_number = c.number AND n.listing = " + p.next() + " AND n.filter = " + p.next() +
 		" AND n.page_size = " + p.next() + " AND n.day = " + p.next() + " AND n.view = " + p.next() + ") AND "
 }

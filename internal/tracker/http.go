@@ -36,7 +36,8 @@ func (s *Service) ClientKey() gin.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		ctx = logctx.With(context.WithValue(ctx, callerKey{}, caller{client, values[0]}), slog.String("tracker_client", client.ID))
+		ctx = logctx.With(context.WithValue(ctx, callerKey{}, caller{client, values[0]}),
+			slog.String("tracker_client", client.ID))
 		c.Request = c.Request.WithContext(ctx)
 		return nil
 	})
@@ -59,7 +60,8 @@ func (s *Service) answer(c *gin.Context, read func(context.Context, Client, quer
 		return err
 	}
 	l, err := read(ctx, who.client, q)
-	if errors.Is(err, errClientChanged) || errs.KindOf(err) == errs.Forbidden { // what was remembered of the client may be old
+	// what was remembered of the client may be old
+	if errors.Is(err, errClientChanged) || errs.KindOf(err) == errs.Forbidden {
 		if who.client, err = s.authenticateAnew(ctx, who.key); err == nil {
 			l, err = read(ctx, who.client, q)
 		}

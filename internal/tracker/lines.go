@@ -273,7 +273,8 @@ func readCSV(l *lines, r io.Reader) (func(*lines) error, error) {
 	return func(l *lines) error {
 		record, err := reader.Read()
 		if fault, ok := errors.AsType[*csv.ParseError](err); ok {
-			return &badLine{number: int64(fault.StartLine), detail: "is not a CSV record: " + fault.Err.Error(), last: !errors.Is(fault, csv.ErrFieldCount)}
+			return &badLine{number: int64(fault.StartLine), detail: "is not a CSV record: " + fault.Err.Error(),
+				last: !errors.Is(fault, csv.ErrFieldCount)}
 		}
 		if err != nil {
 			return err

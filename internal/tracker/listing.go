@@ -57,7 +57,8 @@ func (s *Service) list(ctx context.Context, c Client, q query) (listing, error) 
 }
 
 // read makes a page of the client's view, again when the view has changed meanwhile.
-func (s *Service) read(ctx context.Context, c Client, page func(context.Context, *relation) (listing, error)) (listing, error) {
+func (s *Service) read(ctx context.Context, c Client, page func(context.Context, *relation) (listing, error)) (listing,
+	error) {
 	if len(c.Views) == 0 {
 		return listing{}, noViews()
 	}
@@ -96,7 +97,8 @@ func (s *Service) countedList(ctx context.Context, c Client, r *relation, key pi
 			return l, nil
 		}
 	}
-	st, err := s.begin(ctx, c, r, key, first, func(_ context.Context, present state) (state, error) { return present, nil })
+	st, err := s.begin(ctx, c, r, key, first,
+		func(_ context.Context, present state) (state, error) { return present, nil })
 	if err != nil {
 		return listing{}, err
 	}
@@ -166,12 +168,14 @@ func (r *relation) write(f form, g guard) string {
 	if f.fromEnd {
 		order = quote(columnLoadDate) + ", " + quote(columnID)
 	}
-	chosen := " FROM " + r.from + " WHERE " + g.and(p) + quote(columnLoadDate) + compare + p.nextDay() + " AND " + quote(columnID) + " <= " + p.next() +
+	chosen := " FROM " + r.from + " WHERE " + g.and(p) + quote(columnLoadDate) + compare + p.nextDay() + " AND " +
+		quote(columnID) + " <= " + p.next() +
 		" ORDER BY " + order + " LIMIT " + p.next() + " OFFSET " + p.next()
 	if !f.deferred {
 		return "SELECT " + r.plain + chosen
 	}
-	return "SELECT " + r.joined + " FROM (SELECT " + quote(columnID) + ", " + quote(columnLoadDate) + chosen + ") p " + r.joinByID() +
+	return "SELECT " + r.joined + " FROM (SELECT " + quote(columnID) + ", " + quote(columnLoadDate) + chosen + ") p " +
+		r.joinByID() +
 		" ORDER BY p." + r.latest(columnLoadDate) + ", p." + r.latest(columnID)
 }
 
@@ -204,7 +208,8 @@ func (s *Service) daysOf(ctx context.Context, r *relation, st state) (days, erro
 		}
 		newer := map[string]int64{}
 		if present.maxID > st.maxID {
-			err := sel(ctx, "SELECT "+quote(columnLoadDate)+", count(*) FROM "+r.from+" WHERE "+quote(columnID)+" > $1 GROUP BY 1", func(row [][]byte) error {
+			err := sel(ctx, "SELECT "+quote(columnLoadDate)+", count(*) FROM "+r.from+" WHERE "+quote(columnID)+
+				" > $1 GROUP BY 1", func(row [][]byte) error {
 				n, err := strconv.ParseInt(string(row[1]), 10, 64)
 				newer[string(row[0])] = n
 				return err
@@ -232,7 +237,8 @@ func (s *Service) daysOf(ctx context.Context, r *relation, st state) (days, erro
 
 // foreignList counts and skips as the database can.
 func (s *Service) foreignList(ctx context.Context, c Client, r *relation, key pinKey, q query) (listing, error) {
-	st, err := s.begin(ctx, c, r, key, q.page.Number == 1, func(ctx context.Context, _ state) (state, error) { return s.foreignState(ctx, r) })
+	st, err := s.begin(ctx, c, r, key, q.page.Number == 1,
+		func(ctx context.Context, _ state) (state, error) { return s.foreignState(ctx, r) })
 	if err != nil {
 		return listing{}, err
 	}
@@ -249,7 +255,8 @@ func (s *Service) foreignList(ctx context.Context, c Client, r *relation, key pi
 		where = " WHERE " + strings.Join(conditions, " AND ")
 	}
 	var total int64
-	err = s.rows.Select(ctx, "SELECT count(*) FROM "+r.from+where, func(row [][]byte) error { return scanInts(row, &total) }, p.args...)
+	err = s.rows.Select(ctx, "SELECT count(*) FROM "+r.from+where,
+		func(row [][]byte) error { return scanInts(row, &total) }, p.args...)
 	if err != nil {
 		return listing{}, fmt.Errorf("count the view's rows: %w", err)
 	}
@@ -257,7 +264,8 @@ func (s *Service) foreignList(ctx context.Context, c Client, r *relation, key pi
 	if q.page.Offset() >= l.total {
 		return l, nil
 	}
-	statement := "SELECT " + r.plain + " FROM " + r.from + where + " ORDER BY " + r.latest(columnLoadDate) + ", " + r.latest(columnID) +
+	statement := "SELECT " + r.plain + " FROM " + r.from + where + " ORDER BY " + r.latest(columnLoadDate) + ", " +
+		r.latest(columnID) +
 		" LIMIT " + p.place(int64(q.page.Size)) + " OFFSET " + p.place(q.page.Offset())
 	err = s.rows.Select(ctx, statement, func(row [][]byte) error {
 		l.add(s.encoder, row)

@@ -16,10 +16,12 @@ type Loaded struct {
 	Records  int64  `json:"records"`
 }
 
-// Load stores the records of a file, all or none, in the built-in store; NDJSON when the file begins with {, else CSV with
-// a header. It makes and grants the client's view when it has none. progress, which may be nil, is told the lines read.
-// Errors: errs.Invalid names the first 100 bad lines with everything that is wrong with them; errs.NotFound: no such client.
-func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, progress func(lines int64)) (Loaded, error) {
+// Load stores the records of a file, all or none, in the built-in store; NDJSON when the file begins with {, else CSV
+// with a header. It makes and grants the client's view when it has none. progress, which may be nil, is told the lines
+// read. Errors: errs.Invalid names the first 100 bad lines with everything that is wrong with them; errs.NotFound: no
+// such client.
+func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, progress func(lines int64)) (Loaded,
+	error) {
 	lines, err := newLines(file)
 	if err != nil {
 		return Loaded{}, err
@@ -44,17 +46,18 @@ func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, pro
 		return row, nil
 	}
 	lines.prefix = fmt.Appendf(nil, "%d", client.number)
-	err = s.deps.DB.Load(ctx, "tracker_records", names, source, func(ctx context.Context, store func() (int64, error)) error {
-		// One load of a client at a time: ids ascend in the order in which loads become visible.
-		locked, err := s.store.lockClient(ctx, clientID)
-		if err != nil {
-			return err
-		}
-		if loaded.Records, err = store(); err != nil {
-			return err
-		}
-		return s.grantView(ctx, locked)
-	})
+	err = s.deps.DB.Load(ctx, "tracker_records", names, source,
+		func(ctx context.Context, store func() (int64, error)) error {
+			// One load of a client at a time: ids ascend in the order in which loads become visible.
+			locked, err := s.store.lockClient(ctx, clientID)
+			if err != nil {
+				return err
+			}
+			if loaded.Records, err = store(); err != nil {
+				return err
+			}
+			return s.grantView(ctx, locked)
+		})
 	if err != nil {
 		if errs.KindOf(err) == errs.Invalid {
 			return Loaded{}, err

@@ -131,7 +131,8 @@ func (p *pageMaps) put(key mapKey, m *pageMap) {
 
 // size is about how many bytes the map and its key hold.
 func size(key mapKey, m *pageMap) int {
-	n := entryBytes + len(key.view) + len(key.listing) + len(key.day) + len(m.day) + cap(m.days)*dayBytes + cap(m.winners)*winnerBytes
+	n := entryBytes + len(key.view) + len(key.listing) + len(key.day) + len(m.day) + cap(m.days)*dayBytes +
+		cap(m.winners)*winnerBytes
 	for _, w := range m.winners {
 		n += max(len(w.id)+7, 8) &^ 7 // as Go's allocator rounds small texts
 	}

@@ -27,7 +27,8 @@ const (
 	columnPingTime = "hora_de_ping"
 )
 
-// fields are the fields of a record in the order of the specification. Queries, encoder and loader all follow this list.
+// fields are the fields of a record in the order of the specification. Queries, encoder and loader all follow this
+// list.
 func fields() []field {
 	list := []field{
 		{"dispositivo", textField}, {"material", textField}, {"identificador", integerField}, {"cnpj", textField},
@@ -38,7 +39,8 @@ func fields() []field {
 			list = append(list, field{name, k})
 		}
 	}
-	add(boolField, "ligado", "sem_sinal", "desligado", "em_estoque", "nao_positivado", "alerta_inicial", "alerta_moderado", "alerta_critico")
+	add(boolField, "ligado", "sem_sinal", "desligado", "em_estoque", "nao_positivado", "alerta_inicial",
+		"alerta_moderado", "alerta_critico")
 	add(integerField, columnDevice)
 	add(dateField, "data_de_captura", columnPingDate, "data_de_positivacao", "data_de_recebimento", "data_captura")
 	add(timeField, "hora_de_captura", columnPingTime, "hora_de_positivacao", "hora_captura")

@@ -264,7 +264,8 @@ func TestCrawl_while_loads_commit_has_nothing_twice_nothing_missed_no_mixed_date
 		f := newFleet(t, db)
 		f.load(randomRows(r, 80, 0)...)
 		other := serve(newService(t, db)) // a second replica, with nothing remembered
-		crawls := map[string][]string{"/list?pageSize=7": list(f.rows, ""), "/snapshot?pageSize=2": snapshot(f.rows, ""), "/list?pageSize=3&filter=date:eq:2026-11-05": list(f.rows, "2026-11-05")}
+		crawls := map[string][]string{"/list?pageSize=7": list(f.rows, ""), "/snapshot?pageSize=2": snapshot(f.rows, ""),
+			"/list?pageSize=3&filter=date:eq:2026-11-05": list(f.rows, "2026-11-05")}
 		for path, all := range crawls {
 			var seen []string
 			for number := 1; ; number++ {

@@ -70,7 +70,8 @@ func (s *Service) resolve(ctx context.Context, granted string) (*relation, error
 }
 
 func (s *Service) lookUp(ctx context.Context, granted string) (*relation, error) {
-	r := &relation{granted: granted, engine: s.deps.DB.Engine(), types: map[string]class{}, plain: fieldList(""), joined: fieldList("r."), seen: s.deps.Now()}
+	r := &relation{granted: granted, engine: s.deps.DB.Engine(), types: map[string]class{}, plain: fieldList(""),
+		joined: fieldList("r."), seen: s.deps.Now()}
 	look := s.lookUpSQLite
 	if r.postgres() {
 		look = s.lookUpPostgres
@@ -177,7 +178,8 @@ func (r *relation) quoted(columns []string) []string {
 	return list
 }
 
-// key is a column as it compares in an ORDER BY, latest first, nulls last. Of views made here it is what their index says.
+// key is a column as it compares in an ORDER BY, latest first, nulls last. Of views made here it is what their index
+// says.
 func (r *relation) latest(column string) string {
 	expression := quote(column)
 	if r.postgres() && r.types[column] == textClass {

@@ -103,7 +103,8 @@ func (s *Service) winnersOf(ctx context.Context, r *relation, st state) ([]winne
 	}
 	var winners []winner
 	chosen := map[int64]bool{}
-	err := s.rows.Select(ctx, "SELECT "+generation+", "+quote(columnDevice)+", "+quote(columnID)+" FROM "+r.from+" WHERE "+condition+" ORDER BY "+order, func(row [][]byte) error {
+	err := s.rows.Select(ctx, "SELECT "+generation+", "+quote(columnDevice)+", "+quote(columnID)+" FROM "+r.from+
+		" WHERE "+condition+" ORDER BY "+order, func(row [][]byte) error {
 		if r.counted() && string(row[0]) != strconv.FormatInt(st.generation, 10) {
 			return errMoved
 		}
@@ -162,9 +163,11 @@ func (s *Service) recordsOf(ctx context.Context, r *relation, g guard, winners [
 func (p *places) records(g guard, winners []winner) string {
 	where := " WHERE " + g.and(p)
 	if !p.r.counted() || !p.r.postgres() {
-		return "SELECT " + quote(columnDevice) + ", " + quote(columnID) + ", " + p.r.plain + " FROM " + p.r.from + where + p.ids(winners)
+		return "SELECT " + quote(columnDevice) + ", " + quote(columnID) + ", " + p.r.plain + " FROM " + p.r.from + where +
+			p.ids(winners)
 	}
-	// One by one: a condition on all ids at once may be planned, over an empty table, as a walk through all the client's records.
+	// One by one: a condition on all ids at once may be planned, over an empty table, as a walk through all the client's
+	// records.
 	numbers := make([]int64, len(winners))
 	for i, w := range winners {
 		numbers[i], _ = strconv.ParseInt(w.id, 10, 64) // of a table of ours: always a number

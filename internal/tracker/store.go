@@ -64,7 +64,8 @@ func (s *store) list(ctx context.Context) ([]Client, error) {
 	return clients, nil
 }
 
-func (s *store) insertClient(ctx context.Context, id, name string, views []string, now time.Time) (number int64, err error) {
+func (s *store) insertClient(ctx context.Context, id, name string, views []string, now time.Time) (number int64,
+	err error) {
 	text, err := viewsText(views)
 	if err != nil {
 		return 0, err
@@ -80,7 +81,8 @@ func (s *store) insertClient(ctx context.Context, id, name string, views []strin
 // lockClient holds the client until the transaction ends; errs.NotFound when there is none.
 func (s *store) lockClient(ctx context.Context, id string) (Client, error) {
 	var row clientRow
-	err := s.db.From(ctx).Raw(`SELECT * FROM tracker_clients WHERE id = ?`+s.db.RowLock(` FOR UPDATE`), id).Take(&row).Error
+	err := s.db.From(ctx).Raw(`SELECT * FROM tracker_clients WHERE id = ?`+s.db.RowLock(` FOR UPDATE`),
+		id).Take(&row).Error
 	return clientOf(row, id, err)
 }
 

@@ -17,7 +17,8 @@ func (s *store) notePin(ctx context.Context, key pinKey, p pin, over time.Time) 
 		if err != nil {
 			return err
 		}
-		return s.db.From(ctx).Exec(`DELETE FROM tracker_pins WHERE client_number = ? AND pinned_at < ?`, key.client, over.UnixMicro()).Error
+		return s.db.From(ctx).Exec(`DELETE FROM tracker_pins WHERE client_number = ? AND pinned_at < ?`, key.client,
+			over.UnixMicro()).Error
 	})
 	if err != nil {
 		return fmt.Errorf("note the listing's state: %w", err)

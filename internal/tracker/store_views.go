@@ -17,7 +17,8 @@ func (s *store) ensureView(ctx context.Context, client int64) error {
 		definition = `SELECT pg_get_viewdef(to_regclass(?))`
 	}
 	var there bool
-	err := s.db.From(ctx).Raw(`SELECT (`+definition+`) IS NOT NULL AND EXISTS (SELECT 1 FROM tracker_views WHERE client_number = ?)`, name, client).Scan(&there).Error
+	err := s.db.From(ctx).Raw(`SELECT (`+definition+
+		`) IS NOT NULL AND EXISTS (SELECT 1 FROM tracker_views WHERE client_number = ?)`, name, client).Scan(&there).Error
 	if err != nil {
 		return fmt.Errorf("look for tracker view: %w", err)
 	}
@@ -28,7 +29,8 @@ func (s *store) ensureView(ctx context.Context, client int64) error {
 	for _, column := range columns() {
 		list = append(list, quote(column))
 	}
-	create := fmt.Sprintf("CREATE VIEW %s AS SELECT %s FROM tracker_records WHERE client_number = %d", quote(name), strings.Join(list, ", "), client)
+	create := fmt.Sprintf("CREATE VIEW %s AS SELECT %s FROM tracker_records WHERE client_number = %d", quote(name),
+		strings.Join(list, ", "), client)
 	if err := s.db.From(ctx).Exec(create).Error; err != nil {
 		return fmt.Errorf("create tracker view: %w", err)
 	}

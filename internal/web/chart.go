@@ -20,7 +20,8 @@ type Bar struct {
 	Text  string
 }
 
-// Bars draws columns as SVG. The n-th class colours the n-th part of each; label is what a screen reader says of the whole.
+// Bars draws columns as SVG. The n-th class colours the n-th part of each; label is what a screen reader says of the
+// whole.
 func Bars(label string, classes []string, bars []Bar) template.HTML {
 	var b strings.Builder
 	open(&b, label)
@@ -63,7 +64,8 @@ func Line(label string, values []float64) template.HTML {
 		points[i] = fmt.Sprintf("%.1f,%.1f", float64(i)*step, chartHeight-1-max(v, 0)/largest*(chartHeight-2))
 	}
 	line := strings.Join(points, " ")
-	fmt.Fprintf(&b, `<polygon class="area" points="0,%d %s %d,%d"/><polyline class="line" points="%s"/></svg>`, chartHeight, line, chartWidth, chartHeight, line)
+	fmt.Fprintf(&b, `<polygon class="area" points="0,%d %s %d,%d"/><polyline class="line" points="%s"/></svg>`,
+		chartHeight, line, chartWidth, chartHeight, line)
 	return template.HTML(b.String()) //nolint:gosec // every text in it is escaped
 }
 
@@ -75,7 +77,8 @@ func open(b *strings.Builder, label string) {
 // title says the time in UTC; the script writes it in the reader's zone.
 func title(b *strings.Builder, at time.Time, text string) {
 	text = template.HTMLEscapeString(text)
-	fmt.Fprintf(b, `<title data-at="%s" data-text="%s">%s: %s</title>`, at.UTC().Format(time.RFC3339), text, at.UTC().Format("2006-01-02 15:04 UTC"), text)
+	fmt.Fprintf(b, `<title data-at="%s" data-text="%s">%s: %s</title>`, at.UTC().Format(time.RFC3339), text,
+		at.UTC().Format("2006-01-02 15:04 UTC"), text)
 }
 
 func rect(b *strings.Builder, class string, x, y, width, height float64) {

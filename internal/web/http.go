@@ -128,7 +128,8 @@ func (s *Site) Render(c *gin.Context, status int, page string, p Page) error {
 	if !ok {
 		return fmt.Errorf("no page %s", page)
 	}
-	v := view{Page: p, Title: l.translate(s.cfg.Title), Lang: l.tag, Base: s.cfg.Base, Navigation: s.cfg.Navigation, SignOut: s.cfg.SignOut}
+	v := view{Page: p, Title: l.translate(s.cfg.Title), Lang: l.tag, Base: s.cfg.Base, Navigation: s.cfg.Navigation,
+		SignOut: s.cfg.SignOut}
 	for i := range s.languages {
 		other := s.languages[len(s.languages)-1-i]
 		query := c.Request.URL.Query()

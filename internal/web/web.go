@@ -1,12 +1,15 @@
 // Package web is the frame of the service's pages: layout, languages, stylesheet, script and charts, all embedded. It
 // knows no feature and no session. A set of pages is a Site:
 //
-//   - New takes the pages (NAME.html, each defining "title" and "main"), parts.html, which all of them may use, and their Portuguese (pt.json, the English text as
-//     key). It fails when a page does not parse or a text has no translation, so a test that calls New checks them all.
-//   - Site.Routes adds the assets, Site.Render answers with a page, Site.Answer with the outcome of an action.
-//   - A form with the attribute data-action is sent by the page's script with the header that SameOrigin asks for. The
-//     script then shows the message of the Answer in the region with role status, and reads the page again.
-//   - An element with data-live="SECONDS" around it is read again while it is on the screen.
+//   - New takes the pages (NAME.html, each defining "title" and "main"), parts.html, which all of them may use, and
+//
+// their Portuguese (pt.json, the English text as
+//
+//	  key). It fails when a page does not parse or a text has no translation, so a test that calls New checks them all.
+//	- Site.Routes adds the assets, Site.Render answers with a page, Site.Answer with the outcome of an action.
+//	- A form with the attribute data-action is sent by the page's script with the header that SameOrigin asks for. The
+//	  script then shows the message of the Answer in the region with role status, and reads the page again.
+//	- An element with data-live="SECONDS" around it is read again while it is on the screen.
 //
 // Templates have the functions of funcs.go, and the parts of templates/parts.html.
 package web
@@ -72,7 +75,8 @@ func New(cfg Config) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Site{cfg: cfg, assets: assets, matcher: language.NewMatcher([]language.Tag{language.English, language.Portuguese})}
+	s := &Site{cfg: cfg, assets: assets, matcher: language.NewMatcher([]language.Tag{language.English,
+		language.Portuguese})}
 	s.languages = []*locale{
 		{tag: "en", name: "English", printer: message.NewPrinter(language.English)},
 		{tag: "pt", name: "Português", texts: portuguese, printer: message.NewPrinter(language.BrazilianPortuguese)},

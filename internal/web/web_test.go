@@ -19,8 +19,9 @@ func page(hello, portuguese string) web.Config {
 	return web.Config{
 		Base: "/site", Title: "Title", Navigation: []web.Link{{Text: "First", Path: ""}},
 		Pages: fstest.MapFS{
-			"hello.html": {Data: []byte(`{{define "title"}}{{t "Hello"}}{{end}}{{define "main"}}<h1>{{` + hello + `}}</h1>{{end}}`)},
-			"pt.json":    {Data: []byte(`{"Title": "Título", "First": "Primeira", "Hello": "Olá", "%d box": "%d caixa", "%d boxes": "%d caixas"` + portuguese + `}`)},
+			"hello.html": {Data: []byte(`{{define "title"}}{{t "Hello"}}{{end}}{{define "main"}}<h1>{{` + hello +
+				`}}</h1>{{end}}`)},
+			"pt.json": {Data: []byte(`{"Title": "Título", "First": "Primeira", "Hello": "Olá", "%d box": "%d caixa", "%d boxes": "%d caixas"` + portuguese + `}`)},
 		},
 	}
 }
@@ -63,7 +64,8 @@ func text(t *testing.T, r *http.Response) string {
 
 func TestNew_names_every_text_without_a_translation(t *testing.T) {
 	t.Parallel()
-	for _, hello := range []string{`t "Nobody translated this"`, `if .Data}}{{t "Nobody translated this"}}{{end}}{{t "Hello"`, `n "Nobody translated this" "%d boxes" .Data`} {
+	for _, hello := range []string{`t "Nobody translated this"`,
+		`if .Data}}{{t "Nobody translated this"}}{{end}}{{t "Hello"`, `n "Nobody translated this" "%d boxes" .Data`} {
 		_, err := web.New(page(hello, ""))
 		if err == nil || !strings.Contains(err.Error(), "Nobody translated this") {
 			t.Errorf("%s: %v", hello, err)
@@ -94,7 +96,8 @@ func TestLanguage_is_what_the_reader_chose_or_else_what_the_browser_asks_for(t *
 		{"en", "supplyhub_language=pt", "1.234 caixas"},
 		{"pt", "supplyhub_language=xx", "1.234 caixas"},
 	} {
-		if body := text(t, get(t, h, "/site", "Accept-Language", c.accept, "Cookie", c.cookie)); !strings.Contains(body, c.want) {
+		if body := text(t, get(t, h, "/site", "Accept-Language", c.accept, "Cookie", c.cookie)); !strings.Contains(body,
+			c.want) {
 			t.Errorf("%q and %q: not %q", c.accept, c.cookie, c.want)
 		}
 	}
@@ -119,7 +122,8 @@ func TestPages_allow_nothing_inline_and_nothing_from_elsewhere(t *testing.T) {
 	t.Parallel()
 	answer := get(t, serve(t, page(`t "Hello"`, "")), "/site")
 	policy, body := answer.Header.Get("Content-Security-Policy"), text(t, answer)
-	if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") {
+	if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") ||
+		strings.Contains(policy, "http") {
 		t.Errorf("policy %q", policy)
 	}
 	for _, inline := range []string{"<style", " style=", "onclick=", "http://", "https://"} {
@@ -143,7 +147,8 @@ func TestAssets_are_served_under_their_checksum_alone(t *testing.T) {
 		}
 		address := body[strings.LastIndex(body[:end], `"`)+1:end] + name
 		answer := get(t, h, address)
-		if answer.StatusCode != http.StatusOK || !strings.Contains(answer.Header.Get("Cache-Control"), "immutable") || len(text(t, answer)) == 0 {
+		if answer.StatusCode != http.StatusOK || !strings.Contains(answer.Header.Get("Cache-Control"), "immutable") ||
+			len(text(t, answer)) == 0 {
 			t.Errorf("%s: %d", address, answer.StatusCode)
 		}
 		if answer := get(t, h, "/site/assets/0000000000000000/"+name); answer.StatusCode != http.StatusNotFound {
@@ -180,17 +185,20 @@ func TestSameOrigin_passes_the_page_s_own_script_alone(t *testing.T) {
 
 func TestCharts_escape_their_texts_and_show_the_smallest_part(t *testing.T) {
 	t.Parallel()
-	bars := string(web.Bars(`<all> "day"`, []string{"good", "bad"}, []web.Bar{{Parts: []int64{1_000_000, 1}, Text: "<script>"}}))
+	bars := string(web.Bars(`<all> "day"`, []string{"good", "bad"},
+		[]web.Bar{{Parts: []int64{1_000_000, 1}, Text: "<script>"}}))
 	if strings.Contains(bars, "<script>") || strings.Contains(bars, "<all>") {
 		t.Errorf("not escaped: %s", bars)
 	}
 	if !strings.Contains(bars, `class="bad" x="0.0" y="0.0" width="597.0" height="2.0"`) {
 		t.Errorf("one in a million is not seen: %s", bars)
 	}
-	if line := string(web.Line("hour", []float64{0, 1, 2})); !strings.Contains(line, `points="0.0,95.0 300.0,48.0 600.0,1.0"`) {
+	if line := string(web.Line("hour", []float64{0, 1, 2})); !strings.Contains(line,
+		`points="0.0,95.0 300.0,48.0 600.0,1.0"`) {
 		t.Errorf("line %s", line)
 	}
-	if none := string(web.Bars("none", []string{"good"}, nil)) + string(web.Line("none", nil)); strings.Contains(none, "NaN") {
+	if none := string(web.Bars("none", []string{"good"}, nil)) +
+		string(web.Line("none", nil)); strings.Contains(none, "NaN") {
 		t.Errorf("%s", none)
 	}
 }

@@ -36,8 +36,8 @@ func (d *Dispatcher) Show(ctx context.Context, id string) (*Detail, error) {
 }
 
 // Redeliver gives deliveries that are not under way a whole new schedule, all or none, and tells how many there were.
-// A request that was failed because of one gets its new chance with it. errs.NotFound: some id is unknown; errs.Conflict:
-// some delivery is still being tried.
+// A request that was failed because of one gets its new chance with it. errs.NotFound: some id is unknown;
+// errs.Conflict: some delivery is still being tried.
 func (d *Dispatcher) Redeliver(ctx context.Context, ids ...string) (int64, error) {
 	var n int64
 	err := d.deps.DB.InTx(ctx, func(ctx context.Context) error {
@@ -65,8 +65,8 @@ func (d *Dispatcher) Redeliver(ctx context.Context, ids ...string) (int64, error
 // redeliverBatch is how many deliveries one transaction of RedeliverStatus takes.
 const redeliverBatch = 500
 
-// RedeliverStatus is Redeliver for all deliveries that the filter chooses, which names a status. What comes to the status
-// while it runs is left as it is.
+// RedeliverStatus is Redeliver for all deliveries that the filter chooses, which names a status. What comes to the
+// status while it runs is left as it is.
 func (d *Dispatcher) RedeliverStatus(ctx context.Context, filter Filter) (total int64, err error) {
 	if filter.Status == Pending {
 		return 0, errs.New(errs.Conflict, "Pending deliveries are being tried anyway.")

@@ -27,14 +27,16 @@ func TestEvent_reaches_the_own_endpoint_and_the_receiver_once_each_signed(t *tes
 			*receiver
 			path   string
 			secret webhook.Secret
-		}{{r.own, "/api/material-requests/7/delivery-estimates", r.ownSecret}, {r.acme, "/base/api/material-requests/7/delivery-estimates", r.secret}} {
+		}{{r.own, "/api/material-requests/7/delivery-estimates", r.ownSecret}, {r.acme,
+			"/base/api/material-requests/7/delivery-estimates", r.secret}} {
 			calls := to.got()
 			if len(calls) != 1 {
 				t.Fatalf("%s was called %d times", to.URL, len(calls))
 			}
 			c := calls[0]
 			id, err := webhook.Verify(c.header, c.body, time.Now(), to.secret)
-			if err != nil || !strings.HasPrefix(id, "msg_") || c.path != to.path || c.header.Get("Content-Type") != "application/json" || c.header.Get("X-Request-Id") != "trace-7" {
+			if err != nil || !strings.HasPrefix(id, "msg_") || c.path != to.path ||
+				c.header.Get("Content-Type") != "application/json" || c.header.Get("X-Request-Id") != "trace-7" {
 				t.Errorf("the call of %s is %+v: %v", c.path, c.header, err)
 			}
 			if !strings.Contains(string(c.body), `"request_id":7`) {
@@ -60,12 +62,15 @@ func TestAttempts_keep_their_webhook_id_and_sign_their_own_moment(t *testing.T) 
 		}
 		for _, c := range calls {
 			at, _ := strconv.ParseInt(c.header.Get("webhook-timestamp"), 10, 64)
-			if _, err := webhook.Verify(c.header, c.body, c.at, r.secret); err != nil || c.header.Get("webhook-id") != calls[0].header.Get("webhook-id") || c.at.Sub(time.Unix(at, 0)).Abs() > 2*time.Second {
+			if _, err := webhook.Verify(c.header, c.body, c.at, r.secret); err != nil ||
+				c.header.Get("webhook-id") != calls[0].header.Get("webhook-id") ||
+				c.at.Sub(time.Unix(at, 0)).Abs() > 2*time.Second {
 				t.Errorf("the attempt's headers are %v: %v", c.header, err)
 			}
 		}
 		d := r.show("acme")
-		if d.Status != webhooks.Delivered || d.AttemptCount != 3 || len(d.Attempts) != 3 || *d.Attempts[0].Status != 503 || *d.Attempts[2].Status != 200 || d.NextAttempt != nil {
+		if d.Status != webhooks.Delivered || d.AttemptCount != 3 || len(d.Attempts) != 3 || *d.Attempts[0].Status != 503 ||
+			*d.Attempts[2].Status != 200 || d.NextAttempt != nil {
 			t.Errorf("the delivery is %+v", d)
 		}
 	})
@@ -76,7 +81,8 @@ func TestStatuses_of_answers(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		var codes []int
 		want := map[int64]webhooks.Status{}
-		for code, is := range map[int]webhooks.Status{200: "delivered", 204: "delivered", 299: "delivered", 301: "failed", 307: "failed", 400: "failed", 401: "failed", 404: "failed", 422: "failed", 408: "dead", 425: "dead", 429: "dead", 500: "dead", 503: "dead", 599: "dead"} {
+		for code, is := range map[int]webhooks.Status{200: "delivered", 204: "delivered", 299: "delivered", 301: "failed",
+			307: "failed", 400: "failed", 401: "failed", 404: "failed", 422: "failed", 408: "dead", 425: "dead", 429: "dead", 500: "dead", 503: "dead", 599: "dead"} {
 			codes = append(codes, code)
 			want[int64(code)] = is
 		}
@@ -116,7 +122,8 @@ func TestOwnEndpoint_s_failure_fails_the_request_in_the_same_transaction(t *test
 		}
 		r.ledger.failWith(nil)
 		until(t, "the delivery failed", func() bool { return r.statuses()[webhooks.Own] == webhooks.Failed })
-		if e := r.ledger.noted(); !strings.HasPrefix(e[0], "failed acme/3: the estimates could not be delivered: status 409") {
+		if e := r.ledger.noted(); !strings.HasPrefix(e[0],
+			"failed acme/3: the estimates could not be delivered: status 409") {
 			t.Errorf("the ledger was told %q", e[0])
 		}
 	})
@@ -194,7 +201,10 @@ func TestStop_waits_for_attempts_in_flight_and_cuts_off_what_outlasts_the_drain(
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		begun, release := make(chan string, 1000), make(chan struct{})
-		r := newRig(t, db, setup{idle: true, deps: func(d *webhooks.Deps) { d.Drain, d.Timeout = 500*time.Millisecond, time.Minute },
+		r := newRig(t, db, setup{idle: true, deps: func(d *webhooks.Deps) {
+			d.Drain, d.Timeout = 500*time.Millisecond,
+				time.Minute
+		},
 			own: func(_ int, _ http.ResponseWriter, _ *http.Request) { begun <- "own"; <-release },
 			acme: func(_ int, _ http.ResponseWriter, request *http.Request) {
 				begun <- "acme"
@@ -244,7 +254,8 @@ func TestRetryAfter_is_honoured_up_to_the_longest_wait(t *testing.T) {
 		},
 	})
 	r.add(event("acme", 1, 1))
-	until(t, "the first attempt is written down", func() bool { d := r.show("acme"); return len(d.Attempts) > 0 && d.Attempts[0].Status != nil })
+	until(t, "the first attempt is written down",
+		func() bool { d := r.show("acme"); return len(d.Attempts) > 0 && d.Attempts[0].Status != nil })
 	if wait := time.Until(*r.show("acme").NextAttempt); wait < 50*time.Minute || wait > time.Hour {
 		t.Errorf("the next attempt is in %s", wait)
 	}
@@ -253,25 +264,26 @@ func TestRetryAfter_is_honoured_up_to_the_longest_wait(t *testing.T) {
 func TestAnswers_hostile_ones_do_no_harm(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		r := newRig(t, db, setup{deps: func(d *webhooks.Deps) { d.Timeout = 300 * time.Millisecond }, acme: func(n int, w http.ResponseWriter, request *http.Request) {
-			switch n {
-			case 1: // without an end
-				w.WriteHeader(http.StatusInternalServerError)
-				for request.Context().Err() == nil {
-					if _, err := w.Write([]byte(strings.Repeat("x\x00\xff", 4096))); err != nil {
-						return
+		r := newRig(t, db, setup{deps: func(d *webhooks.Deps) { d.Timeout = 300 * time.Millisecond },
+			acme: func(n int, w http.ResponseWriter, request *http.Request) {
+				switch n {
+				case 1: // without an end
+					w.WriteHeader(http.StatusInternalServerError)
+					for request.Context().Err() == nil {
+						if _, err := w.Write([]byte(strings.Repeat("x\x00\xff", 4096))); err != nil {
+							return
+						}
+					}
+				case 2: // without a beginning
+					<-request.Context().Done()
+				case 3: // cut in the middle of its head
+					hijacked, _, err := http.NewResponseController(w).Hijack()
+					if err == nil {
+						fmt.Fprint(hijacked, "HTTP/1.1 200")
+						_ = hijacked.Close()
 					}
 				}
-			case 2: // without a beginning
-				<-request.Context().Done()
-			case 3: // cut in the middle of its head
-				hijacked, _, err := http.NewResponseController(w).Hijack()
-				if err == nil {
-					fmt.Fprint(hijacked, "HTTP/1.1 200")
-					_ = hijacked.Close()
-				}
-			}
-		}})
+			}})
 		r.add(event("acme", 1, 1))
 		r.settled()
 		d := r.show("acme")

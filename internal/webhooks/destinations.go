@@ -37,7 +37,8 @@ func (r Receiver) usable() bool { return r.Active && r.URL != "" }
 
 // callURL is the address of a request's call below a receiver's URL.
 func callURL(base string, requestID int64) string {
-	return strings.TrimRight(base, "/") + "/api/material-requests/" + strconv.FormatInt(requestID, 10) + "/delivery-estimates"
+	return strings.TrimRight(base, "/") + "/api/material-requests/" + strconv.FormatInt(requestID, 10) +
+		"/delivery-estimates"
 }
 
 // receivers remembers receivers for a moment, so that a busy dispatcher does not ask for them at every turn.

@@ -56,7 +56,8 @@ func (s *nameserver) serve() {
 		if query.Unpack(packet[:n]) != nil || len(query.Questions) != 1 {
 			continue
 		}
-		answer := dnsmessage.Message{Header: dnsmessage.Header{ID: query.ID, Response: true, Authoritative: true}, Questions: query.Questions}
+		answer := dnsmessage.Message{Header: dnsmessage.Header{ID: query.ID, Response: true, Authoritative: true},
+			Questions: query.Questions}
 		s.answer(&answer)
 		if text, err := answer.Pack(); err == nil {
 			_, _ = s.conn.WriteTo(text, from)
@@ -80,7 +81,8 @@ func (s *nameserver) answer(m *dnsmessage.Message) {
 	case q.Type == dnsmessage.TypeA && address.Is4():
 		m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: address.As4()}})
 	case q.Type == dnsmessage.TypeAAAA && address.Is6():
-		m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: address.As16()}})
+		m.Answers = append(m.Answers, dnsmessage.Resource{Header: header,
+			Body: &dnsmessage.AAAAResource{AAAA: address.As16()}})
 	default:
 		return
 	}
@@ -122,18 +124,21 @@ func TestDialer_judges_what_a_name_resolves_to_when_it_connects(t *testing.T) {
 		"0x7f000001", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::]",
 	} {
 		var allowed []string
-		if _, err := server.dialer(&allowed).DialContext(t.Context(), "tcp", host+":80"); !errors.Is(err, errSpecialAddress) || len(allowed) != 0 {
+		if _, err := server.dialer(&allowed).DialContext(t.Context(), "tcp", host+":80"); !errors.Is(err,
+			errSpecialAddress) || len(allowed) != 0 {
 			t.Errorf("%s: %v, connected to %v", host, err, allowed)
 		}
 	}
-	for _, number := range []string{"2130706433", "0177.0.0.1", "127.1", "0"} { // Go takes a number neither for an address nor for a name
+	// Go takes a number neither for an address nor for a name
+	for _, number := range []string{"2130706433", "0177.0.0.1", "127.1", "0"} {
 		var allowed []string
 		if _, err := server.dialer(&allowed).DialContext(t.Context(), "tcp", number+":80"); err == nil || len(allowed) != 0 {
 			t.Errorf("%s: %v, connected to %v", number, err, allowed)
 		}
 	}
 	var allowed []string
-	if _, err := server.dialer(&allowed).DialContext(t.Context(), "tcp", "public.test:80"); errors.Is(err, errSpecialAddress) || len(allowed) != 1 || allowed[0] != "93.184.215.14:80" {
+	if _, err := server.dialer(&allowed).DialContext(t.Context(), "tcp", "public.test:80"); errors.Is(err,
+		errSpecialAddress) || len(allowed) != 1 || allowed[0] != "93.184.215.14:80" {
 		t.Errorf("public: %v, connected to %v", err, allowed)
 	}
 	// The first answer is public, as a check before the call would see it; the second one counts.
@@ -156,7 +161,8 @@ func TestSender_follows_no_redirect_into_the_network(t *testing.T) {
 		}))
 		t.Cleanup(receiver.Close)
 		sender := newSender(Deps{Concurrency: 1, AllowPrivate: true, Timeout: time.Second})
-		a := sender.send(t.Context(), job{destination: "acme", target: Receiver{URL: receiver.URL, Secrets: []webhook.Secret{webhook.NewSecret()}, Active: true}}, time.Now())
+		a := sender.send(t.Context(), job{destination: "acme",
+			target: Receiver{URL: receiver.URL, Secrets: []webhook.Secret{webhook.NewSecret()}, Active: true}}, time.Now())
 		sender.close()
 		if a.err != nil || a.status != status || calls.Load() != 0 {
 			t.Errorf("%d: answered %d, %v; the address inside was called %d times", status, a.status, a.err, calls.Load())

@@ -39,8 +39,8 @@ var errStopping = errors.New("interrupted: the worker stopped during this attemp
 
 var errNoLease = errors.New("this worker has no lease")
 
-// RequestLedger keeps what the end of a delivery to the own endpoint means to the round's request, and its redelivery. Both
-// join the transaction in ctx.
+// RequestLedger keeps what the end of a delivery to the own endpoint means to the round's request, and its redelivery.
+// Both join the transaction in ctx.
 type RequestLedger interface {
 	MarkFailed(ctx context.Context, r round.Round, reason string) error
 	MarkRedelivered(ctx context.Context, r round.Round) error
@@ -64,8 +64,10 @@ type Deps struct {
 	Peers        Peers            // nil: no other worker, or no way to reach one
 	Drain        time.Duration    // how long Run lets attempts finish after its context ended; 0: 20 s
 	Registerer   prometheus.Registerer
-	TraceParent  func(ctx context.Context) string                                                          // the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
-	Trace        func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) // nil: nothing is traced
+	// the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
+	TraceParent func(ctx context.Context) string
+	// nil: nothing is traced
+	Trace func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error))
 }
 
 // Dispatcher keeps deliveries and sends them. Without Run it only keeps them.
@@ -116,12 +118,15 @@ func New(deps Deps) *Dispatcher {
 	}
 	d := &Dispatcher{
 		deps: deps, store: &store{db: deps.DB}, sender: newSender(deps), schedule: deps.Schedule,
-		receivers: newReceivers(deps.Destinations, deps.Now), wake: make(chan struct{}, 1), beatNow: make(chan struct{}, 1), lease: newLease(),
-		health: newHealthLog(), held: map[string]int64{}, flow: flow{out: map[int64]*window{}, ended: map[int64]int{}}, ownership: ownership{former: map[int64]struct{}{}},
+		receivers: newReceivers(deps.Destinations, deps.Now), wake: make(chan struct{}, 1), beatNow: make(chan struct{}, 1),
+		lease:  newLease(),
+		health: newHealthLog(), held: map[string]int64{}, flow: flow{out: map[int64]*window{}, ended: map[int64]int{}},
+		ownership: ownership{former: map[int64]struct{}{}},
 	}
 	d.sending, d.stopSend = context.WithCancelCause(context.Background())
 	d.writing, d.stopWrites = context.WithCancel(context.Background())
-	d.scheduler = dispatch.New(dispatch.Config[job]{Slots: deps.Concurrency, Now: deps.Now, Send: d.attempt, GiveBack: d.putBack, Wake: d.Wake})
+	d.scheduler = dispatch.New(dispatch.Config[job]{Slots: deps.Concurrency, Now: deps.Now, Send: d.attempt,
+		GiveBack: d.putBack, Wake: d.Wake})
 	d.metrics = newMetrics(deps.Registerer, d.scheduler.InFlight)
 	d.results = groupcommit.New(deps.DB.Flushers(), resultsBatch, resultsLinger, d.flushResults)
 	return d
@@ -258,7 +263,8 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 	}
 	call, cancel := context.WithTimeout(ctx, d.deps.Timeout)
 	defer cancel()
-	call, end := d.deps.Trace(call, "webhook attempt", slog.String("delivery_id", j.id), slog.String("destination", j.destination), slog.Int64("attempt", j.number))
+	call, end := d.deps.Trace(call, "webhook attempt", slog.String("delivery_id", j.id),
+		slog.String("destination", j.destination), slog.Int64("attempt", j.number))
 	j.traceParent = d.deps.TraceParent(call)
 	started := time.Now()
 	a := d.sender.send(call, j, d.deps.Now())
@@ -281,8 +287,8 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 	d.record(ctx, r, recordAgain)
 }
 
-// succeeded reports whether the destination took the call. Our own endpoint lives when it refuses one; a receiver that refuses
-// all of them fails.
+// succeeded reports whether the destination took the call. Our own endpoint lives when it refuses one; a receiver that
+// refuses all of them fails.
 func succeeded(j job, a answer) bool {
 	if j.destination == Own {
 		return classify(a) != Pending

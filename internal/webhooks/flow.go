@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// unheard is how long attempts that were handed over count when the worker that took them says nothing: it died, or gave them
-// back itself.
+// unheard is how long attempts that were handed over count when the worker that took them says nothing: it died, or
+// gave them back itself.
 const unheard = 2 * time.Second
 
-// A worker is told at once that toldTogether of its attempts have ended, and of fewer after a while: each message costs both of
-// them, and none of its windows is so small.
+// A worker is told at once that toldTogether of its attempts have ended, and of fewer after a while: each message costs
+// both of them, and none of its windows is so small.
 const (
 	toldTogether = 8
 	toldLater    = 30 * time.Millisecond
 )
 
-// flow counts the attempts that this worker handed over to others and that have not ended: what is handed over faster than it
-// can be sent would wait in the other one's memory, and then in the database.
+// flow counts the attempts that this worker handed over to others and that have not ended: what is handed over faster
+// than it can be sent would wait in the other one's memory, and then in the database.
 type flow struct {
 	mu    sync.Mutex
 	out   map[int64]*window

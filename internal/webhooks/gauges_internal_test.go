@@ -10,7 +10,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 )
 
-// What every process asks each five seconds goes by the indexes of what is on its way or ill, whatever state the tables are in.
+// What every process asks each five seconds goes by the indexes of what is on its way or ill, whatever state the tables
+// are in.
 func TestPlans_of_the_gauges_never_walk_through_what_is_well(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
@@ -26,11 +27,13 @@ func TestPlans_of_the_gauges_never_walk_through_what_is_well(t *testing.T) {
 			t.Fatal(err)
 		}
 		plan := databasetest.Plan(t, db, strings.Replace(ownSince, "?", "$1", 1), ownLooked)
-		if !strings.Contains(plan, "webhook_deliveries_due") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "_pkey") {
+		if !strings.Contains(plan, "webhook_deliveries_due") || strings.Contains(plan, "Seq Scan") ||
+			strings.Contains(plan, "_pkey") {
 			t.Errorf("after %.30s: %s", state, plan)
 		}
 		plan = databasetest.Plan(t, db, illReceivers)
-		if !strings.Contains(plan, "webhook_receivers_ill") || !strings.Contains(plan, "Nested Loop") || strings.Contains(plan, "Seq Scan") {
+		if !strings.Contains(plan, "webhook_receivers_ill") || !strings.Contains(plan, "Nested Loop") ||
+			strings.Contains(plan, "Seq Scan") {
 			t.Errorf("after %.30s: %s", state, plan)
 		}
 	}
@@ -47,7 +50,8 @@ func TestIllReceivers_are_those_of_active_suppliers_with_an_address_and_paused_g
 			active      bool
 			failing     any
 		}{
-			{"https://x", "", true, nil}, {"https://x", "", true, 1}, {"https://x", "", true, 1}, {"https://x", "operator", true, 1}, {"https://x", "supplier", true, nil},
+			{"https://x", "", true, nil}, {"https://x", "", true, 1}, {"https://x", "", true, 1}, {"https://x", "operator",
+				true, 1}, {"https://x", "supplier", true, nil},
 			{"", "", true, 1}, {"", "service", true, nil}, {"https://x", "", false, 1},
 		} {
 			id := fmt.Sprint("s", i)
@@ -60,7 +64,8 @@ func TestIllReceivers_are_those_of_active_suppliers_with_an_address_and_paused_g
 				t.Fatal(err)
 			}
 		}
-		if ill, err := (&Dispatcher{store: &store{db}}).IllReceivers(t.Context()); err != nil || ill != (Ill{Failing: 2, Paused: 2}) {
+		if ill, err := (&Dispatcher{store: &store{db}}).IllReceivers(t.Context()); err != nil ||
+			ill != (Ill{Failing: 2, Paused: 2}) {
 			t.Errorf("%+v, %v", ill, err)
 		}
 	})
@@ -73,7 +78,8 @@ func TestOwnSince_is_when_the_oldest_that_waits_for_the_own_endpoint_was_made(t 
 		if at, err := d.OwnSince(t.Context()); err != nil || !at.IsZero() {
 			t.Errorf("of none: %v, %v", at, err)
 		}
-		for i, row := range []string{`'own', 'delivered', NULL`, `'acme', 'pending', NULL`, `'own', 'pending', NULL`, `'own', 'pending', NULL`} {
+		for i, row := range []string{`'own', 'delivered', NULL`, `'acme', 'pending', NULL`, `'own', 'pending', NULL`,
+			`'own', 'pending', NULL`} {
 			err := db.From(t.Context()).Exec(`INSERT INTO webhook_deliveries (id, uid, round, destination, status, worker, supplier_id, request_id, attempts, series, next_attempt_at, created_at, updated_at)
 				VALUES (?, 1, 1, `+row+`, 'acme', 1, 1, 1, 1, ?, 1)`, fmt.Sprint(i), int64(i+1)*1_000_000).Error
 			if err != nil {

@@ -55,7 +55,8 @@ func (d *Dispatcher) handOver(deliveries []newDelivery) {
 	}
 }
 
-// sealed signs a message with the service's own secret: who can merely publish must not have anything signed for a supplier.
+// sealed signs a message with the service's own secret: who can merely publish must not have anything signed for a
+// supplier.
 func (d *Dispatcher) sealed(jobs []byte) []byte {
 	now := d.deps.Now()
 	signature := webhook.Sign(handoverHeader, now, jobs, d.deps.OwnSecrets[0])
@@ -178,7 +179,8 @@ func (d *Dispatcher) takeMessage(message []byte) {
 	var taken []job
 	for err == nil && len(jobs) > 0 {
 		var j job
-		if j, jobs, err = cutJob(jobs); err == nil && j.worker == d.lease.worker() && d.deps.Now().Sub(j.begun) < handoverAge {
+		if j, jobs, err = cutJob(jobs); err == nil && j.worker == d.lease.worker() &&
+			d.deps.Now().Sub(j.begun) < handoverAge {
 			taken = append(taken, j)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/notify"
 )
 
-// healthEvery is how often what was learnt about receivers is stored, in one statement; that one begins to fail or recovers is
-// stored at once.
+// healthEvery is how often what was learnt about receivers is stored, in one statement; that one begins to fail or
+// recovers is stored at once.
 const healthEvery = time.Second
 
 // Who paused a receiver.
@@ -52,7 +52,8 @@ func (d *Dispatcher) Pause(ctx context.Context, supplierID, by string) error {
 	return nil
 }
 
-// Resume sends to the supplier's receiver again, the longest due first. errs.Conflict: an operator paused it, and by is not one.
+// Resume sends to the supplier's receiver again, the longest due first. errs.Conflict: an operator paused it, and by is
+// not one.
 func (d *Dispatcher) Resume(ctx context.Context, supplierID, by string) error {
 	resumed, err := d.store.resume(ctx, supplierID, by, d.deps.Now())
 	if err == nil && !resumed {
@@ -65,8 +66,8 @@ func (d *Dispatcher) Resume(ctx context.Context, supplierID, by string) error {
 	return nil
 }
 
-// health is what was learnt about a receiver and is not stored yet. It is added to what is stored, not put in its place: while
-// a supplier moves from one worker to another both may have something to say.
+// health is what was learnt about a receiver and is not stored yet. It is added to what is stored, not put in its
+// place: while a supplier moves from one worker to another both may have something to say.
 type health struct {
 	failures         int // since the last success; without one, since what is stored
 	success, failure time.Time

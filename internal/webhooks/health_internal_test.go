@@ -10,7 +10,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-// While a supplier moves from one worker to another, the former owner's last calls end beside the first ones of the new owner.
+// While a supplier moves from one worker to another, the former owner's last calls end beside the first ones of the new
+// owner.
 func TestFailures_in_a_row_add_up_whichever_worker_saw_them(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
@@ -27,7 +28,8 @@ func TestFailures_in_a_row_add_up_whichever_worker_saw_them(t *testing.T) {
 			{"AABB", 4, false}, {"A", 5, true}, {"BB", 7, true}, {"b", 0, false}, {"AaBA", 2, false}, {"BBB", 5, true},
 		} {
 			for i, call := range step.calls {
-				w, r := workers[(call|0x20)-'a'], result{job: job{destination: "acme"}, began: time.Unix(int64(1000+i), 0), err: "refused"}
+				w, r := workers[(call|0x20)-'a'],
+					result{job: job{destination: "acme"}, began: time.Unix(int64(1000+i), 0), err: "refused"}
 				if r.outcome.Status = Pending; call >= 'a' {
 					r.outcome.Status = Delivered
 				}
@@ -37,7 +39,8 @@ func TestFailures_in_a_row_add_up_whichever_worker_saw_them(t *testing.T) {
 				w.storeHealth(t.Context())
 			}
 			state, err := workers[0].ReceiverState(t.Context(), "acme")
-			if err != nil || state.Failures != step.want || state.Failing() != step.failing || (state.FailingSince != nil) != step.failing {
+			if err != nil || state.Failures != step.want || state.Failing() != step.failing ||
+				(state.FailingSince != nil) != step.failing {
 				t.Errorf("after %s: %+v, %v; want %d failures", step.calls, state, err, step.want)
 			}
 		}

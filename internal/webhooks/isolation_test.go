@@ -19,7 +19,10 @@ func TestDeadReceivers_delay_nobody_else(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		hang := func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-		r := newRig(t, db, setup{deps: func(d *webhooks.Deps) { d.Concurrency, d.Timeout, d.Drain = 16, time.Minute, 100*time.Millisecond }, idle: true})
+		r := newRig(t, db, setup{deps: func(d *webhooks.Deps) {
+			d.Concurrency, d.Timeout, d.Drain = 16, time.Minute,
+				100*time.Millisecond
+		}, idle: true})
 		dead := newReceiver(t, hang)
 		for i := range 20 {
 			r.suppliers.learn(fmt.Sprintf("dead%d", i), dead.URL, r.secret)
@@ -107,7 +110,8 @@ func TestRedeliver_gives_a_whole_new_schedule(t *testing.T) {
 		if _, err := r.Show(t.Context(), "msg_nothing"); errs.KindOf(err) != errs.NotFound {
 			t.Errorf("an unknown id: %v", err)
 		}
-		if n, err := r.RedeliverStatus(t.Context(), webhooks.Filter{Status: webhooks.Failed, Since: time.Now().Add(time.Hour)}); err != nil || n != 0 {
+		if n, err := r.RedeliverStatus(t.Context(),
+			webhooks.Filter{Status: webhooks.Failed, Since: time.Now().Add(time.Hour)}); err != nil || n != 0 {
 			t.Errorf("of the future: %d, %v", n, err)
 		}
 		if n, err := r.RedeliverStatus(t.Context(), webhooks.Filter{Status: webhooks.Failed}); err != nil || n != 2 {
@@ -123,7 +127,8 @@ func TestRedeliver_refuses_what_is_still_being_tried(t *testing.T) {
 	if _, err := r.Redeliver(t.Context(), r.show("acme").ID); errs.KindOf(err) != errs.Conflict {
 		t.Errorf("got %v", err)
 	}
-	if _, err := r.RedeliverStatus(t.Context(), webhooks.Filter{Status: webhooks.Pending}); errs.KindOf(err) != errs.Conflict {
+	if _, err := r.RedeliverStatus(t.Context(),
+		webhooks.Filter{Status: webhooks.Pending}); errs.KindOf(err) != errs.Conflict {
 		t.Errorf("got %v", err)
 	}
 	if late, err := r.Overdue(t.Context(), time.Hour); late || err != nil {

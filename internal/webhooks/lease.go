@@ -12,8 +12,8 @@ const (
 	leaseRenew = 700 * time.Millisecond
 )
 
-// lease is this worker's claim to the attempts that it has begun. While it is renewed nobody else touches them; a worker that
-// stood still for longer than leaseLife finds it lost, and then neither sends nor writes what it had begun.
+// lease is this worker's claim to the attempts that it has begun. While it is renewed nobody else touches them; a
+// worker that stood still for longer than leaseLife finds it lost, and then neither sends nor writes what it had begun.
 type lease struct {
 	mu      sync.Mutex
 	id      int64         // of the worker; 0 while it has none
@@ -42,8 +42,8 @@ func (l *lease) set(id int64, asked time.Time) {
 	l.changed = make(chan struct{})
 }
 
-// held reports whether the worker's attempts are still its own. When it has not said for too long that it lives, that is
-// decided by the next renewal, for which held waits.
+// held reports whether the worker's attempts are still its own. When it has not said for too long that it lives, that
+// is decided by the next renewal, for which held waits.
 func (l *lease) held(ctx context.Context, worker int64) bool {
 	for {
 		l.mu.Lock()
@@ -60,11 +60,12 @@ func (l *lease) held(ctx context.Context, worker int64) bool {
 	}
 }
 
-// keepLease gets a lease and renews it until ctx ends, and takes over what workers hold whose leases ran out. got is closed
-// with the first lease.
+// keepLease gets a lease and renews it until ctx ends, and takes over what workers hold whose leases ran out. got is
+// closed with the first lease.
 func (d *Dispatcher) keepLease(ctx context.Context, got chan<- struct{}) {
 	asking := context.WithoutCancel(ctx) // what is begun ends
-	var late time.Time                   // until then nobody else is judged: while the database was unavailable no lease could be renewed
+	// until then nobody else is judged: while the database was unavailable no lease could be renewed
+	var late time.Time
 	for first := true; ctx.Err() == nil; {
 		asked := time.Now()
 		if asked.Sub(d.lease.lastRenewal()) > leaseLife {
@@ -123,7 +124,8 @@ func (d *Dispatcher) ask(ctx context.Context, worker int64) (members, error) {
 	return d.store.beat(ctx, worker, now.Add(leaseLife), d.ownership.shards(), now)
 }
 
-// lookAround takes over what dead workers held, when it may judge them, and brings this worker's shards to what they are to be.
+// lookAround takes over what dead workers held, when it may judge them, and brings this worker's shards to what they
+// are to be.
 func (d *Dispatcher) lookAround(ctx context.Context, m members, judge bool) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -155,8 +157,8 @@ func (d *Dispatcher) lookAround(ctx context.Context, m members, judge bool) {
 	}
 }
 
-// lookAfter finds what got lost on the way: jobs that were handed over, also to a worker that died meanwhile, and what workers of
-// the version before made wait.
+// lookAfter finds what got lost on the way: jobs that were handed over, also to a worker that died meanwhile, and what
+// workers of the version before made wait.
 func (d *Dispatcher) lookAfter(ctx context.Context, worker int64, m members, judge bool) error {
 	if time.Since(d.returned) > strayAge {
 		d.returned = time.Now()

@@ -42,7 +42,8 @@ func TestAttempt_of_a_dead_worker_is_made_again_within_seconds_whatever_the_time
 		until(t, "the attempt is made again", func() bool { return len(next.acme.got()) == 1 })
 		next.settled()
 		d := next.show("acme")
-		if d.Status != webhooks.Delivered || d.AttemptCount != 2 || d.Attempts[0].Error == nil || !strings.Contains(*d.Attempts[0].Error, "interrupted") {
+		if d.Status != webhooks.Delivered || d.AttemptCount != 2 || d.Attempts[0].Error == nil ||
+			!strings.Contains(*d.Attempts[0].Error, "interrupted") {
 			t.Errorf("the delivery is %+v", d)
 		}
 	})
@@ -55,12 +56,13 @@ func TestStopped_worker_writes_nothing_of_what_was_taken_from_it(t *testing.T) {
 		once := sync.OnceFunc(func() { close(release) })
 		t.Cleanup(once)
 		var calls atomic.Int64
-		slow := newRig(t, db, setup{deps: func(d *webhooks.Deps) { d.Timeout = time.Minute }, acme: func(_ int, w http.ResponseWriter, _ *http.Request) {
-			if calls.Add(1) == 1 {
-				<-release
-				w.WriteHeader(http.StatusGone) // would be final
-			}
-		}})
+		slow := newRig(t, db, setup{deps: func(d *webhooks.Deps) { d.Timeout = time.Minute },
+			acme: func(_ int, w http.ResponseWriter, _ *http.Request) {
+				if calls.Add(1) == 1 {
+					<-release
+					w.WriteHeader(http.StatusGone) // would be final
+				}
+			}})
 		slow.add(event("acme", 1, 1))
 		until(t, "the first attempt is under way", func() bool { return calls.Load() == 1 })
 		slow.takeAway()

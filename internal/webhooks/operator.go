@@ -9,11 +9,14 @@ import (
 	"github.com/supplyhub/supplyhub/internal/notify"
 )
 
-// Operator is the destination of events that are about the service itself. They are no deliveries: package notify keeps them.
+// Operator is the destination of events that are about the service itself. They are no deliveries: package notify keeps
+// them.
 const Operator = "operator"
 
-// SendToOperator makes one signed call to the address itself, which is trusted, and judges it as an attempt of a delivery.
-func (d *Dispatcher) SendToOperator(ctx context.Context, to Receiver, id string, body []byte, attempt int64) (outcome Outcome, reason string) {
+// SendToOperator makes one signed call to the address itself, which is trusted, and judges it as an attempt of a
+// delivery.
+func (d *Dispatcher) SendToOperator(ctx context.Context, to Receiver, id string, body []byte,
+	attempt int64) (outcome Outcome, reason string) {
 	at := d.deps.Now()
 	a := d.test(ctx, job{id: id, destination: Operator, traceID: id, body: body, target: to, test: true}, at)
 	if err := a.failure(); err != nil {
@@ -43,11 +46,12 @@ func (d *Dispatcher) pauseReceiver(ctx context.Context, supplierID, by, reason s
 	if err != nil || !paused {
 		return err
 	}
-	return d.deps.Desk.Note(ctx, notify.Notice{Type: notify.ReceiverPaused, SupplierID: supplierID, PausedBy: by, Error: reason})
+	return d.deps.Desk.Note(ctx, notify.Notice{Type: notify.ReceiverPaused, SupplierID: supplierID, PausedBy: by,
+		Error: reason})
 }
 
-// storeTurns stores what was learnt about receivers and tells the operator of those that began to fail or recovered with it. What
-// is stored decides that, and no other process changes it meanwhile: of two that saw it one tells.
+// storeTurns stores what was learnt about receivers and tells the operator of those that began to fail or recovered
+// with it. What is stored decides that, and no other process changes it meanwhile: of two that saw it one tells.
 func (d *Dispatcher) storeTurns(ctx context.Context, news map[string]health) error {
 	if !d.deps.Desk.Open() {
 		_, err := d.store.saveHealth(ctx, news, d.deps.Now())

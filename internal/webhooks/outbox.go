@@ -28,8 +28,8 @@ type Outgoing struct {
 	Body        []byte // the event as JSON; nil: Add encodes it
 }
 
-// newDelivery is a delivery that Add makes. Its first attempt is begun with it when there is a permit, or when the worker that
-// owns its supplier is to send it.
+// newDelivery is a delivery that Add makes. Its first attempt is begun with it when there is a permit, or when the
+// worker that owns its supplier is to send it.
 type newDelivery struct {
 	job
 	permit   dispatch.Permit[job]
@@ -70,10 +70,10 @@ type newEvent struct {
 	deliveries []newDelivery // the first goes to the own endpoint
 }
 
-// Add stores the events with one delivery to the own endpoint each and one to the supplier's receiver when it has one, in the
-// transaction of ctx, and returns the rounds whose events were stored before: these stay as they are. What there are slots for
-// is begun by Add itself, which saves a write, and sent when the transaction is committed. The rest is sent by whichever
-// worker's Run comes first.
+// Add stores the events with one delivery to the own endpoint each and one to the supplier's receiver when it has one,
+// in the transaction of ctx, and returns the rounds whose events were stored before: these stay as they are. What there
+// are slots for is begun by Add itself, which saves a write, and sent when the transaction is committed. The rest is
+// sent by whichever worker's Run comes first.
 func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (before []round.Round, err error) {
 	receivers, err := d.receivers.read(ctx, supplierIDs(events))
 	if err != nil {
@@ -109,7 +109,8 @@ func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (before []round
 }
 
 // prepare makes the rows of the events.
-func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, worker int64, now time.Time) ([]newEvent, error) {
+func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, worker int64,
+	now time.Time) ([]newEvent, error) {
 	prepared := make([]newEvent, len(events))
 	for i, e := range events {
 		body := e.Body
@@ -134,9 +135,10 @@ func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, w
 	return prepared, nil
 }
 
-// insert stores deliveries and begins the attempts that may be; these are sent, or given back, when the transaction in ctx ends.
-// due takes in to whom others have to wait.
-func (d *Dispatcher) insert(ctx context.Context, deliveries []newDelivery, known map[string]standing, due map[string]time.Time, now time.Time) error {
+// insert stores deliveries and begins the attempts that may be; these are sent, or given back, when the transaction in
+// ctx ends. due takes in to whom others have to wait.
+func (d *Dispatcher) insert(ctx context.Context, deliveries []newDelivery, known map[string]standing,
+	due map[string]time.Time, now time.Time) error {
 	if len(deliveries) == 0 {
 		return nil
 	}
@@ -153,8 +155,8 @@ func (d *Dispatcher) insert(ctx context.Context, deliveries []newDelivery, known
 	return d.store.insertDeliveries(ctx, deliveries, now)
 }
 
-// begin begins the first attempt of a delivery with it: in this worker's name when it serves the destination and has room, or
-// else in the name of the one that does. What waits for its turn, or for a failing receiver, is not begun.
+// begin begins the first attempt of a delivery with it: in this worker's name when it serves the destination and has
+// room, or else in the name of the one that does. What waits for its turn, or for a failing receiver, is not begun.
 func (d *Dispatcher) begin(delivery *newDelivery, known standing) {
 	to := delivery.destination
 	switch owner := d.ownership.owner(to); {
@@ -199,8 +201,8 @@ func (d *Dispatcher) transactionEnded(end database.End, deliveries []newDelivery
 	}
 }
 
-// putBack gives begun first attempts that are not sent back to the database, due at once, however long that is unavailable.
-// Each names the lease under which it was begun: what another worker has taken over stays as it is.
+// putBack gives begun first attempts that are not sent back to the database, due at once, however long that is
+// unavailable. Each names the lease under which it was begun: what another worker has taken over stays as it is.
 func (d *Dispatcher) putBack(jobs []job) {
 	for pause := recordAgain; len(jobs) > 0; pause = min(2*pause, recordAgainMax) {
 		ctx, cancel := context.WithTimeout(d.writing, storeTimeout)
@@ -222,8 +224,8 @@ func (d *Dispatcher) putBack(jobs []job) {
 	d.Wake()
 }
 
-// Reserve waits until some of the wanted events can be sent when they are added, for roomWait at most, and returns how many. done
-// is to be called after the transaction of Add, or instead of it.
+// Reserve waits until some of the wanted events can be sent when they are added, for roomWait at most, and returns how
+// many. done is to be called after the transaction of Add, or instead of it.
 func (d *Dispatcher) Reserve(want int) (n int, done func()) {
 	const each = 2 // deliveries an event
 	limit := d.flowLimit()

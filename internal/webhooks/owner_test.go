@@ -49,14 +49,16 @@ func (n *network) Listen(worker int64, take func([]byte)) (stop func(), err erro
 	}, nil
 }
 
-// team is some workers on one database with the same receivers: own is the first worker's, each supplier has the one of acme.
+// team is some workers on one database with the same receivers: own is the first worker's, each supplier has the one of
+// acme.
 type team struct {
 	network
 	workers []*rig
 	stops   []func() error
 }
 
-func newTeam(t *testing.T, db *database.DB, n int, change func(*webhooks.Deps), acme func(int, http.ResponseWriter, *http.Request)) *team {
+func newTeam(t *testing.T, db *database.DB, n int, change func(*webhooks.Deps),
+	acme func(int, http.ResponseWriter, *http.Request)) *team {
 	t.Helper()
 	team := &team{network: network{takes: map[int64]func([]byte){}}}
 	secret := webhook.NewSecret() // the service's own, the same in each worker
@@ -221,7 +223,10 @@ func TestReceiver_sees_no_more_calls_at_once_than_its_limit_from_all_workers_whi
 func TestFailing_receiver_gets_one_probe_a_second_from_all_workers(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		team := newTeam(t, db, 3, func(d *webhooks.Deps) { d.Schedule = slices.Repeat([]time.Duration{time.Millisecond}, 40) },
+		team := newTeam(t, db, 3, func(d *webhooks.Deps) {
+			d.Schedule = slices.Repeat([]time.Duration{time.Millisecond},
+				40)
+		},
 			status(http.StatusServiceUnavailable))
 		var events []webhooks.Outgoing
 		for i := range 20 {

@@ -10,12 +10,12 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-// strayAge is how old an attempt in this worker's name is that nobody here knows of before it is given back: the message
-// that handed it over was lost.
+// strayAge is how old an attempt in this worker's name is that nobody here knows of before it is given back: the
+// message that handed it over was lost.
 const strayAge = 2 * time.Second
 
-// searchEvery is how often one worker makes sure that no receiver's row says less than its deliveries: while an upgrade rolls,
-// workers of the version before make deliveries wait and do not say so.
+// searchEvery is how often one worker makes sure that no receiver's row says less than its deliveries: while an upgrade
+// rolls, workers of the version before make deliveries wait and do not say so.
 const searchEvery = 5 * time.Minute
 
 // search makes overlooked deliveries due.
@@ -27,8 +27,8 @@ func (d *Dispatcher) search(ctx context.Context) error {
 	return d.deps.DB.InTx(ctx, func(ctx context.Context) error { return d.store.markDue(ctx, found, d.deps.Now()) })
 }
 
-// ownership is which suppliers this worker serves. It alone looks for their due deliveries, limits them and probes the failing
-// ones. What it says is checked again by the database where an attempt is begun.
+// ownership is which suppliers this worker serves. It alone looks for their due deliveries, limits them and probes the
+// failing ones. What it says is checked again by the database where an attempt is begun.
 type ownership struct {
 	mu     sync.Mutex
 	owned  []int                  // shards, ascending
@@ -85,8 +85,9 @@ func (m members) plan(worker int64) plan {
 	return p
 }
 
-// rebalance brings this worker's shards to what they are to be. Shards that it gives away are left alone before another worker
-// can own them; those that it gets are served from the next round on, which counts what their former owners have in flight.
+// rebalance brings this worker's shards to what they are to be. Shards that it gives away are left alone before another
+// worker can own them; those that it gets are served from the next round on, which counts what their former owners have
+// in flight.
 func (d *Dispatcher) rebalance(ctx context.Context, worker int64, m members) error {
 	p := m.plan(worker)
 	if err := d.own(ctx, p.keep, m); err != nil {
@@ -167,7 +168,8 @@ func (d *Dispatcher) returnStrays(ctx context.Context, worker int64) error {
 		}
 	}
 	if len(strays) > 0 {
-		d.deps.Log.WarnContext(ctx, "attempts that were begun for this worker never reached it: they are due again", "attempts", len(strays))
+		d.deps.Log.WarnContext(ctx, "attempts that were begun for this worker never reached it: they are due again",
+			"attempts", len(strays))
 		d.putBack(strays)
 	}
 	return nil

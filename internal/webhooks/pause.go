@@ -47,7 +47,8 @@ func (s *SelfService) ResumeByOperator(ctx context.Context, supplierID string) e
 	return s.change(ctx, supplierID, PausedByOperator, s.deps.Dispatcher.Resume)
 }
 
-func (s *SelfService) change(ctx context.Context, supplierID, by string, change func(ctx context.Context, supplierID, by string) error) error {
+func (s *SelfService) change(ctx context.Context, supplierID, by string,
+	change func(ctx context.Context, supplierID, by string) error) error {
 	if _, err := s.mustHaveReceiver(ctx, supplierID); err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-// pauses are the receivers that this worker has heard are paused. While storeTimeout lasts it begins nothing for them, as other
-// workers may hand over what they began in transactions older than the pause; later ones know of it.
+// pauses are the receivers that this worker has heard are paused. While storeTimeout lasts it begins nothing for them,
+// as other workers may hand over what they began in transactions older than the pause; later ones know of it.
 type pauses struct {
 	mu    sync.Mutex
 	until map[string]time.Time // monotonic
@@ -51,7 +51,8 @@ type pauseNews struct {
 	paused     bool
 }
 
-// announce has the worker that owns the supplier hear the news; without them it finds out when it next asks the database.
+// announce has the worker that owns the supplier hear the news; without them it finds out when it next asks the
+// database.
 func (d *Dispatcher) announce(ctx context.Context, news pauseNews) {
 	d.hear(news)
 	if d.deps.Peers == nil || len(d.deps.OwnSecrets) == 0 {

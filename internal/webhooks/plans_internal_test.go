@@ -9,8 +9,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 )
 
-// Plans are made once a connection, the first ones over empty tables. What looks for due deliveries must not go through all
-// that is pending then, nor what begins them through all deliveries.
+// Plans are made once a connection, the first ones over empty tables. What looks for due deliveries must not go through
+// all that is pending then, nor what begins them through all deliveries.
 func TestPlans_of_a_young_table_read_what_is_due_and_nothing_else(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_795_000_000, 0)
@@ -66,7 +66,8 @@ func (s *store) walk(ctx context.Context, t *testing.T, now time.Time, due int) 
 	jobs, results := make([]job, len(claimed)), make([]result, len(claimed))
 	for i, c := range claimed {
 		c.worker = 5
-		jobs[i], results[i] = c.job, newResult(c.job, answer{status: 200}, Outcome{Status: Delivered, Next: now}, now, time.Second)
+		jobs[i], results[i] = c.job,
+			newResult(c.job, answer{status: 200}, Outcome{Status: Delivered, Next: now}, now, time.Second)
 	}
 	if moved, err := s.finish(ctx, results, now); err != nil || len(moved) != due {
 		t.Fatalf("%d deliveries moved: %v", len(moved), err)

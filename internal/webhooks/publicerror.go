@@ -2,11 +2,12 @@ package webhooks
 
 import "strings"
 
-// publicError is why an attempt came to nothing, in words that are safe for the receiver's owner: what the network layers
-// say names addresses of the operator's network, its resolver's for one.
+// publicError is why an attempt came to nothing, in words that are safe for the receiver's owner: what the network
+// layers say names addresses of the operator's network, its resolver's for one.
 func publicError(text string) string {
 	for _, known := range []struct{ part, public string }{
-		{"interrupted:", ""}, {"no answer within", ""}, {"status ", ""}, {errNoReceiver.Error(), ""}, {errNoSecret.Error(), ""},
+		{"interrupted:", ""}, {"no answer within", ""}, {"status ", ""}, {errNoReceiver.Error(), ""},
+		{errNoSecret.Error(), ""},
 		{errSpecialAddress.Error(), errSpecialAddress.Error()}, {"the receiver's address is not a valid URL", ""},
 		{"connection refused", "the connection was refused"},
 		{"connection reset", "the connection was reset"},

@@ -26,7 +26,8 @@ func TestPutBack_leaves_alone_what_another_worker_has_taken_over(t *testing.T) {
 				t.Fatal(err)
 			}
 			var attempts int64
-			if err := db.From(t.Context()).Raw(`SELECT attempts FROM webhook_deliveries`).Scan(&attempts).Error; err != nil || attempts != tt.attempts {
+			if err := db.From(t.Context()).Raw(`SELECT attempts FROM webhook_deliveries`).Scan(&attempts).Error; err != nil ||
+				attempts != tt.attempts {
 				t.Errorf("worker %d gave it back: %d attempts are on record, want %d, %v", tt.worker, attempts, tt.attempts, err)
 			}
 		}

@@ -60,7 +60,8 @@ func (r result) reason() string {
 	return "no answer"
 }
 
-// record has the result written down, however long the database is away, until the process has to end. It does not wait.
+// record has the result written down, however long the database is away, until the process has to end. It does not
+// wait.
 func (d *Dispatcher) record(ctx context.Context, r result, pause time.Duration) {
 	done := func(_ struct{}, err error) {
 		if err == nil {
@@ -85,7 +86,8 @@ func (d *Dispatcher) recordAgain(ctx context.Context, r result, pause time.Durat
 	d.record(ctx, r, min(2*pause, recordAgainMax))
 }
 
-// flushResults writes a batch of results down. The batch belongs to no single attempt, so nothing of its context is used.
+// flushResults writes a batch of results down. The batch belongs to no single attempt, so nothing of its context is
+// used.
 func (d *Dispatcher) flushResults(_ context.Context, results []result) ([]struct{}, error) {
 	defer d.tellEnded() // of the batch before
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
@@ -105,8 +107,8 @@ func (d *Dispatcher) flushResults(_ context.Context, results []result) ([]struct
 	return make([]struct{}, len(results)), err
 }
 
-// follow stores what the ends of attempts mean beyond their deliveries: requests that are lost, receivers that are due again or
-// want nothing more.
+// follow stores what the ends of attempts mean beyond their deliveries: requests that are lost, receivers that are due
+// again or want nothing more.
 func (d *Dispatcher) follow(ctx context.Context, results []result, written map[string]bool, now time.Time) error {
 	due := map[string]time.Time{}
 	for _, r := range results {

@@ -145,10 +145,13 @@ type setup struct {
 
 func newRig(tb testing.TB, db *database.DB, s setup) *rig {
 	tb.Helper()
-	r := &rig{tb: tb, db: db, own: newReceiver(tb, s.own), acme: newReceiver(tb, s.acme), ledger: &ledger{}, secret: webhook.NewSecret(), ownSecret: webhook.NewSecret()}
-	r.suppliers = &suppliers{known: map[string]webhooks.Receiver{"acme": {URL: r.acme.URL + "/base/", Secrets: []webhook.Secret{r.secret}, Active: true, Concurrency: 64}}}
+	r := &rig{tb: tb, db: db, own: newReceiver(tb, s.own), acme: newReceiver(tb, s.acme), ledger: &ledger{},
+		secret: webhook.NewSecret(), ownSecret: webhook.NewSecret()}
+	r.suppliers = &suppliers{known: map[string]webhooks.Receiver{"acme": {URL: r.acme.URL + "/base/",
+		Secrets: []webhook.Secret{r.secret}, Active: true, Concurrency: 64}}}
 	deps := webhooks.Deps{
-		DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now, Destinations: r.suppliers, Ledger: r.ledger, BaseURL: r.own.URL,
+		DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now, Destinations: r.suppliers, Ledger: r.ledger,
+		BaseURL:    r.own.URL,
 		OwnSecrets: []webhook.Secret{r.ownSecret}, Timeout: 2 * time.Second, AllowPrivate: true, Concurrency: 16,
 		Schedule: []time.Duration{20 * time.Millisecond, 20 * time.Millisecond},
 	}
@@ -187,7 +190,8 @@ func event(supplier string, id, number int64) webhooks.Outgoing {
 		uid = uid*131 + int64(letter)
 	}
 	return webhooks.Outgoing{
-		Round: round.Round{SupplierID: supplier, RequestID: id, UID: uid & math.MaxInt64, Number: number}, TraceID: fmt.Sprintf("trace-%d", id),
+		Round: round.Round{SupplierID: supplier, RequestID: id, UID: uid & math.MaxInt64,
+			Number: number}, TraceID: fmt.Sprintf("trace-%d", id),
 		Event: webhook.Event{Type: webhook.TypeEstimated, Timestamp: time.Unix(1795000000, 0).UTC(), Data: webhook.Data{
 			SupplierID: supplier, RequestID: id, Estimates: []webhook.Estimate{}, Unavailable: []webhook.Unavailable{},
 		}},

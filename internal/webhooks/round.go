@@ -73,13 +73,15 @@ func (d *Dispatcher) round(ctx context.Context) (pause time.Duration, err error)
 		d.hold(j)
 		list[len(list)-1].Send(j)
 	}
-	d.agenda.due = slices.DeleteFunc(d.agenda.due, func(r dueRow) bool { return len(permits[r.destination]) > 0 }) // it has no more
+	// it has no more
+	d.agenda.due = slices.DeleteFunc(d.agenda.due, func(r dueRow) bool { return len(permits[r.destination]) > 0 })
 	for _, list := range permits {
 		for _, p := range list {
 			p.Cancel()
 		}
 	}
-	if len(jobs) > 0 && len(jobs) < d.deps.Concurrency/8 { // slots come back one by one: the next ones are claimed together
+	// slots come back one by one: the next ones are claimed together
+	if len(jobs) > 0 && len(jobs) < d.deps.Concurrency/8 {
 		d.sleep(ctx, pollSoonest, nil)
 	}
 	if err != nil || len(jobs) > 0 {
@@ -116,8 +118,8 @@ func (d *Dispatcher) look(ctx context.Context) error {
 	return nil
 }
 
-// wanted are the destinations that are due and can be called. Of many receivers whose limits are not known yet it looks some up;
-// the others have their turn in the next rounds.
+// wanted are the destinations that are due and can be called. Of many receivers whose limits are not known yet it looks
+// some up; the others have their turn in the next rounds.
 func (d *Dispatcher) wanted(ctx context.Context) ([]dispatch.Destination, error) {
 	list := make([]dispatch.Destination, 0, len(d.agenda.due))
 	var unknown []string
@@ -149,8 +151,8 @@ func (a *agenda) failures(destination string) int {
 	return a.due[i].failures
 }
 
-// claim begins the attempts in the database. A delivery whose last attempt was interrupted is dead instead. What goes to a
-// supplier without a receiver waits for one.
+// claim begins the attempts in the database. A delivery whose last attempt was interrupted is dead instead. What goes
+// to a supplier without a receiver waits for one.
 func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, error) {
 	var suppliers []string
 	for destination := range wants {
@@ -158,7 +160,8 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 			suppliers = append(suppliers, destination)
 		}
 	}
-	receivers, err := d.receivers.read(ctx, suppliers) // as they are now: a secret or an address that was ended is not used for one more call
+	// as they are now: a secret or an address that was ended is not used for one more call
+	receivers, err := d.receivers.read(ctx, suppliers)
 	if err != nil {
 		return nil, err
 	}
@@ -185,8 +188,10 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 	return jobs, nil
 }
 
-// claimDue locks the receivers first, so that what becomes due for them meanwhile is noted after refreshDue, and not lost.
-func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, suppliers []string, worker int64) (claimed []claimedRow, err error) {
+// claimDue locks the receivers first, so that what becomes due for them meanwhile is noted after refreshDue, and not
+// lost.
+func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, suppliers []string,
+	worker int64) (claimed []claimedRow, err error) {
 	mine := map[string]int{}
 	if n := wants[Own]; n > 0 {
 		mine[Own] = n

@@ -29,7 +29,8 @@ func TestPublic_addresses(t *testing.T) {
 func TestDialer_judges_the_resolved_address(t *testing.T) {
 	t.Parallel()
 	control := guardedDialer(false).Control
-	for address, refused := range map[string]bool{"8.8.8.8:443": false, "127.0.0.1:80": true, "[::ffff:127.0.0.1]:80": true, "[::1]:80": true, "2130706433:80": true, "nonsense": true} {
+	for address, refused := range map[string]bool{"8.8.8.8:443": false, "127.0.0.1:80": true,
+		"[::ffff:127.0.0.1]:80": true, "[::1]:80": true, "2130706433:80": true, "nonsense": true} {
 		if err := control("tcp", address, nil); (err != nil) != refused {
 			t.Errorf("%s: %v", address, err)
 		}

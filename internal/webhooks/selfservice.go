@@ -68,8 +68,8 @@ type ReceiverView struct {
 	Secrets             []supplierauth.WebhookSecret `json:"secrets"`
 }
 
-// History counts a supplier's deliveries by when they were made, the oldest first: the last 24 hours by hours, and the last
-// 7 days by quarters of a day, which are the same in every time zone.
+// History counts a supplier's deliveries by when they were made, the oldest first: the last 24 hours by hours, and the
+// last 7 days by quarters of a day, which are the same in every time zone.
 type History struct{ Hours, Quarters []Bucket }
 
 // Bucket counts the deliveries that were made from Start on and what has become of them.
@@ -94,8 +94,8 @@ type SelfServiceDeps struct {
 	Dispatcher *Dispatcher
 }
 
-// SelfService is what suppliers see of the deliveries to their own receivers, and what they may do about them. Nothing of
-// it reaches a delivery to the own endpoint or of another supplier. It is safe for concurrent use.
+// SelfService is what suppliers see of the deliveries to their own receivers, and what they may do about them. Nothing
+// of it reaches a delivery to the own endpoint or of another supplier. It is safe for concurrent use.
 type SelfService struct {
 	deps      SelfServiceDeps
 	store     *store
@@ -110,11 +110,13 @@ const (
 
 // NewSelfService builds it.
 func NewSelfService(deps SelfServiceDeps) *SelfService {
-	return &SelfService{deps: deps, store: &store{db: deps.DB}, histories: lru.NewLRU[string, History](historiesKept, nil, historyAge)}
+	return &SelfService{deps: deps, store: &store{db: deps.DB},
+		histories: lru.NewLRU[string, History](historiesKept, nil, historyAge)}
 }
 
 // List returns one page of the deliveries that the filter chooses, newest first, and how many there are.
-func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFilter, page httpapi.Page) (total int64, items []Sent, err error) {
+func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFilter, page httpapi.Page) (total int64,
+	items []Sent, err error) {
 	if total, err = s.store.countSent(ctx, supplierID, filter); err != nil || page.Offset() >= total {
 		return total, []Sent{}, err
 	}
@@ -174,8 +176,8 @@ func (s *SelfService) inTx(ctx context.Context, what string, fn func(context.Con
 	return nil
 }
 
-// Recover is Redeliver for all deliveries of a status that were made in a range of time. What comes to the status while it
-// runs is left as it is.
+// Recover is Redeliver for all deliveries of a status that were made in a range of time. What comes to the status while
+// it runs is left as it is.
 func (s *SelfService) Recover(ctx context.Context, supplierID string, filter SentFilter) (total int64, err error) {
 	if filter.Status == Pending || filter.Status == "" {
 		return 0, errs.New(errs.Conflict, "Pending deliveries are being tried anyway.")

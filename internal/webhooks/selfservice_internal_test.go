@@ -64,7 +64,8 @@ func TestRecover_takes_every_delivery_of_the_range_in_batches_and_none_beside_it
 			t.Fatalf("%d recovered: %v", n, err)
 		}
 		for status, want := range map[Status]int64{Pending: lost - 100, Dead: 100, Failed: 10, Delivered: 0, "": lost + 10} {
-			if total, _, err := s.List(t.Context(), "acme", SentFilter{Status: status}, httpapi.Page{Number: 1, Size: 1}); err != nil || total != want {
+			if total, _, err := s.List(t.Context(), "acme", SentFilter{Status: status},
+				httpapi.Page{Number: 1, Size: 1}); err != nil || total != want {
 				t.Errorf("%d are %q, want %d: %v", total, status, want, err)
 			}
 		}
@@ -89,7 +90,8 @@ func TestHistory_puts_each_delivery_into_its_hour(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := fmt.Sprint(buckets[0].Delivered, buckets[1].Delivered, buckets[1].Lost, buckets[2].Lost, buckets[2].Pending, buckets[1].Start.UnixMicro())
+		got := fmt.Sprint(buckets[0].Delivered, buckets[1].Delivered, buckets[1].Lost, buckets[2].Lost, buckets[2].Pending,
+			buckets[1].Start.UnixMicro())
 		if got != "4 2 2 3 2 9" {
 			t.Errorf("got %s: %+v", got, buckets)
 		}
@@ -104,7 +106,8 @@ func TestPlans_of_a_supplier_s_listing_read_the_page_alone(t *testing.T) {
 		for _, rows := range []int{0, 10_000} {
 			sentRows(ctx, t, s.db, 1, rows, Delivered)
 			sentRows(ctx, t, s.db, rows+1, rows+rows/1000, Dead)
-			for _, filter := range []SentFilter{{}, {Status: Delivered}, {Status: Dead}, {Status: Failed}, {Since: time.UnixMicro(int64(rows))}} {
+			for _, filter := range []SentFilter{{}, {Status: Delivered}, {Status: Dead}, {Status: Failed},
+				{Since: time.UnixMicro(int64(rows))}} {
 				before := s.rowsRead(ctx, t)
 				if _, err := s.sent(ctx, "acme", filter, httpapi.Page{Number: 1, Size: 20}); err != nil {
 					t.Fatal(err)

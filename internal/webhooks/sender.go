@@ -57,8 +57,8 @@ func newTransport(deps Deps, idle time.Duration, dialer *net.Dialer) *http.Trans
 	}
 }
 
-// wire signs a call at the moment it goes out, where no client copies its headers any more. It hides CloseIdleConnections:
-// after each failed call the library would close everybody's.
+// wire signs a call at the moment it goes out, where no client copies its headers any more. It hides
+// CloseIdleConnections: after each failed call the library would close everybody's.
 type wire struct{ http.RoundTripper }
 
 // callKey is the context's key of the call that a request makes.
@@ -107,7 +107,8 @@ func (s *sender) send(ctx context.Context, j job, at time.Time) answer {
 	if len(j.target.Secrets) == 0 {
 		return answer{err: errNoSecret}
 	}
-	request, err := retryablehttp.NewRequestWithContext(context.WithValue(ctx, callKey{}, call{j, at}), http.MethodPost, j.address(), j.body)
+	request, err := retryablehttp.NewRequestWithContext(context.WithValue(ctx, callKey{}, call{j, at}), http.MethodPost,
+		j.address(), j.body)
 	if err != nil {
 		return answer{err: errors.New("the receiver's address is not a valid URL")}
 	}

@@ -29,7 +29,8 @@ func (c *claimedRow) places() []any {
 
 // claim begins the next attempt of as many due deliveries as are wanted of each destination, the longest due first; the
 // attempt before becomes history. It must run in a transaction; two workers never claim the same one.
-func (s *store) claim(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) ([]claimedRow, error) {
+func (s *store) claim(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) ([]claimedRow,
+	error) {
 	if s.postgres() {
 		return s.claimPostgres(ctx, wants, now, worker, attempts)
 	}
@@ -52,14 +53,16 @@ func (s *store) insertDeliveries(ctx context.Context, deliveries []newDelivery, 
 	return s.insertDeliveriesSQLite(ctx, deliveries, now)
 }
 
-// putBack makes first attempts that were begun and not sent undone: their deliveries are due now. It must run in a transaction.
+// putBack makes first attempts that were begun and not sent undone: their deliveries are due now. It must run in a
+// transaction.
 func (s *store) putBack(ctx context.Context, jobs []job, now time.Time) error {
 	byWorker, due := map[int64][]string{}, map[string]time.Time{}
 	for _, j := range jobs {
 		byWorker[j.worker] = append(byWorker[j.worker], j.id)
 	}
 	for worker, ids := range byWorker {
-		destinations, err := database.Query(ctx, s.db.SQL(ctx), `UPDATE webhook_deliveries SET attempts = 0, series = 0, worker = NULL,
+		destinations, err := database.Query(ctx, s.db.SQL(ctx),
+			`UPDATE webhook_deliveries SET attempts = 0, series = 0, worker = NULL,
 				next_attempt_at = $1, updated_at = $1, last_started_at = NULL
 			WHERE worker + 0 = $2 AND attempts = 1 AND `+s.anyOf("id", 3)+` RETURNING destination`,
 			[]any{now.UnixMicro(), worker, s.values(ids)}, func(d *string) []any { return []any{d} })
@@ -73,8 +76,8 @@ func (s *store) putBack(ctx context.Context, jobs []job, now time.Time) error {
 	return s.markDue(ctx, due, now)
 }
 
-// finish writes down the ends of those attempts that are still this worker's, with what they mean to their deliveries, and
-// returns the ids of these.
+// finish writes down the ends of those attempts that are still this worker's, with what they mean to their deliveries,
+// and returns the ids of these.
 func (s *store) finish(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
 	if s.postgres() {
 		return s.finishPostgres(ctx, results, now)

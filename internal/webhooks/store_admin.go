@@ -38,7 +38,8 @@ func (deliveryRow) TableName() string { return "webhook_deliveries" }
 func (r deliveryRow) delivery() Delivery {
 	d := Delivery{
 		ID: r.ID, Destination: r.Destination, SupplierID: r.SupplierID, RequestID: r.RequestID, Round: r.Round, Status: r.Status,
-		uid: r.UID, worker: r.Worker, AttemptCount: r.Attempts, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(r.UpdatedAt).UTC(),
+		uid: r.UID, worker: r.Worker, AttemptCount: r.Attempts, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(),
+		UpdatedAt: time.UnixMicro(r.UpdatedAt).UTC(),
 	}
 	if r.Status == Pending && r.Worker == nil {
 		next := time.UnixMicro(r.NextAttemptAt).UTC()
@@ -136,7 +137,8 @@ func (s *store) detail(ctx context.Context, id string) (*Detail, error) {
 		return nil, fmt.Errorf("read webhook attempts: %w", err)
 	}
 	if d := found[0]; d.LastStartedAt != nil {
-		rows = append(rows, attemptRow{d.Attempts, *d.LastStartedAt, d.LastDurationUs, d.LastStatus, d.LastError, d.LastResponse})
+		rows = append(rows, attemptRow{d.Attempts, *d.LastStartedAt, d.LastDurationUs, d.LastStatus, d.LastError,
+			d.LastResponse})
 	}
 	detail := &Detail{Delivery: found[0].delivery(), Attempts: make([]Attempt, len(rows))}
 	for i, row := range rows {

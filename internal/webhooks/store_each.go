@@ -13,7 +13,8 @@ const newestFirst = "created_at DESC, id DESC"
 func (s *store) chosen(ctx context.Context, filter Filter) *gorm.DB {
 	query := filter.on(s.db.Reader(ctx).Model(&deliveryRow{}))
 	if filter.Latest != nil {
-		query = query.Where(s.db.Reader(ctx).Where("id IN ?", webhookIDs(*filter.Latest)).Or("uid = ? AND id < 'msg_1'", filter.Latest.UID))
+		query = query.Where(s.db.Reader(ctx).Where("id IN ?", webhookIDs(*filter.Latest)).Or("uid = ? AND id < 'msg_1'",
+			filter.Latest.UID))
 	}
 	return query
 }
@@ -35,8 +36,8 @@ func (f Filter) on(query *gorm.DB) *gorm.DB {
 	return query
 }
 
-// each hands the chosen deliveries over one by one, newest first, at most limit of them; 0: all. It is one statement, whose
-// order the database makes: what is listed is what there was when it began, and none of it is held here.
+// each hands the chosen deliveries over one by one, newest first, at most limit of them; 0: all. It is one statement,
+// whose order the database makes: what is listed is what there was when it began, and none of it is held here.
 func (s *store) each(ctx context.Context, filter Filter, limit int, fn func(Delivery) error) error {
 	query := s.chosen(ctx, filter).Order(newestFirst)
 	if limit > 0 {

@@ -14,13 +14,15 @@ const ownLooked = 10_000
 const ownSince = `SELECT min(created_at) AS since FROM (
 	SELECT created_at FROM webhook_deliveries WHERE destination = 'own' AND status = 'pending' AND worker IS NULL ORDER BY next_attempt_at LIMIT ?) pending`
 
-// illReceivers repeats the condition of the index of just these. A deactivated supplier, or one without an address, has no receiver.
+// illReceivers repeats the condition of the index of just these. A deactivated supplier, or one without an address, has
+// no receiver.
 const illReceivers = `SELECT coalesce(sum(CASE WHEN r.paused_by = '' THEN 1 ELSE 0 END), 0) AS failing,
 		coalesce(sum(CASE WHEN r.paused_by = '' THEN 0 ELSE 1 END), 0) AS paused
 	FROM webhook_receivers r JOIN suppliers s ON s.id = r.supplier_id
 	WHERE (r.failing_since IS NOT NULL OR r.paused_by <> '') AND s.active AND s.webhook_url <> ''`
 
-// OwnSince returns when the oldest of the deliveries was made that wait for the own endpoint; the zero time when none does.
+// OwnSince returns when the oldest of the deliveries was made that wait for the own endpoint; the zero time when none
+// does.
 func (d *Dispatcher) OwnSince(ctx context.Context) (time.Time, error) {
 	var micros *int64
 	if err := d.store.db.Reader(ctx).Raw(ownSince, ownLooked).Scan(&micros).Error; err != nil {

@@ -12,7 +12,8 @@ import (
 )
 
 // saveHealth adds what was learnt about receivers to what is stored, and returns those that fail now.
-func (s *store) saveHealth(ctx context.Context, news map[string]health, now time.Time) (failing map[string]bool, err error) {
+func (s *store) saveHealth(ctx context.Context, news map[string]health, now time.Time) (failing map[string]bool,
+	err error) {
 	suppliers := slices.Sorted(maps.Keys(news))
 	n := len(suppliers)
 	shards, failures := make([]int64, n), make([]int64, n)
@@ -80,8 +81,9 @@ func (s *store) receiverState(ctx context.Context, supplierID string) (ReceiverS
 	}
 	r := rows[0]
 	return ReceiverState{
-		PausedBy: r.PausedBy, PausedAt: timeOrNil(r.PausedAt), Failures: r.ConsecutiveFailures, FailingSince: timeOrNil(r.FailingSince),
-		LastSuccess: timeOrNil(r.LastSuccessAt), LastFailure: timeOrNil(r.LastFailureAt), LastError: r.LastError,
+		PausedBy: r.PausedBy, PausedAt: timeOrNil(r.PausedAt), Failures: r.ConsecutiveFailures,
+		FailingSince: timeOrNil(r.FailingSince),
+		LastSuccess:  timeOrNil(r.LastSuccessAt), LastFailure: timeOrNil(r.LastFailureAt), LastError: r.LastError,
 	}, nil
 }
 
@@ -104,10 +106,11 @@ func (s *store) lockFailing(ctx context.Context, news map[string]health) (map[st
 	return setOf(ids), nil
 }
 
-// pause joins the transaction of ctx and reports whether the receiver was not paused before. A supplier's pause takes the
-// service's over, an operator's any.
+// pause joins the transaction of ctx and reports whether the receiver was not paused before. A supplier's pause takes
+// the service's over, an operator's any.
 func (s *store) pause(ctx context.Context, supplierID, by string, now time.Time) (paused bool, err error) {
-	since, err := database.Query(ctx, s.db.SQL(ctx), `INSERT INTO webhook_receivers AS r (supplier_id, shard, paused_by, paused_at, updated_at) VALUES ($1, $2, $3, $4, $4)
+	since, err := database.Query(ctx, s.db.SQL(ctx),
+		`INSERT INTO webhook_receivers AS r (supplier_id, shard, paused_by, paused_at, updated_at) VALUES ($1, $2, $3, $4, $4)
 		ON CONFLICT (supplier_id) DO UPDATE SET paused_by = excluded.paused_by, paused_at = coalesce(r.paused_at, excluded.paused_at), updated_at = excluded.updated_at
 		WHERE r.paused_by = '' OR excluded.paused_by = 'operator' OR (r.paused_by = 'service' AND excluded.paused_by = 'supplier')
 		RETURNING paused_at`, []any{supplierID, dispatch.ShardOf(supplierID), by, now.UnixMicro()}, func(at *int64) []any { return []any{at} })

@@ -21,14 +21,16 @@ func (s *store) newLease(ctx context.Context, until time.Time) (id int64, err er
 	return id, nil
 }
 
-// takeOver ends the worker's lease when it ran out before the given time, makes its attempts due again and returns how many they
-// were. The worker finds its lease gone, and each of its results names it.
+// takeOver ends the worker's lease when it ran out before the given time, makes its attempts due again and returns how
+// many they were. The worker finds its lease gone, and each of its results names it.
 func (s *store) takeOver(ctx context.Context, worker int64, before, now time.Time) (n int64, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context) error {
-		if err := s.db.From(ctx).Exec(`DELETE FROM workers WHERE id = ? AND alive_until < ?`, worker, before.UnixMicro()).Error; err != nil {
+		if err := s.db.From(ctx).Exec(`DELETE FROM workers WHERE id = ? AND alive_until < ?`, worker,
+			before.UnixMicro()).Error; err != nil {
 			return err
 		}
-		destinations, err := database.Query(ctx, s.db.SQL(ctx), `UPDATE webhook_deliveries SET worker = NULL, next_attempt_at = $1
+		destinations, err := database.Query(ctx, s.db.SQL(ctx),
+			`UPDATE webhook_deliveries SET worker = NULL, next_attempt_at = $1
 			WHERE worker = $2 AND NOT EXISTS (SELECT 1 FROM workers WHERE id = $2) RETURNING destination`,
 			[]any{now.UnixMicro(), worker}, func(d *string) []any { return []any{d} })
 		if err != nil {

@@ -10,7 +10,8 @@ import (
 )
 
 // claimPostgres looks rows up by arrays and LATERAL, as a join over young tables may go through all of them.
-func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) ([]claimedRow, error) {
+func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now time.Time, worker,
+	attempts int64) ([]claimedRow, error) {
 	var destinations []string
 	var counts []int64
 	for destination, n := range wants {
@@ -47,9 +48,11 @@ func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now tim
 	return claimed, nil
 }
 
-func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, now time.Time) (map[round.Round]bool, error) {
+func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, now time.Time) (map[round.Round]bool,
+	error) {
 	n := len(events)
-	uids, numbers, traces, parents, bodies := make([]int64, n), make([]int64, n), make([]string, n), make([]string, n), make([][]byte, n)
+	uids, numbers, traces, parents, bodies := make([]int64, n), make([]int64, n), make([]string, n), make([]string, n),
+		make([][]byte, n)
 	for i, e := range events {
 		uids[i], numbers[i], traces[i], parents[i], bodies[i] = e.Round.UID, e.Round.Number, e.TraceID, e.TraceParent, e.body
 	}
@@ -57,7 +60,8 @@ func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, now
 		INSERT INTO webhook_events (uid, round, trace_id, body, trace_parent, created_at)
 		SELECT u, r, t, b, nullif(p, ''), $6 FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bytea[], $5::text[]) AS e(u, r, t, b, p)
 		ON CONFLICT (uid, round) DO NOTHING RETURNING uid, round`,
-		[]any{uids, numbers, traces, bodies, parents, now.UnixMicro()}, func(r *round.Round) []any { return []any{&r.UID, &r.Number} })
+		[]any{uids, numbers, traces, bodies, parents, now.UnixMicro()},
+		func(r *round.Round) []any { return []any{&r.UID, &r.Number} })
 	if err != nil {
 		return nil, fmt.Errorf("insert webhook events: %w", err)
 	}
@@ -96,16 +100,18 @@ func (s *store) insertDeliveriesPostgres(ctx context.Context, deliveries []newDe
 	return nil
 }
 
-// finishPostgres names no status in its condition, and the worker so that no index serves it: over a young table the planner may
-// choose to go through all that is pending, or attempted.
+// finishPostgres names no status in its condition, and the worker so that no index serves it: over a young table the
+// planner may choose to go through all that is pending, or attempted.
 func (s *store) finishPostgres(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
 	n := len(results)
 	ids, errorTexts, outcomes, responses := make([]string, n), make([]string, n), make([]string, n), make([][]byte, n)
 	numbers, began, took, next := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	statuses, workers := make([]*int64, n), make([]int64, n)
 	for i, r := range results {
-		ids[i], errorTexts[i], outcomes[i], responses[i], workers[i] = r.id, r.err, string(r.outcome.Status), r.response, r.worker
-		numbers[i], began[i], took[i], next[i], statuses[i] = r.number, r.began.UnixMicro(), r.took.Microseconds(), r.outcome.Next.UnixMicro(), r.status
+		ids[i], errorTexts[i], outcomes[i], responses[i], workers[i] = r.id, r.err, string(r.outcome.Status), r.response,
+			r.worker
+		numbers[i], began[i], took[i], next[i], statuses[i] = r.number, r.began.UnixMicro(), r.took.Microseconds(),
+			r.outcome.Next.UnixMicro(), r.status
 	}
 	return s.written(ctx, `
 		UPDATE webhook_deliveries d SET status = r.outcome, worker = NULL, next_attempt_at = r.next, updated_at = $9,

@@ -12,8 +12,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-// backlogAge is how long deliveries must have been due before new ones wait behind them: one that is claimed just now would
-// otherwise send all that follow through the database.
+// backlogAge is how long deliveries must have been due before new ones wait behind them: one that is claimed just now
+// would otherwise send all that follow through the database.
 const backlogAge = time.Second
 
 // mostDue bounds one look for what is due.
@@ -42,8 +42,8 @@ type dueRow struct {
 	failures    int
 }
 
-// due reads the earliest waiting delivery to the own endpoint, due or not, and the receivers of the shards with something due:
-// one index entry each, however many receivers there are and however much waits for them.
+// due reads the earliest waiting delivery to the own endpoint, due or not, and the receivers of the shards with
+// something due: one index entry each, however many receivers there are and however much waits for them.
 func (s *store) due(ctx context.Context, shards []int, now time.Time) ([]dueRow, error) {
 	found, err := database.Query(ctx, s.db.SQL(ctx), `
 		SELECT destination, at, failures FROM (
@@ -74,8 +74,8 @@ func (t scanTime) Scan(value any) error {
 	return nil
 }
 
-// lockDue holds the rows of those receivers that may be sent to by this worker, until the transaction ends: what becomes due
-// meanwhile waits for it. They are always locked in this order.
+// lockDue holds the rows of those receivers that may be sent to by this worker, until the transaction ends: what
+// becomes due meanwhile waits for it. They are always locked in this order.
 func (s *store) lockDue(ctx context.Context, suppliers []string, worker int64) ([]string, error) {
 	lock := ""
 	if s.postgres() {
@@ -130,7 +130,8 @@ func (s *store) markDue(ctx context.Context, at map[string]time.Time, now time.T
 }
 
 // eachRow runs a statement once over arrays on PostgreSQL, and once a row on SQLite.
-func (s *store) eachRow(n int, begin, arrays, row, end string, one func(i int) []any, all func() []any, run func(string, []any) error) error {
+func (s *store) eachRow(n int, begin, arrays, row, end string, one func(i int) []any, all func() []any,
+	run func(string, []any) error) error {
 	if s.postgres() {
 		return run(begin+arrays+end, all())
 	}
@@ -157,7 +158,8 @@ func (s *store) standings(ctx context.Context, suppliers []string, now time.Time
 	list, err := database.Query(ctx, s.db.SQL(ctx), `
 		SELECT r.supplier_id, r.consecutive_failures, r.paused_by <> '' OR (r.due_at IS NOT NULL AND r.due_at <= $2)
 		FROM webhook_receivers r WHERE `+s.anyOf("r.supplier_id", 1),
-		[]any{s.values(suppliers), now.Add(-backlogAge).UnixMicro()}, func(r *standing) []any { return []any{&r.supplierID, &r.failures, &r.held} })
+		[]any{s.values(suppliers), now.Add(-backlogAge).UnixMicro()},
+		func(r *standing) []any { return []any{&r.supplierID, &r.failures, &r.held} })
 	if err != nil {
 		return nil, fmt.Errorf("read receivers: %w", err)
 	}
@@ -168,7 +170,8 @@ func (s *store) standings(ctx context.Context, suppliers []string, now time.Time
 	return found, nil
 }
 
-// overlooked are receivers with deliveries that are due before their rows say: those that a worker of an earlier version made.
+// overlooked are receivers with deliveries that are due before their rows say: those that a worker of an earlier
+// version made.
 func (s *store) overlooked(ctx context.Context) (map[string]time.Time, error) {
 	list, err := database.Query(ctx, s.db.SQL(ctx), `
 		WITH RECURSIVE pending(destination) AS (

@@ -15,10 +15,11 @@ import (
 // looked bounds what one page goes through when only some of the deliveries are wanted.
 const looked = 2000
 
-// Recent returns one page of the deliveries that the filter's status and supplier choose, by an index and however many there
-// are: the newest first, pending ones as they are due. next leads on from there; empty: that was all. A page may be short, or
-// empty with a next, when it looked through many that are not wanted.
-func (d *Dispatcher) Recent(ctx context.Context, filter Filter, after string, limit int) (page []Delivery, next string, err error) {
+// Recent returns one page of the deliveries that the filter's status and supplier choose, by an index and however many
+// there are: the newest first, pending ones as they are due. next leads on from there; empty: that was all. A page may
+// be short, or empty with a next, when it looked through many that are not wanted.
+func (d *Dispatcher) Recent(ctx context.Context, filter Filter, after string, limit int) (page []Delivery, next string,
+	err error) {
 	switch {
 	case filter.Status == Pending:
 		return d.store.recentPending(ctx, filter, after, limit)
@@ -58,7 +59,8 @@ func (s *store) recentAll(ctx context.Context, filter Filter, after string, limi
 
 // recentLost goes by the index of what is not delivered in the end.
 func (s *store) recentLost(ctx context.Context, filter Filter, after string, limit int) ([]Delivery, string, error) {
-	query := s.db.Reader(ctx).Where("status IN ('dead', 'failed') AND status = ?", filter.Status).Order(newestFirst).Limit(limit)
+	query := s.db.Reader(ctx).Where("status IN ('dead', 'failed') AND status = ?",
+		filter.Status).Order(newestFirst).Limit(limit)
 	if filter.SupplierID != "" {
 		query = query.Where("supplier_id = ?", filter.SupplierID)
 	}
@@ -67,7 +69,8 @@ func (s *store) recentLost(ctx context.Context, filter Filter, after string, lim
 
 // recentOf goes by the index of what is sent to suppliers' receivers.
 func (s *store) recentOf(ctx context.Context, filter Filter, after string, limit int) ([]Delivery, string, error) {
-	query := s.db.Reader(ctx).Where("destination = ? AND destination <> 'own'", filter.SupplierID).Order(newestFirst).Limit(limit)
+	query := s.db.Reader(ctx).Where("destination = ? AND destination <> 'own'",
+		filter.SupplierID).Order(newestFirst).Limit(limit)
 	if filter.Status != "" {
 		query = query.Where("status = ?", filter.Status)
 	}
@@ -94,7 +97,8 @@ func (s *store) recentPending(ctx context.Context, filter Filter, after string, 
 	}
 	if destination, rest, ok := strings.Cut(after, "~"); ok {
 		if at, id, ok := cutCursor(rest); ok {
-			query = query.Where("destination >= ? AND (destination, next_attempt_at, id) > (?, ?, ?)", destination, destination, at, id)
+			query = query.Where("destination >= ? AND (destination, next_attempt_at, id) > (?, ?, ?)", destination, destination,
+				at, id)
 		}
 	}
 	page, err := deliveries(query)
@@ -133,8 +137,9 @@ func (s *store) receiverStates(ctx context.Context) (map[string]ReceiverState, e
 	states := make(map[string]ReceiverState, len(rows))
 	for _, r := range rows {
 		states[r.SupplierID] = ReceiverState{
-			PausedBy: r.PausedBy, PausedAt: timeOrNil(r.PausedAt), Failures: r.ConsecutiveFailures, FailingSince: timeOrNil(r.FailingSince),
-			LastSuccess: timeOrNil(r.LastSuccessAt), LastFailure: timeOrNil(r.LastFailureAt), LastError: r.LastError,
+			PausedBy: r.PausedBy, PausedAt: timeOrNil(r.PausedAt), Failures: r.ConsecutiveFailures,
+			FailingSince: timeOrNil(r.FailingSince),
+			LastSuccess:  timeOrNil(r.LastSuccessAt), LastFailure: timeOrNil(r.LastFailureAt), LastError: r.LastError,
 		}
 	}
 	return states, nil
@@ -143,8 +148,8 @@ func (s *store) receiverStates(ctx context.Context) (map[string]ReceiverState, e
 // traced bounds the search for an X-Request-Id, which has no index: the events of the newest requests.
 const traced = 10_000
 
-// Traced returns the ids of the deliveries to the own endpoint whose request came with the X-Request-Id, among the events of
-// the newest requests.
+// Traced returns the ids of the deliveries to the own endpoint whose request came with the X-Request-Id, among the
+// events of the newest requests.
 func (d *Dispatcher) Traced(ctx context.Context, traceID string) ([]string, error) {
 	var rows []struct{ UID, Round int64 }
 	err := d.deps.DB.Reader(ctx).Raw(`SELECT uid, round FROM (SELECT uid, round, trace_id FROM webhook_events ORDER BY uid DESC, round DESC LIMIT ?) AS newest

@@ -13,7 +13,8 @@ func (s *store) forget(ctx context.Context, latest []round.Round) (events int64,
 	for i, r := range latest {
 		ids, uids[i] = append(ids, webhookIDs(r)...), r.UID
 	}
-	err = s.db.From(ctx).Raw(`SELECT id FROM webhook_deliveries WHERE uid IN ? AND id < 'msg_1'`, uids).Scan(&earlier).Error
+	err = s.db.From(ctx).Raw(`SELECT id FROM webhook_deliveries WHERE uid IN ? AND id < 'msg_1'`,
+		uids).Scan(&earlier).Error
 	if err != nil {
 		return 0, err
 	}
@@ -40,7 +41,8 @@ func webhookIDs(latest round.Round) []string {
 // roundOf returns the numbers of an own delivery; own is false when there is none of that id.
 func (s *store) roundOf(ctx context.Context, webhookID string) (uid, number int64, own bool, err error) {
 	var found []deliveryRow
-	err = s.db.Reader(ctx).Raw(`SELECT uid, round FROM webhook_deliveries WHERE id = ? AND destination = ?`, webhookID, Own).Scan(&found).Error
+	err = s.db.Reader(ctx).Raw(`SELECT uid, round FROM webhook_deliveries WHERE id = ? AND destination = ?`, webhookID,
+		Own).Scan(&found).Error
 	if err != nil || len(found) == 0 {
 		return 0, 0, false, err
 	}

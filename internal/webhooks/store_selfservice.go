@@ -15,7 +15,8 @@ import (
 // recoverBatch is how many deliveries one statement of a recovery reopens.
 const recoverBatch = 1000
 
-// sentWhere is the filter as conditions. Those without a parameter are the indexes' own: a kept plan finds them by their text.
+// sentWhere is the filter as conditions. Those without a parameter are the indexes' own: a kept plan finds them by
+// their text.
 func sentWhere(supplierID string, filter SentFilter) (where string, args []any) {
 	conditions, args := []string{`destination = ?`, `destination <> 'own'`}, []any{supplierID}
 	switch filter.Status {
@@ -68,10 +69,12 @@ func (s *store) countSent(ctx context.Context, supplierID string, filter SentFil
 }
 
 // sent reads one page, newest first: its ids by the index, then their rows.
-func (s *store) sent(ctx context.Context, supplierID string, filter SentFilter, page httpapi.Page) ([]deliveryRow, error) {
+func (s *store) sent(ctx context.Context, supplierID string, filter SentFilter, page httpapi.Page) ([]deliveryRow,
+	error) {
 	where, args := sentWhere(supplierID, filter)
 	var rows []deliveryRow
-	err := s.db.Reader(ctx).Raw(`SELECT d.* FROM (SELECT id FROM webhook_deliveries`+where+` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) AS p
+	err := s.db.Reader(ctx).Raw(`SELECT d.* FROM (SELECT id FROM webhook_deliveries`+where+
+		` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) AS p
 		JOIN webhook_deliveries d ON d.id = p.id ORDER BY d.created_at DESC, d.id DESC`, append(args, page.Size, page.Offset())...).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read webhook deliveries: %w", err)
@@ -150,7 +153,8 @@ func (s *store) sentDetail(ctx context.Context, row deliveryRow) (SentDetail, er
 // eventOf is the event as it is sent.
 func (s *store) eventOf(ctx context.Context, row deliveryRow) ([]byte, error) {
 	var rows []struct{ Body []byte }
-	err := s.db.Reader(ctx).Raw(`SELECT body FROM webhook_events WHERE uid = ? AND round = ?`, row.UID, row.Round).Scan(&rows).Error
+	err := s.db.Reader(ctx).Raw(`SELECT body FROM webhook_events WHERE uid = ? AND round = ?`, row.UID,
+		row.Round).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read webhook event: %w", err)
 	}
@@ -170,9 +174,10 @@ func (s *store) reopenSent(ctx context.Context, supplierID, id string, now time.
 	return result.RowsAffected > 0, nil
 }
 
-// recoverSent reopens the next oldest deliveries that the filter chooses and that have their status since begun or longer, and
-// returns when the last of them was made.
-func (s *store) recoverSent(ctx context.Context, supplierID string, filter SentFilter, begun, now time.Time) (n int64, last time.Time, err error) {
+// recoverSent reopens the next oldest deliveries that the filter chooses and that have their status since begun or
+// longer, and returns when the last of them was made.
+func (s *store) recoverSent(ctx context.Context, supplierID string, filter SentFilter, begun, now time.Time) (n int64,
+	last time.Time, err error) {
 	where, args := sentWhere(supplierID, filter)
 	args = append([]any{now.UnixMicro(), now.UnixMicro()}, args...)
 	var made []int64
@@ -186,7 +191,8 @@ func (s *store) recoverSent(ctx context.Context, supplierID string, filter SentF
 }
 
 // history counts n buckets of the width from the given time on, by indexes alone.
-func (s *store) history(ctx context.Context, supplierID string, from time.Time, width time.Duration, n int) ([]Bucket, error) {
+func (s *store) history(ctx context.Context, supplierID string, from time.Time, width time.Duration, n int) ([]Bucket,
+	error) {
 	buckets := make([]Bucket, n)
 	for i := range buckets {
 		buckets[i].Start = from.Add(time.Duration(i) * width)

@@ -35,14 +35,15 @@ type memberRow struct {
 	owners          string // of all shards in their order, between commas
 }
 
-// beat renews the worker's lease and reads the workers, the shards and whether something is due in these: an idle worker asks
-// nothing else.
+// beat renews the worker's lease and reads the workers, the shards and whether something is due in these: an idle
+// worker asks nothing else.
 func (s *store) beat(ctx context.Context, worker int64, until time.Time, shards []int, now time.Time) (members, error) {
 	with, renewed, owners := `WITH quick AS (SELECT set_config('synchronous_commit', 'off', true)),
 		renewed AS (UPDATE workers SET alive_until = $2 WHERE id = $1 RETURNING id)`, `renewed, quick`, `string_agg(worker::text, ',' ORDER BY shard)`
 	if !s.postgres() {
 		with, renewed, owners = ``, `workers WHERE id = $1 AND alive_until = $2`, `group_concat(worker ORDER BY shard)`
-		if _, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE workers SET alive_until = $1 WHERE id = $2`, until.UnixMicro(), worker); err != nil {
+		if _, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE workers SET alive_until = $1 WHERE id = $2`, until.UnixMicro(),
+			worker); err != nil {
 			return members{}, fmt.Errorf("renew a worker's lease: %w", database.Translate(err))
 		}
 	}
@@ -54,7 +55,8 @@ func (s *store) beat(ctx context.Context, worker int64, until time.Time, shards 
 			WHERE status = 'pending' AND worker IS NULL AND destination = 'own' ORDER BY next_attempt_at LIMIT 1) AS own
 		UNION ALL SELECT 4, 0, at, '' FROM (SELECT due_at AS at FROM webhook_receivers
 			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $3 AND `+s.anyOf("shard", 4)+` LIMIT 1) AS receiver`,
-		[]any{worker, until.UnixMicro(), now.UnixMicro(), s.values(shards)}, func(r *memberRow) []any { return []any{&r.kind, &r.id, &r.value, &r.owners} })
+		[]any{worker, until.UnixMicro(), now.UnixMicro(), s.values(shards)},
+		func(r *memberRow) []any { return []any{&r.kind, &r.id, &r.value, &r.owners} })
 	if err != nil {
 		return members{}, fmt.Errorf("renew the lease and read the workers: %w", err)
 	}
@@ -130,7 +132,8 @@ func (s *store) leave(ctx context.Context, worker int64) error {
 
 // giveShards makes another worker the owner of shards of this one.
 func (s *store) giveShards(ctx context.Context, shards []int, from, to int64) error {
-	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_shards SET worker = $3 WHERE worker = $2 AND `+s.anyOf("shard", 1), s.values(shards), from, to)
+	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_shards SET worker = $3 WHERE worker = $2 AND `+
+		s.anyOf("shard", 1), s.values(shards), from, to)
 	if err != nil {
 		return fmt.Errorf("give shards to another worker: %w", database.Translate(err))
 	}
@@ -168,7 +171,8 @@ func (s *store) heldBy(ctx context.Context, workers []int64) (map[string]int, er
 
 // begunBefore are the first attempts that the worker began before the given time and that have not ended.
 func (s *store) begunBefore(ctx context.Context, worker int64, before time.Time) ([]string, error) {
-	list, err := database.Query(ctx, s.db.SQL(ctx), `SELECT id FROM webhook_deliveries WHERE worker = $1 AND attempts = 1 AND last_started_at < $2`,
+	list, err := database.Query(ctx, s.db.SQL(ctx),
+		`SELECT id FROM webhook_deliveries WHERE worker = $1 AND attempts = 1 AND last_started_at < $2`,
 		[]any{worker, before.UnixMicro()}, func(id *string) []any { return []any{id} })
 	if err != nil {
 		return nil, fmt.Errorf("read attempts in flight: %w", err)

@@ -10,7 +10,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-func (s *store) claimSQLite(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) ([]claimedRow, error) {
+func (s *store) claimSQLite(ctx context.Context, wants map[string]int, now time.Time, worker,
+	attempts int64) ([]claimedRow, error) {
 	var claimed []claimedRow
 	for destination, n := range wants {
 		var ids []string
@@ -29,7 +30,8 @@ func (s *store) claimSQLite(ctx context.Context, wants map[string]int, now time.
 }
 
 // beginSQLite begins the next attempt of deliveries; those that have had all of them are dead.
-func (s *store) beginSQLite(ctx context.Context, ids []string, now time.Time, worker, attempts int64) ([]claimedRow, error) {
+func (s *store) beginSQLite(ctx context.Context, ids []string, now time.Time, worker, attempts int64) ([]claimedRow,
+	error) {
 	dead, err := s.updateClaimed(ctx, `status = 'dead', updated_at = ? WHERE series >= ?`, ids, now.UnixMicro(), attempts)
 	if err != nil {
 		return nil, err
@@ -50,14 +52,16 @@ func (s *store) updateClaimed(ctx context.Context, set string, ids []string, arg
 	for _, id := range ids {
 		args = append(args, id)
 	}
-	return database.Query(ctx, s.db.SQL(ctx), `UPDATE webhook_deliveries SET `+set+` AND id IN (?`+strings.Repeat(`, ?`, len(ids)-1)+`)
+	return database.Query(ctx, s.db.SQL(ctx), `UPDATE webhook_deliveries SET `+set+` AND id IN (?`+
+		strings.Repeat(`, ?`, len(ids)-1)+`)
 		RETURNING id, destination, supplier_id, request_id, uid, round, attempts, series, status = 'dead',
 			(SELECT trace_id FROM webhook_events e WHERE e.uid = webhook_deliveries.uid AND e.round = webhook_deliveries.round),
 			coalesce((SELECT trace_parent FROM webhook_events e WHERE e.uid = webhook_deliveries.uid AND e.round = webhook_deliveries.round), ''),
 			(SELECT body FROM webhook_events e WHERE e.uid = webhook_deliveries.uid AND e.round = webhook_deliveries.round)`, args, (*claimedRow).places)
 }
 
-func (s *store) insertEventsSQLite(ctx context.Context, events []newEvent, now time.Time) (map[round.Round]bool, error) {
+func (s *store) insertEventsSQLite(ctx context.Context, events []newEvent, now time.Time) (map[round.Round]bool,
+	error) {
 	fresh := make(map[round.Round]bool, len(events))
 	for _, e := range events {
 		result := s.db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, trace_id, trace_parent, body, created_at) VALUES (?, ?, ?, nullif(?, ''), ?, ?)
@@ -74,10 +78,12 @@ func (s *store) insertDeliveriesSQLite(ctx context.Context, deliveries []newDeli
 	const row = `(?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?)`
 	var args []any
 	for _, d := range deliveries {
-		args = append(args, d.id, d.round.UID, d.round.Number, d.destination, d.round.SupplierID, d.round.RequestID, d.attemptedBy(),
+		args = append(args, d.id, d.round.UID, d.round.Number, d.destination, d.round.SupplierID, d.round.RequestID,
+			d.attemptedBy(),
 			d.attempts(), d.attempts(), now.UnixMicro(), now.UnixMicro(), now.UnixMicro(), d.startedAt(now))
 	}
-	_, err := s.db.SQL(ctx).ExecContext(ctx, `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, worker,
+	_, err := s.db.SQL(ctx).ExecContext(ctx,
+		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, worker,
 		attempts, series, next_attempt_at, created_at, updated_at, last_started_at) VALUES `+row+strings.Repeat(`, `+row, len(deliveries)-1), args...)
 	if err != nil {
 		return fmt.Errorf("insert webhook deliveries: %w", database.Translate(err))

@@ -9,7 +9,8 @@ import (
 func (s *store) lockTests(ctx context.Context, supplierID string) (recent string, err error) {
 	err = s.db.From(ctx).Exec(`INSERT INTO webhook_tests (supplier_id, recent) VALUES (?, '') ON CONFLICT (supplier_id) DO NOTHING`, supplierID).Error
 	if err == nil {
-		err = s.db.From(ctx).Raw(`SELECT recent FROM webhook_tests WHERE supplier_id = ?`+s.db.RowLock(` FOR UPDATE`), supplierID).Scan(&recent).Error
+		err = s.db.From(ctx).Raw(`SELECT recent FROM webhook_tests WHERE supplier_id = ?`+s.db.RowLock(` FOR UPDATE`),
+			supplierID).Scan(&recent).Error
 	}
 	if err != nil {
 		return "", fmt.Errorf("count test calls: %w", err)
@@ -18,7 +19,8 @@ func (s *store) lockTests(ctx context.Context, supplierID string) (recent string
 }
 
 func (s *store) saveTests(ctx context.Context, supplierID, recent string) error {
-	if err := s.db.From(ctx).Exec(`UPDATE webhook_tests SET recent = ? WHERE supplier_id = ?`, recent, supplierID).Error; err != nil {
+	if err := s.db.From(ctx).Exec(`UPDATE webhook_tests SET recent = ? WHERE supplier_id = ?`, recent,
+		supplierID).Error; err != nil {
 		return fmt.Errorf("count test calls: %w", err)
 	}
 	return nil

@@ -11,7 +11,8 @@ import (
 const mostFaults = 1000
 
 func (s *store) count(ctx context.Context, status Status) (n int64, err error) {
-	if err := s.db.Reader(ctx).Raw(`SELECT count(*) FROM webhook_deliveries WHERE status = ?`, status).Scan(&n).Error; err != nil {
+	if err := s.db.Reader(ctx).Raw(`SELECT count(*) FROM webhook_deliveries WHERE status = ?`,
+		status).Scan(&n).Error; err != nil {
 		return 0, fmt.Errorf("count webhook deliveries: %w", err)
 	}
 	return n, nil

@@ -50,7 +50,8 @@ func (s *SelfService) Test(ctx context.Context, supplierID string) (TestResult, 
 	result := TestResult{ID: "msg_test_" + strings.ToLower(rand.Text())}
 	begun := time.Now()
 	a := s.deps.Dispatcher.test(ctx, job{
-		id: result.ID, destination: supplierID, round: round.Round{SupplierID: supplierID}, traceID: logctx.RequestID(ctx), body: body, target: receiver, test: true,
+		id: result.ID, destination: supplierID, round: round.Round{SupplierID: supplierID}, traceID: logctx.RequestID(ctx),
+		body: body, target: receiver, test: true,
 	}, at)
 	result.DurationMS = time.Since(begun).Milliseconds()
 	result.Response = strings.ToValidUTF8(string(a.body), "\uFFFD")

@@ -63,7 +63,8 @@ func (c *Client) authorized(ctx context.Context, k call, body []byte, decode fun
 }
 
 // send makes one HTTP call.
-func (c *Client) send(ctx context.Context, k call, body []byte, header http.Header, decode func(io.Reader) error) error {
+func (c *Client) send(ctx context.Context, k call, body []byte, header http.Header,
+	decode func(io.Reader) error) error {
 	address := c.base + k.path
 	if len(k.query) > 0 {
 		address += "?" + k.query.Encode()

@@ -27,14 +27,16 @@ func TestErrors_say_what_is_wrong_and_where(t *testing.T) {
 	if !errors.As(err, &answer) || !errors.Is(err, client.ErrInvalid) || len(answer.Violations) != 2 {
 		t.Fatalf("got %v", err)
 	}
-	for _, part := range []string{"POST /api/material-requests: 400 Bad Request", "/shop_code", "/materials/0/quantity", answer.RequestID} {
+	for _, part := range []string{"POST /api/material-requests: 400 Bad Request", "/shop_code", "/materials/0/quantity",
+		answer.RequestID} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q lacks %q", err, part)
 		}
 	}
 	twice := newRequest(1)
 	twice.Materials = append(twice.Materials, twice.Materials[0])
-	if err := c.CreateRequest(ctx, twice); !errors.As(err, &answer) || !errors.Is(err, client.ErrUnprocessable) || len(answer.Duplicates) != 1 || answer.Duplicates[0].SKU != "SHELF-90" {
+	if err := c.CreateRequest(ctx, twice); !errors.As(err, &answer) || !errors.Is(err, client.ErrUnprocessable) ||
+		len(answer.Duplicates) != 1 || answer.Duplicates[0].SKU != "SHELF-90" {
 		t.Errorf("duplicates: %v", err)
 	}
 	if _, err := c.Request(ctx, 99); !errors.Is(err, client.ErrNotFound) || errors.Is(err, client.ErrConflict) {
@@ -165,7 +167,8 @@ func TestIterators_yield_each_item_once_newest_first(t *testing.T) {
 			s.Wait()
 		}
 	}
-	if len(got) != 250 || got[0] != 249 || got[249] != 0 || !slices.IsSortedFunc(got, func(a, b int64) int { return int(b - a) }) {
+	if len(got) != 250 || got[0] != 249 || got[249] != 0 ||
+		!slices.IsSortedFunc(got, func(a, b int64) int { return int(b - a) }) {
 		t.Fatalf("got %d items: %v", len(got), got)
 	}
 	for _, err := range c.Requests(ctx, "lost") {
@@ -222,13 +225,14 @@ func TestProducts_are_synchronised(t *testing.T) {
 func receiverOf(t *testing.T, s *clienttest.Server, failing *bool) (address string, got func() []int64) {
 	t.Helper()
 	var ids []int64
-	server := httptest.NewServer(webhook.Handler([]webhook.Secret{s.WebhookSecret()}, func(_ context.Context, e webhook.Event) error {
-		if *failing {
-			return errors.New("out of order")
-		}
-		ids = append(ids, e.Data.RequestID)
-		return nil
-	}))
+	server := httptest.NewServer(webhook.Handler([]webhook.Secret{s.WebhookSecret()},
+		func(_ context.Context, e webhook.Event) error {
+			if *failing {
+				return errors.New("out of order")
+			}
+			ids = append(ids, e.Data.RequestID)
+			return nil
+		}))
 	t.Cleanup(server.Close)
 	return server.URL, func() []int64 { s.Wait(); return ids }
 }
@@ -242,10 +246,12 @@ func TestReceiver_from_the_first_call_to_the_recovery_of_an_outage(t *testing.T)
 	}
 	address, got := receiverOf(t, s, &failing)
 	r, err := c.SetReceiver(ctx, address)
-	if err != nil || r.URL != address || r.State != client.ReceiverActive || len(r.Secrets) != 1 || !r.Secrets[0].ExpiresAt.IsZero() {
+	if err != nil || r.URL != address || r.State != client.ReceiverActive || len(r.Secrets) != 1 ||
+		!r.Secrets[0].ExpiresAt.IsZero() {
 		t.Fatalf("got %+v, %v", r, err)
 	}
-	if test, err := c.TestReceiver(ctx); err != nil || test.Status != http.StatusNoContent || test.Error != "" || test.ID == "" {
+	if test, err := c.TestReceiver(ctx); err != nil || test.Status != http.StatusNoContent || test.Error != "" ||
+		test.ID == "" {
 		t.Fatalf("got %+v, %v", test, err)
 	}
 	send := func(id int64) {
@@ -260,7 +266,8 @@ func TestReceiver_from_the_first_call_to_the_recovery_of_an_outage(t *testing.T)
 	for id := range int64(5) {
 		send(10 + id)
 	}
-	if r, err = c.Receiver(ctx); err != nil || r.State != client.ReceiverFailing || r.ConsecutiveFailures != 5 || r.LastError == "" {
+	if r, err = c.Receiver(ctx); err != nil || r.State != client.ReceiverFailing || r.ConsecutiveFailures != 5 ||
+		r.LastError == "" {
 		t.Fatalf("got %+v, %v", r, err)
 	}
 	var dead []client.Delivery
@@ -279,7 +286,8 @@ func TestReceiver_from_the_first_call_to_the_recovery_of_an_outage(t *testing.T)
 	}
 	s.Wait()
 	detail, err := c.Delivery(ctx, dead[0].ID)
-	if err != nil || detail.Status != client.Delivered || len(detail.Attempts) != 2 || !strings.Contains(string(detail.Event), `"request_id":14`) {
+	if err != nil || detail.Status != client.Delivered || len(detail.Attempts) != 2 ||
+		!strings.Contains(string(detail.Event), `"request_id":14`) {
 		t.Fatalf("got %+v, %v", detail, err)
 	}
 	if n, err := c.Recover(ctx, client.Recovery{Status: client.Dead, Since: dead[4].CreatedAt}); err != nil || n != 4 {
@@ -360,7 +368,8 @@ func TestReceiver_event_types_and_portal(t *testing.T) {
 	t.Parallel()
 	_, c := started(t)
 	types, err := c.EventTypes(t.Context())
-	if err != nil || len(types) != 1 || types[0].Type != webhook.TypeEstimated || len(types[0].Schema) == 0 || len(types[0].Example) == 0 {
+	if err != nil || len(types) != 1 || types[0].Type != webhook.TypeEstimated || len(types[0].Schema) == 0 ||
+		len(types[0].Example) == 0 {
 		t.Errorf("got %+v, %v", types, err)
 	}
 	if p, err := c.CreatePortalSession(t.Context()); err != nil || p.URL == "" || !p.ExpiresAt.After(time.Now()) {

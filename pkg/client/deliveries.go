@@ -71,10 +71,12 @@ func (f DeliveryFilter) query() url.Values {
 	return query
 }
 
-// Deliveries iterates over what goes to the supplier's own receiver, newest first. The loop may redeliver what it finds.
+// Deliveries iterates over what goes to the supplier's own receiver, newest first. The loop may redeliver what it
+// finds.
 func (c *Client) Deliveries(ctx context.Context, f DeliveryFilter) iter.Seq2[Delivery, error] {
 	return listing[Delivery, string]{
-		path: deliveriesPath, filter: f.query(), until: true, place: func(d Delivery) (time.Time, string) { return d.CreatedAt, d.ID },
+		path: deliveriesPath, filter: f.query(), until: true,
+		place: func(d Delivery) (time.Time, string) { return d.CreatedAt, d.ID },
 	}.all(ctx, c)
 }
 
@@ -85,10 +87,12 @@ func (c *Client) DeliveryPage(ctx context.Context, f DeliveryFilter, number, siz
 
 // Delivery returns a delivery with its event and attempts.
 func (c *Client) Delivery(ctx context.Context, id string) (DeliveryDetail, error) {
-	return fetch[DeliveryDetail](ctx, c, call{method: http.MethodGet, path: deliveriesPath + "/" + url.PathEscape(id), safe: true})
+	return fetch[DeliveryDetail](ctx, c, call{method: http.MethodGet, path: deliveriesPath + "/" + url.PathEscape(id),
+		safe: true})
 }
 
-// Redeliver gives the delivery a new series of attempts under the same webhook-id. While it is pending it is ErrConflict.
+// Redeliver gives the delivery a new series of attempts under the same webhook-id. While it is pending it is
+// ErrConflict.
 func (c *Client) Redeliver(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodPost, path: deliveriesPath + "/" + url.PathEscape(id) + "/redeliver"}, nil)
 }

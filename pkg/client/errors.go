@@ -110,7 +110,8 @@ type errorBody struct {
 // maxErrorBody is how much of an error's body is read.
 const maxErrorBody = 1 << 20
 
-// errorOf reads the answer of a call that did not succeed. A body of any other form, of a proxy for instance, is ignored.
+// errorOf reads the answer of a call that did not succeed. A body of any other form, of a proxy for instance, is
+// ignored.
 func errorOf(method, path string, r *http.Response) *Error {
 	e := &Error{
 		Method: method, Path: path, Status: r.StatusCode,

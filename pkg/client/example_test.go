@@ -97,10 +97,11 @@ func ExampleClient_Recover() {
 	}
 	service.Wait()
 
-	receiver := httptest.NewServer(webhook.Handler([]webhook.Secret{service.WebhookSecret()}, func(_ context.Context, e webhook.Event) error {
-		fmt.Println("estimates of request", e.Data.RequestID)
-		return nil
-	}))
+	receiver := httptest.NewServer(webhook.Handler([]webhook.Secret{service.WebhookSecret()},
+		func(_ context.Context, e webhook.Event) error {
+			fmt.Println("estimates of request", e.Data.RequestID)
+			return nil
+		}))
 	defer receiver.Close()
 	if _, err := hub.SetReceiver(ctx, receiver.URL); err != nil {
 		log.Fatal(err)

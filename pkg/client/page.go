@@ -39,9 +39,9 @@ type listing[T any, K comparable] struct {
 	moving bool                          // whether items may leave the filter
 }
 
-// all iterates over all pages. An item comes once, whatever comes or leaves meanwhile, by the loop's own doing too: newer
-// ones are left out, and a page from which items may have left, so that others moved up, is read again. It ends with the
-// first error, which comes with a zero item.
+// all iterates over all pages. An item comes once, whatever comes or leaves meanwhile, by the loop's own doing too:
+// newer ones are left out, and a page from which items may have left, so that others moved up, is read again. It ends
+// with the first error, which comes with a zero item.
 func (l listing[T, K]) all(ctx context.Context, c *Client) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T

@@ -44,12 +44,14 @@ func (c *Client) UpsertProduct(ctx context.Context, p Product, updatedAt time.Ti
 	return c.syncProduct(ctx, "upsert", p, updatedAt)
 }
 
-// DeactivateProduct makes requests for the SKU get no estimates until it is stored again. An unknown SKU is ErrNotFound.
+// DeactivateProduct makes requests for the SKU get no estimates until it is stored again. An unknown SKU is
+// ErrNotFound.
 func (c *Client) DeactivateProduct(ctx context.Context, sku string, updatedAt time.Time) (ProductStatus, error) {
 	return c.syncProduct(ctx, "deactivate", Product{SKU: sku}, updatedAt)
 }
 
-func (c *Client) syncProduct(ctx context.Context, action string, p Product, updatedAt time.Time) (ProductStatus, error) {
+func (c *Client) syncProduct(ctx context.Context, action string, p Product, updatedAt time.Time) (ProductStatus,
+	error) {
 	body := productSync{Action: action, Product: p}
 	if !updatedAt.IsZero() {
 		body.UpdatedAt = &updatedAt

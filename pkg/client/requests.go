@@ -120,7 +120,8 @@ func (c *Client) Wait(ctx context.Context, id int64) (Request, error) {
 // select or re-estimate what it finds.
 func (c *Client) Requests(ctx context.Context, status Status) iter.Seq2[Request, error] {
 	return listing[Request, int64]{
-		path: requestsPath, filter: requestFilter(status), moving: status != "", place: func(r Request) (time.Time, int64) { return r.CreatedAt, r.ID },
+		path: requestsPath, filter: requestFilter(status), moving: status != "",
+		place: func(r Request) (time.Time, int64) { return r.CreatedAt, r.ID },
 	}.all(ctx, c)
 }
 
@@ -154,16 +155,19 @@ func (c *Client) Select(ctx context.Context, id int64, estimateID string) (Selec
 
 // PostEstimates hands the service estimates of the supplier's own. It needs the scope estimates:write.
 func (c *Client) PostEstimates(ctx context.Context, e webhook.Event) error {
-	return c.do(ctx, call{method: http.MethodPost, path: requestPath(e.Data.RequestID) + "/delivery-estimates", body: e, safe: true}, nil)
+	return c.do(ctx, call{method: http.MethodPost, path: requestPath(e.Data.RequestID) + "/delivery-estimates", body: e,
+		safe: true}, nil)
 }
 
-// Orders iterates over the selected requests of all suppliers, the latest selection first. It needs the scope orders:read.
+// Orders iterates over the selected requests of all suppliers, the latest selection first. It needs the scope
+// orders:read.
 func (c *Client) Orders(ctx context.Context) iter.Seq2[Order, error] {
 	type key struct {
 		supplier string
 		id       int64
 	}
-	return listing[Order, key]{path: "/orders", place: func(o Order) (time.Time, key) { return o.SelectedAt, key{o.SupplierID, o.ID} }}.all(ctx, c)
+	return listing[Order, key]{path: "/orders",
+		place: func(o Order) (time.Time, key) { return o.SelectedAt, key{o.SupplierID, o.ID} }}.all(ctx, c)
 }
 
 // OrderPage returns one page of Orders. A number of 0 is the first page, a size of 0 means 20.

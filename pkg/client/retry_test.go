@@ -47,7 +47,8 @@ func TestRetry_of_what_may_pass(t *testing.T) {
 		safe, unsafe bool // whether a call that is safe to repeat, or not, is repeated
 	}{
 		{429, true, true}, {500, true, false}, {502, true, false}, {503, true, false}, {504, true, false},
-		{400, false, false}, {403, false, false}, {404, false, false}, {409, false, false}, {413, false, false}, {422, false, false}, {501, false, false},
+		{400, false, false}, {403, false, false}, {404, false, false}, {409, false, false}, {413, false, false}, {422, false,
+			false}, {501, false, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			for kind, repeated := range map[string]bool{"safe": c.safe, "unsafe": c.unsafe} {
@@ -59,7 +60,8 @@ func TestRetry_of_what_may_pass(t *testing.T) {
 				s.FailNext(2, c.status, 0)
 				before := len(s.Calls())
 				err := call(t.Context(), hub)
-				if calls := len(s.Calls()) - before; repeated && (err != nil || calls != 3) || !repeated && (err == nil || calls != 1) {
+				if calls := len(s.Calls()) - before; repeated && (err != nil || calls != 3) || !repeated &&
+					(err == nil || calls != 1) {
 					t.Errorf("%d on a %s call: %d calls, %v", c.status, kind, calls, err)
 				}
 				s.Wait()
@@ -210,7 +212,8 @@ func (h handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	var w recorder
 	w.header, w.status = http.Header{}, http.StatusOK
 	h.handler.ServeHTTP(&w, r)
-	return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(strings.NewReader(w.body.String())), Request: r}, nil
+	return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(strings.NewReader(w.body.String())),
+		Request: r}, nil
 }
 
 type recorder struct {

@@ -193,7 +193,8 @@ func TestClient_shows_no_secret_however_it_is_printed(t *testing.T) {
 	mustPing(t, c)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
 		for _, value := range []any{c, *c} { // a copy is what a careless caller prints
-			if text := fmt.Sprintf(verb, value); strings.Contains(text, s.APIKey) || strings.Contains(text, "at_") || strings.Contains(text, "hub_rt_") {
+			if text := fmt.Sprintf(verb, value); strings.Contains(text, s.APIKey) || strings.Contains(text, "at_") ||
+				strings.Contains(text, "hub_rt_") {
 				t.Errorf("%s shows a secret: %s", verb, text)
 			}
 		}

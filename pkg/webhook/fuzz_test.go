@@ -29,7 +29,8 @@ func FuzzVerify(f *testing.F) {
 	}
 	now := time.Unix(at, 0)
 	f.Add("msg_1", "1700000000", webhook.Sign("msg_1", now, []byte("{}"), secret), []byte("{}"))
-	f.Add("msg_1", "1700000300", webhook.Sign("msg_1", now.Add(5*time.Minute), []byte("{}"), webhook.NewSecret(), secret), []byte("{}"))
+	f.Add("msg_1", "1700000300", webhook.Sign("msg_1", now.Add(5*time.Minute), []byte("{}"), webhook.NewSecret(), secret),
+		[]byte("{}"))
 	f.Add("", "", "", []byte(nil))
 	f.Add("msg.1", "-1", "v1, v1,= v1,AAAA", []byte("x"))
 	f.Fuzz(func(t *testing.T, id, timestamp, signature string, body []byte) {

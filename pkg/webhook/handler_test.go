@@ -39,18 +39,21 @@ func TestHandler_answers(t *testing.T) {
 		status  int
 		handled bool
 	}{
-		"a signed event":                        {call("m1", estimated, secret), 204, true},
-		"one signed by both during a rotation":  {call("m1", estimated, foreign, previous), 204, true},
-		"a signature of somebody else":          {call("m1", estimated, foreign), 401, false},
-		"no signature":                          {httptest.NewRequest(http.MethodPost, "/", strings.NewReader(estimated)), 401, false},
-		"a method other than POST":              {httptest.NewRequest(http.MethodGet, "/", nil), 405, false},
-		"a body over the limit":                 {call("m1", estimated+strings.Repeat(" ", 2000), secret), 413, false},
-		"a signed body that is no JSON":         {call("m1", "{", secret), 400, false},
-		"a signed body that is no event":        {call("m1", "{}", secret), 400, false},
-		"an event without its data":             {call("m1", `{"type":"material_request.estimated"}`, secret), 400, false},
-		"a test call":                           {call("m1", `{"type":"webhook.test","timestamp":"2026-11-20T12:00:00Z","data":{}}`, secret), 204, false},
-		"an event of a type that is not known":  {call("m1", `{"type":"a.new.one","data":[1]}`, secret), 204, false},
-		"a known type whose data are malformed": {call("m1", `{"type":"material_request.estimated","data":[1]}`, secret), 400, false},
+		"a signed event":                       {call("m1", estimated, secret), 204, true},
+		"one signed by both during a rotation": {call("m1", estimated, foreign, previous), 204, true},
+		"a signature of somebody else":         {call("m1", estimated, foreign), 401, false},
+		"no signature": {httptest.NewRequest(http.MethodPost, "/", strings.NewReader(estimated)),
+			401, false},
+		"a method other than POST":       {httptest.NewRequest(http.MethodGet, "/", nil), 405, false},
+		"a body over the limit":          {call("m1", estimated+strings.Repeat(" ", 2000), secret), 413, false},
+		"a signed body that is no JSON":  {call("m1", "{", secret), 400, false},
+		"a signed body that is no event": {call("m1", "{}", secret), 400, false},
+		"an event without its data":      {call("m1", `{"type":"material_request.estimated"}`, secret), 400, false},
+		"a test call": {call("m1",
+			`{"type":"webhook.test","timestamp":"2026-11-20T12:00:00Z","data":{}}`, secret), 204, false},
+		"an event of a type that is not known": {call("m1", `{"type":"a.new.one","data":[1]}`, secret), 204, false},
+		"a known type whose data are malformed": {call("m1", `{"type":"material_request.estimated","data":[1]}`, secret),
+			400, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -147,8 +150,10 @@ func (brokenStore) Release(context.Context, string) error  { return nil }
 func TestHandler_is_not_silent_about_a_store_that_fails(t *testing.T) {
 	t.Parallel()
 	secret, down := webhook.NewSecret(), errors.New("down")
-	for name, store := range map[string]webhook.Store{"claiming": brokenStore{claim: down}, "finishing": brokenStore{finish: down}} {
-		h := webhook.Handler([]webhook.Secret{secret}, func(context.Context, webhook.Event) error { return nil }, webhook.WithStore(store))
+	for name, store := range map[string]webhook.Store{"claiming": brokenStore{claim: down},
+		"finishing": brokenStore{finish: down}} {
+		h := webhook.Handler([]webhook.Secret{secret}, func(context.Context, webhook.Event) error { return nil },
+			webhook.WithStore(store))
 		if answer := serve(h, call("m1", estimated, secret)); answer.Code != 500 {
 			t.Errorf("%s: got %d", name, answer.Code)
 		}

@@ -40,7 +40,8 @@ func Sign(id string, at time.Time, body []byte, secrets ...Secret) string {
 	signatures := make([]string, 0, len(secrets))
 	for _, s := range secrets {
 		if s.key != nil {
-			signatures = append(signatures, version+base64.StdEncoding.EncodeToString(s.mac(id, strconv.FormatInt(at.Unix(), 10), body)))
+			signatures = append(signatures, version+
+				base64.StdEncoding.EncodeToString(s.mac(id, strconv.FormatInt(at.Unix(), 10), body)))
 		}
 	}
 	return strings.Join(signatures, " ")

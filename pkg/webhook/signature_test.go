@@ -35,7 +35,8 @@ func TestSign_agrees_with_other_implementations(t *testing.T) {
 			"v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="},
 		{"whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX", "msg_a", 1700000000, "",
 			"v1,5AK833a2zSkQEQfcN4NY7tpkJOc0bJgcMan9wJbUAY0="},
-		{"whsec_AwoRGB8mLTQ7QklQV15lbHN6gYiPlp2kq7K5wMfO1dzj6vH4/wYNFBsiKTA3PkVMU1phaG92fYSLkpmgp661vA==", "MSG-9_z", 1767225600,
+		{"whsec_AwoRGB8mLTQ7QklQV15lbHN6gYiPlp2kq7K5wMfO1dzj6vH4/wYNFBsiKTA3PkVMU1phaG92fYSLkpmgp661vA==", "MSG-9_z",
+			1767225600,
 			`{"name":"São Paulo"}`, "v1,ooGTBxJv3S4RV1qNyjquMn+ixHGI4ifJTDQmkVqiDvo="},
 	} {
 		at, secret := time.Unix(c.at, 0), parse(t, c.secret)
@@ -76,7 +77,8 @@ func TestVerify(t *testing.T) {
 		{"signed by the previous secret", sign("msg_1", at, previous), nil},
 		{"signed by both during a rotation", sign("msg_1", at, current, previous), nil},
 		{"a foreign signature first", sign("msg_1", at, foreign, current), nil},
-		{"signatures of other versions beside ours", headers("msg_1", at, "v1a,AAAA v2,? "+good().Get("webhook-signature")), nil},
+		{"signatures of other versions beside ours", headers("msg_1", at, "v1a,AAAA v2,? "+good().Get("webhook-signature")),
+			nil},
 		{"id of 128 characters", sign(strings.Repeat("Z", 128), at, current), nil},
 		{"id of every allowed kind", sign("azAZ09_-", at, current), nil},
 		{"exactly 5 minutes old", sign("msg_1", at-300, current), nil},
@@ -87,17 +89,23 @@ func TestVerify(t *testing.T) {
 		{"signed by the zero secret", sign("msg_1", at, webhook.Secret{}), webhook.ErrSignature},
 		{"another version only", headers("msg_1", at, "v2"+good().Get("webhook-signature")[2:]), webhook.ErrSignature},
 		{"no version", headers("msg_1", at, good().Get("webhook-signature")[3:]), webhook.ErrSignature},
-		{"no space between signatures", headers("msg_1", at, good().Get("webhook-signature")+good().Get("webhook-signature")), webhook.ErrSignature},
+		{"no space between signatures", headers("msg_1", at, good().Get("webhook-signature")+
+			good().Get("webhook-signature")), webhook.ErrSignature},
 		{"signature of another id", with(good(), func(h http.Header) { h.Set("webhook-id", "msg_2") }), webhook.ErrSignature},
-		{"timestamp with a leading zero", with(good(), func(h http.Header) { h.Set("webhook-timestamp", "0"+fmt.Sprint(at)) }), webhook.ErrTimestamp},
-		{"signature of another time", with(good(), func(h http.Header) { h.Set("webhook-timestamp", fmt.Sprint(at+1)) }), webhook.ErrSignature},
+		{"timestamp with a leading zero", with(good(),
+			func(h http.Header) { h.Set("webhook-timestamp", "0"+fmt.Sprint(at)) }), webhook.ErrTimestamp},
+		{"signature of another time", with(good(), func(h http.Header) { h.Set("webhook-timestamp", fmt.Sprint(at+1)) }),
+			webhook.ErrSignature},
 		{"cut signature", headers("msg_1", at, good().Get("webhook-signature")[:20]), webhook.ErrSignature},
 		{"301 s old", sign("msg_1", at-301, current), webhook.ErrTimestamp},
 		{"301 s ahead", sign("msg_1", at+301, current), webhook.ErrTimestamp},
-		{"time with a sign", with(good(), func(h http.Header) { h.Set("webhook-timestamp", fmt.Sprintf("+%d", at)) }), webhook.ErrTimestamp},
-		{"time as a fraction", with(good(), func(h http.Header) { h.Set("webhook-timestamp", fmt.Sprintf("%d.0", at)) }), webhook.ErrTimestamp},
+		{"time with a sign", with(good(), func(h http.Header) { h.Set("webhook-timestamp", fmt.Sprintf("+%d", at)) }),
+			webhook.ErrTimestamp},
+		{"time as a fraction", with(good(), func(h http.Header) { h.Set("webhook-timestamp", fmt.Sprintf("%d.0", at)) }),
+			webhook.ErrTimestamp},
 		{"time in milliseconds", sign("msg_1", at*1000, current), webhook.ErrTimestamp},
-		{"time of int64's end", with(good(), func(h http.Header) { h.Set("webhook-timestamp", "9223372036854775807") }), webhook.ErrTimestamp},
+		{"time of int64's end", with(good(), func(h http.Header) { h.Set("webhook-timestamp", "9223372036854775807") }),
+			webhook.ErrTimestamp},
 		{"no time", with(good(), func(h http.Header) { h.Set("webhook-timestamp", "") }), webhook.ErrTimestamp},
 		{"id of 129 characters", sign(strings.Repeat("Z", 129), at, current), webhook.ErrID},
 		{"empty id", sign("", at, current), webhook.ErrID},
@@ -137,12 +145,14 @@ func TestVerify(t *testing.T) {
 
 func TestParseSecret(t *testing.T) {
 	t.Parallel()
-	const bytes24, bytes64 = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYX", "AwoRGB8mLTQ7QklQV15lbHN6gYiPlp2kq7K5wMfO1dzj6vH4/wYNFBsiKTA3PkVMU1phaG92fYSLkpmgp661vA=="
+	const bytes24, bytes64 = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYX",
+		"AwoRGB8mLTQ7QklQV15lbHN6gYiPlp2kq7K5wMfO1dzj6vH4/wYNFBsiKTA3PkVMU1phaG92fYSLkpmgp661vA=="
 	for text, ok := range map[string]bool{
 		"whsec_" + bytes24: true, "whsec_" + bytes64: true,
 		"": false, "whsec_": false, bytes24: false, "WHSEC_" + bytes24: false, "whsec_" + bytes24[:28]: false,
 		"whsec_" + bytes64[:86] + "vLy8": false, "whsec_" + bytes24 + " ": false, " whsec_" + bytes24: false,
-		"whsec_" + bytes64[:86]: false, "whsec_" + bytes24[:8] + "\n" + bytes24[8:]: false, "whsec_" + strings.ReplaceAll(bytes64, "/", "_"): false,
+		"whsec_" + bytes64[:86]: false, "whsec_" + bytes24[:8] + "\n" + bytes24[8:]: false, "whsec_" +
+			strings.ReplaceAll(bytes64, "/", "_"): false,
 	} {
 		s, err := webhook.ParseSecret(text)
 		if (err == nil) != ok {
@@ -194,7 +204,8 @@ func TestSecret_shows_itself_by_Text_alone(t *testing.T) {
 
 	raw := secretBytes(t, s)
 	for _, text := range printed {
-		if strings.Contains(text, key) || strings.Contains(text, fmt.Sprintf("%x", raw)) || strings.Contains(text, strings.Trim(fmt.Sprint(raw), "[]")) ||
+		if strings.Contains(text, key) || strings.Contains(text, fmt.Sprintf("%x", raw)) ||
+			strings.Contains(text, strings.Trim(fmt.Sprint(raw), "[]")) ||
 			strings.Contains(text, string(raw)) {
 			t.Errorf("the secret shows in %s", text)
 		}

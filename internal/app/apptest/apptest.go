@@ -55,10 +55,13 @@ type Hub struct {
 type Options struct {
 	Each          func(name string) map[string]string // more environment of one process; nil: none
 	APIs, Workers int                                 // production only; default 2 and 2
-	LeastRights   bool                                // production only: each binary has the rights that deployments/ gives it, commands have the owner's
-	Pooler        string                              // production only: PgBouncer's mode, session or transaction, between the processes and PostgreSQL
-	Release       string                              // as in Hub
-	Env           map[string]string                   // added to every process's environment; what DATABASE_URL and NATS_URL lead to is the test's own
+	// production only: each binary has the rights that deployments/ gives it, commands have the owner's
+	LeastRights bool
+	// production only: PgBouncer's mode, session or transaction, between the processes and PostgreSQL
+	Pooler  string
+	Release string // as in Hub
+	// added to every process's environment; what DATABASE_URL and NATS_URL lead to is the test's own
+	Env map[string]string
 }
 
 // Start runs a fresh service that ends with the test.
@@ -82,7 +85,8 @@ func Start(tb testing.TB, stack Stack, options Options) *Hub {
 		if options.Env["DATABASE_URL"] == "" {
 			h.Env["DATABASE_URL"] = databasetest.EmptyPostgres(tb)
 			if options.Pooler != "" {
-				h.Env["DATABASE_URL"] = databasetest.Pooled(tb, h.Env["DATABASE_URL"], options.Pooler, "supplyhub_api", "supplyhub_worker")
+				h.Env["DATABASE_URL"] = databasetest.Pooled(tb, h.Env["DATABASE_URL"], options.Pooler, "supplyhub_api",
+					"supplyhub_worker")
 			}
 		}
 		h.Env["JWT_SIGNING_KEYS"] = h.generate("keys", "generate")
@@ -130,7 +134,8 @@ func (h *Hub) leastRights() func(name string) map[string]string {
 	owner := h.Env["DATABASE_URL"]
 	databasetest.Script(h.tb, owner, deployment("postgres-roles.sql"))
 	return func(name string) map[string]string {
-		return map[string]string{"DATABASE_URL": databasetest.As(h.tb, owner, "supplyhub_"+name), "NATS_URL": h.NATS.URLOf(name)}
+		return map[string]string{"DATABASE_URL": databasetest.As(h.tb, owner, "supplyhub_"+name),
+			"NATS_URL": h.NATS.URLOf(name)}
 	}
 }
 
@@ -239,7 +244,8 @@ func Binary(tb testing.TB, name string) string {
 
 func buildBinary(name string) (string, error) {
 	dir := filepath.Join(root(), "bin", "test")
-	args := []string{"build", "-tags", "nomsgpack,skewedclock"} // as the Makefile, and SUPPLYHUB_TEST_CLOCK sets a process's clock off
+	// as the Makefile, and SUPPLYHUB_TEST_CLOCK sets a process's clock off
+	args := []string{"build", "-tags", "nomsgpack,skewedclock"}
 	if os.Getenv("SUPPLYHUB_TEST_RACE") != "" {
 		args = append(args, "-race")
 		dir += "-race"

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Proxy is a TCP proxy that can cut every connection, delay what passes, or let nothing pass without a sign, as networks
-// do. It is our own because PostgreSQL listens on a socket file in the tests, where no proxy library leads.
+// Proxy is a TCP proxy that can cut every connection, delay what passes, or let nothing pass without a sign, as
+// networks do. It is our own because PostgreSQL listens on a socket file in the tests, where no proxy library leads.
 type Proxy struct {
 	Address string
 	network string

@@ -32,7 +32,8 @@ func NewReceiver(tb testing.TB, answer func(n int, w http.ResponseWriter, r *htt
 		body, _ := io.ReadAll(request.Body) // a call that breaks off is kept as far as it came
 		r.mu.Lock()
 		n := len(r.calls)
-		r.calls = append(r.calls, Call{At: time.Now(), Method: request.Method, Path: request.URL.Path, Header: request.Header.Clone(), Body: body})
+		r.calls = append(r.calls, Call{At: time.Now(), Method: request.Method, Path: request.URL.Path,
+			Header: request.Header.Clone(), Body: body})
 		r.mu.Unlock()
 		if answer != nil {
 			answer(n, w, request)

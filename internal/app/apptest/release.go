@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Release is the directory of the binaries of an earlier commit, built once a tree. Where the history here does not have the
-// commit the test is skipped, aloud.
+// Release is the directory of the binaries of an earlier commit, built once a tree. Where the history here does not
+// have the commit the test is skipped, aloud.
 func Release(tb testing.TB, commit string) string {
 	tb.Helper()
 	if out, err := run(root(), "git", "cat-file", "-e", commit+"^{commit}"); err != nil {

@@ -68,10 +68,12 @@ func (s *Supplier) AccessToken() string { return s.tokens.AccessToken }
 // RefreshToken is the refresh token of the supplier's session.
 func (s *Supplier) RefreshToken() string { return s.tokens.RefreshToken }
 
-// Do calls the service with the supplier's Bearer token. A nil body sends none; other than bytes and strings are sent as JSON.
+// Do calls the service with the supplier's Bearer token. A nil body sends none; other than bytes and strings are sent
+// as JSON.
 func (s *Supplier) Do(tb testing.TB, method, path string, body any, headers ...string) Answer {
 	tb.Helper()
-	return s.hub.Do(tb, method, path, body, append([]string{"Authorization", "Bearer " + s.tokens.AccessToken}, headers...)...)
+	return s.hub.Do(tb, method, path, body,
+		append([]string{"Authorization", "Bearer " + s.tokens.AccessToken}, headers...)...)
 }
 
 // Do calls the first api. headers are names and values in turn.

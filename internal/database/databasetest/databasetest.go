@@ -47,10 +47,12 @@ func Open(tb testing.TB, engine database.Engine) *database.DB {
 	return OpenURL(tb, "", SQLite(tb))
 }
 
-// OpenURL opens the database at url or, when url is empty, the SQLite file at path, and closes it at the end of the test.
+// OpenURL opens the database at url or, when url is empty, the SQLite file at path, and closes it at the end of the
+// test.
 func OpenURL(tb testing.TB, url, path string) *database.DB {
 	tb.Helper()
-	db, err := database.Open(context.Background(), database.Config{URL: url, Path: path, Log: slog.New(slog.DiscardHandler)})
+	db, err := database.Open(context.Background(),
+		database.Config{URL: url, Path: path, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -138,11 +138,13 @@ func makeTemplate(ctx context.Context, conn *pgx.Conn, name, address string) err
 		return err // the lock ends with the connection
 	}
 	var ready bool
-	err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)", name).Scan(&ready)
+	err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)",
+		name).Scan(&ready)
 	if err != nil || ready {
 		return err
 	}
-	for _, statement := range []string{"DROP DATABASE IF EXISTS " + name + " WITH (FORCE)", "CREATE DATABASE " + name + " TEMPLATE template0"} {
+	for _, statement := range []string{"DROP DATABASE IF EXISTS " + name + " WITH (FORCE)", "CREATE DATABASE " + name +
+		" TEMPLATE template0"} {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			return err
 		}
@@ -189,7 +191,8 @@ func databaseAddress(name string) (string, error) {
 func serverAddress() (*url.URL, error) {
 	text := os.Getenv(Environment)
 	if text == "" {
-		return nil, errors.New(Environment + " is not set: run `make test`, or `go run ./internal/database/databasetest/withpostgres go test ./...`")
+		return nil,
+			errors.New(Environment + " is not set: run `make test`, or `go run ./internal/database/databasetest/withpostgres go test ./...`")
 	}
 	address, err := url.Parse(text)
 	if err != nil {

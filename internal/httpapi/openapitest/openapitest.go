@@ -63,8 +63,8 @@ func newValidator() (*V, error) {
 	return v, nil
 }
 
-// Check fails the test when the answer to method and requestPath is not one that the document describes: route, method, status,
-// headers, media type and body. The answer to HEAD is that of GET without its body.
+// Check fails the test when the answer to method and requestPath is not one that the document describes: route, method,
+// status, headers, media type and body. The answer to HEAD is that of GET without its body.
 func (v *V) Check(tb testing.TB, method, requestPath string, resp *http.Response, body []byte) {
 	tb.Helper()
 	for _, fault := range v.faults(method, requestPath, resp, body) {
@@ -83,7 +83,8 @@ func (v *V) faults(method, requestPath string, resp *http.Response, body []byte)
 	return append(v.headerFaults(answer, resp.Header), v.bodyFaults(answer, method, resp.Header, body)...)
 }
 
-// refusedByServer says whether net/http answered by itself, before there was a request: a broken one, or one with too many headers.
+// refusedByServer says whether net/http answered by itself, before there was a request: a broken one, or one with too
+// many headers.
 func refusedByServer(resp *http.Response) bool {
 	switch resp.StatusCode {
 	case http.StatusBadRequest, http.StatusRequestHeaderFieldsTooLarge, http.StatusNotImplemented:
@@ -226,8 +227,8 @@ func describedType(content object, mediaType string) (string, bool) {
 	return "", false
 }
 
-// Transport checks every answer that passes through next and leaves it whole. It may be used after the test that made it has
-// failed, not after it has ended.
+// Transport checks every answer that passes through next and leaves it whole. It may be used after the test that made
+// it has failed, not after it has ended.
 func (v *V) Transport(tb testing.TB, next http.RoundTripper) http.RoundTripper {
 	return transport{v: v, tb: tb, next: next}
 }

@@ -1,5 +1,5 @@
-// Package embedded links the NATS server of the embedded default into a program that imports it; others connect to servers
-// outside.
+// Package embedded links the NATS server of the embedded default into a program that imports it; others connect to
+// servers outside.
 package embedded
 
 import (

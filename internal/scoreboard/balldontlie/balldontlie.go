@@ -62,7 +62,8 @@ func (p *Provider) Board(ctx context.Context, q scoreboard.Question) (scoreboard
 		var got page
 		if err := p.client.JSON(ctx, "/matches", query, &got); err != nil {
 			// Whatever it is, even a rate limit, there is nobody else to ask.
-			return scoreboard.Board{}, fmt.Errorf("balldontlie: %s", err) //nolint:errorlint // on purpose: a rate limit ends here
+			return scoreboard.Board{},
+				fmt.Errorf("balldontlie: %s", err) //nolint:errorlint // on purpose: a rate limit ends here
 		}
 		for _, raw := range got.Data {
 			p.add(ctx, &board, raw)
@@ -167,8 +168,10 @@ func (m match) stage() scoreboard.Stage {
 		part  string
 		stage scoreboard.Stage
 	}{
-		{"32", scoreboard.RoundOf32}, {"16", scoreboard.RoundOf16}, {"quarter", scoreboard.QuarterFinals}, {"semi", scoreboard.SemiFinals},
-		{"third", scoreboard.ThirdPlaceFinal}, {"3rd", scoreboard.ThirdPlaceFinal}, {"group", scoreboard.GroupStage}, {"final", scoreboard.Final},
+		{"32", scoreboard.RoundOf32}, {"16", scoreboard.RoundOf16}, {"quarter", scoreboard.QuarterFinals}, {"semi",
+			scoreboard.SemiFinals},
+		{"third", scoreboard.ThirdPlaceFinal}, {"3rd", scoreboard.ThirdPlaceFinal}, {"group",
+			scoreboard.GroupStage}, {"final", scoreboard.Final},
 	} {
 		if strings.Contains(name, rule.part) {
 			return rule.stage
@@ -192,7 +195,8 @@ func (m match) round() string {
 func side(t *team, s *source) scoreboard.Team {
 	if t != nil {
 		name := strings.TrimSpace(t.Name)
-		return scoreboard.Team{ID: t.ID, Name: name, NamePT: scoreboard.NationalTeam(name, t.Abbreviation, t.CountryCode), Acronym: t.Abbreviation}
+		return scoreboard.Team{ID: t.ID, Name: name, NamePT: scoreboard.NationalTeam(name, t.Abbreviation, t.CountryCode),
+			Acronym: t.Abbreviation}
 	}
 	name := undecided
 	if s != nil && s.Placeholder != "" {

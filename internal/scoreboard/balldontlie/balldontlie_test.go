@@ -18,7 +18,8 @@ func ask(tb testing.TB, year int, handler http.HandlerFunc) (scoreboard.Board, e
 	tb.Helper()
 	server := httptest.NewServer(handler)
 	defer server.Close()
-	return balldontlie.New(server.URL, "key", slog.New(slog.DiscardHandler)).Board(context.Background(), scoreboard.Question{Day: time.Date(year, 6, 14, 0, 0, 0, 0, time.UTC)})
+	return balldontlie.New(server.URL, "key", slog.New(slog.DiscardHandler)).Board(context.Background(),
+		scoreboard.Question{Day: time.Date(year, 6, 14, 0, 0, 0, 0, time.UTC)})
 }
 
 func TestBoard_reads_the_season_to_its_end(t *testing.T) {
@@ -28,7 +29,8 @@ func TestBoard_reads_the_season_to_its_end(t *testing.T) {
 		"7": `{"data":[{"id":2,"datetime":"2022-06-14T19:00:00.123Z","status":"scheduled","stage":{"name":"Third-place match"},"away_team_source":{"placeholder":"W74"}},{"id":"x"},{"id":3}],"meta":{"next_cursor":"7"}}`,
 	}
 	board, err := ask(t, 2022, func(w http.ResponseWriter, r *http.Request) {
-		if q := r.URL.Query(); q.Get("seasons[]") != "2022" || q.Get("per_page") != "100" || r.Header.Get("Authorization") != "key" {
+		if q := r.URL.Query(); q.Get("seasons[]") != "2022" || q.Get("per_page") != "100" ||
+			r.Header.Get("Authorization") != "key" {
 			t.Errorf("asked %s", r.URL)
 		}
 		fmt.Fprint(w, pages[r.URL.Query().Get("cursor")])
@@ -37,7 +39,8 @@ func TestBoard_reads_the_season_to_its_end(t *testing.T) {
 		t.Fatalf("got %+v, %v", board, err)
 	}
 	first, second := board.Games[0], board.Games[1]
-	if first.Status != scoreboard.Finished || first.Stage != scoreboard.GroupStage || first.Home.NamePT != "Alemanha" || first.Score != [2]int{3, 0} || first.Minute != 0 || first.Progress != 100 {
+	if first.Status != scoreboard.Finished || first.Stage != scoreboard.GroupStage || first.Home.NamePT != "Alemanha" ||
+		first.Score != [2]int{3, 0} || first.Minute != 0 || first.Progress != 100 {
 		t.Errorf("got %+v", first)
 	}
 	if second.Stage != scoreboard.ThirdPlaceFinal || second.Home.Name != "A definir" || second.Away.Name != "W74" {
@@ -60,7 +63,10 @@ func TestBoard_every_failure_is_one_even_a_rate_limit(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := ask(t, 2025, func(http.ResponseWriter, *http.Request) { t.Error("a year without a World Cup was asked for") }); err == nil {
+	if _, err := ask(t, 2025, func(http.ResponseWriter,
+		*http.Request) {
+		t.Error("a year without a World Cup was asked for")
+	}); err == nil {
 		t.Error("2025 has a World Cup")
 	}
 }

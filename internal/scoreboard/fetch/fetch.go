@@ -47,8 +47,9 @@ func New(base, key string) *Client {
 	c.CheckRetry = worthRetrying
 	c.ErrorHandler = retryablehttp.PassthroughErrorHandler
 	c.HTTPClient = &http.Client{
-		Timeout:   attemptLimit,
-		Transport: keepIdle{&http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections, IdleConnTimeout: idle}},
+		Timeout: attemptLimit,
+		Transport: keepIdle{&http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
+			MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections, IdleConnTimeout: idle}},
 		// A redirect elsewhere would take the key along or lose it.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -64,7 +65,8 @@ func worthRetrying(ctx context.Context, response *http.Response, err error) (boo
 		u, isURL := errors.AsType[*url.Error](err)
 		return !isURL || !u.Timeout(), nil
 	}
-	return response.StatusCode == http.StatusBadGateway || response.StatusCode == http.StatusServiceUnavailable || response.StatusCode == http.StatusGatewayTimeout, nil
+	return response.StatusCode == http.StatusBadGateway || response.StatusCode == http.StatusServiceUnavailable ||
+		response.StatusCode == http.StatusGatewayTimeout, nil
 }
 
 // JSON decodes the answer of a GET. Errors: *scoreboard.RateLimited for a 429; any other status but 200 by its number.

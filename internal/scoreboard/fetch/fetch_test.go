@@ -19,10 +19,14 @@ import (
 const key = "provider-key-of-a-test"
 
 // provider answers the n-th call, from 1, as the test says, and counts them.
-func provider(t *testing.T, answer func(n int64, w http.ResponseWriter, r *http.Request)) (client *fetch.Client, calls *atomic.Int64) {
+func provider(t *testing.T, answer func(n int64, w http.ResponseWriter, r *http.Request)) (client *fetch.Client,
+	calls *atomic.Int64) {
 	t.Helper()
 	calls = new(atomic.Int64)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(calls.Add(1), w, r) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		answer(calls.Add(1), w, r)
+	}))
 	t.Cleanup(server.Close)
 	return fetch.New(server.URL+"/base/", key), calls
 }
@@ -51,8 +55,10 @@ func TestJSON_asks_with_the_key_and_decodes(t *testing.T) {
 func TestJSON_repeats_once_what_a_gateway_refused_or_a_connection_lost(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(w http.ResponseWriter){
-		"502": func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }, "503": func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) },
-		"504": func(w http.ResponseWriter) { w.WriteHeader(http.StatusGatewayTimeout) }, "cut": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+		"502": func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) },
+		"503": func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) },
+		"504": func(w http.ResponseWriter) { w.WriteHeader(http.StatusGatewayTimeout) },
+		"cut": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
 	} {
 		c, calls := provider(t, func(n int64, w http.ResponseWriter, _ *http.Request) {
 			if n == 1 {
@@ -74,15 +80,18 @@ func TestJSON_repeats_once_what_a_gateway_refused_or_a_connection_lost(t *testin
 func TestJSON_takes_anything_else_as_it_comes(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
-		"400":          func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) },
-		"401":          func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
-		"500":          func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
-		"204":          func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
-		"a redirect":   func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },
-		"no JSON":      func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
-		"half of it":   func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"data":[`) },
-		"nothing":      func(http.ResponseWriter, *http.Request) {},
-		"too much":     func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"x":"%s"}`, strings.Repeat("x", 8<<20)) },
+		"400":        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) },
+		"401":        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
+		"500":        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
+		"204":        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+		"a redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },
+		"no JSON":    func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
+		"half of it": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"data":[`) },
+		"nothing":    func(http.ResponseWriter, *http.Request) {},
+		"too much": func(w http.ResponseWriter,
+			_ *http.Request) {
+			fmt.Fprintf(w, `{"x":"%s"}`, strings.Repeat("x", 8<<20))
+		},
 		"null":         func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, " null\n") },
 		"another type": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[1]`) },
 	} {
@@ -100,9 +109,11 @@ func TestJSON_tells_when_a_rate_limit_ends(t *testing.T) {
 		header, value, body string
 		least, most         time.Duration
 	}{
-		"seconds":             {"Retry-After", "17", "", 17 * time.Second, 17 * time.Second},
-		"a date":              {"Retry-After", now.Add(time.Minute).UTC().Format(http.TimeFormat), "", 50 * time.Second, time.Minute},
-		"a reset":             {"X-RateLimit-Reset", fmt.Sprint(now.Add(time.Minute).Unix()), "", 50 * time.Second, time.Minute},
+		"seconds": {"Retry-After", "17", "", 17 * time.Second, 17 * time.Second},
+		"a date": {"Retry-After", now.Add(time.Minute).UTC().Format(http.TimeFormat), "", 50 * time.Second,
+			time.Minute},
+		"a reset": {"X-RateLimit-Reset", fmt.Sprint(now.Add(time.Minute).Unix()), "", 50 * time.Second,
+			time.Minute},
 		"the body":            {"", "", `{"rate_limit":{"resets_in_seconds":42}}`, 42 * time.Second, 42 * time.Second},
 		"the body, otherwise": {"", "", `{"retry_after":7}`, 7 * time.Second, 7 * time.Second},
 	} {
@@ -127,10 +138,12 @@ func TestJSON_ends_with_its_context_and_says_nothing_of_the_address(t *testing.T
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	var got any
-	if err := c.JSON(ctx, "/matches", nil, &got); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "/matches") {
+	if err := c.JSON(ctx, "/matches", nil, &got); !errors.Is(err, context.DeadlineExceeded) ||
+		strings.Contains(err.Error(), "/matches") {
 		t.Errorf("got %v", err)
 	}
-	if err := fetch.New("http://127.0.0.1:1", key).JSON(t.Context(), "/x", nil, &got); err == nil || strings.Contains(err.Error(), key) {
+	if err := fetch.New("http://127.0.0.1:1", key).JSON(t.Context(), "/x", nil, &got); err == nil ||
+		strings.Contains(err.Error(), key) {
 		t.Errorf("nobody listens: %v", err)
 	}
 }

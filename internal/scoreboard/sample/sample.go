@@ -62,7 +62,8 @@ func Match(id int, kickOff time.Time, status string, home, away Side) map[string
 	return map[string]any{
 		"id": id, "datetime": kickOff.UTC().Format(time.RFC3339), "status": status,
 		"stage": map[string]any{"name": "Group Stage"}, "group": map[string]any{"name": "F"},
-		"home_team": home.team(), "away_team": away.team(), "home_score": 1, "away_score": 1, "round_number": 1, "round_name": nil,
+		"home_team": home.team(), "away_team": away.team(), "home_score": 1, "away_score": 1, "round_number": 1,
+		"round_name": nil,
 	}
 }
 
@@ -84,7 +85,8 @@ func Handler(now func() time.Time) http.Handler {
 			answer(w, http.StatusUnauthorized, map[string]any{"message": "Unauthenticated."})
 		case n > 3 && path[n-3] == "between":
 			league, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Query().Get("filters"), "fixtureLeagues:"))
-			answer(w, http.StatusOK, map[string]any{"data": fixtures(league, path[n-2], path[n-1], now()), "pagination": map[string]any{"has_more": false}, "timezone": "UTC"})
+			answer(w, http.StatusOK, map[string]any{"data": fixtures(league, path[n-2], path[n-1], now()),
+				"pagination": map[string]any{"has_more": false}, "timezone": "UTC"})
 		case n > 0 && path[n-1] == "matches":
 			answer(w, http.StatusOK, map[string]any{"data": matches(now()), "meta": map[string]any{"next_cursor": nil}})
 		default:
@@ -172,13 +174,16 @@ func pair(teams []Side, i int) (home, away Side) {
 
 func clubs() []Side {
 	return []Side{
-		side(1, "Porto Novo", "PNO"), side(2, "Serra Azul", "SAZ"), side(3, "Vila Real", "VRL"), side(4, "Lagoa Funda", "LFU"),
-		side(5, "Campo Largo", "CLA"), side(6, "Pedra Branca", "PBR"), side(7, "Rio Claro", "RCL"), side(8, "Monte Alto", "MAL"),
+		side(1, "Porto Novo", "PNO"), side(2, "Serra Azul", "SAZ"), side(3, "Vila Real", "VRL"),
+		side(4, "Lagoa Funda", "LFU"),
+		side(5, "Campo Largo", "CLA"), side(6, "Pedra Branca", "PBR"), side(7, "Rio Claro", "RCL"),
+		side(8, "Monte Alto", "MAL"),
 	}
 }
 
 func nations() []Side {
-	return []Side{side(21, "Netherlands", "NED"), side(22, "Japan", "JPN"), side(23, "Brazil", "BRA"), side(24, "Morocco", "MAR")}
+	return []Side{side(21, "Netherlands", "NED"), side(22, "Japan", "JPN"), side(23, "Brazil", "BRA"),
+		side(24, "Morocco", "MAR")}
 }
 
 func side(id int, name, code string) Side {

@@ -19,7 +19,8 @@ func TestSample_is_read_by_both_providers(t *testing.T) {
 	server := httptest.NewServer(sample.Handler(now))
 	t.Cleanup(server.Close)
 	log := slog.New(slog.DiscardHandler)
-	for _, p := range []scoreboard.Provider{sportmonks.New(server.URL+"/sportmonks", "any", log, now), balldontlie.New(server.URL+"/balldontlie", "any", log)} {
+	for _, p := range []scoreboard.Provider{sportmonks.New(server.URL+"/sportmonks", "any", log, now),
+		balldontlie.New(server.URL+"/balldontlie", "any", log)} {
 		board, err := p.Board(t.Context(), scoreboard.Question{League: 648, Day: scoreboard.Day(now())})
 		if err != nil || len(board.Games) != 8 {
 			t.Fatalf("%s: %d games, %v", p.Name(), len(board.Games), err)
@@ -32,7 +33,8 @@ func TestSample_is_read_by_both_providers(t *testing.T) {
 			t.Errorf("%s: %v", p.Name(), statuses)
 		}
 	}
-	if _, err := sportmonks.New(server.URL, "", log, now).Board(t.Context(), scoreboard.Question{League: 648, Day: scoreboard.Day(now())}); err == nil {
+	if _, err := sportmonks.New(server.URL, "", log, now).Board(t.Context(),
+		scoreboard.Question{League: 648, Day: scoreboard.Day(now())}); err == nil {
 		t.Error("a call without a key is answered")
 	}
 }

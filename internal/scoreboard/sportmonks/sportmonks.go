@@ -46,7 +46,8 @@ type page struct {
 // Board asks for the fixtures of three UTC days, as two days of São Paulo touch three, page by page.
 func (p *Provider) Board(ctx context.Context, q scoreboard.Question) (scoreboard.Board, error) {
 	board := scoreboard.Board{Competition: scoreboard.Competition{Name: scoreboard.CompetitionName(q.League, "")}}
-	path := fmt.Sprintf("/fixtures/between/%s/%s", q.Day.Format(time.DateOnly), scoreboard.DayAfter(q.Day, 2).Format(time.DateOnly))
+	path := fmt.Sprintf("/fixtures/between/%s/%s", q.Day.Format(time.DateOnly),
+		scoreboard.DayAfter(q.Day, 2).Format(time.DateOnly))
 	for number := 1; number <= mostPages; number++ {
 		var got page
 		err := p.client.JSON(ctx, path, url.Values{

@@ -18,15 +18,19 @@ func ask(tb testing.TB, handler http.HandlerFunc) (scoreboard.Board, error) {
 	tb.Helper()
 	server := httptest.NewServer(handler)
 	defer server.Close()
-	p := sportmonks.New(server.URL, "token", slog.New(slog.DiscardHandler), func() time.Time { return time.Unix(1792277780, 0) })
-	return p.Board(context.Background(), scoreboard.Question{League: 648, Day: time.Date(2026, 10, 17, 0, 0, 0, 0, time.FixedZone("", -3*60*60))})
+	p := sportmonks.New(server.URL, "token", slog.New(slog.DiscardHandler),
+		func() time.Time { return time.Unix(1792277780, 0) })
+	return p.Board(context.Background(), scoreboard.Question{League: 648,
+		Day: time.Date(2026, 10, 17, 0, 0, 0, 0, time.FixedZone("", -3*60*60))})
 }
 
 func TestBoard_asks_for_three_days_with_the_token_in_the_header(t *testing.T) {
 	t.Parallel()
 	_, err := ask(t, func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		if r.URL.Path != "/fixtures/between/2026-10-17/2026-10-19" || q.Get("filters") != "fixtureLeagues:648" || q.Get("per_page") != "50" || !strings.Contains(q.Get("include"), "participants.country") || r.Header.Get("Authorization") != "token" || strings.Contains(r.URL.RawQuery, "token") {
+		if r.URL.Path != "/fixtures/between/2026-10-17/2026-10-19" || q.Get("filters") != "fixtureLeagues:648" ||
+			q.Get("per_page") != "50" || !strings.Contains(q.Get("include"), "participants.country") ||
+			r.Header.Get("Authorization") != "token" || strings.Contains(r.URL.RawQuery, "token") {
 			t.Errorf("asked %s with %v", r.URL, r.Header)
 		}
 		fmt.Fprint(w, `{}`)
@@ -62,7 +66,8 @@ func TestBoard_minute_of_a_period_without_minutes_is_counted_from_its_start(t *t
 			{"id":2,"state_id":2,"starting_at_timestamp":1792272600,"periods":[{"type_id":1,"started":0,"ticking":true,"minutes":null}]},
 			{"id":"3"},{"id":4,"starting_at_timestamp":null}]}`)
 	})
-	if err != nil || len(board.Games) != 2 || board.Games[0].Minute != 67 || board.Games[0].Progress != 74 || board.Games[1].Minute != 0 {
+	if err != nil || len(board.Games) != 2 || board.Games[0].Minute != 67 || board.Games[0].Progress != 74 ||
+		board.Games[1].Minute != 0 {
 		t.Errorf("got %+v, %v", board, err)
 	}
 }

@@ -27,7 +27,8 @@ func statusOf(state int) scoreboard.Status {
 	switch state {
 	case 1, 13, 16: // not started, to be announced, delayed
 		return scoreboard.Scheduled
-	case stateFirstHalf, stateHalfTime, stateBreak, stateExtraTime, statePenalties, stateExtraBreak, stateSecondHalf, stateExtraSecond, statePenaltyBreak:
+	case stateFirstHalf, stateHalfTime, stateBreak, stateExtraTime, statePenalties, stateExtraBreak, stateSecondHalf,
+		stateExtraSecond, statePenaltyBreak:
 		return scoreboard.InProgress
 	case 5, stateAfterExtra, stateAfterPens, 14, 17: // full time, …, walk-over, awarded
 		return scoreboard.Finished

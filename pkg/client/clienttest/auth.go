@@ -37,7 +37,8 @@ type issued struct {
 type family struct{ ended bool }
 
 func newSessions(c Config) sessions {
-	s := sessions{access: map[string]time.Time{}, refresh: map[string]*issued{}, accessTTL: c.AccessTTL, family: c.RefreshTTL}
+	s := sessions{access: map[string]time.Time{}, refresh: map[string]*issued{}, accessTTL: c.AccessTTL,
+		family: c.RefreshTTL}
 	if s.accessTTL == 0 {
 		s.accessTTL = accessTTL
 	}
@@ -56,7 +57,8 @@ type pairBody struct {
 }
 
 func (s *sessions) issue(f *family) pairBody {
-	p := pairBody{"at_" + rand.Text(), "hub_rt_" + rand.Text(), "Bearer", int64(s.accessTTL / time.Second), int64(s.family / time.Second)}
+	p := pairBody{"at_" + rand.Text(), "hub_rt_" + rand.Text(), "Bearer", int64(s.accessTTL / time.Second),
+		int64(s.family / time.Second)}
 	s.access[p.AccessToken] = time.Now().Add(s.accessTTL)
 	s.refresh[p.RefreshToken] = &issued{family: f, until: time.Now().Add(s.family)}
 	return p
@@ -93,7 +95,8 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	w.Header().Set("Cache-Control", "no-store")
 	if keys := r.Header.Values("X-Api-Key"); s.inactive || len(keys) != 1 || keys[0] != s.APIKey {
-		writeJSON(w, http.StatusUnauthorized, "application/json; charset=utf-8", authError{"invalid_client", "The API key is missing or not valid."})
+		writeJSON(w, http.StatusUnauthorized, "application/json; charset=utf-8",
+			authError{"invalid_client", "The API key is missing or not valid."})
 		return
 	}
 	writeJSON(w, http.StatusOK, "application/json; charset=utf-8", s.sessions.issue(&family{}))
@@ -174,6 +177,7 @@ func (s *Server) ping(r *http.Request) answer {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	left := time.Until(s.sessions.access[token])
 	return ok(map[string]any{
-		"status": "ok", "supplier": map[string]string{"id": s.SupplierID, "name": s.config.Name}, "expires_in": max(0, int64(left/time.Second)),
+		"status": "ok", "supplier": map[string]string{"id": s.SupplierID, "name": s.config.Name}, "expires_in": max(0,
+			int64(left/time.Second)),
 	})
 }

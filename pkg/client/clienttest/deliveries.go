@@ -97,7 +97,8 @@ func (s *Server) settle(d *delivery, a attempt) {
 
 // call makes the call and returns the attempt with its outcome.
 func (a attempt) call(request *http.Request) attempt {
-	c := http.Client{Timeout: webhookTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c := http.Client{Timeout: webhookTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := c.Do(request) //nolint:gosec // a test's own receiver
 	if err == nil {
 		defer response.Body.Close()
@@ -113,7 +114,8 @@ func (a attempt) call(request *http.Request) attempt {
 func unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
 
 func (a attempt) body(whole bool) map[string]any {
-	m := map[string]any{"number": a.Number, "started_at": a.StartedAt, "duration_ms": a.duration, "status": orNull(a.Status), "error": orNull(a.Error)}
+	m := map[string]any{"number": a.Number, "started_at": a.StartedAt, "duration_ms": a.duration,
+		"status": orNull(a.Status), "error": orNull(a.Error)}
 	if whole {
 		m["response"] = a.Response
 	}
@@ -151,7 +153,8 @@ func (s *Server) listDeliveries(r *http.Request) answer {
 	defer s.mu.Unlock()
 	var list []map[string]any
 	for _, d := range slices.Backward(s.deliveries) {
-		if (status == "" || d.Status == status) && (id == "" || strconv.FormatInt(d.RequestID, 10) == id) && d.within(since, until) {
+		if (status == "" || d.Status == status) && (id == "" || strconv.FormatInt(d.RequestID, 10) == id) &&
+			d.within(since, until) {
 			list = append(list, d.body())
 		}
 	}

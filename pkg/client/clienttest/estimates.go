@@ -71,8 +71,10 @@ func (s *Server) estimate(ctx context.Context, r *request, estimates []webhook.E
 func sample(service string, cents int64, days int) webhook.Estimate {
 	now := time.Now().UTC()
 	return webhook.Estimate{
-		EstimateID: "est_" + strings.ToLower(rand.Text()), Service: service, Carrier: "Test carrier", PriceCents: cents, Currency: "BRL",
-		LeadTimeDays: days, DispatchDate: now.AddDate(0, 0, 1).Format(time.DateOnly), DeliveryDate: now.AddDate(0, 0, days).Format(time.DateOnly),
+		EstimateID: "est_" + strings.ToLower(rand.Text()), Service: service, Carrier: "Test carrier", PriceCents: cents,
+		Currency:     "BRL",
+		LeadTimeDays: days, DispatchDate: now.AddDate(0, 0, 1).Format(time.DateOnly),
+		DeliveryDate:       now.AddDate(0, 0, days).Format(time.DateOnly),
 		ChargeableWeightKg: 81, VolumeM3: 0.27, ValidUntil: now.AddDate(0, 0, 7),
 	}
 }

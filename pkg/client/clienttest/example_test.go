@@ -22,7 +22,8 @@ func ExampleServer_Estimate() {
 	}})
 	request, _ := hub.Request(ctx, 1)
 	fmt.Println(request.Status)
-	service.Estimate(1, webhook.Estimate{EstimateID: "cheap", PriceCents: 100, Currency: "BRL", ValidUntil: time.Now().Add(time.Hour)})
+	service.Estimate(1, webhook.Estimate{EstimateID: "cheap", PriceCents: 100, Currency: "BRL",
+		ValidUntil: time.Now().Add(time.Hour)})
 	request, _ = hub.Request(ctx, 1)
 	fmt.Println(request.Status, request.Estimates[0].EstimateID)
 	// Output:

@@ -42,8 +42,10 @@ func readProduct(c *check, f fields, upsert bool) (sku string, body []byte) {
 	sku = c.name(f, at, "sku", true)
 	body, _ = json.Marshal([]any{ // of strings and numbers, which always encode
 		c.integer(f, at, "material_id", math.MinInt64, math.MaxInt64, upsert), c.name(f, at, "material", upsert),
-		c.integer(f, at, "material_variant_id", math.MinInt64, math.MaxInt64, false), c.text(f, at, "material_variant", false),
-		c.number(f, at, "width", maxSize, false), c.number(f, at, "height", maxSize, false), c.number(f, at, "depth", maxSize, false),
+		c.integer(f, at, "material_variant_id", math.MinInt64, math.MaxInt64, false),
+		c.text(f, at, "material_variant", false),
+		c.number(f, at, "width", maxSize, false), c.number(f, at, "height", maxSize, false),
+		c.number(f, at, "depth", maxSize, false),
 		c.number(f, at, "weight_kg", math.MaxFloat64, false), c.integer(f, at, "production_days", 0, math.MaxInt32, false),
 	})
 	return sku, body

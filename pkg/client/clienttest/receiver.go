@@ -72,7 +72,8 @@ func (s *Server) receiverBody() answer {
 	}
 	return ok(map[string]any{
 		"url": orNull(r.url), "state": state, "paused_by": orNull(r.pausedBy), "consecutive_failures": r.failures,
-		"last_success_at": orNull(r.lastSuccess), "last_failure_at": orNull(r.lastFailure), "last_error": orNull(r.lastError), "secrets": secrets,
+		"last_success_at": orNull(r.lastSuccess), "last_failure_at": orNull(r.lastFailure),
+		"last_error": orNull(r.lastError), "secrets": secrets,
 	})
 }
 
@@ -113,7 +114,8 @@ func (s *Server) putReceiver(r *http.Request) answer {
 // isReceiver reports whether the service takes the address; the fake calls loopback by http too.
 func isReceiver(address string) bool {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.ContainsAny(address, "?#") || strings.HasSuffix(u.Host, ":") {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
+		strings.ContainsAny(address, "?#") || strings.HasSuffix(u.Host, ":") {
 		return false
 	}
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
@@ -212,9 +214,11 @@ func (s *Server) testReceiver(r *http.Request) answer {
 	s.receiver.tests = append(s.receiver.tests, time.Now())
 	s.mu.Unlock()
 	id := newID()
-	body, _ := json.Marshal(map[string]any{"type": webhook.TypeTest, "timestamp": time.Now().UTC(), "data": map[string]string{"supplier_id": s.SupplierID}})
+	body, _ := json.Marshal(map[string]any{"type": webhook.TypeTest, "timestamp": time.Now().UTC(),
+		"data": map[string]string{"supplier_id": s.SupplierID}})
 	a := post(r.Context(), address, id, body, secrets)
-	return ok(map[string]any{"id": id, "status": orNull(a.Status), "error": orNull(a.Error), "duration_ms": a.duration, "response": a.Response})
+	return ok(map[string]any{"id": id, "status": orNull(a.Status), "error": orNull(a.Error), "duration_ms": a.duration,
+		"response": a.Response})
 }
 
 func newID() string { return "msg_" + strings.ToLower(rand.Text()) }

@@ -57,12 +57,14 @@ func (r *request) become(status string) {
 }
 
 func (s *Server) createRequest(r *http.Request) answer {
-	fresh := &request{Estimates: []webhook.Estimate{}, Unavailable: []webhook.Unavailable{}, changed: make(chan struct{}), round: 1}
+	fresh := &request{Estimates: []webhook.Estimate{}, Unavailable: []webhook.Unavailable{}, changed: make(chan struct{}),
+		round: 1}
 	if refused := readBody(r, fresh.read); refused != nil {
 		return *refused
 	}
 	if repeated := duplicates(fresh.Materials); len(repeated) > 0 {
-		return answer{status: http.StatusUnprocessableEntity, body: map[string]any{"message": "Duplicate material items are not allowed.", "duplicates": repeated}}
+		return answer{status: http.StatusUnprocessableEntity,
+			body: map[string]any{"message": "Duplicate material items are not allowed.", "duplicates": repeated}}
 	}
 	canonical, err := json.Marshal([]any{fresh.ID, fresh.ShopCode, fresh.Comment, fresh.Materials})
 	if err != nil {
@@ -249,7 +251,8 @@ func (s *Server) listOrders(r *http.Request) answer {
 	var list []order
 	for _, id := range slices.Backward(s.order) {
 		if known := s.requests[id]; known.Status == "selected" {
-			list = append(list, order{SupplierID: s.SupplierID, request: *known, SelectedEstimate: known.estimate(*known.Selected), SelectedAt: known.selectedAt})
+			list = append(list, order{SupplierID: s.SupplierID, request: *known,
+				SelectedEstimate: known.estimate(*known.Selected), SelectedAt: known.selectedAt})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b order) int { return b.SelectedAt.Compare(a.SelectedAt) })
@@ -307,10 +310,12 @@ func (s *Server) selectEstimate(r *http.Request) answer {
 		pointer := "/estimate_id"
 		e := known.estimate(chosen)
 		if e.EstimateID == "" {
-			return refuse(http.StatusUnprocessableEntity, "The estimate cannot be selected.", violation{Pointer: &pointer, Detail: "is not an estimate of this request"})
+			return refuse(http.StatusUnprocessableEntity, "The estimate cannot be selected.",
+				violation{Pointer: &pointer, Detail: "is not an estimate of this request"})
 		}
 		if time.Now().After(e.ValidUntil) {
-			return refuse(http.StatusUnprocessableEntity, "The estimate cannot be selected.", violation{Pointer: &pointer, Detail: "is past its valid_until"})
+			return refuse(http.StatusUnprocessableEntity, "The estimate cannot be selected.",
+				violation{Pointer: &pointer, Detail: "is past its valid_until"})
 		}
 		known.Selected, known.selectedAt = &chosen, time.Now().UTC()
 		known.become("selected")
@@ -325,7 +330,8 @@ func (s *Server) receiveEstimates(r *http.Request) answer {
 		if err == nil {
 			err = json.Unmarshal(text, &e)
 		}
-		if err != nil || e.Type != webhook.TypeEstimated || e.Timestamp.IsZero() || strconv.FormatInt(e.Data.RequestID, 10) != r.PathValue("id") {
+		if err != nil || e.Type != webhook.TypeEstimated || e.Timestamp.IsZero() ||
+			strconv.FormatInt(e.Data.RequestID, 10) != r.PathValue("id") {
 			c.at("", "must be an event of the path's request")
 		}
 	}); refused != nil {
@@ -340,7 +346,8 @@ func (s *Server) receiveEstimates(r *http.Request) answer {
 	case known.Status == "selected":
 		return refuse(http.StatusConflict, "An estimate of this request is selected already.")
 	}
-	known.Estimates, known.Unavailable = append([]webhook.Estimate{}, e.Data.Estimates...), append([]webhook.Unavailable{}, e.Data.Unavailable...)
+	known.Estimates, known.Unavailable = append([]webhook.Estimate{}, e.Data.Estimates...),
+		append([]webhook.Unavailable{}, e.Data.Unavailable...)
 	known.become("estimated")
 	return ok(map[string]any{"status": "estimated", "id": known.ID})
 }

@@ -130,7 +130,8 @@ func (s *Server) Intercept(answer func(http.ResponseWriter, *http.Request) bool)
 	s.intercept = answer
 }
 
-// FailNext answers the next n calls, whatever they are, with a problem of the status, and with Retry-After unless that is 0.
+// FailNext answers the next n calls, whatever they are, with a problem of the status, and with Retry-After unless that
+// is 0.
 func (s *Server) FailNext(n, status int, retryAfter time.Duration) {
 	var mu sync.Mutex
 	s.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {

@@ -1,5 +1,5 @@
-// Package browser drives headless Chromium through pages as a reader does, by accessible names, and keeps what went wrong
-// on the way: errors on the console and requests to other hosts.
+// Package browser drives headless Chromium through pages as a reader does, by accessible names, and keeps what went
+// wrong on the way: errors on the console and requests to other hosts.
 package browser
 
 import (
@@ -108,7 +108,8 @@ func (b *Browser) do(what string, actions ...chromedp.Action) {
 
 func (b *Browser) try(actions ...chromedp.Action) error {
 	if chromedp.FromContext(b.ctx).Target == nil {
-		return chromedp.Run(b.ctx, actions...) // the first run starts the browser and must not be bounded by a context that ends
+		// the first run starts the browser and must not be bounded by a context that ends
+		return chromedp.Run(b.ctx, actions...)
 	}
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
@@ -159,7 +160,8 @@ func (b *Browser) Received() int64 {
 func Eval[T any](b *Browser, expression string) T {
 	b.tb.Helper()
 	var v T
-	b.do(expression, chromedp.Evaluate(expression, &v, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	b.do(expression, chromedp.Evaluate(expression, &v,
+		func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
 	return v
 }
 
@@ -179,7 +181,8 @@ func (b *Browser) Until(what, expression string) {
 	}
 }
 
-// finder is a function of the page: the visible element of a role with an accessible name, null for none; in an open dialog, that is all there is.
+// finder is a function of the page: the visible element of a role with an accessible name, null for none; in an open
+// dialog, that is all there is.
 const finder = `((role, name) => {
   const tags = {link: 'a[href]', button: 'button', table: 'table', textbox: 'input,textarea', combobox: 'select', figure: 'figure', checkbox: 'input[type=checkbox]'};
   const named = (e) => (e.getAttribute('aria-label') || (e.labels && e.labels[0] ? e.labels[0].textContent : e.textContent)).trim();
@@ -262,7 +265,8 @@ func (b *Browser) Accessible() {
 		b.tb.Skipf("accessibility NOT TESTED: %v", err)
 	}
 	b.do("load axe-core", chromedp.Evaluate(script+";true", nil))
-	for _, violation := range Eval[[]string](b, `axe.run().then((r) => r.violations.map((v) => v.id + ': ' + v.help + ' ' + v.nodes.map((n) => n.html + ' ' + n.failureSummary).join('\n')))`) {
+	for _, violation := range Eval[[]string](b,
+		`axe.run().then((r) => r.violations.map((v) => v.id + ': ' + v.help + ' ' + v.nodes.map((n) => n.html + ' ' + n.failureSummary).join('\n')))`) {
 		b.tb.Errorf("%s: %s", Eval[string](b, "location.pathname"), violation)
 	}
 }

@@ -52,7 +52,8 @@ var axe = sync.OnceValues(func() (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	for _, command := range [][]string{{"npm", "pack", "--silent", "axe-core@" + axeVersion}, {"tar", "-xzf", "axe-core-" + axeVersion + ".tgz", "package/axe.min.js"}} {
+	for _, command := range [][]string{{"npm", "pack", "--silent", "axe-core@" + axeVersion},
+		{"tar", "-xzf", "axe-core-" + axeVersion + ".tgz", "package/axe.min.js"}} {
 		cmd := exec.Command(command[0], command[1:]...)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -42,8 +42,8 @@ type Cluster struct {
 	exited  chan struct{}
 }
 
-// Start makes and starts a server; durable flushes every commit to the disk, as in production. More settings are name=value.
-// It ends with this process.
+// Start makes and starts a server; durable flushes every commit to the disk, as in production. More settings are
+// name=value. It ends with this process.
 func Start(durable bool, more ...string) (*Cluster, error) {
 	bin, err := findOrInstall()
 	if err != nil {
@@ -107,7 +107,8 @@ func binaries() (string, error) {
 	if out, err := exec.Command("pg_config", "--bindir").Output(); err == nil {
 		dirs = append(dirs, strings.TrimSpace(string(out)))
 	}
-	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin", "/usr/local/opt/postgresql*/bin"} {
+	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin",
+		"/usr/local/opt/postgresql*/bin"} {
 		found, _ := filepath.Glob(pattern)
 		dirs = append(dirs, found...)
 	}

@@ -56,7 +56,8 @@ func StartPooler(mode, address string, users ...string) (_ *Pooler, err error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(p.dir))
 	}
-	p.address = &url.URL{Scheme: "postgres", User: target.User, Host: "127.0.0.1:" + port, Path: target.Path, RawQuery: "sslmode=disable"}
+	p.address = &url.URL{Scheme: "postgres", User: target.User, Host: "127.0.0.1:" + port, Path: target.Path,
+		RawQuery: "sslmode=disable"}
 	p.server = command(p.dir, account, program, filepath.Join(p.dir, "pgbouncer.ini"))
 	if err := launch(p.server, p.exited); err != nil {
 		return nil, errors.Join(fmt.Errorf("start PgBouncer: %w", err), os.RemoveAll(p.dir))

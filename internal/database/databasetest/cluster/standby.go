@@ -69,14 +69,16 @@ func (c *Cluster) program(name string) string {
 
 // Promote makes a standby a primary.
 func (c *Cluster) Promote() error {
-	out, err := command(c.dir, c.account, c.program("pg_ctl"), "promote", "--wait", "--pgdata", filepath.Join(c.dir, "data")).CombinedOutput()
+	out, err := command(c.dir, c.account, c.program("pg_ctl"), "promote", "--wait", "--pgdata",
+		filepath.Join(c.dir, "data")).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("pg_ctl promote: %w\n%s", err, out)
 	}
 	return nil
 }
 
-// Freeze stops the server and all its processes where they are: connections stay and nothing answers. Thaw lets them go on.
+// Freeze stops the server and all its processes where they are: connections stay and nothing answers. Thaw lets them go
+// on.
 func (c *Cluster) Freeze() error { return c.signal(syscall.SIGSTOP) }
 
 // Thaw ends Freeze.
