@@ -62,7 +62,7 @@ func TestWorker_that_stood_still_stores_nothing_of_what_retention_deleted_meanwh
 		expect(t, p.post("acme", body(1, nil)), 201)
 		work := work(p.round("acme", 1))
 		// another worker does it all meanwhile
-		p.world.estimate = func(_ context.Context, r estimates.Request) (estimates.Result, error) {
+		p.world.estimate = func(context.Context, estimates.Request) (estimates.Result, error) {
 			if err := other.work("acme", 1); err != nil {
 				return estimates.Result{}, err
 			}
