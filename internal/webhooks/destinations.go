@@ -3,7 +3,6 @@ package webhooks
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,9 +12,8 @@ import (
 )
 
 const (
-	receiverAge   = 2 * time.Second        // how long a change of a receiver may go unnoticed
-	receiverFresh = 100 * time.Millisecond // how old an address and its secrets may be when an attempt is taken
-	receiversMax  = 16_384                 // entries kept before outdated ones are dropped
+	receiverAge  = 2 * time.Second // how long a change of a receiver may go unnoticed
+	receiversMax = 16_384          // entries kept before outdated ones are dropped
 )
 
 // Receiver is where a destination takes its calls and what signs them; the first secret is the current one.
@@ -77,23 +75,6 @@ func (r *receivers) read(ctx context.Context, supplierIDs []string) (map[string]
 		r.known[id] = knownReceiver{found[id], at}
 	}
 	return found, nil
-}
-
-// fresh returns what was read of the receivers at most receiverFresh ago, and reads those that were not.
-func (r *receivers) fresh(ctx context.Context, supplierIDs []string) (map[string]Receiver, error) {
-	found, unknown, now := make(map[string]Receiver, len(supplierIDs)), []string(nil), r.now()
-	r.mu.Lock()
-	for _, id := range supplierIDs {
-		if known, ok := r.known[id]; ok && now.Sub(known.readAt) <= receiverFresh {
-			found[id] = known.Receiver
-		} else {
-			unknown = append(unknown, id)
-		}
-	}
-	r.mu.Unlock()
-	read, err := r.read(ctx, unknown)
-	maps.Copy(found, read)
-	return found, err
 }
 
 func (r *receivers) forget(now time.Time) {

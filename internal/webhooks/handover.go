@@ -199,7 +199,7 @@ func (d *Dispatcher) takeJobs(jobs []job) {
 	for _, j := range jobs {
 		suppliers = append(suppliers, j.destination)
 	}
-	receivers, err := d.receivers.fresh(ctx, unique(suppliers))
+	receivers, err := d.receivers.read(ctx, unique(suppliers))
 	var back []job
 	for _, j := range jobs {
 		d.hold(j)
