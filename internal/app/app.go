@@ -135,18 +135,18 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	a.desk = a.openDesk()
 	a.products = products.New(a.db, a.db.Now)
 	a.Rates = estimates.New(a.db, a.db.Now)
+	ledger := materials.NewRequestLedger(a.db, a.log, a.db.Now, a.desk)
 	a.Deliveries = webhooks.New(webhooks.Deps{
-		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: destinations{a.Suppliers}, BaseURL: a.cfg.BaseURL,
+		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: destinations{a.Suppliers}, Ledger: ledger, BaseURL: a.cfg.BaseURL,
 		OwnSecrets: secrets.webhooks, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
 		AllowPrivate: a.cfg.AllowPrivate, Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Desk: a.desk, Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent,
 	})
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Publisher: publisher{a}, Outbox: outbox{a.Deliveries},
 		Catalogue: catalogue{a.products}, Estimator: estimator{a},
-		Desk: a.desk, Secrets: secrets.webhooks, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(),
+		Ledger: ledger, Secrets: secrets.webhooks, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(),
 		TraceParent: a.traceParent,
 	})
-	a.Deliveries.SetLedger(a.materials)
 	a.quotas, a.providerMetrics = scoreboard.NewQuotas(a.db, a.db.Now), scoreboard.NewMetrics(a.registry)
 	a.figures, a.operatorToken = figures.New(a.db, a.db.Now, a.sample), config.Secret(secrets.operator)
 	return nil

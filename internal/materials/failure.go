@@ -3,12 +3,9 @@ package materials
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/notify"
-	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 const (
@@ -48,20 +45,6 @@ func nextTry(err error, tries int64, schedule []time.Duration) (wait time.Durati
 	return schedule[tries-1], true
 }
 
-// fail moves the round's request from enqueued to failed and has the operator told; it joins the transaction of ctx.
-func (s *Service) fail(ctx context.Context, r round.Round, sentence, cause string) (traceID string, moved bool,
-	err error) {
-	err = s.deps.DB.InTx(ctx, func(ctx context.Context) (err error) {
-		if traceID, moved, err = s.store.fail(ctx, r, sentence, s.deps.Now()); err != nil || !moved {
-			return err
-		}
-		return s.deps.Desk.Note(ctx, notify.Notice{
-			Type: notify.RequestFailed, SupplierID: r.SupplierID, Subject: strconv.FormatInt(r.RequestID, 10), Error: cause,
-		})
-	})
-	return traceID, moved, err
-}
-
 // failed has a round whose estimation came to nothing tried again on its schedule, or fails its request.
 func (s *Service) failed(p *pending) error {
 	ctx, cancel := context.WithTimeout(roundContext(context.Background(), p.Round, p.TraceID), workStoreTimeout)
@@ -75,7 +58,7 @@ func (s *Service) failed(p *pending) error {
 	if ownFault(p.err) {
 		sentence = failureInvalid
 	}
-	_, moved, err := s.fail(ctx, p.Round, sentence, p.err.Error())
+	_, moved, err := s.deps.Ledger.fail(ctx, p.Round, sentence, p.err.Error())
 	if err == nil && moved {
 		s.deps.Log.ErrorContext(ctx, "material request failed: it cannot be estimated", "error", p.err, "tries", tries)
 	}

@@ -4,38 +4,70 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/notify"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // failureUndelivered is why a request is failed whose estimates never arrived, in words for the supplier.
 const failureUndelivered = "The delivery estimates were computed and could not be delivered in the whole retry schedule."
 
+// RequestLedger records on a request what became of its round: that it failed, or is redelivered. It needs nothing of
+// the sender, so that the sender can be built over it. It is safe for concurrent use.
+type RequestLedger struct {
+	store *store
+	log   *slog.Logger
+	now   func() time.Time
+	desk  *notify.Desk
+}
+
+// NewRequestLedger returns a ledger that reports failed requests to desk; nil: to nobody.
+func NewRequestLedger(db *database.DB, log *slog.Logger, now func() time.Time, desk *notify.Desk) *RequestLedger {
+	return &RequestLedger{store: &store{db}, log: log, now: now, desk: desk}
+}
+
 // MarkFailed moves the round's request from enqueued to failed, because its event could not be delivered; in any other
 // state or round it does nothing. reason is for the log. It joins the transaction in ctx.
-func (s *Service) MarkFailed(ctx context.Context, r round.Round, reason string) error {
-	traceID, moved, err := s.fail(ctx, r, failureUndelivered, reason)
+func (l *RequestLedger) MarkFailed(ctx context.Context, r round.Round, reason string) error {
+	traceID, moved, err := l.fail(ctx, r, failureUndelivered, reason)
 	if err != nil {
 		return fmt.Errorf("mark material request failed: %w", err)
 	}
 	if moved {
-		s.deps.Log.WarnContext(roundContext(ctx, r, traceID), "material request failed", "reason", reason)
+		l.log.WarnContext(roundContext(ctx, r, traceID), "material request failed", "reason", reason)
 	}
 	return nil
 }
 
 // MarkRedelivered moves the round's request from failed back to enqueued, because an operator has its event delivered
 // again; in any other state or round it does nothing. It joins the transaction in ctx.
-func (s *Service) MarkRedelivered(ctx context.Context, r round.Round) error {
-	traceID, moved, err := s.store.redelivered(ctx, r, s.deps.Now())
+func (l *RequestLedger) MarkRedelivered(ctx context.Context, r round.Round) error {
+	traceID, moved, err := l.store.redelivered(ctx, r, l.now())
 	if err != nil {
 		return fmt.Errorf("mark material request redelivered: %w", err)
 	}
 	if moved {
-		s.deps.Log.InfoContext(roundContext(ctx, r, traceID), "material request is redelivered")
+		l.log.InfoContext(roundContext(ctx, r, traceID), "material request is redelivered")
 	}
 	return nil
+}
+
+// fail moves the round's request from enqueued to failed and notifies the operator; it joins the transaction of ctx.
+func (l *RequestLedger) fail(ctx context.Context, r round.Round, sentence, cause string) (traceID string, moved bool,
+	err error) {
+	err = l.store.db.InTx(ctx, func(ctx context.Context) (err error) {
+		if traceID, moved, err = l.store.fail(ctx, r, sentence, l.now()); err != nil || !moved {
+			return err
+		}
+		return l.desk.Note(ctx, notify.Notice{
+			Type: notify.RequestFailed, SupplierID: r.SupplierID, Subject: strconv.FormatInt(r.RequestID, 10), Error: cause,
+		})
+	})
+	return traceID, moved, err
 }
 
 // roundContext names the request on every log line.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/estimates"
-	"github.com/supplyhub/supplyhub/internal/notify"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -68,7 +67,7 @@ type Deps struct {
 	Catalogue Catalogue
 	Estimator Estimator
 	Secrets   []webhook.Secret // the service's own: any of them may have signed an incoming event
-	Desk      *notify.Desk     // takes what the operator is to be told; nil: nothing
+	Ledger    *RequestLedger   // records that an estimation failed for good
 	Flushers  int              // concurrent group commits; 1 on SQLite
 	// the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
 	TraceParent func(ctx context.Context) string

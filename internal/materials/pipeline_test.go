@@ -37,6 +37,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // pipeline is a service over a real database, with the outside world under the test's control.
 type pipeline struct {
 	*materials.Service
+	*materials.RequestLedger
 	t      *testing.T
 	db     *database.DB
 	http   http.Handler
@@ -55,8 +56,9 @@ func newPipeline(t *testing.T, db *database.DB, change func(*materials.Deps)) *p
 	if db.Engine() == database.SQLite {
 		flushers = 1
 	}
+	p.RequestLedger = materials.NewRequestLedger(db, slog.New(p.logs), p.clock, nil)
 	deps := materials.Deps{
-		DB: db, Log: slog.New(p.logs), Now: p.clock,
+		DB: db, Log: slog.New(p.logs), Now: p.clock, Ledger: p.RequestLedger,
 		Publisher: p.world, Outbox: p.world, Catalogue: p.world, Estimator: p.world,
 		Secrets: []webhook.Secret{webhook.NewSecret(), p.secret}, Flushers: flushers,
 		Schedule: []time.Duration{time.Minute, time.Hour},

@@ -52,7 +52,7 @@ type Deps struct {
 	Log          *slog.Logger
 	Now          func() time.Time
 	Destinations Destinations
-	Ledger       RequestLedger    // may be set later, by SetLedger
+	Ledger       RequestLedger
 	BaseURL      string           // of the own endpoint, which is trusted
 	OwnSecrets   []webhook.Secret // sign what goes there
 	Timeout      time.Duration    // of one attempt
@@ -131,9 +131,6 @@ func New(deps Deps) *Dispatcher {
 	d.results = groupcommit.New(deps.DB.Flushers(), resultsBatch, resultsLinger, d.flushResults)
 	return d
 }
-
-// SetLedger names the ledger when it could not be built before the dispatcher. Call it before Run.
-func (d *Dispatcher) SetLedger(ledger RequestLedger) { d.deps.Ledger = ledger }
 
 // Wake makes Run look for due deliveries now. It never blocks.
 func (d *Dispatcher) Wake() {
