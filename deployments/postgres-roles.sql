@@ -92,7 +92,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON workers TO supplyhub_worker;
 GRANT SELECT, INSERT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts, webhook_receivers TO supplyhub_worker;
 GRANT SELECT, UPDATE ON webhook_shards TO supplyhub_worker;
 
--- Both show the same gauges in /metrics. Triggers keep the counts, with their owner's rights.
+-- Both show the same gauges in /metrics, and count what they write in batches.
 GRANT SELECT, INSERT, DELETE ON status_counts TO supplyhub_api, supplyhub_worker;
 GRANT SELECT ON settings, scoreboard_usage TO supplyhub_worker;
 

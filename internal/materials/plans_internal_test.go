@@ -16,7 +16,7 @@ func TestPlans_of_a_young_table_look_requests_up_by_their_key(t *testing.T) {
 	t.Parallel()
 	s := &store{databasetest.Open(t, database.Postgres)}
 	keys := []requestKey{{"acme", 1}, {"acme", 2}}
-	source, received, err := receiptsPostgres([]receiptItem{{requestKey: keys[0]}, {requestKey: keys[1]}}, time.Now())
+	taking, received, err := receiptsPostgres([]receiptItem{{requestKey: keys[0]}, {requestKey: keys[1]}}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,16 +32,15 @@ func TestPlans_of_a_young_table_look_requests_up_by_their_key(t *testing.T) {
 	statements := map[string][]any{
 		`SELECT r.supplier_id, r.id FROM ` + wantedRounds +
 			` WHERE r.status = 'enqueued' AND r.uid = k.uid AND r.round = k.number`: rounds,
-		`UPDATE material_requests SET status = 'x' FROM ` + source +
-			` WHERE supplier_id = k.supplier AND id = k.request`: received,
+		taking: received,
 		`SELECT r.supplier_id, r.id FROM ` + from:                                                      wanted,
 		`SELECT * FROM material_requests WHERE supplier_id = $1 AND id = $2`:                           {"acme", int64(1)},
 		`SELECT * FROM material_requests WHERE (supplier_id, id) IN (VALUES ($1, CAST($2 AS bigint)))`: {"acme", int64(1)},
 	}
 	for _, state := range []struct{ name, statement string }{
 		{"empty", ``},
-		{"with one row", `INSERT INTO material_requests ` + intakeColumns +
-			` VALUES ('acme', 1, 'enqueued', '', '', '', '', NULL, 1, 1, 1, 1)`},
+		{"with one row", `INSERT INTO material_requests (` + intakeColumns +
+			`) VALUES ('acme', 1, 'enqueued', '', '', '', '', NULL, 1, 1, 1, 1)`},
 		{"analyzed", `ANALYZE material_requests`},
 		{"visited by autovacuum while empty", `TRUNCATE material_requests; ANALYZE material_requests`},
 	} {
@@ -60,7 +59,7 @@ func TestPlans_of_a_young_table_look_requests_up_by_their_key(t *testing.T) {
 func TestPlans_list_a_supplier_s_requests_in_the_order_of_their_index(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		err := db.From(t.Context()).Exec(`INSERT INTO material_requests ` + intakeColumns +
+		err := db.From(t.Context()).Exec(`INSERT INTO material_requests (` + intakeColumns + `)` +
 			` WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
 			SELECT 'acme', i, 'enqueued', '', '', '', '', NULL, i, i, i / 10, 1 FROM n`).Error
 		if err != nil {

@@ -23,33 +23,36 @@ func (i receiptItem) mark() string {
 	return "\n" + i.webhookID + "\n"
 }
 
-// takeReceipts stores the own events' estimates where the request is in their round and has not had them, and returns
-// whose it stored. The items' requests are distinct and in the order in which all batches lock.
+// takeReceipts stores the own events' estimates where the request waits for just them, and returns whose it stored.
+// The items' requests are distinct and in the order in which all batches lock.
 func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.Time) (map[requestKey]bool, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
-	table := receiptsSQLite
+	build := receiptsSQLite
 	if s.db.Engine() == database.Postgres {
-		table = receiptsPostgres
+		build = receiptsPostgres
 	}
-	source, args, err := table(items, now)
+	statement, args, err := build(items, now)
 	if err != nil {
 		return nil, err
 	}
-	taken, err := s.writtenKeys(ctx, `UPDATE material_requests SET status = 'estimated', ticket = NULL, retry_at = NULL, failure = '',
-			updated_at = k.now, received = k.number, estimates = k.offers, unavailable = k.others
-		FROM `+source+`
-		WHERE supplier_id = k.supplier AND id = k.request AND material_requests.uid = k.uid AND round = k.number
-			AND received < k.number AND status <> 'selected'
-		RETURNING supplier_id, id`, args)
+	taken, err := s.writtenKeys(ctx, statement, args)
 	if err != nil {
 		return nil, fmt.Errorf("store estimates: %w", err)
 	}
 	return taken, nil
 }
 
-func receiptsPostgres(items []receiptItem, now time.Time) (source string, args []any, err error) {
+// takingReceipts names the columns to set besides, and the table of the items.
+const takingReceipts = `UPDATE material_requests SET status = 'estimated', ticket = NULL, retry_at = NULL, failure = '',
+		updated_at = k.now, received = k.number, estimates = k.offers, unavailable = k.others%s
+	FROM %s
+	WHERE supplier_id = k.supplier AND id = k.request AND material_requests.uid = k.uid AND round = k.number
+		AND received < k.number AND status = 'enqueued'
+	RETURNING supplier_id, id`
+
+func receiptsPostgres(items []receiptItem, now time.Time) (statement string, args []any, err error) {
 	n := len(items)
 	suppliers, ids, uids, numbers := make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	estimates, unavailable := make([]string, n), make([]string, n)
@@ -57,12 +60,15 @@ func receiptsPostgres(items []receiptItem, now time.Time) (source string, args [
 		suppliers[i], ids[i], uids[i], numbers[i] = item.SupplierID, item.ID, item.uid, item.number
 		estimates[i], unavailable[i] = item.estimates, item.unavailable
 	}
-	return `(SELECT *, $7::bigint AS now FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
-		AS k(supplier, request, uid, number, offers, others)) AS k`,
+	const rows = `(SELECT *, $7::bigint AS now FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
+		AS k(supplier, request, uid, number, offers, others)) AS k`
+	return `WITH taken AS (` + fmt.Sprintf(takingReceipts, `, counted = NOT counted`, rows) + `), counts AS (
+			INSERT INTO status_counts SELECT 'request', 'enqueued', -count(*) FROM taken HAVING count(*) > 0)
+		SELECT supplier_id, id FROM taken`,
 		[]any{suppliers, ids, uids, numbers, estimates, unavailable, now.UnixMicro()}, nil
 }
 
-func receiptsSQLite(items []receiptItem, now time.Time) (source string, args []any, err error) {
+func receiptsSQLite(items []receiptItem, now time.Time) (statement string, args []any, err error) {
 	rows := make([][]any, len(items))
 	for i, item := range items {
 		rows[i] = []any{item.SupplierID, item.ID, item.uid, item.number, item.estimates, item.unavailable, now.UnixMicro()}
@@ -71,8 +77,8 @@ func receiptsSQLite(items []receiptItem, now time.Time) (source string, args []a
 	if err != nil {
 		return "", nil, fmt.Errorf("encode received estimates: %w", err)
 	}
-	return `(SELECT value->>0 AS supplier, value->>1 AS request, value->>2 AS uid, value->>3 AS number, value->>4 AS offers,
-		value->>5 AS others, value->>6 AS now FROM json_each(?)) AS k`, []any{string(batch)}, nil
+	return fmt.Sprintf(takingReceipts, ``, `(SELECT value->>0 AS supplier, value->>1 AS request, value->>2 AS uid, value->>3 AS number,
+		value->>4 AS offers, value->>5 AS others, value->>6 AS now FROM json_each(?)) AS k`), []any{string(batch)}, nil
 }
 
 // lockReceipts holds the requests, until the transaction ends, and reads what decides on their events. Unknown requests

@@ -10,7 +10,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-const intakeColumns = `(supplier_id, id, status, digest, shop_code, body, trace_id, trace_parent, uid, ticket, created_at, updated_at)`
+const intakeColumns = `supplier_id, id, status, digest, shop_code, body, trace_id, trace_parent, uid, ticket, created_at, updated_at`
 
 const intakeConflict = ` ON CONFLICT (supplier_id, id) DO NOTHING RETURNING supplier_id, id, uid`
 
@@ -48,10 +48,14 @@ func (s *store) insertPostgres(ctx context.Context, items []intakeItem, now time
 		suppliers[i], ids[i], digests[i] = item.SupplierID, item.ID, item.digest
 		shops[i], bodies[i], traces[i], parents[i] = item.shopCode, item.body, item.traceID, item.traceParent
 	}
-	return database.Query(ctx, s.db.SQL(ctx), `INSERT INTO material_requests `+intakeColumns+`
-		SELECT s, i, 'enqueued', d, c, b, t, nullif(p, ''), uid, uid, $8, $8
-		FROM (SELECT *, nextval('request_numbers') AS uid
-			FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[]) AS batch(s, i, d, c, b, t, p)) AS numbered`+intakeConflict,
+	return database.Query(ctx, s.db.SQL(ctx), `WITH stored AS (
+			INSERT INTO material_requests (`+intakeColumns+`, counted)
+			SELECT s, i, 'enqueued', d, c, b, t, nullif(p, ''), uid, uid, $8, $8, true
+			FROM (SELECT *, nextval('request_numbers') AS uid
+				FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[]) AS batch(s, i, d, c, b, t, p)) AS numbered`+
+		intakeConflict+`), counts AS (
+			INSERT INTO status_counts SELECT 'request', 'enqueued', count(*) FROM stored HAVING count(*) > 0)
+		SELECT supplier_id, id, uid FROM stored`,
 		[]any{suppliers, ids, digests, shops, bodies, traces, parents, now.UnixMicro()}, (*insertedRow).scanTargets)
 }
 
@@ -67,7 +71,7 @@ func (s *store) insertSQLite(ctx context.Context, items []intakeItem, now time.T
 			args = append(args, item.SupplierID, item.ID, item.digest, item.shopCode, item.body, item.traceID, item.traceParent,
 				uid+int64(i), uid+int64(i), now.UnixMicro(), now.UnixMicro())
 		}
-		rows, err = database.Query(ctx, s.db.SQL(ctx), `INSERT INTO material_requests `+intakeColumns+` VALUES `+
+		rows, err = database.Query(ctx, s.db.SQL(ctx), `INSERT INTO material_requests (`+intakeColumns+`) VALUES `+
 			row+strings.Repeat(`, `+row, len(items)-1)+intakeConflict, args, (*insertedRow).scanTargets)
 		return err
 	})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
@@ -145,6 +146,7 @@ type setup struct {
 
 func newRig(tb testing.TB, db *database.DB, s setup) *rig {
 	tb.Helper()
+	databasetest.CountsAgree(tb, db)
 	r := &rig{tb: tb, db: db, own: newReceiver(tb, s.own), acme: newReceiver(tb, s.acme), ledger: &ledger{},
 		secret: webhook.NewSecret(), ownSecret: webhook.NewSecret()}
 	r.suppliers = &suppliers{known: map[string]webhooks.Receiver{"acme": {URL: r.acme.URL + "/base/",

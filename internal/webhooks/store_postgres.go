@@ -88,12 +88,13 @@ func (s *store) insertDeliveriesPostgres(ctx context.Context, deliveries []newDe
 		begun[i], started[i], workers[i] = d.attempts(), d.startedAt(now), d.attemptedBy()
 	}
 	_, err := s.db.SQL(ctx).ExecContext(ctx, `
+		WITH counts AS (INSERT INTO status_counts VALUES ('delivery', 'pending', $11))
 		INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, worker, attempts, series,
-			next_attempt_at, created_at, updated_at, last_started_at)
-		SELECT i, u, n, d, s, r, 'pending', w, a, a, $10, $10, $10, b
+			next_attempt_at, created_at, updated_at, last_started_at, counted)
+		SELECT i, u, n, d, s, r, 'pending', w, a, a, $10, $10, $10, b, true
 		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[])
 			AS d(i, u, n, d, s, r, w, a, b)`,
-		ids, uids, numbers, destinations, suppliers, requests, workers, begun, started, now.UnixMicro())
+		ids, uids, numbers, destinations, suppliers, requests, workers, begun, started, now.UnixMicro(), n)
 	if err != nil {
 		return fmt.Errorf("insert webhook deliveries: %w", database.Translate(err))
 	}
@@ -113,12 +114,16 @@ func (s *store) finishPostgres(ctx context.Context, results []result, now time.T
 		numbers[i], began[i], took[i], next[i], statuses[i] = r.number, r.began.UnixMicro(), r.took.Microseconds(),
 			r.outcome.Next.UnixMicro(), r.status
 	}
-	return s.written(ctx, `
-		UPDATE webhook_deliveries d SET status = r.outcome, worker = NULL, next_attempt_at = r.next, updated_at = $9,
-			last_started_at = r.began, last_duration_us = r.took, last_status = r.status, last_error = r.error, last_response = r.response
-		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::text[], $8::bigint[], $10::bigint[], $11::bigint[])
-			AS r(id, number, took, status, error, response, outcome, next, began, worker)
-		WHERE d.id = r.id AND d.attempts = r.number AND d.worker IS NOT DISTINCT FROM r.worker
-		RETURNING d.id`,
+	return s.written(ctx, `WITH written AS (
+			UPDATE webhook_deliveries d SET status = r.outcome, worker = NULL, next_attempt_at = r.next, updated_at = $9,
+				last_started_at = r.began, last_duration_us = r.took, last_status = r.status, last_error = r.error, last_response = r.response,
+				counted = (d.counted <> (r.outcome = 'delivered'))
+			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::text[], $8::bigint[], $10::bigint[], $11::bigint[])
+				AS r(id, number, took, status, error, response, outcome, next, began, worker)
+			WHERE d.id = r.id AND d.attempts = r.number AND d.worker IS NOT DISTINCT FROM r.worker
+			RETURNING d.id, d.status
+		), counts AS (
+			INSERT INTO status_counts SELECT 'delivery', 'pending', -count(*) FROM written WHERE status = 'delivered' HAVING count(*) > 0)
+		SELECT id FROM written`,
 		ids, numbers, took, statuses, errorTexts, responses, outcomes, next, now.UnixMicro(), began, workers)
 }
