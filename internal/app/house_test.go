@@ -215,6 +215,20 @@ func TestHouse_libraries_stay_in_their_homes(t *testing.T) {
 	}
 }
 
+func TestHouse_stores_know_nothing_of_HTTP(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		if f.test || !f.matches([]string{"internal/*/store*.go", "internal/*/*/store*.go"}) {
+			continue
+		}
+		for _, imported := range f.imports() {
+			if imported == "net/http" || imported == module+"internal/httpapi" {
+				t.Errorf("%s imports %s", f.name, imported)
+			}
+		}
+	}
+}
+
 func TestHouse_times_are_the_databases(t *testing.T) {
 	t.Parallel()
 	for _, f := range sources(t) {

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // canonicalRequest is version 1 of the form by which two requests are compared: the JSON of these members, in this
@@ -41,4 +43,10 @@ func (r Request) canonical() (text, digest []byte, err error) {
 	}
 	sum := sha256.Sum256(text)
 	return text, sum[:], nil
+}
+
+// decodeCanonical returns the request of a stored canonical text, without what is stored beside it.
+func decodeCanonical(text string) (r Request, err error) {
+	err = jsonv2.Unmarshal([]byte(text), &r)
+	return r, err
 }

@@ -118,7 +118,7 @@ func (s Handlers) List(c *gin.Context) error {
 		return errs.InvalidInput("The parameters are not valid.", violations...)
 	}
 	ctx := c.Request.Context()
-	l, err := s.store.list(ctx, supplierauth.PrincipalFrom(ctx).SupplierID, status, page)
+	l, err := s.store.list(ctx, supplierauth.PrincipalFrom(ctx).SupplierID, status, page.Size, page.Offset())
 	if err != nil {
 		return err
 	}

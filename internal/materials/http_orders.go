@@ -30,7 +30,7 @@ func (s Handlers) Orders(c *gin.Context) error {
 		return errs.InvalidInput("The parameters are not valid.", violations...)
 	}
 	ctx := c.Request.Context()
-	l, err := s.store.orders(ctx, page)
+	l, err := s.store.orders(ctx, page.Size, page.Offset())
 	if err != nil {
 		return fmt.Errorf("list orders: %w", err)
 	}

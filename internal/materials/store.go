@@ -15,7 +15,6 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -79,15 +78,15 @@ func (r requestRow) roundOf() round.Round {
 
 // request decodes the canonical body and adds what stands beside it.
 func (r requestRow) request() (Request, error) {
-	request, violations := httpapi.Decode[Request]([]byte(r.Body))
-	if len(violations) > 0 {
-		return Request{}, fmt.Errorf("decode request %d: %s %s", r.ID, *violations[0].Pointer, violations[0].Detail)
+	request, err := decodeCanonical(r.Body)
+	if err != nil {
+		return Request{}, fmt.Errorf("decode request %d: %w", r.ID, err)
 	}
 	request.SupplierID, request.ID, request.TraceID = r.SupplierID, r.ID, r.TraceID
 	if r.TraceParent != nil {
 		request.TraceParent = *r.TraceParent
 	}
-	return *request, nil
+	return request, nil
 }
 
 func (r requestRow) record() (Record, error) {
@@ -146,17 +145,17 @@ const (
 )
 
 // list chooses one page of the supplier's requests, newest first; a nil status means any.
-func (s *store) list(ctx context.Context, supplierID string, status *Status, page httpapi.Page) (listing, error) {
+func (s *store) list(ctx context.Context, supplierID string, status *Status, limit int, offset int64) (listing, error) {
 	where, args := `WHERE supplier_id = ? AND `+byAge, []any{supplierID}
 	if status != nil {
 		where, args = where+` AND status = ?`, append(args, *status)
 	}
-	return s.page(ctx, where, args, newestFirst, page)
+	return s.page(ctx, where, args, newestFirst, limit, offset)
 }
 
 // orders chooses one page of all suppliers' requests with a selected estimate, latest selection first.
-func (s *store) orders(ctx context.Context, page httpapi.Page) (listing, error) {
-	return s.page(ctx, `WHERE selected_at IS NOT NULL`, nil, `selected_at DESC, supplier_id, id`, page)
+func (s *store) orders(ctx context.Context, limit int, offset int64) (listing, error) {
+	return s.page(ctx, `WHERE selected_at IS NOT NULL`, nil, `selected_at DESC, supplier_id, id`, limit, offset)
 }
 
 // listing is one page before its records are read: a page of the largest requests has 200 MiB.
@@ -173,17 +172,18 @@ type listed struct {
 	Size       int64
 }
 
-func (s *store) page(ctx context.Context, where string, args []any, order string, page httpapi.Page) (listing, error) {
+func (s *store) page(ctx context.Context, where string, args []any, order string, limit int, offset int64) (listing,
+	error) {
 	l := listing{store: s}
 	if err := s.db.Reader(ctx).Raw(`SELECT count(*) FROM material_requests `+where,
 		args...).Scan(&l.total).Error; err != nil {
 		return l, fmt.Errorf("count material requests: %w", err)
 	}
-	if page.Offset() >= l.total {
+	if offset >= l.total {
 		return l, nil
 	}
 	err := s.db.Reader(ctx).Raw(`SELECT supplier_id, id, octet_length(body) + coalesce(octet_length(estimates) + octet_length(unavailable), 0) AS size
-		FROM material_requests `+where+` ORDER BY `+order+` LIMIT ? OFFSET ?`, append(args, page.Size, page.Offset())...).Scan(&l.rows).Error
+		FROM material_requests `+where+` ORDER BY `+order+` LIMIT ? OFFSET ?`, append(args, limit, offset)...).Scan(&l.rows).Error
 	if err != nil {
 		return l, fmt.Errorf("choose material requests: %w", err)
 	}

@@ -120,7 +120,7 @@ func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFi
 	if total, err = s.store.countSent(ctx, supplierID, filter); err != nil || page.Offset() >= total {
 		return total, []Sent{}, err
 	}
-	rows, err := s.store.sent(ctx, supplierID, filter, page)
+	rows, err := s.store.sent(ctx, supplierID, filter, page.Size, page.Offset())
 	if err != nil {
 		return 0, nil, err
 	}

@@ -109,7 +109,7 @@ func TestPlans_of_a_supplier_s_listing_read_the_page_alone(t *testing.T) {
 			for _, filter := range []SentFilter{{}, {Status: Delivered}, {Status: Dead}, {Status: Failed},
 				{Since: time.UnixMicro(int64(rows))}} {
 				before := s.rowsRead(ctx, t)
-				if _, err := s.sent(ctx, "acme", filter, httpapi.Page{Number: 1, Size: 20}); err != nil {
+				if _, err := s.sent(ctx, "acme", filter, 20, 0); err != nil {
 					t.Fatal(err)
 				}
 				if filter.Status == Dead || filter.Status == Failed {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -69,13 +68,13 @@ func (s *store) countSent(ctx context.Context, supplierID string, filter SentFil
 }
 
 // sent reads one page, newest first: its ids by the index, then their rows.
-func (s *store) sent(ctx context.Context, supplierID string, filter SentFilter, page httpapi.Page) ([]deliveryRow,
-	error) {
+func (s *store) sent(ctx context.Context, supplierID string, filter SentFilter, limit int,
+	offset int64) ([]deliveryRow, error) {
 	where, args := sentWhere(supplierID, filter)
 	var rows []deliveryRow
 	err := s.db.Reader(ctx).Raw(`SELECT d.* FROM (SELECT id FROM webhook_deliveries`+where+
 		` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) AS p
-		JOIN webhook_deliveries d ON d.id = p.id ORDER BY d.created_at DESC, d.id DESC`, append(args, page.Size, page.Offset())...).Scan(&rows).Error
+		JOIN webhook_deliveries d ON d.id = p.id ORDER BY d.created_at DESC, d.id DESC`, append(args, limit, offset)...).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read webhook deliveries: %w", err)
 	}
