@@ -34,15 +34,15 @@ const (
 // edges are the packages of this module that each package may import, tests aside.
 var edges = map[string][]string{
 	"cmd/api": {"internal/app", "internal/config", "internal/database/sqlite", "internal/queue/embedded", "internal/errs",
-		"internal/estimates", "internal/materials", "internal/scoreboard", "internal/scoreboard/sample",
+		"internal/estimates", "internal/materials", "internal/scoreboard/sample",
 		"internal/supplierauth", "internal/tracker", "internal/webhooks", "pkg/webhook"},
 	"cmd/worker": {"internal/app", "internal/config"},
 
 	"internal/app": {
-		"internal/config", "internal/database", "internal/errs", "internal/estimates", "internal/groupcommit", "internal/httpapi",
-		"internal/logctx", "internal/materials", "internal/portal", "internal/products", "internal/queue", "internal/scoreboard",
+		"internal/config", "internal/database", "internal/estimates", "internal/httpapi",
+		"internal/materials", "internal/portal", "internal/products", "internal/queue", "internal/scoreboard",
 		"internal/scoreboard/balldontlie", "internal/scoreboard/sportmonks", "internal/supplierauth", "internal/telemetry",
-		"internal/round", "internal/tracker", "internal/web", "internal/webhooks", "pkg/webhook",
+		"internal/round", "internal/tracker", "internal/webhooks", "pkg/webhook",
 		"internal/console", "internal/figures", "internal/notify",
 	},
 	"internal/console": {"internal/errs", "internal/figures", "internal/httpapi", "internal/materials", "internal/round",
@@ -67,19 +67,25 @@ var edges = map[string][]string{
 	"internal/telemetry": {"internal/errs", "internal/logctx"},
 	"internal/web":       {"internal/errs", "internal/httpapi"},
 
-	"internal/supplierauth": feature(),
-	"internal/estimates":    feature(),
-	"internal/products":     feature("internal/supplierauth"),
-	"internal/webhooks":     feature("internal/dispatch", "internal/notify", "internal/supplierauth", "internal/round"),
-	"internal/tracker":      feature(),
-	"internal/scoreboard":   feature(),
+	"internal/supplierauth": {"internal/apikey", "internal/database", "internal/errs", "internal/groupcommit",
+		"internal/httpapi", "internal/logctx", "pkg/webhook"},
+	"internal/estimates": {"internal/database", "internal/errs", "pkg/webhook"},
+	"internal/products":  {"internal/database", "internal/errs", "internal/httpapi", "internal/supplierauth"},
+	"internal/webhooks": {"internal/database", "internal/dispatch", "internal/errs", "internal/groupcommit",
+		"internal/httpapi", "internal/logctx", "internal/notify", "internal/round", "internal/supplierauth",
+		"pkg/webhook"},
+	"internal/tracker": {"internal/apikey", "internal/database", "internal/errs", "internal/httpapi",
+		"internal/logctx"},
+	"internal/scoreboard": {"internal/database", "internal/errs", "internal/groupcommit", "internal/httpapi"},
 
 	"internal/scoreboard/balldontlie": {"internal/scoreboard", "internal/scoreboard/fetch"},
 	"internal/scoreboard/fetch":       {"internal/scoreboard"},
 	"internal/scoreboard/sample":      {"internal/scoreboard"},
 	"internal/scoreboard/sportmonks":  {"internal/scoreboard", "internal/scoreboard/fetch"},
 
-	"internal/materials": feature("internal/notify", "internal/supplierauth", "internal/estimates", "internal/round"),
+	"internal/materials": {"internal/database", "internal/errs", "internal/estimates", "internal/groupcommit",
+		"internal/httpapi", "internal/logctx", "internal/notify", "internal/round", "internal/supplierauth",
+		"pkg/webhook"},
 	"internal/portal": {
 		"internal/errs", "internal/httpapi", "internal/logctx", "internal/materials", "internal/supplierauth", "internal/web", "internal/webhooks",
 	},
@@ -91,7 +97,7 @@ var edges = map[string][]string{
 	// What helps tests and measurements; nothing that runs in production may import it.
 	"internal/acceptance": {},
 	"internal/app/apptest": {"internal/database/databasetest", "internal/queue/queuetest",
-		"internal/httpapi/openapitest", "pkg/webhook"},
+		"internal/httpapi/openapitest"},
 	"internal/app/apptest/browser": {},
 	"internal/bench": {"internal/database", "internal/dispatch", "internal/httpapi",
 		"internal/materials", "internal/round", "internal/supplierauth", "pkg/client"},
@@ -104,12 +110,6 @@ var edges = map[string][]string{
 	"internal/httpapi/openapitest":   {"internal/httpapi"},
 	"internal/queue/queuetest":       {},
 	"deployments":                    {}, // a test only
-}
-
-// feature is what every feature room may import, and more.
-func feature(more ...string) []string {
-	return append([]string{"internal/apikey", "internal/errs", "internal/logctx", "internal/httpapi", "internal/database",
-		"internal/groupcommit", "pkg/webhook"}, more...)
 }
 
 // homes are the files, tests and test helpers aside, that may import a library: path patterns, where a pattern that
@@ -166,6 +166,25 @@ func TestHouse_packages_import_only_whom_they_may(t *testing.T) {
 			target, own := strings.CutPrefix(imported, module)
 			if own && !slices.Contains(allowed, target) {
 				t.Errorf("%s imports %s", name, target)
+			}
+		}
+	}
+}
+
+func TestHouse_has_no_edge_that_nobody_uses(t *testing.T) {
+	t.Parallel()
+	imports := map[string][]string{}
+	for _, p := range packages(t) {
+		imports[strings.TrimPrefix(p.ImportPath, module)] = p.Imports
+	}
+	for name, allowed := range edges {
+		used, exists := imports[name]
+		if !exists {
+			t.Errorf("the table of edges names %s, which is no package", name)
+		}
+		for _, target := range allowed {
+			if !slices.Contains(used, module+target) {
+				t.Errorf("%s may import %s and does not: take the edge out", name, target)
 			}
 		}
 	}
