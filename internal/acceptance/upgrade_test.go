@@ -16,6 +16,7 @@ import (
 const (
 	versionBefore = "9bb4ffc"
 	schemaBefore  = 14
+	versionLast   = "8d9bc39" // schema 16, whose counts triggers keep
 	versionOld    = "e4b0cad" // schema 7, with which nothing runs side by side
 )
 
@@ -64,9 +65,19 @@ func stop(t *testing.T, p *apptest.Process) {
 	}
 }
 
-func TestUpgrade_rolls_from_the_version_before_under_load(t *testing.T) {
+func TestUpgrade_rolls_from_a_version_before_under_load(t *testing.T) {
 	t.Parallel()
-	c, l := earlier(t, versionBefore)
+	for _, commit := range []string{versionBefore, versionLast} {
+		t.Run(commit, func(t *testing.T) {
+			t.Parallel()
+			rolls(t, commit)
+		})
+	}
+}
+
+func rolls(t *testing.T, commit string) {
+	t.Helper()
+	c, l := earlier(t, commit)
 	h := c.hub
 	h.Release = ""
 	if _, errOut, code := h.Command(t, "migrate"); code != 0 {
@@ -79,6 +90,7 @@ func TestUpgrade_rolls_from_the_version_before_under_load(t *testing.T) {
 		l.reaches(t, 200)
 	}
 	c.arrived(t, l.end())
+	databasetest.CountsAgree(t, databasetest.OpenURL(t, h.Env["DATABASE_URL"], ""))
 }
 
 func TestUpgrade_with_a_stop_takes_an_old_version_s_work_along(t *testing.T) {

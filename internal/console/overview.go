@@ -115,7 +115,6 @@ func functions() template.FuncMap {
 		"number": number,
 		"count":  func(n int) int64 { return int64(n) },
 		"peak":   func(values []float64) string { return number(maximum(values)) },
-		"kind":   kindOf,
 		"word":   wordOf,
 	}
 }
@@ -146,20 +145,4 @@ func wordOf(state any) string {
 		return word
 	}
 	return text
-}
-
-// kindOf is the colour of a state.
-func kindOf(state any) string {
-	switch fmt.Sprint(state) {
-	case "delivered", "estimated", "selected", "active", "true":
-		return "good"
-	case "pending", "enqueued":
-		return "busy"
-	case "dead", "failed", "failing":
-		return "bad"
-	case "paused":
-		return "warn"
-	default:
-		return "calm"
-	}
 }

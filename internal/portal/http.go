@@ -52,7 +52,6 @@ func New(deps Deps) (*Service, error) {
 func functions() map[string]any {
 	return map[string]any{
 		"raw":  func(m json.RawMessage) []byte { return m },
-		"kind": kindOf,
 		"word": wordOf,
 
 		"requestword": requestWordOf,

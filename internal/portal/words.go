@@ -80,21 +80,5 @@ func within(reason any) string {
 	return text
 }
 
-// kindOf is the colour of a state.
-func kindOf(state any) string {
-	switch asString(state) {
-	case "delivered", "estimated", "active":
-		return "good"
-	case "pending", "enqueued":
-		return "busy"
-	case "dead", "failed", "failing":
-		return "bad"
-	case "paused":
-		return "warn"
-	default:
-		return "calm"
-	}
-}
-
 // asString is the text of any type of state.
 func asString(v any) string { return fmt.Sprint(v) }

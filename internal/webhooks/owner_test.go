@@ -115,6 +115,15 @@ func (team *team) once() (ids int, twice []string) {
 	return len(seen), twice
 }
 
+func (team *team) oneAttemptEach(t *testing.T) {
+	t.Helper()
+	for _, d := range team.workers[0].list(webhooks.Filter{}) {
+		if d.AttemptCount != 1 {
+			t.Errorf("%s took %d attempts", d.ID, d.AttemptCount)
+		}
+	}
+}
+
 func TestFirst_attempt_is_handed_to_the_worker_that_owns_the_supplier_and_goes_out_once(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
@@ -132,11 +141,7 @@ func TestFirst_attempt_is_handed_to_the_worker_that_owns_the_supplier_and_goes_o
 		if team.sent.Load() == 0 {
 			t.Error("nothing was handed over")
 		}
-		for _, d := range team.workers[0].list(webhooks.Filter{}) {
-			if d.AttemptCount != 1 {
-				t.Errorf("%s took %d attempts", d.ID, d.AttemptCount)
-			}
-		}
+		team.oneAttemptEach(t)
 	})
 }
 
@@ -152,11 +157,7 @@ func TestMessage_that_is_lost_costs_seconds_and_no_attempt(t *testing.T) {
 		if ids, twice := team.once(); ids != 20 || len(twice) > 0 {
 			t.Errorf("%d deliveries, more than once: %v", ids, twice)
 		}
-		for _, d := range team.workers[0].list(webhooks.Filter{}) {
-			if d.AttemptCount != 1 {
-				t.Errorf("%s took %d attempts", d.ID, d.AttemptCount)
-			}
-		}
+		team.oneAttemptEach(t)
 	})
 }
 

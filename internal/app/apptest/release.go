@@ -5,8 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 )
+
+var releases sync.Mutex // tests of one process ask for the same release at once
 
 // Release is the directory of the binaries of an earlier commit, built once a tree. Where the history here does not
 // have the commit the test is skipped, aloud.
@@ -15,6 +18,8 @@ func Release(tb testing.TB, commit string) string {
 	if out, err := run(root(), "git", "cat-file", "-e", commit+"^{commit}"); err != nil {
 		tb.Skipf("no history with %s here, the upgrade from it was NOT tested: %v %s", commit, err, out)
 	}
+	releases.Lock()
+	defer releases.Unlock()
 	made := filepath.Join(root(), "bin", "test", commit)
 	if _, err := os.Stat(made); err == nil {
 		return made
