@@ -189,7 +189,17 @@ func TestReadiness_costs_the_same_for_few_and_many_tracker_clients(t *testing.T)
 				}
 				return false
 			})
-			fastest := time.Hour // a busy machine has slow probes too; to look at every client takes each of them seconds
+			if stack == apptest.Production { // whoever asks for the clients waits longer than a probe may
+				tx, err := db.BeginTx(t.Context(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = tx.Rollback() }() // it only holds the lock
+				if _, err := tx.ExecContext(t.Context(), `LOCK TABLE tracker_clients`); err != nil {
+					t.Fatal(err)
+				}
+			}
+			fastest := time.Hour // a busy machine has slow probes too
 			for range 10 {
 				begin := time.Now()
 				if ready := readiness(t, h); ready.Status != "ready" || len(ready.Checks) > 30 {
@@ -198,7 +208,7 @@ func TestReadiness_costs_the_same_for_few_and_many_tracker_clients(t *testing.T)
 				fastest = min(fastest, time.Since(begin))
 			}
 			t.Logf("with 3,000 clients the fastest of 10 probes took %v", fastest)
-			if fastest > time.Second { // a probe's usual timeout
+			if fastest > time.Second { // a probe's usual timeout; one that waits for the clients ends after two
 				t.Errorf("every probe took %v and more", fastest)
 			}
 		})

@@ -1,8 +1,12 @@
 package acceptance
 
 import (
+	"bytes"
 	"database/sql"
 	"errors"
+	"io"
+	"net/http"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +23,11 @@ func TestRights_of_the_binaries_are_the_least(t *testing.T) {
 	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1, LeastRights: true})
 	s := h.Supplier(t)
 	becomes(t, s, submit(t, s, nil), "estimated")
+	for _, p := range append(h.APIs, h.Workers...) {
+		if strings.Contains(p.Log(), "lacks a permission") {
+			t.Errorf("the rights of %s do not suffice: %s", p.Name, p.Log())
+		}
+	}
 	for role, refused := range map[string][]string{
 		"supplyhub_api": {
 			`UPDATE supplier_webhook_secrets SET sealed = ''`, `INSERT INTO suppliers SELECT * FROM suppliers`, `UPDATE suppliers SET scopes = ''`,
@@ -67,7 +76,7 @@ func TestRights_of_the_binaries_are_the_least(t *testing.T) {
 				if !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), subject) {
 					t.Errorf("%s: %s: %v", user, subject, err)
 				}
-			case <-time.After(5 * time.Second):
+			case <-time.After(time.Minute):
 				t.Errorf("%s may publish %s", user, subject)
 			}
 		}
@@ -76,4 +85,40 @@ func TestRights_of_the_binaries_are_the_least(t *testing.T) {
 		nc.Close()
 		t.Error("NATS lets in whoever comes")
 	}
+	admin := workerOfAnotherUser(t, h)
+	apptest.Eventually(t, "a worker that lacks rights is not ready and says which", func() bool {
+		response, err := http.Get("http://" + admin + "/readyz")
+		if err != nil {
+			return false // it is starting
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		return err == nil && response.StatusCode == http.StatusServiceUnavailable &&
+			bytes.Contains(body, []byte(`lacks a permission`)) && bytes.Contains(body, []byte("_INBOX_worker"))
+	})
+}
+
+// workerOfAnotherUser starts a worker that has the api's user on NATS, who may make stream and consumer and read
+// neither.
+func workerOfAnotherUser(t *testing.T, h *apptest.Hub) (admin string) {
+	t.Helper()
+	admin = "127.0.0.1:" + freePort(t)
+	var log bytes.Buffer
+	cmd := exec.Command(apptest.Binary(t, "worker"))
+	for name, value := range h.Env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.Env = append(cmd.Env, "NATS_URL="+h.NATS.URLOf("api"), "ADMIN_ADDR="+admin, "ESTIMATES_WEBHOOK_BASE_URL="+h.BaseURL())
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+		if n := strings.Count(log.String(), "the NATS user lacks a permission, trying on"); n != 1 {
+			t.Errorf("%d warnings: %s", n, log.String())
+		}
+	})
+	return admin
 }

@@ -32,7 +32,9 @@ var ErrAbsent = errors.New("it is not there yet")
 // neither publishes nor takes work. takes: the process is a worker.
 func Examine(ctx context.Context, cfg Config, takes bool) (e Examination, err error) {
 	q := &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1)}
-	q.link, q.store = trouble{log: cfg.Log}, trouble{log: cfg.Log}
+	for _, t := range []*trouble{&q.link, &q.store, &q.rights, &q.deaf, &q.peers} {
+		t.log = cfg.Log
+	}
 	options, err := q.options()
 	if err != nil {
 		return e, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 const (
 	noteEvery = time.Minute      // a reason that stays is repeated in the log
 	noteOther = 10 * time.Second // another one is told: some differ in a port's number each time
+	deniedFor = time.Minute      // a denied permission is a reason; what is tried all the time is denied again before
 )
 
 // errNotConnected is the reason until a first attempt has ended.
@@ -27,6 +29,7 @@ type trouble struct {
 
 	mu    sync.Mutex
 	err   error
+	at    time.Time // of the reason
 	noted time.Time
 	text  string // of the reason that was noted last
 }
@@ -35,7 +38,7 @@ type trouble struct {
 func (t *trouble) set(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.err = err
+	t.err, t.at = err, time.Now()
 	text, since := err.Error(), time.Since(t.noted)
 	if since >= noteEvery || text != t.text && since >= noteOther {
 		t.log.Warn(t.what, "error", text)
@@ -55,7 +58,18 @@ func (t *trouble) reason() error {
 	return t.err
 }
 
-// Health returns why work does not travel: no server is reached, or the stream or its consumer cannot be made or read.
+// reasonOfLast is the reason when it was given within the last d.
+func (t *trouble) reasonOfLast(d time.Duration) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Since(t.at) > d {
+		return nil
+	}
+	return t.err
+}
+
+// Health returns why work does not travel: no server is reached, the user lacks a permission, or the stream or its
+// consumer cannot be made or read.
 func (q *Queue) Health() error {
 	if !q.Connected() {
 		reason := q.link.reason()
@@ -64,11 +78,39 @@ func (q *Queue) Health() error {
 		}
 		return fmt.Errorf("not connected: %w", reason)
 	}
+	if denied := q.lacking(); denied != nil {
+		return denied
+	}
 	if reason := q.store.reason(); reason != nil {
 		return reason
 	}
 	if q.consumer.Load() == nil {
 		return errors.New("the stream was not looked at yet")
+	}
+	return nil
+}
+
+// deny keeps and logs what the server denied. A subscription is tried once a connection, all else again and again.
+func (q *Queue) deny(err error) {
+	switch text := err.Error(); {
+	case strings.Contains(text, `"`+peerSubjects):
+		q.peers.set(err)
+	case strings.Contains(text, "Subscription to"):
+		q.deaf.set(err)
+	default:
+		q.rights.set(err)
+	}
+}
+
+// lacking is the permission that the server denied lately. NATS does not answer what it denies, so that everything
+// else that fails then says nothing but a timeout.
+func (q *Queue) lacking() error {
+	denied := q.deaf.reason()
+	if denied == nil {
+		denied = q.rights.reasonOfLast(deniedFor)
+	}
+	if denied != nil {
+		return fmt.Errorf("the NATS user lacks a permission: %w", denied)
 	}
 	return nil
 }
@@ -82,8 +124,8 @@ func (q *Queue) explain(err error) error {
 		errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("JetStream is not enabled on the NATS server or for this account (or its cluster has no leader): %w", err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		if denied := q.denied.Load(); denied != nil {
-			return fmt.Errorf("the NATS user lacks a permission: %w", *denied)
+		if denied := q.lacking(); denied != nil {
+			return denied
 		}
 		return fmt.Errorf("JetStream does not answer, the cluster may have no quorum: %w", err)
 	case api == nil:

@@ -62,14 +62,28 @@ func makeStream(t *testing.T, url string, config jetstream.StreamConfig) {
 	}
 }
 
+// ill is a reason why work does not travel, and the line of the log that has it.
+type ill struct {
+	config func(t *testing.T) queue.Config
+	why    string
+	line   string
+}
+
+// denying is a user to whom the server denies the subjects, to publish and to subscribe to.
+func denying(subjects ...string) ill {
+	return ill{func(t *testing.T) queue.Config {
+		t.Helper()
+		denied := &server.SubjectPermission{Deny: subjects}
+		users := []*server.User{{Username: "a", Password: "b", Permissions: &server.Permissions{Publish: denied, Subscribe: denied}}}
+		address := queuetest.NewWithOptions(t, func(o *server.Options) { o.Users = users }).URL()
+		return queue.Config{URL: strings.Replace(address, "nats://", "nats://a:b@", 1)}
+	}, "lacks a permission", "lacks a permission"}
+}
+
 func TestHealth_says_why_work_does_not_travel_and_the_log_says_it_once(t *testing.T) {
 	t.Parallel()
 	users := func(o *server.Options) { o.Users = []*server.User{{Username: "a", Password: "b"}} }
-	cases := map[string]struct {
-		config func(t *testing.T) queue.Config
-		why    string
-		line   string
-	}{
+	cases := map[string]ill{
 		"nothing listens": {func(*testing.T) queue.Config { return queue.Config{URL: "nats://127.0.0.1:1"} },
 			"connection refused", "queue cannot be connected"},
 		"unknown name": {func(*testing.T) queue.Config { return queue.Config{URL: "nats://nowhere.invalid:4222"} },
@@ -103,6 +117,10 @@ func TestHealth_says_why_work_does_not_travel_and_the_log_says_it_once(t *testin
 			makeStream(t, url, jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"mr.>"}})
 			return queue.Config{URL: url}
 		}, "another stream has the subjects mr.>", "cannot be made"},
+		"no permission to look at the stream":   denying("$JS.API.STREAM.INFO.MR"),
+		"no permission to make the stream":      denying("$JS.API.STREAM.CREATE.MR"),
+		"no permission to make the consumer":    denying("$JS.API.CONSUMER.CREATE.MR.worker.>", "$JS.API.CONSUMER.CREATE.MR.worker"),
+		"no permission to read what comes back": denying("_INBOX_supplyhub.>"),
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +140,35 @@ func TestHealth_says_why_work_does_not_travel_and_the_log_says_it_once(t *testin
 			})
 			eventually(t, "the log has the reason",
 				func() bool { return log.count(c.line) == 1 && log.count("level=WARN") >= 1 })
+			if n := log.count("level=WARN"); strings.Contains(c.why, "permission") && n != 1 {
+				t.Errorf("%d lines", n)
+			}
 		})
+	}
+}
+
+func TestHealth_of_a_worker_that_may_not_pull_says_so_once(t *testing.T) {
+	t.Parallel()
+	const pull = "$JS.API.CONSUMER.MSG.NEXT.MR.worker"
+	nats := queuetest.NewWithOptions(t, func(o *server.Options) {
+		o.Users = []*server.User{{Username: "a", Password: "b",
+			Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{pull}}}}}
+	})
+	var log lines
+	q, err := queue.Open(t.Context(), queue.Config{URL: strings.Replace(nats.URL(), "nats://", "nats://a:b@", 1),
+		Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(q.Close)
+	var got collector
+	consume(t, q, 1, got.handle)
+	eventually(t, "it says what it may not", func() bool {
+		err := q.Health()
+		return err != nil && strings.Contains(err.Error(), pull)
+	})
+	if n := log.count("level=WARN"); n != 1 {
+		t.Errorf("%d lines", n)
 	}
 }
 

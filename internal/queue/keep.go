@@ -49,7 +49,7 @@ func (q *Queue) keep(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if q.Connected() {
+		if q.Connected() && q.lacking() == nil { // a permission that is lacking is in the log
 			q.store.set(q.explain(err))
 		}
 		pause(ctx, ensureRetry)

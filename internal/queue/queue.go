@@ -70,7 +70,9 @@ type Queue struct {
 	consumer atomic.Pointer[jetstream.Consumer] // nil until stream and consumer were there once
 	link     trouble                            // why no server is reached
 	store    trouble                            // why there is no stream or consumer
-	denied   atomic.Pointer[error]              // the last permission that was missing on this connection
+	rights   trouble                            // what may not be published
+	deaf     trouble                            // what may not be subscribed to
+	peers    trouble                            // what workers may not tell each other: slower, not broken
 	received atomic.Bool                        // a message since Delivers was called
 	missing  chan struct{}                      // a note for keep: look whether they are still there
 	outgoing chan message
@@ -116,6 +118,9 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	q := &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1), outgoing: make(chan message, publishBuffer)}
 	q.link = trouble{what: "queue cannot be connected, trying on", log: cfg.Log}
 	q.store = trouble{what: "the queue's stream or consumer cannot be made, trying on", log: cfg.Log}
+	q.rights = trouble{what: "the NATS user lacks a permission, trying on", log: cfg.Log}
+	q.deaf = trouble{what: q.rights.what, log: cfg.Log}
+	q.peers = trouble{what: "workers cannot hand over deliveries, each waits for its owner to look", log: cfg.Log}
 	if err := q.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open queue: %w", err), q.release())
 	}
@@ -181,10 +186,11 @@ func (q *Queue) options() ([]nats.Option, error) {
 		}),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { q.link.set(err) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			q.log.Warn("queue reports an error", "error", err)
 			if errors.Is(err, nats.ErrPermissionViolation) {
-				q.denied.Store(&err)
+				q.deny(err)
+				return
 			}
+			q.log.Warn("queue reports an error", "error", err)
 		}),
 	}
 	if q.cfg.Creds != "" {
@@ -225,7 +231,8 @@ func (q *Queue) connected(nc *nats.Conn) {
 	}
 	q.log.Info("queue is connected", "server", server)
 	q.link.clear()
-	q.denied.Store(nil)
+	q.rights.clear()
+	q.deaf.clear()
 	q.lookAgain()
 }
 
