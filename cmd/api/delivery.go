@@ -32,7 +32,13 @@ func deliveryList() *cobra.Command {
 		}
 		filter.Since = start.at(a.Now())
 		out := newStream(cmd, deliveryColumns(a.Now()))
-		err := a.Deliveries.Each(ctx, filter, *limit, func(d webhooks.Delivery) error { return out.add(d) })
+		p, n := listProgress(cmd), int64(0)
+		defer p.end()
+		err := a.Deliveries.Each(ctx, filter, *limit, func(d webhooks.Delivery) error {
+			n++
+			p.show("deliveries", n)
+			return out.add(d)
+		})
 		return out, errors.Join(err, out.end(err))
 	})
 	cmd.RunE = limited(limit, func(cmd *cobra.Command, args []string) error {
@@ -129,7 +135,9 @@ func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter we
 	if !yes && !confirmed(cmd, fmt.Sprintf("Redeliver %d %s deliveries?", n, filter.Status)) {
 		return nil, errors.New("nothing is redelivered: answer y, or give --yes")
 	}
-	n, err = a.Deliveries.RedeliverStatus(ctx, filter)
+	p := newProgress(cmd)
+	defer p.end()
+	n, err = a.Deliveries.RedeliverStatus(ctx, filter, func(n int64) { p.show("redelivered", n) })
 	return redelivered{n}, err
 }
 

@@ -29,7 +29,13 @@ func requestList() *cobra.Command {
 			return nil, err
 		}
 		out := newStream(cmd, aged(a.Now(), "id", "status", "round", "created_at:AGE", "supplier_id:SUPPLIER", "failure"))
-		err := a.EachRequest(ctx, *supplier, status.value, *limit, func(o materials.Overview) error { return out.add(o) })
+		p, n := listProgress(cmd), int64(0)
+		defer p.end()
+		err := a.EachRequest(ctx, *supplier, status.value, *limit, func(o materials.Overview) error {
+			n++
+			p.show("requests", n)
+			return out.add(o)
+		})
 		return out, errors.Join(err, out.end(err))
 	})
 	cmd.RunE = limited(limit, list)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/supplyhub/supplyhub/internal/app"
+	"github.com/supplyhub/supplyhub/internal/materials"
 )
 
 var errNotOver = errors.New("--before must be a time that is over, such as 2026-11-20T12:00:00Z or 2026-11-20")
@@ -30,7 +31,9 @@ func retentionCommand() *cobra.Command {
 		if before.After(a.Now()) { // one to come would take what is made meanwhile
 			return nil, usage{errNotOver}
 		}
-		return a.Prune(ctx, before)
+		p := newProgress(cmd)
+		defer p.end()
+		return a.Prune(ctx, before, func(so materials.Pruned) { p.show("requests deleted", so.Requests) })
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		switch {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -87,7 +86,9 @@ func trackerLoad() *cobra.Command {
 			}
 		}
 		defer file.Close()
-		return a.Trackers.Load(ctx, client, file, progress(cmd.ErrOrStderr()))
+		p := newProgress(cmd)
+		defer p.end()
+		return a.Trackers.Load(ctx, client, file, func(lines int64) { p.show("lines", lines) })
 	})
 	cmd.Flags().StringVar(&client, "client", "", "id of the client whose records these are")
 	completingFlag(cmd, "client", clientIDs)
@@ -122,22 +123,4 @@ The first 100 bad lines are named with everything that is wrong with them.
 		}
 	}
 	return text.String()
-}
-
-// progress shows on a terminal, once a second, how many lines were read.
-func progress(w io.Writer) func(lines int64) {
-	terminal, ok := w.(*os.File)
-	if !ok {
-		return nil
-	}
-	if info, err := terminal.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return nil
-	}
-	shown := time.Now()
-	return func(lines int64) {
-		if lines%1000 == 0 && time.Since(shown) >= time.Second {
-			shown = time.Now()
-			fmt.Fprintf(terminal, "\r%d lines", lines)
-		}
-	}
 }

@@ -9,7 +9,12 @@ import (
 )
 
 func verifyCommand() *cobra.Command {
-	return &cobra.Command{Use: "verify", Short: "account for every request and delivery, and name every fault",
-		Args: cobra.NoArgs,
-		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) { return a.Verify(ctx) })}
+	cmd := &cobra.Command{Use: "verify", Short: "account for every request and delivery, and name every fault",
+		Args: cobra.NoArgs}
+	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
+		p := newProgress(cmd)
+		defer p.end()
+		return a.Verify(ctx, p.show)
+	})
+	return cmd
 }

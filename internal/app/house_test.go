@@ -146,7 +146,7 @@ var ownClocks = []string{
 	"internal/app/doctor_*.go", "internal/app/meter.go", "internal/httpapi/middleware.go", "internal/materials/sweeper.go", "internal/queue/*.go", "internal/queue/embedded/*.go",
 	"internal/webhooks/dispatcher.go", "internal/webhooks/flow.go", "internal/webhooks/lease.go", "internal/webhooks/pauses.go", "internal/webhooks/round.go", "internal/webhooks/testcall.go",
 	"internal/scoreboard/fetch/fetch.go", // a provider's Retry-After
-	"cmd/api/demo.go", "cmd/api/listen.go", "cmd/api/scoreboard.go", "cmd/api/top.go", "cmd/api/tour.go", "cmd/api/tracker.go",
+	"cmd/api/demo.go", "cmd/api/listen.go", "cmd/api/progress.go", "cmd/api/scoreboard.go", "cmd/api/top.go", "cmd/api/tour.go", "cmd/api/tracker.go",
 }
 
 // globals are the constructors whose result may stand in a package variable: it never changes.

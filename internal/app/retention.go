@@ -10,9 +10,10 @@ import (
 
 const pruneInterval = time.Hour
 
-// Prune deletes the finished requests that were made and last changed before the given time.
-func (a *App) Prune(ctx context.Context, before time.Time) (materials.Pruned, error) {
-	return a.materials.Prune(ctx, before)
+// Prune deletes the finished requests that were made and last changed before the given time. done is called with what
+// is deleted so far.
+func (a *App) Prune(ctx context.Context, before time.Time, done func(materials.Pruned)) (materials.Pruned, error) {
+	return a.materials.Prune(ctx, before, done)
 }
 
 // RetentionDays is RETENTION_DAYS; 0: everything is kept.
@@ -21,7 +22,8 @@ func (a *App) RetentionDays() int { return a.cfg.Retention }
 // runRetention prunes once an hour.
 func (a *App) runRetention(ctx context.Context) error {
 	for a.cfg.Retention > 0 && ctx.Err() == nil {
-		p, err := a.Prune(database.ForMaintenance(ctx), a.db.Now().AddDate(0, 0, -a.cfg.Retention))
+		before := a.db.Now().AddDate(0, 0, -a.cfg.Retention)
+		p, err := a.Prune(database.ForMaintenance(ctx), before, func(materials.Pruned) {})
 		if err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "retention failed", "error", err)
 		} else if p != (materials.Pruned{}) {

@@ -15,13 +15,14 @@ type Verification struct {
 	Faults     []string                   `json:"faults"` // at most a thousand of each kind; never nil
 }
 
-// Verify goes through everything that was ever accepted. It changes nothing and may run at any time.
-func (a *App) Verify(ctx context.Context) (Verification, error) {
-	requests, err := a.materials.Verify(ctx, a.Deliveries.Underway)
+// Verify goes through everything that was ever accepted. It changes nothing and may run at any time. done is
+// called with how much was checked so far.
+func (a *App) Verify(ctx context.Context, done func(what string, n int64)) (Verification, error) {
+	requests, err := a.materials.Verify(ctx, a.Deliveries.Underway, func(n int64) { done("requests", n) })
 	if err != nil {
 		return Verification{}, err
 	}
-	deliveries, err := a.Deliveries.Verify(ctx)
+	deliveries, err := a.Deliveries.Verify(ctx, func(n int64) { done("deliveries and events", n) })
 	if err != nil {
 		return Verification{}, err
 	}

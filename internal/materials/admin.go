@@ -33,10 +33,33 @@ type Filter struct {
 	Status     Status
 }
 
+// failedPage is how many failed requests one statement of Each returns.
+const failedPage = 1000
+
 // Each hands the requests that the filter chooses to fn, newest first, at most limit of them; 0: all, in constant
-// memory. It ends with fn's error.
+// memory and by short statements. It ends with fn's error.
 func (s *Service) Each(ctx context.Context, filter Filter, limit int, fn func(Overview) error) error {
-	return s.store.each(ctx, filter, limit, fn)
+	if filter.Status != Failed {
+		return s.store.each(ctx, filter, limit, fn)
+	}
+	handed := 0
+	for after := ""; ; {
+		page, next, err := s.Recent(ctx, filter, after, failedPage)
+		if err != nil {
+			return err
+		}
+		for _, o := range page {
+			if err := fn(o); err != nil {
+				return err
+			}
+			if handed++; handed == limit {
+				return nil
+			}
+		}
+		if after = next; next == "" {
+			return nil
+		}
+	}
 }
 
 // Show returns a request with all its rounds, oldest first, and the round that it is in. errs.NotFound: there is none.

@@ -43,15 +43,15 @@ func (l *RequestLedger) MarkFailed(ctx context.Context, r round.Round, reason st
 	return nil
 }
 
-// MarkRedelivered moves the round's request from failed back to enqueued, because an operator has its event delivered
-// again; in any other state or round it does nothing. It joins the transaction in ctx.
-func (l *RequestLedger) MarkRedelivered(ctx context.Context, r round.Round) error {
-	traceID, moved, err := l.store.redelivered(ctx, r, l.now())
+// MarkRedelivered moves the rounds' requests from failed back to enqueued, because an operator has their events
+// delivered again; in any other state or round it does nothing. It joins the transaction in ctx.
+func (l *RequestLedger) MarkRedelivered(ctx context.Context, rounds ...round.Round) error {
+	moved, err := l.store.redelivered(ctx, rounds, l.now())
 	if err != nil {
-		return fmt.Errorf("mark material request redelivered: %w", err)
+		return fmt.Errorf("mark material requests redelivered: %w", err)
 	}
-	if moved {
-		l.log.InfoContext(roundContext(ctx, r, traceID), "material request is redelivered")
+	for _, row := range moved {
+		l.log.InfoContext(roundContext(ctx, row.roundOf(), row.TraceID), "material request is redelivered")
 	}
 	return nil
 }

@@ -19,42 +19,48 @@ type Pruned struct {
 
 // Prune deletes the requests that were made and last changed before the given time, each in one transaction with all
 // that belongs to it: rounds, events, deliveries, whatever is still tried of them. What is enqueued stays. Afterwards a
-// supplier may use such an id for another request, which has nothing in common with the old one.
-func (s *Service) Prune(ctx context.Context, before time.Time) (p Pruned, err error) {
+// supplier may use such an id for another request, which has nothing in common with the old one. done is called with
+// what is deleted so far.
+func (s *Service) Prune(ctx context.Context, before time.Time, done func(Pruned)) (p Pruned, err error) {
 	suppliers, err := s.store.suppliers(ctx)
 	if err != nil {
 		return p, fmt.Errorf("prune requests: %w", err)
 	}
 	for _, supplier := range suppliers {
+		var since int64 // where the next batch begins: what is kept is looked at once
 		for n := int64(pruneBatch); n == pruneBatch; {
 			var batch Pruned
+			var last int64
 			err := s.deps.DB.InTx(ctx, func(ctx context.Context) (err error) {
-				batch, err = s.pruneBatch(ctx, supplier, before)
+				batch, last, err = s.pruneBatch(ctx, supplier, since, before)
 				return err
 			})
 			if err != nil {
 				return p, fmt.Errorf("prune requests of %s: %w", supplier, database.Translate(err))
 			}
-			n = batch.Requests
+			n, since = batch.Requests, last
 			p.Requests, p.Events = p.Requests+n, p.Events+batch.Events
+			done(p)
 		}
 	}
 	return p, ctx.Err()
 }
 
-// pruneBatch deletes the supplier's oldest requests and returns how many; 0 as well while another process prunes.
-func (s *Service) pruneBatch(ctx context.Context, supplier string, before time.Time) (p Pruned, err error) {
+// pruneBatch deletes the supplier's oldest requests made since then or later and returns how many, and when the last of
+// them was made; 0 as well while another process prunes.
+func (s *Service) pruneBatch(ctx context.Context, supplier string, since int64, before time.Time) (p Pruned, last int64,
+	err error) {
 	held, err := s.deps.DB.TryLock(ctx, "retention")
 	if err != nil || !held {
-		return p, err
+		return p, since, err
 	}
-	rounds, err := s.store.oldest(ctx, supplier, before, pruneBatch)
+	rounds, last, err := s.store.oldest(ctx, supplier, since, before, pruneBatch)
 	if err != nil || len(rounds) == 0 {
-		return p, err
+		return p, since, err
 	}
 	p.Requests = int64(len(rounds))
 	if p.Events, err = s.deps.Outbox.Forget(ctx, rounds); err != nil {
-		return Pruned{}, err
+		return Pruned{}, since, err
 	}
-	return p, s.store.prune(ctx, rounds)
+	return p, last, s.store.prune(ctx, rounds)
 }

@@ -32,39 +32,6 @@ func whyFailed(status Status, failure string) *string {
 	return &failure
 }
 
-// each hands the chosen requests over one by one, newest first, at most limit of them; 0: all.
-func (s *store) each(ctx context.Context, filter Filter, limit int, fn func(Overview) error) error {
-	query := s.db.Reader(ctx).Table("material_requests").Select("supplier_id, id, status, shop_code, round, failure, created_at, updated_at").
-		Where(byAge).Order(newestFirst)
-	if filter.SupplierID != "" {
-		query = query.Where("supplier_id = ?", filter.SupplierID)
-	}
-	if filter.Status != "" {
-		query = query.Where("status = ?", filter.Status)
-	}
-	if limit > 0 {
-		query = query.Limit(limit)
-	}
-	rows, err := query.Rows()
-	if err != nil {
-		return fmt.Errorf("list material requests: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var row overviewRow
-		if err := query.ScanRows(rows, &row); err != nil {
-			return fmt.Errorf("read material request: %w", err)
-		}
-		if err := fn(row.overview()); err != nil {
-			return err
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("list material requests: %w", err)
-	}
-	return nil
-}
-
 // roundsOf are the rounds of a request, oldest first, the current one last.
 func (s *store) roundsOf(ctx context.Context, current round.Round) ([]RoundOverview, error) {
 	var rows []struct {

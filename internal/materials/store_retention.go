@@ -19,19 +19,19 @@ func (s *store) suppliers(ctx context.Context) (ids []string, err error) {
 	return ids, database.Translate(err)
 }
 
-// oldest holds the supplier's oldest requests, until the transaction ends, and returns the round that each is in.
-func (s *store) oldest(ctx context.Context, supplier string, before time.Time, limit int) ([]round.Round, error) {
+// oldest holds the supplier's oldest requests made since then or later, until the transaction ends, and returns the
+// round that each is in, and when the last of them was made.
+func (s *store) oldest(ctx context.Context, supplier string, since int64, before time.Time, limit int) (
+	rounds []round.Round, last int64, err error) {
 	lock := s.db.RowLock(` FOR UPDATE`) // against a selection, a re-estimate, another replica
 	var rows []requestRow
-	err := s.db.From(ctx).Raw(`SELECT supplier_id, id, uid, round FROM material_requests WHERE supplier_id = ? AND `+
-		byAge+`
-		AND created_at < ? AND updated_at < ? AND status <> 'enqueued'
-		ORDER BY created_at, id LIMIT ?`+lock, supplier, before.UnixMicro(), before.UnixMicro(), limit).Scan(&rows).Error
-	rounds := make([]round.Round, len(rows))
-	for i, row := range rows {
-		rounds[i] = row.roundOf()
+	err = s.db.From(ctx).Raw(`SELECT supplier_id, id, uid, round, created_at FROM material_requests
+		WHERE supplier_id = ? AND `+byAge+` AND created_at >= ? AND created_at < ? AND updated_at < ? AND status <> 'enqueued'
+		ORDER BY created_at, id LIMIT ?`+lock, supplier, since, before.UnixMicro(), before.UnixMicro(), limit).Scan(&rows).Error
+	for _, row := range rows {
+		rounds, last = append(rounds, row.roundOf()), row.CreatedAt
 	}
-	return rounds, err
+	return rounds, last, err
 }
 
 // prune deletes the requests, of one supplier, with the rounds that are over.

@@ -3,52 +3,46 @@ package materials
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-func (s *store) countByStatus(ctx context.Context) (map[Status]int64, error) {
-	var rows []struct {
-		Status Status
-		N      int64
-	}
-	if err := s.db.Reader(ctx).Raw(`SELECT status, count(*) AS n FROM material_requests GROUP BY status`).Scan(&rows).Error; err != nil {
-		return nil, fmt.Errorf("count material requests: %w", err)
-	}
-	counts := map[Status]int64{Enqueued: 0, Estimated: 0, Selected: 0, Failed: 0}
-	for _, row := range rows {
-		counts[row.Status] = row.N
-	}
-	return counts, nil
+// verifiedRow is a request and what Verify asks of it.
+type verifiedRow struct {
+	round.Round
+	status Status
+	sent   bool // it is enqueued and nothing is left to queue
+	faults [lostFault]bool
 }
 
-// matching are the first thousand requests r of which the condition, one of our own, holds.
-func (s *store) matching(ctx context.Context, condition string) ([]requestKey, error) {
-	return s.keys(ctx, `SELECT supplier_id, id FROM material_requests r WHERE `+condition+
-		` ORDER BY supplier_id, id LIMIT ?`, verifyPage)
+func (r *verifiedRow) places() []any {
+	return []any{&r.SupplierID, &r.RequestID, &r.UID, &r.Number, &r.status, &r.sent, &r.faults[0], &r.faults[1],
+		&r.faults[2]}
 }
 
-// sentAfter are the rounds of enqueued requests behind the key of which nothing is left to queue.
-func (s *store) sentAfter(ctx context.Context, after requestKey, limit int) ([]round.Round, error) {
-	var rows []requestRow
-	err := s.db.Reader(ctx).Raw(`SELECT supplier_id, id, uid, round FROM material_requests
-		WHERE status = 'enqueued' AND ticket IS NULL AND retry_at IS NULL
-		AND (supplier_id > ? OR supplier_id = ? AND id > ?) ORDER BY supplier_id, id LIMIT ?`,
-		after.SupplierID, after.SupplierID, after.ID, limit).Scan(&rows).Error
+// verified checks the next requests behind a key.
+func (s *store) verified(ctx context.Context, after requestKey, late time.Time, limit int) ([]verifiedRow, error) {
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT supplier_id, id, uid, round, status,
+			status = 'enqueued' AND ticket IS NULL AND retry_at IS NULL,
+			status IN ('estimated', 'selected') AND (estimates IS NULL OR unavailable IS NULL),
+			status = 'selected' AND (selected_estimate_id IS NULL OR selected_at IS NULL),
+			status = 'enqueued' AND ticket IS NOT NULL AND updated_at < $3
+		FROM material_requests WHERE (supplier_id, id) > ($1, $2) ORDER BY supplier_id, id LIMIT $4`,
+		[]any{after.SupplierID, after.ID, late.UnixMicro(), limit}, (*verifiedRow).places)
 	if err != nil {
 		return nil, fmt.Errorf("verify material requests: %w", err)
 	}
-	rounds := make([]round.Round, len(rows))
-	for i, row := range rows {
-		rounds[i] = row.roundOf()
-	}
-	return rounds, nil
+	return rows, nil
 }
 
-func (s *store) keys(ctx context.Context, statement string, args ...any) ([]requestKey, error) {
-	var keys []requestKey
-	if err := s.db.Reader(ctx).Raw(statement, args...).Scan(&keys).Error; err != nil {
-		return nil, fmt.Errorf("verify material requests: %w", err)
+// stillEnqueued reports whether the request waits for the estimates of the round.
+func (s *store) stillEnqueued(ctx context.Context, r round.Round) (still bool, err error) {
+	err = s.db.Reader(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM material_requests WHERE `+ofRound+` AND status = 'enqueued')`,
+		roundArgs(r)...).Scan(&still).Error
+	if err != nil {
+		return false, fmt.Errorf("verify material requests: %w", err)
 	}
-	return keys, nil
+	return still, nil
 }

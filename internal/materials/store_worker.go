@@ -99,10 +99,39 @@ func (s *store) fail(ctx context.Context, r round.Round, reason string, now time
 		WHERE `+ofRound+` AND status = 'enqueued'`, append([]any{reason, now.UnixMicro()}, roundArgs(r)...)...)
 }
 
-// redelivered moves the round's request from failed back to enqueued: its event is on its way again.
-func (s *store) redelivered(ctx context.Context, r round.Round, now time.Time) (traceID string, moved bool, err error) {
-	return s.moveOne(ctx, `UPDATE material_requests SET status = 'enqueued', failure = '', updated_at = ?
-		WHERE `+ofRound+` AND status = 'failed'`, append([]any{now.UnixMicro()}, roundArgs(r)...)...)
+// redelivered moves the rounds' requests from failed back to enqueued and returns them: their events are on their way again.
+func (s *store) redelivered(ctx context.Context, rounds []round.Round, now time.Time) ([]requestRow, error) {
+	keys := make([]requestKey, len(rounds))
+	for i, r := range rounds {
+		keys[i] = requestKey{r.SupplierID, r.RequestID}
+	}
+	if err := s.lockAll(ctx, keys); err != nil {
+		return nil, err
+	}
+	source, args, err := s.rounds(rounds, `supplier_id, id, uid, round`)
+	if err != nil {
+		return nil, err
+	}
+	moved, err := database.Query(ctx, s.db.SQL(ctx), fmt.Sprintf(`UPDATE material_requests SET status = 'enqueued', failure = '', updated_at = %d
+		FROM (SELECT r.supplier_id, r.id FROM %s WHERE r.uid = k.uid AND r.round = k.number) AS asked
+		WHERE material_requests.supplier_id = asked.supplier_id AND material_requests.id = asked.id AND status = 'failed'
+		RETURNING material_requests.supplier_id, material_requests.id, uid, round, trace_id`, now.UnixMicro(), source), args, func(r *requestRow) []any {
+		return []any{&r.SupplierID, &r.ID, &r.UID, &r.Round, &r.TraceID}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("move material requests: %w", err)
+	}
+	return moved, nil
+}
+
+// lockAll holds the requests until the transaction ends, in the one order in which all batches lock.
+func (s *store) lockAll(ctx context.Context, keys []requestKey) error {
+	from, args, err := s.requests(keys, `supplier_id, id`, true)
+	if err != nil {
+		return err
+	}
+	_, err = database.Query(ctx, s.db.SQL(ctx), `SELECT r.supplier_id, r.id FROM `+from, args, (*requestKey).place)
+	return err
 }
 
 func (s *store) moveOne(ctx context.Context, statement string, args ...any) (traceID string, moved bool, err error) {

@@ -3,15 +3,27 @@ package materials
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 const (
-	verifyPage = 1000
-	lateAfter  = 5 * time.Minute // so long a request waits for its estimation before it is worth a look
+	verifyBatch = 5000
+	mostFaults  = 1000            // of one kind
+	lateAfter   = 5 * time.Minute // so long a request waits for its estimation before it is worth a look
 )
+
+// What Verify finds, in the order in which it is reported. The first three are verifiedRow.faults.
+var faultTexts = [...]string{
+	"has no estimates",
+	"has no choice",
+	"waits for its estimation for more than " + lateAfter.String(),
+	"is enqueued and nothing brings its estimates",
+}
+
+const lostFault = len(faultTexts) - 1
 
 // Ledger is what Verify found: how many requests are in each state, and every one that is not accounted for.
 type Ledger struct {
@@ -22,59 +34,74 @@ type Ledger struct {
 // Underway returns those of the rounds that have a delivery to the own endpoint that is still tried.
 type Underway func(ctx context.Context, rounds []round.Round) (map[round.Round]bool, error)
 
-// Verify goes through all requests: whatever is estimated has its estimates, whatever is selected its choice, and
-// whatever is enqueued is either waiting for its estimation or on its way. What changes meanwhile is no fault.
-func (s *Service) Verify(ctx context.Context, underway Underway) (Ledger, error) {
-	ledger := Ledger{Faults: []string{}}
-	var err error
-	if ledger.Requests, err = s.store.countByStatus(ctx); err != nil {
-		return Ledger{}, err
-	}
-	for _, check := range []struct{ condition, fault string }{
-		{`status IN ('estimated', 'selected') AND (estimates IS NULL OR unavailable IS NULL)`, "has no estimates"},
-		{`status = 'selected' AND (selected_estimate_id IS NULL OR selected_at IS NULL)`, "has no choice"},
-		{fmt.Sprintf(`status = 'enqueued' AND ticket IS NOT NULL AND updated_at < %d`,
-			s.deps.Now().Add(-lateAfter).UnixMicro()), "waits for its estimation for more than " + lateAfter.String()},
-	} {
-		keys, err := s.store.matching(ctx, check.condition)
+// Verify goes through all requests, in batches by their keys: whatever is estimated has its estimates, whatever is
+// selected its choice, and whatever is enqueued is either waiting for its estimation or on its way. What changes
+// meanwhile is no fault. Of each kind mostFaults are named. done is called with how many requests were checked so far.
+func (s *Service) Verify(ctx context.Context, underway Underway, done func(int64)) (Ledger, error) {
+	ledger := Ledger{Requests: map[Status]int64{Enqueued: 0, Estimated: 0, Selected: 0, Failed: 0}, Faults: []string{}}
+	var faults [len(faultTexts)][]string
+	late, checked := s.deps.Now().Add(-lateAfter), int64(0)
+	for after := (requestKey{ID: math.MinInt64}); ; {
+		batch, err := s.store.verified(ctx, after, late, verifyBatch)
 		if err != nil {
 			return Ledger{}, err
 		}
-		for _, key := range keys {
-			ledger.Faults = append(ledger.Faults, fmt.Sprintf("request %s/%d %s", key.SupplierID, key.ID, check.fault))
+		if len(batch) == 0 {
+			break
 		}
+		if err := s.check(ctx, batch, underway, ledger.Requests, &faults); err != nil {
+			return Ledger{}, err
+		}
+		last := batch[len(batch)-1]
+		after, checked = requestKey{last.SupplierID, last.RequestID}, checked+int64(len(batch))
+		done(checked)
 	}
-	lost, err := s.lost(ctx, underway)
-	ledger.Faults = append(ledger.Faults, lost...)
-	return ledger, err
+	for _, found := range faults {
+		ledger.Faults = append(ledger.Faults, found...)
+	}
+	return ledger, nil
 }
 
-// lost are the requests that are enqueued without anything left to queue, and without a delivery that would bring
-// estimates.
-func (s *Service) lost(ctx context.Context, underway Underway) ([]string, error) {
-	var faults []string
-	after := requestKey{}
-	for {
-		rounds, err := s.store.sentAfter(ctx, after, verifyPage)
-		if err != nil || len(rounds) == 0 {
-			return faults, err
+// check counts a batch and notes its faults.
+func (s *Service) check(ctx context.Context, batch []verifiedRow, underway Underway, counts map[Status]int64,
+	faults *[len(faultTexts)][]string) error {
+	var sent []round.Round
+	for _, row := range batch {
+		counts[row.status]++
+		for kind, found := range row.faults {
+			if found {
+				note(faults, kind, row.Round)
+			}
 		}
-		alive, err := underway(ctx, rounds)
+		if row.sent {
+			sent = append(sent, row.Round)
+		}
+	}
+	if len(sent) == 0 {
+		return nil
+	}
+	alive, err := underway(ctx, sent)
+	if err != nil {
+		return err
+	}
+	for _, r := range sent {
+		if alive[r] {
+			continue
+		}
+		// The estimates may have arrived between the two looks.
+		still, err := s.store.stillEnqueued(ctx, r)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for _, r := range rounds {
-			if alive[r] {
-				continue
-			}
-			// They may have arrived between the two looks.
-			if still, err := s.store.find(ctx, r.SupplierID, r.RequestID); err == nil && still.Status == Enqueued &&
-				still.Round == r.Number {
-				faults = append(faults, fmt.Sprintf("request %s/%d is enqueued and nothing brings its estimates", r.SupplierID,
-					r.RequestID))
-			}
+		if still {
+			note(faults, lostFault, r)
 		}
-		last := rounds[len(rounds)-1]
-		after = requestKey{last.SupplierID, last.RequestID}
+	}
+	return nil
+}
+
+func note(faults *[len(faultTexts)][]string, kind int, r round.Round) {
+	if len(faults[kind]) < mostFaults {
+		faults[kind] = append(faults[kind], fmt.Sprintf("request %s/%d %s", r.SupplierID, r.RequestID, faultTexts[kind]))
 	}
 }

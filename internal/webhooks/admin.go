@@ -9,6 +9,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // List gives the deliveries that the filter chooses, newest first; never nil.
@@ -62,45 +63,63 @@ func (d *Dispatcher) Redeliver(ctx context.Context, ids ...string) (int64, error
 	return n, nil
 }
 
-// redeliverBatch is how many deliveries one transaction of RedeliverStatus takes.
-const redeliverBatch = 500
+// redeliverBatch is how many deliveries one transaction of RedeliverStatus takes at most.
+const redeliverBatch = 2000
 
 // RedeliverStatus is Redeliver for all deliveries that the filter chooses, which names a status. What comes to the
-// status while it runs is left as it is.
-func (d *Dispatcher) RedeliverStatus(ctx context.Context, filter Filter) (total int64, err error) {
+// status while it runs is left as it is. done is called with how many are redelivered so far.
+func (d *Dispatcher) RedeliverStatus(ctx context.Context, filter Filter, done func(int64)) (total int64, err error) {
 	if filter.Status == Pending {
 		return 0, errs.New(errs.Conflict, "Pending deliveries are being tried anyway.")
 	}
 	until := d.deps.Now()
-	for {
-		n := 0
-		err := d.deps.DB.InTx(ctx, func(ctx context.Context) error {
-			found, err := d.store.lockChosen(ctx, filter, until, redeliverBatch)
-			if err != nil {
-				return err
-			}
-			n = len(found)
-			return d.reopen(ctx, found)
-		})
+	for after := (candidate{}); ; {
+		batch, err := d.store.candidates(ctx, filter, until, after, redeliverBatch)
+		if err != nil || len(batch) == 0 {
+			return total, err
+		}
+		n, err := d.reopenChosen(ctx, batch, filter.Status, until)
 		if err != nil {
 			return total, fmt.Errorf("redeliver: %w", err)
 		}
-		if total += int64(n); n < redeliverBatch {
-			return total, nil
-		}
+		after, total = batch[len(batch)-1], total+n
+		done(total)
 	}
+}
+
+// reopenChosen reopens the chosen deliveries of a batch that still have their status since the given time, and returns
+// how many they are.
+func (d *Dispatcher) reopenChosen(ctx context.Context, batch []candidate, status Status, until time.Time) (n int64,
+	err error) {
+	ids := chosenIDs(batch)
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	err = d.deps.DB.InTx(ctx, func(ctx context.Context) error {
+		found, err := d.store.lockByID(ctx, ids)
+		if err != nil {
+			return err
+		}
+		found = slices.DeleteFunc(found, func(f Delivery) bool { return f.Status != status || f.UpdatedAt.After(until) })
+		n = int64(len(found))
+		return d.reopen(ctx, found)
+	})
+	return n, err
 }
 
 // reopen makes locked deliveries pending again, with their requests.
 func (d *Dispatcher) reopen(ctx context.Context, found []Delivery) error {
 	now := d.deps.Now()
 	ids, due := make([]string, len(found)), map[string]time.Time{}
+	var own []round.Round
 	for i, delivery := range found {
 		ids[i], due[delivery.Destination] = delivery.ID, now
-		if delivery.Destination != Own || d.deps.Ledger == nil {
-			continue
+		if delivery.Destination == Own {
+			own = append(own, delivery.roundOf())
 		}
-		if err := d.deps.Ledger.MarkRedelivered(ctx, delivery.roundOf()); err != nil {
+	}
+	if len(own) > 0 && d.deps.Ledger != nil {
+		if err := d.deps.Ledger.MarkRedelivered(ctx, own...); err != nil {
 			return err
 		}
 	}

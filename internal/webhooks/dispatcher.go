@@ -43,7 +43,7 @@ var errNoLease = errors.New("this worker has no lease")
 // Both join the transaction in ctx.
 type RequestLedger interface {
 	MarkFailed(ctx context.Context, r round.Round, reason string) error
-	MarkRedelivered(ctx context.Context, r round.Round) error
+	MarkRedelivered(ctx context.Context, rounds ...round.Round) error
 }
 
 // Deps is what the room is built from.

@@ -111,10 +111,11 @@ func TestRedeliver_gives_a_whole_new_schedule(t *testing.T) {
 			t.Errorf("an unknown id: %v", err)
 		}
 		if n, err := r.RedeliverStatus(t.Context(),
-			webhooks.Filter{Status: webhooks.Failed, Since: time.Now().Add(time.Hour)}); err != nil || n != 0 {
+			webhooks.Filter{Status: webhooks.Failed, Since: time.Now().Add(time.Hour)}, func(int64) {}); err != nil || n != 0 {
 			t.Errorf("of the future: %d, %v", n, err)
 		}
-		if n, err := r.RedeliverStatus(t.Context(), webhooks.Filter{Status: webhooks.Failed}); err != nil || n != 2 {
+		n, err := r.RedeliverStatus(t.Context(), webhooks.Filter{Status: webhooks.Failed}, func(int64) {})
+		if err != nil || n != 2 {
 			t.Errorf("of the status: %d, %v", n, err)
 		}
 	})
@@ -128,7 +129,7 @@ func TestRedeliver_refuses_what_is_still_being_tried(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := r.RedeliverStatus(t.Context(),
-		webhooks.Filter{Status: webhooks.Pending}); errs.KindOf(err) != errs.Conflict {
+		webhooks.Filter{Status: webhooks.Pending}, func(int64) {}); errs.KindOf(err) != errs.Conflict {
 		t.Errorf("got %v", err)
 	}
 	if late, err := r.Overdue(t.Context(), time.Hour); late || err != nil {

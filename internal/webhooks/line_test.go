@@ -60,7 +60,7 @@ func (r *rig) allDeliveredOnce() {
 			r.tb.Errorf("%d to %s is %s after %d attempts", d.RequestID, d.Destination, d.Status, d.AttemptCount)
 		}
 	}
-	ledger, err := r.Verify(r.tb.Context())
+	ledger, err := r.Verify(r.tb.Context(), func(int64) {})
 	if err != nil || len(ledger.Faults) > 0 {
 		r.tb.Errorf("%v %v", ledger.Faults, err)
 	}
@@ -90,7 +90,7 @@ func TestLine_that_does_not_move_goes_back_to_the_database_without_an_attempt(t 
 		until(t, "the first attempts time out and the others are put back", func() bool { return r.begun() < before })
 		release()
 		r.settled()
-		ledger, err := r.Verify(t.Context())
+		ledger, err := r.Verify(t.Context(), func(int64) {})
 		if err != nil || len(ledger.Faults) > 0 || ledger.Deliveries[webhooks.Delivered] != 42 {
 			t.Errorf("%v %v", ledger, err)
 		}

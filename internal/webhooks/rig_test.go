@@ -101,8 +101,11 @@ func (l *ledger) MarkFailed(_ context.Context, r round.Round, reason string) err
 	return l.note(fmt.Sprintf("failed %s/%d: %s", r.SupplierID, r.RequestID, reason))
 }
 
-func (l *ledger) MarkRedelivered(_ context.Context, r round.Round) error {
-	return l.note(fmt.Sprintf("reopened %s/%d", r.SupplierID, r.RequestID))
+func (l *ledger) MarkRedelivered(_ context.Context, rounds ...round.Round) (err error) {
+	for _, r := range rounds {
+		err = errors.Join(err, l.note(fmt.Sprintf("reopened %s/%d", r.SupplierID, r.RequestID)))
+	}
+	return err
 }
 
 func (l *ledger) note(event string) error {

@@ -3,12 +3,13 @@ package webhooks
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+
+	"github.com/supplyhub/supplyhub/internal/database"
 )
 
 type deliveryRow struct {
@@ -53,23 +54,52 @@ func (s *store) list(ctx context.Context, filter Filter) ([]Delivery, error) {
 	return deliveries(s.chosen(ctx, filter).Order(newestFirst))
 }
 
-// lockByID holds the deliveries until the transaction ends.
+// lockByID holds the deliveries until the transaction ends: in one order everywhere, so that two of these wait for each
+// other instead of deadlocking.
 func (s *store) lockByID(ctx context.Context, ids []string) ([]Delivery, error) {
-	return deliveries(s.locked(ctx).Where("id IN ?", ids))
-}
-
-// lockChosen holds the chosen deliveries that came to their status by the given time, so many at most.
-func (s *store) lockChosen(ctx context.Context, filter Filter, until time.Time, limit int) ([]Delivery, error) {
-	return deliveries(filter.on(s.locked(ctx)).Where("updated_at <= ?", until.UnixMicro()).Limit(limit))
-}
-
-// locked reads in one order everywhere, so that two of these wait for each other instead of deadlocking.
-func (s *store) locked(ctx context.Context) *gorm.DB {
 	query := s.db.From(ctx).Order("supplier_id, request_id, id")
 	if s.postgres() {
 		query = query.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate})
 	}
-	return query
+	return deliveries(query.Where("id IN ?", ids))
+}
+
+// candidate is a delivery of a status, and whether the filter chooses it.
+type candidate struct {
+	id        string
+	createdAt int64
+	chosen    bool
+}
+
+func (c *candidate) places() []any { return []any{&c.id, &c.createdAt, &c.chosen} }
+
+func chosenIDs(batch []candidate) (ids []string) {
+	for _, c := range batch {
+		if c.chosen {
+			ids = append(ids, c.id)
+		}
+	}
+	return ids
+}
+
+// candidates returns the next deliveries behind one and marks those that the filter chooses and that have had its
+// status since the given time or longer: what is lost by the index of that, the oldest first, what is delivered by the
+// ids. So one statement looks at no more rows than it returns.
+func (s *store) candidates(ctx context.Context, filter Filter, until time.Time, after candidate, limit int) (
+	[]candidate, error) {
+	behind := `status IN ('dead', 'failed') AND status = $1 AND created_at >= $5 AND (created_at, id) > ($5, $6)
+		ORDER BY created_at, id`
+	if filter.Status == Delivered {
+		behind = `CAST($5 AS bigint) >= 0 AND id > $6 ORDER BY id`
+	}
+	batch, err := database.Query(ctx, s.db.SQL(ctx), `SELECT id, created_at,
+			status = $1 AND updated_at <= $2 AND created_at >= $3 AND (supplier_id = $4 OR $4 = '')
+		FROM webhook_deliveries WHERE `+behind+` LIMIT $7`, []any{string(filter.Status), until.UnixMicro(),
+		max(0, filter.Since.UnixMicro()), filter.SupplierID, after.createdAt, after.id, limit}, (*candidate).places)
+	if err != nil {
+		return nil, fmt.Errorf("choose webhook deliveries: %w", err)
+	}
+	return batch, nil
 }
 
 func deliveries(query *gorm.DB) ([]Delivery, error) {
@@ -86,12 +116,11 @@ func deliveries(query *gorm.DB) ([]Delivery, error) {
 
 // reopen gives deliveries a whole new series of attempts, beginning now.
 func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {
-	for chunk := range slices.Chunk(ids, redeliverBatch) {
-		err := s.db.From(ctx).Exec(`UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = ?, updated_at = ?
-			WHERE id IN ?`, now.UnixMicro(), now.UnixMicro(), chunk).Error
-		if err != nil {
-			return fmt.Errorf("reopen webhook deliveries: %w", err)
-		}
+	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_deliveries SET status = 'pending', series = 0,
+			next_attempt_at = $1, updated_at = $1
+		WHERE `+s.anyOf("id", 2), now.UnixMicro(), s.values(ids))
+	if err != nil {
+		return fmt.Errorf("reopen webhook deliveries: %w", database.Translate(err))
 	}
 	return nil
 }

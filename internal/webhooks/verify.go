@@ -7,41 +7,96 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// verifyBatch is how many rows one statement of Verify looks at.
+const verifyBatch = 5000
+
+// mostFaults is how many faults of one kind are named.
+const mostFaults = 1000
+
+// What Verify finds, in the order in which it is reported. The first three are verifiedRow.faults.
+var faultTexts = [...]string{
+	"delivery %s has no event",
+	"delivery %s is delivered and its last attempt was not answered 2xx",
+	"delivery %s lacks attempts",
+	"event %s has no delivery to the own endpoint",
+}
+
+const noOwnFault = len(faultTexts) - 1
+
 // Ledger is what Verify found: how many deliveries are in each status, and every one that is not accounted for.
 type Ledger struct {
 	Deliveries map[Status]int64 `json:"deliveries"`
 	Faults     []string         `json:"faults"` // never nil
 }
 
-// Verify goes through all deliveries: each has its event and each event its delivery to the own endpoint, what is
-// delivered was answered 2xx, and no attempt is missing.
-func (d *Dispatcher) Verify(ctx context.Context) (Ledger, error) {
-	ledger := Ledger{Deliveries: map[Status]int64{}, Faults: []string{}}
-	for _, status := range []Status{Pending, Delivered, Dead, Failed} {
-		n, err := d.store.count(ctx, status)
-		if err != nil {
-			return Ledger{}, err
+// verification is a Verify under way.
+type verification struct {
+	store   *store
+	counts  map[Status]int64
+	faults  [len(faultTexts)][]string
+	checked int64
+	done    func(int64)
+}
+
+// Verify goes through all deliveries and events, in batches by their keys: each delivery has its event and each event
+// its delivery to the own endpoint, what is delivered was answered 2xx, and no attempt is missing. Of each kind
+// mostFaults are named. done is called with how many rows were checked so far.
+func (d *Dispatcher) Verify(ctx context.Context, done func(int64)) (Ledger, error) {
+	v := &verification{store: d.store, counts: map[Status]int64{Pending: 0, Delivered: 0, Dead: 0, Failed: 0}, done: done}
+	for _, walk := range []func(context.Context) error{v.deliveries, v.events} {
+		if err := walk(ctx); err != nil {
+			return Ledger{}, fmt.Errorf("verify webhook deliveries: %w", err)
 		}
-		ledger.Deliveries[status] = n
 	}
-	for _, check := range []struct{ statement, fault string }{
-		{`SELECT id FROM webhook_deliveries d WHERE NOT EXISTS (SELECT 1 FROM webhook_events e WHERE e.uid = d.uid AND e.round = d.round)`, "delivery %s has no event"},
-		{`SELECT CAST(uid AS text) || '/' || round FROM (
-			SELECT uid, round, 1 AS event, 0 AS own FROM webhook_events UNION ALL
-			SELECT uid, round, 0, 1 FROM webhook_deliveries WHERE destination = 'own') AS pairs GROUP BY uid, round HAVING sum(event) = 1 AND sum(own) <> 1`, "event %s has no delivery to the own endpoint"},
-		{`SELECT id FROM webhook_deliveries WHERE status = 'delivered' AND (last_status IS NULL OR last_status NOT BETWEEN 200 AND 299)`, "delivery %s is delivered and its last attempt was not answered 2xx"},
-		{`SELECT id FROM (SELECT id, attempts, last_started_at, (SELECT count(*) FROM webhook_attempts a WHERE a.delivery_id = d.id) AS earlier FROM webhook_deliveries d) d
-			WHERE attempts > 0 AND (earlier <> attempts - 1 OR last_started_at IS NULL) OR attempts = 0 AND (earlier > 0 OR last_started_at IS NOT NULL)`, "delivery %s lacks attempts"},
-	} {
-		found, err := d.store.verify(ctx, check.statement)
-		if err != nil {
-			return Ledger{}, err
-		}
-		for _, id := range found {
-			ledger.Faults = append(ledger.Faults, fmt.Sprintf(check.fault, id))
-		}
+	ledger := Ledger{Deliveries: v.counts, Faults: []string{}}
+	for _, found := range v.faults {
+		ledger.Faults = append(ledger.Faults, found...)
 	}
 	return ledger, nil
+}
+
+func (v *verification) deliveries(ctx context.Context) error {
+	for after := ""; ; {
+		batch, err := v.store.verified(ctx, after, verifyBatch)
+		if err != nil || len(batch) == 0 {
+			return err
+		}
+		for _, row := range batch {
+			v.counts[row.status]++
+			for kind, found := range row.faults {
+				if found {
+					v.note(kind, row.id)
+				}
+			}
+		}
+		after = batch[len(batch)-1].id
+		v.report(len(batch))
+	}
+}
+
+func (v *verification) events(ctx context.Context) error {
+	for after := (round.Round{UID: -1}); ; {
+		batch, lost, err := v.store.withoutOwn(ctx, after, verifyBatch)
+		if err != nil || len(batch) == 0 {
+			return err
+		}
+		for _, r := range lost {
+			v.note(noOwnFault, fmt.Sprintf("%d/%d", r.UID, r.Number))
+		}
+		after = batch[len(batch)-1]
+		v.report(len(batch))
+	}
+}
+
+func (v *verification) report(rows int) {
+	v.checked += int64(rows)
+	v.done(v.checked)
+}
+
+func (v *verification) note(kind int, id string) {
+	if len(v.faults[kind]) < mostFaults {
+		v.faults[kind] = append(v.faults[kind], fmt.Sprintf(faultTexts[kind], id))
+	}
 }
 
 // Underway returns those of the rounds that have a delivery to the own endpoint that is still tried.

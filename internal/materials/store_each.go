@@ -1,0 +1,100 @@
+package materials
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+const (
+	eachBatch  = 5000        // requests that one statement of each returns at most
+	firstSlice = time.Minute // of time; the next ones are as long as a batch takes
+)
+
+// each hands the chosen requests over one by one, newest first, at most limit of them; 0: all. It reads slices of time
+// by the suppliers' index, so that one statement looks at few more rows than it returns. Requests that are made
+// meanwhile are not among them.
+func (s *store) each(ctx context.Context, filter Filter, limit int, fn func(Overview) error) error {
+	suppliers := []string{filter.SupplierID}
+	if filter.SupplierID == "" {
+		var err error
+		if suppliers, err = s.suppliers(ctx); err != nil {
+			return fmt.Errorf("list suppliers with requests: %w", err)
+		}
+	}
+	newest, oldest, err := s.bounds(ctx, suppliers)
+	from, width, handed := place{at: newest, id: math.MaxInt64}, firstSlice.Microseconds(), 0
+	for err == nil && from.at >= oldest {
+		var slice []Overview
+		if slice, err = s.slice(ctx, suppliers, from, from.at-width); err != nil {
+			break
+		}
+		for _, o := range slice {
+			if filter.Status != "" && o.Status != filter.Status {
+				continue
+			}
+			if err := fn(o); err != nil {
+				return err
+			}
+			if handed++; handed == limit {
+				return nil
+			}
+		}
+		from, width = next(slice, from, width)
+	}
+	return err
+}
+
+// next is where the slice behind this one begins, and how long it is.
+func next(slice []Overview, from place, width int64) (place, int64) {
+	if len(slice) == eachBatch { // it was cut
+		last := slice[len(slice)-1]
+		at := last.CreatedAt.UnixMicro()
+		return place{at, last.SupplierID, last.ID}, from.at - at + 1
+	}
+	from = place{at: from.at - width, id: math.MaxInt64}
+	if len(slice) < eachBatch/2 {
+		width *= 2
+	}
+	return from, width
+}
+
+// bounds returns when the newest and the oldest request of the suppliers were made.
+func (s *store) bounds(ctx context.Context, suppliers []string) (newest, oldest int64, err error) {
+	table, arg := s.suppliersTable(suppliers)
+	of := ` FROM material_requests r WHERE r.supplier_id = k.supplier AND r.` + byAge + ` ORDER BY r.created_at `
+	var found struct{ Newest, Oldest int64 }
+	err = s.db.Reader(ctx).Raw(`SELECT coalesce(max(newest), -1) AS newest, coalesce(min(oldest), 0) AS oldest FROM (
+		SELECT (SELECT r.created_at`+of+`DESC LIMIT 1) AS newest, (SELECT r.created_at`+of+`LIMIT 1) AS oldest
+		FROM `+table+`) AS each_supplier`, arg).Scan(&found).Error
+	if err != nil {
+		return 0, 0, fmt.Errorf("list material requests: %w", err)
+	}
+	return found.Newest, found.Oldest, nil
+}
+
+// slice reads the newest of the suppliers' requests from a place on that were made after the given time.
+func (s *store) slice(ctx context.Context, suppliers []string, from place, since int64) ([]Overview, error) {
+	table, arg := s.suppliersTable(suppliers)
+	const behind = `created_at > ? AND created_at <= ? AND (created_at < ? OR supplier_id > ? OR supplier_id = ? AND id < ?)`
+	rows := ` JOIN material_requests ON supplier_id = k.supplier AND ` + byAge + ` AND ` + behind
+	if s.db.Engine() == database.Postgres {
+		rows = ` CROSS JOIN LATERAL (SELECT * FROM material_requests m WHERE m.supplier_id = k.supplier AND ` + byAge + ` AND ` + behind +
+			` ORDER BY created_at DESC, m.id DESC LIMIT ` + fmt.Sprint(eachBatch) + `) AS r`
+	}
+	return s.overviews(ctx, `SELECT `+recentColumns+` FROM `+table+rows+` ORDER BY `+newestFirst+` LIMIT ?`,
+		arg, since, from.at, from.at, from.supplierID, from.supplierID, from.id, eachBatch)
+}
+
+// suppliersTable is a table k of the suppliers, and the parameter that it takes.
+func (s *store) suppliersTable(ids []string) (table string, arg any) {
+	encoded, _ := json.Marshal(ids) // texts: it never fails
+	if s.db.Engine() == database.Postgres {
+		return `json_array_elements_text(CAST(? AS json)) AS k(supplier)`, string(encoded)
+	}
+	return `(SELECT value AS supplier FROM json_each(?)) AS k`, string(encoded)
+}
