@@ -83,7 +83,7 @@ func (a *pipeline) work(ctx context.Context) error {
 	direct := make(chan error, 1)
 	go func() { direct <- a.materials.RunDirect(ctx, a.queue.Delivers) }()
 	go func() { told <- a.desk.Run(sending) }()
-	consumeErr := a.queue.Consume(ctx, workers, func(ctx context.Context, m queue.Message) error {
+	consumeErr := a.queue.Consume(ctx, workers, a.turn, func(ctx context.Context, m queue.Message) error {
 		if m.Subject == wakeSubject {
 			a.Deliveries.Wake()
 			return nil
@@ -93,4 +93,16 @@ func (a *pipeline) work(ctx context.Context) error {
 	directErr := <-direct
 	stopSending()
 	return errors.Join(consumeErr, directErr, <-sent, <-told)
+}
+
+// turn concentrates the work: one worker takes it while it can, and the others what is too much for it.
+func (a *pipeline) turn() queue.Turn {
+	switch first, only := a.Deliveries.First(); {
+	case only:
+		return queue.Alone
+	case first:
+		return queue.First
+	default:
+		return queue.Behind
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -26,21 +27,48 @@ type Message struct {
 	Deliveries int
 }
 
-// Consume calls handle for every message, at most concurrency of them at once. nil means done; an error or a panic
-// brings the message back after a delay that grows to 2 s; a worker that dies brings it back after AckWait. A message
-// may come more than once. Consume returns when ctx ends and the calls under way, which do not see that end, are over.
-func (q *Queue) Consume(ctx context.Context, concurrency int, handle func(context.Context, Message) error) error {
+// Turn is which messages a process takes.
+type Turn int
+
+// While several processes consume, one of them comes first: spread over all of them, each message would be a batch of
+// its own, whose transaction costs as much as that of a full one.
+const (
+	Alone  Turn = iota // all that it can work on
+	First              // all, but few at a time: what is more waits in the queue for the others
+	Behind             // what the first leaves
+)
+
+// shared is how many messages a process that is not alone works on at once: enough for full batches under load.
+const shared = 16
+
+// leftEvery is how often a process that is not first asks what the first left, until it gets something.
+const leftEvery = 100 * time.Millisecond
+
+// most is how many messages are worked on at once.
+func (t Turn) most(concurrency int) int {
+	if t == Alone {
+		return concurrency
+	}
+	return min(concurrency, shared)
+}
+
+// Consume calls handle for every message of the process's turn, at most concurrency of them at once. nil means done; an
+// error or a panic brings the message back after a delay that grows to 2 s; a worker that dies brings it back after
+// AckWait. A message may come more than once. Consume returns when ctx ends and the calls under way, which do not see
+// that end, are over.
+func (q *Queue) Consume(ctx context.Context, concurrency int, turn func() Turn,
+	handle func(context.Context, Message) error) error {
 	if concurrency < 1 {
 		return fmt.Errorf("consume: concurrency is %d, must be positive", concurrency)
 	}
-	w := &pool{queue: q, slots: make(chan struct{}, concurrency), handle: handle}
+	w := &pool{queue: q, concurrency: concurrency, ended: make(chan struct{}, 1), handle: handle}
 	for ctx.Err() == nil {
 		consumer := q.consumer.Load()
 		if consumer == nil {
 			pause(ctx, pullRetry)
 			continue
 		}
-		if err := w.pull(ctx, *consumer); err != nil {
+		if err := w.pull(ctx, *consumer, turn()); err != nil {
 			q.log.DebugContext(ctx, "pull failed", "error", err)
 			q.lookAgain()
 			pause(ctx, pullRetry)
@@ -52,60 +80,77 @@ func (q *Queue) Consume(ctx context.Context, concurrency int, handle func(contex
 
 // pool is a bounded set of calls under way.
 type pool struct {
-	queue  *Queue
-	slots  chan struct{}
-	calls  sync.WaitGroup
-	handle func(context.Context, Message) error
+	queue       *Queue
+	concurrency int
+	busy        atomic.Int64  // calls under way
+	ended       chan struct{} // holds a note when one of them ended
+	calls       sync.WaitGroup
+	handle      func(context.Context, Message) error
 }
 
-// pull asks for as many messages as there are free slots, so that none waits here while its AckWait runs. It is not
-// cut short by the end of ctx: a message that is on its way then would be lost until its AckWait is over.
-func (p *pool) pull(ctx context.Context, consumer jetstream.Consumer) error {
-	free := p.take(ctx)
+// pull asks for as many messages as may be worked on, so that none waits here while its AckWait runs. It is not cut
+// short by the end of ctx: a message that is on its way then would be lost until its AckWait is over.
+func (p *pool) pull(ctx context.Context, consumer jetstream.Consumer, turn Turn) error {
+	free := p.free(ctx, turn.most(p.concurrency))
 	if free == 0 {
 		return nil
 	}
-	batch, err := consumer.Fetch(free, jetstream.FetchMaxWait(pullWait))
+	batch, err := fetch(consumer, free, turn)
 	if err != nil {
-		p.give(free)
 		return err
 	}
+	got := false
 	for msg := range batch.Messages() {
-		free--
+		got = true
 		p.queue.received.Store(true)
-		p.calls.Go(func() {
-			defer p.give(1)
-			if !p.work(context.WithoutCancel(ctx), msg) {
-				pause(ctx, firstDelay) // so that an outage behind handle does not make us spin through the queue
-			}
-		})
+		p.begin(ctx, msg)
 	}
-	p.give(free)
 	if err := batch.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, jetstream.ErrNoMessages) {
 		return err
+	}
+	if turn == Behind && !got {
+		pause(ctx, leftEvery)
 	}
 	return nil
 }
 
-// take waits for a free slot and takes all there are; none when ctx ends.
-func (p *pool) take(ctx context.Context) int {
-	select {
-	case <-ctx.Done():
-		return 0
-	case p.slots <- struct{}{}:
+func fetch(consumer jetstream.Consumer, most int, turn Turn) (jetstream.MessageBatch, error) {
+	if turn == Behind {
+		return consumer.FetchNoWait(most)
 	}
-	for n := 1; ; n++ {
+	return consumer.Fetch(most, jetstream.FetchMaxWait(pullWait))
+}
+
+// free waits until a quarter of the calls that there may be are free, so that messages are pulled together, and returns
+// how many are; none when ctx ends.
+func (p *pool) free(ctx context.Context, most int) int {
+	for {
+		if free := most - int(p.busy.Load()); free >= max(most/4, 1) {
+			return free
+		}
 		select {
-		case p.slots <- struct{}{}:
-		default:
-			return n
+		case <-ctx.Done():
+			return 0
+		case <-p.ended:
 		}
 	}
 }
 
-func (p *pool) give(n int) {
-	for range n {
-		<-p.slots
+func (p *pool) begin(ctx context.Context, msg jetstream.Msg) {
+	p.busy.Add(1)
+	p.calls.Go(func() {
+		defer p.end()
+		if !p.work(context.WithoutCancel(ctx), msg) {
+			pause(ctx, firstDelay) // so that an outage behind handle does not make us spin through the queue
+		}
+	})
+}
+
+func (p *pool) end() {
+	p.busy.Add(-1)
+	select {
+	case p.ended <- struct{}{}:
+	default:
 	}
 }
 

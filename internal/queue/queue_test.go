@@ -45,7 +45,7 @@ func hangingWorker(url string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	_ = q.Consume(context.Background(), 1, func(_ context.Context, m queue.Message) error {
+	_ = q.Consume(context.Background(), 1, alone, func(_ context.Context, m queue.Message) error {
 		fmt.Println(m.Subject)
 		select {}
 	})
@@ -75,13 +75,21 @@ func stacks(t *testing.T, fn func(t *testing.T, cfg queue.Config)) {
 	})
 }
 
+func alone() queue.Turn { return queue.Alone }
+
 // consume handles messages until the test or the returned function ends it.
 func consume(tb testing.TB, q *queue.Queue, concurrency int,
 	handle func(context.Context, queue.Message) error) (stop func()) {
 	tb.Helper()
+	return consumeInTurn(tb, q, concurrency, alone, handle)
+}
+
+func consumeInTurn(tb testing.TB, q *queue.Queue, concurrency int, turn func() queue.Turn,
+	handle func(context.Context, queue.Message) error) (stop func()) {
+	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- q.Consume(ctx, concurrency, handle) }()
+	go func() { ended <- q.Consume(ctx, concurrency, turn, handle) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -402,6 +410,51 @@ func TestConsume_is_shared_by_two_workers_without_doubling(t *testing.T) {
 	}
 }
 
+func TestConsume_leaves_the_work_to_the_first_while_it_can(t *testing.T) {
+	t.Parallel()
+	server := queuetest.New(t)
+	a, b := open(t, queue.Config{URL: server.URL()}), open(t, queue.Config{URL: server.URL()})
+	ready(t, a)
+	const n = 200
+	var first, behind collector
+	consumeInTurn(t, a, 64, func() queue.Turn { return queue.First }, first.handle)
+	consumeInTurn(t, b, 64, func() queue.Turn { return queue.Behind }, behind.handle)
+	for i := range n {
+		a.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
+		eventually(t, "it is worked on", func() bool { return first.subjects()+behind.subjects() == i+1 })
+	}
+	if got := first.subjects(); got < n/2+n/4 {
+		t.Errorf("the first worked on %d of %d", got, n)
+	}
+}
+
+func TestConsume_gives_what_is_too_much_for_the_first_to_the_others(t *testing.T) {
+	t.Parallel()
+	server := queuetest.New(t)
+	a, b := open(t, queue.Config{URL: server.URL()}), open(t, queue.Config{URL: server.URL()})
+	ready(t, a)
+	const n, few = 100, 16
+	release := make(chan struct{})
+	var held atomic.Int32
+	var behind collector
+	consumeInTurn(t, a, n, func() queue.Turn { return queue.First }, func(context.Context, queue.Message) error {
+		held.Add(1)
+		<-release
+		return nil
+	})
+	for i := range n {
+		a.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
+	}
+	eventually(t, "the first is full", func() bool { return held.Load() == few })
+	consumeInTurn(t, b, n, func() queue.Turn { return queue.Behind }, behind.handle)
+	eventually(t, "the other one has the rest", func() bool { return behind.subjects() == n-few })
+	close(release)
+	eventually(t, "the queue is empty", func() bool { return lag(t, a) == 0 })
+	if got := held.Load(); got != few {
+		t.Errorf("the first worked on %d", got)
+	}
+}
+
 func TestConsume_ends_after_the_work_under_way(t *testing.T) {
 	t.Parallel()
 	stacks(t, func(t *testing.T, cfg queue.Config) {
@@ -412,7 +465,7 @@ func TestConsume_ends_after_the_work_under_way(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- q.Consume(ctx, 1, func(ctx context.Context, _ queue.Message) error {
+			ended <- q.Consume(ctx, 1, alone, func(ctx context.Context, _ queue.Message) error {
 				close(working)
 				<-finish
 				if ctx.Err() != nil {
@@ -465,7 +518,7 @@ func TestConsume_loses_nothing_when_it_ends_in_the_middle(t *testing.T) {
 func TestPool_rejects_a_concurrency_below_one(t *testing.T) {
 	t.Parallel()
 	q := open(t, queue.Config{Dir: t.TempDir()})
-	if err := q.Consume(t.Context(), 0, func(context.Context, queue.Message) error { return nil }); err == nil {
+	if err := q.Consume(t.Context(), 0, alone, func(context.Context, queue.Message) error { return nil }); err == nil {
 		t.Error("Consume with concurrency 0 succeeded")
 	}
 }

@@ -256,6 +256,29 @@ func TestFailing_receiver_gets_one_probe_a_second_from_all_workers(t *testing.T)
 	})
 }
 
+func TestFirst_is_one_of_the_workers_and_another_one_when_it_stops(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		team := newTeam(t, db, 3, nil, nil)
+		firsts := func() (list []int, only bool) {
+			for i, r := range team.workers {
+				if first, alone := r.First(); first {
+					list, only = append(list, i), only || alone
+				}
+			}
+			return list, only
+		}
+		until(t, "all know which is the first", func() bool { list, only := firsts(); return len(list) == 1 && !only })
+		list, _ := firsts()
+		was := list[0]
+		if err := team.stops[was](); err != nil {
+			t.Error(err)
+		}
+		team.workers = slices.Delete(team.workers, was, was+1)
+		until(t, "another one is the first", func() bool { list, _ := firsts(); return len(list) == 1 })
+	})
+}
+
 func TestPause_sends_nothing_and_keeps_everything_until_it_is_resumed(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {

@@ -34,6 +34,7 @@ type ownership struct {
 	owned  []int                  // shards, ascending
 	owners [dispatch.Shards]int64 // as last read; Nobody where the owner does not live
 	live   int                    // workers
+	first  bool                   // this one is the oldest of those that do not stop
 	former map[int64]struct{}     // from whom shards came, until these have nothing in flight to them
 }
 
@@ -54,6 +55,14 @@ func (o *ownership) others() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return max(o.live-1, 0)
+}
+
+// First reports whether this worker is the first of those that live, as far as it knows, and whether it is the only one.
+func (d *Dispatcher) First() (first, only bool) {
+	o := &d.ownership
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.first, o.live <= 1
 }
 
 // owner is the worker that serves the supplier, as far as is known here.
@@ -141,6 +150,7 @@ func (d *Dispatcher) own(ctx context.Context, shards []int, m members) error {
 		}
 	}
 	o.live = len(m.live)
+	o.first = len(m.stay) > 0 && slices.Min(m.stay) == d.lease.worker()
 	if len(elsewhere) == 0 {
 		clear(o.former)
 	}
