@@ -14,7 +14,7 @@ import (
 // fill stores requests of three suppliers: some in the same microsecond, some minutes and some months apart.
 func (s *store) fill(ctx context.Context, t *testing.T, from, rows int, at string) {
 	t.Helper()
-	err := s.db.From(ctx).Exec(fmt.Sprintf(`INSERT INTO material_requests `+intakeColumns+`
+	err := s.db.From(ctx).Exec(fmt.Sprintf(`INSERT INTO material_requests (`+intakeColumns+`)
 		WITH RECURSIVE n(i) AS (SELECT %d UNION ALL SELECT i + 1 FROM n WHERE i < %d)
 		SELECT 's' || (i %% 3), i, CASE i %% 4 WHEN 0 THEN 'failed' WHEN 1 THEN 'enqueued' ELSE 'selected' END,
 			'', '', '', '', NULL, i, NULL, %s, 1 FROM n`, from, from+rows-1, at)).Error
