@@ -42,7 +42,7 @@ build: ## build the static binaries bin/api and bin/worker
 
 # The packages with most tests on both engines. SQLite is Go code: with the race detector it took half of the time of `make test`,
 # and PostgreSQL shows the same races. `make race` has it everywhere.
-ENGINES = ./internal/materials ./internal/tracker ./internal/webhooks
+ENGINES = ./internal/materials/... ./internal/tracker ./internal/webhooks
 
 test: ## run every test on both engines, the rooms' own with the race detector
 	@for runtime in python3 node npm; do command -v $$runtime >/dev/null || echo "no $$runtime: what needs it in TestSamples is skipped" >&2; done

@@ -8,7 +8,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/estimates"
-	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/materials/work"
 	"github.com/supplyhub/supplyhub/internal/products"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
@@ -20,23 +20,24 @@ import (
 
 // Rooms meet here: each adapter fills an interface that one room declares with what another room has.
 
-type publisher struct{ app *pipeline }
+// workQueue is the queue of a serving process; a command has none.
+type workQueue struct{ app *pipeline }
 
-func (p publisher) Publish(subject string, body []byte) {
-	if p.app.queue != nil {
-		p.app.queue.Publish(subject, body)
+func (q workQueue) Publish(subject string, body []byte) {
+	if q.app.queue != nil {
+		q.app.queue.Publish(subject, body)
 	}
 }
 
 // Backlog gives the queue a second to answer.
-func (p publisher) Backlog(ctx context.Context) (materials.Backlog, error) {
-	if p.app.queue == nil || !p.app.queue.Connected() {
-		return materials.Backlog{}, errNoQueue
+func (q workQueue) Backlog(ctx context.Context) (work.Backlog, error) {
+	if q.app.queue == nil || !q.app.queue.Connected() {
+		return work.Backlog{}, errNoQueue
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	backlog, err := p.app.queue.Backlog(ctx)
-	return materials.Backlog(backlog), err
+	backlog, err := q.app.queue.Backlog(ctx)
+	return work.Backlog(backlog), err
 }
 
 var errNoQueue = errors.New("the queue is not connected")
@@ -54,7 +55,7 @@ func (e estimator) Estimate(ctx context.Context, r estimates.Request) (estimates
 
 type outbox struct{ *webhooks.Dispatcher }
 
-func (o outbox) Add(ctx context.Context, events []materials.Outgoing) ([]round.Round, error) {
+func (o outbox) Add(ctx context.Context, events []work.Outgoing) ([]round.Round, error) {
 	outgoing := make([]webhooks.Outgoing, len(events))
 	for i, e := range events {
 		outgoing[i] = webhooks.Outgoing(e)

@@ -20,6 +20,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/figures"
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/materials/work"
 	"github.com/supplyhub/supplyhub/internal/notify"
 	"github.com/supplyhub/supplyhub/internal/portal"
 	"github.com/supplyhub/supplyhub/internal/products"
@@ -59,6 +60,7 @@ type pipeline struct {
 	db              *database.DB
 	queue           *queue.Queue
 	materials       *materials.Service
+	estimation      *work.Service
 	products        *products.Service
 	quotas          *scoreboard.Quotas
 	providerMetrics *scoreboard.Metrics
@@ -141,11 +143,14 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 		OwnSecrets: secrets.webhooks, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
 		AllowPrivate: a.cfg.AllowPrivate, Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Desk: a.desk, Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent,
 	})
-	a.materials = materials.New(materials.Deps{
-		DB: a.db, Log: a.log, Now: a.db.Now, Publisher: publisher{a}, Outbox: outbox{a.Deliveries},
+	a.estimation = work.New(work.Deps{
+		DB: a.db, Log: a.log, Now: a.db.Now, Queue: workQueue{a}, Outbox: outbox{a.Deliveries},
 		Catalogue: catalogue{a.products}, Estimator: estimator{a},
-		Ledger: ledger, Secrets: secrets.webhooks, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(),
-		TraceParent: a.traceParent,
+		Ledger: ledger, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(),
+	})
+	a.materials = materials.New(materials.Deps{
+		DB: a.db, Log: a.log, Now: a.db.Now, Publisher: a.estimation, Outbox: a.Deliveries,
+		Secrets: secrets.webhooks, Flushers: a.db.Flushers(), TraceParent: a.traceParent,
 	})
 	a.quotas, a.providerMetrics = scoreboard.NewQuotas(a.db, a.db.Now), scoreboard.NewMetrics(a.registry)
 	a.figures, a.operatorToken = figures.New(a.db, a.db.Now, a.sample), config.Secret(secrets.operator)
@@ -236,6 +241,7 @@ func (a *App) Close() error {
 // Close releases what a worker has.
 func (a *pipeline) Close() error {
 	a.materials.Close()
+	a.estimation.Close()
 	a.Suppliers.Close()
 	a.Deliveries.Close()
 	if a.queue != nil {

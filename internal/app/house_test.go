@@ -40,7 +40,7 @@ var edges = map[string][]string{
 
 	"internal/app": {
 		"internal/config", "internal/database", "internal/estimates", "internal/httpapi",
-		"internal/materials", "internal/portal", "internal/products", "internal/queue", "internal/scoreboard",
+		"internal/materials", "internal/materials/work", "internal/portal", "internal/products", "internal/queue", "internal/scoreboard",
 		"internal/scoreboard/balldontlie", "internal/scoreboard/sportmonks", "internal/supplierauth", "internal/telemetry",
 		"internal/round", "internal/tracker", "internal/webhooks", "pkg/webhook",
 		"internal/console", "internal/figures", "internal/notify",
@@ -83,9 +83,11 @@ var edges = map[string][]string{
 	"internal/scoreboard/sample":      {"internal/scoreboard"},
 	"internal/scoreboard/sportmonks":  {"internal/scoreboard", "internal/scoreboard/fetch"},
 
-	"internal/materials": {"internal/database", "internal/errs", "internal/estimates", "internal/groupcommit",
+	"internal/materials": {"internal/database", "internal/errs", "internal/groupcommit",
 		"internal/httpapi", "internal/logctx", "internal/notify", "internal/round", "internal/supplierauth",
 		"pkg/webhook"},
+	"internal/materials/work": {"internal/database", "internal/errs", "internal/estimates", "internal/groupcommit",
+		"internal/logctx", "internal/materials", "internal/round", "pkg/webhook"},
 	"internal/portal": {
 		"internal/errs", "internal/httpapi", "internal/logctx", "internal/materials", "internal/supplierauth", "internal/web", "internal/webhooks",
 	},
@@ -143,7 +145,7 @@ var helpers = []string{"internal/acceptance", "internal/app/apptest", "internal/
 var ownClocks = []string{
 	// the database's own time
 	"internal/database/clock_*.go", "internal/database/doctor.go", "internal/database/hang.go", "internal/database/logger.go",
-	"internal/app/doctor_*.go", "internal/app/meter.go", "internal/httpapi/middleware.go", "internal/materials/sweeper.go", "internal/queue/*.go", "internal/queue/embedded/*.go",
+	"internal/app/doctor_*.go", "internal/app/meter.go", "internal/httpapi/middleware.go", "internal/materials/work/sweeper.go", "internal/queue/*.go", "internal/queue/embedded/*.go",
 	"internal/webhooks/dispatcher.go", "internal/webhooks/flow.go", "internal/webhooks/lease.go", "internal/webhooks/pauses.go", "internal/webhooks/round.go", "internal/webhooks/testcall.go",
 	"internal/scoreboard/fetch/fetch.go", // a provider's Retry-After
 	"cmd/api/demo.go", "cmd/api/listen.go", "cmd/api/progress.go", "cmd/api/scoreboard.go", "cmd/api/top.go", "cmd/api/tour.go", "cmd/api/tracker.go",

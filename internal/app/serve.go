@@ -122,7 +122,7 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	group, failed := errgroup.WithContext(context.WithoutCancel(ctx))
 	group.Go(func() error { return serve(server, s.public) })
 	group.Go(func() error { return serve(adminServer, s.admin) })
-	group.Go(func() error { return s.materials.RunSweeper(upkeep) })
+	group.Go(func() error { return s.estimation.RunSweeper(upkeep) })
 	group.Go(func() error { return s.purge(upkeep) })
 	group.Go(func() error { return s.runRetention(upkeep) })
 	group.Go(func() error { return s.runGauges(upkeep) })

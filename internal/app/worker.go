@@ -14,7 +14,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
-	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/materials/work"
 	"github.com/supplyhub/supplyhub/internal/queue"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
@@ -81,14 +81,14 @@ func (a *pipeline) work(ctx context.Context) error {
 	sent, told := make(chan error, 1), make(chan error, 1)
 	go func() { sent <- a.Deliveries.Run(sending) }()
 	direct := make(chan error, 1)
-	go func() { direct <- a.materials.RunDirect(ctx, a.queue.Delivers) }()
+	go func() { direct <- a.estimation.RunDirect(ctx, a.queue.Delivers) }()
 	go func() { told <- a.desk.Run(sending) }()
 	consumeErr := a.queue.Consume(ctx, workers, a.turn, func(ctx context.Context, m queue.Message) error {
 		if m.Subject == wakeSubject {
 			a.Deliveries.Wake()
 			return nil
 		}
-		return a.materials.Work(ctx, materials.Work{Subject: m.Subject, Body: m.Body})
+		return a.estimation.Work(ctx, work.Message{Subject: m.Subject, Body: m.Body})
 	})
 	directErr := <-direct
 	stopSending()

@@ -81,11 +81,7 @@ func serveBare(ctx context.Context, handler http.Handler, more ...any) error {
 
 type noPublisher struct{}
 
-func (noPublisher) Publish(string, []byte) {}
-
-func (noPublisher) Backlog(context.Context) (materials.Backlog, error) {
-	return materials.Backlog{}, nil
-}
+func (noPublisher) Publish(...materials.Queued) {}
 
 // bareRows prints how many requests a second the group commit alone makes durable for 64 callers.
 func bareRows(ctx context.Context) error {

@@ -31,6 +31,15 @@ func WithRequestID(ctx context.Context, id string, attrs ...slog.Attr) context.C
 	return With(context.WithValue(ctx, requestIDKey{}, id), named...)
 }
 
+// WithRequest names a material request on every log line, and the X-Request-Id of the call that made it.
+func WithRequest(ctx context.Context, supplierID string, requestID int64, traceID string) context.Context {
+	attrs := []slog.Attr{slog.String("supplier_id", supplierID), slog.Int64("material_request_id", requestID)}
+	if RequestID(ctx) == traceID {
+		return With(ctx, attrs...)
+	}
+	return WithRequestID(ctx, traceID, attrs...)
+}
+
 // RequestID is the X-Request-Id of this work, "" when there is none.
 func RequestID(ctx context.Context) string {
 	id, _ := ctx.Value(requestIDKey{}).(string)

@@ -45,8 +45,8 @@ func (r Request) canonical() (text, digest []byte, err error) {
 	return text, sum[:], nil
 }
 
-// decodeCanonical returns the request of a stored canonical text, without what is stored beside it.
-func decodeCanonical(text string) (r Request, err error) {
+// DecodeRequest returns the request of a stored canonical text, without what is stored beside it.
+func DecodeRequest(text string) (r Request, err error) {
 	err = jsonv2.Unmarshal([]byte(text), &r)
 	return r, err
 }

@@ -1,9 +1,7 @@
 package materials
 
 import (
-	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,53 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/supplyhub/supplyhub/internal/httpapi"
-	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
-
-// recorder keeps the last message that was published.
-type recorder struct{ last Work }
-
-func (r *recorder) Publish(subject string, body []byte) { r.last = Work{Subject: subject, Body: body} }
-
-func (r *recorder) Backlog(context.Context) (Backlog, error) { return Backlog{}, nil }
-
-func TestPublish_names_all_rounds_in_one_message_under_their_lowest_ticket(t *testing.T) {
-	t.Parallel()
-	var sent recorder
-	one, two := round.Round{SupplierID: "acme", RequestID: -1, UID: 7, Number: 1},
-		round.Round{SupplierID: "é", RequestID: 1, UID: 8, Number: 2}
-	(&Service{deps: Deps{Publisher: &sent}}).publish(queued{one, 12}, queued{two, 8})
-	if diff := cmp.Diff(Work{Subject: "mr.work.8", Body: []byte("acme/-1/7/1\né/1/8/2\n")}, sent.last); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if got, ok := sent.last.rounds(); !ok || !slices.Equal(got, []round.Round{one, two}) {
-		t.Errorf("it is read as %v, %t", got, ok)
-	}
-}
-
-// FuzzWork: what is read as a message is what would be written for its rounds.
-func FuzzWork(f *testing.F) {
-	f.Add("mr.work.1", []byte(nil))
-	f.Add("mr.work.1", []byte("acme/1/1/1\nacme/2/2/1\n"))
-	f.Add("mr.work.01", []byte("acme/1/1/1\n\n"))
-	f.Add("mr.acme.1", []byte("acme/1/1/1\r\n"))
-	f.Fuzz(func(t *testing.T, subject string, body []byte) {
-		rounds, ok := Work{Subject: subject, Body: body}.rounds()
-		if !ok || len(rounds) == 0 {
-			return
-		}
-		work := make([]queued, len(rounds))
-		for i, r := range rounds {
-			work[i] = queued{r, 5}
-		}
-		var sent recorder
-		(&Service{deps: Deps{Publisher: &sent}}).publish(work...)
-		if again, ok := sent.last.rounds(); !ok || !slices.Equal(again, rounds) {
-			t.Fatalf("%q became %v and then %v, %t", body, rounds, again, ok)
-		}
-	})
-}
 
 // FuzzEvent: an event that is accepted holds to the rules and, sent again as the service would send it, is the same
 // event.

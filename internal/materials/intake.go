@@ -62,7 +62,7 @@ func (s *Service) flushIntake(_ context.Context, items []intakeItem) ([]bool, er
 		return nil, err
 	}
 	stored := make(map[requestKey][]byte, len(first))
-	fresh := make([]queued, 0, len(first))
+	fresh := make([]Queued, 0, len(first))
 	var before []requestKey
 	for _, item := range first {
 		uid, inserted := uids[item.requestKey]
@@ -71,9 +71,9 @@ func (s *Service) flushIntake(_ context.Context, items []intakeItem) ([]bool, er
 			continue
 		}
 		stored[item.requestKey] = item.digest
-		fresh = append(fresh, queued{round.Round{SupplierID: item.SupplierID, RequestID: item.ID, UID: uid, Number: 1}, uid})
+		fresh = append(fresh, Queued{round.Round{SupplierID: item.SupplierID, RequestID: item.ID, UID: uid, Number: 1}, uid})
 	}
-	s.publish(fresh...)
+	s.deps.Publisher.Publish(fresh...)
 	if err := s.store.addDigests(ctx, before, stored); err != nil {
 		return nil, err
 	}

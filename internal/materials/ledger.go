@@ -33,12 +33,12 @@ func NewRequestLedger(db *database.DB, log *slog.Logger, now func() time.Time, d
 // MarkFailed moves the round's request from enqueued to failed, because its event could not be delivered; in any other
 // state or round it does nothing. reason is for the log. It joins the transaction in ctx.
 func (l *RequestLedger) MarkFailed(ctx context.Context, r round.Round, reason string) error {
-	traceID, moved, err := l.fail(ctx, r, failureUndelivered, reason)
+	traceID, moved, err := l.Fail(ctx, r, failureUndelivered, reason)
 	if err != nil {
 		return fmt.Errorf("mark material request failed: %w", err)
 	}
 	if moved {
-		l.log.WarnContext(roundContext(ctx, r, traceID), "material request failed", "reason", reason)
+		l.log.WarnContext(logctx.WithRequest(ctx, r.SupplierID, r.RequestID, traceID), "material request failed", "reason", reason)
 	}
 	return nil
 }
@@ -51,14 +51,15 @@ func (l *RequestLedger) MarkRedelivered(ctx context.Context, rounds ...round.Rou
 		return fmt.Errorf("mark material requests redelivered: %w", err)
 	}
 	for _, row := range moved {
-		l.log.InfoContext(roundContext(ctx, row.roundOf(), row.TraceID), "material request is redelivered")
+		l.log.InfoContext(logctx.WithRequest(ctx, row.SupplierID, row.ID, row.TraceID), "material request is redelivered")
 	}
 	return nil
 }
 
-// fail moves the round's request from enqueued to failed and notifies the operator; it joins the transaction of ctx.
-func (l *RequestLedger) fail(ctx context.Context, r round.Round, sentence, cause string) (traceID string, moved bool,
-	err error) {
+// Fail moves the round's request from enqueued to failed and notifies the operator; moved is false when it was not
+// enqueued in this round. sentence is for the supplier, cause for the operator. It joins the transaction in ctx.
+func (l *RequestLedger) Fail(ctx context.Context, r round.Round, sentence, cause string) (traceID string,
+	moved bool, err error) {
 	err = l.store.db.InTx(ctx, func(ctx context.Context) (err error) {
 		if traceID, moved, err = l.store.fail(ctx, r, sentence, l.now()); err != nil || !moved {
 			return err
@@ -68,13 +69,4 @@ func (l *RequestLedger) fail(ctx context.Context, r round.Round, sentence, cause
 		})
 	})
 	return traceID, moved, err
-}
-
-// roundContext names the request on every log line.
-func roundContext(ctx context.Context, r round.Round, traceID string) context.Context {
-	whose := []slog.Attr{slog.String("supplier_id", r.SupplierID), slog.Int64("material_request_id", r.RequestID)}
-	if logctx.RequestID(ctx) == traceID {
-		return logctx.With(ctx, whose...)
-	}
-	return logctx.WithRequestID(ctx, traceID, whose...)
 }

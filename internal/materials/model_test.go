@@ -85,7 +85,7 @@ func (m *modelRun) estimate(t *rapid.T) {
 		t.Skip()
 	}
 	p := m.process(t)
-	if err := p.Work(context.Background(), work(l.at)); err != nil {
+	if err := p.Work(context.Background(), message(l.at)); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(m.made, func(e made) bool { return e.Round == l.at }) {

@@ -27,6 +27,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/materials/work"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
@@ -37,8 +38,9 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // pipeline is a service over a real database, with the outside world under the test's control.
 type pipeline struct {
-	*materials.Service
+	requests
 	*materials.RequestLedger
+	worker
 	t      *testing.T
 	db     *database.DB
 	http   http.Handler
@@ -59,20 +61,40 @@ func newPipeline(t *testing.T, db *database.DB, change func(*materials.Deps)) *p
 		flushers = 1
 	}
 	p.RequestLedger = materials.NewRequestLedger(db, slog.New(p.logs), p.clock, nil)
-	deps := materials.Deps{
+	p.worker.Service = work.New(work.Deps{
 		DB: db, Log: slog.New(p.logs), Now: p.clock, Ledger: p.RequestLedger,
-		Publisher: p.world, Outbox: p.world, Catalogue: p.world, Estimator: p.world,
-		Secrets: []webhook.Secret{webhook.NewSecret(), p.secret}, Flushers: flushers,
+		Queue: p.world, Outbox: p.world, Catalogue: p.world, Estimator: p.world, Flushers: flushers,
 		Schedule: []time.Duration{time.Minute, time.Hour},
+	})
+	deps := materials.Deps{
+		DB: db, Log: slog.New(p.logs), Now: p.clock, Publisher: p.worker, Outbox: p.world,
+		Secrets: []webhook.Secret{webhook.NewSecret(), p.secret}, Flushers: flushers,
 	}
 	if change != nil {
 		change(&deps)
 	}
-	p.Service = materials.New(deps)
+	p.requests.Service = materials.New(deps)
 	t.Cleanup(p.Close)
-	p.http = routes(t, materials.Handlers{Service: p.Service, Bearer: p.world})
+	p.http = routes(t, materials.Handlers{Service: p.requests.Service, Bearer: p.world})
 	return p
 }
+
+// Close ends both halves.
+func (p *pipeline) Close() {
+	p.requests.Close()
+	p.worker.Close()
+}
+
+// requests and worker are the two halves of the pipeline; the queue between them is the test's.
+type (
+	requests struct{ *materials.Service }
+	worker   struct{ *work.Service }
+)
+
+// nowhere publishes to no queue.
+type nowhere struct{}
+
+func (nowhere) Publish(...materials.Queued) {}
 
 func (p *pipeline) clock() time.Time { return time.UnixMicro(p.now.Load()) }
 
@@ -209,12 +231,12 @@ func (p *pipeline) sweep(below int64) (int, error) {
 const everything = math.MaxInt64
 
 func (p *pipeline) work(supplierID string, id int64) error {
-	return p.Work(context.Background(), work(p.round(supplierID, id)))
+	return p.Work(context.Background(), message(p.round(supplierID, id)))
 }
 
-// work is the message of some rounds.
-func work(rounds ...round.Round) materials.Work {
-	w := materials.Work{Subject: "mr.work.1"}
+// message is the message of some rounds.
+func message(rounds ...round.Round) work.Message {
+	w := work.Message{Subject: "mr.work.1"}
 	for _, r := range rounds {
 		w.Body = append(append(w.Body, r.String()...), '\n')
 	}
@@ -317,25 +339,25 @@ type world struct {
 	db        *database.DB
 	estimate  func(ctx context.Context, r estimates.Request) (estimates.Result, error)
 	products  func(supplierID string, skus []string) (map[string]estimates.Product, error)
-	outbox    func(events []materials.Outgoing) error
+	outbox    func(events []work.Outgoing) error
 	adds      atomic.Int64
-	backlog   materials.Backlog
+	backlog   work.Backlog
 	away      error // of the queue
 	mu        sync.Mutex
 	sent      []string
-	published []materials.Work
-	last      materials.Outgoing
+	published []work.Message
+	last      work.Outgoing
 	asked     estimates.Request
 }
 
 func (w *world) Publish(subject string, body []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.published = append(w.published, materials.Work{Subject: subject, Body: body})
+	w.published = append(w.published, work.Message{Subject: subject, Body: body})
 }
 
 // takeMessages are the messages published since the last call.
-func (w *world) takeMessages() []materials.Work {
+func (w *world) takeMessages() []work.Message {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	published := w.published
@@ -376,26 +398,26 @@ func (w *world) Estimate(ctx context.Context, r estimates.Request) (estimates.Re
 }
 
 // hold makes the queue hold what backlog says, or be away with err.
-func (w *world) hold(backlog materials.Backlog, err error) {
+func (w *world) hold(backlog work.Backlog, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.backlog, w.away = backlog, err
 }
 
-func (w *world) Backlog(context.Context) (materials.Backlog, error) {
+func (w *world) Backlog(context.Context) (work.Backlog, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.backlog, w.away
 }
 
-func (w *world) Add(ctx context.Context, events []materials.Outgoing) (before []round.Round, err error) {
+func (w *world) Add(ctx context.Context, events []work.Outgoing) (before []round.Round, err error) {
 	w.adds.Add(1)
 	if w.outbox != nil {
 		if err := w.outbox(events); err != nil {
 			return nil, err
 		}
 	}
-	var fresh []materials.Outgoing
+	var fresh []work.Outgoing
 	for _, e := range events {
 		result := w.db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, trace_id, body, created_at)
 			VALUES (?, ?, ?, ?, 0) ON CONFLICT DO NOTHING`, e.Round.UID, e.Round.Number, e.TraceID, []byte(marshal(e.Event)))

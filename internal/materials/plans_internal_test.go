@@ -7,7 +7,6 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
-	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // Plans are made once a connection, the first ones over empty tables. One that looks a request up by anything else than
@@ -24,14 +23,7 @@ func TestPlans_of_a_young_table_look_requests_up_by_their_key(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantedRounds, rounds, err := s.rounds([]round.Round{{SupplierID: "acme", RequestID: 1},
-		{SupplierID: "acme", RequestID: 2}}, `supplier_id, id, uid, round, status`)
-	if err != nil {
-		t.Fatal(err)
-	}
 	statements := map[string][]any{
-		`SELECT r.supplier_id, r.id FROM ` + wantedRounds +
-			` WHERE r.status = 'enqueued' AND r.uid = k.uid AND r.round = k.number`: rounds,
 		taking: received,
 		`SELECT r.supplier_id, r.id FROM ` + from:                                                      wanted,
 		`SELECT * FROM material_requests WHERE supplier_id = $1 AND id = $2`:                           {"acme", int64(1)},

@@ -189,3 +189,10 @@ func (s *Service) decideReceipts(ctx context.Context, items []receiptItem, place
 		return nil
 	})
 }
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -16,7 +16,7 @@ func (s *Service) reestimate(ctx context.Context, key requestKey) error {
 		return fmt.Errorf("re-estimate: %w", err)
 	}
 	if moved {
-		s.publish(next)
+		s.deps.Publisher.Publish(next)
 		return nil
 	}
 	record, err := s.store.find(ctx, key.SupplierID, key.ID)
@@ -39,7 +39,7 @@ func (s *Service) Reopen(ctx context.Context, supplierID string, requestID int64
 		return fmt.Errorf("reopen: %w", err)
 	}
 	if moved {
-		s.publish(next)
+		s.deps.Publisher.Publish(next)
 		return nil
 	}
 	record, err := s.store.find(ctx, supplierID, requestID)

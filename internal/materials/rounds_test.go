@@ -60,7 +60,7 @@ func TestWorker_that_stood_still_stores_nothing_of_what_retention_deleted_meanwh
 		other := newPipeline(t, db, nil)
 		p := newPipeline(t, db, nil)
 		expect(t, p.post("acme", body(1, nil)), 201)
-		work := work(p.round("acme", 1))
+		again := message(p.round("acme", 1))
 		// another worker does it all meanwhile
 		p.world.estimate = func(context.Context, estimates.Request) (estimates.Result, error) {
 			if err := other.work("acme", 1); err != nil {
@@ -74,14 +74,14 @@ func TestWorker_that_stood_still_stores_nothing_of_what_retention_deleted_meanwh
 			return estimates.Result{}, err
 		}
 		for range 2 { // the queue brings it back
-			_ = p.Work(t.Context(), work)
+			_ = p.Work(t.Context(), again)
 		}
 		var events int
 		if err := db.Reader(t.Context()).Raw(`SELECT count(*) FROM webhook_events`).Scan(&events).Error; err != nil ||
 			events > 0 {
 			t.Errorf("%d events of a deleted request, %v", events, err)
 		}
-		if err := p.Work(t.Context(), work); err != nil {
+		if err := p.Work(t.Context(), again); err != nil {
 			t.Errorf("the work does not end: %v", err)
 		}
 	})

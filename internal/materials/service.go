@@ -3,7 +3,6 @@ package materials
 import (
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/logctx"
-	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // Service implements the lifecycle of material requests. It is safe for concurrent use.
@@ -11,7 +10,6 @@ type Service struct {
 	deps     Deps
 	store    *store
 	intake   *groupcommit.Batcher[intakeItem, bool]
-	worker   *groupcommit.Batcher[[]round.Round, struct{}]
 	receipts *groupcommit.Batcher[receiptItem, receiptResult]
 	waiters  *waiters
 }
@@ -22,7 +20,7 @@ func New(deps Deps) *Service {
 		deps.TraceParent = logctx.TraceParent
 	}
 	s := &Service{deps: deps, store: &store{deps.DB}}
-	s.intake, s.worker, s.receipts = newIntakeBatcher(s), newWorkerBatcher(s), newReceiptBatcher(s)
+	s.intake, s.receipts = newIntakeBatcher(s), newReceiptBatcher(s)
 	s.waiters = newWaiters(s.store.left)
 	return s
 }
@@ -31,6 +29,5 @@ func New(deps Deps) *Service {
 func (s *Service) Close() {
 	s.waiters.close()
 	s.intake.Close()
-	s.worker.Close()
 	s.receipts.Close()
 }

@@ -78,7 +78,7 @@ func (r requestRow) roundOf() round.Round {
 
 // request decodes the canonical body and adds what stands beside it.
 func (r requestRow) request() (Request, error) {
-	request, err := decodeCanonical(r.Body)
+	request, err := DecodeRequest(r.Body)
 	if err != nil {
 		return Request{}, fmt.Errorf("decode request %d: %w", r.ID, err)
 	}
@@ -279,27 +279,6 @@ func (s *store) requests(keys []requestKey, columns string, lock bool) (table st
 	}
 	return `(SELECT ` + columns + ` FROM (SELECT value->>'SupplierID' AS of, value->>'ID' AS number FROM json_each(?)) AS k
 		JOIN material_requests m ON m.supplier_id = k.of AND m.id = k.number) AS r`, []any{string(batch)}, nil
-}
-
-// rounds is a table r of the columns of those requests that are stored, joined to the rounds k that were asked for, and
-// the parameters that it takes. The condition that r is in that round is the caller's.
-func (s *store) rounds(rounds []round.Round, columns string) (table string, args []any, err error) {
-	if s.db.Engine() == database.Postgres {
-		n := len(rounds)
-		suppliers, ids, uids, numbers := make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n)
-		for i, r := range rounds {
-			suppliers[i], ids[i], uids[i], numbers[i] = r.SupplierID, r.RequestID, r.UID, r.Number
-		}
-		return `unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS k(supplier_id, request_id, uid, number) CROSS JOIN LATERAL (
-			SELECT ` + columns + ` FROM material_requests m WHERE m.supplier_id = k.supplier_id AND m.id = k.request_id OFFSET 0) r`,
-			[]any{suppliers, ids, uids, numbers}, nil
-	}
-	batch, err := json.Marshal(rounds)
-	if err != nil {
-		return "", nil, fmt.Errorf("encode rounds: %w", err)
-	}
-	return `(SELECT value->>'SupplierID' AS of, value->>'RequestID' AS request, value->>'UID' AS uid, value->>'Number' AS number FROM json_each(?)) AS k
-		JOIN (SELECT ` + columns + ` FROM material_requests) AS r ON r.supplier_id = k.of AND r.id = k.request`, []any{string(batch)}, nil
 }
 
 // writtenKeys runs a writing statement that returns the keys of what it wrote.

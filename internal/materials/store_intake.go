@@ -102,7 +102,7 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 
 // nextRound begins the next round of a request that is in one of the statuses, and records how the one before ended.
 // moved is false in any other status.
-func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, from ...Status) (next queued, moved bool,
+func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, from ...Status) (next Queued, moved bool,
 	err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context) error {
 		if err := s.lock(ctx, key); err != nil {
@@ -127,12 +127,12 @@ func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, fr
 			return err
 		}
 		moved = true
-		next = queued{round.Round{SupplierID: key.SupplierID, RequestID: key.ID, UID: rows[0].UID, Number: rows[0].Round},
+		next = Queued{round.Round{SupplierID: key.SupplierID, RequestID: key.ID, UID: rows[0].UID, Number: rows[0].Round},
 			ticket}
 		return nil
 	})
 	if err != nil {
-		return queued{}, false, fmt.Errorf("begin the next round: %w", err)
+		return Queued{}, false, fmt.Errorf("begin the next round: %w", err)
 	}
 	return next, moved, nil
 }

@@ -14,6 +14,7 @@ const (
 	maxWaiters  = 1000                   // callers that wait in one process
 	waitLook    = 200 * time.Millisecond // between two looks at the database, for all waiters together
 	longestWait = time.Minute
+	waitTimeout = 15 * time.Second // for one query of the database
 )
 
 // waiters lets callers wait until their requests leave the state enqueued. What this process changes wakes them at
@@ -113,7 +114,7 @@ func (w *waiters) run(look func(context.Context, []requestKey) ([]requestKey, er
 			continue
 		case <-turn:
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), workStoreTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 		if left, err := look(ctx, keys); err == nil {
 			w.tell(left...)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/materials/work"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -45,7 +46,7 @@ func TestWork_estimates_a_request_and_hands_its_event_to_the_outbox(t *testing.T
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := materials.Outgoing{Round: p.round("acme", -5), TraceID: "trace-acme--5", Event: sent, Body: body}
+		out := work.Outgoing{Round: p.round("acme", -5), TraceID: "trace-acme--5", Event: sent, Body: body}
 		if diff := cmp.Diff(out, p.world.last); diff != "" {
 			t.Errorf("the outbox got (-want +got):\n%s", diff)
 		}
@@ -134,14 +135,14 @@ func TestWork_with_nothing_to_do_is_acknowledged(t *testing.T) {
 				t.Errorf("request %d: %v", id, err)
 			}
 		}
-		gone := work(round.Round{SupplierID: "acme", RequestID: 99, UID: 99, Number: 1},
+		gone := message(round.Round{SupplierID: "acme", RequestID: 99, UID: 99, Number: 1},
 			round.Round{SupplierID: "stranger", RequestID: 1, UID: 1, Number: 1})
 		if err := p.Work(t.Context(), gone); err != nil {
 			t.Error(err)
 		}
 		for _, subject := range []string{"", "mr", "mr.", "mr.acme.1", "mr.work.", "mr.work.01", "mr.work.x", "xx.work.1",
 			"mr.work.1 "} {
-			if err := p.Work(t.Context(), materials.Work{Subject: subject, Body: []byte("acme/0/1/1\n")}); err != nil {
+			if err := p.Work(t.Context(), work.Message{Subject: subject, Body: []byte("acme/0/1/1\n")}); err != nil {
 				t.Errorf("work %q: %v", subject, err)
 			}
 		}
@@ -279,7 +280,7 @@ func TestWork_of_several_requests_is_done_for_all_but_those_that_fail(t *testing
 			p.enqueue("acme", id+1)
 			rounds = append(rounds, p.round("acme", id+1))
 		}
-		if err := p.Work(t.Context(), work(append(rounds,
+		if err := p.Work(t.Context(), message(append(rounds,
 			round.Round{SupplierID: "stranger", RequestID: 9, UID: 9, Number: 1})...)); err != nil {
 			t.Error(err)
 		}
@@ -299,7 +300,7 @@ func TestWork_of_several_requests_with_a_malformed_name_is_dropped_whole(t *test
 	first := p.round("acme", 1).String()
 	for _, body := range []string{first + "\n\n", first + "\nacme/1", first + "\r\n" + first + "\n", "\n", first + " " +
 		first} {
-		if err := p.Work(t.Context(), materials.Work{Subject: "mr.work.1", Body: []byte(body)}); err != nil {
+		if err := p.Work(t.Context(), work.Message{Subject: "mr.work.1", Body: []byte(body)}); err != nil {
 			t.Errorf("%q: %v", body, err)
 		}
 	}
@@ -320,7 +321,7 @@ func TestWork_of_suppliers_whose_catalogue_fails_is_tried_again_alone(t *testing
 			}
 			return nil, nil
 		}
-		if err := p.Work(t.Context(), work(p.round("acme", 1), p.round("other", 1))); err != nil {
+		if err := p.Work(t.Context(), message(p.round("acme", 1), p.round("other", 1))); err != nil {
 			t.Error(err)
 		}
 		if r := p.row("acme", 1); r.Status != "enqueued" || r.RetryAt == nil ||
@@ -337,8 +338,8 @@ func TestWork_of_several_requests_of_which_the_outbox_refuses_one_is_done_for_th
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
-		p.world.outbox = func(events []materials.Outgoing) error {
-			if slices.ContainsFunc(events, func(e materials.Outgoing) bool { return e.Round.RequestID == 2 }) {
+		p.world.outbox = func(events []work.Outgoing) error {
+			if slices.ContainsFunc(events, func(e work.Outgoing) bool { return e.Round.RequestID == 2 }) {
 				return errors.New("refused")
 			}
 			return nil
@@ -348,7 +349,7 @@ func TestWork_of_several_requests_of_which_the_outbox_refuses_one_is_done_for_th
 			p.enqueue("acme", id+1)
 			rounds = append(rounds, p.round("acme", id+1))
 		}
-		if err := p.Work(t.Context(), work(rounds...)); err != nil {
+		if err := p.Work(t.Context(), message(rounds...)); err != nil {
 			t.Error(err)
 		}
 		if diff := cmp.Diff([]string{"acme/1/1", "acme/3/1"}, p.events()); diff != "" {
@@ -392,7 +393,7 @@ func TestWork_of_an_earlier_round_does_nothing(t *testing.T) {
 		earlier := p.round("acme", 1)
 		expect(t, p.deliverOwn(earlier, event("acme", 1, noon, "e1")), 200)
 		expect(t, p.reestimate("acme", 1), 202)
-		if err := p.Work(t.Context(), work(earlier)); err != nil || len(p.events()) > 0 {
+		if err := p.Work(t.Context(), message(earlier)); err != nil || len(p.events()) > 0 {
 			t.Errorf("stored %v, %v", p.events(), err)
 		}
 	})

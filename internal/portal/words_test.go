@@ -19,7 +19,7 @@ func said(t *testing.T) map[string]string {
 	found := map[string]string{}
 	for _, file := range []string{
 		"webhooks/selfservice.go", "webhooks/health.go", "webhooks/sender.go", "webhooks/dialer.go", "webhooks/delivery.go", "webhooks/publicerror.go",
-		"materials/selection.go", "materials/reestimate.go", "materials/store.go", "materials/failure.go", "materials/ledger.go",
+		"materials/selection.go", "materials/reestimate.go", "materials/store.go", "materials/work/failure.go", "materials/ledger.go",
 		"supplierauth/supplier.go", "supplierauth/ownreceiver.go", "supplierauth/portal.go",
 	} {
 		tree, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", filepath.FromSlash(file)), nil,

@@ -1,4 +1,4 @@
-package materials
+package work
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
+	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -21,10 +22,10 @@ const (
 // Work estimates the rounds that the message names and hands their events to the outbox, exactly once however often the
 // work comes. nil means acknowledge; with an error the queue is to deliver the work again: what is done by then is not
 // done again.
-func (s *Service) Work(ctx context.Context, w Work) error {
-	rounds, ok := w.rounds()
+func (s *Service) Work(ctx context.Context, m Message) error {
+	rounds, ok := m.rounds()
 	if !ok {
-		s.deps.Log.WarnContext(ctx, "malformed work is dropped", "subject", w.Subject)
+		s.deps.Log.WarnContext(ctx, "malformed work is dropped", "subject", m.Subject)
 		return nil
 	}
 	if _, err := s.worker.Do(ctx, rounds); err != nil {
@@ -35,7 +36,7 @@ func (s *Service) Work(ctx context.Context, w Work) error {
 
 // pending is a request on its way through a batch: it ends with an event or with err.
 type pending struct {
-	Request
+	materials.Request
 	round.Round
 	tries int64 // estimations of this round that came to nothing
 	event webhook.Event
@@ -80,7 +81,7 @@ func (s *Service) workOnEach(rounds []round.Round) error {
 	for i, r := range rounds {
 		_, err := s.workOn(rounds[i : i+1])
 		if err != nil && groupcommit.NotAway(err) {
-			err = s.failed(&pending{Request: Request{SupplierID: r.SupplierID, ID: r.RequestID}, Round: r, err: invalid(err)})
+			err = s.failed(&pending{Request: materials.Request{SupplierID: r.SupplierID, ID: r.RequestID}, Round: r, err: invalid(err)})
 		}
 		if err != nil {
 			return err

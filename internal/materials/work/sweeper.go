@@ -1,10 +1,12 @@
-package materials
+package work
 
 import (
 	"context"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/materials"
 )
 
 const (
@@ -16,13 +18,6 @@ const (
 	// messages a look all the same: a queue that is never empty must not starve what was lost
 	sweepLeast = 4
 )
-
-// Backlog is what the queue holds.
-type Backlog struct {
-	First  string // the subject of its first message; empty when there is none
-	Length int64  // messages that wait or are being worked on
-	Store  int64  // changes when the queue has lost its store
-}
 
 // RunSweeper queues again, until ctx ends, what no message in the queue stands for. This, and not the publish, is why
 // no accepted request is ever lost: neither by a crash nor by a queue that lost its store.
@@ -51,7 +46,7 @@ func (s *Service) sweep(ctx context.Context, view *queueView) error {
 		return err
 	}
 	at := time.Now()
-	backlog, err := s.deps.Publisher.Backlog(asking)
+	backlog, err := s.deps.Queue.Backlog(asking)
 	if err != nil {
 		view.unavailable(at, last)
 		return nil // the queue reports that itself
@@ -71,7 +66,7 @@ func (s *Service) sweep(ctx context.Context, view *queueView) error {
 func (s *Service) Sweep(ctx context.Context, below int64, limit int) (published int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
-	var lost []queued
+	var lost []materials.Queued
 	err = s.deps.DB.InTx(ctx, func(ctx context.Context) error {
 		held, err := s.deps.DB.TryLock(ctx, "sweeper")
 		if err != nil || !held {
@@ -83,7 +78,7 @@ func (s *Service) Sweep(ctx context.Context, below int64, limit int) (published 
 	if err != nil {
 		return 0, fmt.Errorf("sweep: %w", err)
 	}
-	s.publish(lost...)
+	s.Publish(lost...)
 	return len(lost), nil
 }
 

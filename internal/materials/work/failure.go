@@ -1,4 +1,4 @@
-package materials
+package work
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
 const (
@@ -47,7 +48,7 @@ func nextTry(err error, tries int64, schedule []time.Duration) (wait time.Durati
 
 // failed has a round whose estimation came to nothing tried again on its schedule, or fails its request.
 func (s *Service) failed(p *pending) error {
-	ctx, cancel := context.WithTimeout(roundContext(context.Background(), p.Round, p.TraceID), workStoreTimeout)
+	ctx, cancel := context.WithTimeout(logctx.WithRequest(context.Background(), p.Round.SupplierID, p.Round.RequestID, p.TraceID), workStoreTimeout)
 	defer cancel()
 	now, tries := s.deps.Now(), p.tries+1
 	if wait, again := nextTry(p.err, tries, s.deps.Schedule); again {
@@ -58,7 +59,7 @@ func (s *Service) failed(p *pending) error {
 	if ownFault(p.err) {
 		sentence = failureInvalid
 	}
-	_, moved, err := s.deps.Ledger.fail(ctx, p.Round, sentence, p.err.Error())
+	_, moved, err := s.deps.Ledger.Fail(ctx, p.Round, sentence, p.err.Error())
 	if err == nil && moved {
 		s.deps.Log.ErrorContext(ctx, "material request failed: it cannot be estimated", "error", p.err, "tries", tries)
 	}

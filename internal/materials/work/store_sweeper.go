@@ -1,4 +1,4 @@
-package materials
+package work
 
 import (
 	"context"
@@ -6,11 +6,18 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
+
+type ticketRow struct {
+	SupplierID             string
+	ID, UID, Round, Ticket int64
+}
 
 // requeue gives a new ticket to requests whose ticket is below the given one, the lowest first, or that are due to be
 // tried again, and returns them.
-func (s *store) requeue(ctx context.Context, below int64, now time.Time, limit int) (rows []queued, err error) {
+func (s *store) requeue(ctx context.Context, below int64, now time.Time, limit int) (rows []materials.Queued, err error) {
 	for _, due := range []struct {
 		column string
 		bound  int64
@@ -25,20 +32,20 @@ func (s *store) requeue(ctx context.Context, below int64, now time.Time, limit i
 }
 
 // requeueBy is requeue by one of the two indexed columns.
-func (s *store) requeueBy(ctx context.Context, column string, bound int64, limit int) ([]queued, error) {
+func (s *store) requeueBy(ctx context.Context, column string, bound int64, limit int) ([]materials.Queued, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
 	choose := `SELECT supplier_id, id FROM material_requests WHERE ` + column + ` < ? ORDER BY ` + column + ` LIMIT ?`
 	if s.db.Engine() == database.Postgres {
-		var rows []requestRow
+		var rows []ticketRow
 		err := s.db.From(ctx).Raw(`UPDATE material_requests r SET ticket = nextval('request_numbers'), retry_at = NULL
 			FROM (`+choose+` FOR UPDATE SKIP LOCKED) AS due
 			WHERE r.supplier_id = due.supplier_id AND r.id = due.id
 			RETURNING r.supplier_id, r.id, r.uid, r.round, r.ticket`, bound, limit).Scan(&rows).Error
 		return queuedRows(rows), err
 	}
-	var keys []requestRow
+	var keys []ticketRow
 	if err := s.db.From(ctx).Raw(choose, bound, limit).Scan(&keys).Error; err != nil || len(keys) == 0 {
 		return nil, err
 	}
@@ -46,7 +53,7 @@ func (s *store) requeueBy(ctx context.Context, column string, bound int64, limit
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]requestRow, len(keys))
+	rows := make([]ticketRow, len(keys))
 	for i, key := range keys {
 		err := s.db.From(ctx).Raw(`UPDATE material_requests SET ticket = ?, retry_at = NULL WHERE supplier_id = ? AND id = ?
 			RETURNING supplier_id, id, uid, round, ticket`, ticket+int64(i), key.SupplierID, key.ID).Scan(&rows[i]).Error
@@ -57,10 +64,10 @@ func (s *store) requeueBy(ctx context.Context, column string, bound int64, limit
 	return queuedRows(rows), nil
 }
 
-func queuedRows(rows []requestRow) []queued {
-	list := make([]queued, len(rows))
+func queuedRows(rows []ticketRow) []materials.Queued {
+	list := make([]materials.Queued, len(rows))
 	for i, row := range rows {
-		list[i] = queued{row.roundOf(), *row.Ticket}
+		list[i] = materials.Queued{Round: round.Round{SupplierID: row.SupplierID, RequestID: row.ID, UID: row.UID, Number: row.Round}, Ticket: row.Ticket}
 	}
 	return list
 }

@@ -1,10 +1,11 @@
-package materials
+package work
 
 import (
 	"context"
 	"fmt"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -59,7 +60,7 @@ func (s *Service) workDirectly(ctx context.Context, last int64) (next int64, err
 func (s *Service) workLost(ctx context.Context, below int64) (n int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
-	var lost []queued
+	var lost []materials.Queued
 	err = s.deps.DB.InTx(ctx, func(ctx context.Context) error {
 		lost, err = s.store.requeue(ctx, below, s.deps.Now(), workBatch)
 		return err

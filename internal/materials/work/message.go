@@ -1,4 +1,4 @@
-package materials
+package work
 
 import (
 	"bytes"
@@ -6,36 +6,31 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// Work is one message of the queue.
-type Work struct {
+// Message is one message of the queue.
+type Message struct {
 	Subject string // names the lowest ticket in it
 	Body    []byte // the rounds, one a line
 }
 
-// queued is a round that is to be estimated, under the ticket that its row has.
-type queued struct {
-	round.Round
-	ticket int64
-}
-
 const subjectPrefix = "mr.work."
 
-// publish queues rounds that were stored together, as one message: each message costs the queue, the worker and us as
+// Publish queues rounds that were stored together, as one message: each message costs the queue, the worker and us as
 // much as several rows. A lost message is no loss: the sweeper finds its tickets and publishes them again.
-func (s *Service) publish(rounds ...queued) {
+func (s *Service) Publish(rounds ...materials.Queued) {
 	if len(rounds) == 0 {
 		return
 	}
-	lowest := slices.MinFunc(rounds, func(a, b queued) int { return int(min(max(a.ticket-b.ticket, -1), 1)) }).ticket
+	lowest := slices.MinFunc(rounds, func(a, b materials.Queued) int { return int(min(max(a.Ticket-b.Ticket, -1), 1)) }).Ticket
 	var body bytes.Buffer
 	for _, q := range rounds {
 		body.WriteString(q.String())
 		body.WriteByte('\n')
 	}
-	s.deps.Publisher.Publish(subjectPrefix+strconv.FormatInt(lowest, 10), body.Bytes())
+	s.deps.Queue.Publish(subjectPrefix+strconv.FormatInt(lowest, 10), body.Bytes())
 }
 
 // parseTicket returns the lowest ticket of the message of that subject; ok is false for any other subject.
@@ -45,12 +40,12 @@ func parseTicket(subject string) (ticket int64, ok bool) {
 	return ticket, found && err == nil && strconv.FormatInt(ticket, 10) == text
 }
 
-// rounds are the message's rounds; ok is false for a text that publish does not write.
-func (w Work) rounds() (rounds []round.Round, ok bool) {
-	if _, ok := parseTicket(w.Subject); !ok {
+// rounds are the message's rounds; ok is false for a text that Publish does not write.
+func (m Message) rounds() (rounds []round.Round, ok bool) {
+	if _, ok := parseTicket(m.Subject); !ok {
 		return nil, false
 	}
-	for line := range strings.Lines(string(w.Body)) {
+	for line := range strings.Lines(string(m.Body)) {
 		r, ok := round.Parse(strings.TrimSuffix(line, "\n"))
 		if !ok {
 			return nil, false

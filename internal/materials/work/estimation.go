@@ -1,4 +1,4 @@
-package materials
+package work
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -29,7 +30,7 @@ func (s *Service) estimateAll(requests []*pending) {
 	for _, p := range requests {
 		if p.err == nil {
 			running.Go(func() {
-				p.event, p.body, p.err = s.estimate(logctx.WithTraceParent(roundContext(ctx, p.Round, p.TraceID), p.TraceParent),
+				p.event, p.body, p.err = s.estimate(logctx.WithTraceParent(logctx.WithRequest(ctx, p.Round.SupplierID, p.Round.RequestID, p.TraceID), p.TraceParent),
 					p, products[p.Request.SupplierID])
 			})
 		}
@@ -88,18 +89,18 @@ func (s *Service) estimate(ctx context.Context, p *pending,
 	return event, body, nil
 }
 
-func items(materials []Material, products map[string]estimates.Product) []estimates.Item {
-	list := make([]estimates.Item, len(materials))
-	for i, m := range materials {
-		list[i] = estimates.Item{SKU: m.SKU, Width: m.Width, Height: m.Height, Quantity: m.Quantity}
+func items(list []materials.Material, products map[string]estimates.Product) []estimates.Item {
+	items := make([]estimates.Item, len(list))
+	for i, m := range list {
+		items[i] = estimates.Item{SKU: m.SKU, Width: m.Width, Height: m.Height, Quantity: m.Quantity}
 		if m.Depth != nil {
-			list[i].Depth = *m.Depth
+			items[i].Depth = *m.Depth
 		}
 		if product, known := products[m.SKU]; known {
-			list[i].Product = &product
+			items[i].Product = &product
 		}
 	}
-	return list
+	return items
 }
 
 func orEmpty[T any](list []T) []T {

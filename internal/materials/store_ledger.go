@@ -1,0 +1,91 @@
+package materials
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+// ofRound is the condition that a statement is about this round of this request and no other.
+const ofRound = `supplier_id = ? AND id = ? AND uid = ? AND round = ?`
+
+func roundArgs(r round.Round) []any { return []any{r.SupplierID, r.RequestID, r.UID, r.Number} }
+
+// fail moves the round's request from enqueued to failed and returns its trace id; moved is false when it was not
+// enqueued in this round.
+func (s *store) fail(ctx context.Context, r round.Round, reason string, now time.Time) (traceID string, moved bool,
+	err error) {
+	return s.moveOne(ctx, `UPDATE material_requests SET status = 'failed', ticket = NULL, retry_at = NULL, failure = ?, updated_at = ?
+		WHERE `+ofRound+` AND status = 'enqueued'`, append([]any{reason, now.UnixMicro()}, roundArgs(r)...)...)
+}
+
+// redelivered moves the rounds' requests from failed back to enqueued and returns them: their events are on their way again.
+func (s *store) redelivered(ctx context.Context, rounds []round.Round, now time.Time) ([]requestRow, error) {
+	keys := make([]requestKey, len(rounds))
+	for i, r := range rounds {
+		keys[i] = requestKey{r.SupplierID, r.RequestID}
+	}
+	if err := s.lockAll(ctx, keys); err != nil {
+		return nil, err
+	}
+	source, args, err := RoundsTable(s.db, rounds, `supplier_id, id, uid, round`)
+	if err != nil {
+		return nil, err
+	}
+	moved, err := database.Query(ctx, s.db.SQL(ctx), fmt.Sprintf(`UPDATE material_requests SET status = 'enqueued', failure = '', updated_at = %d
+		FROM (SELECT r.supplier_id, r.id FROM %s WHERE r.uid = k.uid AND r.round = k.number) AS asked
+		WHERE material_requests.supplier_id = asked.supplier_id AND material_requests.id = asked.id AND status = 'failed'
+		RETURNING material_requests.supplier_id, material_requests.id, uid, round, trace_id`, now.UnixMicro(), source), args, func(r *requestRow) []any {
+		return []any{&r.SupplierID, &r.ID, &r.UID, &r.Round, &r.TraceID}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("move material requests: %w", err)
+	}
+	return moved, nil
+}
+
+// lockAll holds the requests until the transaction ends, in the one order in which all batches lock.
+func (s *store) lockAll(ctx context.Context, keys []requestKey) error {
+	from, args, err := s.requests(keys, `supplier_id, id`, true)
+	if err != nil {
+		return err
+	}
+	_, err = database.Query(ctx, s.db.SQL(ctx), `SELECT r.supplier_id, r.id FROM `+from, args, (*requestKey).place)
+	return err
+}
+
+func (s *store) moveOne(ctx context.Context, statement string, args ...any) (traceID string, moved bool, err error) {
+	var rows []requestRow
+	if err := s.db.From(ctx).Raw(statement+` RETURNING trace_id`, args...).Scan(&rows).Error; err != nil {
+		return "", false, fmt.Errorf("move material request: %w", err)
+	}
+	if len(rows) == 0 {
+		return "", false, nil
+	}
+	return rows[0].TraceID, true, nil
+}
+
+// RoundsTable returns a table r of the columns of those requests that are stored, joined to the rounds k that were asked
+// for, and its parameters. The condition that r is in that round is the caller's.
+func RoundsTable(db *database.DB, rounds []round.Round, columns string) (table string, args []any, err error) {
+	if db.Engine() == database.Postgres {
+		n := len(rounds)
+		suppliers, ids, uids, numbers := make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n)
+		for i, r := range rounds {
+			suppliers[i], ids[i], uids[i], numbers[i] = r.SupplierID, r.RequestID, r.UID, r.Number
+		}
+		return `unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS k(supplier_id, request_id, uid, number) CROSS JOIN LATERAL (
+			SELECT ` + columns + ` FROM material_requests m WHERE m.supplier_id = k.supplier_id AND m.id = k.request_id OFFSET 0) r`,
+			[]any{suppliers, ids, uids, numbers}, nil
+	}
+	batch, err := json.Marshal(rounds)
+	if err != nil {
+		return "", nil, fmt.Errorf("encode rounds: %w", err)
+	}
+	return `(SELECT value->>'SupplierID' AS of, value->>'RequestID' AS request, value->>'UID' AS uid, value->>'Number' AS number FROM json_each(?)) AS k
+		JOIN (SELECT ` + columns + ` FROM material_requests) AS r ON r.supplier_id = k.of AND r.id = k.request`, []any{string(batch)}, nil
+}

@@ -1,0 +1,101 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+type store struct{ db *database.DB }
+
+// due reads the requests of those rounds that still wait for their estimation, with bodies of about maxBytes at most;
+// rest are those that did not fit. Bodies that cannot be decoded come with err set.
+func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (requests []*pending, rest []round.Round,
+	err error) {
+	from, args, err := materials.RoundsTable(s.db, rounds, `supplier_id, id, uid, round, trace_id, trace_parent, body, status, tries`)
+	if err != nil {
+		return nil, nil, err
+	}
+	type dueRow struct {
+		round.Round
+		traceID     string
+		traceParent *string // null: it is not traced
+		tries       int64
+		body        *string // unless too many bytes come before it
+	}
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx),
+		fmt.Sprintf(`SELECT supplier_id, id, uid, round, trace_id, trace_parent, tries, CASE WHEN before < %d THEN body END FROM (
+			SELECT r.*, sum(length(r.body)) OVER (ORDER BY r.supplier_id, r.id) - length(r.body) AS before
+			FROM %s WHERE r.status = 'enqueued' AND r.uid = k.uid AND r.round = k.number) AS waiting`, maxBytes, from), args, func(r *dueRow) []any {
+			return []any{&r.SupplierID, &r.RequestID, &r.UID, &r.Number, &r.traceID, &r.traceParent, &r.tries, &r.body}
+		})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read requests to estimate: %w", err)
+	}
+	for _, row := range rows {
+		if row.body == nil {
+			rest = append(rest, row.Round)
+			continue
+		}
+		request, err := materials.DecodeRequest(*row.body)
+		if err != nil {
+			request, err = materials.Request{}, invalid(err)
+		}
+		request.SupplierID, request.ID, request.TraceID = row.SupplierID, row.RequestID, row.traceID
+		if row.traceParent != nil {
+			request.TraceParent = *row.traceParent
+		}
+		requests = append(requests, &pending{Request: request, Round: row.Round, tries: row.tries, err: err})
+	}
+	return requests, rest, nil
+}
+
+// exist fails unless the requests of all rounds are still there. The caller's transaction has stored the rounds'
+// events: until it ends nobody else gets any of them done, and so retention takes none.
+func (s *store) exist(ctx context.Context, rounds []round.Round) error {
+	from, args, err := materials.RoundsTable(s.db, rounds, `supplier_id, id, uid`)
+	if err != nil {
+		return err
+	}
+	there, err := database.Query(ctx, s.db.SQL(ctx), `SELECT count(*) FROM `+from+` WHERE r.uid = k.uid`, args,
+		func(n *int) []any { return []any{n} })
+	if err != nil {
+		return fmt.Errorf("look whether requests are still there: %w", err)
+	}
+	if there[0] < len(rounds) {
+		return errs.Away("Requests were deleted while they were estimated.", time.Second, nil)
+	}
+	return nil
+}
+
+// ofRound is the condition that a statement is about this round of this request and no other.
+const ofRound = `supplier_id = ? AND id = ? AND uid = ? AND round = ?`
+
+func roundArgs(r round.Round) []any { return []any{r.SupplierID, r.RequestID, r.UID, r.Number} }
+
+// dispatched records of rounds whose events are stored that there is nothing left to queue.
+func (s *store) dispatched(ctx context.Context, rounds []round.Round) error {
+	for _, r := range rounds {
+		err := s.db.From(ctx).Exec(`UPDATE material_requests SET ticket = NULL, retry_at = NULL WHERE `+ofRound,
+			roundArgs(r)...).Error
+		if err != nil {
+			return fmt.Errorf("record dispatched requests: %w", err)
+		}
+	}
+	return nil
+}
+
+// tryAgain has the round queued again at the given time.
+func (s *store) tryAgain(ctx context.Context, r round.Round, tries int64, at, now time.Time) error {
+	err := s.db.From(ctx).Exec(`UPDATE material_requests SET ticket = NULL, retry_at = ?, tries = ?, updated_at = ?
+		WHERE `+ofRound+` AND status = 'enqueued'`, append([]any{at.UnixMicro(), tries, now.UnixMicro()}, roundArgs(r)...)...).Error
+	if err != nil {
+		return fmt.Errorf("put the estimation off: %w", err)
+	}
+	return nil
+}
