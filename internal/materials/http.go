@@ -1,6 +1,9 @@
 package materials
 
 import (
+	"fmt"
+	"strings"
+
 	"net/http"
 	"time"
 
@@ -10,6 +13,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 // Handlers answer the room's routes. They are apart from Service because the linker keeps all exported methods of what
@@ -141,4 +145,106 @@ func parseStatus(values []string) (*Status, *errs.Violation) {
 		return &status, nil
 	}
 	return nil, &violation
+}
+
+// Reestimate handles POST /api/material-requests/{id}/re-estimate. It has no body.
+func (s Handlers) Reestimate(c *gin.Context) error {
+	id, err := httpapi.PathInt(c, "id")
+	if err != nil {
+		return err
+	}
+	if _, err := httpapi.Query(c); err != nil {
+		return err
+	}
+	ctx := c.Request.Context()
+	if err := s.reestimate(ctx, requestKey{supplierauth.PrincipalFrom(ctx).SupplierID, id}); err != nil {
+		return err
+	}
+	httpapi.JSON(c, http.StatusAccepted, enqueuedAnswer{Enqueued, id})
+	return nil
+}
+
+type selectionBody struct {
+	EstimateID *string `json:"estimate_id"`
+}
+
+func (b *selectionBody) validate() []errs.Violation {
+	switch {
+	case b.EstimateID == nil:
+		return []errs.Violation{errs.At("/estimate_id", "is required")}
+	case strings.TrimSpace(*b.EstimateID) == "":
+		return []errs.Violation{errs.At("/estimate_id", "must not be blank")}
+	default:
+		return nil
+	}
+}
+
+type selectionAnswer struct {
+	Status     Status    `json:"status"`
+	ID         int64     `json:"id"`
+	EstimateID string    `json:"estimate_id"`
+	SelectedAt time.Time `json:"selected_at"`
+}
+
+// Select handles PATCH /api/material-requests/{id}/selected-estimate.
+func (s Handlers) Select(c *gin.Context) error {
+	id, err := httpapi.PathInt(c, "id")
+	if err != nil {
+		return err
+	}
+	body, err := httpapi.DecodeJSON(c, (*selectionBody).validate)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request.Context()
+	key := requestKey{supplierauth.PrincipalFrom(ctx).SupplierID, id}
+	at, err := s.selectEstimate(ctx, key, *body.EstimateID)
+	if err != nil {
+		return err
+	}
+	httpapi.JSON(c, http.StatusOK, selectionAnswer{Selected, id, *body.EstimateID, at})
+	return nil
+}
+
+// order is a request with a selected estimate, of any supplier.
+type order struct {
+	SupplierID string `json:"supplier_id"`
+	Record
+	SelectedEstimate *webhook.Estimate `json:"selected_estimate"`
+	SelectedAt       *time.Time        `json:"selected_at"`
+}
+
+// Orders handles GET /orders: the orders of all suppliers, latest selection first.
+func (s Handlers) Orders(c *gin.Context) error {
+	query, err := httpapi.Query(c)
+	if err != nil {
+		return err
+	}
+	page, violations := httpapi.ParsePage(query)
+	if len(violations) > 0 {
+		return errs.InvalidInput("The parameters are not valid.", violations...)
+	}
+	ctx := c.Request.Context()
+	l, err := s.store.orders(ctx, page.Size, page.Offset())
+	if err != nil {
+		return fmt.Errorf("list orders: %w", err)
+	}
+	return httpapi.List(c, page, l.total, func(yield func([]order, error) bool) {
+		for records, err := range l.records(ctx) {
+			if !yield(ordersOf(records), err) {
+				return
+			}
+		}
+	})
+}
+
+func ordersOf(records []Record) []order {
+	orders := make([]order, len(records))
+	for i, r := range records {
+		orders[i] = order{SupplierID: r.SupplierID, Record: r, SelectedAt: r.SelectedAt}
+		if r.SelectedEstimateID != nil {
+			orders[i].SelectedEstimate = r.estimate(*r.SelectedEstimateID)
+		}
+	}
+	return orders
 }
