@@ -254,7 +254,9 @@ func TestConfiguration_names_every_bad_value_once_and_makes_nothing(t *testing.T
 	t.Run("a worker without the apis' address", func(t *testing.T) {
 		t.Parallel()
 		h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
-		cmd := exec.CommandContext(t.Context(), apptest.Binary(t, "worker"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for one that runs
+		defer cancel()
+		cmd := exec.CommandContext(ctx, apptest.Binary(t, "worker"))
 		for name, value := range h.Env {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
@@ -281,6 +283,9 @@ func TestStop_DRAIN_DELAY_takes_nothing_from_the_drain(t *testing.T) {
 			}
 			if took := time.Since(begin); took < 25*time.Second {
 				t.Errorf("it ended after %v, without the delay", took)
+			}
+			if late := "the worker did not drain in time"; strings.Contains(h.APIs[0].Log(), late) {
+				t.Error(late)
 			}
 		})
 	}

@@ -124,7 +124,16 @@ func estimatesRules(t *testing.T, h *apptest.Hub) {
 		e := event(s, id, time.Now().Add(time.Second), "e1")
 		wantEmpty(t, plain.Do(t, http.MethodPost, estimatesPath(id), e), 403)
 		wantProblem(t, other.Do(t, http.MethodPost, estimatesPath(id), e), 404)
-		wantBody(t, s.Do(t, http.MethodPost, estimatesPath(id), e), 200, object{"status": "estimated", "id": id})
+		answer := s.Do(t, http.MethodPost, estimatesPath(id), e)
+		wantBody(t, answer, 200, object{"status": "estimated", "id": id})
+		apptest.Eventually(t, "the request's line in the log names the supplier", func() bool {
+			for line := range strings.Lines(h.APIs[0].Log()) {
+				if strings.Contains(line, `"msg":"request"`) && strings.Contains(line, answer.Header.Get("X-Request-Id")) {
+					return strings.Contains(line, s.ID)
+				}
+			}
+			return false
+		})
 	})
 	rule(t, "400 names every violation and a path that is not the body's request; 404 for an unknown request",
 		func(t *testing.T) {

@@ -3,6 +3,7 @@ package database_test
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -150,4 +151,46 @@ func TestPoolMaxConns_holds_for_writers_and_readers_together(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestRows_nobody_who_gives_up_waits_for_the_connection_of_another(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	db, err := database.Open(t.Context(), database.Config{URL: databasetest.Postgres(t),
+		ReadURL: "postgres://u@" + silent.Addr().String() + "/d?sslmode=disable", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	rows := db.Rows(time.Minute)
+	t.Cleanup(rows.Close)
+	read := func(ctx context.Context) chan error {
+		end := make(chan error, 1)
+		go func() { end <- rows.Select(ctx, `SELECT 1`, func([][]byte) error { return nil }) }()
+		return end
+	}
+	patient, leave := context.WithCancel(t.Context())
+	defer leave()
+	waits := read(patient)
+	conn, err := silent.Accept() // the patient one is connecting
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	hurried, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	select {
+	case err := <-read(hurried):
+		if err == nil {
+			t.Error("a statement was answered by nobody")
+		}
+	case err := <-waits:
+		t.Fatalf("the patient one ended first: %v", err)
+	}
+	leave()
+	<-waits
 }
