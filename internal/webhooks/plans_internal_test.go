@@ -57,7 +57,7 @@ func (s *store) walk(ctx context.Context, t *testing.T, now time.Time, due int) 
 	if err != nil || len(claimed) != due {
 		t.Fatalf("%d deliveries: %v", len(claimed), err)
 	}
-	if err := s.refreshDue(ctx, []string{"acme"}); err != nil {
+	if err := s.refreshDue(ctx, []string{"acme"}, now); err != nil {
 		t.Fatal(err)
 	}
 	if due == 0 {

@@ -188,8 +188,7 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 	return jobs, nil
 }
 
-// claimDue locks the receivers first, so that what becomes due for them meanwhile is noted after refreshDue, and not
-// lost.
+// claimDue locks the receivers first, so that one that is paused gets nothing more.
 func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, suppliers []string,
 	worker int64) (claimed []claimedRow, err error) {
 	mine := map[string]int{}
@@ -223,7 +222,7 @@ func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, supplie
 		}
 	}
 	if len(suppliers) > 0 {
-		err = d.store.refreshDue(ctx, suppliers)
+		err = d.store.refreshDue(ctx, suppliers, d.deps.Now())
 	}
 	return claimed, err
 }

@@ -74,29 +74,39 @@ func (t scanTime) Scan(value any) error {
 	return nil
 }
 
-// lockDue holds the rows of those receivers that may be sent to by this worker, until the transaction ends: what
-// becomes due meanwhile waits for it. They are always locked in this order.
+// lockDue holds the rows of those receivers that may be sent to by this worker, until the transaction ends. They are
+// always locked in this order.
 func (s *store) lockDue(ctx context.Context, suppliers []string, worker int64) ([]string, error) {
-	lock := ""
-	if s.postgres() {
-		lock = ` FOR UPDATE OF r`
-	}
 	found, err := database.Query(ctx, s.db.SQL(ctx), `
 		SELECT r.supplier_id FROM webhook_receivers r WHERE `+s.anyOf("r.supplier_id", 1)+` AND r.paused_by = ''
 			AND EXISTS (SELECT 1 FROM webhook_shards s WHERE s.shard = r.shard AND s.worker = $2)
-		ORDER BY r.supplier_id`+lock, []any{s.values(suppliers), worker}, func(id *string) []any { return []any{id} })
+		ORDER BY r.supplier_id`+s.db.RowLock(` FOR NO KEY UPDATE OF r`), []any{s.values(suppliers), worker},
+		func(id *string) []any { return []any{id} })
 	if err != nil {
 		return nil, fmt.Errorf("lock receivers: %w", err)
 	}
 	return found, nil
 }
 
-// refreshDue stores when the locked receivers' earliest waiting deliveries are due.
-func (s *store) refreshDue(ctx context.Context, suppliers []string) error {
-	_, err := s.db.SQL(ctx).ExecContext(ctx, `
-		UPDATE webhook_receivers SET due_at = (SELECT d.next_attempt_at FROM webhook_deliveries d
-			WHERE d.status = 'pending' AND d.worker IS NULL AND d.destination = webhook_receivers.supplier_id ORDER BY d.next_attempt_at LIMIT 1)
-		WHERE `+s.anyOf("supplier_id", 1), s.values(suppliers))
+const front = `(SELECT d.next_attempt_at FROM webhook_deliveries d WHERE d.status = 'pending' AND d.worker IS NULL
+	AND d.destination = webhook_receivers.supplier_id ORDER BY d.next_attempt_at LIMIT 1)`
+
+// refreshDue stores when the locked receivers' earliest waiting deliveries are due. A receiver for which nothing is due
+// stays due now while a transaction is under way that found it due early enough, and may make a delivery wait.
+func (s *store) refreshDue(ctx context.Context, suppliers []string, now time.Time) error {
+	at, args := front, []any{s.values(suppliers)}
+	if s.postgres() {
+		// only FOR UPDATE excludes markDue's lock; what was committed before it is seen by the statement after it
+		done, err := database.Query(ctx, s.db.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
+			WHERE supplier_id = ANY($1) AND coalesce(`+front+`, 9223372036854775807) > $2 FOR UPDATE SKIP LOCKED`,
+			[]any{suppliers, now.UnixMicro()}, func(id *string) []any { return []any{id} })
+		if err != nil {
+			return fmt.Errorf("lock receivers with nothing due: %w", err)
+		}
+		at = `LEAST(` + front + `, CASE WHEN supplier_id = ANY($2) THEN NULL ELSE $3::bigint END)`
+		args = append(args, done, now.UnixMicro())
+	}
+	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET due_at = `+at+` WHERE `+s.anyOf("supplier_id", 1), args...)
 	if err != nil {
 		return fmt.Errorf("store when receivers are due: %w", database.Translate(err))
 	}
@@ -104,6 +114,8 @@ func (s *store) refreshDue(ctx context.Context, suppliers []string) error {
 }
 
 // markDue makes receivers due at the given times, or earlier. It comes last in its transaction, after the deliveries.
+// The row of a receiver that is due early enough is only kept from being due later, so that transactions that make
+// deliveries of one supplier wait do not wait for each other.
 func (s *store) markDue(ctx context.Context, at map[string]time.Time, now time.Time) error {
 	delete(at, Own)
 	if len(at) == 0 {
@@ -115,8 +127,12 @@ func (s *store) markDue(ctx context.Context, at map[string]time.Time, now time.T
 	for i, id := range suppliers {
 		shards[i], times[i] = int64(dispatch.ShardOf(id)), at[id].UnixMicro()
 	}
-	err := s.eachRow(len(suppliers), `INSERT INTO webhook_receivers AS r (supplier_id, shard, due_at, updated_at) `,
-		`SELECT s, h, at, $4 FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS d(s, h, at) ORDER BY s`, `VALUES ($1, $2, $3, $4)`, onConflict,
+	const insert = `INSERT INTO webhook_receivers AS r (supplier_id, shard, due_at, updated_at) `
+	err := s.eachRow(len(suppliers), ``, `
+		WITH wanted AS (SELECT s, h, at FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS d(s, h, at)),
+			enough AS (SELECT r.supplier_id FROM wanted JOIN webhook_receivers r ON r.supplier_id = s WHERE r.due_at <= at FOR KEY SHARE OF r)
+		`+insert+`SELECT s, h, at, $4 FROM wanted WHERE NOT EXISTS (SELECT 1 FROM enough WHERE supplier_id = s) ORDER BY s`,
+		insert+`VALUES ($1, $2, $3, $4)`, onConflict,
 		func(i int) []any { return []any{suppliers[i], shards[i], times[i], now.UnixMicro()} },
 		func() []any { return []any{suppliers, shards, times, now.UnixMicro()} },
 		func(statement string, args []any) error {
