@@ -21,7 +21,7 @@ func rights(role config.Role) []database.Right {
 		"material_requests": "SELECT INSERT UPDATE", "sessions": "SELECT INSERT UPDATE DELETE", "products": "SELECT INSERT UPDATE",
 		"scoreboard_usage": "SELECT INSERT UPDATE", "webhook_receivers": "SELECT INSERT UPDATE", "suppliers": "SELECT",
 		"supplier_api_keys": "SELECT", "settings": "SELECT", "webhook_deliveries": "SELECT", "tracker_clients": "SELECT",
-		"tracker_views": "SELECT", "request_numbers": "USAGE",
+		"tracker_views": "SELECT", "request_numbers": "USAGE", "status_counts": "SELECT INSERT DELETE",
 	}
 	if role == config.ForWorker {
 		tables = map[string]string{
@@ -29,6 +29,7 @@ func rights(role config.Role) []database.Right {
 			"products": "SELECT", "workers": "SELECT INSERT UPDATE DELETE", "webhook_shards": "SELECT UPDATE",
 			"webhook_events": "SELECT INSERT UPDATE", "webhook_deliveries": "SELECT INSERT UPDATE",
 			"webhook_attempts": "SELECT INSERT UPDATE", "webhook_receivers": "SELECT INSERT UPDATE",
+			"status_counts": "SELECT INSERT DELETE",
 		}
 	}
 	var list []database.Right
