@@ -51,6 +51,7 @@ var settings = map[Profile][]setting{
 		isolation,
 		{name: "idle_in_transaction_session_timeout", value: "1min"},
 		{name: "statement_timeout", value: "0"},
+		{name: "jit", value: "off"}, // a batch of thousands of rows takes milliseconds, compiling its statement a second
 	},
 }
 
