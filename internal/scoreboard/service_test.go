@@ -296,37 +296,35 @@ func TestSettings_nobody_who_gives_up_waits_for_the_read_of_another(t *testing.T
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
 	d := newDesk(t, db, noon(), 0)
+	var patient sync.WaitGroup
 	held := errors.New("held long enough")
-	patient, hurried := make(chan struct{}), make(chan struct{})
 	err := db.InTx(t.Context(), func(ctx context.Context) error {
 		if err := db.From(ctx).Exec("LOCK TABLE settings IN ACCESS EXCLUSIVE MODE").Error; err != nil {
 			return err
 		}
-		go func() { defer close(patient); d.ask("") }()
+		refused := "?leagueId=x" // it is told the quota, for which the settings are read
+		for range 10 {
+			patient.Go(func() { d.ask(refused) })
+		}
 		waiting := "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'settings'::regclass)"
 		for reads := false; !reads; {
 			if err := db.From(ctx).Raw(waiting).Scan(&reads).Error; err != nil {
 				return err
 			}
 		}
-		go func() {
-			defer close(hurried)
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-			defer cancel()
-			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil)
-			r.Header.Set("svc-pulse-key", "k")
-			d.engine.ServeHTTP(httptest.NewRecorder(), r)
-		}()
-		select {
-		case <-hurried:
-		case <-patient:
-			t.Error("a caller that gave up after 10 ms waited until another one's read had ended")
+		hurried, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		begin := time.Now()
+		r := httptest.NewRequestWithContext(hurried, http.MethodPost, "/"+refused, nil)
+		r.Header.Set("svc-pulse-key", "k")
+		d.engine.ServeHTTP(httptest.NewRecorder(), r)
+		if took := time.Since(begin); took > 15*time.Second { // in turn, ten reads that get no answer take 50 s
+			t.Errorf("a caller that gave up after 10 ms waited for %v", took)
 		}
 		return held
 	})
 	if !errors.Is(err, held) {
 		t.Fatal(err)
 	}
-	<-patient
-	<-hurried
+	patient.Wait()
 }
