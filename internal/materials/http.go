@@ -2,9 +2,8 @@ package materials
 
 import (
 	"fmt"
-	"strings"
-
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"

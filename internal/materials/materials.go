@@ -3,14 +3,13 @@
 package materials
 
 import (
-	"github.com/supplyhub/supplyhub/internal/groupcommit"
-	"github.com/supplyhub/supplyhub/internal/logctx"
-
 	"context"
 	"log/slog"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/groupcommit"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
