@@ -138,7 +138,7 @@ func (l *receiver) print(c call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.json {
-		_ = json.NewEncoder(l.out).Encode(c) // where nobody reads, nothing is printed
+		_ = json.NewEncoder(l.out).Encode(c) // without a reader nothing is printed
 		return
 	}
 	fmt.Fprintf(l.out, "\n%s  %s\n", c.Time.Format(time.TimeOnly), printable(c.Path))

@@ -70,7 +70,7 @@ func (s *stream) flush() (err error) {
 	return err
 }
 
-// end prints what is left; after a failure it leaves the list without an end, so that nobody takes it for whole.
+// end prints what is left; after a failure it leaves the list without an end, so that it is not taken for whole.
 func (s *stream) end(failed error) error {
 	if failed != nil {
 		return nil

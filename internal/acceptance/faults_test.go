@@ -44,7 +44,7 @@ func startLoad(t *testing.T, h *apptest.Hub, s *apptest.Supplier, callers int) *
 	return l
 }
 
-// post tells whether the request was answered 201; a broken connection or a 5xx is tried again by the caller.
+// post reports whether the request was answered 201; a broken connection or a 5xx is tried again by the caller.
 func post(t *testing.T, h *apptest.Hub, api int, s *apptest.Supplier, id int64) bool {
 	a, err := h.Try(t, h.URL(api, requests), http.MethodPost, request(id, nil), "Authorization", "Bearer "+s.AccessToken())
 	if err == nil && a.Status != http.StatusCreated && a.Status < 500 {

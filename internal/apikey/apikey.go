@@ -17,7 +17,7 @@ const (
 )
 
 // Format is a family of keys: prefix, 256 random bits, checksum. The prefix lets secret scanners find a leaked key;
-// the checksum keeps garbage away from the database and protects nothing.
+// the checksum keeps garbage from the database and protects nothing.
 type Format struct {
 	Prefix  string
 	Domain  string // is hashed before the key, so that no hash of one family is one of another

@@ -65,7 +65,7 @@ type pipeline struct {
 	quotas          *scoreboard.Quotas
 	providerMetrics *scoreboard.Metrics
 	figures         *figures.Recorder
-	desk            *notify.Desk // nil: the operator is not to be told anything
+	notifier        *notify.Notifier // nil: the operator is not notified
 
 	operatorToken config.Secret
 }
@@ -134,14 +134,15 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	if err != nil {
 		return fmt.Errorf("set up supplier authentication: %w", err)
 	}
-	a.desk = a.openDesk()
+	a.notifier = a.openNotifier()
 	a.products = products.New(a.db, a.db.Now)
 	a.Rates = estimates.New(a.db, a.db.Now)
-	ledger := materials.NewRequestLedger(a.db, a.log, a.db.Now, a.desk)
+	ledger := materials.NewRequestLedger(a.db, a.log, a.db.Now, a.notifier)
 	a.Deliveries = webhooks.New(webhooks.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: destinations{a.Suppliers}, Ledger: ledger, BaseURL: a.cfg.BaseURL,
 		OwnSecrets: secrets.webhooks, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
-		AllowPrivate: a.cfg.AllowPrivate, Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Desk: a.desk, Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent,
+		AllowPrivate: a.cfg.AllowPrivate, Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Notifier: a.notifier,
+		Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent,
 	})
 	a.estimation = work.New(work.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Queue: workQueue{a}, Outbox: outbox{a.Deliveries},
@@ -214,7 +215,7 @@ func (a *pipeline) span(ctx context.Context, name string, attrs ...slog.Attr) (c
 // traceParent is the span that ctx is in, for what outlives this process.
 func (a *pipeline) traceParent(ctx context.Context) string { return a.tracing.Parent(ctx) }
 
-// trace sets tracing up for a process; its end is told to say so in the log, as nothing depends on it.
+// trace sets tracing up for a process. Its failures at the end are only logged: nothing depends on it.
 func (a *pipeline) trace(ctx context.Context, role string) (err error) {
 	a.tracing, err = telemetry.NewTracing(ctx, Environment(), role)
 	return err

@@ -8,8 +8,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
-// openDesk makes what tells the operator; nil without OPERATOR_WEBHOOK_URL.
-func (a *pipeline) openDesk() *notify.Desk {
+// openNotifier makes the operator's notifier; nil without OPERATOR_WEBHOOK_URL.
+func (a *pipeline) openNotifier() *notify.Notifier {
 	if a.cfg.EventsURL == "" {
 		return nil
 	}

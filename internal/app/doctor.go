@@ -21,7 +21,7 @@ import (
 // How a check of the doctor ended.
 const (
 	well    = "ok"
-	warning = "warning" // the service works; somebody should know
+	warning = "warning" // the service works; an operator should know
 	broken  = "broken"
 )
 

@@ -42,7 +42,7 @@ func (d *doctor) providers(ctx context.Context) {
 		d.sayProvider("provider balldontlie", "FALLBACK_API_KEY", err)
 	} else {
 		d.lacks("provider balldontlie", "set FALLBACK_API_KEY for a second provider",
-			"it has no key: nobody is asked when the first one refuses")
+			"it has no key: there is no fallback when the first one refuses")
 	}
 }
 

@@ -43,7 +43,7 @@ func health(ctx context.Context, adminAddr string) (h Health, err error) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: it is this machine
 	response, err := client.Do(request)
 	if err != nil {
-		return h, fmt.Errorf("nobody answers at ADMIN_ADDR: %w", err)
+		return h, fmt.Errorf("nothing answers at ADMIN_ADDR: %w", err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))

@@ -445,7 +445,7 @@ func (f source) writtenNames() map[string]bool {
 	return names
 }
 
-// constant tells whether a package variable never changes: errors, expressions, embedded files, tables that nobody
+// constant reports whether a package variable never changes: errors, expressions, embedded files, tables that nobody
 // writes.
 func (f source) constant(v *ast.ValueSpec, written map[string]bool) bool {
 	for _, name := range v.Names {

@@ -17,7 +17,7 @@ const (
 	percentStep  = 10       // a smaller change is not worth stopping the world for
 )
 
-// tuneMemory trades memory that nobody misses for CPU, unless GOGC says otherwise. The limit is the container's, unless
+// tuneMemory trades spare memory for CPU, unless GOGC says otherwise. The limit is the container's, unless
 // GOMEMLIMIT gives one; there is none of our own.
 func tuneMemory() {
 	_, _ = memlimit.Set() // nine tenths of the cgroup's limit; where there is no cgroup there is no limit

@@ -82,7 +82,7 @@ func (a *pipeline) work(ctx context.Context) error {
 	go func() { sent <- a.Deliveries.Run(sending) }()
 	direct := make(chan error, 1)
 	go func() { direct <- a.estimation.RunDirect(ctx, a.queue.Delivers) }()
-	go func() { told <- a.desk.Run(sending) }()
+	go func() { told <- a.notifier.Run(sending) }()
 	consumeErr := a.queue.Consume(ctx, workers, a.turn, func(ctx context.Context, m queue.Message) error {
 		if m.Subject == wakeSubject {
 			a.Deliveries.Wake()

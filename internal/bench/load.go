@@ -174,7 +174,7 @@ func (p loadPlan) writeSession(buffer *bytes.Buffer, last []byte) {
 
 var contentLength = []byte("Content-Length: ")
 
-// readAnswer reads one answer with a Content-Length into body and tells its status.
+// readAnswer reads one answer with a Content-Length into body and returns its status.
 func readAnswer(r *bufio.Reader, body []byte) (status int, _ []byte, err error) {
 	line, err := r.ReadSlice('\n')
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 // deliveryWait is how long the receiver waits for the last webhook after the posting ended.
 const deliveryWait = 5 * time.Minute
 
-// receiver takes the webhooks of the requests that the same process posts, so that one clock tells how long they took.
+// receiver takes the webhooks of the requests that the same process posts, so that one clock measures how long they
+// took.
 type receiver struct {
 	server *http.Server
 	mutex  sync.Mutex

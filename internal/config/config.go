@@ -63,7 +63,7 @@ type Config struct {
 	DrainDelay     time.Duration `env:"DRAIN_DELAY" envDefault:"500ms" doc:"after SIGTERM: how long the api still answers while /readyz says 503, so that a load balancer notices"`
 }
 
-// Embedded tells whether JetStream and the worker run inside the api process.
+// Embedded reports whether JetStream and the worker run inside the api process.
 func (c *Config) Embedded() bool { return c.NATSURL == "" }
 
 // SQLitePath is the embedded database's file.

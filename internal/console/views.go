@@ -163,7 +163,7 @@ type receiversView struct {
 	Next  string     `json:"next"`
 }
 
-// receivers are those that need somebody first.
+// receivers returns those that need attention first.
 func (s *Service) receivers(ctx context.Context, q query) (any, error) {
 	all, err := s.allReceivers(ctx)
 	if err != nil {

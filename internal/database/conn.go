@@ -34,8 +34,8 @@ type conn struct {
 	inTx    bool
 }
 
-// Close gives the connection back to the pool, or ends it. The pool's own hook for that would give back late: whoever
-// asks next got a second connection.
+// Close releases the connection to the pool, or ends it. The pool's own hook for that releases it too late: the next
+// caller got a second connection.
 func (c *conn) Close() error {
 	if !c.keeps() {
 		ctx, cancel := context.WithTimeout(context.Background(), pingWait)

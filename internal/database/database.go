@@ -58,7 +58,7 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 	return openPostgres(ctx, config)
 }
 
-// Engine tells which engine this is, for the few statements that cannot be the same on both.
+// Engine returns which engine this is, for the few statements that cannot be the same on both.
 func (d *DB) Engine() Engine { return d.engine }
 
 // RowLock is the locking clause on PostgreSQL, and nothing on SQLite, which has one writer.

@@ -24,7 +24,7 @@ const (
 var errHangs = errors.New("the server holds connections open and answers nothing")
 
 // hangs finds servers that hang: connections stay open and nothing answers, for as long as TCP lets them, so that
-// whatever waits for them would wait too. A server that keeps somebody waiting is asked by a connection of its own.
+// whatever waits for them would wait too. A server that keeps a statement waiting is probed by a connection of its own.
 // When that is not answered either, all connections to it are closed and no others are made until it answers; the
 // address's other hosts are tried at once.
 type hangs struct {
@@ -41,7 +41,7 @@ type hangs struct {
 
 type endpoint struct{ network, address string }
 
-// suspect is what is known of a server that kept somebody waiting.
+// suspect is what is known of a server that kept a statement waiting.
 type suspect struct {
 	hung, asked bool
 	answered    time.Time
@@ -106,7 +106,7 @@ func (h *hangs) suspects() (list []endpoint) {
 			s.asked = true
 			list = append(list, to)
 		case time.Since(s.answered) > hangAgain:
-			delete(h.servers, to) // whoever still waits makes it suspect again
+			delete(h.servers, to) // a statement that still waits makes it suspect again
 		}
 	}
 	return list

@@ -79,8 +79,8 @@ func (r *Rows) Select(ctx context.Context, query string, each func(fields [][]by
 		func(tx pgx.Tx) error { return selectPostgres(ctx, tx, query, each, args) }))
 }
 
-// Together lets fn run several statements that all see the same state of the database.
-func (r *Rows) Together(ctx context.Context, fn func(Select) error) error {
+// Snapshot lets fn run several statements that all see the same state of the database.
+func (r *Rows) Snapshot(ctx context.Context, fn func(Select) error) error {
 	if r.db.engine == SQLite {
 		return r.togetherSQLite(ctx, fn)
 	}
@@ -161,11 +161,11 @@ func (r *Rows) togetherSQLite(ctx context.Context, fn func(Select) error) error 
 	return r.report(err)
 }
 
-// report tells a statement that was too slow from one that is wrong.
+// report distinguishes a statement that was too slow from one that is wrong.
 func (r *Rows) report(err error) error {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	if ok && pg.Code == codeQueryCancel {
-		return errs.Away("The database did not answer in time.", retryAfter, err)
+		return errs.NewUnavailable("The database did not answer in time.", retryAfter, err)
 	}
 	return Translate(err)
 }

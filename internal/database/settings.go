@@ -76,8 +76,8 @@ func ForMaintenance(ctx context.Context) context.Context {
 var pooled = []string{"application_name", "client_encoding", "datestyle", "standard_conforming_strings", "timezone"}
 
 // session is how connections of one pool get their settings: as start-up parameters where the server takes them. A
-// pooler (PgBouncer) does not, and a SET would reach whoever gets the server's connection next: there, transactions set
-// them for themselves. Which of the two it is becomes known with the first connection.
+// pooler (PgBouncer) does not, and a SET would reach the next client of the server's connection: there, transactions
+// set them for themselves. Which of the two it is becomes known with the first connection.
 type session struct {
 	wanted   []setting
 	exec     bool // the address does not say in which way statements are sent

@@ -15,18 +15,18 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// retryAfter is what callers are told to wait when the engine is away.
+// retryAfter is the Retry-After of an answer while the database is unavailable.
 const retryAfter = 5 * time.Second
 
 // Translate turns an engine that cannot be reached into errs.Unavailable and leaves every other error as it is.
 func Translate(err error) error {
-	if err == nil || errs.KindOf(err) != errs.Internal || !away(err) {
+	if err == nil || errs.KindOf(err) != errs.Internal || !isUnavailable(err) {
 		return err
 	}
-	return errs.Away("The database cannot be reached.", retryAfter, err)
+	return errs.NewUnavailable("The database cannot be reached.", retryAfter, err)
 }
 
-func away(err error) bool {
+func isUnavailable(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return refusedByServer(pg.Code)
 	}

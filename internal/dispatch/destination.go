@@ -46,7 +46,7 @@ func (s *Scheduler[J]) state(to Destination) *destination[J] {
 	d.limit = to.Limit
 	if to.Failures > d.failures && !d.answered {
 		d.failures = to.Failures
-		if d.failing() { // whoever owned it before may have probed it just now
+		if d.failing() { // the owner before may have probed it just now
 			d.cooldown = s.config.Now().Add(Cooldown)
 		}
 	}

@@ -19,8 +19,8 @@ func ShardOf(supplierID string) int {
 	return h % Shards
 }
 
-// Nobody owns a shard whose owner is 0.
-const Nobody int64 = 0
+// NoOwner is the owner of a shard that no worker owns.
+const NoOwner int64 = 0
 
 // Assign returns which worker is to own each shard, given who owns it now and who lives. All own as many as the others
 // or one more, and no more shards move than that takes. The same input gives the same answer in each worker.
@@ -39,7 +39,7 @@ func Assign(owners, live []int64) []int64 {
 	}
 	next := 0
 	for shard := range target {
-		if target[shard] != Nobody {
+		if target[shard] != NoOwner {
 			continue
 		}
 		for quota[workers[next]] == 0 {

@@ -23,7 +23,7 @@ const (
 	TooLarge                    // the input is over the size limit
 	Unsupported                 // a media type or encoding that is not accepted
 	Exhausted                   // a quota or rate is used up; see RetryAfter
-	Unavailable                 // something the service depends on is away; see RetryAfter
+	Unavailable                 // a dependency cannot be reached; see RetryAfter
 )
 
 // Violation is one broken rule. Pointer is a JSON pointer into the body, Parameter names a
@@ -68,8 +68,9 @@ func InvalidInput(detail string, violations ...Violation) *Error {
 	return &Error{Kind: Invalid, Detail: detail, Violations: violations}
 }
 
-// Away is an Unavailable error: a dependency cannot be reached; the caller may retry after the given time.
-func Away(detail string, retryAfter time.Duration, cause error) *Error {
+// NewUnavailable returns an Unavailable error: a dependency cannot be reached; the caller may retry after the given
+// time.
+func NewUnavailable(detail string, retryAfter time.Duration, cause error) *Error {
 	return &Error{Kind: Unavailable, Detail: detail, RetryAfter: retryAfter, cause: cause}
 }
 
@@ -91,3 +92,6 @@ func KindOf(err error) Kind {
 	}
 	return Internal
 }
+
+// IsUnavailable reports whether err says that a dependency cannot be reached: repeating at once would fail the same.
+func IsUnavailable(err error) bool { return KindOf(err) == Unavailable }

@@ -18,7 +18,7 @@ func TestKind_is_found_through_wrapping(t *testing.T) {
 	}{
 		"none": {cause, errs.Internal}, "nil": {nil, errs.Internal}, "plain": {errs.New(errs.Conflict, "x"), errs.Conflict},
 		"wrapped": {fmt.Errorf("a: %w", fmt.Errorf("b: %w", errs.Wrap(errs.NotFound, "x", cause))), errs.NotFound},
-		"joined":  {errors.Join(cause, errs.Away("x", time.Second, cause)), errs.Unavailable},
+		"joined":  {errors.Join(cause, errs.NewUnavailable("x", time.Second, cause)), errs.Unavailable},
 		"first":   {errs.Wrap(errs.Invalid, "x", errs.New(errs.Conflict, "y")), errs.Invalid},
 	} {
 		if got := errs.KindOf(test.err); got != test.kind {

@@ -1,5 +1,5 @@
 // Package figures keeps the last hour of what the processes count, in steps of ten seconds: each process adds its part
-// to a small table, and an api keeps the sum in memory. Whoever looks at it costs the database nothing.
+// to a small table, and an api keeps the sum in memory. Reading it costs the database nothing.
 package figures
 
 import (

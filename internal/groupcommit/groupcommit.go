@@ -11,9 +11,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// NotAway tells whether a failed batch is worth splitting: with the database away every item would fail the same.
-func NotAway(err error) bool { return errs.KindOf(err) != errs.Unavailable }
-
 // ErrClosed is what Do answers after Close.
 var ErrClosed = errors.New("group commit is closed")
 
@@ -44,7 +41,7 @@ type result[O any] struct {
 }
 
 // New starts the given number of flushers, each taking at most max items a batch and waiting for more of them until
-// the first is as old as linger; 0 waits for nobody. When a batch of several fails and the database is not away, each
+// the first is as old as linger; 0 does not wait. When a batch of several fails and the database is available, each
 // of its items is flushed again by itself, so that one bad item fails alone.
 func New[I, O any](flushers, max int, linger time.Duration, flush Flush[I, O]) *Batcher[I, O] {
 	b := &Batcher[I, O]{flush: flush, max: max, linger: linger, calls: make(chan call[I, O], max),
@@ -59,7 +56,7 @@ func New[I, O any](flushers, max int, linger time.Duration, flush Flush[I, O]) *
 func (b *Batcher[I, O]) Do(ctx context.Context, item I) (O, error) {
 	var zero O
 	done := make(chan result[O], 1)
-	err := b.Hand(ctx, item, func(value O, err error) { done <- result[O]{value, err} })
+	err := b.Enqueue(ctx, item, func(value O, err error) { done <- result[O]{value, err} })
 	if err != nil {
 		return zero, err
 	}
@@ -71,13 +68,13 @@ func (b *Batcher[I, O]) Do(ctx context.Context, item I) (O, error) {
 	}
 }
 
-// Hand hands item to the open batch and does not wait for its result: done, which must not block, is called with it
+// Enqueue adds item to the open batch and does not wait for its result: done, which must not block, is called with it
 // exactly once. After an error it is not called.
-func (b *Batcher[I, O]) Hand(ctx context.Context, item I, done func(O, error)) error {
-	return b.enqueue(ctx, call[I, O]{ctx: context.WithoutCancel(ctx), item: item, done: done})
+func (b *Batcher[I, O]) Enqueue(ctx context.Context, item I, done func(O, error)) error {
+	return b.add(ctx, call[I, O]{ctx: context.WithoutCancel(ctx), item: item, done: done})
 }
 
-func (b *Batcher[I, O]) enqueue(ctx context.Context, c call[I, O]) error {
+func (b *Batcher[I, O]) add(ctx context.Context, c call[I, O]) error {
 	b.producers.RLock()
 	defer b.producers.RUnlock()
 	select {
@@ -148,7 +145,7 @@ func (b *Batcher[I, O]) deliver(batch []call[I, O]) {
 		items[i] = c.item
 	}
 	values, err := b.flush(batch[0].ctx, items)
-	if err != nil && len(batch) > 1 && NotAway(err) {
+	if err != nil && len(batch) > 1 && !errs.IsUnavailable(err) {
 		for _, c := range batch {
 			b.deliver([]call[I, O]{c})
 		}

@@ -85,7 +85,7 @@ func TestLinger_waits_for_more_but_no_longer_than_it_says(t *testing.T) {
 
 func TestBadItem_fails_alone_unless_the_failure_is_everybody_s(t *testing.T) {
 	t.Parallel()
-	bad, away := errors.New("bad item"), errs.Away("The database is away.", time.Second, nil)
+	bad, away := errors.New("bad item"), errs.NewUnavailable("The database is away.", time.Second, nil)
 	for _, test := range []struct {
 		failure error
 		failed  int64
@@ -199,7 +199,7 @@ func TestHand_does_not_wait_and_tells_each_result_once(t *testing.T) {
 		b := groupcommit.New(1, 3, 0, double(&batches, gate))
 		told := map[int]int{}
 		for i := range 3 {
-			err := b.Hand(t.Context(), i, func(value int, err error) {
+			err := b.Enqueue(t.Context(), i, func(value int, err error) {
 				if err != nil || value != 2*i {
 					t.Errorf("%d: %d, %v", i, value, err)
 				}
@@ -214,7 +214,7 @@ func TestHand_does_not_wait_and_tells_each_result_once(t *testing.T) {
 		if want := map[int]int{0: 1, 1: 1, 2: 1}; !maps.Equal(told, want) {
 			t.Errorf("told %v", told)
 		}
-		if err := b.Hand(t.Context(), 9, func(int, error) { t.Error("told after an error") }); !errors.Is(err,
+		if err := b.Enqueue(t.Context(), 9, func(int, error) { t.Error("told after an error") }); !errors.Is(err,
 			groupcommit.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}

@@ -14,7 +14,7 @@ const (
 	smallBody      = 64 << 10         // bytes; smaller bodies never wait
 	knownTotal     = 6 * maxBody      // bytes of known callers' larger bodies at a time: each costs several times its size
 	unprovedTotal  = 2 * maxBody      // bytes of larger bodies whose signature is yet to be verified; they cost their size
-	admitWait      = 10 * time.Second // then the caller is told to come back
+	admitWait      = 10 * time.Second // then the answer is 503 with Retry-After
 	admissionKey   = "httpapi.admission"
 	tooManyAtATime = "The service has too many large requests at the moment."
 )
@@ -86,7 +86,7 @@ func (a *admitted) acquire(ctx context.Context, from *shares, key string, announ
 		if gone := ctx.Err(); gone != nil {
 			return gone
 		}
-		return errs.Away(tooManyAtATime, time.Second, err)
+		return errs.NewUnavailable(tooManyAtATime, time.Second, err)
 	}
 	a.from, a.key, a.weight = from, key, weight
 	return nil

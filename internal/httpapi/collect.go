@@ -22,7 +22,7 @@ import (
 // ignored; null is taken for every member and leaves nil. Required members and ranges are the caller's rules.
 func Decode[T any](raw []byte) (*T, []errs.Violation) {
 	v := new(T)
-	if !suspicious(raw) && json.Unmarshal(raw, v) == nil {
+	if !needsStrictPass(raw) && json.Unmarshal(raw, v) == nil {
 		return v, nil
 	}
 	v = new(T)
@@ -38,9 +38,9 @@ func Decode[T any](raw []byte) (*T, []errs.Violation) {
 	return v, c.violations
 }
 
-// suspicious says whether raw may hold what json.Unmarshal accepts and we do not: NUL, or null elsewhere than as a
-// member's value.
-func suspicious(raw []byte) bool {
+// needsStrictPass reports whether raw may hold what json.Unmarshal accepts and we do not: NUL, or null elsewhere than
+// as a member's value.
+func needsStrictPass(raw []byte) bool {
 	if bytes.Contains(raw, []byte(`\u0000`)) {
 		return true
 	}
@@ -99,7 +99,7 @@ func (c *collector) value(dec *jsontext.Decoder, v any) error {
 		return err
 	}
 	if kind == 'n' || json.Unmarshal(raw, v) != nil {
-		return c.add(dec.StackPointer(), wish(v, target, raw))
+		return c.add(dec.StackPointer(), expectation(v, target, raw))
 	}
 	return nil
 }
@@ -142,8 +142,8 @@ func readsItself(v any) bool {
 	}
 }
 
-// wish says what a leaf had to be.
-func wish(v any, target reflect.Type, raw jsontext.Value) string {
+// expectation says what a leaf had to be.
+func expectation(v any, target reflect.Type, raw jsontext.Value) string {
 	if _, ok := v.(*time.Time); ok {
 		return "must be a date and time by RFC 3339, such as 2026-11-20T12:00:00Z"
 	}

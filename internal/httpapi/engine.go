@@ -45,7 +45,7 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 		engine.Use(otelgin.Middleware("supplyhub", otelgin.WithTracerProvider(cfg.Tracer),
 			otelgin.WithPropagators(propagation.TraceContext{})))
 	}
-	engine.Use(o.observe, closeAfterChunks, o.survive, newAdmission().middleware)
+	engine.Use(o.observe, closeAfterChunks, o.recoverPanic, newAdmission().middleware)
 	if cfg.Tracer != nil {
 		engine.Use(nameSpan)
 	}

@@ -48,7 +48,7 @@ func engine(out *bytes.Buffer) (*gin.Engine, *prometheus.Registry) {
 		case "unknown":
 			return errors.New("dial postgres://u:hunter2@db")
 		case "away":
-			return errs.Away("The database cannot be reached.", 1500*time.Millisecond, errors.New("hunter2"))
+			return errs.NewUnavailable("The database cannot be reached.", 1500*time.Millisecond, errors.New("hunter2"))
 		default:
 			return errs.InvalidInput("bad", errs.At("/a~b", "is wrong"), errs.InParameter("page", "is wrong"))
 		}

@@ -17,7 +17,7 @@ type Handler func(*gin.Context) error
 // Renderer answers a request whose handler failed.
 type Renderer func(*gin.Context, error)
 
-// statusClientGone is what the log and the metrics show of a request whose caller hung up. Nobody receives it.
+// statusClientGone is what the log and the metrics show of a request whose caller hung up. It is never received.
 const statusClientGone = 499
 
 // Handle makes a gin handler of h, whose errors are answered as problem documents (RFC 9457). It ends the
@@ -32,7 +32,7 @@ func HandleWith(h Handler, render Renderer) gin.HandlerFunc {
 			return
 		}
 		c.Abort()
-		// Whatever the error says (SQLite says "interrupted"), nobody is there to read it, unless its body was only slow.
+		// Whatever the error says (SQLite says "interrupted"), the client is gone, unless its body was only slow.
 		if errors.Is(c.Request.Context().Err(), context.Canceled) && !errors.Is(err, os.ErrDeadlineExceeded) {
 			c.Status(statusClientGone)
 			return

@@ -81,7 +81,7 @@ func (o *observer) account(c *gin.Context, start time.Time) {
 	o.log.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// logLevel is error only for what an operator must look into: a dependency that is away tells that itself.
+// logLevel is error only for what an operator must look into: an unavailable dependency is logged by itself.
 func logLevel(c *gin.Context, status int) slog.Level {
 	switch {
 	case status < http.StatusInternalServerError:
@@ -101,8 +101,8 @@ func closeAfterChunks(c *gin.Context) {
 	}
 }
 
-// survive answers a panic with the 500 problem and logs its stack, without any header of the request.
-func (o *observer) survive(c *gin.Context) {
+// recoverPanic answers a panic with the 500 problem and logs its stack, without any header of the request.
+func (o *observer) recoverPanic(c *gin.Context) {
 	defer func() {
 		p := recover()
 		if p == nil {

@@ -48,7 +48,7 @@ func writeProblem(c *gin.Context, status int, detail string, violations []errs.V
 	write(c, status, "application/problem+json", body)
 }
 
-// wholeSeconds rounds up, so that nobody comes back too early, to at least 1.
+// wholeSeconds rounds up, so that no client comes back too early, to at least 1.
 func wholeSeconds(d time.Duration) string {
 	return strconv.FormatInt(max(1, int64((d+time.Second-1)/time.Second)), 10)
 }

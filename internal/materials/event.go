@@ -159,7 +159,7 @@ func (c *eventCheck) add(pointer, detail string) {
 	c.found = append(c.found, errs.At(pointer, detail))
 }
 
-// full tells whether more violations would not be shown.
+// full reports whether no further violation would be shown.
 func (c *eventCheck) full() bool { return len(c.found) >= httpapi.EnoughViolations }
 
 func (c *eventCheck) missing(pointer string) { c.add(pointer, "is required") }

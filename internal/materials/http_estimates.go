@@ -19,8 +19,8 @@ type Authenticator interface {
 	Identify(c *gin.Context, scope string) (supplierauth.Principal, error)
 }
 
-// eventSkew is how far somebody else's clock may be from ours: an event may lie so far in the future, and one that is
-// further back than its round began belongs to an earlier one.
+// eventSkew is how far a supplier's clock may be from the database's: an event may lie so far in the future, and one
+// that is further back than its round began belongs to an earlier one.
 const eventSkew = 5 * time.Minute
 
 // caller is who sent an event and under which id. An empty supplierID may speak for every supplier.
@@ -106,7 +106,7 @@ func (s Handlers) authenticateSignature(c *gin.Context) (caller, error) {
 	from := caller{webhookID: id}
 	var kind round.Kind
 	from.uid, from.number, kind, from.own = round.ParseWebhookID(id)
-	from.own = from.own && kind == round.Own
+	from.own = from.own && kind == round.OwnEndpoint
 	if strings.HasPrefix(id, round.EarlierPrefix) {
 		from.uid, from.number, from.own, err = s.deps.Outbox.RoundOf(c.Request.Context(), id)
 	}

@@ -37,7 +37,7 @@ func (s *Service) Submit(ctx context.Context, r Request) error {
 	accepted, err := s.intake.Do(ctx, item)
 	switch {
 	case errors.Is(err, groupcommit.ErrClosed):
-		return errs.Away("The service is stopping.", time.Second, err)
+		return errs.NewUnavailable("The service is stopping.", time.Second, err)
 	case err != nil:
 		return fmt.Errorf("submit request: %w", err)
 	case !accepted:
@@ -51,8 +51,8 @@ func newIntakeBatcher(s *Service) *groupcommit.Batcher[intakeItem, bool] {
 	return groupcommit.New(s.deps.Flushers, intakeBatch, 0, s.flushIntake)
 }
 
-// flushIntake stores a batch, publishes what is new and tells for each item whether it is what is stored under its id.
-// The batch belongs to no single caller, so nothing of its context is used.
+// flushIntake stores a batch, publishes what is new and returns for each item whether it is what is stored under its
+// id. The batch belongs to no single caller, so nothing of its context is used.
 func (s *Service) flushIntake(_ context.Context, items []intakeItem) ([]bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), intakeTimeout)
 	defer cancel()

@@ -19,15 +19,16 @@ const failureUndelivered = "The delivery estimates were computed and could not b
 // RequestLedger records on a request what became of its round: that it failed, or is redelivered. It needs nothing of
 // the sender, so that the sender can be built over it. It is safe for concurrent use.
 type RequestLedger struct {
-	store *store
-	log   *slog.Logger
-	now   func() time.Time
-	desk  *notify.Desk
+	store    *store
+	log      *slog.Logger
+	now      func() time.Time
+	notifier *notify.Notifier
 }
 
-// NewRequestLedger returns a ledger that reports failed requests to desk; nil: to nobody.
-func NewRequestLedger(db *database.DB, log *slog.Logger, now func() time.Time, desk *notify.Desk) *RequestLedger {
-	return &RequestLedger{store: &store{db}, log: log, now: now, desk: desk}
+// NewRequestLedger returns a ledger that notifies the operator of failed requests; nil: it does not.
+func NewRequestLedger(db *database.DB, log *slog.Logger, now func() time.Time,
+	notifier *notify.Notifier) *RequestLedger {
+	return &RequestLedger{store: &store{db}, log: log, now: now, notifier: notifier}
 }
 
 // MarkFailed moves the round's request from enqueued to failed, because its event could not be delivered; in any other
@@ -64,7 +65,7 @@ func (l *RequestLedger) Fail(ctx context.Context, r round.Round, sentence, cause
 		if traceID, moved, err = l.store.fail(ctx, r, sentence, l.now()); err != nil || !moved {
 			return err
 		}
-		return l.desk.Note(ctx, notify.Notice{
+		return l.notifier.Note(ctx, notify.Notice{
 			Type: notify.RequestFailed, SupplierID: r.SupplierID, Subject: strconv.FormatInt(r.RequestID, 10), Error: cause,
 		})
 	})

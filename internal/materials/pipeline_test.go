@@ -245,7 +245,7 @@ func message(rounds ...round.Round) work.Message {
 
 // deliverOwn posts a signed event as the sender does, under the webhook-id of its round.
 func (p *pipeline) deliverOwn(r round.Round, e webhook.Event) *httptest.ResponseRecorder {
-	return p.deliver(r.WebhookID(round.Own), e)
+	return p.deliver(r.WebhookID(round.OwnEndpoint), e)
 }
 
 // call sends a request to the handlers.

@@ -21,7 +21,7 @@ const (
 )
 
 // receiptItem is one received event of a request. own: it is the event of the service's own round uid/number; any other
-// event is told apart by its webhookID, which is not remembered when it is empty, and its timestamp.
+// event is identified by its webhookID, which is not remembered when it is empty, and its timestamp.
 type receiptItem struct {
 	requestKey
 	own         bool
@@ -38,9 +38,9 @@ type receiptResult int
 const (
 	receiptUnknown receiptResult = iota // the supplier has no such request
 	receiptStored                       // the estimates are the request's now
-	// it was taken before, or belongs to an earlier round or to an earlier life of the id: nothing changed
+	// it was received before, or belongs to an earlier round or to an earlier life of the id: nothing changed
 	receiptObsolete
-	// somebody else's, older than the round or than a newer one of it: only its webhook-id is remembered
+	// a supplier's own, older than the round or than a newer one of it: only its webhook-id is remembered
 	receiptStale
 	receiptTooLate // an estimate is selected already: refused
 )
@@ -49,9 +49,9 @@ const (
 type receiptState struct {
 	status     Status
 	uid, round int64
-	received   int64        // the latest round whose own event was taken
+	received   int64        // the latest round whose own event was received
 	began      int64        // when the round began
-	postedAt   int64        // of the latest event of this round that somebody else posted
+	postedAt   int64        // of the latest event of this round that the supplier posted itself
 	webhookIDs string       // the marks of those events' webhook-ids
 	latest     *receiptItem // what this batch stores, nil for nothing
 }
@@ -78,7 +78,7 @@ func (r *receiptState) apply(item receiptItem) receiptResult {
 	return receiptStored
 }
 
-// knows reports whether an event of that webhook-id was taken before.
+// knows reports whether an event of that webhook-id was received before.
 func (r *receiptState) knows(item receiptItem) bool {
 	return item.number != 0 && item.uid == r.uid && item.number <= r.received ||
 		!item.own && item.webhookID != "" && strings.Contains(r.webhookIDs, item.mark())
@@ -104,7 +104,7 @@ func (s *Service) receive(ctx context.Context, from caller, event webhook.Event)
 	})
 	switch {
 	case errors.Is(err, groupcommit.ErrClosed):
-		return errs.Away("The service is stopping.", time.Second, err)
+		return errs.NewUnavailable("The service is stopping.", time.Second, err)
 	case err != nil:
 		return fmt.Errorf("record estimates: %w", err)
 	case result == receiptUnknown:
@@ -145,7 +145,7 @@ func (s *Service) flushReceipts(_ context.Context, items []receiptItem) ([]recei
 	}
 	for i, item := range items {
 		if results[i] == receiptStored {
-			s.waiters.tell(item.requestKey)
+			s.waiters.notify(item.requestKey)
 		}
 	}
 	return results, nil

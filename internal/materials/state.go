@@ -21,12 +21,12 @@ const (
 	Failed    Status = "failed"    // could not be estimated, or not delivered in the whole schedule
 )
 
-// Valid tells whether s is one of the four states.
+// Valid reports whether s is one of the four states.
 func (s Status) Valid() bool {
 	return s == Enqueued || s == Estimated || s == Selected || s == Failed
 }
 
-// CanBecome tells whether the move from s to next is legal.
+// CanBecome reports whether the move from s to next is legal.
 func (s Status) CanBecome(next Status) bool {
 	return slices.Contains(s.successors(), next)
 }

@@ -134,7 +134,7 @@ func (s *store) saveReceipt(ctx context.Context, key requestKey, state *receiptS
 	return nil
 }
 
-// postedAt is the column's value: null when nobody else has posted an event of the round.
+// postedAt is the column's value: null when the supplier has posted no event of the round.
 func postedAt(at int64) *int64 {
 	if at == math.MinInt64 {
 		return nil

@@ -11,47 +11,47 @@ import (
 )
 
 const (
-	maxWaiters  = 1000                   // callers that wait in one process
-	waitLook    = 200 * time.Millisecond // between two looks at the database, for all waiters together
+	maxWaiters  = 1000                   // calls that wait in one process
+	waitLook    = 200 * time.Millisecond // between two queries of the database, for all waiting calls
 	longestWait = time.Minute
 	waitTimeout = 15 * time.Second // for one query of the database
 )
 
-// waiters lets callers wait until their requests leave the state enqueued. What this process changes wakes them at
-// once; for what other processes change, one look at the database serves all of them together.
+// waiters lets calls wait until their requests leave the state enqueued. What this process changes wakes them at
+// once; for what other processes change, one query of the database serves all of them.
 type waiters struct {
 	mu      sync.Mutex
-	waiting map[requestKey]*crowd
+	waiting map[requestKey]*subscription
 	n       int
-	arrived chan struct{} // somebody waits
+	arrived chan struct{} // a call waits
 	stop    chan struct{}
 	stopped sync.Once
 	looking sync.WaitGroup
 }
 
-// crowd waits for one request.
-type crowd struct {
-	left chan struct{} // closed when the request is not enqueued any more
+// subscription is of all calls that wait for one request.
+type subscription struct {
+	done chan struct{} // closed when the request is not enqueued any more
 	n    int
 }
 
 func newWaiters(look func(context.Context, []requestKey) ([]requestKey, error)) *waiters {
-	w := &waiters{waiting: make(map[requestKey]*crowd), arrived: make(chan struct{}, 1), stop: make(chan struct{})}
+	w := &waiters{waiting: make(map[requestKey]*subscription), arrived: make(chan struct{}, 1), stop: make(chan struct{})}
 	w.looking.Go(func() { w.run(look) })
 	return w
 }
 
-// join begins to wait. Whoever joins looks at the request afterwards, so that no change falls between the two, and
-// calls leave in the end. errs.Unavailable: too many wait.
-func (w *waiters) join(key requestKey) (left <-chan struct{}, leave func(), err error) {
+// subscribe begins to wait. The caller reads the request afterwards, so that it misses no change, and calls unsubscribe
+// in the end. errs.Unavailable: too many wait.
+func (w *waiters) subscribe(key requestKey) (done <-chan struct{}, unsubscribe func(), err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.n >= maxWaiters {
-		return nil, nil, errs.Away("Too many calls are waiting; ask without wait.", time.Second, nil)
+		return nil, nil, errs.NewUnavailable("Too many calls are waiting; ask without wait.", time.Second, nil)
 	}
 	c := w.waiting[key]
 	if c == nil {
-		c = &crowd{left: make(chan struct{})}
+		c = &subscription{done: make(chan struct{})}
 		w.waiting[key] = c
 	}
 	c.n++
@@ -60,10 +60,10 @@ func (w *waiters) join(key requestKey) (left <-chan struct{}, leave func(), err 
 	case w.arrived <- struct{}{}:
 	default:
 	}
-	return c.left, func() { w.leave(key, c) }, nil
+	return c.done, func() { w.unsubscribe(key, c) }, nil
 }
 
-func (w *waiters) leave(key requestKey, c *crowd) {
+func (w *waiters) unsubscribe(key requestKey, c *subscription) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.n--
@@ -72,13 +72,13 @@ func (w *waiters) leave(key requestKey, c *crowd) {
 	}
 }
 
-// tell wakes everybody who waits for one of the requests.
-func (w *waiters) tell(keys ...requestKey) {
+// notify wakes the calls that wait for one of the requests.
+func (w *waiters) notify(keys ...requestKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, key := range keys {
 		if c := w.waiting[key]; c != nil {
-			close(c.left)
+			close(c.done)
 			delete(w.waiting, key)
 		}
 	}
@@ -90,14 +90,14 @@ func (w *waiters) keys() []requestKey {
 	return slices.Collect(maps.Keys(w.waiting))
 }
 
-// close wakes everybody and ends the looking.
+// close wakes all calls and ends the polling.
 func (w *waiters) close() {
 	w.stopped.Do(func() { close(w.stop) })
 	w.looking.Wait()
-	w.tell(w.keys()...)
+	w.notify(w.keys()...)
 }
 
-// run looks at the database while somebody waits. A failed look is left to the next one and to the waiters' own ends.
+// run polls the database while a call waits. After a failed query the next one, or the calls' own limits, decide.
 func (w *waiters) run(look func(context.Context, []requestKey) ([]requestKey, error)) {
 	ticker := time.NewTicker(waitLook)
 	defer ticker.Stop()
@@ -115,8 +115,8 @@ func (w *waiters) run(look func(context.Context, []requestKey) ([]requestKey, er
 		case <-turn:
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
-		if left, err := look(ctx, keys); err == nil {
-			w.tell(left...)
+		if done, err := look(ctx, keys); err == nil {
+			w.notify(done...)
 		}
 		cancel()
 	}
@@ -125,11 +125,11 @@ func (w *waiters) run(look func(context.Context, []requestKey) ([]requestKey, er
 // await is the request once it is not enqueued any more, or as it is after the given time or when the service stops.
 // errs.NotFound: no such request of the supplier; errs.Unavailable: too many wait.
 func (s *Service) await(ctx context.Context, key requestKey, atMost time.Duration) (Record, error) {
-	left, leave, err := s.waiters.join(key)
+	done, unsubscribe, err := s.waiters.subscribe(key)
 	if err != nil {
 		return Record{}, err
 	}
-	defer leave()
+	defer unsubscribe()
 	record, err := s.store.find(ctx, key.SupplierID, key.ID)
 	if err != nil || record.Status != Enqueued {
 		return record, err
@@ -137,7 +137,7 @@ func (s *Service) await(ctx context.Context, key requestKey, atMost time.Duratio
 	timer := time.NewTimer(atMost)
 	defer timer.Stop()
 	select {
-	case <-left:
+	case <-done:
 	case <-timer.C:
 	case <-s.waiters.stop:
 	case <-ctx.Done():
@@ -146,5 +146,5 @@ func (s *Service) await(ctx context.Context, key requestKey, atMost time.Duratio
 	return s.store.find(ctx, key.SupplierID, key.ID)
 }
 
-// StopWaiting answers everybody who waits, so that a stopping server need not wait for them.
+// StopWaiting answers all waiting calls, so that a stopping server need not wait for them.
 func (s *Service) StopWaiting() { s.waiters.close() }

@@ -11,7 +11,7 @@ import (
 const gatherBatch = 2000
 
 // gather puts notices into events, in one process at a time.
-func (d *Desk) gather(ctx context.Context) (busy bool, err error) {
+func (d *Notifier) gather(ctx context.Context) (busy bool, err error) {
 	if waiting, err := d.store.anyNotice(ctx); err != nil || !waiting {
 		return false, err
 	}
@@ -31,7 +31,7 @@ func (d *Desk) gather(ctx context.Context) (busy bool, err error) {
 }
 
 // put adds notices, in the order in which they came, to the open events of their suppliers, or begins new ones.
-func (d *Desk) put(ctx context.Context, notices []stored) error {
+func (d *Notifier) put(ctx context.Context, notices []stored) error {
 	names, err := d.deps.Names(ctx, suppliersOf(notices))
 	if err != nil {
 		return err

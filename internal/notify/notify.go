@@ -1,5 +1,5 @@
-// Package notify tells the operator what happens: receivers that fail, recover or are paused, deliveries that are given
-// up, requests that fail. What is to be told is stored in the transaction in which it happens, put into events, and
+// Package notify sends the operator events: receivers that fail, recover or are paused, deliveries that are given
+// up, requests that fail. A notice is stored in the transaction in which it happens, put into events, and
 // each event is sent until the operator's receiver takes it or the schedule is used up, by whichever process comes
 // first.
 package notify
@@ -29,10 +29,10 @@ const (
 	settle = time.Second // after the window, for what is committed late
 
 	lookEvery = time.Second
-	longest   = 500 // bytes of an error that is told
+	longest   = 500 // bytes of an error in an event
 )
 
-// Notice is one thing that the operator is to be told.
+// Notice is one thing that the operator is notified of.
 type Notice struct {
 	Type       string
 	SupplierID string
@@ -60,21 +60,21 @@ type Deps struct {
 	Timeout time.Duration // of one attempt
 }
 
-// Desk takes notices and, while it runs, sends them. A nil one is that of a service whose operator is not to be told:
+// Notifier stores notices and, while it runs, sends them. A nil one is of a service whose operator wants none:
 // it takes none.
-type Desk struct {
+type Notifier struct {
 	deps  Deps
 	store store
 }
 
 // New makes a desk.
-func New(deps Deps) *Desk { return &Desk{deps: deps, store: store{deps.DB}} }
+func New(deps Deps) *Notifier { return &Notifier{deps: deps, store: store{deps.DB}} }
 
 // Open reports whether notices are taken.
-func (d *Desk) Open() bool { return d != nil }
+func (d *Notifier) Open() bool { return d != nil }
 
-// Note stores what the operator is to be told; it joins the transaction in ctx.
-func (d *Desk) Note(ctx context.Context, notices ...Notice) error {
+// Note stores notices for the operator; it joins the transaction in ctx.
+func (d *Notifier) Note(ctx context.Context, notices ...Notice) error {
 	if d == nil || len(notices) == 0 {
 		return nil
 	}
@@ -84,14 +84,14 @@ func (d *Desk) Note(ctx context.Context, notices ...Notice) error {
 			n.Error = strings.ToValidUTF8(n.Error[:longest], "")
 		}
 		if err := d.store.add(ctx, n, now); err != nil {
-			return fmt.Errorf("note what the operator is to be told: %w", err)
+			return fmt.Errorf("store operator notice: %w", err)
 		}
 	}
 	return nil
 }
 
 // Run puts notices into events and sends these until ctx ends. Attempts in flight are finished.
-func (d *Desk) Run(ctx context.Context) error {
+func (d *Notifier) Run(ctx context.Context) error {
 	if d == nil {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (d *Desk) Run(ctx context.Context) error {
 }
 
 // again calls step without a pause while it has something to do.
-func (d *Desk) again(ctx context.Context, what string, step func(context.Context) (busy bool, err error)) {
+func (d *Notifier) again(ctx context.Context, what string, step func(context.Context) (busy bool, err error)) {
 	for ctx.Err() == nil {
 		busy, err := step(context.WithoutCancel(ctx))
 		if err != nil {

@@ -53,7 +53,7 @@ func (r *rig) now() time.Time { return time.UnixMicro(r.clock.Load()) }
 
 func (r *rig) pass(d time.Duration) { r.clock.Add(d.Microseconds()) }
 
-func (r *rig) desk() *notify.Desk {
+func (r *rig) desk() *notify.Notifier {
 	return notify.New(notify.Deps{
 		DB: r.db, Log: slog.New(slog.DiscardHandler), Now: r.now, Timeout: time.Second,
 		Names: func(_ context.Context, ids []string) (map[string]string, error) {
@@ -263,7 +263,7 @@ func TestDesk_shortens_a_long_error_between_its_characters(t *testing.T) {
 
 func TestDesk_that_is_none_takes_nothing(t *testing.T) {
 	t.Parallel()
-	var d *notify.Desk
+	var d *notify.Notifier
 	if d.Open() || d.Note(t.Context(), notify.Notice{}) != nil || d.Run(t.Context()) != nil {
 		t.Error("it is there")
 	}

@@ -14,7 +14,7 @@ const (
 
 // send makes one attempt for each of some events that are due. An attempt is begun in the database first: of a process
 // that dies in it another one sends the event again.
-func (d *Desk) send(ctx context.Context) (busy bool, err error) {
+func (d *Notifier) send(ctx context.Context) (busy bool, err error) {
 	due, err := d.store.claim(ctx, d.deps.Now(), d.deps.Timeout+sendGrace, sendAtOnce)
 	if err != nil {
 		return false, err
@@ -27,7 +27,7 @@ func (d *Desk) send(ctx context.Context) (busy bool, err error) {
 	return len(due) == sendAtOnce, nil
 }
 
-func (d *Desk) attempt(ctx context.Context, e *event) {
+func (d *Notifier) attempt(ctx context.Context, e *event) {
 	log := d.deps.Log.With(slog.String("event_id", e.id), slog.String("event_type", e.kind),
 		slog.String("supplier_id", e.supplierID), slog.Int64("attempt", e.attempts))
 	body, err := e.body()

@@ -14,7 +14,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/web"
 )
 
-// signedOut is what somebody without a session sees.
+// signedOut is the page without a session.
 type signedOut struct{ Used bool } // a link was followed that does not work any more
 
 // failure is what the error page says.

@@ -60,7 +60,7 @@ func (s *Service) Overview(c *gin.Context) error {
 	return s.render(c, "overview", "", o)
 }
 
-// lost are the newest deliveries that need somebody.
+// lost returns the newest deliveries that need attention.
 func (s *Service) lost(c *gin.Context) ([]webhooks.Sent, error) {
 	var lost []webhooks.Sent
 	for _, status := range []webhooks.Status{webhooks.Dead, webhooks.Failed} {

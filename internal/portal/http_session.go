@@ -151,7 +151,7 @@ func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Meth
 
 // sessionToken is the cookie's; of two cookies the one for https counts. A cookie that comes twice is none: one of them
 // is somebody else's. So is a cookie without the prefix where a browser would have kept one with it: any host beside
-// this one could have set it, to have somebody work in a session that is not their own.
+// this one could have set it, to have a person work in another one's session.
 func (s *Service) sessionToken(r *http.Request) string {
 	names := []string{secureCookie}
 	if address, err := url.Parse(s.address(r)); err == nil && plainLoopback(address) {

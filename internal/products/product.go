@@ -22,7 +22,7 @@ const (
 	sizeLimit = 1_000_000 // centimetres
 )
 
-// Product is what a supplier tells of one of its articles; nil is unknown. Its JSON without Active is the canonical
+// Product is what a supplier states of one of its articles; nil is unknown. Its JSON without Active is the canonical
 // one: two products are the same when it is.
 type Product struct {
 	SKU               string   `json:"sku"`
@@ -82,7 +82,7 @@ type change struct {
 	updatedAt  *time.Time
 }
 
-// errNoProduct tells that a deactivation found no product.
+// errNoProduct is the error of a deactivation that found no product.
 var errNoProduct = errors.New("no such product")
 
 // apply stores a change. errs.NotFound: nothing to deactivate.

@@ -70,7 +70,7 @@ func (q *Queue) Consume(ctx context.Context, concurrency int, turn func() Turn,
 		}
 		if err := w.pull(ctx, *consumer, turn()); err != nil {
 			q.log.DebugContext(ctx, "pull failed", "error", err)
-			q.lookAgain()
+			q.triggerReconcile()
 			pause(ctx, pullRetry)
 		}
 	}
@@ -189,7 +189,7 @@ func (p *pool) call(ctx context.Context, m Message) (err error) {
 	return p.handle(ctx, m)
 }
 
-// keepInProgress tells the server again and again that the message is being worked on, until ctx ends.
+// keepInProgress extends the message's deadline at the server until ctx ends.
 func keepInProgress(ctx context.Context, msg jetstream.Msg, every time.Duration) {
 	for ctx.Err() == nil {
 		_ = msg.InProgress() // failed: the message may come twice, which every handler stands

@@ -15,14 +15,14 @@ import (
 
 const (
 	noteEvery = time.Minute      // a reason that stays is repeated in the log
-	noteOther = 10 * time.Second // another one is told: some differ in a port's number each time
+	noteOther = 10 * time.Second // another one is logged: some differ in a port's number each time
 	deniedFor = time.Minute      // a denied permission is a reason; what is tried all the time is denied again before
 )
 
 // errNotConnected is the reason until a first attempt has ended.
 var errNotConnected = errors.New("no NATS server was reached yet")
 
-// trouble is why something cannot be made, for the log and for whoever asks.
+// trouble is why something cannot be made, for the log and for /readyz.
 type trouble struct {
 	what string
 	log  *slog.Logger

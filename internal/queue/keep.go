@@ -18,17 +18,17 @@ const (
 	lookEvery     = 10 * time.Second // without a reason
 )
 
-// lookAgain makes keep look whether stream and consumer are there; it never blocks.
-func (q *Queue) lookAgain() {
+// triggerReconcile makes keep look whether stream and consumer are there; it never blocks.
+func (q *Queue) triggerReconcile() {
 	select {
 	case q.missing <- struct{}{}:
 	default:
 	}
 }
 
-// keep creates the stream and the consumer whenever they may be missing: at the start, after a reconnect, and when
-// a publish or a pull found nobody. A store that was wiped while everything runs comes back that way.
-func (q *Queue) keep(ctx context.Context) {
+// reconcileLoop creates the stream and the consumer whenever they may be missing: at the start, after a reconnect, and
+// when a publish or a pull had no responder. A store that was wiped while everything runs comes back that way.
+func (q *Queue) reconcileLoop(ctx context.Context) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {
@@ -53,7 +53,7 @@ func (q *Queue) keep(ctx context.Context) {
 			q.store.set(q.explain(err))
 		}
 		pause(ctx, ensureRetry)
-		q.lookAgain()
+		q.triggerReconcile()
 	}
 }
 
@@ -97,8 +97,8 @@ func (q *Queue) ensureStream(ctx context.Context) (jetstream.Stream, error) {
 	return q.js.UpdateStream(ctx, want)
 }
 
-// foreign says that a stream of our name was made by somebody else: what makes it a work queue cannot be changed, and
-// messages under other subjects are not ours to drop.
+// foreign returns an error when the stream was made by another program: what makes it a work queue cannot be changed,
+// and messages under other subjects are not ours to drop.
 func (q *Queue) foreign(have jetstream.StreamConfig) error {
 	want := q.streamConfig()
 	switch {

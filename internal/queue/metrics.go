@@ -45,7 +45,7 @@ func (m *metrics) register(r prometheus.Registerer, connected func() bool, lengt
 	})
 	messages := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "supplyhub_queue_messages",
-		Help: "Messages that wait or are being worked on, over all workers; NaN while no NATS server tells.",
+		Help: "Messages that wait or are being worked on, over all workers; NaN while no NATS server answers.",
 	}, length)
 	for _, c := range []prometheus.Collector{m.publishes, m.deliveries, up, messages} {
 		if err := r.Register(c); err != nil {

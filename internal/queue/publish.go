@@ -85,10 +85,10 @@ func (q *Queue) publishFailed(err error) {
 	}
 	q.metrics.failed.Inc()
 	q.log.Debug("publish failed", "error", err)
-	q.lookAgain()
+	q.triggerReconcile()
 }
 
-// queuedAlready tells the refusal of a second message of one subject from other refusals, which have the same code.
+// queuedAlready reports whether err refuses a second message of one subject: other refusals have the same code.
 func queuedAlready(err error) bool {
 	const storeFailed, perSubject = 10077, "maximum messages per subject exceeded"
 	api, ok := errors.AsType[*jetstream.APIError](err)

@@ -1,6 +1,6 @@
 // Package queue hands work to workers through JetStream: inside the process or on NATS servers, by the same client.
-// It is a fast, replaceable work queue and not the truth: a message may get lost with the whole store, and whoever
-// published it publishes it again. Only this package knows NATS; it knows no feature.
+// It is a fast, replaceable work queue and not the truth: a message may get lost with the whole store, and its
+// publisher publishes it again. Only this package knows NATS; it knows no feature.
 package queue
 
 import (
@@ -72,7 +72,7 @@ type Queue struct {
 	store    trouble                            // why there is no stream or consumer
 	rights   trouble                            // what may not be published
 	deaf     trouble                            // what may not be subscribed to
-	peers    trouble                            // what workers may not tell each other: slower, not broken
+	peers    trouble                            // handover between workers is not permitted: slower, not broken
 	received atomic.Bool                        // a message since Delivers was called
 	missing  chan struct{}                      // a note for keep: look whether they are still there
 	outgoing chan message
@@ -126,9 +126,9 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	q.stop, q.stopped = stop, running.Done()
-	q.running.Go(func() { q.keep(running) })
+	q.running.Go(func() { q.reconcileLoop(running) })
 	q.running.Go(q.publishOutgoing)
-	q.lookAgain()
+	q.triggerReconcile()
 	return q, nil
 }
 
@@ -233,7 +233,7 @@ func (q *Queue) connected(nc *nats.Conn) {
 	q.link.clear()
 	q.rights.clear()
 	q.deaf.clear()
-	q.lookAgain()
+	q.triggerReconcile()
 }
 
 // Connected reports whether a server is reached right now.

@@ -27,8 +27,8 @@ type Kind byte
 
 // The kinds of deliveries.
 const (
-	Own      Kind = 0 // to the service's own endpoint
-	Receiver Kind = 1 // to the supplier's receiver
+	OwnEndpoint Kind = 0 // to the service's own endpoint
+	Receiver    Kind = 1 // to the supplier's receiver
 )
 
 // idPrefix begins every webhook-id made from a round; those made before rounds were numbered begin with EarlierPrefix.

@@ -14,7 +14,7 @@ func TestWebhookID_is_the_same_each_time_and_leads_back(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		uid := rapid.Int64Range(0, math.MaxInt64).Draw(rt, "uid")
 		number := rapid.Int64Range(1, math.MaxUint32).Draw(rt, "number")
-		kind := rapid.SampledFrom([]round.Kind{round.Own, round.Receiver}).Draw(rt, "kind")
+		kind := rapid.SampledFrom([]round.Kind{round.OwnEndpoint, round.Receiver}).Draw(rt, "kind")
 		id := round.WebhookID(uid, number, kind)
 		gotUID, gotNumber, gotKind, ok := round.ParseWebhookID(id)
 		if !ok || gotUID != uid || gotNumber != number || gotKind != kind {

@@ -112,7 +112,7 @@ func encode(b Board, day time.Time, source string, now time.Time) ([]byte, error
 	return body, nil
 }
 
-// currentGame tells the competition's stage and round: the first that is not finished, else the last.
+// currentGame returns the competition's stage and round: the first that is not finished, else the last.
 func currentGame(games []Game) (Game, bool) {
 	for _, g := range games {
 		if g.Status != Finished {

@@ -39,7 +39,7 @@ type Team struct {
 	Logo    string `json:"logo"`
 }
 
-// Game is one match as a provider tells it.
+// Game is one match as a provider reports it.
 type Game struct {
 	ID       string
 	KickOff  time.Time

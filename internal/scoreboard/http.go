@@ -24,7 +24,7 @@ const (
 	latestYear    = 9998
 )
 
-// Show handles POST /pulse/scoreboard. Every answer tells the caller's quota.
+// Show handles POST /pulse/scoreboard. Every answer states the caller's quota.
 func (s *Service) Show(c *gin.Context) error {
 	ctx := c.Request.Context()
 	requester := requesterOf(c.Request.URL.Query().Get("partner"))
@@ -48,7 +48,7 @@ func (s *Service) Show(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	body, err := s.board(ctx, asked.under(current))
+	body, err := s.board(ctx, asked.withOverrides(current))
 	if err != nil {
 		return fmt.Errorf("fetch scoreboard: %w", err)
 	}
@@ -56,7 +56,7 @@ func (s *Service) Show(c *gin.Context) error {
 	return nil
 }
 
-// shownToRefused is the quota in the answer to a question that is not asked; with the database away what was known
+// shownToRefused is the quota in the answer to a question that is not asked; without the database what was known
 // last.
 func (s *Service) shownToRefused(ctx context.Context, requester string, refusal error) quota {
 	if errs.KindOf(refusal) != errs.Invalid {
@@ -73,7 +73,7 @@ func (s *Service) exhausted(c *gin.Context, requester string, q quota) error {
 		requester, q.reset.In(promised()).Format(stampShape)))
 }
 
-// unconfigured answers without a first provider: nobody is asked, so nothing is spent.
+// unconfigured answers without a first provider: no provider is asked, so nothing is spent.
 func (s *Service) unconfigured(c *gin.Context, requester string) error {
 	standing, err := s.standing(c.Request.Context(), requester)
 	limitHeaders(c, standing)
@@ -101,8 +101,8 @@ func (s *Service) admit(c *gin.Context) (request, error) {
 	return s.parse(values)
 }
 
-// under is the question as the settings change it.
-func (r request) under(v values) request {
+// withOverrides is the question as the settings change it.
+func (r request) withOverrides(v values) request {
 	if !v.active {
 		return r
 	}

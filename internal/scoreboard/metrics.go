@@ -10,8 +10,8 @@ import (
 // Metrics count what the providers are asked: each question costs the operator a part of what they grant.
 type Metrics struct{ requests *prometheus.CounterVec }
 
-// NewMetrics shows them to r, which may be nil. A series is there from the start, in a process that asks nobody too, so
-// that its first increase is seen.
+// NewMetrics shows them to r, which may be nil. A series is there from the start, in a process without providers too,
+// so that its first increase is seen.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "supplyhub_scoreboard_provider_requests_total",

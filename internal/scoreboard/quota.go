@@ -16,7 +16,7 @@ const (
 	spendTimeout = 5 * time.Second
 )
 
-// The requesters, told apart by the parameter partner.
+// The requesters, distinguished by the parameter partner.
 const (
 	requesterA = "loop"
 	requesterB = "partner_b"
@@ -77,7 +77,7 @@ type taken struct {
 func (s *Service) take(ctx context.Context, requester string) (taken, error) {
 	result, err := s.spending.Do(ctx, s.unit(requester))
 	if errors.Is(err, groupcommit.ErrClosed) {
-		err = errs.Away("The service is stopping.", time.Second, err)
+		err = errs.NewUnavailable("The service is stopping.", time.Second, err)
 	}
 	if err != nil {
 		result.limit, result.reset = s.settings.lastQuota(), DayAfter(Day(s.deps.Now()), 1)

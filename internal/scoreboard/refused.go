@@ -22,7 +22,7 @@ type sightings struct {
 type sighting struct {
 	day  string
 	used int64
-	at   time.Time // of the last reading; spending tells of no other replica
+	at   time.Time // of the last reading; spending knows of no other replica
 }
 
 // note keeps what was seen spent; readAt is zero when the database was not asked for it.
@@ -56,7 +56,7 @@ func (s *sightings) of(item spend, now time.Time) (used int64, fresh bool) {
 }
 
 // shownToStranger is the requester's quota for a caller that is refused without a key: what this process has spent is
-// in it, what others have for refusedTrust at most not. With the database away it is what was known last.
+// in it, what others have for refusedTrust at most not. While the database is unavailable it is what was known last.
 func (s *Service) shownToStranger(ctx context.Context, requester string) quota {
 	item := s.unit(requester)
 	used, fresh := s.seen.of(item, s.deps.Now())

@@ -35,7 +35,7 @@ type Question struct {
 	Day    time.Time // midnight in São Paulo
 }
 
-// Provider tells matches. A rate limit is a *RateLimited.
+// Provider returns matches. A rate limit is a *RateLimited.
 type Provider interface {
 	Name() string
 	Board(ctx context.Context, q Question) (Board, error)
@@ -150,7 +150,7 @@ func (s *Service) ask(ctx context.Context, r request, key string) (body []byte, 
 		return nil, err
 	}
 	if source == s.deps.Primary.Name() {
-		board.Games = only(board.Games, r.matchIDs)
+		board.Games = filterByID(board.Games, r.matchIDs)
 	}
 	body, err = encode(board, r.question.Day, source, s.deps.Now())
 	if err != nil {
@@ -164,13 +164,13 @@ func (s *Service) ask(ctx context.Context, r request, key string) (body []byte, 
 
 // fetch asks the primary provider, and the other one when, and only when, the first is over its rate limit.
 func (s *Service) fetch(ctx context.Context, q Question) (Board, string, error) {
-	if !s.resting() {
+	if !s.inCooldown() {
 		board, err := s.consult(ctx, s.deps.Primary, q)
 		limited, isLimited := errors.AsType[*RateLimited](err)
 		if !isLimited {
 			return board, s.deps.Primary.Name(), err
 		}
-		s.rest(limited.RetryAfter)
+		s.startCooldown(limited.RetryAfter)
 		s.deps.Log.WarnContext(ctx, "the primary provider is over its rate limit", "provider", s.deps.Primary.Name(),
 			"retry_after", limited.RetryAfter)
 	}
@@ -182,13 +182,13 @@ func (s *Service) fetch(ctx context.Context, q Question) (Board, string, error) 
 	return board, s.deps.Fallback.Name(), err
 }
 
-func (s *Service) resting() bool {
+func (s *Service) inCooldown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.deps.Now().Before(s.paused)
 }
 
-func (s *Service) rest(d time.Duration) {
+func (s *Service) startCooldown(d time.Duration) {
 	if d <= 0 {
 		d = defaultPause
 	}
@@ -197,8 +197,8 @@ func (s *Service) rest(d time.Duration) {
 	s.paused = s.deps.Now().Add(min(d, longestPause))
 }
 
-// only keeps the games with the ids; no ids keep all.
-func only(games []Game, ids []string) []Game {
+// filterByID keeps the games with the ids; no ids keep all.
+func filterByID(games []Game, ids []string) []Game {
 	if len(ids) == 0 {
 		return games
 	}

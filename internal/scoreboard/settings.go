@@ -57,7 +57,7 @@ type values struct {
 	matchIDs   []string
 }
 
-// settings remembers the values for a moment. Nobody holds the lock while the database is asked.
+// settings remembers the values for a moment. The lock is not held while the database is queried.
 type settings struct {
 	store   *store
 	now     func() time.Time
@@ -120,7 +120,7 @@ func (s *settings) load(ctx context.Context) (values, error) {
 	return v, nil
 }
 
-// read takes a value, or tells what is wrong with it.
+// read takes a value, or returns what is wrong with it.
 func (v *values) read(key, text string) (detail string) {
 	switch key {
 	case keyDailyQuota:

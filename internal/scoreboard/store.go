@@ -21,7 +21,7 @@ func (s *store) used(ctx context.Context, requester, day string) (used int64, er
 	return used, nil
 }
 
-// spend counts up to n requests and tells how many were within the limit and how many are counted now.
+// spend counts up to n requests and returns how many were within the limit and how many are counted now.
 func (s *store) spend(ctx context.Context, item spend, n, limit int64) (granted, used int64, err error) {
 	if limit == 0 {
 		return 0, 0, nil

@@ -35,7 +35,7 @@ func (s *Service) Close() {
 func shared[T any](ctx context.Context, batcher *groupcommit.Batcher[T, outcome], item T) (*grant, error) {
 	result, err := batcher.Do(ctx, item)
 	if errors.Is(err, groupcommit.ErrClosed) {
-		return nil, errs.Away("The service is stopping.", time.Second, err)
+		return nil, errs.NewUnavailable("The service is stopping.", time.Second, err)
 	}
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (s *Service) flushOpenings(_ context.Context, items []opening) ([]outcome, 
 }
 
 // flushRotations replaces a batch of refresh tokens. Those that PostgreSQL left out are tried by themselves: they are
-// not the current ones of their sessions, or somebody else held these.
+// not the current ones of their sessions, or another transaction held these.
 func (s *Service) flushRotations(_ context.Context, items []rotation) ([]outcome, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()

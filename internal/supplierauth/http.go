@@ -69,7 +69,7 @@ func (s Handlers) Revoke(c *gin.Context) error {
 	return nil
 }
 
-// Ping tells who the access token speaks for and how many seconds it has left. It stands behind Bearer.
+// Ping returns whose access token it is and how many seconds it has left. It is served behind Bearer.
 func (s Handlers) Ping(c *gin.Context) error {
 	p := PrincipalFrom(c.Request.Context())
 	type supplier struct {

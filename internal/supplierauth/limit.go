@@ -14,7 +14,7 @@ import (
 // limitedSuppliers is how many suppliers' buckets are remembered; a forgotten one is full again.
 const limitedSuppliers = 65536
 
-// limiter gives each supplier so many requests a second in this process, and as many at once. nil limits nobody.
+// limiter gives each supplier so many requests a second in this process, and as many at once. nil limits none.
 type limiter struct {
 	perSecond int
 	now       func() time.Time

@@ -24,7 +24,7 @@ func (s *Service) WebhookSecrets(ctx context.Context, supplierID string) ([]Webh
 	return secrets, nil
 }
 
-// SetWebhookURL is a supplier's own choice of its receiver; empty takes it away. Errors: errs.Invalid, errs.NotFound.
+// SetWebhookURL is a supplier's own choice of its receiver; empty removes it. Errors: errs.Invalid, errs.NotFound.
 func (s *Service) SetWebhookURL(ctx context.Context, supplierID, url string) error {
 	if fault := s.ownURLFault(url); fault != "" {
 		return errs.InvalidInput("The receiver's address is not valid.", errs.At("/url", fault))

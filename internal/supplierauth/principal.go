@@ -16,7 +16,7 @@ type Principal struct {
 	ExpiresAt    time.Time // of the access token
 }
 
-// Has tells whether the token carries the scope.
+// Has reports whether the token carries the scope.
 func (p Principal) Has(scope string) bool { return slices.Contains(p.Scopes, scope) }
 
 type principalKey struct{}

@@ -17,7 +17,7 @@ type Receiver struct {
 }
 
 // Receivers are the receivers of the given suppliers, by supplier id. Unknown suppliers are absent. A secret that no
-// key of SECRETS_KEY opens is reported in the log and left out, so that it stops nobody else's webhooks.
+// key of SECRETS_KEY opens is reported in the log and left out, so that it stops no other supplier's webhooks.
 func (s *Service) Receivers(ctx context.Context, supplierIDs []string) (map[string]Receiver, error) {
 	receivers := make(map[string]Receiver, len(supplierIDs))
 	if len(supplierIDs) == 0 {

@@ -17,7 +17,7 @@ const (
 )
 
 // refreshToken is one of a family: the handle is the family's and stays, the secret is the token's own.
-// Only somebody who has held a token of the family knows its handle, which is written in no other place; the database
+// Only a client that has held a token of the family knows its handle, which is written in no other place; the database
 // keeps hashes. So a right handle with any other secret than the current one is a used token.
 type refreshToken struct {
 	handle [handleSize]byte

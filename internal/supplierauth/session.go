@@ -45,7 +45,7 @@ const (
 )
 
 // refusal is a 401 of the token endpoints with the code that the specification names. There is one text for each code:
-// nobody learns which fault it was.
+// no caller learns which fault it was.
 type refusal struct {
 	code  string
 	cause *errs.Error

@@ -72,7 +72,7 @@ func (s store) openPostgres(ctx context.Context, items []opening, now time.Time)
 }
 
 // rotatePostgres replaces each presented token by the next one if it is the current one of a live session, and gives
-// the grants by the hash of the next one. Sessions that somebody else holds are left out: to wait for them while
+// the grants by the hash of the next one. Sessions that another transaction holds are left out: to wait for them while
 // holding others could deadlock.
 func (s store) rotatePostgres(ctx context.Context, items []rotation, now time.Time) (map[string]*grant, error) {
 	n := len(items)

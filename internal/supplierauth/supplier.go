@@ -94,7 +94,7 @@ type NewSupplier struct {
 // SupplierPatch changes the fields that are not nil.
 type SupplierPatch struct {
 	Name       *string
-	WebhookURL *string // empty takes the receiver away
+	WebhookURL *string // empty removes the receiver
 	AccessTTL  *time.Duration
 	RefreshTTL *time.Duration
 	Scopes     *[]string
@@ -227,7 +227,7 @@ func validPort(u *url.URL) bool {
 	return err == nil && port > 0
 }
 
-// literalPrivate tells an operator of an evident mistake. What protects the network is the check of the address
+// literalPrivate reports an evident mistake to an operator. What protects the network is the check of the address
 // that a connection is really made to, in the sender.
 func literalPrivate(host string) bool {
 	ip, err := netip.ParseAddr(host)

@@ -171,7 +171,7 @@ func numericDates(token string) bool {
 		(dates.IssuedAt == nil || dates.IssuedAt.Kind() == '0')
 }
 
-// compact tells whether the text is three segments of base64url without padding.
+// compact reports whether the text is three segments of base64url without padding.
 func compact(token string) bool {
 	dots := 0
 	for _, c := range []byte(token) {

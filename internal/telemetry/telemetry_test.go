@@ -98,7 +98,7 @@ func TestLog_repeats_an_unavailable_dependency_once_a_minute_and_everything_else
 	t.Parallel()
 	var out bytes.Buffer
 	log := telemetry.NewLogger(&out, "json", "info", false).With("room", "x")
-	away := errs.Away("The database cannot be reached.", time.Second, errors.New("refused"))
+	away := errs.NewUnavailable("The database cannot be reached.", time.Second, errors.New("refused"))
 	for range 5 {
 		log.Warn("due deliveries cannot be read", "error", fmt.Errorf("read: %w", away))
 		log.Warn("retention failed", "error", away)

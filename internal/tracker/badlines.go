@@ -16,7 +16,7 @@ type badLine struct {
 	number int64
 	detail string
 	faults []errs.Violation // of its fields
-	last   bool             // what follows it cannot be told apart
+	last   bool             // the records after it cannot be found
 }
 
 // Error is the line for a person.

@@ -148,8 +148,8 @@ type knownClient struct {
 	until  time.Time // the key's end, zero for none
 }
 
-// authenticate is the active client whose key it is, remembered or looked up; whoever reads for a remembered one makes
-// sure that it has not changed. errs.Forbidden: nobody's key.
+// authenticate is the active client whose key it is, remembered or looked up; the reader of a remembered one makes
+// sure that it has not changed. errs.Forbidden: no client has the key.
 func (s *Service) authenticate(ctx context.Context, key string) (Client, error) {
 	known, remembered := s.clients.Get(clientKeys().Hash(key))
 	if remembered && (known.until.IsZero() || s.deps.Now().Before(known.until)) {
@@ -158,7 +158,7 @@ func (s *Service) authenticate(ctx context.Context, key string) (Client, error) 
 	return s.authenticateAnew(ctx, key)
 }
 
-// authenticateAnew looks the key up. errs.Forbidden: nobody's.
+// authenticateAnew looks the key up. errs.Forbidden: no client has it.
 func (s *Service) authenticateAnew(ctx context.Context, key string) (Client, error) {
 	if !clientKeys().Valid(key) {
 		return Client{}, refusedKey()

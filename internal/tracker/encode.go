@@ -75,7 +75,7 @@ func appendInteger(b, text []byte) []byte {
 	return strconv.AppendInt(b, n, 10)
 }
 
-// plainInteger tells whether text is an int64 as JSON spells it; most are.
+// plainInteger reports whether text is an int64 as JSON spells it; most are.
 func plainInteger(text []byte) bool {
 	digits := bytes.TrimPrefix(text, []byte("-"))
 	if len(digits) == 0 || len(digits) > 18 || (digits[0] == '0' && len(text) > 1) {
@@ -133,7 +133,7 @@ func appendNumber(b, text []byte) []byte {
 	return strconv.AppendFloat(b, f, 'g', -1, 64)
 }
 
-// plainNumber tells whether text is a JSON number without an exponent; most are.
+// plainNumber reports whether text is a JSON number without an exponent; most are.
 func plainNumber(text []byte) bool {
 	whole, fraction, dotted := bytes.Cut(bytes.TrimPrefix(text, []byte("-")), []byte("."))
 	if len(whole) == 0 || !allDigits(whole) || (whole[0] == '0' && len(whole) > 1) {
@@ -182,12 +182,12 @@ func appendDate(b, text []byte) []byte {
 	return append(b, '"')
 }
 
-// endsDate tells whether a time may begin here, and no year before Christ ends the text.
+// endsDate reports whether a time may begin here, and no year before Christ ends the text.
 func endsDate(rest []byte) bool {
 	return (rest[0] == ' ' || rest[0] == 'T') && !bytes.HasSuffix(rest, []byte("BC"))
 }
 
-// validDate tells whether text is YYYY-MM-DD, a real day of the years 1 to 9999.
+// validDate reports whether text is YYYY-MM-DD, a real day of the years 1 to 9999.
 func validDate(text []byte) bool {
 	if len(text) != dateLength || text[4] != '-' || text[7] != '-' ||
 		!allDigits(text[:4]) || !allDigits(text[5:7]) || !allDigits(text[8:]) {
@@ -237,7 +237,7 @@ func appendTime(b, text []byte) []byte {
 	return append(b, '"')
 }
 
-// validTime tells whether text begins with HH:mm:ss or is HH:mm; a fraction or a zone may follow the seconds.
+// validTime reports whether text begins with HH:mm:ss or is HH:mm; a fraction or a zone may follow the seconds.
 func validTime(text []byte) bool {
 	if len(text) < 5 || text[2] != ':' || !below(text[:2], 24) || !below(text[3:5], 60) {
 		return false
@@ -251,10 +251,10 @@ func validTime(text []byte) bool {
 	return len(text) == timeLength || bytes.IndexByte([]byte(".+-Z "), text[8]) >= 0
 }
 
-// below tells whether text is a number under the limit.
+// below reports whether text is a number under the limit.
 func below(text []byte, limit int) bool { return allDigits(text) && number(text) < limit }
 
-// plainText tells whether text is ASCII that JSON takes as it is; most is.
+// plainText reports whether text is ASCII that JSON takes as it is; most is.
 func plainText(text []byte) bool {
 	for _, c := range text {
 		if c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {

@@ -12,9 +12,9 @@ type guard struct {
 	strict bool // the state is remembered and not looked up
 }
 
-// and is the guard as a condition, to be followed by the page's own; PostgreSQL decides it once a statement. Its
+// condition is the guard as a condition, to be followed by the page's own; PostgreSQL decides it once a statement. Its
 // parameters are args, in their order.
-func (g guard) and(p *places) string {
+func (g guard) condition(p *places) string {
 	if g.owner == 0 {
 		return ""
 	}

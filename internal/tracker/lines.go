@@ -97,7 +97,7 @@ func (l *lines) set(name string, text []byte) {
 	if text == nil {
 		return
 	}
-	value, detail := normal(c.kind, text)
+	value, detail := normalize(c.kind, text)
 	if detail != "" {
 		l.fault(name, detail)
 		return

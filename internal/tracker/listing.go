@@ -97,7 +97,7 @@ func (s *Service) countedList(ctx context.Context, c Client, r *relation, key pi
 			return l, nil
 		}
 	}
-	st, err := s.begin(ctx, c, r, key, first,
+	st, err := s.openCursor(ctx, c, r, key, first,
 		func(_ context.Context, present state) (state, error) { return present, nil })
 	if err != nil {
 		return listing{}, err
@@ -168,7 +168,7 @@ func (r *relation) write(f form, g guard) string {
 	if f.fromEnd {
 		order = quote(columnLoadDate) + ", " + quote(columnID)
 	}
-	chosen := " FROM " + r.from + " WHERE " + g.and(p) + quote(columnLoadDate) + compare + p.nextDay() + " AND " +
+	chosen := " FROM " + r.from + " WHERE " + g.condition(p) + quote(columnLoadDate) + compare + p.nextDay() + " AND " +
 		quote(columnID) + " <= " + p.next() +
 		" ORDER BY " + order + " LIMIT " + p.next() + " OFFSET " + p.next()
 	if !f.deferred {
@@ -195,7 +195,7 @@ func (s *Service) daysOf(ctx context.Context, r *relation, st state) (days, erro
 		return known.days, nil
 	}
 	var counts []dayCount
-	err := s.rows.Together(ctx, func(sel database.Select) error {
+	err := s.rows.Snapshot(ctx, func(sel database.Select) error {
 		present := state{maxID: noID}
 		err := sel(ctx, `SELECT generation, max_id FROM tracker_versions WHERE client_number = $1`, func(row [][]byte) error {
 			return scanInts(row, &present.generation, &present.maxID)
@@ -237,7 +237,7 @@ func (s *Service) daysOf(ctx context.Context, r *relation, st state) (days, erro
 
 // foreignList counts and skips as the database can.
 func (s *Service) foreignList(ctx context.Context, c Client, r *relation, key pinKey, q query) (listing, error) {
-	st, err := s.begin(ctx, c, r, key, q.page.Number == 1,
+	st, err := s.openCursor(ctx, c, r, key, q.page.Number == 1,
 		func(ctx context.Context, _ state) (state, error) { return s.foreignState(ctx, r) })
 	if err != nil {
 		return listing{}, err

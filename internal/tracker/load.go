@@ -17,7 +17,7 @@ type Loaded struct {
 }
 
 // Load stores the records of a file, all or none, in the built-in store; NDJSON when the file begins with {, else CSV
-// with a header. It makes and grants the client's view when it has none. progress, which may be nil, is told the lines
+// with a header. It makes and grants the client's view when it has none. progress, which may be nil, gets the lines
 // read. Errors: errs.Invalid names the first 100 bad lines with everything that is wrong with them; errs.NotFound: no
 // such client.
 func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, progress func(lines int64)) (Loaded,

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// normal is a value of a file as the store keeps it, or what is wrong with it.
-func normal(k kind, text []byte) (value []byte, detail string) {
+// normalize is a value of a file as the store keeps it, or what is wrong with it.
+func normalize(k kind, text []byte) (value []byte, detail string) {
 	switch k {
 	case integerField:
 		n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)

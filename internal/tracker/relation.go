@@ -50,7 +50,7 @@ const (
 	otherClass              // by its own type
 )
 
-// counted tells whether the database keeps counters of the view's rows.
+// counted reports whether the database keeps counters of the view's rows.
 func (r *relation) counted() bool { return r.owner != 0 }
 
 func (r *relation) postgres() bool { return r.engine == database.Postgres }

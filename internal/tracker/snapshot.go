@@ -21,7 +21,7 @@ func (s *Service) snapshot(ctx context.Context, c Client, q query) (listing, err
 				return l, nil
 			}
 		}
-		st, err := s.begin(ctx, c, r, key, first, func(ctx context.Context, present state) (state, error) {
+		st, err := s.openCursor(ctx, c, r, key, first, func(ctx context.Context, present state) (state, error) {
 			return s.snapshotState(ctx, r, present, q.day)
 		})
 		if err != nil {
@@ -161,7 +161,7 @@ func (s *Service) recordsOf(ctx context.Context, r *relation, g guard, winners [
 
 // records is the statement for the winners' rows.
 func (p *places) records(g guard, winners []winner) string {
-	where := " WHERE " + g.and(p)
+	where := " WHERE " + g.condition(p)
 	if !p.r.counted() || !p.r.postgres() {
 		return "SELECT " + quote(columnDevice) + ", " + quote(columnID) + ", " + p.r.plain + " FROM " + p.r.from + where +
 			p.ids(winners)

@@ -43,7 +43,7 @@ type pin struct {
 	at   time.Time
 }
 
-// look is what one statement tells before a page is read.
+// look is what one statement returns before a page is read.
 type look struct {
 	present state // of a view made here
 	pinned  state
@@ -85,8 +85,8 @@ func (s *Service) look(ctx context.Context, c Client, r *relation, key pinKey) (
 	return l, nil
 }
 
-// begin is the state that a page is to be read from: page 1 sees the present one and notes it for the pages after.
-func (s *Service) begin(ctx context.Context, c Client, r *relation, key pinKey, first bool,
+// openCursor is the state that a page is to be read from: page 1 sees the present one and notes it for the pages after.
+func (s *Service) openCursor(ctx context.Context, c Client, r *relation, key pinKey, first bool,
 	present func(context.Context, state) (state, error)) (state, error) {
 	l, err := s.look(ctx, c, r, key)
 	if err != nil {
@@ -98,13 +98,13 @@ func (s *Service) begin(ctx context.Context, c Client, r *relation, key pinKey, 
 			return state{}, err
 		}
 	}
-	s.note(ctx, r, key, st)
+	s.saveCursor(ctx, r, key, st)
 	return st, nil
 }
 
-// note writes the state down for the crawl's next pages, unless this process did so a moment ago. A note that cannot be
-// written costs the crawl its stability, not its answer.
-func (s *Service) note(ctx context.Context, r *relation, key pinKey, st state) {
+// saveCursor writes the state down for the crawl's next pages, unless this process did so a moment ago. A note that
+// cannot be written costs the crawl its stability, not its answer.
+func (s *Service) saveCursor(ctx context.Context, r *relation, key pinKey, st state) {
 	now := s.deps.Now()
 	last, found := s.pinned.Get(key)
 	if found && last.state == st && last.view == r.granted && now.Sub(last.at) < pinRefresh {

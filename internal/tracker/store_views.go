@@ -9,7 +9,7 @@ import (
 )
 
 // ensureView makes the view of a client's records, unless it is there, and writes down what it looks like: when
-// somebody puts another view in its place, the counters are not believed for that one.
+// another view is put in its place, the counters are not believed for that one.
 func (s *store) ensureView(ctx context.Context, client int64) error {
 	name := viewName(client)
 	definition := `SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?`

@@ -1,6 +1,6 @@
-// Package tracker lists device tracker records: every client from the view that it was granted, whoever made that
-// view. Views made here stand over a built-in store whose counters let any page cost the same; other views answer alike
-// and slower.
+// Package tracker lists device tracker records: every client from the view that it was granted, whichever program made
+// that view. Views made here stand over a built-in store whose counters let any page cost the same; other views answer
+// alike and slower.
 package tracker
 
 import (

@@ -23,7 +23,7 @@ type watched struct {
 }
 
 // Faults names views that active clients read and that cannot be read, with the reason. It is for operators, asks
-// nobody and costs the same for any number of clients.
+// no client and costs the same for any number of them.
 func (s *Service) Faults() map[string]error {
 	s.watched.mu.Lock()
 	defer s.watched.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *Service) inspect(ctx context.Context, views map[string]bool) {
 	}
 }
 
-// forget drops what is known of views that nobody is granted any more.
+// forget drops what is known of views that no client is granted any more.
 func (s *Service) forget(views map[string]bool) {
 	s.watched.mu.Lock()
 	defer s.watched.mu.Unlock()

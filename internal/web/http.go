@@ -29,7 +29,7 @@ const (
 // Page is what a page shows.
 type Page struct {
 	Current string // path of its entry in the navigation, or ""
-	Who     string // who is signed in; empty: nobody, and no navigation
+	Who     string // who is signed in; empty: no session and no navigation
 	Data    any    // the page's own
 }
 

@@ -36,7 +36,7 @@ func (d *Dispatcher) Show(ctx context.Context, id string) (*Detail, error) {
 	return detail, nil
 }
 
-// Redeliver gives deliveries that are not under way a whole new schedule, all or none, and tells how many there were.
+// Redeliver gives deliveries that are not under way a whole new schedule, all or none, and returns how many there were.
 // A request that was failed because of one gets its new chance with it. errs.NotFound: some id is unknown;
 // errs.Conflict: some delivery is still being tried.
 func (d *Dispatcher) Redeliver(ctx context.Context, ids ...string) (int64, error) {
@@ -114,7 +114,7 @@ func (d *Dispatcher) reopen(ctx context.Context, found []Delivery) error {
 	var own []round.Round
 	for i, delivery := range found {
 		ids[i], due[delivery.Destination] = delivery.ID, now
-		if delivery.Destination == Own {
+		if delivery.Destination == OwnEndpoint {
 			own = append(own, delivery.roundOf())
 		}
 	}

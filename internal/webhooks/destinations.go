@@ -25,12 +25,12 @@ type Receiver struct {
 	Concurrency int // calls that it takes at once, from all workers together
 }
 
-// Destinations tells the suppliers' receivers; a supplier that is unknown or has none is absent or without a URL.
+// Destinations returns the suppliers' receivers; a supplier that is unknown or has none is absent or without a URL.
 type Destinations interface {
 	Receivers(ctx context.Context, supplierIDs []string) (map[string]Receiver, error)
 }
 
-// usable tells whether there is anything to call.
+// usable reports whether there is anything to call.
 func (r Receiver) usable() bool { return r.Active && r.URL != "" }
 
 // callURL is the address of a request's call below a receiver's URL.

@@ -42,7 +42,7 @@ var special = [...]netip.Prefix{
 
 var publicIPv6 = netip.MustParsePrefix("2000::/3")
 
-// isPublic tells whether a receiver may have the address.
+// isPublic reports whether a receiver may have the address.
 func isPublic(address netip.Addr) bool {
 	address = address.Unmap().WithZone("")
 	if !address.IsValid() || address.Is6() && !publicIPv6.Contains(address) {

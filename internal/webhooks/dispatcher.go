@@ -29,7 +29,7 @@ const (
 	defaultDrain   = 20 * time.Second
 	afterDrain     = 3 * time.Second // for writing down what the drain cut off
 	resultsBatch   = 128
-	resultsLinger  = 10 * time.Millisecond // nobody waits for a result but the drain
+	resultsLinger  = 10 * time.Millisecond // only the drain waits for a result
 	recordAgain    = 100 * time.Millisecond
 	recordAgainMax = 5 * time.Second
 )
@@ -60,7 +60,7 @@ type Deps struct {
 	AllowPrivate bool             // whether a supplier's receiver may have a special address
 	Concurrency  int              // attempts in flight
 	PauseAfter   time.Duration    // after which of failures only a receiver is paused; 0: never
-	Desk         *notify.Desk     // takes what the operator is to be told; nil: nothing
+	Notifier     *notify.Notifier // notifies the operator; nil: it does not
 	Peers        Peers            // nil: no other worker, or no way to reach one
 	Drain        time.Duration    // how long Run lets attempts finish after its context ended; 0: 20 s
 	Registerer   prometheus.Registerer
@@ -92,7 +92,7 @@ type Dispatcher struct {
 	returned  time.Time
 
 	heldMu    sync.Mutex
-	held      map[string]int64 // deliveries whose attempts are in this worker's hands, and who handed them over; 0: nobody
+	held      map[string]int64 // deliveries whose attempts are in this worker's hands, and who handed them over; 0: no worker
 	flow      flow
 	pauses    pauses
 	unwritten sync.WaitGroup // of them, those that have a slot or had one
@@ -230,22 +230,22 @@ func (d *Dispatcher) sleep(ctx context.Context, pause time.Duration, wake <-chan
 }
 
 func (d *Dispatcher) target(destination string, receivers map[string]Receiver) Receiver {
-	if destination == Own {
+	if destination == OwnEndpoint {
 		return Receiver{URL: d.deps.BaseURL, Secrets: d.deps.OwnSecrets, Active: true}
 	}
 	return receivers[destination]
 }
 
-// lost tells the ledger that the own endpoint will not get the request's event.
+// lost records in the ledger that the own endpoint will not get the request's event.
 func (d *Dispatcher) lost(ctx context.Context, j job, reason string) error {
-	if j.destination != Own || d.deps.Ledger == nil {
+	if j.destination != OwnEndpoint || d.deps.Ledger == nil {
 		return nil
 	}
 	return d.deps.Ledger.MarkFailed(ctx, j.round, "the estimates could not be delivered: "+reason)
 }
 
 // attempt sends one begun attempt, frees its slot and has its result written down; one that was taken over meanwhile is
-// somebody else's.
+// another worker's.
 func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak) {
 	ctx := j.context(d.sending)
 	if !d.lease.held(ctx, j.worker) {
@@ -272,7 +272,7 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 	outcome := d.schedule.outcome(a, j.series, now, rand.Float64())
 	r := newResult(j, a, outcome, now.Add(-took), took)
 	streak := ended(dispatch.Report{OK: succeeded(j, a), Took: took})
-	if j.destination != Own {
+	if j.destination != OwnEndpoint {
 		d.learn(ctx, r, streak)
 	}
 	if outcome.Status == Pending {
@@ -287,7 +287,7 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 // succeeded reports whether the destination took the call. Our own endpoint lives when it refuses one; a receiver that
 // refuses all of them fails.
 func succeeded(j job, a answer) bool {
-	if j.destination == Own {
+	if j.destination == OwnEndpoint {
 		return classify(a) != Pending
 	}
 	return classify(a) == Delivered

@@ -256,13 +256,13 @@ func (d *Dispatcher) flowLimit() int {
 
 // destination is where a job goes, as the scheduler wants to know it.
 func (d *Dispatcher) destination(j job) dispatch.Destination {
-	if j.destination == Own {
-		return dispatch.Destination{Name: Own}
+	if j.destination == OwnEndpoint {
+		return dispatch.Destination{Name: OwnEndpoint}
 	}
 	return dispatch.Destination{Name: j.destination, Limit: max(j.target.Concurrency, 1)}
 }
 
 // mayHandOver reports whether a first attempt may be begun in another worker's name.
 func (d *Dispatcher) mayHandOver(j job, owner int64) bool {
-	return d.deps.Peers != nil && d.deps.Peers.Connected() && owner != dispatch.Nobody && len(j.body) < handoverMost
+	return d.deps.Peers != nil && d.deps.Peers.Connected() && owner != dispatch.NoOwner && len(j.body) < handoverMost
 }

@@ -181,7 +181,7 @@ func (d *Dispatcher) pauseFailing(ctx context.Context, news map[string]health) e
 	}
 	for _, id := range paused {
 		n := notify.Notice{Type: notify.ReceiverPaused, SupplierID: id, PausedBy: PausedByService, Error: news[id].lastError}
-		if err := d.deps.Desk.Note(ctx, n); err != nil {
+		if err := d.deps.Notifier.Note(ctx, n); err != nil {
 			return err
 		}
 	}
@@ -190,5 +190,5 @@ func (d *Dispatcher) pauseFailing(ctx context.Context, news map[string]health) e
 
 // gone reports whether the receiver wants nothing more.
 func (r result) gone() bool {
-	return r.destination != Own && r.status != nil && *r.status == http.StatusGone
+	return r.destination != OwnEndpoint && r.status != nil && *r.status == http.StatusGone
 }

@@ -12,7 +12,7 @@ const (
 	leaseRenew = 700 * time.Millisecond
 )
 
-// lease is this worker's claim to the attempts that it has begun. While it is renewed nobody else touches them; a
+// lease is this worker's claim to the attempts that it has begun. While it is renewed no other worker touches them; a
 // worker that stood still for longer than leaseLife finds it lost, and then neither sends nor writes what it had begun.
 type lease struct {
 	mu      sync.Mutex
@@ -64,7 +64,7 @@ func (l *lease) held(ctx context.Context, worker int64) bool {
 // closed with the first lease.
 func (d *Dispatcher) keepLease(ctx context.Context, got chan<- struct{}) {
 	asking := context.WithoutCancel(ctx) // what is begun ends
-	// until then nobody else is judged: while the database was unavailable no lease could be renewed
+	// until then no other worker counts as dead: while the database was unavailable no lease could be renewed
 	var late time.Time
 	for first := true; ctx.Err() == nil; {
 		asked := time.Now()

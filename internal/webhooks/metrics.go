@@ -28,7 +28,7 @@ func newMetrics(r prometheus.Registerer, inFlight func() int) *metrics {
 			Name: "supplyhub_webhook_oldest_due_seconds", Help: "How long the longest-due webhook delivery has been due.",
 		}),
 	}
-	for _, destination := range []string{Own, "supplier"} { // there from the start, so that the first increase is seen
+	for _, destination := range []string{OwnEndpoint, "supplier"} { // there from the start, so that the first increase is seen
 		for _, outcome := range []Status{Delivered, Pending, Dead, Failed} {
 			m.attempts.WithLabelValues(destination, outcomeLabel(outcome))
 		}
@@ -42,7 +42,7 @@ func newMetrics(r prometheus.Registerer, inFlight func() int) *metrics {
 }
 
 func (m *metrics) attempted(destination string, status Status, took time.Duration) {
-	if destination != Own {
+	if destination != OwnEndpoint {
 		destination = "supplier"
 	}
 	m.attempts.WithLabelValues(destination, outcomeLabel(status)).Inc()

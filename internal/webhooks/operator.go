@@ -40,20 +40,21 @@ func (j job) dead(reason string) notify.Notice {
 	return notify.Notice{Type: notify.DeliveryDead, SupplierID: j.round.SupplierID, Subject: j.id, Error: reason}
 }
 
-// pauseReceiver pauses a receiver; the operator is told unless it is paused already. It joins the transaction of ctx.
+// pauseReceiver pauses a receiver; the operator is notified unless it is paused already. It joins the transaction of
+// ctx.
 func (d *Dispatcher) pauseReceiver(ctx context.Context, supplierID, by, reason string) error {
 	paused, err := d.store.pause(ctx, supplierID, by, d.deps.Now())
 	if err != nil || !paused {
 		return err
 	}
-	return d.deps.Desk.Note(ctx, notify.Notice{Type: notify.ReceiverPaused, SupplierID: supplierID, PausedBy: by,
+	return d.deps.Notifier.Note(ctx, notify.Notice{Type: notify.ReceiverPaused, SupplierID: supplierID, PausedBy: by,
 		Error: reason})
 }
 
-// storeTurns stores what was learnt about receivers and tells the operator of those that began to fail or recovered
-// with it. What is stored decides that, and no other process changes it meanwhile: of two that saw it one tells.
+// storeTurns stores what was learnt about receivers and notifies the operator of those that began to fail or recovered
+// with it. What is stored decides that, and no other process changes it meanwhile: of two that saw it one notifies.
 func (d *Dispatcher) storeTurns(ctx context.Context, news map[string]health) error {
-	if !d.deps.Desk.Open() {
+	if !d.deps.Notifier.Open() {
 		_, err := d.store.saveHealth(ctx, news, d.deps.Now())
 		return err
 	}
@@ -74,5 +75,5 @@ func (d *Dispatcher) storeTurns(ctx context.Context, news map[string]health) err
 			notices = append(notices, notify.Notice{Type: notify.ReceiverRecovered, SupplierID: id})
 		}
 	}
-	return d.deps.Desk.Note(ctx, notices...)
+	return d.deps.Notifier.Note(ctx, notices...)
 }

@@ -127,7 +127,7 @@ func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, w
 				worker: worker, begun: now, traceID: e.TraceID, traceParent: e.TraceParent, body: body, target: d.target(destination, receivers),
 			}})
 		}
-		add(round.Own, Own)
+		add(round.OwnEndpoint, OwnEndpoint)
 		if receivers[e.Round.SupplierID].usable() {
 			add(round.Receiver, e.Round.SupplierID)
 		}
@@ -160,8 +160,8 @@ func (d *Dispatcher) insert(ctx context.Context, deliveries []newDelivery, known
 func (d *Dispatcher) begin(delivery *newDelivery, known standing) {
 	to := delivery.destination
 	switch owner := d.ownership.owner(to); {
-	case to != Own && (known.held || known.failures >= dispatch.FailingAt || d.pauses.heard(to)):
-	case to == Own || d.ownership.owns(to):
+	case to != OwnEndpoint && (known.held || known.failures >= dispatch.FailingAt || d.pauses.heard(to)):
+	case to == OwnEndpoint || d.ownership.owns(to):
 		destination := d.destination(delivery.job)
 		destination.Failures = known.failures
 		delivery.permit, delivery.admitted = d.scheduler.Admit(destination)

@@ -10,8 +10,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-// strayAge is how old an attempt in this worker's name is that nobody here knows of before it is given back: the
-// message that handed it over was lost.
+// strayAge is how old an attempt in this worker's name is that this process does not know of before it is given back:
+// the message that handed it over was lost.
 const strayAge = 2 * time.Second
 
 // searchEvery is how often one worker makes sure that no receiver's row says less than its deliveries: while an upgrade
@@ -32,7 +32,7 @@ func (d *Dispatcher) search(ctx context.Context) error {
 type ownership struct {
 	mu     sync.Mutex
 	owned  []int                  // shards, ascending
-	owners [dispatch.Shards]int64 // as last read; Nobody where the owner does not live
+	owners [dispatch.Shards]int64 // as last read; NoOwner where the owner is dead
 	live   int                    // workers
 	first  bool                   // this one is the oldest of those that do not stop
 	former map[int64]struct{}     // from whom shards came, until these have nothing in flight to them
@@ -57,7 +57,8 @@ func (o *ownership) others() int {
 	return max(o.live-1, 0)
 }
 
-// First reports whether this worker is the first of those that live, as far as it knows, and whether it is the only one.
+// First reports whether this worker is the first of those that live, as far as it knows, and whether it is the only
+// one.
 func (d *Dispatcher) First() (first, only bool) {
 	o := &d.ownership
 	o.mu.Lock()
@@ -83,7 +84,7 @@ func (m members) plan(worker int64) plan {
 	p := plan{give: map[int64][]int{}}
 	for shard, to := range dispatch.Assign(m.owners, m.stay) {
 		switch owner := m.owners[shard]; {
-		case owner == worker && (to == worker || to == dispatch.Nobody):
+		case owner == worker && (to == worker || to == dispatch.NoOwner):
 			p.keep = append(p.keep, shard)
 		case owner == worker:
 			p.give[to] = append(p.give[to], shard)
@@ -146,7 +147,7 @@ func (d *Dispatcher) own(ctx context.Context, shards []int, m members) error {
 	o.owned = shards
 	for shard, owner := range m.owners {
 		if o.owners[shard] = owner; !slices.Contains(m.live, owner) {
-			o.owners[shard] = dispatch.Nobody // what is handed to a dead worker waits until it is missed
+			o.owners[shard] = dispatch.NoOwner // what is handed to a dead worker waits until it is missed
 		}
 	}
 	o.live = len(m.live)

@@ -27,7 +27,7 @@ func TestOwner_is_nobody_while_the_shard_belongs_to_a_worker_that_does_not_live(
 			t.Errorf("the owner of acme is %d", owner)
 		}
 		if owner := d.ownership.owner("brico"); dispatch.ShardOf("brico") == dispatch.ShardOf("acme") ||
-			owner != dispatch.Nobody {
+			owner != dispatch.NoOwner {
 			t.Errorf("the owner of brico is %d", owner)
 		}
 	})

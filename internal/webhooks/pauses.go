@@ -63,7 +63,7 @@ func (d *Dispatcher) announce(ctx context.Context, news pauseNews) {
 		d.deps.Log.WarnContext(ctx, "the supplier's worker does not hear at once of a pause or its end", "error", err)
 		return
 	}
-	if owner != dispatch.Nobody {
+	if owner != dispatch.NoOwner {
 		d.deps.Peers.Send(owner, d.sealed(news.message()))
 	}
 }

@@ -60,8 +60,8 @@ func (r result) reason() string {
 	return "no answer"
 }
 
-// record has the result written down, however long the database is away, until the process has to end. It does not
-// wait.
+// record has the result written down, however long the database is unavailable, until the process has to end. It does
+// not wait.
 func (d *Dispatcher) record(ctx context.Context, r result, pause time.Duration) {
 	done := func(_ struct{}, err error) {
 		if err == nil {
@@ -70,7 +70,7 @@ func (d *Dispatcher) record(ctx context.Context, r result, pause time.Duration) 
 		}
 		go d.recordAgain(ctx, r, pause, err)
 	}
-	if err := d.results.Hand(d.writing, r, done); err != nil {
+	if err := d.results.Enqueue(d.writing, r, done); err != nil {
 		done(struct{}{}, err)
 	}
 }
@@ -131,7 +131,7 @@ func (d *Dispatcher) follow(ctx context.Context, results []result, written map[s
 			}
 		}
 	}
-	if err := d.deps.Desk.Note(ctx, deadNotices(results, written)...); err != nil {
+	if err := d.deps.Notifier.Note(ctx, deadNotices(results, written)...); err != nil {
 		return err
 	}
 	return d.store.markDue(ctx, due, now)
@@ -142,7 +142,7 @@ func (r result) lost() bool { return r.outcome.Status == Dead || r.outcome.Statu
 // needsTransaction reports whether more than the deliveries is written; PostgreSQL writes these in one statement.
 func (d *Dispatcher) needsTransaction(results []result) bool {
 	return !d.store.postgres() || slices.ContainsFunc(results, func(r result) bool {
-		return r.destination == Own && r.lost() || r.destination != Own && (r.outcome.Status == Pending || r.gone()) ||
-			d.deps.Desk.Open() && r.outcome.Status == Dead
+		return r.destination == OwnEndpoint && r.lost() || r.destination != OwnEndpoint && (r.outcome.Status == Pending || r.gone()) ||
+			d.deps.Notifier.Open() && r.outcome.Status == Dead
 	})
 }

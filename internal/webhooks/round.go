@@ -125,7 +125,7 @@ func (d *Dispatcher) wanted(ctx context.Context) ([]dispatch.Destination, error)
 	var unknown []string
 	for _, r := range d.agenda.due {
 		to := dispatch.Destination{Name: r.destination, Failures: r.failures}
-		if r.destination != Own {
+		if r.destination != OwnEndpoint {
 			receiver, known := d.receivers.remembered(r.destination)
 			if !known && len(unknown) < lookUpMost {
 				unknown = append(unknown, r.destination)
@@ -156,7 +156,7 @@ func (a *agenda) failures(destination string) int {
 func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, error) {
 	var suppliers []string
 	for destination := range wants {
-		if destination != Own {
+		if destination != OwnEndpoint {
 			suppliers = append(suppliers, destination)
 		}
 	}
@@ -192,8 +192,8 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, suppliers []string,
 	worker int64) (claimed []claimedRow, err error) {
 	mine := map[string]int{}
-	if n := wants[Own]; n > 0 {
-		mine[Own] = n
+	if n := wants[OwnEndpoint]; n > 0 {
+		mine[OwnEndpoint] = n
 	}
 	if len(suppliers) > 0 {
 		if suppliers, err = d.store.lockDue(ctx, suppliers, worker); err != nil {
@@ -216,7 +216,7 @@ func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, supplie
 			if err := d.lost(ctx, c.job, interrupted); err != nil {
 				return nil, err
 			}
-			if err := d.deps.Desk.Note(ctx, c.job.dead(interrupted)); err != nil {
+			if err := d.deps.Notifier.Note(ctx, c.job.dead(interrupted)); err != nil {
 				return nil, err
 			}
 		}

@@ -242,7 +242,7 @@ func (s *SelfService) Receiver(ctx context.Context, supplierID string) (Receiver
 	return view, nil
 }
 
-// SetURL changes the receiver's address; empty takes the receiver away. A pause stays, and so does what is pending.
+// SetURL changes the receiver's address; empty removes the receiver. A pause stays, and so does what is pending.
 // Errors: errs.Invalid.
 func (s *SelfService) SetURL(ctx context.Context, supplierID, url string) error {
 	return s.deps.Accounts.SetWebhookURL(ctx, supplierID, url)

@@ -159,7 +159,7 @@ func (d *Dispatcher) Traced(ctx context.Context, traceID string) ([]string, erro
 	}
 	ids := make([]string, len(rows))
 	for i, r := range rows {
-		ids[i] = round.WebhookID(r.UID, r.Round, round.Own)
+		ids[i] = round.WebhookID(r.UID, r.Round, round.OwnEndpoint)
 	}
 	return ids, nil
 }

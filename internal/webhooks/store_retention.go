@@ -33,7 +33,7 @@ func (s *store) forget(ctx context.Context, latest []round.Round) (events int64,
 func webhookIDs(latest round.Round) []string {
 	var ids []string
 	for number := int64(1); number <= latest.Number; number++ {
-		ids = append(ids, round.WebhookID(latest.UID, number, round.Own), round.WebhookID(latest.UID, number, round.Receiver))
+		ids = append(ids, round.WebhookID(latest.UID, number, round.OwnEndpoint), round.WebhookID(latest.UID, number, round.Receiver))
 	}
 	return ids
 }
@@ -42,7 +42,7 @@ func webhookIDs(latest round.Round) []string {
 func (s *store) roundOf(ctx context.Context, webhookID string) (uid, number int64, own bool, err error) {
 	var found []deliveryRow
 	err = s.db.Reader(ctx).Raw(`SELECT uid, round FROM webhook_deliveries WHERE id = ? AND destination = ?`, webhookID,
-		Own).Scan(&found).Error
+		OwnEndpoint).Scan(&found).Error
 	if err != nil || len(found) == 0 {
 		return 0, 0, false, err
 	}

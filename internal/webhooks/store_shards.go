@@ -113,11 +113,11 @@ func (m *members) add(r memberRow, dead bool) {
 	}
 }
 
-// owner returns the worker that serves the shard, or Nobody.
+// owner returns the worker that owns the shard, or NoOwner.
 func (s *store) owner(ctx context.Context, shard int) (worker int64, err error) {
 	err = s.db.SQL(ctx).QueryRowContext(ctx, `SELECT worker FROM webhook_shards WHERE shard = $1`, shard).Scan(&worker)
 	if err != nil {
-		return dispatch.Nobody, fmt.Errorf("read who serves a supplier: %w", database.Translate(err))
+		return dispatch.NoOwner, fmt.Errorf("read who serves a supplier: %w", database.Translate(err))
 	}
 	return worker, nil
 }

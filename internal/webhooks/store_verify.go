@@ -43,7 +43,7 @@ func (s *store) withoutOwn(ctx context.Context, after round.Round, limit int) (e
 	}
 	ids := make([]string, len(events))
 	for i, r := range events {
-		ids[i] = r.WebhookID(round.Own)
+		ids[i] = r.WebhookID(round.OwnEndpoint)
 	}
 	found, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT id FROM webhook_deliveries WHERE `+s.anyOf("id", 1),
 		[]any{s.values(ids)}, func(id *string) []any { return []any{id} })
@@ -68,7 +68,7 @@ func (s *store) lacksOwn(ctx context.Context, r round.Round) (lacks bool, err er
 	err = s.db.Reader(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM webhook_events WHERE uid = ? AND round = ?)
 		AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE id = ?)
 		AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE uid = ? AND id < 'msg_1' AND round = ? AND destination = 'own')`,
-		r.UID, r.Number, r.WebhookID(round.Own), r.UID, r.Number).Scan(&lacks).Error
+		r.UID, r.Number, r.WebhookID(round.OwnEndpoint), r.UID, r.Number).Scan(&lacks).Error
 	return lacks, err
 }
 
@@ -76,10 +76,10 @@ func (s *store) underway(ctx context.Context, rounds []round.Round) (map[round.R
 	uids := make([]int64, len(rounds))
 	ids := make([]string, len(rounds))
 	for i, r := range rounds {
-		uids[i], ids[i] = r.UID, r.WebhookID(round.Own)
+		uids[i], ids[i] = r.UID, r.WebhookID(round.OwnEndpoint)
 	}
 	var found []deliveryRow
-	err := s.db.Reader(ctx).Where("destination = ? AND status = 'pending'", Own).
+	err := s.db.Reader(ctx).Where("destination = ? AND status = 'pending'", OwnEndpoint).
 		Where(s.db.Reader(ctx).Where("id IN ?", ids).Or("uid IN ? AND id < 'msg_1'", uids)).Find(&found).Error
 	if err != nil {
 		return nil, fmt.Errorf("read deliveries under way: %w", err)

@@ -25,7 +25,7 @@ type Config struct {
 	APIKey  string // hub_sk_…; it goes to the token endpoint only
 
 	// HTTP makes the calls; one with a timeout of 90 seconds by default. Redirects are never followed: the API key
-	// would go along to whoever is named.
+	// would go along to the host that is named.
 	HTTP *http.Client
 	// Attempts is how often a call is made at most when it fails in a way that may pass; 5 by default, 1 for never again.
 	Attempts int

@@ -34,7 +34,7 @@ func page[T any](ctx context.Context, c *Client, path string, filter url.Values,
 type listing[T any, K comparable] struct {
 	path   string
 	filter url.Values
-	place  func(T) (at time.Time, key K) // the listing is sorted by at; key tells items of one moment apart
+	place  func(T) (at time.Time, key K) // the listing is sorted by at; key distinguishes items of one moment
 	until  bool                          // whether the route has a parameter of that name, which at is compared with
 	moving bool                          // whether items may leave the filter
 }

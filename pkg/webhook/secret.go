@@ -60,7 +60,7 @@ func (s Secret) Text() string {
 	return secretPrefix + base64.StdEncoding.EncodeToString(s.key())
 }
 
-// Equal tells whether both are the same secret, in constant time for secrets of one length.
+// Equal reports whether both are the same secret, in constant time for secrets of one length.
 func (s Secret) Equal(other Secret) bool {
 	if s.key == nil || other.key == nil {
 		return s.key == nil && other.key == nil

@@ -47,7 +47,7 @@ func Sign(id string, at time.Time, body []byte, secrets ...Secret) string {
 	return strings.Join(signatures, " ")
 }
 
-// Verify tells whether one of the secrets signed this call, made within Tolerance of now, and gives its webhook-id.
+// Verify reports whether one of the secrets signed this call, made within Tolerance of now, and returns its webhook-id.
 // A receiver that remembers the ids it has handled is safe against repeated calls. body is the raw body, before any
 // decoding. The error is one of ErrHeaders, ErrID, ErrTimestamp, ErrSignature.
 func Verify(h http.Header, body []byte, now time.Time, secrets ...Secret) (id string, err error) {

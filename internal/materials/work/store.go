@@ -56,7 +56,7 @@ func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (re
 }
 
 // exist fails unless the requests of all rounds are still there. The caller's transaction has stored the rounds'
-// events: until it ends nobody else gets any of them done, and so retention takes none.
+// events: until it ends no other worker finishes one of them, and so retention deletes none.
 func (s *store) exist(ctx context.Context, rounds []round.Round) error {
 	from, args, err := materials.RoundsTable(s.db, rounds, `supplier_id, id, uid`)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *store) exist(ctx context.Context, rounds []round.Round) error {
 		return fmt.Errorf("look whether requests are still there: %w", err)
 	}
 	if there[0] < len(rounds) {
-		return errs.Away("Requests were deleted while they were estimated.", time.Second, nil)
+		return errs.NewUnavailable("Requests were deleted while they were estimated.", time.Second, nil)
 	}
 	return nil
 }

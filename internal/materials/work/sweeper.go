@@ -108,7 +108,7 @@ func (v *queueView) observe(at time.Time, last int64, backlog Backlog) (below in
 	}
 	v.numbers = settled(append(v.numbers, sighting{at, last}), at)
 	if !known {
-		return 0 // a message of somebody else's is first
+		return 0 // a foreign message is first
 	}
 	v.heads = settled(append(v.heads, sighting{at, head}), at)
 	return min(v.numbers[0].number+1, v.heads[0].number)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -64,7 +65,7 @@ func (s *Service) flushWork(_ context.Context, messages [][]round.Round) ([]stru
 	for len(rounds) > 0 {
 		n, done := s.deps.Outbox.Reserve(min(len(rounds), workBatch))
 		rest, err := s.workOn(rounds[:n])
-		if err != nil && groupcommit.NotAway(err) {
+		if err != nil && !errs.IsUnavailable(err) {
 			rest, err = nil, s.workOnEach(rounds[:n])
 		}
 		done()
@@ -80,7 +81,7 @@ func (s *Service) flushWork(_ context.Context, messages [][]round.Round) ([]stru
 func (s *Service) workOnEach(rounds []round.Round) error {
 	for i, r := range rounds {
 		_, err := s.workOn(rounds[i : i+1])
-		if err != nil && groupcommit.NotAway(err) {
+		if err != nil && !errs.IsUnavailable(err) {
 			err = s.failed(&pending{Request: materials.Request{SupplierID: r.SupplierID, ID: r.RequestID}, Round: r, err: invalid(err)})
 		}
 		if err != nil {
@@ -115,7 +116,7 @@ func (s *Service) workOn(rounds []round.Round) (rest []round.Round, err error) {
 
 // dispatch stores the events of the estimated rounds, which are sent when that is committed. A crash before the commit
 // leaves the work to be done again; one after it, to the outbox. Of two workers with the same round, one stores and
-// sends; the other one sees to it that nobody queues it again. A worker that stood still since it read the requests may
+// sends; the other one clears its ticket. A worker that stood still since it read the requests may
 // find them estimated by another one and deleted by retention: their events would belong to nothing.
 func (s *Service) dispatch(requests []*pending, read time.Time) error {
 	events := make([]Outgoing, 0, len(requests))

@@ -93,7 +93,7 @@ func (s *Server) Stop() {
 	s.server = nil
 }
 
-// busy tells whether requests are being answered; a server that is shut down within them may panic.
+// busy reports whether requests are being answered; a server that is shut down within them may panic.
 func (s *Server) busy() bool {
 	info, err := s.server.Jsz(nil)
 	return err == nil && info.API.Inflight > 0

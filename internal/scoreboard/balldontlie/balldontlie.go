@@ -61,7 +61,7 @@ func (p *Provider) Board(ctx context.Context, q scoreboard.Question) (scoreboard
 		}
 		var got page
 		if err := p.client.JSON(ctx, "/matches", query, &got); err != nil {
-			// Whatever it is, even a rate limit, there is nobody else to ask.
+			// Whatever it is, even a rate limit, there is no other provider.
 			return scoreboard.Board{},
 				fmt.Errorf("balldontlie: %s", err) //nolint:errorlint // on purpose: a rate limit ends here
 		}

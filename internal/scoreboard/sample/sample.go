@@ -25,7 +25,7 @@ const (
 	stateSecondHalf = 22
 )
 
-// Side is a team as the providers tell it.
+// Side is a team as the providers report it.
 type Side struct {
 	ID   int
 	Name string

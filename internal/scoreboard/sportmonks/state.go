@@ -6,7 +6,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
 )
 
-// The states whose minute is told apart.
+// The states whose minute differs.
 const (
 	stateFirstHalf    = 2
 	stateHalfTime     = 3
@@ -91,7 +91,7 @@ func (f fixture) minute(status scoreboard.Status, now time.Time) int {
 	}
 }
 
-// running is the ticking period's minute, counted from its start when it is not told.
+// running is the ticking period's minute, counted from its start when it is not given.
 func (f fixture) running(now time.Time) int {
 	for _, p := range f.Periods {
 		if p.Ticking {
