@@ -84,8 +84,8 @@ bench: ## measure the whole service against this machine's limits, then the sing
 bench-neighbours: ## measure a healthy supplier beside slow, ill and dead receivers
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench neighbours
 
-bench-receivers: ## measure many receivers, dead and slow ones among them, and 1 to 8 workers (about 8 minutes; RECEIVERS=10000)
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench receivers
+bench-receivers: ## measure many receivers, dead and slow ones among them, and 1 to 8 workers (about 8 minutes; RECEIVERS=10000; PARTS='scale killed idle crowd')
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench receivers $(PARTS)
 
 bench-queue: ## measure intake without NATS and with it, and the sweeper while a million requests wait in the queue (about 5 minutes)
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench queue
