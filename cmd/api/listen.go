@@ -33,7 +33,7 @@ type call struct {
 	Body      json.RawMessage `json:"body"`
 }
 
-// receiver prints each call and answers as it was told.
+// receiver prints each call and gives the configured answer.
 type receiver struct {
 	secrets []webhook.Secret // none: nothing is checked
 	answer  string

@@ -21,7 +21,7 @@ func supplierCommand() *cobra.Command {
 		supplierRotateKey(), supplierRotateSecret(), supplierPortalLink(), supplierRevokeSessions(),
 		receiverSwitch("pause", "keep everything for its receiver until it is resumed", "paused",
 			(*webhooks.SelfService).PauseByOperator),
-		receiverSwitch("resume", "send what waits for its receiver, whoever paused it", "resumed",
+		receiverSwitch("resume", "send what waits for its receiver, paused by an operator or by failures", "resumed",
 			(*webhooks.SelfService).ResumeByOperator),
 		supplierSwitch("deactivate", "end all sessions and refuse the API key", (*supplierauth.Service).Deactivate),
 		supplierSwitch("activate", "let a deactivated supplier in again", (*supplierauth.Service).Activate))

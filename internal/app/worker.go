@@ -78,11 +78,11 @@ func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
 func (a *pipeline) work(ctx context.Context) error {
 	sending, stopSending := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSending()
-	sent, told := make(chan error, 1), make(chan error, 1)
+	sent, notified := make(chan error, 1), make(chan error, 1)
 	go func() { sent <- a.Deliveries.Run(sending) }()
 	direct := make(chan error, 1)
 	go func() { direct <- a.estimation.RunDirect(ctx, a.queue.Delivers) }()
-	go func() { told <- a.notifier.Run(sending) }()
+	go func() { notified <- a.notifier.Run(sending) }()
 	consumeErr := a.queue.Consume(ctx, workers, a.turn, func(ctx context.Context, m queue.Message) error {
 		if m.Subject == wakeSubject {
 			a.Deliveries.Wake()
@@ -92,7 +92,7 @@ func (a *pipeline) work(ctx context.Context) error {
 	})
 	directErr := <-direct
 	stopSending()
-	return errors.Join(consumeErr, directErr, <-sent, <-told)
+	return errors.Join(consumeErr, directErr, <-sent, <-notified)
 }
 
 // turn concentrates the work: one worker takes it while it can, and the others what is too much for it.

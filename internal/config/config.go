@@ -21,7 +21,7 @@ type Config struct {
 	AdminAddr      string        `env:"ADMIN_ADDR" shown:"127.0.0.1:9090, worker 127.0.0.1:9091" doc:"operator listener: /console (api), /livez, /readyz, /metrics, /debug/pprof"`
 	AdminHosts     []string      `env:"ADMIN_HOSTS" shown:"none" doc:"names, separated by commas, under which the operator listener is called; IP addresses and localhost always work"`
 	OperatorToken  Secret        `env:"OPERATOR_TOKEN" shown:"embedded: generated in DATA_DIR; else empty: the console only shows" doc:"what an operator enters to act in the console"`
-	EventsURL      Secret        `env:"OPERATOR_WEBHOOK_URL" shown:"empty: no events are sent" doc:"where the operator is told of receivers that fail, recover or are paused, of dead deliveries and failed requests (all processes)"`
+	EventsURL      Secret        `env:"OPERATOR_WEBHOOK_URL" shown:"empty: no events are sent" doc:"where operator events are sent: of receivers that fail, recover or are paused, of dead deliveries and failed requests (all processes)"`
 	EventsSecrets  Secret        `env:"OPERATOR_WEBHOOK_SECRET" shown:"empty; required with OPERATOR_WEBHOOK_URL" doc:"whsec_ secrets separated by commas: each signs what is sent there"`
 	DataDir        string        `env:"DATA_DIR" envDefault:"./data" doc:"everything that the embedded default keeps"`
 	DatabaseURL    Secret        `env:"DATABASE_URL" shown:"empty: SQLite in DATA_DIR" doc:"postgres://user:password@host/database"`

@@ -67,7 +67,7 @@ type Notifier struct {
 	store store
 }
 
-// New makes a desk.
+// New returns a notifier.
 func New(deps Deps) *Notifier { return &Notifier{deps: deps, store: store{deps.DB}} }
 
 // Open reports whether notices are taken.

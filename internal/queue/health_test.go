@@ -110,7 +110,7 @@ func TestHealth_says_why_work_does_not_travel_and_the_log_says_it_once(t *testin
 			url := queuetest.New(t).URL()
 			makeStream(t, url, jetstream.StreamConfig{Name: "MR", Subjects: []string{"mr.>"}})
 			return queue.Config{URL: url}
-		}, "made by somebody else", "cannot be made"},
+		}, "made by another program", "cannot be made"},
 		"subjects of somebody else": {func(t *testing.T) queue.Config {
 			t.Helper()
 			url := queuetest.New(t).URL()

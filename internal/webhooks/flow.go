@@ -9,11 +9,11 @@ import (
 // gave them back itself.
 const unheard = 2 * time.Second
 
-// A worker is told at once that toldTogether of its attempts have ended, and of fewer after a while: each message costs
+// That reportBatch of a worker's attempts have ended is reported at once, fewer after a while: each message costs
 // both of them, and none of its windows is so small.
 const (
-	toldTogether = 8
-	toldLater    = 30 * time.Millisecond
+	reportBatch = 8
+	reportDelay = 30 * time.Millisecond
 )
 
 // flow counts the attempts that this worker handed over to others and that have not ended: what is handed over faster
@@ -22,7 +22,7 @@ type flow struct {
 	mu    sync.Mutex
 	out   map[int64]*window
 	room  chan struct{} // closed when some of them ended; nil when nothing waits for it
-	ended map[int64]int // of other workers' attempts, what they are not told yet
+	ended map[int64]int // of other workers' attempts, not reported yet
 	since time.Time     // of the oldest of these
 }
 
@@ -46,8 +46,8 @@ func (f *flow) handed(worker int64, n int) {
 	w.open += n
 }
 
-// told takes in that attempts have ended.
-func (f *flow) told(worker int64, n int) {
+// release counts attempts of the other worker as ended.
+func (f *flow) release(worker int64, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if w := f.out[worker]; w != nil {
@@ -104,14 +104,14 @@ func (f *flow) over(origin int64) {
 	f.ended[origin]++
 }
 
-// takeEnded returns what the other workers are not told yet and should be: some attempts, or what ended a while ago.
+// takeEnded returns what is to be reported to the other workers: some attempts, or what ended a while ago.
 func (f *flow) takeEnded() map[int64]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	due := map[int64]int{}
-	late := time.Since(f.since) > toldLater
+	late := time.Since(f.since) > reportDelay
 	for origin, n := range f.ended {
-		if late || n >= toldTogether {
+		if late || n >= reportBatch {
 			due[origin] = n
 			delete(f.ended, origin)
 		}

@@ -30,7 +30,7 @@ func TestFlow_waits_until_another_worker_has_ended_what_it_was_handed_or_is_not_
 		waited := make(chan time.Duration)
 		go func() { waited <- took(10, time.Minute) }()
 		synctest.Wait()
-		f.told(7, 1)
+		f.release(7, 1)
 		if d := <-waited; d != 0 {
 			t.Errorf("it waited %s although one has ended", d)
 		}

@@ -169,7 +169,7 @@ func (d *Dispatcher) stopListening() {
 func (d *Dispatcher) takeMessage(message []byte) {
 	jobs, err := d.unsealed(message)
 	if worker, n, ok := cutEnded(jobs); ok && err == nil {
-		d.flow.told(worker, n)
+		d.flow.release(worker, n)
 		return
 	}
 	if news, ok := cutPauseNews(jobs); ok && err == nil {
@@ -222,8 +222,8 @@ func (d *Dispatcher) takeJobs(jobs []job) {
 // endedMark begins a message that says how many of its receiver's attempts have ended; no job begins with it.
 const endedMark = -1
 
-// tellEnded tells the other workers how many of the attempts that they handed over have ended.
-func (d *Dispatcher) tellEnded() {
+// reportEnded reports to the other workers how many of the attempts that they handed over have ended.
+func (d *Dispatcher) reportEnded() {
 	for worker, n := range d.flow.takeEnded() {
 		message := binary.AppendVarint(nil, endedMark)
 		message = binary.AppendVarint(binary.AppendVarint(message, d.lease.worker()), int64(n))

@@ -129,7 +129,7 @@ func (d *Dispatcher) ask(ctx context.Context, worker int64) (members, error) {
 func (d *Dispatcher) lookAround(ctx context.Context, m members, judge bool) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	d.tellEnded()
+	d.reportEnded()
 	if m.due {
 		d.Wake()
 	}

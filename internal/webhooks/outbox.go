@@ -220,7 +220,7 @@ func (d *Dispatcher) putBack(jobs []job) {
 	for _, j := range jobs {
 		d.drop(j.id)
 	}
-	d.tellEnded()
+	d.reportEnded()
 	d.Wake()
 }
 

@@ -55,7 +55,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Stall holds back everything until Heal, new connections included, and tells nobody.
+// Stall holds back everything until Heal, new connections included, without an error to either side.
 func (p *Proxy) Stall() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

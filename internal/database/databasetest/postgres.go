@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	templateLock = 7_281_993_055 // the advisory lock under which the template is made; any number nobody else uses
+	templateLock = 7_281_993_055 // the advisory lock under which the template is made; any number that is not in use
 	adminTimeout = time.Minute   // a busy machine copies a database slowly
 )
 

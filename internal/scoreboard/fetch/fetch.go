@@ -118,13 +118,13 @@ func retryAfter(h http.Header, body []byte) time.Duration {
 	if n, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err == nil && n > 1e9 {
 		return time.Until(time.Unix(n, 0))
 	}
-	var told struct {
+	var hint struct {
 		RetryAfter float64 `json:"retry_after"`
 		RateLimit  struct {
 			ResetsIn float64 `json:"resets_in_seconds"`
 		} `json:"rate_limit"`
 	}
-	_ = json.Unmarshal(body, &told) // a body that tells nothing is no fault
-	seconds := max(told.RetryAfter, told.RateLimit.ResetsIn)
+	_ = json.Unmarshal(body, &hint) // a body without it is no fault
+	seconds := max(hint.RetryAfter, hint.RateLimit.ResetsIn)
 	return time.Duration(min(seconds, 86400) * float64(time.Second))
 }

@@ -110,7 +110,7 @@ func (s *Server) refresh(w http.ResponseWriter, r *http.Request) {
 	i := s.sessions.refresh[presented]
 	if i == nil || i.used || i.family.ended || s.inactive || time.Now().After(i.until) {
 		if i != nil && i.used {
-			i.family.ended = true // nobody can tell a thief from the owner
+			i.family.ended = true // the service cannot tell a thief from the owner
 		}
 		writeJSON(w, http.StatusUnauthorized, "application/json; charset=utf-8",
 			authError{"invalid_grant", "The refresh token is not valid, expired or already used."})

@@ -140,7 +140,7 @@ func majorVersion(dir string) int {
 	return version
 }
 
-// serverAccount is whom the server runs as: nil for ourselves, somebody else for root, whom PostgreSQL refuses.
+// serverAccount is whom the server runs as: nil for ourselves, another user for root, whom PostgreSQL refuses.
 func serverAccount() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -226,7 +226,7 @@ func (c *Cluster) start() error {
 func launch(server *exec.Cmd, exited chan struct{}) error {
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // the server is told to end when the thread that started it ends: this one outlives it
+		runtime.LockOSThread() // the kernel ends the server when the thread that started it ends: this one outlives it
 		defer runtime.UnlockOSThread()
 		err := server.Start()
 		if started <- err; err == nil {

@@ -94,7 +94,7 @@ func startGuard(durable bool) (address string, release func(), err error) {
 
 // guard starts the server, writes its address to standard output, and removes it when standard input ends.
 func guard(durable bool) int {
-	signal.Ignore(syscall.SIGPIPE) // whoever started us may be gone already
+	signal.Ignore(syscall.SIGPIPE) // our parent may be gone already
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	gone := make(chan struct{})
