@@ -23,6 +23,7 @@ type span struct {
 	trace, id, parent, name string
 	kind                    tracepb.Span_SpanKind
 	attributes              map[string]string
+	links                   []string // ids of spans
 }
 
 // collector is an OTLP endpoint over HTTP.
@@ -65,6 +66,9 @@ func (c *collector) take(data *tracepb.TracesData) {
 				for _, a := range s.GetAttributes() {
 					taken.attributes[a.GetKey()] = a.GetValue().GetStringValue()
 				}
+				for _, l := range s.GetLinks() {
+					taken.links = append(taken.links, hex.EncodeToString(l.GetSpanId()))
+				}
 				c.spans = append(c.spans, taken)
 			}
 		}
@@ -82,6 +86,38 @@ func (c *collector) of(requestID string) []span {
 			}
 		}
 	})
+}
+
+// called returns the spans of a name by their id.
+func (c *collector) called(name string) map[string]span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found := map[string]span{}
+	for _, s := range c.spans {
+		if s.name == name {
+			found[s.id] = s
+		}
+	}
+	return found
+}
+
+// traces returns the traces that anything but the sessions is in.
+func (c *collector) traces() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var found []string
+	for _, s := range c.spans {
+		if !strings.Contains(s.name, "/api/external-auth/") && !slices.Contains(found, s.trace) {
+			found = append(found, s.trace)
+		}
+	}
+	return found
+}
+
+// inBatch reports whether a span and that of its batch are linked, each to the other; the batch knows it by the span
+// that it comes from.
+func inBatch(one span, from string, batches map[string]span) bool {
+	return slices.ContainsFunc(one.links, func(id string) bool { return slices.Contains(batches[id].links, from) })
 }
 
 // story counts the kinds of spans that a request's story has.
@@ -153,6 +189,26 @@ func TestTraces_tell_a_request_s_whole_story_in_the_caller_s_trace(t *testing.T)
 						t.Errorf("%s of %s has a parent that nobody sent: %s", one.name, id, one.parent)
 					}
 				}
+			}
+			for id := range callers {
+				apptest.Eventually(t, "the batches are linked with "+id+", and it with them", func() bool {
+					commits, estimations := c.called("group commit"), c.called("estimate batch")
+					posted, linked := "", 0
+					for _, one := range c.of(id) {
+						if strings.HasSuffix(one.name, requests) && inBatch(one, one.id, commits) {
+							posted = one.id
+						}
+					}
+					for _, one := range c.of(id) {
+						if one.name == "estimate" && inBatch(one, posted, estimations) {
+							linked++
+						}
+					}
+					return linked == 1
+				})
+			}
+			if traces := c.traces(); len(traces) != calls {
+				t.Errorf("%d requests made %d traces: %v", calls, len(traces), traces)
 			}
 			mu.Lock()
 			defer mu.Unlock()

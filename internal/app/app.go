@@ -147,11 +147,12 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	a.estimation = work.New(work.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Queue: workQueue{a}, Outbox: outbox{a.Deliveries},
 		Catalogue: catalogue{a.products}, Estimator: estimator{a},
-		Ledger: ledger, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(),
+		Ledger: ledger, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(), Batch: a.batch,
 	})
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Publisher: a.estimation, Outbox: a.Deliveries,
-		Secrets: secrets.webhooks, Flushers: a.db.Flushers(), TraceParent: a.traceParent,
+		Secrets: secrets.webhooks, Flushers: a.db.Flushers(), TraceParent: a.traceParent, Batch: a.batch,
+		Link: func(ctx context.Context, other string) { a.tracing.Link(ctx, other) },
 	})
 	a.quotas, a.providerMetrics = scoreboard.NewQuotas(a.db, a.db.Now), scoreboard.NewMetrics(a.registry)
 	a.figures, a.operatorToken = figures.New(a.db, a.db.Now, a.sample), config.Secret(secrets.operator)
@@ -210,6 +211,11 @@ func localURL(hostPort string) string {
 // span begins a span of the process that this is.
 func (a *pipeline) span(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
 	return a.tracing.Span(ctx, name, attrs...)
+}
+
+// batch begins the span of a batch.
+func (a *pipeline) batch(ctx context.Context, name string, members []string) (context.Context, func(error)) {
+	return a.tracing.Batch(ctx, name, members)
 }
 
 // traceParent is the span that ctx is in, for what outlives this process.

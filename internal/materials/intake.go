@@ -10,6 +10,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -34,28 +35,41 @@ func (s *Service) Submit(ctx context.Context, r Request) error {
 		return fmt.Errorf("submit request: %w", err)
 	}
 	item := intakeItem{requestKey{r.SupplierID, r.ID}, r.ShopCode, string(text), r.TraceID, r.TraceParent, digest}
-	accepted, err := s.intake.Do(ctx, item)
+	done, err := s.intake.Do(ctx, item)
+	s.deps.Link(ctx, done.batch)
 	switch {
 	case errors.Is(err, groupcommit.ErrClosed):
 		return errs.NewUnavailable("The service is stopping.", time.Second, err)
 	case err != nil:
 		return fmt.Errorf("submit request: %w", err)
-	case !accepted:
+	case !done.accepted:
 		return errs.New(errs.Conflict, "You have another request with this id.")
 	default:
 		return nil
 	}
 }
 
-func newIntakeBatcher(s *Service) *groupcommit.Batcher[intakeItem, bool] {
+// intakeResult is what came of an item: whether it is what is stored under its id, and the span of its batch.
+type intakeResult struct {
+	accepted bool
+	batch    string
+}
+
+func newIntakeBatcher(s *Service) *groupcommit.Batcher[intakeItem, intakeResult] {
 	return groupcommit.New(s.deps.Flushers, intakeBatch, 0, s.flushIntake)
 }
 
 // flushIntake stores a batch, publishes what is new and returns for each item whether it is what is stored under its
 // id. The batch belongs to no single caller, so nothing of its context is used.
-func (s *Service) flushIntake(_ context.Context, items []intakeItem) ([]bool, error) {
+func (s *Service) flushIntake(_ context.Context, items []intakeItem) (results []intakeResult, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), intakeTimeout)
 	defer cancel()
+	parents := make([]string, len(items))
+	for i, item := range items {
+		parents[i] = item.traceParent
+	}
+	ctx, end := s.deps.Batch(ctx, "group commit", parents)
+	defer func() { end(err) }()
 	first := firstOfEach(items)
 	uids, err := s.store.insert(ctx, first, s.deps.Now())
 	if err != nil {
@@ -77,11 +91,11 @@ func (s *Service) flushIntake(_ context.Context, items []intakeItem) ([]bool, er
 	if err := s.store.addDigests(ctx, before, stored); err != nil {
 		return nil, err
 	}
-	accepted := make([]bool, len(items))
+	results = make([]intakeResult, len(items))
 	for i, item := range items {
-		accepted[i] = bytes.Equal(stored[item.requestKey], item.digest)
+		results[i] = intakeResult{bytes.Equal(stored[item.requestKey], item.digest), logctx.Batch(ctx)}
 	}
-	return accepted, nil
+	return results, nil
 }
 
 // firstOfEach are the batch's requests, the first of each key, in the one order in which all batches lock rows.

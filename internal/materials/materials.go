@@ -46,13 +46,17 @@ type Deps struct {
 	Flushers  int              // concurrent group commits; 1 on SQLite
 	// the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
 	TraceParent func(ctx context.Context) string
+	// begins the span of a batch whose members come from these spans, and gives its end; nil: nothing is traced
+	Batch func(ctx context.Context, name string, members []string) (context.Context, func(error))
+	// links the span that ctx is in to another one; nil: nothing is traced
+	Link func(ctx context.Context, other string)
 }
 
 // Service implements the lifecycle of material requests. It is safe for concurrent use.
 type Service struct {
 	deps     Deps
 	store    *store
-	intake   *groupcommit.Batcher[intakeItem, bool]
+	intake   *groupcommit.Batcher[intakeItem, intakeResult]
 	receipts *groupcommit.Batcher[receiptItem, receiptResult]
 	waiters  *waiters
 }
@@ -61,6 +65,12 @@ type Service struct {
 func New(deps Deps) *Service {
 	if deps.TraceParent == nil {
 		deps.TraceParent = logctx.TraceParent
+	}
+	if deps.Batch == nil {
+		deps.Batch = func(ctx context.Context, _ string, _ []string) (context.Context, func(error)) { return ctx, func(error) {} }
+	}
+	if deps.Link == nil {
+		deps.Link = func(context.Context, string) {}
 	}
 	s := &Service{deps: deps, store: &store{deps.DB}}
 	s.intake, s.receipts = newIntakeBatcher(s), newReceiptBatcher(s)

@@ -20,11 +20,11 @@ const estimateTimeout = 10 * time.Second
 
 // estimateAll fills in each request's event or err. All run at once: a slow one delays its batch by estimateTimeout at
 // most.
-func (s *Service) estimateAll(requests []*pending) {
-	looking, stopLooking := context.WithTimeout(context.Background(), workStoreTimeout)
+func (s *Service) estimateAll(ctx context.Context, requests []*pending) {
+	looking, stopLooking := context.WithTimeout(ctx, workStoreTimeout)
 	defer stopLooking()
 	products := s.products(looking, requests)
-	ctx, cancel := context.WithTimeout(context.Background(), estimateTimeout)
+	ctx, cancel := context.WithTimeout(ctx, estimateTimeout)
 	defer cancel()
 	var running sync.WaitGroup
 	for _, p := range requests {

@@ -72,6 +72,8 @@ type Deps struct {
 	Estimator Estimator
 	Ledger    *materials.RequestLedger // records that an estimation failed for good
 	Flushers  int                      // concurrent batches; 1 on SQLite
+	// begins the span of a batch whose members come from these spans, and gives its end; nil: nothing is traced
+	Batch func(ctx context.Context, name string, members []string) (context.Context, func(error))
 	// the waits between the estimations of a round while something they need is unavailable
 	Schedule []time.Duration
 }
@@ -85,6 +87,9 @@ type Service struct {
 
 // New builds a Service; Close releases it.
 func New(deps Deps) *Service {
+	if deps.Batch == nil {
+		deps.Batch = func(ctx context.Context, _ string, _ []string) (context.Context, func(error)) { return ctx, func(error) {} }
+	}
 	s := &Service{deps: deps, store: &store{deps.DB}}
 	s.worker = newWorkerBatcher(s)
 	return s

@@ -100,7 +100,13 @@ func (s *Service) workOn(rounds []round.Round) (rest []round.Round, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.estimateAll(requests)
+	parents := make([]string, len(requests))
+	for i, p := range requests {
+		parents[i] = p.TraceParent
+	}
+	inBatch, end := s.deps.Batch(context.Background(), "estimate batch", parents)
+	defer func() { end(err) }()
+	s.estimateAll(inBatch, requests)
 	if err := s.dispatch(requests, read); err != nil {
 		return nil, err
 	}
