@@ -31,6 +31,7 @@ func main() {
 		"queue":         whole(queueBench),
 		"sweeper":       whole(sweeperBench),
 		"recovery":      whole(recovery),
+		"pages":         pagesBench,
 		"bare-tracker":  bareTracker,
 		"load":          func(context.Context) error { return loadProcess() },
 		"bare-http":     bareHTTP,

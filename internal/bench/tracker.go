@@ -85,9 +85,9 @@ func (s *stack) newFleet(ctx context.Context) (*fleet, error) {
 // database is the address of the stack's database.
 func (s *stack) database() string { return s.variable("DATABASE_URL") }
 
-// variable is the value of one of the processes' environment variables.
+// variable is the value of one of the processes' environment variables; of one that is given twice the last counts.
 func (s *stack) variable(name string) string {
-	for _, entry := range s.env {
+	for _, entry := range slices.Backward(s.env) {
 		if value, found := strings.CutPrefix(entry, name+"="); found {
 			return value
 		}
