@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 )
@@ -59,6 +60,28 @@ func atConsole(t *testing.T, p *apptest.Process, path string, body url.Values, h
 		t.Fatal(err)
 	}
 	return apptest.Answer{Status: response.StatusCode, Header: response.Header, Body: text}
+}
+
+// consoleList walks a list to its end: SUPPLIER/ID of each.
+func consoleList(t *testing.T, h *apptest.Hub, list string) (keys []string) {
+	t.Helper()
+	separator := map[bool]string{true: "&", false: "?"}[strings.Contains(list, "?")]
+	for after, pages := "", 0; pages < 50; pages++ {
+		page := apptest.Decode[struct {
+			Items []struct {
+				ID         any    `json:"id"`
+				SupplierID string `json:"supplier_id"`
+			}
+			Next string
+		}](t, atConsole(t, h.APIs[0], "/console/api/"+list+separator+"after="+url.QueryEscape(after), nil))
+		for _, item := range page.Items {
+			keys = append(keys, fmt.Sprintf("%s/%v", item.SupplierID, item.ID))
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	return keys
 }
 
 type overviewFigures struct {
@@ -115,8 +138,47 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 				t.Errorf("/api%s: %d %s", page, a.Status, a.Body)
 			}
 		}
-		if a := atConsole(t, h.APIs[0], "/console/deliveries?status=lost", nil); a.Status != 400 {
-			t.Errorf("an unknown filter: %d", a.Status)
+		for path, named := range map[string]string{"/deliveries?status=lost": "pending, delivered, dead or failed",
+			"/requests?status=estimated": "enqueued or failed", "/receivers?state=ill": "failing, paused or active"} {
+			for _, base := range []string{"/console", "/console/api"} {
+				if a := atConsole(t, h.APIs[0], base+path, nil); a.Status != 400 || !strings.Contains(string(a.Body), named) {
+					t.Errorf("%s%s, which is not offered: %d %s", base, path, a.Status, a.Body)
+				}
+			}
+		}
+	})
+	rule(t, "enqueued requests are listed, whether they wait for the estimation or for the own endpoint", func(t *testing.T) {
+		s := h.Supplier(t)
+		ids := map[string]int64{}
+		for _, waitsFor := range []string{"estimation", "own endpoint"} {
+			ids[waitsFor] = submit(t, s, nil)
+			becomes(t, s, ids[waitsFor], "estimated")
+		}
+		later := time.Now().Add(time.Hour).UnixMicro()
+		for _, statement := range []string{
+			fmt.Sprintf(`UPDATE material_requests SET status = 'enqueued', retry_at = %d WHERE supplier_id = '%s' AND id = %d`, later, s.ID, ids["estimation"]),
+			fmt.Sprintf(`UPDATE material_requests SET status = 'enqueued' WHERE supplier_id = '%s' AND id = %d`, s.ID, ids["own endpoint"]),
+			fmt.Sprintf(`UPDATE webhook_deliveries SET status = 'pending', next_attempt_at = %d WHERE destination = 'own' AND supplier_id = '%s' AND request_id = %d`,
+				later, s.ID, ids["own endpoint"]),
+		} {
+			if _, err := openDatabase(t, h).ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, filter := range []string{"", "&supplier_id=" + s.ID} {
+			for waitsFor, id := range ids {
+				apptest.Eventually(t, "the one that waits for its "+waitsFor+" is listed, filter "+filter, func() bool {
+					return slices.Contains(consoleList(t, h, "requests?status=enqueued"+filter), fmt.Sprint(s.ID, "/", id))
+				})
+			}
+		}
+		for _, statement := range []string{ // they come to their end
+			`UPDATE material_requests SET status = 'estimated', retry_at = NULL WHERE supplier_id = '` + s.ID + `'`,
+			`UPDATE webhook_deliveries SET status = 'delivered' WHERE supplier_id = '` + s.ID + `'`,
+		} {
+			if _, err := openDatabase(t, h).ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 	rule(t, "figures of the last hour are summed over all replicas", func(t *testing.T) {
@@ -152,29 +214,15 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 			}
 		}
 		for _, list := range []string{"requests", "deliveries"} {
-			seen, after, pages := map[string]bool{}, "", 0
-			for {
-				page := apptest.Decode[struct {
-					Items []struct {
-						ID         any    `json:"id"`
-						SupplierID string `json:"supplier_id"`
-					}
-					Next string
-				}](t, atConsole(t, h.APIs[0], "/console/api/"+list+"?after="+url.QueryEscape(after), nil))
-				for _, item := range page.Items {
-					key := fmt.Sprint(item.SupplierID, "/", item.ID)
-					if seen[key] {
-						t.Fatalf("%s: %s is listed twice", list, key)
-					}
-					seen[key] = true
+			seen := map[string]bool{}
+			for _, key := range consoleList(t, h, list) {
+				if seen[key] {
+					t.Fatalf("%s: %s is listed twice", list, key)
 				}
-				if pages++; page.Next == "" || pages > 50 {
-					break
-				}
-				after = page.Next
+				seen[key] = true
 			}
-			if len(seen) < 80 || pages < 2 {
-				t.Errorf("%s: %d on %d pages", list, len(seen), pages)
+			if len(seen) < 80 { // a page has 50
+				t.Errorf("%s: %d are listed", list, len(seen))
 			}
 		}
 	})
@@ -264,6 +312,53 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 			}
 			reaches(t, s, "delivered", 2)
 		})
+	rule(t, "Redeliver and Reopen take all that a filter chooses, after a count, and say how far they are", func(t *testing.T) {
+		receiver, status := switchable(t, 503)
+		s := h.Supplier(t, "--webhook-url", receiver.URL)
+		for range 3 {
+			submit(t, s, nil)
+		}
+		reaches(t, s, "dead", 3)
+		status.Store(200)
+		token, _, _ := strings.Cut(act(t, "/token", url.Values{"operator_token": {operatorToken}}, page...).Header.Get("Set-Cookie"), ";")
+		all := func(status string, more ...string) url.Values {
+			values := url.Values{"matching": {"yes"}, "status": {status}, "supplier_id": {s.ID}}
+			for i := 0; i+1 < len(more); i += 2 {
+				values.Set(more[i], more[i+1])
+			}
+			return values
+		}
+		for path, status := range map[string]string{"/deliveries/redeliver": "pending", "/requests/reopen": "enqueued"} {
+			want(t, act(t, path, all(status), bearer...), 400)
+		}
+		asked := act(t, "/deliveries/redeliver", all("dead"), append(page, "Cookie", token)...)
+		if asked.Status != 200 || !strings.Contains(string(asked.Body), "Redeliver 3 deliveries?") {
+			t.Fatalf("it does not say how many: %d %s", asked.Status, asked.Body)
+		}
+		type outcome struct {
+			Done, Total int64
+			More        bool
+		}
+		before := fmt.Sprint(time.Now().Add(-time.Hour).UnixMicro())
+		a := act(t, "/deliveries/redeliver", all("dead", "confirm", "yes", "until", before, "total", "3"), append(page, "Cookie", token)...)
+		if got := apptest.Decode[outcome](t, a); got != (outcome{0, 3, false}) {
+			t.Errorf("what came to match later: %s", a.Body)
+		}
+		a = act(t, "/deliveries/redeliver", all("dead"), bearer...)
+		if got := apptest.Decode[outcome](t, a); got != (outcome{3, 3, false}) {
+			t.Fatalf("%s", a.Body)
+		}
+		reaches(t, s, "delivered", 3)
+		if _, err := openDatabase(t, h).ExecContext(t.Context(),
+			`UPDATE material_requests SET status = 'failed', failure = 'It was told to.' WHERE supplier_id = '`+s.ID+`'`); err != nil {
+			t.Fatal(err)
+		}
+		a = act(t, "/requests/reopen", all("failed"), bearer...)
+		if got := apptest.Decode[outcome](t, a); got != (outcome{3, 3, false}) {
+			t.Fatalf("%s", a.Body)
+		}
+		reaches(t, s, "delivered", 6)
+	})
 	rule(t, "Pause and Resume are the operator's own", func(t *testing.T) {
 		receiver, _ := switchable(t, 200)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)

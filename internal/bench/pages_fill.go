@@ -44,7 +44,7 @@ func pageOwner(uid int64) string {
 
 func pageDelivery(uid int64, own bool) string {
 	if own {
-		return round.WebhookID(uid, 1, round.Own)
+		return round.WebhookID(uid, 1, round.OwnEndpoint)
 	}
 	return round.WebhookID(uid, 1, round.Receiver)
 }

@@ -27,10 +27,13 @@ var pages embed.FS
 // Requests are the material requests.
 type Requests interface {
 	Recent(ctx context.Context, filter materials.Filter, after string, limit int) ([]materials.Overview, string, error)
-	FindAny(ctx context.Context, suppliers []string, id int64) ([]materials.Overview, error)
+	FindAny(ctx context.Context, id int64) ([]materials.Overview, error)
+	FindEnqueued(ctx context.Context, rounds []round.Round) ([]materials.Overview, error)
 	Show(ctx context.Context, supplierID string, id int64) (materials.Record, []materials.RoundOverview, round.Round,
 		error)
 	Reopen(ctx context.Context, supplierID string, id int64) error
+	CountFailed(ctx context.Context, supplierID string, most int) (int64, error)
+	ReopenFailed(ctx context.Context, supplierID string, until time.Time, limit int) (n int64, more bool, err error)
 }
 
 // Deliveries are the webhook deliveries and the receivers that they go to.
@@ -40,14 +43,20 @@ type Deliveries interface {
 	Show(ctx context.Context, id string) (*webhooks.Detail, error)
 	Traced(ctx context.Context, traceID string) ([]string, error)
 	Redeliver(ctx context.Context, ids ...string) (int64, error)
-	ReceiverStates(ctx context.Context) (map[string]webhooks.ReceiverState, error)
+	CountLost(ctx context.Context, filter webhooks.Filter, most int) (int64, error)
+	RedeliverLost(ctx context.Context, filter webhooks.Filter, until time.Time, limit int) (n int64, more bool, err error)
+	ReceiverStates(ctx context.Context, suppliers []string) (map[string]webhooks.ReceiverState, error)
+	IllStates(ctx context.Context) (map[string]webhooks.ReceiverState, error)
 	Pause(ctx context.Context, supplierID, by string) error
 	Resume(ctx context.Context, supplierID, by string) error
 }
 
 // Suppliers are the suppliers.
 type Suppliers interface {
-	ListSuppliers(ctx context.Context) ([]supplierauth.Supplier, error)
+	SupplierPage(ctx context.Context, after string, limit int) ([]supplierauth.Supplier, string, error)
+	SuppliersOf(ctx context.Context, ids []string) ([]supplierauth.Supplier, error)
+	SearchSuppliers(ctx context.Context, text string, limit int) ([]supplierauth.Supplier, error)
+	Names(ctx context.Context, ids []string) (map[string]string, error)
 	Activate(ctx context.Context, id string) error
 	Deactivate(ctx context.Context, id string) error
 }

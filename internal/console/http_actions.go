@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/web"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
@@ -20,7 +22,7 @@ import (
 const (
 	operatorCookie = "supplyhub_operator" // for the browser's session
 	formBytes      = 256 << 10            // of a form's body
-	mostTouched    = 1000                 // by one action
+	mostTouched    = 1000                 // by one action on chosen rows
 )
 
 // session is what a browser keeps instead of the token. Another token ends it, on every replica.
@@ -99,12 +101,16 @@ type bulk struct {
 	done, doneMany string
 	danger         bool
 	do             func(ctx context.Context, id string) error
-	withoutAsking  bool // when it is about one row only
+	matching       *matching // what it does with all that a filter chooses; nil: only chosen rows
+	withoutAsking  bool      // when it is about one row only
 }
 
 // run asks how many are meant before more than one is touched, then does it. What fails does not stop the rest.
 func (s *Service) run(c *gin.Context, b bulk) error {
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, formBytes)
+	if b.matching != nil && c.PostForm("matching") != "" {
+		return s.runMatching(c, b)
+	}
 	ids := c.PostFormArray("id")
 	if one := c.PostForm("only"); one != "" {
 		ids = []string{one}
@@ -161,6 +167,16 @@ func (s *Service) Redeliver(c *gin.Context) error {
 			_, err := s.deps.Deliveries.Redeliver(ctx, id)
 			return err
 		},
+		matching: &matching{
+			count: func(ctx context.Context, status, supplier string) (int64, error) {
+				filter := webhooks.Filter{Status: webhooks.Status(status), SupplierID: supplier}
+				return s.deps.Deliveries.CountLost(ctx, filter, mostCounted+1)
+			},
+			some: func(ctx context.Context, status, supplier string, until time.Time) (int64, bool, error) {
+				filter := webhooks.Filter{Status: webhooks.Status(status), SupplierID: supplier}
+				return s.deps.Deliveries.RedeliverLost(ctx, filter, until, atOnce)
+			},
+		},
 	})
 }
 
@@ -176,6 +192,17 @@ func (s *Service) Reopen(c *gin.Context) error {
 				return errs.New(errs.NotFound, "There is no such material request.")
 			}
 			return s.deps.Requests.Reopen(ctx, supplier, request)
+		},
+		matching: &matching{
+			count: func(ctx context.Context, status, supplier string) (int64, error) {
+				if status != string(materials.Failed) {
+					return 0, errs.New(errs.Invalid, "Only failed requests can be reopened: choose this state.")
+				}
+				return s.deps.Requests.CountFailed(ctx, supplier, mostCounted+1)
+			},
+			some: func(ctx context.Context, _, supplier string, until time.Time) (int64, bool, error) {
+				return s.deps.Requests.ReopenFailed(ctx, supplier, until, atOnce)
+			},
 		},
 	})
 }

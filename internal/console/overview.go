@@ -46,30 +46,29 @@ func (s *Service) overview(ctx context.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.allReceivers(ctx)
+	states, err := s.deps.Deliveries.IllStates(ctx)
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.names(ctx)
-	if err != nil {
+	needs := append([]receiver{}, illReceivers(states, "")...)
+	failing := 0
+	for _, r := range needs {
+		if r.State == "failing" {
+			failing++
+		}
+	}
+	needs = needs[:min(len(needs), mostNeedy)]
+	if err := s.describe(ctx, needs); err != nil {
 		return nil, err
 	}
 	dead, _, err := s.deps.Deliveries.Recent(ctx, webhooks.Filter{Status: webhooks.Dead}, "", 5)
 	if err != nil {
 		return nil, err
 	}
-	v := overviewView{At: s.deps.Now().UTC(), Figures: figuresOf(s.deps.Live.Hour(), now), Needs: []receiver{},
-		Waiting: now.Oldest, Dead: []deliveryRow{}}
-	for _, r := range all {
-		if r.State == "failing" {
-			v.Failing++
-		}
-		if r.State != "active" && len(v.Needs) < mostNeedy {
-			v.Needs = append(v.Needs, r)
-		}
-	}
-	for _, d := range dead {
-		v.Dead = append(v.Dead, deliveryRow{d, names[d.SupplierID]})
+	v := overviewView{At: s.deps.Now().UTC(), Figures: figuresOf(s.deps.Live.Hour(), now), Needs: needs, Failing: failing,
+		Waiting: now.Oldest}
+	if v.Dead, err = s.namedDeliveries(ctx, dead); err != nil {
+		return nil, err
 	}
 	return v, nil
 }

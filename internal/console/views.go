@@ -7,19 +7,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/tracker"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 const (
-	rows         = 50
-	mostSteps    = 20 // deliveries whose attempts one page shows
-	chunkOfFinds = 500
+	rows      = 50
+	mostSteps = 20 // deliveries whose attempts one page shows
 )
 
 type requestRow struct {
@@ -33,29 +32,85 @@ type requestsView struct {
 }
 
 func (s *Service) requests(ctx context.Context, q query) (any, error) {
-	status := q.values.Get("status")
-	if status != "" && status != string(materials.Failed) {
-		return nil, errs.New(errs.Invalid, "The address has a filter that cannot be read.")
+	filter := materials.Filter{Status: materials.Status(q.values.Get("status")), SupplierID: q.values.Get("supplier_id")}
+	var page []materials.Overview
+	var next string
+	var err error
+	switch filter.Status {
+	case "", materials.Failed:
+		page, next, err = s.deps.Requests.Recent(ctx, filter, q.values.Get("after"), rows)
+	case materials.Enqueued:
+		page, next, err = s.enqueued(ctx, filter, q.values.Get("after"))
+	default:
+		err = errs.New(errs.Invalid, "Requests are listed by the status enqueued or failed, or without a status.")
 	}
-	names, err := s.names(ctx)
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := s.deps.Requests.Recent(ctx,
-		materials.Filter{Status: materials.Status(status), SupplierID: q.values.Get("supplier_id")}, q.values.Get("after"),
-		rows)
-	if err != nil {
-		return nil, err
-	}
-	return requestsView{named(page, names), next}, nil
+	items, err := s.named(ctx, page)
+	return requestsView{items, next}, err
 }
 
-func named(page []materials.Overview, names map[string]string) []requestRow {
-	items := make([]requestRow, len(page))
+// enqueued are the requests that wait for their estimation, then those whose estimates wait for the own endpoint.
+func (s *Service) enqueued(ctx context.Context, filter materials.Filter, after string) (page []materials.Overview,
+	next string, err error) {
+	const estimated = "own~"
+	place, found := strings.CutPrefix(after, estimated)
+	if !found {
+		if page, next, err = s.deps.Requests.Recent(ctx, filter, after, rows); err != nil || next != "" || len(page) == rows {
+			return page, cmp.Or(next, estimated), err
+		}
+	}
+	own, next, err := s.deps.Deliveries.Recent(ctx, webhooks.Filter{Status: webhooks.Pending, SupplierID: webhooks.OwnEndpoint},
+		place, rows)
+	if err != nil {
+		return nil, "", err
+	}
+	var rounds []round.Round
+	for _, d := range own {
+		if filter.SupplierID == "" || d.SupplierID == filter.SupplierID {
+			rounds = append(rounds, round.Round{SupplierID: d.SupplierID, RequestID: d.RequestID})
+		}
+	}
+	waiting, err := s.deps.Requests.FindEnqueued(ctx, rounds)
+	if next != "" {
+		next = estimated + next
+	}
+	return append(page, waiting...), next, err
+}
+
+// named adds the suppliers' names.
+func (s *Service) named(ctx context.Context, page []materials.Overview) ([]requestRow, error) {
+	items, ids := make([]requestRow, len(page)), make([]string, len(page))
+	for i, o := range page {
+		ids[i] = o.SupplierID
+	}
+	names, err := s.names(ctx, ids...)
 	for i, o := range page {
 		items[i] = requestRow{o, names[o.SupplierID]}
 	}
-	return items
+	return items, err
+}
+
+func (s *Service) namedDeliveries(ctx context.Context, page []webhooks.Delivery) ([]deliveryRow, error) {
+	items, ids := make([]deliveryRow, len(page)), make([]string, len(page))
+	for i, d := range page {
+		ids[i] = d.SupplierID
+	}
+	names, err := s.names(ctx, ids...)
+	for i, d := range page {
+		items[i] = deliveryRow{d, names[d.SupplierID]}
+	}
+	return items, err
+}
+
+// names are the suppliers' names by id.
+func (s *Service) names(ctx context.Context, ids ...string) (map[string]string, error) {
+	slices.Sort(ids)
+	if ids = slices.Compact(ids); len(ids) == 0 {
+		return map[string]string{}, nil
+	}
+	return s.deps.Suppliers.Names(ctx, ids)
 }
 
 type requestView struct {
@@ -78,7 +133,7 @@ func (s *Service) request(ctx context.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.names(ctx)
+	names, err := s.names(ctx, supplier)
 	if err != nil {
 		return nil, err
 	}
@@ -112,22 +167,16 @@ func (s *Service) deliveries(ctx context.Context, q query) (any, error) {
 	status := webhooks.Status(q.values.Get("status"))
 	if !slices.Contains([]webhooks.Status{"", webhooks.Pending, webhooks.Delivered, webhooks.Dead, webhooks.Failed},
 		status) {
-		return nil, errs.New(errs.Invalid, "The address has a filter that cannot be read.")
-	}
-	names, err := s.names(ctx)
-	if err != nil {
-		return nil, err
+		return nil, errs.New(errs.Invalid,
+			"Deliveries are listed by the status pending, delivered, dead or failed, or without a status.")
 	}
 	page, next, err := s.deps.Deliveries.Recent(ctx,
 		webhooks.Filter{Status: status, SupplierID: q.values.Get("supplier_id")}, q.values.Get("after"), rows)
 	if err != nil {
 		return nil, err
 	}
-	view := deliveriesView{Items: make([]deliveryRow, len(page)), Next: next}
-	for i, d := range page {
-		view.Items[i] = deliveryRow{d, names[d.SupplierID]}
-	}
-	return view, nil
+	items, err := s.namedDeliveries(ctx, page)
+	return deliveriesView{items, next}, err
 }
 
 type deliveryView struct {
@@ -140,73 +189,8 @@ func (s *Service) delivery(ctx context.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.names(ctx)
+	names, err := s.names(ctx, detail.SupplierID)
 	return deliveryView{detail, names[detail.SupplierID]}, err
-}
-
-// receiver is a supplier's receiver and how it does.
-type receiver struct {
-	SupplierID   string     `json:"supplier_id"`
-	Supplier     string     `json:"supplier_name"`
-	URL          string     `json:"url"`
-	State        string     `json:"state"` // failing, paused, active
-	PausedBy     string     `json:"paused_by"`
-	Failures     int        `json:"consecutive_failures"`
-	FailingSince *time.Time `json:"failing_since"`
-	LastSuccess  *time.Time `json:"last_success_at"`
-	LastFailure  *time.Time `json:"last_failure_at"`
-	LastError    string     `json:"last_error"`
-}
-
-type receiversView struct {
-	Items []receiver `json:"items"`
-	Next  string     `json:"next"`
-}
-
-// receivers returns those that need attention first.
-func (s *Service) receivers(ctx context.Context, q query) (any, error) {
-	all, err := s.allReceivers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all = slices.DeleteFunc(all, func(r receiver) bool {
-		state, supplier := q.values.Get("state"), q.values.Get("supplier_id")
-		return state != "" && state != r.State || supplier != "" && supplier != r.SupplierID
-	})
-	page, next := pageOf(all, q.values.Get("after"))
-	return receiversView{page, next}, nil
-}
-
-func (s *Service) allReceivers(ctx context.Context) ([]receiver, error) {
-	suppliers, err := s.deps.Suppliers.ListSuppliers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	states, err := s.deps.Deliveries.ReceiverStates(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var all []receiver
-	for _, supplier := range suppliers {
-		state, known := states[supplier.ID]
-		if supplier.WebhookURL == "" && !known {
-			continue
-		}
-		r := receiver{
-			SupplierID: supplier.ID, Supplier: supplier.Name, URL: supplier.WebhookURL, State: "active", PausedBy: state.PausedBy,
-			Failures: state.Failures, FailingSince: state.FailingSince, LastSuccess: state.LastSuccess, LastFailure: state.LastFailure, LastError: state.LastError,
-		}
-		switch {
-		case state.PausedBy != "":
-			r.State = "paused"
-		case state.Failing():
-			r.State = "failing"
-		}
-		all = append(all, r)
-	}
-	order := map[string]int{"failing": 0, "paused": 1, "active": 2}
-	slices.SortStableFunc(all, func(a, b receiver) int { return cmp.Compare(order[a.State], order[b.State]) })
-	return all, nil
 }
 
 type suppliersView struct {
@@ -215,41 +199,11 @@ type suppliersView struct {
 }
 
 func (s *Service) suppliers(ctx context.Context, q query) (any, error) {
-	all, err := s.deps.Suppliers.ListSuppliers(ctx)
+	page, next, err := s.deps.Suppliers.SupplierPage(ctx, q.values.Get("after"), rows)
 	if err != nil {
 		return nil, err
 	}
-	page, next := pageOf(all, q.values.Get("after"))
 	return suppliersView{page, next}, nil
-}
-
-// pageOf cuts a page out of a list that is in memory.
-func pageOf[T any](all []T, after string) (page []T, next string) {
-	from, err := strconv.Atoi(after)
-	if err != nil || from < 0 || from > len(all) {
-		from = 0
-	}
-	to := min(from+rows, len(all))
-	if to < len(all) {
-		next = strconv.Itoa(to)
-	}
-	return append([]T{}, all[from:to]...), next
-}
-
-// names are the suppliers' names by id.
-func (s *Service) names(ctx context.Context) (map[string]string, error) {
-	names, err := s.cache.read(ctx, "names", func(ctx context.Context) (any, error) {
-		all, err := s.deps.Suppliers.ListSuppliers(ctx)
-		names := make(map[string]string, len(all))
-		for _, supplier := range all {
-			names[supplier.ID] = supplier.Name
-		}
-		return names, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return names.(map[string]string), nil
 }
 
 type scoreboardView struct {
@@ -297,51 +251,26 @@ func (s *Service) search(ctx context.Context, q query) (any, error) {
 	if text == "" {
 		return r, nil
 	}
-	suppliers, err := s.deps.Suppliers.ListSuppliers(ctx) // a new one is found too
-	if err != nil {
-		return nil, err
-	}
-	names := make(map[string]string, len(suppliers))
-	for _, supplier := range suppliers {
-		names[supplier.ID] = supplier.Name
-	}
-	r.searchSuppliers(suppliers)
-	err = errors.Join(s.searchRequests(ctx, &r, names), s.searchDeliveries(ctx, &r, names))
+	var errSuppliers error
+	r.Suppliers, errSuppliers = s.deps.Suppliers.SearchSuppliers(ctx, text, rows)
+	err := errors.Join(errSuppliers, s.searchRequests(ctx, &r), s.searchDeliveries(ctx, &r))
 	r.single()
 	return r, err
 }
 
-func (r *searchResult) searchSuppliers(all []supplierauth.Supplier) {
-	for _, supplier := range all {
-		if supplier.ID == r.Text || strings.Contains(strings.ToLower(supplier.Name), strings.ToLower(r.Text)) {
-			if r.Suppliers = append(r.Suppliers, supplier); len(r.Suppliers) == rows {
-				return
-			}
-		}
-	}
-}
-
-func (s *Service) searchRequests(ctx context.Context, r *searchResult, names map[string]string) error {
+func (s *Service) searchRequests(ctx context.Context, r *searchResult) error {
 	id, err := strconv.ParseInt(r.Text, 10, 64)
 	if err != nil {
 		return nil
 	}
-	ids := make([]string, 0, len(names))
-	for supplier := range names {
-		ids = append(ids, supplier)
+	found, err := s.deps.Requests.FindAny(ctx, id)
+	if err == nil {
+		r.Requests, err = s.named(ctx, found)
 	}
-	slices.Sort(ids)
-	for chunk := range slices.Chunk(ids, chunkOfFinds) {
-		found, err := s.deps.Requests.FindAny(ctx, chunk, id)
-		if err != nil {
-			return err
-		}
-		r.Requests = append(r.Requests, named(found, names)...)
-	}
-	return nil
+	return err
 }
 
-func (s *Service) searchDeliveries(ctx context.Context, r *searchResult, names map[string]string) error {
+func (s *Service) searchDeliveries(ctx context.Context, r *searchResult) error {
 	ids := []string{r.Text}
 	if !strings.HasPrefix(r.Text, "msg_") {
 		var err error
@@ -349,6 +278,7 @@ func (s *Service) searchDeliveries(ctx context.Context, r *searchResult, names m
 			return err
 		}
 	}
+	var found []webhooks.Delivery
 	for _, id := range ids {
 		detail, err := s.deps.Deliveries.Show(ctx, id)
 		if errs.KindOf(err) == errs.NotFound {
@@ -357,9 +287,11 @@ func (s *Service) searchDeliveries(ctx context.Context, r *searchResult, names m
 		if err != nil {
 			return err
 		}
-		r.Deliveries = append(r.Deliveries, deliveryRow{detail.Delivery, names[detail.SupplierID]})
+		found = append(found, detail.Delivery)
 	}
-	return nil
+	var err error
+	r.Deliveries, err = s.namedDeliveries(ctx, found)
+	return err
 }
 
 // single leads on when there is one thing to look at.

@@ -67,7 +67,9 @@ func New(deps Deps) *Service {
 		deps.TraceParent = logctx.TraceParent
 	}
 	if deps.Batch == nil {
-		deps.Batch = func(ctx context.Context, _ string, _ []string) (context.Context, func(error)) { return ctx, func(error) {} }
+		deps.Batch = func(ctx context.Context, _ string, _ []string) (context.Context, func(error)) {
+			return ctx, func(error) {}
+		}
 	}
 	if deps.Link == nil {
 		deps.Link = func(context.Context, string) {}

@@ -1,25 +1,32 @@
 package materials
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-const recentColumns = `supplier_id, id, status, shop_code, round, failure, created_at, updated_at`
+const (
+	recentColumns = `supplier_id, id, status, shop_code, round, failure, created_at, updated_at`
 
-// newestBySupplier is when each supplier's newest request up to a time was made, by one step through the index each.
-const newestBySupplier = `WITH RECURSIVE known(id) AS (
-		SELECT (SELECT supplier_id FROM material_requests ORDER BY supplier_id LIMIT 1)
-		UNION ALL
-		SELECT (SELECT r.supplier_id FROM material_requests r WHERE r.supplier_id > known.id ORDER BY r.supplier_id LIMIT 1)
-		FROM known WHERE known.id IS NOT NULL)
-	SELECT id AS supplier_id, (SELECT r.created_at FROM material_requests r WHERE r.supplier_id = known.id AND r.created_at > 0 AND r.created_at <= ?
-		ORDER BY r.created_at DESC LIMIT 1) AS newest FROM known WHERE id IS NOT NULL`
+	// looked bounds what one page goes through when only some of the requests are wanted.
+	looked = 5000
+
+	// recentOrder and behindPlace are the order of a list by age and what comes behind a place in it.
+	recentOrder = ` ORDER BY created_at DESC, supplier_id, id DESC LIMIT ?`
+	behindPlace = ` AND created_at <= ? AND (created_at < ? OR supplier_id > ? OR (supplier_id = ? AND id < ?))`
+
+	// newestSuppliers are those whose requests can be on a page: one step through the index for each supplier.
+	newestSuppliers = `SELECT s.id, (SELECT r.created_at FROM material_requests r WHERE r.supplier_id = s.id AND r.created_at > 0
+			AND (r.created_at, r.id) < (?, CASE WHEN s.id > ? THEN CAST(? AS bigint) WHEN s.id = ? THEN CAST(? AS bigint) ELSE CAST(? AS bigint) END)
+			ORDER BY r.created_at DESC, r.id DESC LIMIT 1) AS newest FROM suppliers s
+		ORDER BY newest DESC NULLS LAST, id LIMIT ?`
+)
 
 // place is where a page of requests ended.
 type place struct {
@@ -40,100 +47,175 @@ func placeOf(text string) place {
 	return place{at: math.MaxInt64, id: math.MaxInt64}
 }
 
-func (o Overview) place() string {
-	return fmt.Sprintf("%d~%s~%d", o.CreatedAt.UnixMicro(), o.SupplierID, o.ID)
+func (p place) String() string { return fmt.Sprintf("%d~%s~%d", p.at, p.supplierID, p.id) }
+
+func (p place) behind() []any { return []any{p.at, p.at, p.supplierID, p.supplierID, p.id} }
+
+// tie is the id below which the supplier's requests of the place's very time come behind it.
+func (p place) tie(supplierID string) int64 {
+	switch {
+	case p.supplierID == "" || supplierID > p.supplierID:
+		return math.MaxInt64
+	case supplierID == p.supplierID:
+		return p.id
+	default:
+		return math.MinInt64
+	}
 }
 
-// Recent returns one page of requests, newest first, by an index and however many there are. The filter's status may be
-// Failed or empty. next leads on from there; empty: that was all.
+func (o Overview) place() string { return place{o.CreatedAt.UnixMicro(), o.SupplierID, o.ID}.String() }
+
+// Recent returns one page of requests by an index and however many there are: the newest first, Enqueued ones as they
+// are queued. The filter's status may be Enqueued (what is not handed to the sender yet), Failed or empty. next leads on
+// from there; empty: that was all. A page may be short, or empty with a next, when it looked through many that are not
+// wanted.
 func (s *Service) Recent(ctx context.Context, filter Filter, after string, limit int) (page []Overview, next string,
 	err error) {
-	from := placeOf(after)
 	switch {
+	case filter.Status == Enqueued:
+		return s.store.recentEnqueued(ctx, filter.SupplierID, after, limit)
+	case filter.Status == Failed && filter.SupplierID != "":
+		return s.store.recentFailedOf(ctx, filter.SupplierID, placeOf(after), limit)
 	case filter.Status == Failed:
-		page, err = s.store.recentFailed(ctx, filter.SupplierID, from, limit)
+		page, err = s.store.overviews(ctx, `SELECT `+recentColumns+` FROM material_requests
+			WHERE failure <> '' AND status = 'failed'`+behindPlace+recentOrder, append(placeOf(after).behind(), limit)...)
 	case filter.SupplierID != "":
-		page, err = s.store.recentOf(ctx, []string{filter.SupplierID}, from, limit)
+		page, err = s.store.recentOf(ctx, []string{filter.SupplierID}, placeOf(after), limit)
 	default:
-		page, err = s.store.recentAll(ctx, from, limit)
+		page, err = s.store.recentAll(ctx, placeOf(after), limit)
 	}
 	if err != nil || len(page) < limit {
 		return page, "", err
 	}
-	page = page[:limit]
 	return page, page[limit-1].place(), nil
 }
 
-// recentAll asks only the suppliers whose newest request can be on the page.
+// recentAll asks only the suppliers whose requests can be on the page, one for each of its rows at most.
 func (s *store) recentAll(ctx context.Context, from place, limit int) ([]Overview, error) {
-	var all []struct {
-		SupplierID string
-		Newest     *int64
+	var found []struct {
+		ID     string
+		Newest *int64 // nil: the supplier has none behind the place
 	}
-	if err := s.db.Reader(ctx).Raw(newestBySupplier, from.at).Scan(&all).Error; err != nil {
-		return nil, fmt.Errorf("list material requests: %w", err)
+	err := s.db.Reader(ctx).Raw(newestSuppliers, from.at, from.supplierID, int64(math.MaxInt64), from.supplierID, from.id,
+		int64(math.MinInt64), limit).Scan(&found).Error
+	if err != nil {
+		return nil, fmt.Errorf("list suppliers by their newest material request: %w", err)
 	}
-	slices.SortFunc(all, func(a, b struct {
-		SupplierID string
-		Newest     *int64
-	}) int {
-		return cmp.Compare(zeroOr(b.Newest), zeroOr(a.Newest))
-	})
-	var ids []string
-	for _, s := range all {
-		if s.Newest != nil && (len(ids) < limit || *s.Newest == from.at) {
-			ids = append(ids, s.SupplierID)
+	var suppliers []string
+	for _, supplier := range found {
+		if supplier.Newest != nil {
+			suppliers = append(suppliers, supplier.ID)
 		}
 	}
-	return s.recentOf(ctx, ids, from, limit)
-}
-
-func zeroOr(n *int64) int64 {
-	if n == nil {
-		return 0
+	if len(suppliers) == 0 {
+		return []Overview{}, nil
 	}
-	return *n
+	return s.recentOf(ctx, suppliers, from, limit)
 }
 
-// recentOf merges the newest requests of the suppliers behind a place.
+// recentOf merges the newest requests of the suppliers behind a place: their keys by the index, then the page's rows.
 func (s *store) recentOf(ctx context.Context, suppliers []string, from place, limit int) ([]Overview, error) {
-	const unionOf = 100 // selects in one statement
-	var page []Overview
-	for chunk := range slices.Chunk(suppliers, unionOf) {
-		var parts []string
-		var args []any
-		for _, id := range chunk {
-			tie := from.id
-			if order := cmp.Compare(id, from.supplierID); order != 0 && from.supplierID != "" {
-				tie = map[int]int64{-1: math.MinInt64, 1: math.MaxInt64}[order]
-			}
-			parts = append(parts, `SELECT * FROM (SELECT `+recentColumns+` FROM material_requests WHERE supplier_id = ? AND `+
-				byAge+
-				` AND (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC LIMIT ?) AS newest`)
-			args = append(args, id, from.at, tie, limit)
-		}
-		found, err := s.overviews(ctx, strings.Join(parts, " UNION ALL "), args...)
-		if err != nil {
-			return nil, err
-		}
-		page = append(page, found...)
+	parts, args := make([]string, len(suppliers)), []any{}
+	for i, id := range suppliers {
+		parts[i] = `SELECT * FROM (SELECT created_at, supplier_id, id FROM material_requests WHERE supplier_id = ? AND ` + byAge +
+			` AND (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC LIMIT ?) AS newest`
+		args = append(args, id, from.at, from.tie(id), limit)
 	}
-	slices.SortFunc(page, func(a, b Overview) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.SupplierID, b.SupplierID), cmp.Compare(b.ID, a.ID))
-	})
-	return page[:min(limit, len(page))], nil
+	return s.overviews(ctx, `SELECT `+columnsOf("r")+` FROM (SELECT * FROM (`+strings.Join(parts, ` UNION ALL `)+`) AS merged`+recentOrder+`) AS page
+		JOIN material_requests r ON r.supplier_id = page.supplier_id AND r.id = page.id
+		ORDER BY r.created_at DESC, r.supplier_id, r.id DESC`, append(args, limit)...)
 }
 
-// recentFailed goes by the index of what failed.
-func (s *store) recentFailed(ctx context.Context, supplierID string, from place, limit int) ([]Overview, error) {
-	query := `SELECT ` + recentColumns +
-		` FROM material_requests WHERE failure <> '' AND status = 'failed' AND created_at <= ?
-		AND (created_at < ? OR supplier_id > ? OR (supplier_id = ? AND id < ?))`
-	args := []any{from.at, from.at, from.supplierID, from.supplierID, from.id}
-	if supplierID != "" {
-		query, args = query+` AND supplier_id = ?`, append(args, supplierID)
+func columnsOf(table string) string {
+	return table + "." + strings.ReplaceAll(recentColumns, ", ", ", "+table+".")
+}
+
+// recentFailedOf goes by the index of what failed, of whichever supplier.
+func (s *store) recentFailedOf(ctx context.Context, supplierID string, from place, limit int) ([]Overview, string,
+	error) {
+	window := `SELECT created_at, supplier_id, id FROM material_requests WHERE failure <> ''` + behindPlace + recentOrder
+	page, err := s.overviews(ctx, `SELECT `+columnsOf("r")+` FROM (`+window+`) AS failed
+		JOIN material_requests r ON r.supplier_id = failed.supplier_id AND r.id = failed.id
+		WHERE failed.supplier_id = ? AND r.status = 'failed' ORDER BY r.created_at DESC, r.supplier_id, r.id DESC LIMIT ?`,
+		append(from.behind(), looked, supplierID, limit)...)
+	if err != nil || len(page) == limit {
+		return page, nextOf(page), err
 	}
-	return s.overviews(ctx, query+` ORDER BY created_at DESC, supplier_id, id DESC LIMIT ?`, append(args, limit)...)
+	last, err := s.overviews(ctx, window+` OFFSET ?`, append(from.behind(), 1, looked-1)...)
+	return page, nextOf(last), err
+}
+
+func nextOf(page []Overview) string {
+	if len(page) == 0 {
+		return ""
+	}
+	return page[len(page)-1].place()
+}
+
+// recentEnqueued goes by the index of the queue and then by the one of what is tried again later.
+func (s *store) recentEnqueued(ctx context.Context, supplierID, after string, limit int) ([]Overview, string, error) {
+	const queued, again = "ticket", "retry_at"
+	column, behind, found := strings.Cut(after, "~")
+	if column != again {
+		column = queued
+	}
+	from := place{at: math.MinInt64}
+	if found && behind != "" {
+		from = placeOf(behind)
+	}
+	page, last, err := s.waiting(ctx, column, supplierID, from, limit)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case last != nil:
+		return page, column + "~" + last.String(), nil
+	case column == queued:
+		return page, again + "~", nil
+	default:
+		return page, "", nil
+	}
+}
+
+// waiting is a page by the column and where it ended; nil: nothing is left.
+func (s *store) waiting(ctx context.Context, column, supplierID string, from place, limit int) ([]Overview, *place,
+	error) {
+	window := `SELECT ` + recentColumns + `, ` + column + ` AS place FROM material_requests WHERE ` + column + ` IS NOT NULL AND ` +
+		column + ` >= ? AND (` + column + `, supplier_id, id) > (?, ?, ?) ORDER BY ` + column + `, supplier_id, id LIMIT ?`
+	args := []any{from.at, from.at, from.supplierID, from.id}
+	query, among := window, limit
+	if supplierID != "" {
+		query = `SELECT * FROM (` + window + `) AS w WHERE supplier_id = ? ORDER BY place, supplier_id, id LIMIT ?`
+		among = looked
+	}
+	page, last, err := s.placed(ctx, query, append(args, among, supplierID, limit)[:strings.Count(query, "?")]...)
+	if err != nil || len(page) == limit || supplierID == "" {
+		if len(page) < limit {
+			last = nil
+		}
+		return page, last, err
+	}
+	_, last, err = s.placed(ctx, window+` OFFSET ?`, append(args, 1, looked-1)...)
+	return page, last, err
+}
+
+// placed reads requests with the column that they are ordered by, and the place of the last; nil: there is none.
+func (s *store) placed(ctx context.Context, query string, args ...any) ([]Overview, *place, error) {
+	var rows []struct {
+		Row   overviewRow `gorm:"embedded"`
+		Place int64
+	}
+	if err := s.db.Reader(ctx).Raw(query, args...).Scan(&rows).Error; err != nil {
+		return nil, nil, fmt.Errorf("list waiting material requests: %w", err)
+	}
+	page := make([]Overview, len(rows))
+	for i, row := range rows {
+		page[i] = row.Row.overview()
+	}
+	if len(rows) == 0 {
+		return page, nil, nil
+	}
+	last := rows[len(rows)-1]
+	return page, &place{last.Place, last.Row.SupplierID, last.Row.ID}, nil
 }
 
 func (s *store) overviews(ctx context.Context, query string, args ...any) ([]Overview, error) {
@@ -148,8 +230,53 @@ func (s *store) overviews(ctx context.Context, query string, args ...any) ([]Ove
 	return list, nil
 }
 
-// FindAny returns the suppliers' requests of an id; every supplier numbers its own.
-func (s *Service) FindAny(ctx context.Context, suppliers []string, id int64) ([]Overview, error) {
-	return s.store.overviews(ctx, `SELECT `+recentColumns+
-		` FROM material_requests WHERE supplier_id IN ? AND id = ? ORDER BY supplier_id LIMIT 50`, suppliers, id)
+// FindAny returns the requests of an id; every supplier numbers its own.
+func (s *Service) FindAny(ctx context.Context, id int64) ([]Overview, error) {
+	return s.store.overviews(ctx, `SELECT `+columnsOf("r")+` FROM suppliers s
+		JOIN material_requests r ON r.supplier_id = s.id AND r.id = ? ORDER BY s.id LIMIT 50`, id)
+}
+
+// FindEnqueued returns those of the requests that are enqueued, in the order in which they are given.
+func (s *Service) FindEnqueued(ctx context.Context, rounds []round.Round) ([]Overview, error) {
+	page := []Overview{}
+	for _, r := range rounds {
+		found, err := s.store.overviews(ctx, `SELECT `+recentColumns+` FROM material_requests
+			WHERE supplier_id = ? AND id = ? AND status = 'enqueued'`, r.SupplierID, r.RequestID)
+		if err != nil {
+			return nil, err
+		}
+		page = append(page, found...)
+	}
+	return page, nil
+}
+
+const failedOnes = ` FROM material_requests WHERE failure <> '' AND status = 'failed'`
+
+func ofSupplier(supplierID string, args ...any) (condition string, all []any) {
+	if supplierID == "" {
+		return "", args
+	}
+	return ` AND supplier_id = ?`, append(args, supplierID)
+}
+
+func (s *store) countFailed(ctx context.Context, supplierID string, most int) (n int64, err error) {
+	condition, args := ofSupplier(supplierID)
+	err = s.db.Reader(ctx).Raw(`SELECT count(*) FROM (SELECT 1`+failedOnes+condition+` LIMIT ?) AS failed`,
+		append(args, most)...).Scan(&n).Error
+	if err != nil {
+		return 0, fmt.Errorf("count failed material requests: %w", err)
+	}
+	return n, nil
+}
+
+// failedUntil are the keys of the oldest.
+func (s *store) failedUntil(ctx context.Context, supplierID string, until time.Time, limit int) (keys []requestKey,
+	err error) {
+	condition, args := ofSupplier(supplierID, until.UnixMicro())
+	err = s.db.Reader(ctx).Raw(`SELECT supplier_id, id`+failedOnes+` AND updated_at <= ?`+condition+
+		` ORDER BY created_at LIMIT ?`, append(args, limit)...).Scan(&keys).Error
+	if err != nil {
+		return nil, fmt.Errorf("list failed material requests: %w", err)
+	}
+	return keys, nil
 }

@@ -75,8 +75,24 @@ func (s store) saveActive(ctx context.Context, id string, active bool, now time.
 
 // listSuppliers reads all suppliers, oldest first.
 func (s store) listSuppliers(ctx context.Context) ([]Supplier, error) {
+	return suppliersFrom(s.db.Reader(ctx).Order("created_at, id"))
+}
+
+// suppliersBehind are the next ones in the order of listSuppliers.
+func (s store) suppliersBehind(ctx context.Context, created int64, id string, limit int) ([]Supplier, error) {
+	return suppliersFrom(s.db.Reader(ctx).Where("(created_at, id) > (?, ?)", created, id).Order("created_at, id").Limit(limit))
+}
+
+func (s store) suppliersOf(ctx context.Context, ids []string) ([]Supplier, error) {
+	if len(ids) == 0 {
+		return []Supplier{}, nil
+	}
+	return suppliersFrom(s.db.Reader(ctx).Where("id IN ?", ids))
+}
+
+func suppliersFrom(query *gorm.DB) ([]Supplier, error) {
 	var rows []supplierRow
-	if err := s.db.Reader(ctx).Order("created_at, id").Find(&rows).Error; err != nil {
+	if err := query.Find(&rows).Error; err != nil {
 		return nil, database.Translate(err)
 	}
 	suppliers := make([]Supplier, len(rows))
@@ -84,6 +100,25 @@ func (s store) listSuppliers(ctx context.Context) ([]Supplier, error) {
 		suppliers[i] = row.supplier()
 	}
 	return suppliers, nil
+}
+
+// eachName hands over the suppliers' ids and names, oldest first, until more is false.
+func (s store) eachName(ctx context.Context, more func(id, name string) bool) error {
+	rows, err := s.db.Reader(ctx).Raw(`SELECT id, name FROM suppliers ORDER BY created_at, id`).Rows()
+	if err != nil {
+		return database.Translate(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, name string
+		if err := rows.Scan(&id, &name); err != nil {
+			return database.Translate(err)
+		}
+		if !more(id, name) {
+			return nil
+		}
+	}
+	return database.Translate(rows.Err())
 }
 
 // keysOf are the API keys of a supplier.

@@ -34,60 +34,87 @@ func (d *Dispatcher) Recent(ctx context.Context, filter Filter, after string, li
 
 // recentAll goes by the ids, which follow the requests' numbers.
 func (s *store) recentAll(ctx context.Context, filter Filter, after string, limit int) ([]Delivery, string, error) {
-	window := s.db.Reader(ctx).Model(&deliveryRow{}).Order("id DESC").Limit(looked)
+	window := s.db.Reader(ctx).Model(&deliveryRow{}).Order("id DESC")
 	if after != "" {
 		window = window.Where("id < ?", after)
 	}
-	query := s.db.Reader(ctx).Table("(?) AS webhook_deliveries", window).Order("id DESC").Limit(limit)
-	if filter.Status != "" {
-		query = query.Where("status = ?", filter.Status)
+	return s.through(ctx, window, "id DESC", filter.Status, limit, func(d Delivery) string { return d.ID })
+}
+
+// through goes through so many of an ordered list at most for those of the status.
+func (s *store) through(ctx context.Context, list *gorm.DB, order string, status Status, limit int,
+	place func(Delivery) string) (page []Delivery, next string, err error) {
+	list = list.Session(&gorm.Session{})
+	query, among := list.Limit(limit), limit
+	if status != "" {
+		query, among = s.db.Reader(ctx).Table("(?) AS webhook_deliveries", list.Limit(looked)).Where("status = ?",
+			status).Order(order).Limit(limit), looked
 	}
-	page, err := deliveries(query)
-	if err != nil || len(page) == 0 && filter.Status == "" {
-		return nil, "", err
+	if page, err = deliveries(query); err != nil || len(page) == limit {
+		return page, placeOfLast(page, place), err
 	}
-	if len(page) == limit {
-		return page, page[limit-1].ID, nil
+	if among == limit {
+		return page, "", nil
 	}
-	var last []string // of the window, when it was full
-	err = s.db.Reader(ctx).Table("(?) AS w", window).Select("min(id)").Having("count(*) = ?", looked).Scan(&last).Error
-	if err != nil || len(last) == 0 {
-		return page, "", err
+	last, err := deliveries(list.Offset(among - 1).Limit(1))
+	return page, placeOfLast(last, place), err
+}
+
+func placeOfLast(page []Delivery, place func(Delivery) string) string {
+	if len(page) == 0 {
+		return ""
 	}
-	return page, last[0], nil
+	return place(page[len(page)-1])
+}
+
+// lost are the deliveries of a status that is neither pending nor delivered: of all destinations by the index of these,
+// or of one supplier's receiver by its own.
+func (s *store) lost(ctx context.Context, filter Filter) *gorm.DB {
+	if filter.SupplierID != "" {
+		return s.db.Reader(ctx).Where("destination = ? AND destination <> 'own' AND status <> 'delivered' AND status = ?",
+			filter.SupplierID, filter.Status)
+	}
+	return s.db.Reader(ctx).Where("status IN ('dead', 'failed') AND status = ?", filter.Status)
+}
+
+func (s *store) countLost(ctx context.Context, filter Filter, most int) (n int64, err error) {
+	some := s.lost(ctx, filter).Model(&deliveryRow{}).Select("1 AS one").Limit(most)
+	if err := s.db.Reader(ctx).Table("(?) AS lost", some).Count(&n).Error; err != nil {
+		return 0, fmt.Errorf("count lost webhook deliveries: %w", err)
+	}
+	return n, nil
+}
+
+// lostUntil are the ids of the oldest.
+func (s *store) lostUntil(ctx context.Context, filter Filter, until time.Time, limit int) (ids []string, err error) {
+	err = s.lost(ctx, filter).Model(&deliveryRow{}).Where("updated_at <= ?", until.UnixMicro()).Order("created_at").
+		Limit(limit).Pluck("id", &ids).Error
+	if err != nil {
+		return nil, fmt.Errorf("list lost webhook deliveries: %w", err)
+	}
+	return ids, nil
 }
 
 // recentLost goes by the index of what is not delivered in the end.
 func (s *store) recentLost(ctx context.Context, filter Filter, after string, limit int) ([]Delivery, string, error) {
-	query := s.db.Reader(ctx).Where("status IN ('dead', 'failed') AND status = ?",
-		filter.Status).Order(newestFirst).Limit(limit)
-	if filter.SupplierID != "" {
-		query = query.Where("supplier_id = ?", filter.SupplierID)
-	}
-	return recentByTime(query, after, limit)
+	return s.through(ctx, behind(s.lost(ctx, filter).Order(newestFirst), after), newestFirst, "", limit, placeInTime)
 }
 
 // recentOf goes by the index of what is sent to suppliers' receivers.
 func (s *store) recentOf(ctx context.Context, filter Filter, after string, limit int) ([]Delivery, string, error) {
-	query := s.db.Reader(ctx).Where("destination = ? AND destination <> 'own'",
-		filter.SupplierID).Order(newestFirst).Limit(limit)
-	if filter.Status != "" {
-		query = query.Where("status = ?", filter.Status)
-	}
-	return recentByTime(query, after, limit)
+	list := s.db.Reader(ctx).Model(&deliveryRow{}).Where("destination = ? AND destination <> 'own'",
+		filter.SupplierID).Order(newestFirst)
+	return s.through(ctx, behind(list, after), newestFirst, filter.Status, limit, placeInTime)
 }
 
-func recentByTime(query *gorm.DB, after string, limit int) ([]Delivery, string, error) {
+func behind(list *gorm.DB, after string) *gorm.DB {
 	if at, id, ok := cutCursor(after); ok {
-		query = query.Where("created_at <= ? AND (created_at, id) < (?, ?)", at, at, id)
+		return list.Where("created_at <= ? AND (created_at, id) < (?, ?)", at, at, id)
 	}
-	page, err := deliveries(query)
-	if err != nil || len(page) < limit {
-		return page, "", err
-	}
-	last := page[limit-1]
-	return page, cursor(last.CreatedAt, last.ID), nil
+	return list
 }
+
+func placeInTime(d Delivery) string { return cursor(d.CreatedAt, d.ID) }
 
 // recentPending goes by the index of what waits, destination by destination. What is attempted right now is not listed.
 func (s *store) recentPending(ctx context.Context, filter Filter, after string, limit int) ([]Delivery, string, error) {
@@ -117,12 +144,20 @@ func cutCursor(text string) (micros int64, id string, ok bool) {
 	return micros, id, found && err == nil
 }
 
-// ReceiverStates returns what is known of each supplier's receiver; suppliers without a record are not in it.
-func (d *Dispatcher) ReceiverStates(ctx context.Context) (map[string]ReceiverState, error) {
-	return d.store.receiverStates(ctx)
+// ReceiverStates returns what is known of the suppliers' receivers; those without a record are not in it.
+func (d *Dispatcher) ReceiverStates(ctx context.Context, suppliers []string) (map[string]ReceiverState, error) {
+	if len(suppliers) == 0 {
+		return map[string]ReceiverState{}, nil
+	}
+	return d.store.receiverStates(ctx, `supplier_id IN ?`, suppliers)
 }
 
-func (s *store) receiverStates(ctx context.Context) (map[string]ReceiverState, error) {
+// IllStates are the states of the receivers that fail or are paused, by an index that has no others.
+func (d *Dispatcher) IllStates(ctx context.Context) (map[string]ReceiverState, error) {
+	return d.store.receiverStates(ctx, `failing_since IS NOT NULL OR paused_by <> ''`)
+}
+
+func (s *store) receiverStates(ctx context.Context, condition string, args ...any) (map[string]ReceiverState, error) {
 	var rows []struct {
 		SupplierID                                           string
 		ConsecutiveFailures                                  int
@@ -130,7 +165,7 @@ func (s *store) receiverStates(ctx context.Context) (map[string]ReceiverState, e
 		LastError, PausedBy                                  string
 	}
 	err := s.db.Reader(ctx).Raw(`SELECT supplier_id, consecutive_failures, failing_since, last_success_at, last_failure_at, last_error, paused_by, paused_at
-		FROM webhook_receivers`).Scan(&rows).Error
+		FROM webhook_receivers WHERE `+condition, args...).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read the receivers' states: %w", err)
 	}

@@ -1,0 +1,74 @@
+package console
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/web"
+)
+
+const (
+	mostCounted = 100_000 // above it a dialog says "more than"
+	atOnce      = 200     // rows that one transaction touches
+	oneAnswer   = time.Second
+)
+
+// matching is an action on all that a filter chooses, of which some is done at a time.
+type matching struct {
+	count func(ctx context.Context, status, supplier string) (int64, error)
+	some  func(ctx context.Context, status, supplier string, until time.Time) (n int64, more bool, err error)
+}
+
+// runMatching asks first, with the count. Then each call does what it can in a second and says how far it is: the page,
+// or a program, calls again until no more is left, and stops by not calling. What comes to match after the first call
+// is left as it is.
+func (s *Service) runMatching(c *gin.Context, b bulk) error {
+	ctx, status, supplier := c.Request.Context(), c.PostForm("status"), c.PostForm("supplier_id")
+	total, err := s.wanted(c, b)
+	if err != nil {
+		return err
+	}
+	until := s.deps.Now()
+	if micros, err := strconv.ParseInt(c.PostForm("until"), 10, 64); err == nil {
+		until = time.UnixMicro(micros)
+	}
+	if c.PostForm("confirm") == "" && c.GetHeader("Authorization") == "" {
+		question := s.site.Count(c, b.ask, b.askMany, total)
+		if total > mostCounted {
+			question = s.site.Text(c, "%s There are more than %d.", s.site.Count(c, b.ask, b.askMany, mostCounted), int64(mostCounted))
+		}
+		dialog, err := s.site.Fragment(c, "overview", "askdialog", map[string]any{
+			"Question": question, "Button": b.button, "Action": c.Request.URL.Path, "Danger": b.danger, "IDs": []string(nil),
+			"Matching": map[string]any{"status": status, "supplier_id": supplier, "until": until.UnixMicro(), "total": total},
+		})
+		if err != nil {
+			return err
+		}
+		s.site.Answer(c, 200, web.Outcome{Dialog: dialog})
+		return nil
+	}
+	done, _ := strconv.ParseInt(c.PostForm("done"), 10, 64) // absent: this is the first call
+	more := true
+	for end := time.Now().Add(oneAnswer); more && time.Now().Before(end) && ctx.Err() == nil; {
+		var n int64
+		if n, more, err = b.matching.some(ctx, status, supplier, until); err != nil {
+			return err
+		}
+		done += n
+	}
+	s.cache.forget()
+	s.site.Answer(c, 200, web.Outcome{Message: s.site.Count(c, b.done, b.doneMany, done), More: more, Done: done,
+		Total: max(total, done), Until: until.UnixMicro()})
+	return nil
+}
+
+// wanted is how many match: counted by the first call, and brought by those that follow it.
+func (s *Service) wanted(c *gin.Context, b bulk) (int64, error) {
+	if total, err := strconv.ParseInt(c.PostForm("total"), 10, 64); err == nil {
+		return total, nil
+	}
+	return b.matching.count(c.Request.Context(), c.PostForm("status"), c.PostForm("supplier_id"))
+}

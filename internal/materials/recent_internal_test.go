@@ -1,0 +1,78 @@
+package materials
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+)
+
+// Requests of one batch share their time, so that a page may end among those of one moment.
+func TestRecent_leads_through_all_suppliers_in_the_one_order_each_request_once(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s := &Service{store: &store{db}}
+		for _, statement := range []string{
+			`INSERT INTO suppliers (id, name, access_ttl, refresh_ttl, scopes, created_at, updated_at)
+				WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 40) SELECT 'sup' || i, '', 1, 1, '', 1, 1 FROM n`,
+			`INSERT INTO material_requests ` + intakeColumns + ` WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
+				SELECT 'sup' || (10 + i * i % 30), i, CASE i % 3 WHEN 0 THEN 'failed' ELSE 'enqueued' END, '', '', '', '', NULL, i,
+				CASE i % 3 WHEN 1 THEN 5 + i END, 1 + i / 25, 1 FROM n`,
+			`UPDATE material_requests SET failure = 'x' WHERE status = 'failed'`,
+			`UPDATE material_requests SET retry_at = 7 WHERE status = 'enqueued' AND ticket IS NULL`,
+		} {
+			if err := db.From(t.Context()).Exec(statement).Error; err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range []struct {
+			filter       Filter
+			where, order string
+		}{
+			{Filter{}, `true`, newestFirst},
+			{Filter{SupplierID: "sup14"}, `supplier_id = 'sup14'`, newestFirst},
+			{Filter{Status: Failed}, `status = 'failed'`, newestFirst},
+			{Filter{Status: Failed, SupplierID: "sup19"}, `status = 'failed' AND supplier_id = 'sup19'`, newestFirst},
+			{Filter{Status: Enqueued}, `status = 'enqueued'`, `ticket IS NULL, ticket, retry_at, supplier_id, id`},
+			{Filter{Status: Enqueued, SupplierID: "sup14"}, `status = 'enqueued' AND supplier_id = 'sup14'`, `ticket IS NULL, ticket, retry_at, supplier_id, id`},
+		} {
+			var want, got []string
+			err := db.From(t.Context()).Raw(`SELECT supplier_id || '/' || id FROM material_requests WHERE ` + c.where +
+				` ORDER BY ` + c.order).Scan(&want).Error
+			if err != nil || len(want) == 0 {
+				t.Fatal(len(want), err)
+			}
+			for after, pages := "", 0; pages < 100; pages++ {
+				page, next, err := s.Recent(t.Context(), c.filter, after, 7)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, one := range page {
+					got = append(got, fmt.Sprintf("%s/%d", one.SupplierID, one.ID))
+				}
+				if after = next; next == "" {
+					break
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%+v:\n%s\nwant\n%s", c.filter, strings.Join(got, " "), strings.Join(want, " "))
+			}
+		}
+	})
+}
+
+func TestPlans_of_a_young_table_find_the_newest_request_of_each_supplier_by_its_index(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.Postgres)
+	statement := newestSuppliers
+	for i := range strings.Count(statement, "?") {
+		statement = strings.Replace(statement, "?", fmt.Sprintf("$%d", i+1), 1)
+	}
+	plan := databasetest.Plan(t, db, statement, int64(1), "a", int64(1), "a", int64(1), int64(1), 50)
+	if !strings.Contains(plan, "material_requests_newest") || strings.Contains(plan, "SubPlan 2") {
+		t.Error(plan)
+	}
+}
