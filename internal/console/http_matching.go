@@ -52,7 +52,7 @@ func (s *Service) runMatching(c *gin.Context, b bulk) error {
 	}
 	done, _ := strconv.ParseInt(c.PostForm("done"), 10, 64) // absent: this is the first call
 	more := true
-	for end := time.Now().Add(oneAnswer); more && time.Now().Before(end) && ctx.Err() == nil; {
+	for end := s.deps.Now().Add(oneAnswer); more && s.deps.Now().Before(end) && ctx.Err() == nil; {
 		var n int64
 		if n, more, err = b.matching.some(ctx, status, supplier, until); err != nil {
 			return err
