@@ -18,7 +18,7 @@ func TestRecent_leads_through_all_suppliers_in_the_one_order_each_request_once(t
 		for _, statement := range []string{
 			`INSERT INTO suppliers (id, name, access_ttl, refresh_ttl, scopes, created_at, updated_at)
 				WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 40) SELECT 'sup' || i, '', 1, 1, '', 1, 1 FROM n`,
-			`INSERT INTO material_requests ` + intakeColumns + ` WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
+			`INSERT INTO material_requests (` + intakeColumns + `) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
 				SELECT 'sup' || (10 + i * i % 30), i, CASE i % 3 WHEN 0 THEN 'failed' ELSE 'enqueued' END, '', '', '', '', NULL, i,
 				CASE i % 3 WHEN 1 THEN 5 + i END, 1 + i / 25, 1 FROM n`,
 			`UPDATE material_requests SET failure = 'x' WHERE status = 'failed'`,
