@@ -190,7 +190,7 @@ func (r *pageReader) paths(ctx context.Context) ([]namedPath, error) {
 			add(list.path[1:]+", "+status, list.path+"?status="+status)
 		}
 	}
-	r.deep(ctx, &paths, deliveries, all)
+	paths = append(paths, deepPaths()...)
 	one := deliveries.Items[0]
 	return append(paths, namedPath{"one request", fmt.Sprintf("/requests/%s/%d", one.SupplierID, one.RequestID)},
 		namedPath{"one delivery", fmt.Sprintf("/deliveries/%v", one.ID)},
@@ -202,10 +202,10 @@ func (r *pageReader) paths(ctx context.Context) ([]namedPath, error) {
 		namedPath{"search by X-Request-Id, none", "/search?q=trace-of-nobody"}), errList
 }
 
-// deep adds places in the middle of the lists, which nobody reaches page by page.
-func (r *pageReader) deep(ctx context.Context, paths *[]namedPath, deliveries, requests pageList) {
+// deepPaths are places in the middle of the lists, too far to be reached page by page.
+func deepPaths() []namedPath {
 	middle := pageStart.Add(time.Duration(midRequest()) * pageStep).UnixMicro()
-	for _, p := range []namedPath{
+	return []namedPath{
 		{"requests, deep", fmt.Sprintf("/requests?after=%d~%s~%d", middle, pageSupplier(5000), 1)},
 		{"requests, failed, deep", fmt.Sprintf("/requests?status=failed&after=%d~%s~%d", middle, pageSupplier(5000), 1)},
 		{"requests of a big supplier, deep", fmt.Sprintf("/requests?supplier_id=%s&after=%d~%s~%d", pageSupplier(0), middle, pageSupplier(0), 1)},
@@ -214,7 +214,5 @@ func (r *pageReader) deep(ctx context.Context, paths *[]namedPath, deliveries, r
 		{"deliveries, dead, deep", fmt.Sprintf("/deliveries?status=dead&after=%d~%s", middle, pageDelivery(midRequest(), true))},
 		{"deliveries of a big supplier, deep", fmt.Sprintf("/deliveries?supplier_id=%s&after=%d~%s", pageSupplier(0), middle,
 			pageDelivery(midRequest(), false))},
-	} {
-		*paths = append(*paths, p)
 	}
 }
