@@ -123,7 +123,7 @@ func (s *Service) describe(ctx context.Context, list []receiver) error {
 	return err
 }
 
-// healthy goes through the suppliers for receivers that need nobody.
+// healthy goes through the suppliers for receivers that need no attention.
 func (s *Service) healthy(ctx context.Context, after string, ill map[string]webhooks.ReceiverState) (page []receiver,
 	next string, err error) {
 	for range mostPages {

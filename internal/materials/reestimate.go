@@ -68,7 +68,7 @@ func (s *Service) ReopenFailed(ctx context.Context, supplierID string, until tim
 		switch kind := errs.KindOf(err); {
 		case err == nil:
 			n++
-		case kind != errs.Conflict && kind != errs.NotFound: // somebody else was faster, which is as good
+		case kind != errs.Conflict && kind != errs.NotFound: // another caller was faster, which is as good
 			return n, false, err
 		}
 	}

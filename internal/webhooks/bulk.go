@@ -33,7 +33,7 @@ func (d *Dispatcher) RedeliverLost(ctx context.Context, filter Filter, until tim
 		if err != nil {
 			return err
 		}
-		found = slices.DeleteFunc(found, func(one Delivery) bool { // somebody else was faster
+		found = slices.DeleteFunc(found, func(one Delivery) bool { // another caller was faster
 			return one.Status != filter.Status || one.UpdatedAt.After(until)
 		})
 		n = int64(len(found))
