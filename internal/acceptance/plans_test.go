@@ -80,6 +80,18 @@ func readsFew(t *testing.T, h *apptest.Hub, db *sql.DB) {
 	// It is 4 beside 7 written, and 9 to 15 with one such plan. On a machine that is short of everything more deliveries
 	// go through the database: each reads 3 rows for one more that it writes.
 	if read > 6+3*max(written-7, 0) {
-		t.Errorf("%.1f rows were read and %.1f written for each request", read, written)
+		t.Errorf("%.1f rows were read and %.1f written for each request; %s", read, written, readers(t, db))
 	}
+}
+
+// readers returns how many rows each index, and each table without one, was read for.
+func readers(t *testing.T, db *sql.DB) (list string) {
+	t.Helper()
+	err := db.QueryRowContext(t.Context(), `SELECT string_agg(name || ' ' || n, ', ' ORDER BY n DESC) FROM (
+		SELECT relname AS name, seq_tup_read AS n FROM pg_stat_user_tables
+		UNION ALL SELECT indexrelname, idx_tup_fetch FROM pg_stat_user_indexes) AS reads WHERE n > 100`).Scan(&list)
+	if err != nil {
+		t.Error(err)
+	}
+	return list
 }

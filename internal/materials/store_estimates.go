@@ -44,12 +44,13 @@ func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.
 	return taken, nil
 }
 
-// takingReceipts names the columns to set besides, and the table of the items.
+// takingReceipts names the columns to set besides, and the table of the items. It does not say status = 'enqueued', with
+// which a plan made over an empty table goes through all requests.
 const takingReceipts = `UPDATE material_requests SET status = 'estimated', ticket = NULL, retry_at = NULL, failure = '',
 		updated_at = k.now, received = k.number, estimates = k.offers, unavailable = k.others%s
 	FROM %s
 	WHERE supplier_id = k.supplier AND id = k.request AND material_requests.uid = k.uid AND round = k.number
-		AND received < k.number AND status = 'enqueued'
+		AND received < k.number AND status NOT IN ('estimated', 'selected', 'failed')
 	RETURNING supplier_id, id`
 
 func receiptsPostgres(items []receiptItem, now time.Time) (statement string, args []any, err error) {
