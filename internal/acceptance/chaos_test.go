@@ -240,15 +240,16 @@ func (c *chaos) fullStream(away time.Duration) {
 		c.t.Fatal(err)
 	}
 	for end := time.Now().Add(away); time.Now().Before(end); hold(100 * time.Millisecond) {
-		stream, err := js.Stream(c.t.Context(), "MR")
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		config := stream.CachedInfo().Config
-		config.MaxMsgs = 1
-		if _, err := js.UpdateStream(c.t.Context(), config); err != nil {
-			c.t.Fatal(err)
-		}
+		apptest.Eventually(c.t, "the stream, which may elect a leader, takes one message at most", func() bool {
+			stream, err := js.Stream(c.t.Context(), "MR")
+			if err != nil {
+				return false
+			}
+			config := stream.CachedInfo().Config
+			config.MaxMsgs = 1
+			_, err = js.UpdateStream(c.t.Context(), config)
+			return err == nil
+		})
 	}
 }
 
