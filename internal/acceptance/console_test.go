@@ -148,11 +148,17 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 		}
 	})
 	rule(t, "enqueued requests are listed, whether they wait for the estimation or for the own endpoint", func(t *testing.T) {
-		s := h.Supplier(t)
+		s, db := h.Supplier(t), openDatabase(t, h)
 		ids := map[string]int64{}
 		for _, waitsFor := range []string{"estimation", "own endpoint"} {
 			ids[waitsFor] = submit(t, s, nil)
 			becomes(t, s, ids[waitsFor], "estimated")
+			apptest.Eventually(t, "the own delivery's end is written", func() bool { // after the receipt; it would undo what follows
+				row := db.QueryRowContext(t.Context(), fmt.Sprintf(`SELECT count(*) FROM webhook_deliveries
+					WHERE destination = 'own' AND status = 'delivered' AND supplier_id = '%s' AND request_id = %d`, s.ID, ids[waitsFor]))
+				var n int
+				return row.Scan(&n) == nil && n == 1
+			})
 		}
 		later := time.Now().Add(time.Hour).UnixMicro()
 		for _, statement := range []string{
@@ -161,7 +167,7 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 			fmt.Sprintf(`UPDATE webhook_deliveries SET status = 'pending', next_attempt_at = %d WHERE destination = 'own' AND supplier_id = '%s' AND request_id = %d`,
 				later, s.ID, ids["own endpoint"]),
 		} {
-			if _, err := openDatabase(t, h).ExecContext(t.Context(), statement); err != nil {
+			if _, err := db.ExecContext(t.Context(), statement); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -176,7 +182,7 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 			`UPDATE material_requests SET status = 'estimated', retry_at = NULL WHERE supplier_id = '` + s.ID + `'`,
 			`UPDATE webhook_deliveries SET status = 'delivered' WHERE supplier_id = '` + s.ID + `'`,
 		} {
-			if _, err := openDatabase(t, h).ExecContext(t.Context(), statement); err != nil {
+			if _, err := db.ExecContext(t.Context(), statement); err != nil {
 				t.Fatal(err)
 			}
 		}
