@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/supplyhub/supplyhub/internal/app"
-	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/materials/operator"
 )
 
 var errNotOver = errors.New("--before must be a time that is over, such as 2026-11-20T12:00:00Z or 2026-11-20")
@@ -33,7 +33,7 @@ func retentionCommand() *cobra.Command {
 		}
 		p := newProgress(cmd)
 		defer p.end()
-		return a.Prune(ctx, before, func(so materials.Pruned) { p.show("requests deleted", so.Requests) })
+		return a.Prune(ctx, before, func(so operator.Pruned) { p.show("requests deleted", so.Requests) })
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		switch {

@@ -20,6 +20,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/figures"
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/materials/operator"
 	"github.com/supplyhub/supplyhub/internal/materials/work"
 	"github.com/supplyhub/supplyhub/internal/notify"
 	"github.com/supplyhub/supplyhub/internal/portal"
@@ -60,6 +61,7 @@ type pipeline struct {
 	db              *database.DB
 	queue           *queue.Queue
 	materials       *materials.Service
+	requests        *operator.Service
 	estimation      *work.Service
 	products        *products.Service
 	quotas          *scoreboard.Quotas
@@ -154,6 +156,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 		Secrets: secrets.webhooks, Flushers: a.db.Flushers(), TraceParent: a.traceParent, Batch: a.batch,
 		Link: func(ctx context.Context, other string) { a.tracing.Link(ctx, other) },
 	})
+	a.requests = operator.New(operator.Deps{DB: a.db, Now: a.db.Now, Requests: a.materials, Events: a.Deliveries})
 	a.quotas, a.providerMetrics = scoreboard.NewQuotas(a.db, a.db.Now), scoreboard.NewMetrics(a.registry)
 	a.figures, a.operatorToken = figures.New(a.db, a.db.Now, a.sample), config.Secret(secrets.operator)
 	return nil

@@ -82,7 +82,7 @@ func (a *pipeline) readPipeline(ctx context.Context, g *gauges) {
 }
 
 func (a *pipeline) readOldest(ctx context.Context, g *gauges) {
-	waiting, err := a.materials.WaitingSince(ctx)
+	waiting, err := a.requests.WaitingSince(ctx)
 	own, ownErr := a.Deliveries.OwnSince(ctx)
 	if err != nil || ownErr != nil {
 		g.oldest.Reset()

@@ -34,13 +34,14 @@ const (
 // edges are the packages of this module that each package may import, tests aside.
 var edges = map[string][]string{
 	"cmd/api": {"internal/app", "internal/config", "internal/database/sqlite", "internal/queue/embedded", "internal/errs",
-		"internal/estimates", "internal/materials", "internal/scoreboard/sample",
+		"internal/estimates", "internal/materials", "internal/materials/operator", "internal/scoreboard/sample",
 		"internal/supplierauth", "internal/tracker", "internal/webhooks", "pkg/webhook"},
 	"cmd/worker": {"internal/app", "internal/config"},
 
 	"internal/app": {
 		"internal/config", "internal/database", "internal/estimates", "internal/httpapi",
-		"internal/materials", "internal/materials/work", "internal/portal", "internal/products", "internal/queue", "internal/scoreboard",
+		"internal/materials", "internal/materials/operator", "internal/materials/work",
+		"internal/portal", "internal/products", "internal/queue", "internal/scoreboard",
 		"internal/scoreboard/balldontlie", "internal/scoreboard/sportmonks", "internal/supplierauth", "internal/telemetry",
 		"internal/round", "internal/tracker", "internal/webhooks", "pkg/webhook",
 		"internal/console", "internal/figures", "internal/notify",
@@ -86,6 +87,7 @@ var edges = map[string][]string{
 	"internal/materials": {"internal/database", "internal/errs", "internal/groupcommit",
 		"internal/httpapi", "internal/logctx", "internal/notify", "internal/round", "internal/supplierauth",
 		"pkg/webhook"},
+	"internal/materials/operator": {"internal/database", "internal/errs", "internal/materials", "internal/round"},
 	"internal/materials/work": {"internal/database", "internal/errs", "internal/estimates", "internal/groupcommit",
 		"internal/logctx", "internal/materials", "internal/round", "pkg/webhook"},
 	"internal/portal": {

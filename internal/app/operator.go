@@ -20,7 +20,7 @@ func (a *App) Console() Console {
 // operatorHandler is the operator listener of an api: the console beside what every process shows.
 func (a *App) operatorHandler(checks telemetry.Checks) (http.Handler, error) {
 	site, err := console.New(console.Deps{
-		Requests: a.materials, Deliveries: a.Deliveries, Suppliers: a.Suppliers, Trackers: a.Trackers, Scores: consoleScores{a},
+		Requests: a.requests, Deliveries: a.Deliveries, Suppliers: a.Suppliers, Trackers: a.Trackers, Scores: consoleScores{a},
 		Live: consoleLive{a.figures, a}, Token: string(a.operatorToken), Now: a.db.Now,
 	})
 	if err != nil {

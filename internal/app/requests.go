@@ -18,12 +18,12 @@ type RequestDetail struct {
 // EachRequest hands the newest requests to fn, of one supplier or status when these are given; limit 0: all of them.
 func (a *App) EachRequest(ctx context.Context, supplierID, status string, limit int,
 	fn func(materials.Overview) error) error {
-	return a.materials.Each(ctx, materials.Filter{SupplierID: supplierID, Status: materials.Status(status)}, limit, fn)
+	return a.requests.Each(ctx, materials.Filter{SupplierID: supplierID, Status: materials.Status(status)}, limit, fn)
 }
 
 // ShowRequest returns a request with its rounds and deliveries. errs.NotFound: the supplier has none of that id.
 func (a *App) ShowRequest(ctx context.Context, supplierID string, requestID int64) (d RequestDetail, err error) {
-	record, rounds, current, err := a.materials.Show(ctx, supplierID, requestID)
+	record, rounds, current, err := a.requests.Show(ctx, supplierID, requestID)
 	if err != nil {
 		return d, err
 	}
@@ -35,5 +35,5 @@ func (a *App) ShowRequest(ctx context.Context, supplierID string, requestID int6
 // ReopenRequest enqueues a failed request again, in a new round. Errors: errs.NotFound, errs.Conflict when it is not
 // failed.
 func (a *App) ReopenRequest(ctx context.Context, supplierID string, requestID int64) error {
-	return a.materials.Reopen(ctx, supplierID, requestID)
+	return a.requests.Reopen(ctx, supplierID, requestID)
 }

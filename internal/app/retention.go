@@ -5,15 +5,15 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
-	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/materials/operator"
 )
 
 const pruneInterval = time.Hour
 
 // Prune deletes the finished requests that were made and last changed before the given time. done is called with what
 // is deleted so far.
-func (a *App) Prune(ctx context.Context, before time.Time, done func(materials.Pruned)) (materials.Pruned, error) {
-	return a.materials.Prune(ctx, before, done)
+func (a *App) Prune(ctx context.Context, before time.Time, done func(operator.Pruned)) (operator.Pruned, error) {
+	return a.requests.Prune(ctx, before, done)
 }
 
 // RetentionDays is RETENTION_DAYS; 0: everything is kept.
@@ -23,10 +23,10 @@ func (a *App) RetentionDays() int { return a.cfg.Retention }
 func (a *App) runRetention(ctx context.Context) error {
 	for a.cfg.Retention > 0 && ctx.Err() == nil {
 		before := a.db.Now().AddDate(0, 0, -a.cfg.Retention)
-		p, err := a.Prune(database.ForMaintenance(ctx), before, func(materials.Pruned) {})
+		p, err := a.Prune(database.ForMaintenance(ctx), before, func(operator.Pruned) {})
 		if err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "retention failed", "error", err)
-		} else if p != (materials.Pruned{}) {
+		} else if p != (operator.Pruned{}) {
 			a.log.InfoContext(ctx, "old records are deleted", "requests", p.Requests, "events", p.Events)
 		}
 		pause(ctx, pruneInterval)

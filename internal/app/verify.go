@@ -18,7 +18,7 @@ type Verification struct {
 // Verify goes through everything that was ever accepted. It changes nothing and may run at any time. done is
 // called with how much was checked so far.
 func (a *App) Verify(ctx context.Context, done func(what string, n int64)) (Verification, error) {
-	requests, err := a.materials.Verify(ctx, a.Deliveries.Underway, func(n int64) { done("requests", n) })
+	requests, err := a.requests.Verify(ctx, a.Deliveries.Underway, func(n int64) { done("requests", n) })
 	if err != nil {
 		return Verification{}, err
 	}

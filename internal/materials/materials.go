@@ -5,10 +5,12 @@ package materials
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
@@ -25,12 +27,8 @@ type Publisher interface {
 	Publish(rounds ...Queued)
 }
 
-// Outbox stores the events of requests.
+// Outbox has the events of requests.
 type Outbox interface {
-	// Forget deletes, in the caller's transaction, the events of all rounds of the requests, with their deliveries, and
-	// returns how many events they were. latest are the rounds that the requests are in.
-	Forget(ctx context.Context, latest []round.Round) (events int64, err error)
-
 	// RoundOf returns the numbers of an own delivery that was made before webhook-ids followed from rounds.
 	RoundOf(ctx context.Context, webhookID string) (uid, number int64, own bool, err error)
 }
@@ -85,4 +83,36 @@ func (s *Service) Close() {
 	s.waiters.close()
 	s.intake.Close()
 	s.receipts.Close()
+}
+
+// Page returns one page of a supplier's requests, newest first, and how many there are; a nil status means any.
+func (s *Service) Page(ctx context.Context, supplierID string, status *Status, page httpapi.Page) (total int64,
+	records []Record, err error) {
+	l, err := s.store.list(ctx, supplierID, status, page.Size, page.Offset())
+	if err != nil {
+		return 0, nil, err
+	}
+	for part, err := range l.records(ctx) {
+		if err != nil {
+			return 0, nil, err
+		}
+		records = slices.Concat(records, part)
+	}
+	return l.total, records, nil
+}
+
+// Find returns one request of the supplier. Errors: errs.NotFound.
+func (s *Service) Find(ctx context.Context, supplierID string, id int64) (Record, error) {
+	return s.store.find(ctx, supplierID, id)
+}
+
+// Choose chooses an estimate, as PATCH selected-estimate does. Errors: errs.NotFound, errs.Conflict,
+// errs.Unprocessable.
+func (s *Service) Choose(ctx context.Context, supplierID string, id int64, estimateID string) (time.Time, error) {
+	return s.selectEstimate(ctx, requestKey{supplierID, id}, estimateID)
+}
+
+// Estimate asks for fresh estimates, as POST re-estimate does. Errors: errs.NotFound, errs.Conflict.
+func (s *Service) Estimate(ctx context.Context, supplierID string, id int64) error {
+	return s.reestimate(ctx, requestKey{supplierID, id})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/materials/operator"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -165,7 +166,7 @@ func (m *modelRun) redeliver(t *rapid.T) {
 
 // retain deletes what is not enqueued; its ids may then be used again.
 func (m *modelRun) retain(t *rapid.T) {
-	if _, err := m.processes[0].Prune(context.Background(), noon.Add(time.Hour), func(materials.Pruned) {}); err != nil {
+	if _, err := m.processes[0].operator.Prune(context.Background(), noon.Add(time.Hour), func(operator.Pruned) {}); err != nil {
 		t.Fatal(err)
 	}
 	for id, l := range m.lives {

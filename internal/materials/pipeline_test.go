@@ -27,6 +27,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/materials/operator"
 	"github.com/supplyhub/supplyhub/internal/materials/work"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
@@ -48,6 +49,8 @@ type pipeline struct {
 	now    atomic.Int64 // Unix microseconds
 	world  *world
 	logs   *lines
+
+	operator *operator.Service
 }
 
 // newPipeline builds the service; change, when not nil, alters what it is built from.
@@ -74,6 +77,7 @@ func newPipeline(t *testing.T, db *database.DB, change func(*materials.Deps)) *p
 		change(&deps)
 	}
 	p.requests.Service = materials.New(deps)
+	p.operator = operator.New(operator.Deps{DB: db, Now: p.clock, Requests: p.requests.Service, Events: p.world})
 	t.Cleanup(p.Close)
 	p.http = routes(t, materials.Handlers{Service: p.requests.Service, Bearer: p.world})
 	return p

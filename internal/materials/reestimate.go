@@ -3,7 +3,6 @@ package materials
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
@@ -48,29 +47,4 @@ func (s *Service) Reopen(ctx context.Context, supplierID string, requestID int64
 		return fmt.Errorf("reopen: %w", err)
 	}
 	return errs.New(errs.Conflict, fmt.Sprintf("The request is %s, not failed.", record.Status))
-}
-
-// CountFailed counts the failed requests, of one supplier when it is given, up to most.
-func (s *Service) CountFailed(ctx context.Context, supplierID string, most int) (int64, error) {
-	return s.store.countFailed(ctx, supplierID, most)
-}
-
-// ReopenFailed reopens the next failed requests, of one supplier when it is given, at most limit of them; those that
-// failed after until are left as they are. It returns how many it reopened and whether there may be more.
-func (s *Service) ReopenFailed(ctx context.Context, supplierID string, until time.Time, limit int) (n int64, more bool,
-	err error) {
-	keys, err := s.store.failedUntil(ctx, supplierID, until, limit)
-	if err != nil {
-		return 0, false, err
-	}
-	for _, key := range keys {
-		err := s.Reopen(ctx, key.SupplierID, key.ID)
-		switch kind := errs.KindOf(err); {
-		case err == nil:
-			n++
-		case kind != errs.Conflict && kind != errs.NotFound: // another caller was faster, which is as good
-			return n, false, err
-		}
-	}
-	return n, len(keys) == limit, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/materials/operator"
 )
 
 func TestRound_is_told_by_its_number_whatever_the_clocks_say(t *testing.T) {
@@ -70,7 +71,7 @@ func TestWorker_that_stood_still_stores_nothing_of_what_retention_deleted_meanwh
 			for _, one := range []*pipeline{p, other} {
 				one.now.Store(noon.Add(48 * time.Hour).UnixMicro())
 			}
-			_, err := other.Prune(t.Context(), noon.Add(time.Hour), func(materials.Pruned) {})
+			_, err := other.operator.Prune(t.Context(), noon.Add(time.Hour), func(operator.Pruned) {})
 			return estimates.Result{}, err
 		}
 		for range 2 { // the queue brings it back
@@ -98,8 +99,8 @@ func TestId_used_again_after_retention_has_nothing_in_common_with_its_former_lif
 		}
 		expect(t, p.deliverOwn(former, event("acme", 1, noon, "former")), 200)
 		p.now.Store(noon.Add(48 * time.Hour).UnixMicro())
-		if pruned, err := p.Prune(t.Context(), noon.Add(time.Hour), func(materials.Pruned) {}); err != nil ||
-			pruned != (materials.Pruned{Requests: 1, Events: 1}) {
+		if pruned, err := p.operator.Prune(t.Context(), noon.Add(time.Hour), func(operator.Pruned) {}); err != nil ||
+			pruned != (operator.Pruned{Requests: 1, Events: 1}) {
 			t.Fatalf("pruned %+v, %v", pruned, err)
 		}
 		expect(t, p.post("acme", body(1, nil)), 201)

@@ -1,4 +1,4 @@
-package materials
+package operator
 
 import (
 	"context"
@@ -24,12 +24,17 @@ func (s *store) suppliers(ctx context.Context) (ids []string, err error) {
 func (s *store) oldest(ctx context.Context, supplier string, since int64, before time.Time, limit int) (
 	rounds []round.Round, last int64, err error) {
 	lock := s.db.RowLock(` FOR UPDATE`) // against a selection, a re-estimate, another replica
-	var rows []requestRow
+	var rows []struct {
+		SupplierID            string
+		ID                    int64
+		UID, Round, CreatedAt int64
+	}
 	err = s.db.From(ctx).Raw(`SELECT supplier_id, id, uid, round, created_at FROM material_requests
 		WHERE supplier_id = ? AND `+byAge+` AND created_at >= ? AND created_at < ? AND updated_at < ? AND status <> 'enqueued'
 		ORDER BY created_at, id LIMIT ?`+lock, supplier, since, before.UnixMicro(), before.UnixMicro(), limit).Scan(&rows).Error
 	for _, row := range rows {
-		rounds, last = append(rounds, row.roundOf()), row.CreatedAt
+		rounds, last = append(rounds, round.Round{SupplierID: row.SupplierID, RequestID: row.ID, UID: row.UID,
+			Number: row.Round}), row.CreatedAt
 	}
 	return rounds, last, err
 }

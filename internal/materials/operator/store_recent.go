@@ -1,4 +1,4 @@
-package materials
+package operator
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -63,20 +64,22 @@ func (p place) tie(supplierID string) int64 {
 	}
 }
 
-func (o Overview) place() string { return place{o.CreatedAt.UnixMicro(), o.SupplierID, o.ID}.String() }
+func placeAfter(o materials.Overview) string {
+	return place{o.CreatedAt.UnixMicro(), o.SupplierID, o.ID}.String()
+}
 
 // Recent returns one page of requests by an index and however many there are: the newest first, Enqueued ones as they
 // are queued. The filter's status may be Enqueued (what is not handed to the sender yet), Failed or empty. next leads on
 // from there; empty: that was all. A page may be short, or empty with a next, when it looked through many that are not
 // wanted.
-func (s *Service) Recent(ctx context.Context, filter Filter, after string, limit int) (page []Overview, next string,
-	err error) {
+func (s *Service) Recent(ctx context.Context, filter materials.Filter, after string, limit int) (page []materials.Overview,
+	next string, err error) {
 	switch {
-	case filter.Status == Enqueued:
+	case filter.Status == materials.Enqueued:
 		return s.store.recentEnqueued(ctx, filter.SupplierID, after, limit)
-	case filter.Status == Failed && filter.SupplierID != "":
+	case filter.Status == materials.Failed && filter.SupplierID != "":
 		return s.store.recentFailedOf(ctx, filter.SupplierID, placeOf(after), limit)
-	case filter.Status == Failed:
+	case filter.Status == materials.Failed:
 		page, err = s.store.overviews(ctx, `SELECT `+recentColumns+` FROM material_requests
 			WHERE failure <> '' AND status = 'failed'`+behindPlace+recentOrder, append(placeOf(after).behind(), limit)...)
 	case filter.SupplierID != "":
@@ -87,11 +90,11 @@ func (s *Service) Recent(ctx context.Context, filter Filter, after string, limit
 	if err != nil || len(page) < limit {
 		return page, "", err
 	}
-	return page, page[limit-1].place(), nil
+	return page, placeAfter(page[limit-1]), nil
 }
 
 // recentAll asks only the suppliers whose requests can be on the page, one for each of its rows at most.
-func (s *store) recentAll(ctx context.Context, from place, limit int) ([]Overview, error) {
+func (s *store) recentAll(ctx context.Context, from place, limit int) ([]materials.Overview, error) {
 	var found []struct {
 		ID     string
 		Newest *int64 // nil: the supplier has none behind the place
@@ -108,13 +111,13 @@ func (s *store) recentAll(ctx context.Context, from place, limit int) ([]Overvie
 		}
 	}
 	if len(suppliers) == 0 {
-		return []Overview{}, nil
+		return []materials.Overview{}, nil
 	}
 	return s.recentOf(ctx, suppliers, from, limit)
 }
 
 // recentOf merges the newest requests of the suppliers behind a place: their keys by the index, then the page's rows.
-func (s *store) recentOf(ctx context.Context, suppliers []string, from place, limit int) ([]Overview, error) {
+func (s *store) recentOf(ctx context.Context, suppliers []string, from place, limit int) ([]materials.Overview, error) {
 	parts, args := make([]string, len(suppliers)), []any{}
 	for i, id := range suppliers {
 		parts[i] = `SELECT * FROM (SELECT created_at, supplier_id, id FROM material_requests WHERE supplier_id = ? AND ` + byAge +
@@ -131,8 +134,8 @@ func columnsOf(table string) string {
 }
 
 // recentFailedOf goes by the index of what failed, of whichever supplier.
-func (s *store) recentFailedOf(ctx context.Context, supplierID string, from place, limit int) ([]Overview, string,
-	error) {
+func (s *store) recentFailedOf(ctx context.Context, supplierID string, from place, limit int) ([]materials.Overview,
+	string, error) {
 	window := `SELECT created_at, supplier_id, id FROM material_requests WHERE failure <> ''` + behindPlace + recentOrder
 	page, err := s.overviews(ctx, `SELECT `+columnsOf("r")+` FROM (`+window+`) AS failed
 		JOIN material_requests r ON r.supplier_id = failed.supplier_id AND r.id = failed.id
@@ -145,15 +148,16 @@ func (s *store) recentFailedOf(ctx context.Context, supplierID string, from plac
 	return page, nextOf(last), err
 }
 
-func nextOf(page []Overview) string {
+func nextOf(page []materials.Overview) string {
 	if len(page) == 0 {
 		return ""
 	}
-	return page[len(page)-1].place()
+	return placeAfter(page[len(page)-1])
 }
 
 // recentEnqueued goes by the index of the queue and then by the one of what is tried again later.
-func (s *store) recentEnqueued(ctx context.Context, supplierID, after string, limit int) ([]Overview, string, error) {
+func (s *store) recentEnqueued(ctx context.Context, supplierID, after string, limit int) ([]materials.Overview, string,
+	error) {
 	const queued, again = "ticket", "retry_at"
 	column, behind, found := strings.Cut(after, "~")
 	if column != again {
@@ -177,8 +181,8 @@ func (s *store) recentEnqueued(ctx context.Context, supplierID, after string, li
 }
 
 // waiting is a page by the column and where it ended; nil: nothing is left.
-func (s *store) waiting(ctx context.Context, column, supplierID string, from place, limit int) ([]Overview, *place,
-	error) {
+func (s *store) waiting(ctx context.Context, column, supplierID string, from place, limit int) ([]materials.Overview,
+	*place, error) {
 	window := `SELECT ` + recentColumns + `, ` + column + ` AS place FROM material_requests WHERE ` + column + ` IS NOT NULL AND ` +
 		column + ` >= ? AND (` + column + `, supplier_id, id) > (?, ?, ?) ORDER BY ` + column + `, supplier_id, id LIMIT ?`
 	args := []any{from.at, from.at, from.supplierID, from.id}
@@ -199,7 +203,7 @@ func (s *store) waiting(ctx context.Context, column, supplierID string, from pla
 }
 
 // placed reads requests with the column that they are ordered by, and the place of the last; nil: there is none.
-func (s *store) placed(ctx context.Context, query string, args ...any) ([]Overview, *place, error) {
+func (s *store) placed(ctx context.Context, query string, args ...any) ([]materials.Overview, *place, error) {
 	var rows []struct {
 		Row   overviewRow `gorm:"embedded"`
 		Place int64
@@ -207,7 +211,7 @@ func (s *store) placed(ctx context.Context, query string, args ...any) ([]Overvi
 	if err := s.db.Reader(ctx).Raw(query, args...).Scan(&rows).Error; err != nil {
 		return nil, nil, fmt.Errorf("list waiting material requests: %w", err)
 	}
-	page := make([]Overview, len(rows))
+	page := make([]materials.Overview, len(rows))
 	for i, row := range rows {
 		page[i] = row.Row.overview()
 	}
@@ -218,12 +222,12 @@ func (s *store) placed(ctx context.Context, query string, args ...any) ([]Overvi
 	return page, &place{last.Place, last.Row.SupplierID, last.Row.ID}, nil
 }
 
-func (s *store) overviews(ctx context.Context, query string, args ...any) ([]Overview, error) {
+func (s *store) overviews(ctx context.Context, query string, args ...any) ([]materials.Overview, error) {
 	var rows []overviewRow
 	if err := s.db.Reader(ctx).Raw(query, args...).Scan(&rows).Error; err != nil {
 		return nil, fmt.Errorf("list material requests: %w", err)
 	}
-	list := make([]Overview, len(rows))
+	list := make([]materials.Overview, len(rows))
 	for i, row := range rows {
 		list[i] = row.overview()
 	}
@@ -231,14 +235,14 @@ func (s *store) overviews(ctx context.Context, query string, args ...any) ([]Ove
 }
 
 // FindAny returns the requests of an id; every supplier numbers its own.
-func (s *Service) FindAny(ctx context.Context, id int64) ([]Overview, error) {
+func (s *Service) FindAny(ctx context.Context, id int64) ([]materials.Overview, error) {
 	return s.store.overviews(ctx, `SELECT `+columnsOf("r")+` FROM suppliers s
 		JOIN material_requests r ON r.supplier_id = s.id AND r.id = ? ORDER BY s.id LIMIT 50`, id)
 }
 
 // FindEnqueued returns those of the requests that are enqueued, in the order in which they are given.
-func (s *Service) FindEnqueued(ctx context.Context, rounds []round.Round) ([]Overview, error) {
-	page := []Overview{}
+func (s *Service) FindEnqueued(ctx context.Context, rounds []round.Round) ([]materials.Overview, error) {
+	page := []materials.Overview{}
 	for _, r := range rounds {
 		found, err := s.store.overviews(ctx, `SELECT `+recentColumns+` FROM material_requests
 			WHERE supplier_id = ? AND id = ? AND status = 'enqueued'`, r.SupplierID, r.RequestID)

@@ -1,4 +1,4 @@
-package materials
+package operator
 
 import (
 	"fmt"
@@ -8,17 +8,18 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/materials"
 )
 
 // Requests of one batch share their time, so that a page may end among those of one moment.
 func TestRecent_leads_through_all_suppliers_in_the_one_order_each_request_once(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		s := &Service{store: &store{db}}
+		s := New(Deps{DB: db})
 		for _, statement := range []string{
 			`INSERT INTO suppliers (id, name, access_ttl, refresh_ttl, scopes, created_at, updated_at)
 				WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 40) SELECT 'sup' || i, '', 1, 1, '', 1, 1 FROM n`,
-			`INSERT INTO material_requests (` + intakeColumns + `) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
+			`INSERT INTO material_requests (` + columns + `) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
 				SELECT 'sup' || (10 + i * i % 30), i, CASE i % 3 WHEN 0 THEN 'failed' ELSE 'enqueued' END, '', '', '', '', NULL, i,
 				CASE i % 3 WHEN 1 THEN 5 + i END, 1 + i / 25, 1 FROM n`,
 			`UPDATE material_requests SET failure = 'x' WHERE status = 'failed'`,
@@ -29,15 +30,15 @@ func TestRecent_leads_through_all_suppliers_in_the_one_order_each_request_once(t
 			}
 		}
 		for _, c := range []struct {
-			filter       Filter
+			filter       materials.Filter
 			where, order string
 		}{
-			{Filter{}, `true`, newestFirst},
-			{Filter{SupplierID: "sup14"}, `supplier_id = 'sup14'`, newestFirst},
-			{Filter{Status: Failed}, `status = 'failed'`, newestFirst},
-			{Filter{Status: Failed, SupplierID: "sup19"}, `status = 'failed' AND supplier_id = 'sup19'`, newestFirst},
-			{Filter{Status: Enqueued}, `status = 'enqueued'`, `ticket IS NULL, ticket, retry_at, supplier_id, id`},
-			{Filter{Status: Enqueued, SupplierID: "sup14"}, `status = 'enqueued' AND supplier_id = 'sup14'`, `ticket IS NULL, ticket, retry_at, supplier_id, id`},
+			{materials.Filter{}, `true`, newestFirst},
+			{materials.Filter{SupplierID: "sup14"}, `supplier_id = 'sup14'`, newestFirst},
+			{materials.Filter{Status: materials.Failed}, `status = 'failed'`, newestFirst},
+			{materials.Filter{Status: materials.Failed, SupplierID: "sup19"}, `status = 'failed' AND supplier_id = 'sup19'`, newestFirst},
+			{materials.Filter{Status: materials.Enqueued}, `status = 'enqueued'`, `ticket IS NULL, ticket, retry_at, supplier_id, id`},
+			{materials.Filter{Status: materials.Enqueued, SupplierID: "sup14"}, `status = 'enqueued' AND supplier_id = 'sup14'`, `ticket IS NULL, ticket, retry_at, supplier_id, id`},
 		} {
 			var want, got []string
 			err := db.From(t.Context()).Raw(`SELECT supplier_id || '/' || id FROM material_requests WHERE ` + c.where +

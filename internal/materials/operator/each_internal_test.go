@@ -1,4 +1,4 @@
-package materials
+package operator
 
 import (
 	"context"
@@ -8,13 +8,17 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
+
+// columns are what fill gives a request.
+const columns = `supplier_id, id, status, digest, shop_code, body, trace_id, trace_parent, uid, ticket, created_at, updated_at`
 
 // fill stores requests of three suppliers: some in the same microsecond, some minutes and some months apart.
 func (s *store) fill(ctx context.Context, t *testing.T, from, rows int, at string) {
 	t.Helper()
-	err := s.db.From(ctx).Exec(fmt.Sprintf(`INSERT INTO material_requests (`+intakeColumns+`)
+	err := s.db.From(ctx).Exec(fmt.Sprintf(`INSERT INTO material_requests (`+columns+`)
 		WITH RECURSIVE n(i) AS (SELECT %d UNION ALL SELECT i + 1 FROM n WHERE i < %d)
 		SELECT 's' || (i %% 3), i, CASE i %% 4 WHEN 0 THEN 'failed' WHEN 1 THEN 'enqueued' ELSE 'selected' END,
 			'', '', '', '', NULL, i, NULL, %s, 1 FROM n`, from, from+rows-1, at)).Error
@@ -30,11 +34,11 @@ func TestEach_lists_every_request_once_newest_first_however_they_are_spread_over
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		ctx := t.Context()
-		service := &Service{store: &store{db}}
+		service := New(Deps{DB: db})
 		service.store.fill(ctx, t, 1, 2*eachBatch+100, `7000000000000000`)        // one batch of the intake has one time
 		service.store.fill(ctx, t, 30_001, eachBatch+500, `7000000100000000 + i`) // a busy moment
 		service.store.fill(ctx, t, 50_001, 30, `3000000000000000 + i * 100000000000`)
-		for _, filter := range []Filter{{}, {SupplierID: "s1"}, {Status: Selected}, {Status: Failed}, {SupplierID: "s2", Status: Enqueued},
+		for _, filter := range []materials.Filter{{}, {SupplierID: "s1"}, {Status: materials.Selected}, {Status: materials.Failed}, {SupplierID: "s2", Status: materials.Enqueued},
 			{SupplierID: "nobody"}} {
 			var want []string
 			query := db.From(ctx).Table("material_requests").Select("supplier_id || '/' || id").Order(newestFirst)
@@ -49,7 +53,7 @@ func TestEach_lists_every_request_once_newest_first_however_they_are_spread_over
 			}
 			for _, limit := range []int{0, 1, 6000} {
 				var got []string
-				err := service.Each(ctx, filter, limit, func(o Overview) error {
+				err := service.Each(ctx, filter, limit, func(o materials.Overview) error {
 					got = append(got, fmt.Sprintf("%s/%d", o.SupplierID, o.ID))
 					return nil
 				})
@@ -69,7 +73,7 @@ func TestVerify_names_what_is_wrong_in_every_batch_and_at_their_edges(t *testing
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		ctx := t.Context()
-		service := &Service{store: &store{db}, deps: Deps{Now: db.Now}}
+		service := New(Deps{DB: db, Now: db.Now})
 		service.store.fill(ctx, t, 1, 3*verifyBatch/2, `i`) // what is selected has no estimates and no choice
 		if err := db.From(ctx).Exec(`UPDATE material_requests SET supplier_id = 's', status = CASE WHEN id IN ? THEN 'selected' ELSE 'failed' END`,
 			[]int{1, verifyBatch, verifyBatch + 1}).Error; err != nil {
@@ -93,7 +97,7 @@ func TestVerify_names_what_is_wrong_in_every_batch_and_at_their_edges(t *testing
 			"request s/3 is enqueued and nothing brings its estimates",
 			fmt.Sprintf("request s/%d is enqueued and nothing brings its estimates", 3*verifyBatch/2)}
 		if err != nil || !slices.Equal(ledger.Faults, want) || !slices.Equal(done, []int64{verifyBatch, 3 * verifyBatch / 2}) ||
-			ledger.Requests[Selected] != 3 || ledger.Requests[Enqueued] != 3 || ledger.Requests[Failed] != 3*verifyBatch/2-6 {
+			ledger.Requests[materials.Selected] != 3 || ledger.Requests[materials.Enqueued] != 3 || ledger.Requests[materials.Failed] != 3*verifyBatch/2-6 {
 			t.Errorf("%v %v %v %v", ledger.Faults, ledger.Requests, done, err)
 		}
 	})

@@ -1,16 +1,33 @@
-package materials
+package operator
 
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
+
+// byAge is the condition of the index in which a supplier's requests stand in the order in which they came.
+const (
+	byAge       = `created_at > 0`
+	newestFirst = `created_at DESC, supplier_id, id DESC`
+)
+
+// requestKey names one request: ids are the supplier's own.
+type requestKey struct {
+	SupplierID string
+	ID         int64
+}
+
+type store struct{ db *database.DB }
 
 type overviewRow struct {
 	SupplierID string
 	ID         int64
-	Status     Status
+	Status     materials.Status
 	ShopCode   string
 	Round      int64
 	Failure    string
@@ -18,25 +35,25 @@ type overviewRow struct {
 	UpdatedAt  int64
 }
 
-func (r overviewRow) overview() Overview {
-	return Overview{
+func (r overviewRow) overview() materials.Overview {
+	return materials.Overview{
 		SupplierID: r.SupplierID, ID: r.ID, Status: r.Status, ShopCode: r.ShopCode, Round: r.Round, Failure: whyFailed(r.Status, r.Failure),
 		CreatedAt: instant(r.CreatedAt), UpdatedAt: instant(r.UpdatedAt),
 	}
 }
 
-func whyFailed(status Status, failure string) *string {
-	if status != Failed {
+func whyFailed(status materials.Status, failure string) *string {
+	if status != materials.Failed {
 		return nil
 	}
 	return &failure
 }
 
 // roundsOf are the rounds of a request, oldest first, the current one last.
-func (s *store) roundsOf(ctx context.Context, current round.Round) ([]RoundOverview, error) {
+func (s *store) roundsOf(ctx context.Context, current round.Round) ([]materials.RoundOverview, error) {
 	var rows []struct {
 		Number    int64
-		Status    Status
+		Status    materials.Status
 		Failure   string
 		CreatedAt int64
 	}
@@ -46,10 +63,12 @@ func (s *store) roundsOf(ctx context.Context, current round.Round) ([]RoundOverv
 	if err != nil {
 		return nil, fmt.Errorf("read rounds: %w", err)
 	}
-	rounds := make([]RoundOverview, len(rows))
+	rounds := make([]materials.RoundOverview, len(rows))
 	for i, row := range rows {
-		rounds[i] = RoundOverview{Number: row.Number, Status: row.Status, Failure: whyFailed(row.Status, row.Failure),
+		rounds[i] = materials.RoundOverview{Number: row.Number, Status: row.Status, Failure: whyFailed(row.Status, row.Failure),
 			CreatedAt: instant(row.CreatedAt)}
 	}
 	return rounds, nil
 }
+
+func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }

@@ -1,4 +1,4 @@
-package materials
+package operator
 
 import (
 	"context"
@@ -59,7 +59,7 @@ func (s *Service) pruneBatch(ctx context.Context, supplier string, since int64, 
 		return p, since, err
 	}
 	p.Requests = int64(len(rounds))
-	if p.Events, err = s.deps.Outbox.Forget(ctx, rounds); err != nil {
+	if p.Events, err = s.deps.Events.Forget(ctx, rounds); err != nil {
 		return Pruned{}, since, err
 	}
 	return p, last, s.store.prune(ctx, rounds)

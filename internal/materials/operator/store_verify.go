@@ -1,4 +1,4 @@
-package materials
+package operator
 
 import (
 	"context"
@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // verifiedRow is a request and what Verify asks of it.
 type verifiedRow struct {
 	round.Round
-	status Status
+	status materials.Status
 	sent   bool // it is enqueued and nothing is left to queue
 	faults [lostFault]bool
 }
@@ -39,8 +40,9 @@ func (s *store) verified(ctx context.Context, after requestKey, late time.Time, 
 
 // stillEnqueued reports whether the request waits for the estimates of the round.
 func (s *store) stillEnqueued(ctx context.Context, r round.Round) (still bool, err error) {
-	err = s.db.Reader(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM material_requests WHERE `+ofRound+` AND status = 'enqueued')`,
-		roundArgs(r)...).Scan(&still).Error
+	err = s.db.Reader(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM material_requests 
+		WHERE supplier_id = ? AND id = ? AND uid = ? AND round = ? AND status = 'enqueued')`,
+		r.SupplierID, r.RequestID, r.UID, r.Number).Scan(&still).Error
 	if err != nil {
 		return false, fmt.Errorf("verify material requests: %w", err)
 	}

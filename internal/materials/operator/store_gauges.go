@@ -1,4 +1,4 @@
-package materials
+package operator
 
 import (
 	"context"

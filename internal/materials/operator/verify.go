@@ -1,4 +1,4 @@
-package materials
+package operator
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -27,8 +28,8 @@ const lostFault = len(faultTexts) - 1
 
 // Ledger is what Verify found: how many requests are in each state, and every one that is not accounted for.
 type Ledger struct {
-	Requests map[Status]int64 `json:"requests"`
-	Faults   []string         `json:"faults"` // never nil
+	Requests map[materials.Status]int64 `json:"requests"`
+	Faults   []string                   `json:"faults"` // never nil
 }
 
 // Underway returns those of the rounds that have a delivery to the own endpoint that is still tried.
@@ -38,7 +39,8 @@ type Underway func(ctx context.Context, rounds []round.Round) (map[round.Round]b
 // selected its choice, and whatever is enqueued is either waiting for its estimation or on its way. What changes
 // meanwhile is no fault. Of each kind mostFaults are named. done is called with how many requests were checked so far.
 func (s *Service) Verify(ctx context.Context, underway Underway, done func(int64)) (Ledger, error) {
-	ledger := Ledger{Requests: map[Status]int64{Enqueued: 0, Estimated: 0, Selected: 0, Failed: 0}, Faults: []string{}}
+	ledger := Ledger{Faults: []string{}, Requests: map[materials.Status]int64{
+		materials.Enqueued: 0, materials.Estimated: 0, materials.Selected: 0, materials.Failed: 0}}
 	var faults [len(faultTexts)][]string
 	late, checked := s.deps.Now().Add(-lateAfter), int64(0)
 	for after := (requestKey{ID: math.MinInt64}); ; {
@@ -63,7 +65,7 @@ func (s *Service) Verify(ctx context.Context, underway Underway, done func(int64
 }
 
 // check counts a batch and notes its faults.
-func (s *Service) check(ctx context.Context, batch []verifiedRow, underway Underway, counts map[Status]int64,
+func (s *Service) check(ctx context.Context, batch []verifiedRow, underway Underway, counts map[materials.Status]int64,
 	faults *[len(faultTexts)][]string) error {
 	var sent []round.Round
 	for _, row := range batch {

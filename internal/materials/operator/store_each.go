@@ -1,4 +1,4 @@
-package materials
+package operator
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/materials"
 )
 
 const (
@@ -18,7 +19,8 @@ const (
 // each hands the chosen requests over one by one, newest first, at most limit of them; 0: all. It reads slices of time
 // by the suppliers' index, so that one statement looks at few more rows than it returns. Requests that are made
 // meanwhile are not among them.
-func (s *store) each(ctx context.Context, filter Filter, limit int, fn func(Overview) error) error {
+func (s *store) each(ctx context.Context, filter materials.Filter, limit int,
+	fn func(materials.Overview) error) error {
 	suppliers := []string{filter.SupplierID}
 	if filter.SupplierID == "" {
 		var err error
@@ -29,7 +31,7 @@ func (s *store) each(ctx context.Context, filter Filter, limit int, fn func(Over
 	newest, oldest, err := s.bounds(ctx, suppliers)
 	from, width, handed := place{at: newest, id: math.MaxInt64}, firstSlice.Microseconds(), 0
 	for err == nil && from.at >= oldest {
-		var slice []Overview
+		var slice []materials.Overview
 		if slice, err = s.slice(ctx, suppliers, from, from.at-width); err != nil {
 			break
 		}
@@ -50,7 +52,7 @@ func (s *store) each(ctx context.Context, filter Filter, limit int, fn func(Over
 }
 
 // next is where the slice behind this one begins, and how long it is.
-func next(slice []Overview, from place, width int64) (place, int64) {
+func next(slice []materials.Overview, from place, width int64) (place, int64) {
 	if len(slice) == eachBatch { // it was cut
 		last := slice[len(slice)-1]
 		at := last.CreatedAt.UnixMicro()
@@ -78,7 +80,8 @@ func (s *store) bounds(ctx context.Context, suppliers []string) (newest, oldest 
 }
 
 // slice reads the newest of the suppliers' requests from a place on that were made after the given time.
-func (s *store) slice(ctx context.Context, suppliers []string, from place, since int64) ([]Overview, error) {
+func (s *store) slice(ctx context.Context, suppliers []string, from place, since int64) ([]materials.Overview,
+	error) {
 	table, arg := s.suppliersTable(suppliers)
 	const behind = `created_at > ? AND created_at <= ? AND (created_at < ? OR supplier_id > ? OR supplier_id = ? AND id < ?)`
 	rows := ` JOIN material_requests ON supplier_id = k.supplier AND ` + byAge + ` AND ` + behind

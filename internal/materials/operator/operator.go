@@ -1,0 +1,115 @@
+// Package operator is what operators' commands, the console and retention do with material requests: list, count,
+// verify, reopen and delete them. It has a store of its own over the tables of package materials.
+package operator
+
+import (
+	"context"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+// Requests are the requests' own rules.
+type Requests interface {
+	Find(ctx context.Context, supplierID string, id int64) (materials.Record, error)
+	Reopen(ctx context.Context, supplierID string, id int64) error
+}
+
+// Events are the events of requests.
+type Events interface {
+	// Forget deletes, in the caller's transaction, the events of all rounds of the requests, with their deliveries, and
+	// returns how many events they were. latest are the rounds that the requests are in.
+	Forget(ctx context.Context, latest []round.Round) (events int64, err error)
+}
+
+// Deps is what the package is built from.
+type Deps struct {
+	DB       *database.DB
+	Now      func() time.Time
+	Requests Requests
+	Events   Events
+}
+
+// Service implements the operator's part. It is safe for concurrent use.
+type Service struct {
+	deps  Deps
+	store *store
+}
+
+// New returns a service over the tables of material requests.
+func New(deps Deps) *Service { return &Service{deps, &store{deps.DB}} }
+
+// failedPage is how many failed requests one statement of Each returns.
+const failedPage = 1000
+
+// Each hands the requests that the filter chooses to fn, newest first, at most limit of them; 0: all, in constant
+// memory and by short statements. It ends with fn's error.
+func (s *Service) Each(ctx context.Context, filter materials.Filter, limit int,
+	fn func(materials.Overview) error) error {
+	if filter.Status != materials.Failed {
+		return s.store.each(ctx, filter, limit, fn)
+	}
+	handed := 0
+	for after := ""; ; {
+		page, next, err := s.Recent(ctx, filter, after, failedPage)
+		if err != nil {
+			return err
+		}
+		for _, o := range page {
+			if err := fn(o); err != nil {
+				return err
+			}
+			if handed++; handed == limit {
+				return nil
+			}
+		}
+		if after = next; next == "" {
+			return nil
+		}
+	}
+}
+
+// Show returns a request with all its rounds, oldest first, and the round that it is in. errs.NotFound: there is none.
+func (s *Service) Show(ctx context.Context, supplierID string, requestID int64) (materials.Record,
+	[]materials.RoundOverview, round.Round, error) {
+	record, err := s.deps.Requests.Find(ctx, supplierID, requestID)
+	if err != nil {
+		return record, nil, round.Round{}, err
+	}
+	current := round.Round{SupplierID: supplierID, RequestID: requestID, UID: record.UID, Number: record.Round}
+	rounds, err := s.store.roundsOf(ctx, current)
+	return record, rounds, current, err
+}
+
+// Reopen enqueues a failed request again, for its next round. Errors: errs.NotFound; errs.Conflict: it is not failed.
+func (s *Service) Reopen(ctx context.Context, supplierID string, requestID int64) error {
+	return s.deps.Requests.Reopen(ctx, supplierID, requestID)
+}
+
+// CountFailed counts the failed requests, of one supplier when it is given, up to most.
+func (s *Service) CountFailed(ctx context.Context, supplierID string, most int) (int64, error) {
+	return s.store.countFailed(ctx, supplierID, most)
+}
+
+// ReopenFailed reopens the next failed requests, of one supplier when it is given, at most limit of them; those that
+// failed after until are left as they are. It returns how many it reopened and whether there may be more.
+func (s *Service) ReopenFailed(ctx context.Context, supplierID string, until time.Time, limit int) (n int64, more bool,
+	err error) {
+	keys, err := s.store.failedUntil(ctx, supplierID, until, limit)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, key := range keys {
+		err := s.Reopen(ctx, key.SupplierID, key.ID)
+		switch kind := errs.KindOf(err); {
+		case err == nil:
+			n++
+		case kind != errs.Conflict && kind != errs.NotFound: // another caller was faster, which is as good
+			return n, false, err
+		}
+	}
+	return n, len(keys) == limit, nil
+}
