@@ -330,11 +330,12 @@ func TestClose_sends_what_was_published_before(t *testing.T) {
 	ready(t, other)
 	q := open(t, queue.Config{URL: server.URL()})
 	eventually(t, "connected", q.Connected)
-	for i := range 1000 {
+	const n = 500 // so many may be unacknowledged at once: Publish drops what would have to wait for long
+	for i := range n {
 		q.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 	}
 	q.Close()
-	eventually(t, "all are queued", func() bool { return lag(t, other) == 1000 })
+	eventually(t, "all are queued", func() bool { return lag(t, other) == n })
 }
 
 func BenchmarkPublishAndConsume(b *testing.B) {

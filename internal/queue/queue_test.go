@@ -378,9 +378,11 @@ func TestConsume_pulls_no_more_than_it_can_work_on(t *testing.T) {
 func TestConsume_is_shared_by_two_workers_without_doubling(t *testing.T) {
 	t.Parallel()
 	server := queuetest.New(t)
-	a, b := open(t, queue.Config{URL: server.URL()}), open(t, queue.Config{URL: server.URL()})
+	cfg := queue.Config{URL: server.URL(), AckWait: time.Minute} // on a busy machine too, none comes back
+	a, b := open(t, cfg), open(t, cfg)
 	ready(t, a)
-	const n = 2000
+	// half of what may be unacknowledged at once: Publish drops what would have to wait for long
+	const n, together = 2000, 250
 	var all collector
 	var fromA, fromB atomic.Int32
 	// closed when each has got its first: until then nobody finishes, however slow the other is
@@ -399,8 +401,10 @@ func TestConsume_is_shared_by_two_workers_without_doubling(t *testing.T) {
 	consume(t, b, 8, share(&fromB, &fromA))
 	for i := range n {
 		a.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
+		if sent := i + 1; sent%together == 0 {
+			eventually(t, "all messages are worked on", func() bool { return all.subjects() == sent })
+		}
 	}
-	eventually(t, "all messages are worked on", func() bool { return all.subjects() == n })
 	eventually(t, "the queue is empty", func() bool { return lag(t, a) == 0 })
 	if total := fromA.Load() + fromB.Load(); total != n {
 		t.Errorf("%d deliveries of %d messages", total, n)
@@ -495,7 +499,7 @@ func TestConsume_loses_nothing_when_it_ends_in_the_middle(t *testing.T) {
 	t.Parallel()
 	q := open(t, queue.Config{URL: queuetest.New(t).URL()}) // AckWait is far longer than the test's patience
 	ready(t, q)
-	const n = 1000
+	const n = 500 // so many may be unacknowledged at once: Publish drops what would have to wait for long
 	var c collector
 	publish := make(chan struct{})
 	go func() {
