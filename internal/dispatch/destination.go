@@ -25,6 +25,8 @@ type destination[J any] struct {
 	limit     int // attempts at once from all workers together; 0: no limit of its own
 	elsewhere int // attempts that former owners still have in flight
 	inFlight  int
+	firsts    int           // of them, those that did not wait in the database
+	wasFirst  bool          // the last that was begun is such a one
 	reserved  int           // places in the ready queue for what is being made
 	queued    []queued[J]   // leased attempts that wait for a slot, the oldest first
 	ready     bool          // it is in the ready queue's heap
@@ -82,6 +84,29 @@ func (d *destination[J]) allowed(slots int) int {
 	default:
 		return min(max(slots/4, 1), max(d.limit/4, 1)-d.elsewhere)
 	}
+}
+
+// share reports whether one more first attempt leaves what waits in the database its share of the destination's slots:
+// a quarter, or every other turn of a single slot.
+func (d *destination[J]) share(slots int) bool {
+	switch allowed := d.allowed(slots); {
+	case !d.waiting:
+		return true
+	case allowed <= 1:
+		return !d.wasFirst
+	default:
+		return d.firsts < allowed-max(allowed/4, 1)
+	}
+}
+
+// mostQueued is how many of its attempts may be queued: while others of it wait in the database, as many as it answers
+// in a moment, so that they do not keep others' from being queued.
+func (d *destination[J]) mostQueued(slots int) int {
+	allowed := d.allowed(slots)
+	if d.waiting && d.took > 0 {
+		return min(2*queuePerSlot*allowed, allowed*int(max(fastCall/d.took, 1)))
+	}
+	return 2 * queuePerSlot * allowed
 }
 
 func (d *destination[J]) failing() bool { return d.failures >= FailingAt }

@@ -47,26 +47,18 @@ type Destination struct {
 	Failures int // in a row, as stored; it counts when it is more than the scheduler saw and the scheduler saw no success
 }
 
-// Scheduler hands out slots for attempts. Three rules keep one destination from taking what others need:
+// Scheduler hands out slots for attempts. Four rules keep one destination from taking what others need, and old
+// deliveries and new ones from keeping each other waiting:
 //   - a destination with a limit has a quarter of the slots and of its limit at most; half of the slots and its whole
-//
-// limit
-//
-//	  while it answers fast and so gives them back soon;
-//	- a destination with nothing in flight gets a slot even when all are taken (up to twice their number, of which a
-//
-// quarter of
-//
-//	the slots is for those that answer fast), and these get a quarter of them, so that slow receivers together cannot
-//
-// stop a
-//
-//	  healthy one;
-//	- one that failed FailingAt times in a row gets one probe at a time, with a cooldown after it, and all probes
-//
-// together
-//
-//	a quarter of the slots and as many a second as there are slots: thousands of dead ones cost no more than that.
+//     limit while it answers fast and so gives them back soon;
+//   - a destination with nothing in flight gets a slot even when all are taken (up to twice their number, of which a
+//     quarter of the slots is for those that answer fast), and these get a quarter of them, so that slow receivers
+//     together cannot stop a healthy one;
+//   - one that failed FailingAt times in a row gets one probe at a time, with a cooldown after it, and all probes
+//     together a quarter of the slots and as many a second as there are slots: thousands of dead ones cost no more
+//     than that;
+//   - while deliveries of a destination wait in the database, a quarter of its slots is for these, and the next of its
+//     other slots that comes free is for the first attempt that is queued.
 //
 // It is safe for concurrent use.
 type Scheduler[J any] struct {
@@ -135,6 +127,7 @@ type Permit[J any] struct {
 	s      *Scheduler[J]
 	to     *destination[J]
 	queued bool // it is for a place in the ready queue, not for a slot
+	first  bool // what it is for did not wait in the database
 }
 
 // Send sends the job in the background, now or from the ready queue.
@@ -143,7 +136,7 @@ func (p Permit[J]) Send(job J) {
 		p.s.push(p.to, job)
 		return
 	}
-	p.s.pool.begin(assignment[J]{p.to, job})
+	p.s.pool.begin(assignment[J]{p.to, job, p.first})
 }
 
 // Cancel releases a permit whose attempt was never begun.
@@ -157,7 +150,7 @@ func (p Permit[J]) Cancel() {
 		p.s.queue.makeRoom(p.s)
 		return
 	}
-	p.s.free(p.to)
+	p.s.free(p.to, p.first)
 	p.s.busy.Done()
 }
 
@@ -170,12 +163,12 @@ func (s *Scheduler[J]) Admit(to Destination) (Permit[J], bool) {
 	older := s.starved || d.waiting || s.queue.length > 0
 	switch {
 	case !s.open:
-	case !older && s.take(d):
-		return Permit[J]{s, d, false}, true
+	case !older && s.take(d, true):
+		return Permit[J]{s, d, false, true}, true
 	case s.mayQueue(d):
 		s.queue.reserved++
 		d.reserved++
-		return Permit[J]{s, d, true}, true
+		return Permit[J]{s, d, true, true}, true
 	}
 	s.evict(d)
 	return Permit[J]{}, false
@@ -198,9 +191,9 @@ func (s *Scheduler[J]) Claim(due []Destination) map[string][]Permit[J] {
 	for hungry := slices.Concat(due[first:], due[:first]); len(hungry) > 0; {
 		hungry = slices.DeleteFunc(hungry, func(to Destination) bool {
 			d := s.state(to)
-			if s.open && s.take(d) {
+			if s.open && s.take(d, false) {
 				s.turn++
-				permits[to.Name] = append(permits[to.Name], Permit[J]{s, d, false})
+				permits[to.Name] = append(permits[to.Name], Permit[J]{s, d, false, false})
 				return false
 			}
 			s.wait(d)
@@ -241,6 +234,7 @@ func (s *Scheduler[J]) resetWaiting() {
 	s.starved = false
 	for _, d := range s.waiting {
 		d.waiting = false
+		s.queue.unpark(d)
 		s.evict(d)
 	}
 	clear(s.waiting)
@@ -257,7 +251,7 @@ func (s *Scheduler[J]) wait(d *destination[J]) {
 
 func (s *Scheduler[J]) quarter() int { return max(s.config.Slots/4, 1) }
 
-func (s *Scheduler[J]) take(d *destination[J]) bool {
+func (s *Scheduler[J]) take(d *destination[J], first bool) bool {
 	if !s.mayTake(d) {
 		return false
 	}
@@ -267,6 +261,9 @@ func (s *Scheduler[J]) take(d *destination[J]) bool {
 		s.probed++
 	}
 	d.inFlight++
+	if d.wasFirst = first; first {
+		d.firsts++
+	}
 	s.total++
 	if d.fast() {
 		s.quick++
@@ -322,7 +319,7 @@ func (s *Scheduler[J]) attempt(a assignment[J]) {
 			s.report(a.to, r)
 		}
 		streak.After = a.to.failures
-		s.free(a.to)
+		s.free(a.to, a.first)
 		return streak
 	})
 }
@@ -342,8 +339,11 @@ func (s *Scheduler[J]) report(d *destination[J], r Report) {
 }
 
 // free lets the next attempt begin.
-func (s *Scheduler[J]) free(d *destination[J]) {
+func (s *Scheduler[J]) free(d *destination[J], first bool) {
 	d.inFlight--
+	if first {
+		d.firsts--
+	}
 	s.total--
 	if d.fast() {
 		s.quick--

@@ -34,8 +34,9 @@ type queued[J any] struct {
 
 // assignment is a job that has its slot.
 type assignment[J any] struct {
-	to  *destination[J]
-	job J
+	to    *destination[J]
+	job   J
+	first bool // it did not wait in the database
 }
 
 // byOldest is the heap of the destinations that may take their oldest queued attempt, as far as they are concerned.
@@ -64,7 +65,7 @@ func (s *Scheduler[J]) load() int {
 func (s *Scheduler[J]) mayQueue(d *destination[J]) bool {
 	own := d.reserved + len(d.queued)
 	return d.queues() && s.queue.reserved+s.queue.length < s.config.Slots+s.capacity() &&
-		(d.limit == 0 || own < 2*queuePerSlot*d.allowed(s.config.Slots))
+		(d.limit == 0 || own < d.mostQueued(s.config.Slots))
 }
 
 // push queues a job in the place that was reserved for it.
@@ -100,11 +101,11 @@ func (s *Scheduler[J]) advance() {
 			s.giveBack(s.dropLate())
 			continue
 		}
-		if !s.take(d) { // it is parked until one of its attempts ends
+		if !d.share(s.config.Slots) || !s.take(d, true) { // it is parked until one of its attempts ends
 			s.queue.park()
 			continue
 		}
-		s.pool.begin(assignment[J]{d, s.queue.pop()})
+		s.pool.begin(assignment[J]{d, s.queue.pop(), true})
 	}
 	s.queue.makeRoom(s)
 }

@@ -93,7 +93,7 @@ type Dispatcher struct {
 
 	heldMu    sync.Mutex
 	held      map[string]int64 // deliveries whose attempts are in this worker's hands, and who handed them over; 0: no worker
-	flow      flow
+	flow      *flow
 	pauses    pauses
 	unwritten sync.WaitGroup // of them, those that have a slot or had one
 
@@ -120,7 +120,7 @@ func New(deps Deps) *Dispatcher {
 		deps: deps, store: &store{db: deps.DB}, sender: newSender(deps), schedule: deps.Schedule,
 		receivers: newReceivers(deps.Destinations, deps.Now), wake: make(chan struct{}, 1), beatNow: make(chan struct{}, 1),
 		lease:  newLease(),
-		health: newHealthLog(), held: map[string]int64{}, flow: flow{out: map[int64]*window{}, ended: map[int64]int{}},
+		health: newHealthLog(), held: map[string]int64{}, flow: newFlow(),
 		ownership: ownership{former: map[int64]struct{}{}},
 	}
 	d.sending, d.stopSend = context.WithCancelCause(context.Background())
@@ -306,7 +306,7 @@ func (d *Dispatcher) drop(id string) {
 	delete(d.held, id)
 	d.heldMu.Unlock()
 	if origin != 0 {
-		d.flow.over(origin)
+		d.flow.finished(origin)
 	}
 }
 

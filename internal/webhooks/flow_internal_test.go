@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +15,7 @@ import (
 func TestFlow_waits_until_another_worker_has_ended_what_it_was_handed_or_is_not_heard_of(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := flow{out: map[int64]*window{}, ended: map[int64]int{}}
+		f := newFlow()
 		took := func(limit int, most time.Duration) time.Duration {
 			start := time.Now()
 			f.wait(limit, most)
@@ -40,6 +41,48 @@ func TestFlow_waits_until_another_worker_has_ended_what_it_was_handed_or_is_not_
 			t.Errorf("it waited %s for a worker that says nothing", d)
 		}
 	})
+}
+
+func TestFlow_hands_over_beside_a_backlog_what_leaves_room_for_others_and_is_not_refused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFlow()
+		for n := range 20 {
+			if may := f.mayJoin(7, "acme", 10); may != (n < 10) {
+				t.Errorf("beside %d others: %v", n, may)
+			}
+			f.handed(7, 1)
+		}
+		f.release(7, 15)
+		f.refuse([]string{"acme"})
+		for name, want := range map[string]bool{"acme": false, "other": true} {
+			if may := f.mayJoin(7, name, 10); may != want {
+				t.Errorf("for %s after acme was refused: %v", name, may)
+			}
+		}
+		time.Sleep(fullFor)
+		if !f.mayJoin(7, "acme", 10) {
+			t.Error("it is never tried again")
+		}
+	})
+}
+
+func TestEnded_messages_lead_back_to_what_ended_and_was_refused(t *testing.T) {
+	t.Parallel()
+	f := newFlow()
+	for range reportBatch {
+		f.finished(7)
+	}
+	for _, supplierID := range []string{"a", "b", "a"} {
+		f.refused(7, supplierID)
+	}
+	worker, got, ok := cutEnded(f.takeEnded()[7].message(9))
+	if want := (ended{reportBatch, []string{"a", "b"}}); !ok || worker != 9 || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v from %d, %v", got, worker, ok)
+	}
+	if len(f.takeEnded()) != 0 {
+		t.Error("it is reported twice")
+	}
 }
 
 func TestHandover_messages_lead_back_to_their_jobs_and_take_no_other_signature(t *testing.T) {
@@ -90,6 +133,7 @@ func FuzzHandover(f *testing.F) {
 	f.Add(appendJob(nil, job{id: "msg_1", destination: "sup", body: []byte("{}")}))
 	f.Fuzz(func(_ *testing.T, message []byte) {
 		for err := error(nil); err == nil && len(message) > 0; {
+			cutEnded(message)
 			_, message, err = cutJob(message)
 		}
 	})

@@ -32,12 +32,10 @@ type Peers interface {
 
 // handOver sends first attempts that were begun in other workers' names to them.
 func (d *Dispatcher) handOver(deliveries []newDelivery) {
-	messages, counts, origin := map[int64][]byte{}, map[int64]int{}, d.lease.worker()
+	messages, origin := map[int64][]byte{}, d.lease.worker()
 	send := func(worker int64) {
 		if message := messages[worker]; len(message) > 0 {
 			d.deps.Peers.Send(worker, d.sealed(message))
-			d.flow.handed(worker, counts[worker])
-			counts[worker] = 0
 		}
 		delete(messages, worker)
 	}
@@ -48,7 +46,6 @@ func (d *Dispatcher) handOver(deliveries []newDelivery) {
 		}
 		delivery.origin = origin
 		messages[worker] = appendJob(messages[worker], delivery.job)
-		counts[worker]++
 	}
 	for worker := range messages {
 		send(worker)
@@ -168,8 +165,9 @@ func (d *Dispatcher) stopListening() {
 
 func (d *Dispatcher) takeMessage(message []byte) {
 	jobs, err := d.unsealed(message)
-	if worker, n, ok := cutEnded(jobs); ok && err == nil {
-		d.flow.release(worker, n)
+	if worker, e, ok := cutEnded(jobs); ok && err == nil {
+		d.flow.refuse(e.full)
+		d.flow.release(worker, e.n)
 		return
 	}
 	if news, ok := cutPauseNews(jobs); ok && err == nil {
@@ -211,6 +209,7 @@ func (d *Dispatcher) takeJobs(jobs []job) {
 		if admitted {
 			permit.Send(j)
 		} else {
+			d.flow.refused(j.origin, j.destination)
 			back = append(back, j)
 		}
 	}
@@ -219,29 +218,49 @@ func (d *Dispatcher) takeJobs(jobs []job) {
 	}
 }
 
-// endedMark begins a message that says how many of its receiver's attempts have ended; no job begins with it.
+// endedMark begins a message that says how many of its receiver's attempts have ended, and of which suppliers it sent
+// too many; no job begins with it.
 const endedMark = -1
 
 // reportEnded reports to the other workers how many of the attempts that they handed over have ended.
 func (d *Dispatcher) reportEnded() {
-	for worker, n := range d.flow.takeEnded() {
-		message := binary.AppendVarint(nil, endedMark)
-		message = binary.AppendVarint(binary.AppendVarint(message, d.lease.worker()), int64(n))
-		d.deps.Peers.Send(worker, d.sealed(message))
+	for worker, e := range d.flow.takeEnded() {
+		d.deps.Peers.Send(worker, d.sealed(e.message(d.lease.worker())))
 	}
 }
 
-func cutEnded(message []byte) (worker int64, n int, ok bool) {
+func (e ended) message(worker int64) []byte {
+	message := binary.AppendVarint(nil, endedMark)
+	message = binary.AppendVarint(binary.AppendVarint(message, worker), int64(e.n))
+	for _, supplierID := range e.full {
+		message = appendText(message, supplierID)
+	}
+	return message
+}
+
+func cutEnded(message []byte) (worker int64, e ended, ok bool) {
 	mark, used := binary.Varint(message)
 	if used <= 0 || mark != endedMark {
-		return 0, 0, false
+		return 0, e, false
 	}
 	message = message[used:]
 	if worker, used = binary.Varint(message); used <= 0 {
-		return 0, 0, false
+		return 0, e, false
 	}
-	count, used := binary.Varint(message[used:])
-	return worker, int(count), used > 0
+	message = message[used:]
+	count, used := binary.Varint(message)
+	if used <= 0 {
+		return 0, e, false
+	}
+	e.n, message = int(count), message[used:]
+	for len(message) > 0 {
+		supplierID, rest, err := cutText(message)
+		if err != nil {
+			return 0, e, false
+		}
+		e.full, message = append(e.full, supplierID), rest
+	}
+	return worker, e, true
 }
 
 // flowLimit is how many attempts another worker may have of this one's: all workers' together fill half of its queue.

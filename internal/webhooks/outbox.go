@@ -156,16 +156,18 @@ func (d *Dispatcher) insert(ctx context.Context, deliveries []newDelivery, known
 }
 
 // begin begins the first attempt of a delivery with it: in this worker's name when it serves the destination and has
-// room, or else in the name of the one that does. What waits for its turn, or for a failing receiver, is not begun.
+// room, or else in the name of the one that does. What goes to a paused or failing receiver is not begun.
 func (d *Dispatcher) begin(delivery *newDelivery, known standing) {
 	to := delivery.destination
 	switch owner := d.ownership.owner(to); {
-	case to != OwnEndpoint && (known.held || known.failures >= dispatch.FailingAt || d.pauses.heard(to)):
+	case to != OwnEndpoint && (known.paused || known.failures >= dispatch.FailingAt || d.pauses.heard(to)):
 	case to == OwnEndpoint || d.ownership.owns(to):
 		destination := d.destination(delivery.job)
 		destination.Failures = known.failures
 		delivery.permit, delivery.admitted = d.scheduler.Admit(destination)
-	case owner != delivery.worker && d.mayHandOver(delivery.job, owner):
+	case owner != delivery.worker && d.mayHandOver(delivery.job, owner) &&
+		(!known.backlog || d.flow.mayJoin(owner, to, d.flowLimit()/2)):
+		d.flow.handed(owner, 1)
 		delivery.worker, delivery.handOver = owner, true
 	}
 }
@@ -184,6 +186,8 @@ func (d *Dispatcher) transactionEnded(end database.End, deliveries []newDelivery
 			delivery.permit.Send(delivery.job)
 		case delivery.admitted:
 			delivery.permit.Cancel()
+		case delivery.handOver:
+			d.flow.release(delivery.worker, 1)
 		}
 		wait = wait || !delivery.begun()
 		if end == database.Unknown && delivery.begun() {

@@ -90,6 +90,15 @@ func (s *suppliers) learn(id, url string, secret webhook.Secret) {
 	s.known[id] = webhooks.Receiver{URL: url, Secrets: []webhook.Secret{secret}, Active: true, Concurrency: 64}
 }
 
+// limit changes how many calls a supplier's receiver takes at once.
+func (s *suppliers) limit(id string, calls int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.known[id]
+	r.Concurrency = calls
+	s.known[id] = r
+}
+
 // ledger notes what it is told.
 type ledger struct {
 	mu     sync.Mutex

@@ -12,8 +12,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-// backlogAge is how long deliveries must have been due before new ones wait behind them: one that is claimed just now
-// would otherwise send all that follow through the database.
+// backlogAge is how long deliveries must have been due before fewer new ones are handed over: they share the receiver.
 const backlogAge = time.Second
 
 // mostDue bounds one look for what is due.
@@ -163,7 +162,8 @@ func (s *store) eachRow(n int, begin, arrays, row, end string, one func(i int) [
 type standing struct {
 	supplierID string
 	failures   int
-	held       bool // it is paused, or deliveries have waited for it for backlogAge
+	paused     bool
+	backlog    bool // deliveries have waited for it for backlogAge
 }
 
 // standings joins the transaction of ctx, so that what is paused before it stays unsent.
@@ -172,10 +172,10 @@ func (s *store) standings(ctx context.Context, suppliers []string, now time.Time
 		return map[string]standing{}, nil
 	}
 	list, err := database.Query(ctx, s.db.SQL(ctx), `
-		SELECT r.supplier_id, r.consecutive_failures, r.paused_by <> '' OR (r.due_at IS NOT NULL AND r.due_at <= $2)
+		SELECT r.supplier_id, r.consecutive_failures, r.paused_by <> '', r.due_at IS NOT NULL AND r.due_at <= $2
 		FROM webhook_receivers r WHERE `+s.anyOf("r.supplier_id", 1),
 		[]any{s.values(suppliers), now.Add(-backlogAge).UnixMicro()},
-		func(r *standing) []any { return []any{&r.supplierID, &r.failures, &r.held} })
+		func(r *standing) []any { return []any{&r.supplierID, &r.failures, &r.paused, &r.backlog} })
 	if err != nil {
 		return nil, fmt.Errorf("read receivers: %w", err)
 	}
