@@ -106,6 +106,9 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*A
 
 // open opens the database and builds the pipeline over it.
 func (a *pipeline) open(ctx context.Context, u use) error {
+	if err := a.trace(ctx, u.role); err != nil {
+		return err
+	}
 	secrets, err := loadSecrets(a.cfg, u.asItIs)
 	if err != nil {
 		return inDataDir(a.cfg, err)
@@ -149,12 +152,12 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	a.estimation = work.New(work.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Queue: workQueue{a}, Outbox: outbox{a.Deliveries},
 		Catalogue: catalogue{a.products}, Estimator: estimator{a},
-		Ledger: ledger, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(), Batch: a.batch,
+		Ledger: ledger, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(), Batch: a.batch(),
 	})
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Publisher: a.estimation, Outbox: a.Deliveries,
-		Secrets: secrets.webhooks, Flushers: a.db.Flushers(), TraceParent: a.traceParent, Batch: a.batch,
-		Link: func(ctx context.Context, other string) { a.tracing.Link(ctx, other) },
+		Secrets: secrets.webhooks, Flushers: a.db.Flushers(), TraceParent: a.traceParent, Batch: a.batch(),
+		Link: a.link(),
 	})
 	a.requests = operator.New(operator.Deps{DB: a.db, Now: a.db.Now, Requests: a.materials, Events: a.Deliveries})
 	a.quotas, a.providerMetrics = scoreboard.NewQuotas(a.db, a.db.Now), scoreboard.NewMetrics(a.registry)
@@ -216,17 +219,30 @@ func (a *pipeline) span(ctx context.Context, name string, attrs ...slog.Attr) (c
 	return a.tracing.Span(ctx, name, attrs...)
 }
 
-// batch begins the span of a batch.
-func (a *pipeline) batch(ctx context.Context, name string, members []string) (context.Context, func(error)) {
-	return a.tracing.Batch(ctx, name, members)
+// batch begins the spans of batches; nil: nothing is traced, and no batch collects where its members come from.
+func (a *pipeline) batch() func(context.Context, string, []string) (context.Context, func(error)) {
+	if !a.tracing.On() {
+		return nil
+	}
+	return a.tracing.Batch
+}
+
+// link links spans; nil: nothing is traced.
+func (a *pipeline) link() func(context.Context, string) {
+	if !a.tracing.On() {
+		return nil
+	}
+	return a.tracing.Link
 }
 
 // traceParent is the span that ctx is in, for what outlives this process.
 func (a *pipeline) traceParent(ctx context.Context) string { return a.tracing.Parent(ctx) }
 
-// trace sets tracing up for a process. Its failures at the end are only logged: nothing depends on it.
+// trace sets tracing up for a process of that role. Its failures at the end are only logged: nothing depends on it.
 func (a *pipeline) trace(ctx context.Context, role string) (err error) {
-	a.tracing, err = telemetry.NewTracing(ctx, Environment(), role)
+	if role != "" {
+		a.tracing, err = telemetry.NewTracing(ctx, Environment(), role)
+	}
 	return err
 }
 

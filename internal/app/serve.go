@@ -45,14 +45,11 @@ func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger,
 	}
 	address := ownAddress(public.Addr())
 	cfg.BaseURL = cmp.Or(cfg.BaseURL, address)
-	a, err := build(ctx, cfg, log, use{profile: database.Serving})
+	a, err := build(ctx, cfg, log, use{profile: database.Serving, role: "api"})
 	if err != nil {
 		return errors.Join(unlessStopped(ctx, err), public.Close(), admin.Close())
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	if err := a.trace(ctx, "api"); err != nil {
-		return errors.Join(err, public.Close(), admin.Close())
-	}
 	defer a.endTrace(ctx)
 	if err := a.Migrate(ctx); err != nil {
 		return errors.Join(unlessStopped(ctx, err), public.Close(), admin.Close())

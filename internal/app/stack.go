@@ -16,8 +16,9 @@ import (
 // use is what an App is built for.
 type use struct {
 	profile   database.Profile
-	noReaders bool // it lists no trackers
-	asItIs    bool // nothing is made that is not there
+	role      string // of a process whose spans are exported; empty: nothing is traced
+	noReaders bool   // it lists no trackers
+	asItIs    bool   // nothing is made that is not there
 }
 
 func openDatabase(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*database.DB, error) {

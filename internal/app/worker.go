@@ -33,13 +33,10 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 		return fmt.Errorf("ADMIN_ADDR must be an address that is free, such as 127.0.0.1:9092: %w", err)
 	}
 	a := &pipeline{cfg: cfg, log: log, registry: telemetry.NewRegistry()}
-	if err := a.open(ctx, use{profile: database.Serving, noReaders: true}); err != nil {
+	if err := a.open(ctx, use{profile: database.Serving, role: "worker", noReaders: true}); err != nil {
 		return errors.Join(unlessStopped(ctx, err), admin.Close())
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	if err := a.trace(ctx, "worker"); err != nil {
-		return errors.Join(err, admin.Close())
-	}
 	defer a.endTrace(ctx)
 	if err := a.Migrate(ctx); err != nil {
 		return errors.Join(unlessStopped(ctx, err), admin.Close())

@@ -36,7 +36,9 @@ func (s *Service) Submit(ctx context.Context, r Request) error {
 	}
 	item := intakeItem{requestKey{r.SupplierID, r.ID}, r.ShopCode, string(text), r.TraceID, r.TraceParent, digest}
 	done, err := s.intake.Do(ctx, item)
-	s.deps.Link(ctx, done.batch)
+	if s.deps.Link != nil {
+		s.deps.Link(ctx, done.batch)
+	}
 	switch {
 	case errors.Is(err, groupcommit.ErrClosed):
 		return errs.NewUnavailable("The service is stopping.", time.Second, err)
@@ -64,11 +66,7 @@ func newIntakeBatcher(s *Service) *groupcommit.Batcher[intakeItem, intakeResult]
 func (s *Service) flushIntake(_ context.Context, items []intakeItem) (results []intakeResult, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), intakeTimeout)
 	defer cancel()
-	parents := make([]string, len(items))
-	for i, item := range items {
-		parents[i] = item.traceParent
-	}
-	ctx, end := s.deps.Batch(ctx, "group commit", parents)
+	ctx, end := s.traceBatch(ctx, items)
 	defer func() { end(err) }()
 	first := firstOfEach(items)
 	uids, err := s.store.insert(ctx, first, s.deps.Now())
@@ -92,10 +90,23 @@ func (s *Service) flushIntake(_ context.Context, items []intakeItem) (results []
 		return nil, err
 	}
 	results = make([]intakeResult, len(items))
+	batch := logctx.Batch(ctx)
 	for i, item := range items {
-		results[i] = intakeResult{bytes.Equal(stored[item.requestKey], item.digest), logctx.Batch(ctx)}
+		results[i] = intakeResult{bytes.Equal(stored[item.requestKey], item.digest), batch}
 	}
 	return results, nil
+}
+
+// traceBatch begins the batch's span and gives its end.
+func (s *Service) traceBatch(ctx context.Context, items []intakeItem) (context.Context, func(error)) {
+	if s.deps.Batch == nil {
+		return ctx, func(error) {}
+	}
+	parents := make([]string, len(items))
+	for i, item := range items {
+		parents[i] = item.traceParent
+	}
+	return s.deps.Batch(ctx, "group commit", parents)
 }
 
 // firstOfEach are the batch's requests, the first of each key, in the one order in which all batches lock rows.

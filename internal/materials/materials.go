@@ -64,14 +64,6 @@ func New(deps Deps) *Service {
 	if deps.TraceParent == nil {
 		deps.TraceParent = logctx.TraceParent
 	}
-	if deps.Batch == nil {
-		deps.Batch = func(ctx context.Context, _ string, _ []string) (context.Context, func(error)) {
-			return ctx, func(error) {}
-		}
-	}
-	if deps.Link == nil {
-		deps.Link = func(context.Context, string) {}
-	}
 	s := &Service{deps: deps, store: &store{deps.DB}}
 	s.intake, s.receipts = newIntakeBatcher(s), newReceiptBatcher(s)
 	s.waiters = newWaiters(s.store.left)

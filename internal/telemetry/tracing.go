@@ -56,10 +56,13 @@ func NewTracing(ctx context.Context, environ map[string]string, role string) (*T
 	return &Tracing{Provider: provider, shutdown: provider.Shutdown}, nil
 }
 
+// On reports whether anything is traced.
+func (t *Tracing) On() bool { return t != nil && t.Provider != nil }
+
 // Span begins a span and gives its end, which notes a failure. It carries the request's id, by which it is found beside
 // the logs. Outside of any span it continues the trace that logctx names. Nothing happens when nothing is traced.
 func (t *Tracing) Span(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
-	if t == nil || t.Provider == nil {
+	if !t.On() {
 		return ctx, func(error) {}
 	}
 	var described []attribute.KeyValue
@@ -91,7 +94,7 @@ func end(span trace.Span, err error) {
 // gives its end. It is in the trace of the first member that is traced, so that it makes no trace of its own, and linked
 // to all of them; spans begun with the context are linked to it. Nothing happens when none of them is traced.
 func (t *Tracing) Batch(ctx context.Context, name string, members []string) (context.Context, func(error)) {
-	if t == nil || t.Provider == nil {
+	if !t.On() {
 		return ctx, func(error) {}
 	}
 	var links []trace.Link
@@ -128,7 +131,7 @@ func spanOf(parent string) trace.SpanContext {
 // Parent is the span that ctx is in, as W3C Trace Context writes it, or else the one that logctx names; "" when there
 // is none.
 func (t *Tracing) Parent(ctx context.Context) string {
-	if t == nil || t.Provider == nil {
+	if !t.On() {
 		return logctx.TraceParent(ctx)
 	}
 	carrier := propagation.MapCarrier{}

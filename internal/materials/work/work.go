@@ -87,11 +87,6 @@ type Service struct {
 
 // New builds a Service; Close releases it.
 func New(deps Deps) *Service {
-	if deps.Batch == nil {
-		deps.Batch = func(ctx context.Context, _ string, _ []string) (context.Context, func(error)) {
-			return ctx, func(error) {}
-		}
-	}
 	s := &Service{deps: deps, store: &store{deps.DB}}
 	s.worker = newWorkerBatcher(s)
 	return s

@@ -100,11 +100,7 @@ func (s *Service) workOn(rounds []round.Round) (rest []round.Round, err error) {
 	if err != nil {
 		return nil, err
 	}
-	parents := make([]string, len(requests))
-	for i, p := range requests {
-		parents[i] = p.TraceParent
-	}
-	inBatch, end := s.deps.Batch(context.Background(), "estimate batch", parents)
+	inBatch, end := s.traceBatch(requests)
 	defer func() { end(err) }()
 	s.estimateAll(inBatch, requests)
 	if err := s.dispatch(requests, read); err != nil {
@@ -118,6 +114,19 @@ func (s *Service) workOn(rounds []round.Round) (rest []round.Round, err error) {
 		}
 	}
 	return rest, nil
+}
+
+// traceBatch begins the batch's span and gives its end.
+func (s *Service) traceBatch(requests []*pending) (context.Context, func(error)) {
+	ctx := context.Background()
+	if s.deps.Batch == nil {
+		return ctx, func(error) {}
+	}
+	parents := make([]string, len(requests))
+	for i, p := range requests {
+		parents[i] = p.TraceParent
+	}
+	return s.deps.Batch(ctx, "estimate batch", parents)
 }
 
 // dispatch stores the events of the estimated rounds, which are sent when that is committed. A crash before the commit
