@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
@@ -242,14 +243,26 @@ func (s *Service) FindAny(ctx context.Context, id int64) ([]materials.Overview, 
 
 // FindEnqueued returns those of the requests that are enqueued, in the order in which they are given.
 func (s *Service) FindEnqueued(ctx context.Context, rounds []round.Round) ([]materials.Overview, error) {
+	table, args, err := materials.RoundsTable(s.store.db, rounds, recentColumns)
+	if err != nil {
+		return nil, err
+	}
+	found, err := database.Query(ctx, s.store.db.ReaderSQL(ctx), `SELECT `+columnsOf("r")+` FROM `+table+
+		` WHERE r.status = 'enqueued'`, args, func(r *overviewRow) []any {
+		return []any{&r.SupplierID, &r.ID, &r.Status, &r.ShopCode, &r.Round, &r.Failure, &r.CreatedAt, &r.UpdatedAt}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list enqueued material requests: %w", err)
+	}
+	rows := make(map[requestKey]overviewRow, len(found))
+	for _, row := range found {
+		rows[requestKey{row.SupplierID, row.ID}] = row
+	}
 	page := []materials.Overview{}
 	for _, r := range rounds {
-		found, err := s.store.overviews(ctx, `SELECT `+recentColumns+` FROM material_requests
-			WHERE supplier_id = ? AND id = ? AND status = 'enqueued'`, r.SupplierID, r.RequestID)
-		if err != nil {
-			return nil, err
+		if row, enqueued := rows[requestKey{r.SupplierID, r.RequestID}]; enqueued {
+			page = append(page, row.overview())
 		}
-		page = append(page, found...)
 	}
 	return page, nil
 }
