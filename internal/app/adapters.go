@@ -131,8 +131,16 @@ func (a accounts) SetWebhookURL(ctx context.Context, supplierID, url string) err
 	return a.suppliers.SetWebhookURL(ctx, supplierID, url)
 }
 
-func (a accounts) WebhookSecrets(ctx context.Context, supplierID string) ([]supplierauth.WebhookSecret, error) {
-	return a.suppliers.WebhookSecrets(ctx, supplierID)
+func (a accounts) WebhookSecrets(ctx context.Context, supplierID string) ([]webhooks.SecretValidity, error) {
+	secrets, err := a.suppliers.WebhookSecrets(ctx, supplierID)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]webhooks.SecretValidity, len(secrets))
+	for i, secret := range secrets {
+		list[i] = webhooks.SecretValidity(secret)
+	}
+	return list, nil
 }
 
 func (a accounts) RotateWebhookSecret(ctx context.Context, supplierID string, overlap time.Duration) (string, error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
+	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
 
 // What both providers know: a day of a World Cup, and its number at the first one.
@@ -58,7 +59,7 @@ func (d *doctor) lacks(name, todo, detail string) {
 // sayProvider says what a provider answered when it was asked with its key.
 func (d *doctor) sayProvider(name, variable string, err error) {
 	switch {
-	case err != nil && strings.Contains(err.Error(), (&scoreboard.RateLimited{}).Error()):
+	case err != nil && strings.Contains(err.Error(), (&fetch.RateLimited{}).Error()):
 		d.say(warning, name, "wait, or ask the provider for more", "it knows the key: %v", err)
 	case err != nil && (strings.Contains(err.Error(), "status 401") || strings.Contains(err.Error(), "status 403")):
 		d.say(broken, name, "correct "+variable, "it refuses the key: %v", err)

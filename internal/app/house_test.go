@@ -1,15 +1,10 @@
 package app_test
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io"
 	"io/fs"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -28,6 +23,7 @@ const (
 	longestTest   = 600
 	longestFunc   = 80
 	mostTangled   = 15 // branches of a function, plus one
+	longestChain  = 6  // packages, each imported by the one before
 	internalRooms = "internal/"
 )
 
@@ -39,17 +35,20 @@ var edges = map[string][]string{
 	"cmd/worker": {"internal/app", "internal/config"},
 
 	"internal/app": {
-		"internal/config", "internal/database", "internal/estimates", "internal/httpapi",
+		"internal/caller", "internal/config", "internal/database", "internal/estimates", "internal/httpapi",
 		"internal/materials", "internal/materials/operator", "internal/materials/work",
 		"internal/portal", "internal/products", "internal/queue", "internal/scoreboard",
-		"internal/scoreboard/balldontlie", "internal/scoreboard/sportmonks", "internal/supplierauth", "internal/telemetry",
+		"internal/scoreboard/balldontlie", "internal/scoreboard/fetch", "internal/scoreboard/sportmonks",
+		"internal/supplierauth", "internal/telemetry",
 		"internal/round", "internal/tracker", "internal/webhooks", "pkg/webhook",
 		"internal/console", "internal/figures", "internal/notify",
 	},
 	"internal/console": {"internal/errs", "internal/figures", "internal/httpapi", "internal/materials", "internal/round",
 		"internal/supplierauth", "internal/tracker", "internal/web", "internal/webhooks"},
 	"internal/figures":     {"internal/database"},
-	"internal/notify":      {"internal/database"},
+	"internal/notice":      {},
+	"internal/notify":      {"internal/database", "internal/notice"},
+	"internal/caller":      {},
 	"internal/config":      {"pkg/webhook"}, // checks that configured secrets are ones
 	"internal/apikey":      {"internal/errs"},
 	"internal/errs":        {},
@@ -68,30 +67,30 @@ var edges = map[string][]string{
 	"internal/telemetry": {"internal/errs", "internal/logctx"},
 	"internal/web":       {"internal/errs", "internal/httpapi"},
 
-	"internal/supplierauth": {"internal/apikey", "internal/database", "internal/errs", "internal/groupcommit",
+	"internal/supplierauth": {"internal/apikey", "internal/caller", "internal/database", "internal/errs", "internal/groupcommit",
 		"internal/httpapi", "internal/logctx", "pkg/webhook"},
 	"internal/estimates": {"internal/database", "internal/errs", "pkg/webhook"},
-	"internal/products":  {"internal/database", "internal/errs", "internal/httpapi", "internal/supplierauth"},
-	"internal/webhooks": {"internal/database", "internal/dispatch", "internal/errs", "internal/groupcommit",
-		"internal/httpapi", "internal/logctx", "internal/notify", "internal/round", "internal/supplierauth",
-		"pkg/webhook"},
+	"internal/products":  {"internal/caller", "internal/database", "internal/errs", "internal/httpapi"},
+	"internal/webhooks": {"internal/caller", "internal/database", "internal/dispatch", "internal/errs",
+		"internal/groupcommit", "internal/httpapi", "internal/logctx", "internal/notice", "internal/round", "pkg/webhook"},
 	"internal/tracker": {"internal/apikey", "internal/database", "internal/errs", "internal/httpapi",
 		"internal/logctx"},
-	"internal/scoreboard": {"internal/database", "internal/errs", "internal/groupcommit", "internal/httpapi"},
+	"internal/scoreboard": {"internal/database", "internal/errs", "internal/groupcommit", "internal/httpapi",
+		"internal/scoreboard/fetch"},
 
 	"internal/scoreboard/balldontlie": {"internal/scoreboard", "internal/scoreboard/fetch"},
-	"internal/scoreboard/fetch":       {"internal/scoreboard"},
+	"internal/scoreboard/fetch":       {},
 	"internal/scoreboard/sample":      {"internal/scoreboard"},
 	"internal/scoreboard/sportmonks":  {"internal/scoreboard", "internal/scoreboard/fetch"},
 
-	"internal/materials": {"internal/database", "internal/errs", "internal/groupcommit",
-		"internal/httpapi", "internal/logctx", "internal/notify", "internal/round", "internal/supplierauth",
-		"pkg/webhook"},
+	"internal/materials": {"internal/caller", "internal/database", "internal/errs", "internal/groupcommit",
+		"internal/httpapi", "internal/logctx", "internal/notice", "internal/round", "pkg/webhook"},
 	"internal/materials/operator": {"internal/database", "internal/errs", "internal/materials", "internal/round"},
 	"internal/materials/work": {"internal/database", "internal/errs", "internal/estimates", "internal/groupcommit",
 		"internal/logctx", "internal/materials", "internal/round", "pkg/webhook"},
 	"internal/portal": {
-		"internal/errs", "internal/httpapi", "internal/logctx", "internal/materials", "internal/supplierauth", "internal/web", "internal/webhooks",
+		"internal/caller", "internal/errs", "internal/httpapi", "internal/logctx", "internal/materials",
+		"internal/supplierauth", "internal/web", "internal/webhooks",
 	},
 
 	"pkg/webhook":           {},
@@ -156,71 +155,6 @@ var ownClocks = []string{
 // globals are the constructors whose result may stand in a package variable: it never changes.
 var globals = []string{"errors.New", "fmt.Errorf", "regexp.MustCompile", "sync.OnceValue", "sync.OnceValues",
 	"sync.OnceFunc", "netip.MustParsePrefix", "netip.MustParseAddr", "strings.NewReplacer"}
-
-func TestHouse_packages_import_only_whom_they_may(t *testing.T) {
-	t.Parallel()
-	for _, p := range packages(t) {
-		name := strings.TrimPrefix(p.ImportPath, module)
-		allowed, known := edges[name]
-		if !known {
-			t.Errorf("%s: a package that the table of edges does not know", name)
-			continue
-		}
-		for _, imported := range p.Imports {
-			target, own := strings.CutPrefix(imported, module)
-			if own && !slices.Contains(allowed, target) {
-				t.Errorf("%s imports %s", name, target)
-			}
-		}
-	}
-}
-
-func TestHouse_has_no_edge_that_nobody_uses(t *testing.T) {
-	t.Parallel()
-	imports := map[string][]string{}
-	for _, p := range packages(t) {
-		imports[strings.TrimPrefix(p.ImportPath, module)] = p.Imports
-	}
-	for name, allowed := range edges {
-		used, exists := imports[name]
-		if !exists {
-			t.Errorf("the table of edges names %s, which is no package", name)
-		}
-		for _, target := range allowed {
-			if !slices.Contains(used, module+target) {
-				t.Errorf("%s may import %s and does not: take the edge out", name, target)
-			}
-		}
-	}
-}
-
-func TestHouse_the_published_package_stands_alone(t *testing.T) {
-	t.Parallel()
-	for _, p := range packages(t) {
-		if !strings.HasPrefix(p.ImportPath, module+"pkg/") {
-			continue
-		}
-		for _, dependency := range p.Deps {
-			if strings.HasPrefix(dependency, module+internalRooms) {
-				t.Errorf("%s depends on %s", p.ImportPath, dependency)
-			}
-		}
-	}
-}
-
-func TestHouse_nothing_for_tests_reaches_the_binaries(t *testing.T) {
-	t.Parallel()
-	for _, p := range packages(t) {
-		if !strings.HasPrefix(p.ImportPath, module+"cmd/") {
-			continue
-		}
-		for _, dependency := range p.Deps {
-			if own := strings.TrimPrefix(dependency, module); dependency == "testing" || isHelper(own) {
-				t.Errorf("%s depends on %s", p.ImportPath, dependency)
-			}
-		}
-	}
-}
 
 func TestHouse_libraries_stay_in_their_homes(t *testing.T) {
 	t.Parallel()
@@ -340,36 +274,6 @@ func TestHouse_every_package_and_exported_name_is_documented(t *testing.T) {
 			t.Errorf("%s has no package comment", dir)
 		}
 	}
-}
-
-// goPackage is what `go list` tells of a package.
-type goPackage struct {
-	ImportPath    string
-	Imports, Deps []string
-}
-
-func packages(t *testing.T) []goPackage {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Imports,Deps", "./...")
-	cmd.Dir = root
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
-	var list []goPackage
-	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p goPackage
-		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, p)
-	}
-	if len(list) == 0 {
-		t.Fatal("go list found no package")
-	}
-	return list
 }
 
 // source is one parsed file; its name is the path from the root, with slashes.

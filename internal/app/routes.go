@@ -3,6 +3,7 @@ package app
 import (
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/console"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/materials"
@@ -33,26 +34,26 @@ func (a *App) routes(r *gin.Engine) {
 	r.GET("/docs", handle(docs))
 	r.GET("/docs/:file", handle(docs))
 
-	r.POST(requestsRoute, auth.Bearer(supplierauth.ScopeMaterialRequests), handle(requests.Create))
-	r.GET("/api/material-requests", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(requests.List))
-	r.GET("/api/material-requests/:id", auth.Bearer(supplierauth.ScopeMaterialRequests), handle(requests.Get))
-	r.POST("/api/material-requests/:id/re-estimate", auth.Bearer(supplierauth.ScopeMaterialRequests),
+	r.POST(requestsRoute, auth.Bearer(caller.ScopeMaterialRequests), handle(requests.Create))
+	r.GET("/api/material-requests", auth.Bearer(caller.ScopeMaterialRequests), handle(requests.List))
+	r.GET("/api/material-requests/:id", auth.Bearer(caller.ScopeMaterialRequests), handle(requests.Get))
+	r.POST("/api/material-requests/:id/re-estimate", auth.Bearer(caller.ScopeMaterialRequests),
 		handle(requests.Reestimate))
-	r.PATCH("/api/material-requests/:id/selected-estimate", auth.Bearer(supplierauth.ScopeMaterialRequests),
+	r.PATCH("/api/material-requests/:id/selected-estimate", auth.Bearer(caller.ScopeMaterialRequests),
 		handle(requests.Select))
 	// by signature or Bearer
 	r.POST("/api/material-requests/:id/delivery-estimates",
 		httpapi.HandleWith(requests.ReceiveEstimates, supplierauth.RenderBearerError))
-	r.GET("/orders", auth.Bearer(supplierauth.ScopeOrdersRead), handle(requests.Orders))
+	r.GET("/orders", auth.Bearer(caller.ScopeOrdersRead), handle(requests.Orders))
 
 	r.GET("/watch/devices/trackers", a.Trackers.ClientKey(), handle(a.Trackers.List))
 	r.GET("/watch/devices/trackers/snapshot", a.Trackers.ClientKey(), handle(a.Trackers.Snapshot))
 
 	r.POST("/pulse/scoreboard", httpapi.HandleWith(a.Scores.Show, scoreboard.RenderError))
 
-	r.POST("/api/products/sync", auth.Bearer(supplierauth.ScopeProducts), handle(catalogue.Sync))
+	r.POST("/api/products/sync", auth.Bearer(caller.ScopeProducts), handle(catalogue.Sync))
 
-	own := a.portal.APISession(supplierauth.ScopeWebhooks) // by access token or portal session
+	own := a.portal.APISession(caller.ScopeWebhooks) // by access token or portal session
 	r.GET("/api/webhook-deliveries", own, handle(a.Receivers.ListDeliveries))
 	r.GET("/api/webhook-deliveries/:id", own, handle(a.Receivers.ShowDelivery))
 	r.POST("/api/webhook-deliveries/:id/redeliver", own, handle(a.Receivers.RedeliverDelivery))
@@ -66,7 +67,7 @@ func (a *App) routes(r *gin.Engine) {
 	r.POST("/api/webhook-receiver/test", own, handle(a.Receivers.TestReceiver))
 	r.GET("/api/webhook-event-types", own, handle(a.Receivers.EventTypes))
 
-	r.POST("/api/portal-sessions", auth.Bearer(supplierauth.ScopeWebhooks),
+	r.POST("/api/portal-sessions", auth.Bearer(caller.ScopeWebhooks),
 		httpapi.HandleWith(a.portal.CreateLink, supplierauth.RenderBearerError))
 	a.portalRoutes(r)
 }

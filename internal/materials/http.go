@@ -8,10 +8,10 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/logctx"
-	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -60,7 +60,7 @@ func ReadRequest(c *gin.Context) (Request, error) {
 	}
 	ctx := c.Request.Context()
 	request := body.request()
-	request.SupplierID, request.TraceID = supplierauth.PrincipalFrom(ctx).SupplierID, logctx.RequestID(ctx)
+	request.SupplierID, request.TraceID = caller.From(ctx).SupplierID, logctx.RequestID(ctx)
 	return request, nil
 }
 
@@ -79,7 +79,7 @@ func (s Handlers) Get(c *gin.Context) error {
 		return errs.InvalidInput("The parameters are not valid.", *violation)
 	}
 	ctx := c.Request.Context()
-	key := requestKey{supplierauth.PrincipalFrom(ctx).SupplierID, id}
+	key := requestKey{caller.From(ctx).SupplierID, id}
 	var record Record
 	if wait > 0 {
 		record, err = s.await(ctx, key, wait)
@@ -121,7 +121,7 @@ func (s Handlers) List(c *gin.Context) error {
 		return errs.InvalidInput("The parameters are not valid.", violations...)
 	}
 	ctx := c.Request.Context()
-	l, err := s.store.list(ctx, supplierauth.PrincipalFrom(ctx).SupplierID, status, page.Size, page.Offset())
+	l, err := s.store.list(ctx, caller.From(ctx).SupplierID, status, page.Size, page.Offset())
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (s Handlers) Reestimate(c *gin.Context) error {
 		return err
 	}
 	ctx := c.Request.Context()
-	if err := s.reestimate(ctx, requestKey{supplierauth.PrincipalFrom(ctx).SupplierID, id}); err != nil {
+	if err := s.reestimate(ctx, requestKey{caller.From(ctx).SupplierID, id}); err != nil {
 		return err
 	}
 	httpapi.JSON(c, http.StatusAccepted, enqueuedAnswer{Enqueued, id})
@@ -196,7 +196,7 @@ func (s Handlers) Select(c *gin.Context) error {
 		return err
 	}
 	ctx := c.Request.Context()
-	key := requestKey{supplierauth.PrincipalFrom(ctx).SupplierID, id}
+	key := requestKey{caller.From(ctx).SupplierID, id}
 	at, err := s.selectEstimate(ctx, key, *body.EstimateID)
 	if err != nil {
 		return err

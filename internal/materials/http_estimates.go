@@ -7,24 +7,24 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/round"
-	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 // Authenticator identifies the caller of a request by its access token, as supplierauth.Service does.
 type Authenticator interface {
-	Identify(c *gin.Context, scope string) (supplierauth.Principal, error)
+	Identify(c *gin.Context, scope string) (caller.Principal, error)
 }
 
 // eventSkew is how far a supplier's clock may be from the database's: an event may lie so far in the future, and one
 // that is further back than its round began belongs to an earlier one.
 const eventSkew = 5 * time.Minute
 
-// caller is who sent an event and under which id. An empty supplierID may speak for every supplier.
-type caller struct {
+// sender is who sent an event and under which id. An empty supplierID may speak for every supplier.
+type sender struct {
 	supplierID  string
 	webhookID   string
 	own         bool  // it is the service's own delivery of the round uid/number
@@ -69,21 +69,21 @@ func (s Handlers) ReceiveEstimates(c *gin.Context) error {
 }
 
 // authenticateEvent decides by the signature when there is one, otherwise by the Bearer token. The body stays readable.
-func (s Handlers) authenticateEvent(c *gin.Context) (caller, error) {
+func (s Handlers) authenticateEvent(c *gin.Context) (sender, error) {
 	header := c.Request.Header
 	if len(header.Values(webhook.HeaderSignature)) > 0 {
 		return s.authenticateSignature(c)
 	}
-	principal, err := s.Bearer.Identify(c, supplierauth.ScopeEstimatesWrite)
+	principal, err := s.Bearer.Identify(c, caller.ScopeEstimatesWrite)
 	ids := header.Values(webhook.HeaderID)
 	if bad := len(ids) > 1 || len(ids) == 1 && !validWebhookID(ids[0]); bad &&
 		(err == nil || errs.KindOf(err) == errs.Forbidden) {
 		err = unauthenticated(webhook.ErrID)
 	}
 	if err != nil {
-		return caller{}, err
+		return sender{}, err
 	}
-	from := caller{supplierID: principal.SupplierID, webhookID: header.Get(webhook.HeaderID)}
+	from := sender{supplierID: principal.SupplierID, webhookID: header.Get(webhook.HeaderID)}
 	from.uid, from.number, _, _ = round.ParseWebhookID(from.webhookID)
 	return from, nil
 }
@@ -93,17 +93,17 @@ func validWebhookID(id string) bool {
 	return id != "" && len(id) <= 128 && strings.Trim(id, alphabet) == ""
 }
 
-func (s Handlers) authenticateSignature(c *gin.Context) (caller, error) {
+func (s Handlers) authenticateSignature(c *gin.Context) (sender, error) {
 	raw, err := httpapi.PeekBody(c)
 	if err != nil {
-		return caller{}, err
+		return sender{}, err
 	}
 	id, err := webhook.Verify(c.Request.Header, raw, s.deps.Now(), s.deps.Secrets...)
 	if err != nil {
-		return caller{}, unauthenticated(err)
+		return sender{}, unauthenticated(err)
 	}
 	httpapi.Known(c, "service")
-	from := caller{webhookID: id}
+	from := sender{webhookID: id}
 	var kind round.Kind
 	from.uid, from.number, kind, from.own = round.ParseWebhookID(id)
 	from.own = from.own && kind == round.OwnEndpoint

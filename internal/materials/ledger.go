@@ -9,12 +9,17 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/logctx"
-	"github.com/supplyhub/supplyhub/internal/notify"
+	"github.com/supplyhub/supplyhub/internal/notice"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // failureUndelivered is why a request is failed whose estimates never arrived, in words for the supplier.
 const failureUndelivered = "The delivery estimates were computed and could not be delivered in the whole retry schedule."
+
+// Notifier stores notices for the operator; it joins the transaction in ctx.
+type Notifier interface {
+	Note(ctx context.Context, notices ...notice.Notice) error
+}
 
 // RequestLedger records on a request what became of its round: that it failed, or is redelivered. It needs nothing of
 // the sender, so that the sender can be built over it. It is safe for concurrent use.
@@ -22,12 +27,12 @@ type RequestLedger struct {
 	store    *store
 	log      *slog.Logger
 	now      func() time.Time
-	notifier *notify.Notifier
+	notifier Notifier
 }
 
 // NewRequestLedger returns a ledger that notifies the operator of failed requests; nil: it does not.
 func NewRequestLedger(db *database.DB, log *slog.Logger, now func() time.Time,
-	notifier *notify.Notifier) *RequestLedger {
+	notifier Notifier) *RequestLedger {
 	return &RequestLedger{store: &store{db}, log: log, now: now, notifier: notifier}
 }
 
@@ -62,11 +67,11 @@ func (l *RequestLedger) MarkRedelivered(ctx context.Context, rounds ...round.Rou
 func (l *RequestLedger) Fail(ctx context.Context, r round.Round, sentence, cause string) (traceID string,
 	moved bool, err error) {
 	err = l.store.db.InTx(ctx, func(ctx context.Context) (err error) {
-		if traceID, moved, err = l.store.fail(ctx, r, sentence, l.now()); err != nil || !moved {
+		if traceID, moved, err = l.store.fail(ctx, r, sentence, l.now()); err != nil || !moved || l.notifier == nil {
 			return err
 		}
-		return l.notifier.Note(ctx, notify.Notice{
-			Type: notify.RequestFailed, SupplierID: r.SupplierID, Subject: strconv.FormatInt(r.RequestID, 10), Error: cause,
+		return l.notifier.Note(ctx, notice.Notice{
+			Type: notice.RequestFailed, SupplierID: r.SupplierID, Subject: strconv.FormatInt(r.RequestID, 10), Error: cause,
 		})
 	})
 	return traceID, moved, err

@@ -20,6 +20,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -113,7 +114,7 @@ func routes(t testing.TB, s materials.Handlers) http.Handler {
 		}
 	})
 	supplier := func(c *gin.Context) {
-		ctx := supplierauth.WithPrincipal(c.Request.Context(), supplierauth.Principal{SupplierID: c.GetHeader("X-Supplier")})
+		ctx := caller.With(c.Request.Context(), caller.Principal{SupplierID: c.GetHeader("X-Supplier")})
 		ctx = logctx.WithRequestID(ctx, c.GetHeader("X-Request-Id"))
 		c.Request = c.Request.WithContext(ctx)
 	}
@@ -469,13 +470,13 @@ func (w *world) sentKeys() []string {
 }
 
 // Identify knows tokens of the form supplier/scope,scope.
-func (w *world) Identify(c *gin.Context, scope string) (supplierauth.Principal, error) {
+func (w *world) Identify(c *gin.Context, scope string) (caller.Principal, error) {
 	token, found := strings.CutPrefix(c.Request.Header.Get("Authorization"), "Bearer ")
 	supplierID, scopes, known := strings.Cut(token, "/")
 	if !found || !known {
-		return supplierauth.Principal{}, errs.New(errs.Unauthenticated, "unknown token")
+		return caller.Principal{}, errs.New(errs.Unauthenticated, "unknown token")
 	}
-	p := supplierauth.Principal{SupplierID: supplierID, Scopes: strings.Split(scopes, ",")}
+	p := caller.Principal{SupplierID: supplierID, Scopes: strings.Split(scopes, ",")}
 	if !p.Has(scope) {
 		return p, errs.New(errs.Forbidden, "no such scope")
 	}

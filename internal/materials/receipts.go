@@ -87,7 +87,7 @@ func (r *receiptState) knows(item receiptItem) bool {
 // receive records an event durably. errs.NotFound: no such request of that supplier; errs.Conflict: an estimate is
 // selected already. An event that changes nothing, repeated, of an earlier round or older than the stored one, is no
 // error.
-func (s *Service) receive(ctx context.Context, from caller, event webhook.Event) error {
+func (s *Service) receive(ctx context.Context, from sender, event webhook.Event) error {
 	estimates, err := json.Marshal(orEmpty(event.Data.Estimates))
 	if err != nil {
 		return fmt.Errorf("encode estimates: %w", err)

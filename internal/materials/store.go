@@ -15,7 +15,6 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -71,10 +70,6 @@ type requestRow struct {
 
 // TableName is gorm's name for the rows.
 func (requestRow) TableName() string { return "material_requests" }
-
-func (r requestRow) roundOf() round.Round {
-	return round.Round{SupplierID: r.SupplierID, RequestID: r.ID, UID: r.UID, Number: r.Round}
-}
 
 // request decodes the canonical body and adds what stands beside it.
 func (r requestRow) request() (Request, error) {

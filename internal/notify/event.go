@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/notice"
 )
 
 // mostIDs is how many ids an event names.
@@ -47,7 +49,7 @@ func (e *event) body() ([]byte, error) {
 		PausedBy: e.pausedBy}
 	for i, id := range e.ids {
 		d.IDs[i] = id
-		if number, err := strconv.ParseInt(id, 10, 64); e.kind == RequestFailed && err == nil {
+		if number, err := strconv.ParseInt(id, 10, 64); e.kind == notice.RequestFailed && err == nil {
 			d.IDs[i] = number // as the callers know their requests
 		}
 	}

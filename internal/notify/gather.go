@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"strings"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/notice"
 )
 
 // gatherBatch is how many notices are put into events at once.
@@ -50,10 +52,10 @@ func (d *Notifier) put(ctx context.Context, notices []stored) error {
 	for _, n := range notices {
 		k := key{n.Type, n.SupplierID}
 		e := open[k]
-		if e == nil || !n.summed() || !e.open(n.at) {
+		if e == nil || !summed(n.Notice) || !e.open(n.at) {
 			e = newEvent(n, names[n.SupplierID])
 			fresh = append(fresh, e)
-			if n.summed() {
+			if summed(n.Notice) {
 				open[k] = e
 			}
 		}
@@ -71,7 +73,7 @@ func newEvent(n stored, name string) *event {
 		id: "msg_operator_" + strings.ToLower(rand.Text()), kind: n.Type, supplierID: n.SupplierID, supplierName: name,
 		pausedBy: n.PausedBy, at: n.at, due: n.at,
 	}
-	if n.summed() {
+	if summed(n.Notice) {
 		e.due = n.at.Add(Window + settle)
 	}
 	return e
@@ -91,6 +93,6 @@ func suppliersOf(notices []stored) []string {
 
 // stored is a notice with its moment.
 type stored struct {
-	Notice
+	notice.Notice
 	at time.Time
 }

@@ -12,15 +12,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
-)
-
-// The types of events.
-const (
-	ReceiverFailing   = "receiver.failing"
-	ReceiverRecovered = "receiver.recovered"
-	ReceiverPaused    = "receiver.paused"
-	DeliveryDead      = "delivery.dead"  // summed up
-	RequestFailed     = "request.failed" // summed up
+	"github.com/supplyhub/supplyhub/internal/notice"
 )
 
 const (
@@ -32,16 +24,9 @@ const (
 	longest   = 500 // bytes of an error in an event
 )
 
-// Notice is one thing that the operator is notified of.
-type Notice struct {
-	Type       string
-	SupplierID string
-	Subject    string // the id of the delivery or of the request; empty: it is about the receiver
-	PausedBy   string // of ReceiverPaused
-	Error      string // empty: none is known
+func summed(n notice.Notice) bool {
+	return n.Type == notice.DeliveryDead || n.Type == notice.RequestFailed
 }
-
-func (n Notice) summed() bool { return n.Type == DeliveryDead || n.Type == RequestFailed }
 
 // Verdict is what became of an attempt to send an event.
 type Verdict struct {
@@ -74,7 +59,7 @@ func New(deps Deps) *Notifier { return &Notifier{deps: deps, store: store{deps.D
 func (d *Notifier) Open() bool { return d != nil }
 
 // Note stores notices for the operator; it joins the transaction in ctx.
-func (d *Notifier) Note(ctx context.Context, notices ...Notice) error {
+func (d *Notifier) Note(ctx context.Context, notices ...notice.Notice) error {
 	if d == nil || len(notices) == 0 {
 		return nil
 	}

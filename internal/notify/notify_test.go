@@ -17,6 +17,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/notice"
 	"github.com/supplyhub/supplyhub/internal/notify"
 )
 
@@ -111,7 +112,7 @@ func (r *rig) until(what string, condition func() bool) {
 	}
 }
 
-func (r *rig) note(notices ...notify.Notice) {
+func (r *rig) note(notices ...notice.Notice) {
 	r.t.Helper()
 	if err := r.desk().Note(r.t.Context(), notices...); err != nil {
 		r.t.Fatal(err)
@@ -136,22 +137,22 @@ func TestDesk_sums_up_a_minute_that_begins_with_the_first_and_sends_each_event_o
 		r := newRig(t, db)
 		r.run(3)
 		for i := range 25 {
-			r.note(notify.Notice{Type: notify.DeliveryDead, SupplierID: "a", Subject: fmt.Sprint("msg_", i),
+			r.note(notice.Notice{Type: notice.DeliveryDead, SupplierID: "a", Subject: fmt.Sprint("msg_", i),
 				Error: fmt.Sprint("status ", i)})
 			r.pass(2 * time.Second)
 		}
-		r.note(notify.Notice{Type: notify.RequestFailed, SupplierID: "a", Subject: "7"},
-			notify.Notice{Type: notify.DeliveryDead, SupplierID: "b", Subject: "msg_b"})
+		r.note(notice.Notice{Type: notice.RequestFailed, SupplierID: "a", Subject: "7"},
+			notice.Notice{Type: notice.DeliveryDead, SupplierID: "b", Subject: "msg_b"})
 		r.gathered()
 		if got := r.arrived(); len(got) != 0 {
 			t.Fatalf("sent before its minute was over: %+v", got)
 		}
 		r.pass(9 * time.Second) // 59 s after the first
-		r.note(notify.Notice{Type: notify.DeliveryDead, SupplierID: "a", Subject: "msg_late"})
+		r.note(notice.Notice{Type: notice.DeliveryDead, SupplierID: "a", Subject: "msg_late"})
 		r.gathered()
 		r.pass(10 * time.Second)
 		r.until("the first minute's event", func() bool { return len(r.arrived()) == 1 })
-		r.note(notify.Notice{Type: notify.DeliveryDead, SupplierID: "a", Subject: "msg_next"})
+		r.note(notice.Notice{Type: notice.DeliveryDead, SupplierID: "a", Subject: "msg_next"})
 		r.gathered()
 		r.pass(2 * time.Minute)
 		r.until("all events", func() bool { return len(r.arrived()) == 4 })
@@ -182,11 +183,11 @@ func TestDesk_sends_a_receivers_events_at_once_each_by_itself(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db)
 		r.run(2)
-		r.note(notify.Notice{Type: notify.ReceiverFailing, SupplierID: "a", Error: "status 503"},
-			notify.Notice{Type: notify.ReceiverPaused, SupplierID: "a", PausedBy: "operator"},
-			notify.Notice{Type: notify.ReceiverFailing, SupplierID: "a", Error: "status 500"})
+		r.note(notice.Notice{Type: notice.ReceiverFailing, SupplierID: "a", Error: "status 503"},
+			notice.Notice{Type: notice.ReceiverPaused, SupplierID: "a", PausedBy: "operator"},
+			notice.Notice{Type: notice.ReceiverFailing, SupplierID: "a", Error: "status 500"})
 		r.until("three events", func() bool { return len(r.arrived()) == 3 })
-		if e := r.arrived()[2]; e.Type != notify.ReceiverPaused || e.Data.PausedBy != "operator" || e.Data.Count != 1 ||
+		if e := r.arrived()[2]; e.Type != notice.ReceiverPaused || e.Data.PausedBy != "operator" || e.Data.Count != 1 ||
 			e.Data.IDs == nil || len(e.Data.IDs) != 0 || e.Data.LastError != nil {
 			t.Errorf("%+v", e)
 		}
@@ -203,7 +204,7 @@ func TestDesk_sends_again_under_the_same_id_until_it_is_taken_or_the_schedule_is
 			}
 			return notify.Verdict{Reason: "status 410"} // given up
 		}
-		r.note(notify.Notice{Type: notify.ReceiverFailing, SupplierID: "a"})
+		r.note(notice.Notice{Type: notice.ReceiverFailing, SupplierID: "a"})
 		r.run(2)
 		for n := 1; n <= 3; n++ {
 			r.until(fmt.Sprint("attempt ", n), func() bool { return len(r.arrived()) == n })
@@ -236,7 +237,7 @@ func TestDesk_sends_what_a_dead_process_had_begun(t *testing.T) {
 				return notify.Verdict{Again: time.Now(), Reason: "too late"}
 			},
 		})
-		r.note(notify.Notice{Type: notify.ReceiverFailing, SupplierID: "a"})
+		r.note(notice.Notice{Type: notice.ReceiverFailing, SupplierID: "a"})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- dying.Run(ctx) }()
@@ -253,7 +254,7 @@ func TestDesk_shortens_a_long_error_between_its_characters(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db)
 		r.run(1)
-		r.note(notify.Notice{Type: notify.ReceiverFailing, SupplierID: "a", Error: "x" + strings.Repeat("é", 300)})
+		r.note(notice.Notice{Type: notice.ReceiverFailing, SupplierID: "a", Error: "x" + strings.Repeat("é", 300)})
 		r.until("the event", func() bool { return len(r.arrived()) == 1 })
 		if e := r.arrived()[0].Data.LastError; e == nil || *e != "x"+strings.Repeat("é", 249) {
 			t.Errorf("the error is %v", e)
@@ -264,7 +265,7 @@ func TestDesk_shortens_a_long_error_between_its_characters(t *testing.T) {
 func TestDesk_that_is_none_takes_nothing(t *testing.T) {
 	t.Parallel()
 	var d *notify.Notifier
-	if d.Open() || d.Note(t.Context(), notify.Notice{}) != nil || d.Run(t.Context()) != nil {
+	if d.Open() || d.Note(t.Context(), notice.Notice{}) != nil || d.Run(t.Context()) != nil {
 		t.Error("it is there")
 	}
 }

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/notice"
 )
 
 type store struct{ db *database.DB }
 
-func (s store) add(ctx context.Context, n Notice, now time.Time) error {
+func (s store) add(ctx context.Context, n notice.Notice, now time.Time) error {
 	return database.Translate(s.db.From(ctx).Exec(`INSERT INTO operator_notices (type, supplier_id, subject, paused_by, error, at) VALUES (?, ?, ?, ?, ?, ?)`,
 		n.Type, n.SupplierID, n.Subject, n.PausedBy, n.Error, now.UnixMicro()).Error)
 }
@@ -43,7 +44,8 @@ func (s store) take(ctx context.Context, limit int) ([]stored, error) {
 	slices.SortFunc(rows, func(a, b noticeRow) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID)) })
 	notices := make([]stored, len(rows))
 	for i, r := range rows {
-		notices[i] = stored{Notice{r.Type, r.SupplierID, r.Subject, r.PausedBy, r.Error}, time.UnixMicro(r.At).UTC()}
+		notices[i] = stored{notice.Notice{Type: r.Type, SupplierID: r.SupplierID, Subject: r.Subject, PausedBy: r.PausedBy,
+			Error: r.Error}, time.UnixMicro(r.At).UTC()}
 	}
 	return notices, nil
 }
@@ -84,7 +86,7 @@ func (s store) openEvents(ctx context.Context, now time.Time) ([]*event, error) 
 	var rows []eventRow
 	err := s.db.From(ctx).Raw(`SELECT * FROM operator_events WHERE due_at > ? AND attempts = 0 AND type IN (?, ?)`+
 		s.db.RowLock(` FOR UPDATE`),
-		now.UnixMicro(), DeliveryDead, RequestFailed).Scan(&rows).Error
+		now.UnixMicro(), notice.DeliveryDead, notice.RequestFailed).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read open operator events: %w", database.Translate(err))
 	}

@@ -58,11 +58,11 @@ func (s *Service) ShowDeliveries(c *gin.Context) error {
 		return errs.InvalidInput("The address has a filter that cannot be read.")
 	}
 	ctx := c.Request.Context()
-	total, items, err := s.deps.Deliveries.List(ctx, caller(c), filter, page)
+	total, items, err := s.deps.Deliveries.List(ctx, supplierOf(c), filter, page)
 	if err != nil {
 		return err
 	}
-	receiver, err := s.deps.Receiver.Receiver(ctx, caller(c))
+	receiver, err := s.deps.Receiver.Receiver(ctx, supplierOf(c))
 	if err != nil {
 		return err
 	}
@@ -85,11 +85,11 @@ func (p deliveryPage) Waiting() bool { return p.Status == webhooks.Pending }
 // ShowDelivery handles GET /portal/deliveries/{id}.
 func (s *Service) ShowDelivery(c *gin.Context) error {
 	ctx := c.Request.Context()
-	detail, err := s.deps.Deliveries.Show(ctx, caller(c), c.Param("id"))
+	detail, err := s.deps.Deliveries.Show(ctx, supplierOf(c), c.Param("id"))
 	if err != nil {
 		return err
 	}
-	receiver, err := s.deps.Receiver.Receiver(ctx, caller(c))
+	receiver, err := s.deps.Receiver.Receiver(ctx, supplierOf(c))
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (s *Service) ShowDelivery(c *gin.Context) error {
 
 // Redeliver handles POST /portal/deliveries/{id}/redeliver.
 func (s *Service) Redeliver(c *gin.Context) error {
-	if err := s.deps.Deliveries.Redeliver(c.Request.Context(), caller(c), c.Param("id")); err != nil {
+	if err := s.deps.Deliveries.Redeliver(c.Request.Context(), supplierOf(c), c.Param("id")); err != nil {
 		return err
 	}
 	s.done(c, s.site.Text(c, "The delivery is on its way again."))
@@ -111,7 +111,7 @@ func (s *Service) Recover(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	n, err := s.deps.Deliveries.Recover(c.Request.Context(), caller(c), filter)
+	n, err := s.deps.Deliveries.Recover(c.Request.Context(), supplierOf(c), filter)
 	if err != nil {
 		return err
 	}

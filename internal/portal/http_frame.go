@@ -8,9 +8,9 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
-	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/web"
 )
 
@@ -58,7 +58,7 @@ func (s *Service) Fail(c *gin.Context, err error) {
 		return
 	}
 	page, view := "error", web.Page{Data: failure{Status: status, Message: s.explain(c, err)}}
-	if p := supplierauth.PrincipalFrom(c.Request.Context()); p.SupplierID != "" {
+	if p := caller.From(c.Request.Context()); p.SupplierID != "" {
 		view.Who = p.SupplierName
 	}
 	if errs.KindOf(err) == errs.Unauthenticated {
@@ -72,7 +72,7 @@ func (s *Service) Fail(c *gin.Context, err error) {
 // render answers with a page of the signed-in supplier.
 func (s *Service) render(c *gin.Context, page, current string, data any) error {
 	return s.site.Render(c, http.StatusOK, page, web.Page{
-		Current: current, Who: supplierauth.PrincipalFrom(c.Request.Context()).SupplierName, Data: data,
+		Current: current, Who: caller.From(c.Request.Context()).SupplierName, Data: data,
 	})
 }
 
@@ -81,7 +81,7 @@ func (s *Service) done(c *gin.Context, message string) {
 	s.site.Answer(c, http.StatusOK, web.Outcome{Message: message})
 }
 
-func caller(c *gin.Context) string { return supplierauth.PrincipalFrom(c.Request.Context()).SupplierID }
+func supplierOf(c *gin.Context) string { return caller.From(c.Request.Context()).SupplierID }
 
 // listing is one page of a list and the way to the others.
 type listing struct {

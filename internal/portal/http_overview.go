@@ -35,7 +35,7 @@ func (t tally) All() int64 { return t.Delivered + t.Pending + t.Lost }
 
 // Overview handles GET /portal.
 func (s *Service) Overview(c *gin.Context) error {
-	ctx, supplier := c.Request.Context(), caller(c)
+	ctx, supplier := c.Request.Context(), supplierOf(c)
 	receiver, err := s.deps.Receiver.Receiver(ctx, supplier)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (s *Service) Overview(c *gin.Context) error {
 func (s *Service) lost(c *gin.Context) ([]webhooks.Sent, error) {
 	var lost []webhooks.Sent
 	for _, status := range []webhooks.Status{webhooks.Dead, webhooks.Failed} {
-		_, items, err := s.deps.Deliveries.List(c.Request.Context(), caller(c), webhooks.SentFilter{Status: status},
+		_, items, err := s.deps.Deliveries.List(c.Request.Context(), supplierOf(c), webhooks.SentFilter{Status: status},
 			httpapi.Page{Number: 1, Size: lostShown})
 		if err != nil {
 			return nil, err

@@ -16,7 +16,7 @@ const receiverPath = "/receiver"
 
 // ShowReceiver handles GET /portal/receiver.
 func (s *Service) ShowReceiver(c *gin.Context) error {
-	view, err := s.deps.Receiver.Receiver(c.Request.Context(), caller(c))
+	view, err := s.deps.Receiver.Receiver(c.Request.Context(), supplierOf(c))
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (s *Service) SaveReceiver(c *gin.Context) error {
 		return errs.InvalidInput("The receiver's address is not valid.",
 			errs.At("/url", "must not be empty; use Remove to have no receiver"))
 	}
-	if err := s.deps.Receiver.SetURL(c.Request.Context(), caller(c), url); err != nil {
+	if err := s.deps.Receiver.SetURL(c.Request.Context(), supplierOf(c), url); err != nil {
 		return err
 	}
 	s.done(c, s.site.Text(c, "Saved. Send a test to see that your receiver answers."))
@@ -48,7 +48,7 @@ func (s *Service) SaveReceiver(c *gin.Context) error {
 
 // RemoveReceiver handles POST /portal/receiver/remove.
 func (s *Service) RemoveReceiver(c *gin.Context) error {
-	if err := s.deps.Receiver.SetURL(c.Request.Context(), caller(c), ""); err != nil {
+	if err := s.deps.Receiver.SetURL(c.Request.Context(), supplierOf(c), ""); err != nil {
 		return err
 	}
 	s.done(c, s.site.Text(c, "The receiver is removed. What was pending is kept for a new one."))
@@ -57,7 +57,7 @@ func (s *Service) RemoveReceiver(c *gin.Context) error {
 
 // PauseReceiver handles POST /portal/receiver/pause.
 func (s *Service) PauseReceiver(c *gin.Context) error {
-	if err := s.deps.Receiver.Pause(c.Request.Context(), caller(c)); err != nil {
+	if err := s.deps.Receiver.Pause(c.Request.Context(), supplierOf(c)); err != nil {
 		return err
 	}
 	s.done(c, s.site.Text(c, "Paused. Nothing is sent and nothing is lost; deliveries wait until you resume."))
@@ -66,7 +66,7 @@ func (s *Service) PauseReceiver(c *gin.Context) error {
 
 // ResumeReceiver handles POST /portal/receiver/resume.
 func (s *Service) ResumeReceiver(c *gin.Context) error {
-	if err := s.deps.Receiver.Resume(c.Request.Context(), caller(c)); err != nil {
+	if err := s.deps.Receiver.Resume(c.Request.Context(), supplierOf(c)); err != nil {
 		return err
 	}
 	s.done(c, s.site.Text(c, "Resumed. What waited is sent now, in its order."))
@@ -75,7 +75,7 @@ func (s *Service) ResumeReceiver(c *gin.Context) error {
 
 // SendTest handles POST /portal/receiver/test.
 func (s *Service) SendTest(c *gin.Context) error {
-	result, err := s.deps.Receiver.Test(c.Request.Context(), caller(c))
+	result, err := s.deps.Receiver.Test(c.Request.Context(), supplierOf(c))
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (s *Service) RotateSecret(c *gin.Context) error {
 	if err != nil {
 		return errs.InvalidInput("The overlap is not valid.", errs.At("/overlap", "must be from 0s to 168h"))
 	}
-	secret, err := s.deps.Receiver.RotateSecret(c.Request.Context(), caller(c), overlap)
+	secret, err := s.deps.Receiver.RotateSecret(c.Request.Context(), supplierOf(c), overlap)
 	if err != nil {
 		return err
 	}

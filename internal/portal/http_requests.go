@@ -7,10 +7,10 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/materials"
-	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
@@ -30,7 +30,7 @@ func (p requestsPage) Waiting() bool {
 
 // ShowRequests handles GET /portal/requests.
 func (s *Service) ShowRequests(c *gin.Context) error {
-	if err := permitted(c, supplierauth.ScopeMaterialRequests); err != nil {
+	if err := permitted(c, caller.ScopeMaterialRequests); err != nil {
 		return err
 	}
 	page, violations := httpapi.ParsePage(c.Request.URL.Query())
@@ -38,7 +38,7 @@ func (s *Service) ShowRequests(c *gin.Context) error {
 	if err != nil || len(violations) > 0 {
 		return errs.InvalidInput("The address has a filter that cannot be read.")
 	}
-	total, records, err := s.deps.Requests.Page(c.Request.Context(), caller(c), status, page)
+	total, records, err := s.deps.Requests.Page(c.Request.Context(), supplierOf(c), status, page)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (p requestPage) Chosen(id string) bool {
 
 // ShowRequest handles GET /portal/requests/{id}.
 func (s *Service) ShowRequest(c *gin.Context) error {
-	if err := permitted(c, supplierauth.ScopeMaterialRequests); err != nil {
+	if err := permitted(c, caller.ScopeMaterialRequests); err != nil {
 		return err
 	}
 	id, err := httpapi.PathInt(c, "id")
@@ -95,11 +95,11 @@ func (s *Service) ShowRequest(c *gin.Context) error {
 		return err
 	}
 	ctx := c.Request.Context()
-	record, err := s.deps.Requests.Find(ctx, caller(c), id)
+	record, err := s.deps.Requests.Find(ctx, supplierOf(c), id)
 	if err != nil {
 		return err
 	}
-	_, sent, err := s.deps.Deliveries.List(ctx, caller(c), webhooks.SentFilter{RequestID: &id},
+	_, sent, err := s.deps.Deliveries.List(ctx, supplierOf(c), webhooks.SentFilter{RequestID: &id},
 		httpapi.Page{Number: 1, Size: 20})
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (s *Service) ShowRequest(c *gin.Context) error {
 
 // ChooseEstimate handles POST /portal/requests/{id}/choose.
 func (s *Service) ChooseEstimate(c *gin.Context) error {
-	if err := permitted(c, supplierauth.ScopeMaterialRequests); err != nil {
+	if err := permitted(c, caller.ScopeMaterialRequests); err != nil {
 		return err
 	}
 	id, err := httpapi.PathInt(c, "id")
@@ -117,7 +117,7 @@ func (s *Service) ChooseEstimate(c *gin.Context) error {
 		return err
 	}
 	estimate := strings.TrimSpace(form(c, "estimate_id"))
-	if _, err := s.deps.Requests.Choose(c.Request.Context(), caller(c), id, estimate); err != nil {
+	if _, err := s.deps.Requests.Choose(c.Request.Context(), supplierOf(c), id, estimate); err != nil {
 		return err
 	}
 	s.done(c, s.site.Text(c, "The estimate is chosen. The request is now an order."))
@@ -126,14 +126,14 @@ func (s *Service) ChooseEstimate(c *gin.Context) error {
 
 // EstimateAgain handles POST /portal/requests/{id}/re-estimate.
 func (s *Service) EstimateAgain(c *gin.Context) error {
-	if err := permitted(c, supplierauth.ScopeMaterialRequests); err != nil {
+	if err := permitted(c, caller.ScopeMaterialRequests); err != nil {
 		return err
 	}
 	id, err := httpapi.PathInt(c, "id")
 	if err != nil {
 		return err
 	}
-	if err := s.deps.Requests.Estimate(c.Request.Context(), caller(c), id); err != nil {
+	if err := s.deps.Requests.Estimate(c.Request.Context(), supplierOf(c), id); err != nil {
 		return err
 	}
 	s.done(c, s.site.Text(c, "Fresh estimates are on their way."))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/logctx"
@@ -29,7 +30,7 @@ func (s *Service) CreateLink(c *gin.Context) error {
 		return err
 	}
 	ctx := c.Request.Context()
-	link, err := NewLink(ctx, s.deps.Sessions, supplierauth.PrincipalFrom(ctx).SupplierID, s.address(c.Request))
+	link, err := NewLink(ctx, s.deps.Sessions, caller.From(ctx).SupplierID, s.address(c.Request))
 	if err != nil {
 		return err
 	}
@@ -135,13 +136,13 @@ func (s *Service) authenticate(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx := logctx.With(supplierauth.WithPrincipal(c.Request.Context(), p), slog.String("supplier_id", p.SupplierID))
+	ctx := logctx.With(caller.With(c.Request.Context(), p), slog.String("supplier_id", p.SupplierID))
 	c.Request = c.Request.WithContext(ctx)
 	return nil
 }
 
 func permitted(c *gin.Context, scope string) error {
-	if !supplierauth.PrincipalFrom(c.Request.Context()).Has(scope) {
+	if !caller.From(c.Request.Context()).Has(scope) {
 		return errs.New(errs.Forbidden, "You do not have the permission "+scope+".")
 	}
 	return nil

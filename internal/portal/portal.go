@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
@@ -16,7 +17,7 @@ import (
 type Sessions interface {
 	NewPortalLink(ctx context.Context, supplierID string, secure bool) (token string, expires time.Time, err error)
 	OpenPortal(ctx context.Context, link, former string) (supplierauth.PortalSession, error)
-	PortalPrincipal(ctx context.Context, token string) (supplierauth.Principal, error)
+	PortalPrincipal(ctx context.Context, token string) (caller.Principal, error)
 	ClosePortal(ctx context.Context, token string) error
 }
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
-	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
 // Handlers answer the room's route. They are apart from Service because the linker keeps all exported methods of what
@@ -25,7 +25,7 @@ func (s Handlers) Sync(c *gin.Context) error {
 		return err
 	}
 	ctx := c.Request.Context()
-	status, err := s.apply(ctx, supplierauth.PrincipalFrom(ctx).SupplierID, body.change())
+	status, err := s.apply(ctx, caller.From(ctx).SupplierID, body.change())
 	if err != nil {
 		return err
 	}

@@ -14,11 +14,11 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/products"
-	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
 // shop is the route for whoever the header names.
@@ -33,8 +33,8 @@ func newShop(tb testing.TB, db *database.DB) *shop {
 	s := &shop{Service: products.New(db, time.Now), tb: tb,
 		engine: httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})}
 	s.engine.POST("/", func(c *gin.Context) {
-		c.Request = c.Request.WithContext(supplierauth.WithPrincipal(c.Request.Context(),
-			supplierauth.Principal{SupplierID: c.GetHeader("X-Supplier")}))
+		c.Request = c.Request.WithContext(caller.With(c.Request.Context(),
+			caller.Principal{SupplierID: c.GetHeader("X-Supplier")}))
 	}, httpapi.Handle(products.Handlers{Service: s.Service}.Sync))
 	return s
 }

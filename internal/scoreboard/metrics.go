@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
 
 // Metrics count what the providers are asked: each question costs the operator a part of what they grant.
@@ -30,7 +32,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 
 func (m *Metrics) asked(provider string, err error) {
 	outcome := "ok"
-	if _, limited := errors.AsType[*RateLimited](err); limited {
+	if _, limited := errors.AsType[*fetch.RateLimited](err); limited {
 		outcome = "rate_limited"
 	} else if err != nil {
 		outcome = "failed"

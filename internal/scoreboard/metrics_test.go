@@ -9,13 +9,14 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
+	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
 
 func TestMetrics_count_what_each_provider_answered(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		d := newDesk(t, db, noon(), 0)
-		answers := []error{nil, errors.New("broken"), &scoreboard.RateLimited{}}
+		answers := []error{nil, errors.New("broken"), &fetch.RateLimited{}}
 		d.primary.board = func(context.Context) (scoreboard.Board, error) {
 			return scoreboard.Board{}, answers[d.primary.calls.Load()-1]
 		}

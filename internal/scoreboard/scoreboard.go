@@ -19,6 +19,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
+	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
 
 const (
@@ -35,17 +36,11 @@ type Question struct {
 	Day    time.Time // midnight in São Paulo
 }
 
-// Provider returns matches. A rate limit is a *RateLimited.
+// Provider returns matches. A rate limit is a *fetch.RateLimited.
 type Provider interface {
 	Name() string
 	Board(ctx context.Context, q Question) (Board, error)
 }
-
-// RateLimited is a provider's refusal because it was asked too often.
-type RateLimited struct{ RetryAfter time.Duration } // 0: it does not say
-
-// Error says what happened.
-func (*RateLimited) Error() string { return "the provider's rate limit is reached" }
 
 // Deps is what the room is built from.
 type Deps struct {
@@ -166,7 +161,7 @@ func (s *Service) ask(ctx context.Context, r request, key string) (body []byte, 
 func (s *Service) fetch(ctx context.Context, q Question) (Board, string, error) {
 	if !s.inCooldown() {
 		board, err := s.consult(ctx, s.deps.Primary, q)
-		limited, isLimited := errors.AsType[*RateLimited](err)
+		limited, isLimited := errors.AsType[*fetch.RateLimited](err)
 		if !isLimited {
 			return board, s.deps.Primary.Name(), err
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
+	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
 
 // source is a provider that answers what the test says.
@@ -155,7 +156,7 @@ func TestPrimary_is_asked_again_when_its_rate_limit_says_so(t *testing.T) {
 	for _, test := range []struct{ told, pause time.Duration }{{90 * time.Second, 90 * time.Second}, {0, time.Minute},
 		{48 * time.Hour, time.Hour}} {
 		d.primary.board = func(context.Context) (scoreboard.Board, error) {
-			return scoreboard.Board{}, &scoreboard.RateLimited{RetryAfter: test.told}
+			return scoreboard.Board{}, &fetch.RateLimited{RetryAfter: test.told}
 		}
 		before := d.primary.calls.Load()
 		for _, at := range []time.Duration{0, test.pause - time.Second} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
@@ -99,7 +100,7 @@ func newReplica(tb testing.TB, db *database.DB, clock *clock, change func(*suppl
 	r.engine.POST("/revoke", httpapi.HandleWith(s.Revoke, supplierauth.RenderError))
 	r.engine.GET("/ping", s.Bearer(""), httpapi.Handle(s.Ping))
 	r.engine.GET("/jwks", httpapi.Handle(s.JWKS))
-	r.engine.GET("/orders", s.Bearer(supplierauth.ScopeOrdersRead), func(c *gin.Context) { c.Status(http.StatusOK) })
+	r.engine.GET("/orders", s.Bearer(caller.ScopeOrdersRead), func(c *gin.Context) { c.Status(http.StatusOK) })
 	return r
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
@@ -71,7 +72,7 @@ func (s Handlers) Revoke(c *gin.Context) error {
 
 // Ping returns whose access token it is and how many seconds it has left. It is served behind Bearer.
 func (s Handlers) Ping(c *gin.Context) error {
-	p := PrincipalFrom(c.Request.Context())
+	p := caller.From(c.Request.Context())
 	type supplier struct {
 		ID   string `json:"id"`
 		Name string `json:"name"`

@@ -7,13 +7,14 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
 // Bearer lets a request pass that carries a valid access token with the scope; "" asks for any valid token.
-// The caller is then in the request's context: PrincipalFrom. A refusal has an empty body.
+// The caller is then in the request's context: caller.From. A refusal has an empty body.
 func (s Handlers) Bearer(scope string) gin.HandlerFunc {
 	return httpapi.HandleWith(func(c *gin.Context) error {
 		_, err := s.Identify(c, scope)
@@ -25,37 +26,37 @@ func (s Handlers) Bearer(scope string) gin.HandlerFunc {
 // From here on the caller is in the request's context and on its log line. Errors: errs.Unauthenticated,
 // errs.Exhausted, errs.Forbidden without the scope, errs.Invalid for a query string that does not parse;
 // RenderBearerError answers them.
-func (s Handlers) Identify(c *gin.Context, scope string) (Principal, error) {
+func (s Handlers) Identify(c *gin.Context, scope string) (caller.Principal, error) {
 	p, err := s.authenticate(c.Request.Header)
 	if err != nil {
-		return Principal{}, err
+		return caller.Principal{}, err
 	}
-	ctx := logctx.With(WithPrincipal(c.Request.Context(), p), slog.String("supplier_id", p.SupplierID))
+	ctx := logctx.With(caller.With(c.Request.Context(), p), slog.String("supplier_id", p.SupplierID))
 	c.Request = c.Request.WithContext(ctx)
 	httpapi.Known(c, p.SupplierID)
 	if err := s.limiter.allow(p.SupplierID); err != nil {
-		return Principal{}, err
+		return caller.Principal{}, err
 	}
 	if scope != "" && !p.Has(scope) {
-		return Principal{}, errs.New(errs.Forbidden, "The access token does not have the scope "+scope+".")
+		return caller.Principal{}, errs.New(errs.Forbidden, "The access token does not have the scope "+scope+".")
 	}
 	_, err = httpapi.Query(c)
 	return p, err
 }
 
 // authenticate is who the request's access token speaks for. Errors: errs.Unauthenticated.
-func (s Handlers) authenticate(header http.Header) (Principal, error) {
+func (s Handlers) authenticate(header http.Header) (caller.Principal, error) {
 	values := header.Values("Authorization")
 	if !presentsToken(header) {
-		return Principal{}, errs.New(errs.Unauthenticated, "An access token is required.")
+		return caller.Principal{}, errs.New(errs.Unauthenticated, "An access token is required.")
 	}
 	if len(values) > 1 { // a proxy and we might take different ones
-		return Principal{}, errs.New(errs.Unauthenticated, "The header Authorization must stand once.")
+		return caller.Principal{}, errs.New(errs.Unauthenticated, "The header Authorization must stand once.")
 	}
 	_, token, _ := strings.Cut(values[0], " ")
 	p, err := s.tokens.verify(strings.TrimLeft(token, " "))
 	if err != nil {
-		return Principal{}, errs.Wrap(errs.Unauthenticated, "The access token is missing, expired or invalid.", err)
+		return caller.Principal{}, errs.Wrap(errs.Unauthenticated, "The access token is missing, expired or invalid.", err)
 	}
 	return p, nil
 }

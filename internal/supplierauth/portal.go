@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
@@ -17,7 +18,7 @@ const (
 	PortalSessionTTL = time.Hour
 )
 
-const portalSessionID = "portal" // the Principal's session: its own name is a secret
+const portalSessionID = "portal" // the caller.Principal's session: its own name is a secret
 
 // PortalSession is a new browser session; its Token goes into a cookie.
 type PortalSession struct {
@@ -86,13 +87,13 @@ func (s *Service) OpenPortal(ctx context.Context, link, former string) (session 
 
 // PortalPrincipal is the supplier of a live session. It counts against the supplier's rate limit.
 // Errors: errs.Unauthenticated, errs.Exhausted.
-func (s *Service) PortalPrincipal(ctx context.Context, token string) (Principal, error) {
+func (s *Service) PortalPrincipal(ctx context.Context, token string) (caller.Principal, error) {
 	p, err := s.store.portalPrincipal(ctx, portalHash(token), s.now())
 	if err != nil {
-		return Principal{}, fmt.Errorf("find portal session: %w", err)
+		return caller.Principal{}, fmt.Errorf("find portal session: %w", err)
 	}
 	if p.SupplierID == "" {
-		return Principal{}, errs.New(errs.Unauthenticated, "The session has ended.")
+		return caller.Principal{}, errs.New(errs.Unauthenticated, "The session has ended.")
 	}
 	return p, s.limiter.allow(p.SupplierID)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -39,7 +40,7 @@ func (r *replica) signedIn(token, supplierID string) bool {
 	if err != nil && errs.KindOf(err) != errs.Unauthenticated {
 		r.tb.Fatal(err)
 	}
-	return err == nil && p.SupplierID == supplierID && p.SupplierName == "Acme" && p.Has(supplierauth.ScopeWebhooks)
+	return err == nil && p.SupplierID == supplierID && p.SupplierName == "Acme" && p.Has(caller.ScopeWebhooks)
 }
 
 func (r *replica) refusesLink(link string) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
@@ -50,7 +51,7 @@ func (s store) deletePortalSession(ctx context.Context, hash []byte) error {
 }
 
 // portalPrincipal is the zero Principal when there is no live session of that hash, or its supplier is deactivated.
-func (s store) portalPrincipal(ctx context.Context, hash []byte, now time.Time) (Principal, error) {
+func (s store) portalPrincipal(ctx context.Context, hash []byte, now time.Time) (caller.Principal, error) {
 	var rows []struct {
 		ID, Name, Scopes string
 		ExpiresAt        int64
@@ -59,10 +60,10 @@ func (s store) portalPrincipal(ctx context.Context, hash []byte, now time.Time) 
 		SELECT s.id, s.name, s.scopes, p.expires_at FROM portal_sessions p JOIN suppliers s ON s.id = p.supplier_id
 		WHERE p.hash = ? AND p.expires_at > ? AND s.active`, hash, now.UnixMicro()).Scan(&rows).Error
 	if err != nil || len(rows) == 0 {
-		return Principal{}, database.Translate(err)
+		return caller.Principal{}, database.Translate(err)
 	}
 	r := rows[0]
-	return Principal{
+	return caller.Principal{
 		SupplierID: r.ID, SupplierName: r.Name, SessionID: portalSessionID, Scopes: strings.Fields(r.Scopes),
 		ExpiresAt: time.UnixMicro(r.ExpiresAt).UTC(),
 	}, nil

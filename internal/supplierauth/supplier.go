@@ -12,16 +12,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
-)
-
-// What an access token may do.
-const (
-	ScopeMaterialRequests = "material-requests"
-	ScopeProducts         = "products"
-	ScopeWebhooks         = "webhooks"
-	ScopeEstimatesWrite   = "estimates:write"
-	ScopeOrdersRead       = "orders:read"
 )
 
 // Lifetimes of a supplier's tokens: what a new supplier gets, and the longest that can be set.
@@ -40,11 +32,13 @@ const (
 
 // scopes are all scopes, in the order in which they are stored and shown.
 func scopes() []string {
-	return []string{ScopeMaterialRequests, ScopeProducts, ScopeWebhooks, ScopeEstimatesWrite, ScopeOrdersRead}
+	return []string{caller.ScopeMaterialRequests, caller.ScopeProducts, caller.ScopeWebhooks, caller.ScopeEstimatesWrite, caller.ScopeOrdersRead}
 }
 
 // DefaultScopes are what every new supplier may do; the others are granted explicitly.
-func DefaultScopes() []string { return []string{ScopeMaterialRequests, ScopeProducts, ScopeWebhooks} }
+func DefaultScopes() []string {
+	return []string{caller.ScopeMaterialRequests, caller.ScopeProducts, caller.ScopeWebhooks}
+}
 
 // Supplier is an external party as the operator sees it. It holds no secret.
 type Supplier struct {

@@ -14,6 +14,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/golang-jwt/jwt/v5"
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/supplyhub/supplyhub/internal/caller"
 )
 
 const (
@@ -30,8 +32,8 @@ type tokens struct {
 	issuer, audience string
 	now              func() time.Time
 	keys             []*signingKey
-	verifiers        map[string]verifier             // by key id
-	verified         *lru.Cache[[32]byte, Principal] // by the token's hash: only tokens whose signature was good
+	verifiers        map[string]verifier                    // by key id
+	verified         *lru.Cache[[32]byte, caller.Principal] // by the token's hash: only tokens whose signature was good
 }
 
 // verifier checks the tokens of one key by that key's algorithm and no other.
@@ -70,7 +72,7 @@ func (a *audience) UnmarshalJSON(text []byte) error {
 }
 
 func newTokens(keys []*signingKey, issuer, audience string, now func() time.Time) (*tokens, error) {
-	cache, err := lru.New[[32]byte, Principal](verifiedTokens)
+	cache, err := lru.New[[32]byte, caller.Principal](verifiedTokens)
 	if err != nil {
 		return nil, err
 	}
@@ -108,14 +110,14 @@ func (t *tokens) issue(g grant) (string, error) {
 }
 
 // verify is who an access token speaks for. Every fault is errTokenRefused.
-func (t *tokens) verify(token string) (Principal, error) {
+func (t *tokens) verify(token string) (caller.Principal, error) {
 	if len(token) > maxAccessToken {
-		return Principal{}, errTokenRefused
+		return caller.Principal{}, errTokenRefused
 	}
 	sum := sha256.Sum256([]byte(token))
 	if p, found := t.verified.Get(sum); found {
 		if !t.now().Before(p.ExpiresAt) {
-			return Principal{}, errTokenRefused
+			return caller.Principal{}, errTokenRefused
 		}
 		return p, nil
 	}
@@ -128,20 +130,20 @@ func (t *tokens) verify(token string) (Principal, error) {
 
 // check does what golang-jwt alone does not: it takes the key first, from a header without anything that would change
 // how the token is read, and only then lets the library verify by this key's algorithm.
-func (t *tokens) check(token string) (Principal, error) {
+func (t *tokens) check(token string) (caller.Principal, error) {
 	if !compact(token) {
-		return Principal{}, errTokenRefused
+		return caller.Principal{}, errTokenRefused
 	}
 	v, found := t.verifierOf(token[:strings.IndexByte(token, '.')])
 	if !found {
-		return Principal{}, errTokenRefused
+		return caller.Principal{}, errTokenRefused
 	}
 	var c claims
 	_, err := v.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return v.key.private.Public(), nil })
 	if err != nil || !validID(c.Subject) || !validID(c.SessionID) || !numericDates(token) {
-		return Principal{}, errTokenRefused
+		return caller.Principal{}, errTokenRefused
 	}
-	return Principal{
+	return caller.Principal{
 		SupplierID: c.Subject, SupplierName: c.Name, SessionID: c.SessionID,
 		Scopes: strings.Fields(c.Scope), ExpiresAt: c.ExpiresAt.UTC(),
 	}, nil

@@ -15,7 +15,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/logctx"
-	"github.com/supplyhub/supplyhub/internal/notify"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -60,7 +59,7 @@ type Deps struct {
 	AllowPrivate bool             // whether a supplier's receiver may have a special address
 	Concurrency  int              // attempts in flight
 	PauseAfter   time.Duration    // after which of failures only a receiver is paused; 0: never
-	Notifier     *notify.Notifier // notifies the operator; nil: it does not
+	Notifier     Notifier         // notifies the operator; nil: it does not
 	Peers        Peers            // nil: no other worker, or no way to reach one
 	Drain        time.Duration    // how long Run lets attempts finish after its context ended; 0: 20 s
 	Registerer   prometheus.Registerer

@@ -9,7 +9,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/notify"
+	"github.com/supplyhub/supplyhub/internal/notice"
 )
 
 // healthEvery is how often what was learnt about receivers is stored, in one statement; that one begins to fail or
@@ -180,8 +180,8 @@ func (d *Dispatcher) pauseFailing(ctx context.Context, news map[string]health) e
 		return err
 	}
 	for _, id := range paused {
-		n := notify.Notice{Type: notify.ReceiverPaused, SupplierID: id, PausedBy: PausedByService, Error: news[id].lastError}
-		if err := d.deps.Notifier.Note(ctx, n); err != nil {
+		n := notice.Notice{Type: notice.ReceiverPaused, SupplierID: id, PausedBy: PausedByService, Error: news[id].lastError}
+		if err := d.note(ctx, n); err != nil {
 			return err
 		}
 	}

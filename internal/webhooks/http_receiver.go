@@ -22,7 +22,7 @@ func (s *SelfService) ShowReceiver(c *gin.Context) error {
 }
 
 func (s *SelfService) answerReceiver(c *gin.Context) error {
-	view, err := s.Receiver(c.Request.Context(), caller(c))
+	view, err := s.Receiver(c.Request.Context(), supplierOf(c))
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (s *SelfService) PutReceiver(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.SetURL(c.Request.Context(), caller(c), *body.URL); err != nil {
+	if err := s.SetURL(c.Request.Context(), supplierOf(c), *body.URL); err != nil {
 		return err
 	}
 	return s.answerReceiver(c)
@@ -65,7 +65,7 @@ func (s *SelfService) DeleteReceiver(c *gin.Context) error {
 	if _, err := httpapi.Query(c); err != nil {
 		return err
 	}
-	if err := s.SetURL(c.Request.Context(), caller(c), ""); err != nil {
+	if err := s.SetURL(c.Request.Context(), supplierOf(c), ""); err != nil {
 		return err
 	}
 	c.Status(http.StatusNoContent)
@@ -105,7 +105,7 @@ func (s *SelfService) RotateReceiverSecret(c *gin.Context) error {
 		}
 	}
 	overlap, _ := body.overlap()
-	secret, err := s.RotateSecret(c.Request.Context(), caller(c), overlap)
+	secret, err := s.RotateSecret(c.Request.Context(), supplierOf(c), overlap)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (s *SelfService) changeReceiver(c *gin.Context, change func(context.Context
 	if _, err := httpapi.Query(c); err != nil {
 		return err
 	}
-	if err := change(c.Request.Context(), caller(c)); err != nil {
+	if err := change(c.Request.Context(), supplierOf(c)); err != nil {
 		return err
 	}
 	return s.answerReceiver(c)
@@ -137,7 +137,7 @@ func (s *SelfService) TestReceiver(c *gin.Context) error {
 	if _, err := httpapi.Query(c); err != nil {
 		return err
 	}
-	result, err := s.Test(c.Request.Context(), caller(c))
+	result, err := s.Test(c.Request.Context(), supplierOf(c))
 	if err != nil {
 		return err
 	}

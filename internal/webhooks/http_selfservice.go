@@ -9,12 +9,12 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
-	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
-func caller(c *gin.Context) string { return supplierauth.PrincipalFrom(c.Request.Context()).SupplierID }
+func supplierOf(c *gin.Context) string { return caller.From(c.Request.Context()).SupplierID }
 
 // ListDeliveries handles GET /api/webhook-deliveries.
 func (s *SelfService) ListDeliveries(c *gin.Context) error {
@@ -26,7 +26,7 @@ func (s *SelfService) ListDeliveries(c *gin.Context) error {
 	if len(violations) > 0 {
 		return errs.InvalidInput("The parameters are not valid.", violations...)
 	}
-	total, items, err := s.List(c.Request.Context(), caller(c), filter, page)
+	total, items, err := s.List(c.Request.Context(), supplierOf(c), filter, page)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (s *SelfService) ShowDelivery(c *gin.Context) error {
 	if _, err := httpapi.Query(c); err != nil {
 		return err
 	}
-	detail, err := s.Show(c.Request.Context(), caller(c), c.Param("id"))
+	detail, err := s.Show(c.Request.Context(), supplierOf(c), c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (s *SelfService) RedeliverDelivery(c *gin.Context) error {
 		return err
 	}
 	id := c.Param("id")
-	if err := s.Redeliver(c.Request.Context(), caller(c), id); err != nil {
+	if err := s.Redeliver(c.Request.Context(), supplierOf(c), id); err != nil {
 		return err
 	}
 	httpapi.JSON(c, http.StatusAccepted, struct {
@@ -148,7 +148,7 @@ func (s *SelfService) RecoverDeliveries(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	n, err := s.Recover(c.Request.Context(), caller(c), body.filter())
+	n, err := s.Recover(c.Request.Context(), supplierOf(c), body.filter())
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/supplyhub/supplyhub/internal/notify"
+	"github.com/supplyhub/supplyhub/internal/notice"
 )
 
 // Operator is the destination of events that are about the service itself. They are no deliveries: package notify keeps
@@ -25,9 +25,26 @@ func (d *Dispatcher) SendToOperator(ctx context.Context, to Receiver, id string,
 	return d.schedule.outcome(a, attempt, d.deps.Now(), rand.Float64()), reason
 }
 
+// Notifier stores notices for the operator.
+type Notifier interface {
+	Open() bool // reports whether notices are taken
+	Note(ctx context.Context, notices ...notice.Notice) error
+}
+
+// notifies reports whether the operator is notified.
+func (d *Dispatcher) notifies() bool { return d.deps.Notifier != nil && d.deps.Notifier.Open() }
+
+// note stores notices for the operator; it joins the transaction in ctx.
+func (d *Dispatcher) note(ctx context.Context, notices ...notice.Notice) error {
+	if d.deps.Notifier == nil {
+		return nil
+	}
+	return d.deps.Notifier.Note(ctx, notices...)
+}
+
 // deadNotices says which of the deliveries whose ends are written down are dead.
-func deadNotices(results []result, written map[string]bool) []notify.Notice {
-	var notices []notify.Notice
+func deadNotices(results []result, written map[string]bool) []notice.Notice {
+	var notices []notice.Notice
 	for _, r := range results {
 		if written[r.id] && r.outcome.Status == Dead {
 			notices = append(notices, r.dead(r.reason()))
@@ -36,8 +53,8 @@ func deadNotices(results []result, written map[string]bool) []notify.Notice {
 	return notices
 }
 
-func (j job) dead(reason string) notify.Notice {
-	return notify.Notice{Type: notify.DeliveryDead, SupplierID: j.round.SupplierID, Subject: j.id, Error: reason}
+func (j job) dead(reason string) notice.Notice {
+	return notice.Notice{Type: notice.DeliveryDead, SupplierID: j.round.SupplierID, Subject: j.id, Error: reason}
 }
 
 // pauseReceiver pauses a receiver; the operator is notified unless it is paused already. It joins the transaction of
@@ -47,14 +64,14 @@ func (d *Dispatcher) pauseReceiver(ctx context.Context, supplierID, by, reason s
 	if err != nil || !paused {
 		return err
 	}
-	return d.deps.Notifier.Note(ctx, notify.Notice{Type: notify.ReceiverPaused, SupplierID: supplierID, PausedBy: by,
+	return d.note(ctx, notice.Notice{Type: notice.ReceiverPaused, SupplierID: supplierID, PausedBy: by,
 		Error: reason})
 }
 
 // storeTurns stores what was learnt about receivers and notifies the operator of those that began to fail or recovered
 // with it. What is stored decides that, and no other process changes it meanwhile: of two that saw it one notifies.
 func (d *Dispatcher) storeTurns(ctx context.Context, news map[string]health) error {
-	if !d.deps.Notifier.Open() {
+	if !d.notifies() {
 		_, err := d.store.saveHealth(ctx, news, d.deps.Now())
 		return err
 	}
@@ -66,14 +83,14 @@ func (d *Dispatcher) storeTurns(ctx context.Context, news map[string]health) err
 	if err != nil {
 		return err
 	}
-	var notices []notify.Notice
+	var notices []notice.Notice
 	for _, id := range slices.Sorted(maps.Keys(news)) {
 		switch {
 		case after[id] && !before[id]:
-			notices = append(notices, notify.Notice{Type: notify.ReceiverFailing, SupplierID: id, Error: news[id].lastError})
+			notices = append(notices, notice.Notice{Type: notice.ReceiverFailing, SupplierID: id, Error: news[id].lastError})
 		case before[id] && !after[id]:
-			notices = append(notices, notify.Notice{Type: notify.ReceiverRecovered, SupplierID: id})
+			notices = append(notices, notice.Notice{Type: notice.ReceiverRecovered, SupplierID: id})
 		}
 	}
-	return d.deps.Notifier.Note(ctx, notices...)
+	return d.note(ctx, notices...)
 }

@@ -131,7 +131,7 @@ func (d *Dispatcher) follow(ctx context.Context, results []result, written map[s
 			}
 		}
 	}
-	if err := d.deps.Notifier.Note(ctx, deadNotices(results, written)...); err != nil {
+	if err := d.note(ctx, deadNotices(results, written)...); err != nil {
 		return err
 	}
 	return d.store.markDue(ctx, due, now)
@@ -143,6 +143,6 @@ func (r result) lost() bool { return r.outcome.Status == Dead || r.outcome.Statu
 func (d *Dispatcher) needsTransaction(results []result) bool {
 	return !d.store.postgres() || slices.ContainsFunc(results, func(r result) bool {
 		return r.destination == OwnEndpoint && r.lost() || r.destination != OwnEndpoint && (r.outcome.Status == Pending || r.gone()) ||
-			d.deps.Notifier.Open() && r.outcome.Status == Dead
+			d.notifies() && r.outcome.Status == Dead
 	})
 }

@@ -216,7 +216,7 @@ func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, supplie
 			if err := d.lost(ctx, c.job, interrupted); err != nil {
 				return nil, err
 			}
-			if err := d.deps.Notifier.Note(ctx, c.job.dead(interrupted)); err != nil {
+			if err := d.note(ctx, c.job.dead(interrupted)); err != nil {
 				return nil, err
 			}
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
-	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
 // Sent is a delivery as the supplier sees it whose receiver it goes to.
@@ -56,16 +55,22 @@ type SentFilter struct {
 	Since, Until time.Time
 }
 
+// SecretValidity is when a secret of a receiver was made and ends; it does not hold the secret.
+type SecretValidity struct {
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at"` // nil: until it is rotated
+}
+
 // ReceiverView is a supplier's receiver as it sees it itself.
 type ReceiverView struct {
-	URL                 *string                      `json:"url"`
-	State               string                       `json:"state"` // none, active, failing or paused
-	PausedBy            *string                      `json:"paused_by"`
-	ConsecutiveFailures int64                        `json:"consecutive_failures"`
-	LastSuccessAt       *time.Time                   `json:"last_success_at"`
-	LastFailureAt       *time.Time                   `json:"last_failure_at"`
-	LastError           *string                      `json:"last_error"`
-	Secrets             []supplierauth.WebhookSecret `json:"secrets"`
+	URL                 *string          `json:"url"`
+	State               string           `json:"state"` // none, active, failing or paused
+	PausedBy            *string          `json:"paused_by"`
+	ConsecutiveFailures int64            `json:"consecutive_failures"`
+	LastSuccessAt       *time.Time       `json:"last_success_at"`
+	LastFailureAt       *time.Time       `json:"last_failure_at"`
+	LastError           *string          `json:"last_error"`
+	Secrets             []SecretValidity `json:"secrets"`
 }
 
 // History counts a supplier's deliveries by when they were made, the oldest first: the last 24 hours by hours, and the
@@ -82,7 +87,7 @@ type Bucket struct {
 type Accounts interface {
 	Destinations
 	SetWebhookURL(ctx context.Context, supplierID, url string) error
-	WebhookSecrets(ctx context.Context, supplierID string) ([]supplierauth.WebhookSecret, error)
+	WebhookSecrets(ctx context.Context, supplierID string) ([]SecretValidity, error)
 	RotateWebhookSecret(ctx context.Context, supplierID string, overlap time.Duration) (string, error)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
 	"github.com/supplyhub/supplyhub/internal/scoreboard/balldontlie"
+	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
 
 func ask(tb testing.TB, year int, handler http.HandlerFunc) (scoreboard.Board, error) {
@@ -59,7 +60,7 @@ func TestBoard_every_failure_is_one_even_a_rate_limit(t *testing.T) {
 		},
 	} {
 		_, err := ask(t, 2026, handler)
-		if _, limited := errors.AsType[*scoreboard.RateLimited](err); err == nil || limited {
+		if _, limited := errors.AsType[*fetch.RateLimited](err); err == nil || limited {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
-
-	"github.com/supplyhub/supplyhub/internal/scoreboard"
 )
 
 const (
@@ -69,7 +67,13 @@ func worthRetrying(ctx context.Context, response *http.Response, err error) (boo
 		response.StatusCode == http.StatusGatewayTimeout, nil
 }
 
-// JSON decodes the answer of a GET. Errors: *scoreboard.RateLimited for a 429; any other status but 200 by its number.
+// RateLimited is a provider's refusal because it was asked too often.
+type RateLimited struct{ RetryAfter time.Duration } // 0: it does not say
+
+// Error says what happened.
+func (*RateLimited) Error() string { return "the provider's rate limit is reached" }
+
+// JSON decodes the answer of a GET. Errors: *RateLimited for a 429; any other status but 200 by its number.
 func (c *Client) JSON(ctx context.Context, path string, query url.Values, into any) error {
 	request, err := retryablehttp.NewRequestWithContext(ctx, http.MethodGet, c.base+path+"?"+query.Encode(), nil)
 	if err != nil {
@@ -91,7 +95,7 @@ func (c *Client) JSON(ctx context.Context, path string, query url.Values, into a
 	}
 	switch {
 	case response.StatusCode == http.StatusTooManyRequests:
-		return &scoreboard.RateLimited{RetryAfter: retryAfter(response.Header, body)}
+		return &RateLimited{RetryAfter: retryAfter(response.Header, body)}
 	case response.StatusCode != http.StatusOK:
 		return fmt.Errorf("the provider answered with status %d", response.StatusCode)
 	case len(body) > longestAnswer:

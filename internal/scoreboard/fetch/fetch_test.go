@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/supplyhub/supplyhub/internal/scoreboard"
 	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
 
@@ -125,7 +124,7 @@ func TestJSON_tells_when_a_rate_limit_ends(t *testing.T) {
 			fmt.Fprint(w, c.body)
 		})
 		_, err := get(t, client)
-		limited, ok := errors.AsType[*scoreboard.RateLimited](err)
+		limited, ok := errors.AsType[*fetch.RateLimited](err)
 		if !ok || calls.Load() != 1 || limited.RetryAfter < c.least || limited.RetryAfter > c.most {
 			t.Errorf("%s: %v (%+v) after %d calls", name, err, limited, calls.Load())
 		}

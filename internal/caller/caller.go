@@ -1,9 +1,20 @@
-package supplierauth
+// Package caller is who calls and what it may do: package supplierauth finds that out, the features read it from the
+// context.
+package caller
 
 import (
 	"context"
 	"slices"
 	"time"
+)
+
+// What an access token may do.
+const (
+	ScopeMaterialRequests = "material-requests"
+	ScopeProducts         = "products"
+	ScopeWebhooks         = "webhooks"
+	ScopeEstimatesWrite   = "estimates:write"
+	ScopeOrdersRead       = "orders:read"
 )
 
 // Principal is who is calling: what a valid access token says. Its Scopes are shared between requests; do not change
@@ -21,13 +32,13 @@ func (p Principal) Has(scope string) bool { return slices.Contains(p.Scopes, sco
 
 type principalKey struct{}
 
-// WithPrincipal puts the caller into the context.
-func WithPrincipal(ctx context.Context, p Principal) context.Context {
+// With returns a context that carries the caller.
+func With(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-// PrincipalFrom is the caller that Bearer put into the context, the zero Principal when there is none.
-func PrincipalFrom(ctx context.Context) Principal {
+// From returns the caller of the context, the zero Principal when there is none.
+func From(ctx context.Context) Principal {
 	p, _ := ctx.Value(principalKey{}).(Principal)
 	return p
 }
