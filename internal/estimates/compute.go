@@ -52,7 +52,7 @@ func measure(items []Item) load {
 func compute(r Request, services []Service, c *calendar) Result {
 	l := measure(r.Items)
 	when := c.dates(r.At, l.productionDays)
-	var result Result
+	result := Result{Estimates: make([]webhook.Estimate, 0, len(services))}
 	for _, s := range services {
 		if reason := refusal(l, s); reason != "" {
 			result.Unavailable = append(result.Unavailable, webhook.Unavailable{Service: s.Name, Reason: reason})

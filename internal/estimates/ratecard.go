@@ -82,7 +82,7 @@ func (c *RateCard) read(ctx context.Context) ([]Service, error) {
 
 // inForce are, of each service, the version that counts on the day. The card is ordered by name and day.
 func inForce(card []Service, day string) []Service {
-	var services []Service
+	services := make([]Service, 0, len(card))
 	for _, s := range card {
 		switch last := len(services) - 1; {
 		case s.EffectiveFrom > day:

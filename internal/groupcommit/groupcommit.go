@@ -108,7 +108,7 @@ func (b *Batcher[I, O]) run() {
 }
 
 func (b *Batcher[I, O]) collect(first call[I, O]) []call[I, O] {
-	batch := []call[I, O]{first}
+	batch := append(make([]call[I, O], 0, min(len(b.calls)+1, b.max)), first)
 	var late <-chan time.Time
 	for len(batch) < b.max {
 		select {

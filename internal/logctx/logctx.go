@@ -28,8 +28,9 @@ func Attrs(ctx context.Context) []slog.Attr {
 
 // WithRequestID names the X-Request-Id that this work belongs to, in the worker too, and adds attributes beside it.
 func WithRequestID(ctx context.Context, id string, attrs ...slog.Attr) context.Context {
-	named := append([]slog.Attr{slog.String("request_id", id)}, attrs...)
-	return With(context.WithValue(ctx, requestIDKey{}, id), named...)
+	all := slices.Grow(slices.Clip(Attrs(ctx)), 1+len(attrs))
+	all = append(append(all, slog.String("request_id", id)), attrs...)
+	return context.WithValue(context.WithValue(ctx, requestIDKey{}, id), attrsKey{}, all)
 }
 
 // WithRequest names a material request on every log line, and the X-Request-Id of the call that made it.

@@ -93,7 +93,7 @@ func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (before []round
 		if err != nil {
 			return nil, err
 		}
-		var deliveries []newDelivery
+		deliveries := make([]newDelivery, 0, 2*len(prepared))
 		for _, e := range prepared {
 			if !fresh[e.Round] {
 				before = append(before, e.Round)
@@ -120,7 +120,7 @@ func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, w
 				return nil, fmt.Errorf("encode event of %s: %w", e.Round, err)
 			}
 		}
-		prepared[i] = newEvent{Outgoing: e, body: body}
+		prepared[i] = newEvent{Outgoing: e, body: body, deliveries: make([]newDelivery, 0, 2)}
 		add := func(kind round.Kind, destination string) {
 			prepared[i].deliveries = append(prepared[i].deliveries, newDelivery{job: job{
 				id: e.Round.WebhookID(kind), destination: destination, round: e.Round, number: 1, series: 1,

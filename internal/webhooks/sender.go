@@ -122,6 +122,9 @@ func (s *sender) send(ctx context.Context, j job, at time.Time) answer {
 	}
 	defer response.Body.Close()
 	a := answer{status: response.StatusCode, retryAfter: response.Header.Get("Retry-After")}
+	if response.ContentLength == 0 {
+		return a
+	}
 	// What cannot be read of the body does not matter: the status has come.
 	a.body, _ = io.ReadAll(io.LimitReader(response.Body, responseKept))
 	_, _ = io.CopyN(io.Discard, response.Body, responseRead)
