@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -251,9 +253,14 @@ func (s *Service) search(ctx context.Context, q query) (any, error) {
 	if text == "" {
 		return r, nil
 	}
-	var errSuppliers error
-	r.Suppliers, errSuppliers = s.deps.Suppliers.SearchSuppliers(ctx, text, rows)
-	err := errors.Join(errSuppliers, s.searchRequests(ctx, &r), s.searchDeliveries(ctx, &r))
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		r.Suppliers, err = s.deps.Suppliers.SearchSuppliers(ctx, text, rows)
+		return err
+	})
+	group.Go(func() error { return s.searchRequests(ctx, &r) })
+	group.Go(func() error { return s.searchDeliveries(ctx, &r) })
+	err := group.Wait()
 	r.single()
 	return r, err
 }

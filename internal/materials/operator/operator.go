@@ -37,10 +37,11 @@ type Deps struct {
 type Service struct {
 	deps  Deps
 	store *store
+	reach reach
 }
 
 // New returns a service over the tables of material requests.
-func New(deps Deps) *Service { return &Service{deps, &store{deps.DB}} }
+func New(deps Deps) *Service { return &Service{deps: deps, store: &store{deps.DB}} }
 
 // failedPage is how many failed requests one statement of Each returns.
 const failedPage = 1000

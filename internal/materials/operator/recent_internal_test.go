@@ -40,24 +40,13 @@ func TestRecent_leads_through_all_suppliers_in_the_one_order_each_request_once(t
 			{materials.Filter{Status: materials.Enqueued}, `status = 'enqueued'`, `ticket IS NULL, ticket, retry_at, supplier_id, id`},
 			{materials.Filter{Status: materials.Enqueued, SupplierID: "sup14"}, `status = 'enqueued' AND supplier_id = 'sup14'`, `ticket IS NULL, ticket, retry_at, supplier_id, id`},
 		} {
-			var want, got []string
+			var want []string
 			err := db.From(t.Context()).Raw(`SELECT supplier_id || '/' || id FROM material_requests WHERE ` + c.where +
 				` ORDER BY ` + c.order).Scan(&want).Error
 			if err != nil || len(want) == 0 {
 				t.Fatal(len(want), err)
 			}
-			for after, pages := "", 0; pages < 100; pages++ {
-				page, next, err := s.Recent(t.Context(), c.filter, after, 7)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, one := range page {
-					got = append(got, fmt.Sprintf("%s/%d", one.SupplierID, one.ID))
-				}
-				if after = next; next == "" {
-					break
-				}
-			}
+			got := allPages(t, s, c.filter)
 			if !slices.Equal(got, want) {
 				t.Errorf("%+v:\n%s\nwant\n%s", c.filter, strings.Join(got, " "), strings.Join(want, " "))
 			}
@@ -65,15 +54,68 @@ func TestRecent_leads_through_all_suppliers_in_the_one_order_each_request_once(t
 	})
 }
 
-func TestPlans_of_a_young_table_find_the_newest_request_of_each_supplier_by_its_index(t *testing.T) {
+func TestPlans_of_a_young_table_find_the_newest_requests_of_each_supplier_by_their_index(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
-	statement := newestSuppliers
-	for i := range strings.Count(statement, "?") {
-		statement = strings.Replace(statement, "?", fmt.Sprintf("$%d", i+1), 1)
+	behind := place{at: 1, supplierID: "a", id: 1}
+	keys, args := (&store{db}).newestOf([]string{"a", "b"}, behind, 1, 50)
+	for statement, args := range map[string][]any{
+		newestSuppliers: {int64(1), int64(1), "a", int64(1), "a", int64(1), int64(1), 50},
+		keys:            args,
+	} {
+		for i := range strings.Count(statement, "?") {
+			statement = strings.Replace(statement, "?", fmt.Sprintf("$%d", i+1), 1)
+		}
+		plan := databasetest.Plan(t, db, statement, args...)
+		if !strings.Contains(plan, "material_requests_newest") || strings.Contains(plan, "SubPlan 2") ||
+			strings.Contains(plan, "Seq Scan on material_requests") {
+			t.Error(plan)
+		}
 	}
-	plan := databasetest.Plan(t, db, statement, int64(1), "a", int64(1), "a", int64(1), int64(1), 50)
-	if !strings.Contains(plan, "material_requests_newest") || strings.Contains(plan, "SubPlan 2") {
-		t.Error(plan)
+}
+
+// How far back a page goes is guessed from the last one. Here times are close and far apart, and the newest go away.
+func TestRecent_leads_through_all_suppliers_however_far_back_the_pages_before_went(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		s := New(Deps{DB: db})
+		for _, statement := range []string{
+			`INSERT INTO suppliers (id, name, access_ttl, refresh_ttl, scopes, created_at, updated_at)
+				WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 40) SELECT 'sup' || i, '', 1, 1, '', 1, 1 FROM n`,
+			`INSERT INTO material_requests (` + columns + `) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
+				SELECT 'sup' || (10 + i * i % 30), i, 'estimated', '', '', '', '', NULL, i, NULL,
+				CASE i / 60 % 2 WHEN 0 THEN 1000000 * i ELSE 60000000 * (i / 60) + i / 10 END, 1 FROM n`,
+			``,
+			`DELETE FROM material_requests WHERE id > 230`,
+			`INSERT INTO material_requests (` + columns + `) SELECT 'sup10', 999, 'enqueued', '', '', '', '', NULL, 999, 999, 900000000000, 1`,
+		} {
+			if err := db.From(t.Context()).Exec(statement).Error; err != nil && statement != "" {
+				t.Fatal(err)
+			}
+			var want []string
+			err := db.From(t.Context()).Raw(`SELECT supplier_id || '/' || id FROM material_requests ORDER BY ` + newestFirst).
+				Scan(&want).Error
+			if got := allPages(t, s, materials.Filter{}); err != nil || !slices.Equal(got, want) {
+				t.Errorf("after %s: %v\n%s\nwant\n%s", statement, err, strings.Join(got, " "), strings.Join(want, " "))
+			}
+		}
+	})
+}
+
+// allPages are the requests of all pages, as SUPPLIER/REQUEST.
+func allPages(t *testing.T, s *Service, filter materials.Filter) (all []string) {
+	t.Helper()
+	for after, pages := "", 0; pages < 100; pages++ {
+		page, next, err := s.Recent(t.Context(), filter, after, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range page {
+			all = append(all, fmt.Sprintf("%s/%d", one.SupplierID, one.ID))
+		}
+		if after = next; next == "" {
+			break
+		}
 	}
+	return all
 }

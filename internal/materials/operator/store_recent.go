@@ -2,10 +2,12 @@ package operator
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -16,6 +18,8 @@ import (
 const (
 	recentColumns = `supplier_id, id, status, shop_code, round, failure, created_at, updated_at`
 
+	columnsOfR = `r.supplier_id, r.id, r.status, r.shop_code, r.round, r.failure, r.created_at, r.updated_at`
+
 	// looked bounds what one page goes through when only some of the requests are wanted.
 	looked = 5000
 
@@ -25,9 +29,14 @@ const (
 
 	// newestSuppliers are those whose requests can be on a page: one step through the index for each supplier.
 	newestSuppliers = `SELECT s.id, (SELECT r.created_at FROM material_requests r WHERE r.supplier_id = s.id AND r.created_at > 0
-			AND (r.created_at, r.id) < (?, CASE WHEN s.id > ? THEN CAST(? AS bigint) WHEN s.id = ? THEN CAST(? AS bigint) ELSE CAST(? AS bigint) END)
+			AND r.created_at >= ? AND (r.created_at, r.id) < (?, CASE WHEN s.id > ? THEN CAST(? AS bigint)
+				WHEN s.id = ? THEN CAST(? AS bigint) ELSE CAST(? AS bigint) END)
 			ORDER BY r.created_at DESC, r.id DESC LIMIT 1) AS newest FROM suppliers s
 		ORDER BY newest DESC NULLS LAST, id LIMIT ?`
+
+	// newestOf are the keys of the newest requests of one supplier behind a place, whose id and tie stand for the verbs.
+	newestOf = `SELECT created_at, supplier_id, id FROM material_requests WHERE supplier_id = %s AND ` + byAge +
+		` AND created_at >= ? AND (created_at, id) < (?, %s) ORDER BY created_at DESC, id DESC LIMIT ?`
 )
 
 // place is where a page of requests ended.
@@ -84,9 +93,9 @@ func (s *Service) Recent(ctx context.Context, filter materials.Filter, after str
 		page, err = s.store.overviews(ctx, `SELECT `+recentColumns+` FROM material_requests
 			WHERE failure <> '' AND status = 'failed'`+behindPlace+recentOrder, append(placeOf(after).behind(), limit)...)
 	case filter.SupplierID != "":
-		page, err = s.store.recentOf(ctx, []string{filter.SupplierID}, placeOf(after), limit)
+		page, err = s.store.recentOf(ctx, []string{filter.SupplierID}, placeOf(after), 0, limit)
 	default:
-		page, err = s.store.recentAll(ctx, placeOf(after), limit)
+		page, err = s.recentAll(ctx, placeOf(after), limit)
 	}
 	if err != nil || len(page) < limit {
 		return page, "", err
@@ -94,14 +103,50 @@ func (s *Service) Recent(ctx context.Context, filter materials.Filter, after str
 	return page, placeAfter(page[limit-1]), nil
 }
 
-// recentAll asks only the suppliers whose requests can be on the page, one for each of its rows at most.
-func (s *store) recentAll(ctx context.Context, from place, limit int) ([]materials.Overview, error) {
+// reach is how far back the pages of all suppliers' requests went of late. It is a guess that saves work, no rule: most
+// suppliers have no request in the time that a page spans, and to find none costs less than to find the newest.
+type reach struct {
+	newest, span atomic.Int64 // of the newest request; how long the last page was, 0: none was read yet
+}
+
+// since is when the oldest request of the page behind a place was made, or earlier, as far as one can guess; 0: unknown.
+func (r *reach) since(from place) int64 {
+	if span := r.span.Load(); span > 0 {
+		return max(0, min(from.at, r.newest.Load())-2*span)
+	}
+	return 0
+}
+
+func (r *reach) saw(from place, page []materials.Overview) {
+	newest := page[0].CreatedAt.UnixMicro()
+	if from.at == math.MaxInt64 {
+		r.newest.Store(newest)
+	}
+	r.span.Store(min(from.at, newest) - page[len(page)-1].CreatedAt.UnixMicro() + 1)
+}
+
+// recentAll guesses how far back the page goes, and goes through all when that was too short.
+func (s *Service) recentAll(ctx context.Context, from place, limit int) (page []materials.Overview, err error) {
+	for since := s.reach.since(from); ; since = 0 {
+		page, err = s.store.recentSince(ctx, from, since, limit)
+		if err != nil || len(page) == limit || since == 0 {
+			break
+		}
+	}
+	if err == nil && len(page) == limit {
+		s.reach.saw(from, page)
+	}
+	return page, err
+}
+
+// recentSince asks only the suppliers whose requests can be on the page, one for each of its rows at most.
+func (s *store) recentSince(ctx context.Context, from place, since int64, limit int) ([]materials.Overview, error) {
 	var found []struct {
 		ID     string
 		Newest *int64 // nil: the supplier has none behind the place
 	}
-	err := s.db.Reader(ctx).Raw(newestSuppliers, from.at, from.supplierID, int64(math.MaxInt64), from.supplierID, from.id,
-		int64(math.MinInt64), limit).Scan(&found).Error
+	err := s.db.Reader(ctx).Raw(newestSuppliers, since, from.at, from.supplierID, int64(math.MaxInt64), from.supplierID,
+		from.id, int64(math.MinInt64), limit).Scan(&found).Error
 	if err != nil {
 		return nil, fmt.Errorf("list suppliers by their newest material request: %w", err)
 	}
@@ -114,31 +159,47 @@ func (s *store) recentAll(ctx context.Context, from place, limit int) ([]materia
 	if len(suppliers) == 0 {
 		return []materials.Overview{}, nil
 	}
-	return s.recentOf(ctx, suppliers, from, limit)
+	if len(suppliers) == limit { // each has one at least as new as this
+		since = *found[limit-1].Newest
+	}
+	return s.recentOf(ctx, suppliers, from, since, limit)
 }
 
 // recentOf merges the newest requests of the suppliers behind a place: their keys by the index, then the page's rows.
-func (s *store) recentOf(ctx context.Context, suppliers []string, from place, limit int) ([]materials.Overview, error) {
-	parts, args := make([]string, len(suppliers)), []any{}
-	for i, id := range suppliers {
-		parts[i] = `SELECT * FROM (SELECT created_at, supplier_id, id FROM material_requests WHERE supplier_id = ? AND ` + byAge +
-			` AND (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC LIMIT ?) AS newest`
-		args = append(args, id, from.at, from.tie(id), limit)
-	}
-	return s.overviews(ctx, `SELECT `+columnsOf("r")+` FROM (SELECT * FROM (`+strings.Join(parts, ` UNION ALL `)+`) AS merged`+recentOrder+`) AS page
+func (s *store) recentOf(ctx context.Context, suppliers []string, from place, since int64, limit int) (
+	[]materials.Overview, error) {
+	keys, args := s.newestOf(suppliers, from, since, limit)
+	return s.overviews(ctx, `SELECT `+columnsOfR+` FROM (SELECT * FROM (`+keys+`) AS merged`+recentOrder+`) AS page
 		JOIN material_requests r ON r.supplier_id = page.supplier_id AND r.id = page.id
 		ORDER BY r.created_at DESC, r.supplier_id, r.id DESC`, append(args, limit)...)
 }
 
-func columnsOf(table string) string {
-	return table + "." + strings.ReplaceAll(recentColumns, ", ", ", "+table+".")
+// newestOf selects the keys of so many requests of each supplier at most. PostgreSQL, which plans a part a supplier
+// longer than it runs it, gets the suppliers as a table.
+func (s *store) newestOf(suppliers []string, from place, since int64, limit int) (query string, args []any) {
+	if s.db.Engine() == database.Postgres {
+		ties := make(map[string]int64, len(suppliers))
+		for _, id := range suppliers {
+			ties[id] = from.tie(id)
+		}
+		table, _ := json.Marshal(ties) // texts and numbers: it never fails
+		return `SELECT n.* FROM json_each_text(CAST(? AS json)) AS k CROSS JOIN LATERAL (` +
+				fmt.Sprintf(newestOf, `k.key`, `CAST(k.value AS bigint)`) + `) AS n`,
+			[]any{string(table), since, from.at, limit}
+	}
+	parts := make([]string, len(suppliers))
+	for i, id := range suppliers {
+		parts[i] = `SELECT * FROM (` + fmt.Sprintf(newestOf, `?`, `?`) + `)`
+		args = append(args, id, since, from.at, from.tie(id), limit)
+	}
+	return strings.Join(parts, ` UNION ALL `), args
 }
 
 // recentFailedOf goes by the index of what failed, of whichever supplier.
 func (s *store) recentFailedOf(ctx context.Context, supplierID string, from place, limit int) ([]materials.Overview,
 	string, error) {
 	window := `SELECT created_at, supplier_id, id FROM material_requests WHERE failure <> ''` + behindPlace + recentOrder
-	page, err := s.overviews(ctx, `SELECT `+columnsOf("r")+` FROM (`+window+`) AS failed
+	page, err := s.overviews(ctx, `SELECT `+columnsOfR+` FROM (`+window+`) AS failed
 		JOIN material_requests r ON r.supplier_id = failed.supplier_id AND r.id = failed.id
 		WHERE failed.supplier_id = ? AND r.status = 'failed' ORDER BY r.created_at DESC, r.supplier_id, r.id DESC LIMIT ?`,
 		append(from.behind(), looked, supplierID, limit)...)
@@ -237,7 +298,7 @@ func (s *store) overviews(ctx context.Context, query string, args ...any) ([]mat
 
 // FindAny returns the requests of an id; every supplier numbers its own.
 func (s *Service) FindAny(ctx context.Context, id int64) ([]materials.Overview, error) {
-	return s.store.overviews(ctx, `SELECT `+columnsOf("r")+` FROM suppliers s
+	return s.store.overviews(ctx, `SELECT `+columnsOfR+` FROM suppliers s
 		JOIN material_requests r ON r.supplier_id = s.id AND r.id = ? ORDER BY s.id LIMIT 50`, id)
 }
 
@@ -247,7 +308,7 @@ func (s *Service) FindEnqueued(ctx context.Context, rounds []round.Round) ([]mat
 	if err != nil {
 		return nil, err
 	}
-	found, err := database.Query(ctx, s.store.db.ReaderSQL(ctx), `SELECT `+columnsOf("r")+` FROM `+table+
+	found, err := database.Query(ctx, s.store.db.ReaderSQL(ctx), `SELECT `+columnsOfR+` FROM `+table+
 		` WHERE r.status = 'enqueued'`, args, func(r *overviewRow) []any {
 		return []any{&r.SupplierID, &r.ID, &r.Status, &r.ShopCode, &r.Round, &r.Failure, &r.CreatedAt, &r.UpdatedAt}
 	})
