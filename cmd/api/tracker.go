@@ -23,13 +23,25 @@ func trackerCommand() *cobra.Command {
 
 func trackerCreate() *cobra.Command {
 	var name, views string
-	cmd := &cobra.Command{Use: "create", Short: "create a client; its key is shown once", Args: cobra.NoArgs,
-		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
-			return a.Trackers.CreateClient(ctx, name, splitList(views))
-		})}
+	cmd := &cobra.Command{Use: "create", Short: "create a client; its key is shown once", Args: cobra.NoArgs}
+	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
+		created, err := a.Trackers.CreateClient(ctx, name, splitList(views))
+		noteViews(ctx, cmd, a, views, err)
+		return created, err
+	})
 	cmd.Flags().StringVar(&name, "name", "", "name of the client")
 	cmd.Flags().StringVar(&views, "views", "", "views that it may read, separated by commas; the first is read")
 	return required(cmd, "name")
+}
+
+// noteViews writes to standard error what keeps the views that were just granted from being listed.
+func noteViews(ctx context.Context, cmd *cobra.Command, a *app.App, views string, err error) {
+	if err != nil {
+		return
+	}
+	for _, note := range a.Trackers.ViewNotes(ctx, splitList(views)) {
+		cmd.PrintErrln("note: " + note)
+	}
 }
 
 func trackerList() *cobra.Command {
@@ -42,10 +54,12 @@ func trackerList() *cobra.Command {
 
 func trackerSetViews() *cobra.Command {
 	var views string
-	cmd := &cobra.Command{Use: "set-views ID", Short: "grant exactly these views", Args: cobra.ExactArgs(1),
-		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-			return a.Trackers.SetViews(ctx, args[0], splitList(views))
-		})}
+	cmd := &cobra.Command{Use: "set-views ID", Short: "grant exactly these views", Args: cobra.ExactArgs(1)}
+	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
+		client, err := a.Trackers.SetViews(ctx, args[0], splitList(views))
+		noteViews(ctx, cmd, a, views, err)
+		return client, err
+	})
 	cmd.Flags().StringVar(&views, "views", "", "views that it may read, separated by commas; the first is read")
 	return required(completing(cmd, false, clientIDs), "views")
 }

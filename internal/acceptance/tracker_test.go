@@ -149,6 +149,20 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 			apptest.MustCommand[object](t, h, "tracker", "client", "set-views", c.ID, "--views", "suppliers")
 			none(c.get(t, trackers))
 		})
+	rule(t, "a grant of what is no view is noted on standard error, one that can be listed is not", func(t *testing.T) {
+		c := newTrackerClient(t, h)
+		file := c.file(t, "records.ndjson", tracked("A", 1, "2026-11-20", nil, nil))
+		own := apptest.MustCommand[object](t, h, "tracker", "load", file, "--client", c.ID)["view"].(string)
+		for _, command := range [][]string{{"set-views", c.ID}, {"create", "--name", t.Name()}} {
+			_, errOut, code := h.Command(t, append([]string{"tracker", "client"}, append(command, "--views", "nowhere,suppliers")...)...)
+			if code != 0 || !strings.Contains(errOut, "no view nowhere") || !strings.Contains(errOut, "no view suppliers") {
+				t.Errorf("%v: exit code %d, %q", command, code, errOut)
+			}
+		}
+		if _, errOut, code := h.Command(t, "tracker", "client", "set-views", c.ID, "--views", own); code != 0 || errOut != "" {
+			t.Errorf("its own view: exit code %d, %q", code, errOut)
+		}
+	})
 	rule(t, "all violations of page, pageSize and filter are listed", func(t *testing.T) {
 		c := newTrackerClient(t, h)
 		c.load(t, tracked("A", 1, "2026-11-20", nil, nil))

@@ -234,6 +234,20 @@ func (s *Service) lackingViews(ctx context.Context, views []string) (violations 
 	return violations, nil
 }
 
+// ViewNotes says of granted views why they cannot be listed now, one line each. It is no error: a view may be made
+// later, and the api may have rights that this process does not have.
+func (s *Service) ViewNotes(ctx context.Context, views []string) (notes []string) {
+	for _, view := range views {
+		switch _, err := s.lookUp(ctx, view); {
+		case errors.Is(err, errNoView):
+			notes = append(notes, fmt.Sprintf("there is no view %s (a table is none): its listings answer 403 until there is", view))
+		case err != nil:
+			notes = append(notes, err.Error())
+		}
+	}
+	return notes
+}
+
 // inCatalogue reports whether the name is one of the engines' own relations.
 func inCatalogue(view string) bool {
 	parts := identifiers(view)
