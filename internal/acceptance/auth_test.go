@@ -127,6 +127,15 @@ func tokenRules(t *testing.T, h *apptest.Hub) {
 			t.Fatalf("a key that is sent twice: %d", response.StatusCode)
 		}
 	})
+	rule(t, "a body says nothing; over 16 KiB it is 413, of a wrong key 401", func(t *testing.T) {
+		s := h.Supplier(t)
+		long := strings.Repeat(" ", 16<<10+1)
+		for body, status := range map[string]int{"": 200, "{": 200, long[1:]: 200, long: 413, strings.Repeat(" ", 2<<20): 413} {
+			want(t, h.Do(t, http.MethodPost, tokenPath, body, "x-api-key", s.APIKey), status)
+		}
+		wantProblem(t, h.Do(t, http.MethodPost, tokenPath, long, "x-api-key", s.APIKey), 413)
+		wantAuthError(t, h.Do(t, http.MethodPost, tokenPath, long, "x-api-key", "nonsense"), "invalid_client")
+	})
 	rule(t, "a supplier may hold several sessions", func(t *testing.T) {
 		s := h.Supplier(t)
 		other := s.Token(t)

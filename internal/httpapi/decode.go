@@ -57,6 +57,17 @@ func PeekBody(c *gin.Context) ([]byte, error) {
 	return raw, nil
 }
 
+// SkipBody leaves the body of a route that takes none where it is. Errors: errs.TooLarge over what ReadJSON reads of
+// this sender.
+func SkipBody(c *gin.Context) error {
+	limit := admissionOf(c).limit()
+	if announced := c.Request.ContentLength; announced >= 0 && announced <= limit {
+		return nil
+	}
+	_, err := readBody(c, limit, func() error { return nil })
+	return err
+}
+
 // readBody reads what there is memory for.
 func readBody(c *gin.Context, limit int64, acquire func() error) ([]byte, error) {
 	if c.Request.Body == nil {

@@ -26,16 +26,21 @@ type envelope struct {
 	ErrorDescription string
 }
 
-// Token exchanges an API key for a token pair (specification 4.1). A body is not read.
+// Token exchanges an API key for a token pair (specification 4.1). A body says nothing; one that is too large is
+// refused, to a caller whose key is right.
 func (s Handlers) Token(c *gin.Context) error {
 	c.Header("Cache-Control", "no-store")
 	keys := c.Request.Header.Values("X-Api-Key")
 	if len(keys) != 1 { // of two, a proxy and we might take different ones
 		return refuseClient()
 	}
+	long := httpapi.SkipBody(c)
 	pair, err := s.exchange(c.Request.Context(), keys[0])
 	if err != nil {
 		return err
+	}
+	if long != nil {
+		return errors.Join(long, s.revoke(c.Request.Context(), pair.RefreshToken))
 	}
 	httpapi.JSON(c, http.StatusOK, pair)
 	return nil
