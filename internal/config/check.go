@@ -89,6 +89,7 @@ func article(kind string) string {
 func (c *Config) check(f *faults) {
 	f.wrong("HTTP_ADDR", listenFault(c.HTTPAddr))
 	f.wrong("ADMIN_ADDR", listenFault(c.AdminAddr))
+	c.checkHosts(f)
 	info, err := os.Stat(c.DataDir)
 	f.bad(c.DatabaseURL == "" && err == nil && !info.IsDir(), "DATA_DIR", "must be a directory")
 	f.between("WORKER_CONCURRENCY", c.Concurrency, 1, 10_000)
@@ -109,6 +110,13 @@ func (c *Config) check(f *faults) {
 	f.bad(c.PublicURL != "" && !httpAddress(c.PublicURL), "PUBLIC_URL", mustBeHTTP)
 	for _, p := range c.Proxies {
 		f.bad(!network(p), "TRUSTED_PROXIES", "every item must be an IP address or a network such as 10.0.0.0/8")
+	}
+}
+
+// checkHosts looks at the names of the operator listener.
+func (c *Config) checkHosts(f *faults) {
+	for _, host := range c.AdminHosts {
+		f.bad(strings.ContainsAny(strings.TrimSpace(host), " /@?#"), "ADMIN_HOSTS", "every item must be a name without scheme or path")
 	}
 }
 
