@@ -124,7 +124,7 @@ func SameOrigin(r *http.Request) error {
 // Render answers with a page, which is never stored anywhere.
 func (s *Site) Render(c *gin.Context, status int, page string, p Page) error {
 	l := s.locale(s.Language(c.Request))
-	t, ok := l.pages[page]
+	t, ok := l.pages()[page]
 	if !ok {
 		return fmt.Errorf("no page %s", page)
 	}
@@ -172,7 +172,7 @@ func (s *Site) Answer(c *gin.Context, status int, o Outcome) {
 
 // Fragment is a defined template of a page as HTML, for Outcome.Result.
 func (s *Site) Fragment(c *gin.Context, page, name string, data any) (string, error) {
-	t, ok := s.locale(s.Language(c.Request)).pages[page]
+	t, ok := s.locale(s.Language(c.Request)).pages()[page]
 	if !ok {
 		return "", fmt.Errorf("no page %s", page)
 	}

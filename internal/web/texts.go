@@ -1,18 +1,19 @@
 package web
 
 import (
+	"html/template"
 	"maps"
 	"slices"
 	"text/template/parse"
 )
 
 // texts are the literals that the pages and the navigation translate, sorted.
-func (s *Site) texts() []string {
+func (s *Site) texts(pages map[string]*template.Template) []string {
 	found := map[string]bool{s.cfg.Title: true}
 	for _, link := range s.cfg.Navigation {
 		found[link.Text] = true
 	}
-	for _, page := range s.languages[0].pages {
+	for _, page := range pages {
 		for _, t := range page.Templates() {
 			if t.Tree != nil && t.Tree.Root != nil {
 				collect(t.Tree.Root, found)

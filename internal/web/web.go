@@ -24,6 +24,7 @@ import (
 	"maps"
 	"path"
 	"strings"
+	"sync"
 
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
@@ -62,7 +63,7 @@ type locale struct {
 	name    string // in the language itself
 	texts   map[string]string
 	printer *message.Printer
-	pages   map[string]*template.Template
+	pages   func() map[string]*template.Template // parsed when they are first asked for: most processes show none
 }
 
 // New reads the pages.
@@ -82,11 +83,19 @@ func New(cfg Config) (*Site, error) {
 		{tag: "pt", name: "Português", texts: portuguese, printer: message.NewPrinter(language.BrazilianPortuguese)},
 	}
 	for _, l := range s.languages {
-		if err := s.parse(l); err != nil {
+		pages, err := s.parse(l)
+		if err == nil && l == s.languages[0] {
+			err = s.checkTexts(pages, portuguese)
+		}
+		if err != nil {
 			return nil, err
 		}
+		l.pages = sync.OnceValue(func() map[string]*template.Template {
+			pages, _ := s.parse(l) // it was parsed above, of the same embedded files
+			return pages
+		})
 	}
-	return s, s.checkTexts(portuguese)
+	return s, nil
 }
 
 // translations joins the texts of the frame and of the pages.
@@ -107,38 +116,38 @@ func translations(sources ...fs.FS) (map[string]string, error) {
 }
 
 // parse reads every page together with the layout and the parts; the functions know the language.
-func (s *Site) parse(l *locale) error {
+func (s *Site) parse(l *locale) (map[string]*template.Template, error) {
 	frame, err := template.New("layout.html").Funcs(s.functions(l)).ParseFS(embedded, "templates/*.html")
 	if err != nil {
-		return fmt.Errorf("read layout: %w", err)
+		return nil, fmt.Errorf("read layout: %w", err)
 	}
 	if _, err := fs.Stat(s.cfg.Pages, shared); err == nil {
 		if frame, err = frame.ParseFS(s.cfg.Pages, shared); err != nil {
-			return fmt.Errorf("read %s: %w", shared, err)
+			return nil, fmt.Errorf("read %s: %w", shared, err)
 		}
 	}
 	files, err := fs.Glob(s.cfg.Pages, "*.html")
 	if err != nil || len(files) == 0 {
-		return errors.Join(fmt.Errorf("no pages for %s", s.cfg.Base), err)
+		return nil, errors.Join(fmt.Errorf("no pages for %s", s.cfg.Base), err)
 	}
-	l.pages = make(map[string]*template.Template, len(files))
+	pages := make(map[string]*template.Template, len(files))
 	for _, file := range files {
 		if file == shared {
 			continue
 		}
 		page, err := template.Must(frame.Clone()).ParseFS(s.cfg.Pages, file)
 		if err != nil {
-			return fmt.Errorf("read page %s: %w", file, err)
+			return nil, fmt.Errorf("read page %s: %w", file, err)
 		}
-		l.pages[strings.TrimSuffix(path.Base(file), ".html")] = page
+		pages[strings.TrimSuffix(path.Base(file), ".html")] = page
 	}
-	return nil
+	return pages, nil
 }
 
 // checkTexts names every literal text of the pages that has no Portuguese.
-func (s *Site) checkTexts(portuguese map[string]string) error {
+func (s *Site) checkTexts(pages map[string]*template.Template, portuguese map[string]string) error {
 	var missing []error
-	for _, text := range s.texts() {
+	for _, text := range s.texts(pages) {
 		if portuguese[text] == "" {
 			missing = append(missing, fmt.Errorf("no Portuguese for %q", text))
 		}
