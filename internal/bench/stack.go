@@ -60,8 +60,8 @@ func newStack(ctx context.Context) (*stack, error) {
 		return s, err
 	}
 	for _, target := range []string{"./cmd/api", "./cmd/worker", "./internal/bench", "github.com/nats-io/nats-server/v2"} {
-		if out, err := exec.CommandContext(ctx, "go", "build", "-o", dir+"/", target).CombinedOutput(); err != nil {
-			return s, fmt.Errorf("build %s: %w: %s", target, err, out)
+		if err := build(ctx, dir, target); err != nil {
+			return s, err
 		}
 	}
 	s.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "DATABASE_URL=" + database, "HTTP_ADDR=127.0.0.1:0",
@@ -79,6 +79,16 @@ func newStack(ctx context.Context) (*stack, error) {
 		s.env = append(s.env, g.variable+"="+strings.TrimSpace(string(out)))
 	}
 	return s, nil
+}
+
+// build makes a binary as `make build` does.
+func build(ctx context.Context, dir, target string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "nomsgpack", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", target)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w: %s", target, err, out)
+	}
+	return nil
 }
 
 func (s *stack) createDatabase(ctx context.Context) (string, error) {

@@ -2,7 +2,7 @@
 
 // Command withpostgres runs a command beside a PostgreSQL server of its own, thrown away afterwards:
 //
-//	withpostgres [-durable] COMMAND ARGUMENT…
+//	withpostgres [-durable] [-c NAME=VALUE]… COMMAND ARGUMENT…
 //
 // The command finds the server's address in SUPPLYHUB_TEST_POSTGRES; withpostgres ends with the command's exit code.
 // The server belongs to a second process, the guard, which removes it as soon as withpostgres is gone, killed included.
@@ -32,27 +32,32 @@ const (
 
 func main() {
 	durable := flag.Bool("durable", false, "flush every commit to the disk, as in production (for measurements)")
+	var settings []string
+	flag.Func("c", "a `NAME=VALUE` of the server's configuration", func(setting string) error {
+		settings = append(settings, setting)
+		return nil
+	})
 	asGuard := flag.Bool("guard", false, "internal: keep the server until standard input ends")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: withpostgres [-durable] COMMAND ARGUMENT…")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: withpostgres [-durable] [-c NAME=VALUE]… COMMAND ARGUMENT…")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
 	switch {
 	case *asGuard:
-		os.Exit(guard(*durable))
+		os.Exit(guard(*durable, settings))
 	case flag.NArg() == 0:
 		flag.Usage()
 		os.Exit(2)
 	default:
-		os.Exit(run(*durable, flag.Args()))
+		os.Exit(run(*durable, settings, flag.Args()))
 	}
 }
 
-func run(durable bool, command []string) int {
+func run(durable bool, settings, command []string) int {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	address, release, err := startGuard(durable)
+	address, release, err := startGuard(durable, settings)
 	if err != nil {
 		return say(exitSetup, err)
 	}
@@ -61,12 +66,16 @@ func run(durable bool, command []string) int {
 }
 
 // startGuard starts the process that owns the server. release, or the end of this process, ends both.
-func startGuard(durable bool) (address string, release func(), err error) {
+func startGuard(durable bool, settings []string) (address string, release func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", nil, err
 	}
-	cmd := exec.Command(self, "-guard", fmt.Sprintf("-durable=%t", durable))
+	args := []string{"-guard", fmt.Sprintf("-durable=%t", durable)}
+	for _, setting := range settings {
+		args = append(args, "-c", setting)
+	}
+	cmd := exec.Command(self, args...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // what is sent to our process group must not reach it
 	lifeline, err := cmd.StdinPipe()
@@ -93,7 +102,7 @@ func startGuard(durable bool) (address string, release func(), err error) {
 }
 
 // guard starts the server, writes its address to standard output, and removes it when standard input ends.
-func guard(durable bool) int {
+func guard(durable bool, settings []string) int {
 	signal.Ignore(syscall.SIGPIPE) // our parent may be gone already
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -102,7 +111,7 @@ func guard(durable bool) int {
 		defer close(gone)
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	}()
-	c, err := cluster.Start(durable)
+	c, err := cluster.Start(durable, settings...)
 	if err != nil {
 		return say(exitSetup, err)
 	}
