@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	headroom     = 48 << 20 // bytes that may be allocated between two collections; more where more lives
+	headroom     = 24 << 20 // bytes that may be allocated between two collections; more where more lives
 	leastPercent = 100      // Go's own
 	mostPercent  = 400      // a process holds 10 to 20 MiB, and each collection costs it CPU
 	percentStep  = 10       // a smaller change is not worth stopping the world for
