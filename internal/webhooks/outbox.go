@@ -80,16 +80,13 @@ func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (before []round
 		return nil, err
 	}
 	now, worker, due := d.deps.Now(), d.lease.worker(), map[string]time.Time{}
-	known, err := d.store.standings(ctx, slices.Collect(maps.Keys(receivers)), now)
-	if err != nil {
-		return nil, err
-	}
+	suppliers := slices.Collect(maps.Keys(receivers))
 	for chunk := range slices.Chunk(events, addBatch) {
 		prepared, err := d.prepare(chunk, receivers, worker, now)
 		if err != nil {
 			return nil, err
 		}
-		fresh, err := d.store.insertEvents(ctx, prepared, now)
+		fresh, known, err := d.store.insertEvents(ctx, prepared, suppliers, now)
 		if err != nil {
 			return nil, err
 		}

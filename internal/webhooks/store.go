@@ -37,12 +37,19 @@ func (s *store) claim(ctx context.Context, wants map[string]int, now time.Time, 
 	return s.claimSQLite(ctx, wants, now, worker, attempts)
 }
 
-// insertEvents stores the events of those rounds that have none and returns which. It joins the transaction of ctx.
-func (s *store) insertEvents(ctx context.Context, events []newEvent, now time.Time) (map[round.Round]bool, error) {
+// insertEvents stores the events of those rounds that have none and returns which, and how the suppliers' receivers are.
+// It joins the transaction of ctx, so that what is paused before it stays unsent.
+func (s *store) insertEvents(ctx context.Context, events []newEvent, suppliers []string,
+	now time.Time) (map[round.Round]bool, map[string]standing, error) {
 	if s.postgres() {
-		return s.insertEventsPostgres(ctx, events, now)
+		return s.insertEventsPostgres(ctx, events, suppliers, now)
 	}
-	return s.insertEventsSQLite(ctx, events, now)
+	fresh, err := s.insertEventsSQLite(ctx, events, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	known, err := s.standings(ctx, suppliers, now)
+	return fresh, known, err
 }
 
 // insertDeliveries stores deliveries, with the attempts that are begun with them. It joins the transaction of ctx.

@@ -48,33 +48,46 @@ func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now tim
 	return claimed, nil
 }
 
-func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, now time.Time) (map[round.Round]bool,
-	error) {
+// insertEventsPostgres reads the receivers in the same statement: one round trip less in each batch of work.
+func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, suppliers []string,
+	now time.Time) (map[round.Round]bool, map[string]standing, error) {
 	n := len(events)
 	uids, numbers, traces, parents, bodies := make([]int64, n), make([]int64, n), make([]string, n), make([]string, n),
 		make([][]byte, n)
 	for i, e := range events {
 		uids[i], numbers[i], traces[i], parents[i], bodies[i] = e.Round.UID, e.Round.Number, e.TraceID, e.TraceParent, e.body
 	}
-	stored, err := database.Query(ctx, s.db.SQL(ctx), `
-		INSERT INTO webhook_events (uid, round, trace_id, body, trace_parent, created_at)
-		SELECT u, r, t, b, nullif(p, ''), $6 FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bytea[], $5::text[]) AS e(u, r, t, b, p)
-		ON CONFLICT (uid, round) DO NOTHING RETURNING uid, round`,
-		[]any{uids, numbers, traces, bodies, parents, now.UnixMicro()},
-		func(r *round.Round) []any { return []any{&r.UID, &r.Number} })
-	if err != nil {
-		return nil, fmt.Errorf("insert webhook events: %w", err)
-	}
 	type numbersOf struct{ uid, number int64 }
-	found := make(map[numbersOf]bool, len(stored))
-	for _, r := range stored {
-		found[numbersOf{r.UID, r.Number}] = true
+	type row struct { // one of the two, the other's columns are zero
+		numbersOf
+		standing
+	}
+	rows, err := database.Query(ctx, s.db.SQL(ctx), `
+		WITH stored AS (
+			INSERT INTO webhook_events (uid, round, trace_id, body, trace_parent, created_at)
+			SELECT u, r, t, b, nullif(p, ''), $6 FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bytea[], $5::text[]) AS e(u, r, t, b, p)
+			ON CONFLICT (uid, round) DO NOTHING RETURNING uid, round
+		)
+		SELECT uid, round, '', 0::bigint, false, false FROM stored
+		UNION ALL SELECT 0, 0, `+standingColumns(7)+` FROM webhook_receivers r WHERE r.supplier_id = ANY($8)`,
+		[]any{uids, numbers, traces, bodies, parents, now.UnixMicro(), now.Add(-backlogAge).UnixMicro(), suppliers},
+		func(r *row) []any { return []any{&r.uid, &r.number, &r.supplierID, &r.failures, &r.paused, &r.backlog} })
+	if err != nil {
+		return nil, nil, fmt.Errorf("insert webhook events: %w", err)
+	}
+	stored, known := make(map[numbersOf]bool, len(rows)), make(map[string]standing, len(suppliers))
+	for _, r := range rows {
+		if r.supplierID == "" {
+			stored[r.numbersOf] = true
+		} else {
+			known[r.supplierID] = r.standing
+		}
 	}
 	fresh := make(map[round.Round]bool, len(stored))
 	for _, e := range events {
-		fresh[e.Round] = found[numbersOf{e.Round.UID, e.Round.Number}]
+		fresh[e.Round] = stored[numbersOf{e.Round.UID, e.Round.Number}]
 	}
-	return fresh, nil
+	return fresh, known, nil
 }
 
 func (s *store) insertDeliveriesPostgres(ctx context.Context, deliveries []newDelivery, now time.Time) error {

@@ -166,14 +166,17 @@ type standing struct {
 	backlog    bool // deliveries have waited for it for backlogAge
 }
 
+// standingColumns are those of standing; an earlier due time than parameter before is a backlog.
+func standingColumns(before int) string {
+	return fmt.Sprintf(`r.supplier_id, r.consecutive_failures, r.paused_by <> '', r.due_at IS NOT NULL AND r.due_at <= $%d`, before)
+}
+
 // standings joins the transaction of ctx, so that what is paused before it stays unsent.
 func (s *store) standings(ctx context.Context, suppliers []string, now time.Time) (map[string]standing, error) {
 	if len(suppliers) == 0 {
 		return map[string]standing{}, nil
 	}
-	list, err := database.Query(ctx, s.db.SQL(ctx), `
-		SELECT r.supplier_id, r.consecutive_failures, r.paused_by <> '', r.due_at IS NOT NULL AND r.due_at <= $2
-		FROM webhook_receivers r WHERE `+s.anyOf("r.supplier_id", 1),
+	list, err := database.Query(ctx, s.db.SQL(ctx), `SELECT `+standingColumns(2)+` FROM webhook_receivers r WHERE `+s.anyOf("r.supplier_id", 1),
 		[]any{s.values(suppliers), now.Add(-backlogAge).UnixMicro()},
 		func(r *standing) []any { return []any{&r.supplierID, &r.failures, &r.paused, &r.backlog} })
 	if err != nil {
