@@ -13,7 +13,7 @@ TOOLS := $(CURDIR)/bin/tools
 WITHPOSTGRES := $(GO) run ./internal/database/databasetest/withpostgres
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/supplyhub/supplyhub/internal/telemetry.version=$(VERSION))
-# gin's MessagePack codec, which nobody here speaks, is 6 MB of a binary.
+# gin's MessagePack codec, which is not used here, is 6 MB of a binary.
 BUILD = CGO_ENABLED=0 $(GO) build -tags nomsgpack -trimpath -ldflags '$(LDFLAGS)' -o bin/
 UNIT = $$($(GO) list ./... | grep -vE '/internal/(acceptance|materials|tracker|webhooks)' | tr '\n' ' ')
 # Tests of the binaries wait for other processes more than they compute.
@@ -44,7 +44,7 @@ build: ## build the static binaries bin/api and bin/worker
 # and PostgreSQL shows the same races. `make race` has it everywhere.
 ENGINES = ./internal/materials/... ./internal/tracker ./internal/webhooks
 
-test: ## run every test on both engines, the rooms' own with the race detector
+test: ## run every test on both engines, the packages' own with the race detector
 	@for runtime in python3 node npm; do command -v $$runtime >/dev/null || echo "no $$runtime: what needs it in TestSamples is skipped" >&2; done
 	@$(WITHPOSTGRES) sh -c "status=0; \
 		$(GO) test -shuffle=on $(RACE) -skip '/^sqlite' $(ENGINES) || status=1; \
@@ -90,7 +90,7 @@ bench-memory: ## measure the pipeline and what all its processes hold, with Post
 bench-neighbours: ## measure a healthy supplier beside slow, ill and dead receivers
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench neighbours
 
-bench-receivers: ## measure many receivers, dead and slow ones among them, and 1 to 8 workers (about 8 minutes; RECEIVERS=10000; PARTS='scale killed idle crowd')
+bench-receivers: ## measure many receivers, dead and slow ones among them, and 1 to 8 workers (about 8 minutes; RECEIVERS=10000; PARTS='scale killed idle many')
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench receivers $(PARTS)
 
 bench-queue: ## measure intake without NATS and with it, and the sweeper while a million requests wait in the queue (about 5 minutes)

@@ -219,7 +219,7 @@ func TestDockerfile_is_static_unprivileged_and_checks_its_health(t *testing.T) {
 	}
 }
 
-// Where nobody listens a health check fails with 1; a command that does not exist would be bad usage, 2.
+// Where nothing listens a health check fails with 1; a command that does not exist would be bad usage, 2.
 func TestHealthChecks_are_commands_that_the_binaries_have(t *testing.T) {
 	t.Parallel()
 	for _, binary := range []string{"api", "worker"} {

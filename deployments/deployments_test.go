@@ -1,4 +1,4 @@
-// Package deployments_test keeps what stands beside the code true: files that no compiler reads.
+// Package deployments_test keeps what is beside the code true: files that no compiler reads.
 package deployments_test
 
 import (
@@ -28,7 +28,7 @@ func TestYAML_parses(t *testing.T) {
 	}
 }
 
-// The table stands between two comments in README.md; `make readme` writes it.
+// The table is between two comments in README.md; `make readme` writes it.
 func TestReadme_has_the_table_of_variables(t *testing.T) {
 	t.Parallel()
 	const begin, end = "<!-- variables: written by make readme -->\n", "<!-- end of variables -->"

@@ -96,7 +96,7 @@ GRANT SELECT, UPDATE ON webhook_shards TO supplyhub_worker;
 GRANT SELECT, INSERT, DELETE ON status_counts TO supplyhub_api, supplyhub_worker;
 GRANT SELECT ON settings, scoreboard_usage TO supplyhub_worker;
 
--- With OPERATOR_WEBHOOK_URL: both note what the operator is to be told, the workers send it.
+-- With OPERATOR_WEBHOOK_URL: both note what the operator is notified of, the workers send it.
 GRANT INSERT ON operator_notices TO supplyhub_api, supplyhub_worker;
 GRANT SELECT, DELETE ON operator_notices TO supplyhub_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON operator_events TO supplyhub_worker;

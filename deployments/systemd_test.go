@@ -15,7 +15,7 @@ import (
 // units are the unit files with the binary that each starts.
 var units = map[string]string{"supplyhub-api.service": "api", "supplyhub-worker@.service": "worker"}
 
-// unit is the settings of a unit file; of one that stands there several times all values.
+// unit is the settings of a unit file; of one that is there several times all values.
 func unit(t *testing.T, name string) map[string][]string {
 	t.Helper()
 	settings := map[string][]string{}

@@ -123,7 +123,7 @@ type redelivered struct {
 	Redelivered int64 `json:"redelivered"`
 }
 
-// redeliverAll says how many it would be, and asks.
+// redeliverAll prints how many it would be, and asks.
 func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter webhooks.Filter, yes bool) (any, error) {
 	if err := knownSupplier(ctx, a, filter.SupplierID); err != nil {
 		return nil, err
@@ -141,7 +141,8 @@ func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter we
 	return redelivered{n}, err
 }
 
-// confirmed asks on standard error, so that standard output is the result alone.
+// confirmed reports whether the operator agrees. It asks on standard error, so that standard output is the result
+// alone.
 func confirmed(cmd *cobra.Command, question string) bool {
 	fmt.Fprint(cmd.ErrOrStderr(), question+" [y/N] ")
 	var answer string

@@ -55,7 +55,7 @@ func demonstrate(cmd *cobra.Command, cfg *config.Config) (func(ctx context.Conte
 	}, nil
 }
 
-// sampleScores gives the scoreboard both sample providers, inside this process, and a key.
+// sampleScores sets the scoreboard up with both sample providers, inside this process, and a key.
 func sampleScores(ctx context.Context, cfg *config.Config) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -160,7 +160,7 @@ func writeDemo(file string, d demo) error {
 	return os.Rename(tmp.Name(), file)
 }
 
-// printConsole says where the operator's console is, and the token that an action in it asks for.
+// printConsole prints where the operator's console is, and the token that an action in it asks for.
 func printConsole(w io.Writer, c app.Console) error {
 	token := c.Token
 	if token == "" {

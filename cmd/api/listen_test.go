@@ -76,7 +76,7 @@ func (l *listening) send(t *testing.T, secret webhook.Secret) int {
 	return response.StatusCode
 }
 
-func TestListen_prints_each_call_verifies_it_and_answers_as_told(t *testing.T) {
+func TestListen_prints_each_call_verifies_it_and_answers_as_its_flags_say(t *testing.T) {
 	t.Parallel()
 	secret := webhook.NewSecret()
 	for answer, want := range map[string]int{"200": 200, "410": 410, "500": 500} {
@@ -86,7 +86,7 @@ func TestListen_prints_each_call_verifies_it_and_answers_as_told(t *testing.T) {
 			t.Errorf("%s: answered %d\n%s", answer, got, l.printed())
 		}
 		if l.send(t, webhook.NewSecret()); !strings.Contains(l.printed(), "DOES NOT HOLD") {
-			t.Errorf("somebody else's signature:\n%s", l.printed())
+			t.Errorf("another party's signature:\n%s", l.printed())
 		}
 	}
 }

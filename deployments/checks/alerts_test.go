@@ -1,5 +1,5 @@
-// Package checks_test holds the deployments against the libraries of the programs that will read them: Helm, Kubernetes,
-// Prometheus and Compose. It is a module of its own, so that go.mod stays the product's.
+// Package checks_test holds the deployments against the libraries of the programs that will read them: Helm,
+// Kubernetes, Prometheus and Compose. It is a module of its own, so that go.mod stays the product's.
 package checks_test
 
 import (

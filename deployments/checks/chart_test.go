@@ -334,12 +334,12 @@ func TestChart_migrates_before_the_pods_of_a_version_start(t *testing.T) {
 	}
 }
 
-func TestChart_network_policies_let_workers_out_to_receivers_and_nobody_in(t *testing.T) {
+func TestChart_network_policies_let_workers_out_to_receivers_and_nothing_in(t *testing.T) {
 	t.Parallel()
 	all := objects(t, installations["small"])
 	worker := get[*networkingv1.NetworkPolicy](t, all, "NetworkPolicy/hub-worker")
 	if len(worker.Spec.Ingress) != 0 || !slices.Contains(worker.Spec.PolicyTypes, networkingv1.PolicyTypeIngress) {
-		t.Errorf("somebody gets into workers: %+v", worker.Spec.Ingress)
+		t.Errorf("a caller gets into workers: %+v", worker.Spec.Ingress)
 	}
 	api := get[*networkingv1.NetworkPolicy](t, all, "NetworkPolicy/hub-api")
 	if len(api.Spec.Ingress) != 1 || api.Spec.Ingress[0].Ports[0].Port.StrVal != "http" {

@@ -329,7 +329,7 @@ func revokeRules(t *testing.T, h *apptest.Hub) {
 }
 
 func bearerRules(t *testing.T, h *apptest.Hub) {
-	rule(t, "ping tells the supplier and the seconds left", func(t *testing.T) {
+	rule(t, "ping returns the supplier and the seconds left", func(t *testing.T) {
 		s := h.Supplier(t)
 		a := s.Do(t, http.MethodGet, ping, nil)
 		want(t, a, http.StatusOK)

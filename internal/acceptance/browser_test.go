@@ -239,7 +239,7 @@ func TestPortal_shows_what_is_unusual_well(t *testing.T) {
 			b.Until("the test's result", `document.querySelector("[data-result]").innerText.includes("400")`)
 			looked("wide test")
 			if marks := browser.Eval[int](b, `document.querySelectorAll("main b, main i, main script, header b").length`); marks != 0 {
-				t.Errorf("%d elements were made of what somebody wrote", marks)
+				t.Errorf("%d elements were made of what a caller wrote", marks)
 			}
 		})
 	}

@@ -69,7 +69,7 @@ func limited(t *testing.T, s *apptest.Supplier, method, path string) {
 
 // TestFairness: a request of 150 KiB is answered as fast beside 200 strangers and a greedy supplier, all of whom send
 // large bodies drop by drop, as it is alone.
-func TestFairness_nobody_s_slow_uploads_hold_up_another_supplier_s_large_request(t *testing.T) {
+func TestFairness_slow_uploads_of_one_hold_up_no_other_supplier_s_large_request(t *testing.T) {
 	t.Parallel()
 	for _, stack := range apptest.Stacks {
 		t.Run(string(stack), func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestReadiness_costs_the_same_for_few_and_many_tracker_clients(t *testing.T)
 				}
 				return false
 			})
-			if stack == apptest.Production { // whoever asks for the clients waits longer than a probe may
+			if stack == apptest.Production { // who asks for the clients waits longer than a probe may
 				tx, err := db.BeginTx(t.Context(), nil)
 				if err != nil {
 					t.Fatal(err)
@@ -228,26 +228,26 @@ func TestConfiguration_names_every_bad_value_once_and_makes_nothing(t *testing.T
 			data := filepath.Join(t.TempDir(), "data")
 			cmd := exec.CommandContext(t.Context(), apptest.Binary(t, name))
 			cmd.Env = append(slices.Clone(bad), "DATA_DIR="+data)
-			var told bytes.Buffer
-			cmd.Stderr = &told
+			var printed bytes.Buffer
+			cmd.Stderr = &printed
 			_ = cmd.Run() // the exit code says it
 			if code := cmd.ProcessState.ExitCode(); code != 2 {
 				t.Errorf("exit code %d", code)
 			}
 			for _, variable := range bad {
 				variable, _, _ = strings.Cut(variable, "=")
-				if n := strings.Count(told.String(), "\n"+variable+": "); n != 1 && variable != "NATS_URL" {
+				if n := strings.Count(printed.String(), "\n"+variable+": "); n != 1 && variable != "NATS_URL" {
 					t.Errorf("%s is named %d times", variable, n)
 				}
 			}
-			if strings.Contains(told.String(), "hunter2") {
+			if strings.Contains(printed.String(), "hunter2") {
 				t.Error("a value is shown")
 			}
 			if _, err := os.Stat(data); err == nil {
 				t.Error("DATA_DIR was made")
 			}
 			if t.Failed() {
-				t.Log(told.String())
+				t.Log(printed.String())
 			}
 		})
 	}

@@ -197,8 +197,8 @@ func clientJourney(t *testing.T, c *client.Client) {
 		got.ShopCode != r.ShopCode || *got.Materials[0].Depth != 25.5 {
 		t.Fatalf("got %+v", got)
 	}
-	_, err = c.Select(ctx, id, "est_of_nobody")
-	fails("an estimate of nobody", err, client.ErrUnprocessable)
+	_, err = c.Select(ctx, id, "est_unknown")
+	fails("an unknown estimate", err, client.ErrUnprocessable)
 	for range 2 {
 		chosen, err := c.Select(ctx, id, got.Estimates[0].EstimateID)
 		must("select", err)

@@ -229,7 +229,7 @@ func TestCommands_over_requests_and_deliveries(t *testing.T) {
 			requestRules(t, h, s)
 			if out, errOut, code := h.Command(t, "delivery", "redeliver", "--status", "dead"); code != 1 || out != "" ||
 				!strings.Contains(errOut, "Redeliver 3 dead deliveries?") || count("--status", "dead") != 3 {
-				t.Errorf("nobody answered: exit code %d, %s%s", code, out, errOut)
+				t.Errorf("no answer: exit code %d, %s%s", code, out, errOut)
 			}
 			if got := apptest.MustCommand[object](t, h, "delivery", "redeliver", "--status", "dead", "--supplier", s.ID,
 				"--since", "1h", "--yes"); got["redelivered"] != 3.0 {
@@ -261,10 +261,10 @@ func requestRules(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 		t.Errorf("an unknown request: exit code %d", code)
 	}
 	if _, err := openDatabase(t, h).ExecContext(t.Context(),
-		`UPDATE material_requests SET status = 'failed', failure = 'It was told to.' WHERE id = 1`); err != nil {
+		`UPDATE material_requests SET status = 'failed', failure = 'A test made it fail.' WHERE id = 1`); err != nil {
 		t.Fatal(err)
 	}
-	if got := apptest.MustCommand[object](t, h, "request", "show", s.ID, "1"); got["failure"] != "It was told to." ||
+	if got := apptest.MustCommand[object](t, h, "request", "show", s.ID, "1"); got["failure"] != "A test made it fail." ||
 		len(got["rounds"].([]any)) != 1 || len(got["deliveries"].([]any)) != 2 || got["id"] != 1.0 ||
 		got["supplier_id"] != s.ID {
 		t.Errorf("the request is %v", got)
@@ -276,7 +276,7 @@ func requestRules(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 		got := apptest.MustCommand[object](t, h, "request", "show", s.ID, "1")
 		rounds, _ := got["rounds"].([]any)
 		return len(rounds) == 2 && got["status"] == "estimated" && got["failure"] == nil &&
-			rounds[0].(object)["failure"] == "It was told to."
+			rounds[0].(object)["failure"] == "A test made it fail."
 	})
 	out, errOut, code := h.Command(t, "request", "show", s.ID, "1")
 	if code != 0 || !strings.Contains(out, "\nrounds\n  ROUND") || !strings.Contains(out, "\ndeliveries\n  ID") {

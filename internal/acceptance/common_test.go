@@ -118,9 +118,9 @@ func commandRules(t *testing.T, h *apptest.Hub) {
 				{"supplier", "create", "--name", "x", "--webhook-url", "ftp://x"},
 				{"supplier", "create", "--name", "x", "--scopes", "everything"}, {"delivery", "show", "msg_unknown"}, {"delivery",
 					"redeliver", "msg_unknown"},
-				{"delivery", "list", "--supplier", "nobody"}, {"request", "list", "--supplier", "nobody"}, {"request", "show",
-					"nobody", "1"}, {"request", "reopen", "nobody", "1"},
-				{"delivery", "redeliver", "--status", "dead", "--supplier", "nobody"}},
+				{"delivery", "list", "--supplier", "sup_unknown"}, {"request", "list", "--supplier", "sup_unknown"}, {"request", "show",
+					"sup_unknown", "1"}, {"request", "reopen", "sup_unknown", "1"},
+				{"delivery", "redeliver", "--status", "dead", "--supplier", "sup_unknown"}},
 		} {
 			for _, command := range commands {
 				out, errOut, got := h.Command(t, command...)
@@ -192,7 +192,7 @@ func operationRules(t *testing.T, h *apptest.Hub) {
 		}
 		return response.StatusCode, string(body)
 	}
-	rule(t, "livez, readyz, metrics and pprof stand on the operator listener alone", func(t *testing.T) {
+	rule(t, "livez, readyz, metrics and pprof are on the operator listener alone", func(t *testing.T) {
 		for _, p := range slices.Concat(h.APIs, h.Workers) {
 			for _, path := range []string{"/livez", "/readyz", "/metrics", "/debug/pprof/"} {
 				if status, body := get(t, p.AdminURL(path)); status != 200 {

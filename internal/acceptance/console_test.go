@@ -356,7 +356,7 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 		}
 		reaches(t, s, "delivered", 3)
 		if _, err := openDatabase(t, h).ExecContext(t.Context(),
-			`UPDATE material_requests SET status = 'failed', failure = 'It was told to.' WHERE supplier_id = '`+s.ID+`'`); err != nil {
+			`UPDATE material_requests SET status = 'failed', failure = 'A test made it fail.' WHERE supplier_id = '`+s.ID+`'`); err != nil {
 			t.Fatal(err)
 		}
 		a = act(t, "/requests/reopen", all("failed"), bearer...)
@@ -393,7 +393,7 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 			t.Errorf("one that is not failed: %d", a.Status)
 		}
 		if _, err := openDatabase(t, h).ExecContext(t.Context(),
-			`UPDATE material_requests SET status = 'failed', failure = 'It was told to.' WHERE supplier_id = '`+s.ID+
+			`UPDATE material_requests SET status = 'failed', failure = 'A test made it fail.' WHERE supplier_id = '`+s.ID+
 				`'`); err != nil {
 			t.Fatal(err)
 		}

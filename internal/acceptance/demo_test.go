@@ -11,7 +11,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 )
 
-// fourFree is the first of four neighbouring ports that nobody has.
+// fourFree is the first of four neighbouring ports that are free.
 func fourFree(t *testing.T) int {
 	t.Helper()
 	for first := 20000 + os.Getpid()%8000; first < 32000; first += 4 {
@@ -30,7 +30,7 @@ func fourFree(t *testing.T) int {
 	return 0
 }
 
-func TestDemo_tells_the_whole_story(t *testing.T) {
+func TestDemo_shows_a_request_from_the_call_to_the_webhook(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "../../deployments/demo/demo.sh", apptest.Binary(t, "api"))
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "DEMO_PORT=" + strconv.Itoa(fourFree(t))}

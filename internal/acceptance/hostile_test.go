@@ -237,7 +237,7 @@ func hostileBodies(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 	}
 }
 
-// slowCallers: who sends its headers or its body drop by drop is cut off, and keeps nobody waiting meanwhile.
+// slowCallers: who sends its headers or its body drop by drop is cut off, and keeps no other caller waiting meanwhile.
 func slowCallers(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 	bearer := "Authorization: Bearer " + s.AccessToken()
 	begun := map[string]string{

@@ -139,7 +139,7 @@ func story(spans []span, supplierID string) (posted, estimated, own, supplier, r
 	return posted, estimated, own, supplier, received
 }
 
-func TestTraces_tell_a_request_s_whole_story_in_the_caller_s_trace(t *testing.T) {
+func TestTraces_show_all_of_a_request_in_the_caller_s_trace(t *testing.T) {
 	t.Parallel()
 	for _, stack := range apptest.Stacks {
 		t.Run(string(stack), func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestTraces_tell_a_request_s_whole_story_in_the_caller_s_trace(t *testing.T)
 						t.Errorf("%s of %s is in trace %s, the caller's is %s", one.name, id, one.trace, trace)
 					}
 					if !known[one.parent] {
-						t.Errorf("%s of %s has a parent that nobody sent: %s", one.name, id, one.parent)
+						t.Errorf("%s of %s has a parent that was never sent: %s", one.name, id, one.parent)
 					}
 				}
 			}
@@ -230,7 +230,7 @@ func TestTraces_tell_a_request_s_whole_story_in_the_caller_s_trace(t *testing.T)
 	}
 }
 
-func TestTraces_cost_nothing_when_nobody_asked_for_them(t *testing.T) {
+func TestTraces_cost_nothing_where_no_collector_is_configured(t *testing.T) {
 	t.Parallel()
 	for _, stack := range apptest.Stacks {
 		t.Run(string(stack), func(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 
 const refusedShop = "REFUSED" // whose estimates the way to the own endpoint refuses for good
 
-// operatorEvent is what the operator's receiver is told.
+// operatorEvent is the body of a call to the operator's receiver.
 type operatorEvent struct {
 	Type      string
 	Timestamp time.Time
@@ -61,8 +61,8 @@ func (o *operator) env() map[string]string {
 	return map[string]string{"OPERATOR_WEBHOOK_URL": o.URL + "/hook?team=hub", "OPERATOR_WEBHOOK_SECRET": o.secret.Text()}
 }
 
-// told are the events of a supplier, each once, in the order in which they came first. Every call must be signed.
-func (o *operator) told(t *testing.T, supplierID string) []operatorEvent {
+// received are the events of a supplier, each once, in the order in which they came first. Every call must be signed.
+func (o *operator) received(t *testing.T, supplierID string) []operatorEvent {
 	t.Helper()
 	var events []operatorEvent
 	bodies := map[string][]byte{}
@@ -88,12 +88,12 @@ func (o *operator) told(t *testing.T, supplierID string) []operatorEvent {
 	return events
 }
 
-// hears waits until the operator was told of the supplier's nth event of the type.
+// hears waits until the operator was notified of the supplier's nth event of the type.
 func (o *operator) hears(t *testing.T, supplierID, kind string, nth int) operatorEvent {
 	t.Helper()
 	var found []operatorEvent
 	apptest.Eventually(t, fmt.Sprintf("%s number %d of %s", kind, nth, supplierID), func() bool {
-		found = slices.DeleteFunc(o.told(t, supplierID), func(e operatorEvent) bool { return e.Type != kind })
+		found = slices.DeleteFunc(o.received(t, supplierID), func(e operatorEvent) bool { return e.Type != kind })
 		return len(found) >= nth
 	})
 	if len(found) > nth {
@@ -162,7 +162,7 @@ func TestOperator(t *testing.T) {
 
 func operatorRules(t *testing.T, h *apptest.Hub, o *operator) {
 	// not beside the others: it kills what they use
-	t.Run("a receiver that fails, is paused and recovers is told of, once each over all replicas, and none is lost by kill -9", func(t *testing.T) {
+	t.Run("a receiver that fails, is paused and recovers is notified of, once each over all replicas, and none is lost by kill -9", func(t *testing.T) {
 		receiver, status := switchable(t, 503)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		o.status.Store(0)
@@ -173,7 +173,7 @@ func operatorRules(t *testing.T, h *apptest.Hub, o *operator) {
 		if h.Stack == apptest.Embedded {
 			workers = h.APIs
 		}
-		apptest.Eventually(t, "the operator was called", func() bool { return len(o.told(t, s.ID)) > 0 })
+		apptest.Eventually(t, "the operator was called", func() bool { return len(o.received(t, s.ID)) > 0 })
 		for _, w := range workers {
 			w.Kill()
 		}
@@ -237,12 +237,12 @@ func operatorRules(t *testing.T, h *apptest.Hub, o *operator) {
 			!strings.Contains(*failed.Data.LastError, "418") {
 			t.Errorf("%+v, want %v", failed.Data, ids)
 		}
-		for _, e := range o.told(t, s.ID) {
+		for _, e := range o.received(t, s.ID) {
 			if e.Type == "delivery.dead" { // an answer that is final makes a delivery failed, not dead
 				t.Errorf("%+v", e)
 			}
 		}
-		if got := o.told(t, other.ID); len(got) != 0 {
+		if got := o.received(t, other.ID); len(got) != 0 {
 			t.Errorf("before its minute is over: %+v", got)
 		}
 	})

@@ -110,7 +110,7 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 				t.Errorf("%d, Refresh %q", a.Status, a.Header.Get("Refresh"))
 			}
 		})
-	rule(t, "a link works once, whoever follows it at once on any replica; looking at it does not use it up",
+	rule(t, "a link works once, however many follow it at once on any replica; looking at it does not use it up",
 		func(t *testing.T) {
 			link, err := url.Parse(portalLinkOf(t, h.Supplier(t)))
 			if err != nil {
@@ -181,7 +181,7 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 	})
 	rule(t, "without a session every page is a 401 that says how to get one", func(t *testing.T) {
 		for _, path := range []string{"", "/requests", "/requests/1", "/deliveries", "/deliveries/x", "/receiver"} {
-			for _, cookie := range []string{"", "supplyhub_portal=nobody", "supplyhub_portal="} {
+			for _, cookie := range []string{"", "supplyhub_portal=unknown", "supplyhub_portal="} {
 				if a := visit(t, http.MethodGet, page(path), cookie); a.Status != 401 ||
 					!strings.Contains(string(a.Body), portalSessions) {
 					t.Errorf("%s: %d", path, a.Status)
@@ -190,7 +190,7 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 		}
 		want(t, visit(t, http.MethodPost, page("/receiver/pause"), "", fromPage[0], fromPage[1]), 401)
 	})
-	rule(t, "a session chosen by somebody else is never adopted, and the former one ends at sign-in", func(t *testing.T) {
+	rule(t, "a session chosen by another party is never adopted, and the former one ends at sign-in", func(t *testing.T) {
 		s := h.Supplier(t)
 		former := signIn(t, s)
 		a := visit(t, http.MethodGet, portalLinkOf(t, s), former)
@@ -245,7 +245,7 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("the cookie decided: %+v", r)
 		}
 		wantEmpty(t, h.Do(t, http.MethodGet, receiverPath, nil, "Cookie", cookie, "Authorization", "Bearer nonsense"), 401)
-		wantEmpty(t, h.Do(t, http.MethodGet, receiverPath, nil, "Cookie", "supplyhub_portal=nobody"), 401)
+		wantEmpty(t, h.Do(t, http.MethodGet, receiverPath, nil, "Cookie", "supplyhub_portal=unknown"), 401)
 		wantEmpty(t, h.Do(t, http.MethodGet, requests, nil, "Cookie", cookie), 401)
 		wantEmpty(t, h.Do(t, http.MethodPost, portalSessions, nil, "Cookie", cookie), 401)
 	})
@@ -384,7 +384,7 @@ func publicReceivers(t *testing.T, h *apptest.Hub) {
 			continue
 		}
 		if p := wantProblem(t, a, 400, "/url"); strings.Contains(p.Errors[0].Detail, "WEBHOOK_ALLOW_PRIVATE") {
-			t.Errorf("%s: a supplier is told about the operator's settings: %s", address, p.Errors[0].Detail)
+			t.Errorf("%s: a supplier reads about the operator's settings: %s", address, p.Errors[0].Detail)
 		}
 		_, _, code := h.Command(t, "supplier", "create", "--name", "x", "--webhook-url", address)
 		if created := code == 0; created && !strings.HasPrefix(address, "http://") {

@@ -225,7 +225,7 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		submit(t, s, nil)
 		failures := int64(0)
-		// four, unless a worker stood still in one
+		// four, unless a worker was stopped in one
 		for _, a := range showDelivery(t, s, reaches(t, s, "dead", 1)[0].ID).Attempts {
 			if a.Status != nil {
 				failures++

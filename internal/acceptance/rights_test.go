@@ -83,7 +83,7 @@ func TestRights_of_the_binaries_are_the_least(t *testing.T) {
 	}
 	if nc, err := nats.Connect(h.NATS.URL()); err == nil {
 		nc.Close()
-		t.Error("NATS lets in whoever comes")
+		t.Error("NATS lets in everyone")
 	}
 	admin := workerOfAnotherUser(t, h)
 	apptest.Eventually(t, "a worker that lacks rights is not ready and says which", func() bool {

@@ -168,7 +168,7 @@ func refusals(t *testing.T, url string, by webhook.Secret) {
 		{"the same call again", "own_1", now, body, []webhook.Secret{by}, 204},
 		{"a test call", "own_2", now, `{"type":"webhook.test","timestamp":"2026-11-20T12:00:00Z","data":{}}`,
 			[]webhook.Secret{by}, 204},
-		{"signed by somebody else", "own_3", now, body, []webhook.Secret{webhook.NewSecret()}, 401},
+		{"signed by another party", "own_3", now, body, []webhook.Secret{webhook.NewSecret()}, 401},
 		{"six minutes old", "own_4", now.Add(-6 * time.Minute), body, []webhook.Secret{by}, 401},
 		{"without a signature", "own_5", now, body, nil, 401},
 	} {

@@ -111,7 +111,7 @@ func at(text string) time.Time {
 	return moment
 }
 
-// fixture is a match as the first provider tells it.
+// fixture is a match as the first provider returns it.
 func fixture(id int, kickOff string, state int, changes object) object {
 	home := sample.Side{ID: 1, Name: "Time A", Code: "TMA", Logo: "https://cdn.example/a.png"}
 	away := sample.Side{ID: 2, Name: "Time B ", Logo: "https://cdn.example/b.png"}

@@ -115,7 +115,7 @@ func selfServiceRules(t *testing.T, h *apptest.Hub) {
 			a := visit(t, http.MethodGet, h.URL(0, "/portal"+strings.ReplaceAll(path, "<script>", "%3Cscript%3E")), cookie)
 			if page := string(a.Body); strings.Contains(page, "<script>alert") || strings.Contains(page, "<img src=x") ||
 				strings.Contains(page, "<b>bold") || !strings.Contains(page, "&lt;img src=x") {
-				t.Errorf("%s (%d) repeats what somebody wrote as it came", path, a.Status)
+				t.Errorf("%s (%d) repeats what a receiver wrote as it came", path, a.Status)
 			}
 		}
 	})

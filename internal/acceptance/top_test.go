@@ -55,7 +55,7 @@ func TestTop_prints_the_overview_of_all_named_processes_once_without_a_terminal(
 			}
 			if _, errOut, code := h.Command(t, "top", "--admin", "127.0.0.1:1"); code != 1 ||
 				!strings.Contains(errOut, "read metrics") {
-				t.Errorf("of nobody: exit code %d: %s", code, errOut)
+				t.Errorf("of an unknown supplier: exit code %d: %s", code, errOut)
 			}
 		})
 	}

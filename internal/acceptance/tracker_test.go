@@ -97,7 +97,7 @@ func tracked(name string, imei int64, loaded, pingDate, pingTime any) object {
 		"hora_de_ping": pingTime}
 }
 
-// database opens the service's own database, to make views in it as somebody else would.
+// database opens the service's own database, to make views in it as another owner would.
 func openDatabase(t *testing.T, h *apptest.Hub) *sql.DB {
 	t.Helper()
 	driver, address := "pgx", h.Env["DATABASE_URL"]
@@ -310,7 +310,7 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 		if code != 1 || !strings.Contains(stderr, "Line 1") || !strings.Contains(stderr, "colour") {
 			t.Errorf("a bad header: exit code %d, %s", code, stderr)
 		}
-		if _, _, code := h.Command(t, "tracker", "load", c.file(t, "r.ndjson", good), "--client", "trk_nobody"); code != 1 {
+		if _, _, code := h.Command(t, "tracker", "load", c.file(t, "r.ndjson", good), "--client", "trk_unknown"); code != 1 {
 			t.Errorf("an unknown client: exit code %d", code)
 		}
 		c.load(t)
@@ -353,9 +353,9 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("a fresh list has %d", p.Total)
 		}
 	})
-	rule(t, "a view that somebody else made answers alike, whatever its column types",
+	rule(t, "a view of another owner answers alike, whatever its column types",
 		func(t *testing.T) { foreignView(t, h) })
-	rule(t, "a view that lacks a column is 500, and the operator is told which", func(t *testing.T) {
+	rule(t, "a view that lacks a column is 500, and the log names it", func(t *testing.T) {
 		db := openDatabase(t, h)
 		c := newTrackerClient(t, h, "--views", "lacking") // not there yet
 		if _, err := db.ExecContext(t.Context(), `CREATE VIEW lacking AS SELECT 1 AS id, 'x' AS dispositivo`); err != nil {
@@ -401,7 +401,7 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 		if !strings.Contains(out, c.ID) || strings.Contains(out, c.APIKey) {
 			t.Fatalf("the list is %s", out)
 		}
-		if _, _, code := h.Command(t, "tracker", "client", "deactivate", "trk_nobody"); code != 1 {
+		if _, _, code := h.Command(t, "tracker", "client", "deactivate", "trk_unknown"); code != 1 {
 			t.Errorf("an unknown client: exit code %d", code)
 		}
 		if _, _, code := h.Command(t, "tracker", "client", "create"); code != 2 {

@@ -18,7 +18,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
-// Rooms meet here: each adapter fills an interface that one room declares with what another room has.
+// Packages meet here: each adapter fills an interface that one declares with what another has.
 
 // workQueue is the queue of a serving process; a command has none.
 type workQueue struct{ app *pipeline }
@@ -29,7 +29,7 @@ func (q workQueue) Publish(subject string, body []byte) {
 	}
 }
 
-// Backlog gives the queue a second to answer.
+// Backlog returns what the queue holds, if it answers within a second.
 func (q workQueue) Backlog(ctx context.Context) (work.Backlog, error) {
 	if q.app.queue == nil || !q.app.queue.Connected() {
 		return work.Backlog{}, errNoQueue
@@ -66,10 +66,10 @@ func (o outbox) Add(ctx context.Context, events []work.Outgoing) ([]round.Round,
 // peers are the workers of this installation, reached through the queue's connection.
 type peers struct{ app *pipeline }
 
-// Connected is false in a command, which has no queue.
+// Connected reports whether NATS is reached; a command has no queue.
 func (p peers) Connected() bool { return p.app.queue != nil && p.app.queue.Connected() }
 
-// Send sends nothing from a command.
+// Send sends a worker a message and reports whether it may arrive; a command sends none.
 func (p peers) Send(worker int64, message []byte) bool {
 	return p.app.queue != nil && p.app.queue.Tell(worker, message)
 }

@@ -1,5 +1,5 @@
 // Package app builds the service: straight-line construction, top to bottom, the same for both binaries and
-// for the tests. It is the only room that knows all others, and embedded and production differ in stack.go alone.
+// for the tests. It is the only package that knows all others, and embedded and production differ in stack.go alone.
 package app
 
 import (
@@ -72,7 +72,8 @@ type pipeline struct {
 	operatorToken config.Secret
 }
 
-// Build opens the database and builds every room over it, without the queue. It makes what the embedded default lacks.
+// Build opens the database and builds every service over it, without the queue. It makes what the embedded default
+// lacks.
 func Build(ctx context.Context, cfg *config.Config, log *slog.Logger) (*App, error) {
 	return build(ctx, cfg, log, use{profile: database.Maintenance})
 }
@@ -122,7 +123,7 @@ func (a *pipeline) open(ctx context.Context, u use) error {
 	return nil
 }
 
-// inDataDir says where the embedded default keeps what could not be read or made.
+// inDataDir reports where the embedded default keeps what could not be read or made.
 func inDataDir(cfg *config.Config, err error) error {
 	if cfg.DatabaseURL != "" {
 		return err

@@ -135,7 +135,7 @@ func (d *doctor) examine(ctx context.Context) {
 	d.examineReceivers(ctx)
 }
 
-// opened builds the pipeline without connecting to anything or making anything.
+// opened reports whether the pipeline could be built. It does so without connecting to anything or making anything.
 func (d *doctor) opened(ctx context.Context) bool {
 	if _, err := os.Stat(d.cfg.SQLitePath()); d.cfg.DatabaseURL == "" && errors.Is(err, fs.ErrNotExist) {
 		d.say(broken, "database", "start `api serve` once, or set DATA_DIR or DATABASE_URL",

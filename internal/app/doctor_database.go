@@ -82,7 +82,7 @@ func (d *doctor) examineServer(ctx context.Context, found database.Examination) 
 		d.say(well, "database rights", "", "this role may do all that the process does")
 	}
 	if found.Pooler {
-		d.say(well, "database pooler", "", "a pooler stands in between; transactions bring their settings")
+		d.say(well, "database pooler", "", "a pooler is in between; transactions bring their settings")
 	} else {
 		d.say(well, "database pooler", "", "none: connections are direct")
 	}

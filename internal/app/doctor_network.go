@@ -138,7 +138,7 @@ func (d *doctor) callEndpoint(ctx context.Context, base string, secrets []webhoo
 	return response.StatusCode, response.Body.Close()
 }
 
-// examineReceivers says how each supplier's receiver did last.
+// examineReceivers reports how each supplier's receiver did last.
 func (d *doctor) examineReceivers(ctx context.Context) {
 	const name = "receivers"
 	suppliers, err := d.Suppliers.ListSuppliers(ctx)

@@ -47,7 +47,7 @@ func (d *doctor) providers(ctx context.Context) {
 	}
 }
 
-// lacks says that something of the scoreboard is not configured, which only the api serves.
+// lacks prints that something of the scoreboard is not configured, which only the api serves.
 func (d *doctor) lacks(name, todo, detail string) {
 	if d.role == config.ForWorker {
 		d.say(well, name, "", "not configured here, and no worker needs it")
@@ -56,7 +56,7 @@ func (d *doctor) lacks(name, todo, detail string) {
 	d.say(warning, name, todo, "%s", detail)
 }
 
-// sayProvider says what a provider answered when it was asked with its key.
+// sayProvider prints what a provider answered when it was asked with its key.
 func (d *doctor) sayProvider(name, variable string, err error) {
 	switch {
 	case err != nil && strings.Contains(err.Error(), (&fetch.RateLimited{}).Error()):

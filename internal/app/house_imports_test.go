@@ -29,7 +29,7 @@ func TestHouse_packages_import_only_whom_they_may(t *testing.T) {
 	}
 }
 
-func TestHouse_has_no_edge_that_nobody_uses(t *testing.T) {
+func TestHouse_has_no_unused_edge(t *testing.T) {
 	t.Parallel()
 	imports := map[string][]string{}
 	for _, p := range packages(t) {
@@ -78,14 +78,14 @@ func TestHouse_no_chain_of_imports_is_longer_than_six_packages(t *testing.T) {
 	}
 }
 
-func TestHouse_the_published_package_stands_alone(t *testing.T) {
+func TestHouse_the_published_packages_import_nothing_internal(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t) {
 		if !strings.HasPrefix(p.ImportPath, module+"pkg/") {
 			continue
 		}
 		for _, dependency := range p.Deps {
-			if strings.HasPrefix(dependency, module+internalRooms) {
+			if strings.HasPrefix(dependency, module+internalDir) {
 				t.Errorf("%s depends on %s", p.ImportPath, dependency)
 			}
 		}
@@ -106,7 +106,7 @@ func TestHouse_nothing_for_tests_reaches_the_binaries(t *testing.T) {
 	}
 }
 
-// goPackage is what `go list` tells of a package.
+// goPackage is what `go list` prints of a package.
 type goPackage struct {
 	ImportPath    string
 	Imports, Deps []string

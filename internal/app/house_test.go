@@ -17,14 +17,14 @@ import (
 // law; ARCHITECTURE.md explains them and deployments/lint/golangci.yml says the same in the editor.
 
 const (
-	module        = "github.com/supplyhub/supplyhub/"
-	root          = "../.."
-	longestFile   = 500
-	longestTest   = 600
-	longestFunc   = 80
-	mostTangled   = 15 // branches of a function, plus one
-	longestChain  = 6  // packages, each imported by the one before
-	internalRooms = "internal/"
+	module       = "github.com/supplyhub/supplyhub/"
+	root         = "../.."
+	longestFile  = 500
+	longestTest  = 600
+	longestFunc  = 80
+	mostTangled  = 15 // branches of a function, plus one
+	longestChain = 6  // packages, each imported by the one before
+	internalDir  = "internal/"
 )
 
 // edges are the packages of this module that each package may import, tests aside.
@@ -116,7 +116,7 @@ var edges = map[string][]string{
 }
 
 // homes are the files, tests and test helpers aside, that may import a library: path patterns, where a pattern that
-// ends in / stands for everything below it.
+// ends in / matches everything below it.
 var homes = []struct {
 	library string
 	files   []string
@@ -152,7 +152,7 @@ var ownClocks = []string{
 	"cmd/api/demo.go", "cmd/api/listen.go", "cmd/api/progress.go", "cmd/api/scoreboard.go", "cmd/api/top.go", "cmd/api/tour.go", "cmd/api/tracker.go",
 }
 
-// globals are the constructors whose result may stand in a package variable: it never changes.
+// globals are the constructors whose result may be in a package variable: it never changes.
 var globals = []string{"errors.New", "fmt.Errorf", "regexp.MustCompile", "sync.OnceValue", "sync.OnceValues",
 	"sync.OnceFunc", "netip.MustParsePrefix", "netip.MustParseAddr", "strings.NewReplacer"}
 
@@ -351,7 +351,7 @@ func (f source) writtenNames() map[string]bool {
 	return names
 }
 
-// constant reports whether a package variable never changes: errors, expressions, embedded files, tables that nobody
+// constant reports whether a package variable never changes: errors, expressions, embedded files, tables that nothing
 // writes.
 func (f source) constant(v *ast.ValueSpec, written map[string]bool) bool {
 	for _, name := range v.Names {

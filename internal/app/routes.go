@@ -17,7 +17,7 @@ import (
 // requestsRoute is where requests come in.
 const requestsRoute = "/api/material-requests"
 
-// routes is the table of contents of the service: method, path, who may call, handler. Nothing else stands here.
+// routes is the table of contents of the service: method, path, who may call, handler. Nothing else is here.
 func (a *App) routes(r *gin.Engine) {
 	auth := supplierauth.Handlers{Service: a.Suppliers}
 	requests, catalogue := materials.Handlers{Service: a.materials, Bearer: auth}, products.Handlers{Service: a.products}

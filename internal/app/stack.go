@@ -11,7 +11,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/queue"
 )
 
-// The whole difference between the embedded default and production stands in this file.
+// The whole difference between the embedded default and production is in this file.
 
 // use is what an App is built for.
 type use struct {

@@ -32,7 +32,7 @@ func Configure(environ map[string]string, role config.Role, logs io.Writer) (*co
 	return cfg, telemetry.NewLogger(logs, cfg.LogFormat, cfg.LogLevel, terminal(logs)), nil
 }
 
-// rules are the forms that config leaves to the rooms that know them.
+// rules are the forms that config leaves to the packages that know them.
 func rules() []config.Rule {
 	return []config.Rule{
 		{Variable: "DATABASE_URL", Check: database.CheckURL},

@@ -6,7 +6,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
-func TestTracing_off_gives_the_rooms_nothing_to_call_for_a_batch(t *testing.T) {
+func TestTracing_off_gives_the_packages_nothing_to_call_for_a_batch(t *testing.T) {
 	t.Parallel()
 	off := &pipeline{tracing: &telemetry.Tracing{}}
 	if off.batch() != nil || off.link() != nil {

@@ -1,29 +1,45 @@
 package app_test
 
 import (
+	"bytes"
 	"go/ast"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
-// privateWords are words that this code once had for things that have a name in the field, and what to say instead.
-// They stay out of names, comments and texts of the product's code.
+// privateWords are words that this project once had for things that have a name in the field, and what to say instead.
+// They stay out of names, comments, texts, tests and documents.
 var privateWords = map[string]string{
 	"crowd":    "subscription, or what they are: receivers, callers",
 	"desk":     "notifier",
 	"lane":     "destination",
 	"nobody":   "no client, no worker, no owner",
+	"rooms":    "packages",
 	"somebody": "a client, another worker, another transaction",
+	"stand":    "be, appear; of a process: be stopped",
+	"stands":   "is, appears",
+	"stood":    "was; of a process: was stopped",
 	"tells":    "reports whether, returns, records, logs",
 	"told":     "notified, logged, given",
 	"whoever":  "the caller, the owner, the client",
 }
 
-// quotedWords are files in which a private word is a name of somebody else's.
-var quotedWords = map[string][]string{
-	"nobody": {"internal/database/databasetest/cluster/cluster.go"}, // a user of Unix
+// quotedWords are files in which private words stay: a name that is not ours, what is released, this list.
+var quotedWords = []string{
+	"internal/database/databasetest/cluster/cluster.go", // nobody, a user of Unix
+	"internal/database/migrations/*/*.sql",              // their digests are released
+	"internal/app/words_test.go",
 }
+
+// privateForms are openings of doc comments, and what a reader of Go's documentation expects instead.
+var privateForms = map[string]string{"gives": "returns", "tells": "reports whether, returns", "says": "reports, returns, prints"}
 
 var (
 	word  = regexp.MustCompile(`[A-Za-z]+`)
@@ -32,31 +48,87 @@ var (
 
 func TestHouse_speaks_the_words_of_the_field(t *testing.T) {
 	t.Parallel()
-	for _, f := range sources(t) {
-		if f.test || strings.HasPrefix(f.name, "internal/bench/") {
+	checked := 0
+	for name, text := range texts(t) {
+		if (source{name: name}).matches(quotedWords) {
 			continue
 		}
-		check := func(n ast.Node, text string, words *regexp.Regexp) {
-			for _, w := range words.FindAllString(text, -1) {
-				w = strings.ToLower(w)
-				if instead, private := privateWords[w]; private && !f.matches(quotedWords[w]) {
-					t.Errorf("%s:%d says %q: say %s", f.name, f.set.Position(n.Pos()).Line, w, instead)
+		checked++
+		number := 0
+		for line := range strings.Lines(text) {
+			number++
+			for _, w := range word.FindAllString(line, -1) {
+				for _, part := range camel.FindAllString(w, -1) {
+					if instead, private := privateWords[strings.ToLower(part)]; private {
+						t.Errorf("%s:%d says %q: say %s", name, number, part, instead)
+					}
 				}
 			}
 		}
-		for _, group := range f.tree.Comments {
-			for _, c := range group.List {
-				check(c, c.Text, word)
+	}
+	if checked < 500 {
+		t.Errorf("only %d files were read", checked)
+	}
+}
+
+func TestHouse_comments_have_the_form_of_Go_documentation(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		for _, d := range f.tree.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Doc == nil {
+				continue
+			}
+			line, doc := f.set.Position(fn.Pos()).Line, strings.Join(strings.Fields(fn.Doc.Text()), " ")
+			name, rest, _ := strings.Cut(doc, " ")
+			verb, _, _ := strings.Cut(rest, " ")
+			if instead, private := privateForms[verb]; private && name == fn.Name.Name {
+				t.Errorf("%s:%d: %s %s …: say %s", f.name, line, name, verb, instead)
+			}
+			if returnsBool(fn) && !f.test && !strings.Contains(doc, "reports whether") && !strings.Contains(doc, "report whether") {
+				t.Errorf("%s:%d: %s returns a bool: say what it reports: %q", f.name, line, fn.Name.Name, doc)
 			}
 		}
-		ast.Inspect(f.tree, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.Ident:
-				check(n, n.Name, camel)
-			case *ast.BasicLit:
-				check(n, n.Value, word)
-			}
-			return true
-		})
 	}
+}
+
+func returnsBool(fn *ast.FuncDecl) bool {
+	if fn.Type.Results == nil || len(fn.Type.Results.List) != 1 || len(fn.Type.Results.List[0].Names) > 1 {
+		return false
+	}
+	id, ok := fn.Type.Results.List[0].Type.(*ast.Ident)
+	return ok && id.Name == "bool"
+}
+
+// texts are the project's files that people read, by their paths from the root, with slashes.
+func texts(t *testing.T) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if slices.Contains([]string{".git", ".fuzz", "bin", "data", "testdata"}, entry.Name()) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !entry.Type().IsRegular() || slices.Contains([]string{".sum", ".svg", ".out", ".test", ".prof"}, path.Ext(file)) {
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, file)
+		if utf8.Valid(text) && bytes.IndexByte(text, 0) < 0 {
+			files[filepath.ToSlash(name)] = string(text)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }

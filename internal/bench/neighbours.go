@@ -135,7 +135,7 @@ func (p *pipeline) other(ctx context.Context, receiver string) (loadPlan, error)
 	return plan, err
 }
 
-// deadBacklog lets deliveries pile up for a receiver at which nobody listens.
+// deadBacklog lets deliveries pile up for a receiver at which nothing listens.
 func (p *pipeline) deadBacklog(ctx context.Context, n int64) error {
 	port, err := freePort()
 	if err != nil {

@@ -199,7 +199,7 @@ func (r *pageReader) paths(ctx context.Context) ([]namedPath, error) {
 		namedPath{"search by supplier id", "/search?q=" + big},
 		namedPath{"search by supplier name", "/search?q=" + url.QueryEscape("Supplier 77")},
 		namedPath{"search by X-Request-Id", "/search?q=trace-" + strconv.FormatInt(one.RequestID, 10)},
-		namedPath{"search by X-Request-Id, none", "/search?q=trace-of-nobody"}), errList
+		namedPath{"search by X-Request-Id, none", "/search?q=trace-unknown"}), errList
 }
 
 // deepPaths are places in the middle of the lists, too far to be reached page by page.

@@ -189,7 +189,7 @@ type pageDeliveries struct {
 	row      []any
 }
 
-// Next implements pgx.CopyFromSource.
+// Next reports whether there is another row, as pgx.CopyFromSource has it.
 func (d *pageDeliveries) Next() bool {
 	for d.next <= d.to && d.waiting(d.next) {
 		d.next++

@@ -21,8 +21,8 @@ const (
 	waitingEach       = 10 // deliveries that wait for each
 	idleFor           = 20 * time.Second
 	slowCall          = 2 * time.Second
-	crowdLimit        = 8 // RECEIVER_CONCURRENCY of each receiver of a crowd; a slow one gets a quarter of it
-	crowdWithin       = 5 * time.Minute
+	manyLimit         = 8 // RECEIVER_CONCURRENCY of each of many receivers; a slow one gets a quarter of it
+	manyWithin        = 5 * time.Minute
 	killEvery         = 3 * time.Second
 )
 
@@ -47,7 +47,7 @@ func receiversBench(ctx context.Context, s *stack) error {
 		{"scale", p.scale},
 		{"killed", p.killed},
 		{"idle", func(ctx context.Context) error { return p.idle(ctx, n) }},
-		{"crowd", func(ctx context.Context) error { return p.amongMany(ctx, n) }},
+		{"many", func(ctx context.Context) error { return p.amongMany(ctx, n) }},
 	} {
 		if len(os.Args) > 2 && !slices.Contains(os.Args[2:], part.name) {
 			continue

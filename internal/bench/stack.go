@@ -29,7 +29,7 @@ type stack struct {
 	nats  *exec.Cmd
 
 	postmaster    int    // process id
-	spareDatabase string // for the bare parts: what they store is nobody's work
+	spareDatabase string // for the bare parts: what they store is no one's work
 }
 
 const connections = 64

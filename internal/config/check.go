@@ -182,7 +182,7 @@ func checkTraces(f *faults, environ map[string]string) {
 	}
 }
 
-// listenFault says what is wrong with an address to listen on; an empty one has a default.
+// listenFault reports what is wrong with an address to listen on; an empty one has a default.
 func listenFault(address string) error {
 	if address == "" {
 		return nil

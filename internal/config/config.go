@@ -1,5 +1,5 @@
 // Package config turns the environment into one struct. Its tags make `--help` and the README's table,
-// so that they cannot drift from the code. Rooms receive the values they need, never the struct.
+// so that they cannot drift from the code. Features receive the values they need, never the struct.
 package config
 
 import (
@@ -96,7 +96,7 @@ const (
 	ForWorker
 )
 
-// Rule checks the value of a variable whose form another room knows. Its error never shows the value.
+// Rule checks the value of a variable whose form another package knows. Its error never shows the value.
 type Rule struct {
 	Variable string
 	Check    func(value string) error

@@ -42,7 +42,7 @@ func TestCache_a_hundred_viewers_cost_one_read(t *testing.T) {
 	}
 }
 
-func TestCache_an_error_is_not_kept_and_a_viewer_who_leaves_stops_nobody(t *testing.T) {
+func TestCache_an_error_is_not_kept_and_a_viewer_who_leaves_stops_no_other(t *testing.T) {
 	t.Parallel()
 	c := newCache(time.Now)
 	fault := errors.New("away")

@@ -32,7 +32,7 @@ func (s *Service) session() string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// same compares in a time that does not depend on the texts.
+// same reports whether the texts are equal, in a time that does not depend on the texts.
 func same(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return hmac.Equal(x[:], y[:])

@@ -10,7 +10,7 @@ import (
 // Examination is what an operator wants to know of a database that answers.
 type Examination struct {
 	Version    string        // of the server
-	Pooler     bool          // PostgreSQL: a connection pooler stands in between
+	Pooler     bool          // PostgreSQL: a connection pooler is in between
 	ClockAhead time.Duration // this machine's clock before the database's
 	Left       int           // PostgreSQL: connections that this role may still open; -1: it is not known
 	Schema     error         // ErrSchema, or nil

@@ -36,7 +36,7 @@ func begun(t *testing.T, db *database.DB, statement string) (end chan error) {
 	return end
 }
 
-func TestServer_that_hangs_keeps_nobody_waiting_and_is_used_again_when_it_answers(t *testing.T) {
+func TestServer_that_hangs_keeps_no_caller_waiting_and_is_used_again_when_it_answers(t *testing.T) {
 	t.Parallel()
 	server, err := cluster.Start(false)
 	if err != nil {

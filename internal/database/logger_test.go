@@ -46,7 +46,7 @@ func TestLog_of_statements_shows_no_value_and_no_caller_that_hung_up(t *testing.
 			gone, hangUp := context.WithCancel(t.Context())
 			hangUp()
 			if db.From(gone).Exec("SELECT nonsense FROM nowhere WHERE a = ?", "hunter2").Error == nil {
-				t.Error("a statement of nobody succeeds")
+				t.Error("a statement of an unknown user succeeds")
 			}
 			if log.String() != "" {
 				t.Errorf("a caller that hung up is logged: %s", log.String())
@@ -54,9 +54,9 @@ func TestLog_of_statements_shows_no_value_and_no_caller_that_hung_up(t *testing.
 			if db.From(t.Context()).Exec("SELECT nonsense FROM nowhere WHERE a = ?", "hunter2").Error == nil {
 				t.Error("a wrong statement succeeds")
 			}
-			if told := log.String(); strings.Contains(told, "hunter2") || !strings.Contains(told, "nowhere") ||
-				!strings.Contains(told, "level=ERROR") {
-				t.Errorf("a wrong statement is logged as %s", told)
+			if printed := log.String(); strings.Contains(printed, "hunter2") || !strings.Contains(printed, "nowhere") ||
+				!strings.Contains(printed, "level=ERROR") {
+				t.Errorf("a wrong statement is logged as %s", printed)
 			}
 		})
 	}
@@ -73,11 +73,11 @@ func TestLog_says_once_a_minute_that_the_database_is_unavailable(t *testing.T) {
 	defer db.Close()
 	for range 10 {
 		if db.From(t.Context()).Exec("SELECT 1").Error == nil {
-			t.Fatal("nobody answers")
+			t.Fatal("no server answers")
 		}
 	}
-	if told := log.String(); strings.Count(told, "\n") != 1 || strings.Contains(told, "hunter2") ||
-		strings.Contains(told, "level=ERROR") {
-		t.Errorf("it is logged as:\n%s", told)
+	if printed := log.String(); strings.Count(printed, "\n") != 1 || strings.Contains(printed, "hunter2") ||
+		strings.Contains(printed, "level=ERROR") {
+		t.Errorf("it is logged as:\n%s", printed)
 	}
 }

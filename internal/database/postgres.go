@@ -98,7 +98,7 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 		nil
 }
 
-// CheckURL says what is wrong with an address of PostgreSQL, without the address: it may hold a password.
+// CheckURL reports what is wrong with an address of PostgreSQL, without the address: it may hold a password.
 func CheckURL(address string) error {
 	if _, err := pgxpool.ParseConfig(address); err != nil {
 		return errors.New("must be a PostgreSQL address, and the files that it names must be readable")
@@ -191,8 +191,9 @@ func (s *server) configure(cfg *pgxpool.Config, address string, wanted []setting
 	return session
 }
 
-// shouldPing pings a connection that was idle, for a moment only, and gives all others up with it: behind a server that
-// hangs each would take as long. What is closed here fails the pool's own ping.
+// shouldPing reports whether the pool is to ping a connection before use. It pings one that was idle itself, for a
+// moment only, and closes all others with it: behind a server that hangs each would take as long. What is closed here
+// fails the pool's own ping.
 func (s *server) shouldPing(ctx context.Context, p pgxpool.ShouldPingParams) bool {
 	if p.IdleDuration < pingAfter {
 		return false
@@ -221,7 +222,7 @@ func (s *server) keep(_ *pgconn.PgConn, pg *pgconn.PgError) bool {
 	return !strings.EqualFold(pg.Severity, "FATAL")
 }
 
-// reset gives up all connections: idle ones now, the others when they are released.
+// reset closes all connections: idle ones now, the others when they are released.
 func (s *server) reset() {
 	s.write.Reset()
 	s.mu.Lock()

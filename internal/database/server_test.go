@@ -153,7 +153,7 @@ func TestPoolMaxConns_holds_for_writers_and_readers_together(t *testing.T) {
 	}
 }
 
-func TestRows_nobody_who_gives_up_waits_for_the_connection_of_another(t *testing.T) {
+func TestRows_a_caller_that_gives_up_waits_for_no_other_s_connection(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections and says nothing
 	if err != nil {
@@ -186,7 +186,7 @@ func TestRows_nobody_who_gives_up_waits_for_the_connection_of_another(t *testing
 	select {
 	case err := <-read(hurried):
 		if err == nil {
-			t.Error("a statement was answered by nobody")
+			t.Error("a statement was answered without a server")
 		}
 	case err := <-waits:
 		t.Fatalf("the patient one ended first: %v", err)

@@ -40,7 +40,7 @@ func isUnavailable(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "conn closed")
 }
 
-// refusedByServer names the SQLSTATE classes of a server that is starting, stopping, full, out of resources or
+// refusedByServer reports whether the SQLSTATE is of a server that is starting, stopping, full, out of resources or
 // read-only.
 func refusedByServer(code string) bool {
 	switch {

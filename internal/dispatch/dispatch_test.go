@@ -37,7 +37,7 @@ type field struct {
 	streak   dispatch.Streak // as last reported
 }
 
-// newField must be made inside a synctest bubble: time stands still but for the test's own sleeps.
+// newField must be made inside a synctest bubble: time does not pass but for the test's own sleeps.
 func newField(t *testing.T, slots int) *field {
 	t.Helper()
 	f := &field{inFlight: map[string][]attempt{}}
@@ -251,7 +251,7 @@ func TestSlots_a_destination_with_nothing_in_flight_gets_one_when_all_are_taken(
 		}
 		f.end("own", true, time.Millisecond)
 		if f.woken == woken {
-			t.Error("nothing was told of the free slot that was refused before")
+			t.Error("no wake-up came for the free slot that was refused before")
 		}
 	})
 }

@@ -37,7 +37,7 @@ func (p *pool[W]) run(w W) {
 	}
 }
 
-// park returns the goroutine to the pool; false when that is full or closed.
+// park returns the goroutine to the pool and reports whether it could: not when that is full or closed.
 func (p *pool[W]) park(next chan W) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -89,7 +89,7 @@ func (s *Scheduler[J]) push(d *destination[J], job J) {
 	s.advance()
 }
 
-// advance gives free slots to queued attempts, the oldest first.
+// advance assigns free slots to queued attempts, the oldest first.
 func (s *Scheduler[J]) advance() {
 	limit := s.config.Slots
 	if s.starved { // the database waits too

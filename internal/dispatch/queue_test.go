@@ -9,7 +9,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-// full gives a field of two slots that own and a fast supplier have, with more attempts of both queued.
+// full returns a field of two slots that own and a fast supplier have, with more attempts of both queued.
 func full(t *testing.T, queued int, names ...string) *field {
 	t.Helper()
 	f := newField(t, len(names))

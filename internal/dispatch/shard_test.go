@@ -10,7 +10,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-// Workers come, go and die; each in its turn acts upon what it reads, and only takes what nobody who lives owns.
+// Workers come, go and die; each in its turn acts upon what it reads, and only takes what no living worker owns.
 func TestAssign_balances_the_shards_and_moves_no_more_than_that_takes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -41,7 +41,7 @@ func TestAssign_balances_the_shards_and_moves_no_more_than_that_takes(t *testing
 				excess += max(0, before[worker]-owned[worker])
 			}
 			if moved != orphans+excess {
-				rt.Fatalf("%d shards move, %d are nobody's and %d too many somewhere", moved, orphans, excess)
+				rt.Fatalf("%d shards move, %d have no owner and %d too many somewhere", moved, orphans, excess)
 			}
 			if again := dispatch.Assign(target, live); !slices.Equal(again, target) {
 				rt.Fatal("what is assigned well moves again")
@@ -54,7 +54,7 @@ func TestAssign_balances_the_shards_and_moves_no_more_than_that_takes(t *testing
 		}
 	})
 	if got := dispatch.Assign(make([]int64, 4), nil); !slices.Equal(got, make([]int64, 4)) {
-		t.Errorf("nobody lives, and %v own", got)
+		t.Errorf("no worker lives, and %v own", got)
 	}
 }
 

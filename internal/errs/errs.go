@@ -82,7 +82,7 @@ func (e *Error) Error() string {
 	return e.Detail
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
 // KindOf is the kind of the first *Error in err's chain, Internal when there is none.

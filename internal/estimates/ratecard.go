@@ -66,7 +66,7 @@ func (c *RateCard) Estimate(ctx context.Context, r Request) (Result, error) {
 	return compute(r, services, days), nil
 }
 
-// read gives the card, at most cardAge old. One caller reads, the others wait for it.
+// read returns the card, at most cardAge old. One caller reads, the others wait for it.
 func (c *RateCard) read(ctx context.Context) ([]Service, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

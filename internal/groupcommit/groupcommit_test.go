@@ -191,19 +191,19 @@ func TestManyCallers_each_get_their_own_result(t *testing.T) {
 	b.Close()
 }
 
-func TestHand_does_not_wait_and_tells_each_result_once(t *testing.T) {
+func TestEnqueue_does_not_wait_and_reports_each_result_once(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var batches [][]int
 		gate := make(chan struct{})
 		b := groupcommit.New(1, 3, 0, double(&batches, gate))
-		told := map[int]int{}
+		reported := map[int]int{}
 		for i := range 3 {
 			err := b.Enqueue(t.Context(), i, func(value int, err error) {
 				if err != nil || value != 2*i {
 					t.Errorf("%d: %d, %v", i, value, err)
 				}
-				told[i]++
+				reported[i]++
 			})
 			if err != nil {
 				t.Error(err)
@@ -211,10 +211,10 @@ func TestHand_does_not_wait_and_tells_each_result_once(t *testing.T) {
 		}
 		close(gate)
 		b.Close()
-		if want := map[int]int{0: 1, 1: 1, 2: 1}; !maps.Equal(told, want) {
-			t.Errorf("told %v", told)
+		if want := map[int]int{0: 1, 1: 1, 2: 1}; !maps.Equal(reported, want) {
+			t.Errorf("reported %v", reported)
 		}
-		if err := b.Enqueue(t.Context(), 9, func(int, error) { t.Error("told after an error") }); !errors.Is(err,
+		if err := b.Enqueue(t.Context(), 9, func(int, error) { t.Error("reported after an error") }); !errors.Is(err,
 			groupcommit.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}

@@ -35,7 +35,7 @@ type admitted struct {
 
 func newAdmission() *admission { return &admission{newShares(knownTotal), newShares(unprovedTotal)} }
 
-// middleware gives back what the request holds when it is answered.
+// middleware releases what the request holds when it is answered.
 func (a *admission) middleware(c *gin.Context) {
 	held := &admitted{admission: a}
 	c.Set(admissionKey, held)
@@ -47,7 +47,8 @@ func (a *admission) middleware(c *gin.Context) {
 	c.Next()
 }
 
-// Known says who sent the request, once that is proved: from then on its body may be large, within the caller's share.
+// Known records who sent the request, once that is proved: from then on its body may be large, within the caller's
+// share.
 func Known(c *gin.Context, caller string) {
 	admissionOf(c).caller = caller
 }

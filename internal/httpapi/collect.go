@@ -104,7 +104,7 @@ func (c *collector) value(dec *jsontext.Decoder, v any) error {
 	return nil
 }
 
-// isMember says whether the value to come is an object's member.
+// isMember reports whether the value to come is an object's member.
 func isMember(dec *jsontext.Decoder) bool {
 	depth := dec.StackDepth()
 	if depth == 0 {
@@ -114,8 +114,8 @@ func isMember(dec *jsontext.Decoder) bool {
 	return kind == '{'
 }
 
-// composite says for a target that holds other values what it wants and whether the kind is that. For a leaf both are
-// zero.
+// composite reports for a target that holds other values what it wants and whether the kind is that. For a leaf both
+// are zero.
 func composite(v any, target reflect.Type, kind jsontext.Kind) (wanted string, fits bool) {
 	if target.Kind() == reflect.Pointer || target.Kind() == reflect.Interface {
 		return "", true
@@ -142,7 +142,7 @@ func readsItself(v any) bool {
 	}
 }
 
-// expectation says what a leaf had to be.
+// expectation reports what a leaf had to be.
 func expectation(v any, target reflect.Type, raw jsontext.Value) string {
 	if _, ok := v.(*time.Time); ok {
 		return "must be a date and time by RFC 3339, such as 2026-11-20T12:00:00Z"
@@ -189,7 +189,7 @@ func (c *collector) stopped(err error) {
 	_ = c.add("", "must be a JSON value")
 }
 
-// place says in our words what is wrong with the text, and where as far as that is known.
+// place returns in our words what is wrong with the text, and where as far as that is known.
 func (c *collector) place(e *jsontext.SyntacticError) (jsontext.Pointer, string) {
 	at := min(max(int(e.ByteOffset), 0), len(c.raw))
 	rest := c.raw[at:]

@@ -20,7 +20,7 @@ import (
 //go:embed docs
 var docsFiles embed.FS
 
-// docsPolicy keeps the pages from loading anything from elsewhere and from running scripts that stand in a page.
+// docsPolicy keeps the pages from loading anything from elsewhere and from running scripts that are in a page.
 const docsPolicy = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

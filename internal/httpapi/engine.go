@@ -33,7 +33,7 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	engine.RedirectTrailingSlash = false
 	engine.RedirectFixedPath = false
 	engine.HandleMethodNotAllowed = true
-	engine.UseRawPath = true // /a%2Fb is not /a/b: what stands before us judges a path by its spelling
+	engine.UseRawPath = true // /a%2Fb is not /a/b: what is before us judges a path by its spelling
 	engine.RemoteIPHeaders = []string{"X-Forwarded-For"}
 	if err := engine.SetTrustedProxies(cfg.TrustedProxies); err != nil {
 		cfg.Log.Error("trusted proxies are not understood, none is trusted", "error", err)
@@ -64,7 +64,7 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 // NotFound answers every route that there is none of.
 func NotFound(*gin.Context) error { return errs.New(errs.NotFound, "There is no such resource.") }
 
-// nameSpan puts the request's id on its span, as it stands on every other one that the request causes.
+// nameSpan puts the request's id on its span, as on every other one that the request causes.
 func nameSpan(c *gin.Context) {
 	ctx := c.Request.Context()
 	trace.SpanFromContext(ctx).SetAttributes(attribute.String("request_id", logctx.RequestID(ctx)))

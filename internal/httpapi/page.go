@@ -21,7 +21,7 @@ const (
 // Page is one page of a listing. Number starts at 1.
 type Page struct{ Number, Size int }
 
-// Offset is how many items stand before the page. It ends at the largest int64, for a page beyond everything.
+// Offset returns how many items are before the page. It ends at the largest int64, for a page beyond everything.
 func (p Page) Offset() int64 {
 	before, size := int64(p.Number)-1, int64(p.Size)
 	if size > 0 && before > math.MaxInt64/size {

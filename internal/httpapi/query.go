@@ -31,7 +31,7 @@ func Query(c *gin.Context) (url.Values, error) {
 }
 
 // PathInt is a number of the path. It is spelled in one way only, -?[1-9][0-9]* or 0, within int64; every other
-// spelling is errs.NotFound, as no resource stands there.
+// spelling is errs.NotFound, as there is no resource.
 func PathInt(c *gin.Context, name string) (int64, error) {
 	text := c.Param(name)
 	n, err := strconv.ParseInt(text, 10, 64)

@@ -1,5 +1,5 @@
 // Package logctx carries what every log line of a piece of work must say: the request id and
-// further attributes. telemetry's handler writes them; rooms only add to them.
+// further attributes. telemetry's handler writes them; features only add to them.
 package logctx
 
 import (

@@ -15,8 +15,8 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// Handlers answer the room's routes. They are apart from Service because the linker keeps all exported methods of what
-// reflection may reach: a worker, which has no routes, would link gin.
+// Handlers answer the package's routes. They are apart from Service because the linker keeps all exported methods of
+// what reflection may reach: a worker, which has no routes, would link gin.
 type Handlers struct {
 	*Service
 	Bearer Authenticator // for the receiving end of the events

@@ -98,14 +98,14 @@ func TestSelect_of_two_estimates_at_once_has_one_winner(t *testing.T) {
 			if codes[0] != 200 {
 				winner = 1
 			}
-			// Everyone who chose the winner's estimate is told 200, everyone else 409.
+			// Everyone who chose the winner's estimate gets 200, every other 409.
 			want := [4]int{409, 409, 409, 409}
 			want[winner], want[winner+2] = 200, 200
 			if codes != want {
 				t.Fatalf("round %d: %v", round, codes)
 			}
 			if r := p.row("acme", round); *r.SelectedEstimateID != fmt.Sprintf("e%d", winner) {
-				t.Fatalf("round %d: e%d was told to have won, %s is stored", round, winner, *r.SelectedEstimateID)
+				t.Fatalf("round %d: the answer was that e%d has won, %s is stored", round, winner, *r.SelectedEstimateID)
 			}
 		}
 	})

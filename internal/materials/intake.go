@@ -97,7 +97,7 @@ func (s *Service) flushIntake(_ context.Context, items []intakeItem) (results []
 	return results, nil
 }
 
-// traceBatch begins the batch's span and gives its end.
+// traceBatch begins the batch's span and returns its end.
 func (s *Service) traceBatch(ctx context.Context, items []intakeItem) (context.Context, func(error)) {
 	if s.deps.Batch == nil {
 		return ctx, func(error) {}

@@ -129,7 +129,7 @@ func TestSubmit_without_a_database_is_unavailable(t *testing.T) {
 		func() bool { return p.Submit(t.Context(), request("acme", 1, "SP-1")) == nil })
 }
 
-func TestSweep_publishes_what_no_message_stands_for_any_more(t *testing.T) {
+func TestSweep_publishes_what_no_message_names_any_more(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)

@@ -33,7 +33,7 @@ type Outbox interface {
 	RoundOf(ctx context.Context, webhookID string) (uid, number int64, own bool, err error)
 }
 
-// Deps is what the room is built from.
+// Deps is what the package is built from.
 type Deps struct {
 	DB        *database.DB
 	Log       *slog.Logger
@@ -44,7 +44,7 @@ type Deps struct {
 	Flushers  int              // concurrent group commits; 1 on SQLite
 	// the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
 	TraceParent func(ctx context.Context) string
-	// begins the span of a batch whose members come from these spans, and gives its end; nil: nothing is traced
+	// begins the span of a batch whose members come from these spans, and returns its end; nil: nothing is traced
 	Batch func(ctx context.Context, name string, members []string) (context.Context, func(error))
 	// links the span that ctx is in to another one; nil: nothing is traced
 	Link func(ctx context.Context, other string)
@@ -59,7 +59,7 @@ type Service struct {
 	waiters  *waiters
 }
 
-// New builds the room and starts its group commits; Close ends them.
+// New builds the service and starts its group commits; Close ends them.
 func New(deps Deps) *Service {
 	if deps.TraceParent == nil {
 		deps.TraceParent = logctx.TraceParent

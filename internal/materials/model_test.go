@@ -25,7 +25,7 @@ type life struct {
 	received  int64 // the latest round whose own event was taken
 	estimates string
 	began     time.Time // when the round began
-	posted    time.Time // of the latest event of this round that somebody else posted
+	posted    time.Time // of the latest event of this round that a supplier posted
 }
 
 // made is an event of the service's own, which may arrive at any time, several times.
@@ -57,7 +57,7 @@ func TestRounds_hold_against_a_model_over_two_processes_with_different_clocks(t 
 			runs++
 			m := &modelRun{processes: []*pipeline{a, b}, supplier: fmt.Sprintf("s%d", runs), lives: map[int64]*life{}}
 			rt.Repeat(map[string]func(*rapid.T){
-				"submit": m.submit, "estimate": m.estimate, "an own event arrives": m.arrive, "somebody else posts": m.post,
+				"submit": m.submit, "estimate": m.estimate, "an own event arrives": m.arrive, "a supplier posts": m.post,
 				"re-estimate": m.reestimate, "a delivery dies": m.die, "redeliver": m.redeliver, "retention": m.retain, "": m.check,
 			})
 		})

@@ -103,7 +103,7 @@ func (nowhere) Publish(...materials.Queued) {}
 
 func (p *pipeline) clock() time.Time { return time.UnixMicro(p.now.Load()) }
 
-// routes serves the handlers; the header X-Supplier stands for the token that the real middleware checks.
+// routes serves the handlers; the header X-Supplier replaces the token that the real middleware checks.
 func routes(t testing.TB, s materials.Handlers) http.Handler {
 	gin.SetMode(gin.TestMode)
 	r := gin.New()
@@ -338,7 +338,7 @@ func pointers(t *testing.T, w *httptest.ResponseRecorder) []string {
 	return found
 }
 
-// world is everything outside the room: an outbox that stores into the real table, a catalogue, an estimator and
+// world is everything outside the package: an outbox that stores into the real table, a catalogue, an estimator and
 // tokens. Its functions may be set before the work begins.
 type world struct {
 	db        *database.DB

@@ -14,7 +14,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/materials/operator"
 )
 
-func TestRound_is_told_by_its_number_whatever_the_clocks_say(t *testing.T) {
+func TestRound_is_known_by_its_number_whatever_the_clocks_say(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
@@ -36,7 +36,7 @@ func TestRound_is_told_by_its_number_whatever_the_clocks_say(t *testing.T) {
 	})
 }
 
-func TestEvent_of_somebody_else_never_stops_a_later_round(t *testing.T) {
+func TestEvent_of_a_supplier_never_stops_a_later_round(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
@@ -55,7 +55,7 @@ func TestEvent_of_somebody_else_never_stops_a_later_round(t *testing.T) {
 	})
 }
 
-func TestWorker_that_stood_still_stores_nothing_of_what_retention_deleted_meanwhile(t *testing.T) {
+func TestWorker_that_was_stopped_stores_nothing_of_what_retention_deleted_meanwhile(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		other := newPipeline(t, db, nil)

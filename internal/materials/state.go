@@ -2,7 +2,7 @@ package materials
 
 import "slices"
 
-// Status is where a material request stands in its life:
+// Status is the state of a material request in its life:
 //
 //	                  estimates received          an estimate chosen
 //	[POST] → enqueued ───────────────→ estimated ───────────────────→ selected

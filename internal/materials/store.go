@@ -18,7 +18,7 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// Record is a material request as it stands: what was asked and what became of it.
+// Record is a material request as it is now: what was asked and what became of it.
 type Record struct {
 	Request
 	Status             Status                `json:"status"`
@@ -71,7 +71,7 @@ type requestRow struct {
 // TableName is gorm's name for the rows.
 func (requestRow) TableName() string { return "material_requests" }
 
-// request decodes the canonical body and adds what stands beside it.
+// request decodes the canonical body and adds what is stored beside it.
 func (r requestRow) request() (Request, error) {
 	request, err := DecodeRequest(r.Body)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, 
 
 func unknownRequest() error { return errs.New(errs.NotFound, "There is no such material request.") }
 
-// A supplier's requests stand in an index in the order in which they came; byAge is its condition.
+// A supplier's requests are in an index in the order in which they came; byAge is its condition.
 const (
 	byAge       = `created_at > 0`
 	newestFirst = `created_at DESC, supplier_id, id DESC`
@@ -204,7 +204,7 @@ func (l listing) records(ctx context.Context) iter.Seq2[[]Record, error] {
 	}
 }
 
-// read reads the rows in their order, as they stand now; those that are gone meanwhile are left out.
+// read reads the rows in their order, as they are now; those that are gone meanwhile are left out.
 func (s *store) read(ctx context.Context, wanted []listed) ([]Record, error) {
 	keys := make([]any, 0, 2*len(wanted))
 	for _, w := range wanted {

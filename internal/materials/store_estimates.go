@@ -44,8 +44,8 @@ func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.
 	return taken, nil
 }
 
-// takingReceipts names the columns to set besides, and the table of the items. It does not say status = 'enqueued', with
-// which a plan made over an empty table goes through all requests.
+// takingReceipts names the columns to set besides, and the table of the items. It does not say status = 'enqueued',
+// with which a plan made over an empty table goes through all requests.
 const takingReceipts = `UPDATE material_requests SET status = 'estimated', ticket = NULL, retry_at = NULL, failure = '',
 		updated_at = k.now, received = k.number, estimates = k.offers, unavailable = k.others%s
 	FROM %s

@@ -23,7 +23,8 @@ func (s *store) fail(ctx context.Context, r round.Round, reason string, now time
 		WHERE `+ofRound+` AND status = 'enqueued'`, append([]any{reason, now.UnixMicro()}, roundArgs(r)...)...)
 }
 
-// redelivered moves the rounds' requests from failed back to enqueued and returns them: their events are on their way again.
+// redelivered moves the rounds' requests from failed back to enqueued and returns them: their events are on their way
+// again.
 func (s *store) redelivered(ctx context.Context, rounds []round.Round, now time.Time) ([]requestRow, error) {
 	keys := make([]requestKey, len(rounds))
 	for i, r := range rounds {
@@ -69,8 +70,8 @@ func (s *store) moveOne(ctx context.Context, statement string, args ...any) (tra
 	return rows[0].TraceID, true, nil
 }
 
-// RoundsTable returns a table r of the columns of those requests that are stored, joined to the rounds k that were asked
-// for, and its parameters. The condition that r is in that round is the caller's.
+// RoundsTable returns a table r of the columns of those requests that are stored, joined to the rounds k that were
+// asked for, and its parameters. The condition that r is in that round is the caller's.
 func RoundsTable(db *database.DB, rounds []round.Round, columns string) (table string, args []any, err error) {
 	if db.Engine() == database.Postgres {
 		n := len(rounds)

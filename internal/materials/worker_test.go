@@ -415,7 +415,7 @@ func TestWork_of_a_request_whose_estimates_arrive_from_elsewhere_meanwhile(t *te
 		if got := p.row("acme", 1).estimateIDs(); !cmp.Equal(got, []string{"theirs"}) {
 			t.Errorf("the request has the estimates %v", got)
 		}
-		expect(t, p.deliverOwn(p.world.last.Round, p.world.last.Event), 200) // told apart by its round, not by its time
+		expect(t, p.deliverOwn(p.world.last.Round, p.world.last.Event), 200) // known by its round, not by its time
 		if got := p.row("acme", 1).estimateIDs(); len(got) > 0 {
 			t.Errorf("after its own event the request has the estimates %v", got)
 		}

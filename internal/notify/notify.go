@@ -35,7 +35,7 @@ type Verdict struct {
 	Reason    string    // why it was not delivered
 }
 
-// Deps is what the room is built from.
+// Deps is what the package is built from.
 type Deps struct {
 	DB      *database.DB
 	Log     *slog.Logger

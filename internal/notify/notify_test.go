@@ -54,7 +54,7 @@ func (r *rig) now() time.Time { return time.UnixMicro(r.clock.Load()) }
 
 func (r *rig) pass(d time.Duration) { r.clock.Add(d.Microseconds()) }
 
-func (r *rig) desk() *notify.Notifier {
+func (r *rig) notifier() *notify.Notifier {
 	return notify.New(notify.Deps{
 		DB: r.db, Log: slog.New(slog.DiscardHandler), Now: r.now, Timeout: time.Second,
 		Names: func(_ context.Context, ids []string) (map[string]string, error) {
@@ -83,7 +83,7 @@ func (r *rig) run(n int) {
 	var running sync.WaitGroup
 	for range n {
 		running.Go(func() {
-			if err := r.desk().Run(ctx); err != nil {
+			if err := r.notifier().Run(ctx); err != nil {
 				r.t.Error(err)
 			}
 		})
@@ -114,7 +114,7 @@ func (r *rig) until(what string, condition func() bool) {
 
 func (r *rig) note(notices ...notice.Notice) {
 	r.t.Helper()
-	if err := r.desk().Note(r.t.Context(), notices...); err != nil {
+	if err := r.notifier().Note(r.t.Context(), notices...); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -131,7 +131,7 @@ func (r *rig) gathered() {
 	})
 }
 
-func TestDesk_sums_up_a_minute_that_begins_with_the_first_and_sends_each_event_once_over_all_processes(t *testing.T) {
+func TestNotifier_sums_up_a_minute_that_begins_with_the_first_and_sends_each_event_once_over_all_processes(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db)
@@ -178,7 +178,7 @@ func TestDesk_sums_up_a_minute_that_begins_with_the_first_and_sends_each_event_o
 	})
 }
 
-func TestDesk_sends_a_receivers_events_at_once_each_by_itself(t *testing.T) {
+func TestNotifier_sends_a_receivers_events_at_once_each_by_itself(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db)
@@ -194,7 +194,7 @@ func TestDesk_sends_a_receivers_events_at_once_each_by_itself(t *testing.T) {
 	})
 }
 
-func TestDesk_sends_again_under_the_same_id_until_it_is_taken_or_the_schedule_is_used_up(t *testing.T) {
+func TestNotifier_sends_again_under_the_same_id_until_it_is_taken_or_the_schedule_is_used_up(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db)
@@ -223,7 +223,7 @@ func TestDesk_sends_again_under_the_same_id_until_it_is_taken_or_the_schedule_is
 	})
 }
 
-func TestDesk_sends_what_a_dead_process_had_begun(t *testing.T) {
+func TestNotifier_sends_what_a_dead_process_had_begun(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db)
@@ -249,7 +249,7 @@ func TestDesk_sends_what_a_dead_process_had_begun(t *testing.T) {
 	})
 }
 
-func TestDesk_shortens_a_long_error_between_its_characters(t *testing.T) {
+func TestNotifier_shortens_a_long_error_between_its_characters(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db)
@@ -262,7 +262,7 @@ func TestDesk_shortens_a_long_error_between_its_characters(t *testing.T) {
 	})
 }
 
-func TestDesk_that_is_none_takes_nothing(t *testing.T) {
+func TestNotifier_that_is_none_takes_nothing(t *testing.T) {
 	t.Parallel()
 	var d *notify.Notifier
 	if d.Open() || d.Note(t.Context(), notice.Notice{}) != nil || d.Run(t.Context()) != nil {

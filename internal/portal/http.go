@@ -14,7 +14,7 @@ import (
 //go:embed pages
 var pages embed.FS
 
-// Deps is what the room is built from.
+// Deps is what the package is built from.
 type Deps struct {
 	Sessions   Sessions
 	Requests   Requests

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// said are the sentences of the rooms behind the pages that a page passes on: what errors say, why a call failed, and
-// why a request has no estimates.
+// said are the sentences of the packages behind the pages that a page passes on: what errors say, why a call failed,
+// and why a request has no estimates.
 func said(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -95,8 +95,8 @@ func literal(e ast.Expr) string {
 	return ""
 }
 
-// What a room says in English only would stand in the middle of a Portuguese page.
-func TestWords_what_the_rooms_say_on_a_page_has_its_Portuguese(t *testing.T) {
+// What a package says in English only would be in the middle of a Portuguese page.
+func TestWords_what_the_packages_say_on_a_page_has_its_Portuguese(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join("pages", "pt.json"))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
-// Handlers answer the room's route. They are apart from Service because the linker keeps all exported methods of what
-// reflection may reach: a worker, which has no routes, would link gin.
+// Handlers answer the package's route. They are apart from Service because the linker keeps all exported methods of
+// what reflection may reach: a worker, which has no routes, would link gin.
 type Handlers struct{ *Service }
 
 type syncAnswer struct {

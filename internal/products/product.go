@@ -59,18 +59,18 @@ const (
 	Stale       Status = "stale" // something newer is stored: nothing changed
 )
 
-// Service is the room.
+// Service implements the catalogue of suppliers. It is safe for concurrent use.
 type Service struct {
 	store *store
 	now   func() time.Time
 }
 
-// New is the room over the database.
+// New returns the service over the database.
 func New(db *database.DB, now func() time.Time) *Service {
 	return &Service{store: &store{db}, now: now}
 }
 
-// Find gives the supplier's products of these SKUs, active or not; unknown ones are absent.
+// Find returns the supplier's products of these SKUs, active or not; unknown ones are absent.
 func (s *Service) Find(ctx context.Context, supplierID string, skus []string) (map[string]Product, error) {
 	return s.store.find(ctx, supplierID, skus)
 }

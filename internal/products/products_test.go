@@ -21,7 +21,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/products"
 )
 
-// shop is the route for whoever the header names.
+// shop is the route for the supplier that the header names.
 type shop struct {
 	*products.Service
 	tb     testing.TB

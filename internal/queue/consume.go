@@ -192,7 +192,7 @@ func (p *pool) call(ctx context.Context, m Message) (err error) {
 // keepInProgress extends the message's deadline at the server until ctx ends.
 func keepInProgress(ctx context.Context, msg jetstream.Msg, every time.Duration) {
 	for ctx.Err() == nil {
-		_ = msg.InProgress() // failed: the message may come twice, which every handler stands
+		_ = msg.InProgress() // failed: the message may come twice, which every handler allows for
 		pause(ctx, every)
 	}
 }

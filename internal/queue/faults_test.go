@@ -117,7 +117,7 @@ func publishMany(t *testing.T, q *queue.Queue, n int) {
 	}
 }
 
-// stallingProxy passes a connection through until it is told to stop reading, as a frozen server does.
+// stallingProxy passes a connection through until it has to stop reading, as a frozen server does.
 type stallingProxy struct {
 	listener net.Listener
 	target   string
@@ -205,7 +205,7 @@ func TestQueue_recovers_from_a_stream_that_is_deleted_on_a_running_server(t *tes
 	t.Parallel()
 	stacks(t, func(t *testing.T, cfg queue.Config) {
 		if cfg.URL == "" {
-			t.Skip("nobody but the process reaches the embedded server")
+			t.Skip("only this process reaches the embedded server")
 		}
 		q := open(t, cfg)
 		ready(t, q)
@@ -303,7 +303,7 @@ func listeners(t *testing.T) int {
 	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		content, err := os.ReadFile(file)
 		if err != nil {
-			t.Skipf("this system does not tell its sockets: %v", err)
+			t.Skipf("this system does not list its sockets: %v", err)
 		}
 		n += strings.Count(string(content), " 0A ")
 	}

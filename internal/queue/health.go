@@ -115,7 +115,7 @@ func (q *Queue) lacking() error {
 	return nil
 }
 
-// explain says in an operator's words why the stream or the consumer could not be made.
+// explain returns in an operator's words why the stream or the consumer could not be made.
 func (q *Queue) explain(err error) error {
 	const insufficientStorage, replicasBeyondNodes, subjectsOverlap, noPeers, noLeader = 10047, 10074, 10065, 10005, 10008
 	api, _ := errors.AsType[*jetstream.APIError](err)

@@ -45,7 +45,7 @@ func (l *lines) count(part string) int {
 	return strings.Count(l.text.String(), part)
 }
 
-// makeStream makes a stream as somebody else would.
+// makeStream makes a stream as another application would.
 func makeStream(t *testing.T, url string, config jetstream.StreamConfig) {
 	t.Helper()
 	nc, err := nats.Connect(url)
@@ -105,13 +105,13 @@ func TestHealth_says_why_work_does_not_travel_and_the_log_says_it_once(t *testin
 			t.Helper()
 			return queue.Config{URL: queuetest.New(t).URL(), Replicas: 3}
 		}, "too few servers for NATS_REPLICAS=3", "cannot be made"},
-		"a stream of somebody else": {func(t *testing.T) queue.Config {
+		"a stream of another application": {func(t *testing.T) queue.Config {
 			t.Helper()
 			url := queuetest.New(t).URL()
 			makeStream(t, url, jetstream.StreamConfig{Name: "MR", Subjects: []string{"mr.>"}})
 			return queue.Config{URL: url}
 		}, "made by another program", "cannot be made"},
-		"subjects of somebody else": {func(t *testing.T) queue.Config {
+		"subjects of another application": {func(t *testing.T) queue.Config {
 			t.Helper()
 			url := queuetest.New(t).URL()
 			makeStream(t, url, jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"mr.>"}})

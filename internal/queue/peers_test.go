@@ -7,7 +7,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/queue"
 )
 
-func TestTell_reaches_the_worker_it_names_and_nobody_once_that_has_stopped_listening(t *testing.T) {
+func TestTell_reaches_the_worker_it_names_and_none_once_that_has_stopped_listening(t *testing.T) {
 	t.Parallel()
 	q := open(t, queue.Config{Dir: t.TempDir()})
 	got := make(chan string, 10)

@@ -41,7 +41,7 @@ func (q *Queue) Publish(subject string, body []byte) {
 	}
 }
 
-// publishOutgoing stands between Publish and the socket, as writing to a server that no longer reads blocks.
+// publishOutgoing is between Publish and the socket, as writing to a server that no longer reads blocks.
 func (q *Queue) publishOutgoing() {
 	for {
 		select {

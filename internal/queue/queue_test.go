@@ -385,7 +385,7 @@ func TestConsume_is_shared_by_two_workers_without_doubling(t *testing.T) {
 	const n, together = 2000, 250
 	var all collector
 	var fromA, fromB atomic.Int32
-	// closed when each has got its first: until then nobody finishes, however slow the other is
+	// closed when each has got its first: until then neither finishes, however slow the other is
 	both := make(chan struct{})
 	met := sync.OnceFunc(func() { close(both) })
 	share := func(own, other *atomic.Int32) func(context.Context, queue.Message) error {

@@ -1,4 +1,4 @@
-// Package round names what travels between the rooms: one round of one accepted request, and the webhook-ids that
+// Package round names what travels between the packages: one round of one accepted request, and the webhook-ids that
 // follow from it. It imports nothing of ours.
 package round
 

@@ -39,10 +39,10 @@ type answered struct {
 	} `json:"Response"`
 }
 
-// showing asks a desk whose provider has the board.
+// showing asks a rig whose provider has the board.
 func showing(t *testing.T, query string, board scoreboard.Board) answered {
 	t.Helper()
-	d := newDesk(t, databasetest.Open(t, database.SQLite), noon(), 0)
+	d := newRig(t, databasetest.Open(t, database.SQLite), noon(), 0)
 	d.primary.board = func(context.Context) (scoreboard.Board, error) { return board, nil }
 	w := d.ask(query)
 	if w.Code != http.StatusOK {
@@ -128,7 +128,7 @@ func TestHostile_logos_and_negative_scores_do_not_pass(t *testing.T) {
 
 func TestReferenceDate_of_no_football_is_refused(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, databasetest.Open(t, database.SQLite), noon(), 0)
+	d := newRig(t, databasetest.Open(t, database.SQLite), noon(), 0)
 	for _, query := range []string{"0001-01-01", "0001-01-01T00:00:00Z", "1899-12-31", "9999-01-01"} {
 		if w := d.ask("?referenceDate=" + query); w.Code != http.StatusBadRequest {
 			t.Errorf("%s: %d", query, w.Code)
@@ -141,7 +141,7 @@ func TestReferenceDate_of_no_football_is_refused(t *testing.T) {
 
 func TestQuota_is_written_in_digits_alone(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, databasetest.Open(t, database.SQLite), noon(), 0)
+	d := newRig(t, databasetest.Open(t, database.SQLite), noon(), 0)
 	for _, value := range []string{" 5", "5 ", "+5", "-5", "5.0", ""} {
 		if _, err := d.SetSetting(t.Context(), "scoreboard.daily_quota", value); err == nil {
 			t.Errorf("%q is accepted", value)
@@ -169,7 +169,7 @@ func TestStart_says_that_a_token_is_missing(t *testing.T) {
 func TestWithout_a_token_nothing_is_spent(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		d := deskOf(t, db, noon(), 0, nil)
+		d := rigOf(t, db, noon(), 0, nil)
 		for range 3 {
 			if w := d.ask(""); w.Code != http.StatusInternalServerError || w.Header().Get("X-RateLimit-Remaining") != "80" {
 				t.Errorf("%d, %s left", w.Code, w.Header().Get("X-RateLimit-Remaining"))

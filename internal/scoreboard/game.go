@@ -11,7 +11,7 @@ import (
 	_ "time/tzdata" // São Paulo's history, wherever this runs
 )
 
-// Status is how a match stands.
+// Status is the state of a match.
 type Status string
 
 // All statuses, in the order in which games are shown.

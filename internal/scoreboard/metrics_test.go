@@ -15,7 +15,7 @@ import (
 func TestMetrics_count_what_each_provider_answered(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		d := newDesk(t, db, noon(), 0)
+		d := newRig(t, db, noon(), 0)
 		answers := []error{nil, errors.New("broken"), &fetch.RateLimited{}}
 		d.primary.board = func(context.Context) (scoreboard.Board, error) {
 			return scoreboard.Board{}, answers[d.primary.calls.Load()-1]
@@ -34,7 +34,7 @@ func TestMetrics_count_what_each_provider_answered(t *testing.T) {
 	})
 }
 
-func providerRequests(t *testing.T, d *desk) map[string]float64 {
+func providerRequests(t *testing.T, d *rig) map[string]float64 {
 	t.Helper()
 	families, err := d.registry.Gather()
 	if err != nil {

@@ -30,7 +30,7 @@ func requesterOf(partner string) string {
 	return requesterB
 }
 
-// quota is how a requester stands on a day.
+// quota is what a requester has used and has left of a day.
 type quota struct {
 	limit, used int64
 	reset       time.Time // the next midnight in São Paulo
@@ -41,7 +41,7 @@ func (q quota) remaining() int64 { return max(q.limit-q.used, 0) }
 // spend is one unit of a requester's day.
 type spend struct{ requester, day string }
 
-// Quotas reads how the quotas stand; it is all of the scoreboard that a worker has.
+// Quotas reads what is left of the quotas; it is all of the scoreboard that a worker has.
 type Quotas struct {
 	store    *store
 	settings *settings
@@ -66,15 +66,15 @@ func (s *Quotas) standing(ctx context.Context, requester string) (quota, error) 
 	return q, err
 }
 
-// taken is what became of a spent unit: how the quota stands behind it.
-type taken struct {
+// grant is what became of a spent unit, and the quota after it.
+type grant struct {
 	quota
 	granted bool
 }
 
 // take spends a unit. Units are counted atomically over all replicas; those taken at the same moment in this process
 // share a transaction.
-func (s *Service) take(ctx context.Context, requester string) (taken, error) {
+func (s *Service) take(ctx context.Context, requester string) (grant, error) {
 	result, err := s.spending.Do(ctx, s.unit(requester))
 	if errors.Is(err, groupcommit.ErrClosed) {
 		err = errs.NewUnavailable("The service is stopping.", time.Second, err)
@@ -87,7 +87,7 @@ func (s *Service) take(ctx context.Context, requester string) (taken, error) {
 }
 
 // flushSpending spends for a batch of callers; those who come first get what is left.
-func (s *Service) flushSpending(_ context.Context, items []spend) ([]taken, error) {
+func (s *Service) flushSpending(_ context.Context, items []spend) ([]grant, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), spendTimeout)
 	defer cancel()
 	current, err := s.settings.current(ctx)
@@ -108,7 +108,7 @@ func (s *Service) flushSpending(_ context.Context, items []spend) ([]taken, erro
 		s.seen.note(item, used, time.Time{})
 		shares[item] = &share{granted, used - granted}
 	}
-	results := make([]taken, len(items))
+	results := make([]grant, len(items))
 	for i, item := range items {
 		sh := shares[item]
 		results[i].granted = sh.left > 0

@@ -10,8 +10,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 )
 
-// stranger asks with a wrong key and returns what it is told to remain.
-func stranger(t *testing.T, d *desk) string {
+// stranger asks with a wrong key and returns what remains by its answer.
+func stranger(t *testing.T, d *rig) string {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	r.Header.Set("svc-pulse-key", "wrong")
@@ -23,11 +23,11 @@ func stranger(t *testing.T, d *desk) string {
 	return w.Header().Get("X-RateLimit-Remaining")
 }
 
-func TestWrong_keys_are_told_the_quota_without_a_statement_each(t *testing.T) {
+func TestWrong_keys_are_answered_with_the_quota_without_a_statement_each(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		clock := noon()
-		d, replica := newDesk(t, db, clock, 0), newDesk(t, db, clock, 0)
+		d, replica := newRig(t, db, clock, 0), newRig(t, db, clock, 0)
 		if got := stranger(t, d); got != "80" {
 			t.Errorf("at first %s remain", got)
 		}
@@ -54,7 +54,7 @@ func TestWrong_keys_are_refused_while_the_database_is_away(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.SQLite)
 	clock := noon()
-	d := newDesk(t, db, clock, 0)
+	d := newRig(t, db, clock, 0)
 	d.ask("")
 	if err := db.From(t.Context()).Exec(`ALTER TABLE scoreboard_usage RENAME TO taken_away`).Error; err != nil {
 		t.Fatal(err)

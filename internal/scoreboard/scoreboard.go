@@ -42,7 +42,7 @@ type Provider interface {
 	Board(ctx context.Context, q Question) (Board, error)
 }
 
-// Deps is what the room is built from.
+// Deps is what the package is built from.
 type Deps struct {
 	DB       *database.DB
 	Log      *slog.Logger
@@ -59,7 +59,7 @@ type Deps struct {
 type Service struct {
 	*Quotas
 	deps     Deps
-	spending *groupcommit.Batcher[spend, taken]
+	spending *groupcommit.Batcher[spend, grant]
 	flights  singleflight.Group
 	slots    *semaphore.Weighted
 	answers  *lru.Cache[string, answer]
@@ -76,7 +76,7 @@ type answer struct {
 	until time.Time
 }
 
-// New builds the room; Close releases it.
+// New builds the service; Close releases it.
 func New(deps Deps) (*Service, error) {
 	answers, err := lru.New[string, answer](mostRemember)
 	if err != nil {

@@ -57,8 +57,8 @@ func (c *clock) set(at time.Time) {
 	c.at = at
 }
 
-// desk is a service behind its route.
-type desk struct {
+// rig is a service behind its route.
+type rig struct {
 	*scoreboard.Service
 	primary, fallback *source
 	clock             *clock
@@ -66,18 +66,18 @@ type desk struct {
 	engine            *gin.Engine
 }
 
-func newDesk(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration) *desk {
+func newRig(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration) *rig {
 	tb.Helper()
 	primary := &source{name: "sportmonks"}
-	d := deskOf(tb, db, clock, ttl, primary)
+	d := rigOf(tb, db, clock, ttl, primary)
 	d.primary = primary
 	return d
 }
 
-// deskOf is a desk with any first provider; nil: there is no token for it.
-func deskOf(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration, primary scoreboard.Provider) *desk {
+// rigOf is a rig with any first provider; nil: there is no token for it.
+func rigOf(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration, primary scoreboard.Provider) *rig {
 	tb.Helper()
-	d := &desk{fallback: &source{name: "balldontlie"}, clock: clock, registry: prometheus.NewRegistry()}
+	d := &rig{fallback: &source{name: "balldontlie"}, clock: clock, registry: prometheus.NewRegistry()}
 	var err error
 	d.Service, err = scoreboard.New(scoreboard.Deps{
 		DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.now, Keys: []string{"k"}, Primary: primary,
@@ -92,7 +92,7 @@ func deskOf(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration, pri
 	return d
 }
 
-func (d *desk) ask(query string) *httptest.ResponseRecorder {
+func (d *rig) ask(query string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/"+query, nil)
 	r.Header.Set("svc-pulse-key", "k")
 	w := httptest.NewRecorder()
@@ -107,7 +107,7 @@ func TestQuota_begins_again_at_midnight_in_Sao_Paulo(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		clock := noon()
 		clock.set(time.Date(2026, 11, 22, 2, 59, 59, 0, time.UTC)) // a second before
-		d := newDesk(t, db, clock, 0)
+		d := newRig(t, db, clock, 0)
 		if _, err := d.SetSetting(t.Context(), "scoreboard.daily_quota", "1"); err != nil {
 			t.Fatal(err)
 		}
@@ -129,12 +129,12 @@ func TestQuota_is_counted_over_replicas_exactly(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		clock := noon()
-		desks := []*desk{newDesk(t, db, clock, 0), newDesk(t, db, clock, 0)}
+		rigs := []*rig{newRig(t, db, clock, 0), newRig(t, db, clock, 0)}
 		var granted atomic.Int64
 		var group sync.WaitGroup
 		for i := range 200 {
 			group.Go(func() {
-				if desks[i%2].ask("").Code == 200 {
+				if rigs[i%2].ask("").Code == 200 {
 					granted.Add(1)
 				}
 			})
@@ -143,7 +143,7 @@ func TestQuota_is_counted_over_replicas_exactly(t *testing.T) {
 		if granted.Load() != 80 {
 			t.Errorf("%d of 200 were granted, the quota is 80", granted.Load())
 		}
-		if w := desks[0].ask("?partner=loop"); w.Header().Get("X-RateLimit-Remaining") != "79" {
+		if w := rigs[0].ask("?partner=loop"); w.Header().Get("X-RateLimit-Remaining") != "79" {
 			t.Errorf("the other requester has %s left", w.Header().Get("X-RateLimit-Remaining"))
 		}
 	})
@@ -152,11 +152,11 @@ func TestQuota_is_counted_over_replicas_exactly(t *testing.T) {
 func TestPrimary_is_asked_again_when_its_rate_limit_says_so(t *testing.T) {
 	t.Parallel()
 	clock := noon()
-	d := newDesk(t, databasetest.Open(t, database.SQLite), clock, 0)
-	for _, test := range []struct{ told, pause time.Duration }{{90 * time.Second, 90 * time.Second}, {0, time.Minute},
+	d := newRig(t, databasetest.Open(t, database.SQLite), clock, 0)
+	for _, test := range []struct{ retryAfter, pause time.Duration }{{90 * time.Second, 90 * time.Second}, {0, time.Minute},
 		{48 * time.Hour, time.Hour}} {
 		d.primary.board = func(context.Context) (scoreboard.Board, error) {
-			return scoreboard.Board{}, &fetch.RateLimited{RetryAfter: test.told}
+			return scoreboard.Board{}, &fetch.RateLimited{RetryAfter: test.retryAfter}
 		}
 		before := d.primary.calls.Load()
 		for _, at := range []time.Duration{0, test.pause - time.Second} {
@@ -166,20 +166,20 @@ func TestPrimary_is_asked_again_when_its_rate_limit_says_so(t *testing.T) {
 			}
 		}
 		if n := d.primary.calls.Load() - before; n != 1 {
-			t.Errorf("told %s: it was asked %d times within its pause", test.told, n)
+			t.Errorf("Retry-After %s: it was asked %d times within its pause", test.retryAfter, n)
 		}
 		clock.set(clock.now().Add(time.Second))
 		d.primary.board = nil
 		d.ask("")
 		if n := d.primary.calls.Load() - before; n != 2 {
-			t.Errorf("told %s: it was asked %d times after %s", test.told, n, test.pause)
+			t.Errorf("Retry-After %s: it was asked %d times after %s", test.retryAfter, n, test.pause)
 		}
 	}
 }
 
 func TestSlowProvider_cannot_exhaust_the_process(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, databasetest.Open(t, database.SQLite), noon(), 0)
+	d := newRig(t, databasetest.Open(t, database.SQLite), noon(), 0)
 	if _, err := d.SetSetting(t.Context(), "scoreboard.daily_quota", "1000"); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestSlowProvider_cannot_exhaust_the_process(t *testing.T) {
 func TestCache_ends_by_time_and_keeps_no_failure(t *testing.T) {
 	t.Parallel()
 	clock := noon()
-	d := newDesk(t, databasetest.Open(t, database.SQLite), clock, 10*time.Second)
+	d := newRig(t, databasetest.Open(t, database.SQLite), clock, 10*time.Second)
 	d.primary.board = func(context.Context) (scoreboard.Board, error) { return scoreboard.Board{}, errors.New("broken") }
 	for range 2 {
 		if w := d.ask(""); w.Code != 500 {
@@ -239,7 +239,7 @@ func TestCache_ends_by_time_and_keeps_no_failure(t *testing.T) {
 
 func BenchmarkCachedAnswer(b *testing.B) {
 	databasetest.EachB(b, func(b *testing.B, db *database.DB) {
-		d := newDesk(b, db, noon(), time.Hour)
+		d := newRig(b, db, noon(), time.Hour)
 		if _, err := d.SetSetting(b.Context(), "scoreboard.daily_quota", "1000000000"); err != nil {
 			b.Fatal(err)
 		}
@@ -279,7 +279,7 @@ func BenchmarkCachedAnswer(b *testing.B) {
 
 func TestPanic_of_a_provider_is_a_500_and_the_process_lives(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, databasetest.Open(t, database.SQLite), noon(), 0)
+	d := newRig(t, databasetest.Open(t, database.SQLite), noon(), 0)
 	d.primary.board = func(context.Context) (scoreboard.Board, error) { panic("a decoder's defect") }
 	for range 2 {
 		if w := d.ask(""); w.Code != http.StatusInternalServerError ||
@@ -293,17 +293,17 @@ func TestPanic_of_a_provider_is_a_500_and_the_process_lives(t *testing.T) {
 	}
 }
 
-func TestSettings_nobody_who_gives_up_waits_for_the_read_of_another(t *testing.T) {
+func TestSettings_a_caller_that_gives_up_waits_for_no_other_s_read(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
-	d := newDesk(t, db, noon(), 0)
+	d := newRig(t, db, noon(), 0)
 	var patient sync.WaitGroup
 	held := errors.New("held long enough")
 	err := db.InTx(t.Context(), func(ctx context.Context) error {
 		if err := db.From(ctx).Exec("LOCK TABLE settings IN ACCESS EXCLUSIVE MODE").Error; err != nil {
 			return err
 		}
-		refused := "?leagueId=x" // it is told the quota, for which the settings are read
+		refused := "?leagueId=x" // it gets the quota, for which the settings are read
 		for range 10 {
 			patient.Go(func() { d.ask(refused) })
 		}

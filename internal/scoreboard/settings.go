@@ -187,7 +187,7 @@ func (s *Service) SetSetting(ctx context.Context, key, value string) (Setting, e
 	return s.setting(ctx, key)
 }
 
-// UnsetSetting gives a setting its default again. Errors: errs.Invalid for an unknown key.
+// UnsetSetting resets a setting to its default. Errors: errs.Invalid for an unknown key.
 func (s *Service) UnsetSetting(ctx context.Context, key string) (Setting, error) {
 	if !slices.ContainsFunc(known(), func(k Setting) bool { return k.Key == key }) {
 		return Setting{}, errs.InvalidInput("The setting is not valid.", errs.At("/"+key, "is not a setting"))

@@ -34,7 +34,8 @@ func (s *Service) SuppliersOf(ctx context.Context, ids []string) ([]Supplier, er
 	return found, nil
 }
 
-// SearchSuppliers are the suppliers whose id is the text or whose name has it, in whichever case, at most limit of them.
+// SearchSuppliers are the suppliers whose id is the text or whose name has it, in whichever case, at most limit of
+// them.
 func (s *Service) SearchSuppliers(ctx context.Context, text string, limit int) ([]Supplier, error) {
 	text = strings.ToLower(text)
 	var ids []string

@@ -11,7 +11,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
-// Handlers answer the room's routes and check the callers of others'. They are apart from Service because the linker
+// Handlers answer the package's routes and check the callers of others'. They are apart from Service because the linker
 // keeps all exported methods of what reflection may reach: a worker, which has no routes, would link gin.
 type Handlers struct{ *Service }
 

@@ -51,7 +51,7 @@ func (s Handlers) authenticate(header http.Header) (caller.Principal, error) {
 		return caller.Principal{}, errs.New(errs.Unauthenticated, "An access token is required.")
 	}
 	if len(values) > 1 { // a proxy and we might take different ones
-		return caller.Principal{}, errs.New(errs.Unauthenticated, "The header Authorization must stand once.")
+		return caller.Principal{}, errs.New(errs.Unauthenticated, "The header Authorization must be sent once.")
 	}
 	_, token, _ := strings.Cut(values[0], " ")
 	p, err := s.tokens.verify(strings.TrimLeft(token, " "))

@@ -50,7 +50,7 @@ func (r *replica) refusesLink(link string) {
 	}
 }
 
-func TestPortal_a_link_opens_one_session_whoever_asks_at_once_on_any_replica(t *testing.T) {
+func TestPortal_a_link_opens_one_session_however_many_ask_at_once_on_any_replica(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		a, b := twin(t, db, newClock())
@@ -159,8 +159,8 @@ func TestPortal_a_browser_s_former_session_ends_and_is_never_adopted(t *testing.
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newReplica(t, db, newClock(), nil)
 		id := r.supplier(nil).Supplier.ID
-		former := r.openPortal(r.portalLink(id), "chosen-by-somebody-else")
-		if r.signedIn("chosen-by-somebody-else", id) {
+		former := r.openPortal(r.portalLink(id), "chosen-by-another")
+		if r.signedIn("chosen-by-another", id) {
 			t.Error("a token that the caller brought became a session")
 		}
 		r.openPortal(r.portalLink(id), former)

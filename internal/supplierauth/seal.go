@@ -22,7 +22,7 @@ func GenerateSecretsKey() (string, error) {
 	return base64.StdEncoding.EncodeToString(key), nil
 }
 
-// CheckSecretsKeys says what is wrong with a value of SECRETS_KEY: the position of a bad key, never the key.
+// CheckSecretsKeys reports what is wrong with a value of SECRETS_KEY: the position of a bad key, never the key.
 func CheckSecretsKeys(text string) error {
 	_, err := newSealer(text)
 	return err

@@ -164,13 +164,13 @@ func TestAPIKey_rotation_overlaps(t *testing.T) {
 		r.refused(r.token(s.APIKey), "invalid_client")
 		r.tokens(r.token(next))
 		r.tokens(r.refresh(p.RefreshToken)) // its session goes on
-		if _, err := r.service.RotateAPIKey(t.Context(), "sup_nobody", 0); err == nil {
-			t.Error("the key of nobody was rotated")
+		if _, err := r.service.RotateAPIKey(t.Context(), "sup_unknown", 0); err == nil {
+			t.Error("the key of no supplier was rotated")
 		}
 	})
 }
 
-func TestSecrets_stand_only_as_hashes_or_sealed_in_the_database_and_never_in_the_log(t *testing.T) {
+func TestSecrets_are_only_hashed_or_sealed_in_the_database_and_never_in_the_log(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newReplica(t, db, newClock(), nil)
@@ -199,7 +199,7 @@ func TestSecrets_stand_only_as_hashes_or_sealed_in_the_database_and_never_in_the
 	})
 }
 
-// dumpAll is every value of the room's tables as text, bytes as they are.
+// dumpAll is every value of the package's tables as text, bytes as they are.
 func dumpAll(t *testing.T, db *database.DB) string {
 	t.Helper()
 	var text strings.Builder
@@ -243,7 +243,7 @@ func TestReceivers_secrets_open_after_the_rotation_of_SECRETS_KEY(t *testing.T) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		receivers, err := rotated.service.Receivers(t.Context(), []string{s.Supplier.ID, "sup_nobody"})
+		receivers, err := rotated.service.Receivers(t.Context(), []string{s.Supplier.ID, "sup_unknown"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ const purgeBatch = 1000
 // day is one in microseconds.
 const day = 86_400_000_000
 
-// store is the room's tables. Times are Unix microseconds, lifetimes seconds.
+// store is the package's tables. Times are Unix microseconds, lifetimes seconds.
 type store struct{ db *database.DB }
 
 // grant is what a token pair is made from: the session and its supplier as they are now.

@@ -129,7 +129,7 @@ type keysOf struct {
 
 // Insert implements apikey.Keys.
 func (k keysOf) Insert(ctx context.Context, key apikey.Stored) error {
-	// Not the hash first: gorm spreads the bytes of a value that stands right behind a parenthesis.
+	// Not the hash first: gorm spreads the bytes of a value right behind a parenthesis.
 	return database.Translate(k.db.From(ctx).Exec(`INSERT INTO supplier_api_keys (supplier_id, hash, last4, created_at) VALUES (?, ?, ?, ?)`,
 		k.supplier, key.Hash[:], key.Last4, key.CreatedAt.UnixMicro()).Error)
 }

@@ -85,11 +85,11 @@ func TestSupplier_changes_and_lists(t *testing.T) {
 			t.Fatalf("got %+v, %v", list, err)
 		}
 		for what, err := range map[string]error{
-			"deactivate": r.service.Deactivate(t.Context(), "sup_nobody"),
-			"activate":   r.service.Activate(t.Context(), "sup_nobody"),
+			"deactivate": r.service.Deactivate(t.Context(), "sup_unknown"),
+			"activate":   r.service.Activate(t.Context(), "sup_unknown"),
 		} {
 			if errs.KindOf(err) != errs.NotFound {
-				t.Errorf("%s nobody: %v", what, err)
+				t.Errorf("%s an unknown supplier: %v", what, err)
 			}
 		}
 		if _, err := r.service.RotateWebhookSecret(t.Context(), a.ID, -time.Second); errs.KindOf(err) != errs.Invalid {

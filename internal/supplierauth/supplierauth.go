@@ -14,7 +14,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 )
 
-// Deps is what the room is built from.
+// Deps is what the package is built from.
 type Deps struct {
 	DB  *database.DB
 	Log *slog.Logger
@@ -31,7 +31,7 @@ type Deps struct {
 	Registerer          prometheus.Registerer // nil: the counter is not exported
 }
 
-// Service is the room.
+// Service implements the authentication of suppliers. It is safe for concurrent use.
 type Service struct {
 	store        store
 	log          *slog.Logger

@@ -26,7 +26,7 @@ type signingKey struct {
 	jwk     jwk
 }
 
-// jwk is the public part of a key by RFC 7517. Its required members stand in the order of RFC 7638.
+// jwk is the public part of a key by RFC 7517. Its required members are in the order of RFC 7638.
 type jwk struct {
 	Curve     string `json:"crv"`
 	Type      string `json:"kty"`
@@ -50,7 +50,7 @@ func GenerateSigningKey() (string, error) {
 	return base64.StdEncoding.EncodeToString(der), nil
 }
 
-// CheckSigningKeys says what is wrong with a value of JWT_SIGNING_KEYS: the position of a bad key, never the key.
+// CheckSigningKeys reports what is wrong with a value of JWT_SIGNING_KEYS: the position of a bad key, never the key.
 func CheckSigningKeys(text string) error {
 	_, err := parseSigningKeys(text)
 	return err
@@ -98,7 +98,7 @@ func decodeKey(text string) ([]byte, error) {
 		}
 		return der, nil
 	}
-	// An environment file cannot hold line breaks: \n stands for one.
+	// An environment file cannot hold line breaks: \n is one.
 	block, rest := pem.Decode([]byte(strings.ReplaceAll(text, `\n`, "\n")))
 	if block == nil || block.Type != "PRIVATE KEY" || len(strings.TrimSpace(string(rest))) > 0 {
 		return nil, errors.New("is not one PEM block of type PRIVATE KEY")

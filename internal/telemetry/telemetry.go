@@ -1,5 +1,5 @@
 // Package telemetry is what the operator sees of a process: its log, its metrics, its version and the admin
-// listener that serves them. Rooms are handed the logger and the registry; only app imports this package.
+// listener that serves them. Features are handed the logger and the registry; only app imports this package.
 package telemetry
 
 import (

@@ -23,13 +23,13 @@ func TestLog_lines_carry_the_request_and_seconds(t *testing.T) {
 	var out bytes.Buffer
 	log := telemetry.NewLogger(&out, "json", "info", false)
 	ctx := logctx.With(logctx.WithRequestID(context.Background(), "r-1"), slog.String("supplier_id", "acme"))
-	log.With("room", "x").InfoContext(ctx, "done", "duration", 1500*time.Millisecond)
+	log.With("package", "x").InfoContext(ctx, "done", "duration", 1500*time.Millisecond)
 	log.DebugContext(ctx, "not shown")
 	var line map[string]any
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]any{"msg": "done", "request_id": "r-1", "supplier_id": "acme", "room": "x",
+	for name, want := range map[string]any{"msg": "done", "request_id": "r-1", "supplier_id": "acme", "package": "x",
 		"duration": 1.5, "level": "INFO", "version": telemetry.Version()} {
 		if line[name] != want {
 			t.Errorf("%s is %v, want %v", name, line[name], want)
@@ -60,7 +60,7 @@ func TestLog_is_text_on_a_terminal(t *testing.T) {
 	}
 }
 
-func TestAdmin_tells_liveness_and_readiness(t *testing.T) {
+func TestAdmin_reports_liveness_and_readiness(t *testing.T) {
 	t.Parallel()
 	checks := map[string]error{"database": nil}
 	h := telemetry.AdminHandler(telemetry.NewRegistry(), func(context.Context) map[string]error { return checks })
@@ -97,7 +97,7 @@ func TestAdmin_tells_liveness_and_readiness(t *testing.T) {
 func TestLog_repeats_an_unavailable_dependency_once_a_minute_and_everything_else_each_time(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	log := telemetry.NewLogger(&out, "json", "info", false).With("room", "x")
+	log := telemetry.NewLogger(&out, "json", "info", false).With("package", "x")
 	away := errs.NewUnavailable("The database cannot be reached.", time.Second, errors.New("refused"))
 	for range 5 {
 		log.Warn("due deliveries cannot be read", "error", fmt.Errorf("read: %w", away))

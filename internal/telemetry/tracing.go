@@ -91,8 +91,8 @@ func end(span trace.Span, err error) {
 }
 
 // Batch begins the span of a batch, given the spans that its members come from as W3C Trace Context writes them, and
-// gives its end. It is in the trace of the first member that is traced, so that it makes no trace of its own, and linked
-// to all of them; spans begun with the context are linked to it. Nothing happens when none of them is traced.
+// gives its end. It is in the trace of the first member that is traced, so that it makes no trace of its own, and
+// linked to all of them; spans begun with the context are linked to it. Nothing happens when none of them is traced.
 func (t *Tracing) Batch(ctx context.Context, name string, members []string) (context.Context, func(error)) {
 	if !t.On() {
 		return ctx, func(error) {}

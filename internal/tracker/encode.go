@@ -15,7 +15,7 @@ const (
 
 // encoder turns rows of the database's own text into JSON objects, without a detour through Go values.
 type encoder struct {
-	keys  [][]byte // what stands before each value: {"first": or ,"next":
+	keys  [][]byte // what comes before each value: {"first": or ,"next":
 	kinds []kind
 }
 
@@ -32,7 +32,7 @@ func newEncoder() encoder {
 	return e
 }
 
-// appendRecord appends the record of one row, whose fields stand in the order of fields().
+// appendRecord appends the record of one row, whose fields are in the order of fields().
 func (e encoder) appendRecord(b []byte, row [][]byte) []byte {
 	for i, key := range e.keys {
 		b = append(b, key...)

@@ -225,7 +225,7 @@ func (l *lines) setJSON(name string, value jsontext.Value) error {
 	return nil
 }
 
-// json is the JSON type of a kind; false stands for both booleans.
+// json is the JSON type of a kind; false is of both booleans.
 func (k kind) json() jsontext.Kind {
 	switch k {
 	case integerField, numberField:

@@ -25,7 +25,7 @@ type mapKey struct {
 	listing string
 }
 
-// dayCount is how many rows of a list stand on a load day; before is how many stand on the days above it.
+// dayCount is how many rows of a list are on a load day; before is how many are on the days above it.
 type dayCount struct {
 	day     string
 	records int64
@@ -43,7 +43,7 @@ func (d days) total() int64 {
 	return last.before + last.records
 }
 
-// at is the day on which the row at the offset stands and how many of the day's rows stand above it.
+// at is the day of the row at the offset and how many of the day's rows are above it.
 func (d days) at(offset int64) (day string, skip int64) {
 	i := sort.Search(len(d), func(i int) bool { return d[i].before > offset }) - 1
 	return d[i].day, offset - d[i].before
@@ -77,7 +77,7 @@ func newDays(counts []dayCount) days {
 	return counts
 }
 
-// winner is the row that stands for a device in a snapshot.
+// winner is the row of a device in a snapshot.
 type winner struct {
 	device int64
 	id     string

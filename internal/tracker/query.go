@@ -30,7 +30,7 @@ func parseQuery(values url.Values) (query, error) {
 	return query{page: page, day: day}, nil
 }
 
-// parseFilter gives the day of the filter, or what is wrong with it.
+// parseFilter returns the day of the filter, or what is wrong with it.
 func parseFilter(given []string) (day, violation string) {
 	switch len(given) {
 	case 0:

@@ -1,6 +1,6 @@
 package tracker
 
-// kind is how a field stands on the wire, whatever the type of the column that it is read from.
+// kind is how a field is written on the wire, whatever the type of the column that it is read from.
 type kind int
 
 const (

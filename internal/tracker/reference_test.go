@@ -23,7 +23,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/tracker"
 )
 
-// row is a record as a load gives it; the label tells rows apart. Nil is null.
+// row is a record as a load gives it; the label distinguishes rows. Nil is null.
 type row struct {
 	Label  string  `json:"dispositivo"`
 	Device int64   `json:"imei"`
@@ -297,7 +297,7 @@ func TestCrawl_while_loads_commit_has_nothing_twice_nothing_missed_no_mixed_date
 	})
 }
 
-func TestCounters_follow_whoever_changes_the_records(t *testing.T) {
+func TestCounters_follow_every_change_of_the_records(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		f := newFleet(t, db)

@@ -1,5 +1,5 @@
 // Package tracker lists device tracker records: every client from the view that it was granted, whichever program made
-// that view. Views made here stand over a built-in store whose counters let any page cost the same; other views answer
+// that view. Views made here are over a built-in store whose counters let any page cost the same; other views answer
 // alike and slower.
 package tracker
 
@@ -20,7 +20,7 @@ const (
 	clientsKept      = 4096
 )
 
-// Deps is what the room is built from.
+// Deps is what the package is built from.
 type Deps struct {
 	DB  *database.DB
 	Log *slog.Logger
@@ -41,7 +41,7 @@ type Service struct {
 	watched   watched
 }
 
-// New builds the room; Close releases its connections.
+// New builds the service; Close releases its connections.
 func New(deps Deps) (*Service, error) {
 	relations, err := lru.New[string, *relation](relationsKept)
 	if err != nil {

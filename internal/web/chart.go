@@ -74,7 +74,7 @@ func open(b *strings.Builder, label string) {
 		chartWidth, chartHeight, template.HTMLEscapeString(label))
 }
 
-// title says the time in UTC; the script writes it in the reader's zone.
+// title writes the time in UTC; the script writes it in the reader's zone.
 func title(b *strings.Builder, at time.Time, text string) {
 	text = template.HTMLEscapeString(text)
 	fmt.Fprintf(b, `<title data-at="%s" data-text="%s">%s: %s</title>`, at.UTC().Format(time.RFC3339), text,

@@ -64,10 +64,10 @@ func text(t *testing.T, r *http.Response) string {
 
 func TestNew_names_every_text_without_a_translation(t *testing.T) {
 	t.Parallel()
-	for _, hello := range []string{`t "Nobody translated this"`,
-		`if .Data}}{{t "Nobody translated this"}}{{end}}{{t "Hello"`, `n "Nobody translated this" "%d boxes" .Data`} {
+	for _, hello := range []string{`t "Never translated"`,
+		`if .Data}}{{t "Never translated"}}{{end}}{{t "Hello"`, `n "Never translated" "%d boxes" .Data`} {
 		_, err := web.New(page(hello, ""))
-		if err == nil || !strings.Contains(err.Error(), "Nobody translated this") {
+		if err == nil || !strings.Contains(err.Error(), "Never translated") {
 			t.Errorf("%s: %v", hello, err)
 		}
 	}

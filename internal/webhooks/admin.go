@@ -12,12 +12,12 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// List gives the deliveries that the filter chooses, newest first; never nil.
+// List returns the deliveries that the filter chooses, newest first; never nil.
 func (d *Dispatcher) List(ctx context.Context, filter Filter) ([]Delivery, error) {
 	return d.store.list(ctx, filter)
 }
 
-// Show gives a delivery with its attempts; errs.NotFound when there is none of that id.
+// Show returns a delivery with its attempts; errs.NotFound when there is none of that id.
 func (d *Dispatcher) Show(ctx context.Context, id string) (*Detail, error) {
 	detail, err := d.store.detail(ctx, id)
 	if err != nil {
@@ -36,8 +36,8 @@ func (d *Dispatcher) Show(ctx context.Context, id string) (*Detail, error) {
 	return detail, nil
 }
 
-// Redeliver gives deliveries that are not under way a whole new schedule, all or none, and returns how many there were.
-// A request that was failed because of one gets its new chance with it. errs.NotFound: some id is unknown;
+// Redeliver starts a whole new schedule for deliveries that are not under way, all or none, and returns how many there
+// were. A request that was failed because of one gets its new chance with it. errs.NotFound: some id is unknown;
 // errs.Conflict: some delivery is still being tried.
 func (d *Dispatcher) Redeliver(ctx context.Context, ids ...string) (int64, error) {
 	var n int64

@@ -8,7 +8,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// Status is where a delivery stands.
+// Status is the state of a delivery.
 //
 //	   2xx                       ┌───────────┐
 //	pending ────────────────────▶│ delivered │───┐

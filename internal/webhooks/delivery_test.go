@@ -124,7 +124,7 @@ func TestOwnEndpoint_s_failure_fails_the_request_in_the_same_transaction(t *test
 		until(t, "the delivery failed", func() bool { return r.statuses()[webhooks.OwnEndpoint] == webhooks.Failed })
 		if e := r.ledger.noted(); !strings.HasPrefix(e[0],
 			"failed acme/3: the estimates could not be delivered: status 409") {
-			t.Errorf("the ledger was told %q", e[0])
+			t.Errorf("the ledger was called with %q", e[0])
 		}
 	})
 }

@@ -45,7 +45,7 @@ type RequestLedger interface {
 	MarkRedelivered(ctx context.Context, rounds ...round.Round) error
 }
 
-// Deps is what the room is built from.
+// Deps is what the package is built from.
 type Deps struct {
 	DB           *database.DB
 	Log          *slog.Logger

@@ -75,8 +75,8 @@ func (f *flow) release(worker int64, n int) {
 	}
 }
 
-// mayJoin reports whether one more attempt for a supplier with a backlog may be handed to a worker: the others' must find
-// room there too, and one that is given back costs a write.
+// mayJoin reports whether one more attempt for a supplier with a backlog may be handed to a worker: the others' must
+// find room there too, and one that is given back costs a write.
 func (f *flow) mayJoin(worker int64, supplierID string, limit int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
-func TestDeadReceivers_delay_nobody_else(t *testing.T) {
+func TestDeadReceivers_delay_no_other(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		hang := func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
@@ -102,7 +102,7 @@ func TestRedeliver_gives_a_whole_new_schedule(t *testing.T) {
 			t.Errorf("after the redelivery: %+v, %v", again, err)
 		}
 		if events := r.ledger.noted(); !slices.Contains(events, fmt.Sprintf("reopened acme/%d", d.RequestID)) {
-			t.Errorf("the ledger was told %v", events)
+			t.Errorf("the ledger was called with %v", events)
 		}
 		if _, err := r.Redeliver(t.Context(), d.ID, "msg_nothing"); errs.KindOf(err) != errs.NotFound {
 			t.Errorf("an unknown id: %v", err)

@@ -13,7 +13,7 @@ const (
 )
 
 // lease is this worker's claim to the attempts that it has begun. While it is renewed no other worker touches them; a
-// worker that stood still for longer than leaseLife finds it lost, and then neither sends nor writes what it had begun.
+// worker that was stopped for longer than leaseLife finds it lost, and then neither sends nor writes what it had begun.
 type lease struct {
 	mu      sync.Mutex
 	id      int64         // of the worker; 0 while it has none
@@ -105,7 +105,7 @@ func (d *Dispatcher) beat(ctx context.Context, asked time.Time) (members, error)
 			}
 			return m, err
 		}
-		d.deps.Log.WarnContext(ctx, "this worker stood still for too long: its attempts were taken over", "worker", id)
+		d.deps.Log.WarnContext(ctx, "this worker was stopped for too long: its attempts were taken over", "worker", id)
 		d.lease.set(0, asked)
 	}
 	id, err := d.store.newLease(ctx, d.deps.Now().Add(leaseLife))
@@ -200,7 +200,7 @@ func (d *Dispatcher) takeOver(ctx context.Context, dead []int64) error {
 	return nil
 }
 
-// endLease gives the lease up; what is still begun under it is taken over at once.
+// endLease releases the lease; what is still begun under it is taken over at once.
 func (d *Dispatcher) endLease(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
-// takeAway ends all leases, as another worker ends that of one that stood still for too long.
+// takeAway ends all leases, as another worker ends that of one that was stopped for too long.
 func (r *rig) takeAway() {
 	r.tb.Helper()
 	if err := r.db.From(context.Background()).Exec(`DELETE FROM workers`).Error; err != nil {
@@ -28,7 +28,7 @@ func TestAttempt_of_a_dead_worker_is_made_again_within_seconds_whatever_the_time
 		long := func(d *webhooks.Deps) { d.Timeout = time.Hour }
 		gone := newRig(t, db, setup{idle: true, deps: long})
 		gone.add(event("acme", 1, 1))
-		// What a killed worker leaves: an attempt under a lease that nobody renews.
+		// What a killed worker leaves: an attempt under a lease that is not renewed.
 		for _, statement := range []string{
 			`INSERT INTO workers (id, alive_until) VALUES (77, 0)`,
 			`UPDATE webhook_deliveries SET worker = 77, attempts = 1, series = 1, last_started_at = 1 WHERE destination = 'acme'`,
@@ -66,7 +66,7 @@ func TestStopped_worker_writes_nothing_of_what_was_taken_from_it(t *testing.T) {
 		slow.add(event("acme", 1, 1))
 		until(t, "the first attempt is under way", func() bool { return calls.Load() == 1 })
 		slow.takeAway()
-		until(t, "it is delivered by whoever lives", func() bool { return slow.show("acme").Status == webhooks.Delivered })
+		until(t, "it is delivered by the living worker", func() bool { return slow.show("acme").Status == webhooks.Delivered })
 		once()
 		until(t, "the late call is over", func() bool { return len(slow.acme.got()) == 2 })
 		slow.add(event("acme", 2, 1)) // its results are written behind the late one

@@ -11,7 +11,7 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// inLine gives a rig of four slots whose receivers answered fast until now, with 20 events more than it can send: the
+// inLine returns a rig of four slots whose receivers answered fast until now, with 20 events more than it can send: the
 // receivers' answers wait for release.
 func inLine(t *testing.T, db *database.DB, changes ...func(*webhooks.Deps)) (r *rig, stop func() error,
 	release func()) {
@@ -115,7 +115,7 @@ func TestStop_gives_the_line_back_to_other_workers_at_once(t *testing.T) {
 	})
 }
 
-// The queue's own clock stands still, so that nothing goes back because it waited for long.
+// The queue's own clock does not move, so that nothing goes back because it waited for long.
 func TestPause_takes_back_at_once_what_waits_for_its_slot_in_another_process(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
@@ -157,7 +157,7 @@ func TestCommit_whose_outcome_is_unknown_costs_a_second_and_no_attempt(t *testin
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db, setup{})
-		r.add(event("acme", 1, 1)) // committed, and nobody was told so
+		r.add(event("acme", 1, 1)) // committed, and the worker was not notified
 		r.allDeliveredOnce()
 	})
 }

@@ -42,7 +42,7 @@ func (d *Dispatcher) note(ctx context.Context, notices ...notice.Notice) error {
 	return d.deps.Notifier.Note(ctx, notices...)
 }
 
-// deadNotices says which of the deliveries whose ends are written down are dead.
+// deadNotices reports which of the deliveries whose ends are written down are dead.
 func deadNotices(results []result, written map[string]bool) []notice.Notice {
 	var notices []notice.Notice
 	for _, r := range results {

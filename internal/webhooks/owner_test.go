@@ -161,7 +161,7 @@ func TestMessage_that_is_lost_costs_seconds_and_no_attempt(t *testing.T) {
 	})
 }
 
-func TestFirst_attempt_is_begun_in_no_other_workers_name_while_it_cannot_be_told(t *testing.T) {
+func TestFirst_attempt_is_begun_in_no_other_workers_name_while_it_cannot_be_notified(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		team := newTeam(t, db, 2, nil, nil)

@@ -163,7 +163,7 @@ func (d *Dispatcher) own(ctx context.Context, shards []int, m members) error {
 	return nil
 }
 
-// returnStrays gives attempts back that are begun in this worker's name and that it knows nothing of.
+// returnStrays releases attempts that are begun in this worker's name and that it knows nothing of.
 func (d *Dispatcher) returnStrays(ctx context.Context, worker int64) error {
 	d.heldMu.Lock()
 	held := maps.Clone(d.held) // before the database is asked: what ends meanwhile is no stray

@@ -12,7 +12,7 @@ import (
 )
 
 // Workers that start together find the shards of those that stopped before them.
-func TestOwner_is_nobody_while_the_shard_belongs_to_a_worker_that_does_not_live(t *testing.T) {
+func TestOwner_is_none_while_the_shard_belongs_to_a_worker_that_does_not_live(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		d := New(Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now})

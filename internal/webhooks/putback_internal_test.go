@@ -8,7 +8,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 )
 
-// A process that stood still between COMMIT and sending gives back what may be another worker's by now.
+// A process that was stopped between COMMIT and sending gives back what may be another worker's by now.
 func TestPutBack_leaves_alone_what_another_worker_has_taken_over(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {

@@ -49,7 +49,7 @@ func cleanText(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
 }
 
-// reason says in a few words why the attempt did not deliver.
+// reason returns in a few words why the attempt did not deliver.
 func (r result) reason() string {
 	if r.err != "" {
 		return r.err

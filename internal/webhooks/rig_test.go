@@ -99,7 +99,7 @@ func (s *suppliers) limit(id string, calls int) {
 	s.known[id] = r
 }
 
-// ledger notes what it is told.
+// ledger notes what it is called with.
 type ledger struct {
 	mu     sync.Mutex
 	events []string
@@ -124,7 +124,7 @@ func (l *ledger) note(event string) error {
 	return l.fail
 }
 
-// failWith makes what it is told fail from now on, or succeed again with nil.
+// failWith makes its calls fail from now on, or succeed again with nil.
 func (l *ledger) failWith(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -42,7 +42,7 @@ func (s schedule) outcome(a answer, series int64, now time.Time, random float64)
 	}
 }
 
-// classify says what an answer means by itself: Delivered, Failed, or Pending for "try again". What is not known is
+// classify returns what an answer means by itself: Delivered, Failed, or Pending for "try again". What is not known is
 // tried again.
 func classify(a answer) Status {
 	switch {

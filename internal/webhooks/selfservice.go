@@ -148,7 +148,7 @@ func (s *SelfService) Show(ctx context.Context, supplierID, id string) (SentDeta
 	return s.store.sentDetail(ctx, *row)
 }
 
-// Redeliver gives a delivery that is not pending a whole new series of attempts. Errors: errs.NotFound, errs.Conflict.
+// Redeliver starts a new series of attempts for a delivery that is not pending. Errors: errs.NotFound, errs.Conflict.
 func (s *SelfService) Redeliver(ctx context.Context, supplierID, id string) error {
 	row, err := s.store.sentByID(ctx, supplierID, id)
 	if err != nil {

@@ -23,7 +23,7 @@ func TestPublicError_names_no_address(t *testing.T) {
 		"dial tcp 10.1.2.3:443: connect: no route to host":                             "the receiver's network cannot be reached",
 		"tls: failed to verify certificate: x509: certificate is valid for 10.0.0.5":   "the receiver's TLS certificate is not valid for its name, has expired or is not trusted",
 		"http: server gave HTTP response to HTTPS client":                              "the receiver answered http where https was expected",
-		"something from 10.0.0.5 that nobody has thought of":                           "the call failed",
+		"something from 10.0.0.5 that was never thought of":                            "the call failed",
 		"dial tcp 93.184.216.34:443: the receiver's address is not a public one":       "the receiver's address is not a public one",
 		"EOF": "the connection was closed before an answer", "status 503": "status 503", "no answer within 15s": "no answer within 15s", interrupted: interrupted,
 	} {

@@ -9,7 +9,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// store is the room's tables. Hot statements are written for each engine: PostgreSQL takes a batch as arrays in one
+// store is the package's tables. Hot statements are written for each engine: PostgreSQL takes a batch as arrays in one
 // statement and one round trip, SQLite has no round trips and one writer.
 type store struct{ db *database.DB }
 

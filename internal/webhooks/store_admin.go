@@ -114,7 +114,7 @@ func deliveries(query *gorm.DB) ([]Delivery, error) {
 	return found, nil
 }
 
-// reopen gives deliveries a whole new series of attempts, beginning now.
+// reopen starts a whole new series of attempts for deliveries, beginning now.
 func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {
 	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_deliveries SET status = 'pending', series = 0,
 			next_attempt_at = $1, updated_at = $1
@@ -150,7 +150,7 @@ func (r attemptRow) attempt() Attempt {
 	return a
 }
 
-// detail gives a delivery with its attempts, oldest first; nil when there is none of that id.
+// detail returns a delivery with its attempts, oldest first; nil when there is none of that id.
 func (s *store) detail(ctx context.Context, id string) (*Detail, error) {
 	var found []deliveryRow
 	if err := s.db.Reader(ctx).Where("id = ?", id).Find(&found).Error; err != nil {

@@ -163,7 +163,7 @@ func (s *store) eventOf(ctx context.Context, row deliveryRow) ([]byte, error) {
 	return rows[0].Body, nil
 }
 
-// reopenSent gives one delivery a whole new series of attempts unless it is pending.
+// reopenSent starts a whole new series of attempts for one delivery unless it is pending.
 func (s *store) reopenSent(ctx context.Context, supplierID, id string, now time.Time) (bool, error) {
 	result := s.db.From(ctx).Exec(`UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = ?, updated_at = ?
 		WHERE id = ? AND destination = ? AND status <> 'pending'`, now.UnixMicro(), now.UnixMicro(), id, supplierID)

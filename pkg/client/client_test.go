@@ -81,7 +81,7 @@ func TestRequest_from_creation_to_selection(t *testing.T) {
 		t.Fatalf("got %+v, %v", r, err)
 	}
 	if _, err := c.Select(ctx, 7, "est"); !errors.Is(err, client.ErrUnprocessable) {
-		t.Errorf("an estimate of nobody: %v", err)
+		t.Errorf("an unknown estimate: %v", err)
 	}
 	for range 2 {
 		chosen, err := c.Select(ctx, 7, r.Estimates[0].EstimateID)

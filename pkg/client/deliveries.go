@@ -91,7 +91,7 @@ func (c *Client) Delivery(ctx context.Context, id string) (DeliveryDetail, error
 		safe: true})
 }
 
-// Redeliver gives the delivery a new series of attempts under the same webhook-id. While it is pending it is
+// Redeliver starts a new series of attempts for the delivery under the same webhook-id. While it is pending it is
 // ErrConflict.
 func (c *Client) Redeliver(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodPost, path: deliveriesPath + "/" + url.PathEscape(id) + "/redeliver"}, nil)

@@ -88,7 +88,7 @@ func ExampleClient_Recover() {
 	hub, ctx := service.Client(), context.Background()
 	outage := time.Now()
 	closed := httptest.NewServer(nil)
-	closed.Close() // nobody answers here
+	closed.Close() // nothing answers here
 	if _, err := hub.SetReceiver(ctx, closed.URL); err != nil {
 		log.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func TestIterators_yield_each_item_once_while_the_loop_changes_them(t *testing.T
 	s := clienttest.Start(t, clienttest.Config{})
 	c, ctx := s.Client(), t.Context()
 	closed := httptest.NewServer(nil)
-	closed.Close() // nobody answers here: deliveries are dead at once
+	closed.Close() // nothing answers here: deliveries are dead at once
 	if _, err := c.SetReceiver(ctx, closed.URL); err != nil {
 		t.Fatal(err)
 	}

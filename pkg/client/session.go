@@ -76,7 +76,7 @@ func (s *session) token(ctx context.Context) (string, error) {
 	}
 }
 
-// reject says that the service refused the access token: it is renewed before its time, by the API key when whole is
+// reject reports that the service refused the access token: it is renewed before its time, by the API key when whole is
 // true. Another caller may have renewed it already.
 func (s *session) reject(access string, whole bool) {
 	s.mu.Lock()

@@ -53,7 +53,7 @@ func FuzzVerify(f *testing.F) {
 			signed = signed || strings.Contains(signature, webhook.Sign(id, time.Unix(seconds, 0), body, secret))
 		}
 		if !signed {
-			t.Fatalf("accepted %q, which nobody signed", signature)
+			t.Fatalf("accepted %q, which was never signed", signature)
 		}
 	})
 }

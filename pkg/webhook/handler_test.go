@@ -41,7 +41,7 @@ func TestHandler_answers(t *testing.T) {
 	}{
 		"a signed event":                       {call("m1", estimated, secret), 204, true},
 		"one signed by both during a rotation": {call("m1", estimated, foreign, previous), 204, true},
-		"a signature of somebody else":         {call("m1", estimated, foreign), 401, false},
+		"a signature of another party":         {call("m1", estimated, foreign), 401, false},
 		"no signature": {httptest.NewRequest(http.MethodPost, "/", strings.NewReader(estimated)),
 			401, false},
 		"a method other than POST":       {httptest.NewRequest(http.MethodGet, "/", nil), 405, false},
@@ -138,7 +138,7 @@ func TestHandler_asks_for_patience_while_the_same_call_is_handled(t *testing.T) 
 	}
 }
 
-// brokenStore fails where it is told to.
+// brokenStore fails where a test has it fail.
 type brokenStore struct{ claim, finish error }
 
 func (s brokenStore) Claim(context.Context, string) (webhook.Claim, error) {

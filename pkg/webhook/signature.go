@@ -93,7 +93,7 @@ func validTimestamp(text string, now time.Time) bool {
 	return now.Sub(time.Unix(int64(seconds), 0)).Abs() <= Tolerance
 }
 
-// decode picks the signatures of our version out of the header; others may stand beside them and are not ours.
+// decode picks the signatures of our version out of the header; others may be beside them and are not ours.
 func decode(header string) [][]byte {
 	var signatures [][]byte
 	for _, text := range strings.Fields(header) {
@@ -108,7 +108,8 @@ func decode(header string) [][]byte {
 	return signatures
 }
 
-// anyMatches compares every pair, so that its time does not tell which one matched.
+// anyMatches reports whether any signature is right. It compares every pair, so that its time does not tell which one
+// matched.
 func anyMatches(id, timestamp string, body []byte, signatures [][]byte, secrets []Secret) bool {
 	found := false
 	for _, s := range secrets {

@@ -1,7 +1,8 @@
-// Command river does the service's core with River, a PostgreSQL queue: a request comes in, a job is stored, a worker posts a
-// signed webhook. It does less than the service: no authentication, no validation, no estimate, no attempt log and one
-// webhook a request instead of two. With OWN_URL it keeps requests and serves both webhooks, the second to an endpoint
-// of its own that stores what it brings; the rest it leaves out still. Its settings are the best ones that were found for 2 cores.
+// Command river does the service's core with River, a PostgreSQL queue: a request comes in, a job is stored, a worker
+// posts a signed webhook. It does less than the service: no authentication, no validation, no estimate, no attempt log
+// and one webhook a request instead of two. With OWN_URL it keeps requests and serves both webhooks, the second to an
+// endpoint of its own that stores what it brings; the rest it leaves out still. Its settings are the best ones that
+// were found for 2 cores.
 package main
 
 import (

@@ -7,7 +7,7 @@ var (
 	unescaper = strings.NewReplacer("%7D", "}", "%7B", "{", "%25", "%", "~1", "/", "~0", "~")
 )
 
-// escape makes a member's name one part of a JSON pointer that may stand in a URL's fragment.
+// escape makes a member's name one part of a JSON pointer that may be in a URL's fragment.
 func escape(name string) string { return escaper.Replace(name) }
 
 // at is the value at the pointer, references followed, nil when there is none.
@@ -26,7 +26,7 @@ func (v *V) at(pointer string) any {
 	return value
 }
 
-// follow is where the value at the pointer really stands.
+// follow returns where the value at the pointer really is.
 func follow(pointer string, value any) string {
 	if members, ok := value.(object); ok {
 		if to, ok := members["$ref"].(string); ok {

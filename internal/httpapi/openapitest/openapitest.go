@@ -83,8 +83,8 @@ func (v *V) faults(method, requestPath string, resp *http.Response, body []byte)
 	return append(v.headerFaults(answer, resp.Header), v.bodyFaults(answer, method, resp.Header, body)...)
 }
 
-// refusedByServer says whether net/http answered by itself, before there was a request: a broken one, or one with too
-// many headers.
+// refusedByServer reports whether net/http answered by itself, before there was a request: a broken one, or one with
+// too many headers.
 func refusedByServer(resp *http.Response) bool {
 	switch resp.StatusCode {
 	case http.StatusBadRequest, http.StatusRequestHeaderFieldsTooLarge, http.StatusNotImplemented:

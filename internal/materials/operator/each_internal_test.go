@@ -39,7 +39,7 @@ func TestEach_lists_every_request_once_newest_first_however_they_are_spread_over
 		service.store.fill(ctx, t, 30_001, eachBatch+500, `7000000100000000 + i`) // a busy moment
 		service.store.fill(ctx, t, 50_001, 30, `3000000000000000 + i * 100000000000`)
 		for _, filter := range []materials.Filter{{}, {SupplierID: "s1"}, {Status: materials.Selected}, {Status: materials.Failed}, {SupplierID: "s2", Status: materials.Enqueued},
-			{SupplierID: "nobody"}} {
+			{SupplierID: "unknown"}} {
 			var want []string
 			query := db.From(ctx).Table("material_requests").Select("supplier_id || '/' || id").Order(newestFirst)
 			if filter.SupplierID != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// byAge is the condition of the index in which a supplier's requests stand in the order in which they came.
+// byAge is the condition of the index in which a supplier's requests are in the order in which they came.
 const (
 	byAge       = `created_at > 0`
 	newestFirst = `created_at DESC, supplier_id, id DESC`

@@ -79,9 +79,9 @@ func placeAfter(o materials.Overview) string {
 }
 
 // Recent returns one page of requests by an index and however many there are: the newest first, Enqueued ones as they
-// are queued. The filter's status may be Enqueued (what is not handed to the sender yet), Failed or empty. next leads on
-// from there; empty: that was all. A page may be short, or empty with a next, when it looked through many that are not
-// wanted.
+// are queued. The filter's status may be Enqueued (what is not handed to the sender yet), Failed or empty. next leads
+// on from there; empty: that was all. A page may be short, or empty with a next, when it looked through many that are
+// not wanted.
 func (s *Service) Recent(ctx context.Context, filter materials.Filter, after string, limit int) (page []materials.Overview,
 	next string, err error) {
 	switch {

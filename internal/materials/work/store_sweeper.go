@@ -15,7 +15,7 @@ type ticketRow struct {
 	ID, UID, Round, Ticket int64
 }
 
-// requeue gives a new ticket to requests whose ticket is below the given one, the lowest first, or that are due to be
+// requeue assigns a new ticket to requests whose ticket is below the given one, the lowest first, or that are due to be
 // tried again, and returns them.
 func (s *store) requeue(ctx context.Context, below int64, now time.Time, limit int) (rows []materials.Queued, err error) {
 	for _, due := range []struct {

@@ -19,7 +19,7 @@ const (
 	sweepLeast = 4
 )
 
-// RunSweeper queues again, until ctx ends, what no message in the queue stands for. This, and not the publish, is why
+// RunSweeper queues again, until ctx ends, what no message in the queue names. This, and not the publish, is why
 // no accepted request is ever lost: neither by a crash nor by a queue that lost its store.
 func (s *Service) RunSweeper(ctx context.Context) error {
 	ticker := time.NewTicker(sweepInterval)

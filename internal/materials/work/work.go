@@ -72,7 +72,7 @@ type Deps struct {
 	Estimator Estimator
 	Ledger    *materials.RequestLedger // records that an estimation failed for good
 	Flushers  int                      // concurrent batches; 1 on SQLite
-	// begins the span of a batch whose members come from these spans, and gives its end; nil: nothing is traced
+	// begins the span of a batch whose members come from these spans, and returns its end; nil: nothing is traced
 	Batch func(ctx context.Context, name string, members []string) (context.Context, func(error))
 	// the waits between the estimations of a round while something they need is unavailable
 	Schedule []time.Duration

@@ -116,7 +116,7 @@ func (s *Service) workOn(rounds []round.Round) (rest []round.Round, err error) {
 	return rest, nil
 }
 
-// traceBatch begins the batch's span and gives its end.
+// traceBatch begins the batch's span and returns its end.
 func (s *Service) traceBatch(requests []*pending) (context.Context, func(error)) {
 	ctx := context.Background()
 	if s.deps.Batch == nil {
@@ -131,7 +131,7 @@ func (s *Service) traceBatch(requests []*pending) (context.Context, func(error))
 
 // dispatch stores the events of the estimated rounds, which are sent when that is committed. A crash before the commit
 // leaves the work to be done again; one after it, to the outbox. Of two workers with the same round, one stores and
-// sends; the other one clears its ticket. A worker that stood still since it read the requests may
+// sends; the other one clears its ticket. A worker that was stopped since it read the requests may
 // find them estimated by another one and deleted by retention: their events would belong to nothing.
 func (s *Service) dispatch(requests []*pending, read time.Time) error {
 	events := make([]Outgoing, 0, len(requests))

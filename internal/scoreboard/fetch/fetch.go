@@ -54,7 +54,7 @@ func New(base, key string) *Client {
 	return &Client{http: c, base: strings.TrimRight(base, "/"), key: key}
 }
 
-// worthRetrying says yes to broken connections and to what a gateway answers; a rate limit is for the caller.
+// worthRetrying reports yes to broken connections and to what a gateway answers; a rate limit is for the caller.
 func worthRetrying(ctx context.Context, response *http.Response, err error) (bool, error) {
 	if ctx.Err() != nil {
 		return false, ctx.Err()
@@ -70,7 +70,7 @@ func worthRetrying(ctx context.Context, response *http.Response, err error) (boo
 // RateLimited is a provider's refusal because it was asked too often.
 type RateLimited struct{ RetryAfter time.Duration } // 0: it does not say
 
-// Error says what happened.
+// Error reports what happened.
 func (*RateLimited) Error() string { return "the provider's rate limit is reached" }
 
 // JSON decodes the answer of a GET. Errors: *RateLimited for a 429; any other status but 200 by its number.

@@ -101,7 +101,7 @@ func TestJSON_takes_anything_else_as_it_comes(t *testing.T) {
 	}
 }
 
-func TestJSON_tells_when_a_rate_limit_ends(t *testing.T) {
+func TestJSON_returns_when_a_rate_limit_ends(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	for name, c := range map[string]struct {
@@ -143,6 +143,6 @@ func TestJSON_ends_with_its_context_and_says_nothing_of_the_address(t *testing.T
 	}
 	if err := fetch.New("http://127.0.0.1:1", key).JSON(t.Context(), "/x", nil, &got); err == nil ||
 		strings.Contains(err.Error(), key) {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("nothing listens: %v", err)
 	}
 }

@@ -100,7 +100,7 @@ func (f fixture) stage() scoreboard.Stage {
 	}
 }
 
-// team is the side's participant, wherever it stands in the list; of an undecided match a half of its name.
+// team is the side's participant, wherever it is in the list; of an undecided match a half of its name.
 func (f fixture) team(location string, half int) scoreboard.Team {
 	for _, p := range f.Participants {
 		if p.Meta.Location != location {

@@ -158,7 +158,7 @@ document.addEventListener('click', async (event) => {
   }
 });
 
-// follow reads a page again while something on it is under way; never while somebody works in it, and only after the last answer.
+// follow reads a page again while something on it is under way; never while its reader works in it, and only after the last answer.
 async function follow() {
   const live = document.querySelector('[data-live]');
   const seconds = live ? Number(live.dataset.live) : 5;

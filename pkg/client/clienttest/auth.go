@@ -147,7 +147,8 @@ func readRefreshToken(r *http.Request) string {
 	return *token
 }
 
-// authorized answers 401 or 403, without a body, unless the token is good and has the scope.
+// authorized reports whether the caller may go on. It answers 401 or 403, without a body, unless the token is good and
+// has the scope.
 func (s *Server) authorized(w http.ResponseWriter, r *http.Request, scope string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,7 @@ func (s *Server) HoldEstimates() {
 	s.held = true
 }
 
-// Estimate gives an enqueued request these estimates, made-up ones when there are none, and calls the supplier's
+// Estimate stores these estimates of an enqueued request, made-up ones when there are none, and calls the supplier's
 // receiver. It panics when there is no such enqueued request.
 func (s *Server) Estimate(id int64, estimates ...webhook.Estimate) {
 	s.mu.Lock()

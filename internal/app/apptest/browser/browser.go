@@ -241,7 +241,7 @@ func (b *Browser) Fill(name, value string) {
 	b.do("fill "+name, chromedp.Evaluate("document.activeElement.select()", nil), chromedp.KeyEvent(value))
 }
 
-// Set gives a field a value as a picker does.
+// Set sets a field's value as a picker does.
 func (b *Browser) Set(role, name, value string) {
 	b.tb.Helper()
 	b.Has(role, name)

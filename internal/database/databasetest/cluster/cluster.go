@@ -159,7 +159,7 @@ func serverAccount() (*syscall.Credential, error) {
 	return nil, errors.New("PostgreSQL refuses to run as root, and there is no user postgres or nobody to run it as")
 }
 
-// initialise makes the cluster's directory and files; /tmp stands in where the account may not enter TMPDIR.
+// initialise makes the cluster's directory and files; /tmp is taken where the account may not enter TMPDIR.
 func initialise(bin string, account *syscall.Credential) (string, error) {
 	var errs []error
 	for _, base := range slices.Compact([]string{os.TempDir(), "/tmp"}) {

@@ -20,15 +20,15 @@ import (
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
-// crowd serves many receivers by their names in the path and counts what each of them sees.
-type crowd struct {
+// manyReceivers serves many receivers by their names in the path and counts what each of them sees.
+type manyReceivers struct {
 	mu     sync.Mutex
 	atOnce map[string]int
 	calls  map[string][]time.Time // of failing ones
 	most   int                    // calls at once to one slow receiver
 }
 
-func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *manyReceivers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	c.mu.Lock()
 	if strings.HasPrefix(name, "dead") {
@@ -48,7 +48,7 @@ func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // closest is the least time between two calls of a receiver whose failures were known, and how many calls those had:
 // the fifth was answered a second before, so that none of these calls was under way then.
-func (c *crowd) closest() (least time.Duration, calls int) {
+func (c *manyReceivers) closest() (least time.Duration, calls int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	least = time.Hour
@@ -65,7 +65,7 @@ func (c *crowd) closest() (least time.Duration, calls int) {
 
 // amongMany measures a healthy supplier beside receivers of which three in ten are dead and one in ten is slow.
 func (p *pipeline) amongMany(ctx context.Context, n int) error {
-	ctx, cancel := context.WithTimeout(ctx, crowdWithin)
+	ctx, cancel := context.WithTimeout(ctx, manyWithin)
 	defer cancel()
 	p.env = append(p.env, "LOG_LEVEL=error") // each receiver that fails is a warning
 	workers, stop, err := p.startWorkers(4)
@@ -79,7 +79,7 @@ func (p *pipeline) amongMany(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	others := &crowd{atOnce: map[string]int{}, calls: map[string][]time.Time{}}
+	others := &manyReceivers{atOnce: map[string]int{}, calls: map[string][]time.Time{}}
 	server := &http.Server{Handler: others, ReadHeaderTimeout: time.Second}
 	go func() { _ = server.Serve(l) }() // ends with Close
 	defer server.Close()
@@ -98,7 +98,7 @@ func (p *pipeline) amongMany(ctx context.Context, n int) error {
 		milliseconds(beside.Delivery50),
 		milliseconds(beside.Delivery99), float64(beside.Delivery99)/float64(alone.Delivery99))
 	fmt.Printf("  a dead receiver: %d probes seen, two of one receiver at least %s apart; a slow receiver saw at most %d calls at once, of %d\n", calls,
-		least.Round(time.Millisecond), others.most, crowdLimit)
+		least.Round(time.Millisecond), others.most, manyLimit)
 	return stop()
 }
 
@@ -130,7 +130,7 @@ func (p *pipeline) inTurns(ctx context.Context, others []string) (alone, beside 
 	return runs["operator"][1], runs[""][1], nil
 }
 
-// populate makes the suppliers of a crowd, each with deliveries that are due, and returns them.
+// populate makes many suppliers, each with deliveries that are due, and returns them.
 func (p *pipeline) populate(ctx context.Context, n int, address string) ([]string, error) {
 	db, err := database.Open(ctx, database.Config{URL: p.database(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -157,7 +157,7 @@ func (p *pipeline) populate(ctx context.Context, n int, address string) ([]strin
 			created, err := suppliers.CreateSupplier(creating, supplierauth.NewSupplier{
 				Name: "bench", WebhookURL: fmt.Sprintf("%s/%s%d", address, kind, i), AccessTTL: time.Hour,
 				RefreshTTL: 2 * time.Hour,
-				Scopes:     supplierauth.DefaultScopes(), ReceiverConcurrency: new(crowdLimit),
+				Scopes:     supplierauth.DefaultScopes(), ReceiverConcurrency: new(manyLimit),
 			})
 			if err == nil {
 				ids[i] = created.Supplier.ID
@@ -193,7 +193,7 @@ func (p *pipeline) makeDue(ctx context.Context, ids []string) error {
 			SELECT 2000000000 + n * 100 + i, 1, '', '{}', 1 FROM generate_series(1, cardinality($1::text[])) AS n, generate_series(1, $3::int) AS i
 			WHERE cardinality($2::bigint[]) > 0`,
 		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at, updated_at)
-			SELECT 'msg_crowd' || n || '-' || i, 2000000000 + n * 100 + i, 1, ($1::text[])[n], ($1::text[])[n], i, 'pending', 0, 0, n, 1, 1
+			SELECT 'msg_many' || n || '-' || i, 2000000000 + n * 100 + i, 1, ($1::text[])[n], ($1::text[])[n], i, 'pending', 0, 0, n, 1, 1
 			FROM generate_series(1, cardinality($1::text[])) AS n, generate_series(1, $3::int) AS i WHERE cardinality($2::bigint[]) > 0`,
 		`INSERT INTO webhook_receivers (supplier_id, shard, due_at, updated_at)
 			SELECT s, h, $3::bigint, 1 FROM unnest($1::text[], $2::bigint[]) AS r(s, h)`,
