@@ -13,6 +13,7 @@ import (
 const (
 	mostCounted = 100_000 // above it a dialog says "more than"
 	atOnce      = 200     // rows that one transaction touches
+	onePart     = 400     // rows that one call touches, or fewer when a second is over: progress is seen, and can be stopped
 	oneAnswer   = time.Second
 )
 
@@ -22,9 +23,9 @@ type matching struct {
 	some  func(ctx context.Context, status, supplier string, until time.Time) (n int64, more bool, err error)
 }
 
-// runMatching asks first, with the count. Then each call does what it can in a second and says how far it is: the page,
-// or a program, calls again until no more is left, and stops by not calling. What comes to match after the first call
-// is left as it is.
+// runMatching asks first, with the count. Then each call does a part and says how far it is: the page, or a program,
+// calls again until no more is left, and stops by not calling. What comes to match after the first call is left as it
+// is.
 func (s *Service) runMatching(c *gin.Context, b bulk) error {
 	ctx, status, supplier := c.Request.Context(), c.PostForm("status"), c.PostForm("supplier_id")
 	total, err := s.wanted(c, b)
@@ -51,18 +52,28 @@ func (s *Service) runMatching(c *gin.Context, b bulk) error {
 		return nil
 	}
 	done, _ := strconv.ParseInt(c.PostForm("done"), 10, 64) // absent: this is the first call
-	more := true
-	for end := s.deps.Now().Add(oneAnswer); more && s.deps.Now().Before(end) && ctx.Err() == nil; {
-		var n int64
-		if n, more, err = b.matching.some(ctx, status, supplier, until); err != nil {
-			return err
-		}
-		done += n
+	done, more, err := s.part(ctx, b.matching, status, supplier, until, done)
+	if err != nil {
+		return err
 	}
 	s.cache.forget()
 	s.site.Answer(c, 200, web.Outcome{Message: s.site.Count(c, b.done, b.doneMany, done), More: more, Done: done,
 		Total: max(total, done), Until: until.UnixMicro()})
 	return nil
+}
+
+// part does the next part of an action and returns what is done by then.
+func (s *Service) part(ctx context.Context, m *matching, status, supplier string, until time.Time, before int64) (
+	done int64, more bool, err error) {
+	done, more = before, true
+	for end := s.deps.Now().Add(oneAnswer); more && done < before+onePart && s.deps.Now().Before(end) && ctx.Err() == nil; {
+		var n int64
+		if n, more, err = m.some(ctx, status, supplier, until); err != nil {
+			return done, false, err
+		}
+		done += n
+	}
+	return done, more, nil
 }
 
 // wanted is how many match: counted by the first call, and brought by those that follow it.
