@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	gaugeInterval = 5 * time.Second
+	gaugeInterval = 8 * time.Second // no figure is older than 10 s
 	gaugeTimeout  = 4 * time.Second
 )
 

@@ -41,8 +41,15 @@ const (
 // shared is how many messages a process that is not alone works on at once: enough for full batches under load.
 const shared = 16
 
-// leftEvery is how often a process that is not first asks what the first left, until it gets something.
-const leftEvery = 100 * time.Millisecond
+// A process that is not first asks what the first left after leftSoonest, and less and less often while it gets nothing:
+// with many processes these questions were half of what idle ones cost.
+const (
+	leftSoonest = 100 * time.Millisecond
+	leftLatest  = 400 * time.Millisecond
+)
+
+// answerWithin is how soon the consumer's leader answers a pull, at the end of its wait too; the library gives up later.
+const answerWithin = time.Second
 
 // most is how many messages are worked on at once.
 func (t Turn) most(concurrency int) int {
@@ -61,7 +68,7 @@ func (q *Queue) Consume(ctx context.Context, concurrency int, turn func() Turn,
 	if concurrency < 1 {
 		return fmt.Errorf("consume: concurrency is %d, must be positive", concurrency)
 	}
-	w := &pool{queue: q, concurrency: concurrency, ended: make(chan struct{}, 1), handle: handle}
+	w := &pool{queue: q, concurrency: concurrency, ended: make(chan struct{}, 1), handle: handle, left: leftSoonest}
 	for ctx.Err() == nil {
 		consumer := q.consumer.Load()
 		if consumer == nil {
@@ -86,6 +93,7 @@ type pool struct {
 	ended       chan struct{} // holds a note when one of them ended
 	calls       sync.WaitGroup
 	handle      func(context.Context, Message) error
+	left        time.Duration // until the first's leftovers are asked for again
 }
 
 // pull asks for as many messages as may be worked on, so that none waits here while its AckWait runs. It is not cut
@@ -95,6 +103,7 @@ func (p *pool) pull(ctx context.Context, consumer jetstream.Consumer, turn Turn)
 	if free == 0 {
 		return nil
 	}
+	asked := time.Now()
 	batch, err := fetch(consumer, free, turn)
 	if err != nil {
 		return err
@@ -102,14 +111,20 @@ func (p *pool) pull(ctx context.Context, consumer jetstream.Consumer, turn Turn)
 	got := false
 	for msg := range batch.Messages() {
 		got = true
-		p.queue.received.Store(true)
 		p.begin(ctx, msg)
 	}
 	if err := batch.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, jetstream.ErrNoMessages) {
 		return err
 	}
-	if turn == Behind && !got {
-		pause(ctx, leftEvery)
+	if got || time.Since(asked) < answerWithin {
+		p.queue.answered.Store(true)
+	}
+	switch {
+	case got || turn != Behind:
+		p.left = leftSoonest
+	default:
+		pause(ctx, p.left)
+		p.left = min(2*p.left, leftLatest)
 	}
 	return nil
 }

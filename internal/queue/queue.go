@@ -73,7 +73,7 @@ type Queue struct {
 	rights   trouble                            // what may not be published
 	deaf     trouble                            // what may not be subscribed to
 	peers    trouble                            // handover between workers is not permitted: slower, not broken
-	received atomic.Bool                        // a message since Delivers was called
+	answered atomic.Bool                        // a pull since Delivers was called
 	missing  chan struct{}                      // a note for keep: look whether they are still there
 	outgoing chan message
 	stop     context.CancelFunc
@@ -239,10 +239,10 @@ func (q *Queue) connected(nc *nats.Conn) {
 // Connected reports whether a server is reached right now.
 func (q *Queue) Connected() bool { return q.nc.IsConnected() }
 
-// Delivers reports whether messages reach this process: one has since the last call, or the consumer answers, so that
-// one would.
+// Delivers reports whether messages reach this process: the consumer has answered a pull since the last call, or answers
+// now.
 func (q *Queue) Delivers(ctx context.Context) bool {
-	if q.received.Swap(false) {
+	if q.answered.Swap(false) {
 		return true
 	}
 	if !q.Connected() {

@@ -414,51 +414,6 @@ func TestConsume_is_shared_by_two_workers_without_doubling(t *testing.T) {
 	}
 }
 
-func TestConsume_leaves_the_work_to_the_first_while_it_can(t *testing.T) {
-	t.Parallel()
-	server := queuetest.New(t)
-	a, b := open(t, queue.Config{URL: server.URL()}), open(t, queue.Config{URL: server.URL()})
-	ready(t, a)
-	const n = 200
-	var first, behind collector
-	consumeInTurn(t, a, 64, func() queue.Turn { return queue.First }, first.handle)
-	consumeInTurn(t, b, 64, func() queue.Turn { return queue.Behind }, behind.handle)
-	for i := range n {
-		a.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
-		eventually(t, "it is worked on", func() bool { return first.subjects()+behind.subjects() == i+1 })
-	}
-	if got := first.subjects(); got < n/2+n/4 {
-		t.Errorf("the first worked on %d of %d", got, n)
-	}
-}
-
-func TestConsume_gives_what_is_too_much_for_the_first_to_the_others(t *testing.T) {
-	t.Parallel()
-	server := queuetest.New(t)
-	a, b := open(t, queue.Config{URL: server.URL()}), open(t, queue.Config{URL: server.URL()})
-	ready(t, a)
-	const n, few = 100, 16
-	release := make(chan struct{})
-	var held atomic.Int32
-	var behind collector
-	consumeInTurn(t, a, n, func() queue.Turn { return queue.First }, func(context.Context, queue.Message) error {
-		held.Add(1)
-		<-release
-		return nil
-	})
-	for i := range n {
-		a.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
-	}
-	eventually(t, "the first is full", func() bool { return held.Load() == few })
-	consumeInTurn(t, b, n, func() queue.Turn { return queue.Behind }, behind.handle)
-	eventually(t, "the other one has the rest", func() bool { return behind.subjects() == n-few })
-	close(release)
-	eventually(t, "the queue is empty", func() bool { return lag(t, a) == 0 })
-	if got := held.Load(); got != few {
-		t.Errorf("the first worked on %d", got)
-	}
-}
-
 func TestConsume_ends_after_the_work_under_way(t *testing.T) {
 	t.Parallel()
 	stacks(t, func(t *testing.T, cfg queue.Config) {

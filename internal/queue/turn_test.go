@@ -1,0 +1,91 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/supplyhub/supplyhub/internal/queue"
+	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
+)
+
+func TestConsume_leaves_the_work_to_the_first_while_it_can(t *testing.T) {
+	t.Parallel()
+	server := queuetest.New(t)
+	a, b := open(t, queue.Config{URL: server.URL()}), open(t, queue.Config{URL: server.URL()})
+	ready(t, a)
+	const n = 200
+	var first, behind collector
+	consumeInTurn(t, a, 64, func() queue.Turn { return queue.First }, first.handle)
+	consumeInTurn(t, b, 64, func() queue.Turn { return queue.Behind }, behind.handle)
+	for i := range n {
+		a.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
+		eventually(t, "it is worked on", func() bool { return first.subjects()+behind.subjects() == i+1 })
+	}
+	if got := first.subjects(); got < n/2+n/4 {
+		t.Errorf("the first worked on %d of %d", got, n)
+	}
+}
+
+func TestConsume_gives_what_is_too_much_for_the_first_to_the_others(t *testing.T) {
+	t.Parallel()
+	server := queuetest.New(t)
+	a, b := open(t, queue.Config{URL: server.URL()}), open(t, queue.Config{URL: server.URL()})
+	ready(t, a)
+	const n, few = 100, 16
+	release := make(chan struct{})
+	var held atomic.Int32
+	var behind collector
+	consumeInTurn(t, a, n, func() queue.Turn { return queue.First }, func(context.Context, queue.Message) error {
+		held.Add(1)
+		<-release
+		return nil
+	})
+	for i := range n {
+		a.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
+	}
+	eventually(t, "the first is full", func() bool { return held.Load() == few })
+	consumeInTurn(t, b, n, func() queue.Turn { return queue.Behind }, behind.handle)
+	eventually(t, "the other one has the rest", func() bool { return behind.subjects() == n-few })
+	close(release)
+	eventually(t, "the queue is empty", func() bool { return lag(t, a) == 0 })
+	if got := held.Load(); got != few {
+		t.Errorf("the first worked on %d", got)
+	}
+}
+
+func TestConsume_asks_seldom_for_what_is_left_while_there_is_nothing(t *testing.T) {
+	t.Parallel()
+	server := queuetest.New(t)
+	q := open(t, queue.Config{URL: server.URL()})
+	ready(t, q)
+	observer, err := nats.Connect(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(observer.Close)
+	asked, err := observer.SubscribeSync("$JS.API.CONSUMER.MSG.NEXT.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := observer.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	var c collector
+	consumeInTurn(t, q, 1, func() queue.Turn { return queue.Behind }, c.handle)
+	start := time.Now()
+	for range 6 {
+		if _, err := asked.NextMsg(30 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(start); took < time.Second {
+		t.Errorf("six questions within %s", took)
+	}
+	q.Publish("mr.s1.1", nil)
+	eventually(t, "what is left is worked on", func() bool { return c.subjects() == 1 })
+}
