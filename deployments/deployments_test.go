@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -38,9 +39,9 @@ func TestReadme_has_the_table_of_variables(t *testing.T) {
 	if !found || !closed {
 		t.Fatalf("README.md must have the lines %q and %q", strings.TrimSpace(begin), end)
 	}
-	var table bytes.Buffer
-	if err := config.PrintMarkdown(&table); err != nil {
-		t.Fatal(err)
+	table := bytes.NewBufferString("| variable | default | meaning |\n| --- | --- | --- |\n")
+	for _, v := range config.Variables() {
+		fmt.Fprintf(table, "| `%s` | %s | %s |\n", v.Name, v.Default, v.Doc)
 	}
 	want := slices.Concat(before, []byte(begin), table.Bytes(), []byte(end), after)
 	if bytes.Equal(content, want) {

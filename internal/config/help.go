@@ -38,19 +38,6 @@ func PrintHelp(w io.Writer) error {
 	return tw.Flush()
 }
 
-// PrintMarkdown writes the variables as the README's table.
-func PrintMarkdown(w io.Writer) error {
-	if _, err := fmt.Fprint(w, "| variable | default | meaning |\n| --- | --- | --- |\n"); err != nil {
-		return err
-	}
-	for _, v := range Variables() {
-		if _, err := fmt.Fprintf(w, "| `%s` | %s | %s |\n", v.Name, v.Default, v.Doc); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // nameOf is the variable's name behind a field's name.
 func nameOf(field string) string {
 	if f, ok := reflect.TypeFor[Config]().FieldByName(field); ok {

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// Step is how long a point of the hour is.
-	Step     = 10 * time.Second
-	kept     = 360 // steps
-	reread   = 3   // steps that other processes may still add to
-	deadline = 5 * time.Second
+	// stepLength is how long a point of the hour is.
+	stepLength = 10 * time.Second
+	kept       = 360 // steps
+	reread     = 3   // steps that other processes may still add to
+	deadline   = 5 * time.Second
 )
 
 // Sample is what a process knows now: what it counted since its start, and what it last read of all processes' state.
@@ -59,7 +59,7 @@ func New(db *database.DB, now func() time.Time, read func(context.Context) (Samp
 
 // Run records each step until ctx ends; with keep it keeps the hour of all processes in memory too.
 func (r *Recorder) Run(ctx context.Context, log *slog.Logger, keep bool) error {
-	ticker := time.NewTicker(Step)
+	ticker := time.NewTicker(stepLength)
 	defer ticker.Stop()
 	for {
 		if err := r.tick(ctx, keep); err != nil && ctx.Err() == nil {
@@ -127,7 +127,7 @@ func (r *Recorder) Hour() []Point {
 	for step := current - kept; step < current; step++ {
 		row := r.steps[step]
 		points = append(points, Point{
-			At: time.Unix(step*int64(Step/time.Second), 0).UTC(), Accepted: perSecond(row.Accepted),
+			At: time.Unix(step*int64(stepLength/time.Second), 0).UTC(), Accepted: perSecond(row.Accepted),
 			Delivered: perSecond(row.Delivered),
 			Backlog:   row.Backlog, Oldest: time.Duration(row.OldestMs) * time.Millisecond, Dead: row.Dead, Failing: row.Failing,
 		})
@@ -135,6 +135,6 @@ func (r *Recorder) Hour() []Point {
 	return points
 }
 
-func stepOf(at time.Time) int64 { return at.Unix() / int64(Step/time.Second) }
+func stepOf(at time.Time) int64 { return at.Unix() / int64(stepLength/time.Second) }
 
-func perSecond(n int64) float64 { return float64(n) / Step.Seconds() }
+func perSecond(n int64) float64 { return float64(n) / stepLength.Seconds() }

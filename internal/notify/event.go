@@ -23,7 +23,7 @@ type event struct {
 }
 
 // open reports whether the event still takes in what happens at the given time.
-func (e *event) open(at time.Time) bool { return at.Before(e.at.Add(Window)) }
+func (e *event) open(at time.Time) bool { return at.Before(e.at.Add(window)) }
 
 func (e *event) takeIn(n stored) {
 	e.count++

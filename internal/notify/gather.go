@@ -74,7 +74,7 @@ func newEvent(n stored, name string) *event {
 		pausedBy: n.PausedBy, at: n.at, due: n.at,
 	}
 	if summed(n.Notice) {
-		e.due = n.at.Add(Window + settle)
+		e.due = n.at.Add(window + settle)
 	}
 	return e
 }

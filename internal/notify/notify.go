@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// Window is what an event that sums up covers, beginning with the first.
-	Window = time.Minute
+	// window is what an event that sums up covers, beginning with the first.
+	window = time.Minute
 	settle = time.Second // after the window, for what is committed late
 
 	lookEvery = time.Second

@@ -52,11 +52,11 @@ type Status string
 
 // What a synchronisation can come to.
 const (
-	Created     Status = "created"
-	Updated     Status = "updated"
-	Unchanged   Status = "unchanged"
-	Deactivated Status = "deactivated"
-	Stale       Status = "stale" // something newer is stored: nothing changed
+	created     Status = "created"
+	updated     Status = "updated"
+	unchanged   Status = "unchanged"
+	deactivated Status = "deactivated"
+	stale       Status = "stale" // something newer is stored: nothing changed
 )
 
 // Service implements the catalogue of suppliers. It is safe for concurrent use.
@@ -105,15 +105,15 @@ func (s *Service) apply(ctx context.Context, supplierID string, c change) (statu
 func decide(c change, digest []byte, stored productRow) Status {
 	switch {
 	case c.updatedAt != nil && c.updatedAt.UnixMicro() < stored.SourceUpdatedAt:
-		return Stale
+		return stale
 	case c.deactivate && !stored.Active:
-		return Unchanged
+		return unchanged
 	case c.deactivate:
-		return Deactivated
+		return deactivated
 	case stored.Active && string(digest) == string(stored.Digest):
-		return Unchanged
+		return unchanged
 	default:
-		return Updated
+		return updated
 	}
 }
 

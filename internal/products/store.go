@@ -79,7 +79,7 @@ func (s *store) apply(ctx context.Context, supplierID string, c change, now time
 			return "", fmt.Errorf("insert product: %w", inserted.Error)
 		}
 		if inserted.RowsAffected == 1 {
-			return Created, nil
+			return created, nil
 		}
 	}
 	stored, err := s.lock(ctx, supplierID, row.SKU)
@@ -111,12 +111,12 @@ func (s *store) write(ctx context.Context, status Status, row, stored productRow
 	row.CreatedAt = stored.CreatedAt
 	newest := max(row.SourceUpdatedAt, stored.SourceUpdatedAt)
 	switch status {
-	case Updated:
-	case Deactivated:
+	case updated:
+	case deactivated:
 		updatedAt := row.UpdatedAt
 		row = stored
 		row.Active, row.UpdatedAt = false, updatedAt
-	case Unchanged:
+	case unchanged:
 		row = stored
 	default:
 		return nil

@@ -75,7 +75,7 @@ func (q *Queue) examineStore(ctx context.Context, e *Examination) {
 	if e.Stream != nil {
 		return
 	}
-	consumer, err := q.js.Consumer(ctx, q.cfg.Stream, ConsumerName)
+	consumer, err := q.js.Consumer(ctx, q.cfg.Stream, consumerName)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
 		e.Consumer = ErrAbsent
@@ -106,7 +106,7 @@ func (q *Queue) mayPublish(ctx context.Context) error {
 func (q *Queue) mayTake(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	answer, err := q.nc.RequestWithContext(ctx, "$JS.API.CONSUMER.MSG.NEXT."+q.cfg.Stream+"."+ConsumerName,
+	answer, err := q.nc.RequestWithContext(ctx, "$JS.API.CONSUMER.MSG.NEXT."+q.cfg.Stream+"."+consumerName,
 		[]byte(`{"batch":1,"no_wait":true,"max_bytes":1}`))
 	switch {
 	case err != nil:

@@ -235,7 +235,7 @@ func TestQueue_recovers_from_a_consumer_that_is_deleted_on_a_running_server(t *t
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := js.DeleteConsumer(t.Context(), queue.StreamName, queue.ConsumerName); err != nil {
+	if err := js.DeleteConsumer(t.Context(), "MR", "worker"); err != nil {
 		t.Fatal(err)
 	}
 	q.Publish("mr.s1.1", nil)

@@ -117,13 +117,13 @@ func (q *Queue) foreign(have jetstream.StreamConfig) error {
 }
 
 func (q *Queue) ensureConsumer(ctx context.Context, stream jetstream.Stream) (jetstream.Consumer, error) {
-	consumer, err := stream.Consumer(ctx, ConsumerName)
+	consumer, err := stream.Consumer(ctx, consumerName)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		consumer, err = stream.CreateConsumer(ctx, q.consumerConfig())
 		if !errors.Is(err, jetstream.ErrConsumerExists) {
 			return consumer, err
 		}
-		consumer, err = stream.Consumer(ctx, ConsumerName)
+		consumer, err = stream.Consumer(ctx, consumerName)
 	}
 	if err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (q *Queue) streamConfig() jetstream.StreamConfig {
 
 func (q *Queue) consumerConfig() jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
-		Durable:       ConsumerName,
+		Durable:       consumerName,
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       q.cfg.AckWait,
 		MaxDeliver:    -1,

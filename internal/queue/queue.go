@@ -21,8 +21,8 @@ import (
 
 // Names on the server; operators meet them in the permissions of NATS users.
 const (
-	StreamName   = "MR" // unless Config.Stream says otherwise
-	ConsumerName = "worker"
+	streamName   = "MR" // unless Config.Stream says otherwise
+	consumerName = "worker"
 	root         = "mr." // of every subject here; on the server it is the stream's name in small letters
 )
 
@@ -47,7 +47,7 @@ type Config struct {
 	NKey       string // file of an nkey's seed; may be empty
 	CA         string // file of the certificates that the servers' are checked by; empty: the system's
 	Cert, Key  string // files of a client certificate; may be empty
-	Stream     string // name of the stream, and of the root of its subjects; empty: StreamName
+	Stream     string // name of the stream, and of the root of its subjects; empty: streamName
 	Name       string // this process's role, in the connection's name and inbox prefix (_INBOX_<name>); empty: supplyhub
 	Replicas   int    // of the stream; 0 means 1
 	Dir        string // of the server inside this process
@@ -107,7 +107,7 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	}
 	cfg.Replicas = max(cfg.Replicas, 1)
 	if cfg.Stream == "" {
-		cfg.Stream = StreamName
+		cfg.Stream = streamName
 	}
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = defaultMaxBytes
@@ -250,13 +250,13 @@ func (q *Queue) Delivers(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, deliverTimeout)
 	defer cancel()
-	_, err := q.js.Consumer(ctx, q.cfg.Stream, ConsumerName) // only the consumer's leader answers
+	_, err := q.js.Consumer(ctx, q.cfg.Stream, consumerName) // only the consumer's leader answers
 	return err == nil
 }
 
 // Lag is how many messages wait or are being worked on, over all workers.
 func (q *Queue) Lag(ctx context.Context) (uint64, error) {
-	consumer, err := q.js.Consumer(ctx, q.cfg.Stream, ConsumerName)
+	consumer, err := q.js.Consumer(ctx, q.cfg.Stream, consumerName)
 	if err != nil {
 		return 0, fmt.Errorf("read the queue's length: %w", err)
 	}

@@ -549,7 +549,7 @@ func deleteStream(tb testing.TB, url string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := js.DeleteStream(tb.Context(), queue.StreamName); err != nil {
+	if err := js.DeleteStream(tb.Context(), "MR"); err != nil {
 		tb.Fatal(err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // How long a link into the portal waits for its one use, and how long the session lives that it opens.
 const (
-	PortalLinkTTL    = 5 * time.Minute
+	portalLinkTTL    = 5 * time.Minute
 	PortalSessionTTL = time.Hour
 )
 
@@ -31,7 +31,7 @@ type PortalSession struct {
 func (s *Service) NewPortalLink(ctx context.Context, supplierID string, secure bool) (token string, expires time.Time,
 	err error) {
 	token = newPortalToken()
-	expires = s.now().UTC().Truncate(time.Microsecond).Add(PortalLinkTTL)
+	expires = s.now().UTC().Truncate(time.Microsecond).Add(portalLinkTTL)
 	err = s.store.db.InTx(ctx, func(ctx context.Context) error {
 		if err := s.holdActive(ctx, supplierID); err != nil {
 			return err

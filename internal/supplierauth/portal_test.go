@@ -13,11 +13,13 @@ import (
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
+const portalLinkTTL = 5 * time.Minute // how long a link is good
+
 // portalLink is the token of a new link.
 func (r *replica) portalLink(supplierID string) string {
 	r.tb.Helper()
 	token, expires, err := r.service.NewPortalLink(r.tb.Context(), supplierID, true)
-	if err != nil || expires.Sub(r.clock.now()) != supplierauth.PortalLinkTTL {
+	if err != nil || expires.Sub(r.clock.now()) != portalLinkTTL {
 		r.tb.Fatalf("link until %s: %v", expires, err)
 	}
 	return token
@@ -84,9 +86,9 @@ func TestPortal_sessions_and_links_end_by_time(t *testing.T) {
 		r := newReplica(t, db, newClock(), nil)
 		id := r.supplier(nil).Supplier.ID
 		late, session := r.portalLink(id), r.openPortal(r.portalLink(id), "")
-		r.clock.advance(supplierauth.PortalLinkTTL)
+		r.clock.advance(portalLinkTTL)
 		r.refusesLink(late)
-		r.clock.advance(supplierauth.PortalSessionTTL - supplierauth.PortalLinkTTL - time.Second)
+		r.clock.advance(supplierauth.PortalSessionTTL - portalLinkTTL - time.Second)
 		if !r.signedIn(session, id) {
 			t.Error("a session ended before its hour")
 		}

@@ -234,7 +234,7 @@ func (s *Service) lackingViews(ctx context.Context, views []string) (violations 
 	return violations, nil
 }
 
-// ViewNotes says of granted views why they cannot be listed now, one line each. It is no error: a view may be made
+// ViewNotes returns of granted views why they cannot be listed now, one line each. It is no error: a view may be made
 // later, and the api may have rights that this process does not have.
 func (s *Service) ViewNotes(ctx context.Context, views []string) (notes []string) {
 	for _, view := range views {

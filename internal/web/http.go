@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// RequestHeader is what the pages' script sends with every action: no form and no script of another site can.
-	RequestHeader = "X-Page-Request"
+	// requestHeader is what the pages' script sends with every action: no form and no script of another site can.
+	requestHeader = "X-Page-Request"
 
 	languageCookie = "supplyhub_language"
 	languageAge    = 365 * 24 * 60 * 60 // seconds
@@ -115,7 +115,7 @@ func address(path string, query url.Values) string {
 // SameOrigin lets a state-changing request pass only when the site's own script has sent it. Errors: errs.Forbidden.
 func SameOrigin(r *http.Request) error {
 	site := r.Header.Get("Sec-Fetch-Site") // sent by browsers alone, and no script can change it
-	if len(r.Header.Values(RequestHeader)) == 0 || site != "" && site != "same-origin" {
+	if len(r.Header.Values(requestHeader)) == 0 || site != "" && site != "same-origin" {
 		return errs.New(errs.Forbidden, "This request did not come from the page itself. Open the page and try again there.")
 	}
 	return nil

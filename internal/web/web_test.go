@@ -172,7 +172,7 @@ func TestSameOrigin_passes_the_page_s_own_script_alone(t *testing.T) {
 		{"1", "none", false},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/site", nil)
-		for name, value := range map[string]string{web.RequestHeader: c.header, "Sec-Fetch-Site": c.site} {
+		for name, value := range map[string]string{"X-Page-Request": c.header, "Sec-Fetch-Site": c.site} {
 			if value != "" {
 				r.Header.Set(name, value)
 			}

@@ -9,16 +9,16 @@ import (
 	"github.com/supplyhub/supplyhub/internal/notice"
 )
 
-// Operator is the destination of events that are about the service itself. They are no deliveries: package notify keeps
+// operatorEvents is the destination of events that are about the service itself. They are no deliveries: package notify keeps
 // them.
-const Operator = "operator"
+const operatorEvents = "operator"
 
 // SendToOperator makes one signed call to the address itself, which is trusted, and judges it as an attempt of a
 // delivery.
 func (d *Dispatcher) SendToOperator(ctx context.Context, to Receiver, id string, body []byte,
 	attempt int64) (outcome Outcome, reason string) {
 	at := d.deps.Now()
-	a := d.test(ctx, job{id: id, destination: Operator, traceID: id, body: body, target: to, test: true}, at)
+	a := d.test(ctx, job{id: id, destination: operatorEvents, traceID: id, body: body, target: to, test: true}, at)
 	if err := a.failure(); err != nil {
 		reason = err.Error()
 	}

@@ -113,7 +113,7 @@ func (s *sender) send(ctx context.Context, j job, at time.Time) answer {
 		return answer{err: errors.New("the receiver's address is not a valid URL")}
 	}
 	client := s.suppliers
-	if j.destination == OwnEndpoint || j.destination == Operator {
+	if j.destination == OwnEndpoint || j.destination == operatorEvents {
 		client = s.own
 	}
 	response, err := client.Do(request)

@@ -34,7 +34,7 @@ const (
 			ORDER BY r.created_at DESC, r.id DESC LIMIT 1) AS newest FROM suppliers s
 		ORDER BY newest DESC NULLS LAST, id LIMIT ?`
 
-	// newestOf are the keys of the newest requests of one supplier behind a place, whose id and tie stand for the verbs.
+	// newestOf are the keys of the newest requests of one supplier behind a place, whose id and tie take the place of the verbs.
 	newestOf = `SELECT created_at, supplier_id, id FROM material_requests WHERE supplier_id = %s AND ` + byAge +
 		` AND created_at >= ? AND (created_at, id) < (?, %s) ORDER BY created_at DESC, id DESC LIMIT ?`
 )
