@@ -4,8 +4,11 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
@@ -39,4 +42,15 @@ func PathInt(c *gin.Context, name string) (int64, error) {
 		return 0, errs.New(errs.NotFound, "There is no such resource.")
 	}
 	return n, nil
+}
+
+// Moment is a date-time exactly as RFC 3339 has it, in UTC: package time takes hours of one digit and more
+// (go.dev/issue/54580), the decoder of bodies does not. A zone must not carry it out of the years 1 to 9999.
+func Moment(text string) (at time.Time, ok bool) {
+	quoted, err := jsontext.AppendQuote(nil, text)
+	if err == nil {
+		err = json.Unmarshal(quoted, &at)
+	}
+	at = at.UTC()
+	return at, err == nil && at.Year() >= 1 && at.Year() <= 9999
 }

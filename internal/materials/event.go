@@ -232,10 +232,8 @@ func (c *eventCheck) moment(pointer string, value *string) time.Time {
 		c.missing(pointer)
 		return time.Time{}
 	}
-	var at time.Time
-	err := at.UnmarshalText([]byte(*value)) // stricter than time.Parse: exactly RFC 3339
-	// The zone may carry the moment out of the years that JSON can hold.
-	if at = at.UTC(); err != nil || at.Year() < 1 || at.Year() > 9999 {
+	at, ok := httpapi.Moment(*value)
+	if !ok {
 		c.add(pointer, "must be a date-time of RFC 3339, years 1 to 9999")
 		return time.Time{}
 	}

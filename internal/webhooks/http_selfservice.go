@@ -68,8 +68,8 @@ const momentDetail = "must be a date and time such as 2026-11-21T12:00:00Z"
 
 // parseMoment takes what the database can count to: years 1 to 9999.
 func parseMoment(text string) (time.Time, bool) {
-	at, err := time.Parse(time.RFC3339Nano, text)
-	return at, err == nil && at.Year() >= 1 && at.Year() <= 9999 && !at.IsZero()
+	at, ok := httpapi.Moment(text)
+	return at, ok && !at.IsZero()
 }
 
 // ShowDelivery handles GET /api/webhook-deliveries/{id}.
