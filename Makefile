@@ -21,7 +21,7 @@ ATONCE = 4
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race; else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run demo build test test-platforms test-upgrade race chaos fuzz lint-openapi bench bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker check readme migrate-new clean
+.PHONY: help run demo build test test-platforms test-upgrade race chaos fuzz lint-openapi bench bench-cache bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker check readme migrate-new clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,13 +79,16 @@ fuzz: ## run each fuzz target for FUZZTIME (60s); what it learns stays in .fuzz
 	done
 
 # PostgreSQL's settings of deployments/compose.yaml, where they are not the bench's.
-SMALL = -c shared_buffers=64MB -c maintenance_work_mem=16MB
+SMALL = -c shared_buffers=64MB -c default_statistics_target=25
 
 bench: ## measure the whole service against this machine's limits, then the single parts
 	$(WITHPOSTGRES) -durable sh -c "$(GO) run ./internal/bench && $(GO) test -run '^$$' -bench . ./internal/... ./pkg/..."
 
-bench-memory: ## measure the pipeline and what all its processes hold, with PostgreSQL set as in compose.yaml
-	$(WITHPOSTGRES) -durable $(SMALL) $(GO) run ./internal/bench pipeline
+bench-cache: ## measure the tracker's pages/s with a full cache beside an empty one (about 3 minutes)
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench tracker-cache
+
+bench-memory: ## measure the pipeline and what all its processes hold, set up for a small machine as in compose.yaml
+	$(WITHPOSTGRES) -durable $(SMALL) $(GO) run ./internal/bench memory
 
 bench-neighbours: ## measure a healthy supplier beside slow, ill and dead receivers
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench neighbours

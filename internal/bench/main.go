@@ -22,9 +22,11 @@ func main() {
 	run, known := map[string]func(context.Context) error{
 		"":              whole(measure),
 		"pipeline":      whole(pipelineOnly),
+		"memory":        whole(memoryBench),
 		"river":         whole(besideRiver),
 		"sessions":      whole(sessionsOnly),
 		"tracker":       whole(trackerBench),
+		"tracker-cache": whole(cacheBench),
 		"neighbours":    whole(neighbours),
 		"size":          whole(size),
 		"receivers":     whole(receiversBench),

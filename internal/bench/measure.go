@@ -12,6 +12,8 @@ const (
 	loadDuration = 10 * time.Second
 	warmUp       = 3 * time.Second
 	pacedRate    = 400 // requests/s
+
+	fewConnections = "&pool_max_conns=8" // of a process, as compose.yaml has it
 )
 
 // measure runs all of it, one thing at a time, and prints the figures.
@@ -66,6 +68,12 @@ func pipelineOnly(ctx context.Context, s *stack) error {
 	}
 	_, err = p.work(ctx, limits{}, &plot{})
 	return err
+}
+
+// memoryBench is pipelineOnly with as many connections as on a small machine.
+func memoryBench(ctx context.Context, s *stack) error {
+	s.env = append(s.env, "DATABASE_URL="+s.database()+fewConnections)
+	return pipelineOnly(ctx, s)
 }
 
 // besideRiver is the part that both builds of the core work are compared by.

@@ -25,7 +25,7 @@ const (
 
 // trackerBench measures the listings over 5 million records.
 func trackerBench(ctx context.Context, s *stack) error {
-	f, err := s.newFleet(ctx)
+	f, err := s.newFleet(ctx, trackerClients)
 	if err != nil {
 		return err
 	}
@@ -52,12 +52,12 @@ type fleet struct {
 	lastDay time.Time
 }
 
-func (s *stack) newFleet(ctx context.Context) (*fleet, error) {
+func (s *stack) newFleet(ctx context.Context, clients int) (*fleet, error) {
 	if _, err := s.command(ctx, "migrate"); err != nil {
 		return nil, err
 	}
 	f := &fleet{stack: s, lastDay: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)}
-	for i := range trackerClients {
+	for i := range clients {
 		out, err := s.command(ctx, "tracker", "client", "create", "--name", fmt.Sprintf("fleet %d", i+1), "-o", "json")
 		if err != nil {
 			return nil, err
@@ -82,8 +82,11 @@ func (s *stack) newFleet(ctx context.Context) (*fleet, error) {
 	return f, err
 }
 
-// database is the address of the stack's database.
-func (s *stack) database() string { return s.variable("DATABASE_URL") }
+// database is the address of the stack's database, for a connection of our own.
+func (s *stack) database() string {
+	address, _, _ := strings.Cut(s.variable("DATABASE_URL"), fewConnections)
+	return address
+}
 
 // variable is the value of one of the processes' environment variables; of one that is given twice the last counts.
 func (s *stack) variable(name string) string {
@@ -107,7 +110,7 @@ func (s *stack) loadFile(ctx context.Context, client, records string) error {
 // fill makes two years of daily loads inside PostgreSQL: the generator is not what is measured.
 func (f *fleet) fill(ctx context.Context) error {
 	begin := time.Now()
-	for client := range trackerClients {
+	for client := range f.ids {
 		devices := 950 // with two years of days, about every third device reports: the small ones share the rest
 		perDay := 170
 		if client == 0 {
@@ -131,7 +134,7 @@ func (f *fleet) fill(ctx context.Context) error {
 	if err := f.conn.QueryRow(ctx, "SELECT sum(records), sum(records) FILTER (WHERE client_number = 1) FROM tracker_days").Scan(&all, &f.total); err != nil {
 		return err
 	}
-	fmt.Printf("%d records of %d clients, %d of the measured one, made in %.0f s\n", all, trackerClients, f.total,
+	fmt.Printf("%d records of %d clients, %d of the measured one, made in %.0f s\n", all, len(f.ids), f.total,
 		time.Since(begin).Seconds())
 	return nil
 }
