@@ -36,10 +36,13 @@ func (f Filter) on(query *gorm.DB) *gorm.DB {
 	return query
 }
 
-// each hands the chosen deliveries over one by one, newest first, at most limit of them; 0: all. It is one statement,
-// whose order the database makes: what is listed is what there was when it began, and none of it is held here.
+// readAtOnce is how many deliveries are read by one statement where all are listed.
+const readAtOnce = 500
+
+// each hands the chosen deliveries over one by one, newest first, at most limit of them; 0: all. The database orders
+// their ids alone, in one statement: what is listed is what there was when it began, and none of it is held here.
 func (s *store) each(ctx context.Context, filter Filter, limit int, fn func(Delivery) error) error {
-	query := s.chosen(ctx, filter).Order(newestFirst)
+	query := s.chosen(ctx, filter).Select("id").Order(newestFirst)
 	if limit > 0 {
 		query = query.Limit(limit)
 	}
@@ -48,17 +51,37 @@ func (s *store) each(ctx context.Context, filter Filter, limit int, fn func(Deli
 		return fmt.Errorf("list webhook deliveries: %w", err)
 	}
 	defer rows.Close()
+	ids := make([]string, 0, readAtOnce)
 	for rows.Next() {
-		var row deliveryRow
-		if err := query.ScanRows(rows, &row); err != nil {
-			return fmt.Errorf("read webhook delivery: %w", err)
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return fmt.Errorf("list webhook deliveries: %w", err)
 		}
-		if err := fn(row.delivery()); err != nil {
-			return err
+		if ids = append(ids, id); len(ids) == readAtOnce {
+			if err := s.eachOf(ctx, ids, fn); err != nil {
+				return err
+			}
+			ids = ids[:0]
 		}
 	}
 	if err := rows.Err(); err != nil {
 		return fmt.Errorf("list webhook deliveries: %w", err)
+	}
+	return s.eachOf(ctx, ids, fn)
+}
+
+func (s *store) eachOf(ctx context.Context, ids []string, fn func(Delivery) error) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	page, err := deliveries(s.db.Reader(ctx).Where("id IN ?", ids).Order(newestFirst))
+	if err != nil {
+		return err
+	}
+	for _, one := range page {
+		if err := fn(one); err != nil {
+			return err
+		}
 	}
 	return nil
 }
