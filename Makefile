@@ -57,11 +57,11 @@ test: ## run every test on both engines, the packages' own with the race detecto
 test-platforms: ## test where it runs: PgBouncer, a standby and failovers, small servers, NATS' certificates, upgrades
 	@SUPPLYHUB_TEST_CHAOS=1 SUPPLYHUB_TEST_UPGRADE=1 $(WITHPOSTGRES) sh -c "status=0; \
 		$(GO) test -count=1 ./internal/database ./internal/queue ./internal/config || status=1; \
-		$(GO) test -count=1 -parallel $(ATONCE) -run 'TestPooler|TestFailover|TestSchema|TestService|TestUpgrade|TestSmallServer|TestQueue' ./internal/acceptance || status=1; \
+		$(GO) test -count=1 -timeout 45m -parallel $(ATONCE) -run 'TestPooler|TestFailover|TestSchema|TestService|TestUpgrade|TestSmallServer|TestQueue' ./internal/acceptance || status=1; \
 		exit \$$status"
 
 test-upgrade: ## test upgrades from the versions before, which are built from the history: rolling under load, and with a stop
-	@SUPPLYHUB_TEST_UPGRADE=1 $(WITHPOSTGRES) $(GO) test -count=1 -v -run TestUpgrade ./internal/acceptance
+	@SUPPLYHUB_TEST_UPGRADE=1 $(WITHPOSTGRES) $(GO) test -count=1 -timeout 30m -v -run TestUpgrade ./internal/acceptance
 
 race: ## run every test with the race detector, the binaries under test included (slow)
 	@SUPPLYHUB_TEST_RACE=1 $(WITHPOSTGRES) $(GO) test -race -shuffle=on -timeout 30m ./...
