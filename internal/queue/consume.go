@@ -39,7 +39,7 @@ const (
 )
 
 // shared is how many messages a process that is not alone works on at once: enough for full batches under load.
-const shared = 16
+const shared = 32
 
 // A process that is not first asks what the first left after leftSoonest, and less and less often while it gets nothing:
 // with many processes these questions were half of what idle ones cost.

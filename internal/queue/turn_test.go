@@ -36,7 +36,7 @@ func TestConsume_gives_what_is_too_much_for_the_first_to_the_others(t *testing.T
 	server := queuetest.New(t)
 	a, b := open(t, queue.Config{URL: server.URL()}), open(t, queue.Config{URL: server.URL()})
 	ready(t, a)
-	const n, few = 100, 16
+	const n, few = 100, 32
 	release := make(chan struct{})
 	var held atomic.Int32
 	var behind collector

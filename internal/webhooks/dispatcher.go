@@ -28,7 +28,7 @@ const (
 	defaultDrain   = 20 * time.Second
 	afterDrain     = 3 * time.Second // for writing down what the drain cut off
 	resultsBatch   = 128
-	resultsLinger  = 10 * time.Millisecond // only the drain waits for a result
+	resultsLinger  = 20 * time.Millisecond // only the drain waits for a result
 	recordAgain    = 100 * time.Millisecond
 	recordAgainMax = 5 * time.Second
 )
@@ -271,6 +271,7 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 	outcome := d.schedule.outcome(a, j.series, now, rand.Float64())
 	r := newResult(j, a, outcome, now.Add(-took), took)
 	streak := ended(dispatch.Report{OK: succeeded(j, a), Took: took})
+	d.finished(j.origin)
 	if j.destination != OwnEndpoint {
 		d.learn(ctx, r, streak)
 	}
@@ -299,19 +300,29 @@ func (d *Dispatcher) hold(j job) {
 	d.held[j.id] = j.origin
 }
 
-func (d *Dispatcher) drop(id string) {
+// drop ends an attempt that was not made.
+func (d *Dispatcher) drop(id string) { d.finished(d.release(id)) }
+
+// release notes that an attempt is no more in this worker's hands and returns who handed it over.
+func (d *Dispatcher) release(id string) (origin int64) {
 	d.heldMu.Lock()
-	origin := d.held[id]
+	defer d.heldMu.Unlock()
+	origin = d.held[id]
 	delete(d.held, id)
-	d.heldMu.Unlock()
+	return origin
+}
+
+// finished notes that an attempt is over that a worker handed over: the next one may come, whether this one's result is
+// written or not.
+func (d *Dispatcher) finished(origin int64) {
 	if origin != 0 {
 		d.flow.finished(origin)
 	}
 }
 
-// written ends an attempt: the drain waits for it.
+// written ends an attempt whose result is in the database: the drain waits for it.
 func (d *Dispatcher) written(id string) {
-	d.drop(id)
+	d.release(id)
 	d.unwritten.Done()
 }
 

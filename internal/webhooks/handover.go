@@ -263,14 +263,22 @@ func cutEnded(message []byte) (worker int64, e ended, ok bool) {
 	return worker, e, true
 }
 
-// flowLimit is how many attempts another worker may have of this one's: all workers' together fill half of its queue.
+// flowLimit is how many attempts another worker may have of this one's: all workers' together fill half of its queue. Of
+// that the first worker, which takes most of the work, has a half.
 func (d *Dispatcher) flowLimit() int {
 	const least = 16
-	others := d.ownership.others()
-	if others == 0 {
+	others, half := d.ownership.others(), 9*max(d.deps.Concurrency, 1)/2
+	first, _ := d.First()
+	switch {
+	case others == 0:
 		return addBatch
+	case others == 1:
+		return max(least, half)
+	case first:
+		return max(least, half/2)
+	default:
+		return max(least, half/2/(others-1))
 	}
-	return max(least, 9*max(d.deps.Concurrency, 1)/(2*others))
 }
 
 // destination is where a job goes, as the scheduler wants to know it.

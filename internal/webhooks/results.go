@@ -89,7 +89,7 @@ func (d *Dispatcher) recordAgain(ctx context.Context, r result, pause time.Durat
 // flushResults writes a batch of results down. The batch belongs to no single attempt, so nothing of its context is
 // used.
 func (d *Dispatcher) flushResults(_ context.Context, results []result) ([]struct{}, error) {
-	defer d.reportEnded() // of the batch before
+	d.reportEnded()
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	now := d.deps.Now()
