@@ -114,6 +114,7 @@ func watchTop(ctx context.Context, w io.Writer, meter *app.Meter) error {
 			}
 		}
 	}()
+	defer func() { _, _ = io.WriteString(w, "\r\n") }()
 	for ctx.Err() == nil {
 		if err := drawTop(ctx, w, meter); err != nil {
 			return err
@@ -135,7 +136,7 @@ func drawTop(ctx context.Context, w io.Writer, meter *app.Meter) error {
 	} else if err := (overview{figures}).writeText(&text); err != nil {
 		return err
 	}
-	fmt.Fprintf(&text, "\n%s   q ends\n", time.Now().Format(time.TimeOnly))
+	fmt.Fprintf(&text, "\n%s   q ends", time.Now().Format(time.TimeOnly))
 	_, err = io.WriteString(w, toTop+strings.ReplaceAll(text.String(), "\n", "\r\n")) // raw mode adds no carriage return
 	return err
 }

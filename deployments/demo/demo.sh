@@ -66,6 +66,8 @@ curl -sf "$url/api/material-requests/1?wait=30s" -H "Authorization: Bearer $toke
 echo
 is_failing() { "$api" doctor | grep -q 'failing'; }
 until_ok "the receiver is failing" is_failing
+counted() { "$api" top | grep -q 'Failing receivers  *1$'; }
+until_ok "the figures, at most ten seconds old, say so" counted
 
 say "4. What the operator sees"
 "$api" doctor || true

@@ -39,6 +39,8 @@ func walkConsole(t *testing.T, h *apptest.Hub, b *browser.Browser, name string) 
 	looked := func(what string) {
 		t.Helper()
 		b.Until("the page fits its width", "document.documentElement.scrollWidth <= innerWidth")
+		b.Until("the page's own link is seen, on a phone too",
+			`(document.querySelector(".top nav [aria-current]")?.getBoundingClientRect().right ?? 0) <= innerWidth`)
 		b.Screenshot(name + " " + what)
 		b.Accessible()
 		if faults := b.Faults(); len(faults) > 0 {
@@ -56,6 +58,10 @@ func walkConsole(t *testing.T, h *apptest.Hub, b *browser.Browser, name string) 
 	}
 	b.Until("the receiver is named by itself",
 		fmt.Sprintf("document.querySelector('main').innerText.includes(%q)", "1 receiver fails"))
+	for figure, n := range map[string]int{"Failing receivers": 1, "Dead deliveries": 2} {
+		b.Until("the figures agree with what is said and listed: "+figure,
+			fmt.Sprintf(`document.querySelector('figure[aria-label=%q]').innerText.split("\n").includes("%d")`, figure, n))
+	}
 	looked("overview")
 
 	// the cause in three clicks: look, the receiver's deliveries, one of them
@@ -120,4 +126,11 @@ func walkConsole(t *testing.T, h *apptest.Hub, b *browser.Browser, name string) 
 	}
 	b.Press("link", "Português", "\r")
 	b.Has("link", "Visão geral")
+	for page, words := range map[string]string{"": "pausado por operador", "/requests": "Estimada", "/receivers": "pausado por operador",
+		"/scoreboard": "0 respondidas"} {
+		b.Open(h.APIs[0].AdminURL("/console" + page))
+		b.Until("it is in Portuguese: "+page, fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, words))
+		b.Until("the page fits its width", "document.documentElement.scrollWidth <= innerWidth")
+		b.Screenshot(name + " português" + strings.ReplaceAll(page, "/", " "))
+	}
 }

@@ -36,14 +36,14 @@ func (d *doctor) providers(ctx context.Context) {
 		d.sayProvider("provider sportmonks", "SPORTMONKS_API_TOKEN", err)
 	} else {
 		d.lacks("provider sportmonks", "set SPORTMONKS_API_TOKEN if the scoreboard is wanted",
-			"it has no token: the scoreboard answers 500")
+			"without a token the scoreboard answers 500")
 	}
 	if second := fallback(d.cfg, d.log); second != nil {
 		_, err := second.Board(ctx, question)
 		d.sayProvider("provider balldontlie", "FALLBACK_API_KEY", err)
 	} else {
 		d.lacks("provider balldontlie", "set FALLBACK_API_KEY for a second provider",
-			"it has no key: there is no fallback when the first one refuses")
+			"without a key there is no fallback when the first one refuses")
 	}
 }
 

@@ -65,6 +65,7 @@ func (s *Service) overview(ctx context.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	now.Failing, now.Dead = int64(failing), max(now.Dead, int64(len(dead))) // what is counted may be ten seconds old
 	v := overviewView{At: s.deps.Now().UTC(), Figures: figuresOf(s.deps.Live.Hour(), now), Needs: needs, Failing: failing,
 		Waiting: now.Oldest}
 	if v.Dead, err = s.namedDeliveries(ctx, dead); err != nil {
@@ -110,11 +111,10 @@ func mean(values []float64) (m float64) {
 // functions are what the pages call beside those of package web.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"line":   web.Line,
-		"number": number,
-		"count":  func(n int) int64 { return int64(n) },
-		"peak":   func(values []float64) string { return number(maximum(values)) },
-		"word":   wordOf,
+		"line":  web.Line,
+		"count": func(n int) int64 { return int64(n) },
+		"peak":  maximum,
+		"word":  wordOf,
 	}
 }
 
@@ -123,14 +123,6 @@ func maximum(values []float64) (m float64) {
 		m = max(m, v)
 	}
 	return m
-}
-
-// number is short: 0.4, 12, 1200.
-func number(v float64) string {
-	if v != 0 && v < 10 && v != float64(int64(v)) {
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.0f", v)
 }
 
 // wordOf is a state as the pages write it, to be translated.

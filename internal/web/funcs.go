@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
+	"math"
 	"strings"
 	"time"
 	"unicode"
@@ -14,22 +15,23 @@ import (
 // functions are what the pages may call, in one language.
 func (s *Site) functions(l *locale) template.FuncMap {
 	f := template.FuncMap{
-		"t":      l.translate,                                       // t "Text with %s" .Argument
-		"n":      l.plural,                                          // n "%d delivery" "%d deliveries" .Count
-		"num":    func(v any) string { return l.printer.Sprint(v) }, // 1,234
-		"time":   l.moment,                                          // in UTC; the script shows it in the reader's zone
-		"minute": l.minute,                                          // time without its seconds
-		"day":    l.day,                                             // 2026-11-23 as people write it
-		"ms":     l.milliseconds,
-		"money":  l.money,
-		"pretty": pretty,
-		"plain":  plain, // a stranger's text without control characters
-		"asset":  s.assets.address,
-		"path":   func(p string) string { return s.cfg.Base + p },
-		"args":   arguments, // args "Name" value … makes the argument of a part
-		"deref":  deref,
-		"lower":  strings.ToLower,
-		"kind":   kindOf,
+		"t":       l.translate,                                       // t "Text with %s" .Argument
+		"n":       l.plural,                                          // n "%d delivery" "%d deliveries" .Count
+		"num":     func(v any) string { return l.printer.Sprint(v) }, // 1,234
+		"time":    l.moment,                                          // in UTC; the script shows it in the reader's zone
+		"minute":  l.minute,                                          // time without its seconds
+		"day":     l.day,                                             // 2026-11-23 as people write it
+		"ms":      l.milliseconds,
+		"decimal": l.decimal,
+		"money":   l.money,
+		"pretty":  pretty,
+		"plain":   plain, // a stranger's text without control characters
+		"asset":   s.assets.address,
+		"path":    func(p string) string { return s.cfg.Base + p },
+		"args":    arguments, // args "Name" value … makes the argument of a part
+		"deref":   deref,
+		"lower":   strings.ToLower,
+		"kind":    kindOf,
 	}
 	maps.Copy(f, s.cfg.Functions)
 	return f
@@ -92,7 +94,22 @@ func (l *locale) day(text string) string {
 	return at.Format("2 Jan 2006")
 }
 
+// decimal is short: 0.04, 0.4, 12, 1,200.
+func (l *locale) decimal(v float64) string {
+	switch {
+	case v >= 10 || v == math.Trunc(v):
+		return l.printer.Sprintf("%.0f", v)
+	case v >= 0.1:
+		return l.printer.Sprintf("%.1f", v)
+	default:
+		return l.printer.Sprintf("%.2f", v)
+	}
+}
+
 func (l *locale) milliseconds(ms int64) string {
+	if ms == 0 {
+		return "< 1 ms"
+	}
 	if ms < 1000 {
 		return l.printer.Sprintf("%d ms", ms)
 	}

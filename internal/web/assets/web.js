@@ -172,4 +172,5 @@ async function follow() {
 }
 
 local(document);
+document.querySelector('.top nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
 follow();
