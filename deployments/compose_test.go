@@ -48,7 +48,8 @@ func TestCompose_passes_every_variable_that_there_is_and_no_other(t *testing.T) 
 	maps.Copy(passed, services["worker"].Environment)
 	for _, name := range variables() {
 		if _, ok := passed[name]; !ok && !slices.Contains(ofTheImage, name) {
-			t.Errorf("compose.yaml does not pass %s: write `%s: ${%s:-}` for api, worker or both, and a line in .env.example", name, name, name)
+			t.Errorf("compose.yaml does not pass %s: write `%s: ${%s:-}` for api, worker or both, and a line in .env.example",
+				name, name, name)
 		}
 	}
 	for _, service := range []string{"api-1", "api-2", "worker", "migrate", "command"} {
@@ -63,7 +64,8 @@ func TestCompose_passes_every_variable_that_there_is_and_no_other(t *testing.T) 
 func TestCompose_starts_a_service_when_what_it_needs_is_healthy(t *testing.T) {
 	t.Parallel()
 	services := compose(t).Services
-	needs := map[string][]string{"migrate": {"postgres"}, "roles": {"migrate"}, "api-1": {"roles", "nats"}, "api-2": {"roles", "nats"}, "proxy": {"api-1", "api-2"}, "worker": {"proxy"}}
+	needs := map[string][]string{"migrate": {"postgres"}, "roles": {"migrate"}, "api-1": {"roles", "nats"},
+		"api-2": {"roles", "nats"}, "proxy": {"api-1", "api-2"}, "worker": {"proxy"}}
 	for name, others := range needs {
 		for _, other := range others {
 			if c := services[name].DependsOn[other].Condition; c != "service_healthy" && c != "service_completed_successfully" {
@@ -87,7 +89,8 @@ func TestCompose_gives_each_binary_its_own_rights_and_secrets(t *testing.T) {
 	services := compose(t).Services
 	for name, role := range map[string]string{"api-1": "api", "api-2": "api", "worker": "worker"} {
 		env := services[name].Environment
-		if !strings.HasPrefix(env["DATABASE_URL"], "postgres://supplyhub_"+role+":") || !strings.HasPrefix(env["NATS_URL"], "nats://"+role+":") {
+		if !strings.HasPrefix(env["DATABASE_URL"], "postgres://supplyhub_"+role+":") || !strings.HasPrefix(env["NATS_URL"],
+			"nats://"+role+":") {
 			t.Errorf("%s does not use the roles of postgres-roles.sql and nats-users.conf", name)
 		}
 	}
@@ -166,8 +169,10 @@ func TestNATSConf_is_valid_keeps_a_store_and_lets_in_the_two_users_only(t *testi
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !options.JetStream || options.StoreDir == "" || options.JetStreamMaxStore < 2<<30 || options.Port != 4222 || options.HTTPPort != 8222 {
-		t.Errorf("JetStream %t in %q with %d bytes on port %d, monitor %d", options.JetStream, options.StoreDir, options.JetStreamMaxStore, options.Port, options.HTTPPort)
+	if !options.JetStream || options.StoreDir == "" || options.JetStreamMaxStore < 2<<30 || options.Port != 4222 ||
+		options.HTTPPort != 8222 {
+		t.Errorf("JetStream %t in %q with %d bytes on port %d, monitor %d", options.JetStream, options.StoreDir,
+			options.JetStreamMaxStore, options.Port, options.HTTPPort)
 	}
 	var users []string
 	for _, user := range options.Users {
@@ -191,7 +196,8 @@ func TestDockerignore_lets_through_the_sources_and_nothing_else(t *testing.T) {
 	if !slices.Equal(kept, []string{"cmd", "go.mod", "go.sum", "internal", "pkg"}) {
 		t.Errorf(".dockerignore lets through %v", kept)
 	}
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.Dir}}{{end}}", "./cmd/...")
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.Dir}}{{end}}",
+		"./cmd/...")
 	list.Dir = ".."
 	out, err := list.Output()
 	if err != nil {
@@ -212,7 +218,8 @@ func TestDockerignore_lets_through_the_sources_and_nothing_else(t *testing.T) {
 func TestDockerfile_is_static_unprivileged_and_checks_its_health(t *testing.T) {
 	t.Parallel()
 	file := string(read(t, "Dockerfile"))
-	for _, want := range []string{"CGO_ENABLED=0", "-trimpath", "USER nonroot", "distroless/static", `CMD ["/usr/local/bin/api", "healthcheck"]`, `ENTRYPOINT ["/usr/local/bin/api"]`, "telemetry.version=${VERSION}"} {
+	for _, want := range []string{"CGO_ENABLED=0", "-trimpath", "USER nonroot", "distroless/static",
+		`CMD ["/usr/local/bin/api", "healthcheck"]`, `ENTRYPOINT ["/usr/local/bin/api"]`, "telemetry.version=${VERSION}"} {
 		if !strings.Contains(file, want) {
 			t.Errorf("Dockerfile does not say %s", want)
 		}

@@ -88,7 +88,8 @@ func TestSamples_are_material_requests(t *testing.T) {
 		} `json:"materials"`
 	}
 	decoder := json.NewDecoder(bytes.NewReader(read(t, "samples/material-request.json")))
-	if err := decoder.Decode(&request); err != nil || request.ID == nil || request.ShopCode == "" || len(request.Materials) == 0 {
+	if err := decoder.Decode(&request); err != nil || request.ID == nil || request.ShopCode == "" ||
+		len(request.Materials) == 0 {
 		t.Errorf("%v, %+v", err, request)
 	}
 }

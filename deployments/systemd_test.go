@@ -37,7 +37,8 @@ func TestUnits_set_only_variables_that_exist_and_come_back_after_a_crash(t *test
 			}
 		}
 		for key, want := range map[string]string{
-			"Restart": "always", "StartLimitIntervalSec": "0", "EnvironmentFile": "/etc/supplyhub/" + binary + ".env", "DynamicUser": "yes", "NoNewPrivileges": "yes", "ProtectSystem": "strict",
+			"Restart": "always", "StartLimitIntervalSec": "0", "EnvironmentFile": "/etc/supplyhub/" + binary + ".env",
+			"DynamicUser": "yes", "NoNewPrivileges": "yes", "ProtectSystem": "strict",
 		} {
 			if got := strings.Join(settings[key], " "); got != want {
 				t.Errorf("%s: %s=%s, want %s", name, key, got, want)
@@ -56,16 +57,19 @@ func TestUnits_are_accepted_and_found_safe_by_systemd(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for name, binary := range units {
-		text := strings.ReplaceAll(string(read(t, "systemd/"+name)), "/usr/local/bin/supplyhub-"+binary, apptest.Binary(t, binary))
+		text := strings.ReplaceAll(string(read(t, "systemd/"+name)), "/usr/local/bin/supplyhub-"+binary, apptest.Binary(t,
+			binary))
 		file := filepath.Join(dir, name)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", file).CombinedOutput(); err != nil || len(out) > 0 {
+		if out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", file).CombinedOutput(); err != nil ||
+			len(out) > 0 {
 			t.Errorf("%s: %v: %s", name, err, out)
 		}
 		const exposure = "20" // tenths; systemd calls what is below 20 OK, and services without hardening reach 96
-		if out, err := exec.CommandContext(t.Context(), analyze, "security", "--offline=true", "--threshold="+exposure, "--no-pager", file).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), analyze, "security", "--offline=true", "--threshold="+exposure,
+			"--no-pager", file).CombinedOutput(); err != nil {
 			t.Errorf("%s leaves more open than %s tenths: %v\n%s", name, exposure, err, out)
 		}
 	}

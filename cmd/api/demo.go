@@ -120,7 +120,8 @@ func renewDemo(ctx context.Context, suppliers *supplierauth.Service) (demo, erro
 	at := slices.IndexFunc(list, func(s supplierauth.Supplier) bool { return s.Name == demoName && s.Active })
 	if at < 0 {
 		created, err := suppliers.CreateSupplier(ctx, supplierauth.NewSupplier{
-			Name: demoName, AccessTTL: supplierauth.DefaultAccessTTL, RefreshTTL: supplierauth.DefaultRefreshTTL, Scopes: supplierauth.DefaultScopes(),
+			Name: demoName, AccessTTL: supplierauth.DefaultAccessTTL, RefreshTTL: supplierauth.DefaultRefreshTTL,
+			Scopes: supplierauth.DefaultScopes(),
 		})
 		return demo{created.Supplier.ID, created.APIKey, created.WebhookSecret}, err
 	}

@@ -60,7 +60,8 @@ func supplierCreate() *cobra.Command {
 	cmd := &cobra.Command{Use: "create", Short: "create a supplier; its key and secret are shown once", Args: cobra.NoArgs}
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		created, err := a.Suppliers.CreateSupplier(ctx, supplierauth.NewSupplier{
-			Name: f.name, WebhookURL: f.webhookURL, AccessTTL: f.accessTTL, RefreshTTL: f.refreshTTL, Scopes: splitList(f.scopes),
+			Name: f.name, WebhookURL: f.webhookURL, AccessTTL: f.accessTTL, RefreshTTL: f.refreshTTL,
+			Scopes:              splitList(f.scopes),
 			ReceiverConcurrency: f.patch(cmd.Flags()).ReceiverConcurrency,
 		})
 		if err != nil {

@@ -53,7 +53,8 @@ func TestPage_shows_members_then_lists_and_obeys_no_answer(t *testing.T) {
 	t.Parallel()
 	text := shown(t, page{map[string]any{
 		"a_status": "dead", "b_at": "2026-11-21T05:09:54.094186Z", "c_none": nil,
-		"d_attempts": []row{{ID: "1", Name: "\x1b[31mred\x07"}}, "e_requests": map[string]int{"failed": 2}, "f_faults": []string{strings.Repeat("one two ", 20), "three"},
+		"d_attempts": []row{{ID: "1", Name: "\x1b[31mred\x07"}}, "e_requests": map[string]int{"failed": 2},
+		"f_faults": []string{strings.Repeat("one two ", 20), "three"},
 	}, map[string]columns{"d_attempts": plain("id:#", "name")}})
 	want := `a_status  dead
 b_at      2026-11-21 05:09:54
@@ -92,7 +93,8 @@ func TestRun_suggests_commands_flags_and_values_and_exits_2(t *testing.T) {
 	for command, want := range map[string]string{
 		"serv": "serve", "delivery lst": "list", "tracker client creat": "create", "suplier": "supplier",
 		"delivery list --stauts dead": "status", "delivery list --status ded": "dead",
-		"supplier update sup_x": "nothing to change", "rate set road": "nothing to change", "delivery redeliver": "nothing to redeliver", "delivery redeliver a --status dead": "not both",
+		"supplier update sup_x": "nothing to change", "rate set road": "nothing to change",
+		"delivery redeliver": "nothing to redeliver", "delivery redeliver a --status dead": "not both",
 	} {
 		var out, errOut strings.Builder
 		if code := run(t.Context(), strings.Fields(command), &out, &errOut); code != exitUsage || out.Len() > 0 ||
@@ -105,7 +107,8 @@ func TestRun_suggests_commands_flags_and_values_and_exits_2(t *testing.T) {
 func TestNegativeValues_of_a_setting_are_no_flags(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"settings set k -1 -o json": "settings set k -o json -- -1", "settings set k 5": "settings set k 5", "delivery list -1": "delivery list -1",
+		"settings set k -1 -o json": "settings set k -o json -- -1", "settings set k 5": "settings set k 5",
+		"delivery list -1": "delivery list -1",
 	} {
 		if got := strings.Join(negativeValues(strings.Fields(args)), " "); got != want {
 			t.Errorf("%s: %s", args, got)

@@ -73,7 +73,8 @@ func printTour(w io.Writer, cfg *config.Config, d demo, address string, scores b
 	}
 	first := time.Now().Unix() // another one at each start
 	_, err := io.WriteString(w, strings.NewReplacer(
-		"PROGRAM", program, "URL", address, "KEY", d.key, "SECRET", d.secret, "SUPPLIER", d.supplier, "RECEIVER", demoReceiver,
+		"PROGRAM", program, "URL", address, "KEY", d.key, "SECRET", d.secret, "SUPPLIER", d.supplier, "RECEIVER",
+		demoReceiver,
 		"FIRST", strconv.FormatInt(first, 10), "SECOND", strconv.FormatInt(first+1, 10),
 	).Replace(text+endText))
 	return err

@@ -50,7 +50,8 @@ type unitTest struct {
 
 func alerts(t *testing.T) []rulefmt.Rule {
 	t.Helper()
-	groups, errs := rulefmt.ParseFile(alertsFile, false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+	groups, errs := rulefmt.ParseFile(alertsFile, false, model.UTF8Validation, parser.NewParser(parser.Options{}),
+		slog.New(slog.DiscardHandler))
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -113,7 +114,8 @@ func alerting(t *testing.T, rule rulefmt.Rule) *rules.AlertingRule {
 	if err != nil {
 		t.Fatalf("%s: %v", rule.Alert, err)
 	}
-	return rules.NewAlertingRule(rule.Alert, expr, time.Duration(rule.For), 0, labels.FromMap(rule.Labels), labels.FromMap(rule.Annotations),
+	return rules.NewAlertingRule(rule.Alert, expr, time.Duration(rule.For), 0, labels.FromMap(rule.Labels),
+		labels.FromMap(rule.Annotations),
 		labels.EmptyLabels(), "", true, slog.New(slog.DiscardHandler))
 }
 

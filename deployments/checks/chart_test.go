@@ -57,7 +57,8 @@ func render(t *testing.T, values string) (map[string]string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := util.ToRenderValues(chart, given, common.ReleaseOptions{Name: "hub", Namespace: "default", Revision: 1, IsInstall: true}, nil)
+	all, err := util.ToRenderValues(chart, given, common.ReleaseOptions{Name: "hub", Namespace: "default", Revision: 1,
+		IsInstall: true}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -137,12 +138,14 @@ func TestChart_pods_run_without_any_privilege_and_within_limits(t *testing.T) {
 	each(t, func(t *testing.T, all map[string]object) {
 		for name, pod := range podSpecs(all) {
 			s := pod.Spec.SecurityContext
-			if s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.SeccompProfile == nil || pod.Spec.AutomountServiceAccountToken == nil || *pod.Spec.AutomountServiceAccountToken {
+			if s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.SeccompProfile == nil ||
+				pod.Spec.AutomountServiceAccountToken == nil || *pod.Spec.AutomountServiceAccountToken {
 				t.Errorf("%s: the pod has more rights than it needs", name)
 			}
 			for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 				s := c.SecurityContext
-				if s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || len(s.Capabilities.Drop) == 0 {
+				if s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem || s.AllowPrivilegeEscalation == nil ||
+					*s.AllowPrivilegeEscalation || len(s.Capabilities.Drop) == 0 {
 					t.Errorf("%s: container %s has more rights than it needs", name, c.Name)
 				}
 				if c.Resources.Limits.Memory().IsZero() || c.Resources.Requests.Cpu().IsZero() {
@@ -164,7 +167,8 @@ func TestChart_probes_ask_the_operator_listener(t *testing.T) {
 					t.Errorf("%s: %s is not probed at the operator listener: %+v", name, path, probe)
 				}
 			}
-			if c.StartupProbe == nil || env(c)["ADMIN_ADDR"] != ":9090" || !slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == "admin" && p.ContainerPort == 9090 }) {
+			if c.StartupProbe == nil || env(c)["ADMIN_ADDR"] != ":9090" || !slices.ContainsFunc(c.Ports,
+				func(p corev1.ContainerPort) bool { return p.Name == "admin" && p.ContainerPort == 9090 }) {
 				t.Errorf("%s: no startup probe, or the operator listener is not at its port", name)
 			}
 			if *pod.TerminationGracePeriodSeconds < 36 {
@@ -215,7 +219,8 @@ func TestChart_sets_only_variables_that_exist_and_takes_secrets_from_outside(t *
 			}
 		}
 		worker := get[*appsv1.Deployment](t, all, "Deployment/hub-worker").Spec.Template.Spec.Containers[0]
-		if got := env(worker)["ESTIMATES_WEBHOOK_BASE_URL"]; got != "http://hub-api:80" || worker.Command[0] != "/usr/local/bin/worker" {
+		if got := env(worker)["ESTIMATES_WEBHOOK_BASE_URL"]; got != "http://hub-api:80" ||
+			worker.Command[0] != "/usr/local/bin/worker" {
 			t.Errorf("the worker %v calls %s", worker.Command, got)
 		}
 		for name, o := range all {
@@ -229,7 +234,8 @@ func TestChart_sets_only_variables_that_exist_and_takes_secrets_from_outside(t *
 func TestChart_refuses_values_that_it_does_not_know_and_secrets_in_the_open(t *testing.T) {
 	t.Parallel()
 	for _, values := range []string{
-		`replicas: 3`, `worker: {autoscaling: {mode: magic}}`, `secrets: {api: ""}`, `config: {WORKER_CONCURRENCY: 64}`, `api: {config: {JWT_SIGNING_KEYS: x}}`,
+		`replicas: 3`, `worker: {autoscaling: {mode: magic}}`, `secrets: {api: ""}`, `config: {WORKER_CONCURRENCY: 64}`,
+		`api: {config: {JWT_SIGNING_KEYS: x}}`,
 		`config: {DATABASE_URL: "postgres://x"}`, `config: {PULSE_API_KEY: x}`, `config: {lower: x}`, `api: {replicas: 0}`,
 	} {
 		if _, err := render(t, values); err == nil {
@@ -271,8 +277,10 @@ func TestChart_selectors_find_their_pods_and_nothing_else(t *testing.T) {
 
 func TestChart_scales_workers_by_lag_or_CPU_and_leaves_replicas_to_what_scales(t *testing.T) {
 	t.Parallel()
-	small, large, hpa := objects(t, installations["small"]), objects(t, installations["large"]), objects(t, installations["hpa"])
-	if d := get[*appsv1.Deployment](t, small, "Deployment/hub-worker"); d.Spec.Replicas == nil || *d.Spec.Replicas != 2 || small["ScaledObject/hub-worker"] != nil || small["HorizontalPodAutoscaler/hub-worker"] != nil {
+	small, large, hpa := objects(t, installations["small"]), objects(t, installations["large"]), objects(t,
+		installations["hpa"])
+	if d := get[*appsv1.Deployment](t, small, "Deployment/hub-worker"); d.Spec.Replicas == nil || *d.Spec.Replicas != 2 ||
+		small["ScaledObject/hub-worker"] != nil || small["HorizontalPodAutoscaler/hub-worker"] != nil {
 		t.Error("a small installation has no fixed number of workers")
 	}
 	for name, all := range map[string]map[string]object{"large": large, "hpa": hpa} {
@@ -281,9 +289,11 @@ func TestChart_scales_workers_by_lag_or_CPU_and_leaves_replicas_to_what_scales(t
 		}
 	}
 	for _, h := range []*autoscalingv2.HorizontalPodAutoscaler{
-		get[*autoscalingv2.HorizontalPodAutoscaler](t, hpa, "HorizontalPodAutoscaler/hub-worker"), get[*autoscalingv2.HorizontalPodAutoscaler](t, large, "HorizontalPodAutoscaler/hub-api"),
+		get[*autoscalingv2.HorizontalPodAutoscaler](t, hpa, "HorizontalPodAutoscaler/hub-worker"),
+		get[*autoscalingv2.HorizontalPodAutoscaler](t, large, "HorizontalPodAutoscaler/hub-api"),
 	} {
-		if h.Spec.ScaleTargetRef.Name != h.Name || *h.Spec.MinReplicas < 1 || h.Spec.Metrics[0].Resource.Target.AverageUtilization == nil {
+		if h.Spec.ScaleTargetRef.Name != h.Name || *h.Spec.MinReplicas < 1 ||
+			h.Spec.Metrics[0].Resource.Target.AverageUtilization == nil {
 			t.Errorf("%s: %+v", h.Name, h.Spec)
 		}
 	}
@@ -292,7 +302,8 @@ func TestChart_scales_workers_by_lag_or_CPU_and_leaves_replicas_to_what_scales(t
 	triggers, _, _ := unstructured.NestedSlice(scaled.Object, "spec", "triggers")
 	trigger, _ := triggers[0].(map[string]any)
 	metadata, _, _ := unstructured.NestedStringMap(trigger, "metadata")
-	want := map[string]string{"natsServerMonitoringEndpoint": "nats.nats.svc.cluster.local:8222", "account": "SUPPLYHUB", "stream": "MR", "consumer": "worker", "lagThreshold": "20", "activationLagThreshold": "0"}
+	want := map[string]string{"natsServerMonitoringEndpoint": "nats.nats.svc.cluster.local:8222", "account": "SUPPLYHUB",
+		"stream": "MR", "consumer": "worker", "lagThreshold": "20", "activationLagThreshold": "0"}
 	if target != "hub-worker" || trigger["type"] != "nats-jetstream" || !maps.Equal(metadata, want) {
 		t.Errorf("KEDA scales %s by %v", target, trigger)
 	}
@@ -308,7 +319,8 @@ func TestChart_migrates_before_the_pods_of_a_version_start(t *testing.T) {
 		}
 		pod := job.Spec.Template.Spec
 		first := slices.Concat(pod.InitContainers, pod.Containers)[0]
-		if !slices.Equal(first.Args, []string{"migrate"}) || first.EnvFrom[0].SecretRef.Name != "supplyhub-migration" || pod.RestartPolicy != corev1.RestartPolicyNever {
+		if !slices.Equal(first.Args, []string{"migrate"}) || first.EnvFrom[0].SecretRef.Name != "supplyhub-migration" ||
+			pod.RestartPolicy != corev1.RestartPolicyNever {
 			t.Errorf("%s: the job begins with %v of %v", name, first.Args, first.EnvFrom)
 		}
 		script, ok := all["ConfigMap/hub-roles"].(*corev1.ConfigMap)
@@ -319,7 +331,8 @@ func TestChart_migrates_before_the_pods_of_a_version_start(t *testing.T) {
 		if !roles {
 			continue
 		}
-		for key, file := range map[string]string{"roles.sql": "../postgres-roles.sql", "logins.sql": "../postgres-logins.sql"} {
+		for key, file := range map[string]string{"roles.sql": "../postgres-roles.sql",
+			"logins.sql": "../postgres-logins.sql"} {
 			content, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -347,7 +360,8 @@ func TestChart_network_policies_let_workers_out_to_receivers_and_nothing_in(t *t
 	}
 	outside := slices.ContainsFunc(worker.Spec.Egress, func(rule networkingv1.NetworkPolicyEgressRule) bool {
 		return slices.ContainsFunc(rule.To, func(peer networkingv1.NetworkPolicyPeer) bool {
-			return peer.IPBlock != nil && peer.IPBlock.CIDR == "0.0.0.0/0" && slices.Contains(peer.IPBlock.Except, "169.254.0.0/16") && slices.Contains(peer.IPBlock.Except, "10.0.0.0/8")
+			return peer.IPBlock != nil && peer.IPBlock.CIDR == "0.0.0.0/0" && slices.Contains(peer.IPBlock.Except,
+				"169.254.0.0/16") && slices.Contains(peer.IPBlock.Except, "10.0.0.0/8")
 		})
 	})
 	if !outside {

@@ -55,7 +55,8 @@ func TestCompose_is_read_by_compose_itself(t *testing.T) {
 	}
 	for _, name := range []string{"api-1", "api-2", "worker", "migrate"} {
 		s := p.Services[name]
-		if s.Image != "supplyhub:v1.2.3" || s.Build == nil || *s.Build.Args["VERSION"] != "v1.2.3" || !s.ReadOnly || !slices.Contains(s.CapDrop, "ALL") {
+		if s.Image != "supplyhub:v1.2.3" || s.Build == nil || *s.Build.Args["VERSION"] != "v1.2.3" || !s.ReadOnly ||
+			!slices.Contains(s.CapDrop, "ALL") {
 			t.Errorf("%s: image %s, hardened %t %v", name, s.Image, s.ReadOnly, s.CapDrop)
 		}
 		if published := len(s.Ports); published != 0 {

@@ -39,7 +39,8 @@ func TestDashboard_every_panel_asks_something_that_Prometheus_understands(t *tes
 			t.Errorf("panel %q asks nothing", p.Title)
 		}
 		for _, target := range p.Targets {
-			if _, err := parser.NewParser(parser.Options{}).ParseExpr(strings.ReplaceAll(target.Expr, "$__rate_interval", "1m")); err != nil {
+			if _, err := parser.NewParser(parser.Options{}).ParseExpr(strings.ReplaceAll(target.Expr, "$__rate_interval",
+				"1m")); err != nil {
 				t.Errorf("panel %q: %v", p.Title, err)
 			}
 		}

@@ -50,8 +50,10 @@ func serviceRules(t *testing.T, stack apptest.Stack, pooler string, only ...stri
 		"Common": commonRules, "Token": tokenRules, "Refresh": refreshRules, "Revoke": revokeRules, "Bearer": bearerRules,
 		"MaterialRequest": materialRules, "Listing": listingRules, "DeliveryEstimates": estimatesRules,
 		"Webhook": webhookRules, "Selection": selectionRules, "Products": productRules, "Commands": commandRules,
-		"Operation": operationRules, "Client": clientRules, "Reestimate": reestimateRules, "Rounds": roundRules, "Wait": waitRules, "Tracker": trackerRules,
-		"Deliveries": deliveryRules, "Receiver": receiverRules, "SelfService": selfServiceRules, "ClientSelfService": clientSelfServiceRules, "Portal": portalRules,
+		"Operation": operationRules, "Client": clientRules, "Reestimate": reestimateRules, "Rounds": roundRules,
+		"Wait": waitRules, "Tracker": trackerRules,
+		"Deliveries": deliveryRules, "Receiver": receiverRules, "SelfService": selfServiceRules,
+		"ClientSelfService": clientSelfServiceRules, "Portal": portalRules,
 	}
 	h := apptest.Start(t, stack, apptest.Options{LeastRights: stack == apptest.Production && pooler != "session",
 		Pooler: pooler, Env: map[string]string{

@@ -34,7 +34,8 @@ func TestWorker_links_no_SQLite_no_NATS_server_no_routes_and_no_pages(t *testing
 	size, functions := linked(t, "worker")
 	own := "github.com/supplyhub/supplyhub/internal/"
 	for _, unwanted := range []string{
-		"modernc.org/sqlite", "github.com/nats-io/nats-server", "github.com/gin-gonic/gin.(*Context).", "github.com/quic-go/quic-go/http3.(",
+		"modernc.org/sqlite", "github.com/nats-io/nats-server", "github.com/gin-gonic/gin.(*Context).",
+		"github.com/quic-go/quic-go/http3.(",
 		"github.com/swaggest/", own + "web.", own + "portal.", own + "console.", own + "tracker.",
 	} {
 		found := 0

@@ -16,17 +16,20 @@ import (
 
 // words are what the portal says in one language.
 type words struct {
-	requests, deliveries, receiver, attempts, redeliver, recoverLost, sendTest, pause, resume, rotate, save, signOut, choose string
-	status, since, until, pending, otherLanguage, otherRequests                                                              string
+	requests, deliveries, receiver, attempts, redeliver, recoverLost, sendTest, pause, resume, rotate, save, signOut,
+	choose string
+	status, since, until, pending, otherLanguage, otherRequests string
 }
 
 var (
 	english = words{
-		"Requests", "Deliveries", "Receiver", "Attempts", "Redeliver", "Recover", "Send test", "Pause", "Resume", "Rotate secret", "Save", "Sign out", "Choose",
+		"Requests", "Deliveries", "Receiver", "Attempts", "Redeliver", "Recover", "Send test", "Pause", "Resume",
+		"Rotate secret", "Save", "Sign out", "Choose",
 		"Status", "Since", "Until", "Pending", "Português", "Solicitações",
 	}
 	portuguese = words{
-		"Solicitações", "Entregas", "Receptor", "Tentativas", "Reenviar", "Recuperar", "Enviar teste", "Pausar", "Retomar", "Trocar segredo", "Salvar", "Sair", "Escolher",
+		"Solicitações", "Entregas", "Receptor", "Tentativas", "Reenviar", "Recuperar", "Enviar teste", "Pausar", "Retomar",
+		"Trocar segredo", "Salvar", "Sair", "Escolher",
 		"Status", "Desde", "Até", "Pendente", "English", "Requests",
 	}
 )
@@ -209,8 +212,9 @@ func TestPortal_shows_what_is_unusual_well(t *testing.T) {
 				}
 			}
 			visited(empty, map[string]string{
-				"nothing yet": "", "no requests": "/requests", "no requests that failed": "/requests?status=failed", "no deliveries": "/deliveries",
-				"no receiver": "/receiver", "not found": "/nowhere", "a filter that is none": "/deliveries?page=0",
+				"nothing yet": "", "no requests": "/requests", "no requests that failed": "/requests?status=failed",
+				"no deliveries": "/deliveries",
+				"no receiver":   "/receiver", "not found": "/nowhere", "a filter that is none": "/deliveries?page=0",
 			})
 			receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(http.StatusBadRequest)

@@ -218,9 +218,12 @@ func TestReadiness_costs_the_same_for_few_and_many_tracker_clients(t *testing.T)
 func TestConfiguration_names_every_bad_value_once_and_makes_nothing(t *testing.T) {
 	t.Parallel()
 	bad := []string{
-		"HTTP_ADDR=foo", "ADMIN_ADDR=127.0.0.1:99999", "DATABASE_URL=postgres://x:hunter2@h:port/db", "NATS_URL=nats://127.0.0.1:1", "NATS_CREDS=/nope",
-		"JWT_SIGNING_KEYS=hunter2", "SECRETS_KEY=hunter2", "WEBHOOK_SIGNING_SECRETS=hunter2", "OTEL_EXPORTER_OTLP_ENDPOINT=:::bad",
-		"WEBHOOK_TIMEOUT=15", "WORKER_CONCURRENCY=x", "RECEIVER_CONCURRENCY=0", "ESTIMATES_WEBHOOK_BASE_URL=ftp://x", "SPORTMONKS_BASE_URL=x",
+		"HTTP_ADDR=foo", "ADMIN_ADDR=127.0.0.1:99999", "DATABASE_URL=postgres://x:hunter2@h:port/db",
+		"NATS_URL=nats://127.0.0.1:1", "NATS_CREDS=/nope",
+		"JWT_SIGNING_KEYS=hunter2", "SECRETS_KEY=hunter2", "WEBHOOK_SIGNING_SECRETS=hunter2",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=:::bad",
+		"WEBHOOK_TIMEOUT=15", "WORKER_CONCURRENCY=x", "RECEIVER_CONCURRENCY=0", "ESTIMATES_WEBHOOK_BASE_URL=ftp://x",
+		"SPORTMONKS_BASE_URL=x",
 	}
 	for _, name := range []string{"api", "worker"} {
 		t.Run(name, func(t *testing.T) {

@@ -44,7 +44,8 @@ func TestCommands_make_neither_directory_nor_keys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, command := range []string{
-		"supplier list", "supplier create --name x", "tracker client list", "delivery list", "rate list", "settings list", "verify", "delivery show msg_x", "retention run --days 1", "__complete supplier update x",
+		"supplier list", "supplier create --name x", "tracker client list", "delivery list", "rate list", "settings list",
+		"verify", "delivery show msg_x", "retention run --days 1", "__complete supplier update x",
 	} {
 		out, errOut, code := runIn(t, dir, "api", nil, strings.Fields(command)...)
 		if names := files(t, dir); len(names) != 1 {

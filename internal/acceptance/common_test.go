@@ -118,7 +118,8 @@ func commandRules(t *testing.T, h *apptest.Hub) {
 				{"supplier", "create", "--name", "x", "--webhook-url", "ftp://x"},
 				{"supplier", "create", "--name", "x", "--scopes", "everything"}, {"delivery", "show", "msg_unknown"}, {"delivery",
 					"redeliver", "msg_unknown"},
-				{"delivery", "list", "--supplier", "sup_unknown"}, {"request", "list", "--supplier", "sup_unknown"}, {"request", "show",
+				{"delivery", "list", "--supplier", "sup_unknown"}, {"request", "list", "--supplier", "sup_unknown"}, {"request",
+					"show",
 					"sup_unknown", "1"}, {"request", "reopen", "sup_unknown", "1"},
 				{"delivery", "redeliver", "--status", "dead", "--supplier", "sup_unknown"}},
 		} {
@@ -149,13 +150,15 @@ func commandRules(t *testing.T, h *apptest.Hub) {
 		for _, name := range []string{"api", "worker"} {
 			cmd := exec.CommandContext(t.Context(), apptest.Binary(t, name))
 			cmd.Env = []string{"DATABASE_URL=mysql://secret@x", "NATS_URL=http://x", "NATS_REPLICAS=many",
-				"WEBHOOK_TIMEOUT=soon", "WORKER_CONCURRENCY=0", "LOG_LEVEL=loud", "WEBHOOK_SIGNING_SECRETS=whsec_x", "OPERATOR_WEBHOOK_URL=ftp://secret@x"}
+				"WEBHOOK_TIMEOUT=soon", "WORKER_CONCURRENCY=0", "LOG_LEVEL=loud", "WEBHOOK_SIGNING_SECRETS=whsec_x",
+				"OPERATOR_WEBHOOK_URL=ftp://secret@x"}
 			out, err := cmd.CombinedOutput()
 			if cmd.ProcessState.ExitCode() != 2 {
 				t.Fatalf("%s: %v, exit code %d", name, err, cmd.ProcessState.ExitCode())
 			}
 			for _, variable := range []string{"DATABASE_URL", "NATS_URL", "NATS_REPLICAS", "WEBHOOK_TIMEOUT",
-				"WORKER_CONCURRENCY", "LOG_LEVEL", "WEBHOOK_SIGNING_SECRETS", "SECRETS_KEY", "OPERATOR_WEBHOOK_URL", "OPERATOR_WEBHOOK_SECRET"} {
+				"WORKER_CONCURRENCY", "LOG_LEVEL", "WEBHOOK_SIGNING_SECRETS", "SECRETS_KEY", "OPERATOR_WEBHOOK_URL",
+				"OPERATOR_WEBHOOK_SECRET"} {
 				if !strings.Contains(string(out), variable) {
 					t.Errorf("%s does not name %s:\n%s", name, variable, out)
 				}

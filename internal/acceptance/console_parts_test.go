@@ -15,7 +15,8 @@ import (
 // inParts is more than two calls of the console do.
 const inParts = 850
 
-// TestConsole_in_parts is what the console does with very many rows: part by part, each row once, until it is cancelled.
+// TestConsole_in_parts is what the console does with very many rows: part by part, each row once, until it is
+// cancelled.
 func TestConsole_in_parts(t *testing.T) {
 	t.Parallel()
 	for _, stack := range apptest.Stacks {
@@ -91,7 +92,8 @@ func (m many) inRound(round int64) {
 	m.Helper()
 	var first, last int64
 	err := openDatabase(m.T, m.hub).QueryRowContext(m.Context(),
-		fmt.Sprintf(`SELECT min(round), max(round) FROM material_requests WHERE supplier_id = '%s'`, m.supplier.ID)).Scan(&first, &last)
+		fmt.Sprintf(`SELECT min(round), max(round) FROM material_requests WHERE supplier_id = '%s'`,
+			m.supplier.ID)).Scan(&first, &last)
 	if err != nil || first != round || last != round {
 		m.Errorf("the requests are in rounds %d to %d: %v", first, last, err)
 	}

@@ -22,7 +22,8 @@ func TestConsole(t *testing.T) {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
 			h := apptest.Start(t, stack, apptest.Options{LeastRights: stack == apptest.Production, Env: map[string]string{
-				"OPERATOR_TOKEN": operatorToken, "ADMIN_HOSTS": "hub.internal,other", "WEBHOOK_RETRY_SCHEDULE": "100ms", "WEBHOOK_TIMEOUT": "2s",
+				"OPERATOR_TOKEN": operatorToken, "ADMIN_HOSTS": "hub.internal,other", "WEBHOOK_RETRY_SCHEDULE": "100ms",
+				"WEBHOOK_TIMEOUT": "2s",
 			}})
 			consoleRules(t, h)
 			consoleActions(t, h)
@@ -107,7 +108,8 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "the operator listeners answer for an address, a loopback name and ADMIN_HOSTS, any other Host is an empty 403", func(t *testing.T) {
 		for _, p := range slices.Concat(h.APIs, h.Workers) {
 			for host, status := range map[string]int{
-				"127.0.0.1:9": 200, "localhost": 200, "[::1]:1": 200, "10.1.2.3": 200, "hub.internal:9090": 200, "HUB.internal": 200, "other": 200,
+				"127.0.0.1:9": 200, "localhost": 200, "[::1]:1": 200, "10.1.2.3": 200, "hub.internal:9090": 200,
+				"HUB.internal": 200, "other": 200,
 				"evil.example": 403, "hub.internal.evil.example": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example": 403,
 			} {
 				a := atConsole(t, p, "/livez", nil, "Host", host)
@@ -147,46 +149,49 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 			}
 		}
 	})
-	rule(t, "enqueued requests are listed, whether they wait for the estimation or for the own endpoint", func(t *testing.T) {
-		s, db := h.Supplier(t), openDatabase(t, h)
-		ids := map[string]int64{}
-		for _, waitsFor := range []string{"estimation", "own endpoint"} {
-			ids[waitsFor] = submit(t, s, nil)
-			becomes(t, s, ids[waitsFor], "estimated")
-			apptest.Eventually(t, "the own delivery's end is written", func() bool { // after the receipt; it would undo what follows
-				row := db.QueryRowContext(t.Context(), fmt.Sprintf(`SELECT count(*) FROM webhook_deliveries
+	rule(t, "enqueued requests are listed, whether they wait for the estimation or for the own endpoint",
+		func(t *testing.T) {
+			s, db := h.Supplier(t), openDatabase(t, h)
+			ids := map[string]int64{}
+			for _, waitsFor := range []string{"estimation", "own endpoint"} {
+				ids[waitsFor] = submit(t, s, nil)
+				becomes(t, s, ids[waitsFor], "estimated")
+				apptest.Eventually(t, "the own delivery's end is written", func() bool { // after the receipt; it would undo what follows
+					row := db.QueryRowContext(t.Context(), fmt.Sprintf(`SELECT count(*) FROM webhook_deliveries
 					WHERE destination = 'own' AND status = 'delivered' AND supplier_id = '%s' AND request_id = %d`, s.ID, ids[waitsFor]))
-				var n int
-				return row.Scan(&n) == nil && n == 1
-			})
-		}
-		later := time.Now().Add(time.Hour).UnixMicro()
-		for _, statement := range []string{
-			fmt.Sprintf(`UPDATE material_requests SET status = 'enqueued', retry_at = %d WHERE supplier_id = '%s' AND id = %d`, later, s.ID, ids["estimation"]),
-			fmt.Sprintf(`UPDATE material_requests SET status = 'enqueued' WHERE supplier_id = '%s' AND id = %d`, s.ID, ids["own endpoint"]),
-			fmt.Sprintf(`UPDATE webhook_deliveries SET status = 'pending', next_attempt_at = %d WHERE destination = 'own' AND supplier_id = '%s' AND request_id = %d`,
-				later, s.ID, ids["own endpoint"]),
-		} {
-			if _, err := db.ExecContext(t.Context(), statement); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, filter := range []string{"", "&supplier_id=" + s.ID} {
-			for waitsFor, id := range ids {
-				apptest.Eventually(t, "the one that waits for its "+waitsFor+" is listed, filter "+filter, func() bool {
-					return slices.Contains(consoleList(t, h, "requests?status=enqueued"+filter), fmt.Sprint(s.ID, "/", id))
+					var n int
+					return row.Scan(&n) == nil && n == 1
 				})
 			}
-		}
-		for _, statement := range []string{ // they come to their end
-			`UPDATE material_requests SET status = 'estimated', retry_at = NULL WHERE supplier_id = '` + s.ID + `'`,
-			`UPDATE webhook_deliveries SET status = 'delivered' WHERE supplier_id = '` + s.ID + `'`,
-		} {
-			if _, err := db.ExecContext(t.Context(), statement); err != nil {
-				t.Fatal(err)
+			later := time.Now().Add(time.Hour).UnixMicro()
+			for _, statement := range []string{
+				fmt.Sprintf(`UPDATE material_requests SET status = 'enqueued', retry_at = %d WHERE supplier_id = '%s' AND id = %d`,
+					later, s.ID, ids["estimation"]),
+				fmt.Sprintf(`UPDATE material_requests SET status = 'enqueued' WHERE supplier_id = '%s' AND id = %d`, s.ID,
+					ids["own endpoint"]),
+				fmt.Sprintf(`UPDATE webhook_deliveries SET status = 'pending', next_attempt_at = %d WHERE destination = 'own' AND supplier_id = '%s' AND request_id = %d`,
+					later, s.ID, ids["own endpoint"]),
+			} {
+				if _, err := db.ExecContext(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-	})
+			for _, filter := range []string{"", "&supplier_id=" + s.ID} {
+				for waitsFor, id := range ids {
+					apptest.Eventually(t, "the one that waits for its "+waitsFor+" is listed, filter "+filter, func() bool {
+						return slices.Contains(consoleList(t, h, "requests?status=enqueued"+filter), fmt.Sprint(s.ID, "/", id))
+					})
+				}
+			}
+			for _, statement := range []string{ // they come to their end
+				`UPDATE material_requests SET status = 'estimated', retry_at = NULL WHERE supplier_id = '` + s.ID + `'`,
+				`UPDATE webhook_deliveries SET status = 'delivered' WHERE supplier_id = '` + s.ID + `'`,
+			} {
+				if _, err := db.ExecContext(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
 	rule(t, "figures of the last hour are summed over all replicas", func(t *testing.T) {
 		receiver, _ := switchable(t, 200)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
@@ -318,53 +323,56 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 			}
 			reaches(t, s, "delivered", 2)
 		})
-	rule(t, "Redeliver and Reopen take all that a filter chooses, after a count, and say how far they are", func(t *testing.T) {
-		receiver, status := switchable(t, 503)
-		s := h.Supplier(t, "--webhook-url", receiver.URL)
-		for range 3 {
-			submit(t, s, nil)
-		}
-		reaches(t, s, "dead", 3)
-		status.Store(200)
-		token, _, _ := strings.Cut(act(t, "/token", url.Values{"operator_token": {operatorToken}}, page...).Header.Get("Set-Cookie"), ";")
-		all := func(status string, more ...string) url.Values {
-			values := url.Values{"matching": {"yes"}, "status": {status}, "supplier_id": {s.ID}}
-			for i := 0; i+1 < len(more); i += 2 {
-				values.Set(more[i], more[i+1])
+	rule(t, "Redeliver and Reopen take all that a filter chooses, after a count, and say how far they are",
+		func(t *testing.T) {
+			receiver, status := switchable(t, 503)
+			s := h.Supplier(t, "--webhook-url", receiver.URL)
+			for range 3 {
+				submit(t, s, nil)
 			}
-			return values
-		}
-		for path, status := range map[string]string{"/deliveries/redeliver": "pending", "/requests/reopen": "enqueued"} {
-			want(t, act(t, path, all(status), bearer...), 400)
-		}
-		asked := act(t, "/deliveries/redeliver", all("dead"), append(page, "Cookie", token)...)
-		if asked.Status != 200 || !strings.Contains(string(asked.Body), "Redeliver 3 deliveries?") {
-			t.Fatalf("it does not say how many: %d %s", asked.Status, asked.Body)
-		}
-		type outcome struct {
-			Done, Total int64
-			More        bool
-		}
-		before := fmt.Sprint(time.Now().Add(-time.Hour).UnixMicro())
-		a := act(t, "/deliveries/redeliver", all("dead", "confirm", "yes", "until", before, "total", "3"), append(page, "Cookie", token)...)
-		if got := apptest.Decode[outcome](t, a); got != (outcome{0, 3, false}) {
-			t.Errorf("what came to match later: %s", a.Body)
-		}
-		a = act(t, "/deliveries/redeliver", all("dead"), bearer...)
-		if got := apptest.Decode[outcome](t, a); got != (outcome{3, 3, false}) {
-			t.Fatalf("%s", a.Body)
-		}
-		reaches(t, s, "delivered", 3)
-		if _, err := openDatabase(t, h).ExecContext(t.Context(),
-			`UPDATE material_requests SET status = 'failed', failure = 'A test made it fail.' WHERE supplier_id = '`+s.ID+`'`); err != nil {
-			t.Fatal(err)
-		}
-		a = act(t, "/requests/reopen", all("failed"), bearer...)
-		if got := apptest.Decode[outcome](t, a); got != (outcome{3, 3, false}) {
-			t.Fatalf("%s", a.Body)
-		}
-		reaches(t, s, "delivered", 6)
-	})
+			reaches(t, s, "dead", 3)
+			status.Store(200)
+			token, _, _ := strings.Cut(act(t, "/token", url.Values{"operator_token": {operatorToken}},
+				page...).Header.Get("Set-Cookie"), ";")
+			all := func(status string, more ...string) url.Values {
+				values := url.Values{"matching": {"yes"}, "status": {status}, "supplier_id": {s.ID}}
+				for i := 0; i+1 < len(more); i += 2 {
+					values.Set(more[i], more[i+1])
+				}
+				return values
+			}
+			for path, status := range map[string]string{"/deliveries/redeliver": "pending", "/requests/reopen": "enqueued"} {
+				want(t, act(t, path, all(status), bearer...), 400)
+			}
+			asked := act(t, "/deliveries/redeliver", all("dead"), append(page, "Cookie", token)...)
+			if asked.Status != 200 || !strings.Contains(string(asked.Body), "Redeliver 3 deliveries?") {
+				t.Fatalf("it does not say how many: %d %s", asked.Status, asked.Body)
+			}
+			type outcome struct {
+				Done, Total int64
+				More        bool
+			}
+			before := fmt.Sprint(time.Now().Add(-time.Hour).UnixMicro())
+			a := act(t, "/deliveries/redeliver", all("dead", "confirm", "yes", "until", before, "total", "3"), append(page,
+				"Cookie", token)...)
+			if got := apptest.Decode[outcome](t, a); got != (outcome{0, 3, false}) {
+				t.Errorf("what came to match later: %s", a.Body)
+			}
+			a = act(t, "/deliveries/redeliver", all("dead"), bearer...)
+			if got := apptest.Decode[outcome](t, a); got != (outcome{3, 3, false}) {
+				t.Fatalf("%s", a.Body)
+			}
+			reaches(t, s, "delivered", 3)
+			if _, err := openDatabase(t, h).ExecContext(t.Context(),
+				`UPDATE material_requests SET status = 'failed', failure = 'A test made it fail.' WHERE supplier_id = '`+s.ID+`'`); err != nil {
+				t.Fatal(err)
+			}
+			a = act(t, "/requests/reopen", all("failed"), bearer...)
+			if got := apptest.Decode[outcome](t, a); got != (outcome{3, 3, false}) {
+				t.Fatalf("%s", a.Body)
+			}
+			reaches(t, s, "delivered", 6)
+		})
 	rule(t, "Pause and Resume are the operator's own", func(t *testing.T) {
 		receiver, _ := switchable(t, 200)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)

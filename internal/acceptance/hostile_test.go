@@ -34,7 +34,8 @@ func TestHostileCallers(t *testing.T) {
 			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
 			s := h.Supplier(t)
 			for name, attack := range map[string]func(*testing.T, *apptest.Hub, *apptest.Supplier){
-				"Smuggling": smuggling, "Paths": pathTricks, "Overrides": overrides, "Bodies": hostileBodies, "Slow": slowCallers, "Idle": idleCallers,
+				"Smuggling": smuggling, "Paths": pathTricks, "Overrides": overrides, "Bodies": hostileBodies, "Slow": slowCallers,
+				"Idle": idleCallers,
 			} {
 				t.Run(name, func(t *testing.T) { attack(t, h, s) })
 				becomes(t, s, submit(t, s, nil), "estimated")
@@ -137,7 +138,8 @@ func pathTricks(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 	for _, path := range []string{
 		"/api/external/../external/ping", "/./api/external/ping", "//api/external/ping", "/api//external/ping", ping +
 			"/", ping + "/.", ping + "%00", ping + ";x=1", ping + "%20",
-		"/API/external/ping", "/api%2Fexternal%2Fping", "/api/external%2Fping", "/api%252Fexternal%252Fping", `/api\external\ping`, "/api/external/ping%0d%0aSet-Cookie:x=1",
+		"/API/external/ping", "/api%2Fexternal%2Fping", "/api/external%2Fping", "/api%252Fexternal%252Fping",
+		`/api\external\ping`, "/api/external/ping%0d%0aSet-Cookie:x=1",
 		requests + "/..%2f..%2fopenapi.json", requests + "/%2e%2e/%2e%2e/openapi.json", requests +
 			"/..;/", fmt.Sprintf("%s/%d%%2f", requests, id), fmt.Sprintf("%s/%d/", requests, id),
 		fmt.Sprintf("%s/+%d", requests, id), fmt.Sprintf("%s/0%d", requests, id), fmt.Sprintf("%s/%d.0", requests, id),

@@ -49,7 +49,8 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 				item(object{"material_id": 1.5, "quantity": 2147483648}),
 			}}), 400, "/id", "/shop_code", "/comment", "/materials/0/material_id", "/materials/0/material", "/materials/0/sku",
 			"/materials/0/width",
-			"/materials/0/height", "/materials/0/quantity", "/materials/1", "/materials/2/quantity", "/materials/2/width", "/materials/2/sku", "/materials/2/depth",
+			"/materials/0/height", "/materials/0/quantity", "/materials/1", "/materials/2/quantity", "/materials/2/width",
+			"/materials/2/sku", "/materials/2/depth",
 			"/materials/3/material_id", "/materials/3/quantity")
 	})
 	invalid := map[string]struct {

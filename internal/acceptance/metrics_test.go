@@ -15,17 +15,23 @@ import (
 
 // shared are the gauges of what all processes share: each shows the same.
 var shared = []string{
-	`supplyhub_database_up`, `supplyhub_requests{status="enqueued"}`, `supplyhub_requests{status="failed"}`, `supplyhub_oldest_enqueued_request_seconds`,
-	`supplyhub_webhook_deliveries{status="pending"}`, `supplyhub_webhook_deliveries{status="dead"}`, `supplyhub_webhook_deliveries{status="failed"}`,
-	`supplyhub_webhook_receivers{state="active"}`, `supplyhub_webhook_receivers{state="failing"}`, `supplyhub_webhook_receivers{state="paused"}`,
+	`supplyhub_database_up`, `supplyhub_requests{status="enqueued"}`, `supplyhub_requests{status="failed"}`,
+	`supplyhub_oldest_enqueued_request_seconds`,
+	`supplyhub_webhook_deliveries{status="pending"}`, `supplyhub_webhook_deliveries{status="dead"}`,
+	`supplyhub_webhook_deliveries{status="failed"}`,
+	`supplyhub_webhook_receivers{state="active"}`, `supplyhub_webhook_receivers{state="failing"}`,
+	`supplyhub_webhook_receivers{state="paused"}`,
 	`supplyhub_scoreboard_quota_remaining{requester="loop"}`, `supplyhub_scoreboard_quota_remaining{requester="partner_b"}`,
 }
 
 // counted are the series that are there from a process's start, so that their first increase is seen.
 var counted = []string{
-	`supplyhub_webhook_attempts_total{destination="own",outcome="delivered"}`, `supplyhub_webhook_attempts_total{destination="own",outcome="retry"}`,
-	`supplyhub_webhook_attempts_total{destination="supplier",outcome="dead"}`, `supplyhub_webhook_attempts_total{destination="supplier",outcome="failed"}`,
-	`supplyhub_scoreboard_provider_requests_total{outcome="ok",provider="sportmonks"}`, `supplyhub_scoreboard_provider_requests_total{outcome="rate_limited",provider="balldontlie"}`,
+	`supplyhub_webhook_attempts_total{destination="own",outcome="delivered"}`,
+	`supplyhub_webhook_attempts_total{destination="own",outcome="retry"}`,
+	`supplyhub_webhook_attempts_total{destination="supplier",outcome="dead"}`,
+	`supplyhub_webhook_attempts_total{destination="supplier",outcome="failed"}`,
+	`supplyhub_scoreboard_provider_requests_total{outcome="ok",provider="sportmonks"}`,
+	`supplyhub_scoreboard_provider_requests_total{outcome="rate_limited",provider="balldontlie"}`,
 }
 
 func TestMetrics_of_every_process_have_what_rules_and_dashboard_ask_for(t *testing.T) {

@@ -146,7 +146,8 @@ func TestTraces_show_all_of_a_request_in_the_caller_s_trace(t *testing.T) {
 			t.Parallel()
 			c := newCollector(t)
 			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{
-				"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_BSP_SCHEDULE_DELAY": "100", "WEBHOOK_RETRY_SCHEDULE": "100ms,100ms,100ms",
+				"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_BSP_SCHEDULE_DELAY": "100",
+				"WEBHOOK_RETRY_SCHEDULE": "100ms,100ms,100ms",
 			}})
 			var mu sync.Mutex
 			carried := map[string][]string{} // by webhook-id

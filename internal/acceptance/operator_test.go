@@ -147,7 +147,8 @@ func TestOperator(t *testing.T) {
 			o := newOperator(t)
 			way, to := refusing(t)
 			env := o.env()
-			env["WEBHOOK_RETRY_SCHEDULE"], env["WEBHOOK_TIMEOUT"], env["OPERATOR_TOKEN"], env["ESTIMATES_WEBHOOK_BASE_URL"] = "200ms,200ms", "2s", operatorToken, way
+			env["WEBHOOK_RETRY_SCHEDULE"], env["WEBHOOK_TIMEOUT"], env["OPERATOR_TOKEN"],
+				env["ESTIMATES_WEBHOOK_BASE_URL"] = "200ms,200ms", "2s", operatorToken, way
 			h := apptest.Start(t, stack, apptest.Options{LeastRights: stack == apptest.Production, Env: env})
 			api, err := url.Parse(h.URL(0, ""))
 			if err != nil {

@@ -210,8 +210,10 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 		s := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL)
 		cookie := signIn(t, s)
 		for _, path := range []string{
-			"/portal/receiver", "/portal/receiver/pause", "/portal/receiver/resume", "/portal/receiver/test", "/portal/receiver/rotate-secret", "/portal/receiver/remove",
-			"/portal/deliveries/x/redeliver", "/portal/deliveries/redeliver", "/portal/requests/1/choose", "/portal/requests/1/re-estimate", "/portal/sign-out",
+			"/portal/receiver", "/portal/receiver/pause", "/portal/receiver/resume", "/portal/receiver/test",
+			"/portal/receiver/rotate-secret", "/portal/receiver/remove",
+			"/portal/deliveries/x/redeliver", "/portal/deliveries/redeliver", "/portal/requests/1/choose",
+			"/portal/requests/1/re-estimate", "/portal/sign-out",
 			receiverPath + "/pause", receiverPath + "/rotate-secret", receiverPath + "/test", deliveriesPath +
 				"/redeliver", deliveriesPath + "/x/redeliver",
 		} {
@@ -376,7 +378,8 @@ func publicReceivers(t *testing.T, h *apptest.Hub) {
 	s := h.Supplier(t)
 	for address, taken := range map[string]bool{
 		"https://hooks.example.com": true, "https://hooks.example.com:8443/a/b": true, "HTTPS://hooks.example.com": true,
-		"http://hooks.example.com": false, "https://127.0.0.1": false, "https://[::1]:8443": false, "https://10.0.0.1": false, "https://169.254.169.254": false, "https://hooks.example.com:0": false,
+		"http://hooks.example.com": false, "https://127.0.0.1": false, "https://[::1]:8443": false, "https://10.0.0.1": false,
+		"https://169.254.169.254": false, "https://hooks.example.com:0": false,
 	} {
 		a := s.Do(t, http.MethodPut, receiverPath, object{"url": address})
 		if taken {

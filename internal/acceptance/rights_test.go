@@ -30,15 +30,21 @@ func TestRights_of_the_binaries_are_the_least(t *testing.T) {
 	}
 	for role, refused := range map[string][]string{
 		"supplyhub_api": {
-			`UPDATE supplier_webhook_secrets SET sealed = ''`, `INSERT INTO suppliers SELECT * FROM suppliers`, `UPDATE suppliers SET scopes = ''`,
-			`INSERT INTO supplier_api_keys SELECT * FROM supplier_api_keys`, `DELETE FROM material_requests`, `UPDATE webhook_events SET body = ''`,
-			`UPDATE webhook_deliveries SET attempts = 0`, `DELETE FROM webhook_deliveries`, `UPDATE settings SET value = ''`, `UPDATE rate_services SET name = name`,
-			`UPDATE tracker_clients SET active = true`, `SELECT FROM tracker_records`, `TRUNCATE sessions`, `DROP TABLE sessions`, `CREATE TABLE mine (x int)`,
+			`UPDATE supplier_webhook_secrets SET sealed = ''`, `INSERT INTO suppliers SELECT * FROM suppliers`,
+			`UPDATE suppliers SET scopes = ''`,
+			`INSERT INTO supplier_api_keys SELECT * FROM supplier_api_keys`, `DELETE FROM material_requests`,
+			`UPDATE webhook_events SET body = ''`,
+			`UPDATE webhook_deliveries SET attempts = 0`, `DELETE FROM webhook_deliveries`, `UPDATE settings SET value = ''`,
+			`UPDATE rate_services SET name = name`,
+			`UPDATE tracker_clients SET active = true`, `SELECT FROM tracker_records`, `TRUNCATE sessions`,
+			`DROP TABLE sessions`, `CREATE TABLE mine (x int)`,
 		},
 		"supplyhub_worker": {
 			`SELECT FROM supplier_api_keys`, `SELECT FROM sessions`, `INSERT INTO material_requests SELECT * FROM material_requests`, `UPDATE suppliers SET active = true`,
-			`DELETE FROM material_requests`, `DELETE FROM webhook_attempts`, `SELECT estimates FROM material_requests`, `UPDATE material_requests SET estimates = NULL`, `UPDATE products SET active = true`,
-			`SELECT FROM tracker_clients`, `UPDATE scoreboard_usage SET used = 0`, `UPDATE settings SET value = ''`, `CREATE TABLE mine (x int)`,
+			`DELETE FROM material_requests`, `DELETE FROM webhook_attempts`, `SELECT estimates FROM material_requests`,
+			`UPDATE material_requests SET estimates = NULL`, `UPDATE products SET active = true`,
+			`SELECT FROM tracker_clients`, `UPDATE scoreboard_usage SET used = 0`, `UPDATE settings SET value = ''`,
+			`CREATE TABLE mine (x int)`,
 		},
 	} {
 		db, err := sql.Open("pgx", databasetest.As(t, h.Env["DATABASE_URL"], role))
@@ -108,7 +114,8 @@ func workerOfAnotherUser(t *testing.T, h *apptest.Hub) (admin string) {
 	for name, value := range h.Env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	cmd.Env = append(cmd.Env, "NATS_URL="+h.NATS.URLOf("api"), "ADMIN_ADDR="+admin, "ESTIMATES_WEBHOOK_BASE_URL="+h.BaseURL())
+	cmd.Env = append(cmd.Env, "NATS_URL="+h.NATS.URLOf("api"), "ADMIN_ADDR="+admin,
+		"ESTIMATES_WEBHOOK_BASE_URL="+h.BaseURL())
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

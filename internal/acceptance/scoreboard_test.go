@@ -238,7 +238,8 @@ func gamesRule(t *testing.T, h *apptest.Hub, p *providers) {
 	}
 	last := b.Response.Result.Scoreboard.Games[4]
 	for name, value := range (object{
-		"scheduled_at": "2026-10-17T16:00:00-03:00", "scheduled_date": "2026-10-17", "scheduled_time": "16:00", "home_score": 2.0, "away_score": 1.0,
+		"scheduled_at": "2026-10-17T16:00:00-03:00", "scheduled_date": "2026-10-17", "scheduled_time": "16:00",
+		"home_score": 2.0, "away_score": 1.0,
 		"status": "FINISHED", "minute": 90.0, "progress_percentage": 100.0, "stage": "REGULAR_SEASON",
 	}) {
 		if last[name] != value {
@@ -440,7 +441,9 @@ func fallbackRule(t *testing.T, h *apptest.Hub, p *providers) {
 			match(11, "2026-06-14T18:00", "in_progress", nil),
 			match(12, "2026-06-14T13:00", "completed", object{"home_score_penalties": 4}),
 			match(13, "2026-06-15T20:00", "scheduled", object{
-				"home_team": nil, "away_team": nil, "home_score": nil, "away_score": nil, "home_team_source": object{"description": "Runner-up of Group A"}, "stage": object{"name": "Round of 32"}, "round_name": "Round of 32"}),
+				"home_team": nil, "away_team": nil, "home_score": nil, "away_score": nil,
+				"home_team_source": object{"description": "Runner-up of Group A"}, "stage": object{"name": "Round of 32"},
+				"round_name": "Round of 32"}),
 			match(14, "2026-06-15T10:00", "postponed", nil), match(15, "2026-06-15T11:00", "canceled", nil),
 			match(16, "2026-06-15T12:00", "halted", nil), match(17, "2026-06-17T12:00", "scheduled", nil),
 		}

@@ -154,12 +154,14 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 		file := c.file(t, "records.ndjson", tracked("A", 1, "2026-11-20", nil, nil))
 		own := apptest.MustCommand[object](t, h, "tracker", "load", file, "--client", c.ID)["view"].(string)
 		for _, command := range [][]string{{"set-views", c.ID}, {"create", "--name", t.Name()}} {
-			_, errOut, code := h.Command(t, append([]string{"tracker", "client"}, append(command, "--views", "nowhere,suppliers")...)...)
+			_, errOut, code := h.Command(t, append([]string{"tracker", "client"}, append(command, "--views",
+				"nowhere,suppliers")...)...)
 			if code != 0 || !strings.Contains(errOut, "no view nowhere") || !strings.Contains(errOut, "no view suppliers") {
 				t.Errorf("%v: exit code %d, %q", command, code, errOut)
 			}
 		}
-		if _, errOut, code := h.Command(t, "tracker", "client", "set-views", c.ID, "--views", own); code != 0 || errOut != "" {
+		if _, errOut, code := h.Command(t, "tracker", "client", "set-views", c.ID, "--views", own); code != 0 ||
+			errOut != "" {
 			t.Errorf("its own view: exit code %d, %q", code, errOut)
 		}
 	})
@@ -243,9 +245,12 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 	})
 	rule(t, "values come out as they were loaded, from NDJSON and from CSV", func(t *testing.T) {
 		full := object{
-			"dispositivo": "Rastreador \"7\" <ç>", "material": "Gôndola, 2 m", "identificador": 12, "cnpj": "00.000.000/0001-91", "planejado": true,
-			"endereco": nil, "latitude": -23.5505, "longitude": 0.5, "ligado": true, "sem_sinal": false, "imei": 356938035643809,
-			"data_de_ping": "2026-11-19", "hora_de_ping": "09:08:07", "latitude_positivacao": "-23.550500", "perc_bateria": 81, "dt_carga": "2026-11-20",
+			"dispositivo": "Rastreador \"7\" <ç>", "material": "Gôndola, 2 m", "identificador": 12, "cnpj": "00.000.000/0001-91",
+			"planejado": true,
+			"endereco":  nil, "latitude": -23.5505, "longitude": 0.5, "ligado": true, "sem_sinal": false,
+			"imei":         356938035643809,
+			"data_de_ping": "2026-11-19", "hora_de_ping": "09:08:07", "latitude_positivacao": "-23.550500", "perc_bateria": 81,
+			"dt_carga": "2026-11-20",
 		}
 		c := newTrackerClient(t, h)
 		c.load(t, full)
@@ -376,7 +381,8 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 		}
 		c := newTrackerClient(t, h)
 		for view, reason := range map[string]string{
-			"pg_shadow": "catalogue", "pg_catalog.pg_views": "catalogue", "information_schema.tables": "catalogue", "sqlite_master": "catalogue", "sqlite_schema": "catalogue", "short": "dt_carga",
+			"pg_shadow": "catalogue", "pg_catalog.pg_views": "catalogue", "information_schema.tables": "catalogue",
+			"sqlite_master": "catalogue", "sqlite_schema": "catalogue", "short": "dt_carga",
 		} {
 			for _, command := range [][]string{{"create", "--name", "x", "--views", view},
 				{"set-views", c.ID, "--views", "nowhere," + view}} {

@@ -42,8 +42,10 @@ func TestVerify_accounts_for_everything_and_names_every_fault(t *testing.T) {
 			}
 			db := openDatabase(t, h)
 			for _, damage := range []string{
-				`UPDATE material_requests SET estimates = NULL WHERE id = %d`, `UPDATE material_requests SET status = 'enqueued' WHERE id = %d`,
-				`UPDATE webhook_deliveries SET last_status = NULL, last_started_at = NULL WHERE request_id = %d`, `DELETE FROM webhook_events WHERE uid = (SELECT uid FROM material_requests WHERE id = %d)`,
+				`UPDATE material_requests SET estimates = NULL WHERE id = %d`,
+				`UPDATE material_requests SET status = 'enqueued' WHERE id = %d`,
+				`UPDATE webhook_deliveries SET last_status = NULL, last_started_at = NULL WHERE request_id = %d`,
+				`DELETE FROM webhook_events WHERE uid = (SELECT uid FROM material_requests WHERE id = %d)`,
 			} {
 				id := ids[0]
 				copy(ids[:], ids[1:])

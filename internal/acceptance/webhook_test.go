@@ -26,12 +26,14 @@ func secret(t *testing.T, text string) webhook.Secret {
 // event is a valid event for the request, made at the given time.
 func event(s *apptest.Supplier, id int64, at time.Time, estimateIDs ...string) webhook.Event {
 	e := webhook.Event{Type: webhook.TypeEstimated, Timestamp: at.UTC(), Data: webhook.Data{
-		SupplierID: s.ID, RequestID: id, ShopCode: "SP-001", Estimates: []webhook.Estimate{}, Unavailable: []webhook.Unavailable{{Service: "bulky", Reason: "too small"}},
+		SupplierID: s.ID, RequestID: id, ShopCode: "SP-001", Estimates: []webhook.Estimate{},
+		Unavailable: []webhook.Unavailable{{Service: "bulky", Reason: "too small"}},
 	}}
 	for _, estimate := range estimateIDs {
 		e.Data.Estimates = append(e.Data.Estimates, webhook.Estimate{
 			EstimateID: estimate, Service: "road", Carrier: "c", PriceCents: 100, Currency: "BRL", LeadTimeDays: 3,
-			DispatchDate: "2026-11-23", DeliveryDate: "2026-11-25", ChargeableWeightKg: 1.5, VolumeM3: 0.1, ValidUntil: at.Add(time.Hour).UTC(),
+			DispatchDate: "2026-11-23", DeliveryDate: "2026-11-25", ChargeableWeightKg: 1.5, VolumeM3: 0.1,
+			ValidUntil: at.Add(time.Hour).UTC(),
 		})
 	}
 	return e

@@ -134,7 +134,8 @@ func inDataDir(cfg *config.Config, err error) error {
 func (a *pipeline) build(secrets *secrets) (err error) {
 	a.Suppliers, err = supplierauth.New(supplierauth.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, SigningKeys: secrets.signingKeys, SecretsKeys: secrets.secretsKeys,
-		Issuer: a.cfg.JWTIssuer, Audience: a.cfg.JWTAudience, AllowPrivateWebhooks: a.cfg.AllowPrivate, RequestsPerSecond: a.cfg.RateLimit,
+		Issuer: a.cfg.JWTIssuer, Audience: a.cfg.JWTAudience, AllowPrivateWebhooks: a.cfg.AllowPrivate,
+		RequestsPerSecond:   a.cfg.RateLimit,
 		ReceiverConcurrency: a.cfg.ReceiverCalls, Registerer: a.registry,
 	})
 	if err != nil {

@@ -18,15 +18,17 @@ const (
 // rights are what each role needs of PostgreSQL, as deployments/postgres-roles.sql grants it.
 func rights(role config.Role) []database.Right {
 	tables := map[string]string{
-		"material_requests": "SELECT INSERT UPDATE", "sessions": "SELECT INSERT UPDATE DELETE", "products": "SELECT INSERT UPDATE",
+		"material_requests": "SELECT INSERT UPDATE", "sessions": "SELECT INSERT UPDATE DELETE",
+		"products":         "SELECT INSERT UPDATE",
 		"scoreboard_usage": "SELECT INSERT UPDATE", "webhook_receivers": "SELECT INSERT UPDATE", "suppliers": "SELECT",
 		"supplier_api_keys": "SELECT", "settings": "SELECT", "webhook_deliveries": "SELECT", "tracker_clients": "SELECT",
 		"tracker_views": "SELECT", "request_numbers": "USAGE", "status_counts": "SELECT INSERT DELETE",
 	}
 	if role == config.ForWorker {
 		tables = map[string]string{
-			"material_requests": "SELECT UPDATE", "suppliers": "SELECT", "supplier_webhook_secrets": "SELECT", "rate_services": "SELECT",
-			"products": "SELECT", "workers": "SELECT INSERT UPDATE DELETE", "webhook_shards": "SELECT UPDATE",
+			"material_requests": "SELECT UPDATE", "suppliers": "SELECT", "supplier_webhook_secrets": "SELECT",
+			"rate_services": "SELECT",
+			"products":      "SELECT", "workers": "SELECT INSERT UPDATE DELETE", "webhook_shards": "SELECT UPDATE",
 			"webhook_events": "SELECT INSERT UPDATE", "webhook_deliveries": "SELECT INSERT UPDATE",
 			"webhook_attempts": "SELECT INSERT UPDATE", "webhook_receivers": "SELECT INSERT UPDATE",
 			"status_counts": "SELECT INSERT DELETE",

@@ -67,7 +67,8 @@ var edges = map[string][]string{
 	"internal/telemetry": {"internal/errs", "internal/logctx"},
 	"internal/web":       {"internal/errs", "internal/httpapi"},
 
-	"internal/supplierauth": {"internal/apikey", "internal/caller", "internal/database", "internal/errs", "internal/groupcommit",
+	"internal/supplierauth": {"internal/apikey", "internal/caller", "internal/database", "internal/errs",
+		"internal/groupcommit",
 		"internal/httpapi", "internal/logctx", "pkg/webhook"},
 	"internal/estimates": {"internal/database", "internal/errs", "pkg/webhook"},
 	"internal/products":  {"internal/caller", "internal/database", "internal/errs", "internal/httpapi"},
@@ -145,11 +146,15 @@ var helpers = []string{"internal/acceptance", "internal/app/apptest", "internal/
 // it, is the database's time.
 var ownClocks = []string{
 	// the database's own time
-	"internal/database/clock_*.go", "internal/database/doctor.go", "internal/database/hang.go", "internal/database/logger.go",
-	"internal/app/doctor_*.go", "internal/app/meter.go", "internal/httpapi/middleware.go", "internal/materials/work/sweeper.go", "internal/queue/*.go", "internal/queue/embedded/*.go",
-	"internal/webhooks/dispatcher.go", "internal/webhooks/flow.go", "internal/webhooks/lease.go", "internal/webhooks/pauses.go", "internal/webhooks/round.go", "internal/webhooks/testcall.go",
+	"internal/database/clock_*.go", "internal/database/doctor.go", "internal/database/hang.go",
+	"internal/database/logger.go",
+	"internal/app/doctor_*.go", "internal/app/meter.go", "internal/httpapi/middleware.go",
+	"internal/materials/work/sweeper.go", "internal/queue/*.go", "internal/queue/embedded/*.go",
+	"internal/webhooks/dispatcher.go", "internal/webhooks/flow.go", "internal/webhooks/lease.go",
+	"internal/webhooks/pauses.go", "internal/webhooks/round.go", "internal/webhooks/testcall.go",
 	"internal/scoreboard/fetch/fetch.go", // a provider's Retry-After
-	"cmd/api/demo.go", "cmd/api/listen.go", "cmd/api/progress.go", "cmd/api/scoreboard.go", "cmd/api/top.go", "cmd/api/tour.go", "cmd/api/tracker.go",
+	"cmd/api/demo.go", "cmd/api/listen.go", "cmd/api/progress.go", "cmd/api/scoreboard.go", "cmd/api/top.go",
+	"cmd/api/tour.go", "cmd/api/tracker.go",
 }
 
 // globals are the constructors whose result may be in a package variable: it never changes.

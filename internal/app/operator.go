@@ -20,8 +20,9 @@ func (a *App) Console() Console {
 // operatorHandler is the operator listener of an api: the console beside what every process shows.
 func (a *App) operatorHandler(checks telemetry.Checks) (http.Handler, error) {
 	site, err := console.New(console.Deps{
-		Requests: a.requests, Deliveries: a.Deliveries, Suppliers: a.Suppliers, Trackers: a.Trackers, Scores: consoleScores{a},
-		Live: consoleLive{a.figures, a}, Token: string(a.operatorToken), Now: a.db.Now,
+		Requests: a.requests, Deliveries: a.Deliveries, Suppliers: a.Suppliers, Trackers: a.Trackers,
+		Scores: consoleScores{a},
+		Live:   consoleLive{a.figures, a}, Token: string(a.operatorToken), Now: a.db.Now,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up console: %w", err)

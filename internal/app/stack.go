@@ -39,7 +39,8 @@ func (a *pipeline) openQueue(ctx context.Context, role string) (err error) {
 func (a *pipeline) queueConfig(role string) queue.Config {
 	return queue.Config{
 		Name: role, URL: string(a.cfg.NATSURL), Creds: a.cfg.NATSCreds, NKey: a.cfg.NATSNKey, CA: a.cfg.NATSCA,
-		Cert: a.cfg.NATSCert, Key: a.cfg.NATSKey, Stream: a.cfg.NATSStream, MaxBytes: a.cfg.NATSMaxBytes, Replicas: a.cfg.NATSReplicas,
-		Dir: filepath.Join(a.cfg.DataDir, "nats"), Log: a.log, Registerer: a.registry,
+		Cert: a.cfg.NATSCert, Key: a.cfg.NATSKey, Stream: a.cfg.NATSStream, MaxBytes: a.cfg.NATSMaxBytes,
+		Replicas: a.cfg.NATSReplicas,
+		Dir:      filepath.Join(a.cfg.DataDir, "nats"), Log: a.log, Registerer: a.registry,
 	}
 }

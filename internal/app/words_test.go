@@ -39,7 +39,8 @@ var quotedWords = []string{
 }
 
 // privateForms are openings of doc comments, and what a reader of Go's documentation expects instead.
-var privateForms = map[string]string{"gives": "returns", "tells": "reports whether, returns", "says": "reports, returns, prints"}
+var privateForms = map[string]string{"gives": "returns", "tells": "reports whether, returns",
+	"says": "reports, returns, prints"}
 
 var (
 	word  = regexp.MustCompile(`[A-Za-z]+`)
@@ -85,7 +86,8 @@ func TestHouse_comments_have_the_form_of_Go_documentation(t *testing.T) {
 			if instead, private := privateForms[verb]; private && name == fn.Name.Name {
 				t.Errorf("%s:%d: %s %s …: say %s", f.name, line, name, verb, instead)
 			}
-			if returnsBool(fn) && !f.test && !strings.Contains(doc, "reports whether") && !strings.Contains(doc, "report whether") {
+			if returnsBool(fn) && !f.test && !strings.Contains(doc, "reports whether") && !strings.Contains(doc,
+				"report whether") {
 				t.Errorf("%s:%d: %s returns a bool: say what it reports: %q", f.name, line, fn.Name.Name, doc)
 			}
 		}

@@ -138,7 +138,8 @@ func bareSessionServer(ctx context.Context) error {
 	engine.POST(tokenPath, func(c *gin.Context) {
 		now := time.Now()
 		token, err := jwt.NewWithClaims(jwt.SigningMethodEdDSA, jwt.MapClaims{
-			"iss": "supplyhub", "aud": "supplyhub-api", "sub": "sup_0000000000000000", "client_id": "sup_0000000000000000", "sid": rand.Text(), "jti": rand.Text(),
+			"iss": "supplyhub", "aud": "supplyhub-api", "sub": "sup_0000000000000000", "client_id": "sup_0000000000000000",
+			"sid": rand.Text(), "jti": rand.Text(),
 			"scope": "material-requests products", "name": "bench", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix(),
 		}).SignedString(private)
 		if err != nil {

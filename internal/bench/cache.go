@@ -61,7 +61,8 @@ func cacheBench(ctx context.Context, s *stack) error {
 	}
 	for i, name := range names {
 		slices.Sort(rates[i])
-		fmt.Printf("  %-5s cache  %7.0f pages/s  the api holds %d MiB\n", name, rates[i][cacheRounds/2], pss(apis[i].Process.Pid)>>10)
+		fmt.Printf("  %-5s cache  %7.0f pages/s  the api holds %d MiB\n", name, rates[i][cacheRounds/2],
+			pss(apis[i].Process.Pid)>>10)
 	}
 	fmt.Printf("  full of empty %.2f\n", rates[1][cacheRounds/2]/rates[0][cacheRounds/2])
 	return nil

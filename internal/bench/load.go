@@ -136,7 +136,8 @@ func body(id int64) []byte {
 	return fmt.Appendf(nil, `{"id":%d,"shop_code":"SP-0001","comment":"deliver to the side gate before noon, ask for the warehouse","materials":[`+
 		`{"material_id":10,"material":"Shelf of steel, grey","material_variant_id":3,"material_variant":"90 cm","sku":"SHELF-90-GREY","width":90.5,"height":30,"depth":25,"quantity":4},`+
 		`{"material_id":11,"material":"Bracket","material_variant_id":null,"material_variant":null,"sku":"BRACKET-S","width":5,"height":5,"depth":12.5,"quantity":16},`+
-		`{"material_id":12,"material":"Display sign","sku":"SIGN-A3","width":42,"height":29.7,"depth":0.3,"quantity":2}]}`, id)
+		`{"material_id":12,"material":"Display sign","sku":"SIGN-A3","width":42,"height":29.7,"depth":0.3,"quantity":2}]}`,
+		id)
 }
 
 func (p loadPlan) write(buffer *bytes.Buffer, id int64, last []byte) {

@@ -92,7 +92,8 @@ func readPages(ctx context.Context, address string) error {
 			slow++
 			mark = "  OVER"
 		}
-		fmt.Printf("  %8s %8s %8s   %s%s\n", milliseconds(first), milliseconds(took[len(took)/2]), milliseconds(worst), p.name, mark)
+		fmt.Printf("  %8s %8s %8s   %s%s\n", milliseconds(first), milliseconds(took[len(took)/2]), milliseconds(worst),
+			p.name, mark)
 	}
 	if slow > 0 {
 		return fmt.Errorf("%d pages took longer than %v", slow, pageGoal)
@@ -165,7 +166,8 @@ func (r *pageReader) paths(ctx context.Context) ([]namedPath, error) {
 		paths = append(paths, namedPath{name, path})
 		separator := map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")]
 		if list.Next != "" {
-			paths = append(paths, namedPath{name + ", the second page", path + separator + "after=" + url.QueryEscape(list.Next)})
+			paths = append(paths, namedPath{name + ", the second page",
+				path + separator + "after=" + url.QueryEscape(list.Next)})
 		}
 		return list
 	}
@@ -208,10 +210,12 @@ func deepPaths() []namedPath {
 	return []namedPath{
 		{"requests, deep", fmt.Sprintf("/requests?after=%d~%s~%d", middle, pageSupplier(5000), 1)},
 		{"requests, failed, deep", fmt.Sprintf("/requests?status=failed&after=%d~%s~%d", middle, pageSupplier(5000), 1)},
-		{"requests of a big supplier, deep", fmt.Sprintf("/requests?supplier_id=%s&after=%d~%s~%d", pageSupplier(0), middle, pageSupplier(0), 1)},
+		{"requests of a big supplier, deep", fmt.Sprintf("/requests?supplier_id=%s&after=%d~%s~%d", pageSupplier(0), middle,
+			pageSupplier(0), 1)},
 		{"deliveries, deep", "/deliveries?after=" + pageDelivery(midRequest(), true)},
 		{"deliveries, delivered, deep", "/deliveries?status=delivered&after=" + pageDelivery(midRequest(), true)},
-		{"deliveries, dead, deep", fmt.Sprintf("/deliveries?status=dead&after=%d~%s", middle, pageDelivery(midRequest(), true))},
+		{"deliveries, dead, deep", fmt.Sprintf("/deliveries?status=dead&after=%d~%s", middle, pageDelivery(midRequest(),
+			true))},
 		{"deliveries of a big supplier, deep", fmt.Sprintf("/deliveries?supplier_id=%s&after=%d~%s", pageSupplier(0), middle,
 			pageDelivery(midRequest(), false))},
 	}

@@ -148,7 +148,8 @@ func makeIndexes(ctx context.Context, conn *pgx.Conn, indexes []pageIndex) (err 
 // fillChunk stores the requests of these numbers with their events and deliveries.
 func fillChunk(ctx context.Context, conn *pgx.Conn, from, to, stored int64) error {
 	waiting := func(uid int64) bool { return uid > stored-pageWaiting }
-	_, errRequests := conn.CopyFrom(ctx, pgx.Identifier{"material_requests"}, []string{"supplier_id", "id", "status", "digest", "shop_code", "body",
+	_, errRequests := conn.CopyFrom(ctx, pgx.Identifier{"material_requests"}, []string{"supplier_id", "id", "status",
+		"digest", "shop_code", "body",
 		"trace_id", "uid", "ticket", "received", "failure", "created_at", "updated_at", "estimates", "unavailable"},
 		pgx.CopyFromSlice(int(to-from+1), func(i int) ([]any, error) {
 			uid := from + int64(i)
@@ -160,17 +161,22 @@ func fillChunk(ctx context.Context, conn *pgx.Conn, from, to, stored int64) erro
 			case failedPage(uid):
 				status, failure, received = "failed", "The delivery estimates were computed and could not be delivered.", 0
 			}
-			return []any{pageOwner(uid), uid, status, digestOf(uid), "SP-0001", `{"shop_code":"SP-0001","materials":[]}`, traceOf(uid), uid, ticket,
+			return []any{pageOwner(uid), uid, status, digestOf(uid), "SP-0001", `{"shop_code":"SP-0001","materials":[]}`,
+				traceOf(uid), uid, ticket,
 				received, failure, at, at, "[]", "[]"}, nil
 		}))
-	_, errEvents := conn.CopyFrom(ctx, pgx.Identifier{"webhook_events"}, []string{"uid", "round", "trace_id", "body", "created_at"},
+	_, errEvents := conn.CopyFrom(ctx, pgx.Identifier{"webhook_events"}, []string{"uid", "round", "trace_id", "body",
+		"created_at"},
 		pgx.CopyFromSlice(int(to-from+1), func(i int) ([]any, error) {
 			uid := from + int64(i)
-			return []any{uid, int64(1), traceOf(uid), []byte(`{}`), pageStart.Add(time.Duration(uid) * pageStep).UnixMicro()}, nil
+			return []any{uid, int64(1), traceOf(uid), []byte(`{}`), pageStart.Add(time.Duration(uid) * pageStep).UnixMicro()},
+				nil
 		}))
 	deliveries := &pageDeliveries{next: from, to: to, waiting: waiting}
-	_, errDeliveries := conn.CopyFrom(ctx, pgx.Identifier{"webhook_deliveries"}, []string{"id", "uid", "round", "destination", "supplier_id",
-		"request_id", "status", "attempts", "series", "next_attempt_at", "created_at", "updated_at", "last_started_at", "last_duration_us",
+	_, errDeliveries := conn.CopyFrom(ctx, pgx.Identifier{"webhook_deliveries"}, []string{"id", "uid", "round",
+		"destination", "supplier_id",
+		"request_id", "status", "attempts", "series", "next_attempt_at", "created_at", "updated_at", "last_started_at",
+		"last_duration_us",
 		"last_status", "last_error"}, deliveries)
 	return errors.Join(errRequests, errEvents, errDeliveries)
 }
@@ -214,7 +220,8 @@ func (d *pageDeliveries) Next() bool {
 	}
 	at := pageStart.Add(time.Duration(uid) * pageStep).UnixMicro()
 	due := time.Now().Add(24*time.Hour).UnixMicro() + uid // no sweeper wants it while the pages are read
-	d.row = []any{pageDelivery(uid, !d.supplier), uid, int64(1), destination, pageOwner(uid), uid, status, int64(1), int64(1), due, at, at, at,
+	d.row = []any{pageDelivery(uid, !d.supplier), uid, int64(1), destination, pageOwner(uid), uid, status, int64(1),
+		int64(1), due, at, at, at,
 		int64(1000), answered, reason}
 	if d.supplier = !d.supplier && uid%8 < 2; !d.supplier {
 		d.next++

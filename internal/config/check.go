@@ -116,7 +116,8 @@ func (c *Config) check(f *faults) {
 // checkHosts looks at the names of the operator listener.
 func (c *Config) checkHosts(f *faults) {
 	for _, host := range c.AdminHosts {
-		f.bad(strings.ContainsAny(strings.TrimSpace(host), " /@?#"), "ADMIN_HOSTS", "every item must be a name without scheme or path")
+		f.bad(strings.ContainsAny(strings.TrimSpace(host), " /@?#"), "ADMIN_HOSTS",
+			"every item must be a name without scheme or path")
 	}
 }
 

@@ -17,7 +17,8 @@ const secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
 func production() map[string]string {
 	return map[string]string{
-		"DATABASE_URL": "postgres://u:hunter2@db/x", "NATS_URL": "nats://a:4222, nats://b:4222", "JWT_SIGNING_KEYS": "k", "WEBHOOK_SIGNING_SECRETS": secret, "SECRETS_KEY": "s",
+		"DATABASE_URL": "postgres://u:hunter2@db/x", "NATS_URL": "nats://a:4222, nats://b:4222", "JWT_SIGNING_KEYS": "k",
+		"WEBHOOK_SIGNING_SECRETS": secret, "SECRETS_KEY": "s",
 		"ESTIMATES_WEBHOOK_BASE_URL": "http://lb",
 	}
 }
@@ -42,13 +43,19 @@ func TestLoad_defaults_are_the_embedded_service(t *testing.T) {
 func TestLoad_every_bad_value_is_named_and_none_is_shown(t *testing.T) {
 	t.Parallel()
 	bad := map[string]string{
-		"DATABASE_URL": "mysql://u:hunter2@x", "NATS_URL": "http://hunter2", "NATS_REPLICAS": "6", "WEBHOOK_SIGNING_SECRETS": "hunter2", "ESTIMATES_WEBHOOK_BASE_URL": "https://u:hunter2@x",
-		"WEBHOOK_TIMEOUT": "0s", "WEBHOOK_RETRY_SCHEDULE": "5s,-1s", "WORKER_CONCURRENCY": "0", "LOG_LEVEL": "loud", "LOG_FORMAT": "xml", "TRUSTED_PROXIES": "10.0.0.0/33",
-		"DATABASE_READ_URL": "mysql://u:hunter2@x", "NATS_NKEY": "config.go", "NATS_CA": "config.go", "NATS_CERT": "/nowhere/hunter2", "NATS_STREAM": "a.b", "NATS_MAX_BYTES": "0",
-		"DRAIN_DELAY": "1m", "SCOREBOARD_CACHE_TTL": "-1s", "SUPPLIER_RATE_LIMIT": "-1", "RETENTION_DAYS": "-1", "SPORTMONKS_BASE_URL": "ftp://x", "BALLDONTLIE_BASE_URL": "x", "WEBHOOK_ALLOW_PRIVATE": "hunter2",
-		"HTTP_ADDR": "hunter2", "ADMIN_ADDR": "127.0.0.1:99999", "NATS_CREDS": "/nowhere/hunter2", "JWT_SIGNING_KEYS": "hunter2", "RECEIVER_CONCURRENCY": "ten",
+		"DATABASE_URL": "mysql://u:hunter2@x", "NATS_URL": "http://hunter2", "NATS_REPLICAS": "6",
+		"WEBHOOK_SIGNING_SECRETS": "hunter2", "ESTIMATES_WEBHOOK_BASE_URL": "https://u:hunter2@x",
+		"WEBHOOK_TIMEOUT": "0s", "WEBHOOK_RETRY_SCHEDULE": "5s,-1s", "WORKER_CONCURRENCY": "0", "LOG_LEVEL": "loud",
+		"LOG_FORMAT": "xml", "TRUSTED_PROXIES": "10.0.0.0/33",
+		"DATABASE_READ_URL": "mysql://u:hunter2@x", "NATS_NKEY": "config.go", "NATS_CA": "config.go",
+		"NATS_CERT": "/nowhere/hunter2", "NATS_STREAM": "a.b", "NATS_MAX_BYTES": "0",
+		"DRAIN_DELAY": "1m", "SCOREBOARD_CACHE_TTL": "-1s", "SUPPLIER_RATE_LIMIT": "-1", "RETENTION_DAYS": "-1",
+		"SPORTMONKS_BASE_URL": "ftp://x", "BALLDONTLIE_BASE_URL": "x", "WEBHOOK_ALLOW_PRIVATE": "hunter2",
+		"HTTP_ADDR": "hunter2", "ADMIN_ADDR": "127.0.0.1:99999", "NATS_CREDS": "/nowhere/hunter2",
+		"JWT_SIGNING_KEYS": "hunter2", "RECEIVER_CONCURRENCY": "ten",
 		"OPERATOR_WEBHOOK_URL": "https://u:hunter2@x", "OPERATOR_WEBHOOK_SECRET": "hunter2",
-		"OTEL_EXPORTER_OTLP_ENDPOINT": ":::hunter2", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_CERTIFICATE": "/nowhere/hunter2",
+		"OTEL_EXPORTER_OTLP_ENDPOINT": ":::hunter2", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc",
+		"OTEL_EXPORTER_OTLP_CERTIFICATE": "/nowhere/hunter2",
 	}
 	keys := config.Rule{Variable: "JWT_SIGNING_KEYS", Check: func(string) error { return errors.New("key 1 is none") }}
 	_, err := config.Load(bad, config.ForAPI, keys)
@@ -96,7 +103,8 @@ func TestLoad_operator_events_need_both_variables(t *testing.T) {
 func TestLoad_replicas_must_be_given_their_secrets(t *testing.T) {
 	t.Parallel()
 	for role, names := range map[config.Role]string{
-		config.ForAPI: "JWT_SIGNING_KEYS WEBHOOK_SIGNING_SECRETS SECRETS_KEY", config.ForWorker: "WEBHOOK_SIGNING_SECRETS SECRETS_KEY NATS_URL ESTIMATES_WEBHOOK_BASE_URL", config.ForCommand: "",
+		config.ForAPI:    "JWT_SIGNING_KEYS WEBHOOK_SIGNING_SECRETS SECRETS_KEY",
+		config.ForWorker: "WEBHOOK_SIGNING_SECRETS SECRETS_KEY NATS_URL ESTIMATES_WEBHOOK_BASE_URL", config.ForCommand: "",
 	} {
 		_, err := config.Load(map[string]string{"DATABASE_URL": "postgres://db/x"}, role)
 		for _, name := range strings.Fields(names) {
@@ -147,7 +155,8 @@ func TestLoad_addresses_to_listen_on(t *testing.T) {
 	t.Parallel()
 	for address, good := range map[string]bool{
 		"": true, ":8080": true, "127.0.0.1:0": true, "[::1]:65535": true, "localhost:80": true,
-		"foo": false, "127.0.0.1": false, "127.0.0.1:99999": false, "bar:x": false, ":-1": false, "http://a:80": false, "a b:80": false,
+		"foo": false, "127.0.0.1": false, "127.0.0.1:99999": false, "bar:x": false, ":-1": false, "http://a:80": false,
+		"a b:80": false,
 	} {
 		_, err := config.Load(map[string]string{"HTTP_ADDR": address}, config.ForAPI)
 		if (err == nil) != good {

@@ -210,8 +210,10 @@ func (s *Service) Reopen(c *gin.Context) error {
 // Pause handles POST /console/receivers/pause.
 func (s *Service) Pause(c *gin.Context) error {
 	return s.run(c, bulk{
-		button: "Pause", withoutAsking: true, ask: "Pause %d receiver? Its deliveries are kept.", askMany: "Pause %d receivers? Their deliveries are kept.",
-		done: "%d receiver is paused; its deliveries are kept.", doneMany: "%d receivers are paused; their deliveries are kept.",
+		button: "Pause", withoutAsking: true, ask: "Pause %d receiver? Its deliveries are kept.",
+		askMany:  "Pause %d receivers? Their deliveries are kept.",
+		done:     "%d receiver is paused; its deliveries are kept.",
+		doneMany: "%d receivers are paused; their deliveries are kept.",
 		do: func(ctx context.Context, id string) error {
 			return s.deps.Deliveries.Pause(ctx, id, webhooks.PausedByOperator)
 		},

@@ -39,7 +39,8 @@ func (s *Service) runMatching(c *gin.Context, b bulk) error {
 	if c.PostForm("confirm") == "" && c.GetHeader("Authorization") == "" {
 		question := s.site.Count(c, b.ask, b.askMany, total)
 		if total > mostCounted {
-			question = s.site.Text(c, "%s There are more than %d.", s.site.Count(c, b.ask, b.askMany, mostCounted), int64(mostCounted))
+			question = s.site.Text(c, "%s There are more than %d.", s.site.Count(c, b.ask, b.askMany, mostCounted),
+				int64(mostCounted))
 		}
 		dialog, err := s.site.Fragment(c, "overview", "askdialog", map[string]any{
 			"Question": question, "Button": b.button, "Action": c.Request.URL.Path, "Danger": b.danger, "IDs": []string(nil),
@@ -66,7 +67,8 @@ func (s *Service) runMatching(c *gin.Context, b bulk) error {
 func (s *Service) part(ctx context.Context, m *matching, status, supplier string, until time.Time, before int64) (
 	done int64, more bool, err error) {
 	done, more = before, true
-	for end := s.deps.Now().Add(oneAnswer); more && done < before+onePart && s.deps.Now().Before(end) && ctx.Err() == nil; {
+	for end := s.deps.Now().Add(oneAnswer); more && done < before+onePart && s.deps.Now().Before(end) &&
+		ctx.Err() == nil; {
 		var n int64
 		if n, more, err = m.some(ctx, status, supplier, until); err != nil {
 			return done, false, err

@@ -63,7 +63,8 @@ func (s *Service) enqueued(ctx context.Context, filter materials.Filter, after s
 			return page, cmp.Or(next, estimated), err
 		}
 	}
-	own, next, err := s.deps.Deliveries.Recent(ctx, webhooks.Filter{Status: webhooks.Pending, SupplierID: webhooks.OwnEndpoint},
+	own, next, err := s.deps.Deliveries.Recent(ctx, webhooks.Filter{Status: webhooks.Pending,
+		SupplierID: webhooks.OwnEndpoint},
 		place, rows)
 	if err != nil {
 		return nil, "", err

@@ -114,7 +114,8 @@ func TestQueue_takes_no_more_of_a_destination_with_a_backlog_than_it_answers_in_
 	for name, c := range map[string]struct {
 		took time.Duration
 		want int
-	}{"quickly": {time.Millisecond, 128}, "in a while": {20 * time.Millisecond, 40}, "just fast": {90 * time.Millisecond, 8}} {
+	}{"quickly": {time.Millisecond, 128}, "in a while": {20 * time.Millisecond, 40}, "just fast": {90 * time.Millisecond,
+		8}} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				f := newField(t, 16)

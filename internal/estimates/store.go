@@ -52,7 +52,8 @@ func (s *store) all(ctx context.Context) ([]Service, error) {
 func (s *store) save(ctx context.Context, v Service) error {
 	row := serviceRow{
 		Name: v.Name, EffectiveFrom: v.EffectiveFrom, Carrier: v.Carrier, BaseCents: v.BaseCents, PerKgCents: v.PerKgCents,
-		MinimumCents: v.MinimumCents, CubageKgM3: v.CubageKgM3, MaxSideCm: v.MaxSideCm, MaxWeightKg: v.MaxWeightKg, TransitDays: v.TransitDays,
+		MinimumCents: v.MinimumCents, CubageKgM3: v.CubageKgM3, MaxSideCm: v.MaxSideCm, MaxWeightKg: v.MaxWeightKg,
+		TransitDays: v.TransitDays,
 	}
 	if err := s.db.From(ctx).Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error; err != nil {
 		return fmt.Errorf("store service: %w", err)

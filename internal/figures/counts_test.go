@@ -42,8 +42,10 @@ func TestCounts_are_what_a_count_over_the_tables_gives(t *testing.T) {
 			t.Fatal(err)
 		}
 		for what, got := range map[string]int64{
-			`material_requests WHERE status = 'enqueued'`: n.Enqueued, `material_requests WHERE status = 'failed'`: n.FailedRequests,
-			`webhook_deliveries WHERE status = 'pending'`: n.Pending, `webhook_deliveries WHERE status = 'dead'`: n.Dead, `webhook_deliveries WHERE status = 'failed'`: n.Failed,
+			`material_requests WHERE status = 'enqueued'`: n.Enqueued,
+			`material_requests WHERE status = 'failed'`:   n.FailedRequests,
+			`webhook_deliveries WHERE status = 'pending'`: n.Pending, `webhook_deliveries WHERE status = 'dead'`: n.Dead,
+			`webhook_deliveries WHERE status = 'failed'`:   n.Failed,
 			`suppliers WHERE active AND webhook_url <> ''`: n.Receivers,
 		} {
 			var want int64

@@ -83,8 +83,9 @@ func (r *Recorder) tick(ctx context.Context, keep bool) error {
 		return err
 	}
 	err = r.store.add(ctx, row{
-		Step: current, Process: r.process, Accepted: sample.Accepted - r.written.Accepted, Delivered: sample.Delivered - r.written.Delivered,
-		Backlog: sample.Backlog, OldestMs: sample.Oldest.Milliseconds(), Dead: sample.Dead, Failing: sample.Failing,
+		Step: current, Process: r.process, Accepted: sample.Accepted - r.written.Accepted,
+		Delivered: sample.Delivered - r.written.Delivered,
+		Backlog:   sample.Backlog, OldestMs: sample.Oldest.Milliseconds(), Dead: sample.Dead, Failing: sample.Failing,
 	})
 	if err != nil {
 		return err

@@ -82,13 +82,14 @@ func TestDecodeNamesWhatIsWrong(t *testing.T) {
 		raw  string
 		want []errs.Violation
 	}{
-		"valid":                             {valid, nil},
-		"an empty object":                   {` {} `, nil},
-		"null for a member":                 {`{"id":null,"materials":null,"nested":null,"at" : null,"urgent":null,"counts":null,"level":null}`, nil},
-		"the word null in a string":         {`{"shop_code":"null","comment":"a, null"}`, nil},
-		"an unknown member":                 {`{"x":{"y":[1,null,{"z":"é"}]}}`, nil},
-		"another letter case is unknown":    {`{"ID":"x","Shop_Code":7}`, nil},
-		"the largest and smallest integer":  {`{"id":9223372036854775807,"materials":[{"material_id":-9223372036854775808}]}`, nil},
+		"valid":                          {valid, nil},
+		"an empty object":                {` {} `, nil},
+		"null for a member":              {`{"id":null,"materials":null,"nested":null,"at" : null,"urgent":null,"counts":null,"level":null}`, nil},
+		"the word null in a string":      {`{"shop_code":"null","comment":"a, null"}`, nil},
+		"an unknown member":              {`{"x":{"y":[1,null,{"z":"é"}]}}`, nil},
+		"another letter case is unknown": {`{"ID":"x","Shop_Code":7}`, nil},
+		"the largest and smallest integer": {`{"id":9223372036854775807,"materials":[{"material_id":-9223372036854775808}]}`,
+			nil},
 		"an escaped backslash before u0000": {`{"comment":"\\u0000"}`, nil},
 		"a surrogate pair":                  {`{"comment":"\ud83d\ude00"}`, nil},
 		"a zero value is present":           {`{"id":0,"shop_code":"","urgent":false}`, nil},
@@ -208,9 +209,12 @@ func TestDecodeEndsAfterAThousandViolations(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
-		valid, `{}`, `null`, `[]`, `[null]`, `{"materials":[null]}`, `{"id":1e3}`, `{"id":-0}`, `{"materials":[{"width":1e400}]}`,
-		`{"id":1,"id":2}`, `{"x":{"y":1,"y":2}}`, "{\"comment\":\"\xff\"}", `{"comment":"\ud800"}`, `{"comment":"\u0000"}`, `{"comment":"\\u0000"}`,
-		`{} {}`, "\xef\xbb\xbf{}", `{"raw":null}`, `{"counts":{"a/b~c":1}}`, `{"at":"2026-11-20T12:00:00.123456789Z"}`, `{"level":"high"}`,
+		valid, `{}`, `null`, `[]`, `[null]`, `{"materials":[null]}`, `{"id":1e3}`, `{"id":-0}`,
+		`{"materials":[{"width":1e400}]}`,
+		`{"id":1,"id":2}`, `{"x":{"y":1,"y":2}}`, "{\"comment\":\"\xff\"}", `{"comment":"\ud800"}`, `{"comment":"\u0000"}`,
+		`{"comment":"\\u0000"}`,
+		`{} {}`, "\xef\xbb\xbf{}", `{"raw":null}`, `{"counts":{"a/b~c":1}}`, `{"at":"2026-11-20T12:00:00.123456789Z"}`,
+		`{"level":"high"}`,
 		strings.Repeat("[", 300), `{"materials":[{"width":5e-324,"height":-0.0}]}`,
 	} {
 		f.Add([]byte(seed))

@@ -223,14 +223,16 @@ func TestReceiveEstimates_names_every_violation(t *testing.T) {
 		}{
 			{"an empty object", `{}`, []string{"/data", "/timestamp", "/type"}},
 			{"empty data", `{"type":"x","timestamp":"yesterday","data":{}}`, []string{
-				"/data/estimates", "/data/request_id", "/data/shop_code", "/data/supplier_id", "/data/unavailable", "/timestamp", "/type",
+				"/data/estimates", "/data/request_id", "/data/shop_code", "/data/supplier_id", "/data/unavailable", "/timestamp",
+				"/type",
 			}},
 			{"an hour of one digit", strings.Replace(estimate(``), "T12:00:00Z", "T1:00:00Z", 1), []string{"/timestamp"}},
 			{"nulls", `{"type":null,"timestamp":null,"data":null}`, []string{"/data", "/timestamp", "/type"}},
 			{"wrong types and broken rules together",
 				`{"type":1,"timestamp":"2026-11-20 12:00:00Z","data":{"supplier_id":" ","request_id":1.5,
 				"shop_code":"s","estimates":{},"unavailable":[{"service":"","reason":7},{}]}}`, []string{
-					"/data/estimates", "/data/request_id", "/data/supplier_id", "/data/unavailable/0/reason", "/data/unavailable/0/service",
+					"/data/estimates", "/data/request_id", "/data/supplier_id", "/data/unavailable/0/reason",
+					"/data/unavailable/0/service",
 					"/data/unavailable/1/reason", "/data/unavailable/1/service", "/timestamp", "/type",
 				}},
 			{"an empty estimate", estimate(`{}`),

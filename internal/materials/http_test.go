@@ -67,7 +67,8 @@ func TestCreate_stores_the_request_and_publishes_it_once(t *testing.T) {
 		}
 		want := object{
 			"id": 123.0, "shop_code": "SP-1", "comment": nil, "status": "enqueued", "estimates": []any{}, "unavailable": []any{},
-			"failure": nil, "selected_estimate_id": nil, "created_at": "2026-11-20T12:00:00Z", "updated_at": "2026-11-20T12:00:00Z",
+			"failure": nil, "selected_estimate_id": nil, "created_at": "2026-11-20T12:00:00Z",
+			"updated_at": "2026-11-20T12:00:00Z",
 			"materials": []any{object{"material_id": 10.0, "material": "Shelf", "material_variant_id": nil,
 				"material_variant": nil,
 				"sku":              "SHELF", "width": 90.5, "height": 30.0, "depth": nil, "quantity": 4.0}},
@@ -139,7 +140,8 @@ func TestCreate_names_every_violation(t *testing.T) {
 		{"no items", body(1, object{"materials": []object{}}), []string{"/materials"}},
 		{"an item that is null", `{"id":1,"shop_code":"a","materials":[null]}`, []string{"/materials/0"}},
 		{"an empty item", body(1, object{"materials": []any{item(nil), object{}}}), []string{"/materials/1/height",
-			"/materials/1/material", "/materials/1/material_id", "/materials/1/quantity", "/materials/1/sku", "/materials/1/width"}},
+			"/materials/1/material", "/materials/1/material_id", "/materials/1/quantity", "/materials/1/sku",
+			"/materials/1/width"}},
 		{"texts", body(1, object{"shop_code": " \t", "comment": strings.Repeat("x", 4001),
 			"materials": []object{item(object{"material": "", "sku": long})}}),
 			[]string{"/comment", "/materials/0/material", "/materials/0/sku", "/shop_code"}},

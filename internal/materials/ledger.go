@@ -44,7 +44,8 @@ func (l *RequestLedger) MarkFailed(ctx context.Context, r round.Round, reason st
 		return fmt.Errorf("mark material request failed: %w", err)
 	}
 	if moved {
-		l.log.WarnContext(logctx.WithRequest(ctx, r.SupplierID, r.RequestID, traceID), "material request failed", "reason", reason)
+		l.log.WarnContext(logctx.WithRequest(ctx, r.SupplierID, r.RequestID, traceID), "material request failed", "reason",
+			reason)
 	}
 	return nil
 }

@@ -164,7 +164,8 @@ func TestNotifier_sums_up_a_minute_that_begins_with_the_first_and_sends_each_eve
 				" ", len(e.Data.IDs), " ", e.Data.IDs[0]))
 		}
 		want := []string{
-			"delivery.dead a Name of a 26 20 msg_0", "delivery.dead a Name of a 1 1 msg_next", "delivery.dead b Name of b 1 1 msg_b", "request.failed a Name of a 1 1 7",
+			"delivery.dead a Name of a 26 20 msg_0", "delivery.dead a Name of a 1 1 msg_next",
+			"delivery.dead b Name of b 1 1 msg_b", "request.failed a Name of a 1 1 7",
 		}
 		if diff := gocmp.Diff(want, summary); diff != "" {
 			t.Error(diff)

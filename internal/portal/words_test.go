@@ -18,8 +18,10 @@ func said(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for _, file := range []string{
-		"webhooks/selfservice.go", "webhooks/health.go", "webhooks/sender.go", "webhooks/dialer.go", "webhooks/delivery.go", "webhooks/publicerror.go",
-		"materials/selection.go", "materials/reestimate.go", "materials/store.go", "materials/work/failure.go", "materials/ledger.go",
+		"webhooks/selfservice.go", "webhooks/health.go", "webhooks/sender.go", "webhooks/dialer.go", "webhooks/delivery.go",
+		"webhooks/publicerror.go",
+		"materials/selection.go", "materials/reestimate.go", "materials/store.go", "materials/work/failure.go",
+		"materials/ledger.go",
 		"supplierauth/supplier.go", "supplierauth/ownreceiver.go", "supplierauth/portal.go",
 	} {
 		tree, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", filepath.FromSlash(file)), nil,
@@ -111,8 +113,10 @@ func TestWords_what_the_packages_say_on_a_page_has_its_Portuguese(t *testing.T) 
 		t.Fatalf("only %d sentences were found", len(sentences))
 	}
 	operators := map[string]bool{ // said by commands, never by a page
-		"There is no supplier with this id.": true, "The supplier is deactivated.": true, "This link was used already, has expired or is incomplete.": true,
-		"The session has ended.": true, "must be text without control characters": true, "The supplier is not valid.": true, "must not be blank": true,
+		"There is no supplier with this id.": true, "The supplier is deactivated.": true,
+		"This link was used already, has expired or is incomplete.": true,
+		"The session has ended.":                                    true, "must be text without control characters": true,
+		"The supplier is not valid.": true, "must not be blank": true,
 	}
 	for text, file := range sentences {
 		if portuguese[text] == "" && !operators[text] {

@@ -189,8 +189,9 @@ func (b *syncBody) change() change {
 		return c
 	}
 	c.product = Product{
-		SKU: *p.SKU, MaterialID: *p.MaterialID, Material: *p.Material, MaterialVariantID: p.MaterialVariantID, MaterialVariant: p.MaterialVariant,
-		Width: positiveZero(p.Width), Height: positiveZero(p.Height), Depth: positiveZero(p.Depth),
+		SKU: *p.SKU, MaterialID: *p.MaterialID, Material: *p.Material, MaterialVariantID: p.MaterialVariantID,
+		MaterialVariant: p.MaterialVariant,
+		Width:           positiveZero(p.Width), Height: positiveZero(p.Height), Depth: positiveZero(p.Depth),
 		WeightKg:       positiveZero(p.WeightKg),
 		ProductionDays: p.ProductionDays, Active: true,
 	}

@@ -36,8 +36,10 @@ func (productRow) TableName() string { return "products" }
 
 func (r productRow) product() Product {
 	return Product{
-		SKU: r.SKU, MaterialID: r.MaterialID, Material: r.Material, MaterialVariantID: r.MaterialVariantID, MaterialVariant: r.MaterialVariant,
-		Width: r.Width, Height: r.Height, Depth: r.Depth, WeightKg: r.WeightKg, ProductionDays: r.ProductionDays, Active: r.Active,
+		SKU: r.SKU, MaterialID: r.MaterialID, Material: r.Material, MaterialVariantID: r.MaterialVariantID,
+		MaterialVariant: r.MaterialVariant,
+		Width:           r.Width, Height: r.Height, Depth: r.Depth, WeightKg: r.WeightKg, ProductionDays: r.ProductionDays,
+		Active: r.Active,
 	}
 }
 

@@ -41,14 +41,15 @@ const (
 // shared is how many messages a process that is not alone works on at once: enough for full batches under load.
 const shared = 32
 
-// A process that is not first asks what the first left after leftSoonest, and less and less often while it gets nothing:
-// with many processes these questions were half of what idle ones cost.
+// A process that is not first asks what the first left after leftSoonest, and less and less often while it gets
+// nothing: with many processes these questions were half of what idle ones cost.
 const (
 	leftSoonest = 100 * time.Millisecond
 	leftLatest  = 400 * time.Millisecond
 )
 
-// answerWithin is how soon the consumer's leader answers a pull, at the end of its wait too; the library gives up later.
+// answerWithin is how soon the consumer's leader answers a pull, at the end of its wait too; the library gives up
+// later.
 const answerWithin = time.Second
 
 // most is how many messages are worked on at once.

@@ -74,7 +74,8 @@ func denying(subjects ...string) ill {
 	return ill{func(t *testing.T) queue.Config {
 		t.Helper()
 		denied := &server.SubjectPermission{Deny: subjects}
-		users := []*server.User{{Username: "a", Password: "b", Permissions: &server.Permissions{Publish: denied, Subscribe: denied}}}
+		users := []*server.User{{Username: "a", Password: "b", Permissions: &server.Permissions{Publish: denied,
+			Subscribe: denied}}}
 		address := queuetest.NewWithOptions(t, func(o *server.Options) { o.Users = users }).URL()
 		return queue.Config{URL: strings.Replace(address, "nats://", "nats://a:b@", 1)}
 	}, "lacks a permission", "lacks a permission"}
@@ -117,9 +118,10 @@ func TestHealth_says_why_work_does_not_travel_and_the_log_says_it_once(t *testin
 			makeStream(t, url, jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"mr.>"}})
 			return queue.Config{URL: url}
 		}, "another stream has the subjects mr.>", "cannot be made"},
-		"no permission to look at the stream":   denying("$JS.API.STREAM.INFO.MR"),
-		"no permission to make the stream":      denying("$JS.API.STREAM.CREATE.MR"),
-		"no permission to make the consumer":    denying("$JS.API.CONSUMER.CREATE.MR.worker.>", "$JS.API.CONSUMER.CREATE.MR.worker"),
+		"no permission to look at the stream": denying("$JS.API.STREAM.INFO.MR"),
+		"no permission to make the stream":    denying("$JS.API.STREAM.CREATE.MR"),
+		"no permission to make the consumer": denying("$JS.API.CONSUMER.CREATE.MR.worker.>",
+			"$JS.API.CONSUMER.CREATE.MR.worker"),
 		"no permission to read what comes back": denying("_INBOX_supplyhub.>"),
 	}
 	for name, c := range cases {

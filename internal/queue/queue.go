@@ -239,8 +239,8 @@ func (q *Queue) connected(nc *nats.Conn) {
 // Connected reports whether a server is reached right now.
 func (q *Queue) Connected() bool { return q.nc.IsConnected() }
 
-// Delivers reports whether messages reach this process: the consumer has answered a pull since the last call, or answers
-// now.
+// Delivers reports whether messages reach this process: the consumer has answered a pull since the last call, or
+// answers now.
 func (q *Queue) Delivers(ctx context.Context) bool {
 	if q.answered.Swap(false) {
 		return true

@@ -110,9 +110,13 @@ func TestNationalTeam_keeps_what_it_does_not_know(t *testing.T) {
 func TestStages_by_name(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]scoreboard.Stage{
-		"Regular Season": "REGULAR_SEASON", "Apertura": "REGULAR_SEASON", "Group Stage": "GROUP_STAGE", "League Phase": "GROUP_STAGE", "16th Finals": "ROUND_OF_32", "Round of 32": "ROUND_OF_32", "1/16-finals": "ROUND_OF_32",
-		"8th Finals": "ROUND_OF_16", "Round of 16": "ROUND_OF_16", "Quarter-finals": "QUARTER_FINALS", "Semi-finals": "SEMI_FINALS", "3rd Place Final": "THIRD_PLACE_FINAL", "Match for third place": "THIRD_PLACE_FINAL",
-		"Final": "FINAL", " grand  final ": "FINAL", "Knockout Round Play-offs": "PLAY_OFFS", "Qualifying": "QUALIFICATION", "Preliminary Round": "PRELIMINARY_ROUND", "128th Finals": "UNKNOWN", "1st Round": "UNKNOWN", "": "UNKNOWN",
+		"Regular Season": "REGULAR_SEASON", "Apertura": "REGULAR_SEASON", "Group Stage": "GROUP_STAGE",
+		"League Phase": "GROUP_STAGE", "16th Finals": "ROUND_OF_32", "Round of 32": "ROUND_OF_32",
+		"1/16-finals": "ROUND_OF_32",
+		"8th Finals":  "ROUND_OF_16", "Round of 16": "ROUND_OF_16", "Quarter-finals": "QUARTER_FINALS",
+		"Semi-finals": "SEMI_FINALS", "3rd Place Final": "THIRD_PLACE_FINAL", "Match for third place": "THIRD_PLACE_FINAL",
+		"Final": "FINAL", " grand  final ": "FINAL", "Knockout Round Play-offs": "PLAY_OFFS", "Qualifying": "QUALIFICATION",
+		"Preliminary Round": "PRELIMINARY_ROUND", "128th Finals": "UNKNOWN", "1st Round": "UNKNOWN", "": "UNKNOWN",
 	} {
 		if got := scoreboard.StageOf(name); got != want || got.NamePT() == "" {
 			t.Errorf("%q: %s, want %s", name, got, want)

@@ -185,7 +185,8 @@ func TestSecrets_are_only_hashed_or_sealed_in_the_database_and_never_in_the_log(
 			t.Fatal("the dump shows nothing")
 		}
 		for name, secret := range map[string]string{
-			"API key": s.APIKey, "webhook secret": s.WebhookSecret, "refresh token": first.RefreshToken, "second refresh token": second.RefreshToken, "access token": second.AccessToken,
+			"API key": s.APIKey, "webhook secret": s.WebhookSecret, "refresh token": first.RefreshToken,
+			"second refresh token": second.RefreshToken, "access token": second.AccessToken,
 		} {
 			for _, part := range []string{secret, secret[len(secret)-20:]} {
 				if strings.Contains(dump, part) {

@@ -80,7 +80,8 @@ func (s store) listSuppliers(ctx context.Context) ([]Supplier, error) {
 
 // suppliersBehind are the next ones in the order of listSuppliers.
 func (s store) suppliersBehind(ctx context.Context, created int64, id string, limit int) ([]Supplier, error) {
-	return suppliersFrom(s.db.Reader(ctx).Where("(created_at, id) > (?, ?)", created, id).Order("created_at, id").Limit(limit))
+	return suppliersFrom(s.db.Reader(ctx).Where("(created_at, id) > (?, ?)", created,
+		id).Order("created_at, id").Limit(limit))
 }
 
 func (s store) suppliersOf(ctx context.Context, ids []string) ([]Supplier, error) {

@@ -32,7 +32,8 @@ const (
 
 // scopes are all scopes, in the order in which they are stored and shown.
 func scopes() []string {
-	return []string{caller.ScopeMaterialRequests, caller.ScopeProducts, caller.ScopeWebhooks, caller.ScopeEstimatesWrite, caller.ScopeOrdersRead}
+	return []string{caller.ScopeMaterialRequests, caller.ScopeProducts, caller.ScopeWebhooks, caller.ScopeEstimatesWrite,
+		caller.ScopeOrdersRead}
 }
 
 // DefaultScopes are what every new supplier may do; the others are granted explicitly.

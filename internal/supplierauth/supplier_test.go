@@ -41,7 +41,9 @@ func TestWebhookURL_accepted_and_refused(t *testing.T) {
 		}
 	}
 	for _, address := range []string{"ftp://a.example", "a.example", "//a.example", "https://",
-		"https://user:secret-pw@a.example", "https://a.example?x=1", "https://a.example#x", "https://a.example:0", "https://a.example:70000", "https://a.example:", "https://a.example/" + strings.Repeat("x", 2100), "https://a\x00b", "https://a b"} {
+		"https://user:secret-pw@a.example", "https://a.example?x=1", "https://a.example#x", "https://a.example:0",
+		"https://a.example:70000", "https://a.example:", "https://a.example/" + strings.Repeat("x", 2100), "https://a\x00b",
+		"https://a b"} {
 		if err := set(loose, id, address); errs.KindOf(err) != errs.Invalid || strings.Contains(err.Error(), "secret-pw") {
 			t.Errorf("%q: %v", address, err)
 		}

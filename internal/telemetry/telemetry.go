@@ -61,7 +61,8 @@ func (h contextHandler) WithGroup(name string) slog.Handler {
 func NewRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "supplyhub_build_info", Help: "Always 1; the version is a label.", ConstLabels: prometheus.Labels{"version": Version()},
+		Name: "supplyhub_build_info", Help: "Always 1; the version is a label.",
+		ConstLabels: prometheus.Labels{"version": Version()},
 	})
 	build.Set(1)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

@@ -240,7 +240,8 @@ func (s *Service) ViewNotes(ctx context.Context, views []string) (notes []string
 	for _, view := range views {
 		switch _, err := s.lookUp(ctx, view); {
 		case errors.Is(err, errNoView):
-			notes = append(notes, fmt.Sprintf("there is no view %s (a table is none): its listings answer 403 until there is", view))
+			notes = append(notes, fmt.Sprintf("there is no view %s (a table is none): its listings answer 403 until there is",
+				view))
 		case err != nil:
 			notes = append(notes, err.Error())
 		}

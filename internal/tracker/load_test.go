@@ -69,7 +69,9 @@ func TestLoad_takes_constant_memory(t *testing.T) {
 
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{
-		`{"imei":1,"dt_carga":"2026-11-20","ligado":true,"latitude":-1e3,"endereco":null}`, "{\"imei\":1,\"dt_carga\":\"2026-11-20\"}\n\n{}", "imei,dt_carga,dispositivo\n1,2026-11-20,\"a,\"\"b\nc\"\n", "\xEF\xBB\xBFimei\n", "{", "",
+		`{"imei":1,"dt_carga":"2026-11-20","ligado":true,"latitude":-1e3,"endereco":null}`,
+		"{\"imei\":1,\"dt_carga\":\"2026-11-20\"}\n\n{}", "imei,dt_carga,dispositivo\n1,2026-11-20,\"a,\"\"b\nc\"\n",
+		"\xEF\xBB\xBFimei\n", "{", "",
 	} {
 		f.Add([]byte(seed))
 	}

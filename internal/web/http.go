@@ -97,7 +97,8 @@ func (s *Site) SwitchLanguage(c *gin.Context) {
 		return
 	}
 	http.SetCookie(c.Writer, &http.Cookie{ //nolint:gosec // a preference, not a secret: it may travel over plain HTTP
-		Name: languageCookie, Value: tag, Path: s.cfg.Base, MaxAge: languageAge, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		Name: languageCookie, Value: tag, Path: s.cfg.Base, MaxAge: languageAge, HttpOnly: true,
+		SameSite: http.SameSiteLaxMode,
 	})
 	query.Del("lang")
 	secure(c)

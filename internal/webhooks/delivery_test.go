@@ -82,7 +82,8 @@ func TestStatuses_of_answers(t *testing.T) {
 		var codes []int
 		want := map[int64]webhooks.Status{}
 		for code, is := range map[int]webhooks.Status{200: "delivered", 204: "delivered", 299: "delivered", 301: "failed",
-			307: "failed", 400: "failed", 401: "failed", 404: "failed", 422: "failed", 408: "dead", 425: "dead", 429: "dead", 500: "dead", 503: "dead", 599: "dead"} {
+			307: "failed", 400: "failed", 401: "failed", 404: "failed", 422: "failed", 408: "dead", 425: "dead", 429: "dead",
+			500: "dead", 503: "dead", 599: "dead"} {
 			codes = append(codes, code)
 			want[int64(code)] = is
 		}

@@ -114,13 +114,17 @@ func (s *nameserver) dialer(allowed *[]string) *net.Dialer {
 func TestDialer_judges_what_a_name_resolves_to_when_it_connects(t *testing.T) {
 	t.Parallel()
 	server := newNameserver(t, map[string][]string{
-		"loopback.test": {"127.0.0.1"}, "metadata.test": {"169.254.169.254"}, "six.test": {"::1"}, "mapped.test": {"::ffff:127.0.0.1"},
-		"nat64.test": {"64:ff9b::7f00:1"}, "sixtofour.test": {"2002:7f00:1::"}, "unique.test": {"fd00:ec2::254"}, "linklocal.test": {"fe80::1"}, "any.test": {"0.0.0.0"},
-		"2130706433": {"127.0.0.1"}, "0x7f000001": {"127.0.0.1"}, "0177.0.0.1": {"127.0.0.1"}, "127.1": {"127.0.0.1"}, "0": {"0.0.0.0"},
+		"loopback.test": {"127.0.0.1"}, "metadata.test": {"169.254.169.254"}, "six.test": {"::1"},
+		"mapped.test": {"::ffff:127.0.0.1"},
+		"nat64.test":  {"64:ff9b::7f00:1"}, "sixtofour.test": {"2002:7f00:1::"}, "unique.test": {"fd00:ec2::254"},
+		"linklocal.test": {"fe80::1"}, "any.test": {"0.0.0.0"},
+		"2130706433": {"127.0.0.1"}, "0x7f000001": {"127.0.0.1"}, "0177.0.0.1": {"127.0.0.1"}, "127.1": {"127.0.0.1"},
+		"0":           {"0.0.0.0"},
 		"public.test": {"93.184.215.14"}, "rebinding.test": {"93.184.215.14", "127.0.0.1"},
 	})
 	for _, host := range []string{
-		"loopback.test", "metadata.test", "six.test", "mapped.test", "nat64.test", "sixtofour.test", "unique.test", "linklocal.test", "any.test",
+		"loopback.test", "metadata.test", "six.test", "mapped.test", "nat64.test", "sixtofour.test", "unique.test",
+		"linklocal.test", "any.test",
 		"0x7f000001", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::]",
 	} {
 		var allowed []string

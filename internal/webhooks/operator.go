@@ -9,8 +9,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/notice"
 )
 
-// operatorEvents is the destination of events that are about the service itself. They are no deliveries: package notify keeps
-// them.
+// operatorEvents is the destination of events that are about the service itself. They are no deliveries: package notify
+// keeps them.
 const operatorEvents = "operator"
 
 // SendToOperator makes one signed call to the address itself, which is trusted, and judges it as an attempt of a

@@ -121,7 +121,8 @@ func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, w
 		add := func(kind round.Kind, destination string) {
 			prepared[i].deliveries = append(prepared[i].deliveries, newDelivery{job: job{
 				id: e.Round.WebhookID(kind), destination: destination, round: e.Round, number: 1, series: 1,
-				worker: worker, begun: now, traceID: e.TraceID, traceParent: e.TraceParent, body: body, target: d.target(destination, receivers),
+				worker: worker, begun: now, traceID: e.TraceID, traceParent: e.TraceParent, body: body,
+				target: d.target(destination, receivers),
 			}})
 		}
 		add(round.OwnEndpoint, OwnEndpoint)

@@ -11,10 +11,14 @@ import (
 func TestPublic_addresses(t *testing.T) {
 	t.Parallel()
 	for text, public := range map[string]bool{
-		"8.8.8.8": true, "1.1.1.1": true, "172.15.255.255": true, "172.32.0.0": true, "2606:4700::1111": true, "::ffff:8.8.8.8": true,
-		"0.0.0.0": false, "10.1.2.3": false, "100.64.0.1": false, "127.0.0.1": false, "127.255.255.254": false, "169.254.169.254": false, "172.16.0.1": false, "172.31.255.255": false,
-		"192.168.1.1": false, "192.0.0.8": false, "198.18.0.1": false, "224.0.0.1": false, "240.0.0.1": false, "255.255.255.255": false, "192.88.99.1": false,
-		"::1": false, "::": false, "::ffff:127.0.0.1": false, "::ffff:10.0.0.1": false, "64:ff9b::7f00:1": false, "fe80::1": false, "fe80::1%eth0": false, "fc00::1": false, "fd00::1": false,
+		"8.8.8.8": true, "1.1.1.1": true, "172.15.255.255": true, "172.32.0.0": true, "2606:4700::1111": true,
+		"::ffff:8.8.8.8": true,
+		"0.0.0.0":        false, "10.1.2.3": false, "100.64.0.1": false, "127.0.0.1": false, "127.255.255.254": false,
+		"169.254.169.254": false, "172.16.0.1": false, "172.31.255.255": false,
+		"192.168.1.1": false, "192.0.0.8": false, "198.18.0.1": false, "224.0.0.1": false, "240.0.0.1": false,
+		"255.255.255.255": false, "192.88.99.1": false,
+		"::1": false, "::": false, "::ffff:127.0.0.1": false, "::ffff:10.0.0.1": false, "64:ff9b::7f00:1": false,
+		"fe80::1": false, "fe80::1%eth0": false, "fc00::1": false, "fd00::1": false,
 		"ff02::1": false, "2002:7f00:1::": false, "2001:0:1::1": false, "2001:db8::1": false, "fec0::1": false,
 	} {
 		if got := isPublic(netip.MustParseAddr(text)); got != public {
@@ -61,8 +65,10 @@ func TestRetryAfter_forms(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Duration{
-		"": 0, "0": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "3601": time.Hour, "99999999999999999999": time.Hour, "-5": 0, "1.5": 0, "soon": 0,
-		"Sat, 21 Nov 2026 12:00:30 GMT": 30 * time.Second, "Sat, 21 Nov 2026 11:00:00 GMT": 0, "Sun, 21 Nov 2027 11:00:00 GMT": time.Hour,
+		"": 0, "0": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "3601": time.Hour, "99999999999999999999": time.Hour,
+		"-5": 0, "1.5": 0, "soon": 0,
+		"Sat, 21 Nov 2026 12:00:30 GMT": 30 * time.Second, "Sat, 21 Nov 2026 11:00:00 GMT": 0,
+		"Sun, 21 Nov 2027 11:00:00 GMT": time.Hour,
 	} {
 		if got := parseRetryAfter(text, now, time.Hour); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)

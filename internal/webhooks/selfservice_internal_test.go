@@ -25,7 +25,8 @@ func TestPublicError_names_no_address(t *testing.T) {
 		"http: server gave HTTP response to HTTPS client":                              "the receiver answered http where https was expected",
 		"something from 10.0.0.5 that was never thought of":                            "the call failed",
 		"dial tcp 93.184.216.34:443: the receiver's address is not a public one":       "the receiver's address is not a public one",
-		"EOF": "the connection was closed before an answer", "status 503": "status 503", "no answer within 15s": "no answer within 15s", interrupted: interrupted,
+		"EOF": "the connection was closed before an answer", "status 503": "status 503",
+		"no answer within 15s": "no answer within 15s", interrupted: interrupted,
 	} {
 		if got := publicError(text); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)

@@ -37,8 +37,8 @@ func (s *store) claim(ctx context.Context, wants map[string]int, now time.Time, 
 	return s.claimSQLite(ctx, wants, now, worker, attempts)
 }
 
-// insertEvents stores the events of those rounds that have none and returns which, and how the suppliers' receivers are.
-// It joins the transaction of ctx, so that what is paused before it stays unsent.
+// insertEvents stores the events of those rounds that have none and returns which, and how the suppliers' receivers
+// are. It joins the transaction of ctx, so that what is paused before it stays unsent.
 func (s *store) insertEvents(ctx context.Context, events []newEvent, suppliers []string,
 	now time.Time) (map[round.Round]bool, map[string]standing, error) {
 	if s.postgres() {

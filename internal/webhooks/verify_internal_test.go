@@ -45,7 +45,8 @@ func TestVerify_names_what_is_wrong_in_every_batch_and_at_their_edges(t *testing
 			t.Helper()
 			ledger, err := d.Verify(ctx, func(n int64) { seen = n })
 			if err != nil || len(ledger.Faults) != want || ledger.Deliveries[Delivered] < verifyBatch {
-				t.Errorf("%d faults, want %d, of %v: %v %v", len(ledger.Faults), want, ledger.Deliveries, ledger.Faults[:min(len(ledger.Faults), 9)], err)
+				t.Errorf("%d faults, want %d, of %v: %v %v", len(ledger.Faults), want, ledger.Deliveries,
+					ledger.Faults[:min(len(ledger.Faults), 9)], err)
 			}
 		}
 		verify(0)
@@ -64,7 +65,8 @@ func TestVerify_names_what_is_wrong_in_every_batch_and_at_their_edges(t *testing
 			}
 			verify(2 * (i + 1))
 		}
-		for _, damage := range []string{`DELETE FROM webhook_events WHERE uid IN (2, ?)`, `DELETE FROM webhook_deliveries WHERE uid IN (3, ?)`} {
+		for _, damage := range []string{`DELETE FROM webhook_events WHERE uid IN (2, ?)`,
+			`DELETE FROM webhook_deliveries WHERE uid IN (3, ?)`} {
 			if err := db.From(ctx).Exec(damage, verifyBatch+len(damage)%9).Error; err != nil {
 				t.Fatal(err)
 			}

@@ -38,7 +38,8 @@ func TestEach_lists_every_request_once_newest_first_however_they_are_spread_over
 		service.store.fill(ctx, t, 1, 2*eachBatch+100, `7000000000000000`)        // one batch of the intake has one time
 		service.store.fill(ctx, t, 30_001, eachBatch+500, `7000000100000000 + i`) // a busy moment
 		service.store.fill(ctx, t, 50_001, 30, `3000000000000000 + i * 100000000000`)
-		for _, filter := range []materials.Filter{{}, {SupplierID: "s1"}, {Status: materials.Selected}, {Status: materials.Failed}, {SupplierID: "s2", Status: materials.Enqueued},
+		for _, filter := range []materials.Filter{{}, {SupplierID: "s1"}, {Status: materials.Selected},
+			{Status: materials.Failed}, {SupplierID: "s2", Status: materials.Enqueued},
 			{SupplierID: "unknown"}} {
 			var want []string
 			query := db.From(ctx).Table("material_requests").Select("supplier_id || '/' || id").Order(newestFirst)
@@ -96,8 +97,10 @@ func TestVerify_names_what_is_wrong_in_every_batch_and_at_their_edges(t *testing
 			fmt.Sprintf("request s/%d has no choice", verifyBatch), fmt.Sprintf("request s/%d has no choice", verifyBatch+1),
 			"request s/3 is enqueued and nothing brings its estimates",
 			fmt.Sprintf("request s/%d is enqueued and nothing brings its estimates", 3*verifyBatch/2)}
-		if err != nil || !slices.Equal(ledger.Faults, want) || !slices.Equal(done, []int64{verifyBatch, 3 * verifyBatch / 2}) ||
-			ledger.Requests[materials.Selected] != 3 || ledger.Requests[materials.Enqueued] != 3 || ledger.Requests[materials.Failed] != 3*verifyBatch/2-6 {
+		if err != nil || !slices.Equal(ledger.Faults, want) || !slices.Equal(done, []int64{verifyBatch,
+			3 * verifyBatch / 2}) ||
+			ledger.Requests[materials.Selected] != 3 || ledger.Requests[materials.Enqueued] != 3 ||
+			ledger.Requests[materials.Failed] != 3*verifyBatch/2-6 {
 			t.Errorf("%v %v %v %v", ledger.Faults, ledger.Requests, done, err)
 		}
 	})

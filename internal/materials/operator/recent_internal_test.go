@@ -36,9 +36,12 @@ func TestRecent_leads_through_all_suppliers_in_the_one_order_each_request_once(t
 			{materials.Filter{}, `true`, newestFirst},
 			{materials.Filter{SupplierID: "sup14"}, `supplier_id = 'sup14'`, newestFirst},
 			{materials.Filter{Status: materials.Failed}, `status = 'failed'`, newestFirst},
-			{materials.Filter{Status: materials.Failed, SupplierID: "sup19"}, `status = 'failed' AND supplier_id = 'sup19'`, newestFirst},
-			{materials.Filter{Status: materials.Enqueued}, `status = 'enqueued'`, `ticket IS NULL, ticket, retry_at, supplier_id, id`},
-			{materials.Filter{Status: materials.Enqueued, SupplierID: "sup14"}, `status = 'enqueued' AND supplier_id = 'sup14'`, `ticket IS NULL, ticket, retry_at, supplier_id, id`},
+			{materials.Filter{Status: materials.Failed, SupplierID: "sup19"}, `status = 'failed' AND supplier_id = 'sup19'`,
+				newestFirst},
+			{materials.Filter{Status: materials.Enqueued}, `status = 'enqueued'`,
+				`ticket IS NULL, ticket, retry_at, supplier_id, id`},
+			{materials.Filter{Status: materials.Enqueued, SupplierID: "sup14"}, `status = 'enqueued' AND supplier_id = 'sup14'`,
+				`ticket IS NULL, ticket, retry_at, supplier_id, id`},
 		} {
 			var want []string
 			err := db.From(t.Context()).Raw(`SELECT supplier_id || '/' || id FROM material_requests WHERE ` + c.where +

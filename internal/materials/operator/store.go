@@ -37,7 +37,8 @@ type overviewRow struct {
 
 func (r overviewRow) overview() materials.Overview {
 	return materials.Overview{
-		SupplierID: r.SupplierID, ID: r.ID, Status: r.Status, ShopCode: r.ShopCode, Round: r.Round, Failure: whyFailed(r.Status, r.Failure),
+		SupplierID: r.SupplierID, ID: r.ID, Status: r.Status, ShopCode: r.ShopCode, Round: r.Round,
+		Failure:   whyFailed(r.Status, r.Failure),
 		CreatedAt: instant(r.CreatedAt), UpdatedAt: instant(r.UpdatedAt),
 	}
 }
@@ -65,7 +66,8 @@ func (s *store) roundsOf(ctx context.Context, current round.Round) ([]materials.
 	}
 	rounds := make([]materials.RoundOverview, len(rows))
 	for i, row := range rows {
-		rounds[i] = materials.RoundOverview{Number: row.Number, Status: row.Status, Failure: whyFailed(row.Status, row.Failure),
+		rounds[i] = materials.RoundOverview{Number: row.Number, Status: row.Status, Failure: whyFailed(row.Status,
+			row.Failure),
 			CreatedAt: instant(row.CreatedAt)}
 	}
 	return rounds, nil

@@ -34,7 +34,8 @@ const (
 			ORDER BY r.created_at DESC, r.id DESC LIMIT 1) AS newest FROM suppliers s
 		ORDER BY newest DESC NULLS LAST, id LIMIT ?`
 
-	// newestOf are the keys of the newest requests of one supplier behind a place, whose id and tie take the place of the verbs.
+	// newestOf are the keys of the newest requests of one supplier behind a place, whose id and tie take the place of the
+	// verbs.
 	newestOf = `SELECT created_at, supplier_id, id FROM material_requests WHERE supplier_id = %s AND ` + byAge +
 		` AND created_at >= ? AND (created_at, id) < (?, %s) ORDER BY created_at DESC, id DESC LIMIT ?`
 )
@@ -109,7 +110,8 @@ type reach struct {
 	newest, span atomic.Int64 // of the newest request; how long the last page was, 0: none was read yet
 }
 
-// since is when the oldest request of the page behind a place was made, or earlier, as far as one can guess; 0: unknown.
+// since is when the oldest request of the page behind a place was made, or earlier, as far as one can guess; 0:
+// unknown.
 func (r *reach) since(from place) int64 {
 	if span := r.span.Load(); span > 0 {
 		return max(0, min(from.at, r.newest.Load())-2*span)

@@ -30,7 +30,8 @@ func (s *Service) estimateAll(ctx context.Context, requests []*pending) {
 	for _, p := range requests {
 		if p.err == nil {
 			running.Go(func() {
-				p.event, p.body, p.err = s.estimate(logctx.WithTraceParent(logctx.WithRequest(ctx, p.Round.SupplierID, p.Round.RequestID, p.TraceID), p.TraceParent),
+				p.event, p.body, p.err = s.estimate(logctx.WithTraceParent(logctx.WithRequest(ctx, p.Round.SupplierID,
+					p.Round.RequestID, p.TraceID), p.TraceParent),
 					p, products[p.Request.SupplierID])
 			})
 		}

@@ -48,7 +48,8 @@ func nextTry(err error, tries int64, schedule []time.Duration) (wait time.Durati
 
 // failed has a round whose estimation came to nothing tried again on its schedule, or fails its request.
 func (s *Service) failed(p *pending) error {
-	ctx, cancel := context.WithTimeout(logctx.WithRequest(context.Background(), p.Round.SupplierID, p.Round.RequestID, p.TraceID), workStoreTimeout)
+	ctx, cancel := context.WithTimeout(logctx.WithRequest(context.Background(), p.Round.SupplierID, p.Round.RequestID,
+		p.TraceID), workStoreTimeout)
 	defer cancel()
 	now, tries := s.deps.Now(), p.tries+1
 	if wait, again := nextTry(p.err, tries, s.deps.Schedule); again {

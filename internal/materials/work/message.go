@@ -24,7 +24,10 @@ func (s *Service) Publish(rounds ...materials.Queued) {
 	if len(rounds) == 0 {
 		return
 	}
-	lowest := slices.MinFunc(rounds, func(a, b materials.Queued) int { return int(min(max(a.Ticket-b.Ticket, -1), 1)) }).Ticket
+	lowest := slices.MinFunc(rounds, func(a, b materials.Queued) int {
+		return int(min(max(a.Ticket-b.Ticket, -1),
+			1))
+	}).Ticket
 	var body bytes.Buffer
 	for _, q := range rounds {
 		body.WriteString(q.String())

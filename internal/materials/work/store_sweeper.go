@@ -17,7 +17,8 @@ type ticketRow struct {
 
 // requeue assigns a new ticket to requests whose ticket is below the given one, the lowest first, or that are due to be
 // tried again, and returns them.
-func (s *store) requeue(ctx context.Context, below int64, now time.Time, limit int) (rows []materials.Queued, err error) {
+func (s *store) requeue(ctx context.Context, below int64, now time.Time, limit int) (rows []materials.Queued,
+	err error) {
 	for _, due := range []struct {
 		column string
 		bound  int64
@@ -67,7 +68,8 @@ func (s *store) requeueBy(ctx context.Context, column string, bound int64, limit
 func queuedRows(rows []ticketRow) []materials.Queued {
 	list := make([]materials.Queued, len(rows))
 	for i, row := range rows {
-		list[i] = materials.Queued{Round: round.Round{SupplierID: row.SupplierID, RequestID: row.ID, UID: row.UID, Number: row.Round}, Ticket: row.Ticket}
+		list[i] = materials.Queued{Round: round.Round{SupplierID: row.SupplierID, RequestID: row.ID, UID: row.UID,
+			Number: row.Round}, Ticket: row.Ticket}
 	}
 	return list
 }

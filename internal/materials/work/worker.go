@@ -82,7 +82,8 @@ func (s *Service) workOnEach(rounds []round.Round) error {
 	for i, r := range rounds {
 		_, err := s.workOn(rounds[i : i+1])
 		if err != nil && !errs.IsUnavailable(err) {
-			err = s.failed(&pending{Request: materials.Request{SupplierID: r.SupplierID, ID: r.RequestID}, Round: r, err: invalid(err)})
+			err = s.failed(&pending{Request: materials.Request{SupplierID: r.SupplierID, ID: r.RequestID}, Round: r,
+				err: invalid(err)})
 		}
 		if err != nil {
 			return err

@@ -132,7 +132,8 @@ func (d *delivery) body() map[string]any {
 		next = &d.UpdatedAt
 	}
 	return map[string]any{
-		"id": d.ID, "request_id": d.RequestID, "event_type": webhook.TypeEstimated, "status": d.Status, "attempt_count": len(d.Attempts),
+		"id": d.ID, "request_id": d.RequestID, "event_type": webhook.TypeEstimated, "status": d.Status,
+		"attempt_count":   len(d.Attempts),
 		"next_attempt_at": next, "created_at": d.CreatedAt, "updated_at": d.UpdatedAt, "last_attempt": last,
 	}
 }

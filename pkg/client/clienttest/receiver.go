@@ -229,7 +229,8 @@ func (s *Server) eventTypes(*http.Request) answer {
 		"type": webhook.TypeEstimated, "description": "Delivery estimates of a material request.",
 		"schema": map[string]any{"type": "object", "required": []string{"type", "timestamp", "data"}},
 		"example": webhook.Event{Type: webhook.TypeEstimated, Timestamp: at, Data: webhook.Data{
-			SupplierID: s.SupplierID, RequestID: 123, ShopCode: "SP-0042", Estimates: []webhook.Estimate{}, Unavailable: []webhook.Unavailable{},
+			SupplierID: s.SupplierID, RequestID: 123, ShopCode: "SP-0042", Estimates: []webhook.Estimate{},
+			Unavailable: []webhook.Unavailable{},
 		}},
 	}})
 }
