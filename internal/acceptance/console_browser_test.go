@@ -126,7 +126,8 @@ func walkConsole(t *testing.T, h *apptest.Hub, b *browser.Browser, name string) 
 	}
 	b.Press("link", "Português", "\r")
 	b.Has("link", "Visão geral")
-	for page, words := range map[string]string{"": "pausado por operador", "/requests": "Estimada", "/receivers": "pausado por operador",
+	for page, words := range map[string]string{"": "pausado por operador", "/requests": "Estimada",
+		"/receivers":  "pausado por operador",
 		"/scoreboard": "0 respondidas"} {
 		b.Open(h.APIs[0].AdminURL("/console" + page))
 		b.Until("it is in Portuguese: "+page, fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, words))

@@ -83,7 +83,8 @@ func newStack(ctx context.Context) (*stack, error) {
 
 // build makes a binary as `make build` does.
 func build(ctx context.Context, dir, target string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "nomsgpack", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", target)
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "nomsgpack", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/",
+		target)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w: %s", target, err, out)

@@ -128,8 +128,10 @@ func maximum(values []float64) (m float64) {
 // wordOf is a state as the pages write it, to be translated.
 func wordOf(state any) string {
 	words := map[string]string{
-		"pending": "Pending", "delivered": "Delivered", "dead": "Dead", "failed": "Failed", "enqueued": "Enqueued", "estimated": "Estimated",
-		"selected": "Selected", "active": "Active", "failing": "Failing", "paused": "Paused", "true": "Active", "false": "Deactivated",
+		"pending": "Pending", "delivered": "Delivered", "dead": "Dead", "failed": "Failed", "enqueued": "Enqueued",
+		"estimated": "Estimated",
+		"selected":  "Selected", "active": "Active", "failing": "Failing", "paused": "Paused", "true": "Active",
+		"false": "Deactivated",
 	}
 	text := fmt.Sprint(state)
 	if word := words[text]; word != "" {

@@ -78,7 +78,8 @@ func (l *locale) timeElement(at time.Time, seconds, attribute string) template.H
 	if l.tag == "pt" {
 		shape = "02/01/2006, 15:04"
 	}
-	text := fmt.Sprintf(`<time datetime="%s"%s>%s UTC</time>`, at.Format(time.RFC3339Nano), attribute, at.Format(shape+seconds))
+	text := fmt.Sprintf(`<time datetime="%s"%s>%s UTC</time>`, at.Format(time.RFC3339Nano), attribute,
+		at.Format(shape+seconds))
 	return template.HTML(text) //nolint:gosec // made of digits
 }
 

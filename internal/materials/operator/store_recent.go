@@ -83,7 +83,8 @@ func placeAfter(o materials.Overview) string {
 // are queued. The filter's status may be Enqueued (what is not handed to the sender yet), Failed or empty. next leads
 // on from there; empty: that was all. A page may be short, or empty with a next, when it looked through many that are
 // not wanted.
-func (s *Service) Recent(ctx context.Context, filter materials.Filter, after string, limit int) (page []materials.Overview,
+func (s *Service) Recent(ctx context.Context, filter materials.Filter, after string,
+	limit int) (page []materials.Overview,
 	next string, err error) {
 	switch {
 	case filter.Status == materials.Enqueued:
