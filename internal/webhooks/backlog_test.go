@@ -45,7 +45,7 @@ func slowly(workers int) (answer func(int, http.ResponseWriter, *http.Request), 
 	}, fresh
 }
 
-// overtaken adds events by each worker until one of each has come, and reports whether the backlog was not sent by then.
+// overtaken adds events by each worker until one of each has come, and reports whether some of the backlog was left.
 func overtaken(acme *receiver, come <-chan struct{}, workers ...*rig) bool {
 	sent := func() (n int) {
 		for _, c := range acme.got() {
