@@ -28,8 +28,7 @@ func Attrs(ctx context.Context) []slog.Attr {
 
 // WithRequestID names the X-Request-Id that this work belongs to, in the worker too, and adds attributes beside it.
 func WithRequestID(ctx context.Context, id string, attrs ...slog.Attr) context.Context {
-	all := slices.Grow(slices.Clip(Attrs(ctx)), 1+len(attrs))
-	all = append(append(all, slog.String("request_id", id)), attrs...)
+	all := slices.Concat(Attrs(ctx), []slog.Attr{slog.String("request_id", id)}, attrs)
 	return context.WithValue(context.WithValue(ctx, requestIDKey{}, id), attrsKey{}, all)
 }
 

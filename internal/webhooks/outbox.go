@@ -203,7 +203,7 @@ func (d *Dispatcher) transactionEnded(end database.End, deliveries []newDelivery
 	}
 }
 
-// putBack returns begun first attempts that are not sent to the database, due at once, however long that is
+// putBack makes the deliveries of begun first attempts that are not sent due at once, however long the database is
 // unavailable. Each names the lease under which it was begun: what another worker has taken over stays as it is.
 func (d *Dispatcher) putBack(jobs []job) {
 	for pause := recordAgain; len(jobs) > 0; pause = min(2*pause, recordAgainMax) {

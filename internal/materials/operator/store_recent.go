@@ -18,13 +18,11 @@ import (
 const (
 	recentColumns = `supplier_id, id, status, shop_code, round, failure, created_at, updated_at`
 
-	columnsOfR = `r.supplier_id, r.id, r.status, r.shop_code, r.round, r.failure, r.created_at, r.updated_at`
-
 	// looked bounds what one page goes through when only some of the requests are wanted.
 	looked = 5000
 
 	// recentOrder and behindPlace are the order of a list by age and what comes behind a place in it.
-	recentOrder = ` ORDER BY created_at DESC, supplier_id, id DESC LIMIT ?`
+	recentOrder = ` ORDER BY ` + newestFirst + ` LIMIT ?`
 	behindPlace = ` AND created_at <= ? AND (created_at < ? OR supplier_id > ? OR (supplier_id = ? AND id < ?))`
 
 	// newestSuppliers are those whose requests can be on a page: one step through the index for each supplier.
@@ -39,6 +37,9 @@ const (
 	newestOf = `SELECT created_at, supplier_id, id FROM material_requests WHERE supplier_id = %s AND ` + byAge +
 		` AND created_at >= ? AND (created_at, id) < (?, %s) ORDER BY created_at DESC, id DESC LIMIT ?`
 )
+
+// columnsOfR are recentColumns of the table named r.
+var columnsOfR = `r.` + strings.ReplaceAll(recentColumns, `, `, `, r.`)
 
 // place is where a page of requests ended.
 type place struct {
@@ -92,8 +93,7 @@ func (s *Service) Recent(ctx context.Context, filter materials.Filter, after str
 	case filter.Status == materials.Failed && filter.SupplierID != "":
 		return s.store.recentFailedOf(ctx, filter.SupplierID, placeOf(after), limit)
 	case filter.Status == materials.Failed:
-		page, err = s.store.overviews(ctx, `SELECT `+recentColumns+` FROM material_requests
-			WHERE failure <> '' AND status = 'failed'`+behindPlace+recentOrder, append(placeOf(after).behind(), limit)...)
+		page, err = s.store.overviews(ctx, `SELECT `+recentColumns+failedOnes+behindPlace+recentOrder, append(placeOf(after).behind(), limit)...)
 	case filter.SupplierID != "":
 		page, err = s.store.recentOf(ctx, []string{filter.SupplierID}, placeOf(after), 0, limit)
 	default:

@@ -2,6 +2,7 @@ package work
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,10 +25,7 @@ func (s *Service) Publish(rounds ...materials.Queued) {
 	if len(rounds) == 0 {
 		return
 	}
-	lowest := slices.MinFunc(rounds, func(a, b materials.Queued) int {
-		return int(min(max(a.Ticket-b.Ticket, -1),
-			1))
-	}).Ticket
+	lowest := slices.MinFunc(rounds, func(a, b materials.Queued) int { return cmp.Compare(a.Ticket, b.Ticket) }).Ticket
 	var body bytes.Buffer
 	for _, q := range rounds {
 		body.WriteString(q.String())
