@@ -80,26 +80,25 @@ func TestHouse_no_chain_of_imports_is_longer_than_six_packages(t *testing.T) {
 
 func TestHouse_the_published_packages_import_nothing_internal(t *testing.T) {
 	t.Parallel()
-	for _, p := range packages(t) {
-		if !strings.HasPrefix(p.ImportPath, module+"pkg/") {
-			continue
-		}
-		for _, dependency := range p.Deps {
-			if strings.HasPrefix(dependency, module+internalDir) {
-				t.Errorf("%s depends on %s", p.ImportPath, dependency)
-			}
-		}
-	}
+	dependOnNone(t, "pkg/", func(dependency string) bool { return strings.HasPrefix(dependency, module+internalDir) })
 }
 
 func TestHouse_nothing_for_tests_reaches_the_binaries(t *testing.T) {
 	t.Parallel()
+	dependOnNone(t, "cmd/", func(dependency string) bool {
+		return dependency == "testing" || isHelper(strings.TrimPrefix(dependency, module))
+	})
+}
+
+// dependOnNone fails for each package of the folder that depends, over others too, on a refused one.
+func dependOnNone(t *testing.T, folder string, refused func(dependency string) bool) {
+	t.Helper()
 	for _, p := range packages(t) {
-		if !strings.HasPrefix(p.ImportPath, module+"cmd/") {
+		if !strings.HasPrefix(p.ImportPath, module+folder) {
 			continue
 		}
 		for _, dependency := range p.Deps {
-			if own := strings.TrimPrefix(dependency, module); dependency == "testing" || isHelper(own) {
+			if refused(dependency) {
 				t.Errorf("%s depends on %s", p.ImportPath, dependency)
 			}
 		}

@@ -82,27 +82,26 @@ func (s *Service) enqueued(ctx context.Context, filter materials.Filter, after s
 	return append(page, waiting...), next, err
 }
 
-// named adds the suppliers' names.
 func (s *Service) named(ctx context.Context, page []materials.Overview) ([]requestRow, error) {
-	items, ids := make([]requestRow, len(page)), make([]string, len(page))
-	for i, o := range page {
-		ids[i] = o.SupplierID
-	}
-	names, err := s.names(ctx, ids...)
-	for i, o := range page {
-		items[i] = requestRow{o, names[o.SupplierID]}
-	}
-	return items, err
+	return withNames(ctx, s, page, func(o materials.Overview) string { return o.SupplierID },
+		func(o materials.Overview, name string) requestRow { return requestRow{o, name} })
 }
 
 func (s *Service) namedDeliveries(ctx context.Context, page []webhooks.Delivery) ([]deliveryRow, error) {
-	items, ids := make([]deliveryRow, len(page)), make([]string, len(page))
-	for i, d := range page {
-		ids[i] = d.SupplierID
+	return withNames(ctx, s, page, func(d webhooks.Delivery) string { return d.SupplierID },
+		func(d webhooks.Delivery, name string) deliveryRow { return deliveryRow{d, name} })
+}
+
+// withNames adds the suppliers' names to a page.
+func withNames[T, Row any](ctx context.Context, s *Service, page []T, supplier func(T) string,
+	row func(one T, name string) Row) ([]Row, error) {
+	items, ids := make([]Row, len(page)), make([]string, len(page))
+	for i, one := range page {
+		ids[i] = supplier(one)
 	}
 	names, err := s.names(ctx, ids...)
-	for i, d := range page {
-		items[i] = deliveryRow{d, names[d.SupplierID]}
+	for i, one := range page {
+		items[i] = row(one, names[supplier(one)])
 	}
 	return items, err
 }
