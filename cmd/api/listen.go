@@ -46,9 +46,10 @@ type receiver struct {
 func listenCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "listen", Short: "receive webhooks here and print each one, to try things out",
 		Args: cobra.NoArgs,
-		Long: `Receives webhooks, prints each one and says whether its signature holds. The service calls a private address such as
-this one only with WEBHOOK_ALLOW_PRIVATE=true, which ` + "`serve --demo`" + ` sets by itself.`,
-		Example: "  api listen --secret whsec_…\n  WEBHOOK_ALLOW_PRIVATE=true api supplier update sup_… --webhook-url http://127.0.0.1:7001"}
+		Long: `Receives webhooks, prints each one and says whether its signature holds. The service calls a private address
+such as this one only with WEBHOOK_ALLOW_PRIVATE=true, which ` + "`serve --demo`" + ` sets by itself.`,
+		Example: "  api listen --secret whsec_…\n" +
+			"  WEBHOOK_ALLOW_PRIVATE=true api supplier update sup_… --webhook-url http://127.0.0.1:7001"}
 	addr := cmd.Flags().String("addr", "127.0.0.1:7001", "address to listen on")
 	secret := cmd.Flags().String("secret", "", "the supplier's whsec_ secret; without it no signature is checked")
 	answer := choiceFlag(cmd, cmd.Flags(), "answer", "200",

@@ -15,7 +15,8 @@ import (
 var errNotOver = errors.New("--before must be a time that is over, such as 2026-11-20T12:00:00Z or 2026-11-20")
 
 func retentionCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "run", Short: "delete finished requests, their estimates and their deliveries that are older", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "run", Args: cobra.NoArgs,
+		Short: "delete finished requests, their estimates and their deliveries that are older"}
 	days := cmd.Flags().Int("days", 0, "how many days are kept, at least 1; RETENTION_DAYS when neither is given")
 	text := cmd.Flags().String("before", "",
 		"delete what was made and last changed before this time (RFC 3339) or day (YYYY-MM-DD, UTC)")

@@ -47,8 +47,9 @@ func (o overview) writeText(w io.Writer) error {
 
 func topCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "top", Short: "show the console's overview in the terminal; q ends it", Args: cobra.NoArgs,
-		Long: `Shows the console's overview, from the metrics of the api of this configuration. Where the worker is a process of its
-own, name the operator listeners of all processes. Without a terminal the figures of one second are printed.`,
+		Long: `Shows the console's overview, from the metrics of the api of this configuration. Where the worker is
+a process of its own, name the operator listeners of all processes. Without a terminal the figures of one second are
+printed.`,
 		Example: "  api top\n  api top --admin 10.0.0.1:9090,10.0.0.2:9090,10.0.0.3:9091"}
 	addresses := cmd.Flags().StringSlice("admin", nil,
 		"operator listeners to read, separated by commas (default ADMIN_ADDR)")

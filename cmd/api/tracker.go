@@ -112,10 +112,12 @@ func trackerLoad() *cobra.Command {
 // loadHelp names every field by its format.
 func loadHelp() string {
 	var text strings.Builder
-	text.WriteString(`Loads records, all or none, into the built-in store, and makes and grants the client's view when it has none.
+	text.WriteString(`Loads records, all or none, into the built-in store, and makes and grants the client's view when it
+has none.
 
 The file is NDJSON, one object a line, when it begins with {; else CSV with a header. Every field may be absent or null
-(in CSV: empty) but imei and dt_carga, the day of the load. A day is no date-time. data_de_ping must not be after dt_carga.
+(in CSV: empty) but imei and dt_carga, the day of the load. A day is no date-time. data_de_ping must not be after
+dt_carga.
 The first 100 bad lines are named with everything that is wrong with them.
 `)
 	byFormat := map[string][]string{}

@@ -30,11 +30,14 @@ import (
 
 // installations are the values that the chart is rendered with, as an operator would give them.
 var installations = map[string]string{
-	"small":            ``,
-	"large":            "values-large.yaml",
-	"hpa":              `worker: {autoscaling: {mode: hpa, minReplicas: 0}}`,
-	"everything given": `{nodeSelector: {a: b}, tolerations: [{key: x, operator: Exists}], image: {tag: v9, pullSecrets: [{name: r}]}, volumes: [{name: nats, secret: {secretName: nats}}], volumeMounts: [{name: nats, mountPath: /nats}], networkPolicy: {adminFrom: [{namespaceSelector: {}}], extraEgress: [{ports: [{port: 4318}]}]}, config: {NATS_CREDS: /nats/creds}}`,
-	"nothing extra":    `{networkPolicy: {enabled: false}, migration: {enabled: false}}`,
+	"small": ``,
+	"large": "values-large.yaml",
+	"hpa":   `worker: {autoscaling: {mode: hpa, minReplicas: 0}}`,
+	"everything given": `{nodeSelector: {a: b}, tolerations: [{key: x, operator: Exists}], ` +
+		`image: {tag: v9, pullSecrets: [{name: r}]}, volumes: [{name: nats, secret: {secretName: nats}}], ` +
+		`volumeMounts: [{name: nats, mountPath: /nats}], networkPolicy: {adminFrom: [{namespaceSelector: {}}], ` +
+		`extraEgress: [{ports: [{port: 4318}]}]}, config: {NATS_CREDS: /nats/creds}}`,
+	"nothing extra": `{networkPolicy: {enabled: false}, migration: {enabled: false}}`,
 }
 
 // object is a rendered object: typed for Kubernetes' own kinds, unstructured for KEDA's.

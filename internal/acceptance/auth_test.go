@@ -149,7 +149,8 @@ func tokenRules(t *testing.T, h *apptest.Hub) {
 			t.Fatalf("got %d and %d", tokens.ExpiresIn, tokens.RefreshExpiresIn)
 		}
 	})
-	rule(t, "a deactivated supplier gets no tokens, its sessions end, its access tokens live on, activation lets it in again", func(t *testing.T) {
+	rule(t, "a deactivated supplier gets no tokens, its sessions end, its access tokens live on, "+
+		"activation lets it in again", func(t *testing.T) {
 		s := h.Supplier(t)
 		apptest.MustCommand[object](t, h, "supplier", "deactivate", s.ID)
 		wantAuthError(t, h.Do(t, http.MethodPost, tokenPath, nil, "x-api-key", s.APIKey), "invalid_client")

@@ -242,7 +242,8 @@ func TestPortal_shows_what_is_unusual_well(t *testing.T) {
 			b.Press("button", map[bool]string{true: english.sendTest, false: portuguese.sendTest}[o.Language == "en"], "\r")
 			b.Until("the test's result", `document.querySelector("[data-result]").innerText.includes("400")`)
 			looked("wide test")
-			if marks := browser.Eval[int](b, `document.querySelectorAll("main b, main i, main script, header b").length`); marks != 0 {
+			marks := browser.Eval[int](b, `document.querySelectorAll("main b, main i, main script, header b").length`)
+			if marks != 0 {
 				t.Errorf("%d elements were made of what a caller wrote", marks)
 			}
 		})
@@ -282,7 +283,8 @@ func TestPortal_can_be_read_without_scripts(t *testing.T) {
 	for path, says := range map[string]string{
 		"": "All is well", "/requests": "SP-001", "/deliveries": "Delivered", "/deliveries?status=dead": "Nothing matches",
 		"/deliveries/" +
-			sent.ID: "estimate_id", "/receiver": "Current secret", "/deliveries?since=2020-01-01T00:00&request_id=&until=": "Delivered",
+			sent.ID: "estimate_id", "/receiver": "Current secret",
+		"/deliveries?since=2020-01-01T00:00&request_id=&until=": "Delivered",
 	} {
 		a := visit(t, http.MethodGet, h.URL(0, "/portal"+path), cookie)
 		want(t, a, 200)

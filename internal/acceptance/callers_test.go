@@ -321,7 +321,8 @@ func TestTrackerKeys_of_the_earlier_form_go_on_working(t *testing.T) {
 	earlier := "hub_ck_" + strings.Repeat("a7", 21) + "b"
 	hash := sha256.Sum256([]byte("hub/trackerkey/1\x00" + earlier))
 	if _, err := openDatabase(t, h).ExecContext(t.Context(), `
-		INSERT INTO tracker_client_keys (hash, client_number, created_at) SELECT ?, number, 0 FROM tracker_clients`, hash[:]); err != nil {
+		INSERT INTO tracker_client_keys (hash, client_number, created_at)
+		SELECT ?, number, 0 FROM tracker_clients`, hash[:]); err != nil {
 		t.Fatal(err)
 	}
 	if len(c.APIKey) != len("hub_ck_")+49 {

@@ -121,7 +121,8 @@ type outcome struct {
 }
 
 func (o outcome) String() string {
-	return fmt.Sprintf("%6d accepted  %d lost  %6d delivered  %3d more than once  %d under two webhook ids  settled in %.1f s",
+	return fmt.Sprintf("%6d accepted  %d lost  %6d delivered  %3d more than once  %d under two webhook ids  "+
+		"settled in %.1f s",
 		o.accepted, o.lost, o.delivered, o.doubled, o.twoIDs, o.settled.Seconds())
 }
 

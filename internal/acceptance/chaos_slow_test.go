@@ -89,7 +89,8 @@ func TestChaos_of_slow_receivers(t *testing.T) {
 		})
 		done := time.Now()
 		_, _, cuts := slow.open()
-		fmt.Printf("%-46s %6d accepted  %d slow calls cut  all done but the slow answers %.1f s after the death, %.1f s after the last request\n",
+		fmt.Printf("%-46s %6d accepted  %d slow calls cut  all done but the slow answers %.1f s after the death, "+
+			"%.1f s after the last request\n",
 			fmt.Sprintf("kill -9 of a worker with slow receivers, %d", i+1), len(accepted), cuts-before,
 			done.Sub(dead).Seconds(), done.Sub(last).Seconds())
 		if cuts == before {

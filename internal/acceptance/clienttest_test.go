@@ -74,7 +74,8 @@ var rawCalls = []rawCall{
 	{"a product with an unknown action", "POST", "/api/products/sync", `{"action":"x","product":{"sku":"A"}}`, nil},
 	{"an upsert without its members", "POST", "/api/products/sync", `{"action":"upsert","product":{"sku":" "}}`, nil},
 	{"a product's wrong members", "POST", "/api/products/sync",
-		`{"action":"upsert","updated_at":"x","product":{"sku":"A","material_id":"1","material":"M","width":-1,"weight_kg":-1,"production_days":-1}}`, nil},
+		`{"action":"upsert","updated_at":"x","product":{"sku":"A","material_id":"1","material":"M",
+			"width":-1,"weight_kg":-1,"production_days":-1}}`, nil},
 	{"an unknown product", "POST", "/api/products/sync", `{"action":"deactivate","product":{"sku":"A"}}`, nil},
 	{"deliveries by parameters that are all wrong", "GET", deliveriesPath +
 		"?status=lost&request_id=01&since=yesterday&until=2026-11-21&page=0&pageSize=101", "", nil},

@@ -50,8 +50,11 @@ func hourBack(t *testing.T) string {
 	address := databasetest.EmptyPostgres(t)
 	db := openDatabase(t, &apptest.Hub{Stack: apptest.Production, Env: map[string]string{"DATABASE_URL": address}})
 	if _, err := db.ExecContext(t.Context(), `
-		CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$ SELECT pg_catalog.clock_timestamp() - interval '1 hour' $$;
-		DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database()); END $$`); err != nil {
+		CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql
+			AS $$ SELECT pg_catalog.clock_timestamp() - interval '1 hour' $$;
+		DO $$ BEGIN
+			EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database());
+		END $$`); err != nil {
 		t.Fatal(err)
 	}
 	return address

@@ -111,7 +111,8 @@ func (m many) cancelledInBrowser() {
 			b.Fill("Operator token", operatorToken)
 			b.Press("button", "Enter", "\r")
 		}
-		b.Until("the dialog says how many match", fmt.Sprintf(`document.querySelector("dialog")?.innerText.includes("Redeliver %d deliver")`, n))
+		b.Until("the dialog says how many match",
+			fmt.Sprintf(`document.querySelector("dialog")?.innerText.includes("Redeliver %d deliver")`, n))
 	}
 	ask(inParts, true)
 	browser.Eval[bool](b, `(() => {

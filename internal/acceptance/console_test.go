@@ -105,7 +105,8 @@ func figure(t *testing.T, p *apptest.Process, name string) (value float64, hour 
 }
 
 func consoleRules(t *testing.T, h *apptest.Hub) {
-	rule(t, "the operator listeners answer for an address, a loopback name and ADMIN_HOSTS, any other Host is an empty 403", func(t *testing.T) {
+	rule(t, "the operator listeners answer for an address, a loopback name and ADMIN_HOSTS, "+
+		"any other Host is an empty 403", func(t *testing.T) {
 		for _, p := range slices.Concat(h.APIs, h.Workers) {
 			for host, status := range map[string]int{
 				"127.0.0.1:9": 200, "localhost": 200, "[::1]:1": 200, "10.1.2.3": 200, "hub.internal:9090": 200,
@@ -156,9 +157,11 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 			for _, waitsFor := range []string{"estimation", "own endpoint"} {
 				ids[waitsFor] = submit(t, s, nil)
 				becomes(t, s, ids[waitsFor], "estimated")
-				apptest.Eventually(t, "the own delivery's end is written", func() bool { // after the receipt; it would undo what follows
+				// The end is written after the receipt; it would undo what follows.
+				apptest.Eventually(t, "the own delivery's end is written", func() bool {
 					row := db.QueryRowContext(t.Context(), fmt.Sprintf(`SELECT count(*) FROM webhook_deliveries
-					WHERE destination = 'own' AND status = 'delivered' AND supplier_id = '%s' AND request_id = %d`, s.ID, ids[waitsFor]))
+					WHERE destination = 'own' AND status = 'delivered' AND supplier_id = '%s' AND request_id = %d`,
+						s.ID, ids[waitsFor]))
 					var n int
 					return row.Scan(&n) == nil && n == 1
 				})
@@ -169,7 +172,8 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 					later, s.ID, ids["estimation"]),
 				fmt.Sprintf(`UPDATE material_requests SET status = 'enqueued' WHERE supplier_id = '%s' AND id = %d`, s.ID,
 					ids["own endpoint"]),
-				fmt.Sprintf(`UPDATE webhook_deliveries SET status = 'pending', next_attempt_at = %d WHERE destination = 'own' AND supplier_id = '%s' AND request_id = %d`,
+				fmt.Sprintf(`UPDATE webhook_deliveries SET status = 'pending', next_attempt_at = %d
+					WHERE destination = 'own' AND supplier_id = '%s' AND request_id = %d`,
 					later, s.ID, ids["own endpoint"]),
 			} {
 				if _, err := db.ExecContext(t.Context(), statement); err != nil {
@@ -364,7 +368,8 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 			}
 			reaches(t, s, "delivered", 3)
 			if _, err := openDatabase(t, h).ExecContext(t.Context(),
-				`UPDATE material_requests SET status = 'failed', failure = 'A test made it fail.' WHERE supplier_id = '`+s.ID+`'`); err != nil {
+				`UPDATE material_requests SET status = 'failed', failure = 'A test made it fail.'
+					WHERE supplier_id = '`+s.ID+`'`); err != nil {
 				t.Fatal(err)
 			}
 			a = act(t, "/requests/reopen", all("failed"), bearer...)

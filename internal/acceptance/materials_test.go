@@ -57,11 +57,14 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 		body   string
 		places []string
 	}{
-		"no item":                     {`{"id":1,"shop_code":"a","materials":[]}`, []string{"/materials"}},
-		"an id outside int64":         {`{"id":9223372036854775808,"shop_code":"a","materials":[{"material_id":1,"material":"m","sku":"s","width":1,"height":1,"quantity":1}]}`, []string{"/id"}},
-		"a number that is not finite": {`{"id":1,"shop_code":"a","materials":[{"material_id":1,"material":"m","sku":"s","width":1e400,"height":1,"quantity":1}]}`, []string{"/materials/0/width"}},
-		"an array at the top":         {`[]`, []string{""}},
-		"null at the top":             {`null`, []string{""}},
+		"no item": {`{"id":1,"shop_code":"a","materials":[]}`, []string{"/materials"}},
+		"an id outside int64": {`{"id":9223372036854775808,"shop_code":"a",
+			"materials":[{"material_id":1,"material":"m","sku":"s","width":1,"height":1,"quantity":1}]}`, []string{"/id"}},
+		"a number that is not finite": {`{"id":1,"shop_code":"a",
+			"materials":[{"material_id":1,"material":"m","sku":"s","width":1e400,"height":1,"quantity":1}]}`,
+			[]string{"/materials/0/width"}},
+		"an array at the top": {`[]`, []string{""}},
+		"null at the top":     {`null`, []string{""}},
 	}
 	for name, c := range invalid {
 		rule(t, "400: "+name, func(t *testing.T) {
@@ -116,7 +119,8 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		id := submit(t, s, nil)
 		becomes(t, s, id, "estimated")
-		text := fmt.Sprintf(`{"materials":[{"quantity":4,"depth":25.0,"height":3e1,"width":90.5,"sku":"SHELF-90","material":"Shelf","material_id":10,"material_variant":null}],"shop_code":"SP-001","id":%d}`, id)
+		text := fmt.Sprintf(`{"materials":[{"quantity":4,"depth":25.0,"height":3e1,"width":90.5,"sku":"SHELF-90",
+			"material":"Shelf","material_id":10,"material_variant":null}],"shop_code":"SP-001","id":%d}`, id)
 		wantBody(t, s.Do(t, http.MethodPost, requests, text), 201, object{"status": "enqueued", "id": id})
 		if r := read(t, s, id); r.Status != "estimated" {
 			t.Fatalf("the retry moved the request to %s", r.Status)

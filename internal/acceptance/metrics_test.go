@@ -21,7 +21,8 @@ var shared = []string{
 	`supplyhub_webhook_deliveries{status="failed"}`,
 	`supplyhub_webhook_receivers{state="active"}`, `supplyhub_webhook_receivers{state="failing"}`,
 	`supplyhub_webhook_receivers{state="paused"}`,
-	`supplyhub_scoreboard_quota_remaining{requester="loop"}`, `supplyhub_scoreboard_quota_remaining{requester="partner_b"}`,
+	`supplyhub_scoreboard_quota_remaining{requester="loop"}`,
+	`supplyhub_scoreboard_quota_remaining{requester="partner_b"}`,
 }
 
 // counted are the series that are there from a process's start, so that their first increase is seen.

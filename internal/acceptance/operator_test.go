@@ -126,7 +126,8 @@ func minutePasses(t *testing.T, h *apptest.Hub, supplierID string, n int) {
 	apptest.Eventually(t, "what happened is in its events", func() bool {
 		var counted int
 		row := db.QueryRowContext(t.Context(),
-			`SELECT coalesce(sum(count), 0) FROM operator_events WHERE attempts = 0 AND type IN ('delivery.dead', 'request.failed') AND supplier_id = '`+supplierID+`'`)
+			`SELECT coalesce(sum(count), 0) FROM operator_events
+				WHERE attempts = 0 AND type IN ('delivery.dead', 'request.failed') AND supplier_id = '`+supplierID+`'`)
 		if err := row.Scan(&counted); err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +164,8 @@ func TestOperator(t *testing.T) {
 
 func operatorRules(t *testing.T, h *apptest.Hub, o *operator) {
 	// not beside the others: it kills what they use
-	t.Run("a receiver that fails, is paused and recovers is notified of, once each over all replicas, and none is lost by kill -9", func(t *testing.T) {
+	t.Run("a receiver that fails, is paused and recovers is notified of, once each over all replicas, and none is lost "+
+		"by kill -9", func(t *testing.T) {
 		receiver, status := switchable(t, 503)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		o.status.Store(0)

@@ -72,8 +72,10 @@ func readsFew(t *testing.T, h *apptest.Hub, db *sql.DB) {
 		return err == nil && others == 0
 	})
 	var read, written float64
-	err := db.QueryRowContext(t.Context(), `SELECT sum(seq_tup_read + idx_tup_fetch) / $1, sum(n_tup_ins + n_tup_upd) / $1 FROM pg_stat_user_tables
-		WHERE relname IN ('material_requests', 'webhook_events', 'webhook_deliveries', 'webhook_attempts')`, callers*each).Scan(&read, &written)
+	err := db.QueryRowContext(t.Context(), `SELECT sum(seq_tup_read + idx_tup_fetch) / $1, sum(n_tup_ins + n_tup_upd) / $1
+		FROM pg_stat_user_tables
+		WHERE relname IN ('material_requests', 'webhook_events', 'webhook_deliveries', 'webhook_attempts')`,
+		callers*each).Scan(&read, &written)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,8 @@ func TestSchema_is_migrated_by_serve_and_migrate_alone(t *testing.T) {
 	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
 	h.Env["DATABASE_URL"] = databasetest.EmptyPostgres(t)
 	next := filepath.Join(t.TempDir(), "next.sql")
-	if err := os.WriteFile(next, []byte(`INSERT INTO goose_db_version (version_id, is_applied) SELECT max(version_id) + 1, true FROM goose_db_version`), 0o600); err != nil {
+	if err := os.WriteFile(next, []byte(`INSERT INTO goose_db_version (version_id, is_applied)
+		SELECT max(version_id) + 1, true FROM goose_db_version`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	refused := func(what, why string, args ...string) {

@@ -40,7 +40,8 @@ func TestRights_of_the_binaries_are_the_least(t *testing.T) {
 			`DROP TABLE sessions`, `CREATE TABLE mine (x int)`,
 		},
 		"supplyhub_worker": {
-			`SELECT FROM supplier_api_keys`, `SELECT FROM sessions`, `INSERT INTO material_requests SELECT * FROM material_requests`, `UPDATE suppliers SET active = true`,
+			`SELECT FROM supplier_api_keys`, `SELECT FROM sessions`,
+			`INSERT INTO material_requests SELECT * FROM material_requests`, `UPDATE suppliers SET active = true`,
 			`DELETE FROM material_requests`, `DELETE FROM webhook_attempts`, `SELECT estimates FROM material_requests`,
 			`UPDATE material_requests SET estimates = NULL`, `UPDATE products SET active = true`,
 			`SELECT FROM tracker_clients`, `UPDATE scoreboard_usage SET used = 0`, `UPDATE settings SET value = ''`,

@@ -138,7 +138,8 @@ func TestSamples(t *testing.T) {
 		needs(t, "python3")
 		sampleSupplier(t, h, repository("deployments", "samples", "python"), "python3", "supplier.py")
 	})
-	rule(t, "the sample supplier in TypeScript does too, verifying by the npm package of Standard Webhooks, whose signatures pkg/webhook takes", func(t *testing.T) {
+	rule(t, "the sample supplier in TypeScript does too, verifying by the npm package of Standard Webhooks, whose "+
+		"signatures pkg/webhook takes", func(t *testing.T) {
 		dir := builtTypeScript(t)
 		sampleSupplier(t, h, dir, "node", "build/supplier.js")
 		at, by, body := time.Now(), webhook.NewSecret(), `{"name":"São Paulo"}`
@@ -155,7 +156,8 @@ func TestSamples(t *testing.T) {
 // refusals makes calls of its own: a good one twice, and what no receiver may take.
 func refusals(t *testing.T, url string, by webhook.Secret) {
 	t.Helper()
-	body := `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z","data":{"supplier_id":"s","request_id":1,"shop_code":"x","estimates":[],"unavailable":[]}}`
+	body := `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z",
+		"data":{"supplier_id":"s","request_id":1,"shop_code":"x","estimates":[],"unavailable":[]}}`
 	now := time.Now()
 	for _, c := range []struct {
 		name, id string

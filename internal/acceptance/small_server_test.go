@@ -77,7 +77,8 @@ func TestSmallServer_delivers_everything_and_a_full_one_is_503(t *testing.T) {
 			arrives(callers * each)
 			accounted(t, h) // a command gets its connections, too
 
-			administer(t, server, `ALTER ROLE hub CONNECTION LIMIT 0; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'hub'`)
+			administer(t, server, `ALTER ROLE hub CONNECTION LIMIT 0;
+				SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'hub'`)
 			id := nextID()
 			for api := range h.APIs {
 				if taken(t, h, s, api, id) {

@@ -254,8 +254,10 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 		}
 		c := newTrackerClient(t, h)
 		c.load(t, full)
-		header := "dispositivo,material,identificador,cnpj,planejado,endereco,latitude,longitude,ligado,sem_sinal,imei,data_de_ping,hora_de_ping,latitude_positivacao,perc_bateria,dt_carga\r\n"
-		line := "\"Rastreador \"\"7\"\" <ç>\",\"Gôndola, 2 m\",12,00.000.000/0001-91,true,,-23.5505,0.5,1,0,356938035643809,2026-11-19,09:08:07,-23.550500,81,2026-11-20\r\n"
+		header := "dispositivo,material,identificador,cnpj,planejado,endereco,latitude,longitude,ligado,sem_sinal,imei," +
+			"data_de_ping,hora_de_ping,latitude_positivacao,perc_bateria,dt_carga\r\n"
+		line := "\"Rastreador \"\"7\"\" <ç>\",\"Gôndola, 2 m\"," +
+			"12,00.000.000/0001-91,true,,-23.5505,0.5,1,0,356938035643809,2026-11-19,09:08:07,-23.550500,81,2026-11-20\r\n"
 		d := newTrackerClient(t, h)
 		apptest.MustCommand[object](t, h, "tracker", "load", write(t, "records.csv", "\xEF\xBB\xBF"+header+line), "--client",
 			d.ID)
@@ -492,9 +494,10 @@ func foreignView(t *testing.T, h *apptest.Hub) {
 	wantProblem(t, c.get(t, snapshot), 403)
 }
 
-const recordFields = `dispositivo material identificador cnpj planejado endereco latitude longitude ligado sem_sinal desligado em_estoque
-	nao_positivado alerta_inicial alerta_moderado alerta_critico imei data_de_captura data_de_ping data_de_positivacao data_de_recebimento
-	data_captura hora_de_captura hora_de_ping hora_de_positivacao hora_captura nome_do_pdv canal regiao projeto loja_alvo rede categoria
-	cnpj_da_loja razao_social_da_loja nome_fantasia_da_loja rua_positivacao cep_positivacao cidade_positivacao estado_positivacao
-	bairro_positivacao logradouro_positivacao numero_positivacao complemento_positivacao latitude_positivacao longitude_positivacao
-	latitude_rastreada longitude_rastreada endereco_rastreado emails_para_notificar perc_bateria`
+const recordFields = `dispositivo material identificador cnpj planejado endereco latitude longitude ligado sem_sinal
+	desligado em_estoque nao_positivado alerta_inicial alerta_moderado alerta_critico imei data_de_captura data_de_ping
+	data_de_positivacao data_de_recebimento data_captura hora_de_captura hora_de_ping hora_de_positivacao hora_captura
+	nome_do_pdv canal regiao projeto loja_alvo rede categoria cnpj_da_loja razao_social_da_loja nome_fantasia_da_loja
+	rua_positivacao cep_positivacao cidade_positivacao estado_positivacao bairro_positivacao logradouro_positivacao
+	numero_positivacao complemento_positivacao latitude_positivacao longitude_positivacao latitude_rastreada
+	longitude_rastreada endereco_rastreado emails_para_notificar perc_bateria`

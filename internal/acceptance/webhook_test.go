@@ -189,7 +189,8 @@ func webhookRules(t *testing.T, h *apptest.Hub) {
 			}
 		}
 	})
-	rule(t, "5xx, 408, 425 and 429 are retried with the same webhook-id and body until the schedule is used up, then dead and redelivered", func(t *testing.T) {
+	rule(t, "5xx, 408, 425 and 429 are retried with the same webhook-id and body until the schedule is used up, then "+
+		"dead and redelivered", func(t *testing.T) {
 		statuses := []int{500, 408, 425, 429}
 		receiver := apptest.NewReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 			if n < len(statuses) {

@@ -82,7 +82,8 @@ func Build(ctx context.Context, cfg *config.Config, log *slog.Logger) (*App, err
 func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (*App, error) {
 	if _, err := os.Stat(cfg.SQLitePath()); cfg.DatabaseURL == "" && errors.Is(err, fs.ErrNotExist) {
 		return nil,
-			fmt.Errorf("there is no database in DATA_DIR (%s): set DATA_DIR to that of a service that was started once, or set DATABASE_URL", cfg.DataDir)
+			fmt.Errorf("there is no database in DATA_DIR (%s): set DATA_DIR to that of a service that was started once, "+
+				"or set DATABASE_URL", cfg.DataDir)
 	}
 	a, err := build(ctx, cfg, log, use{profile: database.Maintenance, asItIs: true})
 	if err != nil {

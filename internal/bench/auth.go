@@ -54,7 +54,8 @@ func (p *pipeline) auth(ctx context.Context, drawn *plot) error {
 			return fmt.Errorf("%s: %w", run.name, err)
 		}
 		limit := 1 / (1/signed + 1/run.stored)
-		fmt.Printf("  %-30s %8.0f/s   %.2f of the limit of its parts (gin and signing %.0f/s, PostgreSQL %.0f/s), p50 %s p99 %s\n",
+		fmt.Printf("  %-30s %8.0f/s   %.2f of the limit of its parts (gin and signing %.0f/s, PostgreSQL %.0f/s), "+
+			"p50 %s p99 %s\n",
 			run.name, result.perSecond(), result.perSecond()/limit, signed, run.stored, milliseconds(result.P50),
 			milliseconds(result.P99))
 		drawn.atLeast(run.name+"/s, of the limit of its parts", result.perSecond()/limit, 0.7)
@@ -165,13 +166,16 @@ func bareSessionRows(ctx context.Context, update bool) error {
 		return err
 	}
 	defer pool.Close()
-	_, err = pool.Exec(ctx, `CREATE TABLE IF NOT EXISTS bare_sessions (id text PRIMARY KEY, supplier_id text, handle_hash bytea UNIQUE, current_hash bytea, last_used_at bigint)`)
+	_, err = pool.Exec(ctx, `CREATE TABLE IF NOT EXISTS bare_sessions (id text PRIMARY KEY, supplier_id text,
+		handle_hash bytea UNIQUE, current_hash bytea, last_used_at bigint)`)
 	if err != nil {
 		return err
 	}
-	statement := `INSERT INTO bare_sessions SELECT $1::bigint::text, 'sup_0000000000000000', sha256($1::text::bytea), sha256('x'), 0`
+	statement := `INSERT INTO bare_sessions SELECT $1::bigint::text, 'sup_0000000000000000',
+		sha256($1::text::bytea), sha256('x'), 0`
 	if update {
-		statement = `UPDATE bare_sessions SET current_hash = sha256(current_hash), last_used_at = last_used_at + 1 WHERE id = ($1::bigint % 64 + 1)::text`
+		statement = `UPDATE bare_sessions SET current_hash = sha256(current_hash), last_used_at = last_used_at + 1
+			WHERE id = ($1::bigint % 64 + 1)::text`
 	}
 	var next atomic.Int64
 	return printRate(func(end time.Time) error {

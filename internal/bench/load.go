@@ -133,9 +133,12 @@ func (p loadPlan) connection(begin, end time.Time, number int, hooks *receiver, 
 
 // body is a request of about 600 bytes with three items.
 func body(id int64) []byte {
-	return fmt.Appendf(nil, `{"id":%d,"shop_code":"SP-0001","comment":"deliver to the side gate before noon, ask for the warehouse","materials":[`+
-		`{"material_id":10,"material":"Shelf of steel, grey","material_variant_id":3,"material_variant":"90 cm","sku":"SHELF-90-GREY","width":90.5,"height":30,"depth":25,"quantity":4},`+
-		`{"material_id":11,"material":"Bracket","material_variant_id":null,"material_variant":null,"sku":"BRACKET-S","width":5,"height":5,"depth":12.5,"quantity":16},`+
+	return fmt.Appendf(nil, `{"id":%d,"shop_code":"SP-0001",`+
+		`"comment":"deliver to the side gate before noon, ask for the warehouse","materials":[`+
+		`{"material_id":10,"material":"Shelf of steel, grey","material_variant_id":3,"material_variant":"90 cm",`+
+		`"sku":"SHELF-90-GREY","width":90.5,"height":30,"depth":25,"quantity":4},`+
+		`{"material_id":11,"material":"Bracket","material_variant_id":null,"material_variant":null,`+
+		`"sku":"BRACKET-S","width":5,"height":5,"depth":12.5,"quantity":16},`+
 		`{"material_id":12,"material":"Display sign","sku":"SIGN-A3","width":42,"height":29.7,"depth":0.3,"quantity":2}]}`,
 		id)
 }
@@ -153,7 +156,8 @@ func (p loadPlan) write(buffer *bytes.Buffer, id int64, last []byte) {
 	}
 	text := body(id)
 	buffer.Reset()
-	fmt.Fprintf(buffer, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+	fmt.Fprintf(buffer, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n",
 		p.Path, p.Address, p.Token, len(text))
 	buffer.Write(text)
 }
@@ -164,13 +168,15 @@ func (p loadPlan) writeSession(buffer *bytes.Buffer, last []byte) {
 	buffer.Reset()
 	at := bytes.Index(last, []byte(member))
 	if !p.Refresh || at < 0 {
-		fmt.Fprintf(buffer, "POST /api/external-auth/token HTTP/1.1\r\nHost: %s\r\nX-Api-Key: %s\r\nContent-Length: 0\r\n\r\n", p.Address, p.APIKey)
+		fmt.Fprintf(buffer, "POST /api/external-auth/token HTTP/1.1\r\nHost: %s\r\nX-Api-Key: %s\r\n"+
+			"Content-Length: 0\r\n\r\n", p.Address, p.APIKey)
 		return
 	}
 	token := last[at+len(member):]
 	token = token[:bytes.IndexByte(token, '"')]
 	text := `{"refreshToken":"` + string(token) + `"}`
-	fmt.Fprintf(buffer, "POST /api/external-auth/refresh HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", p.Address, len(text), text)
+	fmt.Fprintf(buffer, "POST /api/external-auth/refresh HTTP/1.1\r\nHost: %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", p.Address, len(text), text)
 }
 
 var contentLength = []byte("Content-Length: ")

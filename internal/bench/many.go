@@ -93,12 +93,12 @@ func (p *pipeline) amongMany(ctx context.Context, n int) error {
 		return err
 	}
 	least, calls := others.closest()
-	fmt.Printf("%d workers, a healthy supplier at %d/s alone: p50 %s p99 %s; among %d receivers, %d dead and %d slow: p50 %s p99 %s, %.2f times\n", len(workers),
-		neighbourRate, milliseconds(alone.Delivery50), milliseconds(alone.Delivery99), n, 3*n/10, n/10,
-		milliseconds(beside.Delivery50),
+	fmt.Printf("%d workers, a healthy supplier at %d/s alone: p50 %s p99 %s; among %d receivers, %d dead and %d slow: "+
+		"p50 %s p99 %s, %.2f times\n", len(workers), neighbourRate, milliseconds(alone.Delivery50),
+		milliseconds(alone.Delivery99), n, 3*n/10, n/10, milliseconds(beside.Delivery50),
 		milliseconds(beside.Delivery99), float64(beside.Delivery99)/float64(alone.Delivery99))
-	fmt.Printf("  a dead receiver: %d probes seen, two of one receiver at least %s apart; a slow receiver saw at most %d calls at once, of %d\n", calls,
-		least.Round(time.Millisecond), others.most, manyLimit)
+	fmt.Printf("  a dead receiver: %d probes seen, two of one receiver at least %s apart; "+
+		"a slow receiver saw at most %d calls at once, of %d\n", calls, least.Round(time.Millisecond), others.most, manyLimit)
 	return stop()
 }
 
@@ -191,11 +191,15 @@ func (p *pipeline) makeDue(ctx context.Context, ids []string) error {
 	defer func() { _ = tx.Rollback(ctx) }() // does nothing after Commit
 	for _, statement := range []string{
 		`INSERT INTO webhook_events (uid, round, trace_id, body, created_at)
-			SELECT 2000000000 + n * 100 + i, 1, '', '{}', 1 FROM generate_series(1, cardinality($1::text[])) AS n, generate_series(1, $3::int) AS i
+			SELECT 2000000000 + n * 100 + i, 1, '', '{}', 1
+			FROM generate_series(1, cardinality($1::text[])) AS n, generate_series(1, $3::int) AS i
 			WHERE cardinality($2::bigint[]) > 0`,
-		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at, updated_at)
-			SELECT 'msg_many' || n || '-' || i, 2000000000 + n * 100 + i, 1, ($1::text[])[n], ($1::text[])[n], i, 'pending', 0, 0, n, 1, 1
-			FROM generate_series(1, cardinality($1::text[])) AS n, generate_series(1, $3::int) AS i WHERE cardinality($2::bigint[]) > 0`,
+		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
+			next_attempt_at, created_at, updated_at)
+			SELECT 'msg_many' || n || '-' || i, 2000000000 + n * 100 + i, 1, ($1::text[])[n], ($1::text[])[n], i,
+				'pending', 0, 0, n, 1, 1
+			FROM generate_series(1, cardinality($1::text[])) AS n, generate_series(1, $3::int) AS i
+			WHERE cardinality($2::bigint[]) > 0`,
 		`INSERT INTO webhook_receivers (supplier_id, shard, due_at, updated_at)
 			SELECT s, h, $3::bigint, 1 FROM unnest($1::text[], $2::bigint[]) AS r(s, h)`,
 	} {

@@ -95,11 +95,14 @@ func fillSuppliers(ctx context.Context, conn *pgx.Conn) error {
 	at := pageStart.UnixMicro()
 	for _, statement := range []string{
 		`INSERT INTO suppliers (id, name, webhook_url, access_ttl, refresh_ttl, scopes, active, created_at, updated_at)
-			SELECT 'sup_' || lpad(n::text, 12, '0'), 'Supplier ' || n, 'https://receiver-' || n || '.example/hook', access_ttl, refresh_ttl, scopes, true, $1::bigint + n, $1
+			SELECT 'sup_' || lpad(n::text, 12, '0'), 'Supplier ' || n, 'https://receiver-' || n || '.example/hook', access_ttl,
+				refresh_ttl, scopes, true, $1::bigint + n, $1
 			FROM suppliers, generate_series(0, $2 - 1) AS n WHERE name = 'bench'`,
-		`INSERT INTO webhook_receivers (supplier_id, shard, consecutive_failures, failing_since, last_success_at, last_error, paused_by, updated_at)
-			SELECT 'sup_' || lpad(n::text, 12, '0'), n % 256, CASE n % 100 WHEN 0 THEN 9 ELSE 0 END, CASE n % 100 WHEN 0 THEN $1::bigint END, $1,
-			CASE n % 100 WHEN 0 THEN 'connection refused' ELSE '' END, CASE n % 100 WHEN 1 THEN 'operator' ELSE '' END, $1::bigint
+		`INSERT INTO webhook_receivers (supplier_id, shard, consecutive_failures, failing_since, last_success_at, last_error,
+			paused_by, updated_at)
+			SELECT 'sup_' || lpad(n::text, 12, '0'), n % 256, CASE n % 100 WHEN 0 THEN 9 ELSE 0 END,
+				CASE n % 100 WHEN 0 THEN $1::bigint END, $1, CASE n % 100 WHEN 0 THEN 'connection refused' ELSE '' END,
+				CASE n % 100 WHEN 1 THEN 'operator' ELSE '' END, $1::bigint
 			FROM generate_series(0, $2 - 1) AS n`,
 	} {
 		if _, err := conn.Exec(ctx, statement, at, int64(pageSuppliers)); err != nil {
@@ -112,7 +115,8 @@ func fillSuppliers(ctx context.Context, conn *pgx.Conn) error {
 func dropIndexes(ctx context.Context, conn *pgx.Conn) ([]pageIndex, error) {
 	rows, err := conn.Query(ctx, `SELECT c.relname, x.relname, pg_get_indexdef(i.indexrelid), i.indisprimary
 		FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid
-		WHERE c.relname IN ('material_requests', 'webhook_events', 'webhook_deliveries') AND c.relnamespace = current_schema()::regnamespace`)
+		WHERE c.relname IN ('material_requests', 'webhook_events', 'webhook_deliveries')
+		AND c.relnamespace = current_schema()::regnamespace`)
 	if err != nil {
 		return nil, err
 	}

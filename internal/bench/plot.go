@@ -35,9 +35,11 @@ func (p *plot) write(file string) error {
 	unit := (width - 2*left) / most
 	height := 70 + row*len(p.bars)
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">`+"\n", width, height)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" `+
+		`font-family="sans-serif" font-size="13">`+"\n", width, height)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#fff"/>`+"\n", width, height)
-	fmt.Fprintf(&b, `<text x="%d" y="24" font-size="15">make bench: how much of its goal each figure reaches (the line is the goal)</text>`+"\n", left)
+	fmt.Fprintf(&b, `<text x="%d" y="24" font-size="15">`+
+		`make bench: how much of its goal each figure reaches (the line is the goal)</text>`+"\n", left)
 	fmt.Fprintf(&b, `<text x="%d" y="44" fill="#555">%s</text>`+"\n", left, html.EscapeString(machine()))
 	for i, bar := range p.bars {
 		y, colour := 58+row*i, "#2a7d4f"

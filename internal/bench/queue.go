@@ -147,7 +147,8 @@ func (p *pipeline) sweeperAtRest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("the api alone while %d requests wait in the queue, a second (the sweeper looks once a second, the gauges each 5 s)\n", queuedWork)
+	fmt.Printf("the api alone while %d requests wait in the queue, a second "+
+		"(the sweeper looks once a second, the gauges each 5 s)\n", queuedWork)
 	for _, f := range []struct {
 		name          string
 		before, after int64
@@ -179,8 +180,10 @@ func queueUp(ctx context.Context, conn *pgx.Conn, js jetstream.JetStream) error 
 		}
 	}
 	<-js.PublishAsyncComplete()
-	_, err := conn.Exec(ctx, `INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, ticket, created_at, updated_at, estimates, unavailable)
-		SELECT 'sup_old', n, 'enqueued', decode(md5(n::text) || md5(n::text), 'hex'), 'SP-0001', $3, 'trace', $2::bigint + n, $2::bigint + n,
+	_, err := conn.Exec(ctx, `INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id,
+			uid, ticket, created_at, updated_at, estimates, unavailable)
+		SELECT 'sup_old', n, 'enqueued', decode(md5(n::text) || md5(n::text), 'hex'), 'SP-0001', $3, 'trace',
+			$2::bigint + n, $2::bigint + n,
 			(extract(epoch FROM now()) * 1000000)::bigint, (extract(epoch FROM now()) * 1000000)::bigint, '[]', '[]'
 		FROM generate_series(0, $1::bigint - 1) AS n`, queuedWork, first, string(body(1)))
 	if err != nil {
@@ -192,8 +195,9 @@ func queueUp(ctx context.Context, conn *pgx.Conn, js jetstream.JetStream) error 
 
 // counted reads the counters; what a connection has done is in them a second later at most.
 func counted(ctx context.Context, conn *pgx.Conn, js jetstream.JetStream) (a atRest, err error) {
-	err = conn.QueryRow(ctx, `SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint, sum(n_tup_ins + n_tup_upd + n_tup_del)::bigint,
-		pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint FROM pg_stat_user_tables`).Scan(&a.read, &a.written, &a.wal)
+	err = conn.QueryRow(ctx, `SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint,
+			sum(n_tup_ins + n_tup_upd + n_tup_del)::bigint, pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint
+		FROM pg_stat_user_tables`).Scan(&a.read, &a.written, &a.wal)
 	if err != nil {
 		return a, err
 	}

@@ -213,10 +213,14 @@ func (p *pipeline) perSecond(ctx context.Context, conn *pgx.Conn) (transactions,
 func waiting(ctx context.Context, conn *pgx.Conn, receivers, with int) error {
 	for _, statement := range []string{
 		`INSERT INTO webhook_receivers (supplier_id, shard, due_at, updated_at)
-			SELECT 'sup_idle' || n, n % 256, (extract(epoch FROM now()) + 3600) * 1000000, 1 FROM generate_series(1, $1::int) AS n ON CONFLICT DO NOTHING`,
-		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at, updated_at)
-			SELECT 'msg_idle' || n || '-' || i, 1000000000 + 10 * n + i, 1, 'sup_idle' || n, 'sup_idle' || n, i, 'pending', 0, 0, (extract(epoch FROM now()) + 3600) * 1000000, 1, 1
-			FROM generate_series(1, $1::int) AS n, generate_series(1, ` + strconv.Itoa(waitingEach) + `) AS i ON CONFLICT DO NOTHING`,
+			SELECT 'sup_idle' || n, n % 256, (extract(epoch FROM now()) + 3600) * 1000000, 1
+			FROM generate_series(1, $1::int) AS n ON CONFLICT DO NOTHING`,
+		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
+			next_attempt_at, created_at, updated_at)
+			SELECT 'msg_idle' || n || '-' || i, 1000000000 + 10 * n + i, 1, 'sup_idle' || n, 'sup_idle' || n, i,
+				'pending', 0, 0, (extract(epoch FROM now()) + 3600) * 1000000, 1, 1
+			FROM generate_series(1, $1::int) AS n, generate_series(1, ` + strconv.Itoa(waitingEach) + `) AS i
+			ON CONFLICT DO NOTHING`,
 	} {
 		count := receivers
 		if strings.Contains(statement, "webhook_deliveries") {
@@ -243,8 +247,9 @@ func look(ctx context.Context, conn *pgx.Conn) (took time.Duration, err error) {
 	for range looks {
 		start := time.Now()
 		var due int
-		err := conn.QueryRow(ctx, `SELECT count(*) FROM (SELECT supplier_id FROM webhook_receivers WHERE due_at IS NOT NULL AND paused_by = ''
-			AND due_at <= $2 AND shard = ANY($1)) AS due`, shards, start.UnixMicro()).Scan(&due)
+		err := conn.QueryRow(ctx, `SELECT count(*) FROM (SELECT supplier_id FROM webhook_receivers
+			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $2 AND shard = ANY($1)) AS due`,
+			shards, start.UnixMicro()).Scan(&due)
 		if err != nil {
 			return 0, err
 		}

@@ -118,15 +118,19 @@ func (s *stack) fillUp(ctx context.Context) error {
 	}
 	defer conn.Close(ctx)
 	for _, statement := range []string{
-		`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, received, created_at, updated_at, estimates, unavailable)
-			SELECT 'sup_old_' || n % 100, n, 'estimated', decode(md5(n::text) || md5(n::text), 'hex'), 'SP-0001', $2, 'trace', nextval('request_numbers'), 1, 1700000000000000 + n, 1700000000000000 + n, '[]', '[]'
+		`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, received,
+			created_at, updated_at, estimates, unavailable)
+			SELECT 'sup_old_' || n % 100, n, 'estimated', decode(md5(n::text) || md5(n::text), 'hex'), 'SP-0001', $2, 'trace',
+				nextval('request_numbers'), 1, 1700000000000000 + n, 1700000000000000 + n, '[]', '[]'
 			FROM generate_series(1, $1::bigint) AS n`,
-		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at, updated_at,
-			last_started_at, last_duration_us, last_status)
-			SELECT 'msg_1' || lpad(n::text, 21, '0'), n, 1, 'own', 'sup_old_' || n % 100, n, 'delivered', 2, 2, n, n, n, n, 1000, 200
+		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
+			next_attempt_at, created_at, updated_at, last_started_at, last_duration_us, last_status)
+			SELECT 'msg_1' || lpad(n::text, 21, '0'), n, 1, 'own', 'sup_old_' || n % 100, n, 'delivered', 2, 2,
+				n, n, n, n, 1000, 200
 			FROM generate_series(1, $1::bigint) AS n WHERE length($2::text) > 0`,
 		`INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status)
-			SELECT 'msg_1' || lpad(n::text, 21, '0'), 1, n, 1000, 503 FROM generate_series(1, $1::bigint) AS n WHERE length($2::text) > 0`,
+			SELECT 'msg_1' || lpad(n::text, 21, '0'), 1, n, 1000, 503 FROM generate_series(1, $1::bigint) AS n
+			WHERE length($2::text) > 0`,
 	} {
 		if _, err := conn.Exec(ctx, statement, storedRequests, string(body(1))); err != nil {
 			return err

@@ -116,12 +116,15 @@ func (f *fleet) fill(ctx context.Context) error {
 		if client == 0 {
 			devices, perDay = 5000, 3690
 		}
-		_, err := f.conn.Exec(ctx, `INSERT INTO tracker_records (client_number, dt_carga, imei, data_de_ping, hora_de_ping, dispositivo, material,
-				identificador, cnpj, planejado, endereco, latitude, longitude, ligado, nome_do_pdv, canal, regiao, cidade_positivacao, latitude_rastreada, perc_bateria)
-			SELECT $1, day, imei, day - 1, make_time(((imei * 7 + n * 5) % 24)::int, n % 60, 0), 'Rastreador ' || imei, 'Gôndola', imei, '12.345.678/0001-95', true,
-				'Rua das Flores, ' || imei % 900, -23.5505, -46.6333, n % 3 > 0, 'Loja ' || imei % 300, 'Varejo', 'Sudeste', 'São Paulo', '-23.550520', n % 100
+		_, err := f.conn.Exec(ctx, `INSERT INTO tracker_records (client_number, dt_carga, imei, data_de_ping, hora_de_ping,
+				dispositivo, material, identificador, cnpj, planejado, endereco, latitude, longitude, ligado, nome_do_pdv, canal,
+				regiao, cidade_positivacao, latitude_rastreada, perc_bateria)
+			SELECT $1, day, imei, day - 1, make_time(((imei * 7 + n * 5) % 24)::int, n % 60, 0), 'Rastreador ' || imei,
+				'Gôndola', imei, '12.345.678/0001-95', true, 'Rua das Flores, ' || imei % 900, -23.5505, -46.6333, n % 3 > 0,
+				'Loja ' || imei % 300, 'Varejo', 'Sudeste', 'São Paulo', '-23.550520', n % 100
 			FROM (SELECT day::date AS day, n, (1 + (n * 7919 + extract(doy FROM day)::int * 31) % $3)::bigint AS imei
-				FROM generate_series($2::date - $4::int + 1, $2::date, interval '1 day') AS day, generate_series(1, $5) AS n) r ORDER BY day`,
+				FROM generate_series($2::date - $4::int + 1, $2::date, interval '1 day') AS day, generate_series(1, $5) AS n) r
+			ORDER BY day`,
 			client+1, f.lastDay, devices, trackerDays, perDay)
 		if err != nil {
 			return fmt.Errorf("fill client %d: %w", client+1, err)
@@ -131,7 +134,9 @@ func (f *fleet) fill(ctx context.Context) error {
 		return err
 	}
 	var all int64
-	if err := f.conn.QueryRow(ctx, "SELECT sum(records), sum(records) FILTER (WHERE client_number = 1) FROM tracker_days").Scan(&all, &f.total); err != nil {
+	err := f.conn.QueryRow(ctx, `SELECT sum(records), sum(records) FILTER (WHERE client_number = 1)
+		FROM tracker_days`).Scan(&all, &f.total)
+	if err != nil {
 		return err
 	}
 	fmt.Printf("%d records of %d clients, %d of the measured one, made in %.0f s\n", all, len(f.ids), f.total,
@@ -223,7 +228,8 @@ func (f *fleet) compare(ctx context.Context) error {
 		}
 	}
 	median := func(name string) float64 { slices.Sort(rates[name]); return rates[name][1] }
-	fmt.Printf("  list of random days %.0f/s: %.2f of a handler that drops the rows (%.0f/s), %.2f of one with json_agg (%.0f/s)\n",
+	fmt.Printf("  list of random days %.0f/s: %.2f of a handler that drops the rows (%.0f/s), "+
+		"%.2f of one with json_agg (%.0f/s)\n",
 		median("list"), median("list")/median("floor"), median("floor"), median("list")/median("json_agg"),
 		median("json_agg"))
 	return f.stop(cmd)
@@ -231,10 +237,13 @@ func (f *fleet) compare(ctx context.Context) error {
 
 // loads measures the upkeep: a day's load into the store beside the same rows into a bare table with its key.
 func (f *fleet) loads(ctx context.Context) error {
-	if _, err := f.conn.Exec(ctx, `CREATE TABLE bare_records (LIKE tracker_records); ALTER TABLE bare_records ADD PRIMARY KEY (id)`); err != nil {
+	if _, err := f.conn.Exec(ctx, `CREATE TABLE bare_records (LIKE tracker_records);
+		ALTER TABLE bare_records ADD PRIMARY KEY (id)`); err != nil {
 		return err
 	}
-	columns := `client_number, dt_carga, imei, data_de_ping, hora_de_ping, dispositivo, material, identificador, cnpj, planejado, endereco, latitude, longitude, ligado, nome_do_pdv, canal, regiao, cidade_positivacao, latitude_rastreada, perc_bateria`
+	columns := `client_number, dt_carga, imei, data_de_ping, hora_de_ping, dispositivo, material, identificador, cnpj,
+		planejado, endereco, latitude, longitude, ligado, nome_do_pdv, canal, regiao, cidade_positivacao,
+		latitude_rastreada, perc_bateria`
 	var kept, bare []time.Duration
 	for i := range 5 {
 		day := f.lastDay.AddDate(0, 0, i+1)

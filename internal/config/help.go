@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"reflect"
@@ -15,14 +16,9 @@ func Variables() []Variable {
 	t := reflect.TypeFor[Config]()
 	list := make([]Variable, 0, t.NumField())
 	for f := range t.Fields() {
-		shown := f.Tag.Get("shown")
-		if shown == "" {
-			shown = f.Tag.Get("envDefault")
-		}
-		if shown == "" {
-			shown = "empty"
-		}
-		list = append(list, Variable{Name: f.Tag.Get("env"), Default: shown, Doc: f.Tag.Get("doc")})
+		name := f.Tag.Get("env")
+		shown := cmp.Or(docs[name].shown, f.Tag.Get("envDefault"), "empty")
+		list = append(list, Variable{Name: name, Default: shown, Doc: docs[name].sentence})
 	}
 	return list
 }

@@ -86,7 +86,7 @@ func (s *Service) EnterToken(c *gin.Context) error {
 	if err := web.SameOrigin(c.Request); err != nil {
 		return err
 	}
-	http.SetCookie(c.Writer, &http.Cookie{ //nolint:gosec // the operator listener is plain HTTP; the cookie never leaves its path
+	http.SetCookie(c.Writer, &http.Cookie{ //nolint:gosec // the operator listener is plain HTTP; it never leaves its path
 		Name: operatorCookie, Value: s.session(), Path: Base, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: c.Request.TLS != nil,
 	})

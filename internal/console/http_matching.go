@@ -13,7 +13,7 @@ import (
 const (
 	mostCounted = 100_000 // above it a dialog says "more than"
 	atOnce      = 200     // rows that one transaction touches
-	onePart     = 400     // rows that one call touches, or fewer when a second is over: progress is seen, and can be stopped
+	onePart     = 400     // rows that one call touches, fewer when a second is over: progress is seen, can be stopped
 	oneAnswer   = time.Second
 )
 

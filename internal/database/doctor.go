@@ -27,10 +27,13 @@ func (r Right) String() string { return r.Privilege + " ON " + r.Table }
 const connectionsLeft = `
 	SELECT least(
 		current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-			- coalesce(current_setting('reserved_connections', true)::int, 0) - (SELECT count(*) FROM pg_stat_activity WHERE datid IS NOT NULL),
-		(SELECT CASE WHEN datconnlimit >= 0 THEN datconnlimit - (SELECT count(*) FROM pg_stat_activity a WHERE a.datid = d.oid) END
+			- coalesce(current_setting('reserved_connections', true)::int, 0)
+			- (SELECT count(*) FROM pg_stat_activity WHERE datid IS NOT NULL),
+		(SELECT CASE WHEN datconnlimit >= 0
+				THEN datconnlimit - (SELECT count(*) FROM pg_stat_activity a WHERE a.datid = d.oid) END
 			FROM pg_database d WHERE datname = current_database()),
-		(SELECT CASE WHEN rolconnlimit >= 0 THEN rolconnlimit - (SELECT count(*) FROM pg_stat_activity a WHERE a.usename = r.rolname) END
+		(SELECT CASE WHEN rolconnlimit >= 0
+				THEN rolconnlimit - (SELECT count(*) FROM pg_stat_activity a WHERE a.usename = r.rolname) END
 			FROM pg_roles r WHERE rolname = current_user))`
 
 // Examine asks the database for all that, and changes nothing.
@@ -56,8 +59,8 @@ func (d *DB) Examine(ctx context.Context) (e Examination, err error) {
 func (d *DB) examinePostgres(ctx context.Context, e *Examination) error {
 	var micros int64
 	before := time.Now()
-	err := d.pool.QueryRowContext(ctx, `SELECT current_setting('server_version'), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`).
-		Scan(&e.Version, &micros)
+	err := d.pool.QueryRowContext(ctx, `SELECT current_setting('server_version'),
+		(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`).Scan(&e.Version, &micros)
 	if err != nil {
 		return err
 	}
@@ -95,9 +98,11 @@ func (d *DB) Lacking(ctx context.Context, rights []Right) ([]Right, error) {
 	for i, r := range rights {
 		tables[i], privileges[i] = r.Table, r.Privilege
 	}
-	lacking, err := Query(ctx, d.pool, `SELECT t, p FROM unnest($1::text[], $2::text[]) AS wanted(t, p) WHERE to_regclass(t) IS NULL OR NOT
-		CASE p WHEN 'DELETE' THEN has_table_privilege(to_regclass(t), p) WHEN 'USAGE' THEN has_sequence_privilege(to_regclass(t), p)
-		ELSE has_any_column_privilege(to_regclass(t), p) END`,
+	lacking, err := Query(ctx, d.pool, `SELECT t, p FROM unnest($1::text[], $2::text[]) AS wanted(t, p)
+		WHERE to_regclass(t) IS NULL OR NOT CASE p
+			WHEN 'DELETE' THEN has_table_privilege(to_regclass(t), p)
+			WHEN 'USAGE' THEN has_sequence_privilege(to_regclass(t), p)
+			ELSE has_any_column_privilege(to_regclass(t), p) END`,
 		[]any{tables, privileges}, func(r *Right) []any { return []any{&r.Table, &r.Privilege} })
 	if err != nil {
 		return nil, fmt.Errorf("read rights: %w", err)

@@ -21,7 +21,8 @@ import (
 func ahead(t *testing.T, db *database.DB, versions int) {
 	t.Helper()
 	exec(t.Context(), t, db, `INSERT INTO goose_db_version (version_id, is_applied)
-		SELECT max(version_id) + `+strconv.Itoa(versions)+`, `+map[database.Engine]string{database.Postgres: "true", database.SQLite: "1"}[db.Engine()]+` FROM goose_db_version`)
+		SELECT max(version_id) + `+strconv.Itoa(versions)+`, `+
+		map[database.Engine]string{database.Postgres: "true", database.SQLite: "1"}[db.Engine()]+` FROM goose_db_version`)
 }
 
 func TestSchema_of_the_next_version_is_served_and_of_a_later_one_refused(t *testing.T) {
@@ -108,7 +109,8 @@ func TestMigrations_that_were_released_are_not_edited(t *testing.T) {
 func TestMigrate_says_what_it_waits_for_and_takes_the_lock_of_a_process_that_died(t *testing.T) {
 	t.Parallel()
 	url := databasetest.EmptyPostgres(t)
-	exec(t.Context(), t, raw(t, url, ""), `CREATE TABLE goose_lock (lock_id bigint NOT NULL PRIMARY KEY, locked boolean NOT NULL DEFAULT false,
+	exec(t.Context(), t, raw(t, url, ""), `CREATE TABLE goose_lock (
+			lock_id bigint NOT NULL PRIMARY KEY, locked boolean NOT NULL DEFAULT false,
 		locked_at timestamptz NULL, locked_by text NULL, lease_expires_at timestamptz NULL, updated_at timestamptz NULL)`)
 	exec(t.Context(), t, raw(t, url, ""), `INSERT INTO goose_lock VALUES (`+strconv.FormatInt(lock.DefaultLockID, 10)+
 		`, true, now(), 'dead', now() + interval '2 seconds', now())`)

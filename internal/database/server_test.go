@@ -104,7 +104,8 @@ func reaches(t *testing.T, address string, want int) {
 	name, _, _ := strings.Cut(address[strings.LastIndex(address, "/supplyhub_test_")+1:], "?")
 	other := raw(t, databasetest.Postgres(t), "")
 	busy := func() (n int) {
-		if err := other.From(t.Context()).Raw(`SELECT count(*) FROM pg_stat_activity WHERE datname = ? AND query LIKE '%pg_sleep%'`, name).Scan(&n).Error; err != nil {
+		if err := other.From(t.Context()).Raw(`SELECT count(*) FROM pg_stat_activity
+			WHERE datname = ? AND query LIKE '%pg_sleep%'`, name).Scan(&n).Error; err != nil {
 			t.Fatal(err)
 		}
 		return n

@@ -207,7 +207,8 @@ func (s *session) missing(ctx context.Context, conn *pgx.Conn) ([]setting, error
 	var encoding string
 	var have []string
 	err := conn.QueryRow(ctx, `SELECT current_setting('server_encoding'), array(SELECT current_setting(name)
-		FROM unnest($1::text[]) WITH ORDINALITY AS n (name, place) ORDER BY place)`, pgx.QueryExecModeExec, names).Scan(&encoding, &have)
+		FROM unnest($1::text[]) WITH ORDINALITY AS n (name, place) ORDER BY place)`,
+		pgx.QueryExecModeExec, names).Scan(&encoding, &have)
 	if err != nil {
 		return nil, fmt.Errorf("read the connection's settings: %w", err)
 	}

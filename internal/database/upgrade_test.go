@@ -108,22 +108,26 @@ func TestMigrate_takes_requests_in_every_state_along(t *testing.T) {
 				Failure string
 			}
 			var got []requestState
-			err := db.From(t.Context()).Raw(`SELECT id, status, round, ticket IS NOT NULL AS queued, received = round AS taken, failure FROM material_requests ORDER BY id`).Scan(&got).Error
+			err := db.From(t.Context()).Raw(`SELECT id, status, round, ticket IS NOT NULL AS queued,
+				received = round AS taken, failure FROM material_requests ORDER BY id`).Scan(&got).Error
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff([]requestState{
 				{1, "enqueued", 1, true, false, ""}, {2, "enqueued", 1, false, false, ""}, {3, "enqueued", 3, true, false, ""},
 				{4, "estimated", 1, false, true, ""}, {5, "selected", 1, false, true, ""},
-				{6, "failed", 1, false, false, "The delivery estimates were computed and could not be delivered in the whole retry schedule."},
+				{6, "failed", 1, false, false,
+					"The delivery estimates were computed and could not be delivered in the whole retry schedule."},
 				{7, "failed", 1, false, false, "The delivery estimates of this request could not be computed."},
 				{8, "enqueued", 1, true, false, ""},
 			}, got); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 			var deliveries []string
-			err = db.From(t.Context()).Raw(`SELECT r.id || '/' || d.round || ' ' || d.destination || ' ' || d.status || ' ' || (SELECT count(*) FROM webhook_attempts a WHERE a.delivery_id = d.id)
-				FROM webhook_deliveries d JOIN webhook_events e ON e.uid = d.uid AND e.round = d.round JOIN material_requests r ON r.uid = d.uid ORDER BY 1`).Scan(&deliveries).Error
+			err = db.From(t.Context()).Raw(`SELECT r.id || '/' || d.round || ' ' || d.destination || ' ' || d.status || ' ' ||
+					(SELECT count(*) FROM webhook_attempts a WHERE a.delivery_id = d.id)
+				FROM webhook_deliveries d JOIN webhook_events e ON e.uid = d.uid AND e.round = d.round
+				JOIN material_requests r ON r.uid = d.uid ORDER BY 1`).Scan(&deliveries).Error
 			if err != nil {
 				t.Fatal(err)
 			}

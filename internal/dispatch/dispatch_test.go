@@ -289,7 +289,7 @@ func TestFailing_destination_gets_one_probe_a_second_until_one_succeeds(t *testi
 	})
 }
 
-func TestFailures_that_a_former_owner_counted_are_taken_over_though_the_first_attempt_here_knew_nothing_of_them(t *testing.T) {
+func TestFailures_that_a_former_owner_counted_are_taken_over_though_the_first_attempt_did_not_know_them(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(t, 8)

@@ -14,10 +14,13 @@ import (
 )
 
 const (
-	insertRequest  = `INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, created_at, updated_at) VALUES ('s', ?, ?, '', '', '', '', 1, 1, 1)`
-	insertDelivery = `INSERT INTO webhook_deliveries (id, uid, round, destination, status, supplier_id, request_id, attempts, series, next_attempt_at, created_at, updated_at)
+	insertRequest = `INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid,
+		created_at, updated_at) VALUES ('s', ?, ?, '', '', '', '', 1, 1, 1)`
+	insertDelivery = `INSERT INTO webhook_deliveries (id, uid, round, destination, status, supplier_id, request_id,
+		attempts, series, next_attempt_at, created_at, updated_at)
 		VALUES (?, 1, 1, 'own', ?, 's', 1, 1, 1, 1, 1, 1)`
-	insertSupplier = `INSERT INTO suppliers (id, name, webhook_url, active, access_ttl, refresh_ttl, scopes, created_at, updated_at) VALUES (?, '', ?, ?, 1, 1, '', 1, 1)`
+	insertSupplier = `INSERT INTO suppliers (id, name, webhook_url, active, access_ttl, refresh_ttl, scopes, created_at,
+		updated_at) VALUES (?, '', ?, ?, 1, 1, '', 1, 1)`
 )
 
 // TestCounts_are_what_a_count_over_the_tables_gives makes changes of all kinds, in single rows and in many, beside a

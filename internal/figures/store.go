@@ -17,9 +17,10 @@ type row struct {
 // add adds to the counts of the process's step and replaces what it read.
 func (s store) add(ctx context.Context, r row) error {
 	err := s.db.From(ctx).Exec(`INSERT INTO figures (step, process, accepted, delivered, backlog, oldest_ms, dead, failing)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (step, process) DO UPDATE SET accepted = figures.accepted + excluded.accepted,
-		delivered = figures.delivered + excluded.delivered, backlog = excluded.backlog, oldest_ms = excluded.oldest_ms,
-		dead = excluded.dead, failing = excluded.failing`,
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (step, process) DO UPDATE SET accepted = figures.accepted + excluded.accepted,
+			delivered = figures.delivered + excluded.delivered, backlog = excluded.backlog,
+			oldest_ms = excluded.oldest_ms, dead = excluded.dead, failing = excluded.failing`,
 		r.Step, r.Process, r.Accepted, r.Delivered, r.Backlog, r.OldestMs, r.Dead, r.Failing).Error
 	if err != nil {
 		return fmt.Errorf("keep figures: %w", database.Translate(err))
@@ -38,8 +39,9 @@ func (s store) trim(ctx context.Context, step int64) error {
 // since sums the processes up, from the given step on.
 func (s store) since(ctx context.Context, step int64) ([]row, error) {
 	var rows []row
-	err := s.db.Reader(ctx).Raw(`SELECT step, sum(accepted) AS accepted, sum(delivered) AS delivered, max(backlog) AS backlog,
-		max(oldest_ms) AS oldest_ms, max(dead) AS dead, max(failing) AS failing FROM figures WHERE step >= ? GROUP BY step`, step).Scan(&rows).Error
+	err := s.db.Reader(ctx).Raw(`SELECT step, sum(accepted) AS accepted, sum(delivered) AS delivered,
+			max(backlog) AS backlog, max(oldest_ms) AS oldest_ms, max(dead) AS dead, max(failing) AS failing
+		FROM figures WHERE step >= ? GROUP BY step`, step).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read figures: %w", database.Translate(err))
 	}

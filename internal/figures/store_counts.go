@@ -17,7 +17,9 @@ type Counts struct {
 
 // foldCounts puts what single statements have added together when it is much; it deletes and adds the same.
 const foldCounts = `WITH taken AS (
-		DELETE FROM status_counts WHERE (SELECT count(*) FROM (SELECT 1 FROM status_counts LIMIT 101) AS counted) > 100 RETURNING kind, status, n)
+		DELETE FROM status_counts
+		WHERE (SELECT count(*) FROM (SELECT 1 FROM status_counts LIMIT 101) AS counted) > 100
+		RETURNING kind, status, n)
 	INSERT INTO status_counts SELECT kind, status, sum(n) FROM taken GROUP BY kind, status`
 
 const readCounts = `SELECT kind, status, sum(n) AS n FROM status_counts GROUP BY kind, status`

@@ -54,9 +54,12 @@ func (l *level) UnmarshalText(text []byte) error {
 func (l level) MarshalText() ([]byte, error) { return []byte("high"), nil }
 
 const valid = `{"id":123,"shop_code":"SP-0042","comment":"Deliver to the back door","materials":[
- {"material_id":7,"material":"Shelf","material_variant_id":2,"material_variant":"White","sku":"SHELF-90-W","width":90,"height":30,"depth":25.5,"quantity":4},
- {"material_id":9,"material":"Price strip","material_variant_id":null,"material_variant":null,"sku":"STRIP-90","width":90.25,"height":4,"quantity":12},
- {"material_id":11,"material":"Bracket, left and right","sku":"BRACKET-30","width":30,"height":30,"depth":3,"quantity":8,"color":"black"},
+ {"material_id":7,"material":"Shelf","material_variant_id":2,"material_variant":"White","sku":"SHELF-90-W",
+	"width":90,"height":30,"depth":25.5,"quantity":4},
+ {"material_id":9,"material":"Price strip","material_variant_id":null,"material_variant":null,"sku":"STRIP-90",
+	"width":90.25,"height":4,"quantity":12},
+ {"material_id":11,"material":"Bracket, left and right","sku":"BRACKET-30",
+	"width":30,"height":30,"depth":3,"quantity":8,"color":"black"},
  {"material_id":12,"material":"Screw","sku":"SCREW-5","width":0.5,"height":0.5,"depth":5,"quantity":64}]}`
 
 const notJSON = "is not valid JSON at byte %d"
@@ -82,9 +85,10 @@ func TestDecodeNamesWhatIsWrong(t *testing.T) {
 		raw  string
 		want []errs.Violation
 	}{
-		"valid":                          {valid, nil},
-		"an empty object":                {` {} `, nil},
-		"null for a member":              {`{"id":null,"materials":null,"nested":null,"at" : null,"urgent":null,"counts":null,"level":null}`, nil},
+		"valid":           {valid, nil},
+		"an empty object": {` {} `, nil},
+		"null for a member": {`{"id":null,"materials":null,"nested":null,"at" : null,
+			"urgent":null,"counts":null,"level":null}`, nil},
 		"the word null in a string":      {`{"shop_code":"null","comment":"a, null"}`, nil},
 		"an unknown member":              {`{"x":{"y":[1,null,{"z":"é"}]}}`, nil},
 		"another letter case is unknown": {`{"ID":"x","Shop_Code":7}`, nil},
@@ -96,11 +100,19 @@ func TestDecodeNamesWhatIsWrong(t *testing.T) {
 		"a leaf that reads itself":          {`{"level":"high"}`, nil},
 		"raw is taken as it is":             {`{"raw":[1,{"a":null}]}`, nil},
 		"a moment":                          {`{"at":"2026-11-20T12:00:00.5-03:00"}`, nil},
-		"every type at once":                {`{"id":"1","shop_code":1,"comment":[],"materials":[{"material_id":1.5,"sku":{},"width":"w","quantity":true},{"width":1e400}],"tags":[1,"a",null],"at":"now","urgent":0,"nested":[],"small":2147483648,"counts":{"a":1,"b":"2"},"level":"low"}`, []errs.Violation{at("/id", integer), at("/shop_code", text), at("/comment", text), at("/materials/0/material_id", integer), at("/materials/0/sku", text), at("/materials/0/width", number), at("/materials/0/quantity", integer), at("/materials/1/width", finite), at("/tags/0", text), at("/tags/2", text), at("/at", moment), at("/urgent", "must be true or false"), at("/nested", object), at("/small", "must be an integer from -2147483648 to 2147483647"), at("/counts/b", integer), at("/level", "has the wrong form")}},
-		"a fraction for an integer":         {`{"id":1.0}`, []errs.Violation{at("/id", integer)}},
-		"an exponent for an integer":        {`{"id":1e3}`, []errs.Violation{at("/id", integer)}},
-		"an integer over int64":             {`{"id":9223372036854775808}`, []errs.Violation{at("/id", int64s)}},
-		"an integer under int64":            {`{"id":-9223372036854775809}`, []errs.Violation{at("/id", int64s)}},
+		"every type at once": {`{"id":"1","shop_code":1,"comment":[],
+			"materials":[{"material_id":1.5,"sku":{},"width":"w","quantity":true},{"width":1e400}],"tags":[1,"a",null],
+			"at":"now","urgent":0,"nested":[],"small":2147483648,"counts":{"a":1,"b":"2"},"level":"low"}`,
+			[]errs.Violation{at("/id", integer), at("/shop_code", text), at("/comment", text),
+				at("/materials/0/material_id", integer), at("/materials/0/sku", text), at("/materials/0/width", number),
+				at("/materials/0/quantity", integer), at("/materials/1/width", finite), at("/tags/0", text),
+				at("/tags/2", text), at("/at", moment), at("/urgent", "must be true or false"), at("/nested", object),
+				at("/small", "must be an integer from -2147483648 to 2147483647"), at("/counts/b", integer),
+				at("/level", "has the wrong form")}},
+		"a fraction for an integer":  {`{"id":1.0}`, []errs.Violation{at("/id", integer)}},
+		"an exponent for an integer": {`{"id":1e3}`, []errs.Violation{at("/id", integer)}},
+		"an integer over int64":      {`{"id":9223372036854775808}`, []errs.Violation{at("/id", int64s)}},
+		"an integer under int64":     {`{"id":-9223372036854775809}`, []errs.Violation{at("/id", int64s)}},
 		"a number over double": {`{"materials":[{"width":-1e999}]}`,
 			[]errs.Violation{at("/materials/0/width", finite)}},
 		"an array for an object":      {`[]`, []errs.Violation{at("", object)}},
@@ -171,7 +183,8 @@ func TestDecodeNamesWhatIsWrong(t *testing.T) {
 
 func TestDecodeReadsTheRest(t *testing.T) {
 	t.Parallel()
-	v, violations := httpapi.Decode[request]([]byte(`{"id":"x","shop_code":"a","materials":[{"sku":1,"quantity":2},7],"urgent":true}`))
+	v, violations := httpapi.Decode[request]([]byte(`{"id":"x","shop_code":"a","materials":[{"sku":1,"quantity":2},7],` +
+		`"urgent":true}`))
 	if len(violations) != 3 || v == nil {
 		t.Fatalf("violations %v", violations)
 	}

@@ -113,7 +113,8 @@ func TestDocs_every_kind_of_error_has_a_type_that_leads_to_its_section(t *testin
 func TestDocs_example_of_a_signature_is_right(t *testing.T) {
 	t.Parallel()
 	page := strings.ReplaceAll(fetch(t, docsService(t), "/docs/webhooks").Body.String(), "&#43;", "+")
-	values := regexp.MustCompile(`secret <code>(\S+)</code>, id <code>(\S+)</code>, timestamp <code>1763640000</code>, body\s+<code>(\S+)</code> give <code>(\S+)</code>`).FindStringSubmatch(page)
+	values := regexp.MustCompile(`secret <code>(\S+)</code>, id <code>(\S+)</code>, timestamp <code>1763640000</code>, ` +
+		`body\s+<code>(\S+)</code> give <code>(\S+)</code>`).FindStringSubmatch(page)
 	if values == nil {
 		t.Fatal("the page has no example")
 	}

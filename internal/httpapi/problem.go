@@ -12,7 +12,8 @@ import (
 )
 
 // internalDetail is all that a caller learns of an internal error.
-const internalDetail = "The service could not answer this request. The X-Request-Id of this answer finds the cause in its log."
+const internalDetail = "The service could not answer this request. " +
+	"The X-Request-Id of this answer finds the cause in its log."
 
 // problem is the body of an error answer by RFC 9457.
 type problem struct {

@@ -16,10 +16,12 @@ import (
 // FuzzEvent: an event that is accepted holds to the rules and, sent again as the service would send it, is the same
 // event.
 func FuzzEvent(f *testing.F) {
-	whole := `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z","data":{"supplier_id":"acme","request_id":1,
-		"shop_code":"s","estimates":[{"estimate_id":"e1","service":"road","carrier":"c","price_cents":12345,"currency":"BRL",
-		"lead_time_days":5,"dispatch_date":"2026-11-23","delivery_date":"2026-11-27","chargeable_weight_kg":12.5,"volume_m3":0.075,
-		"valid_until":"2026-11-27T12:00:00.123456789-03:00"}],"unavailable":[{"service":"express","reason":"too heavy"}]}}`
+	whole := `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z",
+		"data":{"supplier_id":"acme","request_id":1,"shop_code":"s",
+		"estimates":[{"estimate_id":"e1","service":"road","carrier":"c","price_cents":12345,"currency":"BRL",
+		"lead_time_days":5,"dispatch_date":"2026-11-23","delivery_date":"2026-11-27",
+		"chargeable_weight_kg":12.5,"volume_m3":0.075,"valid_until":"2026-11-27T12:00:00.123456789-03:00"}],
+		"unavailable":[{"service":"express","reason":"too heavy"}]}}`
 	f.Add([]byte(whole))
 	f.Add([]byte(strings.Replace(whole, "12.5", "1e308", 1)))
 	f.Add([]byte(strings.Replace(whole, "2026-11-20T12:00:00Z", "9999-12-31T23:59:59-14:00", 1)))

@@ -208,8 +208,8 @@ func TestReceiveEstimates_names_every_violation(t *testing.T) {
 		p := newPipeline(t, db, nil)
 		p.enqueue("acme", 1)
 		estimate := func(fields string) string {
-			return `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z","data":{"supplier_id":"acme","request_id":1,"shop_code":"s",
-				"estimates":[` + fields + `],"unavailable":[]}}`
+			return `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z",
+				"data":{"supplier_id":"acme","request_id":1,"shop_code":"s","estimates":[` + fields + `],"unavailable":[]}}`
 		}
 		all := func(at string, names ...string) []string {
 			for i, name := range names {
@@ -238,8 +238,9 @@ func TestReceiveEstimates_names_every_violation(t *testing.T) {
 			{"an empty estimate", estimate(`{}`),
 				all("/data/estimates/0/", "carrier", "chargeable_weight_kg", "currency", "delivery_date",
 					"dispatch_date", "estimate_id", "lead_time_days", "price_cents", "service", "valid_until", "volume_m3")},
-			{"an estimate of bad values", estimate(`{"estimate_id":"","service":" ","carrier":"","price_cents":-1,"currency":"brl","lead_time_days":-1,
-				"dispatch_date":"2026-02-30","delivery_date":"20261127","chargeable_weight_kg":-0.1,"volume_m3":1e999,"valid_until":"9999-12-31T23:59:59-01:00"}`),
+			{"an estimate of bad values", estimate(`{"estimate_id":"","service":" ","carrier":"","price_cents":-1,
+				"currency":"brl","lead_time_days":-1,"dispatch_date":"2026-02-30","delivery_date":"20261127",
+				"chargeable_weight_kg":-0.1,"volume_m3":1e999,"valid_until":"9999-12-31T23:59:59-01:00"}`),
 				all("/data/estimates/0/", "carrier", "chargeable_weight_kg", "currency", "delivery_date",
 					"dispatch_date", "estimate_id", "lead_time_days", "price_cents", "service", "valid_until", "volume_m3")},
 			{"another request than the path's", strings.Replace(estimate(``), `"request_id":1`, `"request_id":2`, 1),
@@ -264,8 +265,9 @@ func TestReceiveEstimates_names_every_violation(t *testing.T) {
 	})
 }
 
-const oneEstimate = `{"estimate_id":"e1","service":"road","carrier":"c","price_cents":0,"currency":"BRL","lead_time_days":0,
-	"dispatch_date":"2026-11-23","delivery_date":"2026-11-27","chargeable_weight_kg":0,"volume_m3":0,"valid_until":"2026-11-27T12:00:00Z"}`
+const oneEstimate = `{"estimate_id":"e1","service":"road","carrier":"c","price_cents":0,
+	"currency":"BRL","lead_time_days":0,"dispatch_date":"2026-11-23","delivery_date":"2026-11-27",
+	"chargeable_weight_kg":0,"volume_m3":0,"valid_until":"2026-11-27T12:00:00Z"}`
 
 func TestReceiveEstimates_the_same_webhook_id_changes_nothing(t *testing.T) {
 	t.Parallel()
@@ -398,7 +400,8 @@ func TestWebhookIDs_that_a_request_remembers_are_bounded_and_the_newest(t *testi
 			t.Errorf("an id that was taken before changed the estimates to %v", got)
 		}
 		var size int
-		if err := db.Reader(t.Context()).Raw(`SELECT length(webhook_ids) FROM material_requests`).Scan(&size).Error; err != nil || size > 17<<10 {
+		err := db.Reader(t.Context()).Raw(`SELECT length(webhook_ids) FROM material_requests`).Scan(&size).Error
+		if err != nil || size > 17<<10 {
 			t.Errorf("%d bytes are remembered, %v", size, err)
 		}
 	})

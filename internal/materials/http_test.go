@@ -91,7 +91,8 @@ func TestCreate_takes_the_equal_request_again_and_refuses_a_different_one(t *tes
 		{"the same text", body(1, full), 201},
 		{"members in another order and numbers in another spelling",
 			`{"comment":"","materials":[{"quantity":4,"depth":-0.0,"height":3e1,"width":90.50,
-			"sku":"SHELF","material_variant":"oak","material_variant_id":1,"material":"Shelf","material_id":10,"x":1}],"shop_code":"SP-1","id":1}`, 201},
+			"sku":"SHELF","material_variant":"oak","material_variant_id":1,"material":"Shelf","material_id":10,"x":1}],
+			"shop_code":"SP-1","id":1}`, 201},
 		{"another shop", body(1, object{"shop_code": "SP-2", "comment": "", "materials": full["materials"]}), 409},
 		{"no comment instead of an empty one", body(1, object{"materials": full["materials"]}), 409},
 		{"another size", body(1, with(maps.Clone(full),
@@ -150,7 +151,9 @@ func TestCreate_names_every_violation(t *testing.T) {
 		{"quantities", body(1, object{"materials": []object{item(object{"quantity": 0}), item(object{"quantity": 1 << 31}),
 			item(object{"quantity": 1.5})}}),
 			[]string{"/materials/0/quantity", "/materials/1/quantity", "/materials/2/quantity"}},
-		{"ids", `{"id":9223372036854775808,"shop_code":"a","materials":[{"material_id":1.0,"material_variant_id":"x","material":"m","sku":"s","width":1,"height":1,"quantity":1}]}`,
+		{"ids", `{"id":9223372036854775808,"shop_code":"a",
+			"materials":[{"material_id":1.0,"material_variant_id":"x","material":"m","sku":"s",
+				"width":1,"height":1,"quantity":1}]}`,
 			[]string{"/id", "/materials/0/material_id", "/materials/0/material_variant_id"}},
 	}
 	for _, tt := range tests {

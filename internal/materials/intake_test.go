@@ -119,7 +119,8 @@ func TestSubmit_without_a_database_is_unavailable(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
 	p := newPipeline(t, db, nil)
-	if err := db.From(t.Context()).Exec(`SELECT pg_terminate_backend(pg_backend_pid())`).Error; errs.KindOf(err) != errs.Unavailable {
+	err := db.From(t.Context()).Exec(`SELECT pg_terminate_backend(pg_backend_pid())`).Error
+	if errs.KindOf(err) != errs.Unavailable {
 		t.Errorf("a killed connection gives %v", err)
 	}
 	if err := p.Submit(t.Context(), request("acme", 1, "SP-1")); err != nil && errs.KindOf(err) != errs.Unavailable {

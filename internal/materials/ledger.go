@@ -14,7 +14,8 @@ import (
 )
 
 // failureUndelivered is why a request is failed whose estimates never arrived, in words for the supplier.
-const failureUndelivered = "The delivery estimates were computed and could not be delivered in the whole retry schedule."
+const failureUndelivered = "The delivery estimates were computed " +
+	"and could not be delivered in the whole retry schedule."
 
 // Notifier stores notices for the operator; it joins the transaction in ctx.
 type Notifier interface {

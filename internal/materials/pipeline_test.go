@@ -136,8 +136,10 @@ func (p *pipeline) enqueue(supplierID string, id int64) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, ticket, created_at, updated_at)
-		VALUES (?, ?, 'enqueued', ?, 'shop-1', ?, ?, ?, ?, ?, ?)`, supplierID, id, []byte{1}, fmt.Sprintf(`{"id":%d,"shop_code":"shop-1","materials":[
+	p.exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, ticket,
+		created_at, updated_at)
+		VALUES (?, ?, 'enqueued', ?, 'shop-1', ?, ?, ?, ?, ?, ?)`,
+		supplierID, id, []byte{1}, fmt.Sprintf(`{"id":%d,"shop_code":"shop-1","materials":[
 			{"material_id":7,"material":"board","sku":"SKU-1","width":100,"height":50,"depth":2.5,"quantity":3},
 			{"material_id":8,"material":"frame","sku":"SKU-2","width":10,"height":20,"quantity":1}]}`, id),
 		trace(supplierID, id), uid, uid, noon.UnixMicro(), noon.UnixMicro())
@@ -204,8 +206,8 @@ func (p *pipeline) expectStatus(supplierID string, id int64, want materials.Stat
 func (p *pipeline) events() []string {
 	p.t.Helper()
 	var keys []string
-	err := p.db.Reader(context.Background()).Raw(`SELECT r.supplier_id || '/' || r.id || '/' || e.round FROM webhook_events e
-		JOIN material_requests r ON r.uid = e.uid`).Scan(&keys).Error
+	err := p.db.Reader(context.Background()).Raw(`SELECT r.supplier_id || '/' || r.id || '/' || e.round
+		FROM webhook_events e JOIN material_requests r ON r.uid = e.uid`).Scan(&keys).Error
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -218,7 +220,8 @@ func (p *pipeline) round(supplierID string, id int64) round.Round {
 	p.t.Helper()
 	r := round.Round{SupplierID: supplierID, RequestID: id}
 	var rows []row
-	if err := p.db.Reader(context.Background()).Raw(`SELECT uid, round FROM material_requests WHERE supplier_id = ? AND id = ?`, supplierID, id).Scan(&rows).Error; err != nil {
+	if err := p.db.Reader(context.Background()).Raw(`SELECT uid, round FROM material_requests
+		WHERE supplier_id = ? AND id = ?`, supplierID, id).Scan(&rows).Error; err != nil {
 		p.t.Fatal(err)
 	}
 	if len(rows) > 0 {

@@ -177,8 +177,10 @@ func (s *store) page(ctx context.Context, where string, args []any, order string
 	if offset >= l.total {
 		return l, nil
 	}
-	err := s.db.Reader(ctx).Raw(`SELECT supplier_id, id, octet_length(body) + coalesce(octet_length(estimates) + octet_length(unavailable), 0) AS size
-		FROM material_requests `+where+` ORDER BY `+order+` LIMIT ? OFFSET ?`, append(args, limit, offset)...).Scan(&l.rows).Error
+	err := s.db.Reader(ctx).Raw(`SELECT supplier_id, id,
+			octet_length(body) + coalesce(octet_length(estimates) + octet_length(unavailable), 0) AS size
+		FROM material_requests `+where+` ORDER BY `+order+` LIMIT ? OFFSET ?`,
+		append(args, limit, offset)...).Scan(&l.rows).Error
 	if err != nil {
 		return l, fmt.Errorf("choose material requests: %w", err)
 	}

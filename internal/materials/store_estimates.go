@@ -61,7 +61,8 @@ func receiptsPostgres(items []receiptItem, now time.Time) (statement string, arg
 		suppliers[i], ids[i], uids[i], numbers[i] = item.SupplierID, item.ID, item.uid, item.number
 		estimates[i], unavailable[i] = item.estimates, item.unavailable
 	}
-	const rows = `(SELECT *, $7::bigint AS now FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
+	const rows = `(SELECT *, $7::bigint AS now
+		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
 		AS k(supplier, request, uid, number, offers, others)) AS k`
 	return `WITH taken AS (` + fmt.Sprintf(takingReceipts, `, counted = NOT counted`, rows) + `), counts AS (
 			INSERT INTO status_counts SELECT 'request', 'enqueued', -count(*) FROM taken HAVING count(*) > 0)
@@ -78,14 +79,16 @@ func receiptsSQLite(items []receiptItem, now time.Time) (statement string, args 
 	if err != nil {
 		return "", nil, fmt.Errorf("encode received estimates: %w", err)
 	}
-	return fmt.Sprintf(takingReceipts, ``, `(SELECT value->>0 AS supplier, value->>1 AS request, value->>2 AS uid, value->>3 AS number,
-		value->>4 AS offers, value->>5 AS others, value->>6 AS now FROM json_each(?)) AS k`), []any{string(batch)}, nil
+	return fmt.Sprintf(takingReceipts, ``, `(SELECT value->>0 AS supplier, value->>1 AS request,
+		value->>2 AS uid, value->>3 AS number, value->>4 AS offers, value->>5 AS others, value->>6 AS now
+		FROM json_each(?)) AS k`), []any{string(batch)}, nil
 }
 
 // lockReceipts holds the requests, until the transaction ends, and reads what decides on their events. Unknown requests
 // are absent.
 func (s *store) lockReceipts(ctx context.Context, keys []requestKey) (map[requestKey]*receiptState, error) {
-	from, args, err := s.requests(keys, `supplier_id, id, status, uid, round, received, coalesce(round_at, created_at) AS began, posted_at, webhook_ids`, true)
+	from, args, err := s.requests(keys, `supplier_id, id, status, uid, round, received,
+		coalesce(round_at, created_at) AS began, posted_at, webhook_ids`, true)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +126,8 @@ func (s *store) saveReceipt(ctx context.Context, key requestKey, state *receiptS
 	}
 	set, args := `webhook_ids = ?`, []any{webhookIDs}
 	if state.latest != nil {
-		set += `, status = 'estimated', ticket = NULL, retry_at = NULL, failure = '', updated_at = ?, received = ?, posted_at = ?, estimates = ?, unavailable = ?`
+		set += `, status = 'estimated', ticket = NULL, retry_at = NULL, failure = '', updated_at = ?,
+			received = ?, posted_at = ?, estimates = ?, unavailable = ?`
 		args = append(args, now.UnixMicro(), state.received, postedAt(state.postedAt), state.latest.estimates,
 			state.latest.unavailable)
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-const intakeColumns = `supplier_id, id, status, digest, shop_code, body, trace_id, trace_parent, uid, ticket, created_at, updated_at`
+const intakeColumns = `supplier_id, id, status, digest, shop_code, body, trace_id, trace_parent, uid, ticket,
+	created_at, updated_at`
 
 const intakeConflict = ` ON CONFLICT (supplier_id, id) DO NOTHING RETURNING supplier_id, id, uid`
 
@@ -52,7 +53,8 @@ func (s *store) insertPostgres(ctx context.Context, items []intakeItem, now time
 			INSERT INTO material_requests (`+intakeColumns+`, counted)
 			SELECT s, i, 'enqueued', d, c, b, t, nullif(p, ''), uid, uid, $8, $8, true
 			FROM (SELECT *, nextval('request_numbers') AS uid
-				FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[]) AS batch(s, i, d, c, b, t, p)) AS numbered`+
+				FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[])
+				AS batch(s, i, d, c, b, t, p)) AS numbered`+
 		intakeConflict+`), counts AS (
 			INSERT INTO status_counts SELECT 'request', 'enqueued', count(*) FROM stored HAVING count(*) > 0)
 		SELECT supplier_id, id, uid FROM stored`,
@@ -112,15 +114,16 @@ func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, fr
 		if err != nil {
 			return err
 		}
-		err = s.db.From(ctx).Exec(`INSERT INTO material_rounds (supplier_id, request_id, uid, number, status, failure, created_at)
+		err = s.db.From(ctx).Exec(`INSERT INTO material_rounds
+				(supplier_id, request_id, uid, number, status, failure, created_at)
 			SELECT supplier_id, id, uid, round, status, failure, coalesce(round_at, created_at) FROM material_requests
 			WHERE supplier_id = ? AND id = ? AND status IN ?`, key.SupplierID, key.ID, from).Error
 		if err != nil {
 			return fmt.Errorf("record the round before: %w", err)
 		}
 		var rows []requestRow
-		err = s.db.From(ctx).Raw(`UPDATE material_requests SET status = 'enqueued', round = round + 1, round_at = ?, ticket = ?,
-			retry_at = NULL, tries = 0, posted_at = NULL, failure = '', updated_at = ?
+		err = s.db.From(ctx).Raw(`UPDATE material_requests SET status = 'enqueued', round = round + 1,
+			round_at = ?, ticket = ?, retry_at = NULL, tries = 0, posted_at = NULL, failure = '', updated_at = ?
 			WHERE supplier_id = ? AND id = ? AND status IN ? RETURNING uid, round`,
 			now.UnixMicro(), ticket, now.UnixMicro(), key.SupplierID, key.ID, from).Scan(&rows).Error
 		if err != nil || len(rows) == 0 {

@@ -19,7 +19,8 @@ func roundArgs(r round.Round) []any { return []any{r.SupplierID, r.RequestID, r.
 // enqueued in this round.
 func (s *store) fail(ctx context.Context, r round.Round, reason string, now time.Time) (traceID string, moved bool,
 	err error) {
-	return s.moveOne(ctx, `UPDATE material_requests SET status = 'failed', ticket = NULL, retry_at = NULL, failure = ?, updated_at = ?
+	return s.moveOne(ctx, `UPDATE material_requests SET status = 'failed', ticket = NULL, retry_at = NULL,
+		failure = ?, updated_at = ?
 		WHERE `+ofRound+` AND status = 'enqueued'`, append([]any{reason, now.UnixMicro()}, roundArgs(r)...)...)
 }
 
@@ -37,10 +38,12 @@ func (s *store) redelivered(ctx context.Context, rounds []round.Round, now time.
 	if err != nil {
 		return nil, err
 	}
-	moved, err := database.Query(ctx, s.db.SQL(ctx), fmt.Sprintf(`UPDATE material_requests SET status = 'enqueued', failure = '', updated_at = %d
+	statement := fmt.Sprintf(`
+		UPDATE material_requests SET status = 'enqueued', failure = '', updated_at = %d
 		FROM (SELECT r.supplier_id, r.id FROM %s WHERE r.uid = k.uid AND r.round = k.number) AS asked
 		WHERE material_requests.supplier_id = asked.supplier_id AND material_requests.id = asked.id AND status = 'failed'
-		RETURNING material_requests.supplier_id, material_requests.id, uid, round, trace_id`, now.UnixMicro(), source), args, func(r *requestRow) []any {
+		RETURNING material_requests.supplier_id, material_requests.id, uid, round, trace_id`, now.UnixMicro(), source)
+	moved, err := database.Query(ctx, s.db.SQL(ctx), statement, args, func(r *requestRow) []any {
 		return []any{&r.SupplierID, &r.ID, &r.UID, &r.Round, &r.TraceID}
 	})
 	if err != nil {
@@ -79,14 +82,17 @@ func RoundsTable(db *database.DB, rounds []round.Round, columns string) (table s
 		for i, r := range rounds {
 			suppliers[i], ids[i], uids[i], numbers[i] = r.SupplierID, r.RequestID, r.UID, r.Number
 		}
-		return `unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS k(supplier_id, request_id, uid, number) CROSS JOIN LATERAL (
-			SELECT ` + columns + ` FROM material_requests m WHERE m.supplier_id = k.supplier_id AND m.id = k.request_id OFFSET 0) r`,
+		return `unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS k(supplier_id, request_id, uid, number)
+			CROSS JOIN LATERAL (SELECT ` + columns + ` FROM material_requests m
+				WHERE m.supplier_id = k.supplier_id AND m.id = k.request_id OFFSET 0) r`,
 			[]any{suppliers, ids, uids, numbers}, nil
 	}
 	batch, err := json.Marshal(rounds)
 	if err != nil {
 		return "", nil, fmt.Errorf("encode rounds: %w", err)
 	}
-	return `(SELECT value->>'SupplierID' AS of, value->>'RequestID' AS request, value->>'UID' AS uid, value->>'Number' AS number FROM json_each(?)) AS k
-		JOIN (SELECT ` + columns + ` FROM material_requests) AS r ON r.supplier_id = k.of AND r.id = k.request`, []any{string(batch)}, nil
+	return `(SELECT value->>'SupplierID' AS of, value->>'RequestID' AS request, value->>'UID' AS uid,
+			value->>'Number' AS number FROM json_each(?)) AS k
+		JOIN (SELECT ` + columns + ` FROM material_requests) AS r ON r.supplier_id = k.of AND r.id = k.request`,
+		[]any{string(batch)}, nil
 }

@@ -131,7 +131,7 @@ func (r *rig) gathered() {
 	})
 }
 
-func TestNotifier_sums_up_a_minute_that_begins_with_the_first_and_sends_each_event_once_over_all_processes(t *testing.T) {
+func TestNotifier_sums_up_a_minute_from_the_first_and_sends_each_event_once_over_all_processes(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db)

@@ -15,7 +15,8 @@ import (
 type store struct{ db *database.DB }
 
 func (s store) add(ctx context.Context, n notice.Notice, now time.Time) error {
-	return database.Translate(s.db.From(ctx).Exec(`INSERT INTO operator_notices (type, supplier_id, subject, paused_by, error, at) VALUES (?, ?, ?, ?, ?, ?)`,
+	return database.Translate(s.db.From(ctx).Exec(`
+		INSERT INTO operator_notices (type, supplier_id, subject, paused_by, error, at) VALUES (?, ?, ?, ?, ?, ?)`,
 		n.Type, n.SupplierID, n.Subject, n.PausedBy, n.Error, now.UnixMicro()).Error)
 }
 
@@ -36,7 +37,8 @@ type noticeRow struct {
 // take deletes the oldest notices and returns them, oldest first.
 func (s store) take(ctx context.Context, limit int) ([]stored, error) {
 	var rows []noticeRow
-	err := s.db.From(ctx).Raw(`DELETE FROM operator_notices WHERE id IN (SELECT id FROM operator_notices ORDER BY id LIMIT ?)
+	err := s.db.From(ctx).Raw(`DELETE FROM operator_notices
+		WHERE id IN (SELECT id FROM operator_notices ORDER BY id LIMIT ?)
 		RETURNING id, type, supplier_id, subject, paused_by, error, at`, limit).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("take operator notices: %w", database.Translate(err))
@@ -96,8 +98,10 @@ func (s store) openEvents(ctx context.Context, now time.Time) ([]*event, error) 
 func (s store) save(ctx context.Context, fresh []*event, changed map[*event]bool) error {
 	for _, e := range fresh {
 		ids, _ := json.Marshal(append([]string{}, e.ids...)) // of strings: it never fails
-		err := s.db.From(ctx).Exec(`INSERT INTO operator_events (id, type, supplier_id, supplier_name, paused_by, count, ids, last_error, at, due_at, attempts)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`, e.id, e.kind, e.supplierID, e.supplierName, e.pausedBy, e.count, string(ids), e.lastError,
+		err := s.db.From(ctx).Exec(`INSERT INTO operator_events
+				(id, type, supplier_id, supplier_name, paused_by, count, ids, last_error, at, due_at, attempts)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`,
+			e.id, e.kind, e.supplierID, e.supplierName, e.pausedBy, e.count, string(ids), e.lastError,
 			e.at.UnixMicro(), e.due.UnixMicro()).Error
 		if err != nil {
 			return fmt.Errorf("insert operator event: %w", database.Translate(err))
@@ -118,7 +122,8 @@ func (s store) save(ctx context.Context, fresh []*event, changed map[*event]bool
 func (s store) claim(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]*event, error) {
 	var rows []eventRow
 	err := s.db.From(ctx).Raw(`UPDATE operator_events SET attempts = attempts + 1, due_at = ?
-		WHERE id IN (SELECT id FROM operator_events WHERE due_at <= ? ORDER BY due_at LIMIT ?`+s.db.RowLock(` FOR UPDATE SKIP LOCKED`)+`) RETURNING *`,
+		WHERE id IN (SELECT id FROM operator_events WHERE due_at <= ? ORDER BY due_at LIMIT ?`+
+		s.db.RowLock(` FOR UPDATE SKIP LOCKED`)+`) RETURNING *`,
 		now.Add(lease).UnixMicro(), now.UnixMicro(), limit).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("begin to send operator events: %w", database.Translate(err))

@@ -134,7 +134,8 @@ func TestSync_of_one_sku_at_once_the_newer_time_wins_whatever_the_order(t *testi
 func TestSync_names_every_violation(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, databasetest.Open(t, database.SQLite))
-	w := s.post("acme", `{"action":"sell","updated_at":"yesterday","product":{"sku":" ","material_id":"x","width":-1,"height":1000001,"weight_kg":-0.1,"production_days":1.5}}`)
+	w := s.post("acme", `{"action":"sell","updated_at":"yesterday","product":{"sku":" ","material_id":"x","width":-1,
+		"height":1000001,"weight_kg":-0.1,"production_days":1.5}}`)
 	var problem struct{ Errors []struct{ Pointer string } }
 	if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || w.Code != http.StatusBadRequest {
 		t.Fatal(w.Code, w.Body, err)

@@ -122,7 +122,8 @@ func (q *Queue) explain(err error) error {
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
 		errors.Is(err, nats.ErrNoResponders):
-		return fmt.Errorf("JetStream is not enabled on the NATS server or for this account (or its cluster has no leader): %w", err)
+		return fmt.Errorf("JetStream is not enabled on the NATS server or for this account "+
+			"(or its cluster has no leader): %w", err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		if denied := q.lacking(); denied != nil {
 			return denied

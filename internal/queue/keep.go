@@ -103,13 +103,15 @@ func (q *Queue) foreign(have jetstream.StreamConfig) error {
 	want := q.streamConfig()
 	switch {
 	case have.Retention != want.Retention:
-		return fmt.Errorf("the stream %s was made by another program: its retention is %s, not %s; choose another NATS_STREAM",
+		return fmt.Errorf("the stream %s was made by another program: its retention is %s, not %s; "+
+			"choose another NATS_STREAM",
 			have.Name, have.Retention, want.Retention)
 	case have.Storage != want.Storage:
 		return fmt.Errorf("the stream %s was made by another program: its storage is %s, not %s; choose another NATS_STREAM",
 			have.Name, have.Storage, want.Storage)
 	case !slices.Equal(have.Subjects, want.Subjects):
-		return fmt.Errorf("the stream %s was made by another program: its subjects are %s, not %s; choose another NATS_STREAM",
+		return fmt.Errorf("the stream %s was made by another program: its subjects are %s, not %s; "+
+			"choose another NATS_STREAM",
 			have.Name, strings.Join(have.Subjects, ", "), strings.Join(want.Subjects, ", "))
 	default:
 		return nil

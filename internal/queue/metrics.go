@@ -15,7 +15,8 @@ type metrics struct {
 func newMetrics() *metrics {
 	publishes := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "supplyhub_queue_publishes_total",
-		Help: "Messages published, by outcome: acked, duplicate (queued already), dropped (not sent), failed (refused or unanswered).",
+		Help: "Messages published, by outcome: acked, duplicate (queued already), dropped (not sent), " +
+			"failed (refused or unanswered).",
 	}, []string{"outcome"})
 	deliveries := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "supplyhub_queue_deliveries_total",

@@ -23,7 +23,8 @@ func TestMetrics_count_what_each_provider_answered(t *testing.T) {
 		for range answers {
 			d.ask("?partner=loop")
 		}
-		want := "map[balldontlie/failed:0 balldontlie/ok:1 balldontlie/rate_limited:0 sportmonks/failed:1 sportmonks/ok:1 sportmonks/rate_limited:1]"
+		want := "map[balldontlie/failed:0 balldontlie/ok:1 balldontlie/rate_limited:0 " +
+			"sportmonks/failed:1 sportmonks/ok:1 sportmonks/rate_limited:1]"
 		if got := fmt.Sprint(providerRequests(t, d)); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}

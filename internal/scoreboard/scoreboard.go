@@ -83,7 +83,8 @@ func New(deps Deps) (*Service, error) {
 		return nil, err
 	}
 	if len(deps.Keys) > 0 && deps.Primary == nil {
-		deps.Log.Warn("SPORTMONKS_API_TOKEN is not set: the scoreboard answers 500; `api scoreboard sample` is a provider to try it with")
+		deps.Log.Warn("SPORTMONKS_API_TOKEN is not set: the scoreboard answers 500; " +
+			"`api scoreboard sample` is a provider to try it with")
 	}
 	s := &Service{Quotas: NewQuotas(deps.DB, deps.Now), deps: deps, slots: semaphore.NewWeighted(mostQuestions),
 		answers: answers,

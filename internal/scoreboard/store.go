@@ -33,7 +33,8 @@ func (s *store) spend(ctx context.Context, item spend, n, limit int64) (granted,
 	grant := least + `(?, ` + greatest + `(? - scoreboard_usage.used, 0))`
 	var row struct{ Granted, Used int64 }
 	err = s.db.From(ctx).Raw(`INSERT INTO scoreboard_usage (requester, day, used, granted) VALUES (?, ?, ?, ?)
-		ON CONFLICT (requester, day) DO UPDATE SET used = scoreboard_usage.used + `+grant+`, granted = `+grant+` RETURNING granted, used`,
+		ON CONFLICT (requester, day) DO UPDATE SET used = scoreboard_usage.used + `+grant+`, granted = `+grant+`
+		RETURNING granted, used`,
 		item.requester, item.day, min(n, limit), min(n, limit), n, limit, n, limit).Scan(&row).Error
 	if err != nil {
 		return 0, 0, fmt.Errorf("count scoreboard requests: %w", err)
@@ -55,7 +56,8 @@ func (s *store) settings(ctx context.Context) (map[string]string, error) {
 
 func (s *store) set(ctx context.Context, key, value string, now time.Time) error {
 	err := s.db.From(ctx).Exec(`INSERT INTO settings (key, value, updated_at) VALUES (?, ?, ?)
-		ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`, key, value, now.UnixMicro()).Error
+		ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`,
+		key, value, now.UnixMicro()).Error
 	if err != nil {
 		return fmt.Errorf("store setting: %w", err)
 	}

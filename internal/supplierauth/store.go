@@ -44,7 +44,8 @@ func (s store) endReused(ctx context.Context, presented refreshToken, now time.T
 
 // endFamily ends the session of a token, whichever of the family it is. It says how many it ended.
 func (s store) endFamily(ctx context.Context, presented refreshToken, now time.Time) (int64, error) {
-	result := s.db.From(ctx).Exec(`UPDATE sessions SET ended_at = ?, ended_reason = ? WHERE handle_hash = ? AND ended_at IS NULL`,
+	result := s.db.From(ctx).Exec(`UPDATE sessions SET ended_at = ?, ended_reason = ?
+		WHERE handle_hash = ? AND ended_at IS NULL`,
 		now.UnixMicro(), endedByRevoke, presented.handleHash())
 	return result.RowsAffected, database.Translate(result.Error)
 }
@@ -54,7 +55,8 @@ func (s store) endSessions(ctx context.Context, supplierID, reason string, now t
 	if err := s.endPortalSessions(ctx, supplierID); err != nil {
 		return 0, err
 	}
-	result := s.db.From(ctx).Exec(`UPDATE sessions SET ended_at = ?, ended_reason = ? WHERE supplier_id = ? AND ended_at IS NULL`,
+	result := s.db.From(ctx).Exec(`UPDATE sessions SET ended_at = ?, ended_reason = ?
+		WHERE supplier_id = ? AND ended_at IS NULL`,
 		now.UnixMicro(), reason, supplierID)
 	return result.RowsAffected, database.Translate(result.Error)
 }
@@ -63,7 +65,8 @@ func (s store) endSessions(ctx context.Context, supplierID, reason string, now t
 func (s store) purgeSessions(ctx context.Context, before time.Time) error {
 	for {
 		result := s.db.From(ctx).Exec(`
-			DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expiry_day <= ? AND expires_at < ? ORDER BY expiry_day LIMIT ?)`,
+			DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expiry_day <= ? AND expires_at < ?
+				ORDER BY expiry_day LIMIT ?)`,
 			before.UnixMicro()/day, before.UnixMicro(), purgeBatch)
 		if result.Error != nil || result.RowsAffected < purgeBatch {
 			return database.Translate(result.Error)

@@ -19,7 +19,8 @@ func (s store) holdSupplier(ctx context.Context, id string) (found, active bool,
 func (s store) insertPortalLink(ctx context.Context, hash []byte, supplierID string, secure bool,
 	expires time.Time) error {
 	// Not the hash first: gorm spreads the bytes of a value that is right behind a parenthesis.
-	return database.Translate(s.db.From(ctx).Exec(`INSERT INTO portal_links (supplier_id, hash, secure, expires_at) VALUES (?, ?, ?, ?)`,
+	return database.Translate(s.db.From(ctx).Exec(`INSERT INTO portal_links (supplier_id, hash, secure, expires_at)
+		VALUES (?, ?, ?, ?)`,
 		supplierID, hash, secure, expires.UnixMicro()).Error)
 }
 
@@ -42,7 +43,8 @@ func (s store) usePortalLink(ctx context.Context, hash []byte, now time.Time) (u
 }
 
 func (s store) insertPortalSession(ctx context.Context, hash []byte, supplierID string, now, expires time.Time) error {
-	return database.Translate(s.db.From(ctx).Exec(`INSERT INTO portal_sessions (supplier_id, hash, created_at, expires_at) VALUES (?, ?, ?, ?)`,
+	return database.Translate(s.db.From(ctx).Exec(`INSERT INTO portal_sessions (supplier_id, hash, created_at, expires_at)
+		VALUES (?, ?, ?, ?)`,
 		supplierID, hash, now.UnixMicro(), expires.UnixMicro()).Error)
 }
 
@@ -111,7 +113,8 @@ func (s store) secrets(ctx context.Context, supplierID string, now time.Time) ([
 		ActiveUntil *int64
 	}
 	err := s.db.Reader(ctx).Raw(`
-		SELECT created_at, active_until FROM supplier_webhook_secrets WHERE supplier_id = ? AND (active_until IS NULL OR active_until > ?)
+		SELECT created_at, active_until FROM supplier_webhook_secrets
+		WHERE supplier_id = ? AND (active_until IS NULL OR active_until > ?)
 		ORDER BY (active_until IS NULL) DESC, created_at DESC, id`, supplierID, now.UnixMicro()).Scan(&rows).Error
 	secrets := make([]WebhookSecret, len(rows))
 	for i, row := range rows {

@@ -51,16 +51,19 @@ func (s store) openPostgres(ctx context.Context, items []opening, now time.Time)
 	}
 	grants, err := s.grants(ctx, `
 		WITH allowed AS (
-			SELECT k.id, k.handle, k.secret, s.* FROM unnest($1::text[], $2::bytea[], $3::bytea[], $4::bytea[]) AS k(id, key, handle, secret)
+			SELECT k.id, k.handle, k.secret, s.*
+			FROM unnest($1::text[], $2::bytea[], $3::bytea[], $4::bytea[]) AS k(id, key, handle, secret)
 			CROSS JOIN LATERAL (
-				SELECT s.id AS supplier_id, s.name, s.scopes, s.access_ttl, s.refresh_ttl, $5 + s.refresh_ttl * 1000000 AS expires_at
+				SELECT s.id AS supplier_id, s.name, s.scopes, s.access_ttl, s.refresh_ttl,
+					$5 + s.refresh_ttl * 1000000 AS expires_at
 				FROM supplier_api_keys a JOIN suppliers s ON s.id = a.supplier_id
 				WHERE a.hash = k.key AND (a.active_until IS NULL OR a.active_until > $5) AND s.active FOR SHARE OF s) s
 		), opened AS (
 			INSERT INTO sessions (id, supplier_id, handle_hash, current_hash, created_at, last_used_at, expires_at, expiry_day)
 			SELECT id, supplier_id, handle, secret, $5, $5, expires_at, expires_at / $6 FROM allowed
 		)
-		SELECT id, supplier_id, name, scopes, access_ttl, refresh_ttl, id FROM allowed`, ids, keys, handles, secrets, now.UnixMicro(), int64(day))
+		SELECT id, supplier_id, name, scopes, access_ttl, refresh_ttl, id FROM allowed`,
+		ids, keys, handles, secrets, now.UnixMicro(), int64(day))
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +95,8 @@ func (s store) rotatePostgres(ctx context.Context, items []rotation, now time.Ti
 				SELECT id AS supplier_id, name, scopes, access_ttl, refresh_ttl, $4 + refresh_ttl * 1000000 AS expires_at
 				FROM suppliers WHERE id = h.supplier_id AND active OFFSET 0) s
 		)
-		UPDATE sessions SET current_hash = a.next, generation = generation + 1, last_used_at = $4, expires_at = a.expires_at, expiry_day = a.expires_at / $5
+		UPDATE sessions SET current_hash = a.next, generation = generation + 1, last_used_at = $4,
+			expires_at = a.expires_at, expiry_day = a.expires_at / $5
 		FROM active a WHERE sessions.id = a.id
 		RETURNING sessions.id, a.supplier_id, a.name, a.scopes, a.access_ttl, a.refresh_ttl, sessions.current_hash`,
 		handles, current, next, now.UnixMicro(), int64(day))

@@ -131,7 +131,8 @@ type keysOf struct {
 // Insert implements apikey.Keys.
 func (k keysOf) Insert(ctx context.Context, key apikey.Stored) error {
 	// Not the hash first: gorm spreads the bytes of a value right behind a parenthesis.
-	return database.Translate(k.db.From(ctx).Exec(`INSERT INTO supplier_api_keys (supplier_id, hash, last4, created_at) VALUES (?, ?, ?, ?)`,
+	return database.Translate(k.db.From(ctx).Exec(`INSERT INTO supplier_api_keys (supplier_id, hash, last4, created_at)
+		VALUES (?, ?, ?, ?)`,
 		k.supplier, key.Hash[:], key.Last4, key.CreatedAt.UnixMicro()).Error)
 }
 
@@ -143,7 +144,8 @@ func (k keysOf) Expire(ctx context.Context, until time.Time) error {
 }
 
 func (s store) insertSecret(ctx context.Context, id, supplierID string, sealed []byte, now time.Time) error {
-	return database.Translate(s.db.From(ctx).Exec(`INSERT INTO supplier_webhook_secrets (id, supplier_id, sealed, created_at) VALUES (?, ?, ?, ?)`,
+	return database.Translate(s.db.From(ctx).Exec(`
+		INSERT INTO supplier_webhook_secrets (id, supplier_id, sealed, created_at) VALUES (?, ?, ?, ?)`,
 		id, supplierID, sealed, now.UnixMicro()).Error)
 }
 
@@ -151,7 +153,8 @@ func (s store) insertSecret(ctx context.Context, id, supplierID string, sealed [
 // end; all lets none of them sign longer than that.
 func (s store) expireSecrets(ctx context.Context, supplierID string, until time.Time, all bool) error {
 	return database.Translate(s.db.From(ctx).Exec(`
-		UPDATE supplier_webhook_secrets SET active_until = ? WHERE supplier_id = ? AND (active_until IS NULL OR active_until > ? AND ?)`,
+		UPDATE supplier_webhook_secrets SET active_until = ?
+		WHERE supplier_id = ? AND (active_until IS NULL OR active_until > ? AND ?)`,
 		until.UnixMicro(), supplierID, until.UnixMicro(), all).Error)
 }
 

@@ -64,7 +64,8 @@ func New(d Deps) (*Service, error) {
 	}
 	ended := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "supplyhub_sessions_ended_total",
-		Help: "Supplier sessions that were ended, by reason: reuse of a refresh token, revoked, or deactivated with their supplier.",
+		Help: "Supplier sessions that were ended, by reason: reuse of a refresh token, revoked, " +
+			"or deactivated with their supplier.",
 	}, []string{"reason"})
 	for _, reason := range []string{endedByReuse, endedByRevoke, endedByDeactivation} {
 		ended.WithLabelValues(reason) // shown as 0 before the first

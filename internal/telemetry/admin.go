@@ -70,7 +70,8 @@ func answer(w http.ResponseWriter, status int, body any) {
 }
 
 // secret matches the credentials of a URL and passwords and tokens of connection strings.
-var secret = regexp.MustCompile(`(://)[^/\s@]*@|((?i:password|passwd|pwd|secret|token|api_?key)\s*[=:]\s*)('[^']*'|"[^"]*"|[^\s&,;]+)`)
+var secret = regexp.MustCompile(`(://)[^/\s@]*@|` +
+	`((?i:password|passwd|pwd|secret|token|api_?key)\s*[=:]\s*)('[^']*'|"[^"]*"|[^\s&,;]+)`)
 
 // WithoutCredentials is the text without the credentials of addresses and connection strings.
 func WithoutCredentials(text string) string { return secret.ReplaceAllString(text, "${1}${2}***") }

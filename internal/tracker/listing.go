@@ -218,7 +218,8 @@ func (s *Service) daysOf(ctx context.Context, r *relation, st state) (days, erro
 				return err
 			}
 		}
-		return sel(ctx, `SELECT dt_carga, records FROM tracker_days WHERE client_number = $1 AND records > 0 ORDER BY dt_carga DESC`, func(row [][]byte) error {
+		return sel(ctx, `SELECT dt_carga, records FROM tracker_days WHERE client_number = $1 AND records > 0
+			ORDER BY dt_carga DESC`, func(row [][]byte) error {
 			n, err := strconv.ParseInt(string(row[1]), 10, 64)
 			day := string(row[0])
 			if n -= newer[day]; n > 0 {

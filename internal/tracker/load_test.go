@@ -31,7 +31,8 @@ func (m *many) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		m.made++
-		m.rest = fmt.Appendf(nil, `{"imei":%d,"dt_carga":"2026-11-20","data_de_ping":"2026-11-19","hora_de_ping":"10:00:00","dispositivo":"Rastreador %d","latitude":-23.5}`+"\n", m.made, m.made)
+		m.rest = fmt.Appendf(nil, `{"imei":%d,"dt_carga":"2026-11-20","data_de_ping":"2026-11-19","hora_de_ping":"10:00:00",`+
+			`"dispositivo":"Rastreador %d","latitude":-23.5}`+"\n", m.made, m.made)
 	}
 	n := copy(p, m.rest)
 	m.rest = m.rest[n:]
@@ -114,8 +115,11 @@ func TestPlans_of_a_young_table_look_records_up_by_their_id(t *testing.T) {
 	for _, state := range []string{`SELECT 1`, `ANALYZE tracker_records`, `VACUUM tracker_records`} {
 		exec(t, db, state)
 		for _, statement := range []string{
-			`SELECT r.* FROM unnest('{1,2,3}'::bigint[]) p("id") CROSS JOIN LATERAL (SELECT * FROM of_a_client v WHERE v."id" = p."id" OFFSET 0) r WHERE EXISTS (SELECT 1 FROM tracker_versions) AND true`,
-			`SELECT r.* FROM (VALUES (1), (2)) p(id) CROSS JOIN LATERAL (SELECT * FROM of_a_client v WHERE v."id" = p."id" OFFSET 0) r`,
+			`SELECT r.* FROM unnest('{1,2,3}'::bigint[]) p("id")
+				CROSS JOIN LATERAL (SELECT * FROM of_a_client v WHERE v."id" = p."id" OFFSET 0) r
+				WHERE EXISTS (SELECT 1 FROM tracker_versions) AND true`,
+			`SELECT r.* FROM (VALUES (1), (2)) p(id)
+				CROSS JOIN LATERAL (SELECT * FROM of_a_client v WHERE v."id" = p."id" OFFSET 0) r`,
 		} {
 			if plan := databasetest.Plan(t, db, statement); !strings.Contains(plan, "tracker_records_pkey") {
 				t.Errorf("after %s: %s\n%s", state, statement, plan)
@@ -132,15 +136,21 @@ func TestPlans(t *testing.T) {
 	if _, err := f.service.Load(t.Context(), f.client.ID, &many{n: 5000}, nil); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, db, `INSERT INTO tracker_records (client_number, dt_carga, imei, data_de_ping) SELECT 1, date '2026-01-01' + n % 300, n, date '2026-01-01' + n % 300 - 1 FROM generate_series(1, 60000) n`)
+	exec(t, db, `INSERT INTO tracker_records (client_number, dt_carga, imei, data_de_ping)
+		SELECT 1, date '2026-01-01' + n % 300, n, date '2026-01-01' + n % 300 - 1 FROM generate_series(1, 60000) n`)
 	exec(t, db, `ANALYZE tracker_records`)
 	sorted := regexp.MustCompile(`Sort  \(.*actual time=.* rows=(\d+)`)
 	for name, statement := range map[string]string{
-		"page of a day":       `SELECT dispositivo FROM tracker_client_1 WHERE dt_carga = '2026-05-01' AND id <= 100000 ORDER BY "dt_carga" DESC, "id" DESC LIMIT 20 OFFSET 100`,
-		"page of the list":    `SELECT id FROM tracker_client_1 WHERE dt_carga <= '2026-05-01' AND id <= 100000 ORDER BY "dt_carga" DESC, "id" DESC LIMIT 20 OFFSET 100`,
-		"latest ping":         `SELECT max("data_de_ping") FROM tracker_client_1 WHERE "data_de_ping" <= '9999-12-31' AND "id" <= 100000`,
-		"winners":             `SELECT imei, id FROM tracker_client_1 WHERE "data_de_ping" = '2026-05-01' AND "id" <= 100000 ORDER BY "imei", "hora_de_ping" DESC NULLS LAST, "dt_carga" DESC, "id" DESC`,
-		"records by their id": `SELECT r.dispositivo FROM unnest('{1,2,3}'::bigint[]) p("id") CROSS JOIN LATERAL (SELECT * FROM tracker_client_1 v WHERE v."id" = p."id" OFFSET 0) r`,
+		"page of a day": `SELECT dispositivo FROM tracker_client_1 WHERE dt_carga = '2026-05-01' AND id <= 100000
+			ORDER BY "dt_carga" DESC, "id" DESC LIMIT 20 OFFSET 100`,
+		"page of the list": `SELECT id FROM tracker_client_1 WHERE dt_carga <= '2026-05-01' AND id <= 100000
+			ORDER BY "dt_carga" DESC, "id" DESC LIMIT 20 OFFSET 100`,
+		"latest ping": `SELECT max("data_de_ping") FROM tracker_client_1
+			WHERE "data_de_ping" <= '9999-12-31' AND "id" <= 100000`,
+		"winners": `SELECT imei, id FROM tracker_client_1 WHERE "data_de_ping" = '2026-05-01' AND "id" <= 100000
+			ORDER BY "imei", "hora_de_ping" DESC NULLS LAST, "dt_carga" DESC, "id" DESC`,
+		"records by their id": `SELECT r.dispositivo FROM unnest('{1,2,3}'::bigint[]) p("id")
+			CROSS JOIN LATERAL (SELECT * FROM tracker_client_1 v WHERE v."id" = p."id" OFFSET 0) r`,
 	} {
 		var plan []string
 		if err := db.Reader(t.Context()).Raw("EXPLAIN ANALYZE " + statement).Scan(&plan).Error; err != nil {

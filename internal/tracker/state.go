@@ -56,7 +56,8 @@ func (s *Service) look(ctx context.Context, c Client, r *relation, key pinKey) (
 	l := look{present: state{maxID: noID}}
 	current := false
 	oldest := s.deps.Now().Add(-pinLife).UnixMicro()
-	err := s.rows.Select(ctx, `SELECT c.updated_at, coalesce(v.generation, 0), coalesce(v.max_id, -1), p.generation, p.max_id, p.day
+	err := s.rows.Select(ctx, `SELECT c.updated_at, coalesce(v.generation, 0), coalesce(v.max_id, -1),
+			p.generation, p.max_id, p.day
 		FROM tracker_clients c LEFT JOIN tracker_versions v ON v.client_number = $1
 		LEFT JOIN tracker_pins p ON p.client_number = c.number AND p.listing = $2 AND p.filter = $3 AND p.page_size = $4
 			AND p.view = $5 AND p.pinned_at > $6

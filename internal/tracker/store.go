@@ -142,7 +142,8 @@ func (k keysOf) Insert(ctx context.Context, key apikey.Stored) error {
 // Expire implements apikey.Keys.
 func (k keysOf) Expire(ctx context.Context, until time.Time) error {
 	return database.Translate(k.db.From(ctx).Exec(`UPDATE tracker_client_keys SET active_until = ?
-		WHERE client_number = ? AND (active_until IS NULL OR active_until > ?)`, until.UnixMicro(), k.client, until.UnixMicro()).Error)
+		WHERE client_number = ? AND (active_until IS NULL OR active_until > ?)`,
+		until.UnixMicro(), k.client, until.UnixMicro()).Error)
 }
 
 // byKey is the client that has the key now.
@@ -151,7 +152,8 @@ func (s *store) byKey(ctx context.Context, hash [32]byte, now time.Time) (known 
 		Client      clientRow `gorm:"embedded"`
 		ActiveUntil *int64
 	}
-	err = s.db.Reader(ctx).Raw(`SELECT c.*, k.active_until FROM tracker_client_keys k JOIN tracker_clients c ON c.number = k.client_number
+	err = s.db.Reader(ctx).Raw(`SELECT c.*, k.active_until FROM tracker_client_keys k
+		JOIN tracker_clients c ON c.number = k.client_number
 		WHERE k.hash = ? AND (k.active_until IS NULL OR k.active_until > ?)`, hash[:], now.UnixMicro()).Scan(&rows).Error
 	if err != nil {
 		return knownClient{}, false, fmt.Errorf("look up tracker client key: %w", err)

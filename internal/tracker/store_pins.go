@@ -10,7 +10,8 @@ import (
 func (s *store) notePin(ctx context.Context, key pinKey, p pin, over time.Time) error {
 	err := s.db.InTx(ctx, func(ctx context.Context) error {
 		err := s.db.From(ctx).Exec(`INSERT INTO tracker_pins
-				(client_number, listing, filter, page_size, view, generation, max_id, day, pinned_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+				(client_number, listing, filter, page_size, view, generation, max_id, day, pinned_at)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (client_number, listing, filter, page_size) DO UPDATE SET view = excluded.view,
 				generation = excluded.generation, max_id = excluded.max_id, day = excluded.day, pinned_at = excluded.pinned_at`,
 			key.client, key.listing, key.filter, key.pageSize, p.view, p.generation, p.maxID, p.day, p.at.UnixMicro()).Error

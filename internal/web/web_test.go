@@ -21,7 +21,8 @@ func page(hello, portuguese string) web.Config {
 		Pages: fstest.MapFS{
 			"hello.html": {Data: []byte(`{{define "title"}}{{t "Hello"}}{{end}}{{define "main"}}<h1>{{` + hello +
 				`}}</h1>{{end}}`)},
-			"pt.json": {Data: []byte(`{"Title": "Título", "First": "Primeira", "Hello": "Olá", "%d box": "%d caixa", "%d boxes": "%d caixas"` + portuguese + `}`)},
+			"pt.json": {Data: []byte(`{"Title": "Título", "First": "Primeira", "Hello": "Olá", "%d box": "%d caixa",
+				"%d boxes": "%d caixas"` + portuguese + `}`)},
 		},
 	}
 }

@@ -48,7 +48,8 @@ func (d *Dispatcher) RedeliverLost(ctx context.Context, filter Filter, until tim
 // lost refuses a filter that chooses others than dead or failed deliveries.
 func (f Filter) lost() error {
 	if f.Status != Dead && f.Status != Failed {
-		return errs.New(errs.Invalid, "Only dead or failed deliveries can be redelivered all at once: choose one of these states.")
+		return errs.New(errs.Invalid, "Only dead or failed deliveries can be redelivered all at once: "+
+			"choose one of these states.")
 	}
 	return nil
 }

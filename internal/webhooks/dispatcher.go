@@ -91,7 +91,7 @@ type Dispatcher struct {
 	returned  time.Time
 
 	heldMu    sync.Mutex
-	held      map[string]int64 // deliveries whose attempts are in this worker's hands, and who handed them over; 0: no worker
+	held      map[string]int64 // deliveries whose attempts this worker makes, and who handed them over; 0: no worker
 	flow      *flow
 	pauses    pauses
 	unwritten sync.WaitGroup // of them, those that have a slot or had one

@@ -17,10 +17,15 @@ func TestPlans_of_the_gauges_never_walk_through_what_is_well(t *testing.T) {
 	db := databasetest.Open(t, database.Postgres)
 	for _, state := range []string{
 		`SELECT 1`, `ANALYZE webhook_deliveries, webhook_receivers, suppliers`,
-		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at, updated_at)
-			SELECT 'msg_1' || n, n, 1, 'own', 'acme', n, CASE WHEN n % 100 = 0 THEN 'dead' WHEN n % 100 = 1 THEN 'pending' ELSE 'delivered' END, 1, 1, n, n, n FROM generate_series(1, 20000) AS n`,
-		`INSERT INTO suppliers (id, name, webhook_url, access_ttl, refresh_ttl, scopes, created_at, updated_at) SELECT 's' || n, '', 'https://x', 1, 1, '', 1, 1 FROM generate_series(1, 20000) AS n`,
-		`INSERT INTO webhook_receivers (supplier_id, shard, failing_since, updated_at) SELECT 's' || n, 1, CASE WHEN n % 1000 = 0 THEN 1 END, 1 FROM generate_series(1, 20000) AS n`,
+		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
+			next_attempt_at, created_at, updated_at)
+			SELECT 'msg_1' || n, n, 1, 'own', 'acme', n,
+				CASE WHEN n % 100 = 0 THEN 'dead' WHEN n % 100 = 1 THEN 'pending' ELSE 'delivered' END, 1, 1, n, n, n
+			FROM generate_series(1, 20000) AS n`,
+		`INSERT INTO suppliers (id, name, webhook_url, access_ttl, refresh_ttl, scopes, created_at, updated_at)
+			SELECT 's' || n, '', 'https://x', 1, 1, '', 1, 1 FROM generate_series(1, 20000) AS n`,
+		`INSERT INTO webhook_receivers (supplier_id, shard, failing_since, updated_at)
+			SELECT 's' || n, 1, CASE WHEN n % 1000 = 0 THEN 1 END, 1 FROM generate_series(1, 20000) AS n`,
 		`ANALYZE webhook_deliveries, webhook_receivers, suppliers`,
 	} {
 		if err := db.From(t.Context()).Exec(state).Error; err != nil {
@@ -56,9 +61,11 @@ func TestIllReceivers_are_those_of_active_suppliers_with_an_address_and_paused_g
 		} {
 			id := fmt.Sprint("s", i)
 			exec := db.From(t.Context()).Exec
-			err := exec(`INSERT INTO suppliers (id, name, webhook_url, active, access_ttl, refresh_ttl, scopes, created_at, updated_at) VALUES (?, '', ?, ?, 1, 1, '', 1, 1)`, id, row.url, row.active).Error
+			err := exec(`INSERT INTO suppliers (id, name, webhook_url, active, access_ttl, refresh_ttl, scopes, created_at,
+				updated_at) VALUES (?, '', ?, ?, 1, 1, '', 1, 1)`, id, row.url, row.active).Error
 			if err == nil {
-				err = exec(`INSERT INTO webhook_receivers (supplier_id, shard, failing_since, paused_by, updated_at) VALUES (?, 1, ?, ?, 1)`, id, row.failing, row.paused).Error
+				err = exec(`INSERT INTO webhook_receivers (supplier_id, shard, failing_since, paused_by, updated_at)
+					VALUES (?, 1, ?, ?, 1)`, id, row.failing, row.paused).Error
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -80,7 +87,8 @@ func TestOwnSince_is_when_the_oldest_that_waits_for_the_own_endpoint_was_made(t 
 		}
 		for i, row := range []string{`'own', 'delivered', NULL`, `'acme', 'pending', NULL`, `'own', 'pending', NULL`,
 			`'own', 'pending', NULL`} {
-			err := db.From(t.Context()).Exec(`INSERT INTO webhook_deliveries (id, uid, round, destination, status, worker, supplier_id, request_id, attempts, series, next_attempt_at, created_at, updated_at)
+			err := db.From(t.Context()).Exec(`INSERT INTO webhook_deliveries (id, uid, round, destination, status, worker,
+				supplier_id, request_id, attempts, series, next_attempt_at, created_at, updated_at)
 				VALUES (?, 1, 1, `+row+`, 'acme', 1, 1, 1, 1, ?, 1)`, fmt.Sprint(i), int64(i+1)*1_000_000).Error
 			if err != nil {
 				t.Fatal(err)

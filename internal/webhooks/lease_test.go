@@ -31,7 +31,8 @@ func TestAttempt_of_a_dead_worker_is_made_again_within_seconds_whatever_the_time
 		// What a killed worker leaves: an attempt under a lease that is not renewed.
 		for _, statement := range []string{
 			`INSERT INTO workers (id, alive_until) VALUES (77, 0)`,
-			`UPDATE webhook_deliveries SET worker = 77, attempts = 1, series = 1, last_started_at = 1 WHERE destination = 'acme'`,
+			`UPDATE webhook_deliveries SET worker = 77, attempts = 1, series = 1, last_started_at = 1
+				WHERE destination = 'acme'`,
 		} {
 			if err := db.From(t.Context()).Exec(statement).Error; err != nil {
 				t.Fatal(err)
@@ -66,7 +67,8 @@ func TestStopped_worker_writes_nothing_of_what_was_taken_from_it(t *testing.T) {
 		slow.add(event("acme", 1, 1))
 		until(t, "the first attempt is under way", func() bool { return calls.Load() == 1 })
 		slow.takeAway()
-		until(t, "it is delivered by the living worker", func() bool { return slow.show("acme").Status == webhooks.Delivered })
+		until(t, "it is delivered by the living worker",
+			func() bool { return slow.show("acme").Status == webhooks.Delivered })
 		once()
 		until(t, "the late call is over", func() bool { return len(slow.acme.got()) == 2 })
 		slow.add(event("acme", 2, 1)) // its results are written behind the late one

@@ -18,17 +18,20 @@ func newMetrics(r prometheus.Registerer, inFlight func() int) *metrics {
 	m := &metrics{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "supplyhub_webhook_attempts_total",
-			Help: "Webhook attempts, by destination (own or supplier) and what they came to: delivered, retry (tried again), dead, failed.",
+			Help: "Webhook attempts, by destination (own or supplier) and what they came to: " +
+				"delivered, retry (tried again), dead, failed.",
 		}, []string{"destination", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "supplyhub_webhook_attempt_duration_seconds", Help: "Time of a webhook attempt, by destination (own or supplier).",
+			Name:    "supplyhub_webhook_attempt_duration_seconds",
+			Help:    "Time of a webhook attempt, by destination (own or supplier).",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 30},
 		}, []string{"destination"}),
 		oldest: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "supplyhub_webhook_oldest_due_seconds", Help: "How long the longest-due webhook delivery has been due.",
 		}),
 	}
-	for _, destination := range []string{OwnEndpoint, "supplier"} { // there from the start, so that the first increase is seen
+	// They are there from the start, so that the first increase is seen.
+	for _, destination := range []string{OwnEndpoint, "supplier"} {
 		for _, outcome := range []Status{Delivered, Pending, Dead, Failed} {
 			m.attempts.WithLabelValues(destination, outcomeLabel(outcome))
 		}

@@ -94,7 +94,8 @@ func (team *team) shared(t *testing.T, db *database.DB, n int) {
 	t.Helper()
 	until(t, "the shards are shared", func() bool {
 		var counts []int
-		err := db.From(t.Context()).Raw(`SELECT count(*) FROM webhook_shards WHERE worker IN (SELECT id FROM workers) GROUP BY worker`).Scan(&counts).Error
+		err := db.From(t.Context()).Raw(`SELECT count(*) FROM webhook_shards WHERE worker IN (SELECT id FROM workers)
+			GROUP BY worker`).Scan(&counts).Error
 		total := 0
 		for _, c := range counts {
 			total += c

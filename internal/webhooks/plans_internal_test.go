@@ -81,9 +81,12 @@ func (s *store) walk(ctx context.Context, t *testing.T, now time.Time, due int) 
 func (s *store) pending(ctx context.Context, t *testing.T, first, last int) {
 	t.Helper()
 	for _, statement := range []string{
-		`INSERT INTO webhook_events (uid, round, trace_id, body, created_at) SELECT n, 1, '', '', 1 FROM generate_series(?::int, ?::int) AS n`,
-		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at, updated_at)
-			SELECT 'msg_1' || n, n, 1, CASE n % 2 WHEN 0 THEN 'own' ELSE 'acme' END, 'acme', n, 'pending', 0, 0, n, n, n FROM generate_series(?::int, ?::int) AS n`,
+		`INSERT INTO webhook_events (uid, round, trace_id, body, created_at) SELECT n, 1, '', '', 1
+			FROM generate_series(?::int, ?::int) AS n`,
+		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
+			next_attempt_at, created_at, updated_at)
+			SELECT 'msg_1' || n, n, 1, CASE n % 2 WHEN 0 THEN 'own' ELSE 'acme' END, 'acme', n, 'pending', 0, 0, n, n, n
+			FROM generate_series(?::int, ?::int) AS n`,
 	} {
 		if err := s.db.From(ctx).Exec(statement, first, last).Error; err != nil {
 			t.Fatal(err)
@@ -97,7 +100,8 @@ func (s *store) pending(ctx context.Context, t *testing.T, first, last int) {
 // rowsRead is how many the transaction has read so far of the package's tables.
 func (s *store) rowsRead(ctx context.Context, t *testing.T) (n int64) {
 	t.Helper()
-	err := s.db.From(ctx).Raw(`SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables WHERE relname LIKE 'webhook%'`).Scan(&n).Error
+	err := s.db.From(ctx).Raw(`SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables
+		WHERE relname LIKE 'webhook%'`).Scan(&n).Error
 	if err != nil {
 		t.Fatal(err)
 	}

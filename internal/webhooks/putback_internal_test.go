@@ -13,8 +13,9 @@ func TestPutBack_leaves_alone_what_another_worker_has_taken_over(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := &store{db}
-		err := db.From(t.Context()).Exec(`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, worker, attempts, series,
-			next_attempt_at, created_at, updated_at, last_started_at) VALUES ('msg_1x', 1, 1, 'acme', 'acme', 1, 'pending', 8, 1, 1, 1, 1, 1, 1)`).Error
+		err := db.From(t.Context()).Exec(`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id,
+				request_id, status, worker, attempts, series, next_attempt_at, created_at, updated_at, last_started_at)
+			VALUES ('msg_1x', 1, 1, 'acme', 'acme', 1, 'pending', 8, 1, 1, 1, 1, 1, 1)`).Error
 		if err != nil {
 			t.Fatal(err)
 		}

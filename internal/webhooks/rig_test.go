@@ -260,7 +260,8 @@ func (r *rig) statuses() map[string]webhooks.Status {
 // settled waits until nothing is pending.
 func (r *rig) settled() {
 	r.tb.Helper()
-	until(r.tb, "everything is settled", func() bool { return len(r.list(webhooks.Filter{Status: webhooks.Pending})) == 0 })
+	until(r.tb, "everything is settled",
+		func() bool { return len(r.list(webhooks.Filter{Status: webhooks.Pending})) == 0 })
 }
 
 func (r *rig) show(destination string) *webhooks.Detail {

@@ -12,7 +12,8 @@ import (
 const ownLooked = 10_000
 
 const ownSince = `SELECT min(created_at) AS since FROM (
-	SELECT created_at FROM webhook_deliveries WHERE destination = 'own' AND status = 'pending' AND worker IS NULL ORDER BY next_attempt_at LIMIT ?) pending`
+	SELECT created_at FROM webhook_deliveries WHERE destination = 'own' AND status = 'pending' AND worker IS NULL
+	ORDER BY next_attempt_at LIMIT ?) pending`
 
 // illReceivers repeats the condition of the index of just these. A deactivated supplier, or one without an address, has
 // no receiver.

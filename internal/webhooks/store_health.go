@@ -23,7 +23,8 @@ func (s *store) saveHealth(ctx context.Context, news map[string]health, now time
 		shards[i], failures[i], errorTexts[i] = int64(dispatch.ShardOf(id)), int64(h.failures), h.lastError
 		successes[i], failed[i] = microsOrNull(h.success), microsOrNull(h.failure)
 	}
-	const added = `CASE WHEN excluded.last_success_at IS NULL THEN r.consecutive_failures ELSE 0 END + excluded.consecutive_failures`
+	const added = `CASE WHEN excluded.last_success_at IS NULL THEN r.consecutive_failures ELSE 0 END
+		+ excluded.consecutive_failures`
 	const end = ` ON CONFLICT (supplier_id) DO UPDATE SET consecutive_failures = ` + added + `,
 			failing_since = CASE WHEN ` + added + ` >= 5
 				THEN coalesce(CASE WHEN excluded.last_success_at IS NULL THEN r.failing_since END, excluded.last_failure_at) END,
@@ -32,10 +33,11 @@ func (s *store) saveHealth(ctx context.Context, news map[string]health, now time
 			last_failure_at = coalesce(excluded.last_failure_at, r.last_failure_at), updated_at = excluded.updated_at
 		RETURNING ` + failingID
 	failing = map[string]bool{}
-	err = s.eachRow(n, `INSERT INTO webhook_receivers AS r (supplier_id, shard, consecutive_failures, failing_since, last_success_at, last_failure_at,
-			last_error, updated_at) `,
+	err = s.eachRow(n, `INSERT INTO webhook_receivers AS r (supplier_id, shard, consecutive_failures, failing_since,
+			last_success_at, last_failure_at, last_error, updated_at) `,
 		`SELECT i, h, f, CASE WHEN f >= 5 THEN fa END, ok, fa, e, $7::bigint
-			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[]) AS d(i, h, f, ok, fa, e) ORDER BY i`,
+			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[]) AS d(i, h, f, ok, fa, e)
+			ORDER BY i`,
 		`VALUES ($1, $2, $3, CASE WHEN $3 >= 5 THEN $5 END, $4, $5, $6, $7)`, end,
 		func(i int) []any {
 			return []any{suppliers[i], shards[i], failures[i], successes[i], failed[i], errorTexts[i], now.UnixMicro()}
@@ -71,7 +73,8 @@ func (s *store) receiverState(ctx context.Context, supplierID string) (ReceiverS
 		FailingSince, LastSuccessAt, LastFailureAt, PausedAt *int64
 		LastError, PausedBy                                  string
 	}
-	err := s.db.Reader(ctx).Raw(`SELECT consecutive_failures, failing_since, last_success_at, last_failure_at, last_error, paused_by, paused_at
+	err := s.db.Reader(ctx).Raw(`SELECT consecutive_failures, failing_since, last_success_at, last_failure_at,
+			last_error, paused_by, paused_at
 		FROM webhook_receivers WHERE supplier_id = ?`, supplierID).Scan(&rows).Error
 	if err != nil {
 		return ReceiverState{}, fmt.Errorf("read the receiver's state: %w", err)
@@ -111,9 +114,12 @@ func (s *store) lockFailing(ctx context.Context, news map[string]health) (map[st
 func (s *store) pause(ctx context.Context, supplierID, by string, now time.Time) (paused bool, err error) {
 	since, err := database.Query(ctx, s.db.SQL(ctx),
 		`INSERT INTO webhook_receivers AS r (supplier_id, shard, paused_by, paused_at, updated_at) VALUES ($1, $2, $3, $4, $4)
-		ON CONFLICT (supplier_id) DO UPDATE SET paused_by = excluded.paused_by, paused_at = coalesce(r.paused_at, excluded.paused_at), updated_at = excluded.updated_at
-		WHERE r.paused_by = '' OR excluded.paused_by = 'operator' OR (r.paused_by = 'service' AND excluded.paused_by = 'supplier')
-		RETURNING paused_at`, []any{supplierID, dispatch.ShardOf(supplierID), by, now.UnixMicro()}, func(at *int64) []any { return []any{at} })
+		ON CONFLICT (supplier_id) DO UPDATE SET paused_by = excluded.paused_by,
+			paused_at = coalesce(r.paused_at, excluded.paused_at), updated_at = excluded.updated_at
+		WHERE r.paused_by = '' OR excluded.paused_by = 'operator'
+			OR (r.paused_by = 'service' AND excluded.paused_by = 'supplier')
+		RETURNING paused_at`,
+		[]any{supplierID, dispatch.ShardOf(supplierID), by, now.UnixMicro()}, func(at *int64) []any { return []any{at} })
 	if err != nil {
 		return false, fmt.Errorf("pause the receiver: %w", err)
 	}
@@ -141,7 +147,8 @@ func (s *store) resume(ctx context.Context, supplierID, by string, now time.Time
 			paused_at = CASE WHEN paused_by = 'operator' AND $2 <> 'operator' THEN paused_at END,
 			failing_since = CASE WHEN failing_since IS NULL THEN NULL ELSE CAST($3 AS bigint) END,
 			paused_by = CASE WHEN paused_by = 'operator' AND $2 <> 'operator' THEN paused_by ELSE '' END
-		WHERE supplier_id = $1 RETURNING paused_by`, []any{supplierID, by, now.UnixMicro()}, func(by *string) []any { return []any{by} })
+		WHERE supplier_id = $1 RETURNING paused_by`,
+		[]any{supplierID, by, now.UnixMicro()}, func(by *string) []any { return []any{by} })
 	if err != nil {
 		return false, fmt.Errorf("resume the receiver: %w", err)
 	}

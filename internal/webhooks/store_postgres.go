@@ -38,9 +38,11 @@ func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now tim
 			WHERE id = ANY (ARRAY(SELECT id FROM due WHERE series >= $5))
 			RETURNING id, uid, round, destination, supplier_id, request_id, attempts, series, true AS dead
 		)
-		SELECT c.id, c.destination, c.supplier_id, c.request_id, c.uid, c.round, c.attempts, c.series, c.dead, e.trace_id, coalesce(e.trace_parent, ''), e.body
+		SELECT c.id, c.destination, c.supplier_id, c.request_id, c.uid, c.round, c.attempts, c.series, c.dead,
+			e.trace_id, coalesce(e.trace_parent, ''), e.body
 		FROM (SELECT * FROM begun UNION ALL SELECT * FROM dead) c
-		CROSS JOIN LATERAL (SELECT trace_id, trace_parent, body FROM webhook_events WHERE uid = c.uid AND round = c.round OFFSET 0) e`,
+		CROSS JOIN LATERAL (SELECT trace_id, trace_parent, body FROM webhook_events
+			WHERE uid = c.uid AND round = c.round OFFSET 0) e`,
 		[]any{destinations, counts, now.UnixMicro(), worker, attempts}, (*claimedRow).places)
 	if err != nil {
 		return nil, fmt.Errorf("claim webhook deliveries: %w", err)
@@ -65,7 +67,8 @@ func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, sup
 	rows, err := database.Query(ctx, s.db.SQL(ctx), `
 		WITH stored AS (
 			INSERT INTO webhook_events (uid, round, trace_id, body, trace_parent, created_at)
-			SELECT u, r, t, b, nullif(p, ''), $6 FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bytea[], $5::text[]) AS e(u, r, t, b, p)
+			SELECT u, r, t, b, nullif(p, ''), $6
+			FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bytea[], $5::text[]) AS e(u, r, t, b, p)
 			ON CONFLICT (uid, round) DO NOTHING RETURNING uid, round
 		)
 		SELECT uid, round, '', 0::bigint, false, false FROM stored
@@ -102,10 +105,11 @@ func (s *store) insertDeliveriesPostgres(ctx context.Context, deliveries []newDe
 	}
 	_, err := s.db.SQL(ctx).ExecContext(ctx, `
 		WITH counts AS (INSERT INTO status_counts VALUES ('delivery', 'pending', $11))
-		INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, worker, attempts, series,
-			next_attempt_at, created_at, updated_at, last_started_at, counted)
+		INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, worker,
+			attempts, series, next_attempt_at, created_at, updated_at, last_started_at, counted)
 		SELECT i, u, n, d, s, r, 'pending', w, a, a, $10, $10, $10, b, true
-		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[])
+		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[],
+				$8::bigint[], $9::bigint[])
 			AS d(i, u, n, d, s, r, w, a, b)`,
 		ids, uids, numbers, destinations, suppliers, requests, workers, begun, started, now.UnixMicro(), n)
 	if err != nil {
@@ -129,14 +133,16 @@ func (s *store) finishPostgres(ctx context.Context, results []result, now time.T
 	}
 	return s.written(ctx, `WITH written AS (
 			UPDATE webhook_deliveries d SET status = r.outcome, worker = NULL, next_attempt_at = r.next, updated_at = $9,
-				last_started_at = r.began, last_duration_us = r.took, last_status = r.status, last_error = r.error, last_response = r.response,
-				counted = (d.counted <> (r.outcome = 'delivered'))
-			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::text[], $8::bigint[], $10::bigint[], $11::bigint[])
+				last_started_at = r.began, last_duration_us = r.took, last_status = r.status, last_error = r.error,
+				last_response = r.response, counted = (d.counted <> (r.outcome = 'delivered'))
+			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::text[],
+					$8::bigint[], $10::bigint[], $11::bigint[])
 				AS r(id, number, took, status, error, response, outcome, next, began, worker)
 			WHERE d.id = r.id AND d.attempts = r.number AND d.worker IS NOT DISTINCT FROM r.worker
 			RETURNING d.id, d.status
 		), counts AS (
-			INSERT INTO status_counts SELECT 'delivery', 'pending', -count(*) FROM written WHERE status = 'delivered' HAVING count(*) > 0)
+			INSERT INTO status_counts SELECT 'delivery', 'pending', -count(*) FROM written WHERE status = 'delivered'
+			HAVING count(*) > 0)
 		SELECT id FROM written`,
 		ids, numbers, took, statuses, errorTexts, responses, outcomes, next, now.UnixMicro(), began, workers)
 }

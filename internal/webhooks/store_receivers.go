@@ -121,7 +121,8 @@ func (s *store) markDue(ctx context.Context, at map[string]time.Time, now time.T
 	if len(at) == 0 {
 		return nil
 	}
-	const onConflict = ` ON CONFLICT (supplier_id) DO UPDATE SET due_at = excluded.due_at WHERE r.due_at IS NULL OR r.due_at > excluded.due_at`
+	const onConflict = ` ON CONFLICT (supplier_id) DO UPDATE SET due_at = excluded.due_at
+		WHERE r.due_at IS NULL OR r.due_at > excluded.due_at`
 	suppliers := slices.Sorted(maps.Keys(at))
 	shards, times := make([]int64, len(suppliers)), make([]int64, len(suppliers))
 	for i, id := range suppliers {
@@ -130,7 +131,8 @@ func (s *store) markDue(ctx context.Context, at map[string]time.Time, now time.T
 	const insert = `INSERT INTO webhook_receivers AS r (supplier_id, shard, due_at, updated_at) `
 	err := s.eachRow(len(suppliers), ``, `
 		WITH wanted AS (SELECT s, h, at FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS d(s, h, at)),
-			enough AS (SELECT r.supplier_id FROM wanted JOIN webhook_receivers r ON r.supplier_id = s WHERE r.due_at <= at FOR KEY SHARE OF r)
+			enough AS (SELECT r.supplier_id FROM wanted JOIN webhook_receivers r ON r.supplier_id = s
+				WHERE r.due_at <= at FOR KEY SHARE OF r)
 		`+insert+`SELECT s, h, at, $4 FROM wanted WHERE NOT EXISTS (SELECT 1 FROM enough WHERE supplier_id = s) ORDER BY s`,
 		insert+`VALUES ($1, $2, $3, $4)`, onConflict,
 		func(i int) []any { return []any{suppliers[i], shards[i], times[i], now.UnixMicro()} },
@@ -169,7 +171,8 @@ type standing struct {
 
 // standingColumns are those of standing; an earlier due time than parameter before is a backlog.
 func standingColumns(before int) string {
-	return fmt.Sprintf(`r.supplier_id, r.consecutive_failures, r.paused_by <> '', r.due_at IS NOT NULL AND r.due_at <= $%d`, before)
+	return fmt.Sprintf(`r.supplier_id, r.consecutive_failures, r.paused_by <> '',
+		r.due_at IS NOT NULL AND r.due_at <= $%d`, before)
 }
 
 // standings joins the transaction of ctx, so that what is paused before it stays unsent.
@@ -177,7 +180,8 @@ func (s *store) standings(ctx context.Context, suppliers []string, now time.Time
 	if len(suppliers) == 0 {
 		return map[string]standing{}, nil
 	}
-	list, err := database.Query(ctx, s.db.SQL(ctx), `SELECT `+standingColumns(2)+` FROM webhook_receivers r WHERE `+s.anyOf("r.supplier_id", 1),
+	list, err := database.Query(ctx, s.db.SQL(ctx),
+		`SELECT `+standingColumns(2)+` FROM webhook_receivers r WHERE `+s.anyOf("r.supplier_id", 1),
 		[]any{s.values(suppliers), now.Add(-backlogAge).UnixMicro()},
 		func(r *standing) []any { return []any{&r.supplierID, &r.failures, &r.paused, &r.backlog} })
 	if err != nil {
@@ -195,16 +199,19 @@ func (s *store) standings(ctx context.Context, suppliers []string, now time.Time
 func (s *store) overlooked(ctx context.Context) (map[string]time.Time, error) {
 	list, err := database.Query(ctx, s.db.SQL(ctx), `
 		WITH RECURSIVE pending(destination) AS (
-			SELECT (SELECT destination FROM webhook_deliveries WHERE status = 'pending' AND worker IS NULL ORDER BY destination LIMIT 1)
+			SELECT (SELECT destination FROM webhook_deliveries WHERE status = 'pending' AND worker IS NULL
+				ORDER BY destination LIMIT 1)
 			UNION ALL
 			SELECT (SELECT d.destination FROM webhook_deliveries d WHERE d.status = 'pending' AND d.worker IS NULL
 				AND d.destination > pending.destination ORDER BY d.destination LIMIT 1)
 			FROM pending WHERE pending.destination IS NOT NULL),
-		fronts AS (SELECT destination, (SELECT d.next_attempt_at FROM webhook_deliveries d WHERE d.status = 'pending' AND d.worker IS NULL
-				AND d.destination = pending.destination ORDER BY d.next_attempt_at LIMIT 1) AS at
+		fronts AS (SELECT destination, (SELECT d.next_attempt_at FROM webhook_deliveries d
+				WHERE d.status = 'pending' AND d.worker IS NULL AND d.destination = pending.destination
+				ORDER BY d.next_attempt_at LIMIT 1) AS at
 			FROM pending WHERE destination <> 'own')
 		SELECT destination, at, 0 FROM fronts WHERE at IS NOT NULL
-			AND NOT EXISTS (SELECT 1 FROM webhook_receivers r WHERE r.supplier_id = fronts.destination AND r.due_at <= fronts.at)`,
+			AND NOT EXISTS (SELECT 1 FROM webhook_receivers r
+				WHERE r.supplier_id = fronts.destination AND r.due_at <= fronts.at)`,
 		nil, func(r *dueRow) []any { return []any{&r.destination, scanTime{&r.at}, &r.failures} })
 	if err != nil {
 		return nil, fmt.Errorf("look for overlooked deliveries: %w", err)

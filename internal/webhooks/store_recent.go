@@ -118,7 +118,8 @@ func placeInTime(d Delivery) string { return cursor(d.CreatedAt, d.ID) }
 
 // recentPending goes by the index of what waits, destination by destination. What is attempted right now is not listed.
 func (s *store) recentPending(ctx context.Context, filter Filter, after string, limit int) ([]Delivery, string, error) {
-	query := s.db.Reader(ctx).Where("status = 'pending' AND worker IS NULL").Order("destination, next_attempt_at, id").Limit(limit)
+	query := s.db.Reader(ctx).Where("status = 'pending' AND worker IS NULL").
+		Order("destination, next_attempt_at, id").Limit(limit)
 	if filter.SupplierID != "" {
 		query = query.Where("destination = ?", filter.SupplierID)
 	}
@@ -164,7 +165,8 @@ func (s *store) receiverStates(ctx context.Context, condition string, args ...an
 		FailingSince, LastSuccessAt, LastFailureAt, PausedAt *int64
 		LastError, PausedBy                                  string
 	}
-	err := s.db.Reader(ctx).Raw(`SELECT supplier_id, consecutive_failures, failing_since, last_success_at, last_failure_at, last_error, paused_by, paused_at
+	err := s.db.Reader(ctx).Raw(`SELECT supplier_id, consecutive_failures, failing_since, last_success_at,
+			last_failure_at, last_error, paused_by, paused_at
 		FROM webhook_receivers WHERE `+condition, args...).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read the receivers' states: %w", err)
@@ -187,7 +189,8 @@ const traced = 10_000
 // events of the newest requests.
 func (d *Dispatcher) Traced(ctx context.Context, traceID string) ([]string, error) {
 	var rows []struct{ UID, Round int64 }
-	err := d.deps.DB.Reader(ctx).Raw(`SELECT uid, round FROM (SELECT uid, round, trace_id FROM webhook_events ORDER BY uid DESC, round DESC LIMIT ?) AS newest
+	err := d.deps.DB.Reader(ctx).Raw(`SELECT uid, round
+		FROM (SELECT uid, round, trace_id FROM webhook_events ORDER BY uid DESC, round DESC LIMIT ?) AS newest
 		WHERE trace_id = ? LIMIT 20`, traced, traceID).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("look for the request id: %w", err)

@@ -74,7 +74,8 @@ func (s *store) sent(ctx context.Context, supplierID string, filter SentFilter, 
 	var rows []deliveryRow
 	err := s.db.Reader(ctx).Raw(`SELECT d.* FROM (SELECT id FROM webhook_deliveries`+where+
 		` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) AS p
-		JOIN webhook_deliveries d ON d.id = p.id ORDER BY d.created_at DESC, d.id DESC`, append(args, limit, offset)...).Scan(&rows).Error
+		JOIN webhook_deliveries d ON d.id = p.id ORDER BY d.created_at DESC, d.id DESC`,
+		append(args, limit, offset)...).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read webhook deliveries: %w", err)
 	}
@@ -165,7 +166,8 @@ func (s *store) eventOf(ctx context.Context, row deliveryRow) ([]byte, error) {
 
 // reopenSent starts a whole new series of attempts for one delivery unless it is pending.
 func (s *store) reopenSent(ctx context.Context, supplierID, id string, now time.Time) (bool, error) {
-	result := s.db.From(ctx).Exec(`UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = ?, updated_at = ?
+	result := s.db.From(ctx).Exec(`
+		UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = ?, updated_at = ?
 		WHERE id = ? AND destination = ? AND status <> 'pending'`, now.UnixMicro(), now.UnixMicro(), id, supplierID)
 	if result.Error != nil {
 		return false, fmt.Errorf("reopen webhook delivery: %w", result.Error)
@@ -180,8 +182,10 @@ func (s *store) recoverSent(ctx context.Context, supplierID string, filter SentF
 	where, args := sentWhere(supplierID, filter)
 	args = append([]any{now.UnixMicro(), now.UnixMicro()}, args...)
 	var made []int64
-	err = s.db.From(ctx).Raw(`UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = ?, updated_at = ?
-		WHERE id IN (SELECT id FROM webhook_deliveries`+where+` AND updated_at <= ? ORDER BY created_at, id LIMIT ?`+s.db.RowLock(` FOR UPDATE`)+`)
+	err = s.db.From(ctx).Raw(`
+		UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = ?, updated_at = ?
+		WHERE id IN (SELECT id FROM webhook_deliveries`+where+` AND updated_at <= ?
+			ORDER BY created_at, id LIMIT ?`+s.db.RowLock(` FOR UPDATE`)+`)
 		RETURNING created_at`, append(args, begun.UnixMicro(), recoverBatch)...).Scan(&made).Error
 	if err != nil || len(made) == 0 {
 		return 0, last, err
@@ -204,7 +208,8 @@ func (s *store) history(ctx context.Context, supplierID string, from time.Time, 
 	} {
 		where, args := sentWhere(supplierID, SentFilter{Status: status, Since: from})
 		var rows []struct{ Bucket, N int64 }
-		err := s.db.Reader(ctx).Raw(`SELECT (created_at - CAST(? AS bigint)) / CAST(? AS bigint) AS bucket, count(*) AS n FROM webhook_deliveries`+where+` GROUP BY 1`,
+		err := s.db.Reader(ctx).Raw(`SELECT (created_at - CAST(? AS bigint)) / CAST(? AS bigint) AS bucket, count(*) AS n
+			FROM webhook_deliveries`+where+` GROUP BY 1`,
 			append([]any{from.UnixMicro(), width.Microseconds()}, args...)...).Scan(&rows).Error
 		if err != nil {
 			return nil, fmt.Errorf("count webhook deliveries by time: %w", err)

@@ -39,7 +39,8 @@ type memberRow struct {
 // worker asks nothing else.
 func (s *store) beat(ctx context.Context, worker int64, until time.Time, shards []int, now time.Time) (members, error) {
 	with, renewed, owners := `WITH quick AS (SELECT set_config('synchronous_commit', 'off', true)),
-		renewed AS (UPDATE workers SET alive_until = $2 WHERE id = $1 RETURNING id)`, `renewed, quick`, `string_agg(worker::text, ',' ORDER BY shard)`
+		renewed AS (UPDATE workers SET alive_until = $2 WHERE id = $1 RETURNING id)`,
+		`renewed, quick`, `string_agg(worker::text, ',' ORDER BY shard)`
 	if !s.postgres() {
 		with, renewed, owners = ``, `workers WHERE id = $1 AND alive_until = $2`, `group_concat(worker ORDER BY shard)`
 		if _, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE workers SET alive_until = $1 WHERE id = $2`, until.UnixMicro(),
@@ -143,7 +144,8 @@ func (s *store) giveShards(ctx context.Context, shards []int, from, to int64) er
 // takeShards makes this worker the owner of those of the shards whose owner does not live.
 func (s *store) takeShards(ctx context.Context, shards []int, worker int64, now time.Time) error {
 	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_shards SET worker = $2 WHERE `+s.anyOf("shard", 1)+`
-		AND NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = webhook_shards.worker AND w.alive_until >= $3)`, s.values(shards), worker, now.UnixMicro())
+		AND NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = webhook_shards.worker AND w.alive_until >= $3)`,
+		s.values(shards), worker, now.UnixMicro())
 	if err != nil {
 		return fmt.Errorf("take shards: %w", database.Translate(err))
 	}

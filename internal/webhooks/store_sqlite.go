@@ -15,7 +15,8 @@ func (s *store) claimSQLite(ctx context.Context, wants map[string]int, now time.
 	var claimed []claimedRow
 	for destination, n := range wants {
 		var ids []string
-		err := s.db.From(ctx).Raw(`SELECT id FROM webhook_deliveries WHERE status = 'pending' AND worker IS NULL AND destination = ? AND next_attempt_at <= ?
+		err := s.db.From(ctx).Raw(`SELECT id FROM webhook_deliveries
+			WHERE status = 'pending' AND worker IS NULL AND destination = ? AND next_attempt_at <= ?
 			ORDER BY next_attempt_at LIMIT ?`, destination, now.UnixMicro(), n).Scan(&ids).Error
 		if err == nil && len(ids) > 0 {
 			var batch []claimedRow
@@ -36,14 +37,16 @@ func (s *store) beginSQLite(ctx context.Context, ids []string, now time.Time, wo
 	if err != nil {
 		return nil, err
 	}
-	err = s.db.From(ctx).Exec(`INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status, error, response)
+	err = s.db.From(ctx).Exec(`
+		INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status, error, response)
 		SELECT id, attempts, last_started_at, last_duration_us, last_status, last_error, last_response
 		FROM webhook_deliveries WHERE id IN ? AND attempts > 0 AND series < ?`, ids, attempts).Error
 	if err != nil {
 		return nil, err
 	}
 	begun, err := s.updateClaimed(ctx, `attempts = attempts + 1, series = series + 1, worker = ?, updated_at = ?,
-		last_started_at = ?, last_duration_us = NULL, last_status = NULL, last_error = '', last_response = NULL WHERE series < ?`,
+		last_started_at = ?, last_duration_us = NULL, last_status = NULL, last_error = '', last_response = NULL
+		WHERE series < ?`,
 		ids, worker, now.UnixMicro(), now.UnixMicro(), attempts)
 	return append(dead, begun...), err
 }
@@ -56,15 +59,18 @@ func (s *store) updateClaimed(ctx context.Context, set string, ids []string, arg
 		strings.Repeat(`, ?`, len(ids)-1)+`)
 		RETURNING id, destination, supplier_id, request_id, uid, round, attempts, series, status = 'dead',
 			(SELECT trace_id FROM webhook_events e WHERE e.uid = webhook_deliveries.uid AND e.round = webhook_deliveries.round),
-			coalesce((SELECT trace_parent FROM webhook_events e WHERE e.uid = webhook_deliveries.uid AND e.round = webhook_deliveries.round), ''),
-			(SELECT body FROM webhook_events e WHERE e.uid = webhook_deliveries.uid AND e.round = webhook_deliveries.round)`, args, (*claimedRow).places)
+			coalesce((SELECT trace_parent FROM webhook_events e
+				WHERE e.uid = webhook_deliveries.uid AND e.round = webhook_deliveries.round), ''),
+			(SELECT body FROM webhook_events e WHERE e.uid = webhook_deliveries.uid AND e.round = webhook_deliveries.round)`,
+		args, (*claimedRow).places)
 }
 
 func (s *store) insertEventsSQLite(ctx context.Context, events []newEvent, now time.Time) (map[round.Round]bool,
 	error) {
 	fresh := make(map[round.Round]bool, len(events))
 	for _, e := range events {
-		result := s.db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, trace_id, trace_parent, body, created_at) VALUES (?, ?, ?, nullif(?, ''), ?, ?)
+		result := s.db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, trace_id, trace_parent, body, created_at)
+			VALUES (?, ?, ?, nullif(?, ''), ?, ?)
 			ON CONFLICT (uid, round) DO NOTHING`, e.Round.UID, e.Round.Number, e.TraceID, e.TraceParent, e.body, now.UnixMicro())
 		if result.Error != nil {
 			return nil, fmt.Errorf("insert webhook event: %w", result.Error)
@@ -84,7 +90,8 @@ func (s *store) insertDeliveriesSQLite(ctx context.Context, deliveries []newDeli
 	}
 	_, err := s.db.SQL(ctx).ExecContext(ctx,
 		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, worker,
-		attempts, series, next_attempt_at, created_at, updated_at, last_started_at) VALUES `+row+strings.Repeat(`, `+row, len(deliveries)-1), args...)
+			attempts, series, next_attempt_at, created_at, updated_at, last_started_at)
+		VALUES `+row+strings.Repeat(`, `+row, len(deliveries)-1), args...)
 	if err != nil {
 		return fmt.Errorf("insert webhook deliveries: %w", database.Translate(err))
 	}
@@ -94,8 +101,8 @@ func (s *store) insertDeliveriesSQLite(ctx context.Context, deliveries []newDeli
 func (s *store) finishSQLite(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
 	written := make(map[string]bool, len(results))
 	for _, r := range results {
-		one, err := s.written(ctx, `UPDATE webhook_deliveries SET status = ?, worker = NULL, next_attempt_at = ?, updated_at = ?,
-				last_started_at = ?, last_duration_us = ?, last_status = ?, last_error = ?, last_response = ?
+		one, err := s.written(ctx, `UPDATE webhook_deliveries SET status = ?, worker = NULL, next_attempt_at = ?,
+				updated_at = ?, last_started_at = ?, last_duration_us = ?, last_status = ?, last_error = ?, last_response = ?
 			WHERE id = ? AND attempts = ? AND worker = ? RETURNING id`,
 			string(r.outcome.Status), r.outcome.Next.UnixMicro(), now.UnixMicro(), r.began.UnixMicro(), r.took.Microseconds(),
 			r.status, r.err, r.response, r.id, r.number, r.worker)

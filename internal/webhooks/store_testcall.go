@@ -7,7 +7,8 @@ import (
 
 // lockTests makes other test calls of the supplier wait for this transaction and returns when the latest were made.
 func (s *store) lockTests(ctx context.Context, supplierID string) (recent string, err error) {
-	err = s.db.From(ctx).Exec(`INSERT INTO webhook_tests (supplier_id, recent) VALUES (?, '') ON CONFLICT (supplier_id) DO NOTHING`, supplierID).Error
+	err = s.db.From(ctx).Exec(`INSERT INTO webhook_tests (supplier_id, recent) VALUES (?, '')
+		ON CONFLICT (supplier_id) DO NOTHING`, supplierID).Error
 	if err == nil {
 		err = s.db.From(ctx).Raw(`SELECT recent FROM webhook_tests WHERE supplier_id = ?`+s.db.RowLock(` FOR UPDATE`),
 			supplierID).Scan(&recent).Error

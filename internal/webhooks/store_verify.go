@@ -67,7 +67,8 @@ func (s *store) withoutOwn(ctx context.Context, after round.Round, limit int) (e
 func (s *store) lacksOwn(ctx context.Context, r round.Round) (lacks bool, err error) {
 	err = s.db.Reader(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM webhook_events WHERE uid = ? AND round = ?)
 		AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE id = ?)
-		AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE uid = ? AND id < 'msg_1' AND round = ? AND destination = 'own')`,
+		AND NOT EXISTS (SELECT 1 FROM webhook_deliveries
+			WHERE uid = ? AND id < 'msg_1' AND round = ? AND destination = 'own')`,
 		r.UID, r.Number, r.WebhookID(round.OwnEndpoint), r.UID, r.Number).Scan(&lacks).Error
 	return lacks, err
 }

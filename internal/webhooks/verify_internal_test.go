@@ -17,10 +17,12 @@ func ownRows(ctx context.Context, t *testing.T, db *database.DB, first, last int
 	t.Helper()
 	err := db.InTx(ctx, func(ctx context.Context) error {
 		for uid := first; uid <= last; uid++ {
-			err := db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, trace_id, body, created_at) VALUES (?, 1, '', '', ?)`, uid, uid).Error
+			err := db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, trace_id, body, created_at)
+				VALUES (?, 1, '', '', ?)`, uid, uid).Error
 			if err == nil {
-				err = db.From(ctx).Exec(`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series, next_attempt_at,
-					created_at, updated_at, last_started_at, last_status) VALUES (?, ?, 1, 'own', 'acme', ?, ?, 1, 1, 0, ?, 1, 1, 200)`,
+				err = db.From(ctx).Exec(`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id,
+						status, attempts, series, next_attempt_at, created_at, updated_at, last_started_at, last_status)
+					VALUES (?, ?, 1, 'own', 'acme', ?, ?, 1, 1, 0, ?, 1, 1, 200)`,
 					round.WebhookID(uid, 1, round.OwnEndpoint), uid, uid, status, uid/3).Error
 			}
 			if err != nil {
@@ -105,7 +107,8 @@ func TestRedeliver_of_a_status_takes_each_delivery_once_in_batches(t *testing.T)
 				t.Errorf("%s: %s", status, got)
 			}
 			var pending int64
-			err = db.From(ctx).Raw(`SELECT count(*) FROM webhook_deliveries WHERE status = 'pending' AND series = 0`).Scan(&pending).Error
+			err = db.From(ctx).Raw(`SELECT count(*) FROM webhook_deliveries
+				WHERE status = 'pending' AND series = 0`).Scan(&pending).Error
 			if err != nil || pending != chosen {
 				t.Errorf("%d are pending: %v", pending, err)
 			}

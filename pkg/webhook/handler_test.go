@@ -14,7 +14,8 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-const estimated = `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z","data":{"supplier_id":"sup_1","request_id":123,"estimates":[],"unavailable":[]}}`
+const estimated = `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z",
+	"data":{"supplier_id":"sup_1","request_id":123,"estimates":[],"unavailable":[]}}`
 
 // call is a signed call.
 func call(id, body string, secrets ...webhook.Secret) *http.Request {

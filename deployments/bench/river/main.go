@@ -120,7 +120,8 @@ func run(ctx context.Context, part string) error {
 		if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 			return err
 		}
-		_, err = pool.Exec(ctx, `CREATE TABLE requests (id bigint PRIMARY KEY, status text NOT NULL, body text NOT NULL, estimates text)`)
+		_, err = pool.Exec(ctx, `CREATE TABLE requests (id bigint PRIMARY KEY, status text NOT NULL, body text NOT NULL,
+			estimates text)`)
 		return err
 	case "api":
 		return api(ctx, pool)
@@ -158,7 +159,8 @@ func api(ctx context.Context, pool *pgxpool.Pool) error {
 // keep stores the request and the jobs of both its webhooks together.
 func keep(ctx context.Context, pool *pgxpool.Pool, client *river.Client[pgx.Tx], id int64, body []byte) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `INSERT INTO requests (id, status, body) VALUES ($1, 'enqueued', $2)`, id, string(body)); err != nil {
+		if _, err := tx.Exec(ctx, `INSERT INTO requests (id, status, body) VALUES ($1, 'enqueued', $2)`,
+			id, string(body)); err != nil {
 			return err
 		}
 		_, err := client.InsertManyFastTx(ctx, tx, []river.InsertManyParams{
@@ -181,7 +183,8 @@ func estimates(pool *pgxpool.Pool) http.HandlerFunc {
 			http.Error(w, "not signed", http.StatusUnauthorized)
 			return
 		}
-		if _, err := pool.Exec(r.Context(), `UPDATE requests SET status = 'estimated', estimates = $2 WHERE id = $1`, event.Data.RequestID, string(body)); err != nil {
+		if _, err := pool.Exec(r.Context(), `UPDATE requests SET status = 'estimated', estimates = $2 WHERE id = $1`,
+			event.Data.RequestID, string(body)); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
 	}
@@ -221,7 +224,8 @@ func worker(ctx context.Context, pool *pgxpool.Pool) error {
 	transport := &http.Transport{MaxIdleConns: workers, MaxIdleConnsPerHost: workers}
 	all := river.NewWorkers()
 	river.AddWorker(all, &deliverer{
-		client: &http.Client{Transport: transport, Timeout: 15 * time.Second}, receiver: os.Getenv("RECEIVER_URL"), own: os.Getenv("OWN_URL"),
+		client:   &http.Client{Transport: transport, Timeout: 15 * time.Second},
+		receiver: os.Getenv("RECEIVER_URL"), own: os.Getenv("OWN_URL"),
 	})
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Logger: quiet(), Workers: all, Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workers}},

@@ -12,9 +12,11 @@ const strayCounts = `SELECT coalesce(kept.kind, rows.kind) || ' ' || coalesce(ke
 		coalesce(kept.n, 0) AS kept, coalesce(rows.n, 0) AS counted
 	FROM (SELECT kind, status, sum(n) AS n FROM status_counts WHERE kind <> 'receiver' GROUP BY kind, status) kept
 	FULL JOIN (
-		SELECT 'request' AS kind, status, count(*) AS n FROM material_requests WHERE status IN ('enqueued', 'failed') GROUP BY status
+		SELECT 'request' AS kind, status, count(*) AS n FROM material_requests WHERE status IN ('enqueued', 'failed')
+		GROUP BY status
 		UNION ALL
-		SELECT 'delivery', status, count(*) FROM webhook_deliveries WHERE status IN ('pending', 'dead', 'failed') GROUP BY status
+		SELECT 'delivery', status, count(*) FROM webhook_deliveries WHERE status IN ('pending', 'dead', 'failed')
+		GROUP BY status
 	) rows ON rows.kind = kept.kind AND rows.status = kept.status
 	WHERE coalesce(kept.n, 0) <> coalesce(rows.n, 0)`
 

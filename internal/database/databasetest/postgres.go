@@ -192,7 +192,8 @@ func serverAddress() (*url.URL, error) {
 	text := os.Getenv(Environment)
 	if text == "" {
 		return nil,
-			errors.New(Environment + " is not set: run `make test`, or `go run ./internal/database/databasetest/withpostgres go test ./...`")
+			errors.New(Environment + " is not set: run `make test`, or " +
+				"`go run ./internal/database/databasetest/withpostgres go test ./...`")
 	}
 	address, err := url.Parse(text)
 	if err != nil {

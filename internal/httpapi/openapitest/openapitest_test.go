@@ -57,9 +57,10 @@ func headers(contentType string, more ...string) map[string]string {
 }
 
 const (
-	enqueued  = `{"status":"enqueued","id":9223372036854775807}`
-	notFound  = `{"type":"/docs/errors#not-found","title":"Not Found","status":404,"detail":"There is no such resource."}`
-	invalid   = `{"type":"/docs/errors#bad-request","title":"Bad Request","status":400,"detail":"No.","errors":[{"pointer":"","detail":"must be an object"},{"parameter":"page","detail":"x"}]}`
+	enqueued = `{"status":"enqueued","id":9223372036854775807}`
+	notFound = `{"type":"/docs/errors#not-found","title":"Not Found","status":404,"detail":"There is no such resource."}`
+	invalid  = `{"type":"/docs/errors#bad-request","title":"Bad Request","status":400,"detail":"No.",
+		"errors":[{"pointer":"","detail":"must be an object"},{"parameter":"page","detail":"x"}]}`
 	tokenPair = `{"AccessToken":"a","RefreshToken":"r","TokenType":"Bearer","ExpiresIn":900,"RefreshExpiresIn":1209600}`
 	bearer    = "Bearer"
 )

@@ -13,7 +13,8 @@ import (
 )
 
 // columns are what fill gives a request.
-const columns = `supplier_id, id, status, digest, shop_code, body, trace_id, trace_parent, uid, ticket, created_at, updated_at`
+const columns = `supplier_id, id, status, digest, shop_code, body, trace_id, trace_parent, uid, ticket,
+	created_at, updated_at`
 
 // fill stores requests of three suppliers: some in the same microsecond, some minutes and some months apart.
 func (s *store) fill(ctx context.Context, t *testing.T, from, rows int, at string) {
@@ -76,7 +77,8 @@ func TestVerify_names_what_is_wrong_in_every_batch_and_at_their_edges(t *testing
 		ctx := t.Context()
 		service := New(Deps{DB: db, Now: db.Now})
 		service.store.fill(ctx, t, 1, 3*verifyBatch/2, `i`) // what is selected has no estimates and no choice
-		if err := db.From(ctx).Exec(`UPDATE material_requests SET supplier_id = 's', status = CASE WHEN id IN ? THEN 'selected' ELSE 'failed' END`,
+		if err := db.From(ctx).Exec(`UPDATE material_requests SET supplier_id = 's',
+			status = CASE WHEN id IN ? THEN 'selected' ELSE 'failed' END`,
 			[]int{1, verifyBatch, verifyBatch + 1}).Error; err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,8 @@ import (
 )
 
 const makeSuppliers = `INSERT INTO suppliers (id, name, access_ttl, refresh_ttl, scopes, created_at, updated_at)
-	WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 40) SELECT 'sup' || i, '', 1, 1, '', 1, 1 FROM n`
+	WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 40)
+	SELECT 'sup' || i, '', 1, 1, '', 1, 1 FROM n`
 
 // Requests of one batch share their time, so that a page may end among those of one moment.
 func TestRecent_leads_through_all_suppliers_in_the_one_order_each_request_once(t *testing.T) {
@@ -21,7 +22,8 @@ func TestRecent_leads_through_all_suppliers_in_the_one_order_each_request_once(t
 		s := New(Deps{DB: db})
 		for _, statement := range []string{
 			makeSuppliers,
-			`INSERT INTO material_requests (` + columns + `) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
+			`INSERT INTO material_requests (` + columns + `)
+				WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
 				SELECT 'sup' || (10 + i * i % 30), i, CASE i % 3 WHEN 0 THEN 'failed' ELSE 'enqueued' END, '', '', '', '', NULL, i,
 				CASE i % 3 WHEN 1 THEN 5 + i END, 1 + i / 25, 1 FROM n`,
 			`UPDATE material_requests SET failure = 'x' WHERE status = 'failed'`,
@@ -86,12 +88,14 @@ func TestRecent_leads_through_all_suppliers_however_far_back_the_pages_before_we
 		s := New(Deps{DB: db})
 		for _, statement := range []string{
 			makeSuppliers,
-			`INSERT INTO material_requests (` + columns + `) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
+			`INSERT INTO material_requests (` + columns + `)
+				WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
 				SELECT 'sup' || (10 + i * i % 30), i, 'estimated', '', '', '', '', NULL, i, NULL,
 				CASE i / 60 % 2 WHEN 0 THEN 1000000 * i ELSE 60000000 * (i / 60) + i / 10 END, 1 FROM n`,
 			``,
 			`DELETE FROM material_requests WHERE id > 230`,
-			`INSERT INTO material_requests (` + columns + `) SELECT 'sup10', 999, 'enqueued', '', '', '', '', NULL, 999, 999, 900000000000, 1`,
+			`INSERT INTO material_requests (` + columns + `)
+				SELECT 'sup10', 999, 'enqueued', '', '', '', '', NULL, 999, 999, 900000000000, 1`,
 		} {
 			if err := db.From(t.Context()).Exec(statement).Error; err != nil && statement != "" {
 				t.Fatal(err)

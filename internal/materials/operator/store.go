@@ -59,7 +59,8 @@ func (s *store) roundsOf(ctx context.Context, current round.Round) ([]materials.
 		CreatedAt int64
 	}
 	err := s.db.Reader(ctx).Raw(`SELECT number, status, failure, created_at FROM material_rounds WHERE uid = ?
-		UNION ALL SELECT round, status, failure, coalesce(round_at, created_at) FROM material_requests WHERE supplier_id = ? AND id = ? AND uid = ?
+		UNION ALL SELECT round, status, failure, coalesce(round_at, created_at) FROM material_requests
+		WHERE supplier_id = ? AND id = ? AND uid = ?
 		ORDER BY number`, current.UID, current.SupplierID, current.RequestID, current.UID).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read rounds: %w", err)

@@ -83,11 +83,13 @@ func (s *store) bounds(ctx context.Context, suppliers []string) (newest, oldest 
 func (s *store) slice(ctx context.Context, suppliers []string, from place, since int64) ([]materials.Overview,
 	error) {
 	table, arg := s.suppliersTable(suppliers)
-	const behind = `created_at > ? AND created_at <= ? AND (created_at < ? OR supplier_id > ? OR supplier_id = ? AND id < ?)`
+	const behind = `created_at > ? AND created_at <= ?
+		AND (created_at < ? OR supplier_id > ? OR supplier_id = ? AND id < ?)`
 	rows := ` JOIN material_requests ON supplier_id = k.supplier AND ` + byAge + ` AND ` + behind
 	if s.db.Engine() == database.Postgres {
-		rows = ` CROSS JOIN LATERAL (SELECT * FROM material_requests m WHERE m.supplier_id = k.supplier AND ` + byAge + ` AND ` + behind +
-			` ORDER BY created_at DESC, m.id DESC LIMIT ` + fmt.Sprint(eachBatch) + `) AS r`
+		rows = ` CROSS JOIN LATERAL (SELECT * FROM material_requests m
+			WHERE m.supplier_id = k.supplier AND ` + byAge + ` AND ` + behind + `
+			ORDER BY created_at DESC, m.id DESC LIMIT ` + fmt.Sprint(eachBatch) + `) AS r`
 	}
 	return s.overviews(ctx, `SELECT `+recentColumns+` FROM `+table+rows+` ORDER BY `+newestFirst+` LIMIT ?`,
 		arg, since, from.at, from.at, from.supplierID, from.supplierID, from.id, eachBatch)

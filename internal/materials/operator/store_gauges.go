@@ -13,7 +13,8 @@ const waitingLooked = 10_000
 
 // waitingSince goes by one of the two indexes of what waits: queued, or to be tried again later.
 const waitingSince = `SELECT min(since) FROM (
-	SELECT coalesce(round_at, created_at) AS since FROM material_requests WHERE %[1]s IS NOT NULL ORDER BY %[1]s LIMIT ?) waiting`
+	SELECT coalesce(round_at, created_at) AS since FROM material_requests WHERE %[1]s IS NOT NULL
+	ORDER BY %[1]s LIMIT ?) waiting`
 
 // WaitingSince returns since when the oldest request waits that is not yet handed to the sender; the zero time when
 // none does.

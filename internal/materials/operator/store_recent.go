@@ -26,7 +26,8 @@ const (
 	behindPlace = ` AND created_at <= ? AND (created_at < ? OR supplier_id > ? OR (supplier_id = ? AND id < ?))`
 
 	// newestSuppliers are those whose requests can be on a page: one step through the index for each supplier.
-	newestSuppliers = `SELECT s.id, (SELECT r.created_at FROM material_requests r WHERE r.supplier_id = s.id AND r.created_at > 0
+	newestSuppliers = `SELECT s.id, (SELECT r.created_at FROM material_requests r
+			WHERE r.supplier_id = s.id AND r.created_at > 0
 			AND r.created_at >= ? AND (r.created_at, r.id) < (?, CASE WHEN s.id > ? THEN CAST(? AS bigint)
 				WHEN s.id = ? THEN CAST(? AS bigint) ELSE CAST(? AS bigint) END)
 			ORDER BY r.created_at DESC, r.id DESC LIMIT 1) AS newest FROM suppliers s
@@ -84,16 +85,16 @@ func placeAfter(o materials.Overview) string {
 // are queued. The filter's status may be Enqueued (what is not handed to the sender yet), Failed or empty. next leads
 // on from there; empty: that was all. A page may be short, or empty with a next, when it looked through many that are
 // not wanted.
-func (s *Service) Recent(ctx context.Context, filter materials.Filter, after string,
-	limit int) (page []materials.Overview,
-	next string, err error) {
+func (s *Service) Recent(ctx context.Context, filter materials.Filter, after string, limit int) (
+	page []materials.Overview, next string, err error) {
 	switch {
 	case filter.Status == materials.Enqueued:
 		return s.store.recentEnqueued(ctx, filter.SupplierID, after, limit)
 	case filter.Status == materials.Failed && filter.SupplierID != "":
 		return s.store.recentFailedOf(ctx, filter.SupplierID, placeOf(after), limit)
 	case filter.Status == materials.Failed:
-		page, err = s.store.overviews(ctx, `SELECT `+recentColumns+failedOnes+behindPlace+recentOrder, append(placeOf(after).behind(), limit)...)
+		page, err = s.store.overviews(ctx, `SELECT `+recentColumns+failedOnes+behindPlace+recentOrder,
+			append(placeOf(after).behind(), limit)...)
 	case filter.SupplierID != "":
 		page, err = s.store.recentOf(ctx, []string{filter.SupplierID}, placeOf(after), 0, limit)
 	default:
@@ -248,8 +249,9 @@ func (s *store) recentEnqueued(ctx context.Context, supplierID, after string, li
 // waiting is a page by the column and where it ended; nil: nothing is left.
 func (s *store) waiting(ctx context.Context, column, supplierID string, from place, limit int) ([]materials.Overview,
 	*place, error) {
-	window := `SELECT ` + recentColumns + `, ` + column + ` AS place FROM material_requests WHERE ` + column + ` IS NOT NULL AND ` +
-		column + ` >= ? AND (` + column + `, supplier_id, id) > (?, ?, ?) ORDER BY ` + column + `, supplier_id, id LIMIT ?`
+	window := `SELECT ` + recentColumns + `, ` + column + ` AS place FROM material_requests
+		WHERE ` + column + ` IS NOT NULL AND ` + column + ` >= ? AND (` + column + `, supplier_id, id) > (?, ?, ?)
+		ORDER BY ` + column + `, supplier_id, id LIMIT ?`
 	args := []any{from.at, from.at, from.supplierID, from.id}
 	query, among := window, limit
 	if supplierID != "" {

@@ -31,7 +31,8 @@ func (s *store) oldest(ctx context.Context, supplier string, since int64, before
 	}
 	err = s.db.From(ctx).Raw(`SELECT supplier_id, id, uid, round, created_at FROM material_requests
 		WHERE supplier_id = ? AND `+byAge+` AND created_at >= ? AND created_at < ? AND updated_at < ? AND status <> 'enqueued'
-		ORDER BY created_at, id LIMIT ?`+lock, supplier, since, before.UnixMicro(), before.UnixMicro(), limit).Scan(&rows).Error
+		ORDER BY created_at, id LIMIT ?`+lock,
+		supplier, since, before.UnixMicro(), before.UnixMicro(), limit).Scan(&rows).Error
 	for _, row := range rows {
 		rounds, last = append(rounds, round.Round{SupplierID: row.SupplierID, RequestID: row.ID, UID: row.UID,
 			Number: row.Round}), row.CreatedAt

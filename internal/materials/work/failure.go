@@ -18,7 +18,8 @@ const (
 // Why a request is failed, in words for the supplier: the cause is in the log.
 const (
 	failureInvalid     = "The delivery estimates of this request could not be computed."
-	failureUnavailable = "The delivery estimates could not be computed: something they need was unavailable the whole time."
+	failureUnavailable = "The delivery estimates could not be computed: " +
+		"something they need was unavailable the whole time."
 )
 
 // invalidError is an estimation's failure by its own input, not by something the service depends on.

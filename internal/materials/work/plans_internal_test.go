@@ -22,7 +22,8 @@ func TestPlans_of_a_young_table_look_rounds_up_by_the_key_of_their_request(t *te
 	}
 	for _, state := range []struct{ name, statement string }{
 		{"empty", ``},
-		{"with one row", `INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, ticket, created_at, updated_at)
+		{"with one row", `INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid,
+			ticket, created_at, updated_at)
 			VALUES ('acme', 1, 'enqueued', '', '', '', '', 1, 1, 1, 1)`},
 		{"analyzed", `ANALYZE material_requests`},
 		{"visited by autovacuum while empty", `TRUNCATE material_requests; ANALYZE material_requests`},

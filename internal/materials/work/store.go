@@ -17,7 +17,8 @@ type store struct{ db *database.DB }
 // rest are those that did not fit. Bodies that cannot be decoded come with err set.
 func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (requests []*pending, rest []round.Round,
 	err error) {
-	from, args, err := materials.RoundsTable(s.db, rounds, `supplier_id, id, uid, round, trace_id, trace_parent, body, status, tries`)
+	from, args, err := materials.RoundsTable(s.db, rounds,
+		`supplier_id, id, uid, round, trace_id, trace_parent, body, status, tries`)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -29,9 +30,10 @@ func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (re
 		body        *string // unless too many bytes come before it
 	}
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx),
-		fmt.Sprintf(`SELECT supplier_id, id, uid, round, trace_id, trace_parent, tries, CASE WHEN before < %d THEN body END FROM (
-			SELECT r.*, sum(length(r.body)) OVER (ORDER BY r.supplier_id, r.id) - length(r.body) AS before
-			FROM %s WHERE r.status = 'enqueued' AND r.uid = k.uid AND r.round = k.number) AS waiting`, maxBytes, from), args, func(r *dueRow) []any {
+		fmt.Sprintf(`SELECT supplier_id, id, uid, round, trace_id, trace_parent, tries, CASE WHEN before < %d THEN body END
+			FROM (SELECT r.*, sum(length(r.body)) OVER (ORDER BY r.supplier_id, r.id) - length(r.body) AS before
+				FROM %s WHERE r.status = 'enqueued' AND r.uid = k.uid AND r.round = k.number) AS waiting`, maxBytes, from),
+		args, func(r *dueRow) []any {
 			return []any{&r.SupplierID, &r.RequestID, &r.UID, &r.Number, &r.traceID, &r.traceParent, &r.tries, &r.body}
 		})
 	if err != nil {
@@ -93,7 +95,8 @@ func (s *store) dispatched(ctx context.Context, rounds []round.Round) error {
 // tryAgain has the round queued again at the given time.
 func (s *store) tryAgain(ctx context.Context, r round.Round, tries int64, at, now time.Time) error {
 	err := s.db.From(ctx).Exec(`UPDATE material_requests SET ticket = NULL, retry_at = ?, tries = ?, updated_at = ?
-		WHERE `+ofRound+` AND status = 'enqueued'`, append([]any{at.UnixMicro(), tries, now.UnixMicro()}, roundArgs(r)...)...).Error
+		WHERE `+ofRound+` AND status = 'enqueued'`,
+		append([]any{at.UnixMicro(), tries, now.UnixMicro()}, roundArgs(r)...)...).Error
 	if err != nil {
 		return fmt.Errorf("put the estimation off: %w", err)
 	}

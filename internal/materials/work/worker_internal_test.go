@@ -10,7 +10,8 @@ import (
 func TestEstimation_collects_no_spans_when_nothing_is_traced(t *testing.T) {
 	s, requests := &Service{}, make([]*pending, workBatch)
 	for i := range requests {
-		requests[i] = &pending{Request: materials.Request{TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
+		const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		requests[i] = &pending{Request: materials.Request{TraceParent: parent}}
 	}
 	allocated := testing.AllocsPerRun(100, func() {
 		_, end := s.traceBatch(requests)

@@ -26,8 +26,12 @@ func ask(tb testing.TB, year int, handler http.HandlerFunc) (scoreboard.Board, e
 func TestBoard_reads_the_season_to_its_end(t *testing.T) {
 	t.Parallel()
 	pages := map[string]string{
-		"":  `{"data":[{"id":1,"datetime":"2022-06-14T19:00:00Z","status":"COMPLETED","stage":null,"group":{"name":"A"},"home_team":{"id":5,"name":"Germany","abbreviation":"","country_code":"DEU"},"home_score":3,"home_score_penalties":4}],"meta":{"next_cursor":7}}`,
-		"7": `{"data":[{"id":2,"datetime":"2022-06-14T19:00:00.123Z","status":"scheduled","stage":{"name":"Third-place match"},"away_team_source":{"placeholder":"W74"}},{"id":"x"},{"id":3}],"meta":{"next_cursor":"7"}}`,
+		"": `{"data":[{"id":1,"datetime":"2022-06-14T19:00:00Z","status":"COMPLETED","stage":null,"group":{"name":"A"},
+			"home_team":{"id":5,"name":"Germany","abbreviation":"","country_code":"DEU"},"home_score":3,
+			"home_score_penalties":4}],"meta":{"next_cursor":7}}`,
+		"7": `{"data":[{"id":2,"datetime":"2022-06-14T19:00:00.123Z","status":"scheduled",
+			"stage":{"name":"Third-place match"},"away_team_source":{"placeholder":"W74"}},
+			{"id":"x"},{"id":3}],"meta":{"next_cursor":"7"}}`,
 	}
 	board, err := ask(t, 2022, func(w http.ResponseWriter, r *http.Request) {
 		if q := r.URL.Query(); q.Get("seasons[]") != "2022" || q.Get("per_page") != "100" ||
@@ -73,7 +77,8 @@ func TestBoard_every_failure_is_one_even_a_rate_limit(t *testing.T) {
 }
 
 func FuzzBoard(f *testing.F) {
-	f.Add(`{"data":[{"id":1,"datetime":"2026-06-11T19:00:00Z","status":"completed","stage":{"name":"Group Stage"},"home_team":null,"away_team_source":{"description":"x"},"home_score":null}],"meta":{"next_cursor":null}}`)
+	f.Add(`{"data":[{"id":1,"datetime":"2026-06-11T19:00:00Z","status":"completed","stage":{"name":"Group Stage"},
+		"home_team":null,"away_team_source":{"description":"x"},"home_score":null}],"meta":{"next_cursor":null}}`)
 	f.Add(`{"data":[{}],"meta":{"next_cursor":{"a":1}}}`)
 	var body string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }))

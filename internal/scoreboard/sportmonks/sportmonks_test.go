@@ -62,8 +62,10 @@ func TestBoard_retries_a_gateway_s_failure_once_and_gives_up_on_endless_pages(t 
 func TestBoard_minute_of_a_period_without_minutes_is_counted_from_its_start(t *testing.T) {
 	t.Parallel()
 	board, err := ask(t, func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"data":[{"id":1,"state_id":22,"starting_at_timestamp":1792272600,"periods":[{"type_id":2,"started":1792276440,"ticking":true,"minutes":null,"sort_order":2}]},
-			{"id":2,"state_id":2,"starting_at_timestamp":1792272600,"periods":[{"type_id":1,"started":0,"ticking":true,"minutes":null}]},
+		fmt.Fprint(w, `{"data":[{"id":1,"state_id":22,"starting_at_timestamp":1792272600,
+			"periods":[{"type_id":2,"started":1792276440,"ticking":true,"minutes":null,"sort_order":2}]},
+			{"id":2,"state_id":2,"starting_at_timestamp":1792272600,
+				"periods":[{"type_id":1,"started":0,"ticking":true,"minutes":null}]},
 			{"id":"3"},{"id":4,"starting_at_timestamp":null}]}`)
 	})
 	if err != nil || len(board.Games) != 2 || board.Games[0].Minute != 67 || board.Games[0].Progress != 74 ||
@@ -73,8 +75,12 @@ func TestBoard_minute_of_a_period_without_minutes_is_counted_from_its_start(t *t
 }
 
 func FuzzBoard(f *testing.F) {
-	f.Add(`{"data":[{"id":1,"state_id":22,"starting_at_timestamp":1792272600,"name":"A vs B","participants":[{"id":1,"name":"A","meta":{"location":"home"},"type":"national","country":{"fifa_name":"BRA"}}],"scores":[{"description":"CURRENT","score":{"goals":1,"participant":"home"}}],"periods":[{"type_id":2,"ticking":true,"minutes":67}],"stage":{"name":"Final"},"round":null}]}`)
-	f.Add(`{"data":[{"id":-1,"state_id":11,"starting_at_timestamp":-9223372036854775808,"periods":[{"minutes":-9223372036854775808,"sort_order":1}]}]}`)
+	f.Add(`{"data":[{"id":1,"state_id":22,"starting_at_timestamp":1792272600,"name":"A vs B",
+		"participants":[{"id":1,"name":"A","meta":{"location":"home"},"type":"national","country":{"fifa_name":"BRA"}}],
+		"scores":[{"description":"CURRENT","score":{"goals":1,"participant":"home"}}],
+		"periods":[{"type_id":2,"ticking":true,"minutes":67}],"stage":{"name":"Final"},"round":null}]}`)
+	f.Add(`{"data":[{"id":-1,"state_id":11,"starting_at_timestamp":-9223372036854775808,
+		"periods":[{"minutes":-9223372036854775808,"sort_order":1}]}]}`)
 	f.Add(`[]`)
 	var body string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }))

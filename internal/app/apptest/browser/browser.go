@@ -184,9 +184,14 @@ func (b *Browser) Until(what, expression string) {
 // finder is a function of the page: the visible element of a role with an accessible name, null for none; in an open
 // dialog, that is all there is.
 const finder = `((role, name) => {
-  const tags = {link: 'a[href]', button: 'button', table: 'table', textbox: 'input,textarea', combobox: 'select', figure: 'figure', checkbox: 'input[type=checkbox]'};
-  const named = (e) => (e.getAttribute('aria-label') || (e.labels && e.labels[0] ? e.labels[0].textContent : e.textContent)).trim();
-  return [...(document.querySelector('dialog[open]') || document).querySelectorAll(tags[role])].find((e) => named(e) === name && e.checkVisibility()) || null;
+  const tags = {
+    link: 'a[href]', button: 'button', table: 'table', textbox: 'input,textarea', combobox: 'select', figure: 'figure',
+    checkbox: 'input[type=checkbox]',
+  };
+  const labelled = (e) => e.labels && e.labels[0] ? e.labels[0].textContent : e.textContent;
+  const named = (e) => (e.getAttribute('aria-label') || labelled(e)).trim();
+  const all = (document.querySelector('dialog[open]') || document).querySelectorAll(tags[role]);
+  return [...all].find((e) => named(e) === name && e.checkVisibility()) || null;
 })`
 
 func element(role, name string) string {
@@ -265,8 +270,8 @@ func (b *Browser) Accessible() {
 		b.tb.Skipf("accessibility NOT TESTED: %v", err)
 	}
 	b.do("load axe-core", chromedp.Evaluate(script+";true", nil))
-	for _, violation := range Eval[[]string](b,
-		`axe.run().then((r) => r.violations.map((v) => v.id + ': ' + v.help + ' ' + v.nodes.map((n) => n.html + ' ' + n.failureSummary).join('\n')))`) {
+	for _, violation := range Eval[[]string](b, `axe.run().then((r) => r.violations.map((v) => v.id + ': ' + v.help + ' ' +
+		v.nodes.map((n) => n.html + ' ' + n.failureSummary).join('\n')))`) {
 		b.tb.Errorf("%s: %s", Eval[string](b, "location.pathname"), violation)
 	}
 }

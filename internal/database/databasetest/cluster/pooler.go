@@ -105,7 +105,8 @@ func (p *Pooler) write(mode, socket string, users []string) (port string, err er
 	if err := os.WriteFile(filepath.Join(p.dir, "users.txt"), []byte(list.String()), 0o644); err != nil {
 		return "", err
 	}
-	config := fmt.Sprintf("[databases]\n* = host=%s port=5432\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %s\nunix_socket_dir =\n"+
+	config := fmt.Sprintf("[databases]\n* = host=%s port=5432\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"+
+		"listen_port = %s\nunix_socket_dir =\n"+
 		"auth_type = trust\nauth_file = %s\npool_mode = %s\nlogfile = %s\n",
 		socket, port, filepath.Join(p.dir, "users.txt"), mode, filepath.Join(p.dir, "log"))
 	return port, os.WriteFile(filepath.Join(p.dir, "pgbouncer.ini"), []byte(config), 0o644)
