@@ -89,8 +89,8 @@ func TestCompose_gives_each_binary_its_own_rights_and_secrets(t *testing.T) {
 	services := compose(t).Services
 	for name, role := range map[string]string{"api-1": "api", "api-2": "api", "worker": "worker"} {
 		env := services[name].Environment
-		if !strings.HasPrefix(env["DATABASE_URL"], "postgres://supplyhub_"+role+":") || !strings.HasPrefix(env["NATS_URL"],
-			"nats://"+role+":") {
+		if !strings.HasPrefix(env["DATABASE_URL"], "postgres://supplyhub_"+role+":") ||
+			!strings.HasPrefix(env["NATS_URL"], "nats://"+role+":") {
 			t.Errorf("%s does not use the roles of postgres-roles.sql and nats-users.conf", name)
 		}
 	}

@@ -57,8 +57,8 @@ func TestUnits_are_accepted_and_found_safe_by_systemd(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for name, binary := range units {
-		text := strings.ReplaceAll(string(read(t, "systemd/"+name)), "/usr/local/bin/supplyhub-"+binary, apptest.Binary(t,
-			binary))
+		text := strings.ReplaceAll(string(read(t, "systemd/"+name)), "/usr/local/bin/supplyhub-"+binary,
+			apptest.Binary(t, binary))
 		file := filepath.Join(dir, name)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

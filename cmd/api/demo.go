@@ -31,8 +31,8 @@ const (
 type demo struct{ supplier, key, secret string }
 
 // demonstrate prepares the configuration of `serve --demo`; what it returns prints the tour once the service is ready.
-func demonstrate(cmd *cobra.Command, cfg *config.Config) (func(ctx context.Context, a *app.App, address string) error,
-	error) {
+func demonstrate(cmd *cobra.Command, cfg *config.Config) (
+	func(ctx context.Context, a *app.App, address string) error, error) {
 	file, scores := "", false
 	if cfg.DatabaseURL == "" {
 		file = filepath.Join(cfg.DataDir, demoFile)

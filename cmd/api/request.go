@@ -76,8 +76,9 @@ func requestReopen() *cobra.Command {
 }
 
 // withRequest runs fn with the request that the arguments name.
-func withRequest(fn func(ctx context.Context, a *app.App, supplier string, id int64) (any, error)) func(*cobra.Command,
-	[]string) error {
+func withRequest(
+	fn func(ctx context.Context, a *app.App, supplier string, id int64) (any, error),
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		id, err := strconv.ParseInt(args[1], 10, 64)
 		if err != nil {

@@ -119,8 +119,9 @@ func group(use, short string, children ...*cobra.Command) *cobra.Command {
 type opening func(ctx context.Context, cfg *config.Config, log *slog.Logger) (*app.App, error)
 
 // operate runs fn on the service as it is, whose schema must be this build's, and prints what it answers.
-func operate(fn func(ctx context.Context, a *app.App, args []string) (any, error)) func(*cobra.Command,
-	[]string) error {
+func operate(
+	fn func(ctx context.Context, a *app.App, args []string) (any, error),
+) func(*cobra.Command, []string) error {
 	return operateOn(app.Open, quiet, fn)
 }
 

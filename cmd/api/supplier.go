@@ -184,8 +184,7 @@ func supplierRevokeSessions() *cobra.Command {
 func supplierPortalLink() *cobra.Command {
 	return &cobra.Command{Use: "portal-link ID", Short: "make a link that opens the portal for it, once within 5 minutes",
 		Args: cobra.ExactArgs(1),
-		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any,
-			error) {
+		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			return a.PortalLink(ctx, args[0])
 		})}
 }

@@ -78,8 +78,9 @@ func trackerRotate() *cobra.Command {
 	return completing(cmd, false, clientIDs)
 }
 
-func trackerSwitch(use, short string, change func(*tracker.Service, context.Context, string) (tracker.Client,
-	error)) *cobra.Command {
+func trackerSwitch(
+	use, short string, change func(*tracker.Service, context.Context, string) (tracker.Client, error),
+) *cobra.Command {
 	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			return change(a.Trackers, ctx, args[0])

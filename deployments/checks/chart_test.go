@@ -60,8 +60,8 @@ func render(t *testing.T, values string) (map[string]string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := util.ToRenderValues(chart, given, common.ReleaseOptions{Name: "hub", Namespace: "default", Revision: 1,
-		IsInstall: true}, nil)
+	all, err := util.ToRenderValues(chart, given,
+		common.ReleaseOptions{Name: "hub", Namespace: "default", Revision: 1, IsInstall: true}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -280,8 +280,8 @@ func TestChart_selectors_find_their_pods_and_nothing_else(t *testing.T) {
 
 func TestChart_scales_workers_by_lag_or_CPU_and_leaves_replicas_to_what_scales(t *testing.T) {
 	t.Parallel()
-	small, large, hpa := objects(t, installations["small"]), objects(t, installations["large"]), objects(t,
-		installations["hpa"])
+	small, large, hpa := objects(t, installations["small"]), objects(t, installations["large"]),
+		objects(t, installations["hpa"])
 	if d := get[*appsv1.Deployment](t, small, "Deployment/hub-worker"); d.Spec.Replicas == nil || *d.Spec.Replicas != 2 ||
 		small["ScaledObject/hub-worker"] != nil || small["HorizontalPodAutoscaler/hub-worker"] != nil {
 		t.Error("a small installation has no fixed number of workers")
@@ -363,8 +363,8 @@ func TestChart_network_policies_let_workers_out_to_receivers_and_nothing_in(t *t
 	}
 	outside := slices.ContainsFunc(worker.Spec.Egress, func(rule networkingv1.NetworkPolicyEgressRule) bool {
 		return slices.ContainsFunc(rule.To, func(peer networkingv1.NetworkPolicyPeer) bool {
-			return peer.IPBlock != nil && peer.IPBlock.CIDR == "0.0.0.0/0" && slices.Contains(peer.IPBlock.Except,
-				"169.254.0.0/16") && slices.Contains(peer.IPBlock.Except, "10.0.0.0/8")
+			return peer.IPBlock != nil && peer.IPBlock.CIDR == "0.0.0.0/0" &&
+				slices.Contains(peer.IPBlock.Except, "169.254.0.0/16") && slices.Contains(peer.IPBlock.Except, "10.0.0.0/8")
 		})
 	})
 	if !outside {

@@ -130,8 +130,8 @@ func tokenRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "a body says nothing; over 16 KiB it is 413, of a wrong key 401", func(t *testing.T) {
 		s := h.Supplier(t)
 		long := strings.Repeat(" ", 16<<10+1)
-		for body, status := range map[string]int{"": 200, "{": 200, long[1:]: 200, long: 413, strings.Repeat(" ",
-			2<<20): 413} {
+		for body, status := range map[string]int{"": 200, "{": 200, long[1:]: 200, long: 413,
+			strings.Repeat(" ", 2<<20): 413} {
 			want(t, h.Do(t, http.MethodPost, tokenPath, body, "x-api-key", s.APIKey), status)
 		}
 		wantProblem(t, h.Do(t, http.MethodPost, tokenPath, long, "x-api-key", s.APIKey), 413)

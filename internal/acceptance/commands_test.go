@@ -211,8 +211,8 @@ func TestCommands_over_requests_and_deliveries(t *testing.T) {
 			apptest.Eventually(t, "three are delivered to the own endpoint",
 				func() bool { return count("--status", "delivered", "--supplier", s.ID) == 3 })
 			for want, args := range map[int][]string{
-				6: {"--limit", "0"}, 2: {"--limit", "2"}, 0: {"--since", "1ns"}, 3: {"--status", "dead", "--since", "1h",
-					"--supplier", s.ID},
+				6: {"--limit", "0"}, 2: {"--limit", "2"}, 0: {"--since", "1ns"},
+				3: {"--status", "dead", "--since", "1h", "--supplier", s.ID},
 			} {
 				if got := count(args...); got != want {
 					t.Errorf("delivery list %v gives %d, want %d", args, got, want)

@@ -357,8 +357,8 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 				More        bool
 			}
 			before := fmt.Sprint(time.Now().Add(-time.Hour).UnixMicro())
-			a := act(t, "/deliveries/redeliver", all("dead", "confirm", "yes", "until", before, "total", "3"), append(page,
-				"Cookie", token)...)
+			a := act(t, "/deliveries/redeliver", all("dead", "confirm", "yes", "until", before, "total", "3"),
+				append(page, "Cookie", token)...)
 			if got := apptest.Decode[outcome](t, a); got != (outcome{0, 3, false}) {
 				t.Errorf("what came to match later: %s", a.Body)
 			}

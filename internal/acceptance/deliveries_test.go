@@ -124,8 +124,8 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 		latest := reaches(t, s, "delivered", 2)[0]
 		at := url.QueryEscape(latest.CreatedAt.Format(time.RFC3339Nano))
 		for query, n := range map[string]int64{
-			"status=delivered": 2, "status=dead": 0, "status=pending": 0, "status=failed": 0, fmt.Sprint("request_id=",
-				first): 1, "request_id=424242424242": 0,
+			"status=delivered": 2, "status=dead": 0, "status=pending": 0, "status=failed": 0,
+			fmt.Sprint("request_id=", first): 1, "request_id=424242424242": 0,
 			"since=" + at: 1, "until=" + at: 1, "since=" + at + "&until=" + at: 0, "status=delivered&since=" +
 				at: 1, fmt.Sprint("status=delivered&request_id=", first): 1,
 			"since=2020-01-01T00:00:00Z": 2, "until=2020-01-01T00:00:00-03:00": 0,
@@ -245,12 +245,12 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "no token is a 401, no scope a 403, both without a body", func(t *testing.T) {
 		s := h.Supplier(t, "--scopes", "products")
 		for _, call := range [][2]string{
-			{"GET", deliveriesPath}, {"GET", deliveriesPath + "/x"}, {"POST", deliveriesPath + "/x/redeliver"}, {"POST",
-				deliveriesPath + "/redeliver"},
-			{"GET", receiverPath}, {"PUT", receiverPath}, {"DELETE", receiverPath}, {"POST", receiverPath +
-				"/rotate-secret"}, {"POST", receiverPath + "/pause"},
-			{"POST", receiverPath + "/resume"}, {"POST", receiverPath + "/test"}, {"GET", "/api/webhook-event-types"}, {"POST",
-				"/api/portal-sessions"},
+			{"GET", deliveriesPath}, {"GET", deliveriesPath + "/x"}, {"POST", deliveriesPath + "/x/redeliver"},
+			{"POST", deliveriesPath + "/redeliver"},
+			{"GET", receiverPath}, {"PUT", receiverPath}, {"DELETE", receiverPath},
+			{"POST", receiverPath + "/rotate-secret"}, {"POST", receiverPath + "/pause"},
+			{"POST", receiverPath + "/resume"}, {"POST", receiverPath + "/test"}, {"GET", "/api/webhook-event-types"},
+			{"POST", "/api/portal-sessions"},
 		} {
 			wantEmpty(t, h.Do(t, call[0], call[1], nil), 401)
 			wantEmpty(t, s.Do(t, call[0], call[1], nil), 403)

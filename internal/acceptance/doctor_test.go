@@ -100,13 +100,11 @@ func TestDoctor_names_each_thing_that_is_broken_in_production(t *testing.T) {
 	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
 	stranger := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(stranger.Close)
-	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
 	t.Cleanup(refusing.Close)
-	limiting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
+	limiting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}))
 	t.Cleanup(limiting.Close)
@@ -191,8 +189,7 @@ func TestDoctor_warns_of_a_failing_receiver_and_names_an_unreadable_secret(t *te
 			t.Parallel()
 			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1,
 				Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "50ms,50ms,50ms,50ms,50ms,50ms,50ms"}})
-			receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter,
-				_ *http.Request) {
+			receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			})
 			s := h.Supplier(t, "--webhook-url", receiver.URL)

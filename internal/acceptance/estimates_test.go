@@ -119,8 +119,8 @@ func TestRateCard(t *testing.T) {
 					before["road"]["price_cents"])
 			}
 			for _, bad := range [][]string{
-				{"rate", "set", "drone", "--base-cents", "-1"}, {"rate", "set", "drone", "--carrier", "x"}, {"rate", "set",
-					"Bad Name"},
+				{"rate", "set", "drone", "--base-cents", "-1"}, {"rate", "set", "drone", "--carrier", "x"},
+				{"rate", "set", "Bad Name"},
 				{"rate", "remove", "unknown"}, {"rate", "set"}, {"rate", "remove"},
 			} {
 				if _, errOut, code := h.Command(t, bad...); code == 0 || errOut == "" {

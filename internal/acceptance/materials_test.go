@@ -100,8 +100,8 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 			item(object{"sku": "C"}),
 		}}))
 		wantBody(t, a, 422, object{"message": "Duplicate material items are not allowed.", "duplicates": []object{
-			{"materialId": 10, "materialVariantId": nil, "sku": "SHELF-90"}, {"materialId": 10, "materialVariantId": 7,
-				"sku": "B"},
+			{"materialId": 10, "materialVariantId": nil, "sku": "SHELF-90"},
+			{"materialId": 10, "materialVariantId": 7, "sku": "B"},
 		}})
 	})
 	rule(t, "401 before 403 before 400 before 422 before 409", func(t *testing.T) {

@@ -130,8 +130,7 @@ func askedMetrics(t *testing.T, files ...string) []string {
 func TestMetrics_of_shared_state_follow_what_happens(t *testing.T) {
 	t.Parallel()
 	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
-	receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter,
-		_ *http.Request) {
+	receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 	})
 	s := h.Supplier(t, "--webhook-url", receiver.URL)

@@ -38,8 +38,7 @@ func TestFresh_database_is_read_by_few_rows_a_request(t *testing.T) {
 // readsFew makes the first requests of an installation, one alone and then many at once, and counts what is read for
 // each.
 func readsFew(t *testing.T, h *apptest.Hub, db *sql.DB) {
-	receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter,
-		_ *http.Request) {
+	receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusOK)
 	})
 	s := h.Supplier(t, "--webhook-url", receiver.URL)

@@ -282,8 +282,8 @@ func statesRule(t *testing.T, h *apptest.Hub, p *providers) {
 		{6, running(3, 7), "IN_PROGRESS", 97, 99, "REGULAR_SEASON"},
 		{9, stage("Final", 224), "IN_PROGRESS", 120, 99, "FINAL"},
 		{21, stage("Relegation Play-offs", 224), "IN_PROGRESS", 105, 99, "PLAY_OFFS"},
-		{23, nil, "IN_PROGRESS", 106, 99, "REGULAR_SEASON"}, {25, stage("Qualifying Round", 225), "IN_PROGRESS", 120, 99,
-			"QUALIFICATION"},
+		{23, nil, "IN_PROGRESS", 106, 99, "REGULAR_SEASON"},
+		{25, stage("Qualifying Round", 225), "IN_PROGRESS", 120, 99, "QUALIFICATION"},
 		{5, stage("Preliminary Round", 224), "FINISHED", 90, 100, "PRELIMINARY_ROUND"},
 		{7, stage("Group Stage", 223), "FINISHED", 120, 100, "GROUP_STAGE"},
 		{8, stage("Round", 225), "FINISHED", 120, 100, "QUALIFICATION"},
@@ -292,8 +292,8 @@ func statesRule(t *testing.T, h *apptest.Hub, p *providers) {
 		{10, with(stage("Round", 223), object{"group": object{"name": "Group A"}}), "POSTPONED", 0, 0, "GROUP_STAGE"},
 		{11, running(1, 30), "SUSPENDED", 30, 33, "REGULAR_SEASON"}, {18, nil, "SUSPENDED", 0, 0, "REGULAR_SEASON"},
 		{12, nil, "CANCELLED", 0, 0, "REGULAR_SEASON"}, {15, running(2, 70), "ABANDONED", 70, 77, "REGULAR_SEASON"},
-		{19, nil, "UNKNOWN", 0, 0, "REGULAR_SEASON"}, {26, nil, "UNKNOWN", 0, 0, "REGULAR_SEASON"}, {99, nil, "UNKNOWN", 0,
-			0, "REGULAR_SEASON"},
+		{19, nil, "UNKNOWN", 0, 0, "REGULAR_SEASON"}, {26, nil, "UNKNOWN", 0, 0, "REGULAR_SEASON"},
+		{99, nil, "UNKNOWN", 0, 0, "REGULAR_SEASON"},
 	}
 	for i, c := range cases {
 		p.fixtures["648"] = append(p.fixtures["648"], fixture(100+i, "2026-10-17T16:00", c.state, c.changes))

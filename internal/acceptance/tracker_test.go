@@ -154,8 +154,8 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 		file := c.file(t, "records.ndjson", tracked("A", 1, "2026-11-20", nil, nil))
 		own := apptest.MustCommand[object](t, h, "tracker", "load", file, "--client", c.ID)["view"].(string)
 		for _, command := range [][]string{{"set-views", c.ID}, {"create", "--name", t.Name()}} {
-			_, errOut, code := h.Command(t, append([]string{"tracker", "client"}, append(command, "--views",
-				"nowhere,suppliers")...)...)
+			_, errOut, code := h.Command(t, append([]string{"tracker", "client"},
+				append(command, "--views", "nowhere,suppliers")...)...)
 			if code != 0 || !strings.Contains(errOut, "no view nowhere") || !strings.Contains(errOut, "no view suppliers") {
 				t.Errorf("%v: exit code %d, %q", command, code, errOut)
 			}
@@ -360,8 +360,7 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("a fresh list has %d", p.Total)
 		}
 	})
-	rule(t, "a view of another owner answers alike, whatever its column types",
-		func(t *testing.T) { foreignView(t, h) })
+	rule(t, "a view of another owner answers alike, whatever its column types", func(t *testing.T) { foreignView(t, h) })
 	rule(t, "a view that lacks a column is 500, and the log names it", func(t *testing.T) {
 		db := openDatabase(t, h)
 		c := newTrackerClient(t, h, "--views", "lacking") // not there yet

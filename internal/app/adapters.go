@@ -80,8 +80,8 @@ func (p peers) Listen(worker int64, take func([]byte)) (stop func(), err error) 
 
 type catalogue struct{ products *products.Service }
 
-func (c catalogue) Products(ctx context.Context, supplierID string, skus []string) (map[string]estimates.Product,
-	error) {
+func (c catalogue) Products(ctx context.Context, supplierID string, skus []string) (
+	map[string]estimates.Product, error) {
 	found, err := c.products.Find(ctx, supplierID, skus)
 	if err != nil {
 		return nil, err

@@ -107,8 +107,8 @@ func (d *doctor) examineEndpoint(ctx context.Context) {
 		d.say(broken, name, "give both binaries the same WEBHOOK_SIGNING_SECRETS, and set the clocks by NTP",
 			"%s refuses the signature", base)
 	case status != http.StatusBadRequest:
-		d.say(broken, name, "correct ESTIMATES_WEBHOOK_BASE_URL: this is not the api", "%s answers with status %d", base,
-			status)
+		d.say(broken, name, "correct ESTIMATES_WEBHOOK_BASE_URL: this is not the api", "%s answers with status %d",
+			base, status)
 	default:
 		d.say(well, name, "", "%s answers and takes the signature", base)
 	}

@@ -86,8 +86,8 @@ func TestHouse_comments_have_the_form_of_Go_documentation(t *testing.T) {
 			if instead, private := privateForms[verb]; private && name == fn.Name.Name {
 				t.Errorf("%s:%d: %s %s …: say %s", f.name, line, name, verb, instead)
 			}
-			if returnsBool(fn) && !f.test && !strings.Contains(doc, "reports whether") && !strings.Contains(doc,
-				"report whether") {
+			if returnsBool(fn) && !f.test && !strings.Contains(doc, "reports whether") &&
+				!strings.Contains(doc, "report whether") {
 				t.Errorf("%s:%d: %s returns a bool: say what it reports: %q", f.name, line, fn.Name.Name, doc)
 			}
 		}

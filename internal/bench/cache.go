@@ -75,8 +75,7 @@ func (f *fleet) crawl(ctx context.Context, address string) error {
 	for i := range trackerDays {
 		group.Go(func() error {
 			day := f.lastDay.AddDate(0, 0, -1-i).Format(time.DateOnly)
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet,
-				"http://"+address+snapshotPath+"?filter=date:eq:"+day, nil)
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+snapshotPath+"?filter=date:eq:"+day, nil)
 			if err != nil {
 				return err
 			}

@@ -150,8 +150,8 @@ func (p loadPlan) write(buffer *bytes.Buffer, id int64, last []byte) {
 	}
 	if len(p.Paths) > 0 {
 		buffer.Reset()
-		fmt.Fprintf(buffer, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n\r\n", p.Paths[rand.IntN(len(p.Paths))], p.Address,
-			p.Header)
+		fmt.Fprintf(buffer, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n\r\n",
+			p.Paths[rand.IntN(len(p.Paths))], p.Address, p.Header)
 		return
 	}
 	text := body(id)

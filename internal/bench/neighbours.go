@@ -52,8 +52,7 @@ func neighbours(ctx context.Context, s *stack) error {
 		handle http.HandlerFunc
 	}{
 		{"that is healthy too", func(http.ResponseWriter, *http.Request) {}},
-		{"whose receiver takes 4.8 of 5 s", func(_ http.ResponseWriter,
-			r *http.Request) {
+		{"whose receiver takes 4.8 of 5 s", func(_ http.ResponseWriter, r *http.Request) {
 			wait(r.Context(), almostTimeout)
 		}},
 		{"whose receiver never answers", func(_ http.ResponseWriter, r *http.Request) { wait(r.Context(), time.Minute) }},

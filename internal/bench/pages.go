@@ -214,8 +214,8 @@ func deepPaths() []namedPath {
 			pageSupplier(0), 1)},
 		{"deliveries, deep", "/deliveries?after=" + pageDelivery(midRequest(), true)},
 		{"deliveries, delivered, deep", "/deliveries?status=delivered&after=" + pageDelivery(midRequest(), true)},
-		{"deliveries, dead, deep", fmt.Sprintf("/deliveries?status=dead&after=%d~%s", middle, pageDelivery(midRequest(),
-			true))},
+		{"deliveries, dead, deep", fmt.Sprintf("/deliveries?status=dead&after=%d~%s", middle,
+			pageDelivery(midRequest(), true))},
 		{"deliveries of a big supplier, deep", fmt.Sprintf("/deliveries?supplier_id=%s&after=%d~%s", pageSupplier(0), middle,
 			pageDelivery(midRequest(), false))},
 	}

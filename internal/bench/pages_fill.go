@@ -152,9 +152,9 @@ func makeIndexes(ctx context.Context, conn *pgx.Conn, indexes []pageIndex) (err 
 // fillChunk stores the requests of these numbers with their events and deliveries.
 func fillChunk(ctx context.Context, conn *pgx.Conn, from, to, stored int64) error {
 	waiting := func(uid int64) bool { return uid > stored-pageWaiting }
-	_, errRequests := conn.CopyFrom(ctx, pgx.Identifier{"material_requests"}, []string{"supplier_id", "id", "status",
-		"digest", "shop_code", "body",
-		"trace_id", "uid", "ticket", "received", "failure", "created_at", "updated_at", "estimates", "unavailable"},
+	_, errRequests := conn.CopyFrom(ctx, pgx.Identifier{"material_requests"},
+		[]string{"supplier_id", "id", "status", "digest", "shop_code", "body",
+			"trace_id", "uid", "ticket", "received", "failure", "created_at", "updated_at", "estimates", "unavailable"},
 		pgx.CopyFromSlice(int(to-from+1), func(i int) ([]any, error) {
 			uid := from + int64(i)
 			at := pageStart.Add(time.Duration(uid) * pageStep).UnixMicro()
@@ -169,19 +169,19 @@ func fillChunk(ctx context.Context, conn *pgx.Conn, from, to, stored int64) erro
 				traceOf(uid), uid, ticket,
 				received, failure, at, at, "[]", "[]"}, nil
 		}))
-	_, errEvents := conn.CopyFrom(ctx, pgx.Identifier{"webhook_events"}, []string{"uid", "round", "trace_id", "body",
-		"created_at"},
+	_, errEvents := conn.CopyFrom(ctx, pgx.Identifier{"webhook_events"},
+		[]string{"uid", "round", "trace_id", "body", "created_at"},
 		pgx.CopyFromSlice(int(to-from+1), func(i int) ([]any, error) {
 			uid := from + int64(i)
 			return []any{uid, int64(1), traceOf(uid), []byte(`{}`), pageStart.Add(time.Duration(uid) * pageStep).UnixMicro()},
 				nil
 		}))
 	deliveries := &pageDeliveries{next: from, to: to, waiting: waiting}
-	_, errDeliveries := conn.CopyFrom(ctx, pgx.Identifier{"webhook_deliveries"}, []string{"id", "uid", "round",
-		"destination", "supplier_id",
-		"request_id", "status", "attempts", "series", "next_attempt_at", "created_at", "updated_at", "last_started_at",
-		"last_duration_us",
-		"last_status", "last_error"}, deliveries)
+	_, errDeliveries := conn.CopyFrom(ctx, pgx.Identifier{"webhook_deliveries"},
+		[]string{"id", "uid", "round", "destination", "supplier_id",
+			"request_id", "status", "attempts", "series", "next_attempt_at", "created_at", "updated_at", "last_started_at",
+			"last_duration_us",
+			"last_status", "last_error"}, deliveries)
 	return errors.Join(errRequests, errEvents, errDeliveries)
 }
 

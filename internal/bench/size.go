@@ -82,8 +82,8 @@ func (p *pipeline) sizes(ctx context.Context) (rates [3]float64, err error) {
 	for i := range paths {
 		paths[i] = fmt.Sprintf("%s/%d", intakePath, first+1+rand.Int64N(result.Accepted))
 	}
-	read, _, err := p.measured(ctx, loadPlan{Address: p.plan.Address, Paths: paths, Header: "Authorization: Bearer " +
-		p.plan.Token})
+	read, _, err := p.measured(ctx, loadPlan{Address: p.plan.Address, Paths: paths,
+		Header: "Authorization: Bearer " + p.plan.Token})
 	if err != nil {
 		return rates, err
 	}

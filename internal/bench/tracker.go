@@ -147,8 +147,8 @@ func (f *fleet) fill(ctx context.Context) error {
 // run asks for the paths at random, from as many connections.
 func (f *fleet) run(ctx context.Context, address string, connections int, paths []string) (loadResult, error) {
 	result, err := f.load(ctx, loadPlan{
-		Address: address, Connections: connections, Duration: 4 * time.Second, Paths: paths, Header: trackerHeader + ": " +
-			f.key,
+		Address: address, Connections: connections, Duration: 4 * time.Second, Paths: paths,
+		Header: trackerHeader + ": " + f.key,
 	})
 	if err != nil {
 		return result, err
@@ -172,8 +172,8 @@ func (f *fleet) measure(ctx context.Context) error {
 		name, path, filter string
 		total              int64
 	}{
-		{"list", listPath, "", f.total}, {"list of a day", listPath, "&filter=date:eq:" + day, perDay}, {"snapshot",
-			snapshotPath, "", 2500},
+		{"list", listPath, "", f.total}, {"list of a day", listPath, "&filter=date:eq:" + day, perDay},
+		{"snapshot", snapshotPath, "", 2500},
 	} {
 		first, random, last := pages(listing.path, listing.filter, listing.total)
 		var reference time.Duration

@@ -83,8 +83,8 @@ func TestLoad_operator_events_need_both_variables(t *testing.T) {
 	t.Parallel()
 	const address = "https://ops.example/hook?key=hunter2"
 	for _, c := range []struct{ url, secret, named string }{
-		{"", "", ""}, {address, secret, ""}, {address, secret + "," + secret, ""}, {address, "",
-			"OPERATOR_WEBHOOK_SECRET"}, {"", secret, "OPERATOR_WEBHOOK_URL"},
+		{"", "", ""}, {address, secret, ""}, {address, secret + "," + secret, ""},
+		{address, "", "OPERATOR_WEBHOOK_SECRET"}, {"", secret, "OPERATOR_WEBHOOK_URL"},
 		{"ops.example", secret, "OPERATOR_WEBHOOK_URL"}, {"https://ops.example/#x", secret, "OPERATOR_WEBHOOK_URL"},
 	} {
 		_, err := config.Load(map[string]string{"OPERATOR_WEBHOOK_URL": c.url, "OPERATOR_WEBHOOK_SECRET": c.secret},

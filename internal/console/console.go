@@ -29,8 +29,8 @@ type Requests interface {
 	Recent(ctx context.Context, filter materials.Filter, after string, limit int) ([]materials.Overview, string, error)
 	FindAny(ctx context.Context, id int64) ([]materials.Overview, error)
 	FindEnqueued(ctx context.Context, rounds []round.Round) ([]materials.Overview, error)
-	Show(ctx context.Context, supplierID string, id int64) (materials.Record, []materials.RoundOverview, round.Round,
-		error)
+	Show(ctx context.Context, supplierID string, id int64) (
+		materials.Record, []materials.RoundOverview, round.Round, error)
 	Reopen(ctx context.Context, supplierID string, id int64) error
 	CountFailed(ctx context.Context, supplierID string, most int) (int64, error)
 	ReopenFailed(ctx context.Context, supplierID string, until time.Time, limit int) (n int64, more bool, err error)
@@ -107,8 +107,8 @@ func New(deps Deps) (*Service, error) {
 	site, err := web.New(web.Config{
 		Base: Base, Title: "Operator's console", Pages: files, Functions: functions(), Navigation: []web.Link{
 			{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"}, {Text: "Deliveries", Path: "/deliveries"},
-			{Text: "Receivers", Path: "/receivers"}, {Text: "Suppliers", Path: "/suppliers"}, {Text: "Scoreboard",
-				Path: "/scoreboard"},
+			{Text: "Receivers", Path: "/receivers"}, {Text: "Suppliers", Path: "/suppliers"},
+			{Text: "Scoreboard", Path: "/scoreboard"},
 			{Text: "Trackers", Path: "/trackers"},
 		},
 	})

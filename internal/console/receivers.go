@@ -124,8 +124,8 @@ func (s *Service) describe(ctx context.Context, list []receiver) error {
 }
 
 // healthy goes through the suppliers for receivers that need no attention.
-func (s *Service) healthy(ctx context.Context, after string, ill map[string]webhooks.ReceiverState) (page []receiver,
-	next string, err error) {
+func (s *Service) healthy(ctx context.Context, after string, ill map[string]webhooks.ReceiverState) (
+	page []receiver, next string, err error) {
 	for range mostPages {
 		suppliers, next, err := s.deps.Suppliers.SupplierPage(ctx, after, rows)
 		if err != nil {

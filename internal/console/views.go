@@ -54,8 +54,8 @@ func (s *Service) requests(ctx context.Context, q query) (any, error) {
 }
 
 // enqueued are the requests that wait for their estimation, then those whose estimates wait for the own endpoint.
-func (s *Service) enqueued(ctx context.Context, filter materials.Filter, after string) (page []materials.Overview,
-	next string, err error) {
+func (s *Service) enqueued(ctx context.Context, filter materials.Filter, after string) (
+	page []materials.Overview, next string, err error) {
 	const estimated = "own~"
 	place, found := strings.CutPrefix(after, estimated)
 	if !found {
@@ -63,8 +63,8 @@ func (s *Service) enqueued(ctx context.Context, filter materials.Filter, after s
 			return page, cmp.Or(next, estimated), err
 		}
 	}
-	own, next, err := s.deps.Deliveries.Recent(ctx, webhooks.Filter{Status: webhooks.Pending,
-		SupplierID: webhooks.OwnEndpoint},
+	own, next, err := s.deps.Deliveries.Recent(ctx,
+		webhooks.Filter{Status: webhooks.Pending, SupplierID: webhooks.OwnEndpoint},
 		place, rows)
 	if err != nil {
 		return nil, "", err
@@ -167,8 +167,8 @@ type deliveriesView struct {
 
 func (s *Service) deliveries(ctx context.Context, q query) (any, error) {
 	status := webhooks.Status(q.values.Get("status"))
-	if !slices.Contains([]webhooks.Status{"", webhooks.Pending, webhooks.Delivered, webhooks.Dead, webhooks.Failed},
-		status) {
+	known := []webhooks.Status{"", webhooks.Pending, webhooks.Delivered, webhooks.Dead, webhooks.Failed}
+	if !slices.Contains(known, status) {
 		return nil, errs.New(errs.Invalid,
 			"Deliveries are listed by the status pending, delivered, dead or failed, or without a status.")
 	}

@@ -38,8 +38,7 @@ func TestInTx_commits_rolls_back_and_nests(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		fault := errors.New("fault")
 		if err := db.InTx(t.Context(), func(ctx context.Context) error {
-			exec(ctx, t, db,
-				insert)
+			exec(ctx, t, db, insert)
 			return fault
 		}); !errors.Is(err, fault) || count(t, db) != 0 {
 			t.Errorf("after an error: %v, %d rows", err, count(t, db))

@@ -46,8 +46,8 @@ func (d *DB) Load(ctx context.Context, table string, columns []string, next Sour
 	return Translate(err)
 }
 
-func copyRows(ctx context.Context, conn *sql.Conn, table string, columns []string, next Source) (count int64,
-	err error) {
+func copyRows(ctx context.Context, conn *sql.Conn, table string, columns []string, next Source) (
+	count int64, err error) {
 	source := &copyText{next: next}
 	statement := fmt.Sprintf("COPY %s (%s) FROM STDIN", pgx.Identifier{table}.Sanitize(), strings.Join(columns, ", "))
 	err = conn.Raw(func(driver any) error {

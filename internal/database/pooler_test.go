@@ -131,8 +131,7 @@ func TestSettings_do_not_stay_on_a_pooler_s_connections(t *testing.T) {
 	db := raw(t, url, "")
 	for range 3 {
 		if err := db.InTx(t.Context(), func(ctx context.Context) error {
-			exec(ctx, t, db,
-				"SELECT 1")
+			exec(ctx, t, db, "SELECT 1")
 			return nil
 		}); err != nil {
 			t.Fatal(err)

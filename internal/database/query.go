@@ -8,8 +8,8 @@ import (
 
 // Query reads the rows of a statement to their end, each into the places of a fresh T, without gorm, which would look
 // for its own placeholders in the statement of every batch.
-func Query[T any](ctx context.Context, pool gorm.ConnPool, statement string, args []any, places func(*T) []any) ([]T,
-	error) {
+func Query[T any](ctx context.Context, pool gorm.ConnPool, statement string, args []any, places func(*T) []any) (
+	[]T, error) {
 	rows, err := pool.QueryContext(ctx, statement, args...)
 	if err != nil {
 		return nil, Translate(err)

@@ -96,10 +96,10 @@ func TestRouting_unknown_wrong_method_and_head(t *testing.T) {
 		status       int
 		allow        string
 	}{
-		{"GET", "/nothing", 404, ""}, {"GET", "/thing/7/", 404, ""}, {"POST", "/thing/7", 405, "GET, HEAD"}, {"GET",
-			"/fail/x", 405, "POST"}, {"GET", "/thing/7", 200, ""}, {"HEAD", "/thing/7", 200, ""},
-		{"GET", "/thing/07", 404, ""}, {"GET", "/thing/+7", 404, ""}, {"GET", "/thing/9223372036854775808", 404, ""}, {"GET",
-			"/thing/-0", 404, ""}, {"GET", "/thing/-7", 200, ""}, {"HEAD", "/nothing", 404, ""},
+		{"GET", "/nothing", 404, ""}, {"GET", "/thing/7/", 404, ""}, {"POST", "/thing/7", 405, "GET, HEAD"},
+		{"GET", "/fail/x", 405, "POST"}, {"GET", "/thing/7", 200, ""}, {"HEAD", "/thing/7", 200, ""},
+		{"GET", "/thing/07", 404, ""}, {"GET", "/thing/+7", 404, ""}, {"GET", "/thing/9223372036854775808", 404, ""},
+		{"GET", "/thing/-0", 404, ""}, {"GET", "/thing/-7", 200, ""}, {"HEAD", "/nothing", 404, ""},
 	} {
 		w := send(e, test.method, test.path)
 		if w.Code != test.status || w.Header().Get("Allow") != test.allow {

@@ -80,18 +80,15 @@ func TestReceiveEstimates_authentication(t *testing.T) {
 		{"the service's signature", func(s webhook.Secret) []string { return signed("msg_1", noon, s) }, 200, ""},
 		{"another's signature", func(webhook.Secret) []string { return signed("msg_1", noon, other) }, 401, "Bearer"},
 		{"a signature of five minutes ago", func(s webhook.Secret) []string {
-			return signed("msg_1",
-				noon.Add(-5*time.Minute), s)
+			return signed("msg_1", noon.Add(-5*time.Minute), s)
 		}, 200, ""},
 		{"an older signature", func(s webhook.Secret) []string { return signed("msg_1", noon.Add(-301*time.Second), s) },
 			401, "Bearer"},
 		{"a signature from the future", func(s webhook.Secret) []string {
-			return signed("msg_1", noon.Add(301*time.Second),
-				s)
+			return signed("msg_1", noon.Add(301*time.Second), s)
 		}, 401, "Bearer"},
 		{"an id of 128 characters", func(s webhook.Secret) []string {
-			return signed(strings.Repeat("aZ9_-xyz", 16), noon,
-				s)
+			return signed(strings.Repeat("aZ9_-xyz", 16), noon, s)
 		}, 200, ""},
 		{"an id of 129 characters", func(s webhook.Secret) []string { return signed(strings.Repeat("a", 129), noon, s) },
 			401, "Bearer"},

@@ -32,8 +32,7 @@ type RequestLedger struct {
 }
 
 // NewRequestLedger returns a ledger that notifies the operator of failed requests; nil: it does not.
-func NewRequestLedger(db *database.DB, log *slog.Logger, now func() time.Time,
-	notifier Notifier) *RequestLedger {
+func NewRequestLedger(db *database.DB, log *slog.Logger, now func() time.Time, notifier Notifier) *RequestLedger {
 	return &RequestLedger{store: &store{db}, log: log, now: now, notifier: notifier}
 }
 
@@ -45,8 +44,8 @@ func (l *RequestLedger) MarkFailed(ctx context.Context, r round.Round, reason st
 		return fmt.Errorf("mark material request failed: %w", err)
 	}
 	if moved {
-		l.log.WarnContext(logctx.WithRequest(ctx, r.SupplierID, r.RequestID, traceID), "material request failed", "reason",
-			reason)
+		l.log.WarnContext(logctx.WithRequest(ctx, r.SupplierID, r.RequestID, traceID), "material request failed",
+			"reason", reason)
 	}
 	return nil
 }
@@ -66,8 +65,8 @@ func (l *RequestLedger) MarkRedelivered(ctx context.Context, rounds ...round.Rou
 
 // Fail moves the round's request from enqueued to failed and notifies the operator; moved is false when it was not
 // enqueued in this round. sentence is for the supplier, cause for the operator. It joins the transaction in ctx.
-func (l *RequestLedger) Fail(ctx context.Context, r round.Round, sentence, cause string) (traceID string,
-	moved bool, err error) {
+func (l *RequestLedger) Fail(ctx context.Context, r round.Round, sentence, cause string) (
+	traceID string, moved bool, err error) {
 	err = l.store.db.InTx(ctx, func(ctx context.Context) (err error) {
 		if traceID, moved, err = l.store.fail(ctx, r, sentence, l.now()); err != nil || !moved || l.notifier == nil {
 			return err

@@ -78,8 +78,8 @@ func (s *Service) Close() {
 }
 
 // Page returns one page of a supplier's requests, newest first, and how many there are; a nil status means any.
-func (s *Service) Page(ctx context.Context, supplierID string, status *Status, page httpapi.Page) (total int64,
-	records []Record, err error) {
+func (s *Service) Page(ctx context.Context, supplierID string, status *Status, page httpapi.Page) (
+	total int64, records []Record, err error) {
 	l, err := s.store.list(ctx, supplierID, status, page.Size, page.Offset())
 	if err != nil {
 		return 0, nil, err

@@ -13,8 +13,8 @@ import (
 // selectEstimate chooses one of the request's estimates, for good, and returns since when it is chosen; the same choice
 // again changes nothing. errs.NotFound: no such request of the supplier; errs.Conflict: it is not estimated yet, or
 // another estimate is chosen; errs.Unprocessable: the estimate is not one of the request's, or is no longer valid.
-func (s *Service) selectEstimate(ctx context.Context, key requestKey, estimateID string) (selectedAt time.Time,
-	err error) {
+func (s *Service) selectEstimate(ctx context.Context, key requestKey, estimateID string) (
+	selectedAt time.Time, err error) {
 	err = s.deps.DB.InTx(ctx, func(ctx context.Context) error {
 		if err := s.store.lock(ctx, key); err != nil {
 			return err

@@ -167,8 +167,8 @@ type listed struct {
 	Size       int64
 }
 
-func (s *store) page(ctx context.Context, where string, args []any, order string, limit int, offset int64) (listing,
-	error) {
+func (s *store) page(ctx context.Context, where string, args []any, order string, limit int, offset int64) (
+	listing, error) {
 	l := listing{store: s}
 	if err := s.db.Reader(ctx).Raw(`SELECT count(*) FROM material_requests `+where,
 		args...).Scan(&l.total).Error; err != nil {

@@ -104,8 +104,8 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 
 // nextRound begins the next round of a request that is in one of the statuses, and records how the one before ended.
 // moved is false in any other status.
-func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, from ...Status) (next Queued, moved bool,
-	err error) {
+func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, from ...Status) (
+	next Queued, moved bool, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context) error {
 		if err := s.lock(ctx, key); err != nil {
 			return err
@@ -130,8 +130,8 @@ func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, fr
 			return err
 		}
 		moved = true
-		next = Queued{round.Round{SupplierID: key.SupplierID, RequestID: key.ID, UID: rows[0].UID, Number: rows[0].Round},
-			ticket}
+		next.Ticket = ticket
+		next.Round = round.Round{SupplierID: key.SupplierID, RequestID: key.ID, UID: rows[0].UID, Number: rows[0].Round}
 		return nil
 	})
 	if err != nil {

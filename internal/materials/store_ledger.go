@@ -17,8 +17,8 @@ func roundArgs(r round.Round) []any { return []any{r.SupplierID, r.RequestID, r.
 
 // fail moves the round's request from enqueued to failed and returns its trace id; moved is false when it was not
 // enqueued in this round.
-func (s *store) fail(ctx context.Context, r round.Round, reason string, now time.Time) (traceID string, moved bool,
-	err error) {
+func (s *store) fail(ctx context.Context, r round.Round, reason string, now time.Time) (
+	traceID string, moved bool, err error) {
 	return s.moveOne(ctx, `UPDATE material_requests SET status = 'failed', ticket = NULL, retry_at = NULL,
 		failure = ?, updated_at = ?
 		WHERE `+ofRound+` AND status = 'enqueued'`, append([]any{reason, now.UnixMicro()}, roundArgs(r)...)...)

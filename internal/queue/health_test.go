@@ -74,8 +74,8 @@ func denying(subjects ...string) ill {
 	return ill{func(t *testing.T) queue.Config {
 		t.Helper()
 		denied := &server.SubjectPermission{Deny: subjects}
-		users := []*server.User{{Username: "a", Password: "b", Permissions: &server.Permissions{Publish: denied,
-			Subscribe: denied}}}
+		users := []*server.User{{Username: "a", Password: "b",
+			Permissions: &server.Permissions{Publish: denied, Subscribe: denied}}}
 		address := queuetest.NewWithOptions(t, func(o *server.Options) { o.Users = users }).URL()
 		return queue.Config{URL: strings.Replace(address, "nats://", "nats://a:b@", 1)}
 	}, "lacks a permission", "lacks a permission"}

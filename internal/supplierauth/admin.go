@@ -97,8 +97,8 @@ func (s *Service) RotateAPIKey(ctx context.Context, id string, overlap time.Dura
 // RotateWebhookSecret makes a new webhook secret. The current one signs beside it for the overlap, from 0 to 90 days,
 // one that was rotated before until its own end; without an overlap both end now.
 // Errors: errs.Invalid, errs.NotFound.
-func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap time.Duration) (secret string,
-	err error) {
+func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap time.Duration) (
+	secret string, err error) {
 	if err := apikey.CheckOverlap(overlap); err != nil {
 		return "", err
 	}

@@ -139,9 +139,9 @@ func TestBearer_refuses_every_forged_token(t *testing.T) {
 		}
 	}
 	for name, headers := range map[string][]string{
-		"two headers": {"Authorization", "Bearer " + good, "Authorization", "Bearer " + good}, "Basic": {"Authorization",
-			"Basic " + good},
-		"no scheme": {"Authorization", good}, "none": nil, "a refresh token": {"Authorization", "Bearer hub_rt_x"},
+		"two headers": {"Authorization", "Bearer " + good, "Authorization", "Bearer " + good},
+		"Basic":       {"Authorization", "Basic " + good},
+		"no scheme":   {"Authorization", good}, "none": nil, "a refresh token": {"Authorization", "Bearer hub_rt_x"},
 	} {
 		if w := r.call(http.MethodGet, "/ping", "", headers...); w.Code != http.StatusUnauthorized {
 			t.Errorf("%s: status %d", name, w.Code)

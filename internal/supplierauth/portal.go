@@ -28,8 +28,8 @@ type PortalSession struct {
 
 // NewPortalLink returns the token of a link that signs an active supplier in, once. Errors: errs.NotFound,
 // errs.Forbidden.
-func (s *Service) NewPortalLink(ctx context.Context, supplierID string, secure bool) (token string, expires time.Time,
-	err error) {
+func (s *Service) NewPortalLink(ctx context.Context, supplierID string, secure bool) (
+	token string, expires time.Time, err error) {
 	token = newPortalToken()
 	expires = s.now().UTC().Truncate(time.Microsecond).Add(portalLinkTTL)
 	err = s.store.db.InTx(ctx, func(ctx context.Context) error {

@@ -65,8 +65,8 @@ func NewRegistry() *prometheus.Registry {
 		ConstLabels: prometheus.Labels{"version": Version()},
 	})
 	build.Set(1)
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		build)
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build)
 	return registry
 }
 

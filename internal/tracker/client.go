@@ -123,8 +123,8 @@ func (s *Service) Activate(ctx context.Context, id string) (Client, error) {
 }
 
 // change runs fn and stores the client in one transaction, one change of a client at a time.
-func (s *Service) change(ctx context.Context, what, id string, fn func(context.Context, *Client) error) (Client,
-	error) {
+func (s *Service) change(ctx context.Context, what, id string, fn func(context.Context, *Client) error) (
+	Client, error) {
 	var changed Client
 	err := s.deps.DB.InTx(ctx, func(ctx context.Context) (err error) {
 		if changed, err = s.store.lockClient(ctx, id); err != nil {

@@ -57,8 +57,8 @@ func (s *Service) list(ctx context.Context, c Client, q query) (listing, error) 
 }
 
 // read makes a page of the client's view, again when the view has changed meanwhile.
-func (s *Service) read(ctx context.Context, c Client, page func(context.Context, *relation) (listing, error)) (listing,
-	error) {
+func (s *Service) read(ctx context.Context, c Client,
+	page func(context.Context, *relation) (listing, error)) (listing, error) {
 	if len(c.Views) == 0 {
 		return listing{}, noViews()
 	}

@@ -20,8 +20,8 @@ type Loaded struct {
 // with a header. It makes and grants the client's view when it has none. progress, which may be nil, gets the lines
 // read. Errors: errs.Invalid names the first 100 bad lines with everything that is wrong with them; errs.NotFound: no
 // such client.
-func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, progress func(lines int64)) (Loaded,
-	error) {
+func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, progress func(lines int64)) (
+	Loaded, error) {
 	lines, err := newLines(file)
 	if err != nil {
 		return Loaded{}, err

@@ -163,8 +163,8 @@ func (s *Service) recordsOf(ctx context.Context, r *relation, g guard, winners [
 func (p *places) records(g guard, winners []winner) string {
 	where := " WHERE " + g.condition(p)
 	if !p.r.counted() || !p.r.postgres() {
-		return "SELECT " + quote(columnDevice) + ", " + quote(columnID) + ", " + p.r.plain + " FROM " + p.r.from + where +
-			p.ids(winners)
+		return "SELECT " + quote(columnDevice) + ", " + quote(columnID) + ", " + p.r.plain +
+			" FROM " + p.r.from + where + p.ids(winners)
 	}
 	// One by one: a condition on all ids at once may be planned, over an empty table, as a walk through all the client's
 	// records.

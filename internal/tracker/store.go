@@ -64,8 +64,8 @@ func (s *store) list(ctx context.Context) ([]Client, error) {
 	return clients, nil
 }
 
-func (s *store) insertClient(ctx context.Context, id, name string, views []string, now time.Time) (number int64,
-	err error) {
+func (s *store) insertClient(ctx context.Context, id, name string, views []string, now time.Time) (
+	number int64, err error) {
 	text, err := viewsText(views)
 	if err != nil {
 		return 0, err

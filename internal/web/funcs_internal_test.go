@@ -12,8 +12,8 @@ func TestDecimals_are_short_and_in_the_reader_s_language(t *testing.T) {
 	english := &locale{printer: message.NewPrinter(language.BritishEnglish)}
 	portuguese := &locale{printer: message.NewPrinter(language.BrazilianPortuguese)}
 	for v, want := range map[float64][2]string{
-		0: {"0", "0"}, 0.04: {"0.04", "0,04"}, 0.25: {"0.2", "0,2"}, 3: {"3", "3"}, 9.96: {"10.0", "10,0"}, 12.6: {"13",
-			"13"},
+		0: {"0", "0"}, 0.04: {"0.04", "0,04"}, 0.25: {"0.2", "0,2"}, 3: {"3", "3"}, 9.96: {"10.0", "10,0"},
+		12.6:    {"13", "13"},
 		1234567: {"1,234,567", "1.234.567"},
 	} {
 		if got := [2]string{english.decimal(v), portuguese.decimal(v)}; got != want {

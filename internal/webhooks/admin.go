@@ -89,8 +89,8 @@ func (d *Dispatcher) RedeliverStatus(ctx context.Context, filter Filter, done fu
 
 // reopenChosen reopens the chosen deliveries of a batch that still have their status since the given time, and returns
 // how many they are.
-func (d *Dispatcher) reopenChosen(ctx context.Context, batch []candidate, status Status, until time.Time) (n int64,
-	err error) {
+func (d *Dispatcher) reopenChosen(ctx context.Context, batch []candidate, status Status, until time.Time) (
+	n int64, err error) {
 	ids := chosenIDs(batch)
 	if len(ids) == 0 {
 		return 0, nil

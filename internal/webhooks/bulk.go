@@ -19,8 +19,8 @@ func (d *Dispatcher) CountLost(ctx context.Context, filter Filter, most int) (in
 
 // RedeliverLost starts a whole new schedule for the next of those deliveries, at most limit of them; what is dead or
 // failed since a moment after until is left as it is. It returns how many it redelivered and whether there may be more.
-func (d *Dispatcher) RedeliverLost(ctx context.Context, filter Filter, until time.Time, limit int) (n int64, more bool,
-	err error) {
+func (d *Dispatcher) RedeliverLost(ctx context.Context, filter Filter, until time.Time, limit int) (
+	n int64, more bool, err error) {
 	if err := filter.lost(); err != nil {
 		return 0, false, err
 	}

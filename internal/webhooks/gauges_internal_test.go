@@ -55,8 +55,8 @@ func TestIllReceivers_are_those_of_active_suppliers_with_an_address_and_paused_g
 			active      bool
 			failing     any
 		}{
-			{"https://x", "", true, nil}, {"https://x", "", true, 1}, {"https://x", "", true, 1}, {"https://x", "operator",
-				true, 1}, {"https://x", "supplier", true, nil},
+			{"https://x", "", true, nil}, {"https://x", "", true, 1}, {"https://x", "", true, 1},
+			{"https://x", "operator", true, 1}, {"https://x", "supplier", true, nil},
 			{"", "", true, 1}, {"", "service", true, nil}, {"https://x", "", false, 1},
 		} {
 			id := fmt.Sprint("s", i)

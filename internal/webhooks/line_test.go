@@ -13,8 +13,8 @@ import (
 
 // inLine returns a rig of four slots whose receivers answered fast until now, with 20 events more than it can send: the
 // receivers' answers wait for release.
-func inLine(t *testing.T, db *database.DB, changes ...func(*webhooks.Deps)) (r *rig, stop func() error,
-	release func()) {
+func inLine(t *testing.T, db *database.DB, changes ...func(*webhooks.Deps)) (
+	r *rig, stop func() error, release func()) {
 	t.Helper()
 	held := make(chan struct{})
 	hold := func(n int, _ http.ResponseWriter, r *http.Request) {

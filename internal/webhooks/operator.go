@@ -64,8 +64,8 @@ func (d *Dispatcher) pauseReceiver(ctx context.Context, supplierID, by, reason s
 	if err != nil || !paused {
 		return err
 	}
-	return d.note(ctx, notice.Notice{Type: notice.ReceiverPaused, SupplierID: supplierID, PausedBy: by,
-		Error: reason})
+	return d.note(ctx,
+		notice.Notice{Type: notice.ReceiverPaused, SupplierID: supplierID, PausedBy: by, Error: reason})
 }
 
 // storeTurns stores what was learnt about receivers and notifies the operator of those that began to fail or recovered

@@ -226,8 +226,7 @@ func TestFailing_receiver_gets_one_probe_a_second_from_all_workers(t *testing.T)
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		team := newTeam(t, db, 3, func(d *webhooks.Deps) {
-			d.Schedule = slices.Repeat([]time.Duration{time.Millisecond},
-				40)
+			d.Schedule = slices.Repeat([]time.Duration{time.Millisecond}, 40)
 		},
 			status(http.StatusServiceUnavailable))
 		var events []webhooks.Outgoing

@@ -120,8 +120,8 @@ func NewSelfService(deps SelfServiceDeps) *SelfService {
 }
 
 // List returns one page of the deliveries that the filter chooses, newest first, and how many there are.
-func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFilter, page httpapi.Page) (total int64,
-	items []Sent, err error) {
+func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFilter, page httpapi.Page) (
+	total int64, items []Sent, err error) {
 	if total, err = s.store.countSent(ctx, supplierID, filter); err != nil || page.Offset() >= total {
 		return total, []Sent{}, err
 	}

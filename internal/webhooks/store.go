@@ -29,8 +29,8 @@ func (c *claimedRow) places() []any {
 
 // claim begins the next attempt of as many due deliveries as are wanted of each destination, the longest due first; the
 // attempt before becomes history. It must run in a transaction; two workers never claim the same one.
-func (s *store) claim(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) ([]claimedRow,
-	error) {
+func (s *store) claim(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) (
+	[]claimedRow, error) {
 	if s.postgres() {
 		return s.claimPostgres(ctx, wants, now, worker, attempts)
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // saveHealth adds what was learnt about receivers to what is stored, and returns those that fail now.
-func (s *store) saveHealth(ctx context.Context, news map[string]health, now time.Time) (failing map[string]bool,
-	err error) {
+func (s *store) saveHealth(ctx context.Context, news map[string]health, now time.Time) (
+	failing map[string]bool, err error) {
 	suppliers := slices.Sorted(maps.Keys(news))
 	n := len(suppliers)
 	shards, failures := make([]int64, n), make([]int64, n)

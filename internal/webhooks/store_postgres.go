@@ -126,8 +126,8 @@ func (s *store) finishPostgres(ctx context.Context, results []result, now time.T
 	numbers, began, took, next := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	statuses, workers := make([]*int64, n), make([]int64, n)
 	for i, r := range results {
-		ids[i], errorTexts[i], outcomes[i], responses[i], workers[i] = r.id, r.err, string(r.outcome.Status), r.response,
-			r.worker
+		ids[i], errorTexts[i], outcomes[i], responses[i], workers[i] =
+			r.id, r.err, string(r.outcome.Status), r.response, r.worker
 		numbers[i], began[i], took[i], next[i], statuses[i] = r.number, r.began.UnixMicro(), r.took.Microseconds(),
 			r.outcome.Next.UnixMicro(), r.status
 	}

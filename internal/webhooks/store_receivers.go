@@ -105,8 +105,8 @@ func (s *store) refreshDue(ctx context.Context, suppliers []string, now time.Tim
 		at = `LEAST(` + front + `, CASE WHEN supplier_id = ANY($2) THEN NULL ELSE $3::bigint END)`
 		args = append(args, done, now.UnixMicro())
 	}
-	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET due_at = `+at+` WHERE `+s.anyOf("supplier_id",
-		1), args...)
+	_, err := s.db.SQL(ctx).ExecContext(ctx,
+		`UPDATE webhook_receivers SET due_at = `+at+` WHERE `+s.anyOf("supplier_id", 1), args...)
 	if err != nil {
 		return fmt.Errorf("store when receivers are due: %w", database.Translate(err))
 	}

@@ -18,8 +18,8 @@ const looked = 2000
 // Recent returns one page of the deliveries that the filter's status and supplier choose, by an index and however many
 // there are: the newest first, pending ones as they are due. next leads on from there; empty: that was all. A page may
 // be short, or empty with a next, when it looked through many that are not wanted.
-func (d *Dispatcher) Recent(ctx context.Context, filter Filter, after string, limit int) (page []Delivery, next string,
-	err error) {
+func (d *Dispatcher) Recent(ctx context.Context, filter Filter, after string, limit int) (
+	page []Delivery, next string, err error) {
 	switch {
 	case filter.Status == Pending:
 		return d.store.recentPending(ctx, filter, after, limit)

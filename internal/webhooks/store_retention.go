@@ -33,8 +33,8 @@ func (s *store) forget(ctx context.Context, latest []round.Round) (events int64,
 func webhookIDs(latest round.Round) []string {
 	var ids []string
 	for number := int64(1); number <= latest.Number; number++ {
-		ids = append(ids, round.WebhookID(latest.UID, number, round.OwnEndpoint), round.WebhookID(latest.UID, number,
-			round.Receiver))
+		ids = append(ids, round.WebhookID(latest.UID, number, round.OwnEndpoint),
+			round.WebhookID(latest.UID, number, round.Receiver))
 	}
 	return ids
 }

@@ -177,8 +177,8 @@ func (s *store) reopenSent(ctx context.Context, supplierID, id string, now time.
 
 // recoverSent reopens the next oldest deliveries that the filter chooses and that have their status since begun or
 // longer, and returns when the last of them was made.
-func (s *store) recoverSent(ctx context.Context, supplierID string, filter SentFilter, begun, now time.Time) (n int64,
-	last time.Time, err error) {
+func (s *store) recoverSent(ctx context.Context, supplierID string, filter SentFilter, begun, now time.Time) (
+	n int64, last time.Time, err error) {
 	where, args := sentWhere(supplierID, filter)
 	args = append([]any{now.UnixMicro(), now.UnixMicro()}, args...)
 	var made []int64
@@ -194,8 +194,8 @@ func (s *store) recoverSent(ctx context.Context, supplierID string, filter SentF
 }
 
 // history counts n buckets of the width from the given time on, by indexes alone.
-func (s *store) history(ctx context.Context, supplierID string, from time.Time, width time.Duration, n int) ([]Bucket,
-	error) {
+func (s *store) history(ctx context.Context, supplierID string, from time.Time, width time.Duration, n int) (
+	[]Bucket, error) {
 	buckets := make([]Bucket, n)
 	for i := range buckets {
 		buckets[i].Start = from.Add(time.Duration(i) * width)

@@ -31,8 +31,8 @@ func (s *store) claimSQLite(ctx context.Context, wants map[string]int, now time.
 }
 
 // beginSQLite begins the next attempt of deliveries; those that have had all of them are dead.
-func (s *store) beginSQLite(ctx context.Context, ids []string, now time.Time, worker, attempts int64) ([]claimedRow,
-	error) {
+func (s *store) beginSQLite(ctx context.Context, ids []string, now time.Time, worker, attempts int64) (
+	[]claimedRow, error) {
 	dead, err := s.updateClaimed(ctx, `status = 'dead', updated_at = ? WHERE series >= ?`, ids, now.UnixMicro(), attempts)
 	if err != nil {
 		return nil, err
@@ -65,8 +65,8 @@ func (s *store) updateClaimed(ctx context.Context, set string, ids []string, arg
 		args, (*claimedRow).places)
 }
 
-func (s *store) insertEventsSQLite(ctx context.Context, events []newEvent, now time.Time) (map[round.Round]bool,
-	error) {
+func (s *store) insertEventsSQLite(ctx context.Context, events []newEvent, now time.Time) (
+	map[round.Round]bool, error) {
 	fresh := make(map[round.Round]bool, len(events))
 	for _, e := range events {
 		result := s.db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, trace_id, trace_parent, body, created_at)

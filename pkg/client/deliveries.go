@@ -87,8 +87,8 @@ func (c *Client) DeliveryPage(ctx context.Context, f DeliveryFilter, number, siz
 
 // Delivery returns a delivery with its event and attempts.
 func (c *Client) Delivery(ctx context.Context, id string) (DeliveryDetail, error) {
-	return fetch[DeliveryDetail](ctx, c, call{method: http.MethodGet, path: deliveriesPath + "/" + url.PathEscape(id),
-		safe: true})
+	return fetch[DeliveryDetail](ctx, c,
+		call{method: http.MethodGet, path: deliveriesPath + "/" + url.PathEscape(id), safe: true})
 }
 
 // Redeliver starts a new series of attempts for the delivery under the same webhook-id. While it is pending it is

@@ -50,8 +50,8 @@ func (c *Client) DeactivateProduct(ctx context.Context, sku string, updatedAt ti
 	return c.syncProduct(ctx, "deactivate", Product{SKU: sku}, updatedAt)
 }
 
-func (c *Client) syncProduct(ctx context.Context, action string, p Product, updatedAt time.Time) (ProductStatus,
-	error) {
+func (c *Client) syncProduct(ctx context.Context, action string, p Product, updatedAt time.Time) (
+	ProductStatus, error) {
 	body := productSync{Action: action, Product: p}
 	if !updatedAt.IsZero() {
 		body.UpdatedAt = &updatedAt

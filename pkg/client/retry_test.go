@@ -47,8 +47,8 @@ func TestRetry_of_what_may_pass(t *testing.T) {
 		safe, unsafe bool // whether a call that is safe to repeat, or not, is repeated
 	}{
 		{429, true, true}, {500, true, false}, {502, true, false}, {503, true, false}, {504, true, false},
-		{400, false, false}, {403, false, false}, {404, false, false}, {409, false, false}, {413, false, false}, {422, false,
-			false}, {501, false, false},
+		{400, false, false}, {403, false, false}, {404, false, false}, {409, false, false}, {413, false, false},
+		{422, false, false}, {501, false, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			for kind, repeated := range map[string]bool{"safe": c.safe, "unsafe": c.unsafe} {

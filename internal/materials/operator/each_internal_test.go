@@ -99,8 +99,8 @@ func TestVerify_names_what_is_wrong_in_every_batch_and_at_their_edges(t *testing
 			fmt.Sprintf("request s/%d has no choice", verifyBatch), fmt.Sprintf("request s/%d has no choice", verifyBatch+1),
 			"request s/3 is enqueued and nothing brings its estimates",
 			fmt.Sprintf("request s/%d is enqueued and nothing brings its estimates", 3*verifyBatch/2)}
-		if err != nil || !slices.Equal(ledger.Faults, want) || !slices.Equal(done, []int64{verifyBatch,
-			3 * verifyBatch / 2}) ||
+		if err != nil || !slices.Equal(ledger.Faults, want) ||
+			!slices.Equal(done, []int64{verifyBatch, 3 * verifyBatch / 2}) ||
 			ledger.Requests[materials.Selected] != 3 || ledger.Requests[materials.Enqueued] != 3 ||
 			ledger.Requests[materials.Failed] != 3*verifyBatch/2-6 {
 			t.Errorf("%v %v %v %v", ledger.Faults, ledger.Requests, done, err)

@@ -74,8 +74,8 @@ func (s *Service) Each(ctx context.Context, filter materials.Filter, limit int,
 }
 
 // Show returns a request with all its rounds, oldest first, and the round that it is in. errs.NotFound: there is none.
-func (s *Service) Show(ctx context.Context, supplierID string, requestID int64) (materials.Record,
-	[]materials.RoundOverview, round.Round, error) {
+func (s *Service) Show(ctx context.Context, supplierID string, requestID int64) (
+	materials.Record, []materials.RoundOverview, round.Round, error) {
 	record, err := s.deps.Requests.Find(ctx, supplierID, requestID)
 	if err != nil {
 		return record, nil, round.Round{}, err
@@ -97,8 +97,8 @@ func (s *Service) CountFailed(ctx context.Context, supplierID string, most int) 
 
 // ReopenFailed reopens the next failed requests, of one supplier when it is given, at most limit of them; those that
 // failed after until are left as they are. It returns how many it reopened and whether there may be more.
-func (s *Service) ReopenFailed(ctx context.Context, supplierID string, until time.Time, limit int) (n int64, more bool,
-	err error) {
+func (s *Service) ReopenFailed(ctx context.Context, supplierID string, until time.Time, limit int) (
+	n int64, more bool, err error) {
 	keys, err := s.store.failedUntil(ctx, supplierID, until, limit)
 	if err != nil {
 		return 0, false, err

@@ -48,8 +48,8 @@ func (s *Service) Prune(ctx context.Context, before time.Time, done func(Pruned)
 
 // pruneBatch deletes the supplier's oldest requests made since then or later and returns how many, and when the last of
 // them was made; 0 as well while another process prunes.
-func (s *Service) pruneBatch(ctx context.Context, supplier string, since int64, before time.Time) (p Pruned, last int64,
-	err error) {
+func (s *Service) pruneBatch(ctx context.Context, supplier string, since int64, before time.Time) (
+	p Pruned, last int64, err error) {
 	held, err := s.deps.DB.TryLock(ctx, "retention")
 	if err != nil || !held {
 		return p, since, err

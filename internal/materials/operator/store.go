@@ -67,8 +67,8 @@ func (s *store) roundsOf(ctx context.Context, current round.Round) ([]materials.
 	}
 	rounds := make([]materials.RoundOverview, len(rows))
 	for i, row := range rows {
-		rounds[i] = materials.RoundOverview{Number: row.Number, Status: row.Status, Failure: whyFailed(row.Status,
-			row.Failure),
+		rounds[i] = materials.RoundOverview{Number: row.Number, Status: row.Status,
+			Failure:   whyFailed(row.Status, row.Failure),
 			CreatedAt: instant(row.CreatedAt)}
 	}
 	return rounds, nil

@@ -19,8 +19,7 @@ const (
 // each hands the chosen requests over one by one, newest first, at most limit of them; 0: all. It reads slices of time
 // by the suppliers' index, so that one statement looks at few more rows than it returns. Requests that are made
 // meanwhile are not among them.
-func (s *store) each(ctx context.Context, filter materials.Filter, limit int,
-	fn func(materials.Overview) error) error {
+func (s *store) each(ctx context.Context, filter materials.Filter, limit int, fn func(materials.Overview) error) error {
 	suppliers := []string{filter.SupplierID}
 	if filter.SupplierID == "" {
 		var err error
@@ -80,8 +79,7 @@ func (s *store) bounds(ctx context.Context, suppliers []string) (newest, oldest 
 }
 
 // slice reads the newest of the suppliers' requests from a place on that were made after the given time.
-func (s *store) slice(ctx context.Context, suppliers []string, from place, since int64) ([]materials.Overview,
-	error) {
+func (s *store) slice(ctx context.Context, suppliers []string, from place, since int64) ([]materials.Overview, error) {
 	table, arg := s.suppliersTable(suppliers)
 	const behind = `created_at > ? AND created_at <= ?
 		AND (created_at < ? OR supplier_id > ? OR supplier_id = ? AND id < ?)`

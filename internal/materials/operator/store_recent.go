@@ -200,8 +200,8 @@ func (s *store) newestOf(suppliers []string, from place, since int64, limit int)
 }
 
 // recentFailedOf goes by the index of what failed, of whichever supplier.
-func (s *store) recentFailedOf(ctx context.Context, supplierID string, from place, limit int) ([]materials.Overview,
-	string, error) {
+func (s *store) recentFailedOf(ctx context.Context, supplierID string, from place, limit int) (
+	[]materials.Overview, string, error) {
 	window := `SELECT created_at, supplier_id, id FROM material_requests WHERE failure <> ''` + behindPlace + recentOrder
 	page, err := s.overviews(ctx, `SELECT `+columnsOfR+` FROM (`+window+`) AS failed
 		JOIN material_requests r ON r.supplier_id = failed.supplier_id AND r.id = failed.id
@@ -222,8 +222,8 @@ func nextOf(page []materials.Overview) string {
 }
 
 // recentEnqueued goes by the index of the queue and then by the one of what is tried again later.
-func (s *store) recentEnqueued(ctx context.Context, supplierID, after string, limit int) ([]materials.Overview, string,
-	error) {
+func (s *store) recentEnqueued(ctx context.Context, supplierID, after string, limit int) (
+	[]materials.Overview, string, error) {
 	const queued, again = "ticket", "retry_at"
 	column, behind, found := strings.Cut(after, "~")
 	if column != again {
@@ -247,8 +247,8 @@ func (s *store) recentEnqueued(ctx context.Context, supplierID, after string, li
 }
 
 // waiting is a page by the column and where it ended; nil: nothing is left.
-func (s *store) waiting(ctx context.Context, column, supplierID string, from place, limit int) ([]materials.Overview,
-	*place, error) {
+func (s *store) waiting(ctx context.Context, column, supplierID string, from place, limit int) (
+	[]materials.Overview, *place, error) {
 	window := `SELECT ` + recentColumns + `, ` + column + ` AS place FROM material_requests
 		WHERE ` + column + ` IS NOT NULL AND ` + column + ` >= ? AND (` + column + `, supplier_id, id) > (?, ?, ?)
 		ORDER BY ` + column + `, supplier_id, id LIMIT ?`
@@ -353,8 +353,8 @@ func (s *store) countFailed(ctx context.Context, supplierID string, most int) (n
 }
 
 // failedUntil are the keys of the oldest.
-func (s *store) failedUntil(ctx context.Context, supplierID string, until time.Time, limit int) (keys []requestKey,
-	err error) {
+func (s *store) failedUntil(ctx context.Context, supplierID string, until time.Time, limit int) (
+	keys []requestKey, err error) {
 	condition, args := ofSupplier(supplierID, until.UnixMicro())
 	err = s.db.Reader(ctx).Raw(`SELECT supplier_id, id`+failedOnes+` AND updated_at <= ?`+condition+
 		` ORDER BY created_at LIMIT ?`, append(args, limit)...).Scan(&keys).Error

@@ -49,6 +49,6 @@ func (s *store) prune(ctx context.Context, requests []round.Round) error {
 	if err := s.db.From(ctx).Exec(`DELETE FROM material_rounds WHERE uid IN ?`, uids).Error; err != nil {
 		return err
 	}
-	return s.db.From(ctx).Exec(`DELETE FROM material_requests WHERE supplier_id = ? AND id IN ?`, requests[0].SupplierID,
-		ids).Error
+	return s.db.From(ctx).Exec(`DELETE FROM material_requests WHERE supplier_id = ? AND id IN ?`,
+		requests[0].SupplierID, ids).Error
 }

@@ -25,8 +25,8 @@ func TestPublish_names_all_rounds_in_one_message_under_their_lowest_ticket(t *te
 	var sent recorder
 	one, two := round.Round{SupplierID: "acme", RequestID: -1, UID: 7, Number: 1},
 		round.Round{SupplierID: "é", RequestID: 1, UID: 8, Number: 2}
-	(&Service{deps: Deps{Queue: &sent}}).Publish(materials.Queued{Round: one, Ticket: 12}, materials.Queued{Round: two,
-		Ticket: 8})
+	(&Service{deps: Deps{Queue: &sent}}).Publish(materials.Queued{Round: one, Ticket: 12},
+		materials.Queued{Round: two, Ticket: 8})
 	if diff := cmp.Diff(Message{Subject: "mr.work.8", Body: []byte("acme/-1/7/1\né/1/8/2\n")}, sent.last); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -15,8 +15,8 @@ type store struct{ db *database.DB }
 
 // due reads the requests of those rounds that still wait for their estimation, with bodies of about maxBytes at most;
 // rest are those that did not fit. Bodies that cannot be decoded come with err set.
-func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (requests []*pending, rest []round.Round,
-	err error) {
+func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (
+	requests []*pending, rest []round.Round, err error) {
 	from, args, err := materials.RoundsTable(s.db, rounds,
 		`supplier_id, id, uid, round, trace_id, trace_parent, body, status, tries`)
 	if err != nil {

@@ -17,8 +17,8 @@ type ticketRow struct {
 
 // requeue assigns a new ticket to requests whose ticket is below the given one, the lowest first, or that are due to be
 // tried again, and returns them.
-func (s *store) requeue(ctx context.Context, below int64, now time.Time, limit int) (rows []materials.Queued,
-	err error) {
+func (s *store) requeue(ctx context.Context, below int64, now time.Time, limit int) (
+	rows []materials.Queued, err error) {
 	for _, due := range []struct {
 		column string
 		bound  int64

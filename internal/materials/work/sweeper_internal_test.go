@@ -27,15 +27,15 @@ func TestQueueView(t *testing.T) {
 			{4 * time.Second, 100, 95, 1, 50, "settled for three seconds"}, {6 * time.Second, 100, 0, 1, 90, ""},
 		},
 		"what was just accepted is on its way into an empty queue": {
-			{0, 100, 0, 1, 101, ""}, {time.Second, 200, 0, 1, 101, ""}, {2 * time.Second, 300, 0, 1, 101, ""}, {4 * time.Second,
-				300, 0, 1, 201, ""},
+			{0, 100, 0, 1, 101, ""}, {time.Second, 200, 0, 1, 101, ""}, {2 * time.Second, 300, 0, 1, 101, ""},
+			{4 * time.Second, 300, 0, 1, 201, ""},
 		},
 		"a store that is gone is refilled at once": {
 			{0, 1000, 5, 1, 5, ""}, {6 * time.Second, 1000, 5, 1, 5, ""}, {7 * time.Second, 1100, 0, 2, 1001, ""},
 		},
 		"a queue that was away and comes back empty as well": {
-			{0, 1000, 5, 1, 5, ""}, {time.Second, 1000, -1, 0, 0, ""}, {7 * time.Second, 1500, -1, 0, 0, ""}, {8 * time.Second,
-				1600, 0, 1, 1001, ""},
+			{0, 1000, 5, 1, 5, ""}, {time.Second, 1000, -1, 0, 0, ""}, {7 * time.Second, 1500, -1, 0, 0, ""},
+			{8 * time.Second, 1600, 0, 1, 1001, ""},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -138,8 +138,8 @@ func (s *Service) dispatch(requests []*pending, read time.Time) error {
 	events := make([]Outgoing, 0, len(requests))
 	for _, p := range requests {
 		if p.err == nil {
-			events = append(events, Outgoing{Round: p.Round, TraceID: p.TraceID, TraceParent: p.TraceParent, Event: p.event,
-				Body: p.body})
+			events = append(events, Outgoing{Round: p.Round, TraceID: p.TraceID, TraceParent: p.TraceParent,
+				Event: p.event, Body: p.body})
 		}
 	}
 	if len(events) == 0 {

@@ -168,10 +168,10 @@ func (m match) stage() scoreboard.Stage {
 		part  string
 		stage scoreboard.Stage
 	}{
-		{"32", scoreboard.RoundOf32}, {"16", scoreboard.RoundOf16}, {"quarter", scoreboard.QuarterFinals}, {"semi",
-			scoreboard.SemiFinals},
-		{"third", scoreboard.ThirdPlaceFinal}, {"3rd", scoreboard.ThirdPlaceFinal}, {"group",
-			scoreboard.GroupStage}, {"final", scoreboard.Final},
+		{"32", scoreboard.RoundOf32}, {"16", scoreboard.RoundOf16}, {"quarter", scoreboard.QuarterFinals},
+		{"semi", scoreboard.SemiFinals},
+		{"third", scoreboard.ThirdPlaceFinal}, {"3rd", scoreboard.ThirdPlaceFinal},
+		{"group", scoreboard.GroupStage}, {"final", scoreboard.Final},
 	} {
 		if strings.Contains(name, rule.part) {
 			return rule.stage

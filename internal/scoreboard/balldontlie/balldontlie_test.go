@@ -68,8 +68,7 @@ func TestBoard_every_failure_is_one_even_a_rate_limit(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := ask(t, 2025, func(http.ResponseWriter,
-		*http.Request) {
+	if _, err := ask(t, 2025, func(http.ResponseWriter, *http.Request) {
 		t.Error("a year without a World Cup was asked for")
 	}); err == nil {
 		t.Error("2025 has a World Cup")

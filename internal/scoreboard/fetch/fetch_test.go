@@ -18,12 +18,11 @@ import (
 const key = "provider-key-of-a-test"
 
 // provider answers the n-th call, from 1, as the test says, and counts them.
-func provider(t *testing.T, answer func(n int64, w http.ResponseWriter, r *http.Request)) (client *fetch.Client,
-	calls *atomic.Int64) {
+func provider(t *testing.T, answer func(n int64, w http.ResponseWriter, r *http.Request)) (
+	client *fetch.Client, calls *atomic.Int64) {
 	t.Helper()
 	calls = new(atomic.Int64)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer(calls.Add(1), w, r)
 	}))
 	t.Cleanup(server.Close)
@@ -87,8 +86,7 @@ func TestJSON_takes_anything_else_as_it_comes(t *testing.T) {
 		"no JSON":    func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
 		"half of it": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"data":[`) },
 		"nothing":    func(http.ResponseWriter, *http.Request) {},
-		"too much": func(w http.ResponseWriter,
-			_ *http.Request) {
+		"too much": func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintf(w, `{"x":"%s"}`, strings.Repeat("x", 8<<20))
 		},
 		"null":         func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, " null\n") },

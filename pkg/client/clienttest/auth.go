@@ -178,7 +178,7 @@ func (s *Server) ping(r *http.Request) answer {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	left := time.Until(s.sessions.access[token])
 	return ok(map[string]any{
-		"status": "ok", "supplier": map[string]string{"id": s.SupplierID, "name": s.config.Name}, "expires_in": max(0,
-			int64(left/time.Second)),
+		"status": "ok", "supplier": map[string]string{"id": s.SupplierID, "name": s.config.Name},
+		"expires_in": max(0, int64(left/time.Second)),
 	})
 }
