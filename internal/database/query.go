@@ -6,8 +6,8 @@ import (
 	"gorm.io/gorm"
 )
 
-// Query reads the rows of a statement to their end, each into the places of a fresh T, without gorm, which would look
-// for its own placeholders in the statement of every batch.
+// Query reads the rows of a statement to their end, each into the places of a fresh T. It is for the statements of
+// batches, in which gorm would look for its placeholders each time.
 func Query[T any](ctx context.Context, pool gorm.ConnPool, statement string, args []any, places func(*T) []any) (
 	[]T, error) {
 	rows, err := pool.QueryContext(ctx, statement, args...)

@@ -25,9 +25,10 @@ func (s *store) newLease(ctx context.Context, until time.Time) (id int64, err er
 // many they were. The worker finds its lease gone, and each of its results names it.
 func (s *store) takeOver(ctx context.Context, worker int64, before, now time.Time) (n int64, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context) error {
-		if err := s.db.From(ctx).Exec(`DELETE FROM workers WHERE id = ? AND alive_until < ?`, worker,
-			before.UnixMicro()).Error; err != nil {
-			return err
+		_, err := s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM workers WHERE id = $1 AND alive_until < $2`,
+			worker, before.UnixMicro())
+		if err != nil {
+			return database.Translate(err)
 		}
 		destinations, err := database.Query(ctx, s.db.SQL(ctx),
 			`UPDATE webhook_deliveries SET worker = NULL, next_attempt_at = $1
