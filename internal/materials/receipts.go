@@ -38,9 +38,9 @@ type receiptResult int
 const (
 	receiptUnknown receiptResult = iota // the supplier has no such request
 	receiptStored                       // the estimates are the request's now
-	// it was received before, or belongs to an earlier round or to an earlier life of the id: nothing changed
+	// Received before, or of an earlier round, or of an earlier life of the id: nothing changed.
 	receiptObsolete
-	// a supplier's own, older than the round or than a newer one of it: only its webhook-id is remembered
+	// A supplier's own, older than the round or than a newer one of it: only its webhook-id is remembered.
 	receiptStale
 	receiptTooLate // an estimate is selected already: refused
 )

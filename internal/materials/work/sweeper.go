@@ -15,8 +15,7 @@ const (
 	sweepSettle   = 3 * time.Second // so long work may be on its way into the queue, or out of it
 	sweepMessage  = 128             // rounds a message
 	sweepQueued   = 64              // messages that the queue may hold before the sweeper waits for it to drain
-	// messages a look all the same: a queue that is never empty must not starve what was lost
-	sweepLeast = 4
+	sweepLeast    = 4               // messages a look all the same, so that a queue that is never empty starves nothing
 )
 
 // RunSweeper queues again, until ctx ends, what no message in the queue names. This, and not the publish, is why
