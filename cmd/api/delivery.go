@@ -65,7 +65,7 @@ func deliveryStatuses() []string {
 	return []string{string(webhooks.Pending), string(webhooks.Delivered), string(webhooks.Dead), string(webhooks.Failed)}
 }
 
-// deliveryIDs are the newest deliveries.
+// deliveryIDs returns the newest deliveries.
 func deliveryIDs(ctx context.Context, a *app.App) ([]cobra.Completion, error) {
 	var list []webhooks.Delivery
 	err := a.Deliveries.Each(ctx, webhooks.Filter{}, mostCompletions, func(d webhooks.Delivery) error {

@@ -70,8 +70,8 @@ func sampleScores(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// demoSupplier is the one that the file names as long as it works, else one of that name with new credentials, else a
-// new one. Without a file its credentials are new each time, and the former ones work for another day.
+// demoSupplier returns the one that the file names as long as it works, else one of that name with new credentials,
+// else a new one. Without a file its credentials are new each time, and the former ones work for another day.
 func demoSupplier(ctx context.Context, suppliers *supplierauth.Service, file, address string) (demo, error) {
 	kept, err := readDemo(file)
 	if err != nil {

@@ -29,7 +29,7 @@ func newProgress(cmd *cobra.Command) *progress {
 	return p
 }
 
-// listProgress is that of a command that prints rows: on a terminal they are the progress.
+// listProgress returns that of a command that prints rows: on a terminal they are the progress.
 func listProgress(cmd *cobra.Command) *progress {
 	if isTerminal(cmd.OutOrStdout()) {
 		return &progress{}

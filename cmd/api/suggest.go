@@ -36,7 +36,7 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w%s", err, didYouMean(unknown.GetSpecifiedName(), names...))
 }
 
-// didYouMean is a hint at the values that are near to what was typed, or nothing. cobra measures.
+// didYouMean returns a hint at the values that are near to what was typed, or nothing. cobra measures.
 func didYouMean(typed string, values ...string) string {
 	words := &cobra.Command{SuggestionsMinimumDistance: 2}
 	for _, value := range values {
@@ -66,7 +66,7 @@ func choiceFlag(cmd *cobra.Command, flags *pflag.FlagSet, name, value, usage str
 	return c
 }
 
-// String is the chosen value.
+// String returns the chosen value.
 func (c *choice) String() string { return c.value }
 
 // Set chooses a value.
@@ -80,5 +80,5 @@ func (c *choice) Set(text string) error {
 	return nil
 }
 
-// Type is how --help names the values.
+// Type returns how --help names the values.
 func (c *choice) Type() string { return strings.Join(c.allowed, "|") }

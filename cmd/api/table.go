@@ -110,7 +110,7 @@ func cells(fields []field, columns columns) []string {
 	return list
 }
 
-// age is how long ago a moment was, in its largest unit.
+// age returns how long ago a moment was, in its largest unit.
 func age(moment string, now time.Time) string {
 	at, err := time.Parse(shownTime, moment)
 	if err != nil {

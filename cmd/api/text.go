@@ -36,7 +36,7 @@ func printText(w io.Writer, result any) error {
 	return page{object: result}.writeText(w)
 }
 
-// whole is what -o json prints of a result.
+// whole returns what -o json prints of a result.
 func whole(result any) any {
 	switch r := result.(type) {
 	case table:
@@ -161,7 +161,7 @@ func (f field) nested() bool {
 	return len(value) > 0 && value[0] == '{'
 }
 
-// text is a plain member for a person: moments in UTC without fractions, lists separated by commas, nothing that a
+// text returns a plain member for a person: moments in UTC without fractions, lists separated by commas, nothing that a
 // terminal would obey.
 func (f field) text() string {
 	var value any
@@ -207,7 +207,7 @@ func printable(text string) string {
 	}, text)
 }
 
-// explain is an error for the operator, with every violation on its own line.
+// explain returns an error for the operator, with every violation on its own line.
 func explain(err error) string {
 	e, ok := errors.AsType[*errs.Error](err)
 	if !ok || len(e.Violations) == 0 {

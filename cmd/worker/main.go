@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// healthcheck is 0 when the worker of this configuration is ready.
+// healthcheck returns 0 when the worker of this configuration is ready.
 func healthcheck(ctx context.Context, stderr io.Writer) int {
 	cfg, _, err := app.Configure(app.Environment(), config.ForCommand, stderr)
 	if err != nil {
@@ -66,7 +66,7 @@ func healthcheck(ctx context.Context, stderr io.Writer) int {
 	return 0
 }
 
-// doctor is 1 when something that the worker needs is broken.
+// doctor returns 1 when something that the worker needs is broken.
 func doctor(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	asJSON := slices.Equal(args, []string{"-o", "json"})
 	if len(args) > 0 && !asJSON {

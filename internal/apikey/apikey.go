@@ -54,7 +54,7 @@ func (f Format) Valid(key string) bool {
 	return len(rest) == keyLength+keyCheck && key[len(body):] == checksum(body)
 }
 
-// Hash is what is stored of a key. A key is random enough to need no salt and no slow function.
+// Hash returns what is stored of a key. A key is random enough to need no salt and no slow function.
 func (f Format) Hash(key string) [sha256.Size]byte { return sha256.Sum256([]byte(f.Domain + key)) }
 
 func checksum(text string) string {

@@ -54,7 +54,7 @@ func (f Format) Rotate(ctx context.Context, keys Keys, now time.Time, overlap ti
 	return f.Add(ctx, keys, now)
 }
 
-// end is when a rotated key stops working. Without an overlap that is before all times: two processes' clocks may
+// end returns when a rotated key stops working. Without an overlap that is before all times: two processes' clocks may
 // differ by the milliseconds that the database's time takes to them.
 func end(now time.Time, overlap time.Duration) time.Time {
 	if overlap == 0 {

@@ -116,7 +116,7 @@ func (d destinations) Receivers(ctx context.Context, supplierIDs []string) (map[
 	return receivers, nil
 }
 
-// primary is the scoreboard's first provider, if there is a token for it.
+// primary returns the scoreboard's first provider, if there is a token for it.
 func primary(cfg *config.Config, log *slog.Logger, now func() time.Time) scoreboard.Provider {
 	if cfg.PrimaryToken == "" {
 		return nil
@@ -147,7 +147,7 @@ func (a accounts) RotateWebhookSecret(ctx context.Context, supplierID string, ov
 	return a.suppliers.RotateWebhookSecret(ctx, supplierID, overlap)
 }
 
-// fallback is the second provider, if there is a key for it.
+// fallback returns the second provider, if there is a key for it.
 func fallback(cfg *config.Config, log *slog.Logger) scoreboard.Provider {
 	if cfg.FallbackKey == "" {
 		return nil

@@ -207,8 +207,8 @@ func (a *App) PortalLink(ctx context.Context, supplierID string) (portal.Link, e
 	return portal.NewLink(ctx, a.Suppliers, supplierID, public)
 }
 
-// localURL is where a browser on this machine finds an api that listens on hostPort; empty when the system chooses the
-// port.
+// localURL returns where a browser on this machine finds an api that listens on hostPort; empty when the system chooses
+// the port.
 func localURL(hostPort string) string {
 	_, port, err := net.SplitHostPort(hostPort)
 	if err != nil || port == "0" || port == "" {
@@ -238,7 +238,7 @@ func (a *pipeline) link() func(context.Context, string) {
 	return a.tracing.Link
 }
 
-// traceParent is the span that ctx is in, for what outlives this process.
+// traceParent returns the span that ctx is in, for what outlives this process.
 func (a *pipeline) traceParent(ctx context.Context) string { return a.tracing.Parent(ctx) }
 
 // trace sets tracing up for a process of that role. Its failures at the end are only logged: nothing depends on it.

@@ -15,7 +15,7 @@ const (
 	fewLeft      = 24               // connections: what one more process takes
 )
 
-// rights are what each role needs of PostgreSQL, as deployments/postgres-roles.sql grants it.
+// rights returns what each role needs of PostgreSQL, as deployments/postgres-roles.sql grants it.
 func rights(role config.Role) []database.Right {
 	tables := map[string]string{
 		"material_requests": "SELECT INSERT UPDATE", "sessions": "SELECT INSERT UPDATE DELETE",

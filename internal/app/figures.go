@@ -42,7 +42,7 @@ func readingsOf(families []*dto.MetricFamily) readings {
 
 func (r readings) delivered() float64 { return r[seriesOwn] + r[seriesSuppliers] }
 
-// shown is a figure, or nil when the process does not show it.
+// shown returns a figure, or nil when the process does not show it.
 func (r readings) shown(series string) *float64 {
 	value, known := r[series]
 	if !known {

@@ -92,7 +92,7 @@ func (a *pipeline) readOldest(ctx context.Context, g *gauges) {
 	g.oldest.WithLabelValues().Set(max(age(now, waiting), age(now, own)))
 }
 
-// age is how long ago since was, in seconds; the zero time is now.
+// age returns how long ago since was, in seconds; the zero time is now.
 func age(now, since time.Time) float64 {
 	if since.IsZero() {
 		return 0

@@ -59,7 +59,7 @@ func health(ctx context.Context, adminAddr string) (h Health, err error) {
 	return h, nil
 }
 
-// reachable is where a listener of all addresses is reached from its own machine.
+// reachable returns where a listener of all addresses is reached from its own machine.
 func reachable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

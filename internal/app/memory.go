@@ -45,7 +45,7 @@ func retune(last *collected) {
 	}, last.percent)
 }
 
-// percentFor is GOGC for so many living bytes.
+// percentFor returns GOGC for so many living bytes.
 func percentFor(live uint64) int {
 	return min(max(int(headroom*100/cmp.Or(live, 1)), leastPercent), mostPercent)
 }

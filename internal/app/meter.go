@@ -62,7 +62,7 @@ func (m *Meter) Read(ctx context.Context) (f Figures, err error) {
 	return f, nil
 }
 
-// rate is 0 after a restart, which begins the counters anew.
+// rate returns 0 after a restart, which begins the counters anew.
 func rate(more, seconds float64) *float64 {
 	r := max(more, 0) / seconds
 	return &r

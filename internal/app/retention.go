@@ -16,7 +16,7 @@ func (a *App) Prune(ctx context.Context, before time.Time, done func(operator.Pr
 	return a.requests.Prune(ctx, before, done)
 }
 
-// RetentionDays is RETENTION_DAYS; 0: everything is kept.
+// RetentionDays returns RETENTION_DAYS; 0: everything is kept.
 func (a *App) RetentionDays() int { return a.cfg.Retention }
 
 // runRetention prunes once an hour.
@@ -34,5 +34,5 @@ func (a *App) runRetention(ctx context.Context) error {
 	return nil
 }
 
-// Now is the database's time.
+// Now returns the database's time.
 func (a *App) Now() time.Time { return a.db.Now() }

@@ -33,7 +33,7 @@ type api struct {
 	ready         atomic.Bool
 }
 
-// ServeAPI is the api process from its configuration to its end. started, when given, is called once requests are
+// ServeAPI runs the api process from its configuration to its end. started, when given, is called once requests are
 // answered, with the own address.
 func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger,
 	started func(context.Context, *App, string) error) (err error) {
@@ -62,8 +62,8 @@ func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger,
 	})
 }
 
-// unlessStopped is the error of a start, which is none when the process is to stop: who ends it early has no fault to
-// read about.
+// unlessStopped returns the error of a start, which is none when the process is to stop: who ends it early has no fault
+// to read about.
 func unlessStopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -182,7 +182,7 @@ func (s *api) purge(ctx context.Context) error {
 	}
 }
 
-// checks is what /readyz of the api reports. NATS is reported but not required: intake goes on without it.
+// checks returns what /readyz of the api reports. NATS is reported but not required: intake goes on without it.
 func (s *api) checks(ctx context.Context) map[string]error {
 	checks := map[string]error{"database": s.db.Ping(ctx), "nats": nil}
 	if err := s.queue.Health(); err != nil {
@@ -207,7 +207,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// wait is the worker's end. One that takes too long has lost nothing: the queue delivers its work again.
+// wait waits for the worker's end. One that takes too long has lost nothing: the queue delivers its work again.
 func (s *api) wait(ctx context.Context, done <-chan error) error {
 	select {
 	case err := <-done:

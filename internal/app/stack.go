@@ -28,7 +28,7 @@ func openDatabase(ctx context.Context, cfg *config.Config, log *slog.Logger, u u
 	})
 }
 
-// openQueue is the queue, inside the process when NATS_URL is empty.
+// openQueue opens the queue, inside the process when NATS_URL is empty.
 func (a *pipeline) openQueue(ctx context.Context, role string) (err error) {
 	if a.queue, err = queue.Open(ctx, a.queueConfig(role)); err != nil && a.cfg.NATSURL == "" {
 		return fmt.Errorf("DATA_DIR (%s): %w", a.cfg.DataDir, err)

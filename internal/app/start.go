@@ -13,7 +13,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
-// Environment is the process environment as pairs.
+// Environment returns the process environment as pairs.
 func Environment() map[string]string {
 	pairs := map[string]string{}
 	for _, entry := range os.Environ() {
@@ -32,7 +32,7 @@ func Configure(environ map[string]string, role config.Role, logs io.Writer) (*co
 	return cfg, telemetry.NewLogger(logs, cfg.LogFormat, cfg.LogLevel, terminal(logs)), nil
 }
 
-// rules are the forms that config leaves to the packages that know them.
+// rules returns the forms that config leaves to the packages that know them.
 func rules() []config.Rule {
 	return []config.Rule{
 		{Variable: "DATABASE_URL", Check: database.CheckURL},
@@ -51,10 +51,10 @@ func terminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// ownAddress is where this process reaches itself when it listens on addr.
+// ownAddress returns where this process reaches itself when it listens on addr.
 func ownAddress(addr net.Addr) string { return ownURL(addr.String()) }
 
-// ownURL is the loopback address of an api on this machine that listens on hostPort.
+// ownURL returns the loopback address of an api on this machine that listens on hostPort.
 func ownURL(hostPort string) string {
 	_, port, err := net.SplitHostPort(hostPort)
 	if err != nil {

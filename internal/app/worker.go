@@ -24,7 +24,7 @@ const workers = 128
 
 const defaultWorkerAdmin = "127.0.0.1:9091"
 
-// RunWorker is the worker process from its configuration to its end.
+// RunWorker runs the worker process from its configuration to its end.
 func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) {
 	tuneMemory()
 	var lc net.ListenConfig

@@ -70,7 +70,8 @@ func (p *pipeline) auth(ctx context.Context, drawn *plot) error {
 	return p.stop(bare)
 }
 
-// pings are the CPU milliseconds of a ping with Bearer and of one without, asked in turn as the machine's speed drifts.
+// pings returns the CPU milliseconds of a ping with Bearer and of one without, asked in turn as the machine's speed
+// drifts.
 func (p *pipeline) pings(ctx context.Context, bareAddress string) (used, empty float64, err error) {
 	const turns = 3
 	for range turns {
@@ -86,7 +87,7 @@ func (p *pipeline) pings(ctx context.Context, bareAddress string) (used, empty f
 	return used, empty, nil
 }
 
-// measured is a run of a warm service with the api's CPU milliseconds a request.
+// measured returns a run of a warm service with the api's CPU milliseconds a request.
 func (s *stack) measured(ctx context.Context, plan loadPlan) (loadResult, float64, error) {
 	plan.Connections, plan.Duration = connections, time.Second
 	if _, err := s.load(ctx, plan); err != nil {

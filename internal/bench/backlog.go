@@ -83,7 +83,7 @@ func (s *stack) enqueued(ctx context.Context, requests int64) error {
 	return errors.New("they were not enqueued within two minutes")
 }
 
-// peakMemory is the most memory that the process had, in MiB.
+// peakMemory returns the most memory that the process had, in MiB.
 func peakMemory(pid int) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -58,7 +58,7 @@ func bareTracker(ctx context.Context) error {
 	return serveBare(ctx, engine)
 }
 
-// viewFields are the view's columns but the two that are no fields.
+// viewFields returns the view's columns but the two that are no fields.
 func viewFields(ctx context.Context, pool *pgxpool.Pool) (string, error) {
 	rows, err := pool.Query(ctx, `SELECT quote_ident(attname) FROM pg_attribute
 		WHERE attrelid = 'tracker_client_1'::regclass AND attnum > 0 AND attname NOT IN ('id', 'dt_carga')`)

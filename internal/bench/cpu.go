@@ -16,7 +16,7 @@ const ticksPerSecond = 100 // of /proc/<pid>/stat, on every Linux that Go runs o
 // usage is the processor time of each program of the stack, by its name.
 type usage map[string]time.Duration
 
-// cpu is the processor time so far of the stack's running processes and of the whole PostgreSQL cluster.
+// cpu returns the processor time so far of the stack's running processes and of the whole PostgreSQL cluster.
 func (s *stack) cpu() usage {
 	used := usage{"postgres": s.postgresCPU()}
 	for _, cmd := range s.procs {
@@ -28,7 +28,7 @@ func (s *stack) cpu() usage {
 	return used
 }
 
-// since is what was used after before.
+// since returns what was used after before.
 func (u usage) since(before usage) usage {
 	used := usage{}
 	for name, t := range u {
@@ -37,7 +37,7 @@ func (u usage) since(before usage) usage {
 	return used
 }
 
-// per1000 is the CPU seconds for every thousand of n, in all.
+// per1000 returns the CPU seconds for every thousand of n, in all.
 func (u usage) per1000(n int64) float64 {
 	var total time.Duration
 	for _, t := range u {
@@ -55,7 +55,7 @@ func (u usage) shares(n int64) string {
 	return strings.Join(names, ", ")
 }
 
-// postgresCPU is the postmaster's time with that of its children, those that ended included.
+// postgresCPU returns the postmaster's time with that of its children, those that ended included.
 func (s *stack) postgresCPU() time.Duration {
 	own, children, err := processTimes(s.postmaster)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *stack) postgresCPU() time.Duration {
 	return total
 }
 
-// statFields are the fields of /proc/<pid>/stat behind the command's name: the first is the state.
+// statFields returns the fields of /proc/<pid>/stat behind the command's name: the first is the state.
 func statFields(pid int) ([]string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -131,7 +131,7 @@ func (p loadPlan) connection(begin, end time.Time, number int, hooks *receiver, 
 	return samples, nil
 }
 
-// body is a request of about 600 bytes with three items.
+// body returns a request of about 600 bytes with three items.
 func body(id int64) []byte {
 	return fmt.Appendf(nil, `{"id":%d,"shop_code":"SP-0001",`+
 		`"comment":"deliver to the side gate before noon, ask for the warehouse","materials":[`+

@@ -46,8 +46,8 @@ func (c *manyReceivers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Unlock()
 }
 
-// closest is the least time between two calls of a receiver whose failures were known, and how many calls those had:
-// the fifth was answered a second before, so that none of these calls was under way then.
+// closest returns the least time between two calls of a receiver whose failures were known, and how many calls those
+// had: the fifth was answered a second before, so that none of these calls was under way then.
 func (c *manyReceivers) closest() (least time.Duration, calls int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

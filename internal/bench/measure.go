@@ -113,7 +113,7 @@ func sessionsOnly(ctx context.Context, s *stack) error {
 	return p.auth(ctx, &plot{})
 }
 
-// started is a pipeline without a worker on a fresh queue.
+// started returns a pipeline without a worker on a fresh queue.
 func (s *stack) started(ctx context.Context) (*pipeline, error) {
 	if err := s.startNATS(); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (s *stack) started(ctx context.Context) (*pipeline, error) {
 // limits are rates per second.
 type limits struct{ http, rows, publish float64 }
 
-// composed is the rate of the three parts one after the other on one machine: H.
+// composed returns the rate of the three parts one after the other on one machine: H.
 func (l limits) composed() float64 { return 1 / (1/l.http + 1/l.rows + 1/l.publish) }
 
 func (l limits) print() {
@@ -169,7 +169,7 @@ func (s *stack) bareHTTPRate(ctx context.Context) (float64, error) {
 	return result.perSecond(), errors.Join(result.flawless(), s.stop(cmd))
 }
 
-// perSecond is the rate of accepted requests.
+// perSecond returns the rate of accepted requests.
 func (r loadResult) perSecond() float64 { return float64(r.Accepted) / r.Seconds }
 
 func (r loadResult) flawless() error {

@@ -19,7 +19,7 @@ var production = []string{"api", "worker", "nats-server"}
 // (PSS).
 type footprint map[string]int64
 
-// memory is what the stack's running processes and the whole PostgreSQL cluster hold now.
+// memory returns what the stack's running processes and the whole PostgreSQL cluster hold now.
 func (s *stack) memory() footprint {
 	held := footprint{"postgres": pss(s.postmaster)}
 	for _, cmd := range s.procs {
@@ -36,7 +36,7 @@ func (s *stack) memory() footprint {
 	return held
 }
 
-// most is the most that was held at one time, looked at every second until ctx ends.
+// most returns the most that was held at one time, looked at every second until ctx ends.
 func (s *stack) most(ctx context.Context) (most footprint) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -59,7 +59,7 @@ func (f footprint) total() (kib int64) {
 	return kib
 }
 
-// String is the sum and each program's part, in MiB.
+// String returns the sum and each program's part, in MiB.
 func (f footprint) String() string {
 	names := slices.Sorted(maps.Keys(f))
 	for i, name := range names {
@@ -68,7 +68,7 @@ func (f footprint) String() string {
 	return fmt.Sprintf("%8d   %s", f.total()>>10, strings.Join(names, ", "))
 }
 
-// pss is a process's share of the memory that it maps, in KiB; 0 for one that just ended.
+// pss returns a process's share of the memory that it maps, in KiB; 0 for one that just ended.
 func pss(pid int) (kib int64) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {

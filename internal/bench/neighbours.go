@@ -79,7 +79,8 @@ func neighbours(ctx context.Context, s *stack) error {
 	return nil
 }
 
-// median is the run of three with the middle p99: now and then the disk lets all commits of a moment wait for 50 ms.
+// median returns the run of three with the middle p99: now and then the disk lets all commits of a moment wait for 50
+// ms.
 func (p *pipeline) median(ctx context.Context, run func() (loadResult, error)) (loadResult, error) {
 	var results [3]loadResult
 	for i := range results {
@@ -126,7 +127,7 @@ func (p *pipeline) beside(ctx context.Context, handle http.HandlerFunc) (loadRes
 	return result, <-ended
 }
 
-// other is the load of a supplier of its own with the receiver.
+// other returns the load of a supplier of its own with the receiver.
 func (p *pipeline) other(ctx context.Context, receiver string) (loadPlan, error) {
 	_, token, err := p.supplier(ctx, p.plan.Address, receiver)
 	plan := p.plan

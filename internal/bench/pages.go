@@ -155,7 +155,7 @@ func (r *pageReader) list(ctx context.Context, path string) (list pageList, err 
 
 type namedPath struct{ name, path string }
 
-// paths are all pages, the lists with all their filters, at their beginning and deep in.
+// paths returns all pages, the lists with all their filters, at their beginning and deep in.
 func (r *pageReader) paths(ctx context.Context) ([]namedPath, error) {
 	paths := []namedPath{{"overview", ""}, {"receivers", "/receivers"}, {"failing receivers", "/receivers?state=failing"},
 		{"suppliers", "/suppliers"}, {"scoreboard", "/scoreboard"}, {"trackers", "/trackers"}}
@@ -204,7 +204,7 @@ func (r *pageReader) paths(ctx context.Context) ([]namedPath, error) {
 		namedPath{"search by X-Request-Id, none", "/search?q=trace-unknown"}), errList
 }
 
-// deepPaths are places in the middle of the lists, too far to be reached page by page.
+// deepPaths returns places in the middle of the lists, too far to be reached page by page.
 func deepPaths() []namedPath {
 	middle := pageStart.Add(time.Duration(midRequest()) * pageStep).UnixMicro()
 	return []namedPath{

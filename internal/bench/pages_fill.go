@@ -34,7 +34,7 @@ func midRequest() int64 {
 
 func pageSupplier(n int64) string { return fmt.Sprintf("sup_%012d", n) }
 
-// pageOwner is the supplier of a request: half of them are a few suppliers'.
+// pageOwner returns the supplier of a request: half of them are a few suppliers'.
 func pageOwner(uid int64) string {
 	if uid%2 == 0 {
 		return pageSupplier(uid / 2 % pageBig)

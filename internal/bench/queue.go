@@ -209,7 +209,7 @@ func counted(ctx context.Context, conn *pgx.Conn, js jetstream.JetStream) (a atR
 	return a, nil
 }
 
-// cpuOf is the CPU time that a process has used.
+// cpuOf returns the CPU time that a process has used.
 func cpuOf(cmd *exec.Cmd) time.Duration {
 	own, _, _ := processTimes(cmd.Process.Pid) // one that ended counts nothing
 	return own

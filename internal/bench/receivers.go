@@ -192,7 +192,7 @@ func (p *pipeline) idle(ctx context.Context, n int) error {
 	return stop()
 }
 
-// perSecond is how many transactions PostgreSQL commits a second, and how much of a core it takes.
+// perSecond returns how many transactions PostgreSQL commits a second, and how much of a core it takes.
 func (p *pipeline) perSecond(ctx context.Context, conn *pgx.Conn) (transactions, cpu float64, err error) {
 	count := func() (n int64, err error) {
 		err = conn.QueryRow(ctx, `SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()`).Scan(&n)
@@ -234,7 +234,7 @@ func waiting(ctx context.Context, conn *pgx.Conn, receivers, with int) error {
 	return err
 }
 
-// look is the time of one look at all shards, as one worker alone makes it.
+// look returns the time of one look at all shards, as one worker alone makes it.
 func look(ctx context.Context, conn *pgx.Conn) (took time.Duration, err error) {
 	shards := make([]int64, 256)
 	for i := range shards {
@@ -258,7 +258,7 @@ func look(ctx context.Context, conn *pgx.Conn) (took time.Duration, err error) {
 	return took / looks, nil
 }
 
-// setting is what the stack's processes are given.
+// setting returns what the stack's processes are given.
 func (s *stack) setting(name string) string {
 	for _, entry := range s.env {
 		if value, found := strings.CutPrefix(entry, name+"="); found {

@@ -196,7 +196,7 @@ func (b *bigSupplier) quiet(ctx context.Context, p *pipeline) (err error) {
 	return err
 }
 
-// steps are how many deliveries were pending at each look until ctx ended.
+// steps returns how many deliveries were pending at each look until ctx ended.
 func (b *bigSupplier) steps(ctx context.Context) (seen []int64) {
 	for ctx.Err() == nil {
 		if n, err := b.total(ctx, client.Pending); err == nil {

@@ -57,7 +57,7 @@ func (p *pipeline) besideFull(ctx context.Context, full *pipeline) error {
 	return nil
 }
 
-// unworked is a pipeline without a worker: nothing is delivered.
+// unworked returns a pipeline without a worker: nothing is delivered.
 func (s *stack) unworked(ctx context.Context) (*pipeline, error) {
 	p, err := s.started(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *stack) unworked(ctx context.Context) (*pipeline, error) {
 	return p, nil
 }
 
-// sizes are the accepted requests, the status reads and the sweeper's statements a second.
+// sizes returns the accepted requests, the status reads and the sweeper's statements a second.
 func (p *pipeline) sizes(ctx context.Context) (rates [3]float64, err error) {
 	if err := p.tidy(ctx); err != nil {
 		return rates, err

@@ -82,13 +82,14 @@ func (s *stack) newFleet(ctx context.Context, clients int) (*fleet, error) {
 	return f, err
 }
 
-// database is the address of the stack's database, for a connection of our own.
+// database returns the address of the stack's database, for a connection of our own.
 func (s *stack) database() string {
 	address, _, _ := strings.Cut(s.variable("DATABASE_URL"), fewConnections)
 	return address
 }
 
-// variable is the value of one of the processes' environment variables; of one that is given twice the last counts.
+// variable returns the value of one of the processes' environment variables; of one that is given twice the last
+// counts.
 func (s *stack) variable(name string) string {
 	for _, entry := range slices.Backward(s.env) {
 		if value, found := strings.CutPrefix(entry, name+"="); found {

@@ -65,16 +65,16 @@ type Config struct {
 // Embedded reports whether JetStream and the worker run inside the api process.
 func (c *Config) Embedded() bool { return c.NATSURL == "" }
 
-// SQLitePath is the embedded database's file.
+// SQLitePath returns the embedded database's file.
 func (c *Config) SQLitePath() string { return filepath.Join(c.DataDir, "supplyhub.db") }
 
-// RetrySchedule is WEBHOOK_RETRY_SCHEDULE as durations. Load has checked it.
+// RetrySchedule returns WEBHOOK_RETRY_SCHEDULE as durations. Load has checked it.
 func (c *Config) RetrySchedule() []time.Duration {
 	waits, _ := parseSchedule(c.Schedule)
 	return waits
 }
 
-// ScoreboardKeys are the keys of PULSE_API_KEY; empty ones are ignored.
+// ScoreboardKeys returns the keys of PULSE_API_KEY; empty ones are ignored.
 func (c *Config) ScoreboardKeys() []string {
 	var keys []string
 	for key := range strings.SplitSeq(string(c.PulseKeys), ",") {

@@ -34,7 +34,7 @@ func PrintHelp(w io.Writer) error {
 	return tw.Flush()
 }
 
-// nameOf is the variable's name behind a field's name.
+// nameOf returns the variable's name behind a field's name.
 func nameOf(field string) string {
 	if f, ok := reflect.TypeFor[Config]().FieldByName(field); ok {
 		return f.Tag.Get("env")

@@ -28,7 +28,7 @@ type query struct {
 	path   string
 }
 
-// Views are the pages by their path below Base.
+// Views returns the pages by their path below Base.
 func (s *Service) Views() map[string]View {
 	view := func(name string, read func(context.Context, query) (any, error)) View {
 		return View{API: "/" + name, page: name, current: "/" + name, read: read}
@@ -81,7 +81,7 @@ func (s *Service) JSON(v View) gin.HandlerFunc {
 	})
 }
 
-// data is read once for all that ask for the same address.
+// data reads what the view shows, once for all that ask for the same address.
 func (s *Service) data(c *gin.Context, v View) (any, error) {
 	q := query{params: c.Params, values: c.Request.URL.Query(), path: c.Request.URL.Path}
 	key := v.page + "?" + q.values.Encode()
@@ -91,7 +91,7 @@ func (s *Service) data(c *gin.Context, v View) (any, error) {
 	return s.cache.read(c.Request.Context(), key, func(ctx context.Context) (any, error) { return v.read(ctx, q) })
 }
 
-// frame is what every page has around its data.
+// frame returns what every page has around its data.
 func (s *Service) frame(c *gin.Context, current string, data any) web.Page {
 	return web.Page{Current: current, Who: s.site.Text(c, "Operator's console"),
 		Data: framed{Q: c.Query("q"), View: data, Query: c.Request.URL.Query(), Path: c.Request.URL.Path}}
@@ -105,7 +105,7 @@ type framed struct {
 	Path  string
 }
 
-// With is the page's own address with a parameter changed; its place in the list is left out.
+// With returns the page's own address with a parameter changed; its place in the list is left out.
 func (f framed) With(name, value string) string {
 	query := url.Values{}
 	for key, values := range f.Query {
@@ -134,7 +134,7 @@ func (s *Service) fail(c *gin.Context, err error) {
 	}
 }
 
-// explain is an error for the reader.
+// explain returns an error for the reader.
 func (s *Service) explain(c *gin.Context, err error) string {
 	const internal = "This could not be read or done. The log of the api says why, under this request's X-Request-Id."
 	return s.site.Explain(c, err, internal, func(e *errs.Error) string { return s.site.Text(c, e.Detail) })

@@ -25,7 +25,7 @@ const (
 	mostTouched    = 1000                 // by one action on chosen rows
 )
 
-// session is what a browser keeps instead of the token. Another token ends it, on every replica.
+// session returns what a browser keeps instead of the token. Another token ends it, on every replica.
 func (s *Service) session() string {
 	mac := hmac.New(sha256.New, []byte(s.deps.Token))
 	mac.Write([]byte("supplyhub console session"))

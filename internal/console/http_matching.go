@@ -78,7 +78,7 @@ func (s *Service) part(ctx context.Context, m *matching, status, supplier string
 	return done, more, nil
 }
 
-// wanted is how many match: counted by the first call, and brought by those that follow it.
+// wanted returns how many match: counted by the first call, and brought by those that follow it.
 func (s *Service) wanted(c *gin.Context, b bulk) (int64, error) {
 	if total, err := strconv.ParseInt(c.PostForm("total"), 10, 64); err == nil {
 		return total, nil

@@ -37,10 +37,10 @@ type overviewView struct {
 // Stuck reports whether a request waits longer than it should.
 func (v overviewView) Stuck() bool { return v.Waiting > tooLong }
 
-// Oldest is how long that is, in milliseconds.
+// Oldest returns how long the oldest has waited, in milliseconds.
 func (v overviewView) Oldest() int64 { return v.Waiting.Milliseconds() }
 
-// overview is what a glance should show.
+// overview returns what a glance should show.
 func (s *Service) overview(ctx context.Context, _ query) (any, error) {
 	now, err := s.deps.Live.Current(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ func figuresOf(hour []figures.Point, now figures.Sample) []Figure {
 	}
 }
 
-// mean is that of the last minute.
+// mean returns that of the last minute.
 func mean(values []float64) (m float64) {
 	last := values[max(0, len(values)-recently):]
 	for _, v := range last {
@@ -108,7 +108,7 @@ func mean(values []float64) (m float64) {
 	return m
 }
 
-// functions are what the pages call beside those of package web.
+// functions returns what the pages call beside those of package web.
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"line":  web.Line,
@@ -125,7 +125,7 @@ func maximum(values []float64) (m float64) {
 	return m
 }
 
-// wordOf is a state as the pages write it, to be translated.
+// wordOf returns a state as the pages write it, to be translated.
 func wordOf(state any) string {
 	words := map[string]string{
 		"pending": "Pending", "delivered": "Delivered", "dead": "Dead", "failed": "Failed", "enqueued": "Enqueued",

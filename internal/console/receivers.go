@@ -82,7 +82,7 @@ func (s *Service) receiverOf(ctx context.Context, supplier, state string) (any, 
 	return receiversView{Items: one}, err
 }
 
-// illReceivers are those that fail, then those that are paused, or one of the two.
+// illReceivers returns those that fail, then those that are paused, or one of the two.
 func illReceivers(states map[string]webhooks.ReceiverState, state string) []receiver {
 	var ill []receiver
 	for _, id := range slices.Sorted(maps.Keys(states)) {

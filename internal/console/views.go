@@ -53,7 +53,7 @@ func (s *Service) requests(ctx context.Context, q query) (any, error) {
 	return requestsView{items, next}, err
 }
 
-// enqueued are the requests that wait for their estimation, then those whose estimates wait for the own endpoint.
+// enqueued returns the requests that wait for their estimation, then those whose estimates wait for the own endpoint.
 func (s *Service) enqueued(ctx context.Context, filter materials.Filter, after string) (
 	page []materials.Overview, next string, err error) {
 	const estimated = "own~"
@@ -106,7 +106,7 @@ func withNames[T, Row any](ctx context.Context, s *Service, page []T, supplier f
 	return items, err
 }
 
-// names are the suppliers' names by id.
+// names returns the suppliers' names by id.
 func (s *Service) names(ctx context.Context, ids ...string) (map[string]string, error) {
 	slices.Sort(ids)
 	if ids = slices.Compact(ids); len(ids) == 0 {
@@ -124,7 +124,7 @@ type requestView struct {
 	Deliveries []*webhooks.Detail        `json:"deliveries"` // with their attempts, newest first
 }
 
-// request is one request's whole story.
+// request returns one request's whole story.
 func (s *Service) request(ctx context.Context, q query) (any, error) {
 	supplier := q.params.ByName("supplier")
 	id, err := strconv.ParseInt(q.params.ByName("id"), 10, 64)

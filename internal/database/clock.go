@@ -48,7 +48,7 @@ func (c *clock) now() time.Time {
 	return c.last
 }
 
-// Now is the database's time, UTC, and never goes back. SQLite's is that of the machine.
+// Now returns the database's time, UTC, and never goes back. SQLite's is that of the machine.
 func (d *DB) Now() time.Time { return d.clock.now() }
 
 // newDB starts the clock of an opened database.

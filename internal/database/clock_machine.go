@@ -4,5 +4,5 @@ package database
 
 import "time"
 
-// machineTime is the machine's own clock.
+// machineTime returns the machine's own clock.
 func machineTime() time.Time { return time.Now() }

@@ -61,7 +61,7 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 // Engine returns which engine this is, for the few statements that cannot be the same on both.
 func (d *DB) Engine() Engine { return d.engine }
 
-// RowLock is the locking clause on PostgreSQL, and nothing on SQLite, which has one writer.
+// RowLock returns the locking clause on PostgreSQL, and nothing on SQLite, which has one writer.
 func (d *DB) RowLock(clause string) string {
 	if d.engine == Postgres {
 		return clause
@@ -69,7 +69,7 @@ func (d *DB) RowLock(clause string) string {
 	return ""
 }
 
-// Flushers is how many batches are worth writing side by side.
+// Flushers returns how many batches are worth writing side by side.
 func (d *DB) Flushers() int {
 	if d.engine == Postgres {
 		return 2
@@ -77,10 +77,10 @@ func (d *DB) Flushers() int {
 	return 1 // SQLite has one writer
 }
 
-// From is the transaction in ctx, or else the writing pool.
+// From returns the transaction in ctx, or else the writing pool.
 func (d *DB) From(ctx context.Context) *gorm.DB { return d.in(ctx, d.write).WithContext(ctx) }
 
-// Reader is the transaction in ctx, or else the reading pool (the same as the writing one on PostgreSQL).
+// Reader returns the transaction in ctx, or else the reading pool (the same as the writing one on PostgreSQL).
 func (d *DB) Reader(ctx context.Context) *gorm.DB { return d.in(ctx, d.read).WithContext(ctx) }
 
 // SQL is From without gorm's query building, for hot statements; slices pass as PostgreSQL arrays.
@@ -91,7 +91,7 @@ func (d *DB) ReaderSQL(ctx context.Context) gorm.ConnPool {
 	return d.in(ctx, d.read).Statement.ConnPool
 }
 
-// in is the transaction in ctx, or else the pool.
+// in returns the transaction in ctx, or else the pool.
 func (d *DB) in(ctx context.Context, pool *gorm.DB) *gorm.DB {
 	if t, ok := ctx.Value(txKey{d}).(carriedTx); ok {
 		return t.tx

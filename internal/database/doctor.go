@@ -19,7 +19,7 @@ type Examination struct {
 // Right is a privilege on a table.
 type Right struct{ Table, Privilege string }
 
-// String is the right as GRANT takes it.
+// String returns the right as GRANT takes it.
 func (r Right) String() string { return r.Privilege + " ON " + r.Table }
 
 // connectionsLeft is the tightest of the server's, the database's and the role's limits. Rows of other roles show

@@ -6,7 +6,8 @@ import (
 	"io/fs"
 )
 
-// Fingerprint is a hash of the engine's migrations, names and contents: the same fingerprint means the same schema.
+// Fingerprint returns a hash of the engine's migrations, names and contents: the same fingerprint means the same
+// schema.
 func Fingerprint(engine Engine) (string, error) {
 	hash := sha256.New()
 	err := fs.WalkDir(migrations, "migrations/"+string(engine), func(path string, entry fs.DirEntry, err error) error {

@@ -90,7 +90,7 @@ func (h *hangs) run(ctx context.Context) {
 	}
 }
 
-// suspects are the servers to be asked now.
+// suspects returns the servers to be asked now.
 func (h *hangs) suspects() (list []endpoint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -115,7 +115,7 @@ func parse(variable, address string) (*pgxpool.Config, error) {
 	return cfg, nil
 }
 
-// parameter is what the address says, empty when it does not.
+// parameter returns what the address says, empty when it does not.
 func parameter(address, name string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -265,7 +265,7 @@ func openGorm(dialector gorm.Dialector, log *slog.Logger) (*gorm.DB, error) {
 	return g, translatePlugin(g)
 }
 
-// connection is pgx's connection under one of database/sql's.
+// connection returns pgx's connection under one of database/sql's.
 func connection(c any) (*pgx.Conn, error) {
 	own, ok := c.(*conn)
 	if !ok {

@@ -53,7 +53,7 @@ func (r *Rows) Close() {
 	}
 }
 
-// Select is one statement on its own.
+// Select runs one statement on its own.
 func (r *Rows) Select(ctx context.Context, query string, each func(fields [][]byte) error, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout+connectionsGrace)
 	defer cancel()
@@ -195,7 +195,8 @@ func (r *Rows) open(s *server) error {
 	return nil
 }
 
-// target is which of an address's servers the reader takes: its connections are read-only, so read-write finds none.
+// target returns which of an address's servers the reader takes: its connections are read-only, so read-write finds
+// none.
 func target(cfg *pgx.ConnConfig, address string, replica bool) pgconn.ValidateConnectFunc {
 	switch attrs := parameter(address, "target_session_attrs"); {
 	case attrs == "read-write", !replica && (several(cfg) || attrs != ""):
@@ -218,7 +219,7 @@ func (r *Rows) settings() []setting {
 	}
 }
 
-// shown is a duration as PostgreSQL shows it: the largest unit that divides it.
+// shown returns a duration as PostgreSQL shows it: the largest unit that divides it.
 func shown(d time.Duration) string {
 	switch {
 	case d%time.Minute == 0:

@@ -233,7 +233,7 @@ func unsupported(err error) bool {
 	return ok && pg.Code == "08P01"
 }
 
-// begin is the statement that begins a transaction with the mode and the settings.
+// begin returns the statement that begins a transaction with the mode and the settings.
 func begin(mode string, local []setting) string {
 	var b strings.Builder
 	b.WriteString("begin " + mode)

@@ -99,8 +99,8 @@ func (d *destination[J]) share(slots int) bool {
 	}
 }
 
-// mostQueued is how many of its attempts may be queued: while others of it wait in the database, as many as it answers
-// in a moment, so that they do not keep others' from being queued.
+// mostQueued returns how many of its attempts may be queued: while others of it wait in the database, as many as it
+// answers in a moment, so that they do not keep others' from being queued.
 func (d *destination[J]) mostQueued(slots int) int {
 	allowed := d.allowed(slots)
 	if d.waiting && d.took > 0 {

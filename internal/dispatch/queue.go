@@ -54,7 +54,7 @@ func (h *byOldest[J]) Pop() any {
 	return d
 }
 
-// capacity is how many attempts may be queued.
+// capacity returns how many attempts may be queued.
 func (s *Scheduler[J]) capacity() int { return min(queuePerSlot*s.config.Slots, queueMost) }
 
 // load counts quick attempts in flight plus expected, reserved and queued ones.

@@ -51,7 +51,7 @@ func Assign(owners, live []int64) []int64 {
 	return target
 }
 
-// quotas are how many shards each worker is to own; the odd ones stay with those that own most.
+// quotas returns how many shards each worker is to own; the odd ones stay with those that own most.
 func quotas(owners, workers []int64) map[int64]int {
 	owned := make(map[int64]int, len(workers))
 	for _, owner := range owners {

@@ -34,12 +34,12 @@ type Violation struct {
 	Detail    string  `json:"detail"`
 }
 
-// At is a violation at a JSON pointer of the body; "" is the whole body.
+// At returns a violation at a JSON pointer of the body; "" is the whole body.
 func At(pointer, detail string) Violation {
 	return Violation{Pointer: &pointer, Detail: detail}
 }
 
-// InParameter is a violation of a query parameter.
+// InParameter returns a violation of a query parameter.
 func InParameter(name, detail string) Violation {
 	return Violation{Parameter: name, Detail: detail}
 }
@@ -53,7 +53,7 @@ type Error struct {
 	cause      error
 }
 
-// New is an error of the given kind with a text for the caller.
+// New returns an error of the given kind with a text for the caller.
 func New(kind Kind, detail string) *Error {
 	return &Error{Kind: kind, Detail: detail}
 }
@@ -63,7 +63,7 @@ func Wrap(kind Kind, detail string, cause error) *Error {
 	return &Error{Kind: kind, Detail: detail, cause: cause}
 }
 
-// InvalidInput is an Invalid error that lists every violation.
+// InvalidInput returns an Invalid error that lists every violation.
 func InvalidInput(detail string, violations ...Violation) *Error {
 	return &Error{Kind: Invalid, Detail: detail, Violations: violations}
 }
@@ -74,7 +74,7 @@ func NewUnavailable(detail string, retryAfter time.Duration, cause error) *Error
 	return &Error{Kind: Unavailable, Detail: detail, RetryAfter: retryAfter, cause: cause}
 }
 
-// Error is the text for the log: the detail and the cause.
+// Error returns the text for the log: the detail and the cause.
 func (e *Error) Error() string {
 	if e.cause != nil {
 		return e.Detail + ": " + e.cause.Error()
@@ -85,7 +85,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
-// KindOf is the kind of the first *Error in err's chain, Internal when there is none.
+// KindOf returns the kind of the first *Error in err's chain, Internal when there is none.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind

@@ -46,18 +46,19 @@ type dates struct {
 	validUntil time.Time
 }
 
-// dates are those of a request made at the given moment. A production that takes too long is not counted to its end.
+// dates returns those of a request made at the given moment. A production that takes too long is not counted to its
+// end.
 func (c *calendar) dates(at time.Time, productionDays int) dates {
 	return dates{c.day(at), c.after(c.start(at), min(productionDays, longestProduction)), c.validUntil(at)}
 }
 
-// day is the São Paulo date of a moment.
+// day returns the São Paulo date of a moment.
 func (c *calendar) day(at time.Time) time.Time {
 	local := at.In(c.zone)
 	return time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, time.UTC)
 }
 
-// start is the business day on which work that arrives at the given moment begins.
+// start returns the business day on which work that arrives at the given moment begins.
 func (c *calendar) start(at time.Time) time.Time {
 	day := c.day(at)
 	if at.In(c.zone).Hour() >= cutOffHour {
@@ -69,7 +70,7 @@ func (c *calendar) start(at time.Time) time.Time {
 	return day
 }
 
-// after is the n-th business day after a business day.
+// after returns the n-th business day after a business day.
 func (c *calendar) after(day time.Time, n int) time.Time {
 	for n > 0 {
 		if day = day.Add(oneDay); c.isBusinessDay(day) {
@@ -100,7 +101,7 @@ func (c *calendar) isBusinessDay(day time.Time) bool {
 	return is
 }
 
-// validUntil is the last second of the validity of an estimate made at the given moment.
+// validUntil returns the last second of the validity of an estimate made at the given moment.
 func (c *calendar) validUntil(at time.Time) time.Time {
 	local := at.In(c.zone)
 	return time.Date(local.Year(), local.Month(), local.Day()+validDays, 23, 59, 59, 0, c.zone).UTC()

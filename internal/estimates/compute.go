@@ -67,7 +67,7 @@ func compute(r Request, services []Service, c *calendar) Result {
 	return result
 }
 
-// refusal is why the service cannot take the load, "" when it can.
+// refusal returns why the service cannot take the load, "" when it can.
 func refusal(l load, s Service) string {
 	charged := chargeable(l, s)
 	switch {
@@ -87,13 +87,13 @@ func refusal(l load, s Service) string {
 	}
 }
 
-// chargeable is the larger of the real and the volumetric weight, rounded up to a tenth of a kilogram.
+// chargeable returns the larger of the real and the volumetric weight, rounded up to a tenth of a kilogram.
 func chargeable(l load, s Service) float64 {
 	kg := max(l.weightKg, l.volumeM3*s.CubageKgM3)
 	return math.Ceil(kg*tenthsOfKg-weightNoise) / tenthsOfKg
 }
 
-// price is in cents: base plus weight, a begun cent counts whole, at least the minimum.
+// price returns cents: base plus weight, a begun cent counts whole, at least the minimum.
 func price(s Service, kg float64) int64 {
 	tenths := int64(math.Round(kg * tenthsOfKg))
 	byWeight := (s.PerKgCents*tenths + tenthsOfKg - 1) / tenthsOfKg
@@ -112,7 +112,7 @@ func estimate(r Request, l load, s Service, c *calendar, when dates) webhook.Est
 	}
 }
 
-// estimateID is the same whenever the same round of the same request is computed, and belongs to nothing else.
+// estimateID returns the same whenever the same round of the same request is computed, and belongs to nothing else.
 func estimateID(r Request, s Service) string {
 	text := strconv.AppendQuote(nil, r.SupplierID)
 	text = strconv.AppendInt(append(text, '/'), r.RequestID, 10)
@@ -123,7 +123,7 @@ func estimateID(r Request, s Service) string {
 	return "est_" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:15])) // 15 bytes need no padding
 }
 
-// number is a size or weight as a person writes it.
+// number returns a size or weight as a person writes it.
 func number(v float64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.2f", v), "0"), ".")
 }

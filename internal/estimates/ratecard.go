@@ -43,7 +43,7 @@ type RateCard struct {
 	readAt time.Time
 }
 
-// New is a rate card over the database.
+// New returns a rate card over the database.
 func New(db *database.DB, now func() time.Time) *RateCard {
 	return &RateCard{store: &store{db}, now: now, calendar: sync.OnceValues(newCalendar)}
 }
@@ -95,10 +95,11 @@ func inForce(card []Service, day string) []Service {
 	return services
 }
 
-// List is the whole card, ordered by service and day, with what is not in force yet and what is not any more.
+// List returns the whole card, ordered by service and day, with what is not in force yet and what is not any more.
 func (c *RateCard) List(ctx context.Context) ([]Service, error) { return c.store.all(ctx) }
 
-// Current is the service as it is on the day (YYYY-MM-DD); errs.NotFound when the card has none of that name by then.
+// Current returns the service as it is on the day (YYYY-MM-DD); errs.NotFound when the card has none of that name by
+// then.
 func (c *RateCard) Current(ctx context.Context, name, day string) (Service, error) {
 	card, err := c.store.all(ctx)
 	if err != nil {
@@ -111,7 +112,7 @@ func (c *RateCard) Current(ctx context.Context, name, day string) (Service, erro
 	return Service{}, unknownService(name)
 }
 
-// Today is the São Paulo day.
+// Today returns the São Paulo day.
 func (c *RateCard) Today() (string, error) {
 	days, err := c.calendar()
 	if err != nil {

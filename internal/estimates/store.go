@@ -24,7 +24,7 @@ type serviceRow struct {
 	TransitDays   int
 }
 
-// TableName is gorm's name for the rows.
+// TableName returns gorm's name for the rows.
 func (serviceRow) TableName() string { return "rate_services" }
 
 func (r serviceRow) service() Service {
@@ -35,7 +35,7 @@ func (r serviceRow) service() Service {
 	}
 }
 
-// all is the whole card, ordered by service and day.
+// all returns the whole card, ordered by service and day.
 func (s *store) all(ctx context.Context) ([]Service, error) {
 	var rows []serviceRow
 	if err := s.db.Reader(ctx).Order("name, effective_from").Find(&rows).Error; err != nil {

@@ -53,7 +53,7 @@ func Known(c *gin.Context, caller string) {
 	admissionOf(c).caller = caller
 }
 
-// admissionOf is what the request is and holds; without the middleware, a stranger that holds nothing.
+// admissionOf returns what the request is and holds; without the middleware, a stranger that holds nothing.
 func admissionOf(c *gin.Context) *admitted {
 	if held, ok := c.Value(admissionKey).(*admitted); ok {
 		return held
@@ -63,7 +63,7 @@ func admissionOf(c *gin.Context) *admitted {
 	return held
 }
 
-// limit is how many bytes the request's body may have.
+// limit returns how many bytes the request's body may have.
 func (a *admitted) limit() int64 {
 	if a.caller == "" {
 		return strangerBody

@@ -23,7 +23,7 @@ const (
 // EnoughViolations is how many a validate may stop at: as many are listed, whatever the decoder has named already.
 const EnoughViolations = 2 * maxViolations
 
-// ReadJSON is the bytes of a JSON body. Errors: errs.Unsupported for another media type or an encoded body,
+// ReadJSON returns the bytes of a JSON body. Errors: errs.Unsupported for another media type or an encoded body,
 // errs.TooLarge over 1 MiB, or 16 KiB when its sender is not Known, errs.Invalid when the body does not arrive whole,
 // errs.Unavailable when there is no memory for it. No Content-Type is read as JSON.
 func ReadJSON(c *gin.Context) ([]byte, error) {
@@ -42,8 +42,8 @@ func ReadJSON(c *gin.Context) ([]byte, error) {
 	})
 }
 
-// PeekBody is the raw body of a request whose sender can be known by its signature only, to 1 MiB. ReadJSON gives it
-// again. Until then it takes from memory of its own, which the addresses that such requests come from share. Errors:
+// PeekBody returns the raw body of a request whose sender can be known by its signature only, to 1 MiB. ReadJSON gives
+// it again. Until then it takes from memory of its own, which the addresses that such requests come from share. Errors:
 // ReadJSON's.
 func PeekBody(c *gin.Context) ([]byte, error) {
 	held := admissionOf(c)

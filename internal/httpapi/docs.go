@@ -62,7 +62,7 @@ type docsFile struct {
 	content   []byte
 }
 
-// docsAssets are the files of our own by name; the empty name is the reference.
+// docsAssets returns the files of our own by name; the empty name is the reference.
 func docsAssets(version string) (map[string]docsFile, error) {
 	files := map[string]docsFile{}
 	for _, name := range []string{"docs.css", "docs.js"} {
@@ -104,7 +104,7 @@ func renderDocs(p docsPage, version string) ([]byte, error) {
 	return page.Bytes(), err
 }
 
-// docsCode is a file of the documentation as text.
+// docsCode returns a file of the documentation as text.
 func docsCode(name string) (string, error) {
 	content, err := docsFiles.ReadFile("docs/" + name)
 	return string(bytes.TrimSpace(content)), err

@@ -11,10 +11,10 @@ type docsError struct {
 	Means, Do string
 }
 
-// Title is the status in words.
+// Title returns the status in words.
 func (e docsError) Title() string { return http.StatusText(e.Status) }
 
-// Slug is the name of the section, which a problem's type ends with.
+// Slug returns the name of the section, which a problem's type ends with.
 func (e docsError) Slug() string { return problemSlug(e.Status) }
 
 // docsErrors explain every status that a problem document may have, and those without one.
@@ -52,7 +52,7 @@ var docsErrors = []docsError{
 		"wait Retry-After seconds and repeat, refresh excepted."},
 }
 
-// problemSlug is the status in words as a name: bad-request.
+// problemSlug returns the status in words as a name: bad-request.
 func problemSlug(status int) string {
 	return strings.ReplaceAll(strings.ToLower(http.StatusText(status)), " ", "-")
 }

@@ -13,10 +13,10 @@ import (
 //go:embed openapi.yaml
 var openapiYAML []byte
 
-// OpenAPIDocument is the service's OpenAPI 3.1 document as JSON, with the version that the file has.
+// OpenAPIDocument returns the service's OpenAPI 3.1 document as JSON, with the version that the file has.
 func OpenAPIDocument() ([]byte, error) { return openAPIDocument("") }
 
-// openAPIDocument is the document as JSON; a version that is not empty replaces the file's.
+// openAPIDocument returns the document as JSON; a version that is not empty replaces the file's.
 func openAPIDocument(version string) ([]byte, error) {
 	var document map[string]any
 	if err := yaml.Unmarshal(openapiYAML, &document); err != nil {

@@ -24,9 +24,9 @@ type EngineConfig struct {
 	TrustedProxies []string             // addresses or networks whose X-Forwarded-For is believed; none by default
 }
 
-// NewEngine is a gin engine that answers unknown routes (404) and wrong methods (405) with problem documents before any
-// middleware of a route, serves HEAD wherever GET is registered, and gives every request an id, a log line and its
-// metrics.
+// NewEngine returns a gin engine that answers unknown routes (404) and wrong methods (405) with problem documents
+// before any middleware of a route, serves HEAD wherever GET is registered, and gives every request an id, a log line
+// and its metrics.
 func NewEngine(cfg EngineConfig) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()

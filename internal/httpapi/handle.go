@@ -44,7 +44,7 @@ func HandleWith(h Handler, render Renderer) gin.HandlerFunc {
 	}
 }
 
-// StatusOf is the HTTP status of an error. This is the only table from kinds to statuses.
+// StatusOf returns the HTTP status of an error. This is the only table from kinds to statuses.
 func StatusOf(err error) int {
 	switch errs.KindOf(err) {
 	case errs.Invalid:

@@ -81,7 +81,7 @@ func (o *observer) account(c *gin.Context, start time.Time) {
 	o.log.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// logLevel is error only for what an operator must look into: an unavailable dependency is logged by itself.
+// logLevel returns error only for what an operator must look into: an unavailable dependency is logged by itself.
 func logLevel(c *gin.Context, status int) slog.Level {
 	switch {
 	case status < http.StatusInternalServerError:

@@ -13,7 +13,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// Query is the query string's parameters. One that does not parse is errs.Invalid: net/url drops the pairs that
+// Query returns the query string's parameters. One that does not parse is errs.Invalid: net/url drops the pairs that
 // it cannot read, and a filter must never vanish.
 func Query(c *gin.Context) (url.Values, error) {
 	raw := c.Request.URL.RawQuery
@@ -33,7 +33,7 @@ func Query(c *gin.Context) (url.Values, error) {
 	return nil, e
 }
 
-// PathInt is a number of the path. It is spelled in one way only, -?[1-9][0-9]* or 0, within int64; every other
+// PathInt returns a number of the path. It is spelled in one way only, -?[1-9][0-9]* or 0, within int64; every other
 // spelling is errs.NotFound, as there is no resource.
 func PathInt(c *gin.Context, name string) (int64, error) {
 	text := c.Param(name)
@@ -44,7 +44,7 @@ func PathInt(c *gin.Context, name string) (int64, error) {
 	return n, nil
 }
 
-// Moment is a date-time exactly as RFC 3339 has it, in UTC: package time takes hours of one digit and more
+// Moment returns a date-time exactly as RFC 3339 has it, in UTC: package time takes hours of one digit and more
 // (go.dev/issue/54580), the decoder of bodies does not. A zone must not carry it out of the years 1 to 9999.
 func Moment(text string) (at time.Time, ok bool) {
 	quoted, err := jsontext.AppendQuote(nil, text)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// NewServer is an HTTP server with the limits that a public listener needs. What it logs itself, such as broken
+// NewServer returns an HTTP server with the limits that a public listener needs. What it logs itself, such as broken
 // connections, goes to log as warnings.
 func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{

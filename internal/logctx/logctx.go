@@ -20,7 +20,7 @@ func With(ctx context.Context, attrs ...slog.Attr) context.Context {
 	return context.WithValue(ctx, attrsKey{}, slices.Concat(Attrs(ctx), attrs))
 }
 
-// Attrs are the attributes added so far, the request id among them.
+// Attrs returns the attributes added so far, the request id among them.
 func Attrs(ctx context.Context) []slog.Attr {
 	attrs, _ := ctx.Value(attrsKey{}).([]slog.Attr)
 	return attrs
@@ -41,7 +41,7 @@ func WithRequest(ctx context.Context, supplierID string, requestID int64, traceI
 	return WithRequestID(ctx, traceID, attrs...)
 }
 
-// RequestID is the X-Request-Id of this work, "" when there is none.
+// RequestID returns the X-Request-Id of this work, "" when there is none.
 func RequestID(ctx context.Context) string {
 	id, _ := ctx.Value(requestIDKey{}).(string)
 	return id
@@ -55,7 +55,7 @@ func WithTraceParent(ctx context.Context, parent string) context.Context {
 	return context.WithValue(ctx, traceKey{}, parent)
 }
 
-// TraceParent is the span that caused this work, "" when none is known.
+// TraceParent returns the span that caused this work, "" when none is known.
 func TraceParent(ctx context.Context) string {
 	parent, _ := ctx.Value(traceKey{}).(string)
 	return parent
@@ -66,7 +66,7 @@ func WithBatch(ctx context.Context, span string) context.Context {
 	return context.WithValue(ctx, batchKey{}, span)
 }
 
-// Batch is the span of the batch that this work is done in, "" when there is none or it is not traced.
+// Batch returns the span of the batch that this work is done in, "" when there is none or it is not traced.
 func Batch(ctx context.Context) string {
 	span, _ := ctx.Value(batchKey{}).(string)
 	return span

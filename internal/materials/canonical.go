@@ -30,7 +30,7 @@ type canonicalMaterial struct {
 	Quantity          int64    `json:"quantity"`
 }
 
-// canonical is the request's canonical text, which is stored, and the text's SHA-256: equal digests mean equal
+// canonical returns the request's canonical text, which is stored, and the text's SHA-256: equal digests mean equal
 // requests.
 func (r Request) canonical() (text, digest []byte, err error) {
 	form := canonicalRequest{ID: r.ID, ShopCode: r.ShopCode, Comment: r.Comment,

@@ -54,7 +54,7 @@ type eventUnavailable struct {
 	Reason  *string `json:"reason"`
 }
 
-// event is the body as an event, with every violation. requestID is the one that the path names.
+// event returns the body as an event, with every violation. requestID is the one that the path names.
 func (b *eventBody) event(requestID int64) (webhook.Event, []errs.Violation) {
 	var c eventCheck
 	event := webhook.Event{Type: webhook.TypeEstimated}

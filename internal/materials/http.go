@@ -51,7 +51,7 @@ func (s Handlers) Create(c *gin.Context) error {
 	return nil
 }
 
-// ReadRequest is the posted request of the caller. Its errors are httpapi.DecodeJSON's: errs.Invalid names every
+// ReadRequest returns the posted request of the caller. Its errors are httpapi.DecodeJSON's: errs.Invalid names every
 // violation.
 func ReadRequest(c *gin.Context) (Request, error) {
 	body, err := httpapi.DecodeJSON(c, (*requestBody).validate)
@@ -93,7 +93,7 @@ func (s Handlers) Get(c *gin.Context) error {
 	return nil
 }
 
-// parseWait is how long the caller wants to wait, 0 for not at all.
+// parseWait returns how long the caller wants to wait, 0 for not at all.
 func parseWait(values []string) (time.Duration, *errs.Violation) {
 	if len(values) == 0 {
 		return 0, nil
@@ -128,7 +128,7 @@ func (s Handlers) List(c *gin.Context) error {
 	return httpapi.List(c, page, l.total, l.records(ctx))
 }
 
-// parseStatus is the filter that the parameter's values ask for, nil for none.
+// parseStatus returns the filter that the parameter's values ask for, nil for none.
 func parseStatus(values []string) (*Status, *errs.Violation) {
 	if len(values) == 0 {
 		return nil, nil

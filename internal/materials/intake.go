@@ -109,7 +109,7 @@ func (s *Service) traceBatch(ctx context.Context, items []intakeItem) (context.C
 	return s.deps.Batch(ctx, "group commit", parents)
 }
 
-// firstOfEach are the batch's requests, the first of each key, in the one order in which all batches lock rows.
+// firstOfEach returns the batch's requests, the first of each key, in the one order in which all batches lock rows.
 func firstOfEach(items []intakeItem) []intakeItem {
 	first := slices.Clone(items)
 	slices.SortStableFunc(first, func(a, b intakeItem) int { return a.requestKey.compare(b.requestKey) })

@@ -151,7 +151,7 @@ func (s *Service) flushReceipts(_ context.Context, items []receiptItem) ([]recei
 	return results, nil
 }
 
-// ownReceipts are the first own event of each request, in the one order in which all batches lock.
+// ownReceipts returns the first own event of each request, in the one order in which all batches lock.
 func ownReceipts(items []receiptItem) []receiptItem {
 	first := slices.DeleteFunc(slices.Clone(items), func(item receiptItem) bool { return !item.own })
 	slices.SortStableFunc(first, func(a, b receiptItem) int { return a.requestKey.compare(b.requestKey) })

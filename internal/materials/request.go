@@ -48,7 +48,7 @@ type Duplicate struct {
 	SKU               string `json:"sku"`
 }
 
-// Duplicates are the repeated combinations, each once, in the order of their first repetition.
+// Duplicates returns the repeated combinations, each once, in the order of their first repetition.
 func (r Request) Duplicates() []Duplicate {
 	type combination struct {
 		material, variant int64
@@ -134,7 +134,7 @@ func (m *materialBody) validate(c *requestCheck) {
 	}
 }
 
-// request is the body without its nil pointers; validate must have found nothing.
+// request returns the body without its nil pointers; validate must have found nothing.
 func (b *requestBody) request() Request {
 	r := Request{ID: *b.ID, ShopCode: *b.ShopCode, Comment: b.Comment, Materials: make([]Material, len(b.Materials))}
 	for i, m := range b.Materials {

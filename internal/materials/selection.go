@@ -65,7 +65,7 @@ func (r Record) canSelect(estimateID string, now time.Time) error {
 	}
 }
 
-// estimate is the request's estimate of that id, nil when it has none.
+// estimate returns the request's estimate of that id, nil when it has none.
 func (r Record) estimate(id string) *webhook.Estimate {
 	i := slices.IndexFunc(r.Estimates, func(e webhook.Estimate) bool { return e.EstimateID == id })
 	if i < 0 {

@@ -39,7 +39,7 @@ type requestKey struct {
 	ID         int64
 }
 
-// compare is the one order in which all batches lock requests.
+// compare orders requests as all batches lock them.
 func (k requestKey) compare(other requestKey) int {
 	return cmp.Or(cmp.Compare(k.SupplierID, other.SupplierID), cmp.Compare(k.ID, other.ID))
 }
@@ -68,7 +68,7 @@ type requestRow struct {
 	Unavailable        *string
 }
 
-// TableName is gorm's name for the rows.
+// TableName returns gorm's name for the rows.
 func (requestRow) TableName() string { return "material_requests" }
 
 // request decodes the canonical body and adds what is stored beside it.
@@ -252,7 +252,7 @@ func (s *store) lock(ctx context.Context, key requestKey) error {
 	return nil
 }
 
-// requests is a table r of the columns of those requests that are stored, and the parameters that it takes. On
+// requests returns a table r of the columns of those requests that are stored, and the parameters that it takes. On
 // PostgreSQL each is looked up by its key (OFFSET 0 keeps the planner from anything else, whatever it believes of the
 // tables), and with lock it is held until the transaction ends: in the one order in which all batches lock.
 func (s *store) requests(keys []requestKey, columns string, lock bool) (table string, args []any, err error) {
@@ -291,5 +291,5 @@ func (s *store) writtenKeys(ctx context.Context, statement string, args []any) (
 	return written, nil
 }
 
-// place is where database.Query reads a key to.
+// place returns where database.Query reads a key to.
 func (k *requestKey) place() []any { return []any{&k.SupplierID, &k.ID} }

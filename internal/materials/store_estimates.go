@@ -15,7 +15,7 @@ import (
 // forgotten, and should one of them come again, its event is older than the stored one.
 const webhookIDsLimit = 16 << 10
 
-// mark is how a webhook-id is kept in the column webhook_ids.
+// mark returns how a webhook-id is kept in the column webhook_ids.
 func (i receiptItem) mark() string {
 	if i.webhookID == "" {
 		return ""
@@ -139,7 +139,7 @@ func (s *store) saveReceipt(ctx context.Context, key requestKey, state *receiptS
 	return nil
 }
 
-// postedAt is the column's value: null when the supplier has posted no event of the round.
+// postedAt returns the column's value: null when the supplier has posted no event of the round.
 func postedAt(at int64) *int64 {
 	if at == math.MinInt64 {
 		return nil

@@ -140,7 +140,7 @@ func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, fr
 	return next, moved, nil
 }
 
-// left are those of the requests that are not enqueued any more.
+// left returns those of the requests that are not enqueued any more.
 func (s *store) left(ctx context.Context, keys []requestKey) ([]requestKey, error) {
 	from, args, err := s.requests(keys, `supplier_id, id, status`, false)
 	if err != nil {

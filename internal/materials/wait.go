@@ -122,8 +122,8 @@ func (w *waiters) run(look func(context.Context, []requestKey) ([]requestKey, er
 	}
 }
 
-// await is the request once it is not enqueued any more, or as it is after the given time or when the service stops.
-// errs.NotFound: no such request of the supplier; errs.Unavailable: too many wait.
+// await returns the request once it is not enqueued any more, or as it is after the given time or when the service
+// stops. errs.NotFound: no such request of the supplier; errs.Unavailable: too many wait.
 func (s *Service) await(ctx context.Context, key requestKey, atMost time.Duration) (Record, error) {
 	done, unsubscribe, err := s.waiters.subscribe(key)
 	if err != nil {

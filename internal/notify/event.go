@@ -35,7 +35,7 @@ func (e *event) takeIn(n stored) {
 	}
 }
 
-// body is the event as JSON, the same on every attempt.
+// body returns the event as JSON, the same on every attempt.
 func (e *event) body() ([]byte, error) {
 	type data struct {
 		SupplierID   string  `json:"supplier_id"`

@@ -83,7 +83,7 @@ func eventsOf(rows []eventRow) ([]*event, error) {
 	return events, nil
 }
 
-// openEvents are the ones that may take more in. One that is attempted meanwhile is not saved any more.
+// openEvents returns the ones that may take more in. One that is attempted meanwhile is not saved any more.
 func (s store) openEvents(ctx context.Context, now time.Time) ([]*event, error) {
 	var rows []eventRow
 	err := s.db.From(ctx).Raw(`SELECT * FROM operator_events WHERE due_at > ? AND attempts = 0 AND type IN (?, ?)`+

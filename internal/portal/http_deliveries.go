@@ -17,7 +17,7 @@ const (
 	formBytes      = 16 << 10 // of a form's body
 )
 
-// form is a field of a posted form.
+// form returns a field of a posted form.
 func form(c *gin.Context, name string) string {
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, formBytes)
 	return c.PostForm(name)

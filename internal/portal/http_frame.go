@@ -111,10 +111,10 @@ func newListing(c *gin.Context, page httpapi.Page, total int64) listing {
 	return l
 }
 
-// From is the number of the first item on the page.
+// From returns the number of the first item on the page.
 func (l listing) From() int64 { return min(l.Page.Offset()+1, l.Total) }
 
-// To is the number of the last one.
+// To returns the number of the last one.
 func (l listing) To() int64 { return min(l.Page.Offset()+int64(l.Page.Size), l.Total) }
 
 // choice is a link that filters a list.
@@ -123,7 +123,7 @@ type choice struct {
 	Current       bool
 }
 
-// choices are links for the values of a parameter, the empty one first; other filters stay, the page does not.
+// choices returns links for the values of a parameter, the empty one first; other filters stay, the page does not.
 func choices(c *gin.Context, parameter string, values []string, word func(string) string) []choice {
 	list := make([]choice, len(values))
 	for i, value := range values {

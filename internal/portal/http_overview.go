@@ -30,7 +30,7 @@ type overview struct {
 // tally sums buckets up. Peak is the most in one of them: the full height of the chart.
 type tally struct{ Delivered, Pending, Lost, Peak int64 }
 
-// All is how many there were.
+// All returns how many there were.
 func (t tally) All() int64 { return t.Delivered + t.Pending + t.Lost }
 
 // Overview handles GET /portal.

@@ -150,8 +150,8 @@ func permitted(c *gin.Context, scope string) error {
 
 func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
-// sessionToken is the cookie's; of two cookies the one for https counts. A cookie that comes twice is none: one of them
-// is another one's. So is a cookie without the prefix where a browser would have kept one with it: any host beside
+// sessionToken returns the cookie's; of two cookies the one for https counts. A cookie that comes twice is none: one of
+// them is another one's. So is a cookie without the prefix where a browser would have kept one with it: any host beside
 // this one could have set it, to have a person work in another one's session.
 func (s *Service) sessionToken(r *http.Request) string {
 	names := []string{secureCookie}
@@ -170,7 +170,7 @@ func (s *Service) sessionToken(r *http.Request) string {
 	return ""
 }
 
-// address is where the browser finds this service.
+// address returns where the browser finds this service.
 func (s *Service) address(r *http.Request) string { return cmp.Or(s.deps.PublicURL, "http://"+r.Host) }
 
 func setCookie(c *gin.Context, token string, secure bool, age int) {

@@ -8,7 +8,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// why is what an attempt failed by, in the reader's language.
+// why returns what an attempt failed by, in the reader's language.
 func (s *Service) why(c *gin.Context, reason string) string {
 	if waited := within(reason); waited != "" {
 		return s.site.Text(c, "no answer within %s", waited)
@@ -16,7 +16,7 @@ func (s *Service) why(c *gin.Context, reason string) string {
 	return s.site.Text(c, reason)
 }
 
-// explain is an error for the reader, with what to do about it.
+// explain returns an error for the reader, with what to do about it.
 func (s *Service) explain(c *gin.Context, err error) string {
 	return s.site.Explain(c, err, "Something went wrong on our side. Try again in a moment.", func(e *errs.Error) string {
 		switch e.Kind {
@@ -32,7 +32,7 @@ func (s *Service) explain(c *gin.Context, err error) string {
 	})
 }
 
-// sentences are the error's detail and every violation.
+// sentences returns the error's detail and every violation.
 func (s *Service) sentences(c *gin.Context, e *errs.Error) string {
 	sentences := []string{s.site.Text(c, e.Detail)}
 	for _, v := range e.Violations {

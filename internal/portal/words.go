@@ -7,7 +7,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// field is what the page calls the place of a violation.
+// field returns what the page calls the place of a violation.
 func field(v errs.Violation) string {
 	name := v.Parameter
 	if v.Pointer != nil {
@@ -31,7 +31,7 @@ func field(v errs.Violation) string {
 	}
 }
 
-// wordOf is a state as the pages write it, to be translated.
+// wordOf returns a state as the pages write it, to be translated.
 func wordOf(state any) string {
 	switch text := asString(state); text {
 	case "":
@@ -71,7 +71,7 @@ func requestWordOf(state any) string {
 	return wordOf(state)
 }
 
-// within is how long a call waited in vain; empty when it failed by something else.
+// within returns how long a call waited in vain; empty when it failed by something else.
 func within(reason any) string {
 	text, _ := strings.CutPrefix(asString(reason), "no answer within ")
 	if text == asString(reason) {
@@ -80,5 +80,5 @@ func within(reason any) string {
 	return text
 }
 
-// asString is the text of any type of state.
+// asString returns the text of any type of state.
 func asString(v any) string { return fmt.Sprint(v) }

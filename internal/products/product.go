@@ -180,7 +180,7 @@ func (p *productBody) validate(found *violations, upsert bool) {
 	}
 }
 
-// change is the body without its nil pointers; validate must have found nothing.
+// change returns the body without its nil pointers; validate must have found nothing.
 func (b *syncBody) change() change {
 	p := b.Product
 	c := change{deactivate: *b.Action == actionDeactivate, updatedAt: b.UpdatedAt,

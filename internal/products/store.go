@@ -31,7 +31,7 @@ type productRow struct {
 	UpdatedAt         int64 `gorm:"autoUpdateTime:false"`
 }
 
-// TableName is gorm's name for the rows.
+// TableName returns gorm's name for the rows.
 func (productRow) TableName() string { return "products" }
 
 func (r productRow) product() Product {

@@ -52,7 +52,7 @@ const (
 // later.
 const answerWithin = time.Second
 
-// most is how many messages are worked on at once.
+// most returns how many messages are worked on at once.
 func (t Turn) most(concurrency int) int {
 	if t == Alone {
 		return concurrency
@@ -195,7 +195,7 @@ func (p *pool) work(ctx context.Context, msg jetstream.Msg) bool {
 	return failure == nil
 }
 
-// call is handle whose panic is an error.
+// call runs handle and turns its panic into an error.
 func (p *pool) call(ctx context.Context, m Message) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -58,7 +58,7 @@ func (t *trouble) reason() error {
 	return t.err
 }
 
-// reasonOfLast is the reason when it was given within the last d.
+// reasonOfLast returns the reason when it was given within the last d.
 func (t *trouble) reasonOfLast(d time.Duration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,7 +102,7 @@ func (q *Queue) deny(err error) {
 	}
 }
 
-// lacking is the permission that the server denied lately. NATS does not answer what it denies, so that everything
+// lacking returns the permission that the server denied lately. NATS does not answer what it denies, so that everything
 // else that fails then says nothing but a timeout.
 func (q *Queue) lacking() error {
 	denied := q.deaf.reason()

@@ -138,7 +138,7 @@ func (q *Queue) ensureConsumer(ctx context.Context, stream jetstream.Stream) (je
 	return stream.UpdateConsumer(ctx, have)
 }
 
-// adjusted is have with our values in it; what the server or its operator added stays.
+// adjusted returns have with our values in it; what the server or its operator added stays.
 func (q *Queue) adjusted(have jetstream.StreamConfig) jetstream.StreamConfig {
 	want := q.streamConfig()
 	have.Description, have.Subjects = want.Description, want.Subjects

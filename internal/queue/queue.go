@@ -211,10 +211,10 @@ func (q *Queue) options() ([]nats.Option, error) {
 	return options, nil
 }
 
-// subjects are those of the stream.
+// subjects returns those of the stream.
 func (q *Queue) subjects() string { return strings.ToLower(q.cfg.Stream) + ".>" }
 
-// outside is a subject as the server knows it, inside as it is known here: two installations may share an account.
+// outside returns a subject as the server knows it, inside as it is known here: two installations may share an account.
 func (q *Queue) outside(subject string) string {
 	return strings.ToLower(q.cfg.Stream) + "." + strings.TrimPrefix(subject, root)
 }
@@ -253,7 +253,7 @@ func (q *Queue) Delivers(ctx context.Context) bool {
 	return err == nil
 }
 
-// Lag is how many messages wait or are being worked on, over all workers.
+// Lag returns how many messages wait or are being worked on, over all workers.
 func (q *Queue) Lag(ctx context.Context) (uint64, error) {
 	consumer, err := q.js.Consumer(ctx, q.cfg.Stream, consumerName)
 	if err != nil {

@@ -37,8 +37,8 @@ const (
 	EarlierPrefix = "msg_0"
 )
 
-// WebhookID is the id of the round's delivery of that kind: the same however often it is made. Ids are in the order of
-// uids.
+// WebhookID returns the id of the round's delivery of that kind: the same however often it is made. Ids are in the
+// order of uids.
 func (r Round) WebhookID(kind Kind) string { return WebhookID(r.UID, r.Number, kind) }
 
 // WebhookID is Round.WebhookID for a round known by its numbers.
@@ -65,7 +65,7 @@ func ParseWebhookID(id string) (uid, number int64, kind Kind, ok bool) {
 	return uid, number, kind, WebhookID(uid, number, kind) == id
 }
 
-// String is the round as queued work names it: supplier/request/uid/number.
+// String returns the round as queued work names it: supplier/request/uid/number.
 func (r Round) String() string {
 	text := make([]byte, 0, len(r.SupplierID)+48)
 	text = append(append(text, r.SupplierID...), '/')

@@ -125,7 +125,7 @@ func currentGame(games []Game) (Game, bool) {
 	return games[len(games)-1], true
 }
 
-// failed is the body of an answer without a scoreboard.
+// failed returns the body of an answer without a scoreboard.
 func failed(status int, short, text string) envelope {
 	return envelope{ShortMessage: short, Messages: []message{{Type: "Error", Code: strconv.Itoa(status), Message: text}},
 		HTTPStatusCode: status}

@@ -75,22 +75,23 @@ var zone = sync.OnceValue(func() *time.Location {
 	return location
 })
 
-// promised is the offset that the interface promises for written moments, also where the civil clock showed another.
+// promised returns the offset that the interface promises for written moments, also where the civil clock showed
+// another.
 func promised() *time.Location { return time.FixedZone("-03:00", -3*60*60) }
 
-// Day is the civil day of a moment in São Paulo: its first moment.
+// Day returns the civil day of a moment in São Paulo: its first moment.
 func Day(at time.Time) time.Time {
 	y, m, d := at.In(zone()).Date()
 	return startOf(y, m, d)
 }
 
-// DayAfter is the day so many days after day.
+// DayAfter returns the day so many days after day.
 func DayAfter(day time.Time, days int) time.Time {
 	y, m, d := day.Date()
 	return startOf(y, m, d+days)
 }
 
-// startOf is the first moment of a day: 01:00 where daylight saving skipped midnight.
+// startOf returns the first moment of a day: 01:00 where daylight saving skipped midnight.
 func startOf(y int, m time.Month, d int) time.Time {
 	start := time.Date(y, m, d, 0, 0, 0, 0, zone())
 	if noon := time.Date(y, m, d, 12, 0, 0, 0, zone()); start.Day() != noon.Day() {
@@ -99,7 +100,7 @@ func startOf(y int, m time.Month, d int) time.Time {
 	return start
 }
 
-// webAddress is the address when it leads to the web, else nothing: callers put it into pages.
+// webAddress returns the address when it leads to the web, else nothing: callers put it into pages.
 func webAddress(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {

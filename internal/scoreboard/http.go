@@ -56,7 +56,7 @@ func (s *Service) Show(c *gin.Context) error {
 	return nil
 }
 
-// shownToRefused is the quota in the answer to a question that is not asked; without the database what was known
+// shownToRefused returns the quota in the answer to a question that is not asked; without the database what was known
 // last.
 func (s *Service) shownToRefused(ctx context.Context, requester string, refusal error) quota {
 	if errs.KindOf(refusal) != errs.Invalid {
@@ -86,7 +86,7 @@ func (s *Service) unconfigured(c *gin.Context, requester string) error {
 	return errors.New("fetch scoreboard: SPORTMONKS_API_TOKEN is not set")
 }
 
-// admit is the caller's question. Errors, in this order: errs.Unavailable, errs.Unauthenticated, errs.Invalid.
+// admit returns the caller's question. Errors, in this order: errs.Unavailable, errs.Unauthenticated, errs.Invalid.
 func (s *Service) admit(c *gin.Context) (request, error) {
 	if len(s.deps.Keys) == 0 {
 		return request{}, errs.New(errs.Unavailable, "The scoreboard is not configured on this server.")
@@ -101,7 +101,7 @@ func (s *Service) admit(c *gin.Context) (request, error) {
 	return s.parse(values)
 }
 
-// withOverrides is the question as the settings change it.
+// withOverrides returns the question as the settings change it.
 func (r request) withOverrides(v values) request {
 	if !v.active {
 		return r
@@ -166,7 +166,7 @@ func (s *Service) parse(v url.Values) (request, error) {
 	return r, nil
 }
 
-// parseDate is the day of a date or of a date-time, which is São Paulo's when it names no zone.
+// parseDate returns the day of a date or of a date-time, which is São Paulo's when it names no zone.
 func parseDate(text string) (day time.Time, ok bool) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00"} {
 		if at, err := time.Parse(layout, text); err == nil {
@@ -201,7 +201,7 @@ func RenderError(c *gin.Context, err error) {
 	httpapi.JSON(c, status, failed(status, short, text))
 }
 
-// detail is the error's text for the caller, with every violation.
+// detail returns the error's text for the caller, with every violation.
 func detail(err error) string {
 	e, ok := errors.AsType[*errs.Error](err)
 	if !ok {

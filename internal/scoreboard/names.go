@@ -18,7 +18,7 @@ type nation struct {
 	names      []string
 }
 
-// nations are the teams of the World Cups of 2018, 2022 and 2026.
+// nations returns the teams of the World Cups of 2018, 2022 and 2026.
 func nations() []nation {
 	return []nation{
 		{"Argélia", []string{"ALG", "DZA"}, []string{"Algeria"}},
@@ -101,8 +101,8 @@ var portuguese = sync.OnceValue(func() map[string]string {
 // squad is what follows a nation's name in those of its youth and women's teams.
 var squad = regexp.MustCompile(`(?i)\s+(u\d{2}|women|w|olympic)$`)
 
-// NationalTeam is the Portuguese name of a national team, known by one of the codes or its English name; else the name
-// itself. What marks a youth or women's team stays.
+// NationalTeam returns the Portuguese name of a national team, known by one of the codes or its English name; else the
+// name itself. What marks a youth or women's team stays.
 func NationalTeam(name string, codes ...string) string {
 	name = strings.TrimSpace(name)
 	suffix := squad.FindString(name)
@@ -117,7 +117,7 @@ func NationalTeam(name string, codes ...string) string {
 	return name
 }
 
-// fold is a name without accents and punctuation, in small letters.
+// fold returns a name without accents and punctuation, in small letters.
 func fold(name string) string {
 	name = strings.ReplaceAll(name, "&", " and ")
 	bare, _, err := transform.String(transform.Chain(norm.NFD, runes.Remove(runes.In(unicode.Mn)), norm.NFC), name)
@@ -127,7 +127,8 @@ func fold(name string) string {
 	return plain(bare)
 }
 
-// CompetitionName is the Portuguese name of a league, known by its id at the primary provider; else the given name.
+// CompetitionName returns the Portuguese name of a league, known by its id at the primary provider; else the given
+// name.
 func CompetitionName(league int64, name string) string {
 	known := map[int64]string{
 		648:  "Campeonato Brasileiro Série A",

@@ -54,7 +54,7 @@ func NewQuotas(db *database.DB, now func() time.Time) *Quotas {
 	return &Quotas{store: st, settings: newSettings(st, now), now: now}
 }
 
-// standing is the requester's quota now, without spending.
+// standing returns the requester's quota now, without spending.
 func (s *Quotas) standing(ctx context.Context, requester string) (quota, error) {
 	q := quota{limit: s.settings.lastQuota(), reset: DayAfter(Day(s.now()), 1)}
 	current, err := s.settings.current(ctx)

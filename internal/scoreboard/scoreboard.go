@@ -106,7 +106,7 @@ func (r request) key() string {
 	return r.question.Day.Format(time.DateOnly) + "/" + format(r.question.League) + "/" + strings.Join(r.matchIDs, ",")
 }
 
-// board is the encoded answer: remembered, or asked once for all who ask the same at the same time.
+// board returns the encoded answer: remembered, or asked once for all who ask the same at the same time.
 func (s *Service) board(ctx context.Context, r request) ([]byte, error) {
 	key := r.key()
 	if known, found := s.answers.Get(key); found && s.deps.Now().Before(known.until) {

@@ -39,7 +39,7 @@ type Setting struct {
 	Meaning string `json:"meaning"`
 }
 
-// known are the settings with their defaults.
+// known returns the settings with their defaults.
 func known() []Setting {
 	return []Setting{
 		{Key: keyDailyQuota, Value: strconv.Itoa(defaultQuota), Meaning: settingsMeaning},
@@ -72,14 +72,14 @@ func newSettings(st *store, now func() time.Time) *settings {
 	return &settings{store: st, now: now, last: values{dailyQuota: defaultQuota}}
 }
 
-// lastQuota is the daily quota as it was read last.
+// lastQuota returns the daily quota as it was read last.
 func (s *settings) lastQuota() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last.dailyQuota
 }
 
-// current are the values, at most settingsTrust old.
+// current returns the values, at most settingsTrust old.
 func (s *settings) current(ctx context.Context) (values, error) {
 	if v, fresh := s.remembered(); fresh {
 		return v, nil
@@ -94,7 +94,7 @@ func (s *settings) current(ctx context.Context) (values, error) {
 	}
 }
 
-// remembered are the values as they were read last, and whether they may still be used.
+// remembered returns the values as they were read last, and whether they may still be used.
 func (s *settings) remembered() (v values, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +160,7 @@ func isID(text string) bool {
 	return text != "" && len(text) <= longestID && strings.Trim(text, "0123456789") == ""
 }
 
-// ListSettings are all settings, those that are not set with their defaults.
+// ListSettings returns all settings, those that are not set with their defaults.
 func (s *Service) ListSettings(ctx context.Context) ([]Setting, error) {
 	stored, err := s.store.settings(ctx)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 	UnknownStage     Stage = "UNKNOWN"
 )
 
-// NamePT is the stage's Portuguese name.
+// NamePT returns the stage's Portuguese name.
 func (s Stage) NamePT() string {
 	switch s {
 	case RegularSeason:
@@ -85,7 +85,7 @@ func StageOf(name string) Stage {
 	return UnknownStage
 }
 
-// plain is a name in small letters, digits and single spaces.
+// plain returns a name in small letters, digits and single spaces.
 func plain(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {

@@ -11,7 +11,7 @@ import (
 // store is the counted requests and the runtime settings.
 type store struct{ db *database.DB }
 
-// used is how much of the day's quota the requester has spent.
+// used returns how much of the day's quota the requester has spent.
 func (s *store) used(ctx context.Context, requester, day string) (used int64, err error) {
 	err = s.db.Reader(ctx).Raw(`SELECT coalesce(max(used), 0) FROM scoreboard_usage WHERE requester = ? AND day = ?`,
 		requester, day).Scan(&used).Error

@@ -50,7 +50,7 @@ func (s *Service) CreateSupplier(ctx context.Context, n NewSupplier) (Created, e
 	return created, nil
 }
 
-// ListSuppliers are all suppliers, oldest first; never nil.
+// ListSuppliers returns all suppliers, oldest first; never nil.
 func (s *Service) ListSuppliers(ctx context.Context) ([]Supplier, error) {
 	suppliers, err := s.store.listSuppliers(ctx)
 	if err != nil {

@@ -25,7 +25,7 @@ func (s *Service) SupplierPage(ctx context.Context, after string, limit int) (pa
 	return page, fmt.Sprintf("%d~%s", last.CreatedAt.UnixMicro(), last.ID), nil
 }
 
-// SuppliersOf are the suppliers of the ids, in no order; unknown ones are absent.
+// SuppliersOf returns the suppliers of the ids, in no order; unknown ones are absent.
 func (s *Service) SuppliersOf(ctx context.Context, ids []string) ([]Supplier, error) {
 	found, err := s.store.suppliersOf(ctx, ids)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Service) SuppliersOf(ctx context.Context, ids []string) ([]Supplier, er
 	return found, nil
 }
 
-// SearchSuppliers are the suppliers whose id is the text or whose name has it, in whichever case, at most limit of
+// SearchSuppliers returns the suppliers whose id is the text or whose name has it, in whichever case, at most limit of
 // them.
 func (s *Service) SearchSuppliers(ctx context.Context, text string, limit int) ([]Supplier, error) {
 	text = strings.ToLower(text)

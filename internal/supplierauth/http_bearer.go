@@ -22,10 +22,10 @@ func (s Handlers) Bearer(scope string) gin.HandlerFunc {
 	}, RenderBearerError)
 }
 
-// Identify is who the request's access token speaks for, and the only place where such a caller is checked and limited.
-// From here on the caller is in the request's context and on its log line. Errors: errs.Unauthenticated,
-// errs.Exhausted, errs.Forbidden without the scope, errs.Invalid for a query string that does not parse;
-// RenderBearerError answers them.
+// Identify returns who the request's access token speaks for. Only here is such a caller checked and limited. From here
+// on the caller is in the request's context and on its log line. Errors: errs.Unauthenticated, errs.Exhausted,
+// errs.Forbidden without the scope, errs.Invalid for a query string that does not parse; RenderBearerError answers
+// them.
 func (s Handlers) Identify(c *gin.Context, scope string) (caller.Principal, error) {
 	p, err := s.authenticate(c.Request.Header)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s Handlers) Identify(c *gin.Context, scope string) (caller.Principal, erro
 	return p, err
 }
 
-// authenticate is who the request's access token speaks for. Errors: errs.Unauthenticated.
+// authenticate returns who the request's access token speaks for. Errors: errs.Unauthenticated.
 func (s Handlers) authenticate(header http.Header) (caller.Principal, error) {
 	values := header.Values("Authorization")
 	if !presentsToken(header) {

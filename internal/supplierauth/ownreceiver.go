@@ -15,7 +15,7 @@ type WebhookSecret struct {
 	ExpiresAt *time.Time `json:"expires_at"` // nil: until it is rotated
 }
 
-// WebhookSecrets are the secrets that sign now, the newest first; never nil.
+// WebhookSecrets returns the secrets that sign now, the newest first; never nil.
 func (s *Service) WebhookSecrets(ctx context.Context, supplierID string) ([]WebhookSecret, error) {
 	secrets, err := s.store.secrets(ctx, supplierID, s.now())
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *Service) WebhookSecrets(ctx context.Context, supplierID string) ([]Webh
 	return secrets, nil
 }
 
-// SetWebhookURL is a supplier's own choice of its receiver; empty removes it. Errors: errs.Invalid, errs.NotFound.
+// SetWebhookURL stores a supplier's own choice of its receiver; empty removes it. Errors: errs.Invalid, errs.NotFound.
 func (s *Service) SetWebhookURL(ctx context.Context, supplierID, url string) error {
 	if fault := s.ownURLFault(url); fault != "" {
 		return errs.InvalidInput("The receiver's address is not valid.", errs.At("/url", fault))

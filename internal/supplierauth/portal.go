@@ -85,7 +85,7 @@ func (s *Service) OpenPortal(ctx context.Context, link, former string) (session 
 	return session, nil
 }
 
-// PortalPrincipal is the supplier of a live session. It counts against the supplier's rate limit.
+// PortalPrincipal returns the supplier of a live session. It counts against the supplier's rate limit.
 // Errors: errs.Unauthenticated, errs.Exhausted.
 func (s *Service) PortalPrincipal(ctx context.Context, token string) (caller.Principal, error) {
 	p, err := s.store.portalPrincipal(ctx, portalHash(token), s.now())

@@ -16,8 +16,8 @@ type Receiver struct {
 	Concurrency int // calls that it takes at once, from all workers together
 }
 
-// Receivers are the receivers of the given suppliers, by supplier id. Unknown suppliers are absent. A secret that no
-// key of SECRETS_KEY opens is reported in the log and left out, so that it stops no other supplier's webhooks.
+// Receivers returns the receivers of the given suppliers, by supplier id. Unknown suppliers are absent. A secret that
+// no key of SECRETS_KEY opens is reported in the log and left out, so that it stops no other supplier's webhooks.
 func (s *Service) Receivers(ctx context.Context, supplierIDs []string) (map[string]Receiver, error) {
 	receivers := make(map[string]Receiver, len(supplierIDs))
 	if len(supplierIDs) == 0 {
@@ -55,7 +55,7 @@ func (s *Service) openSecret(row receiverRow) (webhook.Secret, error) {
 	return webhook.ParseSecret(text)
 }
 
-// Names are the names of the given suppliers, by id; unknown ones are absent.
+// Names returns the names of the given suppliers, by id; unknown ones are absent.
 func (s *Service) Names(ctx context.Context, supplierIDs []string) (map[string]string, error) {
 	names, err := s.store.names(ctx, supplierIDs)
 	if err != nil {

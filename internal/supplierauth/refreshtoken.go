@@ -31,13 +31,13 @@ func newRefreshToken() refreshToken {
 	return t.successor()
 }
 
-// successor is a fresh token of the same family.
+// successor returns a fresh token of the same family.
 func (t refreshToken) successor() refreshToken {
 	rand.Read(t.secret[:])
 	return t
 }
 
-// text is the token as its holder gets it.
+// text returns the token as its holder gets it.
 func (t refreshToken) text() string {
 	raw := make([]byte, 0, refreshSize)
 	raw = append(raw, t.handle[:]...)

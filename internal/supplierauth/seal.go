@@ -60,7 +60,7 @@ func (s sealer) seal(text, row string) ([]byte, error) {
 	return s.keys[0].Seal(nil, nil, []byte(text), []byte(row)), nil
 }
 
-// open is the text that was sealed for the row.
+// open returns the text that was sealed for the row.
 func (s sealer) open(sealed []byte, row string) (string, error) {
 	for _, key := range s.keys {
 		if text, err := key.Open(nil, nil, sealed, []byte(row)); err == nil {

@@ -51,7 +51,7 @@ type refusal struct {
 	cause *errs.Error
 }
 
-// Error is the text for the caller.
+// Error returns the text for the caller.
 func (r *refusal) Error() string { return r.cause.Detail }
 
 // Unwrap shows the kind.
@@ -66,7 +66,7 @@ func refuseGrant() error {
 		"The refresh token is missing, invalid, expired or already used.")}
 }
 
-// supplierKeys is the form of suppliers' API keys.
+// supplierKeys returns the form of suppliers' API keys.
 func supplierKeys() apikey.Format {
 	return apikey.Format{Prefix: "hub_sk_", Domain: "hub/apikey/1\x00"}
 }

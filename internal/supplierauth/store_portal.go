@@ -24,7 +24,7 @@ func (s store) insertPortalLink(ctx context.Context, hash []byte, supplierID str
 		supplierID, hash, secure, expires.UnixMicro()).Error)
 }
 
-// portalLinkOwner is the supplier of a link, used or not; empty for none.
+// portalLinkOwner returns the supplier of a link, used or not; empty for none.
 func (s store) portalLinkOwner(ctx context.Context, hash []byte) (string, error) {
 	var ids []string
 	err := s.db.Reader(ctx).Raw(`SELECT supplier_id FROM portal_links WHERE hash = ?`, hash).Scan(&ids).Error
@@ -52,7 +52,8 @@ func (s store) deletePortalSession(ctx context.Context, hash []byte) error {
 	return database.Translate(s.db.From(ctx).Exec(`DELETE FROM portal_sessions WHERE hash = ?`, hash).Error)
 }
 
-// portalPrincipal is the zero Principal when there is no live session of that hash, or its supplier is deactivated.
+// portalPrincipal returns the zero Principal when there is no live session of that hash, or its supplier is
+// deactivated.
 func (s store) portalPrincipal(ctx context.Context, hash []byte, now time.Time) (caller.Principal, error) {
 	var rows []struct {
 		ID, Name, Scopes string
@@ -106,7 +107,7 @@ func (s store) setWebhookURL(ctx context.Context, supplierID, url string, now ti
 	return result.RowsAffected > 0, database.Translate(result.Error)
 }
 
-// secrets are those that sign now, the newest first.
+// secrets returns those that sign now, the newest first.
 func (s store) secrets(ctx context.Context, supplierID string, now time.Time) ([]WebhookSecret, error) {
 	var rows []struct {
 		CreatedAt   int64

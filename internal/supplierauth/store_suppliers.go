@@ -28,7 +28,7 @@ type supplierRow struct {
 	UpdatedAt           int64 `gorm:"autoUpdateTime:false"`
 }
 
-// TableName is the table of the row.
+// TableName returns the table of the row.
 func (supplierRow) TableName() string { return "suppliers" }
 
 func rowOf(s Supplier) supplierRow {
@@ -78,7 +78,7 @@ func (s store) listSuppliers(ctx context.Context) ([]Supplier, error) {
 	return suppliersFrom(s.db.Reader(ctx).Order("created_at, id"))
 }
 
-// suppliersBehind are the next ones in the order of listSuppliers.
+// suppliersBehind returns the next ones in the order of listSuppliers.
 func (s store) suppliersBehind(ctx context.Context, created int64, id string, limit int) ([]Supplier, error) {
 	return suppliersFrom(s.db.Reader(ctx).Where("(created_at, id) > (?, ?)", created,
 		id).Order("created_at, id").Limit(limit))

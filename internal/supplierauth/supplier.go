@@ -30,13 +30,13 @@ const (
 	maxConcurrency = 10_000 // calls at once
 )
 
-// scopes are all scopes, in the order in which they are stored and shown.
+// scopes returns all scopes, in the order in which they are stored and shown.
 func scopes() []string {
 	return []string{caller.ScopeMaterialRequests, caller.ScopeProducts, caller.ScopeWebhooks, caller.ScopeEstimatesWrite,
 		caller.ScopeOrdersRead}
 }
 
-// DefaultScopes are what every new supplier may do; the others are granted explicitly.
+// DefaultScopes returns what every new supplier may do; the others are granted explicitly.
 func DefaultScopes() []string {
 	return []string{caller.ScopeMaterialRequests, caller.ScopeProducts, caller.ScopeWebhooks}
 }
@@ -56,7 +56,7 @@ type Supplier struct {
 	UpdatedAt           time.Time
 }
 
-// MarshalJSON is the stable form that commands print; lifetimes are Go durations such as 15m0s.
+// MarshalJSON returns the stable form that commands print; lifetimes are Go durations such as 15m0s.
 func (s Supplier) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		ID         string    `json:"id"`
@@ -97,7 +97,7 @@ type SupplierPatch struct {
 	ReceiverConcurrency *int
 }
 
-// patch is the new supplier as a change of every field.
+// patch returns the new supplier as a change of every field.
 func (n NewSupplier) patch() SupplierPatch {
 	return SupplierPatch{
 		Name: &n.Name, WebhookURL: &n.WebhookURL, AccessTTL: &n.AccessTTL, RefreshTTL: &n.RefreshTTL, Scopes: &n.Scopes,

@@ -52,7 +52,7 @@ type claims struct {
 	Name      string   `json:"name"`
 }
 
-// GetAudience is the audience that golang-jwt checks.
+// GetAudience returns the audience that golang-jwt checks.
 func (c claims) GetAudience() (jwt.ClaimStrings, error) { return jwt.ClaimStrings(c.Audience), nil }
 
 // audience is one text, or on other issuers' habit a list (RFC 7519, 4.1.3); one is written as a text.
@@ -109,7 +109,7 @@ func (t *tokens) issue(g grant) (string, error) {
 	return signed, nil
 }
 
-// verify is who an access token speaks for. Every fault is errTokenRefused.
+// verify returns who an access token speaks for. Every fault is errTokenRefused.
 func (t *tokens) verify(token string) (caller.Principal, error) {
 	if len(token) > maxAccessToken {
 		return caller.Principal{}, errTokenRefused
@@ -209,7 +209,7 @@ func (t *tokens) verifierOf(segment string) (verifier, bool) {
 		header.Base64 == nil
 }
 
-// jwks are the verifying keys by RFC 7517.
+// jwks returns the verifying keys by RFC 7517.
 func (t *tokens) jwks() map[string][]jwk {
 	set := make([]jwk, 0, len(t.keys))
 	for key := range slices.Values(t.keys) {

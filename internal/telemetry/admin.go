@@ -19,7 +19,7 @@ const readyTimeout = 2 * time.Second
 // Degraded marks an error that an operator should see and that is no reason to take the process out of service.
 type Degraded struct{ Err error }
 
-// Error is the text of what it marks.
+// Error returns the text of what it marks.
 func (d Degraded) Error() string { return d.Err.Error() }
 
 // Checks asks each dependency by name; nil means that it is well.
@@ -73,10 +73,10 @@ func answer(w http.ResponseWriter, status int, body any) {
 var secret = regexp.MustCompile(`(://)[^/\s@]*@|` +
 	`((?i:password|passwd|pwd|secret|token|api_?key)\s*[=:]\s*)('[^']*'|"[^"]*"|[^\s&,;]+)`)
 
-// WithoutCredentials is the text without the credentials of addresses and connection strings.
+// WithoutCredentials returns the text without the credentials of addresses and connection strings.
 func WithoutCredentials(text string) string { return secret.ReplaceAllString(text, "${1}${2}***") }
 
-// short is the error as a probe may show it: one piece, without credentials.
+// short returns the error as a probe may show it: one piece, without credentials.
 func short(err error) string {
 	const longest = 200
 	text := WithoutCredentials(err.Error())

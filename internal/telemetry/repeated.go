@@ -38,12 +38,12 @@ func (h onceAMinute) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs is the handler of a logger with more attributes.
+// WithAttrs returns the handler of a logger with more attributes.
 func (h onceAMinute) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return onceAMinute{h.Handler.WithAttrs(attrs), h.said}
 }
 
-// WithGroup is the handler of a logger with a group.
+// WithGroup returns the handler of a logger with a group.
 func (h onceAMinute) WithGroup(name string) slog.Handler {
 	return onceAMinute{h.Handler.WithGroup(name), h.said}
 }

@@ -30,7 +30,7 @@ func NewLogger(w io.Writer, format, level string, terminal bool) *slog.Logger {
 	return slog.New(contextHandler{newOnceAMinute(slog.NewJSONHandler(w, options))}).With("version", Version())
 }
 
-// durationsInSeconds is what programs that read the log expect; slog writes nanoseconds.
+// durationsInSeconds returns what programs that read the log expect; slog writes nanoseconds.
 func durationsInSeconds(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.Float64Value(a.Value.Duration().Seconds())
@@ -57,7 +57,7 @@ func (h contextHandler) WithGroup(name string) slog.Handler {
 	return contextHandler{h.Handler.WithGroup(name)}
 }
 
-// NewRegistry is a Prometheus registry with the collectors of the Go runtime, the process and the build.
+// NewRegistry returns a Prometheus registry with the collectors of the Go runtime, the process and the build.
 func NewRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -73,7 +73,7 @@ func NewRegistry() *prometheus.Registry {
 // version is set by the linker: -ldflags "-X github.com/supplyhub/supplyhub/internal/telemetry.version=v1.2.3".
 var version string
 
-// Version is the version of this binary, from the linker or else from the build information; "devel" when neither
+// Version returns the version of this binary, from the linker or else from the build information; "devel" when neither
 // knows.
 func Version() string {
 	if version != "" {

@@ -128,8 +128,8 @@ func spanOf(parent string) trace.SpanContext {
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 }
 
-// Parent is the span that ctx is in, as W3C Trace Context writes it, or else the one that logctx names; "" when there
-// is none.
+// Parent returns the span that ctx is in, as W3C Trace Context writes it, or else the one that logctx names; "" when
+// there is none.
 func (t *Tracing) Parent(ctx context.Context) string {
 	if !t.On() {
 		return logctx.TraceParent(ctx)

@@ -19,7 +19,7 @@ type badLine struct {
 	last   bool             // the records after it cannot be found
 }
 
-// Error is the line for a person.
+// Error returns the line for a person.
 func (b *badLine) Error() string { return fmt.Sprintf("line %d %s", b.number, b.detail) }
 
 // refuse reads on after a bad line, only to name the others. Errors: errs.Invalid with all of them.

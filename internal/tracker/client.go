@@ -71,7 +71,7 @@ func (s *Service) CreateClient(ctx context.Context, name string, views []string)
 	return created, nil
 }
 
-// ListClients are all clients, oldest first; never nil.
+// ListClients returns all clients, oldest first; never nil.
 func (s *Service) ListClients(ctx context.Context) ([]Client, error) { return s.store.list(ctx) }
 
 // SetViews grants exactly these views; the first is read. Errors: errs.Invalid with every violation, errs.NotFound.
@@ -148,7 +148,7 @@ type knownClient struct {
 	until  time.Time // the key's end, zero for none
 }
 
-// authenticate is the active client whose key it is, remembered or looked up; the reader of a remembered one makes
+// authenticate returns the active client whose key it is, remembered or looked up; the reader of a remembered one makes
 // sure that it has not changed. errs.Forbidden: no client has the key.
 func (s *Service) authenticate(ctx context.Context, key string) (Client, error) {
 	known, remembered := s.clients.Get(clientKeys().Hash(key))
@@ -180,7 +180,7 @@ func refusedKey() error { return errs.New(errs.Forbidden, "The API key is missin
 
 func noViews() error { return errs.New(errs.Forbidden, "No views available for this client") }
 
-// clientKeys is the form of the clients' keys.
+// clientKeys returns the form of the clients' keys.
 func clientKeys() apikey.Format {
 	return apikey.Format{Prefix: "hub_ck_", Domain: "hub/trackerkey/1\x00", Earlier: earlierKey}
 }
@@ -215,7 +215,7 @@ func validateViews(views []string) []errs.Violation {
 	return violations
 }
 
-// lackingViews are the views that are there and lack columns of a record. What only cannot be read is left to the
+// lackingViews returns the views that are there and lack columns of a record. What only cannot be read is left to the
 // listing: the api may have rights that this process does not have.
 func (s *Service) lackingViews(ctx context.Context, views []string) (violations []errs.Violation, err error) {
 	if len(validateViews(views)) > 0 {
@@ -258,7 +258,7 @@ func inCatalogue(view string) bool {
 	return strings.HasPrefix(parts[0], "pg_") || strings.HasPrefix(strings.ToLower(parts[0]), "sqlite_")
 }
 
-// identifiers are the parts of a granted name: [view] or [schema, view].
+// identifiers returns the parts of a granted name: [view] or [schema, view].
 func identifiers(view string) []string { return strings.SplitN(view, ".", 2) }
 
 func hasControl(text string) bool {

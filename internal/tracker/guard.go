@@ -12,8 +12,8 @@ type guard struct {
 	strict bool // the state is remembered and not looked up
 }
 
-// condition is the guard as a condition, to be followed by the page's own; PostgreSQL decides it once a statement. Its
-// parameters are args, in their order.
+// condition returns the guard as a condition, to be followed by the page's own; PostgreSQL decides it once a statement.
+// Its parameters are args, in their order.
 func (g guard) condition(p *places) string {
 	if g.owner == 0 {
 		return ""
@@ -33,7 +33,7 @@ func (g guard) condition(p *places) string {
 		" AND n.page_size = " + p.next() + " AND n.day = " + p.next() + " AND n.view = " + p.next() + ") AND "
 }
 
-// args are what the guard compares with; there is room for a page's own behind them.
+// args returns what the guard compares with; there is room for a page's own behind them.
 func (g guard) args() []any {
 	const most = 16
 	args := make([]any, 0, most)
@@ -48,7 +48,7 @@ func (g guard) args() []any {
 		g.key.listing, g.key.filter, int64(g.key.pageSize), g.st.day, g.view)
 }
 
-// remembered is the state that this process noted for the crawl a moment ago.
+// remembered returns the state that this process noted for the crawl a moment ago.
 func (s *Service) remembered(c Client, r *relation, key pinKey, first bool) (guard, bool) {
 	last, found := s.pinned.Get(key)
 	if !found || !r.counted() || last.view != r.granted || s.deps.Now().Sub(last.at) >= pinRefresh {

@@ -83,7 +83,7 @@ func readQuery(c *gin.Context) (query, error) {
 	return parseQuery(values)
 }
 
-// refusal is why the caller may read nothing at all, which comes before what is wrong with the parameters; or nil.
+// refusal returns why the caller may read nothing at all, which comes before what is wrong with the parameters; or nil.
 func (s *Service) refusal(ctx context.Context, who caller) error {
 	client, err := s.authenticateAnew(ctx, who.key)
 	if err != nil {

@@ -68,7 +68,7 @@ func firstCharacter(r *bufio.Reader) (byte, error) {
 	return 0, nil
 }
 
-// next is the next valid row. A badLine names the line and everything that is wrong with it.
+// next returns the next valid row. A badLine names the line and everything that is wrong with it.
 func (l *lines) next() ([][]byte, error) {
 	clear(l.row)
 	l.faults = l.faults[:0]
@@ -225,7 +225,7 @@ func (l *lines) setJSON(name string, value jsontext.Value) error {
 	return nil
 }
 
-// json is the JSON type of a kind; false is of both booleans.
+// json returns the JSON type of a kind; false is of both booleans.
 func (k kind) json() jsontext.Kind {
 	switch k {
 	case integerField, numberField:

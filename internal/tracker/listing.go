@@ -37,7 +37,7 @@ func (s *Service) newListing(total int64, page httpapi.Page) listing {
 	return listing{total: total, body: append(b, `,"data":[`...)}
 }
 
-// buffer is an empty one; who is done with it puts it back.
+// buffer returns an empty one; who is done with it puts it back.
 func (s *Service) buffer() []byte {
 	if b, ok := s.buffers.Get().(*[]byte); ok {
 		return (*b)[:0]
@@ -45,7 +45,7 @@ func (s *Service) buffer() []byte {
 	return nil
 }
 
-// list is a page of all rows of the client's view, newest load first.
+// list returns a page of all rows of the client's view, newest load first.
 func (s *Service) list(ctx context.Context, c Client, q query) (listing, error) {
 	return s.read(ctx, c, func(ctx context.Context, r *relation) (listing, error) {
 		key := pinKey{c.number, listListing, q.day, q.page.Size}
@@ -105,7 +105,7 @@ func (s *Service) countedList(ctx context.Context, c Client, r *relation, key pi
 	return s.pageOf(ctx, r, guard{client: c, owner: r.owner, view: r.granted, key: key, st: st, first: first}, q)
 }
 
-// pageOf is the page of the guard's state.
+// pageOf returns the page of the guard's state.
 func (s *Service) pageOf(ctx context.Context, r *relation, g guard, q query) (listing, error) {
 	counts, err := s.daysOf(ctx, r, g.st)
 	if err != nil {
@@ -148,8 +148,8 @@ type form struct {
 	fromEnd       bool // the page lies within its day and is read from the day's end
 }
 
-// statement is the text of a page's statement, written once. Its parameters are the guard's, then a day, the largest
-// id, how many rows to read and how many to skip.
+// statement returns the text of a page's statement, written once. Its parameters are the guard's, then a day, the
+// largest id, how many rows to read and how many to skip.
 func (r *relation) statement(f form, g guard) string {
 	if text, known := r.statements.Load(f); known {
 		return text.(string) //nolint:forcetypeassert // stored below
@@ -278,7 +278,7 @@ func (s *Service) foreignList(ctx context.Context, c Client, r *relation, key pi
 	return l, nil
 }
 
-// foreignState is the largest id there is, when ids are integers: later rows are kept out of the pages after.
+// foreignState returns the largest id there is, when ids are integers: later rows are kept out of the pages after.
 func (s *Service) foreignState(ctx context.Context, r *relation) (state, error) {
 	st := state{maxID: noID}
 	if r.types[columnID] != otherClass {
@@ -310,7 +310,7 @@ func (l *listing) separate() {
 	l.records++
 }
 
-// fieldList is the fields of a record, each from the table of the prefix.
+// fieldList returns the fields of a record, each from the table of the prefix.
 func fieldList(prefix string) string {
 	var b strings.Builder
 	for i, f := range fields() {
@@ -331,13 +331,13 @@ type places struct {
 
 func newPlaces(r *relation) *places { return &places{r: r} }
 
-// next is the place of the next parameter.
+// next returns the place of the next parameter.
 func (p *places) next() string {
 	p.n++
 	return "$" + strconv.Itoa(p.n)
 }
 
-// nextDay is the place of a load day of a view made here.
+// nextDay returns the place of a load day of a view made here.
 func (p *places) nextDay() string {
 	if p.r.postgres() {
 		return p.next() + "::date"
@@ -351,7 +351,7 @@ func (p *places) place(arg any) string {
 	return p.next()
 }
 
-// on is the condition that the column's date is the day.
+// on returns the condition that the column's date is the day.
 func (p *places) on(column, day string) string {
 	first := p.place(day)
 	if p.r.postgres() {
@@ -360,7 +360,7 @@ func (p *places) on(column, day string) string {
 	return p.r.on(column, first, p.place(dayAfter(day)))
 }
 
-// dayAfter is the next day; texts of 9999-12-31 end before the byte after the digits.
+// dayAfter returns the next day; texts of 9999-12-31 end before the byte after the digits.
 func dayAfter(day string) string {
 	at, err := time.Parse(time.DateOnly, day)
 	if err != nil || at.Year() == 9999 && at.YearDay() == 365 {

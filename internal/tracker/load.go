@@ -80,7 +80,7 @@ func (s *Service) grantView(ctx context.Context, c Client) error {
 	return s.store.saveClient(ctx, c)
 }
 
-// viewName is the name of the view of a client's records in the built-in store.
+// viewName returns the name of the view of a client's records in the built-in store.
 func viewName(client int64) string { return fmt.Sprintf("tracker_client_%d", client) }
 
 // LoadField is a field of a record in a file.
@@ -89,7 +89,7 @@ type LoadField struct {
 	Required     bool
 }
 
-// LoadFields are the fields that a file may have, in the order of the specification, the load date first.
+// LoadFields returns the fields that a file may have, in the order of the specification, the load date first.
 func LoadFields() []LoadField {
 	list := []LoadField{{columnLoadDate, dateField.format(), true}}
 	for _, f := range fields() {
@@ -98,7 +98,7 @@ func LoadFields() []LoadField {
 	return list
 }
 
-// format is how a value of the kind is written.
+// format returns how a value of the kind is written.
 func (k kind) format() string {
 	return [...]string{
 		textField: "text", integerField: "integer", numberField: "number", boolField: "true or false (CSV: also 1 or 0)",
@@ -120,7 +120,7 @@ type column struct {
 	kind  kind
 }
 
-// loadColumns are the columns of a load by name: the client comes first, then the load date, then the fields.
+// loadColumns returns the columns of a load by name: the client comes first, then the load date, then the fields.
 func loadColumns() map[string]column {
 	list := map[string]column{columnLoadDate: {1, dateField}}
 	for i, f := range fields() {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// normalize is a value of a file as the store keeps it, or what is wrong with it.
+// normalize returns a value of a file as the store keeps it, or what is wrong with it.
 func normalize(k kind, text []byte) (value []byte, detail string) {
 	switch k {
 	case integerField:

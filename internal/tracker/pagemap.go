@@ -43,13 +43,13 @@ func (d days) total() int64 {
 	return last.before + last.records
 }
 
-// at is the day of the row at the offset and how many of the day's rows are above it.
+// at returns the day of the row at the offset and how many of the day's rows are above it.
 func (d days) at(offset int64) (day string, skip int64) {
 	i := sort.Search(len(d), func(i int) bool { return d[i].before > offset }) - 1
 	return d[i].day, offset - d[i].before
 }
 
-// of is how many rows the day has.
+// of returns how many rows the day has.
 func (d days) of(day string) int64 {
 	i, found := slices.BinarySearchFunc(d, day, func(c dayCount, day string) int {
 		switch { // newest first
@@ -129,7 +129,7 @@ func (p *pageMaps) put(key mapKey, m *pageMap) {
 	}
 }
 
-// size is about how many bytes the map and its key hold.
+// size returns about how many bytes the map and its key hold.
 func size(key mapKey, m *pageMap) int {
 	n := entryBytes + len(key.view) + len(key.listing) + len(key.day) + len(m.day) + cap(m.days)*dayBytes +
 		cap(m.winners)*winnerBytes

@@ -27,7 +27,7 @@ const (
 	columnPingTime = "hora_de_ping"
 )
 
-// fields are the fields of a record in the order of the specification. Queries, encoder and loader all follow this
+// fields returns the fields of a record in the order of the specification. Queries, encoder and loader all follow this
 // list.
 func fields() []field {
 	list := []field{
@@ -54,7 +54,7 @@ func fields() []field {
 	return list
 }
 
-// columns are the columns that every view must have.
+// columns returns the columns that every view must have.
 func columns() []string {
 	list := []string{columnID, columnLoadDate}
 	for _, f := range fields() {

@@ -159,7 +159,7 @@ func (s *Service) lookUpSQLite(ctx context.Context, r *relation) (present []stri
 	return present, nil
 }
 
-// quotedName is the granted name as an SQL identifier, with its schema if it names one.
+// quotedName returns the granted name as an SQL identifier, with its schema if it names one.
 func quotedName(granted string) string {
 	parts := identifiers(granted)
 	for i, part := range parts {
@@ -191,7 +191,7 @@ func (r *relation) latest(column string) string {
 	return expression + " DESC NULLS LAST"
 }
 
-// on is the condition that a column's date is the day of the parameter, given as the engine's place for it and, on
+// on returns the condition that a column's date is the day of the parameter, given as the engine's place for it and, on
 // SQLite, the place of the day after.
 func (r *relation) on(column, day, after string) string {
 	c := quote(column)
@@ -207,7 +207,8 @@ func (r *relation) on(column, day, after string) string {
 	}
 }
 
-// lastPing is the latest date that a row can have pinged on, as YYYY-MM-DD text; what is no date of ours is left out.
+// lastPing returns the latest date that a row can have pinged on, as YYYY-MM-DD text; what is no date of ours is left
+// out.
 func (r *relation) lastPing(where string) string {
 	c := quote(columnPingDate)
 	condition := c + " <= '9999-12-31'"

@@ -11,7 +11,7 @@ import (
 
 const listSnapshot = "snapshot"
 
-// snapshot is a page of the devices that pinged on the target date, one record each, by device.
+// snapshot returns a page of the devices that pinged on the target date, one record each, by device.
 func (s *Service) snapshot(ctx context.Context, c Client, q query) (listing, error) {
 	return s.read(ctx, c, func(ctx context.Context, r *relation) (listing, error) {
 		key := pinKey{c.number, listSnapshot, q.day, q.page.Size}
@@ -31,7 +31,7 @@ func (s *Service) snapshot(ctx context.Context, c Client, q query) (listing, err
 	})
 }
 
-// fleetOf is the page of the guard's state.
+// fleetOf returns the page of the guard's state.
 func (s *Service) fleetOf(ctx context.Context, r *relation, g guard, q query) (listing, error) {
 	winners, err := s.winnersOf(ctx, r, g.st)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Service) fleetOf(ctx context.Context, r *relation, g guard, q query) (l
 	return l, err
 }
 
-// snapshotState is the present state with the target date: the given one, or the latest on which a device pinged.
+// snapshotState returns the present state with the target date: the given one, or the latest on which a device pinged.
 func (s *Service) snapshotState(ctx context.Context, r *relation, st state, given string) (_ state, err error) {
 	if !r.counted() {
 		st, err = s.foreignState(ctx, r)
@@ -72,7 +72,7 @@ func (s *Service) snapshotState(ctx context.Context, r *relation, st state, give
 	return st, nil
 }
 
-// upTo is the condition that a row belongs to the state.
+// upTo returns the condition that a row belongs to the state.
 func (r *relation) upTo(st state) (where string, args []any) {
 	if st.maxID == noID {
 		return "", nil
@@ -159,7 +159,7 @@ func (s *Service) recordsOf(ctx context.Context, r *relation, g guard, winners [
 	return nil
 }
 
-// records is the statement for the winners' rows.
+// records returns the statement for the winners' rows.
 func (p *places) records(g guard, winners []winner) string {
 	where := " WHERE " + g.condition(p)
 	if !p.r.counted() || !p.r.postgres() {
@@ -176,7 +176,7 @@ func (p *places) records(g guard, winners []winner) string {
 		" FROM unnest(" + p.place(numbers) + "::bigint[]) p(" + quote(columnID) + ") " + p.r.joinByID() + where + "true"
 }
 
-// ids is the condition that a row's id is one of the winners'.
+// ids returns the condition that a row's id is one of the winners'.
 func (p *places) ids(winners []winner) string {
 	column := quote(columnID)
 	if !p.r.postgres() {
@@ -199,7 +199,7 @@ func (p *places) ids(winners []winner) string {
 	return column + "::text = ANY(" + p.place(texts) + "::text[])"
 }
 
-// idArgument is an id as SQLite compares it: a number when it reads as one.
+// idArgument returns an id as SQLite compares it: a number when it reads as one.
 func idArgument(id string) any {
 	if n, err := strconv.ParseInt(id, 10, 64); err == nil && strconv.FormatInt(n, 10) == id {
 		return n

@@ -86,7 +86,8 @@ func (s *Service) look(ctx context.Context, c Client, r *relation, key pinKey) (
 	return l, nil
 }
 
-// openCursor is the state that a page is to be read from: page 1 sees the present one and notes it for the pages after.
+// openCursor returns the state that a page is to be read from: page 1 sees the present one and notes it for the pages
+// after.
 func (s *Service) openCursor(ctx context.Context, c Client, r *relation, key pinKey, first bool,
 	present func(context.Context, state) (state, error)) (state, error) {
 	l, err := s.look(ctx, c, r, key)

@@ -27,7 +27,7 @@ type clientRow struct {
 	UpdatedAt int64 `gorm:"autoUpdateTime:false"`
 }
 
-// TableName is gorm's name for the rows.
+// TableName returns gorm's name for the rows.
 func (clientRow) TableName() string { return "tracker_clients" }
 
 func (r clientRow) client() (Client, error) {
@@ -86,7 +86,7 @@ func (s *store) lockClient(ctx context.Context, id string) (Client, error) {
 	return clientOf(row, id, err)
 }
 
-// find is the client; errs.NotFound when there is none.
+// find returns the client; errs.NotFound when there is none.
 func (s *store) find(ctx context.Context, id string) (Client, error) {
 	var row clientRow
 	err := s.db.Reader(ctx).Raw(`SELECT * FROM tracker_clients WHERE id = ?`, id).Take(&row).Error
@@ -124,7 +124,7 @@ type keyRow struct {
 	CreatedAt    int64 `gorm:"autoCreateTime:false"`
 }
 
-// TableName is gorm's name for the rows.
+// TableName returns gorm's name for the rows.
 func (keyRow) TableName() string { return "tracker_client_keys" }
 
 // keysOf are the keys of a client.
@@ -146,7 +146,7 @@ func (k keysOf) Expire(ctx context.Context, until time.Time) error {
 		until.UnixMicro(), k.client, until.UnixMicro()).Error)
 }
 
-// byKey is the client that has the key now.
+// byKey returns the client that has the key now.
 func (s *store) byKey(ctx context.Context, hash [32]byte, now time.Time) (known knownClient, found bool, err error) {
 	var rows []struct {
 		Client      clientRow `gorm:"embedded"`

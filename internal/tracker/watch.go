@@ -50,7 +50,7 @@ func (s *Service) Watch(ctx context.Context) error {
 	return nil
 }
 
-// granted are the views that active clients read.
+// granted returns the views that active clients read.
 func (s *Service) granted(ctx context.Context) (map[string]bool, error) {
 	clients, err := s.store.list(ctx)
 	if err != nil {

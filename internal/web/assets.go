@@ -51,7 +51,7 @@ func contentType(name string) string {
 	}
 }
 
-// address is where a page finds the file; an unknown one fails the page.
+// address returns where a page finds the file; an unknown one fails the page.
 func (a *assets) address(name string) (string, error) {
 	file, ok := a.files[name]
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"unicode"
 )
 
-// functions are what the pages may call, in one language.
+// functions returns what the pages may call, in one language.
 func (s *Site) functions(l *locale) template.FuncMap {
 	f := template.FuncMap{
 		"t":       l.translate,                                       // t "Text with %s" .Argument
@@ -37,7 +37,7 @@ func (s *Site) functions(l *locale) template.FuncMap {
 	return f
 }
 
-// kindOf is the colour of a state of any type.
+// kindOf returns the colour of a state of any type.
 func kindOf(state any) string {
 	switch fmt.Sprint(state) {
 	case "delivered", "estimated", "selected", "active", "true":
@@ -61,7 +61,7 @@ func (l *locale) plural(one, many string, count int64) string {
 	return l.translate(many, count)
 }
 
-// moment is a time that people and programs can read.
+// moment returns a time that people and programs can read.
 func (l *locale) moment(at time.Time) template.HTML {
 	if at.IsZero() {
 		return "—"
@@ -83,7 +83,7 @@ func (l *locale) timeElement(at time.Time, seconds, attribute string) template.H
 	return template.HTML(text) //nolint:gosec // made of digits
 }
 
-// day is a civil day, whatever zone the reader is in.
+// day returns a civil day, whatever zone the reader is in.
 func (l *locale) day(text string) string {
 	at, err := time.Parse(time.DateOnly, text)
 	if err != nil {
@@ -95,7 +95,7 @@ func (l *locale) day(text string) string {
 	return at.Format("2 Jan 2006")
 }
 
-// decimal is short: 0.04, 0.4, 12, 1,200.
+// decimal writes a number short: 0.04, 0.4, 12, 1,200.
 func (l *locale) decimal(v float64) string {
 	switch {
 	case v >= 10 || v == math.Trunc(v):
@@ -149,7 +149,7 @@ func plain(text string) string {
 	}, strings.ReplaceAll(text, "\r\n", "\n"))
 }
 
-// arguments is a map of names and values in turn.
+// arguments returns a map of names and values in turn.
 func arguments(pairs ...any) (map[string]any, error) {
 	m := make(map[string]any, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -162,7 +162,7 @@ func arguments(pairs ...any) (map[string]any, error) {
 	return m, nil
 }
 
-// deref is what a pointer of the kinds that answers hold points to; nil gives the empty string.
+// deref returns what a pointer of the kinds that answers hold points to; nil gives the empty string.
 func deref(v any) any {
 	switch p := v.(type) {
 	case *string:

@@ -72,7 +72,7 @@ func secure(c *gin.Context) {
 	c.Header("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// Language is the tag of the reader's language: the one chosen on the page, or the best of Accept-Language.
+// Language returns the tag of the reader's language: the one chosen on the page, or the best of Accept-Language.
 func (s *Site) Language(r *http.Request) string {
 	if cookie, err := r.Cookie(languageCookie); err == nil && s.has(cookie.Value) {
 		return cookie.Value
@@ -171,7 +171,7 @@ func (s *Site) Answer(c *gin.Context, status int, o Outcome) {
 	httpapi.JSON(c, status, o)
 }
 
-// Fragment is a defined template of a page as HTML, for Outcome.Result.
+// Fragment returns a defined template of a page as HTML, for Outcome.Result.
 func (s *Site) Fragment(c *gin.Context, page, name string, data any) (string, error) {
 	t, ok := s.locale(s.Language(c.Request)).pages()[page]
 	if !ok {

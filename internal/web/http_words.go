@@ -8,12 +8,12 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// Text is one of the site's texts in the reader's language.
+// Text returns one of the site's texts in the reader's language.
 func (s *Site) Text(c *gin.Context, text string, arguments ...any) string {
 	return s.Translate(s.Language(c.Request), text, arguments...)
 }
 
-// Count is a text that depends on a number.
+// Count returns a text that depends on a number.
 func (s *Site) Count(c *gin.Context, one, many string, n int64) string {
 	if n == 1 {
 		return s.Text(c, one, n)
@@ -21,7 +21,8 @@ func (s *Site) Count(c *gin.Context, one, many string, n int64) string {
 	return s.Text(c, many, n)
 }
 
-// Explain is an error for the reader: known says it of one that callers may see, and internal is said of any other.
+// Explain returns an error for the reader: known says it of one that callers may see, and internal is said of any
+// other.
 func (s *Site) Explain(c *gin.Context, err error, internal string, known func(*errs.Error) string) string {
 	e, ok := errors.AsType[*errs.Error](err)
 	if !ok || e.Kind == errs.Internal {

@@ -7,7 +7,7 @@ import (
 	"text/template/parse"
 )
 
-// texts are the literals that the pages and the navigation translate, sorted.
+// texts returns the literals that the pages and the navigation translate, sorted.
 func (s *Site) texts(pages map[string]*template.Template) []string {
 	found := map[string]bool{s.cfg.Title: true}
 	for _, link := range s.cfg.Navigation {

@@ -155,7 +155,7 @@ func (s *Site) checkTexts(pages map[string]*template.Template, portuguese map[st
 	return errors.Join(missing...)
 }
 
-// Translate is the text in the language of the tag, with its arguments; English where there is no translation.
+// Translate returns the text in the language of the tag, with its arguments; English where there is no translation.
 func (s *Site) Translate(tag, text string, arguments ...any) string {
 	return s.locale(tag).translate(text, arguments...)
 }

@@ -52,7 +52,7 @@ type Delivery struct {
 	worker *int64 // that attempts it right now
 }
 
-// roundOf is the round whose event is delivered.
+// roundOf returns the round whose event is delivered.
 func (d Delivery) roundOf() round.Round {
 	return round.Round{SupplierID: d.SupplierID, RequestID: d.RequestID, UID: d.uid, Number: d.Round}
 }

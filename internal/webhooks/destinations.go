@@ -33,7 +33,7 @@ type Destinations interface {
 // usable reports whether there is anything to call.
 func (r Receiver) usable() bool { return r.Active && r.URL != "" }
 
-// callURL is the address of a request's call below a receiver's URL.
+// callURL returns the address of a request's call below a receiver's URL.
 func callURL(base string, requestID int64) string {
 	return strings.TrimRight(base, "/") + "/api/material-requests/" + strconv.FormatInt(requestID, 10) +
 		"/delivery-estimates"

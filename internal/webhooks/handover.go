@@ -263,8 +263,8 @@ func cutEnded(message []byte) (worker int64, e ended, ok bool) {
 	return worker, e, true
 }
 
-// flowLimit is how many attempts another worker may have of this one's: all workers' together fill half of its queue.
-// Of that the first worker, which takes most of the work, has a half.
+// flowLimit returns how many attempts another worker may have of this one's: all workers' together fill half of its
+// queue. Of that the first worker, which takes most of the work, has a half.
 func (d *Dispatcher) flowLimit() int {
 	const least = 16
 	others, half := d.ownership.others(), 9*max(d.deps.Concurrency, 1)/2
@@ -281,7 +281,7 @@ func (d *Dispatcher) flowLimit() int {
 	}
 }
 
-// destination is where a job goes, as the scheduler wants to know it.
+// destination returns where a job goes, as the scheduler wants to know it.
 func (d *Dispatcher) destination(j job) dispatch.Destination {
 	if j.destination == OwnEndpoint {
 		return dispatch.Destination{Name: OwnEndpoint}

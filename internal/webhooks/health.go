@@ -151,7 +151,7 @@ func (d *Dispatcher) storeHealth(ctx context.Context) {
 	}
 }
 
-// after is what both say together, h being the newer one.
+// after returns what both say together, h being the newer one.
 func (h health) after(older health) health {
 	if h.success.IsZero() {
 		h.success = older.success

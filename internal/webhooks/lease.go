@@ -23,7 +23,7 @@ type lease struct {
 
 func newLease() *lease { return &lease{changed: make(chan struct{})} }
 
-// worker is the id under which attempts are begun now; 0 for none.
+// worker returns the id under which attempts are begun now; 0 for none.
 func (l *lease) worker() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -52,7 +52,7 @@ func (m *metrics) attempted(destination string, status Status, took time.Duratio
 	m.duration.WithLabelValues(destination).Observe(took.Seconds())
 }
 
-// outcomeLabel is what an attempt came to: one that leaves its delivery pending is tried again.
+// outcomeLabel returns what an attempt came to: one that leaves its delivery pending is tried again.
 func outcomeLabel(s Status) string {
 	if s == Pending {
 		return "retry"

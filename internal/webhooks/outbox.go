@@ -39,7 +39,7 @@ type newDelivery struct {
 
 func (d newDelivery) begun() bool { return d.admitted || d.handOver }
 
-// startedAt is when its begun attempt began.
+// startedAt returns when its begun attempt began.
 func (d newDelivery) startedAt(now time.Time) *int64 {
 	if !d.begun() {
 		return nil
@@ -55,7 +55,7 @@ func (d newDelivery) attempts() int64 {
 	return 0
 }
 
-// attemptedBy is the worker of its begun attempt.
+// attemptedBy returns the worker of its begun attempt.
 func (d newDelivery) attemptedBy() *int64 {
 	if !d.begun() {
 		return nil

@@ -50,7 +50,7 @@ func (o *ownership) owns(supplierID string) bool {
 	return found
 }
 
-// others is how many other workers there are.
+// others returns how many other workers there are.
 func (o *ownership) others() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -66,7 +66,7 @@ func (d *Dispatcher) First() (first, only bool) {
 	return o.first, o.live <= 1
 }
 
-// owner is the worker that serves the supplier, as far as is known here.
+// owner returns the worker that serves the supplier, as far as is known here.
 func (o *ownership) owner(supplierID string) int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()

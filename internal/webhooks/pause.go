@@ -2,7 +2,7 @@ package webhooks
 
 import "context"
 
-// name is the state of a receiver that has an address.
+// name returns the state of a receiver that has an address.
 func (r ReceiverState) name() string {
 	switch {
 	case r.PausedBy != "":

@@ -2,7 +2,7 @@ package webhooks
 
 import "strings"
 
-// publicError is why an attempt came to nothing, in words that are safe for the receiver's owner: what the network
+// publicError returns why an attempt came to nothing, in words that are safe for the receiver's owner: what the network
 // layers say names addresses of the operator's network, its resolver's for one.
 func publicError(text string) string {
 	for _, known := range []struct{ part, public string }{

@@ -30,7 +30,7 @@ func (a *agenda) expect(at time.Time) {
 	}
 }
 
-// pause is how long there is nothing to look for.
+// pause returns how long there is nothing to look for.
 func (a *agenda) pause(now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -118,8 +118,8 @@ func (d *Dispatcher) look(ctx context.Context) error {
 	return nil
 }
 
-// wanted are the destinations that are due and can be called. Of many receivers whose limits are not known yet it looks
-// some up; the others have their turn in the next rounds.
+// wanted returns the destinations that are due and can be called. Of many receivers whose limits are not known yet it
+// looks some up; the others have their turn in the next rounds.
 func (d *Dispatcher) wanted(ctx context.Context) ([]dispatch.Destination, error) {
 	list := make([]dispatch.Destination, 0, len(d.agenda.due))
 	var unknown []string

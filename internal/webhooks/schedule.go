@@ -59,7 +59,8 @@ func classify(a answer) Status {
 	}
 }
 
-// wait is the step after attempt number series, ±20 %, or longer when the receiver asks for it, up to the longest step.
+// wait returns the step after attempt number series, ±20 %, or longer when the receiver asks for it, up to the longest
+// step.
 func (s schedule) wait(series int64, retryAfter string, now time.Time, random float64) time.Duration {
 	step := s[series-1]
 	jittered := time.Duration(float64(step) * (1 - jitter + 2*jitter*random))

@@ -131,7 +131,7 @@ func (s *sender) send(ctx context.Context, j job, at time.Time) answer {
 	return a
 }
 
-// address is where the call goes: a test call and an operator's event to the receiver's address itself.
+// address returns where the call goes: a test call and an operator's event to the receiver's address itself.
 func (j job) address() string {
 	if j.test {
 		return j.target.URL
@@ -139,7 +139,7 @@ func (j job) address() string {
 	return callURL(j.target.URL, j.round.RequestID)
 }
 
-// failure is why the answer is none that delivers; nil when it is one.
+// failure returns why the answer is none that delivers; nil when it is one.
 func (a answer) failure() error {
 	if a.err == nil && a.status/100 != 2 {
 		return fmt.Errorf("status %d", a.status)
@@ -147,7 +147,7 @@ func (a answer) failure() error {
 	return a.err
 }
 
-// explain is the error without the address, which may hold a secret of the supplier's.
+// explain returns the error without the address, which may hold a secret of the supplier's.
 func (s *sender) explain(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errStopping) {
 		return cause

@@ -21,7 +21,7 @@ type claimedRow struct {
 	dead bool
 }
 
-// places is where database.Query reads a claimed row to.
+// places returns where database.Query reads a claimed row to.
 func (c *claimedRow) places() []any {
 	return []any{&c.id, &c.destination, &c.round.SupplierID, &c.round.RequestID, &c.round.UID, &c.round.Number,
 		&c.number, &c.series, &c.dead, &c.traceID, &c.traceParent, &c.body}

@@ -33,7 +33,7 @@ type deliveryRow struct {
 	LastResponse   []byte
 }
 
-// TableName is gorm's name for the rows.
+// TableName returns gorm's name for the rows.
 func (deliveryRow) TableName() string { return "webhook_deliveries" }
 
 func (r deliveryRow) delivery() Delivery {
@@ -50,7 +50,7 @@ func (r deliveryRow) delivery() Delivery {
 	return d
 }
 
-// list is each as a whole.
+// list returns as a whole what each hands over.
 func (s *store) list(ctx context.Context, filter Filter) ([]Delivery, error) {
 	return deliveries(s.chosen(ctx, filter).Order(newestFirst))
 }

@@ -9,7 +9,7 @@ import (
 
 const newestFirst = "created_at DESC, id DESC"
 
-// chosen are the deliveries that the filter chooses.
+// chosen returns the deliveries that the filter chooses.
 func (s *store) chosen(ctx context.Context, filter Filter) *gorm.DB {
 	query := filter.on(s.db.Reader(ctx).Model(&deliveryRow{}))
 	if filter.Latest != nil {

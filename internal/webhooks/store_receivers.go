@@ -18,7 +18,7 @@ const backlogAge = time.Second
 // mostDue bounds one look for what is due.
 const mostDue = 50_000
 
-// anyOf is the condition that a column is among the values of argument n, which values makes.
+// anyOf returns the condition that a column is among the values of argument n, which values makes.
 func (s *store) anyOf(column string, n int) string {
 	if s.postgres() {
 		return fmt.Sprintf(`%s = ANY($%d)`, column, n)
@@ -169,7 +169,7 @@ type standing struct {
 	backlog    bool // deliveries have waited for it for backlogAge
 }
 
-// standingColumns are those of standing; an earlier due time than parameter before is a backlog.
+// standingColumns returns those of standing; an earlier due time than parameter before is a backlog.
 func standingColumns(before int) string {
 	return fmt.Sprintf(`r.supplier_id, r.consecutive_failures, r.paused_by <> '',
 		r.due_at IS NOT NULL AND r.due_at <= $%d`, before)
@@ -194,7 +194,7 @@ func (s *store) standings(ctx context.Context, suppliers []string, now time.Time
 	return found, nil
 }
 
-// overlooked are receivers with deliveries that are due before their rows say: those that a worker of an earlier
+// overlooked returns receivers with deliveries that are due before their rows say: those that a worker of an earlier
 // version made.
 func (s *store) overlooked(ctx context.Context) (map[string]time.Time, error) {
 	list, err := database.Query(ctx, s.db.SQL(ctx), `

@@ -67,8 +67,8 @@ func placeOfLast(page []Delivery, place func(Delivery) string) string {
 	return place(page[len(page)-1])
 }
 
-// lost are the deliveries of a status that is neither pending nor delivered: of all destinations by the index of these,
-// or of one supplier's receiver by its own.
+// lost returns the deliveries of a status that is neither pending nor delivered: of all destinations by the index of
+// these, or of one supplier's receiver by its own.
 func (s *store) lost(ctx context.Context, filter Filter) *gorm.DB {
 	if filter.SupplierID != "" {
 		return s.db.Reader(ctx).Where("destination = ? AND destination <> 'own' AND status <> 'delivered' AND status = ?",
@@ -85,7 +85,7 @@ func (s *store) countLost(ctx context.Context, filter Filter, most int) (n int64
 	return n, nil
 }
 
-// lostUntil are the ids of the oldest.
+// lostUntil returns the ids of what was lost by then, the oldest first.
 func (s *store) lostUntil(ctx context.Context, filter Filter, until time.Time, limit int) (ids []string, err error) {
 	err = s.lost(ctx, filter).Model(&deliveryRow{}).Where("updated_at <= ?", until.UnixMicro()).Order("created_at").
 		Limit(limit).Pluck("id", &ids).Error
@@ -153,7 +153,7 @@ func (d *Dispatcher) ReceiverStates(ctx context.Context, suppliers []string) (ma
 	return d.store.receiverStates(ctx, `supplier_id IN ?`, suppliers)
 }
 
-// IllStates are the states of the receivers that fail or are paused, by an index that has no others.
+// IllStates returns the states of the receivers that fail or are paused, by an index that has no others.
 func (d *Dispatcher) IllStates(ctx context.Context) (map[string]ReceiverState, error) {
 	return d.store.receiverStates(ctx, `failing_since IS NOT NULL OR paused_by <> ''`)
 }

@@ -29,7 +29,7 @@ func (s *store) forget(ctx context.Context, latest []round.Round) (events int64,
 	return deleted.RowsAffected, deleted.Error
 }
 
-// webhookIDs are the ids of all deliveries of a request, given the round that it is in.
+// webhookIDs returns the ids of all deliveries of a request, given the round that it is in.
 func webhookIDs(latest round.Round) []string {
 	var ids []string
 	for number := int64(1); number <= latest.Number; number++ {

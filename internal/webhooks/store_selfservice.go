@@ -14,7 +14,7 @@ import (
 // recoverBatch is how many deliveries one statement of a recovery reopens.
 const recoverBatch = 1000
 
-// sentWhere is the filter as conditions. Those without a parameter are the indexes' own: a kept plan finds them by
+// sentWhere returns the filter as conditions. Those without a parameter are the indexes' own: a kept plan finds them by
 // their text.
 func sentWhere(supplierID string, filter SentFilter) (where string, args []any) {
 	conditions, args := []string{`destination = ?`, `destination <> 'own'`}, []any{supplierID}
@@ -82,7 +82,7 @@ func (s *store) sent(ctx context.Context, supplierID string, filter SentFilter, 
 	return rows, nil
 }
 
-// sentByID is nil when the supplier has no delivery of that id to its own receiver.
+// sentByID returns nil when the supplier has no delivery of that id to its own receiver.
 func (s *store) sentByID(ctx context.Context, supplierID, id string) (*deliveryRow, error) {
 	var rows []deliveryRow
 	err := s.db.Reader(ctx).Raw(`SELECT * FROM webhook_deliveries WHERE id = ?`, id).Scan(&rows).Error
@@ -112,7 +112,7 @@ func (r deliveryRow) last() attemptRow {
 	return attemptRow{r.Attempts, *r.LastStartedAt, r.LastDurationUs, r.LastStatus, r.LastError, r.LastResponse}
 }
 
-// answered is the attempt as its receiver's owner may see it.
+// answered returns the attempt as its receiver's owner may see it.
 func (r attemptRow) answered(underWay bool) AnsweredAttempt {
 	a := r.attempt()
 	sent := SentAttempt{Number: a.Number, StartedAt: a.Time, DurationMS: a.DurationMS, Status: a.Status}
@@ -150,7 +150,7 @@ func (s *store) sentDetail(ctx context.Context, row deliveryRow) (SentDetail, er
 	return detail, nil
 }
 
-// eventOf is the event as it is sent.
+// eventOf returns the event as it is sent.
 func (s *store) eventOf(ctx context.Context, row deliveryRow) ([]byte, error) {
 	var rows []struct{ Body []byte }
 	err := s.db.Reader(ctx).Raw(`SELECT body FROM webhook_events WHERE uid = ? AND round = ?`, row.UID,

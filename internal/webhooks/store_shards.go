@@ -64,7 +64,7 @@ func (s *store) beat(ctx context.Context, worker int64, until time.Time, shards 
 	return newMembers(rows, worker, now)
 }
 
-// holders are who holds attempts, found by one step through an index each.
+// holders returns who holds attempts, found by one step through an index each.
 func (s *store) holders(ctx context.Context) ([]int64, error) {
 	list, err := database.Query(ctx, s.db.SQL(ctx), `
 		WITH RECURSIVE holder(id) AS (
@@ -171,7 +171,7 @@ func (s *store) heldBy(ctx context.Context, workers []int64) (map[string]int, er
 	return held, nil
 }
 
-// begunBefore are the first attempts that the worker began before the given time and that have not ended.
+// begunBefore returns the first attempts that the worker began before the given time and that have not ended.
 func (s *store) begunBefore(ctx context.Context, worker int64, before time.Time) ([]string, error) {
 	list, err := database.Query(ctx, s.db.SQL(ctx),
 		`SELECT id FROM webhook_deliveries WHERE worker = $1 AND attempts = 1 AND last_started_at < $2`,

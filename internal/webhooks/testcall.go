@@ -101,7 +101,7 @@ func (s *SelfService) allowTest(ctx context.Context, supplierID string) error {
 	})
 }
 
-// recentTests are the moments of the last minute, the oldest first.
+// recentTests returns the moments of the last minute, the oldest first.
 func recentTests(text string, now time.Time) []int64 {
 	var recent []int64
 	for field := range strings.FieldsSeq(text) {
@@ -136,5 +136,5 @@ var eventTypes = sync.OnceValues(func() (types []EventType, err error) {
 	return types, err
 })
 
-// Events are the types of events that a supplier's receiver gets.
+// Events returns the types of events that a supplier's receiver gets.
 func (s *SelfService) Events() ([]EventType, error) { return eventTypes() }

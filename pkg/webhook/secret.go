@@ -52,7 +52,7 @@ func ParseSecret(text string) (Secret, error) {
 	return secretOf(key), nil
 }
 
-// Text is the secret itself, whsec_ followed by base64; empty for the zero Secret.
+// Text returns the secret itself, whsec_ followed by base64; empty for the zero Secret.
 func (s Secret) Text() string {
 	if s.key == nil {
 		return ""
@@ -68,22 +68,22 @@ func (s Secret) Equal(other Secret) bool {
 	return hmac.Equal(s.key(), other.key())
 }
 
-// String is ***.
+// String returns ***.
 func (s Secret) String() string { return redacted }
 
 // Format prints *** for every verb of fmt.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
-// LogValue is ***.
+// LogValue returns ***.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// MarshalJSON is "***".
+// MarshalJSON returns "***".
 func (s Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
 
-// MarshalText is ***.
+// MarshalText returns ***.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// mac is the HMAC over id.timestamp.body.
+// mac returns the HMAC over id.timestamp.body.
 func (s Secret) mac(id, timestamp string, body []byte) []byte {
 	h := hmac.New(sha256.New, s.key())
 	head := bytes.Join([][]byte{[]byte(id), []byte(timestamp), nil}, []byte{'.'})

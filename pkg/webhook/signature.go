@@ -35,7 +35,7 @@ const (
 	timestampDigits = 12 // 30,000 years: what is longer could overflow
 )
 
-// Sign is the value of the webhook-signature header: one signature a secret, in the order given.
+// Sign returns the value of the webhook-signature header: one signature a secret, in the order given.
 func Sign(id string, at time.Time, body []byte, secrets ...Secret) string {
 	signatures := make([]string, 0, len(secrets))
 	for _, s := range secrets {

@@ -170,7 +170,7 @@ func keep(ctx context.Context, pool *pgxpool.Pool, client *river.Client[pgx.Tx],
 	})
 }
 
-// estimates is the build's own endpoint: what a signed webhook brings is stored in the request's row.
+// estimates returns the build's own endpoint: what a signed webhook brings is stored in the request's row.
 func estimates(pool *pgxpool.Pool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var event struct{ Data delivery }

@@ -139,10 +139,10 @@ func (h *Hub) leastRights() func(name string) map[string]string {
 	}
 }
 
-// deployment is the path of a file in deployments/.
+// deployment returns the path of a file in deployments/.
 func deployment(name string) string { return filepath.Join(root(), "deployments", name) }
 
-// root is the tree's directory.
+// root returns the tree's directory.
 func root() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(file), "..", "..", "..")
@@ -168,12 +168,12 @@ func (h *Hub) runWorker(extra map[string]string) *Process {
 	return h.Run("worker", env)
 }
 
-// URL is the address of path at the i-th api.
+// URL returns the address of path at the i-th api.
 func (h *Hub) URL(i int, path string) string {
 	return "http://" + h.APIs[i%len(h.APIs)].Address() + path
 }
 
-// BaseURL is ESTIMATES_WEBHOOK_BASE_URL when the test set it, otherwise the first api's address.
+// BaseURL returns ESTIMATES_WEBHOOK_BASE_URL when the test set it, otherwise the first api's address.
 func (h *Hub) BaseURL() string {
 	if u := h.Env["ESTIMATES_WEBHOOK_BASE_URL"]; u != "" {
 		return u
@@ -267,7 +267,7 @@ func buildBinary(name string) (string, error) {
 	return final, os.Rename(filepath.Join(tmp, name), final)
 }
 
-// binary is the path of a binary of the hub's release.
+// binary returns the path of a binary of the hub's release.
 func (h *Hub) binary(name string) string {
 	if h.Release != "" {
 		return filepath.Join(h.Release, name)
@@ -275,7 +275,7 @@ func (h *Hub) binary(name string) string {
 	return Binary(h.tb, name)
 }
 
-// ServiceSecret is the service's own webhook secrets as configured, or as the embedded default has made them.
+// ServiceSecret returns the service's own webhook secrets as configured, or as the embedded default has made them.
 func (h *Hub) ServiceSecret(tb testing.TB) string {
 	tb.Helper()
 	if text := h.Env["WEBHOOK_SIGNING_SECRETS"]; text != "" {

@@ -95,14 +95,14 @@ func (p *Process) follow(logs io.Reader) {
 	close(p.exited)
 }
 
-// Address is the public listener's host and port.
+// Address returns the public listener's host and port.
 func (p *Process) Address() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.address
 }
 
-// AdminURL is the address of path at the operator listener.
+// AdminURL returns the address of path at the operator listener.
 func (p *Process) AdminURL(path string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,14 +118,14 @@ func (p *Process) adminStatus(path string) int {
 	return response.StatusCode
 }
 
-// Log is everything that the process has logged so far.
+// Log returns everything that the process has logged so far.
 func (p *Process) Log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.String()
 }
 
-// PID is the process id.
+// PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Signal sends a signal.

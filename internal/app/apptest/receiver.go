@@ -44,7 +44,7 @@ func NewReceiver(tb testing.TB, answer func(n int, w http.ResponseWriter, r *htt
 	return r
 }
 
-// Calls are the calls so far.
+// Calls returns the calls so far.
 func (r *Receiver) Calls() []Call {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 
 var releases sync.Mutex // tests of one process ask for the same release at once
 
-// Release is the directory of the binaries of an earlier commit, built once a tree. Where the history here does not
-// have the commit the test is skipped, aloud.
+// Release returns the directory of the binaries of an earlier commit, built once a tree. Where the history here does
+// not have the commit the test is skipped, aloud.
 func Release(tb testing.TB, commit string) string {
 	tb.Helper()
 	if out, err := run(root(), "git", "cat-file", "-e", commit+"^{commit}"); err != nil {

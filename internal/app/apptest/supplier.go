@@ -62,10 +62,10 @@ func (s *Supplier) Token(tb testing.TB) Tokens {
 	return Decode[Tokens](tb, a)
 }
 
-// AccessToken is the supplier's Bearer token.
+// AccessToken returns the supplier's Bearer token.
 func (s *Supplier) AccessToken() string { return s.tokens.AccessToken }
 
-// RefreshToken is the refresh token of the supplier's session.
+// RefreshToken returns the refresh token of the supplier's session.
 func (s *Supplier) RefreshToken() string { return s.tokens.RefreshToken }
 
 // Do calls the service with the supplier's Bearer token. A nil body sends none; other than bytes and strings are sent
@@ -92,7 +92,7 @@ func (h *Hub) DoAt(tb testing.TB, i int, method, path string, body any, headers 
 	return answer
 }
 
-// Try is a call that may fail on the way.
+// Try makes a call that may fail on the way.
 func (h *Hub) Try(tb testing.TB, url, method string, body any, headers ...string) (Answer, error) {
 	tb.Helper()
 	request, err := http.NewRequestWithContext(tb.Context(), method, url, reader(tb, body))

@@ -64,7 +64,7 @@ func OpenURL(tb testing.TB, url, path string) *database.DB {
 	return db
 }
 
-// SQLite is the path of a fresh migrated SQLite file in a directory of the test's own.
+// SQLite returns the path of a fresh migrated SQLite file in a directory of the test's own.
 func SQLite(tb testing.TB) string {
 	tb.Helper()
 	content, err := sqliteTemplate()
@@ -105,7 +105,7 @@ func migrate(ctx context.Context, url, path string) (err error) {
 	return db.Migrate(ctx)
 }
 
-// Plan is how the engine would run a statement, line by line.
+// Plan returns how the engine would run a statement, line by line.
 func Plan(tb testing.TB, db *database.DB, statement string, args ...any) string {
 	tb.Helper()
 	prefix, places := `EXPLAIN `, func(line *string) []any { return []any{line} }

@@ -23,7 +23,7 @@ const (
 	adminTimeout = time.Minute   // a busy machine copies a database slowly
 )
 
-// Postgres is the address of a fresh migrated PostgreSQL database, dropped at the end of the test.
+// Postgres returns the address of a fresh migrated PostgreSQL database, dropped at the end of the test.
 func Postgres(tb testing.TB) string {
 	tb.Helper()
 	template, err := postgresTemplate()
@@ -64,7 +64,7 @@ func Script(tb testing.TB, address, file string) {
 	}
 }
 
-// As is the address for another role, which the test server lets in without a password.
+// As returns the address for another role, which the test server lets in without a password.
 func As(tb testing.TB, address, role string) string {
 	tb.Helper()
 	u, err := url.Parse(address)
@@ -75,8 +75,8 @@ func As(tb testing.TB, address, role string) string {
 	return u.String()
 }
 
-// Pooled is the address of the same database through a PgBouncer of the mode, session or transaction, with its default
-// configuration. It knows the test server's role and the users. Without a PgBouncer the test is skipped, aloud.
+// Pooled returns the address of the same database through a PgBouncer of the mode, session or transaction, with its
+// default configuration. It knows the test server's role and the users. Without a PgBouncer the test is skipped, aloud.
 func Pooled(tb testing.TB, address, mode string, users ...string) string {
 	tb.Helper()
 	u, err := url.Parse(address)

@@ -10,7 +10,7 @@ var (
 // escape makes a member's name one part of a JSON pointer that may be in a URL's fragment.
 func escape(name string) string { return escaper.Replace(name) }
 
-// at is the value at the pointer, references followed, nil when there is none.
+// at returns the value at the pointer, references followed, nil when there is none.
 func (v *V) at(pointer string) any {
 	var value any = v.document
 	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
@@ -36,7 +36,7 @@ func follow(pointer string, value any) string {
 	return pointer
 }
 
-// schemaPointers are the places of all schemas of answers and of their headers.
+// schemaPointers returns the places of all schemas of answers and of their headers.
 func (v *V) schemaPointers() []string {
 	var pointers []string
 	answer := func(pointer string, value any) {

@@ -94,7 +94,7 @@ func refusedByServer(resp *http.Response) bool {
 	}
 }
 
-// find is the pointer of the answer's description. Unknown routes have one answer, 404, wrong methods one, 405.
+// find returns the pointer of the answer's description. Unknown routes have one answer, 404, wrong methods one, 405.
 func (v *V) find(method, requestPath string, status int) (pointer, fault string) {
 	path, known := v.route(requestPath)
 	if !known {
@@ -121,7 +121,7 @@ func (v *V) find(method, requestPath string, status int) (pointer, fault string)
 	return follow(pointer, answer), ""
 }
 
-// route is the path template of the document; a plain path wins over one with parameters.
+// route returns the path template of the document; a plain path wins over one with parameters.
 func (v *V) route(requestPath string) (string, bool) {
 	u, err := url.Parse(requestPath)
 	if err != nil {
@@ -173,7 +173,7 @@ func (v *V) headerFaults(answer string, header http.Header) []string {
 	return faults
 }
 
-// typed is a header's value as its schema's type.
+// typed returns a header's value as its schema's type.
 func (v *V) typed(pointer, value string) any {
 	if v.at(pointer+"/schema/type") == "integer" {
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil {

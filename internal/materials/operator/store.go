@@ -50,7 +50,7 @@ func whyFailed(status materials.Status, failure string) *string {
 	return &failure
 }
 
-// roundsOf are the rounds of a request, oldest first, the current one last.
+// roundsOf returns the rounds of a request, oldest first, the current one last.
 func (s *store) roundsOf(ctx context.Context, current round.Round) ([]materials.RoundOverview, error) {
 	var rows []struct {
 		Number    int64

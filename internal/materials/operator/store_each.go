@@ -50,7 +50,7 @@ func (s *store) each(ctx context.Context, filter materials.Filter, limit int, fn
 	return err
 }
 
-// next is where the slice behind this one begins, and how long it is.
+// next returns where the slice behind this one begins, and how long it is.
 func next(slice []materials.Overview, from place, width int64) (place, int64) {
 	if len(slice) == eachBatch { // it was cut
 		last := slice[len(slice)-1]
@@ -93,7 +93,7 @@ func (s *store) slice(ctx context.Context, suppliers []string, from place, since
 		arg, since, from.at, from.at, from.supplierID, from.supplierID, from.id, eachBatch)
 }
 
-// suppliersTable is a table k of the suppliers, and the parameter that it takes.
+// suppliersTable returns a table k of the suppliers, and the parameter that it takes.
 func (s *store) suppliersTable(ids []string) (table string, arg any) {
 	encoded, _ := json.Marshal(ids) // texts: it never fails
 	if s.db.Engine() == database.Postgres {

@@ -65,7 +65,7 @@ func (p place) String() string { return fmt.Sprintf("%d~%s~%d", p.at, p.supplier
 
 func (p place) behind() []any { return []any{p.at, p.at, p.supplierID, p.supplierID, p.id} }
 
-// tie is the id below which the supplier's requests of the place's very time come behind it.
+// tie returns the id below which the supplier's requests of the place's very time come behind it.
 func (p place) tie(supplierID string) int64 {
 	switch {
 	case p.supplierID == "" || supplierID > p.supplierID:
@@ -112,7 +112,7 @@ type reach struct {
 	newest, span atomic.Int64 // of the newest request; how long the last page was, 0: none was read yet
 }
 
-// since is when the oldest request of the page behind a place was made, or earlier, as far as one can guess; 0:
+// since returns when the oldest request of the page behind a place was made, or earlier, as far as one can guess; 0:
 // unknown.
 func (r *reach) since(from place) int64 {
 	if span := r.span.Load(); span > 0 {
@@ -246,7 +246,7 @@ func (s *store) recentEnqueued(ctx context.Context, supplierID, after string, li
 	}
 }
 
-// waiting is a page by the column and where it ended; nil: nothing is left.
+// waiting returns a page by the column and where it ended; nil: nothing is left.
 func (s *store) waiting(ctx context.Context, column, supplierID string, from place, limit int) (
 	[]materials.Overview, *place, error) {
 	window := `SELECT ` + recentColumns + `, ` + column + ` AS place FROM material_requests
@@ -352,7 +352,7 @@ func (s *store) countFailed(ctx context.Context, supplierID string, most int) (n
 	return n, nil
 }
 
-// failedUntil are the keys of the oldest.
+// failedUntil returns the keys of what had failed by then, the oldest first.
 func (s *store) failedUntil(ctx context.Context, supplierID string, until time.Time, limit int) (
 	keys []requestKey, err error) {
 	condition, args := ofSupplier(supplierID, until.UnixMicro())

@@ -8,7 +8,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// suppliers are those with requests, found by one step through the index each.
+// suppliers returns those with requests, found by one step through the index each.
 func (s *store) suppliers(ctx context.Context) (ids []string, err error) {
 	err = s.db.Reader(ctx).Raw(`WITH RECURSIVE known(id) AS (
 			SELECT (SELECT supplier_id FROM material_requests ORDER BY supplier_id LIMIT 1)

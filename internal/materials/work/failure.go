@@ -36,7 +36,8 @@ func ownFault(err error) bool {
 	return invalid || errs.KindOf(err) == errs.Invalid || errs.KindOf(err) == errs.Unprocessable
 }
 
-// nextTry is the wait after the given number of failed estimations of a round; again is false when they were the last.
+// nextTry returns the wait after the given number of failed estimations of a round; again is false when they were the
+// last.
 func nextTry(err error, tries int64, schedule []time.Duration) (wait time.Duration, again bool) {
 	if ownFault(err) {
 		return min(invalidFirstWait<<min(tries-1, 10), invalidMaxWait), tries < invalidTries

@@ -41,7 +41,7 @@ func parseTicket(subject string) (ticket int64, ok bool) {
 	return ticket, found && err == nil && strconv.FormatInt(ticket, 10) == text
 }
 
-// rounds are the message's rounds; ok is false for a text that Publish does not write.
+// rounds returns the message's rounds; ok is false for a text that Publish does not write.
 func (m Message) rounds() (rounds []round.Round, ok bool) {
 	if _, ok := parseTicket(m.Subject); !ok {
 		return nil, false

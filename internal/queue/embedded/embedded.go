@@ -71,7 +71,7 @@ func start(dir string, maxBytes int64, log *slog.Logger) (_ queue.Server, err er
 	return &embedded{server: s, lock: lock}, nil
 }
 
-// InProcessConn is a connection to the server.
+// InProcessConn returns a connection to the server.
 func (e *embedded) InProcessConn() (net.Conn, error) { return e.server.InProcessConn() }
 
 // Stop first lets the requests be answered that the server has taken in: while it shuts down it cannot answer any.

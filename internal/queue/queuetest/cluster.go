@@ -58,7 +58,7 @@ cluster { name: supplyhub, listen: "127.0.0.1:%d", no_advertise: true, routes: [
 	return c
 }
 
-// Address is the node's host and port for clients.
+// Address returns the node's host and port for clients.
 func (n *Node) Address() string { return fmt.Sprintf("127.0.0.1:%d", n.port) }
 
 // Start starts an ended node, which may store quota bytes; 0: all that the disk has.

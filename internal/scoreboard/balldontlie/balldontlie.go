@@ -35,7 +35,7 @@ func New(base, key string, log *slog.Logger) *Provider {
 	return &Provider{client: fetch.New(base, key), log: log}
 }
 
-// Name is the provider's code in answers.
+// Name returns the provider's code in answers.
 func (*Provider) Name() string { return "balldontlie" }
 
 type page struct {
@@ -45,7 +45,7 @@ type page struct {
 	} `json:"meta"`
 }
 
-// Board is the season's matches: there is no filter by date.
+// Board returns the season's matches: there is no filter by date.
 func (p *Provider) Board(ctx context.Context, q scoreboard.Question) (scoreboard.Board, error) {
 	year := q.Day.Year()
 	if !slices.Contains([]int{2018, 2022, 2026}, year) {
@@ -191,7 +191,7 @@ func (m match) round() string {
 	}
 }
 
-// side is the team, or what is known of an undecided one.
+// side returns the team, or what is known of an undecided one.
 func side(t *team, s *source) scoreboard.Team {
 	if t != nil {
 		name := strings.TrimSpace(t.Name)

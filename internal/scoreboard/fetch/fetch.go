@@ -110,7 +110,7 @@ func (c *Client) JSON(ctx context.Context, path string, query url.Values, into a
 	return nil
 }
 
-// retryAfter is what a 429 says: in its header, seconds or a date, or in its body.
+// retryAfter returns what a 429 says: in its header, seconds or a date, or in its body.
 func retryAfter(h http.Header, body []byte) time.Duration {
 	text := h.Get("Retry-After")
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil && n > 0 {

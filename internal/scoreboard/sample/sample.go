@@ -33,7 +33,7 @@ type Side struct {
 	Logo string
 }
 
-// Fixture is a match in SportMonks' shape.
+// Fixture returns a match in SportMonks' shape.
 func Fixture(id int, kickOff time.Time, state int, home, away Side) map[string]any {
 	return map[string]any{
 		"id": id, "state_id": state, "name": home.Name + " vs " + away.Name,
@@ -57,7 +57,7 @@ func (s Side) participant(location string) map[string]any {
 	}
 }
 
-// Match is a match in BALLDONTLIE's shape.
+// Match returns a match in BALLDONTLIE's shape.
 func Match(id int, kickOff time.Time, status string, home, away Side) map[string]any {
 	return map[string]any{
 		"id": id, "datetime": kickOff.UTC().Format(time.RFC3339), "status": status,
@@ -71,7 +71,7 @@ func (s Side) team() map[string]any {
 	return map[string]any{"id": s.ID, "name": s.Name, "abbreviation": s.Code, "country_code": s.Code}
 }
 
-// Goals is a score in SportMonks' shape.
+// Goals returns a score in SportMonks' shape.
 func Goals(description, side string, n int) map[string]any {
 	return map[string]any{"description": description, "score": map[string]any{"goals": n, "participant": side}}
 }
@@ -101,7 +101,7 @@ func answer(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body) // a caller that is gone needs no answer
 }
 
-// kickOffs are those of today and tomorrow in São Paulo.
+// kickOffs returns the moments of today and tomorrow in São Paulo.
 func kickOffs(now time.Time) []time.Time {
 	var list []time.Time
 	for day := range 2 {
@@ -113,7 +113,7 @@ func kickOffs(now time.Time) []time.Time {
 	return list
 }
 
-// fixtures are the league's matches whose UTC day is from the one to the other.
+// fixtures returns the league's matches whose UTC day is from the one to the other.
 func fixtures(league int, from, to string, now time.Time) []map[string]any {
 	list := []map[string]any{}
 	for i, kickOff := range kickOffs(now) {
@@ -152,7 +152,7 @@ func matches(now time.Time) []map[string]any {
 	return list
 }
 
-// stateOf is where a match is by the clock: its state, the running period and that one's match minute.
+// stateOf returns where a match is by the clock: its state, the running period and that one's match minute.
 func stateOf(kickOff, now time.Time) (state, period, minutes int) {
 	switch since := now.Sub(kickOff); {
 	case since < 0:

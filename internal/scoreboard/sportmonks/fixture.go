@@ -100,7 +100,7 @@ func (f fixture) stage() scoreboard.Stage {
 	}
 }
 
-// team is the side's participant, wherever it is in the list; of an undecided match a half of its name.
+// team returns the side's participant, wherever it is in the list; of an undecided match a half of its name.
 func (f fixture) team(location string, half int) scoreboard.Team {
 	for _, p := range f.Participants {
 		if p.Meta.Location != location {
@@ -124,7 +124,7 @@ func (f fixture) team(location string, half int) scoreboard.Team {
 	return scoreboard.Team{}
 }
 
-// goals are the running score; shoot-out goals stay out of it.
+// goals returns the running score; shoot-out goals stay out of it.
 func (f fixture) goals(side string) int {
 	for _, description := range []string{"CURRENT", "2ND_HALF", "1ST_HALF"} {
 		for _, s := range f.Scores {

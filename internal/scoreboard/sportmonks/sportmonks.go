@@ -32,7 +32,7 @@ func New(base, token string, log *slog.Logger, now func() time.Time) *Provider {
 	return &Provider{client: fetch.New(base, token), log: log, now: now}
 }
 
-// Name is the provider's code in answers.
+// Name returns the provider's code in answers.
 func (*Provider) Name() string { return "sportmonks" }
 
 // page is one page of fixtures. Without a result there is no data at all.

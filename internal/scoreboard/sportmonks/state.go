@@ -53,7 +53,8 @@ type period struct {
 	Minutes   *int64 `json:"minutes"`
 }
 
-// span is from which match minute to which a type of period lasts; the provider's own counts_from is not always right.
+// span returns from which match minute to which a type of period lasts; the provider's own counts_from is not always
+// right.
 func span(typeID int) (from, to int) {
 	switch typeID {
 	case 1:
@@ -91,7 +92,7 @@ func (f fixture) minute(status scoreboard.Status, now time.Time) int {
 	}
 }
 
-// running is the ticking period's minute, counted from its start when it is not given.
+// running returns the ticking period's minute, counted from its start when it is not given.
 func (f fixture) running(now time.Time) int {
 	for _, p := range f.Periods {
 		if p.Ticking {
@@ -110,7 +111,7 @@ func (f fixture) running(now time.Time) int {
 	}
 }
 
-// stopped is the minute in which the last period ended.
+// stopped returns the minute in which the last period ended.
 func (f fixture) stopped() int {
 	minute, last := 0, -1
 	for _, p := range f.Periods {

@@ -77,7 +77,7 @@ func (s *Server) receiverBody() answer {
 	})
 }
 
-// orNull is the value, or null for the zero one.
+// orNull returns the value, or null for the zero one.
 func orNull[T comparable](v T) *T {
 	var zero T
 	if v == zero {

@@ -146,7 +146,7 @@ type duplicate struct {
 	SKU               string `json:"sku"`
 }
 
-// duplicates are the repeated combinations, each once.
+// duplicates returns the repeated combinations, each once.
 func duplicates(items []item) []duplicate {
 	seen := map[string]int{}
 	var repeated []duplicate

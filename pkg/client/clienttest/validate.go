@@ -137,7 +137,7 @@ func (c *check) number(f fields, at, name string, most float64, required bool) *
 	return &n
 }
 
-// text is a string of any length.
+// text returns a string of any length.
 func (c *check) text(f fields, at, name string, required bool) *string {
 	value := c.member(f, at, name, required)
 	if value == nil {
@@ -151,7 +151,7 @@ func (c *check) text(f fields, at, name string, required bool) *string {
 	return &text
 }
 
-// name is a string that is not blank and has at most 255 characters.
+// name returns a string that is not blank and has at most 255 characters.
 func (c *check) name(f fields, at, name string, required bool) string {
 	text := c.text(f, at, name, required)
 	switch {

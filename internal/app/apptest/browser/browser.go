@@ -116,7 +116,7 @@ func (b *Browser) try(actions ...chromedp.Action) error {
 	return chromedp.Run(ctx, actions...)
 }
 
-// text is what the page shows, for a failure.
+// text returns what the page shows, for a failure.
 func (b *Browser) text() string {
 	var text string
 	_ = b.try(chromedp.Evaluate(`location.href + "\n" + document.body.innerText`, &text))
@@ -129,7 +129,7 @@ func (b *Browser) Open(address string) {
 	b.do("open "+address, chromedp.Navigate(address))
 }
 
-// Faults are the errors so far, and forgets them.
+// Faults returns the errors so far and forgets them.
 func (b *Browser) Faults() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -138,7 +138,7 @@ func (b *Browser) Faults() []string {
 	return faults
 }
 
-// Hosts are all hosts that anything was asked of.
+// Hosts returns all hosts that anything was asked of.
 func (b *Browser) Hosts() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,7 +149,7 @@ func (b *Browser) Hosts() []string {
 	return hosts
 }
 
-// Received is how many bytes have come over the network.
+// Received returns how many bytes have come over the network.
 func (b *Browser) Received() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -92,13 +92,13 @@ func (c *Cluster) Crash() {
 	}
 }
 
-// Exited is closed when the server has ended.
+// Exited returns a channel that is closed when the server has ended.
 func (c *Cluster) Exited() <-chan struct{} { return c.exited }
 
-// Socket is the path of the server's socket.
+// Socket returns the path of the server's socket.
 func (c *Cluster) Socket() string { return filepath.Join(c.dir, ".s.PGSQL."+port) }
 
-// binaries is the directory of the newest PostgreSQL on this machine.
+// binaries returns the directory of the newest PostgreSQL on this machine.
 func binaries() (string, error) {
 	var dirs []string
 	if path, err := exec.LookPath("postgres"); err == nil {
@@ -126,7 +126,7 @@ func binaries() (string, error) {
 
 var versionNumber = regexp.MustCompile(`\) (\d+)`)
 
-// majorVersion is 0 when dir does not hold a whole server.
+// majorVersion returns 0 when dir does not hold a whole server.
 func majorVersion(dir string) int {
 	if _, err := exec.LookPath(filepath.Join(dir, "initdb")); err != nil {
 		return 0
@@ -140,7 +140,7 @@ func majorVersion(dir string) int {
 	return version
 }
 
-// serverAccount is whom the server runs as: nil for ourselves, another user for root, whom PostgreSQL refuses.
+// serverAccount returns whom the server runs as: nil for ourselves, another user for root, whom PostgreSQL refuses.
 func serverAccount() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -278,7 +278,7 @@ func (c *Cluster) Remove() {
 
 func (c *Cluster) logFile() string { return filepath.Join(c.dir, "log") }
 
-// LogTail is the end of the server's log.
+// LogTail returns the end of the server's log.
 func (c *Cluster) LogTail() string {
 	content, err := os.ReadFile(c.logFile())
 	if err != nil {

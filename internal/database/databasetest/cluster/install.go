@@ -12,7 +12,7 @@ import (
 var errNoServer = errors.New("no PostgreSQL server binaries found: install them " +
 	"(Debian, Ubuntu: apt-get install postgresql; macOS: brew install postgresql@17)")
 
-// findOrInstall is the directory of the server's binaries; where we may, on Debian and Ubuntu as root, they are
+// findOrInstall returns the directory of the server's binaries; where we may, on Debian and Ubuntu as root, they are
 // installed.
 func findOrInstall() (string, error) {
 	dir, err := binaries()

@@ -58,7 +58,7 @@ func (c *Cluster) Set(name, value string) error {
 	return err
 }
 
-// program is one of PostgreSQL's, which are beside the server even where PATH has links to it alone.
+// program returns the path of one of PostgreSQL's, which are beside the server even where PATH has links to it alone.
 func (c *Cluster) program(name string) string {
 	server, err := filepath.EvalSymlinks(filepath.Join(c.bin, "postgres"))
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *Cluster) signal(s syscall.Signal) error {
 	return nil
 }
 
-// children are the processes of the server, which are each a group of their own.
+// children returns the processes of the server, which are each a group of their own.
 func children(parent int) (pids []int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
@@ -118,7 +118,7 @@ func children(parent int) (pids []int) {
 	return pids
 }
 
-// Together is the address of a database on both servers, in this order.
+// Together returns the address of a database on both servers, in this order.
 func Together(first, second *Cluster, database string, more url.Values) string {
 	query := url.Values{"host": {first.dir + "," + second.dir}, "port": {port + "," + port}}
 	for name, values := range more {
