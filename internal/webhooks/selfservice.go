@@ -206,7 +206,7 @@ func (s *SelfService) Recover(ctx context.Context, supplierID string, filter Sen
 	}
 }
 
-// History returns the supplier's deliveries of the last hours as counts, at most historyAge old.
+// History returns the supplier's counts, at most historyAge old.
 func (s *SelfService) History(ctx context.Context, supplierID string) (History, error) {
 	if h, known := s.histories.Get(supplierID); known {
 		return h, nil
