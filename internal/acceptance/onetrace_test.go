@@ -231,6 +231,45 @@ func TestTraces_show_all_of_a_request_in_the_caller_s_trace(t *testing.T) {
 	}
 }
 
+func TestTraces_of_a_call_that_is_not_sampled_have_no_span_and_its_webhook_says_so(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			c := newCollector(t)
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{
+				"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_BSP_SCHEDULE_DELAY": "100",
+				"OTEL_TRACES_SAMPLER": "parentbased_always_off",
+			}})
+			receiver := apptest.NewReceiver(t, nil)
+			s := h.Supplier(t, "--webhook-url", receiver.URL)
+			const callers, sampled = "0000000000000000000000000000beef", "0000000000000000000000000000cafe"
+			posted := 0
+			post := func(header ...string) string { // and the traceparent of its webhook
+				want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), header...), http.StatusCreated)
+				posted++
+				apptest.Eventually(t, "the webhook arrives", func() bool { return len(receiver.Calls()) == posted })
+				return receiver.Calls()[posted-1].Header.Get("traceparent")
+			}
+			if carried := post("traceparent", "00-"+callers+"-00000000000000aa-00"); !strings.Contains(carried, callers) ||
+				!strings.HasSuffix(carried, "-00") {
+				t.Errorf("the webhook carries %q and not the caller's trace", carried)
+			}
+			if carried := post(); len(carried) != 55 || !strings.HasSuffix(carried, "-00") {
+				t.Errorf("the webhook carries %q, which does not say that nothing is recorded", carried)
+			}
+			if carried := post("traceparent", "00-"+sampled+"-00000000000000aa-01"); !strings.Contains(carried, sampled) ||
+				!strings.HasSuffix(carried, "-01") {
+				t.Errorf("the webhook carries %q", carried)
+			}
+			apptest.Eventually(t, "the sampled call's webhook is recorded", func() bool { return len(c.called("webhook attempt")) > 0 })
+			if traces := c.traces(); len(traces) != 1 || traces[0] != sampled {
+				t.Errorf("recorded are %v", traces)
+			}
+		})
+	}
+}
+
 func TestTraces_cost_nothing_where_no_collector_is_configured(t *testing.T) {
 	t.Parallel()
 	for _, stack := range apptest.Stacks {

@@ -7,13 +7,9 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic/gin/otelgin"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
 // EngineConfig is what NewEngine needs.
@@ -42,13 +38,9 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	o := newObserver(cfg.Log, cfg.Registry)
 	engine.Use(serveHead(engine))
 	if cfg.Tracer != nil {
-		engine.Use(otelgin.Middleware("supplyhub", otelgin.WithTracerProvider(cfg.Tracer),
-			otelgin.WithPropagators(propagation.TraceContext{})))
+		engine.Use(traced(cfg.Tracer))
 	}
 	engine.Use(o.observe, closeAfterChunks, o.recoverPanic, newAdmission().middleware)
-	if cfg.Tracer != nil {
-		engine.Use(nameSpan)
-	}
 	engine.NoRoute(Handle(NotFound))
 	engine.NoMethod(func(c *gin.Context) {
 		allowed := c.Writer.Header().Get("Allow")
@@ -63,9 +55,3 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 
 // NotFound answers every route that there is none of.
 func NotFound(*gin.Context) error { return errs.New(errs.NotFound, "There is no such resource.") }
-
-// nameSpan puts the request's id on its span, as on every other one that the request causes.
-func nameSpan(c *gin.Context) {
-	ctx := c.Request.Context()
-	trace.SpanFromContext(ctx).SetAttributes(attribute.String("request_id", logctx.RequestID(ctx)))
-}

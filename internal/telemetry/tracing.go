@@ -1,11 +1,11 @@
 package telemetry
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -60,20 +60,30 @@ func NewTracing(ctx context.Context, environ map[string]string, role string) (*T
 func (t *Tracing) On() bool { return t != nil && t.Provider != nil }
 
 // Span begins a span and gives its end, which notes a failure. It carries the request's id, by which it is found beside
-// the logs. Outside of any span it continues the trace that logctx names. Nothing happens when nothing is traced.
+// the logs. Outside of any span it continues the trace that logctx names. A trace begins with a call of the api: of
+// work whose call was not sampled there is no span, and the TraceParent of the context returned says so to what it calls.
 func (t *Tracing) Span(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
 	if !t.On() {
 		return ctx, func(error) {}
 	}
-	var described []attribute.KeyValue
+	parent := trace.SpanContextFromContext(ctx)
+	if !parent.IsValid() {
+		if parent = spanOf(logctx.TraceParent(ctx)); parent.IsSampled() {
+			ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
+		}
+	}
+	if !parent.IsSampled() {
+		if !parent.IsValid() {
+			ctx = logctx.WithTraceParent(ctx, notSampled())
+		}
+		return ctx, func(error) {}
+	}
+	described := make([]attribute.KeyValue, 0, len(attrs)+1)
 	if id := logctx.RequestID(ctx); id != "" {
 		described = append(described, attribute.String("request_id", id))
 	}
 	for _, a := range attrs {
 		described = append(described, attribute.String(a.Key, a.Value.String()))
-	}
-	if !trace.SpanContextFromContext(ctx).IsValid() {
-		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceParent: logctx.TraceParent(ctx)})
 	}
 	options := []trace.SpanStartOption{trace.WithAttributes(described...)}
 	if batch := spanOf(logctx.Batch(ctx)); batch.IsValid() {
@@ -81,6 +91,11 @@ func (t *Tracing) Span(ctx context.Context, name string, attrs ...slog.Attr) (co
 	}
 	ctx, span := t.Provider.Tracer("supplyhub").Start(ctx, name, options...)
 	return ctx, func(err error) { end(span, err) }
+}
+
+// notSampled names a span that is not recorded, as W3C Trace Context writes it, so that what is called records none.
+func notSampled() string {
+	return fmt.Sprintf("00-%016x%016x-%016x-00", rand.Uint64()|1, rand.Uint64(), rand.Uint64()|1)
 }
 
 func end(span trace.Span, err error) {
@@ -134,9 +149,12 @@ func (t *Tracing) Parent(ctx context.Context) string {
 	if !t.On() {
 		return logctx.TraceParent(ctx)
 	}
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return logctx.TraceParent(ctx)
+	}
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
-	return cmp.Or(carrier[traceParent], logctx.TraceParent(ctx))
+	return carrier[traceParent]
 }
 
 // Close sends what is left.

@@ -1,0 +1,59 @@
+package httpapi
+
+import (
+	"cmp"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/supplyhub/supplyhub/internal/logctx"
+)
+
+// traceParent is W3C Trace Context's header, and how long it is in every version of it.
+const (
+	traceParent       = "traceparent"
+	traceParentLength = len("00-00000000000000000000000000000000-0000000000000000-00")
+)
+
+// traced returns the middleware that begins a span for each call that is sampled, in the trace that the caller names.
+// Of any other call it keeps what the caller named, and does nothing more.
+func traced(provider trace.TracerProvider) gin.HandlerFunc {
+	tracer := provider.Tracer("supplyhub")
+	return func(c *gin.Context) {
+		ctx, named := c.Request.Context(), c.GetHeader(traceParent)
+		if named != "" {
+			ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(c.Request.Header))
+		}
+		isValid := trace.SpanContextFromContext(ctx).IsValid()
+		ctx, span := tracer.Start(ctx, c.Request.Method+" "+cmp.Or(c.FullPath(), "route not found"),
+			trace.WithSpanKind(trace.SpanKindServer))
+		switch {
+		case span.IsRecording():
+			defer describe(span, c)
+			c.Request = c.Request.WithContext(ctx)
+		case isValid:
+			c.Request = c.Request.WithContext(logctx.WithTraceParent(c.Request.Context(), named[:traceParentLength]))
+		}
+		c.Next()
+	}
+}
+
+// describe ends the span of an answered call.
+func describe(span trace.Span, c *gin.Context) {
+	status := c.Writer.Status()
+	span.SetAttributes(
+		attribute.String("request_id", logctx.RequestID(c.Request.Context())), // as on every other span of the request
+		semconv.HTTPRequestMethodKey.String(methodLabel(c.Request)), semconv.HTTPRoute(c.FullPath()),
+		semconv.URLPath(c.Request.URL.Path), semconv.ClientAddress(c.ClientIP()),
+		semconv.UserAgentOriginal(c.Request.UserAgent()), semconv.HTTPResponseStatusCode(status),
+		semconv.HTTPResponseBodySize(max(c.Writer.Size(), 0)))
+	if status >= http.StatusInternalServerError {
+		span.SetStatus(codes.Error, "")
+	}
+	span.End()
+}
