@@ -21,7 +21,7 @@ ATONCE = 4
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race; else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run demo build test test-platforms test-upgrade race chaos fuzz lint-openapi bench bench-cache bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker check readme migrate-new clean
+.PHONY: help run demo build test test-platforms test-upgrade race chaos fuzz lint-openapi bench bench-cache bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker bench-turns check readme migrate-new clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,6 +95,9 @@ bench-neighbours: ## measure a healthy supplier beside slow, ill and dead receiv
 
 bench-receivers: ## measure many receivers, dead and slow ones among them, and 1 to 8 workers (about 8 minutes; RECEIVERS=10000; PARTS='scale killed idle many')
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench receivers $(PARTS)
+
+bench-turns: ## compare this tree with the checkout in OTHER, burst by burst (ROUNDS=12; OTHER_ENV='NAME=value'; OTHER_WORKERS='2 4')
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench turns
 
 bench-queue: ## measure intake without NATS and with it, and the sweeper while a million requests wait in the queue (about 5 minutes)
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench queue

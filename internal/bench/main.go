@@ -34,6 +34,7 @@ func main() {
 		"sweeper":       whole(sweeperBench),
 		"recovery":      whole(recovery),
 		"pages":         pagesBench,
+		"turns":         turnsBench,
 		"bare-tracker":  bareTracker,
 		"load":          func(context.Context) error { return loadProcess() },
 		"bare-http":     bareHTTP,

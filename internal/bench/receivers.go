@@ -43,7 +43,7 @@ func receiversBench(ctx context.Context, s *stack) error {
 		name string
 		run  func(context.Context) error
 	}{
-		{"scale", p.scale},
+		{"scale", scale},
 		{"killed", p.killed},
 		{"idle", func(ctx context.Context) error { return p.idle(ctx, n) }},
 		{"many", func(ctx context.Context) error { return p.amongMany(ctx, n) }},
@@ -75,68 +75,6 @@ func (p *pipeline) startWorkers(n int) (workers []*exec.Cmd, stop func() error, 
 		}
 		return err
 	}, nil
-}
-
-// scale measures the same load with more and more workers, and with one before and after each: the machine changes
-// meanwhile, so a figure is compared with the mean of its neighbours.
-func (p *pipeline) scale(ctx context.Context) error {
-	fmt.Printf("workers    CPU s per 1,000   of one's   delivered/s   p50 at %d/s   memory of all workers\n", pacedRate)
-	before, err := p.withWorkers(ctx, 1)
-	if err != nil {
-		return err
-	}
-	fmt.Println(before.row(""))
-	for _, n := range []int{2, 4, 8} {
-		several, err := p.withWorkers(ctx, n)
-		if err != nil {
-			return err
-		}
-		after, err := p.withWorkers(ctx, 1)
-		if err != nil {
-			return err
-		}
-		fmt.Println(several.row(fmt.Sprintf("%.2f", 2*several.cost/(before.cost+after.cost))))
-		fmt.Println(after.row(""))
-		before = after
-	}
-	return nil
-}
-
-// scaled is what so many workers took for the load.
-type scaled struct {
-	workers, memory int // processes, MiB
-	cost            float64
-	flat, paced     loadResult
-	shares          string
-}
-
-func (r scaled) row(ofOnes string) string {
-	return fmt.Sprintf("%7d    %15.3f   %8s   %11.0f   %11s   %d MiB   (%s)", r.workers, r.cost, ofOnes,
-		float64(r.flat.Delivered)/r.flat.DrainSeconds, milliseconds(r.paced.Delivery50), r.memory, r.shares)
-}
-
-func (p *pipeline) withWorkers(ctx context.Context, n int) (r scaled, err error) {
-	workers, stop, err := p.startWorkers(n)
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
-	if err := p.warm(ctx); err != nil {
-		return r, err
-	}
-	before := p.cpu()
-	if r.flat, err = p.run(ctx, loadDuration, 0); err != nil {
-		return r, err
-	}
-	used := p.cpu().since(before)
-	r.workers, r.cost, r.shares = n, used.per1000(r.flat.Delivered), used.shares(r.flat.Delivered)
-	if r.paced, err = p.run(ctx, loadDuration, pacedRate); err != nil {
-		return r, err
-	}
-	for _, worker := range workers {
-		r.memory += peakMemory(worker.Process.Pid)
-	}
-	return r, nil
 }
 
 // killed kills workers in turn under load, and accounts for everything.

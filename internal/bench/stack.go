@@ -46,7 +46,10 @@ func onStack(ctx context.Context, measurement func(context.Context, *stack) erro
 	return measurement(ctx, s)
 }
 
-func newStack(ctx context.Context) (*stack, error) {
+func newStack(ctx context.Context) (*stack, error) { return newStackOf(ctx, "") }
+
+// newStackOf is a stack of the api and the worker of a checkout; empty: this one.
+func newStackOf(ctx context.Context, tree string) (*stack, error) {
 	dir, err := os.MkdirTemp("", "supplyhub-bench-")
 	if err != nil {
 		return nil, err
@@ -59,8 +62,9 @@ func newStack(ctx context.Context) (*stack, error) {
 	if s.spareDatabase, err = s.createDatabase(ctx); err != nil {
 		return s, err
 	}
-	for _, target := range []string{"./cmd/api", "./cmd/worker", "./internal/bench", "github.com/nats-io/nats-server/v2"} {
-		if err := build(ctx, dir, target); err != nil {
+	for _, b := range []struct{ tree, target string }{{tree, "./cmd/api"}, {tree, "./cmd/worker"}, {"", "./internal/bench"},
+		{"", "github.com/nats-io/nats-server/v2"}} {
+		if err := build(ctx, b.tree, dir, b.target); err != nil {
 			return s, err
 		}
 	}
@@ -81,11 +85,11 @@ func newStack(ctx context.Context) (*stack, error) {
 	return s, nil
 }
 
-// build makes a binary as `make build` does.
-func build(ctx context.Context, dir, target string) error {
+// build makes a binary of a checkout as `make build` does.
+func build(ctx context.Context, tree, dir, target string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "nomsgpack", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/",
 		target)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Dir, cmd.Env = tree, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w: %s", target, err, out)
 	}

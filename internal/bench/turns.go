@@ -1,0 +1,161 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	burstDuration = 3 * time.Second
+	settle        = 300 * time.Millisecond // what a burst leaves behind is counted with it
+	roundsDefault = 12
+)
+
+// contender is one of the stacks that are compared in turns.
+type contender struct {
+	name, tree string // the checkout that its binaries are built from
+	env        []string
+	workers    int
+
+	*pipeline
+	running []*exec.Cmd // the workers
+	seen    [][]float64 // by figure, one of each round
+}
+
+// compared are the figures of a burst, as they are printed.
+var compared = []struct{ name, form string }{
+	{"accepted/s", "%.0f"},
+	{"delivered/s", "%.0f"},
+	{"CPU s per 1,000", "%.3f"},
+	{fmt.Sprintf("ms to webhook at %d/s, p50", pacedRate), "%.1f"},
+	{fmt.Sprintf("ms to webhook at %d/s, p99", pacedRate), "%.1f"},
+	{"MiB of the workers", "%.0f"},
+}
+
+// turnsBench compares this tree with the checkout OTHER names (default: this tree) on a machine whose speed changes by
+// the minute: all stacks are up and take turns of a few seconds for ROUNDS rounds. The other's processes have OTHER_ENV
+// (NAME=value ...) besides, and for each number in OTHER_WORKERS there is one stack with so many workers.
+func turnsBench(ctx context.Context) error {
+	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("ROUNDS"), strconv.Itoa(roundsDefault)))
+	if err != nil {
+		return fmt.Errorf("ROUNDS: %w", err)
+	}
+	contenders := []*contender{{name: "this tree", workers: 1}}
+	for text := range strings.FieldsSeq(cmp.Or(os.Getenv("OTHER_WORKERS"), "1")) {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("OTHER_WORKERS: %w", err)
+		}
+		contenders = append(contenders, &contender{name: "the other, workers: " + text, tree: os.Getenv("OTHER"),
+			env: strings.Fields(os.Getenv("OTHER_ENV")), workers: n})
+	}
+	return inTurns(ctx, contenders, rounds)
+}
+
+// scale compares several workers with one under the same load.
+func scale(ctx context.Context) error {
+	var contenders []*contender
+	for _, n := range []int{1, 2, 4, 8} {
+		contenders = append(contenders, &contender{name: fmt.Sprintf("workers: %d", n), workers: n})
+	}
+	return inTurns(ctx, contenders, roundsDefault)
+}
+
+// inTurns measures the contenders burst by burst and prints them.
+func inTurns(ctx context.Context, contenders []*contender, rounds int) error {
+	for _, c := range contenders {
+		s, err := newStackOf(ctx, c.tree)
+		if s != nil {
+			defer s.close()
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.open(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	order := slices.Clone(contenders)
+	for range rounds {
+		for _, c := range order {
+			if err := c.burst(ctx); err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
+			}
+		}
+		slices.Reverse(order) // so that none is always the first
+	}
+	show(contenders)
+	return nil
+}
+
+func (c *contender) open(ctx context.Context, s *stack) (err error) {
+	s.env = append(s.env, c.env...)
+	if c.pipeline, err = s.started(ctx); err != nil {
+		return err
+	}
+	if c.running, _, err = c.startWorkers(c.workers); err != nil {
+		return err
+	}
+	c.seen = make([][]float64, len(compared))
+	return c.warm(ctx)
+}
+
+// burst runs as fast as answers come and then at a steady rate, for a few seconds each.
+func (c *contender) burst(ctx context.Context) error {
+	before := c.cpu()
+	flat, err := c.run(ctx, burstDuration, 0)
+	if err != nil {
+		return err
+	}
+	wait(ctx, settle)
+	used := c.cpu().since(before)
+	paced, err := c.run(ctx, burstDuration, pacedRate)
+	if err != nil {
+		return err
+	}
+	wait(ctx, settle)
+	memory := 0
+	for _, worker := range c.running {
+		memory += peakMemory(worker.Process.Pid)
+	}
+	for i, value := range []float64{flat.perSecond(), float64(flat.Delivered) / flat.DrainSeconds,
+		used.per1000(flat.Delivered), inMilliseconds(paced.Delivery50), inMilliseconds(paced.Delivery99),
+		float64(memory)} {
+		c.seen[i] = append(c.seen[i], value)
+	}
+	return nil
+}
+
+// show prints the middle of each figure, and of its ratios to the first contender's in the same round with the middle
+// half of them.
+func show(contenders []*contender) {
+	first := contenders[0]
+	fmt.Printf("%s, %d rounds in turns of %s\n", machine(), len(first.seen[0]), burstDuration)
+	for i, figure := range compared {
+		for _, c := range contenders {
+			fmt.Printf("  %-28s %-22s "+figure.form, figure.name, c.name, quantile(c.seen[i], 0.5))
+			if c != first {
+				ratios := make([]float64, len(c.seen[i]))
+				for round, value := range c.seen[i] {
+					ratios[round] = value / first.seen[i][round]
+				}
+				fmt.Printf("   of the first %.3f (%.3f to %.3f)", quantile(ratios, 0.5), quantile(ratios, 0.25),
+					quantile(ratios, 0.75))
+			}
+			fmt.Println()
+		}
+	}
+}
+
+// quantile returns the value that the part of all values is not above.
+func quantile(values []float64, part float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[int(part*float64(len(sorted)-1)+0.5)]
+}
