@@ -34,6 +34,10 @@ var compared = []struct{ name, form string }{
 	{"accepted/s", "%.0f"},
 	{"delivered/s", "%.0f"},
 	{"CPU s per 1,000", "%.3f"},
+	{"  of it api", "%.3f"},
+	{"  of it worker", "%.3f"},
+	{"  of it postgres", "%.3f"},
+	{"  of it nats-server", "%.3f"},
 	{fmt.Sprintf("ms to webhook at %d/s, p50", pacedRate), "%.1f"},
 	{fmt.Sprintf("ms to webhook at %d/s, p99", pacedRate), "%.1f"},
 	{"MiB of the workers", "%.0f"},
@@ -125,9 +129,12 @@ func (c *contender) burst(ctx context.Context) error {
 	for _, worker := range c.running {
 		memory += peakMemory(worker.Process.Pid)
 	}
-	for i, value := range []float64{flat.perSecond(), float64(flat.Delivered) / flat.DrainSeconds,
-		used.per1000(flat.Delivered), inMilliseconds(paced.Delivery50), inMilliseconds(paced.Delivery99),
-		float64(memory)} {
+	values := []float64{flat.perSecond(), float64(flat.Delivered) / flat.DrainSeconds, used.per1000(flat.Delivered)}
+	for _, program := range []string{"api", "worker", "postgres", "nats-server"} {
+		values = append(values, usage{program: used[program]}.per1000(flat.Delivered))
+	}
+	for i, value := range append(values, inMilliseconds(paced.Delivery50), inMilliseconds(paced.Delivery99),
+		float64(memory)) {
 		c.seen[i] = append(c.seen[i], value)
 	}
 	return nil
