@@ -79,7 +79,7 @@ fuzz: ## run each fuzz target for FUZZTIME (60s); what it learns stays in .fuzz
 	done
 
 # PostgreSQL's settings of deployments/compose.yaml, where they are not the bench's.
-SMALL = -c shared_buffers=64MB -c default_statistics_target=25
+SMALL = -c shared_buffers=48MB -c default_statistics_target=25
 
 bench: ## measure the whole service against this machine's limits, then the single parts
 	$(WITHPOSTGRES) -durable sh -c "$(GO) run ./internal/bench && $(GO) test -run '^$$' -bench . ./internal/... ./pkg/..."

@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	headroom     = 24 << 20 // bytes that may be allocated between two collections; more where more lives
-	leastPercent = 100      // Go's own
-	mostPercent  = 400      // a process holds 10 to 20 MiB, and each collection costs it CPU
-	percentStep  = 10       // a smaller change is not worth stopping the world for
+	mostHeadroom  = 48 << 20 // bytes that may be allocated between two collections; more where more lives
+	headroomShare = 8        // of the process's limit, where that is less
+	leastPercent  = 100      // Go's own
+	mostPercent   = 400      // a process holds 10 to 20 MiB, and each collection costs it CPU
+	percentStep   = 10       // a smaller change is not worth stopping the world for
 )
 
 // tuneMemory trades spare memory for CPU, unless GOGC says otherwise. The limit is the container's, unless
@@ -23,29 +24,33 @@ func tuneMemory() {
 	_, _ = memlimit.Set() // nine tenths of the cgroup's limit; where there is no cgroup there is no limit
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(mostPercent)
-		retune(&collected{percent: mostPercent})
+		retune(&collected{mostPercent, uint64(min(mostHeadroom, debug.SetMemoryLimit(-1)/headroomShare))})
 	}
 }
 
 // collected is garbage once a collection, to notice it.
-type collected struct{ percent int }
+type collected struct {
+	percent  int
+	headroom uint64
+}
 
 // retune sets the collector after each collection by what lives: a cache that fills changes how much is held, never how
 // often is collected for a byte allocated.
 func retune(last *collected) {
-	runtime.AddCleanup(last, func(before int) {
+	runtime.AddCleanup(last, func(before collected) {
 		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(sample)
-		percent := before
-		if wanted := percentFor(sample[0].Value.Uint64()); max(wanted-before, before-wanted) >= percentStep {
-			percent = wanted
-			debug.SetGCPercent(percent)
+		now := before
+		if wanted := percentFor(sample[0].Value.Uint64(), before.headroom); max(wanted-now.percent,
+			now.percent-wanted) >= percentStep {
+			now.percent = wanted
+			debug.SetGCPercent(wanted)
 		}
-		retune(&collected{percent})
-	}, last.percent)
+		retune(&now)
+	}, *last)
 }
 
 // percentFor returns GOGC for so many living bytes.
-func percentFor(live uint64) int {
+func percentFor(live, headroom uint64) int {
 	return min(max(int(headroom*100/cmp.Or(live, 1)), leastPercent), mostPercent)
 }
