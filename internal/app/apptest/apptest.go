@@ -259,6 +259,7 @@ func buildBinary(name string) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(tmp)
+	_ = os.Link(final, filepath.Join(tmp, name)) // the linker leaves alone what is up to date; there may be none yet
 	cmd := exec.Command("go", append(args, "-o", filepath.Join(tmp, name), "./cmd/"+name)...)
 	cmd.Dir = root()
 	if out, err := cmd.CombinedOutput(); err != nil {
