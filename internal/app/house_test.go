@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -291,7 +292,15 @@ type source struct {
 
 func sources(t *testing.T) []source {
 	t.Helper()
-	var list []source
+	list, err := parsed()
+	if err != nil || len(list) == 0 {
+		t.Fatalf("%d Go files found: %v", len(list), err)
+	}
+	return list
+}
+
+// parsed reads the files once for all tests, which change nothing of them.
+var parsed = sync.OnceValues(func() (list []source, err error) {
 	for _, top := range []string{"cmd", "internal", "pkg", "deployments"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(file string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || filepath.Ext(file) != ".go" {
@@ -307,14 +316,11 @@ func sources(t *testing.T) []source {
 			return err
 		})
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	if len(list) == 0 {
-		t.Fatal("no Go file found")
-	}
-	return list
-}
+	return list, nil
+})
 
 func (f source) imports() []string {
 	var list []string
