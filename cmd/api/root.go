@@ -106,7 +106,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// group is a command that only holds others: called by itself it is bad usage.
+// group makes a command that only holds others: called by itself it is bad usage.
 func group(use, short string, children ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: onlyCommands, RunE: func(cmd *cobra.Command, _ []string) error {
 		return fmt.Errorf("%q needs a command", cmd.CommandPath())
@@ -118,7 +118,7 @@ func group(use, short string, children ...*cobra.Command) *cobra.Command {
 // opening builds the service for a command.
 type opening func(ctx context.Context, cfg *config.Config, log *slog.Logger) (*app.App, error)
 
-// operate runs fn on the service as it is, whose schema must be this build's, and prints what it answers.
+// operate runs fn on the service as it is, whose schema must be this build's, and prints what it returns.
 func operate(
 	fn func(ctx context.Context, a *app.App, args []string) (any, error),
 ) func(*cobra.Command, []string) error {

@@ -71,7 +71,7 @@ func (p peers) Connected() bool { return p.app.queue != nil && p.app.queue.Conne
 
 // Send sends a worker a message and reports whether it may arrive; a command sends none.
 func (p peers) Send(worker int64, message []byte) bool {
-	return p.app.queue != nil && p.app.queue.Tell(worker, message)
+	return p.app.queue != nil && p.app.queue.Send(worker, message)
 }
 
 func (p peers) Listen(worker int64, take func([]byte)) (stop func(), err error) {

@@ -124,7 +124,7 @@ func (a *pipeline) open(ctx context.Context, u use) error {
 	return nil
 }
 
-// inDataDir reports where the embedded default keeps what could not be read or made.
+// inDataDir adds to an error where the embedded default keeps what could not be read or made.
 func inDataDir(cfg *config.Config, err error) error {
 	if cfg.DatabaseURL != "" {
 		return err

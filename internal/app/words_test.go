@@ -100,12 +100,29 @@ func TestHouse_comments_have_the_form_of_Go_documentation(t *testing.T) {
 			if instead, private := privateForms[verb]; private && name == fn.Name.Name {
 				t.Errorf("%s:%d: %s %s …: say %s", f.name, line, name, verb, instead)
 			}
+			if !f.test && name != fn.Name.Name {
+				t.Errorf("%s:%d: the comment of %s begins with another name: %q", f.name, line, fn.Name.Name, doc)
+			}
+			if !f.test && returnsValue(fn) && isForm.MatchString(doc) {
+				t.Errorf("%s:%d: say what %s returns or does, not what it is: %q", f.name, line, name, doc)
+			}
 			if returnsBool(fn) && !f.test && !strings.Contains(doc, "reports whether") &&
 				!strings.Contains(doc, "report whether") {
 				t.Errorf("%s:%d: %s returns a bool: say what it reports: %q", f.name, line, fn.Name.Name, doc)
 			}
 		}
 	}
+}
+
+// isForm is how a comment says what a value is, which a function is not.
+var isForm = regexp.MustCompile(`^\w+ (is|are) (the|a|an|what|how|when|where|why|those|all|every) `)
+
+func returnsValue(fn *ast.FuncDecl) bool {
+	if fn.Type.Results == nil {
+		return false
+	}
+	id, ok := fn.Type.Results.List[0].Type.(*ast.Ident)
+	return !ok || id.Name != "error"
 }
 
 func returnsBool(fn *ast.FuncDecl) bool {

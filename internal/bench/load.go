@@ -49,7 +49,7 @@ type loadResult struct {
 	Delivery50, Delivery95, Delivery99 time.Duration // from the sending of the request to the arrival of its webhook
 }
 
-// runLoad is the load generator: lean on purpose, as it shares the machine with what it measures.
+// runLoad generates the load: lean on purpose, as it shares the machine with what it measures.
 func runLoad(p loadPlan) (loadResult, error) {
 	var next atomic.Int64
 	next.Store(p.FirstID)

@@ -225,7 +225,7 @@ func until(condition func() bool) error {
 	return errors.New("a part of the stack did not start within 30 s")
 }
 
-// supplier makes a supplier and answers its API key and an access token that outlives the bench.
+// supplier makes a supplier and returns its API key and an access token that outlives the bench.
 func (s *stack) supplier(ctx context.Context, address, webhookURL string) (key, token string, err error) {
 	out, err := s.command(ctx, "supplier", "create", "--name", "bench", "--access-ttl", "2h", "--webhook-url", webhookURL,
 		"-o", "json")

@@ -101,7 +101,7 @@ type Rule struct {
 	Check    func(value string) error
 }
 
-// Load reads name-to-value pairs and answers every fault at once, one for each variable; no fault shows a value.
+// Load reads name-to-value pairs and returns every fault at once, one for each variable; no fault shows a value.
 // It opens nothing but the files that variables name.
 func Load(environ map[string]string, role Role, rules ...Rule) (*Config, error) {
 	var f faults

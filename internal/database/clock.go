@@ -26,8 +26,8 @@ type clock struct {
 // drift is how much a machine's clock may go wrong, as a part of the time that passes.
 const drift = 5000
 
-// set records that the database's clock was at base, give or take off, when the local one was at at. What says
-// nothing new less exactly is dropped.
+// set records that the database's clock was at base, give or take off, when the local one was at at. A measurement that
+// agrees with what is known and is less exact is dropped.
 func (c *clock) set(at, base time.Time, off time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -37,7 +37,7 @@ type Streak struct{ Before, After int }
 // Failed reports whether the destination began to fail with the attempt.
 func (s Streak) Failed() bool { return s.Before < FailingAt && s.After >= FailingAt }
 
-// Recovered reports whether it ended to.
+// Recovered reports whether the destination stopped failing with the attempt.
 func (s Streak) Recovered() bool { return s.Before >= FailingAt && s.After == 0 }
 
 // Destination is where attempts go.

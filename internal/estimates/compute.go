@@ -48,7 +48,7 @@ func measure(items []Item) load {
 	return l
 }
 
-// compute is the whole computation, pure: the services are those in force on the request's day.
+// compute does the whole computation and is pure: the services are those in force on the request's day.
 func compute(r Request, services []Service, c *calendar) Result {
 	l := measure(r.Items)
 	when := c.dates(r.At, l.productionDays)

@@ -14,7 +14,7 @@ import (
 // ErrClosed is what Do answers after Close.
 var ErrClosed = errors.New("group commit is closed")
 
-// Flush handles one batch and answers one result per item, in order. An error fails the whole batch.
+// Flush handles one batch and returns one result per item, in order. An error fails the whole batch.
 type Flush[I, O any] func(ctx context.Context, items []I) ([]O, error)
 
 // Batcher shares the calls of a Flush among concurrent callers of Do.

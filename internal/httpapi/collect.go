@@ -142,7 +142,7 @@ func readsItself(v any) bool {
 	}
 }
 
-// expectation reports what a leaf had to be.
+// expectation returns what a leaf had to be.
 func expectation(v any, target reflect.Type, raw jsontext.Value) string {
 	if _, ok := v.(*time.Time); ok {
 		return "must be a date and time by RFC 3339, such as 2026-11-20T12:00:00Z"

@@ -44,7 +44,7 @@ func (s *Service) selectEstimate(ctx context.Context, key requestKey, estimateID
 	return selectedAt, nil
 }
 
-// canSelect is the rule of the choice: nil when the estimate may be chosen now, or is the one chosen before.
+// canSelect applies the rule of the choice: nil when the estimate may be chosen now, or is the one chosen before.
 func (r Record) canSelect(estimateID string, now time.Time) error {
 	switch {
 	case r.Status == Selected && r.SelectedEstimateID != nil && *r.SelectedEstimateID == estimateID:

@@ -14,8 +14,8 @@ func peerSubject(stream string, worker int64) string {
 	return peerSubjects + stream + "." + strconv.FormatInt(worker, 10)
 }
 
-// Tell sends a worker a message, fire and forget, and reports whether it may arrive.
-func (q *Queue) Tell(worker int64, body []byte) bool {
+// Send sends a worker a message, fire and forget, and reports whether it may arrive.
+func (q *Queue) Send(worker int64, body []byte) bool {
 	if !q.Connected() {
 		return false
 	}

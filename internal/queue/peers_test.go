@@ -28,11 +28,11 @@ func TestTell_reaches_the_worker_it_names_and_none_once_that_has_stopped_listeni
 			return "nothing"
 		}
 	}
-	if !q.Tell(7, []byte("job")) || receive() != "job" {
+	if !q.Send(7, []byte("job")) || receive() != "job" {
 		t.Error("the message did not arrive")
 	}
 	stop()
-	if !q.Tell(7, []byte("late")) || !q.Tell(8, []byte("on time")) {
+	if !q.Send(7, []byte("late")) || !q.Send(8, []byte("on time")) {
 		t.Error("nothing was sent")
 	}
 	if text := receive(); text != "other on time" {

@@ -50,7 +50,7 @@ func WebhookID(uid, number int64, kind Kind) string {
 	return idPrefix + strings.ToLower(encoding().EncodeToString(raw[:]))
 }
 
-// ParseWebhookID is the inverse of WebhookID; ok is false for any other text.
+// ParseWebhookID inverts WebhookID; ok is false for any other text.
 func ParseWebhookID(id string) (uid, number int64, kind Kind, ok bool) {
 	text, found := strings.CutPrefix(id, idPrefix)
 	raw, err := encoding().DecodeString(strings.ToUpper(text))
@@ -74,7 +74,7 @@ func (r Round) String() string {
 	return string(strconv.AppendInt(text, r.Number, 10))
 }
 
-// Parse is the inverse of String; ok is false for any other text.
+// Parse inverts String; ok is false for any other text.
 func Parse(text string) (r Round, ok bool) {
 	parts := strings.Split(text, "/")
 	if len(parts) != 4 || parts[0] == "" || !utf8.ValidString(parts[0]) ||

@@ -75,7 +75,7 @@ func (s *Service) shownToStranger(ctx context.Context, requester string) quota {
 	return quota{limit: s.settings.lastQuota(), used: used, reset: DayAfter(Day(s.deps.Now()), 1)}
 }
 
-// unit is one of the requester's day.
+// unit returns one unit of the requester's day.
 func (s *Service) unit(requester string) spend {
 	return spend{requester, Day(s.deps.Now()).Format(time.DateOnly)}
 }

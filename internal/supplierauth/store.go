@@ -42,7 +42,7 @@ func (s store) endReused(ctx context.Context, presented refreshToken, now time.T
 	return ended, database.Translate(err)
 }
 
-// endFamily ends the session of a token, whichever of the family it is. It says how many it ended.
+// endFamily ends the session of a token, whichever of the family it is, and returns how many it ended.
 func (s store) endFamily(ctx context.Context, presented refreshToken, now time.Time) (int64, error) {
 	result := s.db.From(ctx).Exec(`UPDATE sessions SET ended_at = ?, ended_reason = ?
 		WHERE handle_hash = ? AND ended_at IS NULL`,
@@ -50,7 +50,8 @@ func (s store) endFamily(ctx context.Context, presented refreshToken, now time.T
 	return result.RowsAffected, database.Translate(result.Error)
 }
 
-// endSessions ends all sessions of a supplier, those in the portal included. It counts the families of refresh tokens.
+// endSessions ends all sessions of a supplier, those in the portal included, and returns how many families of refresh
+// tokens.
 func (s store) endSessions(ctx context.Context, supplierID, reason string, now time.Time) (int64, error) {
 	if err := s.endPortalSessions(ctx, supplierID); err != nil {
 		return 0, err

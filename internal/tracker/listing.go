@@ -345,7 +345,7 @@ func (p *places) nextDay() string {
 	return p.next()
 }
 
-// place is next, its argument kept.
+// place is next for a parameter whose argument it keeps.
 func (p *places) place(arg any) string {
 	p.args = append(p.args, arg)
 	return p.next()

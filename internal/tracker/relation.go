@@ -178,8 +178,8 @@ func (r *relation) quoted(columns []string) []string {
 	return list
 }
 
-// key is a column as it compares in an ORDER BY, latest first, nulls last. Of views made here it is what their index
-// says.
+// latest returns a column as it compares in an ORDER BY, latest first, nulls last. Of views made here it is what their
+// index says.
 func (r *relation) latest(column string) string {
 	expression := quote(column)
 	if r.postgres() && r.types[column] == textClass {

@@ -2,14 +2,12 @@
 // knows no feature and no session. A set of pages is a Site:
 //
 //   - New takes the pages (NAME.html, each defining "title" and "main"), parts.html, which all of them may use, and
-//
-// their Portuguese (pt.json, the English text as
-//
-//	  key). It fails when a page does not parse or a text has no translation, so a test that calls New checks them all.
-//	- Site.Routes adds the assets, Site.Render answers with a page, Site.Answer with the outcome of an action.
-//	- A form with the attribute data-action is sent by the page's script with the header that SameOrigin asks for. The
-//	  script then shows the message of the Answer in the region with role status, and reads the page again.
-//	- An element with data-live="SECONDS" around it is read again while it is on the screen.
+//     their Portuguese (pt.json, the English text as key). It fails when a page does not parse or a text has no
+//     translation, so a test that calls New checks them all.
+//   - Site.Routes adds the assets, Site.Render answers with a page, Site.Answer with the outcome of an action.
+//   - A form with the attribute data-action is sent by the page's script with the header that SameOrigin asks for. The
+//     script then shows the message of the Answer in the region with role status, and reads the page again.
+//   - An element with data-live="SECONDS" around it is read again while it is on the screen.
 //
 // Templates have the functions of funcs.go, and the parts of templates/parts.html.
 package web

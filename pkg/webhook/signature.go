@@ -108,7 +108,7 @@ func decode(header string) [][]byte {
 	return signatures
 }
 
-// anyMatches reports whether any signature is right. It compares every pair, so that its time does not tell which one
+// anyMatches reports whether any signature is right. It compares every pair, so that its time does not show which one
 // matched.
 func anyMatches(id, timestamp string, body []byte, signatures [][]byte, secrets []Secret) bool {
 	found := false

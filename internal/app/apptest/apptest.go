@@ -181,7 +181,7 @@ func (h *Hub) BaseURL() string {
 	return h.URL(0, "")
 }
 
-// Environ is the environment of one process.
+// environ returns the environment of one process.
 func (h *Hub) environ(extra map[string]string) []string {
 	env := maps.Clone(h.Env)
 	maps.Copy(env, extra)
@@ -192,7 +192,7 @@ func (h *Hub) environ(extra map[string]string) []string {
 	return list
 }
 
-// Command runs an operator command of bin/api and answers what it printed and its exit code.
+// Command runs an operator command of bin/api and returns what it printed and its exit code.
 func (h *Hub) Command(tb testing.TB, args ...string) (stdout, stderr string, code int) {
 	tb.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(tb.Context()), h.binary("api"), args...)
@@ -231,7 +231,7 @@ func (h *Hub) generate(args ...string) string {
 
 var builds sync.Map // binary name → func() (path string, err error), built once a test process
 
-// Binary builds cmd/<name> once and answers its path. SUPPLYHUB_TEST_RACE=1 builds it with the race detector.
+// Binary builds cmd/<name> once and returns its path. SUPPLYHUB_TEST_RACE=1 builds it with the race detector.
 func Binary(tb testing.TB, name string) string {
 	tb.Helper()
 	build, _ := builds.LoadOrStore(name, sync.OnceValues(func() (string, error) { return buildBinary(name) }))

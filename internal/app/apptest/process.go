@@ -141,7 +141,7 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
-// Stop sends SIGTERM, waits for the end and answers the exit code.
+// Stop sends SIGTERM, waits for the end and returns the exit code.
 func (p *Process) Stop() int {
 	p.tb.Helper()
 	p.Signal(syscall.SIGTERM)

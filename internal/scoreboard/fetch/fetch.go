@@ -54,7 +54,8 @@ func New(base, key string) *Client {
 	return &Client{http: c, base: strings.TrimRight(base, "/"), key: key}
 }
 
-// worthRetrying reports yes to broken connections and to what a gateway answers; a rate limit is for the caller.
+// worthRetrying reports whether to call again: after a broken connection and what a gateway answers. A rate limit is
+// for the caller.
 func worthRetrying(ctx context.Context, response *http.Response, err error) (bool, error) {
 	if ctx.Err() != nil {
 		return false, ctx.Err()
