@@ -262,7 +262,8 @@ func TestTraces_of_a_call_that_is_not_sampled_have_no_span_and_its_webhook_says_
 				!strings.HasSuffix(carried, "-01") {
 				t.Errorf("the webhook carries %q", carried)
 			}
-			apptest.Eventually(t, "the sampled call's webhook is recorded", func() bool { return len(c.called("webhook attempt")) > 0 })
+			apptest.Eventually(t, "the sampled call's webhook is recorded",
+				func() bool { return len(c.called("webhook attempt")) > 0 })
 			if traces := c.traces(); len(traces) != 1 || traces[0] != sampled {
 				t.Errorf("recorded are %v", traces)
 			}

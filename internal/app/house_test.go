@@ -135,7 +135,8 @@ var homes = []struct {
 	{"github.com/spf13/cobra", []string{"cmd/api/*.go"}},
 	{"github.com/caarlos0/env", []string{"internal/config/*.go"}},
 	{"net/http/pprof", []string{"internal/telemetry/*.go"}},
-	{"go.opentelemetry.io/", []string{"internal/telemetry/*.go", "internal/httpapi/engine.go", "internal/httpapi/tracing.go"}},
+	{"go.opentelemetry.io/", []string{"internal/telemetry/*.go", "internal/httpapi/engine.go",
+		"internal/httpapi/tracing.go"}},
 }
 
 // helpers are the packages for tests and measurements: the homes of libraries do not bind them.

@@ -62,8 +62,8 @@ func newStackOf(ctx context.Context, tree string) (*stack, error) {
 	if s.spareDatabase, err = s.createDatabase(ctx); err != nil {
 		return s, err
 	}
-	for _, b := range []struct{ tree, target string }{{tree, "./cmd/api"}, {tree, "./cmd/worker"}, {"", "./internal/bench"},
-		{"", "github.com/nats-io/nats-server/v2"}} {
+	for _, b := range []struct{ tree, target string }{{tree, "./cmd/api"}, {tree, "./cmd/worker"},
+		{"", "./internal/bench"}, {"", "github.com/nats-io/nats-server/v2"}} {
 		if err := build(ctx, b.tree, dir, b.target); err != nil {
 			return s, err
 		}
