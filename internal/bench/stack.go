@@ -48,7 +48,7 @@ func onStack(ctx context.Context, measurement func(context.Context, *stack) erro
 
 func newStack(ctx context.Context) (*stack, error) { return newStackOf(ctx, "") }
 
-// newStackOf is a stack of the api and the worker of a checkout; empty: this one.
+// newStackOf returns a stack of the api and the worker of a checkout; empty: this one.
 func newStackOf(ctx context.Context, tree string) (*stack, error) {
 	dir, err := os.MkdirTemp("", "supplyhub-bench-")
 	if err != nil {
