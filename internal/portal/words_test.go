@@ -18,7 +18,7 @@ func said(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for _, file := range []string{
-		"webhooks/selfservice.go", "webhooks/health.go", "webhooks/sender.go", "webhooks/dialer.go", "webhooks/delivery.go",
+		"webhooks/selfservice.go", "webhooks/health.go", "webhooks/sender.go", "webhooks/ssrf.go", "webhooks/delivery.go",
 		"webhooks/publicerror.go",
 		"materials/selection.go", "materials/reestimate.go", "materials/store.go", "materials/work/failure.go",
 		"materials/ledger.go",
