@@ -44,8 +44,9 @@ func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger,
 		return err
 	}
 	address := ownAddress(public.Addr())
-	cfg.BaseURL = cmp.Or(cfg.BaseURL, address)
-	a, err := build(ctx, cfg, log, use{profile: database.Serving, role: "api"})
+	served := *cfg // the caller's stays as it is
+	served.BaseURL = cmp.Or(cfg.BaseURL, address)
+	a, err := build(ctx, &served, log, use{profile: database.Serving, role: "api"})
 	if err != nil {
 		return errors.Join(unlessStopped(ctx, err), public.Close(), admin.Close())
 	}
