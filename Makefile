@@ -20,7 +20,7 @@ UNIT = ./internal/webhooks ./internal/materials ./internal/tracker $$($(GO) list
 # Tests wait for each other's processes, for answers and for time more than they compute.
 ATONCE = 4
 # SQLite is C translated to Go: with each of its accesses watched and each pointer of its driver checked, its tests took
-# half of the time. What happens before what follows from database/sql and sync, which stay watched.
+# half of the time. database/sql and sync, which order what our code does with it, stay watched.
 UNWATCHED = -gcflags=modernc.org/...=-race=false -gcflags=github.com/glebarez/go-sqlite=-race=false
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race $(UNWATCHED); else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
