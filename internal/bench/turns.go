@@ -15,7 +15,7 @@ import (
 const (
 	burstDuration = 3 * time.Second
 	settle        = 300 * time.Millisecond // what a burst leaves behind is counted with it
-	roundsDefault = 12
+	roundsDefault = 6
 )
 
 // contender is one of the stacks that are compared in turns.
@@ -44,8 +44,9 @@ var compared = []struct{ name, form string }{
 }
 
 // turnsBench compares this tree with the checkout OTHER names (default: this tree) on a machine whose speed changes by
-// the minute: all stacks are up and take turns of a few seconds for ROUNDS rounds. The other's processes have OTHER_ENV
-// (NAME=value ...) besides, and for each number in OTHER_WORKERS there is one stack with so many workers.
+// the minute: all stacks are up and take turns of a few seconds, there and back in each of ROUNDS. The other's
+// processes have OTHER_ENV (NAME=value ...) besides, and for each number in OTHER_WORKERS there is one stack with so many
+// workers.
 func turnsBench(ctx context.Context) error {
 	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("ROUNDS"), strconv.Itoa(roundsDefault)))
 	if err != nil {
@@ -87,13 +88,16 @@ func inTurns(ctx context.Context, contenders []*contender, rounds int) error {
 		}
 	}
 	order := slices.Clone(contenders)
-	for range rounds {
+	for range 2 * rounds {
 		for _, c := range order {
 			if err := c.burst(ctx); err != nil {
 				return fmt.Errorf("%s: %w", c.name, err)
 			}
 		}
-		slices.Reverse(order) // so that none is always the first
+		slices.Reverse(order) // a burst costs more right after one of the same stack: each is that once a round
+	}
+	for _, c := range contenders {
+		c.pairUp()
 	}
 	show(contenders)
 	return nil
@@ -138,6 +142,16 @@ func (c *contender) burst(ctx context.Context) error {
 		c.seen[i] = append(c.seen[i], value)
 	}
 	return nil
+}
+
+// pairUp makes one figure a round of the two bursts, there and back.
+func (c *contender) pairUp() {
+	for i, bursts := range c.seen {
+		c.seen[i] = nil
+		for pair := range slices.Chunk(bursts, 2) {
+			c.seen[i] = append(c.seen[i], (pair[0]+pair[1])/2)
+		}
+	}
 }
 
 // show prints the middle of each figure, and of its ratios to the first contender's in the same round with the middle
