@@ -45,8 +45,8 @@ var compared = []struct{ name, form string }{
 
 // turnsBench compares this tree with the checkout OTHER names (default: this tree) on a machine whose speed changes by
 // the minute: all stacks are up and take turns of a few seconds, there and back in each of ROUNDS. The other's
-// processes have OTHER_ENV (NAME=value ...) besides, and for each number in OTHER_WORKERS there is one stack with so many
-// workers.
+// processes have OTHER_ENV (NAME=value ...) besides, and for each number in OTHER_WORKERS there is one stack with so
+// many workers.
 func turnsBench(ctx context.Context) error {
 	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("ROUNDS"), strconv.Itoa(roundsDefault)))
 	if err != nil {
