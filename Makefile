@@ -91,7 +91,7 @@ bench-memory: ## measure the pipeline and what all its processes hold, set up fo
 bench-neighbours: ## measure a healthy supplier beside slow, ill and dead receivers
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench neighbours
 
-bench-receivers: ## measure many receivers, dead and slow ones among them, and 1 to 8 workers (about 8 minutes; RECEIVERS=10000; PARTS='scale killed idle many')
+bench-receivers: ## measure many receivers, dead and slow ones among them, and 1 to 8 workers (about 13 minutes; RECEIVERS=10000; PARTS='scale killed idle many')
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench receivers $(PARTS)
 
 bench-turns: ## compare this tree with the checkout in OTHER, burst by burst (ROUNDS=6; OTHER_ENV='NAME=value'; OTHER_WORKERS='2 4')

@@ -52,6 +52,15 @@ func newCollector(t *testing.T) *collector {
 	return c
 }
 
+// startTraced starts one api and one worker with a setting, which send their spans to the collector soon.
+func startTraced(t *testing.T, stack apptest.Stack, variable, value string) (*collector, *apptest.Hub) {
+	t.Helper()
+	c := newCollector(t)
+	return c, apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_BSP_SCHEDULE_DELAY": "100", variable: value,
+	}})
+}
+
 func (c *collector) take(data *tracepb.TracesData) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,11 +153,7 @@ func TestTraces_show_all_of_a_request_in_the_caller_s_trace(t *testing.T) {
 	for _, stack := range apptest.Stacks {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
-			c := newCollector(t)
-			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{
-				"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_BSP_SCHEDULE_DELAY": "100",
-				"WEBHOOK_RETRY_SCHEDULE": "100ms,100ms,100ms",
-			}})
+			c, h := startTraced(t, stack, "WEBHOOK_RETRY_SCHEDULE", "100ms,100ms,100ms")
 			var mu sync.Mutex
 			carried := map[string][]string{} // by webhook-id
 			receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, r *http.Request) {
@@ -236,11 +241,7 @@ func TestTraces_of_a_call_that_is_not_sampled_have_no_span_and_its_webhook_says_
 	for _, stack := range apptest.Stacks {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
-			c := newCollector(t)
-			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{
-				"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_BSP_SCHEDULE_DELAY": "100",
-				"OTEL_TRACES_SAMPLER": "parentbased_always_off",
-			}})
+			c, h := startTraced(t, stack, "OTEL_TRACES_SAMPLER", "parentbased_always_off")
 			receiver := apptest.NewReceiver(t, nil)
 			s := h.Supplier(t, "--webhook-url", receiver.URL)
 			const callers, sampled = "0000000000000000000000000000beef", "0000000000000000000000000000cafe"

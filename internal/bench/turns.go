@@ -61,6 +61,7 @@ func turnsBench(ctx context.Context) error {
 		contenders = append(contenders, &contender{name: "the other, workers: " + text, tree: os.Getenv("OTHER"),
 			env: strings.Fields(os.Getenv("OTHER_ENV")), workers: n})
 	}
+	fmt.Println(machine())
 	return inTurns(ctx, contenders, rounds)
 }
 
@@ -158,7 +159,7 @@ func (c *contender) pairUp() {
 // half of them.
 func show(contenders []*contender) {
 	first := contenders[0]
-	fmt.Printf("%s, %d rounds in turns of %s\n", machine(), len(first.seen[0]), burstDuration)
+	fmt.Printf("%d rounds in turns of %s\n", len(first.seen[0]), burstDuration)
 	for i, figure := range compared {
 		for _, c := range contenders {
 			fmt.Printf("  %-28s %-22s "+figure.form, figure.name, c.name, quantile(c.seen[i], 0.5))
