@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,23 +44,24 @@ var compared = []struct{ name, form string }{
 	{"MiB of the workers", "%.0f"},
 }
 
-// turnsBench compares this tree with the checkout OTHER names (default: this tree) on a machine whose speed changes by
-// the minute: all stacks are up and take turns of a few seconds, there and back in each of ROUNDS. The other's
-// processes have OTHER_ENV (NAME=value ...) besides, and for each number in OTHER_WORKERS there is one stack with so
-// many workers.
+// turnsBench compares this tree with the checkouts OTHER names (default: this tree) on a machine whose speed changes by
+// the minute: all stacks are up and take turns of a few seconds, there and back in each of ROUNDS. The others' processes
+// have OTHER_ENV (NAME=value ...) besides, and for each number in OTHER_WORKERS there is one stack with so many workers.
 func turnsBench(ctx context.Context) error {
 	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("ROUNDS"), strconv.Itoa(roundsDefault)))
 	if err != nil {
 		return fmt.Errorf("ROUNDS: %w", err)
 	}
 	contenders := []*contender{{name: "this tree", workers: 1}}
-	for text := range strings.FieldsSeq(cmp.Or(os.Getenv("OTHER_WORKERS"), "1")) {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			return fmt.Errorf("OTHER_WORKERS: %w", err)
+	for tree := range strings.FieldsSeq(cmp.Or(os.Getenv("OTHER"), ".")) {
+		for text := range strings.FieldsSeq(cmp.Or(os.Getenv("OTHER_WORKERS"), "1")) {
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				return fmt.Errorf("OTHER_WORKERS: %w", err)
+			}
+			contenders = append(contenders, &contender{name: fmt.Sprintf("%s, workers: %d", filepath.Base(tree), n),
+				tree: tree, env: strings.Fields(os.Getenv("OTHER_ENV")), workers: n})
 		}
-		contenders = append(contenders, &contender{name: "the other, workers: " + text, tree: os.Getenv("OTHER"),
-			env: strings.Fields(os.Getenv("OTHER_ENV")), workers: n})
 	}
 	fmt.Println(machine())
 	return inTurns(ctx, contenders, rounds)
