@@ -23,6 +23,7 @@ type Batcher[I, O any] struct {
 	max       int
 	linger    time.Duration
 	calls     chan call[I, O]
+	open      chan struct{} // holds a note while a flusher collects: two open batches would share what one can hold
 	stop      chan struct{}
 	stopOnce  sync.Once
 	producers sync.RWMutex
@@ -45,7 +46,7 @@ type result[O any] struct {
 // of its items is flushed again by itself, so that one bad item fails alone.
 func New[I, O any](flushers, max int, linger time.Duration, flush Flush[I, O]) *Batcher[I, O] {
 	b := &Batcher[I, O]{flush: flush, max: max, linger: linger, calls: make(chan call[I, O], max),
-		stop: make(chan struct{})}
+		open: make(chan struct{}, 1), stop: make(chan struct{})}
 	for range flushers {
 		b.flushers.Go(b.run)
 	}
@@ -102,12 +103,19 @@ func (b *Batcher[I, O]) Close() {
 }
 
 func (b *Batcher[I, O]) run() {
-	for first := range b.calls {
-		b.deliver(b.collect(first))
+	for batch := b.collect(); len(batch) > 0; batch = b.collect() {
+		b.deliver(batch)
 	}
 }
 
-func (b *Batcher[I, O]) collect(first call[I, O]) []call[I, O] {
+// collect waits for the next batch; it is empty after Close.
+func (b *Batcher[I, O]) collect() []call[I, O] {
+	b.open <- struct{}{}
+	defer func() { <-b.open }()
+	first, open := <-b.calls
+	if !open {
+		return nil
+	}
 	batch := append(make([]call[I, O], 0, min(len(b.calls)+1, b.max)), first)
 	var late <-chan time.Time
 	for len(batch) < b.max {

@@ -83,6 +83,24 @@ func TestLinger_waits_for_more_but_no_longer_than_it_says(t *testing.T) {
 	})
 }
 
+func TestLinger_of_one_batch_is_not_shared_with_another_flusher_s(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var batches [][]int
+		b := groupcommit.New(2, 8, 10*time.Millisecond, double(&batches, nil))
+		var group sync.WaitGroup
+		for i := range 6 {
+			synctest.Wait() // each flusher that takes items waits for one
+			group.Go(func() { _, _ = b.Do(context.Background(), i) })
+		}
+		group.Wait()
+		b.Close()
+		if len(batches) != 1 || len(batches[0]) != 6 {
+			t.Errorf("the batches are %v", batches)
+		}
+	})
+}
+
 func TestBadItem_fails_alone_unless_the_failure_is_everybody_s(t *testing.T) {
 	t.Parallel()
 	bad, away := errors.New("bad item"), errs.NewUnavailable("The database is away.", time.Second, nil)
