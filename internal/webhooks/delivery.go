@@ -99,5 +99,6 @@ type job struct {
 	traceParent string // the span that caused the event; empty: none is known
 	body        []byte
 	target      Receiver
-	test        bool // a test call, which is not stored
+	seen        string // digest of the target that the worker read which handed it over; empty: none
+	test        bool   // a test call, which is not stored
 }

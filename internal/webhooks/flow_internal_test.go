@@ -97,8 +97,8 @@ func TestHandover_messages_lead_back_to_their_jobs_and_take_no_other_signature(t
 				id: rapid.String().Draw(rt, "id"), destination: rapid.String().Draw(rt, "destination"),
 				traceID: rapid.String().Draw(rt, "trace"),
 				worker:  rapid.Int64().Draw(rt, "worker"), origin: rapid.Int64Min(1).Draw(rt, "origin"),
-				begun: time.UnixMicro(rapid.Int64().Draw(rt, "begun")),
-				body:  rapid.SliceOf(rapid.Byte()).Draw(rt, "body"),
+				begun: time.UnixMicro(rapid.Int64().Draw(rt, "begun")), seen: rapid.String().Draw(rt, "seen"),
+				body: rapid.SliceOf(rapid.Byte()).Draw(rt, "body"),
 				round: round.Round{SupplierID: rapid.String().Draw(rt, "supplier"),
 					RequestID: rapid.Int64().Draw(rt, "request"), UID: rapid.Int64().Draw(rt, "uid"),
 					Number: rapid.Int64().Draw(rt, "number")},
@@ -114,7 +114,7 @@ func TestHandover_messages_lead_back_to_their_jobs_and_take_no_other_signature(t
 			var got job
 			got, rest, err = cutJob(rest)
 			if got.id != want.id || got.round != want.round || got.worker != want.worker || got.origin != want.origin ||
-				!got.begun.Equal(want.begun) ||
+				!got.begun.Equal(want.begun) || got.seen != want.seen ||
 				string(got.body) != string(want.body) || got.destination != want.destination || got.traceID != want.traceID {
 				rt.Fatalf("%+v became %+v", want, got)
 			}

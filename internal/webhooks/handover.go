@@ -44,7 +44,7 @@ func (d *Dispatcher) handOver(deliveries []newDelivery) {
 		if len(messages[worker])+len(delivery.body) > handoverMost {
 			send(worker)
 		}
-		delivery.origin = origin
+		delivery.origin, delivery.seen = origin, delivery.target.digest()
 		messages[worker] = appendJob(messages[worker], delivery.job)
 	}
 	for worker := range messages {
@@ -83,11 +83,15 @@ func (d *Dispatcher) unsealed(message []byte) ([]byte, error) {
 
 var errHandover = errors.New("not a message of another worker")
 
+// seenMark begins a job that ends with what its sender saw of the receiver; workers of the version before send jobs
+// without both.
+const seenMark = -4
+
 func appendJob(message []byte, j job) []byte {
-	for _, n := range []int64{j.origin, j.worker, j.begun.UnixMicro(), j.round.RequestID, j.round.UID, j.round.Number} {
+	for _, n := range []int64{seenMark, j.origin, j.worker, j.begun.UnixMicro(), j.round.RequestID, j.round.UID, j.round.Number} {
 		message = binary.AppendVarint(message, n)
 	}
-	for _, text := range []string{j.id, j.destination, j.round.SupplierID, j.traceID, j.traceParent, string(j.body)} {
+	for _, text := range []string{j.id, j.destination, j.round.SupplierID, j.traceID, j.traceParent, string(j.body), j.seen} {
 		message = appendText(message, text)
 	}
 	return message
@@ -95,6 +99,11 @@ func appendJob(message []byte, j job) []byte {
 
 func cutJob(message []byte) (j job, rest []byte, err error) {
 	var micros int64
+	var body string
+	texts := []*string{&j.id, &j.destination, &j.round.SupplierID, &j.traceID, &j.traceParent, &body}
+	if mark, n := binary.Varint(message); n > 0 && mark == seenMark {
+		message, texts = message[n:], append(texts, &j.seen)
+	}
 	for _, to := range []*int64{&j.origin, &j.worker, &micros, &j.round.RequestID, &j.round.UID, &j.round.Number} {
 		value, n := binary.Varint(message)
 		if n <= 0 {
@@ -102,8 +111,7 @@ func cutJob(message []byte) (j job, rest []byte, err error) {
 		}
 		*to, message = value, message[n:]
 	}
-	var body string
-	for _, to := range []*string{&j.id, &j.destination, &j.round.SupplierID, &j.traceID, &j.traceParent, &body} {
+	for _, to := range texts {
 		if *to, message, err = cutText(message); err != nil {
 			return j, nil, err
 		}
@@ -193,11 +201,7 @@ func (d *Dispatcher) takeMessage(message []byte) {
 func (d *Dispatcher) takeJobs(jobs []job) {
 	ctx, cancel := context.WithTimeout(d.writing, leaseLife)
 	defer cancel()
-	suppliers := make([]string, 0, len(jobs))
-	for _, j := range jobs {
-		suppliers = append(suppliers, j.destination)
-	}
-	receivers, err := d.receivers.read(ctx, unique(suppliers))
+	receivers, err := d.receivers.seen(ctx, jobs)
 	var back []job
 	for _, j := range jobs {
 		d.hold(j)

@@ -1,6 +1,7 @@
 package webhooks_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -143,6 +144,70 @@ func TestFirst_attempt_is_handed_to_the_worker_that_owns_the_supplier_and_goes_o
 			t.Error("nothing was handed over")
 		}
 		team.oneAttemptEach(t)
+	})
+}
+
+// counted counts what a worker reads of receivers and sends to others.
+type counted struct {
+	webhooks.Destinations
+	webhooks.Peers
+	reads, sends *atomic.Int64
+}
+
+func (c counted) Receivers(ctx context.Context, ids []string) (map[string]webhooks.Receiver, error) {
+	c.reads.Add(1)
+	return c.Destinations.Receivers(ctx, ids)
+}
+
+func (c counted) Send(worker int64, message []byte) bool {
+	c.sends.Add(1)
+	return c.Peers.Send(worker, message)
+}
+
+func TestFirst_attempts_that_are_handed_over_have_their_receiver_read_again_only_after_it_changed(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		var reads, sends [2]atomic.Int64
+		next := 0
+		team := newTeam(t, db, 2, func(d *webhooks.Deps) {
+			c := counted{d.Destinations, d.Peers, &reads[next], &sends[next]}
+			d.Destinations, d.Peers = c, c
+			next++
+		}, nil)
+		id := int64(0)
+		send := func(from int, to *receiver) {
+			t.Helper()
+			before := len(to.got())
+			id++
+			team.workers[from].add(event("acme", id, 1))
+			until(t, "it has arrived", func() bool { return len(to.got()) > before })
+		}
+		from := 0
+		until(t, "one of them hands over", func() bool {
+			from = 1 - from
+			send(from, team.acme())
+			return sends[from].Load() > 0
+		})
+		owner := 1 - from
+		until(t, "its owner knows the receiver", func() bool {
+			before := reads[owner].Load()
+			send(from, team.acme())
+			return reads[owner].Load() == before
+		})
+		before := reads[owner].Load()
+		for range 10 {
+			send(from, team.acme())
+		}
+		if n := reads[owner].Load() - before; n > 0 {
+			t.Errorf("its owner read an unchanged receiver %d times", n)
+		}
+		moved := newReceiver(t, nil)
+		team.workers[0].suppliers.learn("acme", moved.URL, team.workers[0].secret)
+		old := len(team.acme().got())
+		send(from, moved)
+		if n := len(team.acme().got()) - old; n > 0 {
+			t.Errorf("%d calls went to the address before", n)
+		}
 	})
 }
 
