@@ -80,7 +80,8 @@ func (a *pipeline) work(ctx context.Context) error {
 	direct := make(chan error, 1)
 	go func() { direct <- a.estimation.RunDirect(ctx, a.queue.Delivers) }()
 	go func() { notified <- a.notifier.Run(sending) }()
-	consumeErr := a.queue.Consume(ctx, workers, a.turn, func(ctx context.Context, m queue.Message) error {
+	turn := func() queue.Turn { return queue.Turn(a.Deliveries.Behind()) }
+	consumeErr := a.queue.Consume(ctx, workers, turn, func(ctx context.Context, m queue.Message) error {
 		if m.Subject == wakeSubject {
 			a.Deliveries.Wake()
 			return nil
@@ -90,16 +91,4 @@ func (a *pipeline) work(ctx context.Context) error {
 	directErr := <-direct
 	stopSending()
 	return errors.Join(consumeErr, directErr, <-sent, <-notified)
-}
-
-// turn concentrates the work: one worker takes it while it can, and the others what is too much for it.
-func (a *pipeline) turn() queue.Turn {
-	switch first, only := a.Deliveries.First(); {
-	case only:
-		return queue.Alone
-	case first:
-		return queue.First
-	default:
-		return queue.Behind
-	}
 }

@@ -27,38 +27,23 @@ type Message struct {
 	Deliveries int
 }
 
-// Turn is which messages a process takes.
+// Turn is which messages a process takes; 0: it comes first and takes all that it can work on, n: it is one of n that
+// take what the first leaves. Spread over all, each message would be a batch of its own, whose transaction costs as
+// much as that of a full one.
 type Turn int
 
-// While several processes consume, one of them comes first: spread over all of them, each message would be a batch of
-// its own, whose transaction costs as much as that of a full one.
-const (
-	Alone  Turn = iota // all that it can work on
-	First              // all, but few at a time: what is more waits in the queue for the others
-	Behind             // what the first leaves
-)
+const first Turn = 0
 
-// shared is how many messages a process that is not alone works on at once: enough for full batches under load.
-const shared = 32
-
-// A process that is not first asks what the first left after leftSoonest, and less and less often while it gets
-// nothing: with many processes these questions were half of what idle ones cost.
+// All others together ask what the first left each leftSoonest, so that they get it in full batches, and less and less
+// often while they get nothing: with many processes these questions were half of what idle ones cost.
 const (
 	leftSoonest = 100 * time.Millisecond
-	leftLatest  = 400 * time.Millisecond
+	leftLatest  = 800 * time.Millisecond
 )
 
 // answerWithin is how soon the consumer's leader answers a pull, at the end of its wait too; the library gives up
 // later.
 const answerWithin = time.Second
-
-// most returns how many messages are worked on at once.
-func (t Turn) most(concurrency int) int {
-	if t == Alone {
-		return concurrency
-	}
-	return min(concurrency, shared)
-}
 
 // Consume calls handle for every message of the process's turn, at most concurrency of them at once. nil means done; an
 // error or a panic brings the message back after a delay that grows to 2 s; a worker that dies brings it back after
@@ -100,7 +85,7 @@ type pool struct {
 // pull asks for as many messages as may be worked on, so that none waits here while its AckWait runs. It is not cut
 // short by the end of ctx: a message that is on its way then would be lost until its AckWait is over.
 func (p *pool) pull(ctx context.Context, consumer jetstream.Consumer, turn Turn) error {
-	free := p.free(ctx, turn.most(p.concurrency))
+	free := p.free(ctx)
 	if free == 0 {
 		return nil
 	}
@@ -109,39 +94,39 @@ func (p *pool) pull(ctx context.Context, consumer jetstream.Consumer, turn Turn)
 	if err != nil {
 		return err
 	}
-	got := false
+	got := 0
 	for msg := range batch.Messages() {
-		got = true
+		got++
 		p.begin(ctx, msg)
 	}
 	if err := batch.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, jetstream.ErrNoMessages) {
 		return err
 	}
-	if got || time.Since(asked) < answerWithin {
+	if got > 0 || time.Since(asked) < answerWithin {
 		p.queue.answered.Store(true)
 	}
-	switch {
-	case got || turn != Behind:
+	if got > 0 {
 		p.left = leftSoonest
-	default:
-		pause(ctx, p.left)
+	}
+	if turn != first && got < free { // there is no more
+		pause(ctx, max(p.left, min(time.Duration(turn)*leftSoonest, leftLatest)))
 		p.left = min(2*p.left, leftLatest)
 	}
 	return nil
 }
 
 func fetch(consumer jetstream.Consumer, most int, turn Turn) (jetstream.MessageBatch, error) {
-	if turn == Behind {
-		return consumer.FetchNoWait(most)
+	if turn == first {
+		return consumer.Fetch(most, jetstream.FetchMaxWait(pullWait))
 	}
-	return consumer.Fetch(most, jetstream.FetchMaxWait(pullWait))
+	return consumer.FetchNoWait(most)
 }
 
 // free waits until a quarter of the calls that there may be are free, so that messages are pulled together, and returns
 // how many are; none when ctx ends.
-func (p *pool) free(ctx context.Context, most int) int {
+func (p *pool) free(ctx context.Context) int {
 	for {
-		if free := most - int(p.busy.Load()); free >= max(most/4, 1) {
+		if free := p.concurrency - int(p.busy.Load()); free >= max(p.concurrency/4, 1) {
 			return free
 		}
 		select {

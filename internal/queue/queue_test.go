@@ -45,7 +45,7 @@ func hangingWorker(url string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	_ = q.Consume(context.Background(), 1, alone, func(_ context.Context, m queue.Message) error {
+	_ = q.Consume(context.Background(), 1, first, func(_ context.Context, m queue.Message) error {
 		fmt.Println(m.Subject)
 		select {}
 	})
@@ -75,13 +75,13 @@ func stacks(t *testing.T, fn func(t *testing.T, cfg queue.Config)) {
 	})
 }
 
-func alone() queue.Turn { return queue.Alone }
+func first() queue.Turn { return 0 }
 
 // consume handles messages until the test or the returned function ends it.
 func consume(tb testing.TB, q *queue.Queue, concurrency int,
 	handle func(context.Context, queue.Message) error) (stop func()) {
 	tb.Helper()
-	return consumeInTurn(tb, q, concurrency, alone, handle)
+	return consumeInTurn(tb, q, concurrency, first, handle)
 }
 
 func consumeInTurn(tb testing.TB, q *queue.Queue, concurrency int, turn func() queue.Turn,
@@ -424,7 +424,7 @@ func TestConsume_ends_after_the_work_under_way(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- q.Consume(ctx, 1, alone, func(ctx context.Context, _ queue.Message) error {
+			ended <- q.Consume(ctx, 1, first, func(ctx context.Context, _ queue.Message) error {
 				close(working)
 				<-finish
 				if ctx.Err() != nil {
@@ -477,7 +477,7 @@ func TestConsume_loses_nothing_when_it_ends_in_the_middle(t *testing.T) {
 func TestPool_rejects_a_concurrency_below_one(t *testing.T) {
 	t.Parallel()
 	q := open(t, queue.Config{Dir: t.TempDir()})
-	if err := q.Consume(t.Context(), 0, alone, func(context.Context, queue.Message) error { return nil }); err == nil {
+	if err := q.Consume(t.Context(), 0, first, func(context.Context, queue.Message) error { return nil }); err == nil {
 		t.Error("Consume with concurrency 0 succeeded")
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
 )
 
+func behindOne() queue.Turn { return 1 }
+
 func TestConsume_leaves_the_work_to_the_first_while_it_can(t *testing.T) {
 	t.Parallel()
 	server := queuetest.New(t)
@@ -20,8 +22,8 @@ func TestConsume_leaves_the_work_to_the_first_while_it_can(t *testing.T) {
 	ready(t, a)
 	const n = 200
 	var first, behind collector
-	consumeInTurn(t, a, 64, func() queue.Turn { return queue.First }, first.handle)
-	consumeInTurn(t, b, 64, func() queue.Turn { return queue.Behind }, behind.handle)
+	consume(t, a, 64, first.handle)
+	consumeInTurn(t, b, 64, behindOne, behind.handle)
 	for i := range n {
 		a.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 		eventually(t, "it is worked on", func() bool { return first.subjects()+behind.subjects() == i+1 })
@@ -40,7 +42,7 @@ func TestConsume_gives_what_is_too_much_for_the_first_to_the_others(t *testing.T
 	release := make(chan struct{})
 	var held atomic.Int32
 	var behind collector
-	consumeInTurn(t, a, n, func() queue.Turn { return queue.First }, func(context.Context, queue.Message) error {
+	consume(t, a, few, func(context.Context, queue.Message) error {
 		held.Add(1)
 		<-release
 		return nil
@@ -49,7 +51,7 @@ func TestConsume_gives_what_is_too_much_for_the_first_to_the_others(t *testing.T
 		a.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 	}
 	eventually(t, "the first is full", func() bool { return held.Load() == few })
-	consumeInTurn(t, b, n, func() queue.Turn { return queue.Behind }, behind.handle)
+	consumeInTurn(t, b, n, behindOne, behind.handle)
 	eventually(t, "the other one has the rest", func() bool { return behind.subjects() == n-few })
 	close(release)
 	eventually(t, "the queue is empty", func() bool { return lag(t, a) == 0 })
@@ -76,7 +78,7 @@ func TestConsume_asks_seldom_for_what_is_left_while_there_is_nothing(t *testing.
 		t.Fatal(err)
 	}
 	var c collector
-	consumeInTurn(t, q, 1, func() queue.Turn { return queue.Behind }, c.handle)
+	consumeInTurn(t, q, 1, behindOne, c.handle)
 	start := time.Now()
 	for range 6 {
 		if _, err := asked.NextMsg(30 * time.Second); err != nil {

@@ -272,13 +272,12 @@ func cutEnded(message []byte) (worker int64, e ended, ok bool) {
 func (d *Dispatcher) flowLimit() int {
 	const least = 16
 	others, half := d.ownership.others(), 9*max(d.deps.Concurrency, 1)/2
-	first, _ := d.First()
 	switch {
 	case others == 0:
 		return addBatch
 	case others == 1:
 		return max(least, half)
-	case first:
+	case d.Behind() == 0: // the first
 		return max(least, half/2)
 	default:
 		return max(least, half/2/(others-1))

@@ -325,22 +325,21 @@ func TestFirst_is_one_of_the_workers_and_another_one_when_it_stops(t *testing.T)
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		team := newTeam(t, db, 3, nil, nil)
-		firsts := func() (list []int, only bool) {
+		firsts := func() (list []int) {
 			for i, r := range team.workers {
-				if first, alone := r.First(); first {
-					list, only = append(list, i), only || alone
+				if r.Behind() == 0 {
+					list = append(list, i)
 				}
 			}
-			return list, only
+			return list
 		}
-		until(t, "all know which is the first", func() bool { list, only := firsts(); return len(list) == 1 && !only })
-		list, _ := firsts()
-		was := list[0]
+		until(t, "all know which is the first", func() bool { return len(firsts()) == 1 })
+		was := firsts()[0]
 		if err := team.stops[was](); err != nil {
 			t.Error(err)
 		}
 		team.workers = slices.Delete(team.workers, was, was+1)
-		until(t, "another one is the first", func() bool { list, _ := firsts(); return len(list) == 1 })
+		until(t, "another one is the first", func() bool { return len(firsts()) == 1 })
 	})
 }
 

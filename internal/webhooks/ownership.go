@@ -57,13 +57,15 @@ func (o *ownership) others() int {
 	return max(o.live-1, 0)
 }
 
-// First reports whether this worker is the first of those that live, as far as it knows, and whether it is the only
-// one.
-func (d *Dispatcher) First() (first, only bool) {
+// Behind returns how many workers come behind the first, and 0 to the first itself, as far as this one knows.
+func (d *Dispatcher) Behind() int {
 	o := &d.ownership
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.first, o.live <= 1
+	if o.first {
+		return 0
+	}
+	return max(o.live-1, 0)
 }
 
 // owner returns the worker that serves the supplier, as far as is known here.
