@@ -30,7 +30,7 @@ type Peers interface {
 	Listen(worker int64, take func(message []byte)) (stop func(), err error)
 }
 
-// handOver sends first attempts that were begun in other workers' names to them.
+// handOver sends those first attempts that were begun in other workers' names to them.
 func (d *Dispatcher) handOver(deliveries []newDelivery) {
 	messages, origin := map[int64][]byte{}, d.lease.worker()
 	send := func(worker int64) {
@@ -40,6 +40,9 @@ func (d *Dispatcher) handOver(deliveries []newDelivery) {
 		delete(messages, worker)
 	}
 	for _, delivery := range deliveries {
+		if !delivery.handOver {
+			continue
+		}
 		worker := delivery.worker
 		if len(messages[worker])+len(delivery.body) > handoverMost {
 			send(worker)
@@ -88,10 +91,12 @@ var errHandover = errors.New("not a message of another worker")
 const seenMark = -4
 
 func appendJob(message []byte, j job) []byte {
-	for _, n := range []int64{seenMark, j.origin, j.worker, j.begun.UnixMicro(), j.round.RequestID, j.round.UID, j.round.Number} {
+	for _, n := range []int64{seenMark, j.origin, j.worker, j.begun.UnixMicro(), j.round.RequestID, j.round.UID,
+		j.round.Number} {
 		message = binary.AppendVarint(message, n)
 	}
-	for _, text := range []string{j.id, j.destination, j.round.SupplierID, j.traceID, j.traceParent, string(j.body), j.seen} {
+	for _, text := range []string{j.id, j.destination, j.round.SupplierID, j.traceID, j.traceParent, string(j.body),
+		j.seen} {
 		message = appendText(message, text)
 	}
 	return message

@@ -172,19 +172,19 @@ func (d *Dispatcher) begin(delivery *newDelivery, known standing) {
 
 // transactionEnded sends what is begun and committed. Of what may be committed it gives the attempts back.
 func (d *Dispatcher) transactionEnded(end database.End, deliveries []newDelivery) {
+	if end == database.Committed {
+		d.handOver(deliveries) // at first: they have a longer way
+	}
 	var back []job
-	var others []newDelivery
 	wait := false
 	for _, delivery := range deliveries {
 		switch {
-		case end == database.Committed && delivery.handOver:
-			others = append(others, delivery)
 		case end == database.Committed && delivery.admitted:
 			d.hold(delivery.job)
 			delivery.permit.Send(delivery.job)
 		case delivery.admitted:
 			delivery.permit.Cancel()
-		case delivery.handOver:
+		case delivery.handOver && end != database.Committed:
 			d.flow.release(delivery.worker, 1)
 		}
 		wait = wait || !delivery.begun()
@@ -195,11 +195,8 @@ func (d *Dispatcher) transactionEnded(end database.End, deliveries []newDelivery
 	switch {
 	case len(back) > 0:
 		go d.putBack(back)
-	case end == database.Committed:
-		d.handOver(others)
-		if wait {
-			d.Wake()
-		}
+	case end == database.Committed && wait:
+		d.Wake()
 	}
 }
 
