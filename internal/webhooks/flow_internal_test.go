@@ -129,6 +129,16 @@ func TestHandover_messages_lead_back_to_their_jobs_and_take_no_other_signature(t
 	})
 }
 
+func TestJob_of_a_worker_of_the_version_before_is_understood(t *testing.T) {
+	t.Parallel()
+	message := appendJob(nil, job{id: "msg_1", origin: 7, worker: 8, destination: "sup", body: []byte("{}")})
+	before := message[1 : len(message)-1] // without the mark and the empty digest
+	j, rest, err := cutJob(before)
+	if err != nil || len(rest) != 0 || j.id != "msg_1" || j.origin != 7 || j.worker != 8 || string(j.body) != "{}" {
+		t.Errorf("%+v, %d bytes are left, %v", j, len(rest), err)
+	}
+}
+
 func FuzzHandover(f *testing.F) {
 	f.Add(appendJob(nil, job{id: "msg_1", destination: "sup", body: []byte("{}")}))
 	f.Fuzz(func(_ *testing.T, message []byte) {
