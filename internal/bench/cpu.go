@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,9 +17,13 @@ const ticksPerSecond = 100 // of /proc/<pid>/stat, on every Linux that Go runs o
 // usage is the processor time of each program of the stack, by its name.
 type usage map[string]time.Duration
 
-// cpu returns the processor time so far of the stack's running processes and of the whole PostgreSQL cluster.
+// cpu returns the processor time so far of the stack's running processes and of the whole PostgreSQL cluster; at once
+// with others, of its connections alone.
 func (s *stack) cpu() usage {
 	used := usage{"postgres": s.postgresCPU()}
+	if atOnce() {
+		used["postgres"] = s.connectionsCPU()
+	}
 	for _, cmd := range s.procs {
 		if cmd.ProcessState == nil {
 			own, _, _ := processTimes(cmd.Process.Pid) // one that just ended counts nothing
@@ -70,6 +75,27 @@ func (s *stack) postgresCPU() time.Duration {
 		}
 		child, _, _ := processTimes(pid)
 		total += child
+	}
+	return total
+}
+
+// connectionsCPU returns the time of the server's processes whose titles name the stack's database; of those that ended
+// nothing is known.
+func (s *stack) connectionsCPU() (total time.Duration) {
+	address, err := url.Parse(s.database())
+	if err != nil {
+		return 0
+	}
+	name := strings.Trim(address.Path, "/")
+	entries, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(entry)))
+		title, _ := os.ReadFile(entry)
+		if err != nil || !strings.Contains(string(title), " "+name+" ") || parentOf(pid) != s.postmaster {
+			continue
+		}
+		own, _, _ := processTimes(pid)
+		total += own
 	}
 	return total
 }

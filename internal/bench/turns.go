@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -76,6 +78,10 @@ func scale(ctx context.Context) error {
 	return inTurns(ctx, contenders, roundsDefault)
 }
 
+// atOnce reports whether the contenders share the machine at the same moments instead of taking turns (AT_ONCE=1): both
+// then have the same share of a machine whose speed changes, and PostgreSQL's common processes count for neither.
+func atOnce() bool { return os.Getenv("AT_ONCE") != "" }
+
 // inTurns measures the contenders burst by burst and prints them.
 func inTurns(ctx context.Context, contenders []*contender, rounds int) error {
 	for _, c := range contenders {
@@ -92,10 +98,20 @@ func inTurns(ctx context.Context, contenders []*contender, rounds int) error {
 	}
 	order := slices.Clone(contenders)
 	for range 2 * rounds {
+		bursts, running := errgroup.WithContext(ctx)
+		if !atOnce() {
+			bursts.SetLimit(1)
+		}
 		for _, c := range order {
-			if err := c.burst(ctx); err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
-			}
+			bursts.Go(func() error {
+				if err := c.burst(running); err != nil {
+					return fmt.Errorf("%s: %w", c.name, err)
+				}
+				return nil
+			})
+		}
+		if err := bursts.Wait(); err != nil {
+			return err
 		}
 		slices.Reverse(order) // a burst costs more right after one of the same stack: each is that once a round
 	}
