@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/estimates"
@@ -142,13 +143,17 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	if err != nil {
 		return fmt.Errorf("set up supplier authentication: %w", err)
 	}
+	proofs, err := caller.NewProofs(secrets.secretsKeys)
+	if err != nil {
+		return fmt.Errorf("derive the key of the own endpoint: %w", err)
+	}
 	a.notifier = a.openNotifier()
 	a.products = products.New(a.db, a.db.Now)
 	a.Rates = estimates.New(a.db, a.db.Now)
 	ledger := materials.NewRequestLedger(a.db, a.log, a.db.Now, a.notifier)
 	a.Deliveries = webhooks.New(webhooks.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: destinations{a.Suppliers}, Ledger: ledger, BaseURL: a.cfg.BaseURL,
-		OwnSecrets: secrets.webhooks, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
+		OwnSecrets: secrets.webhooks, Proofs: proofs, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
 		AllowPrivate: a.cfg.AllowPrivate, Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Notifier: a.notifier,
 		Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent,
 	})
@@ -159,7 +164,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	})
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Publisher: a.estimation, Outbox: a.Deliveries,
-		Secrets: secrets.webhooks, Flushers: a.db.Flushers(), TraceParent: a.traceParent, Batch: a.batch(),
+		Secrets: secrets.webhooks, Proofs: proofs, Flushers: a.db.Flushers(), TraceParent: a.traceParent, Batch: a.batch(),
 		Link: a.link(),
 	})
 	a.requests = operator.New(operator.Deps{DB: a.db, Now: a.db.Now, Requests: a.materials, Events: a.Deliveries})

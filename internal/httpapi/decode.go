@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
@@ -167,6 +169,17 @@ func DecodeJSON[T any](c *gin.Context, validate func(*T) []errs.Violation) (*T, 
 		detail = "The request body is not valid; only the first 1000 violations are listed."
 	}
 	return nil, errs.InvalidInput(detail, violations...)
+}
+
+// DecodeOwn reads and decodes a body that a process of this service made: nothing about it is checked but that it is
+// JSON.
+func DecodeOwn[T any](c *gin.Context) (v T, err error) {
+	raw, err := ReadJSON(c)
+	if err != nil {
+		return v, err
+	}
+	err = json.Unmarshal(raw, &v, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	return v, err
 }
 
 func firstViolations(all []errs.Violation) (first []errs.Violation, cut bool) {

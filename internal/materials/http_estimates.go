@@ -1,11 +1,14 @@
 package materials
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -28,6 +31,7 @@ type sender struct {
 	supplierID  string
 	webhookID   string
 	own         bool  // it is the service's own delivery of the round uid/number
+	proven      bool  // and a process of the service made it
 	uid, number int64 // that the webhook-id names; 0 when it names none
 }
 
@@ -48,6 +52,42 @@ func (s Handlers) ReceiveEstimates(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+	item, ok := provenReceipt(c, from, id)
+	if !ok {
+		if item, err = s.readReceipt(c, from, id); err != nil {
+			return err
+		}
+	}
+	if err := s.receive(c.Request.Context(), item); err != nil {
+		return err
+	}
+	httpapi.JSON(c, http.StatusOK, receiptAnswer{Estimated, id})
+	return nil
+}
+
+// provenReceipt reads an event that a worker of this service made: it is as this service writes events, and what it
+// says of estimates is kept as it is. ok is false for any other.
+func provenReceipt(c *gin.Context, from sender, id int64) (item receiptItem, ok bool) {
+	if !from.proven {
+		return item, false
+	}
+	event, err := httpapi.DecodeOwn[struct {
+		Data struct {
+			SupplierID  string         `json:"supplier_id"`
+			Estimates   jsontext.Value `json:"estimates"`
+			Unavailable jsontext.Value `json:"unavailable"`
+		} `json:"data"`
+	}](c)
+	if err != nil || event.Data.SupplierID == "" || event.Data.Estimates == nil || event.Data.Unavailable == nil {
+		return item, false
+	}
+	return receiptItem{requestKey: requestKey{event.Data.SupplierID, id}, own: true, uid: from.uid, number: from.number,
+		webhookID: from.webhookID, estimates: string(event.Data.Estimates), unavailable: string(event.Data.Unavailable),
+	}, true
+}
+
+// readReceipt reads any event, with every violation.
+func (s Handlers) readReceipt(c *gin.Context, from sender, id int64) (item receiptItem, err error) {
 	var event webhook.Event
 	if _, err := httpapi.DecodeJSON(c, func(body *eventBody) (violations []errs.Violation) {
 		event, violations = body.event(id)
@@ -56,16 +96,22 @@ func (s Handlers) ReceiveEstimates(c *gin.Context) error {
 		}
 		return violations
 	}); err != nil {
-		return err
+		return item, err
 	}
 	if from.supplierID != "" && from.supplierID != event.Data.SupplierID {
-		return unknownRequest()
+		return item, unknownRequest()
 	}
-	if err := s.receive(c.Request.Context(), from, event); err != nil {
-		return err
+	estimates, err := json.Marshal(orEmpty(event.Data.Estimates))
+	if err != nil {
+		return item, fmt.Errorf("encode estimates: %w", err)
 	}
-	httpapi.JSON(c, http.StatusOK, receiptAnswer{Estimated, id})
-	return nil
+	unavailable, err := json.Marshal(orEmpty(event.Data.Unavailable))
+	if err != nil {
+		return item, fmt.Errorf("encode unavailable services: %w", err)
+	}
+	return receiptItem{requestKey: requestKey{event.Data.SupplierID, event.Data.RequestID}, own: from.own, uid: from.uid,
+		number: from.number, webhookID: from.webhookID, postedAt: event.Timestamp.UnixMicro(),
+		estimates: string(estimates), unavailable: string(unavailable)}, nil
 }
 
 // authenticateEvent decides by the signature when there is one, otherwise by the Bearer token. The body stays readable.
@@ -110,6 +156,8 @@ func (s Handlers) authenticateSignature(c *gin.Context) (sender, error) {
 	if strings.HasPrefix(id, round.EarlierPrefix) {
 		from.uid, from.number, from.own, err = s.deps.Outbox.RoundOf(c.Request.Context(), id)
 	}
+	header := c.Request.Header
+	from.proven = from.own && s.deps.Proofs.Holds(header.Get(webhook.HeaderSignature), header.Get(caller.ProofHeader))
 	return from, err
 }
 

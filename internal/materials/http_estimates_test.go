@@ -9,9 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -265,6 +267,40 @@ func TestReceiveEstimates_names_every_violation(t *testing.T) {
 const oneEstimate = `{"estimate_id":"e1","service":"road","carrier":"c","price_cents":0,
 	"currency":"BRL","lead_time_days":0,"dispatch_date":"2026-11-23","delivery_date":"2026-11-27",
 	"chargeable_weight_kg":0,"volume_m3":0,"valid_until":"2026-11-27T12:00:00Z"}`
+
+// What a worker of the service wrote needs no second look at each member; whoever else has the secret gets one.
+func TestReceiveEstimates_of_a_worker_are_kept_as_it_wrote_them_and_of_no_one_else(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		proofs, err := caller.NewProofs("s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newPipeline(t, db, func(d *materials.Deps) { d.Proofs = proofs })
+		p.enqueue("acme", 1)
+		r := p.round("acme", 1)
+		id, at := r.WebhookID(round.OwnEndpoint), p.clock()
+		body := `{"data":{"supplier_id":"acme","estimates":[{"estimate_id":"e1"}],"unavailable":[]}}`
+		signed := webhook.Sign(id, at, []byte(body), p.secret)
+		for _, tt := range []struct{ name, id, proof string }{
+			{"no proof", id, ""}, {"a proof of another call", id, proofs.Of("v1,x")}, {"no proof at all", id, "?"},
+			{"an id that is no own delivery's", r.WebhookID(round.Receiver), proofs.Of(signed)},
+		} {
+			if got := p.deliverBody(tt.id, 1, body, caller.ProofHeader, tt.proof); got.Code != http.StatusBadRequest {
+				t.Errorf("%s: status %d", tt.name, got.Code)
+			}
+		}
+		for _, bad := range []string{`{}`, `{"data":{"supplier_id":"acme"}}`, `{"data":[]}`, `{`} {
+			proof := proofs.Of(webhook.Sign(id, at, []byte(bad), p.secret))
+			expect(t, p.deliverBody(id, 1, bad, caller.ProofHeader, proof), 400)
+		}
+		p.expectStatus("acme", 1, materials.Enqueued)
+		expect(t, p.deliverBody(id, 1, body, caller.ProofHeader, proofs.Of(signed)), 200, stored1)
+		if r := p.row("acme", 1); *r.Estimates != `[{"estimate_id":"e1"}]` || *r.Unavailable != `[]` {
+			t.Errorf("stored are %s and %s", *r.Estimates, *r.Unavailable)
+		}
+	})
+}
 
 func TestReceiveEstimates_the_same_webhook_id_changes_nothing(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
@@ -41,6 +42,7 @@ type Deps struct {
 	Publisher Publisher
 	Outbox    Outbox
 	Secrets   []webhook.Secret // the service's own: any of them may have signed an incoming event
+	Proofs    caller.Proofs    // that it is the service's own
 	Flushers  int              // concurrent group commits; 1 on SQLite
 	// the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
 	TraceParent func(ctx context.Context) string

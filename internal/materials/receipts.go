@@ -2,7 +2,6 @@ package materials
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
-	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 const (
@@ -87,21 +85,8 @@ func (r *receiptState) knows(item receiptItem) bool {
 // receive records an event durably. errs.NotFound: no such request of that supplier; errs.Conflict: an estimate is
 // selected already. An event that changes nothing, repeated, of an earlier round or older than the stored one, is no
 // error.
-func (s *Service) receive(ctx context.Context, from sender, event webhook.Event) error {
-	estimates, err := json.Marshal(orEmpty(event.Data.Estimates))
-	if err != nil {
-		return fmt.Errorf("encode estimates: %w", err)
-	}
-	unavailable, err := json.Marshal(orEmpty(event.Data.Unavailable))
-	if err != nil {
-		return fmt.Errorf("encode unavailable services: %w", err)
-	}
-	result, err := s.receipts.Do(ctx, receiptItem{
-		requestKey: requestKey{event.Data.SupplierID,
-			event.Data.RequestID}, own: from.own, uid: from.uid, number: from.number,
-		webhookID: from.webhookID, postedAt: event.Timestamp.UnixMicro(), estimates: string(estimates),
-		unavailable: string(unavailable),
-	})
+func (s *Service) receive(ctx context.Context, item receiptItem) error {
+	result, err := s.receipts.Do(ctx, item)
 	switch {
 	case errors.Is(err, groupcommit.ErrClosed):
 		return errs.NewUnavailable("The service is stopping.", time.Second, err)

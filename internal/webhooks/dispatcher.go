@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
@@ -54,6 +55,7 @@ type Deps struct {
 	Ledger       RequestLedger
 	BaseURL      string           // of the own endpoint, which is trusted
 	OwnSecrets   []webhook.Secret // sign what goes there
+	Proofs       caller.Proofs    // that it is the service's own
 	Timeout      time.Duration    // of one attempt
 	Schedule     []time.Duration  // the waits between the attempts of a delivery
 	AllowPrivate bool             // whether a supplier's receiver may have a special address

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/go-retryablehttp"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -42,7 +43,7 @@ func newSender(deps Deps) *sender {
 	own := newTransport(deps, ownIdle, &net.Dialer{Timeout: connectTimeout})
 	suppliers := newTransport(deps, receiverIdle, guardedDialer(deps.AllowPrivate))
 	return &sender{
-		own: newClient(own), suppliers: newClient(suppliers), timeout: deps.Timeout,
+		own: newClient(own, deps.Proofs), suppliers: newClient(suppliers, caller.Proofs{}), timeout: deps.Timeout,
 		close: func() { own.CloseIdleConnections(); suppliers.CloseIdleConnections() },
 	}
 }
@@ -59,7 +60,10 @@ func newTransport(deps Deps, idle time.Duration, dialer *net.Dialer) *http.Trans
 
 // wire signs a call at the moment it goes out, where no client copies its headers any more. It hides
 // CloseIdleConnections: after each failed call the library would close everybody's.
-type wire struct{ http.RoundTripper }
+type wire struct {
+	http.RoundTripper
+	proofs caller.Proofs // that a call to the own endpoint is this service's
+}
 
 // callKey is the context's key of the call that a request makes.
 type callKey struct{}
@@ -82,18 +86,22 @@ func (w wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	h.Set(webhook.HeaderID, c.id)
 	h.Set(webhook.HeaderTimestamp, strconv.FormatInt(c.at.Unix(), 10))
-	h.Set(webhook.HeaderSignature, webhook.Sign(c.id, c.at, c.body, c.target.Secrets...))
+	signature := webhook.Sign(c.id, c.at, c.body, c.target.Secrets...)
+	h.Set(webhook.HeaderSignature, signature)
+	if c.destination == OwnEndpoint {
+		h.Set(caller.ProofHeader, w.proofs.Of(signature))
+	}
 	return w.RoundTripper.RoundTrip(request)
 }
 
-func newClient(transport *http.Transport) *retryablehttp.Client {
+func newClient(transport *http.Transport, proofs caller.Proofs) *retryablehttp.Client {
 	c := retryablehttp.NewClient()
 	c.Logger = nil
 	c.RetryMax = 0
 	c.CheckRetry = func(context.Context, *http.Response, error) (bool, error) { return false, nil }
 	c.ErrorHandler = retryablehttp.PassthroughErrorHandler
 	c.HTTPClient = &http.Client{
-		Transport:     wire{transport},
+		Transport:     wire{transport, proofs},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c

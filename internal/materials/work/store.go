@@ -3,6 +3,8 @@ package work
 import (
 	"context"
 	"fmt"
+	"math"
+	"math/bits"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -13,8 +15,8 @@ import (
 
 type store struct{ db *database.DB }
 
-// due reads the requests of those rounds that still wait for their estimation, with bodies of about maxBytes at most;
-// rest are those that did not fit. Bodies that cannot be decoded come with err set.
+// due reads the requests of those rounds that still wait for their estimation, with bodies of maxBytes at most; rest are
+// those with larger bodies than their share. Bodies that cannot be decoded come with err set.
 func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (
 	requests []*pending, rest []round.Round, err error) {
 	from, args, err := materials.RoundsTable(s.db, rounds,
@@ -27,12 +29,12 @@ func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (
 		traceID     string
 		traceParent *string // null: it is not traced
 		tries       int64
-		body        *string // unless too many bytes come before it
+		body        *string // unless it is larger than its share
 	}
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx),
-		fmt.Sprintf(`SELECT supplier_id, id, uid, round, trace_id, trace_parent, tries, CASE WHEN before < %d THEN body END
-			FROM (SELECT r.*, sum(length(r.body)) OVER (ORDER BY r.supplier_id, r.id) - length(r.body) AS before
-				FROM %s WHERE r.status = 'enqueued' AND r.uid = k.uid AND r.round = k.number) AS waiting`, maxBytes, from),
+		fmt.Sprintf(`SELECT r.supplier_id, r.id, r.uid, r.round, r.trace_id, r.trace_parent, r.tries,
+				CASE WHEN octet_length(r.body) <= %d THEN r.body END
+			FROM %s WHERE r.status = 'enqueued' AND r.uid = k.uid AND r.round = k.number`, share(maxBytes, len(rounds)), from),
 		args, func(r *dueRow) []any {
 			return []any{&r.SupplierID, &r.RequestID, &r.UID, &r.Number, &r.traceID, &r.traceParent, &r.tries, &r.body}
 		})
@@ -54,7 +56,21 @@ func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (
 		}
 		requests = append(requests, &pending{Request: request, Round: row.Round, tries: row.tries, err: err})
 	}
-	return requests, rest, nil
+	if len(requests) > 0 || len(rest) == 0 {
+		return requests, rest, nil
+	}
+	half := len(rest) / 2 // each is larger than the share of one of so many
+	requests, larger, err := s.due(ctx, rest[half:], maxBytes)
+	return requests, append(larger, rest[:half]...), err
+}
+
+// share returns how large each of n bodies may be: one of few sizes, as each is a statement of its own. A single one
+// may have any.
+func share(maxBytes, n int) int {
+	if n == 1 {
+		return math.MaxInt32
+	}
+	return maxBytes >> bits.Len(uint(n-1))
 }
 
 // exist fails unless the requests of all rounds are still there. The caller's transaction has stored the rounds'
