@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	mostHeadroom  = 48 << 20 // bytes that may be allocated between two collections; more where more lives
+	mostHeadroom  = 64 << 20 // bytes that may be allocated between two collections; more where more lives
 	headroomShare = 8        // of the process's limit, where that is less
 	leastPercent  = 100      // Go's own
-	mostPercent   = 400      // a process holds 10 to 20 MiB, and each collection costs it CPU
+	mostPercent   = 800      // a process holds 10 to 20 MiB, and each collection costs it CPU
 	percentStep   = 10       // a smaller change is not worth stopping the world for
 )
 

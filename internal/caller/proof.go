@@ -14,7 +14,7 @@ const ProofHeader = "Supplyhub-Proof"
 const proofInfo = "supplyhub own endpoint"
 
 // Proofs makes and checks proofs. The key is known to the service's processes alone, unlike the secret that signs the
-// call, which whoever else computes estimates has too.
+// call, which others that compute estimates have too.
 type Proofs struct{ keys [][]byte }
 
 // NewProofs derives the keys from secrets separated by commas: the first proves, each is accepted. Without any, nothing

@@ -73,7 +73,7 @@ func (a *admitted) limit() int64 {
 
 // acquire waits until there is memory for a body of the announced length, -1 for an unknown one; asked again, it
 // changes nothing. errs.Unavailable: too many large bodies are being worked on.
-func (a *admitted) acquire(ctx context.Context, from *shares, key string, announced int64) error {
+func (a *admitted) acquire(ctx context.Context, from *shares, caller func() string, announced int64) error {
 	if a.weight > 0 || announced >= 0 && announced <= smallBody || announced > maxBody {
 		return nil
 	}
@@ -83,6 +83,7 @@ func (a *admitted) acquire(ctx context.Context, from *shares, key string, announ
 	}
 	waiting, cancel := context.WithTimeout(ctx, admitWait)
 	defer cancel()
+	key := caller()
 	if err := from.acquire(waiting, key, weight); err != nil {
 		if gone := ctx.Err(); gone != nil {
 			return gone

@@ -40,7 +40,7 @@ func ReadJSON(c *gin.Context) ([]byte, error) {
 		if held.caller == "" {
 			return nil // it takes no memory worth counting
 		}
-		return held.acquire(c.Request.Context(), held.known, held.caller, c.Request.ContentLength)
+		return held.acquire(c.Request.Context(), held.known, func() string { return held.caller }, c.Request.ContentLength)
 	})
 }
 
@@ -50,7 +50,7 @@ func ReadJSON(c *gin.Context) ([]byte, error) {
 func PeekBody(c *gin.Context) ([]byte, error) {
 	held := admissionOf(c)
 	raw, err := readBody(c, maxBody, func() error {
-		return held.acquire(c.Request.Context(), held.unproved, c.ClientIP(), c.Request.ContentLength)
+		return held.acquire(c.Request.Context(), held.unproved, c.ClientIP, c.Request.ContentLength)
 	})
 	if err != nil {
 		return nil, err

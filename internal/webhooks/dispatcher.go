@@ -329,11 +329,17 @@ func (d *Dispatcher) written(id string) {
 }
 
 func (d *Dispatcher) logAttempt(ctx context.Context, j job, a answer, outcome Outcome, took time.Duration) {
+	level := slog.LevelInfo
+	if outcome.Status == Dead || outcome.Status == Failed {
+		level = slog.LevelWarn
+	}
+	if !d.deps.Log.Enabled(ctx, level) {
+		return
+	}
 	attrs := []slog.Attr{
 		slog.String("destination", j.destination), slog.Int64("attempt", j.number),
 		slog.Duration("duration", took), slog.String("outcome", string(outcome.Status)),
 	}
-	level := slog.LevelInfo
 	if a.status != 0 {
 		attrs = append(attrs, slog.Int("status", a.status))
 	}
@@ -342,9 +348,6 @@ func (d *Dispatcher) logAttempt(ctx context.Context, j job, a answer, outcome Ou
 	}
 	if outcome.Status == Pending {
 		attrs = append(attrs, slog.Time("next_attempt_at", outcome.Next))
-	}
-	if outcome.Status == Dead || outcome.Status == Failed {
-		level = slog.LevelWarn
 	}
 	d.deps.Log.LogAttrs(ctx, level, "webhook delivery attempted", attrs...)
 }
