@@ -94,7 +94,7 @@ bench-neighbours: ## measure a healthy supplier beside slow, ill and dead receiv
 bench-receivers: ## measure many receivers, dead and slow ones among them, and 1 to 8 workers (about 13 minutes; RECEIVERS=10000; PARTS='scale killed idle many')
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench receivers $(PARTS)
 
-bench-turns: ## compare this tree with the checkouts in OTHER, burst by burst (ROUNDS=6; OTHER_ENV='NAME=value'; OTHER_WORKERS='2 4')
+bench-turns: ## compare this tree with the checkouts in OTHER, burst by burst (ROUNDS=6; AT_ONCE=1: at the same moments; OTHER_ENV='NAME=value'; OTHER_WORKERS='2 4')
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench turns
 
 bench-queue: ## measure intake without NATS and with it, and the sweeper while a million requests wait in the queue (about 5 minutes)

@@ -21,7 +21,7 @@ type usage map[string]time.Duration
 // with others, of its connections alone.
 func (s *stack) cpu() usage {
 	used := usage{"postgres": s.postgresCPU()}
-	if atOnce() {
+	if atOnce {
 		used["postgres"] = s.connectionsCPU()
 	}
 	for _, cmd := range s.procs {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,12 +13,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
 const (
 	burstDuration = 3 * time.Second
 	settle        = 300 * time.Millisecond // what a burst leaves behind is counted with it
+	heard         = 2 * time.Second        // all workers know by then who owns what
 	roundsDefault = 6
 )
 
@@ -47,8 +52,9 @@ var compared = []struct{ name, form string }{
 }
 
 // turnsBench compares this tree with the checkouts OTHER names (default: this tree) on a machine whose speed changes by
-// the minute: all stacks are up and take turns of a few seconds, there and back in each of ROUNDS. The others' processes
-// have OTHER_ENV (NAME=value ...) besides, and for each number in OTHER_WORKERS there is one stack with so many workers.
+// the minute: all stacks are up and take turns of a few seconds, there and back in each of ROUNDS. The others'
+// processes have OTHER_ENV (NAME=value ...) besides, and for each number in OTHER_WORKERS there is one stack with so
+// many workers.
 func turnsBench(ctx context.Context) error {
 	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("ROUNDS"), strconv.Itoa(roundsDefault)))
 	if err != nil {
@@ -69,18 +75,21 @@ func turnsBench(ctx context.Context) error {
 	return inTurns(ctx, contenders, rounds)
 }
 
-// scale compares several workers with one under the same load.
+// scale compares several workers with one under the same load, at the same moments.
 func scale(ctx context.Context) error {
-	var contenders []*contender
-	for _, n := range []int{1, 2, 4, 8} {
-		contenders = append(contenders, &contender{name: fmt.Sprintf("workers: %d", n), workers: n})
+	atOnce = true
+	for _, n := range []int{2, 4, 8} {
+		contenders := []*contender{{name: "workers: 1", workers: 1}, {name: fmt.Sprintf("workers: %d", n), workers: n}}
+		if err := inTurns(ctx, contenders, roundsDefault/2); err != nil {
+			return err
+		}
 	}
-	return inTurns(ctx, contenders, roundsDefault)
+	return nil
 }
 
-// atOnce reports whether the contenders share the machine at the same moments instead of taking turns (AT_ONCE=1): both
-// then have the same share of a machine whose speed changes, and PostgreSQL's common processes count for neither.
-func atOnce() bool { return os.Getenv("AT_ONCE") != "" }
+// atOnce is whether the contenders share the machine at the same moments instead of taking turns (AT_ONCE=1): both then
+// have the same share of a machine whose speed changes, and PostgreSQL's common processes count for neither.
+var atOnce = os.Getenv("AT_ONCE") != ""
 
 // inTurns measures the contenders burst by burst and prints them.
 func inTurns(ctx context.Context, contenders []*contender, rounds int) error {
@@ -99,7 +108,7 @@ func inTurns(ctx context.Context, contenders []*contender, rounds int) error {
 	order := slices.Clone(contenders)
 	for range 2 * rounds {
 		bursts, running := errgroup.WithContext(ctx)
-		if !atOnce() {
+		if !atOnce {
 			bursts.SetLimit(1)
 		}
 		for _, c := range order {
@@ -131,7 +140,40 @@ func (c *contender) open(ctx context.Context, s *stack) (err error) {
 		return err
 	}
 	c.seen = make([][]float64, len(compared))
-	return c.warm(ctx)
+	if err := c.warm(ctx); err != nil || c.workers == 1 {
+		return err
+	}
+	return c.handEverythingOver(ctx)
+}
+
+// handEverythingOver makes the last worker the owner of the supplier, whose requests the first one takes. Without it,
+// chance decides whether anything is handed over.
+func (c *contender) handEverythingOver(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, c.database())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	var supplier string
+	if err := conn.QueryRow(ctx, `SELECT id FROM suppliers LIMIT 1`).Scan(&supplier); err != nil {
+		return err
+	}
+	const swap = `WITH last AS (SELECT max(id) AS id FROM workers),
+			own AS (SELECT min(s.shard) AS shard FROM webhook_shards s, last WHERE s.worker = last.id),
+			was AS (SELECT worker FROM webhook_shards WHERE shard = $1)
+		UPDATE webhook_shards s SET worker = CASE s.shard WHEN $1 THEN last.id ELSE was.worker END FROM last, own, was
+		WHERE was.worker <> last.id AND s.shard IN ($1, own.shard)`
+	shards := `SELECT count(DISTINCT worker) FROM webhook_shards WHERE worker <> 0`
+	for spread := 0; spread < c.workers; wait(ctx, settle) {
+		if err := conn.QueryRow(ctx, shards).Scan(&spread); err != nil || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+	}
+	if _, err := conn.Exec(ctx, swap, dispatch.ShardOf(supplier)); err != nil {
+		return err
+	}
+	wait(ctx, heard)
+	return nil
 }
 
 // burst runs as fast as answers come and then at a steady rate, for a few seconds each.
@@ -177,7 +219,7 @@ func (c *contender) pairUp() {
 // half of them.
 func show(contenders []*contender) {
 	first := contenders[0]
-	fmt.Printf("%d rounds in turns of %s\n", len(first.seen[0]), burstDuration)
+	fmt.Printf("%d rounds of bursts of %s, at once: %t\n", len(first.seen[0]), burstDuration, atOnce)
 	for i, figure := range compared {
 		for _, c := range contenders {
 			fmt.Printf("  %-28s %-22s "+figure.form, figure.name, c.name, quantile(c.seen[i], 0.5))

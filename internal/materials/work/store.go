@@ -15,8 +15,8 @@ import (
 
 type store struct{ db *database.DB }
 
-// due reads the requests of those rounds that still wait for their estimation, with bodies of maxBytes at most; rest are
-// those with larger bodies than their share. Bodies that cannot be decoded come with err set.
+// due reads the requests of those rounds that still wait for their estimation, with bodies of maxBytes at most; rest
+// are those with larger bodies than their share. Bodies that cannot be decoded come with err set.
 func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (
 	requests []*pending, rest []round.Round, err error) {
 	from, args, err := materials.RoundsTable(s.db, rounds,
