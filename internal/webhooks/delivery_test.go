@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
@@ -298,6 +299,26 @@ func TestAnswers_hostile_ones_do_no_harm(t *testing.T) {
 			if a.Error == nil || strings.Contains(*a.Error, r.acme.URL) {
 				t.Errorf("the error is %v", a.Error)
 			}
+		}
+	})
+}
+
+func TestProof_goes_to_the_own_endpoint_alone_and_belongs_to_the_signature(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		proofs, err := caller.NewProofs("of this service's processes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRig(t, db, setup{deps: func(d *webhooks.Deps) { d.Proofs = proofs }})
+		r.add(event("acme", 1, 1))
+		r.settled()
+		own, supplier := r.own.got()[0].header, r.acme.got()[0].header
+		if !proofs.Holds(own.Get(webhook.HeaderSignature), own.Get(caller.ProofHeader)) {
+			t.Errorf("the own endpoint's proof is %q", own.Get(caller.ProofHeader))
+		}
+		if _, sent := supplier[caller.ProofHeader]; sent {
+			t.Error("the supplier's receiver gets a proof")
 		}
 	})
 }

@@ -88,8 +88,8 @@ func (w wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	h.Set(webhook.HeaderTimestamp, strconv.FormatInt(c.at.Unix(), 10))
 	signature := webhook.Sign(c.id, c.at, c.body, c.target.Secrets...)
 	h.Set(webhook.HeaderSignature, signature)
-	if c.destination == OwnEndpoint {
-		h.Set(caller.ProofHeader, w.proofs.Of(signature))
+	if proof := w.proofs.Of(signature); proof != "" && c.destination == OwnEndpoint {
+		h.Set(caller.ProofHeader, proof)
 	}
 	return w.RoundTripper.RoundTrip(request)
 }
