@@ -104,7 +104,7 @@ var edges = map[string][]string{
 	"internal/app/apptest": {"internal/database/databasetest", "internal/queue/queuetest",
 		"internal/httpapi/openapitest"},
 	"internal/app/apptest/browser": {},
-	"internal/bench": {"internal/database", "internal/dispatch", "internal/httpapi",
+	"internal/bench": {"internal/database", "internal/database/sqlite", "internal/dispatch", "internal/httpapi",
 		"internal/materials", "internal/round", "internal/supplierauth", "pkg/client"},
 	"internal/database/databasetest": {"internal/database", "internal/database/sqlite",
 		"internal/database/databasetest/cluster"},

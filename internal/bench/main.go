@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+
+	_ "github.com/supplyhub/supplyhub/internal/database/sqlite" // the embedded engine's bare limits
 )
 
 func main() {
