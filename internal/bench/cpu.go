@@ -21,9 +21,6 @@ type usage map[string]time.Duration
 // with others, of its connections alone.
 func (s *stack) cpu() usage {
 	used := usage{"postgres": s.postgresCPU()}
-	if atOnce {
-		used["postgres"] = s.connectionsCPU()
-	}
 	for _, cmd := range s.procs {
 		if cmd.ProcessState == nil {
 			own, _, _ := processTimes(cmd.Process.Pid) // one that just ended counts nothing
@@ -60,42 +57,33 @@ func (u usage) shares(n int64) string {
 	return strings.Join(names, ", ")
 }
 
-// postgresCPU returns the postmaster's time with that of its children, those that ended included.
-func (s *stack) postgresCPU() time.Duration {
-	own, children, err := processTimes(s.postmaster)
-	if err != nil {
-		return 0
+// postgresCPU returns the postmaster's time with that of its children, those that ended included; at once with others,
+// of the children whose titles name the stack's database, and nothing of those that ended.
+func (s *stack) postgresCPU() (total time.Duration) {
+	database := ""
+	if atOnce {
+		address, err := url.Parse(s.database())
+		if err != nil {
+			return 0
+		}
+		database = " " + strings.Trim(address.Path, "/") + " "
+	} else {
+		own, children, err := processTimes(s.postmaster)
+		if err != nil {
+			return 0
+		}
+		total = own + children
 	}
-	total := own + children
-	entries, _ := filepath.Glob("/proc/[0-9]*/stat")
+	entries, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(entry)))
 		if err != nil || parentOf(pid) != s.postmaster {
 			continue
 		}
-		child, _, _ := processTimes(pid)
-		total += child
-	}
-	return total
-}
-
-// connectionsCPU returns the time of the server's processes whose titles name the stack's database; of those that ended
-// nothing is known.
-func (s *stack) connectionsCPU() (total time.Duration) {
-	address, err := url.Parse(s.database())
-	if err != nil {
-		return 0
-	}
-	name := strings.Trim(address.Path, "/")
-	entries, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(entry)))
-		title, _ := os.ReadFile(entry)
-		if err != nil || !strings.Contains(string(title), " "+name+" ") || parentOf(pid) != s.postmaster {
-			continue
+		if title, _ := os.ReadFile(entry); strings.Contains(string(title), database) {
+			child, _, _ := processTimes(pid)
+			total += child
 		}
-		own, _, _ := processTimes(pid)
-		total += own
 	}
 	return total
 }

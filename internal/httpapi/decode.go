@@ -171,13 +171,8 @@ func DecodeJSON[T any](c *gin.Context, validate func(*T) []errs.Violation) (*T, 
 	return nil, errs.InvalidInput(detail, violations...)
 }
 
-// DecodeOwn reads and decodes a body that a process of this service made: nothing about it is checked but that it is
-// JSON.
-func DecodeOwn[T any](c *gin.Context) (v T, err error) {
-	raw, err := ReadJSON(c)
-	if err != nil {
-		return v, err
-	}
+// DecodeOwn decodes what a process of this service wrote: nothing about it is checked but that it is JSON.
+func DecodeOwn[T any](raw []byte) (v T, err error) {
 	err = json.Unmarshal(raw, &v, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	return v, err
 }

@@ -5,8 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
 // canonicalRequest is version 1 of the form by which two requests are compared: the JSON of these members, in this
@@ -47,8 +46,4 @@ func (r Request) canonical() (text, digest []byte, err error) {
 }
 
 // DecodeRequest returns the request of a stored canonical text, without what is stored beside it.
-func DecodeRequest(text string) (r Request, err error) {
-	// what was checked when it came is not checked again
-	err = jsonv2.Unmarshal([]byte(text), &r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	return r, err
-}
+func DecodeRequest(text string) (Request, error) { return httpapi.DecodeOwn[Request]([]byte(text)) }

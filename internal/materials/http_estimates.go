@@ -71,13 +71,17 @@ func provenReceipt(c *gin.Context, from sender, id int64) (item receiptItem, ok 
 	if !from.proven {
 		return item, false
 	}
+	raw, err := httpapi.ReadJSON(c)
+	if err != nil {
+		return item, false
+	}
 	event, err := httpapi.DecodeOwn[struct {
 		Data struct {
 			SupplierID  string         `json:"supplier_id"`
 			Estimates   jsontext.Value `json:"estimates"`
 			Unavailable jsontext.Value `json:"unavailable"`
 		} `json:"data"`
-	}](c)
+	}](raw)
 	if err != nil || event.Data.SupplierID == "" || event.Data.Estimates == nil || event.Data.Unavailable == nil {
 		return item, false
 	}

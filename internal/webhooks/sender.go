@@ -88,8 +88,10 @@ func (w wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	h.Set(webhook.HeaderTimestamp, strconv.FormatInt(c.at.Unix(), 10))
 	signature := webhook.Sign(c.id, c.at, c.body, c.target.Secrets...)
 	h.Set(webhook.HeaderSignature, signature)
-	if proof := w.proofs.Of(signature); proof != "" && c.destination == OwnEndpoint {
-		h.Set(caller.ProofHeader, proof)
+	if c.destination == OwnEndpoint {
+		if proof := w.proofs.Of(signature); proof != "" {
+			h.Set(caller.ProofHeader, proof)
+		}
 	}
 	return w.RoundTripper.RoundTrip(request)
 }
