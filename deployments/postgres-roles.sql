@@ -61,6 +61,8 @@ GRANT UPDATE (status, series, next_attempt_at, updated_at) ON webhook_deliveries
 GRANT SELECT, INSERT, UPDATE ON webhook_receivers, webhook_tests TO supplyhub_api;
 GRANT SELECT, INSERT, UPDATE ON products, scoreboard_usage, material_requests TO supplyhub_api;
 GRANT SELECT, INSERT ON material_rounds TO supplyhub_api;
+GRANT SELECT, INSERT, UPDATE, DELETE ON list_counts TO supplyhub_api;
+GRANT SELECT, INSERT, DELETE ON list_changes TO supplyhub_api;
 GRANT USAGE, SELECT ON SEQUENCE request_numbers TO supplyhub_api, supplyhub_worker;
 GRANT SELECT ON tracker_clients, tracker_client_keys, tracker_views, tracker_days, tracker_versions TO supplyhub_api;
 
@@ -94,6 +96,7 @@ GRANT SELECT, UPDATE ON webhook_shards TO supplyhub_worker;
 
 -- Both show the same gauges in /metrics, and count what they write in batches.
 GRANT SELECT, INSERT, DELETE ON status_counts TO supplyhub_api, supplyhub_worker;
+GRANT SELECT, INSERT ON list_changes TO supplyhub_worker;
 GRANT SELECT ON settings, scoreboard_usage TO supplyhub_worker;
 
 -- With OPERATOR_WEBHOOK_URL: both note what the operator is notified of, the workers send it.

@@ -176,7 +176,8 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 // buildListings builds what is read here and takes no part in the pipeline.
 func (a *App) buildListings() (err error) {
 	a.Receivers = webhooks.NewSelfService(webhooks.SelfServiceDeps{
-		DB: a.db, Now: a.db.Now, Accounts: accounts{destinations{a.Suppliers}}, Dispatcher: a.Deliveries,
+		DB: a.db, Now: a.db.Now, Accounts: accounts{destinations{a.Suppliers}}, Requests: a.materials,
+		Dispatcher: a.Deliveries,
 	})
 	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.db.Now}); err != nil {
 		return fmt.Errorf("set up tracker listings: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -86,15 +87,16 @@ func (t transaction) Rollback() error {
 	return t.tx.Rollback(t.ctx)
 }
 
-// alone reports whether a statement needs a transaction of its own to run under the right settings.
-func (c *conn) alone() bool {
+// alone reports whether a statement needs a transaction of its own to run under the right settings. Those that work on an index
+// beside other writers run in none.
+func (c *conn) alone(query string) bool {
 	d := c.session.decision.Load()
-	return !c.inTx && d != nil && d.alone
+	return !c.inTx && d != nil && d.alone && !strings.Contains(query, " INDEX CONCURRENTLY ")
 }
 
 // ExecContext runs a statement.
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	if !c.alone() {
+	if !c.alone(query) {
 		return c.Conn.ExecContext(ctx, query, args)
 	}
 	tx, err := c.BeginTx(ctx, driver.TxOptions{})
@@ -110,7 +112,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 
 // QueryContext runs a statement that returns rows.
 func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	if !c.alone() {
+	if !c.alone(query) {
 		return c.Conn.QueryContext(ctx, query, args)
 	}
 	tx, err := c.BeginTx(ctx, driver.TxOptions{})

@@ -24,9 +24,17 @@ const foldCounts = `WITH taken AS (
 
 const readCounts = `SELECT kind, status, sum(n) AS n FROM status_counts GROUP BY kind, status`
 
+// readNotedCounts adds what the hot statements have noted and no api has added yet.
+var readNotedCounts = `SELECT kind, status, sum(n) AS n FROM (
+		SELECT kind, status, n FROM status_counts
+		UNION ALL ` + database.NotedStatuses("list_changes") + `) AS counts
+	GROUP BY kind, status`
+
 // ReadCounts returns the counts of this moment.
 func ReadCounts(ctx context.Context, db *database.DB) (c Counts, err error) {
+	statement := readCounts
 	if db.Engine() == database.Postgres {
+		statement = readNotedCounts
 		if err := db.InTx(ctx, func(ctx context.Context) error { return fold(ctx, db) }); err != nil {
 			return c, fmt.Errorf("put status counts together: %w", err)
 		}
@@ -35,7 +43,7 @@ func ReadCounts(ctx context.Context, db *database.DB) (c Counts, err error) {
 		Kind, Status string
 		N            int64
 	}
-	if err := db.Reader(ctx).Raw(readCounts).Scan(&rows).Error; err != nil {
+	if err := db.Reader(ctx).Raw(statement).Scan(&rows).Error; err != nil {
 		return c, fmt.Errorf("read status counts: %w", database.Translate(err))
 	}
 	for _, r := range rows {

@@ -100,6 +100,11 @@ func (s *Service) Find(ctx context.Context, supplierID string, id int64) (Record
 	return s.store.find(ctx, supplierID, id)
 }
 
+// Round returns the round that a request of the supplier is in. Errors: errs.NotFound.
+func (s *Service) Round(ctx context.Context, supplierID string, id int64) (round.Round, error) {
+	return s.store.round(ctx, requestKey{supplierID, id})
+}
+
 // Choose chooses an estimate, as PATCH selected-estimate does. Errors: errs.NotFound, errs.Conflict,
 // errs.Unprocessable.
 func (s *Service) Choose(ctx context.Context, supplierID string, id int64, estimateID string) (time.Time, error) {

@@ -41,27 +41,9 @@ func TestPlans_of_a_young_table_look_requests_up_by_their_key(t *testing.T) {
 		}
 		for statement, args := range statements {
 			plan := databasetest.Plan(t, s.db, statement, args...)
-			if !strings.Contains(plan, "material_requests_pkey") || strings.Contains(plan, "material_requests_newest") {
+			if !strings.Contains(plan, "material_requests_pkey") || strings.Contains(plan, "material_requests_listed") {
 				t.Errorf("%s: %s\n%s", state.name, statement, plan)
 			}
 		}
 	}
-}
-
-func TestPlans_list_a_supplier_s_requests_in_the_order_of_their_index(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		err := db.From(t.Context()).Exec(`INSERT INTO material_requests (` + intakeColumns + `)` +
-			` WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
-			SELECT 'acme', i, 'enqueued', '', '', '', '', NULL, i, i, i / 10, 1 FROM n`).Error
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan := databasetest.Plan(t, db, `SELECT id FROM material_requests WHERE supplier_id = 'acme' AND `+byAge+
-			` ORDER BY `+newestFirst+` LIMIT 20`)
-		if !strings.Contains(plan, "material_requests_newest") || strings.Contains(plan, "Sort") ||
-			strings.Contains(plan, "TEMP B-TREE") {
-			t.Error(plan)
-		}
-	})
 }

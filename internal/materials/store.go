@@ -15,6 +15,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -131,61 +132,22 @@ func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, 
 	return row.record()
 }
 
+// round reads the round that a request is in; errs.NotFound when there is none.
+func (s *store) round(ctx context.Context, key requestKey) (round.Round, error) {
+	var rows []struct{ UID, Round int64 }
+	err := s.db.Reader(ctx).Raw(`SELECT uid, round FROM material_requests WHERE supplier_id = ? AND id = ?`,
+		key.SupplierID, key.ID).Scan(&rows).Error
+	switch {
+	case err != nil:
+		return round.Round{}, fmt.Errorf("read a request's round: %w", err)
+	case len(rows) == 0:
+		return round.Round{}, unknownRequest()
+	default:
+		return round.Round{SupplierID: key.SupplierID, RequestID: key.ID, UID: rows[0].UID, Number: rows[0].Round}, nil
+	}
+}
+
 func unknownRequest() error { return errs.New(errs.NotFound, "There is no such material request.") }
-
-// A supplier's requests are in an index in the order in which they came; byAge is its condition.
-const (
-	byAge       = `created_at > 0`
-	newestFirst = `created_at DESC, supplier_id, id DESC`
-)
-
-// list chooses one page of the supplier's requests, newest first; a nil status means any.
-func (s *store) list(ctx context.Context, supplierID string, status *Status, limit int, offset int64) (listing, error) {
-	where, args := `WHERE supplier_id = ? AND `+byAge, []any{supplierID}
-	if status != nil {
-		where, args = where+` AND status = ?`, append(args, *status)
-	}
-	return s.page(ctx, where, args, newestFirst, limit, offset)
-}
-
-// orders chooses one page of all suppliers' requests with a selected estimate, latest selection first.
-func (s *store) orders(ctx context.Context, limit int, offset int64) (listing, error) {
-	return s.page(ctx, `WHERE selected_at IS NOT NULL`, nil, `selected_at DESC, supplier_id, id`, limit, offset)
-}
-
-// listing is one page before its records are read: a page of the largest requests has 200 MiB.
-type listing struct {
-	store *store
-	total int64 // over all pages
-	rows  []listed
-}
-
-// listed is a row of the page and how many bytes it has.
-type listed struct {
-	SupplierID string
-	ID         int64
-	Size       int64
-}
-
-func (s *store) page(ctx context.Context, where string, args []any, order string, limit int, offset int64) (
-	listing, error) {
-	l := listing{store: s}
-	if err := s.db.Reader(ctx).Raw(`SELECT count(*) FROM material_requests `+where,
-		args...).Scan(&l.total).Error; err != nil {
-		return l, fmt.Errorf("count material requests: %w", err)
-	}
-	if offset >= l.total {
-		return l, nil
-	}
-	err := s.db.Reader(ctx).Raw(`SELECT supplier_id, id,
-			octet_length(body) + coalesce(octet_length(estimates) + octet_length(unavailable), 0) AS size
-		FROM material_requests `+where+` ORDER BY `+order+` LIMIT ? OFFSET ?`,
-		append(args, limit, offset)...).Scan(&l.rows).Error
-	if err != nil {
-		return l, fmt.Errorf("choose material requests: %w", err)
-	}
-	return l, nil
-}
 
 // records reads the page in parts of about a mebibyte, each when it is asked for.
 func (l listing) records(ctx context.Context) iter.Seq2[[]Record, error] {

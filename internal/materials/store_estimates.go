@@ -44,14 +44,14 @@ func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.
 	return taken, nil
 }
 
-// takingReceipts names the columns to set besides, and the table of the items. It does not say status = 'enqueued',
-// with which a plan made over an empty table goes through all requests.
+// takingReceipts names the columns to set besides, the table of the items, and the columns to return besides. It does
+// not say status = 'enqueued', with which a plan made over an empty table goes through all requests.
 const takingReceipts = `UPDATE material_requests SET status = 'estimated', ticket = NULL, retry_at = NULL, failure = '',
 		updated_at = k.now, received = k.number, estimates = k.offers, unavailable = k.others%s
 	FROM %s
 	WHERE supplier_id = k.supplier AND id = k.request AND material_requests.uid = k.uid AND round = k.number
 		AND received < k.number AND status NOT IN ('estimated', 'selected', 'failed')
-	RETURNING supplier_id, id`
+	RETURNING supplier_id, id%s`
 
 func receiptsPostgres(items []receiptItem, now time.Time) (statement string, args []any, err error) {
 	n := len(items)
@@ -64,8 +64,10 @@ func receiptsPostgres(items []receiptItem, now time.Time) (statement string, arg
 	const rows = `(SELECT *, $7::bigint AS now
 		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
 		AS k(supplier, request, uid, number, offers, others)) AS k`
-	return `WITH taken AS (` + fmt.Sprintf(takingReceipts, `, counted = NOT counted`, rows) + `), counts AS (
-			INSERT INTO status_counts SELECT 'request', 'enqueued', -count(*) FROM taken HAVING count(*) > 0)
+	return `WITH taken AS (` + fmt.Sprintf(takingReceipts, `, counted = NOT counted, noted = NOT noted`, rows, `, created_at`) + `), changes AS (
+			INSERT INTO list_changes
+			SELECT 'requests', supplier_id, 'enqueued', 'estimated', created_at & ` + database.CountUnit + `, count(*), false
+			FROM taken GROUP BY 2, 5)
 		SELECT supplier_id, id FROM taken`,
 		[]any{suppliers, ids, uids, numbers, estimates, unavailable, now.UnixMicro()}, nil
 }
@@ -79,9 +81,8 @@ func receiptsSQLite(items []receiptItem, now time.Time) (statement string, args 
 	if err != nil {
 		return "", nil, fmt.Errorf("encode received estimates: %w", err)
 	}
-	return fmt.Sprintf(takingReceipts, ``, `(SELECT value->>0 AS supplier, value->>1 AS request,
-		value->>2 AS uid, value->>3 AS number, value->>4 AS offers, value->>5 AS others, value->>6 AS now
-		FROM json_each(?)) AS k`), []any{string(batch)}, nil
+	return fmt.Sprintf(takingReceipts, ``, `(SELECT value->>0 AS supplier, value->>1 AS request, value->>2 AS uid, value->>3 AS number,
+		value->>4 AS offers, value->>5 AS others, value->>6 AS now FROM json_each(?)) AS k`, ``), []any{string(batch)}, nil
 }
 
 // lockReceipts holds the requests, until the transaction ends, and reads what decides on their events. Unknown requests

@@ -11,6 +11,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // Sent is a delivery as the supplier sees it whose receiver it goes to.
@@ -91,11 +92,18 @@ type Accounts interface {
 	RotateWebhookSecret(ctx context.Context, supplierID string, overlap time.Duration) (string, error)
 }
 
+// Requests are those that deliveries bring the estimates of.
+type Requests interface {
+	// Round returns the round that a supplier's request is in; errs.NotFound: there is none.
+	Round(ctx context.Context, supplierID string, requestID int64) (round.Round, error)
+}
+
 // SelfServiceDeps is what SelfService is built from.
 type SelfServiceDeps struct {
 	DB         *database.DB
 	Now        func() time.Time
 	Accounts   Accounts
+	Requests   Requests
 	Dispatcher *Dispatcher
 }
 
@@ -120,12 +128,9 @@ func NewSelfService(deps SelfServiceDeps) *SelfService {
 }
 
 // List returns one page of the deliveries that the filter chooses, newest first, and how many there are.
-func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFilter, page httpapi.Page) (
-	total int64, items []Sent, err error) {
-	if total, err = s.store.countSent(ctx, supplierID, filter); err != nil || page.Offset() >= total {
-		return total, []Sent{}, err
-	}
-	rows, err := s.store.sent(ctx, supplierID, filter, page.Size, page.Offset())
+func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFilter, page httpapi.Page) (total int64,
+	items []Sent, err error) {
+	total, rows, err := s.sent(ctx, supplierID, filter, page)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -134,6 +139,21 @@ func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFi
 		items[i] = row.sent()
 	}
 	return total, items, nil
+}
+
+func (s *SelfService) sent(ctx context.Context, supplierID string, filter SentFilter, page httpapi.Page) (total int64,
+	rows []deliveryRow, err error) {
+	if filter.RequestID == nil {
+		return s.store.sent(ctx, supplierID, filter, page.Size, page.Offset())
+	}
+	latest, err := s.deps.Requests.Round(ctx, supplierID, *filter.RequestID)
+	if errs.KindOf(err) == errs.NotFound {
+		return 0, nil, nil
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	return s.store.sentOf(ctx, supplierID, filter, latest, page.Size, page.Offset())
 }
 
 // Show returns a delivery with its attempts. Errors: errs.NotFound.

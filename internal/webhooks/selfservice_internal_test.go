@@ -105,34 +105,3 @@ func TestHistory_puts_each_delivery_into_its_hour(t *testing.T) {
 		}
 	})
 }
-
-// A page of a supplier with many deliveries reads its own rows, whatever plan a young connection made.
-func TestPlans_of_a_supplier_s_listing_read_the_page_alone(t *testing.T) {
-	t.Parallel()
-	s := &store{databasetest.Open(t, database.Postgres)}
-	err := s.db.InTx(t.Context(), func(ctx context.Context) error { // one connection, which plans over an empty table
-		for _, rows := range []int{0, 10_000} {
-			sentRows(ctx, t, s.db, 1, rows, Delivered)
-			sentRows(ctx, t, s.db, rows+1, rows+rows/1000, Dead)
-			for _, filter := range []SentFilter{{}, {Status: Delivered}, {Status: Dead}, {Status: Failed},
-				{Since: time.UnixMicro(int64(rows))}} {
-				before := s.rowsRead(ctx, t)
-				if _, err := s.sent(ctx, "acme", filter, 20, 0); err != nil {
-					t.Fatal(err)
-				}
-				if filter.Status == Dead || filter.Status == Failed {
-					if _, err := s.countSent(ctx, "acme", filter); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if read := s.rowsRead(ctx, t) - before; read > 120 {
-					t.Errorf("%+v over %d rows: %d were read", filter, rows, read)
-				}
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}

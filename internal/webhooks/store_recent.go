@@ -3,12 +3,14 @@ package webhooks
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	"gorm.io/gorm"
 
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -102,9 +104,36 @@ func (s *store) recentLost(ctx context.Context, filter Filter, after string, lim
 
 // recentOf goes by the index of what is sent to suppliers' receivers.
 func (s *store) recentOf(ctx context.Context, filter Filter, after string, limit int) ([]Delivery, string, error) {
-	list := s.db.Reader(ctx).Model(&deliveryRow{}).Where("destination = ? AND destination <> 'own'",
-		filter.SupplierID).Order(newestFirst)
-	return s.through(ctx, behind(list, after), newestFirst, filter.Status, limit, placeInTime)
+	at, id, ok := cutCursor(after)
+	if !ok {
+		at, id = math.MaxInt64-1, ""
+	}
+	series := database.Series{Owner: filter.SupplierID, Status: string(filter.Status)}
+	ends, err := s.db.Place(ctx, sentList, series, database.Range{Until: at + 1}, limit, 0)
+	if err != nil {
+		return nil, "", err
+	}
+	for since := ends.Since; ; since = 0 { // many of the place's very time may be before it
+		page, err := s.recentSince(ctx, filter, since, at, id, limit)
+		if err == nil && len(page) == limit {
+			return page, placeOfLast(page, placeInTime), nil
+		}
+		if err != nil || since == 0 {
+			return page, "", err
+		}
+	}
+}
+
+func (s *store) recentSince(ctx context.Context, filter Filter, since, at int64, id string, limit int) ([]Delivery,
+	error) {
+	var args []any
+	newest := database.Arms(SentFilter{Status: filter.Status}.of(), func(status Status) string {
+		args = append(args, filter.SupplierID, status, since, at, at, id, limit)
+		return `SELECT created_at, id FROM webhook_deliveries WHERE ` + toReceiver +
+			` AND status = ? AND created_at >= ? AND created_at <= ? AND (created_at, id) < (?, ?) ` + newestOfEach
+	})
+	return deliveries(s.db.Reader(ctx).Raw(`SELECT d.* FROM (`+newest+` ORDER BY created_at DESC, id DESC LIMIT ?) AS p
+		JOIN webhook_deliveries d ON d.id = p.id ORDER BY p.created_at DESC, p.id DESC`, append(args, limit)...))
 }
 
 func behind(list *gorm.DB, after string) *gorm.DB {

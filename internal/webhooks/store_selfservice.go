@@ -5,36 +5,56 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 // recoverBatch is how many deliveries one statement of a recovery reopens.
 const recoverBatch = 1000
 
-// sentWhere returns the filter as conditions. Those without a parameter are the indexes' own: a kept plan finds them by
-// their text.
-func sentWhere(supplierID string, filter SentFilter) (where string, args []any) {
-	conditions, args := []string{`destination = ?`, `destination <> 'own'`}, []any{supplierID}
-	switch filter.Status {
-	case "":
-	case Delivered:
-		conditions = append(conditions, `status = 'delivered'`)
-	default:
-		conditions = append(conditions, `status = '`+string(filter.Status)+`'`, `status <> 'delivered'`)
+// statuses are all of them: what is listed whatever its status is merged from these.
+var statuses = []Status{Pending, Delivered, Dead, Failed}
+
+// Lists are those whose rows are counted: the deliveries to a supplier's receiver.
+func Lists() []database.List { return []database.List{sentList} }
+
+var sentList = database.List{Name: "deliveries", At: "created_at",
+	Rows: func(s database.Series) (string, []any) {
+		from := `webhook_deliveries WHERE ` + toReceiver + ` AND status `
+		if s.Status == "" {
+			return from + `IN ('pending', 'delivered', 'dead', 'failed')`, []any{s.Owner}
+		}
+		return from + `= ?`, []any{s.Owner, s.Status}
+	},
+	Counted: `SELECT destination AS owner, status, count(*) AS n FROM webhook_deliveries WHERE destination <> 'own' GROUP BY destination, status`}
+
+// toReceiver chooses the deliveries to a supplier's receiver; its second condition is their index's own.
+const toReceiver = `destination = ? AND destination <> 'own'`
+
+// newestOfEach ends each status's part of a list.
+const newestOfEach = `ORDER BY created_at DESC, id DESC LIMIT ?`
+
+// of are the statuses that the filter chooses.
+func (f SentFilter) of() []Status {
+	if f.Status == "" {
+		return statuses
 	}
-	if filter.RequestID != nil {
-		conditions, args = append(conditions, `request_id = ?`), append(args, *filter.RequestID)
+	return []Status{f.Status}
+}
+
+// times is when the chosen deliveries were made.
+func (f SentFilter) times() database.Range {
+	r := database.AnyTime
+	if !f.Since.IsZero() {
+		r.Since = micros(f.Since)
 	}
-	if !filter.Since.IsZero() {
-		conditions, args = append(conditions, `created_at >= ?`), append(args, micros(filter.Since))
+	if !f.Until.IsZero() {
+		r.Until = micros(f.Until)
 	}
-	if !filter.Until.IsZero() {
-		conditions, args = append(conditions, `created_at < ?`), append(args, micros(filter.Until))
-	}
-	return ` WHERE ` + strings.Join(conditions, ` AND `), args
+	return r
 }
 
 // micros rounds up: nothing that is before the moment is at it.
@@ -42,44 +62,43 @@ func micros(at time.Time) int64 {
 	return at.Add(time.Microsecond - 1).UnixMicro()
 }
 
-// countSent counts by indexes alone: delivered ones are all without the others.
-func (s *store) countSent(ctx context.Context, supplierID string, filter SentFilter) (int64, error) {
-	if filter.Status == Delivered && filter.RequestID == nil {
-		all, others := filter, filter
-		all.Status = ""
-		total, err := s.countSent(ctx, supplierID, all)
-		for _, status := range []Status{Pending, Dead, Failed} {
-			if err != nil {
-				return 0, err
-			}
-			var n int64
-			others.Status = status
-			n, err = s.countSent(ctx, supplierID, others)
-			total -= n
-		}
-		return max(total, 0), err
+// sent reads one page, newest first, its ids by the index, then their rows; total is over all pages.
+func (s *store) sent(ctx context.Context, supplierID string, filter SentFilter, limit int, offset int64) (total int64,
+	rows []deliveryRow, err error) {
+	times := filter.times()
+	series := database.Series{Owner: supplierID, Status: string(filter.Status)}
+	place, err := s.db.Place(ctx, sentList, series, times, limit, offset)
+	if err != nil || offset >= place.Total {
+		return place.Total, nil, err
 	}
-	where, args := sentWhere(supplierID, filter)
-	var n int64
-	if err := s.db.Reader(ctx).Raw(`SELECT count(*) FROM webhook_deliveries`+where, args...).Scan(&n).Error; err != nil {
-		return 0, fmt.Errorf("count webhook deliveries: %w", err)
+	var args []any
+	newest := database.Arms(filter.of(), func(status Status) string {
+		args = append(args, supplierID, status, place.Since, place.Before, place.Skip+place.Rows)
+		return `SELECT created_at, id FROM webhook_deliveries WHERE ` + toReceiver +
+			` AND status = ? AND created_at >= ? AND created_at < ? ` + newestOfEach
+	})
+	err = s.db.Reader(ctx).Raw(`SELECT d.* FROM (`+newest+` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) AS p
+		JOIN webhook_deliveries d ON d.id = p.id ORDER BY p.created_at DESC, p.id DESC`, append(args, place.Rows, place.Skip)...).Scan(&rows).Error
+	if err != nil {
+		return 0, nil, fmt.Errorf("read webhook deliveries: %w", err)
 	}
-	return n, nil
+	return place.Total, rows, nil
 }
 
-// sent reads one page, newest first: its ids by the index, then their rows.
-func (s *store) sent(ctx context.Context, supplierID string, filter SentFilter, limit int,
-	offset int64) ([]deliveryRow, error) {
-	where, args := sentWhere(supplierID, filter)
-	var rows []deliveryRow
-	err := s.db.Reader(ctx).Raw(`SELECT d.* FROM (SELECT id FROM webhook_deliveries`+where+
-		` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) AS p
-		JOIN webhook_deliveries d ON d.id = p.id ORDER BY d.created_at DESC, d.id DESC`,
-		append(args, limit, offset)...).Scan(&rows).Error
+// sentOf is sent for the deliveries of one request, given the round that it is in.
+func (s *store) sentOf(ctx context.Context, supplierID string, filter SentFilter, latest round.Round, limit int,
+	offset int64) (total int64, rows []deliveryRow, err error) {
+	times := filter.times()
+	ofRequest := s.db.Reader(ctx).Where("id IN ?", webhookIDs(latest)).Or("uid = ? AND id < 'msg_1'", latest.UID)
+	err = s.db.Reader(ctx).Where(ofRequest).Where(toReceiver+` AND status IN ? AND created_at >= ? AND created_at < ?`,
+		supplierID, filter.of(), times.Since, times.Until).
+		Order(newestFirst).Find(&rows).Error
 	if err != nil {
-		return nil, fmt.Errorf("read webhook deliveries: %w", err)
+		return 0, nil, fmt.Errorf("read a request's webhook deliveries: %w", err)
 	}
-	return rows, nil
+	total = int64(len(rows))
+	from := min(offset, total)
+	return total, rows[from:min(from+int64(limit), total)], nil
 }
 
 // sentByID returns nil when the supplier has no delivery of that id to its own receiver.
@@ -175,51 +194,52 @@ func (s *store) reopenSent(ctx context.Context, supplierID, id string, now time.
 	return result.RowsAffected > 0, nil
 }
 
-// recoverSent reopens the next oldest deliveries that the filter chooses and that have their status since begun or
-// longer, and returns when the last of them was made.
-func (s *store) recoverSent(ctx context.Context, supplierID string, filter SentFilter, begun, now time.Time) (
-	n int64, last time.Time, err error) {
-	where, args := sentWhere(supplierID, filter)
-	args = append([]any{now.UnixMicro(), now.UnixMicro()}, args...)
+// recoverSent reopens the next oldest deliveries that the filter, which names a status, chooses and that have it since
+// begun or longer, and returns when the last of them was made.
+func (s *store) recoverSent(ctx context.Context, supplierID string, filter SentFilter, begun, now time.Time) (n int64,
+	last time.Time, err error) {
+	times := filter.times()
 	var made []int64
-	err = s.db.From(ctx).Raw(`
-		UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = ?, updated_at = ?
-		WHERE id IN (SELECT id FROM webhook_deliveries`+where+` AND updated_at <= ?
-			ORDER BY created_at, id LIMIT ?`+s.db.RowLock(` FOR UPDATE`)+`)
-		RETURNING created_at`, append(args, begun.UnixMicro(), recoverBatch)...).Scan(&made).Error
+	err = s.db.From(ctx).Raw(`UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = ?, updated_at = ?
+		WHERE id IN (SELECT id FROM webhook_deliveries WHERE `+toReceiver+` AND status = ? AND created_at >= ? AND created_at < ?
+			AND updated_at <= ? ORDER BY created_at, id LIMIT ?`+s.db.RowLock(` FOR UPDATE`)+`)
+		RETURNING created_at`,
+		now.UnixMicro(), now.UnixMicro(), supplierID, filter.Status, times.Since, times.Until, begun.UnixMicro(), recoverBatch).Scan(&made).Error
 	if err != nil || len(made) == 0 {
 		return 0, last, err
 	}
 	return int64(len(made)), time.UnixMicro(slices.Max(made)), nil
 }
 
-// history counts n buckets of the width from the given time on, by indexes alone.
-func (s *store) history(ctx context.Context, supplierID string, from time.Time, width time.Duration, n int) (
-	[]Bucket, error) {
+// history counts n buckets of the width from the given time on, by their index alone.
+func (s *store) history(ctx context.Context, supplierID string, from time.Time, width time.Duration, n int) ([]Bucket,
+	error) {
 	buckets := make([]Bucket, n)
 	for i := range buckets {
 		buckets[i].Start = from.Add(time.Duration(i) * width)
 	}
-	for status, add := range map[Status]func(*Bucket, int64){
-		"":      func(b *Bucket, n int64) { b.Delivered += n },
-		Pending: func(b *Bucket, n int64) { b.Pending, b.Delivered = b.Pending+n, b.Delivered-n },
-		Dead:    func(b *Bucket, n int64) { b.Lost, b.Delivered = b.Lost+n, b.Delivered-n },
-		Failed:  func(b *Bucket, n int64) { b.Lost, b.Delivered = b.Lost+n, b.Delivered-n },
-	} {
-		where, args := sentWhere(supplierID, SentFilter{Status: status, Since: from})
+	for _, status := range statuses {
 		var rows []struct{ Bucket, N int64 }
 		err := s.db.Reader(ctx).Raw(`SELECT (created_at - CAST(? AS bigint)) / CAST(? AS bigint) AS bucket, count(*) AS n
-			FROM webhook_deliveries`+where+` GROUP BY 1`,
-			append([]any{from.UnixMicro(), width.Microseconds()}, args...)...).Scan(&rows).Error
+			FROM webhook_deliveries WHERE `+toReceiver+` AND status = ? AND created_at >= ? GROUP BY 1`,
+			from.UnixMicro(), width.Microseconds(), supplierID, status, from.UnixMicro()).Scan(&rows).Error
 		if err != nil {
 			return nil, fmt.Errorf("count webhook deliveries by time: %w", err)
 		}
 		for _, row := range rows {
-			add(&buckets[min(max(row.Bucket, 0), int64(n-1))], row.N)
+			buckets[min(max(row.Bucket, 0), int64(n-1))].add(status, row.N)
 		}
 	}
-	for i := range buckets {
-		buckets[i].Delivered = max(buckets[i].Delivered, 0)
-	}
 	return buckets, nil
+}
+
+func (b *Bucket) add(status Status, n int64) {
+	switch status {
+	case Delivered:
+		b.Delivered += n
+	case Pending:
+		b.Pending += n
+	default:
+		b.Lost += n
+	}
 }

@@ -19,7 +19,7 @@ const makeSuppliers = `INSERT INTO suppliers (id, name, access_ttl, refresh_ttl,
 func TestRecent_leads_through_all_suppliers_in_the_one_order_each_request_once(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		s := New(Deps{DB: db})
+		s := New(Deps{DB: db, Now: db.Now})
 		for _, statement := range []string{
 			makeSuppliers,
 			`INSERT INTO material_requests (` + columns + `)
@@ -65,27 +65,31 @@ func TestPlans_of_a_young_table_find_the_newest_requests_of_each_supplier_by_the
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
 	behind := place{at: 1, supplierID: "a", id: 1}
-	keys, args := (&store{db}).newestOf([]string{"a", "b"}, behind, 1, 50)
-	for statement, args := range map[string][]any{
-		newestSuppliers: {int64(1), int64(1), "a", int64(1), "a", int64(1), int64(1), 50},
-		keys:            args,
-	} {
-		for i := range strings.Count(statement, "?") {
-			statement = strings.Replace(statement, "?", fmt.Sprintf("$%d", i+1), 1)
-		}
-		plan := databasetest.Plan(t, db, statement, args...)
-		if !strings.Contains(plan, "material_requests_newest") || strings.Contains(plan, "SubPlan 2") ||
-			strings.Contains(plan, "Seq Scan on material_requests") {
-			t.Error(plan)
+	keys, keyArgs := (&store{db}).newestOf([]string{"a", "b"}, behind, 1, 50)
+	near, nearArgs := newestEach(behind, 1, 50)
+	far, farArgs := newestEach(behind, 0, 50)
+	for statement, args := range map[string][]any{keys: keyArgs, near: nearArgs, far: farArgs} {
+		plan := databasetest.Plan(t, db, numbered(statement), args...)
+		if !strings.Contains(plan, "material_requests_listed") || strings.Contains(plan, "Seq Scan on material_requests") ||
+			statement != near && strings.Contains(plan, "Bitmap Heap Scan on material_requests") {
+			t.Errorf("%s\n%s", statement, plan)
 		}
 	}
+}
+
+// numbered has its parameters in PostgreSQL's own form.
+func numbered(statement string) string {
+	for i := range strings.Count(statement, "?") {
+		statement = strings.Replace(statement, "?", fmt.Sprintf("$%d", i+1), 1)
+	}
+	return statement
 }
 
 // How far back a page goes is guessed from the last one. Here times are close and far apart, and the newest go away.
 func TestRecent_leads_through_all_suppliers_however_far_back_the_pages_before_went(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		s := New(Deps{DB: db})
+		s := New(Deps{DB: db, Now: db.Now})
 		for _, statement := range []string{
 			makeSuppliers,
 			`INSERT INTO material_requests (` + columns + `)

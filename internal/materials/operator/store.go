@@ -10,11 +10,19 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// byAge is the condition of the index in which a supplier's requests are in the order in which they came.
+// byAge is the condition of the index in which a supplier's requests of a status are in the order in which they came.
 const (
 	byAge       = `created_at > 0`
 	newestFirst = `created_at DESC, supplier_id, id DESC`
+	anyStatus   = `IN ('enqueued', 'estimated', 'selected', 'failed')`
 )
+
+// ofEach joins a SELECT for each status, given the condition on it: each is read in the order of the index.
+func ofEach(query func(condition string) string) string {
+	return database.Arms(materials.Statuses[:], func(status materials.Status) string {
+		return query(`= '` + string(status) + `'`)
+	})
+}
 
 // requestKey names one request: ids are the supplier's own.
 type requestKey struct {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -67,11 +68,13 @@ func next(slice []materials.Overview, from place, width int64) (place, int64) {
 // bounds returns when the newest and the oldest request of the suppliers were made.
 func (s *store) bounds(ctx context.Context, suppliers []string) (newest, oldest int64, err error) {
 	table, arg := s.suppliersTable(suppliers)
-	of := ` FROM material_requests r WHERE r.supplier_id = k.supplier AND r.` + byAge + ` ORDER BY r.created_at `
+	ends := ofEach(func(status string) string {
+		of := ` FROM material_requests r WHERE r.supplier_id = k.supplier AND r.` + byAge + ` AND r.status ` + status + ` ORDER BY r.created_at `
+		return `SELECT (SELECT r.created_at` + of + `DESC LIMIT 1) AS newest, (SELECT r.created_at` + of + `LIMIT 1) AS oldest FROM ` + table
+	})
 	var found struct{ Newest, Oldest int64 }
-	err = s.db.Reader(ctx).Raw(`SELECT coalesce(max(newest), -1) AS newest, coalesce(min(oldest), 0) AS oldest FROM (
-		SELECT (SELECT r.created_at`+of+`DESC LIMIT 1) AS newest, (SELECT r.created_at`+of+`LIMIT 1) AS oldest
-		FROM `+table+`) AS each_supplier`, arg).Scan(&found).Error
+	err = s.db.Reader(ctx).Raw(`SELECT coalesce(max(newest), -1) AS newest, coalesce(min(oldest), 0) AS oldest FROM (`+ends+`) AS each_supplier`,
+		slices.Repeat([]any{arg}, len(materials.Statuses))...).Scan(&found).Error
 	if err != nil {
 		return 0, 0, fmt.Errorf("list material requests: %w", err)
 	}
@@ -81,16 +84,18 @@ func (s *store) bounds(ctx context.Context, suppliers []string) (newest, oldest 
 // slice reads the newest of the suppliers' requests from a place on that were made after the given time.
 func (s *store) slice(ctx context.Context, suppliers []string, from place, since int64) ([]materials.Overview, error) {
 	table, arg := s.suppliersTable(suppliers)
-	const behind = `created_at > ? AND created_at <= ?
-		AND (created_at < ? OR supplier_id > ? OR supplier_id = ? AND id < ?)`
-	rows := ` JOIN material_requests ON supplier_id = k.supplier AND ` + byAge + ` AND ` + behind
+	const behind = `created_at > ? AND created_at <= ? AND (created_at < ? OR supplier_id > ? OR supplier_id = ? AND id < ?)`
+	args := []any{since, from.at, from.at, from.supplierID, from.supplierID, from.id}
+	rows := ` JOIN material_requests ON supplier_id = k.supplier AND ` + byAge + ` AND status ` + anyStatus + ` AND ` + behind
 	if s.db.Engine() == database.Postgres {
-		rows = ` CROSS JOIN LATERAL (SELECT * FROM material_requests m
-			WHERE m.supplier_id = k.supplier AND ` + byAge + ` AND ` + behind + `
-			ORDER BY created_at DESC, m.id DESC LIMIT ` + fmt.Sprint(eachBatch) + `) AS r`
+		args = slices.Repeat(args, len(materials.Statuses))
+		rows = ` CROSS JOIN LATERAL (SELECT * FROM (` + ofEach(func(status string) string {
+			return `SELECT ` + recentColumns + ` FROM material_requests WHERE supplier_id = k.supplier AND ` + byAge + ` AND status ` + status +
+				` AND ` + behind + ` ORDER BY created_at DESC, id DESC LIMIT ` + fmt.Sprint(eachBatch)
+		}) + `) AS each_status ORDER BY created_at DESC, id DESC LIMIT ` + fmt.Sprint(eachBatch) + `) AS r`
 	}
 	return s.overviews(ctx, `SELECT `+recentColumns+` FROM `+table+rows+` ORDER BY `+newestFirst+` LIMIT ?`,
-		arg, since, from.at, from.at, from.supplierID, from.supplierID, from.id, eachBatch)
+		append(append([]any{arg}, args...), eachBatch)...)
 }
 
 // suppliersTable returns a table k of the suppliers, and the parameter that it takes.

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -25,18 +25,16 @@ const (
 	recentOrder = ` ORDER BY ` + newestFirst + ` LIMIT ?`
 	behindPlace = ` AND created_at <= ? AND (created_at < ? OR supplier_id > ? OR (supplier_id = ? AND id < ?))`
 
-	// newestSuppliers are those whose requests can be on a page: one step through the index for each supplier.
-	newestSuppliers = `SELECT s.id, (SELECT r.created_at FROM material_requests r
-			WHERE r.supplier_id = s.id AND r.created_at > 0
-			AND r.created_at >= ? AND (r.created_at, r.id) < (?, CASE WHEN s.id > ? THEN CAST(? AS bigint)
-				WHEN s.id = ? THEN CAST(? AS bigint) ELSE CAST(? AS bigint) END)
-			ORDER BY r.created_at DESC, r.id DESC LIMIT 1) AS newest FROM suppliers s
-		ORDER BY newest DESC NULLS LAST, id LIMIT ?`
+	// newestSuppliers are those whose requests can be on a page: a few steps through the index for each supplier, whose
+	// newest request takes the place of the verb.
+	newestSuppliers = `SELECT s.id, (%s) AS newest FROM suppliers s ORDER BY newest DESC NULLS LAST, id LIMIT ?`
 
-	// newestOf are the keys of the newest requests of one supplier behind a place, whose id and tie take the place of the
-	// verbs.
-	newestOf = `SELECT created_at, supplier_id, id FROM material_requests WHERE supplier_id = %s AND ` + byAge +
-		` AND created_at >= ? AND (created_at, id) < (?, %s) ORDER BY created_at DESC, id DESC LIMIT ?`
+	// behindIn are a supplier's requests behind a place, whose supplier's condition and tie take the place of the verbs.
+	behindIn = ` FROM material_requests r WHERE r.supplier_id = %s AND r.` + byAge +
+		` AND r.created_at >= ? AND (r.created_at, r.id) < (?, %s) AND r.status `
+
+	// tieOf is the id below which a supplier's requests of the place's very time come behind it.
+	tieOf = `CASE WHEN s.id > ? THEN CAST(? AS bigint) WHEN s.id = ? THEN CAST(? AS bigint) ELSE CAST(? AS bigint) END`
 )
 
 // columnsOfR are recentColumns of the table named r.
@@ -96,7 +94,7 @@ func (s *Service) Recent(ctx context.Context, filter materials.Filter, after str
 		page, err = s.store.overviews(ctx, `SELECT `+recentColumns+failedOnes+behindPlace+recentOrder,
 			append(placeOf(after).behind(), limit)...)
 	case filter.SupplierID != "":
-		page, err = s.store.recentOf(ctx, []string{filter.SupplierID}, placeOf(after), 0, limit)
+		page, err = s.store.recentOfOne(ctx, filter.SupplierID, placeOf(after), limit)
 	default:
 		page, err = s.recentAll(ctx, placeOf(after), limit)
 	}
@@ -106,32 +104,9 @@ func (s *Service) Recent(ctx context.Context, filter materials.Filter, after str
 	return page, placeAfter(page[limit-1]), nil
 }
 
-// reach is how far back the pages of all suppliers' requests went of late. It is a guess that saves work, no rule: most
-// suppliers have no request in the time that a page spans, and to find none costs less than to find the newest.
-type reach struct {
-	newest, span atomic.Int64 // of the newest request; how long the last page was, 0: none was read yet
-}
-
-// since returns when the oldest request of the page behind a place was made, or earlier, as far as one can guess; 0:
-// unknown.
-func (r *reach) since(from place) int64 {
-	if span := r.span.Load(); span > 0 {
-		return max(0, min(from.at, r.newest.Load())-2*span)
-	}
-	return 0
-}
-
-func (r *reach) saw(from place, page []materials.Overview) {
-	newest := page[0].CreatedAt.UnixMicro()
-	if from.at == math.MaxInt64 {
-		r.newest.Store(newest)
-	}
-	r.span.Store(min(from.at, newest) - page[len(page)-1].CreatedAt.UnixMicro() + 1)
-}
-
 // recentAll guesses how far back the page goes, and goes through all when that was too short.
 func (s *Service) recentAll(ctx context.Context, from place, limit int) (page []materials.Overview, err error) {
-	for since := s.reach.since(from); ; since = 0 {
+	for since := s.reach.since(from, s.deps.Now()); ; since = 0 {
 		page, err = s.store.recentSince(ctx, from, since, limit)
 		if err != nil || len(page) == limit || since == 0 {
 			break
@@ -143,14 +118,29 @@ func (s *Service) recentAll(ctx context.Context, from place, limit int) (page []
 	return page, err
 }
 
+// newestEach reads when each supplier's newest request behind a place was made. Few are made in the time that a page
+// spans; where that is unknown, each status is asked for its newest.
+func newestEach(from place, since int64, limit int) (query string, args []any) {
+	args = []any{since, from.at, from.supplierID, int64(math.MaxInt64), from.supplierID, from.id, int64(math.MinInt64)}
+	behind := fmt.Sprintf(behindIn, `s.id`, tieOf)
+	if since > 0 {
+		return fmt.Sprintf(newestSuppliers, `SELECT max(r.created_at)`+behind+anyStatus), append(args, limit)
+	}
+	newest := ofEach(func(status string) string {
+		return `SELECT (SELECT r.created_at` + behind + status + ` ORDER BY r.created_at DESC LIMIT 1) AS at`
+	})
+	return fmt.Sprintf(newestSuppliers, `SELECT max(at) FROM (`+newest+`) AS each_status`),
+		append(slices.Repeat(args, len(materials.Statuses)), limit)
+}
+
 // recentSince asks only the suppliers whose requests can be on the page, one for each of its rows at most.
 func (s *store) recentSince(ctx context.Context, from place, since int64, limit int) ([]materials.Overview, error) {
 	var found []struct {
 		ID     string
 		Newest *int64 // nil: the supplier has none behind the place
 	}
-	err := s.db.Reader(ctx).Raw(newestSuppliers, since, from.at, from.supplierID, int64(math.MaxInt64), from.supplierID,
-		from.id, int64(math.MinInt64), limit).Scan(&found).Error
+	query, args := newestEach(from, since, limit)
+	err := s.db.Reader(ctx).Raw(query, args...).Scan(&found).Error
 	if err != nil {
 		return nil, fmt.Errorf("list suppliers by their newest material request: %w", err)
 	}
@@ -167,6 +157,22 @@ func (s *store) recentSince(ctx context.Context, from place, since int64, limit 
 		since = *found[limit-1].Newest
 	}
 	return s.recentOf(ctx, suppliers, from, since, limit)
+}
+
+// recentOfOne looks as far back as the page goes, by the counts. Many of the place's very time may be before it.
+func (s *store) recentOfOne(ctx context.Context, supplierID string, from place, limit int) ([]materials.Overview,
+	error) {
+	until := min(from.at, math.MaxInt64-1) + 1
+	ends, err := s.db.Place(ctx, materials.Lists()[0], database.Series{Owner: supplierID}, database.Range{Until: until}, limit, 0)
+	if err != nil {
+		return nil, err
+	}
+	for since := ends.Since; ; since = 0 {
+		page, err := s.recentOf(ctx, []string{supplierID}, from, since, limit)
+		if err != nil || len(page) == limit || since == 0 {
+			return page, err
+		}
+	}
 }
 
 // recentOf merges the newest requests of the suppliers behind a place: their keys by the index, then the page's rows.
@@ -187,16 +193,24 @@ func (s *store) newestOf(suppliers []string, from place, since int64, limit int)
 			ties[id] = from.tie(id)
 		}
 		table, _ := json.Marshal(ties) // texts and numbers: it never fails
-		return `SELECT n.* FROM json_each_text(CAST(? AS json)) AS k CROSS JOIN LATERAL (` +
-				fmt.Sprintf(newestOf, `k.key`, `CAST(k.value AS bigint)`) + `) AS n`,
-			[]any{string(table), since, from.at, limit}
+		one := []any{since, from.at, limit}
+		return `SELECT n.* FROM json_each_text(CAST(? AS json)) AS k CROSS JOIN LATERAL (` + newestOne(`k.key`, `CAST(k.value AS bigint)`) +
+			`) AS n`, append([]any{string(table)}, slices.Repeat(one, len(materials.Statuses))...)
 	}
 	parts := make([]string, len(suppliers))
 	for i, id := range suppliers {
-		parts[i] = `SELECT * FROM (` + fmt.Sprintf(newestOf, `?`, `?`) + `)`
-		args = append(args, id, since, from.at, from.tie(id), limit)
+		parts[i] = newestOne(`?`, `?`)
+		args = append(args, slices.Repeat([]any{id, since, from.at, from.tie(id), limit}, len(materials.Statuses))...)
 	}
 	return strings.Join(parts, ` UNION ALL `), args
+}
+
+// newestOne selects the keys of so many requests of each status of a supplier.
+func newestOne(supplier, tie string) string {
+	return ofEach(func(status string) string {
+		return `SELECT r.created_at, r.supplier_id, r.id` + fmt.Sprintf(behindIn, supplier, tie) + status +
+			` ORDER BY r.created_at DESC, r.id DESC LIMIT ?`
+	})
 }
 
 // recentFailedOf goes by the index of what failed, of whichever supplier.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -23,19 +24,28 @@ func (s *store) suppliers(ctx context.Context) (ids []string, err error) {
 // round that each is in, and when the last of them was made.
 func (s *store) oldest(ctx context.Context, supplier string, since int64, before time.Time, limit int) (
 	rounds []round.Round, last int64, err error) {
-	lock := s.db.RowLock(` FOR UPDATE`) // against a selection, a re-estimate, another replica
+	const old = `created_at >= ? AND created_at < ? AND updated_at < ?`
+	span := []any{since, before.UnixMicro(), before.UnixMicro()}
+	var args []any
+	over := []materials.Status{materials.Estimated, materials.Selected, materials.Failed}
+	oldest := database.Arms(over, func(status materials.Status) string {
+		args = append(append(append(args, supplier, status), span...), limit)
+		return `SELECT created_at, id FROM material_requests WHERE supplier_id = ? AND status = ? AND ` + byAge + ` AND ` + old +
+			` ORDER BY created_at, id LIMIT ?`
+	})
 	var rows []struct {
 		SupplierID            string
 		ID                    int64
 		UID, Round, CreatedAt int64
 	}
+	// The lock is against a selection, a re-estimate, another replica.
 	err = s.db.From(ctx).Raw(`SELECT supplier_id, id, uid, round, created_at FROM material_requests
-		WHERE supplier_id = ? AND `+byAge+` AND created_at >= ? AND created_at < ? AND updated_at < ? AND status <> 'enqueued'
-		ORDER BY created_at, id LIMIT ?`+lock,
-		supplier, since, before.UnixMicro(), before.UnixMicro(), limit).Scan(&rows).Error
+		WHERE id IN (SELECT id FROM (`+oldest+` ORDER BY created_at, id LIMIT ?) AS oldest) AND supplier_id = ? AND `+old+`
+			AND status <> 'enqueued' ORDER BY id`+s.db.RowLock(` FOR UPDATE`),
+		append(append(args, limit, supplier), span...)...).Scan(&rows).Error
 	for _, row := range rows {
 		rounds, last = append(rounds, round.Round{SupplierID: row.SupplierID, RequestID: row.ID, UID: row.UID,
-			Number: row.Round}), row.CreatedAt
+			Number: row.Round}), max(last, row.CreatedAt)
 	}
 	return rounds, last, err
 }

@@ -1,0 +1,343 @@
+package database
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// CountUnit takes the last bits off a time in microseconds: changes are noted by quarters of a second.
+const CountUnit = `-262144`
+
+const (
+	countUnit  = 1 << 18 // CountUnit's microseconds
+	blockRows  = 1000    // of a block that was split
+	mostRows   = 2 * blockRows
+	foldedRows = 20_000 // changes that one transaction adds to the blocks
+)
+
+// List is a list whose rows are counted, newest first by a time that they keep.
+type List struct {
+	Name string
+	At   string                                 // the time's column
+	Rows func(Series) (from string, args []any) // the series' rows, as FROM takes them with a WHERE that is not over yet
+
+	Counted string // a SELECT of owner, status and n, the rows of each status
+}
+
+// Series is what is counted of a list: the rows of one owner in one status; an empty status: in any.
+type Series struct{ Owner, Status string }
+
+// noted is how many rows a row of list_changes adds to a series: what becomes nothing is gone from all of them.
+const noted = `n * CAST(? AS bigint) * CASE ? WHEN became THEN 1 WHEN was THEN -1 ELSE 0 END`
+
+func (s Series) noted() []any {
+	if s.Status == "" {
+		return []any{-1, ""}
+	}
+	return []any{1, s.Status}
+}
+
+// Range bounds the time of a list's rows; Since is inclusive, Until is not.
+type Range struct{ Since, Until int64 }
+
+// AnyTime bounds nothing.
+var AnyTime = Range{0, math.MaxInt64}
+
+// Place is where a page begins.
+type Place struct {
+	Total  int64 // rows of the list
+	Since  int64 // the page's rows are at this time or later …
+	Before int64 // … and before this one …
+	Skip   int64 // … behind so many others that are
+	Rows   int64 // of the page at most
+}
+
+// placing counts the rows from either end of the range on: by blocks, and by the rows of one block. A page begins in the
+// oldest block that is not wholly behind its beginning. It ends in the newest block that has all of it, and as many
+// others as may leave the list meanwhile: where rows have left a status, what is left of them in its index until it is
+// vacuumed is not gone through.
+const placing = `WITH entries AS (
+		SELECT start AS at, n, 1 AS block FROM list_counts WHERE list = ? AND owner = ? AND status = ?
+		UNION ALL SELECT at, ` + noted + `, 0 FROM list_changes WHERE list = ? AND owner = ?),
+	bounds AS (SELECT b.side, b.at,
+			coalesce((SELECT min(e.at) FROM entries e WHERE e.block = 1 AND e.at >= b.at), 9223372036854775807) AS edge
+		FROM (SELECT 1 AS side, CAST(? AS bigint) AS at UNION ALL SELECT 2, CAST(? AS bigint)) AS b),
+	newer AS (SELECT b.side, CAST(coalesce((SELECT sum(e.n) FROM entries e WHERE e.at >= b.edge), 0) AS bigint)
+		+ (SELECT count(*) FROM %[1]s AND %[2]s >= b.at AND %[2]s < b.edge) AS n FROM bounds b),
+	blocks AS (SELECT at, block, CAST(sum(n) OVER (ORDER BY at DESC) AS bigint) AS n FROM entries),
+	place AS (SELECT b.at, b.n FROM blocks b WHERE b.block = 1 AND b.at < ? AND b.n <= ? + (SELECT n FROM newer WHERE side = 2)
+		ORDER BY b.at LIMIT 1)
+	SELECT (SELECT n FROM newer WHERE side = 1) AS since, (SELECT n FROM newer WHERE side = 2) AS until,
+		(SELECT at FROM place) AS place, (SELECT n FROM place) AS above,
+		(SELECT max(b.at) FROM blocks b WHERE b.block = 1 AND b.n >= ? + (SELECT n FROM newer WHERE side = 2)) AS ends`
+
+// Place finds the page of so many rows that begins behind so many of the series, and returns how many rows there are. It
+// reads the counts and at most two blocks' rows by their index, however many there are.
+func (d *DB) Place(ctx context.Context, l List, s Series, r Range, limit int, offset int64) (p Place, err error) {
+	from, rows := l.Rows(s)
+	args := append([]any{l.Name, s.Owner, s.Status}, s.noted()...)
+	args = append(append(args, l.Name, s.Owner, r.Since, r.Until), rows...)
+	args = append(args, r.Until, offset, offset+int64(limit)+blockRows)
+	var found struct {
+		Since, Until       int64
+		Place, Above, Ends *int64
+	}
+	err = d.Reader(ctx).Raw(fmt.Sprintf(placing, from, l.At), args...).Scan(&found).Error
+	if err != nil {
+		return p, fmt.Errorf("count %s: %w", l.Name, err)
+	}
+	p = Place{Total: max(found.Since-found.Until, 0), Since: r.Since, Before: r.Until, Skip: offset}
+	p.Rows = min(int64(limit), p.Total-offset)
+	if found.Ends != nil {
+		p.Since = max(p.Since, *found.Ends)
+	}
+	if found.Place != nil {
+		p.Before, p.Skip = *found.Place, offset+found.Until-*found.Above
+	}
+	return p, nil
+}
+
+// change is how many rows of a series came or went at a time, or a block.
+type change struct {
+	list string
+	Series
+	at, n int64
+}
+
+func (c *change) places() []any { return []any{&c.list, &c.Owner, &c.Status, &c.at, &c.n} }
+
+// Fold adds the noted changes to the blocks and splits those that have become too large. One process at a time does; it
+// reports whether there may be more.
+func (d *DB) Fold(ctx context.Context, lists ...List) (more bool, err error) {
+	var any int
+	if err := d.Reader(ctx).Raw(`SELECT count(*) FROM (SELECT 1 FROM list_changes LIMIT 1) AS c`).Scan(&any).Error; err != nil || any == 0 {
+		return false, Translate(err)
+	}
+	err = d.InTx(ctx, func(ctx context.Context) error {
+		held, err := d.TryLock(ctx, "counts")
+		if err != nil || !held {
+			return err
+		}
+		changes, taken, err := d.takeChanges(ctx)
+		if err != nil {
+			return err
+		}
+		more = taken == foldedRows
+		blocks, err := d.addChanges(ctx, changes)
+		if err != nil {
+			return err
+		}
+		return d.splitBlocks(ctx, blocks, lists)
+	})
+	if err != nil {
+		return false, fmt.Errorf("add changes to the counts: %w", err)
+	}
+	return more, nil
+}
+
+// SplitAll splits the blocks that are too large, as a migration leaves them, each in a transaction of its own.
+func (d *DB) SplitAll(ctx context.Context, lists ...List) error {
+	blocks, err := Query(ctx, d.SQL(ctx), `SELECT list, owner, status, start, n FROM list_counts WHERE n > $1`, []any{mostRows}, (*change).places)
+	for _, b := range blocks {
+		if err != nil {
+			break
+		}
+		err = d.InTx(ctx, func(ctx context.Context) error {
+			held, err := d.TryLock(ctx, "counts")
+			if err != nil || !held {
+				return err
+			}
+			return d.splitBlocks(ctx, []change{b}, lists)
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("split the counts: %w", err)
+	}
+	return nil
+}
+
+// NotedStatuses selects from rows of list_changes, on PostgreSQL, what status_counts lacks.
+func NotedStatuses(changes string) string {
+	return `SELECT CASE list WHEN 'requests' THEN 'request' ELSE 'delivery' END AS kind, c.status, c.n
+		FROM ` + changes + ` CROSS JOIN LATERAL (VALUES (became, n), (was, -n)) AS c(status, n)
+		WHERE NOT counted AND c.status IN ('enqueued', 'failed', 'pending', 'dead')`
+}
+
+// takeChanges takes rows of list_changes away and returns what they change, and how many rows they were.
+func (d *DB) takeChanges(ctx context.Context) (changes []change, taken int, err error) {
+	statement := `DELETE FROM list_changes WHERE (list, owner, was, became, at) IN (
+		SELECT list, owner, was, became, at FROM list_changes LIMIT ?) RETURNING list, owner, was, became, at, n, 1`
+	if d.engine == Postgres { // most of what is noted at once is of few series and times
+		statement = `WITH taken AS (
+				DELETE FROM list_changes WHERE ctid = ANY (ARRAY(SELECT ctid FROM list_changes LIMIT $1)) RETURNING *
+			), counts AS (
+				INSERT INTO status_counts SELECT kind, status, sum(n) FROM (` + NotedStatuses("taken") + `) AS c GROUP BY kind, status)
+			SELECT list, owner, was, became, at, CAST(sum(n) AS bigint), count(*) FROM taken GROUP BY list, owner, was, became, at`
+	}
+	type row struct {
+		change
+		became string
+		rows   int
+	}
+	rows, err := Query(ctx, d.SQL(ctx), statement, []any{foldedRows}, func(r *row) []any {
+		return []any{&r.list, &r.Owner, &r.Status, &r.became, &r.at, &r.n, &r.rows}
+	})
+	for _, r := range rows {
+		taken += r.rows
+		if r.list == "deliveries" && r.Owner == "own" { // they are in no list
+			continue
+		}
+		all := Series{Owner: r.Owner}
+		switch {
+		case r.Status == "":
+			changes = append(changes, change{r.list, all, r.at, r.n})
+		case r.became == "":
+			changes = append(changes, change{r.list, all, r.at, -r.n})
+		}
+		if r.Status != "" {
+			changes = append(changes, change{r.list, r.Series, r.at, -r.n})
+		}
+		if r.became != "" {
+			changes = append(changes, change{r.list, Series{r.Owner, r.became}, r.at, r.n})
+		}
+	}
+	return changes, taken, err
+}
+
+// addChanges returns the blocks that were changed, as they are now.
+func (d *DB) addChanges(ctx context.Context, changes []change) ([]change, error) {
+	source, args, err := d.changes(changes)
+	if err != nil {
+		return nil, err
+	}
+	blocks, err := Query(ctx, d.SQL(ctx), `INSERT INTO list_counts (list, owner, status, start, n)
+		SELECT list, owner, status, start, CAST(sum(n) AS bigint) FROM (
+			SELECT c.list, c.owner, c.status, c.n, coalesce((SELECT b.start FROM list_counts b
+				WHERE b.list = c.list AND b.owner = c.owner AND b.status = c.status AND b.start <= c.at
+				ORDER BY b.start DESC LIMIT 1), 0) AS start
+			FROM `+source+`) AS placed
+		WHERE true GROUP BY list, owner, status, start HAVING sum(n) <> 0
+		ON CONFLICT (list, owner, status, start) DO UPDATE SET n = list_counts.n + excluded.n
+		RETURNING list, owner, status, start, n`, args, (*change).places)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range blocks {
+		if b.n == 0 { // its time belongs to the block before
+			if _, err := d.deleteBlock(ctx, b); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return blocks, nil
+}
+
+// changes is a table c of the changes, and the parameters that it takes.
+func (d *DB) changes(changes []change) (table string, args []any, err error) {
+	if d.engine == Postgres {
+		n := len(changes)
+		lists, owners, statuses := make([]string, n), make([]string, n), make([]string, n)
+		at, counts := make([]int64, n), make([]int64, n)
+		for i, c := range changes {
+			lists[i], owners[i], statuses[i], at[i], counts[i] = c.list, c.Owner, c.Status, c.at, c.n
+		}
+		return `unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) AS c(list, owner, status, at, n)`,
+			[]any{lists, owners, statuses, at, counts}, nil
+	}
+	rows := make([][]any, len(changes))
+	for i, c := range changes {
+		rows[i] = []any{c.list, c.Owner, c.Status, c.at, c.n}
+	}
+	text, err := json.Marshal(rows)
+	return `(SELECT value->>0 AS list, value->>1 AS owner, value->>2 AS status, value->>3 AS at, value->>4 AS n FROM json_each(?)) AS c`,
+		[]any{string(text)}, err
+}
+
+// deleteBlock reports whether the block was there.
+func (d *DB) deleteBlock(ctx context.Context, b change) (bool, error) {
+	deleted := d.From(ctx).Exec(`DELETE FROM list_counts WHERE list = ? AND owner = ? AND status = ? AND start = ?`, b.list, b.Owner, b.Status, b.at)
+	return deleted.RowsAffected > 0, deleted.Error
+}
+
+func (d *DB) splitBlocks(ctx context.Context, blocks []change, lists []List) error {
+	for _, b := range blocks {
+		if b.n <= mostRows {
+			continue
+		}
+		for _, l := range lists {
+			if l.Name != b.list {
+				continue
+			}
+			if err := d.split(ctx, l, b); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// split counts a block's rows anew, as they were when the noted changes were not yet made, and makes blocks of blockRows or
+// little more of them.
+func (d *DB) split(ctx context.Context, l List, b change) error {
+	var end int64
+	err := d.From(ctx).Raw(`SELECT coalesce(min(start), ?) FROM list_counts WHERE list = ? AND owner = ? AND status = ? AND start > ?`,
+		int64(math.MaxInt64), b.list, b.Owner, b.Status, b.at).Scan(&end).Error
+	if err != nil {
+		return err
+	}
+	if there, err := d.deleteBlock(ctx, b); err != nil || !there {
+		return err
+	}
+	parts, err := d.parts(ctx, l, b, end)
+	if err != nil {
+		return err
+	}
+	return d.insertBlocks(ctx, parts)
+}
+
+func (d *DB) parts(ctx context.Context, l List, b change, end int64) ([]change, error) {
+	from, args := l.Rows(b.Series)
+	args = append(append(append(args, b.at, end), b.noted()...), l.Name, b.Owner, b.at, end)
+	rows, err := d.From(ctx).Raw(fmt.Sprintf(`SELECT at, CAST(sum(n) AS bigint) FROM (
+			SELECT %[1]s & -%[2]d AS at, count(*) AS n FROM %[3]s AND %[1]s >= ? AND %[1]s < ? GROUP BY 1
+			UNION ALL SELECT at, -`+noted+` FROM list_changes WHERE list = ? AND owner = ? AND at >= ? AND at < ?) AS counted
+		GROUP BY at HAVING sum(n) <> 0 ORDER BY at`, l.At, countUnit, from), args...).Rows()
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	parts := []change{{b.list, b.Series, b.at, 0}}
+	for rows.Next() {
+		var at, n int64
+		if err := rows.Scan(&at, &n); err != nil {
+			return nil, err
+		}
+		if parts[len(parts)-1].n >= blockRows {
+			parts = append(parts, change{b.list, b.Series, at, 0})
+		}
+		parts[len(parts)-1].n += n
+	}
+	return parts, rows.Err()
+}
+
+func (d *DB) insertBlocks(ctx context.Context, parts []change) error {
+	source, args, err := d.changes(parts)
+	if err != nil {
+		return err
+	}
+	_, err = d.SQL(ctx).ExecContext(ctx, `INSERT INTO list_counts (list, owner, status, start, n)
+		SELECT list, owner, status, at, n FROM `+source+` WHERE n <> 0`, args...)
+	return err
+}
+
+// Arms joins one SELECT for each status, of which each is read in the order of its index.
+func Arms[S ~string](statuses []S, arm func(S) string) string {
+	arms := make([]string, len(statuses))
+	for i, status := range statuses {
+		arms[i] = `SELECT * FROM (` + arm(status) + `) AS arm`
+	}
+	return strings.Join(arms, ` UNION ALL `)
+}
