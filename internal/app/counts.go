@@ -73,5 +73,6 @@ func misCounted(m database.Miscount) string {
 	if status == "" {
 		status = "any status"
 	}
-	return fmt.Sprintf("the total of %s in %s is kept as %d, there are %d: api verify --recount counts them anew", of, status, m.Kept, m.There)
+	return fmt.Sprintf("the total of %s in %s is kept as %d, there are %d: api verify --recount counts them anew", of,
+		status, m.Kept, m.There)
 }

@@ -87,8 +87,8 @@ func (t transaction) Rollback() error {
 	return t.tx.Rollback(t.ctx)
 }
 
-// alone reports whether a statement needs a transaction of its own to run under the right settings. Those that work on an index
-// beside other writers run in none.
+// alone reports whether a statement needs a transaction of its own to run under the right settings. Those that work
+// on an index beside other writers run in none.
 func (c *conn) alone(query string) bool {
 	d := c.session.decision.Load()
 	return !c.inTx && d != nil && d.alone && !strings.Contains(query, " INDEX CONCURRENTLY ")

@@ -55,8 +55,8 @@ type Place struct {
 	Rows   int64 // of the page at most
 }
 
-// placing counts the rows from either end of the range on: by blocks, and by the rows of one block. A page begins in the
-// oldest block that is not wholly behind its beginning. It ends in the newest block that has all of it, and as many
+// placing counts the rows from either end of the range on: by blocks, and by the rows of one block. A page begins in
+// the oldest block that is not wholly behind its beginning. It ends in the newest block that has all of it, and as many
 // others as may leave the list meanwhile: where rows have left a status, what is left of them in its index until it is
 // vacuumed is not gone through.
 const placing = `WITH entries AS (
@@ -68,14 +68,15 @@ const placing = `WITH entries AS (
 	newer AS (SELECT b.side, CAST(coalesce((SELECT sum(e.n) FROM entries e WHERE e.at >= b.edge), 0) AS bigint)
 		+ (SELECT count(*) FROM %[1]s AND %[2]s >= b.at AND %[2]s < b.edge) AS n FROM bounds b),
 	blocks AS (SELECT at, block, CAST(sum(n) OVER (ORDER BY at DESC) AS bigint) AS n FROM entries),
-	place AS (SELECT b.at, b.n FROM blocks b WHERE b.block = 1 AND b.at < ? AND b.n <= ? + (SELECT n FROM newer WHERE side = 2)
+	place AS (SELECT b.at, b.n FROM blocks b
+		WHERE b.block = 1 AND b.at < ? AND b.n <= ? + (SELECT n FROM newer WHERE side = 2)
 		ORDER BY b.at LIMIT 1)
 	SELECT (SELECT n FROM newer WHERE side = 1) AS since, (SELECT n FROM newer WHERE side = 2) AS until,
 		(SELECT at FROM place) AS place, (SELECT n FROM place) AS above,
 		(SELECT max(b.at) FROM blocks b WHERE b.block = 1 AND b.n >= ? + (SELECT n FROM newer WHERE side = 2)) AS ends`
 
-// Place finds the page of so many rows that begins behind so many of the series, and returns how many rows there are. It
-// reads the counts and at most two blocks' rows by their index, however many there are.
+// Place finds the page of so many rows that begins behind so many of the series, and returns how many rows there are.
+// It reads the counts and at most two blocks' rows by their index, however many there are.
 func (d *DB) Place(ctx context.Context, l List, s Series, r Range, limit int, offset int64) (p Place, err error) {
 	from, rows := l.Rows(s)
 	args := append([]any{l.Name, s.Owner, s.Status}, s.noted()...)
@@ -113,7 +114,8 @@ func (c *change) places() []any { return []any{&c.list, &c.Owner, &c.Status, &c.
 // reports whether there may be more.
 func (d *DB) Fold(ctx context.Context, lists ...List) (more bool, err error) {
 	var any int
-	if err := d.Reader(ctx).Raw(`SELECT count(*) FROM (SELECT 1 FROM list_changes LIMIT 1) AS c`).Scan(&any).Error; err != nil || any == 0 {
+	err = d.Reader(ctx).Raw(`SELECT count(*) FROM (SELECT 1 FROM list_changes LIMIT 1) AS c`).Scan(&any).Error
+	if err != nil || any == 0 {
 		return false, Translate(err)
 	}
 	err = d.InTx(ctx, func(ctx context.Context) error {
@@ -140,7 +142,8 @@ func (d *DB) Fold(ctx context.Context, lists ...List) (more bool, err error) {
 
 // SplitAll splits the blocks that are too large, as a migration leaves them, each in a transaction of its own.
 func (d *DB) SplitAll(ctx context.Context, lists ...List) error {
-	blocks, err := Query(ctx, d.SQL(ctx), `SELECT list, owner, status, start, n FROM list_counts WHERE n > $1`, []any{mostRows}, (*change).places)
+	blocks, err := Query(ctx, d.SQL(ctx), `SELECT list, owner, status, start, n FROM list_counts WHERE n > $1`,
+		[]any{mostRows}, (*change).places)
 	for _, b := range blocks {
 		if err != nil {
 			break
@@ -174,8 +177,10 @@ func (d *DB) takeChanges(ctx context.Context) (changes []change, taken int, err 
 		statement = `WITH taken AS (
 				DELETE FROM list_changes WHERE ctid = ANY (ARRAY(SELECT ctid FROM list_changes LIMIT $1)) RETURNING *
 			), counts AS (
-				INSERT INTO status_counts SELECT kind, status, sum(n) FROM (` + NotedStatuses("taken") + `) AS c GROUP BY kind, status)
-			SELECT list, owner, was, became, at, CAST(sum(n) AS bigint), count(*) FROM taken GROUP BY list, owner, was, became, at`
+				INSERT INTO status_counts SELECT kind, status, sum(n) FROM (` + NotedStatuses("taken") + `) AS c
+					GROUP BY kind, status)
+			SELECT list, owner, was, became, at, CAST(sum(n) AS bigint), count(*) FROM taken
+				GROUP BY list, owner, was, became, at`
 	}
 	type row struct {
 		change
@@ -252,13 +257,15 @@ func (d *DB) changes(changes []change) (table string, args []any, err error) {
 		rows[i] = []any{c.list, c.Owner, c.Status, c.at, c.n}
 	}
 	text, err := json.Marshal(rows)
-	return `(SELECT value->>0 AS list, value->>1 AS owner, value->>2 AS status, value->>3 AS at, value->>4 AS n FROM json_each(?)) AS c`,
+	return `(SELECT value->>0 AS list, value->>1 AS owner, value->>2 AS status, value->>3 AS at, value->>4 AS n
+		FROM json_each(?)) AS c`,
 		[]any{string(text)}, err
 }
 
 // deleteBlock reports whether the block was there.
 func (d *DB) deleteBlock(ctx context.Context, b change) (bool, error) {
-	deleted := d.From(ctx).Exec(`DELETE FROM list_counts WHERE list = ? AND owner = ? AND status = ? AND start = ?`, b.list, b.Owner, b.Status, b.at)
+	deleted := d.From(ctx).Exec(`DELETE FROM list_counts WHERE list = ? AND owner = ? AND status = ? AND start = ?`,
+		b.list, b.Owner, b.Status, b.at)
 	return deleted.RowsAffected > 0, deleted.Error
 }
 
@@ -279,11 +286,12 @@ func (d *DB) splitBlocks(ctx context.Context, blocks []change, lists []List) err
 	return nil
 }
 
-// split counts a block's rows anew, as they were when the noted changes were not yet made, and makes blocks of blockRows or
-// little more of them.
+// split counts a block's rows anew, as they were when the noted changes were not yet made, and makes blocks of about
+// blockRows of them.
 func (d *DB) split(ctx context.Context, l List, b change) error {
 	var end int64
-	err := d.From(ctx).Raw(`SELECT coalesce(min(start), ?) FROM list_counts WHERE list = ? AND owner = ? AND status = ? AND start > ?`,
+	err := d.From(ctx).Raw(`SELECT coalesce(min(start), ?) FROM list_counts WHERE list = ? AND owner = ? AND status = ?
+		AND start > ?`,
 		int64(math.MaxInt64), b.list, b.Owner, b.Status, b.at).Scan(&end).Error
 	if err != nil {
 		return err
@@ -298,29 +306,27 @@ func (d *DB) split(ctx context.Context, l List, b change) error {
 	return d.insertBlocks(ctx, parts)
 }
 
+// parts counts the rows of a block's time as blocks of about blockRows, of which the first begins where it does.
 func (d *DB) parts(ctx context.Context, l List, b change, end int64) ([]change, error) {
 	from, args := l.Rows(b.Series)
 	args = append(append(append(args, b.at, end), b.noted()...), l.Name, b.Owner, b.at, end)
-	rows, err := d.From(ctx).Raw(fmt.Sprintf(`SELECT at, CAST(sum(n) AS bigint) FROM (
-			SELECT %[1]s & -%[2]d AS at, count(*) AS n FROM %[3]s AND %[1]s >= ? AND %[1]s < ? GROUP BY 1
-			UNION ALL SELECT at, -`+noted+` FROM list_changes WHERE list = ? AND owner = ? AND at >= ? AND at < ?) AS counted
-		GROUP BY at HAVING sum(n) <> 0 ORDER BY at`, l.At, countUnit, from), args...).Rows()
-	if err != nil {
-		return nil, err
+	var rows []struct{ At, N int64 }
+	err := d.From(ctx).Raw(fmt.Sprintf(`WITH counted AS (
+			SELECT at, CAST(sum(n) AS bigint) AS n FROM (
+				SELECT %[1]s & -%[2]d AS at, count(*) AS n FROM %[3]s AND %[1]s >= ? AND %[1]s < ? GROUP BY 1
+				UNION ALL SELECT at, -`+noted+` FROM list_changes WHERE list = ? AND owner = ? AND at >= ? AND at < ?) AS units
+			GROUP BY at HAVING sum(n) <> 0)
+		SELECT min(at) AS at, CAST(sum(n) AS bigint) AS n
+		FROM (SELECT at, n, CAST(sum(n) OVER (ORDER BY at) - n AS bigint) / %[4]d AS part FROM counted) AS parted
+		GROUP BY part ORDER BY 1`, l.At, countUnit, from, blockRows), args...).Scan(&rows).Error
+	parts := make([]change, len(rows))
+	for i, row := range rows {
+		parts[i] = change{b.list, b.Series, row.At, row.N}
 	}
-	defer rows.Close()
-	parts := []change{{b.list, b.Series, b.at, 0}}
-	for rows.Next() {
-		var at, n int64
-		if err := rows.Scan(&at, &n); err != nil {
-			return nil, err
-		}
-		if parts[len(parts)-1].n >= blockRows {
-			parts = append(parts, change{b.list, b.Series, at, 0})
-		}
-		parts[len(parts)-1].n += n
+	if len(parts) > 0 {
+		parts[0].at = b.at
 	}
-	return parts, rows.Err()
+	return parts, err
 }
 
 func (d *DB) insertBlocks(ctx context.Context, parts []change) error {

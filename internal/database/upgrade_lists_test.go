@@ -52,7 +52,8 @@ func upToLists(t *testing.T, db *sql.DB, breaking string) {
 // writeAsBefore writes what the version before the lists' counts does.
 func writeAsBefore(ctx context.Context, db *sql.DB, i int) error {
 	for _, statement := range []string{
-		`WITH stored AS (INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, ticket, created_at, updated_at, counted)
+		`WITH stored AS (INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid,
+			ticket, created_at, updated_at, counted)
 			SELECT 'sup_' || i % 3, i, 'enqueued', '', '', '{}', '', nextval('request_numbers'), i, i, 1, true
 			FROM generate_series($1::bigint * 20, $1 * 20 + 19) AS i RETURNING 1)
 		INSERT INTO status_counts SELECT 'request', 'enqueued', count(*) FROM stored`,
@@ -61,7 +62,8 @@ func writeAsBefore(ctx context.Context, db *sql.DB, i int) error {
 			INSERT INTO status_counts SELECT 'request', 'enqueued', -count(*) FROM taken`,
 		`UPDATE material_requests SET status = 'selected', selected_at = $1 WHERE status = 'estimated' AND id % 5 = 0`,
 		`DELETE FROM material_requests WHERE id % 11 = $1::bigint % 11`,
-		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at, updated_at)
+		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
+			next_attempt_at, created_at, updated_at)
 			SELECT 'msg_1' || i || d, i, 1, d, 'sup', i, 'pending', 1, 1, 0, i, 1
 			FROM generate_series($1::bigint * 20, $1 * 20 + 19) AS i CROSS JOIN (VALUES ('own'), ('sup')) AS ds(d)`,
 		`UPDATE webhook_deliveries SET status = 'delivered' WHERE uid % 5 > $1::bigint % 5`,
@@ -83,7 +85,8 @@ func TestMigrate_counts_the_lists_while_the_version_before_writes_and_however_of
 	defer old.Close()
 	upToLists(t, old, "CREATE TABLE IF NOT EXISTS list_changes")
 	for i, breaking := range []string{
-		"CREATE OR REPLACE TRIGGER note_ordered", "INSERT INTO list_counts", "DROP INDEX CONCURRENTLY IF EXISTS webhook_deliveries_listed",
+		"CREATE OR REPLACE TRIGGER note_ordered", "INSERT INTO list_counts",
+		"DROP INDEX CONCURRENTLY IF EXISTS webhook_deliveries_listed",
 		"DROP INDEX CONCURRENTLY IF EXISTS webhook_deliveries_open",
 	} {
 		if err := writeAsBefore(t.Context(), old, i); err != nil {

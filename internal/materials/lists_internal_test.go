@@ -14,11 +14,13 @@ import (
 // listedRequests stores requests of acme's, the numbers from first to last, ten a second. One of a hundred is selected.
 func listedRequests(ctx context.Context, t *testing.T, db *database.DB, first, last int) {
 	t.Helper()
-	err := db.From(ctx).Exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, created_at, updated_at)
+	err := db.From(ctx).Exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id,
+		uid, created_at, updated_at)
 		WITH RECURSIVE n(i) AS (SELECT CAST(? AS bigint) UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 		SELECT 'acme', i, 'estimated', '', '', '{}', '', i, i * 100000, 1 FROM n`, first, last).Error
 	if err == nil {
-		err = db.From(ctx).Exec(`UPDATE material_requests SET status = 'selected', selected_at = created_at + 5 WHERE id % 100 = 0`).Error
+		err = db.From(ctx).Exec(`UPDATE material_requests SET status = 'selected', selected_at = created_at + 5
+			WHERE id % 100 = 0`).Error
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -39,18 +41,24 @@ func fold(ctx context.Context, t *testing.T, db *database.DB) {
 func samePages(ctx context.Context, t *testing.T, db *database.DB) {
 	t.Helper()
 	s := &store{db}
+	const byTime = ` ORDER BY created_at DESC, id DESC`
+	of := func(status *Status) func(httpapi.Page) (listing, error) {
+		return func(p httpapi.Page) (listing, error) { return s.list(ctx, "acme", status, p.Size, p.Offset()) }
+	}
+	orders := func(p httpapi.Page) (listing, error) { return s.orders(ctx, p.Size, p.Offset()) }
 	for _, list := range []struct {
 		name, where string
 		page        func(httpapi.Page) (listing, error)
 	}{
-		{"all", `created_at > 0 ORDER BY created_at DESC, id DESC`, func(p httpapi.Page) (listing, error) { return s.list(ctx, "acme", nil, p.Size, p.Offset()) }},
-		{"estimated", `status = 'estimated' ORDER BY created_at DESC, id DESC`, func(p httpapi.Page) (listing, error) { return s.list(ctx, "acme", new(Estimated), p.Size, p.Offset()) }},
-		{"selected", `status = 'selected' ORDER BY created_at DESC, id DESC`, func(p httpapi.Page) (listing, error) { return s.list(ctx, "acme", new(Selected), p.Size, p.Offset()) }},
-		{"failed", `status = 'failed' ORDER BY created_at DESC, id DESC`, func(p httpapi.Page) (listing, error) { return s.list(ctx, "acme", new(Failed), p.Size, p.Offset()) }},
-		{"orders", `selected_at IS NOT NULL ORDER BY selected_at DESC, id`, func(p httpapi.Page) (listing, error) { return s.orders(ctx, p.Size, p.Offset()) }},
+		{"all", `created_at > 0` + byTime, of(nil)},
+		{"estimated", `status = 'estimated'` + byTime, of(new(Estimated))},
+		{"selected", `status = 'selected'` + byTime, of(new(Selected))},
+		{"failed", `status = 'failed'` + byTime, of(new(Failed))},
+		{"orders", `selected_at IS NOT NULL ORDER BY selected_at DESC, id`, orders},
 	} {
 		var want []int64
-		if err := db.From(ctx).Raw(`SELECT id FROM material_requests WHERE supplier_id = 'acme' AND ` + list.where).Scan(&want).Error; err != nil {
+		if err := db.From(ctx).Raw(`SELECT id FROM material_requests WHERE supplier_id = 'acme' AND ` +
+			list.where).Scan(&want).Error; err != nil {
 			t.Fatal(err)
 		}
 		for _, number := range []int{1, 2, 50, 101, (len(want) + 19) / 20, len(want)/20 + 2} {
@@ -64,7 +72,8 @@ func samePages(ctx context.Context, t *testing.T, db *database.DB) {
 				ids = append(ids, row.ID)
 			}
 			from := min(int(page.Offset()), len(want))
-			if expected := want[from:min(from+page.Size, len(want))]; l.total != int64(len(want)) || !slices.Equal(ids, expected) {
+			if expected := want[from:min(from+page.Size, len(want))]; l.total != int64(len(want)) || !slices.Equal(ids,
+				expected) {
 				t.Errorf("page %d of %s has of %d %v, want of %d %v", page.Number, list.name, l.total, ids, len(want), expected)
 			}
 		}
@@ -82,7 +91,8 @@ func TestLists_of_requests_page_and_count_as_the_table_does(t *testing.T) {
 				`UPDATE material_requests SET status = 'failed' WHERE status = 'estimated' AND id % ? = 0`,
 				`UPDATE material_requests SET status = 'estimated' WHERE status = 'failed' AND id % ? = 0`,
 				`UPDATE material_requests SET updated_at = 2 WHERE id % ? = 0`,
-				`UPDATE material_requests SET status = 'selected', selected_at = created_at + 7 WHERE status = 'estimated' AND id % ? = 0`,
+				`UPDATE material_requests SET status = 'selected', selected_at = created_at + 7 WHERE status = 'estimated'
+					AND id % ? = 0`,
 				`DELETE FROM material_requests WHERE id % (? + 7) = 0`,
 			}[random.IntN(5)]
 			if err := db.From(ctx).Exec(statement, random.IntN(50)+1).Error; err != nil {
@@ -114,8 +124,10 @@ func TestLists_whose_rows_a_migration_counted_are_split_into_blocks(t *testing.T
 		listedRequests(ctx, t, db, 1, 6000)
 		for _, statement := range []string{
 			`DELETE FROM list_changes`,
-			`INSERT INTO list_counts SELECT 'requests', supplier_id, status, 0, count(*) FROM material_requests GROUP BY supplier_id, status`,
-			`INSERT INTO list_counts SELECT 'requests', supplier_id, '', 0, count(*) FROM material_requests GROUP BY supplier_id`,
+			`INSERT INTO list_counts SELECT 'requests', supplier_id, status, 0, count(*) FROM material_requests
+				GROUP BY supplier_id, status`,
+			`INSERT INTO list_counts SELECT 'requests', supplier_id, '', 0, count(*) FROM material_requests
+				GROUP BY supplier_id`,
 			`INSERT INTO list_counts SELECT 'orders', '', '', 0, count(*) FROM material_requests WHERE selected_at IS NOT NULL`,
 			`UPDATE material_requests SET status = 'failed' WHERE id % 10 = 1`,
 		} {
@@ -143,7 +155,8 @@ func TestPlans_of_a_supplier_s_requests_read_a_block_and_the_page(t *testing.T) 
 	s := &store{databasetest.Open(t, database.Postgres)}
 	const rows = 20_000
 	rowsRead := func(ctx context.Context) (n int64) {
-		err := s.db.From(ctx).Raw(`SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables WHERE relname IN ('material_requests', 'list_counts', 'list_changes')`).Scan(&n).Error
+		err := s.db.From(ctx).Raw(`SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables
+			WHERE relname IN ('material_requests', 'list_counts', 'list_changes')`).Scan(&n).Error
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -64,7 +64,8 @@ func receiptsPostgres(items []receiptItem, now time.Time) (statement string, arg
 	const rows = `(SELECT *, $7::bigint AS now
 		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
 		AS k(supplier, request, uid, number, offers, others)) AS k`
-	return `WITH taken AS (` + fmt.Sprintf(takingReceipts, `, counted = NOT counted, noted = NOT noted`, rows, `, created_at`) + `), changes AS (
+	taking := fmt.Sprintf(takingReceipts, `, counted = NOT counted, noted = NOT noted`, rows, `, created_at`)
+	return `WITH taken AS (` + taking + `), changes AS (
 			INSERT INTO list_changes
 			SELECT 'requests', supplier_id, 'enqueued', 'estimated', created_at & ` + database.CountUnit + `, count(*), false
 			FROM taken GROUP BY 2, 5)
@@ -81,8 +82,9 @@ func receiptsSQLite(items []receiptItem, now time.Time) (statement string, args 
 	if err != nil {
 		return "", nil, fmt.Errorf("encode received estimates: %w", err)
 	}
-	return fmt.Sprintf(takingReceipts, ``, `(SELECT value->>0 AS supplier, value->>1 AS request, value->>2 AS uid, value->>3 AS number,
-		value->>4 AS offers, value->>5 AS others, value->>6 AS now FROM json_each(?)) AS k`, ``), []any{string(batch)}, nil
+	return fmt.Sprintf(takingReceipts, ``, `(SELECT value->>0 AS supplier, value->>1 AS request,
+		value->>2 AS uid, value->>3 AS number, value->>4 AS offers, value->>5 AS others, value->>6 AS now
+		FROM json_each(?)) AS k`, ``), []any{string(batch)}, nil
 }
 
 // lockReceipts holds the requests, until the transaction ends, and reads what decides on their events. Unknown requests

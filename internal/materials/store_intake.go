@@ -53,9 +53,11 @@ func (s *store) insertPostgres(ctx context.Context, items []intakeItem, now time
 			INSERT INTO material_requests (`+intakeColumns+`, counted, noted)
 			SELECT s, i, 'enqueued', d, c, b, t, nullif(p, ''), uid, uid, $8, $8, true, true
 			FROM (SELECT *, nextval('request_numbers') AS uid
-				FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[]) AS batch(s, i, d, c, b, t, p)) AS numbered`+
+				FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[])
+					AS batch(s, i, d, c, b, t, p)) AS numbered`+
 		intakeConflict+`), changes AS (
-			INSERT INTO list_changes SELECT 'requests', supplier_id, '', 'enqueued', $8::bigint & `+database.CountUnit+`, count(*), false
+			INSERT INTO list_changes SELECT 'requests', supplier_id, '', 'enqueued', $8::bigint & `+database.CountUnit+`,
+				count(*), false
 			FROM stored GROUP BY supplier_id)
 		SELECT supplier_id, id, uid FROM stored`,
 		[]any{suppliers, ids, digests, shops, bodies, traces, parents, now.UnixMicro()}, (*insertedRow).scanTargets)

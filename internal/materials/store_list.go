@@ -24,13 +24,15 @@ var requestList = database.List{Name: "requests", At: "created_at",
 		}
 		return from + `= ?`, []any{s.Owner, s.Status}
 	},
-	Counted: `SELECT supplier_id AS owner, status, count(*) AS n FROM material_requests WHERE ` + byAge + ` GROUP BY supplier_id, status`}
+	Counted: `SELECT supplier_id AS owner, status, count(*) AS n FROM material_requests WHERE ` + byAge + `
+		GROUP BY supplier_id, status`}
 
 var orderList = database.List{Name: "orders", At: "selected_at",
 	Rows: func(database.Series) (string, []any) {
 		return `material_requests WHERE selected_at IS NOT NULL`, nil
 	},
-	Counted: `SELECT '' AS owner, 'selected' AS status, count(*) AS n FROM material_requests WHERE selected_at IS NOT NULL`}
+	Counted: `SELECT '' AS owner, 'selected' AS status, count(*) AS n FROM material_requests
+		WHERE selected_at IS NOT NULL`}
 
 // listing is one page before its records are read: a page of the largest requests has 200 MiB.
 type listing struct {
@@ -46,7 +48,8 @@ type listed struct {
 	Size       int64
 }
 
-const listedColumns = `SELECT r.supplier_id, r.id, octet_length(r.body) + coalesce(octet_length(r.estimates) + octet_length(r.unavailable), 0) AS size FROM `
+const listedColumns = `SELECT r.supplier_id, r.id,
+	octet_length(r.body) + coalesce(octet_length(r.estimates) + octet_length(r.unavailable), 0) AS size FROM `
 
 // list chooses one page of the supplier's requests, newest first; a nil status means any.
 func (s *store) list(ctx context.Context, supplierID string, status *Status, limit int, offset int64) (listing,

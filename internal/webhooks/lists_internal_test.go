@@ -14,13 +14,16 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// listedRows stores deliveries of acme's, the numbers from first to last, ten a second, each with its own one. One of a hundred is dead.
+// listedRows stores deliveries of acme's, the numbers from first to last, ten a second, each with its own one. One of
+// a hundred is dead.
 func listedRows(ctx context.Context, t *testing.T, db *database.DB, first, last int) {
 	t.Helper()
 	err := db.From(ctx).Exec(`INSERT INTO webhook_deliveries
-		(id, uid, round, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at, updated_at)
+		(id, uid, round, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at,
+			updated_at)
 		WITH RECURSIVE n(i) AS (SELECT CAST(? AS bigint) UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		SELECT 'msg_1' || (10000000 + i) || to_, i, 1, to_, 'acme', i, CASE i % 100 WHEN 0 THEN 'dead' ELSE 'delivered' END, 1, 1, 0, i * 100000, 1
+		SELECT 'msg_1' || (10000000 + i) || to_, i, 1, to_, 'acme', i,
+			CASE i % 100 WHEN 0 THEN 'dead' ELSE 'delivered' END, 1, 1, 0, i * 100000, 1
 		FROM n CROSS JOIN (SELECT 'own' AS to_ UNION ALL SELECT 'acme') AS destinations`, first, last).Error
 	if err != nil {
 		t.Fatal(err)
@@ -44,12 +47,15 @@ func samePages(ctx context.Context, t *testing.T, db *database.DB) {
 	t.Helper()
 	s := NewSelfService(SelfServiceDeps{DB: db, Now: time.Now})
 	for _, filter := range []SentFilter{
-		{}, {Status: Delivered}, {Status: Dead}, {Status: Pending}, {Since: tenth(100), Until: tenth(150)}, {Since: tenth(40), Status: Dead},
-		{Until: tenth(4321)}, {Until: tenth(4321), Status: Delivered}, {Since: tenth(1 << 40)}, {Until: tenth(0)}, {Since: tenth(300), Until: tenth(200)},
+		{}, {Status: Delivered}, {Status: Dead}, {Status: Pending}, {Since: tenth(100), Until: tenth(150)},
+		{Since: tenth(40), Status: Dead},
+		{Until: tenth(4321)}, {Until: tenth(4321), Status: Delivered}, {Since: tenth(1 << 40)}, {Until: tenth(0)},
+		{Since: tenth(300), Until: tenth(200)},
 	} {
 		times := filter.times()
 		var want []string
-		err := db.From(ctx).Raw(`SELECT id FROM webhook_deliveries WHERE destination = 'acme' AND status IN ? AND created_at >= ? AND created_at < ?
+		err := db.From(ctx).Raw(`SELECT id FROM webhook_deliveries WHERE destination = 'acme' AND status IN ?
+			AND created_at >= ? AND created_at < ?
 			ORDER BY created_at DESC, id DESC`, filter.of(), times.Since, times.Until).Scan(&want).Error
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +102,8 @@ func TestLists_of_deliveries_page_and_count_as_the_table_does(t *testing.T) {
 		fold(ctx, t, db)
 		samePages(ctx, t, db)
 		var blocks int64
-		if err := db.From(ctx).Raw(`SELECT max(n) FROM list_counts WHERE list = 'deliveries'`).Scan(&blocks).Error; err != nil || blocks > 2500 {
+		if err := db.From(ctx).Raw(`SELECT max(n) FROM list_counts
+			WHERE list = 'deliveries'`).Scan(&blocks).Error; err != nil || blocks > 2500 {
 			t.Errorf("a block has %d rows: %v", blocks, err)
 		}
 	})
@@ -117,8 +124,10 @@ func TestLists_of_a_request_s_deliveries_are_those_of_all_its_rounds(t *testing.
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		ctx := t.Context()
 		add := func(id string, uid int, destination string) {
-			err := db.From(ctx).Exec(`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
-				next_attempt_at, created_at, updated_at) VALUES (?, ?, 1, ?, 'acme', ?, 'delivered', 1, 1, 0, ?, 1)`, id, uid, destination, uid, uid).Error
+			err := db.From(ctx).Exec(`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id,
+				status, attempts, series,
+				next_attempt_at, created_at, updated_at) VALUES (?, ?, 1, ?, 'acme', ?, 'delivered', 1, 1, 0, ?, 1)`, id, uid,
+				destination, uid, uid).Error
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -152,7 +161,8 @@ func TestPlans_of_a_supplier_s_listing_read_a_block_and_the_page(t *testing.T) {
 				listedRows(ctx, t, s.db, 1, stored)
 			}
 			fold(ctx, t, s.db)
-			for _, filter := range []SentFilter{{}, {Status: Delivered}, {Status: Dead}, {Status: Failed}, {Since: tenth(100), Until: tenth(rows - 100)}} {
+			for _, filter := range []SentFilter{{}, {Status: Delivered}, {Status: Dead}, {Status: Failed}, {Since: tenth(100),
+				Until: tenth(rows - 100)}} {
 				for _, page := range []int{1, 9, 500} {
 					before := s.rowsRead(ctx, t)
 					if _, _, err := s.sent(ctx, "acme", filter, 20, int64(page-1)*20); err != nil {
@@ -178,8 +188,10 @@ func TestRecent_of_a_supplier_leads_through_all_its_deliveries_each_once(t *test
 		d := &Dispatcher{store: &store{db}}
 		listedRows(ctx, t, db, 1, 2200)
 		err := db.From(ctx).Exec(`INSERT INTO webhook_deliveries
-			(id, uid, round, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at, updated_at)
-			SELECT id || 'x', uid + 10000, 1, destination, 'acme', uid + 10000, CASE uid % 3 WHEN 0 THEN 'pending' ELSE status END, 1, 1, 0, 150000000, 1
+			(id, uid, round, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at,
+				updated_at)
+			SELECT id || 'x', uid + 10000, 1, destination, 'acme', uid + 10000,
+				CASE uid % 3 WHEN 0 THEN 'pending' ELSE status END, 1, 1, 0, 150000000, 1
 			FROM webhook_deliveries WHERE destination = 'acme'`).Error // of one moment
 		if err != nil {
 			t.Fatal(err)
@@ -187,7 +199,8 @@ func TestRecent_of_a_supplier_leads_through_all_its_deliveries_each_once(t *test
 		for range 2 {
 			for _, filter := range []Filter{{SupplierID: "acme"}, {SupplierID: "acme", Status: Delivered}} {
 				var want, got []string
-				err := db.From(ctx).Raw(`SELECT id FROM webhook_deliveries WHERE destination = 'acme' AND status IN ? ORDER BY created_at DESC, id DESC`,
+				err := db.From(ctx).Raw(`SELECT id FROM webhook_deliveries WHERE destination = 'acme' AND status IN ?
+					ORDER BY created_at DESC, id DESC`,
 					SentFilter{Status: filter.Status}.of()).Scan(&want).Error
 				if err != nil {
 					t.Fatal(err)

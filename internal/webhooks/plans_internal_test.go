@@ -100,7 +100,8 @@ func (s *store) pending(ctx context.Context, t *testing.T, first, last int) {
 // rowsRead is how many the transaction has read so far of the package's tables.
 func (s *store) rowsRead(ctx context.Context, t *testing.T) (n int64) {
 	t.Helper()
-	err := s.db.From(ctx).Raw(`SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables WHERE relname LIKE 'webhook%' OR relname LIKE 'list%'`).Scan(&n).Error
+	err := s.db.From(ctx).Raw(`SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables
+		WHERE relname LIKE 'webhook%' OR relname LIKE 'list%'`).Scan(&n).Error
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -109,10 +109,11 @@ func (s *store) insertDeliveriesPostgres(ctx context.Context, deliveries []newDe
 		WITH changes AS (
 			INSERT INTO list_changes SELECT 'deliveries', o, '', 'pending', $10::bigint & `+database.CountUnit+`, c, false
 			FROM unnest($11::text[], $12::bigint[]) AS l(o, c))
-		INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, worker, attempts, series,
-			next_attempt_at, created_at, updated_at, last_started_at, counted, noted)
+		INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, worker,
+			attempts, series, next_attempt_at, created_at, updated_at, last_started_at, counted, noted)
 		SELECT i, u, n, d, s, r, 'pending', w, a, a, $10, $10, $10, b, true, true
-		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[])
+		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[],
+			$8::bigint[], $9::bigint[])
 			AS d(i, u, n, d, s, r, w, a, b)`,
 		ids, uids, numbers, destinations, suppliers, requests, workers, begun, started, now.UnixMicro(), owners, added)
 	if err != nil {
@@ -148,9 +149,10 @@ func (s *store) finishPostgres(ctx context.Context, results []result, now time.T
 	}
 	return s.written(ctx, `WITH written AS (
 			UPDATE webhook_deliveries d SET status = r.outcome, worker = NULL, next_attempt_at = r.next, updated_at = $9,
-				last_started_at = r.began, last_duration_us = r.took, last_status = r.status, last_error = r.error, last_response = r.response,
-				counted = (d.counted <> (r.outcome = 'delivered')), noted = (d.noted <> (r.outcome = 'delivered'))
-			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::text[], $8::bigint[], $10::bigint[], $11::bigint[])
+				last_started_at = r.began, last_duration_us = r.took, last_status = r.status, last_error = r.error,
+				last_response = r.response, counted = (d.counted <> (r.outcome = 'delivered')), noted = (d.noted <> (r.outcome = 'delivered'))
+			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::text[],
+				$8::bigint[], $10::bigint[], $11::bigint[])
 				AS r(id, number, took, status, error, response, outcome, next, began, worker)
 			WHERE d.id = r.id AND d.attempts = r.number AND d.worker IS NOT DISTINCT FROM r.worker
 			RETURNING d.id, d.status, d.destination, d.created_at

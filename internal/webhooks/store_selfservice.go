@@ -29,7 +29,8 @@ var sentList = database.List{Name: "deliveries", At: "created_at",
 		}
 		return from + `= ?`, []any{s.Owner, s.Status}
 	},
-	Counted: `SELECT destination AS owner, status, count(*) AS n FROM webhook_deliveries WHERE destination <> 'own' GROUP BY destination, status`}
+	Counted: `SELECT destination AS owner, status, count(*) AS n FROM webhook_deliveries WHERE destination <> 'own'
+		GROUP BY destination, status`}
 
 // toReceiver chooses the deliveries to a supplier's receiver; its second condition is their index's own.
 const toReceiver = `destination = ? AND destination <> 'own'`
@@ -78,7 +79,8 @@ func (s *store) sent(ctx context.Context, supplierID string, filter SentFilter, 
 			` AND status = ? AND created_at >= ? AND created_at < ? ` + newestOfEach
 	})
 	err = s.db.Reader(ctx).Raw(`SELECT d.* FROM (`+newest+` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) AS p
-		JOIN webhook_deliveries d ON d.id = p.id ORDER BY p.created_at DESC, p.id DESC`, append(args, place.Rows, place.Skip)...).Scan(&rows).Error
+		JOIN webhook_deliveries d ON d.id = p.id ORDER BY p.created_at DESC, p.id DESC`, append(args, place.Rows,
+		place.Skip)...).Scan(&rows).Error
 	if err != nil {
 		return 0, nil, fmt.Errorf("read webhook deliveries: %w", err)
 	}
@@ -200,11 +202,14 @@ func (s *store) recoverSent(ctx context.Context, supplierID string, filter SentF
 	last time.Time, err error) {
 	times := filter.times()
 	var made []int64
-	err = s.db.From(ctx).Raw(`UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = ?, updated_at = ?
-		WHERE id IN (SELECT id FROM webhook_deliveries WHERE `+toReceiver+` AND status = ? AND created_at >= ? AND created_at < ?
+	err = s.db.From(ctx).Raw(`UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = ?,
+		updated_at = ?
+		WHERE id IN (SELECT id FROM webhook_deliveries WHERE `+toReceiver+` AND status = ? AND created_at >= ?
+			AND created_at < ?
 			AND updated_at <= ? ORDER BY created_at, id LIMIT ?`+s.db.RowLock(` FOR UPDATE`)+`)
 		RETURNING created_at`,
-		now.UnixMicro(), now.UnixMicro(), supplierID, filter.Status, times.Since, times.Until, begun.UnixMicro(), recoverBatch).Scan(&made).Error
+		now.UnixMicro(), now.UnixMicro(), supplierID, filter.Status, times.Since, times.Until, begun.UnixMicro(),
+		recoverBatch).Scan(&made).Error
 	if err != nil || len(made) == 0 {
 		return 0, last, err
 	}

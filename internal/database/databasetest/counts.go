@@ -11,7 +11,8 @@ import (
 // strayCounts finds the statuses whose kept count is not that of the tables, all as one moment saw them.
 const strayCounts = `SELECT coalesce(kept.kind, rows.kind) || ' ' || coalesce(kept.status, rows.status) AS status,
 		coalesce(kept.n, 0) AS kept, coalesce(rows.n, 0) AS counted
-	FROM (SELECT kind, status, sum(n) AS n FROM (SELECT kind, status, n FROM status_counts WHERE kind <> 'receiver'%s) AS counts
+	FROM (SELECT kind, status, sum(n) AS n FROM (SELECT kind, status, n FROM status_counts
+		WHERE kind <> 'receiver'%s) AS counts
 		GROUP BY kind, status) kept
 	FULL JOIN (
 		SELECT 'request' AS kind, status, count(*) AS n FROM material_requests WHERE status IN ('enqueued', 'failed')
@@ -23,10 +24,13 @@ const strayCounts = `SELECT coalesce(kept.kind, rows.kind) || ' ' || coalesce(ke
 	WHERE coalesce(kept.n, 0) <> coalesce(rows.n, 0)`
 
 // strayLists does the same for the lists' totals.
-const strayLists = `SELECT list || ' of ' || owner || ' ' || status AS status, sum(kept) AS kept, sum(counted) AS counted FROM (
+const strayLists = `SELECT list || ' of ' || owner || ' ' || status AS status, sum(kept) AS kept,
+	sum(counted) AS counted FROM (
 		SELECT list, owner, status, n AS kept, 0 AS counted FROM list_counts
-		UNION ALL SELECT list, owner, became, n, 0 FROM list_changes WHERE became <> '' AND (list <> 'deliveries' OR owner <> 'own')
-		UNION ALL SELECT list, owner, was, -n, 0 FROM list_changes WHERE was <> '' AND (list <> 'deliveries' OR owner <> 'own')
+		UNION ALL SELECT list, owner, became, n, 0 FROM list_changes WHERE became <> ''
+			AND (list <> 'deliveries' OR owner <> 'own')
+		UNION ALL SELECT list, owner, was, -n, 0 FROM list_changes WHERE was <> ''
+			AND (list <> 'deliveries' OR owner <> 'own')
 		UNION ALL SELECT list, owner, '', n, 0 FROM list_changes WHERE was = '' AND (list <> 'deliveries' OR owner <> 'own')
 		UNION ALL SELECT list, owner, '', -n, 0 FROM list_changes WHERE became = ''
 		UNION ALL SELECT 'requests', supplier_id, status, 0, 1 FROM material_requests

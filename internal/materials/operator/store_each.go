@@ -69,11 +69,14 @@ func next(slice []materials.Overview, from place, width int64) (place, int64) {
 func (s *store) bounds(ctx context.Context, suppliers []string) (newest, oldest int64, err error) {
 	table, arg := s.suppliersTable(suppliers)
 	ends := ofEach(func(status string) string {
-		of := ` FROM material_requests r WHERE r.supplier_id = k.supplier AND r.` + byAge + ` AND r.status ` + status + ` ORDER BY r.created_at `
-		return `SELECT (SELECT r.created_at` + of + `DESC LIMIT 1) AS newest, (SELECT r.created_at` + of + `LIMIT 1) AS oldest FROM ` + table
+		of := ` FROM material_requests r WHERE r.supplier_id = k.supplier AND r.` + byAge + ` AND r.status ` + status + `
+			ORDER BY r.created_at `
+		return `SELECT (SELECT r.created_at` + of + `DESC LIMIT 1) AS newest, (SELECT r.created_at` + of +
+			`LIMIT 1) AS oldest FROM ` + table
 	})
 	var found struct{ Newest, Oldest int64 }
-	err = s.db.Reader(ctx).Raw(`SELECT coalesce(max(newest), -1) AS newest, coalesce(min(oldest), 0) AS oldest FROM (`+ends+`) AS each_supplier`,
+	err = s.db.Reader(ctx).Raw(`SELECT coalesce(max(newest), -1) AS newest, coalesce(min(oldest), 0) AS oldest
+		FROM (`+ends+`) AS each_supplier`,
 		slices.Repeat([]any{arg}, len(materials.Statuses))...).Scan(&found).Error
 	if err != nil {
 		return 0, 0, fmt.Errorf("list material requests: %w", err)
@@ -84,14 +87,16 @@ func (s *store) bounds(ctx context.Context, suppliers []string) (newest, oldest 
 // slice reads the newest of the suppliers' requests from a place on that were made after the given time.
 func (s *store) slice(ctx context.Context, suppliers []string, from place, since int64) ([]materials.Overview, error) {
 	table, arg := s.suppliersTable(suppliers)
-	const behind = `created_at > ? AND created_at <= ? AND (created_at < ? OR supplier_id > ? OR supplier_id = ? AND id < ?)`
+	const behind = `created_at > ? AND created_at <= ?
+		AND (created_at < ? OR supplier_id > ? OR supplier_id = ? AND id < ?)`
 	args := []any{since, from.at, from.at, from.supplierID, from.supplierID, from.id}
-	rows := ` JOIN material_requests ON supplier_id = k.supplier AND ` + byAge + ` AND status ` + anyStatus + ` AND ` + behind
+	rows := ` JOIN material_requests ON supplier_id = k.supplier AND ` + byAge + ` AND status ` + anyStatus +
+		` AND ` + behind
 	if s.db.Engine() == database.Postgres {
 		args = slices.Repeat(args, len(materials.Statuses))
 		rows = ` CROSS JOIN LATERAL (SELECT * FROM (` + ofEach(func(status string) string {
-			return `SELECT ` + recentColumns + ` FROM material_requests WHERE supplier_id = k.supplier AND ` + byAge + ` AND status ` + status +
-				` AND ` + behind + ` ORDER BY created_at DESC, id DESC LIMIT ` + fmt.Sprint(eachBatch)
+			return `SELECT ` + recentColumns + ` FROM material_requests
+				WHERE supplier_id = k.supplier AND ` + byAge + ` AND status ` + status + ` AND ` + behind + ` ORDER BY created_at DESC, id DESC LIMIT ` + fmt.Sprint(eachBatch)
 		}) + `) AS each_status ORDER BY created_at DESC, id DESC LIMIT ` + fmt.Sprint(eachBatch) + `) AS r`
 	}
 	return s.overviews(ctx, `SELECT `+recentColumns+` FROM `+table+rows+` ORDER BY `+newestFirst+` LIMIT ?`,

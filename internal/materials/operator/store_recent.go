@@ -163,7 +163,8 @@ func (s *store) recentSince(ctx context.Context, from place, since int64, limit 
 func (s *store) recentOfOne(ctx context.Context, supplierID string, from place, limit int) ([]materials.Overview,
 	error) {
 	until := min(from.at, math.MaxInt64-1) + 1
-	ends, err := s.db.Place(ctx, materials.Lists()[0], database.Series{Owner: supplierID}, database.Range{Until: until}, limit, 0)
+	ends, err := s.db.Place(ctx, materials.Lists()[0], database.Series{Owner: supplierID}, database.Range{Until: until},
+		limit, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -194,8 +195,8 @@ func (s *store) newestOf(suppliers []string, from place, since int64, limit int)
 		}
 		table, _ := json.Marshal(ties) // texts and numbers: it never fails
 		one := []any{since, from.at, limit}
-		return `SELECT n.* FROM json_each_text(CAST(? AS json)) AS k CROSS JOIN LATERAL (` + newestOne(`k.key`, `CAST(k.value AS bigint)`) +
-			`) AS n`, append([]any{string(table)}, slices.Repeat(one, len(materials.Statuses))...)
+		return `SELECT n.* FROM json_each_text(CAST(? AS json)) AS k CROSS JOIN LATERAL (` +
+			newestOne(`k.key`, `CAST(k.value AS bigint)`) + `) AS n`, append([]any{string(table)}, slices.Repeat(one, len(materials.Statuses))...)
 	}
 	parts := make([]string, len(suppliers))
 	for i, id := range suppliers {

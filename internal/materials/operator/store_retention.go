@@ -30,8 +30,8 @@ func (s *store) oldest(ctx context.Context, supplier string, since int64, before
 	over := []materials.Status{materials.Estimated, materials.Selected, materials.Failed}
 	oldest := database.Arms(over, func(status materials.Status) string {
 		args = append(append(append(args, supplier, status), span...), limit)
-		return `SELECT created_at, id FROM material_requests WHERE supplier_id = ? AND status = ? AND ` + byAge + ` AND ` + old +
-			` ORDER BY created_at, id LIMIT ?`
+		return `SELECT created_at, id FROM material_requests WHERE supplier_id = ? AND status = ? AND ` + byAge +
+			` AND ` + old + ` ORDER BY created_at, id LIMIT ?`
 	})
 	var rows []struct {
 		SupplierID            string
