@@ -150,7 +150,8 @@ func (s *store) finishPostgres(ctx context.Context, results []result, now time.T
 	return s.written(ctx, `WITH written AS (
 			UPDATE webhook_deliveries d SET status = r.outcome, worker = NULL, next_attempt_at = r.next, updated_at = $9,
 				last_started_at = r.began, last_duration_us = r.took, last_status = r.status, last_error = r.error,
-				last_response = r.response, counted = (d.counted <> (r.outcome = 'delivered')), noted = (d.noted <> (r.outcome = 'delivered'))
+				last_response = r.response, counted = (d.counted <> (r.outcome = 'delivered')),
+				noted = (d.noted <> (r.outcome = 'delivered'))
 			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::text[],
 				$8::bigint[], $10::bigint[], $11::bigint[])
 				AS r(id, number, took, status, error, response, outcome, next, began, worker)

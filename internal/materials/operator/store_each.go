@@ -96,7 +96,8 @@ func (s *store) slice(ctx context.Context, suppliers []string, from place, since
 		args = slices.Repeat(args, len(materials.Statuses))
 		rows = ` CROSS JOIN LATERAL (SELECT * FROM (` + ofEach(func(status string) string {
 			return `SELECT ` + recentColumns + ` FROM material_requests
-				WHERE supplier_id = k.supplier AND ` + byAge + ` AND status ` + status + ` AND ` + behind + ` ORDER BY created_at DESC, id DESC LIMIT ` + fmt.Sprint(eachBatch)
+				WHERE supplier_id = k.supplier AND ` + byAge + ` AND status ` + status + ` AND ` + behind + `
+				ORDER BY created_at DESC, id DESC LIMIT ` + fmt.Sprint(eachBatch)
 		}) + `) AS each_status ORDER BY created_at DESC, id DESC LIMIT ` + fmt.Sprint(eachBatch) + `) AS r`
 	}
 	return s.overviews(ctx, `SELECT `+recentColumns+` FROM `+table+rows+` ORDER BY `+newestFirst+` LIMIT ?`,

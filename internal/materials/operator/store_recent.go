@@ -196,7 +196,8 @@ func (s *store) newestOf(suppliers []string, from place, since int64, limit int)
 		table, _ := json.Marshal(ties) // texts and numbers: it never fails
 		one := []any{since, from.at, limit}
 		return `SELECT n.* FROM json_each_text(CAST(? AS json)) AS k CROSS JOIN LATERAL (` +
-			newestOne(`k.key`, `CAST(k.value AS bigint)`) + `) AS n`, append([]any{string(table)}, slices.Repeat(one, len(materials.Statuses))...)
+				newestOne(`k.key`, `CAST(k.value AS bigint)`) + `) AS n`,
+			append([]any{string(table)}, slices.Repeat(one, len(materials.Statuses))...)
 	}
 	parts := make([]string, len(suppliers))
 	for i, id := range suppliers {
