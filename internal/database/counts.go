@@ -240,7 +240,7 @@ func (d *DB) addChanges(ctx context.Context, changes []change) ([]change, error)
 	return blocks, nil
 }
 
-// changes is a table c of the changes, and the parameters that it takes.
+// changes returns a table c of the changes, and the parameters that it takes.
 func (d *DB) changes(changes []change) (table string, args []any, err error) {
 	if d.engine == Postgres {
 		n := len(changes)

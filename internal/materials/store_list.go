@@ -13,7 +13,7 @@ const (
 	newestFirst = `created_at DESC, supplier_id, id DESC`
 )
 
-// Lists are those whose rows are counted: a supplier's requests, and the orders of all.
+// Lists returns the lists whose rows are counted: a supplier's requests, and the orders of all.
 func Lists() []database.List { return []database.List{requestList, orderList} }
 
 var requestList = database.List{Name: "requests", At: "created_at",

@@ -18,7 +18,7 @@ const recoverBatch = 1000
 // statuses are all of them: what is listed whatever its status is merged from these.
 var statuses = []Status{Pending, Delivered, Dead, Failed}
 
-// Lists are those whose rows are counted: the deliveries to a supplier's receiver.
+// Lists returns the lists whose rows are counted: the deliveries to a supplier's receiver.
 func Lists() []database.List { return []database.List{sentList} }
 
 var sentList = database.List{Name: "deliveries", At: "created_at",
@@ -38,7 +38,7 @@ const toReceiver = `destination = ? AND destination <> 'own'`
 // newestOfEach ends each status's part of a list.
 const newestOfEach = `ORDER BY created_at DESC, id DESC LIMIT ?`
 
-// of are the statuses that the filter chooses.
+// of returns the statuses that the filter chooses.
 func (f SentFilter) of() []Status {
 	if f.Status == "" {
 		return statuses
@@ -46,7 +46,7 @@ func (f SentFilter) of() []Status {
 	return []Status{f.Status}
 }
 
-// times is when the chosen deliveries were made.
+// times returns the bounds of when the chosen deliveries were made.
 func (f SentFilter) times() database.Range {
 	r := database.AnyTime
 	if !f.Since.IsZero() {

@@ -16,7 +16,7 @@ type reach struct {
 	newest, span atomic.Int64 // of the newest request; how long the last page was, 0: none was read yet
 }
 
-// since is when the oldest request of the page behind a place was made, or earlier, as far as one can guess.
+// since returns a time before which no request of the page behind a place was probably made.
 func (r *reach) since(from place, now time.Time) int64 {
 	if span := r.span.Load(); span > 0 {
 		return max(0, min(from.at, r.newest.Load())-2*span)
