@@ -26,8 +26,9 @@ func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now tim
 				WHERE status = 'pending' AND worker IS NULL AND destination = wanted.destination AND next_attempt_at <= $3
 				ORDER BY next_attempt_at LIMIT wanted.n FOR UPDATE SKIP LOCKED) d
 		), history AS (
-			INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status, error, response)
-			SELECT id, attempts, last_started_at, last_duration_us, last_status, last_error, last_response
+			INSERT INTO webhook_attempts (supplier_id, delivery_id, number, started_at, duration_us, status, error,
+				response)
+			SELECT supplier_id, id, attempts, last_started_at, last_duration_us, last_status, last_error, last_response
 			FROM due WHERE attempts > 0 AND series < $5
 		), begun AS (
 			UPDATE webhook_deliveries SET attempts = attempts + 1, series = series + 1, worker = $4, updated_at = $3,
@@ -55,10 +56,11 @@ func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now tim
 func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, suppliers []string,
 	now time.Time) (map[round.Round]bool, map[string]standing, error) {
 	n := len(events)
-	uids, numbers, traces, parents, bodies := make([]int64, n), make([]int64, n), make([]string, n), make([]string, n),
-		make([][]byte, n)
+	uids, numbers, owners := make([]int64, n), make([]int64, n), make([]string, n)
+	traces, parents, bodies := make([]string, n), make([]string, n), make([][]byte, n)
 	for i, e := range events {
-		uids[i], numbers[i], traces[i], parents[i], bodies[i] = e.Round.UID, e.Round.Number, e.TraceID, e.TraceParent, e.body
+		uids[i], numbers[i], owners[i] = e.Round.UID, e.Round.Number, e.Round.SupplierID
+		traces[i], parents[i], bodies[i] = e.TraceID, e.TraceParent, e.body
 	}
 	type numbersOf struct{ uid, number int64 }
 	type row struct { // one of the two, the other's columns are zero
@@ -67,14 +69,16 @@ func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, sup
 	}
 	rows, err := database.Query(ctx, s.db.SQL(ctx), `
 		WITH stored AS (
-			INSERT INTO webhook_events (uid, round, trace_id, body, trace_parent, created_at)
-			SELECT u, r, t, b, nullif(p, ''), $6
-			FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bytea[], $5::text[]) AS e(u, r, t, b, p)
-			ON CONFLICT (uid, round) DO NOTHING RETURNING uid, round
+			INSERT INTO webhook_events (uid, round, trace_id, body, trace_parent, created_at, supplier_id)
+			SELECT u, r, t, b, nullif(p, ''), $6, s
+			FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bytea[], $5::text[], $9::text[])
+				AS e(u, r, t, b, p, s)
+			ON CONFLICT DO NOTHING RETURNING uid, round
 		)
 		SELECT uid, round, '', 0::bigint, false, false FROM stored
 		UNION ALL SELECT 0, 0, `+standingColumns(7)+` FROM webhook_receivers r WHERE r.supplier_id = ANY($8)`,
-		[]any{uids, numbers, traces, bodies, parents, now.UnixMicro(), now.Add(-backlogAge).UnixMicro(), suppliers},
+		[]any{uids, numbers, traces, bodies, parents, now.UnixMicro(), now.Add(-backlogAge).UnixMicro(), suppliers,
+			owners},
 		func(r *row) []any { return []any{&r.uid, &r.number, &r.supplierID, &r.failures, &r.paused, &r.backlog} })
 	if err != nil {
 		return nil, nil, fmt.Errorf("insert webhook events: %w", err)
@@ -140,10 +144,10 @@ func (s *store) finishPostgres(ctx context.Context, results []result, now time.T
 	n := len(results)
 	ids, errorTexts, outcomes, responses := make([]string, n), make([]string, n), make([]string, n), make([][]byte, n)
 	numbers, began, took, next := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
-	statuses, workers := make([]*int64, n), make([]int64, n)
+	statuses, workers, suppliers := make([]*int64, n), make([]int64, n), make([]string, n)
 	for i, r := range results {
-		ids[i], errorTexts[i], outcomes[i], responses[i], workers[i] =
-			r.id, r.err, string(r.outcome.Status), r.response, r.worker
+		ids[i], suppliers[i], workers[i] = r.id, r.round.SupplierID, r.worker
+		errorTexts[i], outcomes[i], responses[i] = r.err, string(r.outcome.Status), r.response
 		numbers[i], began[i], took[i], next[i], statuses[i] = r.number, r.began.UnixMicro(), r.took.Microseconds(),
 			r.outcome.Next.UnixMicro(), r.status
 	}
@@ -153,14 +157,15 @@ func (s *store) finishPostgres(ctx context.Context, results []result, now time.T
 				last_response = r.response, counted = (d.counted <> (r.outcome = 'delivered')),
 				noted = (d.noted <> (r.outcome = 'delivered'))
 			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::text[],
-				$8::bigint[], $10::bigint[], $11::bigint[])
-				AS r(id, number, took, status, error, response, outcome, next, began, worker)
-			WHERE d.id = r.id AND d.attempts = r.number AND d.worker IS NOT DISTINCT FROM r.worker
+				$8::bigint[], $10::bigint[], $11::bigint[], $12::text[])
+				AS r(id, number, took, status, error, response, outcome, next, began, worker, supplier)
+			WHERE d.id = r.id AND d.supplier_id = r.supplier AND d.attempts = r.number AND d.worker IS NOT DISTINCT FROM r.worker
 			RETURNING d.id, d.status, d.destination, d.created_at
 		), changes AS (
 			INSERT INTO list_changes SELECT 'deliveries', destination, 'pending', 'delivered',
 				CASE destination WHEN 'own' THEN 0 ELSE created_at & `+database.CountUnit+` END, count(*), false
 			FROM written WHERE status = 'delivered' GROUP BY 2, 5)
 		SELECT id FROM written`,
-		ids, numbers, took, statuses, errorTexts, responses, outcomes, next, now.UnixMicro(), began, workers)
+		ids, numbers, took, statuses, errorTexts, responses, outcomes, next, now.UnixMicro(), began, workers,
+		suppliers)
 }

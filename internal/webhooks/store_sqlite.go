@@ -38,8 +38,9 @@ func (s *store) beginSQLite(ctx context.Context, ids []string, now time.Time, wo
 		return nil, err
 	}
 	err = s.db.From(ctx).Exec(`
-		INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status, error, response)
-		SELECT id, attempts, last_started_at, last_duration_us, last_status, last_error, last_response
+		INSERT INTO webhook_attempts (supplier_id, delivery_id, number, started_at, duration_us, status, error,
+			response)
+		SELECT supplier_id, id, attempts, last_started_at, last_duration_us, last_status, last_error, last_response
 		FROM webhook_deliveries WHERE id IN ? AND attempts > 0 AND series < ?`, ids, attempts).Error
 	if err != nil {
 		return nil, err
@@ -69,9 +70,10 @@ func (s *store) insertEventsSQLite(ctx context.Context, events []newEvent, now t
 	map[round.Round]bool, error) {
 	fresh := make(map[round.Round]bool, len(events))
 	for _, e := range events {
-		result := s.db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, trace_id, trace_parent, body, created_at)
-			VALUES (?, ?, ?, nullif(?, ''), ?, ?)
-			ON CONFLICT (uid, round) DO NOTHING`, e.Round.UID, e.Round.Number, e.TraceID, e.TraceParent, e.body, now.UnixMicro())
+		result := s.db.From(ctx).Exec(`INSERT INTO webhook_events
+				(supplier_id, uid, round, trace_id, trace_parent, body, created_at)
+			VALUES (?, ?, ?, ?, nullif(?, ''), ?, ?) ON CONFLICT DO NOTHING`, e.Round.SupplierID, e.Round.UID, e.Round.Number,
+			e.TraceID, e.TraceParent, e.body, now.UnixMicro())
 		if result.Error != nil {
 			return nil, fmt.Errorf("insert webhook event: %w", result.Error)
 		}
