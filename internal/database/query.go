@@ -2,6 +2,8 @@ package database
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"gorm.io/gorm"
 )
@@ -24,4 +26,22 @@ func Query[T any](ctx context.Context, pool gorm.ConnPool, statement string, arg
 		list = append(list, v)
 	}
 	return list, Translate(rows.Err())
+}
+
+// AnyOf returns the condition that a column is among the values of argument n, which Values makes: one array is planned
+// alike however many they are.
+func (d *DB) AnyOf(column string, n int) string {
+	if d.engine == Postgres {
+		return fmt.Sprintf(`%s = ANY($%d)`, column, n)
+	}
+	return fmt.Sprintf(`%s IN (SELECT value FROM json_each($%d))`, column, n)
+}
+
+// Values returns the argument of AnyOf, given a slice of texts or numbers.
+func (d *DB) Values(values any) any {
+	if d.engine == Postgres {
+		return values
+	}
+	text, _ := json.Marshal(values) // it never fails
+	return string(text)
 }

@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,20 +18,9 @@ const backlogAge = time.Second
 const mostDue = 50_000
 
 // anyOf returns the condition that a column is among the values of argument n, which values makes.
-func (s *store) anyOf(column string, n int) string {
-	if s.postgres() {
-		return fmt.Sprintf(`%s = ANY($%d)`, column, n)
-	}
-	return fmt.Sprintf(`%s IN (SELECT value FROM json_each($%d))`, column, n)
-}
+func (s *store) anyOf(column string, n int) string { return s.db.AnyOf(column, n) }
 
-func (s *store) values(values any) any {
-	if s.postgres() {
-		return values
-	}
-	text, _ := json.Marshal(values) // strings and numbers: it never fails
-	return string(text)
-}
+func (s *store) values(values any) any { return s.db.Values(values) }
 
 // dueRow is a destination with work that is due, or will be.
 type dueRow struct {

@@ -107,3 +107,34 @@ func TestVerify_names_what_is_wrong_in_every_batch_and_at_their_edges(t *testing
 		}
 	})
 }
+
+// A statement planned for all parameters must not go through all requests of a supplier for each batch.
+func TestPrune_reads_what_it_deletes_however_many_requests_the_supplier_has(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.Postgres)
+	s := &store{db}
+	s.fill(t.Context(), t, 1, 4*eachBatch, `i`)
+	err := db.InTx(t.Context(), func(ctx context.Context) error {
+		var rounds []round.Round
+		for uid := int64(3); len(rounds) < pruneBatch; uid += 3 {
+			rounds = append(rounds, round.Round{SupplierID: "s0", RequestID: uid, UID: uid, Number: 1})
+		}
+		read := func() (n int64) {
+			err := db.From(ctx).Raw(`SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
+				WHERE relname = 'material_requests'`).Scan(&n).Error
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		before := read()
+		err := s.prune(ctx, rounds)
+		if n := read() - before; n > 2*pruneBatch {
+			t.Errorf("%d rows were read to delete %d", n, pruneBatch)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

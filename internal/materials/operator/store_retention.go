@@ -50,15 +50,18 @@ func (s *store) oldest(ctx context.Context, supplier string, since int64, before
 	return rounds, last, err
 }
 
-// prune deletes the requests, of one supplier, with the rounds that are over.
+// prune deletes the requests, of one supplier, with the rounds that are over. A list of parameters in the place of the
+// array would be planned, once it is planned for all, as a walk through all requests of the supplier.
 func (s *store) prune(ctx context.Context, requests []round.Round) error {
 	ids, uids := make([]int64, len(requests)), make([]int64, len(requests))
 	for i, r := range requests {
 		ids[i], uids[i] = r.RequestID, r.UID
 	}
-	if err := s.db.From(ctx).Exec(`DELETE FROM material_rounds WHERE uid IN ?`, uids).Error; err != nil {
-		return err
+	_, err := s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM material_rounds WHERE `+s.db.AnyOf("uid", 1), s.db.Values(uids))
+	if err != nil {
+		return database.Translate(err)
 	}
-	return s.db.From(ctx).Exec(`DELETE FROM material_requests WHERE supplier_id = ? AND id IN ?`,
-		requests[0].SupplierID, ids).Error
+	_, err = s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM material_requests WHERE supplier_id = $1
+		AND `+s.db.AnyOf("id", 2), requests[0].SupplierID, s.db.Values(ids))
+	return database.Translate(err)
 }
