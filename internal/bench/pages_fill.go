@@ -55,6 +55,16 @@ type pageIndex struct {
 	primary                 bool
 }
 
+// requestTotals and deliveryTotals count what was stored as already noted. An api splits the blocks when it starts.
+const (
+	requestTotals = `INSERT INTO list_counts (list, owner, status, start, n)
+		SELECT 'requests', supplier_id, coalesce(status, ''), 0, count(*) FROM material_requests WHERE noted
+		GROUP BY supplier_id, GROUPING SETS ((status), ())`
+	deliveryTotals = `INSERT INTO list_counts (list, owner, status, start, n)
+		SELECT 'deliveries', destination, coalesce(status, ''), 0, count(*) FROM webhook_deliveries
+		WHERE noted AND destination <> 'own' GROUP BY destination, GROUPING SETS ((status), ())`
+)
+
 // fillPages stores what a year of 10,000 suppliers leaves: some failed, some waiting, receivers of which some are ill.
 func (s *stack) fillPages(ctx context.Context, stored int64) error {
 	conn, err := pgx.Connect(ctx, s.database())
@@ -82,7 +92,8 @@ func (s *stack) fillPages(ctx context.Context, stored int64) error {
 		return err
 	}
 	for _, statement := range []string{
-		fmt.Sprintf(`SELECT setval('request_numbers', %d)`, stored+1), `VACUUM ANALYZE`, `CHECKPOINT`,
+		fmt.Sprintf(`SELECT setval('request_numbers', %d)`, stored+1), `VACUUM ANALYZE`, requestTotals, deliveryTotals,
+		`CHECKPOINT`,
 	} {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
@@ -154,7 +165,8 @@ func fillChunk(ctx context.Context, conn *pgx.Conn, from, to, stored int64) erro
 	waiting := func(uid int64) bool { return uid > stored-pageWaiting }
 	_, errRequests := conn.CopyFrom(ctx, pgx.Identifier{"material_requests"},
 		[]string{"supplier_id", "id", "status", "digest", "shop_code", "body",
-			"trace_id", "uid", "ticket", "received", "failure", "created_at", "updated_at", "estimates", "unavailable"},
+			"trace_id", "uid", "ticket", "received", "failure", "created_at", "updated_at", "estimates", "unavailable",
+			"noted"},
 		pgx.CopyFromSlice(int(to-from+1), func(i int) ([]any, error) {
 			uid := from + int64(i)
 			at := pageStart.Add(time.Duration(uid) * pageStep).UnixMicro()
@@ -167,7 +179,7 @@ func fillChunk(ctx context.Context, conn *pgx.Conn, from, to, stored int64) erro
 			}
 			return []any{pageOwner(uid), uid, status, digestOf(uid), "SP-0001", `{"shop_code":"SP-0001","materials":[]}`,
 				traceOf(uid), uid, ticket,
-				received, failure, at, at, "[]", "[]"}, nil
+				received, failure, at, at, "[]", "[]", true}, nil
 		}))
 	_, errEvents := conn.CopyFrom(ctx, pgx.Identifier{"webhook_events"},
 		[]string{"uid", "round", "trace_id", "body", "created_at"},
@@ -180,8 +192,7 @@ func fillChunk(ctx context.Context, conn *pgx.Conn, from, to, stored int64) erro
 	_, errDeliveries := conn.CopyFrom(ctx, pgx.Identifier{"webhook_deliveries"},
 		[]string{"id", "uid", "round", "destination", "supplier_id",
 			"request_id", "status", "attempts", "series", "next_attempt_at", "created_at", "updated_at", "last_started_at",
-			"last_duration_us",
-			"last_status", "last_error"}, deliveries)
+			"last_duration_us", "last_status", "last_error", "noted"}, deliveries)
 	return errors.Join(errRequests, errEvents, errDeliveries)
 }
 
@@ -226,7 +237,7 @@ func (d *pageDeliveries) Next() bool {
 	due := time.Now().Add(24*time.Hour).UnixMicro() + uid // no sweeper wants it while the pages are read
 	d.row = []any{pageDelivery(uid, !d.supplier), uid, int64(1), destination, pageOwner(uid), uid, status, int64(1),
 		int64(1), due, at, at, at,
-		int64(1000), answered, reason}
+		int64(1000), answered, reason, true}
 	if d.supplier = !d.supplier && uid%8 < 2; !d.supplier {
 		d.next++
 	}

@@ -119,9 +119,9 @@ func (s *stack) fillUp(ctx context.Context) error {
 	defer conn.Close(ctx)
 	for _, statement := range []string{
 		`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, received,
-			created_at, updated_at, estimates, unavailable)
+			created_at, updated_at, estimates, unavailable, noted)
 			SELECT 'sup_old_' || n % 100, n, 'estimated', decode(md5(n::text) || md5(n::text), 'hex'), 'SP-0001', $2, 'trace',
-				nextval('request_numbers'), 1, 1700000000000000 + n, 1700000000000000 + n, '[]', '[]'
+				nextval('request_numbers'), 1, 1700000000000000 + n, 1700000000000000 + n, '[]', '[]', true
 			FROM generate_series(1, $1::bigint) AS n`,
 		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
 			next_attempt_at, created_at, updated_at, last_started_at, last_duration_us, last_status)
@@ -136,5 +136,6 @@ func (s *stack) fillUp(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	_, err = conn.Exec(ctx, requestTotals)
+	return err
 }
