@@ -25,6 +25,7 @@ func deliveryList() *cobra.Command {
 	since := cmd.Flags().String("since", "", "only those made since this time (RFC 3339) or this long ago (such as 24h)")
 	limit := limitFlag(cmd)
 	var filter webhooks.Filter
+	var id *int64
 	var start moment
 	list := operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		if err := knownSupplier(ctx, a, *supplier); err != nil {
@@ -32,13 +33,9 @@ func deliveryList() *cobra.Command {
 		}
 		filter.Since = start.at(a.Now())
 		out := newStream(cmd, deliveryColumns(a.Now()))
-		p, n := listProgress(cmd), int64(0)
-		defer p.end()
-		err := a.Deliveries.Each(ctx, filter, *limit, func(d webhooks.Delivery) error {
-			n++
-			p.show("deliveries", n)
-			return out.add(d)
-		})
+		defer out.progress.end()
+		err := a.EachDelivery(ctx, filter, id, *limit, func(n int64) { out.progress.show("deliveries read", n) },
+			func(d webhooks.Delivery) error { return out.add(d) })
 		return out, errors.Join(err, out.end(err))
 	})
 	cmd.RunE = limited(limit, func(cmd *cobra.Command, args []string) error {
@@ -49,7 +46,7 @@ func deliveryList() *cobra.Command {
 		start = from
 		filter = webhooks.Filter{Status: webhooks.Status(status.value), SupplierID: *supplier}
 		if cmd.Flags().Changed("request") {
-			filter.RequestID = request
+			id = request
 		}
 		return list(cmd, args)
 	})
@@ -68,7 +65,7 @@ func deliveryStatuses() []string {
 // deliveryIDs returns the newest deliveries.
 func deliveryIDs(ctx context.Context, a *app.App) ([]cobra.Completion, error) {
 	var list []webhooks.Delivery
-	err := a.Deliveries.Each(ctx, webhooks.Filter{}, mostCompletions, func(d webhooks.Delivery) error {
+	err := a.Deliveries.Each(ctx, webhooks.Filter{}, mostCompletions, func(int64) {}, func(d webhooks.Delivery) error {
 		list = append(list, d)
 		return nil
 	})
@@ -128,16 +125,20 @@ func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter we
 	if err := knownSupplier(ctx, a, filter.SupplierID); err != nil {
 		return nil, err
 	}
-	n, err := a.Deliveries.Count(ctx, filter)
+	p := newProgress(cmd)
+	defer p.end()
+	n, err := a.Deliveries.Count(ctx, filter, func(n int64) { p.show("deliveries read", n) })
+	p.end()
 	if err != nil || n == 0 {
 		return redelivered{}, err
 	}
 	if !yes && !confirmed(cmd, fmt.Sprintf("Redeliver %d %s deliveries?", n, filter.Status)) {
 		return nil, errors.New("nothing is redelivered: answer y, or give --yes")
 	}
-	p := newProgress(cmd)
-	defer p.end()
 	n, err = a.Deliveries.RedeliverStatus(ctx, filter, func(n int64) { p.show("redelivered", n) })
+	if err != nil && n > 0 {
+		err = fmt.Errorf("%w (%d are redelivered)", err, n)
+	}
 	return redelivered{n}, err
 }
 

@@ -29,14 +29,6 @@ func newProgress(cmd *cobra.Command) *progress {
 	return p
 }
 
-// listProgress returns that of a command that prints rows: on a terminal they are the progress.
-func listProgress(cmd *cobra.Command) *progress {
-	if isTerminal(cmd.OutOrStdout()) {
-		return &progress{}
-	}
-	return newProgress(cmd)
-}
-
 // show writes how many there are so far.
 func (p *progress) show(what string, n int64) {
 	if p.out == nil || time.Since(p.shown) < progressInterval {
@@ -46,9 +38,10 @@ func (p *progress) show(what string, n int64) {
 	fmt.Fprint(p.out, clearLine, message.NewPrinter(language.English).Sprintf("%d ", n), what)
 }
 
-// end clears the line.
+// end clears the line, so that something else can be printed.
 func (p *progress) end() {
 	if p.out != nil {
 		fmt.Fprint(p.out, clearLine)
+		p.shown = time.Now()
 	}
 }

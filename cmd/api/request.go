@@ -29,11 +29,11 @@ func requestList() *cobra.Command {
 			return nil, err
 		}
 		out := newStream(cmd, aged(a.Now(), "id", "status", "round", "created_at:AGE", "supplier_id:SUPPLIER", "failure"))
-		p, n := listProgress(cmd), int64(0)
-		defer p.end()
+		n := int64(0)
+		defer out.progress.end()
 		err := a.EachRequest(ctx, *supplier, status.value, *limit, func(o materials.Overview) error {
 			n++
-			p.show("requests", n)
+			out.progress.show("requests", n)
 			return out.add(o)
 		})
 		return out, errors.Join(err, out.end(err))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,7 +35,11 @@ func retentionCommand() *cobra.Command {
 		}
 		p := newProgress(cmd)
 		defer p.end()
-		return a.Prune(ctx, before, func(so operator.Pruned) { p.show("requests deleted", so.Requests) })
+		pruned, err := a.Prune(ctx, before, func(so operator.Pruned) { p.show("requests deleted", so.Requests) })
+		if err != nil && pruned.Requests > 0 {
+			err = fmt.Errorf("%w (%d requests are deleted)", err, pruned.Requests)
+		}
+		return pruned, err
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		switch {

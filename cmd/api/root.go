@@ -49,6 +49,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	_, isFailure := errors.AsType[failure](err)
 	_, isConfig := errors.AsType[configFault](err)
 	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(stderr, "error: interrupted:", explain(err))
+		return exitFailure
 	case isConfig:
 		fmt.Fprintf(stderr, "the configuration is not valid:\n%v\n", err)
 		return exitUsage

@@ -19,16 +19,17 @@ const streamPart = 500
 
 // stream is a list that is printed while it is read, in constant memory: an array, or tables of equal columns.
 type stream struct {
-	out     io.Writer
-	json    bool
-	columns columns
-	rows    []json.RawMessage // not printed yet
-	printed int
+	out      io.Writer
+	progress *progress // is cleared before rows are printed: both may be the same terminal
+	json     bool
+	columns  columns
+	rows     []json.RawMessage // not printed yet
+	printed  int
 }
 
 func newStream(cmd *cobra.Command, columns columns) *stream {
 	o, _ := cmd.Flags().GetString("output")
-	return &stream{out: cmd.OutOrStdout(), json: o == "json", columns: columns}
+	return &stream{out: cmd.OutOrStdout(), progress: newProgress(cmd), json: o == "json", columns: columns}
 }
 
 func (s *stream) add(row any) error {
@@ -45,6 +46,7 @@ func (s *stream) add(row any) error {
 }
 
 func (s *stream) flush() (err error) {
+	s.progress.end()
 	first := s.printed == 0
 	if s.json {
 		for _, row := range s.rows {

@@ -21,6 +21,20 @@ func (a *App) EachRequest(ctx context.Context, supplierID, status string, limit 
 	return a.requests.Each(ctx, materials.Filter{SupplierID: supplierID, Status: materials.Status(status)}, limit, fn)
 }
 
+// EachDelivery hands the deliveries that the filter chooses to fn, of the requests with an id when one is given, the
+// newest first; limit 0: all of them. done is called with how many were looked at.
+func (a *App) EachDelivery(ctx context.Context, filter webhooks.Filter, requestID *int64, limit int, done func(int64),
+	fn func(webhooks.Delivery) error) error {
+	if requestID == nil {
+		return a.Deliveries.Each(ctx, filter, limit, done, fn)
+	}
+	requests, err := a.requests.Rounds(ctx, *requestID)
+	if err != nil {
+		return err
+	}
+	return a.Deliveries.EachOf(ctx, requests, filter, limit, fn)
+}
+
 // ShowRequest returns a request with its rounds and deliveries. errs.NotFound: the supplier has none of that id.
 func (a *App) ShowRequest(ctx context.Context, supplierID string, requestID int64) (d RequestDetail, err error) {
 	record, rounds, current, err := a.requests.Show(ctx, supplierID, requestID)
@@ -28,7 +42,7 @@ func (a *App) ShowRequest(ctx context.Context, supplierID string, requestID int6
 		return d, err
 	}
 	d = RequestDetail{SupplierID: supplierID, Record: record, Rounds: rounds}
-	d.Deliveries, err = a.Deliveries.List(ctx, webhooks.Filter{Latest: &current})
+	d.Deliveries, err = a.Deliveries.Of(ctx, current)
 	return d, err
 }
 

@@ -141,7 +141,7 @@ func (s *Service) request(ctx context.Context, q query) (any, error) {
 	}
 	view := requestView{SupplierID: supplier, Supplier: names[supplier], TraceID: record.TraceID, Record: record,
 		Rounds: rounds}
-	found, err := s.deps.Deliveries.List(ctx, webhooks.Filter{Latest: &current})
+	found, err := s.deps.Deliveries.Of(ctx, current)
 	if err != nil {
 		return nil, err
 	}

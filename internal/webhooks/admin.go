@@ -12,9 +12,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// List returns the deliveries that the filter chooses, newest first; never nil.
-func (d *Dispatcher) List(ctx context.Context, filter Filter) ([]Delivery, error) {
-	return d.store.list(ctx, filter)
+// Of returns the deliveries of a request, given the round that it is in, newest first; never nil.
+func (d *Dispatcher) Of(ctx context.Context, latest round.Round) ([]Delivery, error) {
+	return d.store.of(ctx, latest)
 }
 
 // Show returns a delivery with its attempts; errs.NotFound when there is none of that id.
@@ -73,18 +73,16 @@ func (d *Dispatcher) RedeliverStatus(ctx context.Context, filter Filter, done fu
 		return 0, errs.New(errs.Conflict, "Pending deliveries are being tried anyway.")
 	}
 	until := d.deps.Now()
-	for after := (candidate{}); ; {
-		batch, err := d.store.candidates(ctx, filter, until, after, redeliverBatch)
-		if err != nil || len(batch) == 0 {
-			return total, err
-		}
-		n, err := d.reopenChosen(ctx, batch, filter.Status, until)
-		if err != nil {
-			return total, fmt.Errorf("redeliver: %w", err)
-		}
-		after, total = batch[len(batch)-1], total+n
-		done(total)
+	err = d.store.batches(ctx, filter, until, upwards, redeliverBatch, func(int64) { done(total) },
+		func(batch []candidate) error {
+			n, err := d.reopenChosen(ctx, batch, filter.Status, until)
+			total += n
+			return err
+		})
+	if err != nil {
+		err = fmt.Errorf("redeliver: %w", err)
 	}
+	return total, err
 }
 
 // reopenChosen reopens the chosen deliveries of a batch that still have their status since the given time, and returns

@@ -80,9 +80,12 @@ const interrupted = "interrupted: the worker ended during this attempt"
 type Filter struct {
 	Status     Status
 	SupplierID string
-	RequestID  *int64
-	Since      time.Time    // made then or later
-	Latest     *round.Round // the request's deliveries alone, given the round that it is in: a look-up by key
+	Since      time.Time // made then or later
+}
+
+func (f Filter) chooses(d Delivery) bool {
+	return (f.Status == "" || d.Status == f.Status) && (f.SupplierID == "" || d.SupplierID == f.SupplierID) &&
+		!d.CreatedAt.Before(f.Since)
 }
 
 // job is an attempt that is begun in the database and to be sent.

@@ -12,6 +12,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
@@ -81,9 +82,17 @@ func TestRedeliver_gives_a_whole_new_schedule(t *testing.T) {
 		r.add(event("acme", 5, 2))
 		r.add(event("acme", 55, 1))
 		r.settled()
-		five := int64(5)
-		if got := r.list(webhooks.Filter{SupplierID: "acme", RequestID: &five}); len(got) != 4 {
-			t.Fatalf("%d deliveries of request 5 over its rounds, want 4", len(got))
+		five := 0
+		err := r.EachOf(t.Context(), []round.Round{event("acme", 5, 2).Round}, webhooks.Filter{}, 3,
+			func(d webhooks.Delivery) error {
+				if five++; d.RequestID != 5 {
+					t.Errorf("it is of request %d", d.RequestID)
+				}
+				return nil
+			})
+		got, errOf := r.Of(t.Context(), event("acme", 5, 2).Round)
+		if five != 3 || len(got) != 4 || err != nil || errOf != nil {
+			t.Fatalf("at most %d deliveries of request 5, %d over its rounds, want 3 and 4: %v %v", five, len(got), err, errOf)
 		}
 		if got := r.list(webhooks.Filter{Status: webhooks.Failed}); len(got) != 3 {
 			t.Fatalf("%d failed", len(got))

@@ -242,7 +242,11 @@ func until(tb testing.TB, what string, condition func() bool) {
 
 func (r *rig) list(filter webhooks.Filter) []webhooks.Delivery {
 	r.tb.Helper()
-	found, err := r.List(context.Background(), filter)
+	var found []webhooks.Delivery
+	err := r.Each(context.Background(), filter, 0, func(int64) {}, func(d webhooks.Delivery) error {
+		found = append(found, d)
+		return nil
+	})
 	if err != nil {
 		r.tb.Fatal(err)
 	}

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 type deliveryRow struct {
@@ -50,29 +50,33 @@ func (r deliveryRow) delivery() Delivery {
 	return d
 }
 
-// list returns as a whole what each hands over.
-func (s *store) list(ctx context.Context, filter Filter) ([]Delivery, error) {
-	return deliveries(s.chosen(ctx, filter).Order(newestFirst))
+// listedColumns are what a list shows of a delivery.
+const listedColumns = `id, uid, round, worker, destination, supplier_id, request_id, status, attempts, next_attempt_at,
+	created_at, updated_at`
+
+func (r *deliveryRow) listed() []any {
+	return []any{&r.ID, &r.UID, &r.Round, &r.Worker, &r.Destination, &r.SupplierID, &r.RequestID, &r.Status, &r.Attempts,
+		&r.NextAttemptAt, &r.CreatedAt, &r.UpdatedAt}
+}
+
+// of returns the deliveries of a request, given the round that it is in, newest first.
+func (s *store) of(ctx context.Context, latest round.Round) ([]Delivery, error) {
+	db := s.db.Reader(ctx)
+	return deliveries(db.Where("id IN ?", webhookIDs(latest)).Or("uid = ? AND id < 'msg_1'", latest.UID).
+		Order(newestFirst))
 }
 
 // lockByID holds the deliveries until the transaction ends: in one order everywhere, so that two of these wait for each
 // other instead of deadlocking.
 func (s *store) lockByID(ctx context.Context, ids []string) ([]Delivery, error) {
-	query := s.db.From(ctx).Order("supplier_id, request_id, id")
-	if s.postgres() {
-		query = query.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate})
+	rows, err := database.Query(ctx, s.db.SQL(ctx), `SELECT `+listedColumns+` FROM webhook_deliveries
+		WHERE `+s.anyOf("id", 1)+` ORDER BY supplier_id, request_id, id`+s.db.RowLock(` FOR UPDATE`), []any{s.values(ids)},
+		(*deliveryRow).listed)
+	if err != nil {
+		return nil, fmt.Errorf("read webhook deliveries: %w", err)
 	}
-	return deliveries(query.Where("id IN ?", ids))
+	return ofRows(rows), nil
 }
-
-// candidate is a delivery of a status, and whether the filter chooses it.
-type candidate struct {
-	id        string
-	createdAt int64
-	chosen    bool
-}
-
-func (c *candidate) places() []any { return []any{&c.id, &c.createdAt, &c.chosen} }
 
 func chosenIDs(batch []candidate) (ids []string) {
 	for _, c := range batch {
@@ -83,36 +87,20 @@ func chosenIDs(batch []candidate) (ids []string) {
 	return ids
 }
 
-// candidates returns the next deliveries behind one and marks those that the filter chooses and that have had its
-// status since the given time or longer: what is lost by the index of that, the oldest first, what is delivered by the
-// ids. So one statement looks at no more rows than it returns.
-func (s *store) candidates(ctx context.Context, filter Filter, until time.Time, after candidate, limit int) (
-	[]candidate, error) {
-	behind := `status IN ('dead', 'failed') AND status = $1 AND created_at >= $5 AND (created_at, id) > ($5, $6)
-		ORDER BY created_at, id`
-	if filter.Status == Delivered {
-		behind = `CAST($5 AS bigint) >= 0 AND id > $6 ORDER BY id`
-	}
-	batch, err := database.Query(ctx, s.db.SQL(ctx), `SELECT id, created_at,
-			status = $1 AND updated_at <= $2 AND created_at >= $3 AND (supplier_id = $4 OR $4 = '')
-		FROM webhook_deliveries WHERE `+behind+` LIMIT $7`, []any{string(filter.Status), until.UnixMicro(),
-		max(0, filter.Since.UnixMicro()), filter.SupplierID, after.createdAt, after.id, limit}, (*candidate).places)
-	if err != nil {
-		return nil, fmt.Errorf("choose webhook deliveries: %w", err)
-	}
-	return batch, nil
-}
-
 func deliveries(query *gorm.DB) ([]Delivery, error) {
 	var rows []deliveryRow
 	if err := query.Find(&rows).Error; err != nil {
 		return nil, fmt.Errorf("read webhook deliveries: %w", err)
 	}
+	return ofRows(rows), nil
+}
+
+func ofRows(rows []deliveryRow) []Delivery {
 	found := make([]Delivery, len(rows))
 	for i, row := range rows {
 		found[i] = row.delivery()
 	}
-	return found, nil
+	return found
 }
 
 // reopen starts a whole new series of attempts for deliveries, beginning now.

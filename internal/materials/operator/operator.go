@@ -73,6 +73,11 @@ func (s *Service) Each(ctx context.Context, filter materials.Filter, limit int,
 	}
 }
 
+// Rounds returns the rounds that the requests of an id are in; every supplier numbers its own.
+func (s *Service) Rounds(ctx context.Context, id int64) ([]round.Round, error) {
+	return s.store.rounds(ctx, id)
+}
+
 // Show returns a request with all its rounds, oldest first, and the round that it is in. errs.NotFound: there is none.
 func (s *Service) Show(ctx context.Context, supplierID string, requestID int64) (
 	materials.Record, []materials.RoundOverview, round.Round, error) {

@@ -18,8 +18,10 @@ const (
 )
 
 // ofEach joins a SELECT for each status, given the condition on it: each is read in the order of the index.
-func ofEach(query func(condition string) string) string {
-	return database.Arms(materials.Statuses[:], func(status materials.Status) string {
+func ofEach(query func(condition string) string) string { return ofThose(materials.Statuses[:], query) }
+
+func ofThose(statuses []materials.Status, query func(condition string) string) string {
+	return database.Arms(statuses, func(status materials.Status) string {
 		return query(`= '` + string(status) + `'`)
 	})
 }

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 const (
@@ -28,17 +30,18 @@ func (s *store) each(ctx context.Context, filter materials.Filter, limit int, fn
 			return fmt.Errorf("list suppliers with requests: %w", err)
 		}
 	}
-	newest, oldest, err := s.bounds(ctx, suppliers)
+	statuses := materials.Statuses[:]
+	if filter.Status != "" {
+		statuses = []materials.Status{filter.Status}
+	}
+	newest, oldest, err := s.bounds(ctx, suppliers, statuses)
 	from, width, handed := place{at: newest, id: math.MaxInt64}, firstSlice.Microseconds(), 0
 	for err == nil && from.at >= oldest {
 		var slice []materials.Overview
-		if slice, err = s.slice(ctx, suppliers, from, from.at-width); err != nil {
+		if slice, err = s.slice(ctx, suppliers, statuses, from, from.at-width); err != nil {
 			break
 		}
 		for _, o := range slice {
-			if filter.Status != "" && o.Status != filter.Status {
-				continue
-			}
 			if err := fn(o); err != nil {
 				return err
 			}
@@ -65,10 +68,23 @@ func next(slice []materials.Overview, from place, width int64) (place, int64) {
 	return from, width
 }
 
+// rounds returns the rounds that the requests of an id are in; every supplier numbers its own.
+func (s *store) rounds(ctx context.Context, id int64) (rounds []round.Round, err error) {
+	rounds, err = database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT r.supplier_id, r.id, r.uid, r.round FROM suppliers s
+		JOIN material_requests r ON r.supplier_id = s.id AND r.id = $1`, []any{id}, func(r *round.Round) []any {
+		return []any{&r.SupplierID, &r.RequestID, &r.UID, &r.Number}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list requests of an id: %w", err)
+	}
+	return rounds, nil
+}
+
 // bounds returns when the newest and the oldest request of the suppliers were made.
-func (s *store) bounds(ctx context.Context, suppliers []string) (newest, oldest int64, err error) {
+func (s *store) bounds(ctx context.Context, suppliers []string, statuses []materials.Status) (
+	newest, oldest int64, err error) {
 	table, arg := s.suppliersTable(suppliers)
-	ends := ofEach(func(status string) string {
+	ends := ofThose(statuses, func(status string) string {
 		of := ` FROM material_requests r WHERE r.supplier_id = k.supplier AND r.` + byAge + ` AND r.status ` + status + `
 			ORDER BY r.created_at `
 		return `SELECT (SELECT r.created_at` + of + `DESC LIMIT 1) AS newest, (SELECT r.created_at` + of +
@@ -77,7 +93,7 @@ func (s *store) bounds(ctx context.Context, suppliers []string) (newest, oldest 
 	var found struct{ Newest, Oldest int64 }
 	err = s.db.Reader(ctx).Raw(`SELECT coalesce(max(newest), -1) AS newest, coalesce(min(oldest), 0) AS oldest
 		FROM (`+ends+`) AS each_supplier`,
-		slices.Repeat([]any{arg}, len(materials.Statuses))...).Scan(&found).Error
+		slices.Repeat([]any{arg}, len(statuses))...).Scan(&found).Error
 	if err != nil {
 		return 0, 0, fmt.Errorf("list material requests: %w", err)
 	}
@@ -85,16 +101,21 @@ func (s *store) bounds(ctx context.Context, suppliers []string) (newest, oldest 
 }
 
 // slice reads the newest of the suppliers' requests from a place on that were made after the given time.
-func (s *store) slice(ctx context.Context, suppliers []string, from place, since int64) ([]materials.Overview, error) {
+func (s *store) slice(ctx context.Context, suppliers []string, statuses []materials.Status, from place, since int64) (
+	[]materials.Overview, error) {
 	table, arg := s.suppliersTable(suppliers)
 	const behind = `created_at > ? AND created_at <= ?
 		AND (created_at < ? OR supplier_id > ? OR supplier_id = ? AND id < ?)`
 	args := []any{since, from.at, from.at, from.supplierID, from.supplierID, from.id}
-	rows := ` JOIN material_requests ON supplier_id = k.supplier AND ` + byAge + ` AND status ` + anyStatus +
-		` AND ` + behind
+	quoted := make([]string, len(statuses))
+	for i, status := range statuses {
+		quoted[i] = `'` + string(status) + `'`
+	}
+	rows := ` JOIN material_requests ON supplier_id = k.supplier AND ` + byAge + ` AND status IN (` +
+		strings.Join(quoted, `, `) + `) AND ` + behind
 	if s.db.Engine() == database.Postgres {
-		args = slices.Repeat(args, len(materials.Statuses))
-		rows = ` CROSS JOIN LATERAL (SELECT * FROM (` + ofEach(func(status string) string {
+		args = slices.Repeat(args, len(statuses))
+		rows = ` CROSS JOIN LATERAL (SELECT * FROM (` + ofThose(statuses, func(status string) string {
 			return `SELECT ` + recentColumns + ` FROM material_requests
 				WHERE supplier_id = k.supplier AND ` + byAge + ` AND status ` + status + ` AND ` + behind + `
 				ORDER BY created_at DESC, id DESC LIMIT ` + fmt.Sprint(eachBatch)
