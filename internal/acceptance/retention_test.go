@@ -2,9 +2,12 @@ package acceptance
 
 import (
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 )
 
 type pruned struct{ Requests, Events int64 }
@@ -89,4 +92,70 @@ func TestRetention_runs_by_itself_where_RETENTION_DAYS_is_set(t *testing.T) {
 		return s.Do(t, http.MethodGet, requestPath(id),
 			nil).Status == http.StatusNotFound
 	})
+}
+
+func TestRetention_drops_partitions_at_once_and_keeps_one_with_pending_work(t *testing.T) {
+	t.Parallel()
+	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1, LeastRights: true,
+		Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": strings.TrimSuffix(strings.Repeat("1s,", 600), ",")}})
+	databasetest.CountsAgree(t, databasetest.OpenURL(t, h.Env["DATABASE_URL"], ""))
+	var repaired atomic.Bool
+	receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		if !repaired.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	s := h.Supplier(t, "--webhook-url", receiver.URL)
+	old := submit(t, s, nil)
+	becomes(t, s, old, "estimated")
+	db := openDatabase(t, h)
+	run := func(statement string) {
+		t.Helper()
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, later := range []string{"0", "86400", "86400"} { // makes the partition of tomorrow, has requests be of it
+		run(`SELECT advance_webhook_partitions((extract(epoch FROM now())::bigint + ` + later + `) * 1000000, 1)`)
+	}
+	run(`UPDATE webhook_partitions SET closed_at = 2 WHERE name = '0'`)
+	run(`UPDATE webhook_partitions SET opened_at = 2 WHERE name <> '0' AND opened_at IS NOT NULL`)
+	run(`UPDATE material_requests SET created_at = 1, updated_at = 1`)
+	recent := submit(t, s, nil)
+	becomes(t, s, recent, "estimated")
+	run(`GRANT DELETE ON material_requests, material_rounds, webhook_events, webhook_deliveries, webhook_attempts
+		TO supplyhub_api`)
+	run(`GRANT SELECT, UPDATE (kept) ON webhook_partitions TO supplyhub_api`)
+	run(`GRANT EXECUTE ON FUNCTION advance_webhook_partitions(bigint, bigint), drop_webhook_partition(bigint)
+		TO supplyhub_api`)
+	h.Env["RETENTION_DAYS"] = "30"
+	stop(t, h.APIs[0])
+	h.APIs[0].Restart()
+	apptest.Eventually(t, "the log says that the old events are kept", func() bool {
+		return strings.Contains(h.APIs[0].Log(), "deliveries are pending")
+	})
+	if status, detail, _ := doctor(t, h, "api", nil).said(t, "retention"); status != "warning" ||
+		!strings.Contains(detail, "0 (deliveries are pending)") {
+		t.Errorf("the doctor says %s: %s", status, detail)
+	}
+	read(t, s, old)
+	repaired.Store(true)
+	apptest.Eventually(t, "all is delivered", func() bool { return accounted(t, h).Deliveries["pending"] == 0 })
+	run(`UPDATE material_requests SET updated_at = 1 WHERE created_at = 1`)
+	stop(t, h.APIs[0])
+	h.APIs[0].Restart()
+	apptest.Eventually(t, "the partition is gone", func() bool {
+		var there bool
+		err := db.QueryRowContext(t.Context(), `SELECT to_regclass('webhook_events_0') IS NOT NULL`).Scan(&there)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !there
+	})
+	wantProblem(t, s.Do(t, http.MethodGet, requestPath(old), nil), http.StatusNotFound)
+	read(t, s, recent)
+	becomes(t, s, submit(t, s, nil), "estimated")
+	if ledger := accounted(t, h); ledger.Deliveries["delivered"] < 2 {
+		t.Errorf("deliveries %v", ledger.Deliveries)
+	}
 }

@@ -167,7 +167,8 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 		Secrets: secrets.webhooks, Proofs: proofs, Flushers: a.db.Flushers(), TraceParent: a.traceParent, Batch: a.batch(),
 		Link: a.link(),
 	})
-	a.requests = operator.New(operator.Deps{DB: a.db, Now: a.db.Now, Requests: a.materials, Events: a.Deliveries})
+	a.requests = operator.New(operator.Deps{DB: a.db, Now: a.db.Now, Requests: a.materials, Events: a.Deliveries,
+		Partitions: a.Deliveries})
 	a.quotas, a.providerMetrics = scoreboard.NewQuotas(a.db, a.db.Now), scoreboard.NewMetrics(a.registry)
 	a.figures, a.operatorToken = figures.New(a.db, a.db.Now, a.sample), config.Secret(secrets.operator)
 	return nil

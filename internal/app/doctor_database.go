@@ -91,6 +91,9 @@ func (d *doctor) examineServer(ctx context.Context, found database.Examination) 
 	}
 	d.sayClock(found.ClockAhead)
 	d.sayConnections(found.Left)
+	if d.role == config.ForAPI && d.cfg.Retention > 0 {
+		d.examinePartitions(ctx)
+	}
 }
 
 func (d *doctor) sayClock(ahead time.Duration) {
@@ -110,4 +113,25 @@ func (d *doctor) sayConnections(left int) {
 		status, todo = warning, "raise max_connections or the role's limit, set pool_max_conns, or use a pooler"
 	}
 	d.say(status, "database connections", todo, "%d are left, one more process takes up to %d", left, fewLeft)
+}
+
+func (d *doctor) examinePartitions(ctx context.Context) {
+	const name = "retention"
+	list, err := d.Deliveries.Partitions(ctx)
+	if err != nil {
+		d.say(broken, name, "run deployments/postgres-roles.sql as the owner, with what it has for RETENTION_DAYS", "%v", err)
+		return
+	}
+	var kept []string
+	for _, p := range list {
+		if p.Kept != "" {
+			kept = append(kept, p.Name+" ("+p.Kept+")")
+		}
+	}
+	if len(kept) > 0 {
+		d.say(warning, name, "it goes by itself when the reason is gone, or with `api retention run`",
+			"partitions of events that are old are kept: %s", strings.Join(kept, ", "))
+		return
+	}
+	d.say(well, name, "", "%d partitions of events are in use, none is kept for long", len(list))
 }

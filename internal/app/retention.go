@@ -6,9 +6,14 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/materials/operator"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-const pruneInterval = time.Hour
+const (
+	pruneInterval      = time.Hour
+	partitionsInterval = time.Minute
+	livePartitions     = 10
+)
 
 // Prune deletes the finished requests that were made and last changed before the given time. done is called with what
 // is deleted so far.
@@ -23,13 +28,32 @@ func (a *App) RetentionDays() int { return a.cfg.Retention }
 func (a *App) runRetention(ctx context.Context) error {
 	for a.cfg.Retention > 0 && ctx.Err() == nil {
 		before := a.db.Now().AddDate(0, 0, -a.cfg.Retention)
-		p, err := a.Prune(database.ForMaintenance(ctx), before, func(operator.Pruned) {})
+		p, err := a.requests.Expire(database.ForMaintenance(ctx), before, func(p round.Partition, kept string) {
+			if kept != "" {
+				a.log.WarnContext(ctx, "old events are kept", "partition", p.Name, "reason", kept)
+				return
+			}
+			a.log.InfoContext(ctx, "old events are dropped", "partition", p.Name)
+		})
 		if err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "retention failed", "error", err)
 		} else if p != (operator.Pruned{}) {
 			a.log.InfoContext(ctx, "old records are deleted", "requests", p.Requests, "events", p.Events)
 		}
 		pause(ctx, pruneInterval)
+	}
+	return nil
+}
+
+// runPartitions makes partitions ahead where retention will drop them, about ten of them: each costs the statements
+// that look into all a little.
+func (a *App) runPartitions(ctx context.Context) error {
+	days := (a.cfg.Retention + livePartitions - 1) / livePartitions
+	for a.cfg.Retention > 0 && ctx.Err() == nil {
+		if err := a.Deliveries.Advance(ctx, days); err != nil && ctx.Err() == nil {
+			a.log.WarnContext(ctx, "making partitions failed", "error", err)
+		}
+		pause(ctx, partitionsInterval)
 	}
 	return nil
 }

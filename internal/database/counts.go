@@ -11,6 +11,9 @@ import (
 // CountUnit takes the last bits off a time in microseconds: changes are noted by quarters of a second.
 const CountUnit = `-262144`
 
+// CountsLock is the lock of who changes the blocks.
+const CountsLock = "counts"
+
 const (
 	countUnit  = 1 << 18 // CountUnit's microseconds
 	blockRows  = 1000    // of a block that was split
@@ -119,7 +122,7 @@ func (d *DB) Fold(ctx context.Context, lists ...List) (more bool, err error) {
 		return false, Translate(err)
 	}
 	err = d.InTx(ctx, func(ctx context.Context) error {
-		held, err := d.TryLock(ctx, "counts")
+		held, err := d.TryLock(ctx, CountsLock)
 		if err != nil || !held {
 			return err
 		}
@@ -149,7 +152,7 @@ func (d *DB) SplitAll(ctx context.Context, lists ...List) error {
 			break
 		}
 		err = d.InTx(ctx, func(ctx context.Context) error {
-			held, err := d.TryLock(ctx, "counts")
+			held, err := d.TryLock(ctx, CountsLock)
 			if err != nil || !held {
 				return err
 			}

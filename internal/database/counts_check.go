@@ -44,7 +44,7 @@ func (d *DB) Miscounts(ctx context.Context, l List) (wrong []Miscount, err error
 // Recount counts a series anew while its rows go on changing; done is false while another process adds to the counts.
 func (d *DB) Recount(ctx context.Context, l List, s Series) (done bool, err error) {
 	err = d.InTx(ForMaintenance(ctx), func(ctx context.Context) error {
-		if done, err = d.TryLock(ctx, "counts"); err != nil || !done {
+		if done, err = d.TryLock(ctx, CountsLock); err != nil || !done {
 			return err
 		}
 		err = d.From(ctx).Exec(`DELETE FROM list_counts WHERE list = ? AND owner = ? AND status = ?`, l.Name, s.Owner,

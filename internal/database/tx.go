@@ -74,8 +74,21 @@ func (d *DB) TryLock(ctx context.Context, name string) (held bool, err error) {
 	if d.engine != Postgres {
 		return true, nil
 	}
+	err = d.From(ctx).Raw(`SELECT pg_try_advisory_xact_lock(?)`, lockNumber(name)).Scan(&held).Error
+	return held, err
+}
+
+// ShareLock waits until nothing holds the lock of that name, and keeps TryLock from it until the transaction in ctx
+// ends.
+func (d *DB) ShareLock(ctx context.Context, name string) error {
+	if d.engine != Postgres {
+		return nil
+	}
+	return d.From(ctx).Exec(`SELECT pg_advisory_xact_lock_shared(?)`, lockNumber(name)).Error
+}
+
+func lockNumber(name string) int64 {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte("supplyhub " + name))
-	err = d.From(ctx).Raw(`SELECT pg_try_advisory_xact_lock(?)`, int64(hash.Sum64())).Scan(&held).Error
-	return held, err
+	return int64(hash.Sum64())
 }

@@ -64,7 +64,7 @@ func writeAsBefore(ctx context.Context, db *sql.DB, i int) error {
 		`DELETE FROM material_requests WHERE id % 11 = $1::bigint % 11`,
 		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
 			next_attempt_at, created_at, updated_at)
-			SELECT 'msg_1' || i || d, i, 1, d, 'sup', i, 'pending', 1, 1, 0, i, 1
+			SELECT 'msg_1000' || i || d, i, 1, d, 'sup', i, 'pending', 1, 1, 0, i, 1
 			FROM generate_series($1::bigint * 20, $1 * 20 + 19) AS i CROSS JOIN (VALUES ('own'), ('sup')) AS ds(d)`,
 		`UPDATE webhook_deliveries SET status = 'delivered' WHERE uid % 5 > $1::bigint % 5`,
 	} {

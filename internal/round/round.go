@@ -8,6 +8,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -20,6 +21,14 @@ type Round struct {
 	RequestID  int64 // the supplier's own id of the request; it may be used again after retention
 	UID        int64 // the number of the accepted request, never used again
 	Number     int64 // of the round, from 1
+}
+
+// Partition is a range of uids whose events are stored together, and dropped together.
+type Partition struct {
+	Name           string
+	First, End     int64     // uids; End is not of it
+	Opened, Closed time.Time // when new requests began to be of it, and ceased; zero: they always were, they still are
+	Kept           string    // why retention has not dropped it although all of it is old
 }
 
 // Kind is which of an event's deliveries a webhook-id names.

@@ -22,7 +22,7 @@ func listedRows(ctx context.Context, t *testing.T, db *database.DB, first, last 
 		(id, uid, round, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at,
 			updated_at)
 		WITH RECURSIVE n(i) AS (SELECT CAST(? AS bigint) UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		SELECT 'msg_1' || (10000000 + i) || to_, i, 1, to_, 'acme', i,
+		SELECT 'msg_1000' || (10000000 + i) || to_, i, 1, to_, 'acme', i,
 			CASE i % 100 WHEN 0 THEN 'dead' ELSE 'delivered' END, 1, 1, 0, i * 100000, 1
 		FROM n CROSS JOIN (SELECT 'own' AS to_ UNION ALL SELECT 'acme') AS destinations`, first, last).Error
 	if err != nil {

@@ -85,7 +85,7 @@ func (s *store) pending(ctx context.Context, t *testing.T, first, last int) {
 			FROM generate_series(?::int, ?::int) AS n`,
 		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
 			next_attempt_at, created_at, updated_at)
-			SELECT 'msg_1' || n, n, 1, CASE n % 2 WHEN 0 THEN 'own' ELSE 'acme' END, 'acme', n, 'pending', 0, 0, n, n, n
+			SELECT 'msg_1000' || n, n, 1, CASE n % 2 WHEN 0 THEN 'own' ELSE 'acme' END, 'acme', n, 'pending', 0, 0, n, n, n
 			FROM generate_series(?::int, ?::int) AS n`,
 	} {
 		if err := s.db.From(ctx).Exec(statement, first, last).Error; err != nil {

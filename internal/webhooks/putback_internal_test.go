@@ -15,7 +15,7 @@ func TestPutBack_leaves_alone_what_another_worker_has_taken_over(t *testing.T) {
 		s := &store{db}
 		err := db.From(t.Context()).Exec(`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id,
 				request_id, status, worker, attempts, series, next_attempt_at, created_at, updated_at, last_started_at)
-			VALUES ('msg_1x', 1, 1, 'acme', 'acme', 1, 'pending', 8, 1, 1, 1, 1, 1, 1)`).Error
+			VALUES ('msg_1000x', 1, 1, 'acme', 'acme', 1, 'pending', 8, 1, 1, 1, 1, 1, 1)`).Error
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -23,7 +23,7 @@ func TestPutBack_leaves_alone_what_another_worker_has_taken_over(t *testing.T) {
 			worker   int64
 			attempts int64
 		}{{7, 1}, {8, 0}} {
-			if err := s.putBack(t.Context(), []job{{id: "msg_1x", worker: tt.worker}}, time.Unix(5, 0)); err != nil {
+			if err := s.putBack(t.Context(), []job{{id: "msg_1000x", worker: tt.worker}}, time.Unix(5, 0)); err != nil {
 				t.Fatal(err)
 			}
 			var attempts int64

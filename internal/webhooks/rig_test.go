@@ -204,7 +204,7 @@ func event(supplier string, id, number int64) webhooks.Outgoing {
 		uid = uid*131 + int64(letter)
 	}
 	return webhooks.Outgoing{
-		Round: round.Round{SupplierID: supplier, RequestID: id, UID: uid & math.MaxInt64,
+		Round: round.Round{SupplierID: supplier, RequestID: id, UID: uid & math.MaxUint32,
 			Number: number}, TraceID: fmt.Sprintf("trace-%d", id),
 		Event: webhook.Event{Type: webhook.TypeEstimated, Timestamp: time.Unix(1795000000, 0).UTC(), Data: webhook.Data{
 			SupplierID: supplier, RequestID: id, Estimates: []webhook.Estimate{}, Unavailable: []webhook.Unavailable{},

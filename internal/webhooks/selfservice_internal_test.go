@@ -45,7 +45,7 @@ func sentRows(ctx context.Context, t *testing.T, db *database.DB, first, last in
 	t.Helper()
 	var b strings.Builder
 	for n := first; n <= last; n++ {
-		fmt.Fprintf(&b, `,('msg_1%07d', %d, 1, 'acme', 'acme', %d, '%s', 1, 1, 0, %d, %d)`, n, n, n%100, status, n, n)
+		fmt.Fprintf(&b, `,('msg_1000%07d', %d, 1, 'acme', 'acme', %d, '%s', 1, 1, 0, %d, %d)`, n, n, n%100, status, n, n)
 		if n%500 != 0 && n != last {
 			continue
 		}

@@ -105,6 +105,9 @@ func ofRows(rows []deliveryRow) []Delivery {
 
 // reopen starts a whole new series of attempts for deliveries, beginning now.
 func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {
+	if err := s.db.ShareLock(ctx, redeliveries); err != nil {
+		return fmt.Errorf("reopen webhook deliveries: %w", err)
+	}
 	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_deliveries SET status = 'pending', series = 0,
 			next_attempt_at = $1, updated_at = $1
 		WHERE `+s.anyOf("id", 2), now.UnixMicro(), s.values(ids))

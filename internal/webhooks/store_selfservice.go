@@ -187,6 +187,9 @@ func (s *store) eventOf(ctx context.Context, row deliveryRow) ([]byte, error) {
 
 // reopenSent starts a whole new series of attempts for one delivery unless it is pending.
 func (s *store) reopenSent(ctx context.Context, supplierID, id string, now time.Time) (bool, error) {
+	if err := s.db.ShareLock(ctx, redeliveries); err != nil {
+		return false, fmt.Errorf("reopen webhook delivery: %w", err)
+	}
 	result := s.db.From(ctx).Exec(`
 		UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = ?, updated_at = ?
 		WHERE id = ? AND destination = ? AND status <> 'pending'`, now.UnixMicro(), now.UnixMicro(), id, supplierID)
@@ -200,6 +203,9 @@ func (s *store) reopenSent(ctx context.Context, supplierID, id string, now time.
 // begun or longer, and returns when the last of them was made.
 func (s *store) recoverSent(ctx context.Context, supplierID string, filter SentFilter, begun, now time.Time) (n int64,
 	last time.Time, err error) {
+	if err := s.db.ShareLock(ctx, redeliveries); err != nil {
+		return 0, last, err
+	}
 	times := filter.times()
 	var made []int64
 	err = s.db.From(ctx).Raw(`UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = ?,

@@ -25,12 +25,25 @@ type Events interface {
 	Forget(ctx context.Context, latest []round.Round) (events int64, err error)
 }
 
+// Partitions are those that events are stored in.
+type Partitions interface {
+	// Partitions returns those that requests were or are of, the oldest first.
+	Partitions(ctx context.Context) ([]round.Partition, error)
+	// Unfinished reports whether something of the partition is still to be delivered.
+	Unfinished(ctx context.Context, p round.Partition) (bool, error)
+	// Keep notes why the partition is not dropped.
+	Keep(ctx context.Context, p round.Partition, why string) error
+	// Drop drops a partition of which no request is any more, and returns why it did not; empty: it is gone.
+	Drop(ctx context.Context, p round.Partition) (why string, err error)
+}
+
 // Deps is what the package is built from.
 type Deps struct {
-	DB       *database.DB
-	Now      func() time.Time
-	Requests Requests
-	Events   Events
+	DB         *database.DB
+	Now        func() time.Time
+	Requests   Requests
+	Events     Events
+	Partitions Partitions // for Expire
 }
 
 // Service implements the operator's part. It is safe for concurrent use.

@@ -22,10 +22,10 @@ func (s *store) suppliers(ctx context.Context) (ids []string, err error) {
 
 // oldest holds the supplier's oldest requests made since then or later, until the transaction ends, and returns the
 // round that each is in, and when the last of them was made.
-func (s *store) oldest(ctx context.Context, supplier string, since int64, before time.Time, limit int) (
+func (s *store) oldest(ctx context.Context, supplier string, since int64, what pruning, limit int) (
 	rounds []round.Round, last int64, err error) {
-	const old = `created_at >= ? AND created_at < ? AND updated_at < ?`
-	span := []any{since, before.UnixMicro(), before.UnixMicro()}
+	const old = `created_at >= ? AND created_at < ? AND updated_at < ? AND uid >= ? AND uid < ?`
+	span := []any{since, what.made.UnixMicro(), what.changed.UnixMicro(), what.of.First, what.of.End}
 	var args []any
 	over := []materials.Status{materials.Estimated, materials.Selected, materials.Failed}
 	oldest := database.Arms(over, func(status materials.Status) string {
@@ -48,6 +48,20 @@ func (s *store) oldest(ctx context.Context, supplier string, since int64, before
 			Number: row.Round}), max(last, row.CreatedAt)
 	}
 	return rounds, last, err
+}
+
+// holds reports whether a request of the supplier is of the partition and was changed since then or is enqueued.
+func (s *store) holds(ctx context.Context, supplier string, p round.Partition, since time.Time) (is bool, err error) {
+	var args []any
+	found := database.Arms(materials.Statuses[:], func(status materials.Status) string {
+		args = append(args, supplier, status, madeBefore(p).UnixMicro(), p.First, p.End, since.UnixMicro())
+		return `SELECT 1 FROM material_requests WHERE supplier_id = ? AND status = ? AND ` + byAge + ` AND created_at < ?
+			AND uid >= ? AND uid < ? AND (updated_at >= ? OR status = 'enqueued')`
+	})
+	err = s.db.InTx(ctx, func(ctx context.Context) error { // without a statement timeout, if ctx says so
+		return s.db.From(ctx).Raw(`SELECT EXISTS (`+found+`)`, args...).Scan(&is).Error
+	})
+	return is, err
 }
 
 // prune deletes the requests, of one supplier, with the rounds that are over. A list of parameters in the place of the
