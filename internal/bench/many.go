@@ -113,8 +113,10 @@ func (p *pipeline) inTurns(ctx context.Context, others []string) (alone, beside 
 	runs := map[string][]loadResult{}
 	for range 3 {
 		for _, pausedBy := range []string{"operator", ""} {
-			if _, err := conn.Exec(ctx, `UPDATE webhook_receivers SET paused_by = $1 WHERE supplier_id = ANY($2)`, pausedBy,
-				others); err != nil {
+			_, err := conn.Exec(ctx, `UPDATE webhook_receivers r SET paused_by = $1 FROM (SELECT supplier_id
+				FROM webhook_receivers WHERE supplier_id = ANY($2) ORDER BY supplier_id FOR UPDATE) AS locked
+				WHERE r.supplier_id = locked.supplier_id`, pausedBy, others)
+			if err != nil {
 				return alone, beside, fmt.Errorf("pause the others: %w", err)
 			}
 			wait(ctx, 2*slowCall) // what was under way ends, and what is due is found

@@ -47,7 +47,7 @@ type Destination struct {
 	Failures int // in a row, as stored; it counts when it is more than the scheduler saw and the scheduler saw no success
 }
 
-// Scheduler hands out slots for attempts. Four rules keep one destination from taking what others need, and old
+// Scheduler hands out slots for attempts. Five rules keep one destination from taking what others need, and old
 // deliveries and new ones from keeping each other waiting:
 //   - a destination with a limit has a quarter of the slots and of its limit at most; half of the slots and its whole
 //     limit while it answers fast and so gives them back soon;
@@ -55,8 +55,8 @@ type Destination struct {
 //     quarter of the slots is for those that answer fast), and these get a quarter of them, so that slow receivers
 //     together cannot stop a healthy one;
 //   - one that failed FailingAt times in a row gets one probe at a time, with a cooldown after it, and all probes
-//     together a quarter of the slots and as many a second as there are slots: thousands of dead ones cost no more
-//     than that;
+//     together a quarter of the slots, at once and a second: thousands of dead ones cost no more than that;
+//   - probes, and calls known to take long, begin spread over time, as others wait for what begins and ends together;
 //   - while deliveries of a destination wait in the database, a quarter of its slots is for these, and the next of its
 //     other slots that comes free is for the first attempt that is queued.
 //
@@ -70,9 +70,10 @@ type Scheduler[J any] struct {
 	total        int // attempts in flight
 	quick        int // those of them whose destinations answer fast
 	probes       int
-	second       time.Time // since when probes are counted
-	probed       int       // begun since then
-	starved      bool      // some destination lacked a slot because others have them
+	probing      pace // of all probes
+	slow         pace // of attempts at destinations that take long, but for first ones
+	held         bool // a pace held work back since the last Claim began
+	starved      bool // some destination lacked a slot because others have them
 	turn         int
 	destinations map[string]*destination[J]
 	waiting      []*destination[J] // have work due and got no slot for all of it
@@ -180,20 +181,30 @@ func (s *Scheduler[J]) Claim(due []Destination) map[string][]Permit[J] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.giveBack(s.dropLate())
-	s.resetWaiting()
-	defer s.advance()
+	waited := s.resetWaiting()
+	s.held = false
+	defer func() {
+		for _, d := range waited {
+			s.evict(d)
+		}
+		s.advance()
+	}()
 	permits := make(map[string][]Permit[J])
-	if len(due) == 0 {
-		return permits
+	hungry := make([]int, len(due))
+	for i := range hungry {
+		hungry[i] = (s.turn + i) % len(due) // behind the one that got a slot last
 	}
-	first := s.turn % len(due) // behind those that got slots before
-	s.turn = first + 1
-	for hungry := slices.Concat(due[first:], due[:first]); len(hungry) > 0; {
-		hungry = slices.DeleteFunc(hungry, func(to Destination) bool {
-			d := s.state(to)
-			if s.open && s.take(d, false) {
-				s.turn++
-				permits[to.Name] = append(permits[to.Name], Permit[J]{s, d, false, false})
+	for len(hungry) > 0 {
+		hungry = slices.DeleteFunc(hungry, func(i int) bool {
+			d := s.state(due[i])
+			switch {
+			case !s.inPace(d):
+				s.held = true
+				s.mark(d)
+				return true
+			case s.open && s.take(d, false):
+				s.turn = i + 1
+				permits[d.name] = append(permits[d.name], Permit[J]{s, d, false, false})
 				return false
 			}
 			s.wait(d)
@@ -201,6 +212,16 @@ func (s *Scheduler[J]) Claim(due []Destination) map[string][]Permit[J] {
 		})
 	}
 	return permits
+}
+
+// Again returns after what time Claim has more to give though no attempt has ended; 0: not before one has.
+func (s *Scheduler[J]) Again() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held {
+		return burst
+	}
+	return 0
 }
 
 // Own forgets the destinations that this worker no longer owns, whose queued attempts are given back, and takes in how
@@ -230,22 +251,29 @@ func (s *Scheduler[J]) GiveBack(name string) {
 	s.advance()
 }
 
-func (s *Scheduler[J]) resetWaiting() {
+// resetWaiting forgets who waits and returns those who did.
+func (s *Scheduler[J]) resetWaiting() (waited []*destination[J]) {
 	s.starved = false
-	for _, d := range s.waiting {
+	waited = slices.Clone(s.waiting)
+	for _, d := range waited {
 		d.waiting = false
 		s.queue.unpark(d)
-		s.evict(d)
 	}
 	clear(s.waiting)
 	s.waiting = s.waiting[:0]
+	return waited
 }
 
-func (s *Scheduler[J]) wait(d *destination[J]) {
+// mark notes that the destination has work due and got no slot for all of it.
+func (s *Scheduler[J]) mark(d *destination[J]) {
 	if !d.waiting {
 		d.waiting = true
 		s.waiting = append(s.waiting, d)
 	}
+}
+
+func (s *Scheduler[J]) wait(d *destination[J]) {
+	s.mark(d)
 	s.starved = s.starved || !d.failing() && d.inFlight < d.allowed(s.config.Slots)
 }
 
@@ -258,8 +286,8 @@ func (s *Scheduler[J]) take(d *destination[J], first bool) bool {
 	if d.failing() {
 		d.probing = true
 		s.probes++
-		s.probed++
 	}
+	s.paced(d, first)
 	d.inFlight++
 	if d.wasFirst = first; first {
 		d.firsts++
@@ -276,7 +304,7 @@ func (s *Scheduler[J]) mayTake(d *destination[J]) bool {
 	slots := s.config.Slots
 	switch {
 	case d.failing():
-		return d.inFlight == 0 && s.probes < s.quarter() && s.first(d) && s.mayProbe(d)
+		return d.inFlight == 0 && s.probes < s.quarter() && s.first(d) && !s.config.Now().Before(d.cooldown) && s.inPace(d)
 	case d.inFlight >= d.allowed(slots):
 		return false
 	case d.inFlight == 0:
@@ -291,15 +319,6 @@ func (s *Scheduler[J]) mayTake(d *destination[J]) bool {
 func (s *Scheduler[J]) first(d *destination[J]) bool {
 	slots := s.config.Slots
 	return s.total < 2*slots && (d.fast() || d.limit == 0 || s.total-s.quick < 2*slots-slots/4)
-}
-
-// mayProbe reports whether the destination's cooldown is over and this second has probes left.
-func (s *Scheduler[J]) mayProbe(d *destination[J]) bool {
-	now := s.config.Now()
-	if now.Sub(s.second) >= Cooldown {
-		s.second, s.probed = now, 0
-	}
-	return !now.Before(d.cooldown) && s.probed < s.config.Slots
 }
 
 // spare reports whether there is a slot below the limit. Destinations that answer fast always have a quarter of the
@@ -326,6 +345,9 @@ func (s *Scheduler[J]) attempt(a assignment[J]) {
 
 func (s *Scheduler[J]) report(d *destination[J], r Report) {
 	was := d.fast()
+	if d.probing && r.OK {
+		s.probing.next = s.probing.next.Add(-s.probeShare())
+	}
 	d.ended(r, s.config.Now())
 	switch {
 	case d.fast() && !was:
@@ -353,7 +375,7 @@ func (s *Scheduler[J]) free(d *destination[J], first bool) {
 		d.probing = false
 		s.probes--
 	}
-	if d.waiting || s.starved || probed {
+	if s.starved || (d.waiting || probed) && s.inPace(d) {
 		s.config.Wake()
 	}
 	s.queue.unpark(d)

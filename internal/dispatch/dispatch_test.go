@@ -317,24 +317,28 @@ func TestProbes_take_a_quarter_of_the_slots(t *testing.T) {
 			due = append(due, dispatch.Destination{Name: fmt.Sprint("dead", i), Limit: plenty, Failures: dispatch.FailingAt})
 		}
 		f.claim(due...)
-		time.Sleep(dispatch.Cooldown)
-		if got := f.claim(due...); len(got) != 2 {
-			t.Errorf("%d probes at once", len(got))
+		n := 0
+		for range 16 {
+			time.Sleep(dispatch.Cooldown / 8)
+			n += len(f.claim(due...))
+		}
+		if n != 2 {
+			t.Errorf("%d probes at once", n)
 		}
 	})
 }
 
-func TestProbes_of_one_second_are_as_many_as_there_are_slots(t *testing.T) {
+func TestProbes_of_one_second_are_a_quarter_of_the_slots_spread_over_it(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		f := newField(t, 8)
+		f := newField(t, 32)
 		var due []dispatch.Destination
 		for i := range 30 {
 			due = append(due, dispatch.Destination{Name: fmt.Sprint("dead", i), Limit: plenty, Failures: dispatch.FailingAt})
 		}
 		f.claim(due...)
 		seen := map[string]bool{}
-		for range 4 {
-			time.Sleep(dispatch.Cooldown)
+		time.Sleep(dispatch.Cooldown)
+		for range 4 * 8 {
 			n := 0
 			for got := f.claim(due...); len(got) > 0; got = f.claim(due...) {
 				for name := range got {
@@ -343,12 +347,70 @@ func TestProbes_of_one_second_are_as_many_as_there_are_slots(t *testing.T) {
 					n++
 				}
 			}
-			if n != 8 {
-				t.Errorf("%d probes in a second", n)
+			if n != 1 {
+				t.Errorf("%d probes in an eighth of a second", n)
 			}
+			if f.Again() == 0 {
+				t.Error("the next probe is not asked for")
+			}
+			time.Sleep(dispatch.Cooldown / 8)
 		}
 		if len(seen) < 24 {
 			t.Errorf("only %d of 30 had a turn", len(seen))
+		}
+	})
+}
+
+func TestProbes_that_succeed_let_the_next_ones_begin_at_once(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newField(t, 8)
+		var due []dispatch.Destination
+		for i := range 30 {
+			due = append(due, dispatch.Destination{Name: fmt.Sprint("up again", i), Limit: 1, Failures: dispatch.FailingAt})
+		}
+		f.claim(due...)
+		time.Sleep(dispatch.Cooldown)
+		seen := map[string]bool{}
+		for got := f.claim(due...); len(got) > 0; got = f.claim(due...) {
+			for name := range got {
+				seen[name] = true
+				f.end(name, true, time.Millisecond)
+				due = slices.DeleteFunc(due, func(to dispatch.Destination) bool { return to.Name == name })
+			}
+		}
+		if len(seen) != 30 {
+			t.Errorf("%d of 30 had a turn at once", len(seen))
+		}
+	})
+}
+
+func TestSlow_destinations_begin_spread_over_the_time_that_their_calls_take(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := newField(t, 16)
+		var due []dispatch.Destination
+		for i := range 2*16 - 16/4 {
+			due = append(due, to(fmt.Sprint("slow", i)))
+		}
+		begun := f.claim(due...)
+		if len(begun) != len(due) {
+			t.Fatalf("%d began while none was known to be slow", len(begun))
+		}
+		f.claim(due...) // each has more
+		time.Sleep(2 * time.Second)
+		for name := range begun {
+			f.end(name, true, 2*time.Second)
+		}
+		total := 0
+		for range 20 {
+			n := len(f.claim(due...))
+			if n > 4 {
+				t.Errorf("%d calls began at once", n)
+			}
+			total += n
+			time.Sleep(100 * time.Millisecond)
+		}
+		if total != len(begun) {
+			t.Errorf("%d calls in two seconds, want %d", total, len(begun))
 		}
 	})
 }

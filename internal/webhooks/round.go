@@ -60,7 +60,7 @@ func (d *Dispatcher) round(ctx context.Context) (pause time.Duration, err error)
 	}
 	permits := d.scheduler.Claim(wanted)
 	if len(permits) == 0 {
-		return d.agenda.pause(d.deps.Now()), nil
+		return d.pause(), nil
 	}
 	wants := make(map[string]int, len(permits))
 	for destination, list := range permits {
@@ -85,9 +85,18 @@ func (d *Dispatcher) round(ctx context.Context) (pause time.Duration, err error)
 		d.sleep(ctx, pollSoonest, nil)
 	}
 	if err != nil || len(jobs) > 0 {
-		return 0, err
+		return d.scheduler.Again(), err
 	}
-	return d.agenda.pause(d.deps.Now()), nil // another worker has them, or they were dead
+	return d.pause(), nil // another worker has them, or they were dead
+}
+
+// pause returns how long there is nothing to claim.
+func (d *Dispatcher) pause() time.Duration {
+	pause := d.agenda.pause(d.deps.Now())
+	if again := d.scheduler.Again(); again > 0 {
+		pause = min(pause, again)
+	}
+	return pause
 }
 
 // look reads what is due, unless that was done a moment ago.
