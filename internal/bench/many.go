@@ -198,7 +198,7 @@ func (p *pipeline) makeDue(ctx context.Context, ids []string) error {
 			WHERE cardinality($2::bigint[]) > 0`,
 		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
 			next_attempt_at, created_at, updated_at)
-			SELECT 'msg_many' || n || '-' || i, 2000000000 + n * 100 + i, 1, ($1::text[])[n], ($1::text[])[n], i,
+			SELECT 'msg_0many' || n || '-' || i, 2000000000 + n * 100 + i, 1, ($1::text[])[n], ($1::text[])[n], i,
 				'pending', 0, 0, n, 1, 1
 			FROM generate_series(1, cardinality($1::text[])) AS n, generate_series(1, $3::int) AS i
 			WHERE cardinality($2::bigint[]) > 0`,

@@ -179,7 +179,7 @@ func waiting(ctx context.Context, conn *pgx.Conn, receivers, with int) error {
 			FROM generate_series(1, $1::int) AS n ON CONFLICT DO NOTHING`,
 		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
 			next_attempt_at, created_at, updated_at)
-			SELECT 'msg_idle' || n || '-' || i, 1000000000 + 10 * n + i, 1, 'sup_idle' || n, 'sup_idle' || n, i,
+			SELECT 'msg_0idle' || n || '-' || i, 1000000000 + 10 * n + i, 1, 'sup_idle' || n, 'sup_idle' || n, i,
 				'pending', 0, 0, (extract(epoch FROM now()) + 3600) * 1000000, 1, 1
 			FROM generate_series(1, $1::int) AS n, generate_series(1, ` + strconv.Itoa(waitingEach) + `) AS i
 			ON CONFLICT DO NOTHING`,

@@ -33,7 +33,7 @@ func (s *Scheduler[J]) inPace(d *destination[J]) bool {
 	}
 }
 
-// probeShare is the time that a probe takes of its pace. One that succeeds gives it back.
+// probeShare returns the time that a probe takes of its pace. One that succeeds gives it back.
 func (s *Scheduler[J]) probeShare() time.Duration { return Cooldown / time.Duration(s.quarter()) }
 
 // paced takes the destination's share of its pace for an attempt that begins. First attempts are not held back.
