@@ -103,7 +103,7 @@ bench-queue: ## measure intake without NATS and with it, and the sweeper while a
 bench-recovery: ## measure a supplier beside another one's resumed receiver and its recovery of 100,000 deliveries (about 3 minutes)
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench recovery
 
-bench-size: ## measure intake, reads and the sweeper over 10 million stored requests (20 GB of disk)
+bench-size: ## measure intake, reads, the sweeper and dropping a day over 10 million stored requests (25 GB of disk; SIZE_REQUESTS=1000000)
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench size
 
 bench-pages: ## read every page of the console over 10 million requests of 10,000 suppliers (15 minutes, 11 GB; PAGES_REQUESTS=1000000, or PAGES_OF=http://ADMIN_ADDR)

@@ -124,15 +124,19 @@ func fillSuppliers(ctx context.Context, conn *pgx.Conn) error {
 }
 
 func dropIndexes(ctx context.Context, conn *pgx.Conn) ([]pageIndex, error) {
-	rows, err := conn.Query(ctx, `SELECT c.relname, x.relname, pg_get_indexdef(i.indexrelid), i.indisprimary
+	rows, err := conn.Query(ctx, `SELECT c.relname, x.relname, i.indisprimary,
+			CASE WHEN i.indisprimary THEN 'ALTER TABLE ' || c.relname || ' ADD CONSTRAINT ' || x.relname || ' '
+				|| pg_get_constraintdef(k.oid) || coalesce(' WITH (' || array_to_string(x.reloptions, ', ') || ')', '')
+			ELSE replace(pg_get_indexdef(i.indexrelid), ' ON ONLY ', ' ON ') END -- of all partitions
 		FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid
+		LEFT JOIN pg_constraint k ON k.conindid = x.oid AND k.contype = 'p'
 		WHERE c.relname IN ('material_requests', 'webhook_events', 'webhook_deliveries')
 		AND c.relnamespace = current_schema()::regnamespace`)
 	if err != nil {
 		return nil, err
 	}
 	indexes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i pageIndex, err error) {
-		return i, row.Scan(&i.table, &i.name, &i.definition, &i.primary)
+		return i, row.Scan(&i.table, &i.name, &i.primary, &i.definition)
 	})
 	for _, i := range indexes {
 		statement := `DROP INDEX ` + i.name
@@ -149,12 +153,8 @@ func dropIndexes(ctx context.Context, conn *pgx.Conn) ([]pageIndex, error) {
 func makeIndexes(ctx context.Context, conn *pgx.Conn, indexes []pageIndex) (err error) {
 	_, err = conn.Exec(ctx, `SET maintenance_work_mem = '512MB'`)
 	for _, i := range indexes {
-		statement := i.definition
-		if i.primary {
-			statement += `; ALTER TABLE ` + i.table + ` ADD CONSTRAINT ` + i.name + ` PRIMARY KEY USING INDEX ` + i.name
-		}
 		if err == nil {
-			_, err = conn.Exec(ctx, statement)
+			_, err = conn.Exec(ctx, i.definition)
 		}
 	}
 	return err

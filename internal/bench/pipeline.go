@@ -13,6 +13,7 @@ type pipeline struct {
 	api, worker *exec.Cmd
 	key         string // of the supplier
 	plan        loadPlan
+	receiver    string // where the load generator serves it, host:port
 	nextID      int64
 }
 

@@ -1,18 +1,25 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
-const storedRequests = 10_000_000 // with as many deliveries and attempts
+const (
+	storedRequests = 10_000_000 // with as many events, deliveries and attempts, in as many days as there are partitions
+	sizeRequests   = "SIZE_REQUESTS"
+	sizeDays       = 10
+)
 
 // size measures intake, reads and the sweeper's statement over a large database and over a young one, in turn as the
-// machine's speed drifts.
+// machine's speed drifts, and what dropping a day of the large one costs who uses it.
 func size(ctx context.Context, s *stack) error {
 	full, err := s.unworked(ctx)
 	if err != nil {
@@ -29,11 +36,19 @@ func size(ctx context.Context, s *stack) error {
 
 // besideFull fills the other database and measures both.
 func (p *pipeline) besideFull(ctx context.Context, full *pipeline) error {
+	stored, err := strconv.ParseInt(cmp.Or(os.Getenv(sizeRequests), strconv.Itoa(storedRequests)), 10, 64)
+	if err != nil {
+		return fmt.Errorf("%s: %w", sizeRequests, err)
+	}
 	begin := time.Now()
-	if err := full.fillUp(ctx); err != nil {
+	if err := full.fillUp(ctx, stored); err != nil {
 		return err
 	}
-	fmt.Printf("%d requests, deliveries and attempts stored in %.0f s\n", storedRequests, time.Since(begin).Seconds())
+	fmt.Printf("%d requests, events, deliveries and attempts of %d days stored in %.0f s\n", stored, sizeDays,
+		time.Since(begin).Seconds())
+	if err := full.dropDay(ctx, stored/sizeDays); err != nil {
+		return err
+	}
 	const turns = 3
 	var rates [2][3]float64
 	for range turns {
@@ -63,7 +78,7 @@ func (s *stack) unworked(ctx context.Context) (*pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.plan.Receiver = ""
+	p.receiver, p.plan.Receiver = p.plan.Receiver, ""
 	return p, nil
 }
 
@@ -108,34 +123,4 @@ func (s *stack) sweeps(ctx context.Context) (float64, error) {
 		}
 	}
 	return times / time.Since(begin).Seconds(), nil
-}
-
-// fillUp stores what two suppliers' years of requests would leave.
-func (s *stack) fillUp(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, s.database())
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	for _, statement := range []string{
-		`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, received,
-			created_at, updated_at, estimates, unavailable, noted)
-			SELECT 'sup_old_' || n % 100, n, 'estimated', decode(md5(n::text) || md5(n::text), 'hex'), 'SP-0001', $2, 'trace',
-				nextval('request_numbers'), 1, 1700000000000000 + n, 1700000000000000 + n, '[]', '[]', true
-			FROM generate_series(1, $1::bigint) AS n`,
-		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
-			next_attempt_at, created_at, updated_at, last_started_at, last_duration_us, last_status)
-			SELECT 'msg_1' || lpad(n::text, 21, '0'), n, 1, 'own', 'sup_old_' || n % 100, n, 'delivered', 2, 2,
-				n, n, n, n, 1000, 200
-			FROM generate_series(1, $1::bigint) AS n WHERE length($2::text) > 0`,
-		`INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status)
-			SELECT 'msg_1' || lpad(n::text, 21, '0'), 1, n, 1000, 503 FROM generate_series(1, $1::bigint) AS n
-			WHERE length($2::text) > 0`,
-	} {
-		if _, err := conn.Exec(ctx, statement, storedRequests, string(body(1))); err != nil {
-			return err
-		}
-	}
-	_, err = conn.Exec(ctx, requestTotals)
-	return err
 }

@@ -168,7 +168,7 @@ BEGIN
         INSERT INTO list_changes
         SELECT 'deliveries', b.owner, s.status, '', b.start, c.n FROM blocks b
         CROSS JOIN unnest(ARRAY['delivered', 'dead', 'failed']) AS s(status)
-        CROSS JOIN LATERAL (SELECT count(*) AS n FROM %I d WHERE d.destination = b.owner AND d.destination <> 'own'
+        CROSS JOIN LATERAL (SELECT count(*) AS n FROM %I d WHERE d.destination = b.owner COLLATE "default" AND d.destination <> 'own'
             AND d.status = s.status AND d.created_at >= b.start AND d.created_at < b.ends) AS c WHERE c.n > 0$q$, deliveries);
     EXECUTE format($q$INSERT INTO status_counts SELECT 'delivery', status, -count(*) FROM %I WHERE status IN ('dead', 'failed')
         GROUP BY status$q$, deliveries);

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+)
+
+const microsOfDay = 24 * 60 * 60 * 1_000_000
+
+// advance does what the api does at a day's beginning, and once more, which makes the next day's partition ahead.
+func advance(ctx context.Context, conn *pgx.Conn, day int64) error {
+	for range 2 {
+		if _, err := conn.Exec(ctx, `SELECT advance_webhook_partitions($1, 1)`, day*microsOfDay); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillUp stores what two suppliers' years of requests would leave, each of ten days in a partition of its own.
+func (s *stack) fillUp(ctx context.Context, stored int64) error {
+	conn, err := pgx.Connect(ctx, s.database())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	today := time.Now().Unix() * 1_000_000 / microsOfDay
+	for day := range int64(sizeDays + 1) { // the last is of what is measured
+		if err := advance(ctx, conn, today+day); err != nil {
+			return err
+		}
+		if day > 0 {
+			err = fillDay(ctx, conn, (day-1)*stored/sizeDays+1, day*stored/sizeDays)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, statement := range []string{requestTotals, deliveryTotals} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return advance(ctx, conn, today+sizeDays+1)
+}
+
+// fillDay stores the requests of these numbers in the open partition, whose webhook-ids begin like its first: one half
+// is sent to suppliers' receivers, the other to the own endpoint.
+func fillDay(ctx context.Context, conn *pgx.Conn, from, to int64) error {
+	for _, statement := range []string{
+		`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, received,
+			created_at, updated_at, estimates, unavailable, noted, counted)
+			SELECT 'sup_old_' || n % 100, n, 'estimated', decode(md5(n::text) || md5(n::text), 'hex'), 'SP-0001', $4, 'trace',
+				$3 + n, 1, 1700000000000000 + n, 1700000000000000 + n, '[]', '[]', true, true
+			FROM generate_series($1::bigint, $2::bigint) AS n`,
+		`INSERT INTO webhook_events (uid, round, trace_id, body, created_at, supplier_id)
+			SELECT $3 + n, 1, 'trace', convert_to(left($4, 200), 'UTF8'), 1700000000000000 + n, 'sup_old_' || n % 100
+			FROM generate_series($1::bigint, $2::bigint) AS n`,
+		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
+			next_attempt_at, created_at, updated_at, last_started_at, last_duration_us, last_status, noted, counted)
+			SELECT left(webhook_border($3), 11) || lpad(n::text, 15, '0'), $3 + n, 1,
+				CASE n % 2 WHEN 0 THEN 'own' ELSE 'sup_old_' || n % 100 END, 'sup_old_' || n % 100, n, 'delivered', 2, 2, n,
+				1700000000000000 + n, n, n, 1000, 200, true, true
+			FROM generate_series($1::bigint, $2::bigint) AS n WHERE length($4::text) > 0`,
+		`INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status)
+			SELECT left(webhook_border($3), 11) || lpad(n::text, 15, '0'), 1, n, 1000, 503
+			FROM generate_series($1::bigint, $2::bigint) AS n WHERE length($4::text) > 0`,
+	} {
+		var first int64
+		if err := conn.QueryRow(ctx, `SELECT max(first_uid) FROM webhook_partitions WHERE opened_at IS NOT NULL`).
+			Scan(&first); err != nil {
+			return err
+		}
+		if _, err := conn.Exec(ctx, statement, from, to, first, string(body(1))); err != nil {
+			return fmt.Errorf("%.40s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+// dropDay drops the oldest of the filled partitions while requests come in and are delivered.
+func (p *pipeline) dropDay(ctx context.Context, requests int64) error {
+	if err := p.tidy(ctx); err != nil {
+		return err
+	}
+	p.plan.Receiver = p.receiver
+	if err := p.startWorker(ctx); err != nil {
+		return err
+	}
+	before, err := p.run(ctx, loadDuration, pacedRate)
+	if err != nil {
+		return err
+	}
+	var took time.Duration
+	var during loadResult
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		during, err = p.run(ctx, loadDuration, pacedRate)
+		return err
+	})
+	group.Go(func() (err error) {
+		time.Sleep(loadDuration / 2)
+		took, err = p.dropOldest(ctx)
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	fmt.Printf("one day of %d, %d requests, dropped in %s while %d/s come in\n", sizeDays, requests, milliseconds(took),
+		pacedRate)
+	for _, f := range []struct {
+		name          string
+		before, after time.Duration
+	}{{"POST answered, p99", before.P99, during.P99}, {"delivered, p99", before.Delivery99, during.Delivery99}} {
+		fmt.Printf("  %-20s %s without   %s with it   %.2f times\n", f.name, milliseconds(f.before), milliseconds(f.after),
+			float64(f.after)/float64(f.before))
+	}
+	p.plan.Receiver = ""
+	return p.stop(p.worker)
+}
+
+// dropOldest is what retention does when the requests of the partition are deleted; it tries again where it would make
+// others wait.
+func (s *stack) dropOldest(ctx context.Context) (took time.Duration, err error) {
+	conn, err := pgx.Connect(ctx, s.database())
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close(ctx)
+	for range 100 {
+		why, begin := "", time.Now()
+		err := conn.QueryRow(ctx, `SELECT drop_webhook_partition((SELECT min(first_uid) FROM webhook_partitions
+			WHERE first_uid > 0))`).Scan(&why)
+		if took = time.Since(begin); err != nil || why == "" {
+			return took, err
+		}
+		time.Sleep(time.Second / 2)
+	}
+	return 0, errors.New("the oldest partition could not be dropped")
+}
