@@ -124,8 +124,8 @@ func (p *pipeline) dropDay(ctx context.Context, requests int64) error {
 	return p.stop(p.worker)
 }
 
-// dropOldest is what retention does when the requests of the partition are deleted; it tries again where it would make
-// others wait.
+// dropOldest drops the oldest partition as retention does when its requests are deleted, and returns how long that took;
+// it tries again where it would make others wait.
 func (s *stack) dropOldest(ctx context.Context) (took time.Duration, err error) {
 	conn, err := pgx.Connect(ctx, s.database())
 	if err != nil {
