@@ -25,7 +25,7 @@ UNWATCHED = -gcflags=modernc.org/...=-race=false -gcflags=github.com/glebarez/go
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race $(UNWATCHED); else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run demo build test test-platforms test-upgrade race chaos fuzz lint-openapi bench bench-cache bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker bench-turns check readme migrate-new clean
+.PHONY: help run demo build test test-platforms test-upgrade test-citus race chaos fuzz lint-openapi bench bench-cache bench-citus bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker bench-turns check readme migrate-new clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ test-platforms: ## test where it runs: PgBouncer, a standby and failovers, small
 test-upgrade: ## test upgrades from the versions before, which are built from the history: rolling under load, and with a stop
 	@SUPPLYHUB_TEST_UPGRADE=1 $(WITHPOSTGRES) $(GO) test -count=1 -timeout 30m -v -run TestUpgrade ./internal/acceptance
 
+test-citus: ## test the whole service over HTTP on a coordinator and two workers of Citus, where that extension is installed
+	@$(WITHPOSTGRES) -citus $(GO) test -count=1 -timeout 15m -run 'TestService/production|TestSpread' ./internal/acceptance ./internal/database
+
 race: ## run every test with the race detector, the binaries under test included (slow)
 	@SUPPLYHUB_TEST_RACE=1 $(WITHPOSTGRES) env GOFLAGS="$$($(GO) env GOFLAGS) $(UNWATCHED)" $(GO) test -race -shuffle=on -timeout 30m ./...
 
@@ -84,6 +87,9 @@ bench: ## measure the whole service against this machine's limits, then the sing
 
 bench-cache: ## measure the tracker's pages/s with a full cache beside an empty one (about 3 minutes)
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench tracker-cache
+
+bench-citus: ## measure the pipeline on one server and spread over three of Citus, where that extension is installed (about 2 minutes)
+	$(WITHPOSTGRES) -citus -durable $(GO) run ./internal/bench citus
 
 bench-memory: ## measure the pipeline and what all its processes hold, set up for a small machine as in compose.yaml
 	$(WITHPOSTGRES) -durable $(SMALL) $(GO) run ./internal/bench memory

@@ -36,6 +36,7 @@ func main() {
 		"sweeper":       whole(sweeperBench),
 		"recovery":      whole(recovery),
 		"pages":         pagesBench,
+		"citus":         citusBench,
 		"turns":         turnsBench,
 		"bare-tracker":  bareTracker,
 		"load":          func(context.Context) error { return loadProcess() },

@@ -81,6 +81,9 @@ const placing = `WITH entries AS (
 // Place finds the page of so many rows that begins behind so many of the series, and returns how many rows there are.
 // It reads the counts and at most two blocks' rows by their index, however many there are.
 func (d *DB) Place(ctx context.Context, l List, s Series, r Range, limit int, offset int64) (p Place, err error) {
+	if d.Spread() {
+		return d.countPlace(ctx, l, s, r, limit, offset)
+	}
 	from, rows := l.Rows(s)
 	args := append([]any{l.Name, s.Owner, s.Status}, s.noted()...)
 	args = append(append(args, l.Name, s.Owner, r.Since, r.Until), rows...)

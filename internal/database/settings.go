@@ -85,6 +85,7 @@ type session struct {
 	found    func()        // is called when a pooler was found
 	probing  chan struct{} // holds one token
 	decision atomic.Pointer[decision]
+	spread   atomic.Bool // the tables are, over several servers
 }
 
 // decision is what the first connection has shown.
@@ -145,6 +146,9 @@ func (s *session) prepare(ctx context.Context, cfg *pgx.ConnConfig) error {
 			s.decision.Store(d)
 		}
 	}
+	if s.spread.Load() {
+		s.planned(cfg)
+	}
 	if d.pooler {
 		s.adapt(cfg)
 	}
@@ -186,7 +190,21 @@ func (s *session) probe(ctx context.Context, cfg *pgx.ConnConfig) (*decision, er
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	spread, err := findSpread(ctx, conn)
+	if err != nil {
+		return nil, fmt.Errorf("look whether the tables are on several servers: %w", err)
+	}
+	if spread { // its settings are others
+		s.spread.Store(true)
+		s.autoPlans(cfg)
+		again, err := pgx.ConnectConfig(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		_ = conn.Close(ctx)
+		conn = again
+	}
 	missing, err := s.missing(ctx, conn)
 	if err != nil {
 		return nil, err

@@ -30,11 +30,20 @@ var readNotedCounts = `SELECT kind, status, sum(n) AS n FROM (
 		UNION ALL ` + database.NotedStatuses("list_changes") + `) AS counts
 	GROUP BY kind, status`
 
+// spreadCounts counts the rows that are on several servers; the suppliers are not.
+const spreadCounts = `SELECT 'request' AS kind, status, count(*) AS n FROM material_requests
+		WHERE status IN ('enqueued', 'failed') GROUP BY status
+	UNION ALL SELECT 'delivery', status, count(*) FROM webhook_deliveries
+		WHERE status IN ('pending', 'dead', 'failed') GROUP BY status
+	UNION ALL SELECT kind, status, sum(n) FROM status_counts WHERE kind = 'receiver' GROUP BY kind, status`
+
 // ReadCounts returns the counts of this moment.
 func ReadCounts(ctx context.Context, db *database.DB) (c Counts, err error) {
 	statement := readCounts
 	if db.Engine() == database.Postgres {
-		statement = readNotedCounts
+		if statement = readNotedCounts; db.Spread() {
+			statement = spreadCounts
+		}
 		if err := db.InTx(ctx, func(ctx context.Context) error { return fold(ctx, db) }); err != nil {
 			return c, fmt.Errorf("put status counts together: %w", err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // Plans are made once a connection, the first ones over empty tables. One that looks a request up by anything else than
@@ -15,7 +16,7 @@ func TestPlans_of_a_young_table_look_requests_up_by_their_key(t *testing.T) {
 	t.Parallel()
 	s := &store{databasetest.Open(t, database.Postgres)}
 	keys := []requestKey{{"acme", 1}, {"acme", 2}}
-	taking, received, err := receiptsPostgres([]receiptItem{{requestKey: keys[0]}, {requestKey: keys[1]}}, time.Now())
+	taking, received, err := s.receiptsPostgres([]receiptItem{{requestKey: keys[0]}, {requestKey: keys[1]}}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,11 +24,19 @@ func TestPlans_of_a_young_table_look_requests_up_by_their_key(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	rounds, asked, err := roundsTable(s.db, []round.Round{{SupplierID: "acme", RequestID: 1},
+		{SupplierID: "acme", RequestID: 2}}, `supplier_id, id, uid, round, status`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const one, inRound = `SELECT * FROM material_requests WHERE `, ` WHERE r.status = 'enqueued' AND r.uid = k.uid
+		AND r.round = k.number`
 	statements := map[string][]any{
 		taking: received,
-		`SELECT r.supplier_id, r.id FROM ` + from:                                                      wanted,
-		`SELECT * FROM material_requests WHERE supplier_id = $1 AND id = $2`:                           {"acme", int64(1)},
-		`SELECT * FROM material_requests WHERE (supplier_id, id) IN (VALUES ($1, CAST($2 AS bigint)))`: {"acme", int64(1)},
+		`SELECT r.supplier_id, r.id FROM ` + from:                      wanted,
+		`SELECT r.id FROM ` + rounds + inRound:                         asked,
+		one + `supplier_id = $1 AND id = $2`:                           {"acme", int64(1)},
+		one + `(supplier_id, id) IN (VALUES ($1, CAST($2 AS bigint)))`: {"acme", int64(1)},
 	}
 	for _, state := range []struct{ name, statement string }{
 		{"empty", ``},

@@ -45,6 +45,8 @@ func (k requestKey) compare(other requestKey) int {
 	return cmp.Or(cmp.Compare(k.SupplierID, other.SupplierID), cmp.Compare(k.ID, other.ID))
 }
 
+func (k requestKey) supplier() string { return k.SupplierID }
+
 type store struct{ db *database.DB }
 
 type requestRow struct {
@@ -230,7 +232,8 @@ func (s *store) requests(keys []requestKey, columns string, lock bool) (table st
 		}
 		return `unnest($1::text[], $2::bigint[]) AS k(supplier_id, id) CROSS JOIN LATERAL (SELECT ` + columns +
 			` FROM material_requests m
-			WHERE m.supplier_id = k.supplier_id AND m.id = k.id OFFSET 0` + forUpdate + `) r`, []any{suppliers, ids}, nil
+			WHERE m.supplier_id = k.supplier_id AND m.id = k.id` + s.db.Of(suppliers, `m.supplier_id`, `$1`) +
+			` OFFSET 0` + forUpdate + `) r`, []any{suppliers, ids}, nil
 	}
 	batch, err := json.Marshal(keys)
 	if err != nil {
@@ -238,6 +241,21 @@ func (s *store) requests(keys []requestKey, columns string, lock bool) (table st
 	}
 	return `(SELECT ` + columns + ` FROM (SELECT value->>'SupplierID' AS of, value->>'ID' AS number FROM json_each(?)) AS k
 		JOIN material_requests m ON m.supplier_id = k.of AND m.id = k.number) AS r`, []any{string(batch)}, nil
+}
+
+// queryRequests reads the rows of a statement whose verb is such a table.
+func queryRequests[T any](ctx context.Context, s *store, pool gorm.ConnPool, keys []requestKey, columns string,
+	lock bool, statement string, places func(*T) []any) (rows []T, err error) {
+	err = database.BySupplier(s.db, keys, requestKey.supplier, func(keys []requestKey) error {
+		from, args, err := s.requests(keys, columns, lock)
+		if err != nil {
+			return err
+		}
+		some, err := database.Query(ctx, pool, fmt.Sprintf(statement, from), args, places)
+		rows = append(rows, some...)
+		return err
+	})
+	return rows, err
 }
 
 // writtenKeys runs a writing statement that returns the keys of what it wrote.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"time"
@@ -31,29 +32,34 @@ func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.
 	}
 	build := receiptsSQLite
 	if s.db.Engine() == database.Postgres {
-		build = receiptsPostgres
+		build = s.receiptsPostgres
 	}
-	statement, args, err := build(items, now)
-	if err != nil {
-		return nil, err
-	}
-	taken, err := s.writtenKeys(ctx, statement, args)
+	taken := make(map[requestKey]bool, len(items))
+	err := database.BySupplier(s.db, items, receiptItem.supplier, func(items []receiptItem) error {
+		statement, args, err := build(items, now)
+		if err != nil {
+			return err
+		}
+		some, err := s.writtenKeys(ctx, statement, args)
+		maps.Copy(taken, some)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("store estimates: %w", err)
 	}
 	return taken, nil
 }
 
-// takingReceipts names the columns to set besides, the table of the items, and the columns to return besides. It does
-// not say status = 'enqueued', with which a plan made over an empty table goes through all requests.
+// takingReceipts names the columns to set besides, the table of the items, a condition, and the columns to return
+// besides. It does not say status = 'enqueued', with which a plan made over an empty table goes through all requests.
 const takingReceipts = `UPDATE material_requests SET status = 'estimated', ticket = NULL, retry_at = NULL, failure = '',
 		updated_at = k.now, received = k.number, estimates = k.offers, unavailable = k.others%s
 	FROM %s
 	WHERE supplier_id = k.supplier AND id = k.request AND material_requests.uid = k.uid AND round = k.number
-		AND received < k.number AND status NOT IN ('estimated', 'selected', 'failed')
+		AND received < k.number AND status NOT IN ('estimated', 'selected', 'failed')%s
 	RETURNING supplier_id, id%s`
 
-func receiptsPostgres(items []receiptItem, now time.Time) (statement string, args []any, err error) {
+func (s *store) receiptsPostgres(items []receiptItem, now time.Time) (statement string, args []any, err error) {
 	n := len(items)
 	suppliers, ids, uids, numbers := make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	estimates, unavailable := make([]string, n), make([]string, n)
@@ -64,10 +70,11 @@ func receiptsPostgres(items []receiptItem, now time.Time) (statement string, arg
 	const rows = `(SELECT *, $7::bigint AS now
 		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
 		AS k(supplier, request, uid, number, offers, others)) AS k`
-	taking := fmt.Sprintf(takingReceipts, `, counted = NOT counted, noted = NOT noted`, rows, `, created_at`)
+	taking := fmt.Sprintf(takingReceipts, `, counted = NOT counted, noted = NOT noted`, rows,
+		s.db.Of(suppliers, `supplier_id`, `$1`), `, created_at`)
 	return `WITH taken AS (` + taking + `), changes AS (
-			INSERT INTO list_changes
-			SELECT 'requests', supplier_id, 'enqueued', 'estimated', created_at & ` + database.CountUnit + `, count(*), false
+			` + s.db.Noting() + ` 'requests', supplier_id, 'enqueued', 'estimated',
+				created_at & ` + database.CountUnit + `, count(*), false
 			FROM taken GROUP BY 2, 5)
 		SELECT supplier_id, id FROM taken`,
 		[]any{suppliers, ids, uids, numbers, estimates, unavailable, now.UnixMicro()}, nil
@@ -84,25 +91,21 @@ func receiptsSQLite(items []receiptItem, now time.Time) (statement string, args 
 	}
 	return fmt.Sprintf(takingReceipts, ``, `(SELECT value->>0 AS supplier, value->>1 AS request,
 		value->>2 AS uid, value->>3 AS number, value->>4 AS offers, value->>5 AS others, value->>6 AS now
-		FROM json_each(?)) AS k`, ``), []any{string(batch)}, nil
+		FROM json_each(?)) AS k`, ``, ``), []any{string(batch)}, nil
 }
 
 // lockReceipts holds the requests, until the transaction ends, and reads what decides on their events. Unknown requests
 // are absent.
 func (s *store) lockReceipts(ctx context.Context, keys []requestKey) (map[requestKey]*receiptState, error) {
-	from, args, err := s.requests(keys, `supplier_id, id, status, uid, round, received,
-		coalesce(round_at, created_at) AS began, posted_at, webhook_ids`, true)
-	if err != nil {
-		return nil, err
-	}
 	type row struct {
 		requestKey
 		receiptState
 		postedAt *int64
 	}
-	rows, err := database.Query(ctx, s.db.SQL(ctx),
-		`SELECT r.supplier_id, r.id, r.status, r.uid, r.round, r.received, r.began, r.posted_at, r.webhook_ids
-		FROM `+from, args, func(r *row) []any {
+	rows, err := queryRequests(ctx, s, s.db.SQL(ctx), keys, `supplier_id, id, status, uid, round, received,
+		coalesce(round_at, created_at) AS began, posted_at, webhook_ids`, true,
+		`SELECT r.supplier_id, r.id, r.status, r.uid, r.round, r.received, r.began, r.posted_at, r.webhook_ids FROM %s`,
+		func(r *row) []any {
 			return []any{&r.SupplierID, &r.ID, &r.status, &r.uid, &r.round, &r.received, &r.began, &r.postedAt, &r.webhookIDs}
 		})
 	if err != nil {

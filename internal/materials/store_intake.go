@@ -56,7 +56,7 @@ func (s *store) insertPostgres(ctx context.Context, items []intakeItem, now time
 				FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[])
 					AS batch(s, i, d, c, b, t, p)) AS numbered`+
 		intakeConflict+`), changes AS (
-			INSERT INTO list_changes SELECT 'requests', supplier_id, '', 'enqueued', $8::bigint & `+database.CountUnit+`,
+			`+s.db.Noting()+` 'requests', supplier_id, '', 'enqueued', $8::bigint & `+database.CountUnit+`,
 				count(*), false
 			FROM stored GROUP BY supplier_id)
 		SELECT supplier_id, id, uid FROM stored`,
@@ -87,12 +87,8 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 	if len(keys) == 0 {
 		return nil
 	}
-	from, args, err := s.requests(keys, `supplier_id, id, digest`, false)
-	if err != nil {
-		return err
-	}
-	rows, err := database.Query(ctx, s.db.SQL(ctx), `SELECT r.supplier_id, r.id, r.digest FROM `+from, args,
-		func(r *requestRow) []any {
+	rows, err := queryRequests(ctx, s, s.db.SQL(ctx), keys, `supplier_id, id, digest`, false,
+		`SELECT r.supplier_id, r.id, r.digest FROM %s`, func(r *requestRow) []any {
 			return []any{&r.SupplierID, &r.ID, &r.Digest}
 		})
 	if err != nil {
@@ -144,12 +140,8 @@ func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, fr
 
 // left returns those of the requests that are not enqueued any more.
 func (s *store) left(ctx context.Context, keys []requestKey) ([]requestKey, error) {
-	from, args, err := s.requests(keys, `supplier_id, id, status`, false)
-	if err != nil {
-		return nil, err
-	}
-	moved, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT r.supplier_id, r.id FROM `+from+
-		` WHERE r.status <> 'enqueued'`, args, (*requestKey).place)
+	moved, err := queryRequests(ctx, s, s.db.ReaderSQL(ctx), keys, `supplier_id, id, status`, false,
+		`SELECT r.supplier_id, r.id FROM %s WHERE r.status <> 'enqueued'`, (*requestKey).place)
 	if err != nil {
 		return nil, fmt.Errorf("read requests waited for: %w", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"gorm.io/gorm"
+
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
@@ -34,18 +36,12 @@ func (s *store) redelivered(ctx context.Context, rounds []round.Round, now time.
 	if err := s.lockAll(ctx, keys); err != nil {
 		return nil, err
 	}
-	source, args, err := RoundsTable(s.db, rounds, `supplier_id, id, uid, round`)
-	if err != nil {
-		return nil, err
-	}
-	statement := fmt.Sprintf(`
+	moved, err := QueryRounds(ctx, s.db, s.db.SQL(ctx), rounds, `supplier_id, id, uid, round`, fmt.Sprintf(`
 		UPDATE material_requests SET status = 'enqueued', failure = '', updated_at = %d
-		FROM (SELECT r.supplier_id, r.id FROM %s WHERE r.uid = k.uid AND r.round = k.number) AS asked
+		FROM (SELECT r.supplier_id, r.id FROM %%s WHERE r.uid = k.uid AND r.round = k.number) AS asked
 		WHERE material_requests.supplier_id = asked.supplier_id AND material_requests.id = asked.id AND status = 'failed'
-		RETURNING material_requests.supplier_id, material_requests.id, uid, round, trace_id`, now.UnixMicro(), source)
-	moved, err := database.Query(ctx, s.db.SQL(ctx), statement, args, func(r *requestRow) []any {
-		return []any{&r.SupplierID, &r.ID, &r.UID, &r.Round, &r.TraceID}
-	})
+		RETURNING material_requests.supplier_id, material_requests.id, uid, round, trace_id`, now.UnixMicro()),
+		func(r *requestRow) []any { return []any{&r.SupplierID, &r.ID, &r.UID, &r.Round, &r.TraceID} })
 	if err != nil {
 		return nil, fmt.Errorf("move material requests: %w", err)
 	}
@@ -54,11 +50,8 @@ func (s *store) redelivered(ctx context.Context, rounds []round.Round, now time.
 
 // lockAll holds the requests until the transaction ends, in the one order in which all batches lock.
 func (s *store) lockAll(ctx context.Context, keys []requestKey) error {
-	from, args, err := s.requests(keys, `supplier_id, id`, true)
-	if err != nil {
-		return err
-	}
-	_, err = database.Query(ctx, s.db.SQL(ctx), `SELECT r.supplier_id, r.id FROM `+from, args, (*requestKey).place)
+	_, err := queryRequests(ctx, s, s.db.SQL(ctx), keys, `supplier_id, id`, true,
+		`SELECT r.supplier_id, r.id FROM %s`, (*requestKey).place)
 	return err
 }
 
@@ -73,9 +66,9 @@ func (s *store) moveOne(ctx context.Context, statement string, args ...any) (tra
 	return rows[0].TraceID, true, nil
 }
 
-// RoundsTable returns a table r of the columns of those requests that are stored, joined to the rounds k that were
+// roundsTable returns a table r of the columns of those requests that are stored, joined to the rounds k that were
 // asked for, and its parameters. The condition that r is in that round is the caller's.
-func RoundsTable(db *database.DB, rounds []round.Round, columns string) (table string, args []any, err error) {
+func roundsTable(db *database.DB, rounds []round.Round, columns string) (table string, args []any, err error) {
 	if db.Engine() == database.Postgres {
 		n := len(rounds)
 		suppliers, ids, uids, numbers := make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n)
@@ -84,7 +77,8 @@ func RoundsTable(db *database.DB, rounds []round.Round, columns string) (table s
 		}
 		return `unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS k(supplier_id, request_id, uid, number)
 			CROSS JOIN LATERAL (SELECT ` + columns + ` FROM material_requests m
-				WHERE m.supplier_id = k.supplier_id AND m.id = k.request_id OFFSET 0) r`,
+				WHERE m.supplier_id = k.supplier_id AND m.id = k.request_id` + db.Of(suppliers, `m.supplier_id`, `$1`) +
+				` OFFSET 0) r`,
 			[]any{suppliers, ids, uids, numbers}, nil
 	}
 	batch, err := json.Marshal(rounds)
@@ -95,4 +89,20 @@ func RoundsTable(db *database.DB, rounds []round.Round, columns string) (table s
 			value->>'Number' AS number FROM json_each(?)) AS k
 		JOIN (SELECT ` + columns + ` FROM material_requests) AS r ON r.supplier_id = k.of AND r.id = k.request`,
 		[]any{string(batch)}, nil
+}
+
+// QueryRounds reads the rows of a statement whose verb is such a table.
+func QueryRounds[T any](ctx context.Context, db *database.DB, pool gorm.ConnPool, rounds []round.Round, columns,
+	statement string, places func(*T) []any) (rows []T, err error) {
+	supplier := func(r round.Round) string { return r.SupplierID }
+	err = database.BySupplier(db, rounds, supplier, func(rounds []round.Round) error {
+		table, args, err := roundsTable(db, rounds, columns)
+		if err != nil {
+			return err
+		}
+		some, err := database.Query(ctx, pool, fmt.Sprintf(statement, table), args, places)
+		rows = append(rows, some...)
+		return err
+	})
+	return rows, err
 }

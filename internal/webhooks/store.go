@@ -3,6 +3,7 @@ package webhooks
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -31,6 +32,9 @@ func (c *claimedRow) places() []any {
 // attempt before becomes history. It must run in a transaction; two workers never claim the same one.
 func (s *store) claim(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) (
 	[]claimedRow, error) {
+	if s.db.Spread() {
+		return s.claimSpread(ctx, wants, now, worker, attempts)
+	}
 	if s.postgres() {
 		return s.claimPostgres(ctx, wants, now, worker, attempts)
 	}
@@ -86,10 +90,17 @@ func (s *store) putBack(ctx context.Context, jobs []job, now time.Time) error {
 // finish writes down the ends of those attempts that are still this worker's, with what they mean to their deliveries,
 // and returns the ids of these.
 func (s *store) finish(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
-	if s.postgres() {
-		return s.finishPostgres(ctx, results, now)
+	if !s.postgres() {
+		return s.finishSQLite(ctx, results, now)
 	}
-	return s.finishSQLite(ctx, results, now)
+	written := make(map[string]bool, len(results))
+	supplier := func(r result) string { return r.round.SupplierID }
+	err := database.BySupplier(s.db, results, supplier, func(results []result) error {
+		some, err := s.finishPostgres(ctx, results, now)
+		maps.Copy(written, some)
+		return err
+	})
+	return written, err
 }
 
 // written runs a statement that returns the ids of what it wrote.

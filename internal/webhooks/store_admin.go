@@ -69,8 +69,20 @@ func (s *store) of(ctx context.Context, latest round.Round) ([]Delivery, error) 
 // lockByID holds the deliveries until the transaction ends: in one order everywhere, so that two of these wait for each
 // other instead of deadlocking.
 func (s *store) lockByID(ctx context.Context, ids []string) ([]Delivery, error) {
+	if s.db.Spread() {
+		return s.lockSpread(ctx, ids)
+	}
+	return s.lockOf(ctx, nil, ids)
+}
+
+// lockOf is lockByID; suppliers are empty, or one where suppliers are on several servers.
+func (s *store) lockOf(ctx context.Context, suppliers, ids []string) ([]Delivery, error) {
+	args, of := []any{s.values(ids)}, s.db.Of(suppliers, `supplier_id`, `$2`)
+	if of != "" {
+		args = append(args, suppliers)
+	}
 	rows, err := database.Query(ctx, s.db.SQL(ctx), `SELECT `+listedColumns+` FROM webhook_deliveries
-		WHERE `+s.anyOf("id", 1)+` ORDER BY supplier_id, request_id, id`+s.db.RowLock(` FOR UPDATE`), []any{s.values(ids)},
+		WHERE `+s.anyOf("id", 1)+of+` ORDER BY supplier_id, request_id, id`+s.db.RowLock(` FOR UPDATE`), args,
 		(*deliveryRow).listed)
 	if err != nil {
 		return nil, fmt.Errorf("read webhook deliveries: %w", err)

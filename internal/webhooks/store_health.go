@@ -100,9 +100,14 @@ func timeOrNil(micros *int64) *time.Time {
 
 // lockFailing holds the receivers' rows until the transaction ends and returns which of them fail.
 func (s *store) lockFailing(ctx context.Context, news map[string]health) (map[string]bool, error) {
-	ids, err := database.Query(ctx, s.db.SQL(ctx), `SELECT `+failingID+` FROM webhook_receivers
-		WHERE `+s.anyOf("supplier_id", 1)+` ORDER BY supplier_id`+s.db.RowLock(` FOR NO KEY UPDATE`),
-		[]any{s.values(slices.Sorted(maps.Keys(news)))}, func(id *string) []any { return []any{id} })
+	var ids []string
+	err := s.eachSupplier(slices.Sorted(maps.Keys(news)), func(suppliers []string) error {
+		some, err := database.Query(ctx, s.db.SQL(ctx), `SELECT `+failingID+` FROM webhook_receivers
+			WHERE `+s.anyOf("supplier_id", 1)+s.db.Of(suppliers, `supplier_id`, `$1`)+`
+			ORDER BY supplier_id`+s.db.RowLock(` FOR NO KEY UPDATE`), []any{s.values(suppliers)}, scanText)
+		ids = append(ids, some...)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("lock receivers: %w", err)
 	}

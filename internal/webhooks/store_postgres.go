@@ -10,7 +10,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// claimPostgres looks rows up by arrays and LATERAL, as a join over young tables may go through all of them.
+// claimPostgres claims for all destinations at once.
 func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now time.Time, worker,
 	attempts int64) ([]claimedRow, error) {
 	var destinations []string
@@ -18,12 +18,24 @@ func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now tim
 	for destination, n := range wants {
 		destinations, counts = append(destinations, destination), append(counts, int64(n))
 	}
+	return s.claimOf(ctx, nil, destinations, counts, now, worker, attempts)
+}
+
+// claimOf looks rows up by arrays and LATERAL, as a join over young tables may go through all of them. suppliers are
+// empty, or one where suppliers are on several servers.
+func (s *store) claimOf(ctx context.Context, suppliers, destinations []string, counts []int64, now time.Time, worker,
+	attempts int64) ([]claimedRow, error) {
+	args := []any{destinations, counts, now.UnixMicro(), worker, attempts}
+	of := s.db.Of(suppliers, `supplier_id`, `$6`)
+	if of != "" {
+		args = append(args, suppliers)
+	}
 	claimed, err := database.Query(ctx, s.db.SQL(ctx), `
 		WITH due AS (
 			SELECT d.* FROM unnest($1::text[], $2::bigint[]) AS wanted(destination, n)
 			CROSS JOIN LATERAL (
 				SELECT * FROM webhook_deliveries
-				WHERE status = 'pending' AND worker IS NULL AND destination = wanted.destination AND next_attempt_at <= $3
+				WHERE status = 'pending' AND worker IS NULL AND destination = wanted.destination AND next_attempt_at <= $3`+of+`
 				ORDER BY next_attempt_at LIMIT wanted.n FOR UPDATE SKIP LOCKED) d
 		), history AS (
 			INSERT INTO webhook_attempts (supplier_id, delivery_id, number, started_at, duration_us, status, error,
@@ -33,19 +45,18 @@ func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now tim
 		), begun AS (
 			UPDATE webhook_deliveries SET attempts = attempts + 1, series = series + 1, worker = $4, updated_at = $3,
 				last_started_at = $3, last_duration_us = NULL, last_status = NULL, last_error = '', last_response = NULL
-			WHERE id = ANY (ARRAY(SELECT id FROM due WHERE series < $5))
+			WHERE id = ANY (ARRAY(SELECT id FROM due WHERE series < $5))`+of+`
 			RETURNING id, uid, round, destination, supplier_id, request_id, attempts, series, false AS dead
 		), dead AS (
 			UPDATE webhook_deliveries SET status = 'dead', updated_at = $3
-			WHERE id = ANY (ARRAY(SELECT id FROM due WHERE series >= $5))
+			WHERE id = ANY (ARRAY(SELECT id FROM due WHERE series >= $5))`+of+`
 			RETURNING id, uid, round, destination, supplier_id, request_id, attempts, series, true AS dead
 		)
 		SELECT c.id, c.destination, c.supplier_id, c.request_id, c.uid, c.round, c.attempts, c.series, c.dead,
 			e.trace_id, coalesce(e.trace_parent, ''), e.body
 		FROM (SELECT * FROM begun UNION ALL SELECT * FROM dead) c
 		CROSS JOIN LATERAL (SELECT trace_id, trace_parent, body FROM webhook_events
-			WHERE uid = c.uid AND round = c.round OFFSET 0) e`,
-		[]any{destinations, counts, now.UnixMicro(), worker, attempts}, (*claimedRow).places)
+			WHERE uid = c.uid AND round = c.round`+of+` OFFSET 0) e`, args, (*claimedRow).places)
 	if err != nil {
 		return nil, fmt.Errorf("claim webhook deliveries: %w", err)
 	}
@@ -111,7 +122,7 @@ func (s *store) insertDeliveriesPostgres(ctx context.Context, deliveries []newDe
 	owners, added := perDestination(destinations)
 	_, err := s.db.SQL(ctx).ExecContext(ctx, `
 		WITH changes AS (
-			INSERT INTO list_changes SELECT 'deliveries', o, '', 'pending', $10::bigint & `+database.CountUnit+`, c, false
+			`+s.db.Noting()+` 'deliveries', o, '', 'pending', $10::bigint & `+database.CountUnit+`, c, false
 			FROM unnest($11::text[], $12::bigint[]) AS l(o, c))
 		INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, worker,
 			attempts, series, next_attempt_at, created_at, updated_at, last_started_at, counted, noted)
@@ -159,10 +170,11 @@ func (s *store) finishPostgres(ctx context.Context, results []result, now time.T
 			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::text[],
 				$8::bigint[], $10::bigint[], $11::bigint[], $12::text[])
 				AS r(id, number, took, status, error, response, outcome, next, began, worker, supplier)
-			WHERE d.id = r.id AND d.supplier_id = r.supplier AND d.attempts = r.number AND d.worker IS NOT DISTINCT FROM r.worker
+			WHERE d.id = r.id AND d.supplier_id = r.supplier AND d.attempts = r.number
+				AND d.worker IS NOT DISTINCT FROM r.worker`+s.db.Of(suppliers, `d.supplier_id`, `$12`)+`
 			RETURNING d.id, d.status, d.destination, d.created_at
 		), changes AS (
-			INSERT INTO list_changes SELECT 'deliveries', destination, 'pending', 'delivered',
+			`+s.db.Noting()+` 'deliveries', destination, 'pending', 'delivered',
 				CASE destination WHEN 'own' THEN 0 ELSE created_at & `+database.CountUnit+` END, count(*), false
 			FROM written WHERE status = 'delivered' GROUP BY 2, 5)
 		SELECT id FROM written`,

@@ -64,6 +64,9 @@ func (t scanTime) Scan(value any) error {
 // lockDue holds the rows of those receivers that may be sent to by this worker, until the transaction ends. They are
 // always locked in this order.
 func (s *store) lockDue(ctx context.Context, suppliers []string, worker int64) ([]string, error) {
+	if s.db.Spread() {
+		return s.lockDueSpread(ctx, suppliers, worker)
+	}
 	found, err := database.Query(ctx, s.db.SQL(ctx), `
 		SELECT r.supplier_id FROM webhook_receivers r WHERE `+s.anyOf("r.supplier_id", 1)+` AND r.paused_by = ''
 			AND EXISTS (SELECT 1 FROM webhook_shards s WHERE s.shard = r.shard AND s.worker = $2)
@@ -75,17 +78,25 @@ func (s *store) lockDue(ctx context.Context, suppliers []string, worker int64) (
 	return found, nil
 }
 
-const front = `(SELECT d.next_attempt_at FROM webhook_deliveries d WHERE d.status = 'pending' AND d.worker IS NULL
-	AND d.destination = webhook_receivers.supplier_id ORDER BY d.next_attempt_at LIMIT 1)`
+// front selects when the earliest delivery that waits for a receiver is due; of names its supplier, where needed.
+func front(of string) string {
+	return `(SELECT d.next_attempt_at FROM webhook_deliveries d WHERE d.status = 'pending' AND d.worker IS NULL
+		AND d.destination = webhook_receivers.supplier_id` + of + ` ORDER BY d.next_attempt_at LIMIT 1)`
+}
 
 // refreshDue stores when the locked receivers' earliest waiting deliveries are due. A receiver for which nothing is due
 // stays due now while a transaction is under way that found it due early enough, and may make a delivery wait.
 func (s *store) refreshDue(ctx context.Context, suppliers []string, now time.Time) error {
+	return s.eachSupplier(suppliers, func(suppliers []string) error { return s.refreshDueOf(ctx, suppliers, now) })
+}
+
+func (s *store) refreshDueOf(ctx context.Context, suppliers []string, now time.Time) error {
+	of, front := s.db.Of(suppliers, `supplier_id`, `$1`), front(s.db.Of(suppliers, `d.supplier_id`, `$1`))
 	at, args := front, []any{s.values(suppliers)}
 	if s.postgres() {
 		// only FOR UPDATE excludes markDue's lock; what was committed before it is seen by the statement after it
 		done, err := database.Query(ctx, s.db.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
-			WHERE supplier_id = ANY($1) AND coalesce(`+front+`, 9223372036854775807) > $2 FOR UPDATE SKIP LOCKED`,
+			WHERE supplier_id = ANY($1) AND coalesce(`+front+`, 9223372036854775807) > $2`+of+` FOR UPDATE SKIP LOCKED`,
 			[]any{suppliers, now.UnixMicro()}, func(id *string) []any { return []any{id} })
 		if err != nil {
 			return fmt.Errorf("lock receivers with nothing due: %w", err)
@@ -94,7 +105,7 @@ func (s *store) refreshDue(ctx context.Context, suppliers []string, now time.Tim
 		args = append(args, done, now.UnixMicro())
 	}
 	_, err := s.db.SQL(ctx).ExecContext(ctx,
-		`UPDATE webhook_receivers SET due_at = `+at+` WHERE `+s.anyOf("supplier_id", 1), args...)
+		`UPDATE webhook_receivers SET due_at = `+at+` WHERE `+s.anyOf("supplier_id", 1)+of, args...)
 	if err != nil {
 		return fmt.Errorf("store when receivers are due: %w", database.Translate(err))
 	}
@@ -117,12 +128,16 @@ func (s *store) markDue(ctx context.Context, at map[string]time.Time, now time.T
 		shards[i], times[i] = int64(dispatch.ShardOf(id)), at[id].UnixMicro()
 	}
 	const insert = `INSERT INTO webhook_receivers AS r (supplier_id, shard, due_at, updated_at) `
-	err := s.eachRow(len(suppliers), ``, `
+	arrays := `
 		WITH wanted AS (SELECT s, h, at FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS d(s, h, at)),
 			enough AS (SELECT r.supplier_id FROM wanted JOIN webhook_receivers r ON r.supplier_id = s
 				WHERE r.due_at <= at FOR KEY SHARE OF r)
-		`+insert+`SELECT s, h, at, $4 FROM wanted WHERE NOT EXISTS (SELECT 1 FROM enough WHERE supplier_id = s) ORDER BY s`,
-		insert+`VALUES ($1, $2, $3, $4)`, onConflict,
+		` + insert + `SELECT s, h, at, $4 FROM wanted WHERE NOT EXISTS (SELECT 1 FROM enough WHERE supplier_id = s)
+			ORDER BY s`
+	if s.db.Spread() { // rows on several servers are not locked together
+		arrays = ``
+	}
+	err := s.eachRow(len(suppliers), ``, arrays, insert+`VALUES ($1, $2, $3, $4)`, onConflict,
 		func(i int) []any { return []any{suppliers[i], shards[i], times[i], now.UnixMicro()} },
 		func() []any { return []any{suppliers, shards, times, now.UnixMicro()} },
 		func(statement string, args []any) error {
@@ -135,10 +150,10 @@ func (s *store) markDue(ctx context.Context, at map[string]time.Time, now time.T
 	return nil
 }
 
-// eachRow runs a statement once over arrays on PostgreSQL, and once a row on SQLite.
+// eachRow runs a statement once over arrays on PostgreSQL, and once a row on SQLite, or where none is over arrays.
 func (s *store) eachRow(n int, begin, arrays, row, end string, one func(i int) []any, all func() []any,
 	run func(string, []any) error) error {
-	if s.postgres() {
+	if s.postgres() && arrays != "" {
 		return run(begin+arrays+end, all())
 	}
 	for i := range n {
@@ -185,7 +200,7 @@ func (s *store) standings(ctx context.Context, suppliers []string, now time.Time
 // overlooked returns receivers with deliveries that are due before their rows say: those that a worker of an earlier
 // version made.
 func (s *store) overlooked(ctx context.Context) (map[string]time.Time, error) {
-	list, err := database.Query(ctx, s.db.SQL(ctx), `
+	query := `
 		WITH RECURSIVE pending(destination) AS (
 			SELECT (SELECT destination FROM webhook_deliveries WHERE status = 'pending' AND worker IS NULL
 				ORDER BY destination LIMIT 1)
@@ -199,8 +214,13 @@ func (s *store) overlooked(ctx context.Context) (map[string]time.Time, error) {
 			FROM pending WHERE destination <> 'own')
 		SELECT destination, at, 0 FROM fronts WHERE at IS NOT NULL
 			AND NOT EXISTS (SELECT 1 FROM webhook_receivers r
-				WHERE r.supplier_id = fronts.destination AND r.due_at <= fronts.at)`,
-		nil, func(r *dueRow) []any { return []any{&r.destination, scanTime{&r.at}, &r.failures} })
+				WHERE r.supplier_id = fronts.destination AND r.due_at <= fronts.at)`
+	if s.db.Spread() {
+		query = overlookedSpread
+	}
+	list, err := database.Query(ctx, s.db.SQL(ctx), query, nil, func(r *dueRow) []any {
+		return []any{&r.destination, scanTime{&r.at}, &r.failures}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("look for overlooked deliveries: %w", err)
 	}

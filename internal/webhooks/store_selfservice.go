@@ -207,15 +207,16 @@ func (s *store) recoverSent(ctx context.Context, supplierID string, filter SentF
 		return 0, last, err
 	}
 	times := filter.times()
+	of, args := s.ofReceiver(supplierID)
 	var made []int64
 	err = s.db.From(ctx).Raw(`UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = ?,
 		updated_at = ?
-		WHERE id IN (SELECT id FROM webhook_deliveries WHERE `+toReceiver+` AND status = ? AND created_at >= ?
+		WHERE `+of+`id IN (SELECT id FROM webhook_deliveries WHERE `+of+toReceiver+` AND status = ? AND created_at >= ?
 			AND created_at < ?
 			AND updated_at <= ? ORDER BY created_at, id LIMIT ?`+s.db.RowLock(` FOR UPDATE`)+`)
 		RETURNING created_at`,
-		now.UnixMicro(), now.UnixMicro(), supplierID, filter.Status, times.Since, times.Until, begun.UnixMicro(),
-		recoverBatch).Scan(&made).Error
+		slices.Concat([]any{now.UnixMicro(), now.UnixMicro()}, args, args,
+			[]any{supplierID, filter.Status, times.Since, times.Until, begun.UnixMicro(), recoverBatch})...).Scan(&made).Error
 	if err != nil || len(made) == 0 {
 		return 0, last, err
 	}

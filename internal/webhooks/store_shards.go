@@ -66,13 +66,17 @@ func (s *store) beat(ctx context.Context, worker int64, until time.Time, shards 
 
 // holders returns who holds attempts, found by one step through an index each.
 func (s *store) holders(ctx context.Context) ([]int64, error) {
-	list, err := database.Query(ctx, s.db.SQL(ctx), `
+	query := `
 		WITH RECURSIVE holder(id) AS (
 			SELECT (SELECT worker FROM webhook_deliveries WHERE worker IS NOT NULL ORDER BY worker LIMIT 1)
 			UNION ALL
 			SELECT (SELECT d.worker FROM webhook_deliveries d WHERE d.worker > holder.id ORDER BY d.worker LIMIT 1)
 			FROM holder WHERE holder.id IS NOT NULL)
-		SELECT id FROM holder WHERE id IS NOT NULL`, nil, func(id *int64) []any { return []any{id} })
+		SELECT id FROM holder WHERE id IS NOT NULL`
+	if s.db.Spread() {
+		query = holdersSpread
+	}
+	list, err := database.Query(ctx, s.db.SQL(ctx), query, nil, func(id *int64) []any { return []any{id} })
 	if err != nil {
 		return nil, fmt.Errorf("read who holds attempts: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 func TestEvents_and_attempts_are_stored_with_their_supplier(t *testing.T) {
@@ -53,4 +54,28 @@ func TestEvents_and_attempts_of_the_versions_that_stored_no_supplier_are_sent_an
 			t.Errorf("verify found %v: %v", ledger.Faults, err)
 		}
 	})
+}
+
+func TestTables_that_are_spread_are_written_supplier_by_supplier(t *testing.T) {
+	t.Parallel()
+	db := databasetest.OpenURL(t, databasetest.Spread(t), "")
+	r := newRig(t, db, setup{acme: status(500)})
+	r.suppliers.learn("other", r.own.URL, r.ownSecret)
+	r.add(event("acme", 1, 1), event("other", 1, 1), event("acme", 2, 1))
+	r.settled()
+	lost := r.list(webhooks.Filter{Status: webhooks.Dead})
+	if len(lost) != 2 || len(r.list(webhooks.Filter{Status: webhooks.Delivered})) != 4 {
+		t.Fatalf("the deliveries are %+v", r.list(webhooks.Filter{}))
+	}
+	if n, err := r.Redeliver(t.Context(), lost[0].ID, lost[1].ID); n != 2 || err != nil {
+		t.Errorf("%d were redelivered: %v", n, err)
+	}
+	r.Wake()
+	r.settled()
+	if d := r.show("acme"); d.AttemptCount != 6 || len(d.Attempts) != 6 {
+		t.Errorf("after two schedules a delivery is %+v", d)
+	}
+	if ledger, err := r.Verify(t.Context(), func(int64) {}); err != nil || len(ledger.Faults) > 0 {
+		t.Errorf("verify found %v: %v", ledger.Faults, err)
+	}
 }

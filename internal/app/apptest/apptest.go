@@ -83,7 +83,7 @@ func Start(tb testing.TB, stack Stack, options Options) *Hub {
 			h.Env["NATS_URL"] = h.NATS.URL()
 		}
 		if options.Env["DATABASE_URL"] == "" {
-			h.Env["DATABASE_URL"] = databasetest.EmptyPostgres(tb)
+			h.Env["DATABASE_URL"] = databasetest.Service(tb)
 			if options.Pooler != "" {
 				h.Env["DATABASE_URL"] = databasetest.Pooled(tb, h.Env["DATABASE_URL"], options.Pooler, "supplyhub_api",
 					"supplyhub_worker")

@@ -41,10 +41,14 @@ const strayLists = `SELECT list || ' of ' || owner || ' ' || status AS status, s
 		UNION ALL SELECT 'deliveries', destination, '', 0, 1 FROM webhook_deliveries WHERE destination <> 'own') AS sides
 	GROUP BY list, owner, status HAVING sum(kept) <> sum(counted)`
 
-// CountsAgree fails the test when, at its end, the counts that are kept by status are not what the tables hold.
+// CountsAgree fails the test when, at its end, the counts that are kept by status are not what the tables hold. None
+// are kept where the tables are spread.
 func CountsAgree(tb testing.TB, db *database.DB) {
 	tb.Helper()
 	tb.Cleanup(func() {
+		if db.Spread() {
+			return
+		}
 		noted := ""
 		if db.Engine() == database.Postgres {
 			noted = ` UNION ALL ` + database.NotedStatuses("list_changes")

@@ -23,14 +23,19 @@ const (
 	adminTimeout = time.Minute   // a busy machine copies a database slowly
 )
 
-// Postgres returns the address of a fresh migrated PostgreSQL database, dropped at the end of the test.
+// Postgres returns the address of a fresh migrated PostgreSQL database, dropped at the end of the test; see also
+// CitusWorkers.
 func Postgres(tb testing.TB) string {
 	tb.Helper()
 	template, err := postgresTemplate()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return create(tb, template)
+	address := create(tb, template)
+	if os.Getenv(CitusWorkers) != "" {
+		spread(tb, address)
+	}
+	return address
 }
 
 // EmptyPostgres is Postgres without any migration applied.

@@ -90,10 +90,14 @@ func (s *store) bounds(ctx context.Context, suppliers []string, statuses []mater
 		return `SELECT (SELECT r.created_at` + of + `DESC LIMIT 1) AS newest, (SELECT r.created_at` + of +
 			`LIMIT 1) AS oldest FROM ` + table
 	})
+	query := `SELECT coalesce(max(newest), -1) AS newest, coalesce(min(oldest), 0) AS oldest
+		FROM (` + ends + `) AS each_supplier`
+	args := slices.Repeat([]any{arg}, len(statuses))
+	if s.db.Spread() {
+		query, args = boundsSpread, []any{suppliers}
+	}
 	var found struct{ Newest, Oldest int64 }
-	err = s.db.Reader(ctx).Raw(`SELECT coalesce(max(newest), -1) AS newest, coalesce(min(oldest), 0) AS oldest
-		FROM (`+ends+`) AS each_supplier`,
-		slices.Repeat([]any{arg}, len(statuses))...).Scan(&found).Error
+	err = s.db.Reader(ctx).Raw(query, args...).Scan(&found).Error
 	if err != nil {
 		return 0, 0, fmt.Errorf("list material requests: %w", err)
 	}
@@ -113,7 +117,7 @@ func (s *store) slice(ctx context.Context, suppliers []string, statuses []materi
 	}
 	rows := ` JOIN material_requests ON supplier_id = k.supplier AND ` + byAge + ` AND status IN (` +
 		strings.Join(quoted, `, `) + `) AND ` + behind
-	if s.db.Engine() == database.Postgres {
+	if s.db.Engine() == database.Postgres && !s.db.Spread() {
 		args = slices.Repeat(args, len(statuses))
 		rows = ` CROSS JOIN LATERAL (SELECT * FROM (` + ofThose(statuses, func(status string) string {
 			return `SELECT ` + recentColumns + ` FROM material_requests

@@ -140,6 +140,9 @@ func (s *store) recentSince(ctx context.Context, from place, since int64, limit 
 		Newest *int64 // nil: the supplier has none behind the place
 	}
 	query, args := newestEach(from, since, limit)
+	if s.db.Spread() {
+		query, args = newestSpread(from, since, limit)
+	}
 	err := s.db.Reader(ctx).Raw(query, args...).Scan(&found).Error
 	if err != nil {
 		return nil, fmt.Errorf("list suppliers by their newest material request: %w", err)
@@ -188,7 +191,7 @@ func (s *store) recentOf(ctx context.Context, suppliers []string, from place, si
 // newestOf selects the keys of so many requests of each supplier at most. PostgreSQL, which plans a part a supplier
 // longer than it runs it, gets the suppliers as a table.
 func (s *store) newestOf(suppliers []string, from place, since int64, limit int) (query string, args []any) {
-	if s.db.Engine() == database.Postgres {
+	if s.db.Engine() == database.Postgres && !s.db.Spread() {
 		ties := make(map[string]int64, len(suppliers))
 		for _, id := range suppliers {
 			ties[id] = from.tie(id)
@@ -325,14 +328,10 @@ func (s *Service) FindAny(ctx context.Context, id int64) ([]materials.Overview, 
 
 // FindEnqueued returns those of the requests that are enqueued, in the order in which they are given.
 func (s *Service) FindEnqueued(ctx context.Context, rounds []round.Round) ([]materials.Overview, error) {
-	table, args, err := materials.RoundsTable(s.store.db, rounds, recentColumns)
-	if err != nil {
-		return nil, err
-	}
-	found, err := database.Query(ctx, s.store.db.ReaderSQL(ctx), `SELECT `+columnsOfR+` FROM `+table+
-		` WHERE r.status = 'enqueued'`, args, func(r *overviewRow) []any {
-		return []any{&r.SupplierID, &r.ID, &r.Status, &r.ShopCode, &r.Round, &r.Failure, &r.CreatedAt, &r.UpdatedAt}
-	})
+	found, err := materials.QueryRounds(ctx, s.store.db, s.store.db.ReaderSQL(ctx), rounds, recentColumns,
+		`SELECT `+columnsOfR+` FROM %s WHERE r.status = 'enqueued'`, func(r *overviewRow) []any {
+			return []any{&r.SupplierID, &r.ID, &r.Status, &r.ShopCode, &r.Round, &r.Failure, &r.CreatedAt, &r.UpdatedAt}
+		})
 	if err != nil {
 		return nil, fmt.Errorf("list enqueued material requests: %w", err)
 	}

@@ -11,12 +11,16 @@ import (
 
 // suppliers returns those with requests, found by one step through the index each.
 func (s *store) suppliers(ctx context.Context) (ids []string, err error) {
-	err = s.db.Reader(ctx).Raw(`WITH RECURSIVE known(id) AS (
+	query := `WITH RECURSIVE known(id) AS (
 			SELECT (SELECT supplier_id FROM material_requests ORDER BY supplier_id LIMIT 1)
 			UNION ALL
 			SELECT (SELECT r.supplier_id FROM material_requests r WHERE r.supplier_id > known.id ORDER BY r.supplier_id LIMIT 1)
 			FROM known WHERE known.id IS NOT NULL)
-		SELECT id FROM known WHERE id IS NOT NULL`).Scan(&ids).Error
+		SELECT id FROM known WHERE id IS NOT NULL`
+	if s.db.Spread() {
+		query = suppliersSpread
+	}
+	err = s.db.Reader(ctx).Raw(query).Scan(&ids).Error
 	return ids, database.Translate(err)
 }
 

@@ -19,11 +19,6 @@ type store struct{ db *database.DB }
 // are those with larger bodies than their share. Bodies that cannot be decoded come with err set.
 func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (
 	requests []*pending, rest []round.Round, err error) {
-	from, args, err := materials.RoundsTable(s.db, rounds,
-		`supplier_id, id, uid, round, trace_id, trace_parent, body, status, tries`)
-	if err != nil {
-		return nil, nil, err
-	}
 	type dueRow struct {
 		round.Round
 		traceID     string
@@ -31,11 +26,12 @@ func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (
 		tries       int64
 		body        *string // unless it is larger than its share
 	}
-	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx),
+	rows, err := materials.QueryRounds(ctx, s.db, s.db.ReaderSQL(ctx), rounds,
+		`supplier_id, id, uid, round, trace_id, trace_parent, body, status, tries`,
 		fmt.Sprintf(`SELECT r.supplier_id, r.id, r.uid, r.round, r.trace_id, r.trace_parent, r.tries,
 				CASE WHEN octet_length(r.body) <= %d THEN r.body END
-			FROM %s WHERE r.status = 'enqueued' AND r.uid = k.uid AND r.round = k.number`, share(maxBytes, len(rounds)), from),
-		args, func(r *dueRow) []any {
+			FROM %%s WHERE r.status = 'enqueued' AND r.uid = k.uid AND r.round = k.number`, share(maxBytes, len(rounds))),
+		func(r *dueRow) []any {
 			return []any{&r.SupplierID, &r.RequestID, &r.UID, &r.Number, &r.traceID, &r.traceParent, &r.tries, &r.body}
 		})
 	if err != nil {
@@ -76,16 +72,12 @@ func share(maxBytes, n int) int {
 // exist fails unless the requests of all rounds are still there. The caller's transaction has stored the rounds'
 // events: until it ends no other worker finishes one of them, and so retention deletes none.
 func (s *store) exist(ctx context.Context, rounds []round.Round) error {
-	from, args, err := materials.RoundsTable(s.db, rounds, `supplier_id, id, uid`)
-	if err != nil {
-		return err
-	}
-	there, err := database.Query(ctx, s.db.SQL(ctx), `SELECT count(*) FROM `+from+` WHERE r.uid = k.uid`, args,
-		func(n *int) []any { return []any{n} })
+	there, err := materials.QueryRounds(ctx, s.db, s.db.SQL(ctx), rounds, `supplier_id, id, uid`,
+		`SELECT r.uid FROM %s WHERE r.uid = k.uid`, func(uid *int64) []any { return []any{uid} })
 	if err != nil {
 		return fmt.Errorf("look whether requests are still there: %w", err)
 	}
-	if there[0] < len(rounds) {
+	if len(there) < len(rounds) {
 		return errs.NewUnavailable("Requests were deleted while they were estimated.", time.Second, nil)
 	}
 	return nil

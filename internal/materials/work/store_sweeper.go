@@ -38,6 +38,9 @@ func (s *store) requeueBy(ctx context.Context, column string, bound int64, limit
 		return nil, nil
 	}
 	choose := `SELECT supplier_id, id FROM material_requests WHERE ` + column + ` < ? ORDER BY ` + column + ` LIMIT ?`
+	if s.db.Spread() {
+		return s.requeueSpread(ctx, choose, column, bound, limit)
+	}
 	if s.db.Engine() == database.Postgres {
 		var rows []ticketRow
 		err := s.db.From(ctx).Raw(`UPDATE material_requests r SET ticket = nextval('request_numbers'), retry_at = NULL

@@ -2,8 +2,10 @@
 
 // Command withpostgres runs a command beside a PostgreSQL server of its own, thrown away afterwards:
 //
-//	withpostgres [-durable] [-c NAME=VALUE]… COMMAND ARGUMENT…
+//	withpostgres [-durable] [-citus] [-c NAME=VALUE]… COMMAND ARGUMENT…
 //
+// With -citus it is three servers with that extension, of which the command finds the two workers' addresses in
+// SUPPLYHUB_TEST_CITUS_WORKERS; where it is not installed, nothing is run, and said.
 // The command finds the server's address in SUPPLYHUB_TEST_POSTGRES; withpostgres ends with the command's exit code.
 // The server belongs to a second process, the guard, which removes it as soon as withpostgres is gone, killed included.
 package main
@@ -28,6 +30,8 @@ const (
 	exitSetup      = 125 // the server did not start
 	exitNotStarted = 127 // the command did not start, as a shell has it
 	exitSignal     = 128 // plus the number of the signal that ended the command
+
+	citusWorkers = 2
 )
 
 func main() {
@@ -37,41 +41,48 @@ func main() {
 		settings = append(settings, setting)
 		return nil
 	})
+	citus := flag.Bool("citus", false, "a coordinator and two workers of Citus, where that is installed")
 	asGuard := flag.Bool("guard", false, "internal: keep the server until standard input ends")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: withpostgres [-durable] [-c NAME=VALUE]… COMMAND ARGUMENT…")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: withpostgres [-durable] [-citus] [-c NAME=VALUE]… COMMAND ARGUMENT…")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
 	switch {
 	case *asGuard:
-		os.Exit(guard(*durable, settings))
+		os.Exit(guard(*durable, *citus, settings))
 	case flag.NArg() == 0:
 		flag.Usage()
 		os.Exit(2)
 	default:
-		os.Exit(run(*durable, settings, flag.Args()))
+		os.Exit(run(*durable, *citus, settings, flag.Args()))
 	}
 }
 
-func run(durable bool, settings, command []string) int {
+func run(durable, citus bool, settings, command []string) int {
+	if citus {
+		if err := cluster.FindCitus(); err != nil {
+			fmt.Fprintf(os.Stderr, "SKIPPED: %s: %v\n", strings.Join(command, " "), err)
+			return 0
+		}
+	}
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	address, release, err := startGuard(durable, settings)
+	addresses, release, err := startGuard(durable, citus, settings)
 	if err != nil {
 		return say(exitSetup, err)
 	}
 	defer release()
-	return execute(command, address, signals)
+	return execute(command, addresses, signals)
 }
 
-// startGuard starts the process that owns the server. release, or the end of this process, ends both.
-func startGuard(durable bool, settings []string) (address string, release func(), err error) {
+// startGuard starts the process that owns the servers. release, or the end of this process, ends all.
+func startGuard(durable, citus bool, settings []string) (addresses []string, release func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
-	args := []string{"-guard", fmt.Sprintf("-durable=%t", durable)}
+	args := []string{"-guard", fmt.Sprintf("-durable=%t", durable), fmt.Sprintf("-citus=%t", citus)}
 	for _, setting := range settings {
 		args = append(args, "-c", setting)
 	}
@@ -80,14 +91,14 @@ func startGuard(durable bool, settings []string) (address string, release func()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // what is sent to our process group must not reach it
 	lifeline, err := cmd.StdinPipe()
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	release = func() {
@@ -96,13 +107,13 @@ func startGuard(durable bool, settings []string) (address string, release func()
 	}
 	if err != nil {
 		release()
-		return "", nil, errors.New("no PostgreSQL server, so nothing was run")
+		return nil, nil, errors.New("no PostgreSQL server, so nothing was run")
 	}
-	return strings.TrimSpace(line), release, nil
+	return strings.Fields(line), release, nil
 }
 
-// guard starts the server, writes its address to standard output, and removes it when standard input ends.
-func guard(durable bool, settings []string) int {
+// guard starts the servers, writes their addresses to standard output, and removes them when standard input ends.
+func guard(durable, citus bool, settings []string) int {
 	signal.Ignore(syscall.SIGPIPE) // our parent may be gone already
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -111,12 +122,16 @@ func guard(durable bool, settings []string) int {
 		defer close(gone)
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	}()
-	c, err := cluster.Start(durable, settings...)
+	servers, err := startServers(durable, citus, settings)
 	if err != nil {
 		return say(exitSetup, err)
 	}
-	defer c.Remove()
-	fmt.Println(c.Address())
+	defer cluster.RemoveAll(servers)
+	for _, one := range servers {
+		fmt.Print(one.Address(), " ")
+	}
+	fmt.Println()
+	c := servers[0]
 	select {
 	case <-gone:
 	case <-stop:
@@ -126,11 +141,22 @@ func guard(durable bool, settings []string) int {
 	return 0
 }
 
+func startServers(durable, citus bool, settings []string) ([]*cluster.Cluster, error) {
+	if citus {
+		return cluster.StartCitus(1+citusWorkers, durable, settings...)
+	}
+	c, err := cluster.Start(durable, settings...)
+	return []*cluster.Cluster{c}, err
+}
+
 // execute runs the command and passes on the signals that this process gets.
-func execute(command []string, address string, signals <-chan os.Signal) int {
+func execute(command, addresses []string, signals <-chan os.Signal) int {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), databasetest.Environment+"="+address)
+	cmd.Env = append(os.Environ(), databasetest.Environment+"="+addresses[0])
+	if workers := addresses[1:]; len(workers) > 0 {
+		cmd.Env = append(cmd.Env, databasetest.CitusWorkers+"="+strings.Join(workers, ","))
+	}
 	if err := cmd.Start(); err != nil {
 		return say(exitNotStarted, err)
 	}

@@ -1,0 +1,117 @@
+package database
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Citus may spread the tables over several servers (deployments/citus.sql): each supplier's rows are together on one of
+// them. This file is what is different there, with the store_spread.go files of the packages:
+//
+//   - statements over rows that are locked, or looked up one by one, run once for each supplier (BySupplier) and name
+//     it (Of), so that they go to one server; on one server they take a whole batch;
+//   - statements are planned with their values, as Citus has no generic plans (autoPlans);
+//   - no trigger counts, as one would write on the wrong server: totals and gauges are counted when they are asked for
+//     (countPlace), and nothing is noted (Noting).
+
+// spreadQuery asks whether Citus has distributed the requests; the extension's own table is asked for first.
+const spreadQuery = `SELECT EXISTS (
+	SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('material_requests'))`
+
+// Spread reports whether the tables are spread over several servers. It is found out with the first connection.
+func (d *DB) Spread() bool { return d.server != nil && d.server.session.spread.Load() }
+
+// findSpread finds it out.
+func findSpread(ctx context.Context, conn *pgx.Conn) (spread bool, err error) {
+	const known = `SELECT to_regclass('pg_dist_partition') IS NOT NULL`
+	for _, query := range []string{known, spreadQuery} {
+		if err := conn.QueryRow(ctx, query, pgx.QueryExecModeExec).Scan(&spread); err != nil || !spread {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// autoPlans has the session's statements planned by the server's own choice, unless the address says otherwise.
+func (s *session) autoPlans(cfg *pgx.ConnConfig) {
+	for i, w := range s.wanted {
+		if w.name == "plan_cache_mode" && !w.given {
+			s.wanted[i].value = "auto"
+		}
+	}
+	s.planned(cfg)
+}
+
+// planned asks for these plans on a new connection.
+func (s *session) planned(cfg *pgx.ConnConfig) {
+	for _, w := range s.wanted {
+		if _, asked := cfg.RuntimeParams[w.name]; asked && w.name == "plan_cache_mode" {
+			cfg.RuntimeParams[w.name] = w.value
+		}
+	}
+}
+
+// BySupplier hands the items to fn: all at once on one server, and supplier by supplier, in their order, where the
+// suppliers are on several.
+func BySupplier[T any](d *DB, items []T, supplier func(T) string, fn func(items []T) error) error {
+	if !d.Spread() {
+		return fn(items)
+	}
+	sorted := slices.Clone(items)
+	slices.SortStableFunc(sorted, func(a, b T) int { return cmp.Compare(supplier(a), supplier(b)) })
+	for len(sorted) > 0 {
+		n := slices.IndexFunc(sorted, func(item T) bool { return supplier(item) != supplier(sorted[0]) })
+		if n < 0 {
+			n = len(sorted)
+		}
+		if err := fn(sorted[:n:n]); err != nil {
+			return err
+		}
+		sorted = sorted[n:]
+	}
+	return nil
+}
+
+// Of returns, where the suppliers are on several servers and these are all the same one, the condition that sends a
+// statement to its server: the column is the first of the array, a parameter. Elsewhere it returns nothing.
+func (d *DB) Of(suppliers []string, column, array string) string {
+	if !d.Spread() || len(slices.Compact(slices.Clone(suppliers))) != 1 {
+		return ""
+	}
+	return ` AND ` + column + ` = (` + array + `::text[])[1]`
+}
+
+// OnOneServer returns the condition that two rows that belong together are one supplier's, where suppliers are on
+// several servers. On one server rows of earlier versions, which do not say whose they are, are found without it.
+func (d *DB) OnOneServer(condition string) string {
+	if !d.Spread() {
+		return ""
+	}
+	return ` AND ` + condition
+}
+
+// Noting begins the part of a hot statement that notes what it changes. Where nothing is noted that part is a SELECT
+// whose rows are not used: it is not run.
+func (d *DB) Noting() string {
+	if d.Spread() {
+		return `SELECT`
+	}
+	return `INSERT INTO list_changes SELECT`
+}
+
+// countPlace is Place by counting the rows.
+func (d *DB) countPlace(ctx context.Context, l List, s Series, r Range, limit int, offset int64) (p Place, err error) {
+	from, args := l.Rows(s)
+	err = d.Reader(ctx).Raw(`SELECT count(*) FROM `+from+strings.ReplaceAll(` AND at >= ? AND at < ?`, `at`, l.At),
+		append(args, r.Since, r.Until)...).Scan(&p.Total).Error
+	if err != nil {
+		return p, fmt.Errorf("count %s: %w", l.Name, err)
+	}
+	p.Since, p.Before, p.Skip, p.Rows = r.Since, r.Until, offset, min(int64(limit), p.Total-offset)
+	return p, nil
+}
