@@ -15,7 +15,7 @@ const lookUpMost = 256 // receivers that a round looks up
 type agenda struct {
 	due    []dueRow
 	looked time.Time
-	every  time.Duration // looking takes at most a fiftieth of the time
+	every  time.Duration // looking takes at most a hundredth of the time
 
 	mu   sync.Mutex
 	soon time.Time // when this worker knows of the next attempt that will be due; zero: of none
@@ -112,7 +112,7 @@ func (d *Dispatcher) look(ctx context.Context) error {
 		return err
 	}
 	a.looked = time.Now()
-	a.every = min(max(50*a.looked.Sub(start), pollSoonest), pollEvery)
+	a.every = min(max(100*a.looked.Sub(start), pollSoonest), pollEvery)
 	oldest := now
 	for _, r := range found {
 		if r.at.Before(oldest) {
