@@ -99,3 +99,48 @@ func TestEach_reads_as_many_rows_as_a_batch_has_however_many_there_are(t *testin
 		}
 	}
 }
+
+// Whatever an operator chooses, a page reads few rows more than it goes through, the first and a deep one, by plans that
+// a young connection made.
+func TestPlans_of_an_operator_s_deliveries_read_a_batch_however_deep_the_page(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.Postgres)
+	s := &store{db}
+	d := &Dispatcher{store: s}
+	err := db.InTx(t.Context(), func(ctx context.Context) error {
+		for _, stored := range []int{0, 8 * looked} {
+			if stored > 0 {
+				for i, status := range []Status{Delivered, Dead, Failed, Pending} {
+					some(ctx, t, db, i*stored/4+1, (i+1)*stored/4, status)
+				}
+			}
+			for more := true; more; {
+				var err error
+				if more, err = db.Fold(ctx, Lists()...); err != nil {
+					return err
+				}
+			}
+			for _, filter := range []Filter{{}, {Status: Delivered}, {Status: Dead}, {Status: Failed}, {Status: Pending},
+				{SupplierID: "acme"}, {SupplierID: "acme", Status: Dead}, {SupplierID: "acme", Status: Pending}} {
+				after := ""
+				for page := range 20 {
+					before := s.rowsRead(ctx, t)
+					_, next, err := d.Recent(ctx, filter, after, 50)
+					if err != nil {
+						return err
+					}
+					if read := s.rowsRead(ctx, t) - before; read > 2*looked+200 {
+						t.Errorf("page %d of %+v over %d rows: %d were read", page, filter, stored, read)
+					}
+					if after = next; after == "" {
+						break
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -130,4 +131,56 @@ func allPages(t *testing.T, s *Service, filter materials.Filter) (all []string) 
 		}
 	}
 	return all
+}
+
+// Whatever an operator chooses, a page reads few rows more than it goes through, the first and a deep one, by plans that
+// a young connection made.
+func TestPlans_of_an_operator_s_requests_read_a_page_however_deep_it_is(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.Postgres)
+	s := New(Deps{DB: db, Now: db.Now})
+	read := func(ctx context.Context) (n int64) {
+		err := db.From(ctx).Raw(`SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables
+			WHERE relname = 'material_requests'`).Scan(&n).Error
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	err := db.InTx(t.Context(), func(ctx context.Context) error {
+		if err := db.From(ctx).Exec(makeSuppliers).Error; err != nil {
+			return err
+		}
+		for _, stored := range []int{0, 3 * looked} {
+			if stored > 0 {
+				s.store.fill(ctx, t, 1, stored, `1000000000000000 + i * CAST(60000000 AS bigint)`)
+				if err := db.From(ctx).Exec(`UPDATE material_requests SET supplier_id = 'sup1' || id % 3,
+					ticket = CASE status WHEN 'enqueued' THEN id END`).Error; err != nil {
+					return err
+				}
+			}
+			for _, filter := range []materials.Filter{{}, {SupplierID: "sup11"}, {Status: materials.Failed},
+				{Status: materials.Failed, SupplierID: "sup11"}, {Status: materials.Enqueued},
+				{Status: materials.Enqueued, SupplierID: "sup11"}} {
+				after := ""
+				for page := range 20 {
+					before := read(ctx)
+					_, next, err := s.Recent(ctx, filter, after, 50)
+					if err != nil {
+						return err
+					}
+					if n := read(ctx) - before; n > 2*looked+200 {
+						t.Errorf("page %d of %+v over %d rows: %d were read", page, filter, stored, n)
+					}
+					if after = next; after == "" {
+						break
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -89,7 +89,7 @@ func (s *Service) Recent(ctx context.Context, filter materials.Filter, after str
 	case filter.Status == materials.Enqueued:
 		return s.store.recentEnqueued(ctx, filter.SupplierID, after, limit)
 	case filter.Status == materials.Failed && filter.SupplierID != "":
-		return s.store.recentFailedOf(ctx, filter.SupplierID, placeOf(after), limit)
+		page, err = s.store.recentFailedOf(ctx, filter.SupplierID, placeOf(after), limit)
 	case filter.Status == materials.Failed:
 		page, err = s.store.overviews(ctx, `SELECT `+recentColumns+failedOnes+behindPlace+recentOrder,
 			append(placeOf(after).behind(), limit)...)
@@ -218,26 +218,12 @@ func newestOne(supplier, tie string) string {
 	})
 }
 
-// recentFailedOf goes by the index of what failed, of whichever supplier.
-func (s *store) recentFailedOf(ctx context.Context, supplierID string, from place, limit int) (
-	[]materials.Overview, string, error) {
-	window := `SELECT created_at, supplier_id, id FROM material_requests WHERE failure <> ''` + behindPlace + recentOrder
-	page, err := s.overviews(ctx, `SELECT `+columnsOfR+` FROM (`+window+`) AS failed
-		JOIN material_requests r ON r.supplier_id = failed.supplier_id AND r.id = failed.id
-		WHERE failed.supplier_id = ? AND r.status = 'failed' ORDER BY r.created_at DESC, r.supplier_id, r.id DESC LIMIT ?`,
-		append(from.behind(), looked, supplierID, limit)...)
-	if err != nil || len(page) == limit {
-		return page, nextOf(page), err
-	}
-	last, err := s.overviews(ctx, window+` OFFSET ?`, append(from.behind(), 1, looked-1)...)
-	return page, nextOf(last), err
-}
-
-func nextOf(page []materials.Overview) string {
-	if len(page) == 0 {
-		return ""
-	}
-	return placeAfter(page[len(page)-1])
+// recentFailedOf goes by the index of the supplier's requests of the status.
+func (s *store) recentFailedOf(ctx context.Context, supplierID string, from place, limit int) ([]materials.Overview,
+	error) {
+	return s.overviews(ctx, `SELECT `+recentColumns+` FROM material_requests
+		WHERE supplier_id = ? AND status = 'failed' AND `+byAge+` AND created_at <= ? AND (created_at, id) < (?, ?)
+		ORDER BY created_at DESC, id DESC LIMIT ?`, supplierID, from.at, from.at, from.tie(supplierID), limit)
 }
 
 // recentEnqueued goes by the index of the queue and then by the one of what is tried again later.
