@@ -16,7 +16,7 @@ func some(ctx context.Context, t *testing.T, db *database.DB, first, last int, s
 	err := db.From(ctx).Exec(fmt.Sprintf(`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id,
 			request_id, status, attempts, series, next_attempt_at, created_at, updated_at)
 		WITH RECURSIVE n(i) AS (SELECT %d UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-		SELECT 'msg_1' || (1000000 + i), i, 1, CASE i %% 3 WHEN 0 THEN 'own' WHEN 1 THEN 'acme' ELSE 'other' END,
+		SELECT 'msg_100000' || (1000000 + i), i, 1, CASE i %% 3 WHEN 0 THEN 'own' WHEN 1 THEN 'acme' ELSE 'other' END,
 			CASE i %% 3 WHEN 2 THEN 'other' ELSE 'acme' END, i, '%s', 1, 1, i, 1 + i / 7, 1 FROM n`,
 		first, last, status)).Error
 	if err != nil {
@@ -100,8 +100,8 @@ func TestEach_reads_as_many_rows_as_a_batch_has_however_many_there_are(t *testin
 	}
 }
 
-// Whatever an operator chooses, a page reads few rows more than it goes through, the first and a deep one, by plans that
-// a young connection made.
+// Whatever an operator chooses, a page reads few rows more than it goes through, the first and a deep one, by plans
+// that a young connection made.
 func TestPlans_of_an_operator_s_deliveries_read_a_batch_however_deep_the_page(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)

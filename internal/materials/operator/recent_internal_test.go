@@ -133,8 +133,8 @@ func allPages(t *testing.T, s *Service, filter materials.Filter) (all []string) 
 	return all
 }
 
-// Whatever an operator chooses, a page reads few rows more than it goes through, the first and a deep one, by plans that
-// a young connection made.
+// Whatever an operator chooses, a page reads few rows more than it goes through, the first and a deep one, by plans
+// that a young connection made.
 func TestPlans_of_an_operator_s_requests_read_a_page_however_deep_it_is(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
