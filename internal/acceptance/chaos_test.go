@@ -169,7 +169,11 @@ func (c *chaos) reuseIDs() {
 	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ", "), "[]")
 	c.exec(`UPDATE webhook_deliveries SET status = 'pending', next_attempt_at = next_attempt_at + 3600000000
 		WHERE destination <> 'own' AND request_id IN (` + list + `)`)
-	c.exec(`UPDATE material_requests SET created_at = 1, updated_at = 1 WHERE id IN (` + list + `)`)
+	c.exec(`WITH old AS (SELECT supplier_id, status, created_at & -262144 AS at FROM material_requests
+			WHERE id IN (` + list + `)),
+		noted AS (INSERT INTO list_changes SELECT 'requests', supplier_id, status, '', at, 1 FROM old
+			UNION ALL SELECT 'requests', supplier_id, '', status, 0, 1 FROM old)
+		UPDATE material_requests SET created_at = 1, updated_at = 1 WHERE id IN (` + list + `)`) // only a test changes that
 	apptest.MustCommand[pruned](c.t, c.hub, "retention", "run", "--days", "1")
 	for _, id := range ids {
 		want(c.t, c.supplier.Do(c.t, http.MethodPost, requests, request(id, object{"shop_code": "another"})), 201)
