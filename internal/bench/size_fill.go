@@ -124,7 +124,7 @@ func (p *pipeline) dropDay(ctx context.Context, requests int64) error {
 	return p.stop(p.worker)
 }
 
-// dropOldest drops the oldest partition as retention does when its requests are deleted, and returns how long that took;
+// dropOldest drops the oldest partition, as retention does when its requests are deleted, and returns how long it took;
 // it tries again where it would make others wait.
 func (s *stack) dropOldest(ctx context.Context) (took time.Duration, err error) {
 	conn, err := pgx.Connect(ctx, s.database())
