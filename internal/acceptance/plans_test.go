@@ -19,7 +19,8 @@ func TestFresh_database_is_read_by_few_rows_a_request(t *testing.T) {
 			t.Parallel()
 			h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
 			db := openDatabase(t, h)
-			for _, table := range []string{"material_requests", "webhook_events_0", "webhook_deliveries_0", "webhook_attempts_0"} {
+			for _, table := range []string{"material_requests", "webhook_events_0", "webhook_deliveries_0",
+				"webhook_attempts_0"} {
 				commands := []string{"ALTER TABLE " + table + " SET (autovacuum_enabled = off)"}
 				if visited {
 					commands = append(commands, "VACUUM "+table, "ANALYZE "+table)
