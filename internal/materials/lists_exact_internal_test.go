@@ -130,22 +130,22 @@ func TestLists_of_one_moment_of_a_clock_set_back_and_of_a_first_request_page_and
 		samePages(ctx, t, db)
 		listedRequests(ctx, t, db, 1, 1)
 		samePages(ctx, t, db)
-		fold(ctx, t, db)
+		databasetest.Fold(ctx, t, db, Lists()...)
 		samePages(ctx, t, db)
 		listedRequests(ctx, t, db, 10_001, 13_000)
-		fold(ctx, t, db)
+		databasetest.Fold(ctx, t, db, Lists()...)
 		for i, at := range []string{`600000000`, `600000000 + id % 5`} {
 			listedRequests(ctx, t, db, 2, 2500) // older than what was there
 			if err := db.From(ctx).Exec(`DELETE FROM material_requests WHERE id > 10000 AND id % 7 = 0`).Error; err != nil {
 				t.Fatal(err)
 			}
 			samePages(ctx, t, db)
-			fold(ctx, t, db)
+			databasetest.Fold(ctx, t, db, Lists()...)
 			samePages(ctx, t, db)
 			if err := db.From(ctx).Exec(`DELETE FROM material_requests WHERE id BETWEEN 2 AND 2500`).Error; err != nil {
 				t.Fatal(err)
 			}
-			fold(ctx, t, db)
+			databasetest.Fold(ctx, t, db, Lists()...)
 			err := db.From(ctx).Exec(fmt.Sprintf(`INSERT INTO material_requests (`+intakeColumns+`)
 				WITH RECURSIVE n(id) AS (SELECT 20001 UNION ALL SELECT id + 1 FROM n WHERE id < 24500)
 				SELECT 'acme', id + %d, 'estimated', '', '', '{}', '', NULL, id, NULL, %s, 1 FROM n`, i*10_000, at)).Error
@@ -153,7 +153,7 @@ func TestLists_of_one_moment_of_a_clock_set_back_and_of_a_first_request_page_and
 				t.Fatal(err)
 			}
 			samePages(ctx, t, db)
-			fold(ctx, t, db)
+			databasetest.Fold(ctx, t, db, Lists()...)
 			samePages(ctx, t, db)
 		}
 		if err := (&store{db}).miscounted(ctx); err != nil {
@@ -167,7 +167,7 @@ func TestLists_whose_counts_are_wrong_are_named_and_counted_anew(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		ctx := t.Context()
 		listedRequests(ctx, t, db, 1, 4000)
-		fold(ctx, t, db)
+		databasetest.Fold(ctx, t, db, Lists()...)
 		listedRequests(ctx, t, db, 4001, 4100)
 		for _, damage := range []string{`DELETE FROM list_counts WHERE start > 0`, `UPDATE list_counts SET n = n + 7`,
 			`INSERT INTO list_counts VALUES ('requests', 'unknown', 'failed', 0, 3)`} {
@@ -192,7 +192,7 @@ func TestLists_whose_counts_are_wrong_are_named_and_counted_anew(t *testing.T) {
 			}
 			samePages(ctx, t, db)
 		}
-		fold(ctx, t, db)
+		databasetest.Fold(ctx, t, db, Lists()...)
 		samePages(ctx, t, db)
 	})
 }

@@ -27,16 +27,6 @@ func listedRequests(ctx context.Context, t *testing.T, db *database.DB, first, l
 	}
 }
 
-func fold(ctx context.Context, t *testing.T, db *database.DB) {
-	t.Helper()
-	for more := true; more; {
-		var err error
-		if more, err = db.Fold(ctx, Lists()...); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // samePages compares pages all over the lists with what the table has.
 func samePages(ctx context.Context, t *testing.T, db *database.DB) {
 	t.Helper()
@@ -99,17 +89,17 @@ func TestLists_of_requests_page_and_count_as_the_table_does(t *testing.T) {
 				t.Fatal(err)
 			}
 			if random.IntN(2) == 0 {
-				fold(ctx, t, db)
+				databasetest.Fold(ctx, t, db, Lists()...)
 			}
 			samePages(ctx, t, db)
 		}
 		listedRequests(ctx, t, db, 5001, 9000)
-		fold(ctx, t, db)
+		databasetest.Fold(ctx, t, db, Lists()...)
 		samePages(ctx, t, db)
 		if err := db.From(ctx).Exec(`DELETE FROM material_requests`).Error; err != nil {
 			t.Fatal(err)
 		}
-		fold(ctx, t, db)
+		databasetest.Fold(ctx, t, db, Lists()...)
 		var blocks int64
 		if err := db.From(ctx).Raw(`SELECT count(*) FROM list_counts`).Scan(&blocks).Error; err != nil || blocks != 0 {
 			t.Errorf("%d blocks of nothing: %v", blocks, err)
@@ -140,7 +130,7 @@ func TestLists_whose_rows_a_migration_counted_are_split_into_blocks(t *testing.T
 			t.Fatal(err)
 		}
 		samePages(ctx, t, db)
-		fold(ctx, t, db)
+		databasetest.Fold(ctx, t, db, Lists()...)
 		samePages(ctx, t, db)
 		var largest int64
 		if err := db.From(ctx).Raw(`SELECT max(n) FROM list_counts`).Scan(&largest).Error; err != nil || largest > 2000 {
@@ -172,7 +162,7 @@ func TestPlans_of_a_supplier_s_requests_read_a_block_and_the_page(t *testing.T) 
 					return err
 				}
 			}
-			fold(ctx, t, s.db)
+			databasetest.Fold(ctx, t, s.db, Lists()...)
 			for _, status := range []*Status{nil, new(Estimated), new(Selected), new(Enqueued)} {
 				for _, page := range []int{1, 500, 900} {
 					before := rowsRead(ctx)

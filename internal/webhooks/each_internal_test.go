@@ -114,12 +114,7 @@ func TestPlans_of_an_operator_s_deliveries_read_a_batch_however_deep_the_page(t 
 					some(ctx, t, db, i*stored/4+1, (i+1)*stored/4, status)
 				}
 			}
-			for more := true; more; {
-				var err error
-				if more, err = db.Fold(ctx, Lists()...); err != nil {
-					return err
-				}
-			}
+			databasetest.Fold(ctx, t, db, Lists()...)
 			for _, filter := range []Filter{{}, {Status: Delivered}, {Status: Dead}, {Status: Failed}, {Status: Pending},
 				{SupplierID: "acme"}, {SupplierID: "acme", Status: Dead}, {SupplierID: "acme", Status: Pending}} {
 				after := ""

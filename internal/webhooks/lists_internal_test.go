@@ -30,16 +30,6 @@ func listedRows(ctx context.Context, t *testing.T, db *database.DB, first, last 
 	}
 }
 
-func fold(ctx context.Context, t *testing.T, db *database.DB) {
-	t.Helper()
-	for more := true; more; {
-		var err error
-		if more, err = db.Fold(ctx, Lists()...); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func tenth(n int) time.Time { return time.UnixMicro(int64(n) * 100_000) }
 
 // samePages compares pages all over the list with what the table has.
@@ -85,7 +75,7 @@ func TestLists_of_deliveries_page_and_count_as_the_table_does(t *testing.T) {
 		samePages(ctx, t, db)
 		listedRows(ctx, t, db, 1, 5000)
 		samePages(ctx, t, db)
-		fold(ctx, t, db)
+		databasetest.Fold(ctx, t, db, Lists()...)
 		samePages(ctx, t, db)
 		for _, statement := range []string{
 			`UPDATE webhook_deliveries SET status = 'pending' WHERE uid BETWEEN 90 AND 130 OR uid = 4000`,
@@ -99,7 +89,7 @@ func TestLists_of_deliveries_page_and_count_as_the_table_does(t *testing.T) {
 			samePages(ctx, t, db)
 		}
 		listedRows(ctx, t, db, 5001, 9000)
-		fold(ctx, t, db)
+		databasetest.Fold(ctx, t, db, Lists()...)
 		samePages(ctx, t, db)
 		var blocks int64
 		if err := db.From(ctx).Raw(`SELECT max(n) FROM list_counts
@@ -160,7 +150,7 @@ func TestPlans_of_a_supplier_s_listing_read_a_block_and_the_page(t *testing.T) {
 			if stored > 0 {
 				listedRows(ctx, t, s.db, 1, stored)
 			}
-			fold(ctx, t, s.db)
+			databasetest.Fold(ctx, t, s.db, Lists()...)
 			for _, filter := range []SentFilter{{}, {Status: Delivered}, {Status: Dead}, {Status: Failed}, {Since: tenth(100),
 				Until: tenth(rows - 100)}} {
 				for _, page := range []int{1, 9, 500} {
@@ -219,7 +209,7 @@ func TestRecent_of_a_supplier_leads_through_all_its_deliveries_each_once(t *test
 					t.Errorf("%+v: %d of %d deliveries", filter, len(got), len(want))
 				}
 			}
-			fold(ctx, t, db)
+			databasetest.Fold(ctx, t, db, Lists()...)
 		}
 	})
 }

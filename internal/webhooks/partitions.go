@@ -52,9 +52,7 @@ func (d *Dispatcher) Drop(ctx context.Context, p round.Partition) (why string, e
 		if why, err = d.store.drop(database.ForMaintenance(ctx), p); err != nil || why == "" {
 			break
 		}
-		select {
-		case <-time.After(dropPause):
-		case <-ctx.Done():
+		if d.sleep(ctx, dropPause, nil); ctx.Err() != nil {
 			return why, ctx.Err()
 		}
 	}

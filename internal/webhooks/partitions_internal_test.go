@@ -136,7 +136,7 @@ func TestDrop_leaves_every_total_and_every_page_exact(t *testing.T) {
 	for i, p := range list[:4] {
 		partitionRows(ctx, t, db, p, 2500, 2000*i) // times overlap at the borders, as a later round's do
 		if i != 2 {
-			fold(ctx, t, db)
+			databasetest.Fold(ctx, t, db, Lists()...)
 		}
 	}
 	for i, p := range list[:3] {
@@ -146,7 +146,7 @@ func TestDrop_leaves_every_total_and_every_page_exact(t *testing.T) {
 		if i == 1 {
 			samePages(ctx, t, db) // of changes that are not in the blocks yet
 		}
-		fold(ctx, t, db)
+		databasetest.Fold(ctx, t, db, Lists()...)
 		samePages(ctx, t, db)
 		for _, table := range []string{"webhook_events", "webhook_deliveries", "webhook_attempts"} {
 			var there bool

@@ -67,3 +67,14 @@ func CountsAgree(tb testing.TB, db *database.DB) {
 		}
 	})
 }
+
+// Fold adds all that is noted to the lists' counts, as a process that serves does once a second.
+func Fold(ctx context.Context, tb testing.TB, db *database.DB, lists ...database.List) {
+	tb.Helper()
+	for more := true; more; {
+		var err error
+		if more, err = db.Fold(ctx, lists...); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
