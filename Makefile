@@ -25,7 +25,7 @@ UNWATCHED = -gcflags=modernc.org/...=-race=false -gcflags=github.com/glebarez/go
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race $(UNWATCHED); else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run demo build test test-platforms test-upgrade test-citus race chaos fuzz lint-openapi bench bench-cache bench-citus bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker bench-turns check readme migrate-new clean
+.PHONY: help run demo build test test-platforms test-upgrade test-citus race chaos fuzz lint-openapi bench bench-bytes bench-cache bench-citus bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker bench-turns check readme migrate-new clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -111,6 +111,9 @@ bench-recovery: ## measure a supplier beside another one's resumed receiver and 
 
 bench-size: ## measure intake, reads, the sweeper and dropping a day over 10 million stored requests (25 GB of disk; SIZE_REQUESTS=1000000)
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench size
+
+bench-bytes: ## measure what a request occupies, estimates stored once and twice
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench bytes
 
 bench-pages: ## read every page of the console over 10 million requests of 10,000 suppliers (15 minutes, 11 GB; PAGES_REQUESTS=1000000, or PAGES_OF=http://ADMIN_ADDR)
 	$(WITHPOSTGRES) $(GO) run ./internal/bench pages

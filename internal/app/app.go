@@ -267,6 +267,9 @@ func (a *pipeline) endTrace(ctx context.Context) {
 // Migrate brings the schema to this binary's version; processes that start at once wait for each other.
 func (a *pipeline) Migrate(ctx context.Context) error { return a.db.Migrate(ctx) }
 
+// FinishMigration lets rows be written that the version before cannot read.
+func (a *pipeline) FinishMigration(ctx context.Context) error { return a.db.AllowLeanRows(ctx) }
+
 // Close releases everything in the reverse order of its construction.
 func (a *App) Close() error {
 	a.Trackers.Close()

@@ -198,6 +198,9 @@ func (d *DB) up(ctx context.Context, provider *goose.Provider) error {
 	for _, r := range results {
 		d.log.InfoContext(ctx, "migration applied", "migration", r.Source.Version, "duration", r.Duration)
 	}
+	if len(results) > 0 && results[0].Source.Version == 1 { // no other version has served here
+		return d.AllowLeanRows(ctx)
+	}
 	return nil
 }
 

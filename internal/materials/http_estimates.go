@@ -85,8 +85,9 @@ func provenReceipt(c *gin.Context, from sender, id int64) (item receiptItem, ok 
 	if err != nil || event.Data.SupplierID == "" || event.Data.Estimates == nil || event.Data.Unavailable == nil {
 		return item, false
 	}
-	return receiptItem{requestKey: requestKey{event.Data.SupplierID, id}, own: true, uid: from.uid, number: from.number,
-		webhookID: from.webhookID, estimates: string(event.Data.Estimates), unavailable: string(event.Data.Unavailable),
+	return receiptItem{requestKey: requestKey{event.Data.SupplierID, id}, own: true, stored: true, uid: from.uid,
+		number: from.number, webhookID: from.webhookID, estimates: string(event.Data.Estimates),
+		unavailable: string(event.Data.Unavailable),
 	}, true
 }
 

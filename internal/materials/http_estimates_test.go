@@ -276,6 +276,9 @@ func TestReceiveEstimates_of_a_worker_are_kept_as_it_wrote_them_and_of_no_one_el
 		if err != nil {
 			t.Fatal(err)
 		}
+		if err := db.From(t.Context()).Exec(`DELETE FROM settings`).Error; err != nil { // they are not only in the event
+			t.Fatal(err)
+		}
 		p := newPipeline(t, db, func(d *materials.Deps) { d.Proofs = proofs })
 		p.enqueue("acme", 1)
 		r := p.round("acme", 1)

@@ -33,7 +33,7 @@ type RequestLedger struct {
 
 // NewRequestLedger returns a ledger that notifies the operator of failed requests; nil: it does not.
 func NewRequestLedger(db *database.DB, log *slog.Logger, now func() time.Time, notifier Notifier) *RequestLedger {
-	return &RequestLedger{store: &store{db}, log: log, now: now, notifier: notifier}
+	return &RequestLedger{store: &store{db: db}, log: log, now: now, notifier: notifier}
 }
 
 // MarkFailed moves the round's request from enqueued to failed, because its event could not be delivered; in any other

@@ -32,6 +32,8 @@ type Publisher interface {
 type Outbox interface {
 	// RoundOf returns the numbers of an own delivery that was made before webhook-ids followed from rounds.
 	RoundOf(ctx context.Context, webhookID string) (uid, number int64, own bool, err error)
+	// Events returns the stored events of the rounds, in their order; one of a round that has none is zero.
+	Events(ctx context.Context, rounds []round.Round) ([]webhook.Event, error)
 }
 
 // Deps is what the package is built from.
@@ -59,6 +61,7 @@ type Service struct {
 	intake   *groupcommit.Batcher[intakeItem, intakeResult]
 	receipts *groupcommit.Batcher[receiptItem, receiptResult]
 	waiters  *waiters
+	lean     leanRows
 }
 
 // New builds the service and starts its group commits; Close ends them.
@@ -66,7 +69,7 @@ func New(deps Deps) *Service {
 	if deps.TraceParent == nil {
 		deps.TraceParent = logctx.TraceParent
 	}
-	s := &Service{deps: deps, store: &store{deps.DB}}
+	s := &Service{deps: deps, store: &store{db: deps.DB, events: deps.Outbox}}
 	s.intake, s.receipts = newIntakeBatcher(s), newReceiptBatcher(s)
 	s.waiters = newWaiters(s.store.left)
 	return s

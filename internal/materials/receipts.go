@@ -23,6 +23,7 @@ const (
 type receiptItem struct {
 	requestKey
 	own         bool
+	stored      bool  // it is the stored event as a worker of this service sent it
 	uid, number int64 // that the webhook-id names; 0 when it names none
 	webhookID   string
 	postedAt    int64  // Unix microseconds
@@ -112,7 +113,9 @@ func (s *Service) flushReceipts(_ context.Context, items []receiptItem) ([]recei
 	ctx, cancel := context.WithTimeout(context.Background(), receiptTimeout)
 	defer cancel()
 	results := make([]receiptResult, len(items))
-	taken, err := s.store.takeReceipts(ctx, ownReceipts(items), s.deps.Now())
+	now := s.deps.Now()
+	lean := s.lean.allowed(ctx, s.deps.DB, s.deps.Log, now)
+	taken, err := s.store.takeReceipts(ctx, ownReceipts(items), lean, now)
 	if err != nil {
 		return nil, fmt.Errorf("store received estimates: %w", err)
 	}

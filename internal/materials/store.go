@@ -47,7 +47,10 @@ func (k requestKey) compare(other requestKey) int {
 
 func (k requestKey) supplier() string { return k.SupplierID }
 
-type store struct{ db *database.DB }
+type store struct {
+	db     *database.DB
+	events Outbox // where the estimates of own events are
+}
 
 type requestRow struct {
 	SupplierID         string `gorm:"primaryKey"`
@@ -60,6 +63,7 @@ type requestRow struct {
 	TraceID            string
 	TraceParent        *string // null: it is not traced
 	UID                int64
+	Received           int64
 	Ticket             *int64
 	Tries              int64
 	SelectedEstimateID *string
@@ -67,7 +71,7 @@ type requestRow struct {
 	Failure            string
 	CreatedAt          int64   `gorm:"autoCreateTime:false"`
 	UpdatedAt          int64   `gorm:"autoUpdateTime:false"`
-	Estimates          *string // null until they are received
+	Estimates          *string // null until they are received, and when they are those of the event of the round Received
 	Unavailable        *string
 }
 
@@ -87,7 +91,14 @@ func (r requestRow) request() (Request, error) {
 	return request, nil
 }
 
-func (r requestRow) record() (Record, error) {
+// inEvent reports whether the estimates on offer are in an own event alone. Those of the round before, if any, are not
+// on offer while fresh ones are made.
+func (r requestRow) inEvent() bool {
+	return r.Estimates == nil && r.Received > 0 && r.Status != Enqueued
+}
+
+// record returns the request with its estimates, which are the event's when the row has none.
+func (r requestRow) record(event webhook.Event) (Record, error) {
 	request, err := r.request()
 	if err != nil {
 		return Record{}, err
@@ -105,7 +116,9 @@ func (r requestRow) record() (Record, error) {
 		at := instant(*r.SelectedAt)
 		record.SelectedAt = &at
 	}
-	// Those of the round before, if any, are not on offer while fresh ones are made.
+	if r.inEvent() {
+		record.Estimates, record.Unavailable = orEmpty(event.Data.Estimates), orEmpty(event.Data.Unavailable)
+	}
 	if r.Estimates == nil || r.Unavailable == nil || record.Status == Enqueued {
 		return record, nil
 	}
@@ -121,17 +134,52 @@ func (r requestRow) record() (Record, error) {
 func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
 // find reads one request of the supplier; errs.NotFound when the supplier has no such request.
-func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, error) {
-	var row requestRow
-	err := s.db.Reader(ctx).Raw(`SELECT * FROM material_requests WHERE supplier_id = ? AND id = ?`, supplierID,
-		id).Take(&row).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return Record{}, unknownRequest()
+func (s *store) find(ctx context.Context, supplierID string, id int64) (record Record, err error) {
+	for range 2 { // a request whose event is gone is most likely gone too
+		var row requestRow
+		err := s.db.Reader(ctx).Raw(`SELECT * FROM material_requests WHERE supplier_id = ? AND id = ?`, supplierID,
+			id).Take(&row).Error
+		if errors.Is(err, gorm.ErrRecordNotFound) {
+			return Record{}, unknownRequest()
+		}
+		if err != nil {
+			return Record{}, fmt.Errorf("read material request: %w", err)
+		}
+		events, err := s.eventsOf(ctx, []requestRow{row})
+		if err != nil {
+			return Record{}, err
+		}
+		event, stored := events[requestKey{supplierID, id}]
+		if record, err = row.record(event); err != nil || stored || !row.inEvent() {
+			return record, err
+		}
 	}
+	return record, nil
+}
+
+// eventsOf reads the events that have the requests' estimates, of those whose event is stored.
+func (s *store) eventsOf(ctx context.Context, rows []requestRow) (map[requestKey]webhook.Event, error) {
+	var rounds []round.Round
+	for _, row := range rows {
+		if row.inEvent() {
+			rounds = append(rounds, round.Round{SupplierID: row.SupplierID, RequestID: row.ID, UID: row.UID,
+				Number: row.Received})
+		}
+	}
+	if len(rounds) == 0 {
+		return nil, nil
+	}
+	events, err := s.events.Events(ctx, rounds)
 	if err != nil {
-		return Record{}, fmt.Errorf("read material request: %w", err)
+		return nil, fmt.Errorf("read estimates: %w", err)
 	}
-	return row.record()
+	found := make(map[requestKey]webhook.Event, len(events))
+	for i, r := range rounds {
+		if events[i].Type != "" {
+			found[requestKey{r.SupplierID, r.RequestID}] = events[i]
+		}
+	}
+	return found, nil
 }
 
 // round reads the round that a request is in; errs.NotFound when there is none.
@@ -187,13 +235,17 @@ func (s *store) read(ctx context.Context, wanted []listed) ([]Record, error) {
 	for _, row := range rows {
 		found[requestKey{row.SupplierID, row.ID}] = row
 	}
+	events, err := s.eventsOf(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
 	records := make([]Record, 0, len(rows))
 	for _, w := range wanted {
 		row, ok := found[requestKey{w.SupplierID, w.ID}]
 		if !ok {
 			continue
 		}
-		record, err := row.record()
+		record, err := row.record(events[requestKey{w.SupplierID, w.ID}])
 		if err != nil {
 			return nil, err
 		}

@@ -26,9 +26,16 @@ func (i receiptItem) mark() string {
 
 // takeReceipts stores the own events' estimates where the request waits for just them, and returns whose it stored.
 // The items' requests are distinct and in the order in which all batches lock.
-func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.Time) (map[requestKey]bool, error) {
+// Where rows may be lean, the estimates of stored events stay in them.
+func (s *store) takeReceipts(ctx context.Context, items []receiptItem, lean bool, now time.Time) (map[requestKey]bool,
+	error) {
 	if len(items) == 0 {
 		return nil, nil
+	}
+	for i := range items {
+		if lean && items[i].stored {
+			items[i].estimates, items[i].unavailable = "", ""
+		}
 	}
 	build := receiptsSQLite
 	if s.db.Engine() == database.Postgres {
@@ -53,7 +60,8 @@ func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.
 // takingReceipts names the columns to set besides, the table of the items, a condition, and the columns to return
 // besides. It does not say status = 'enqueued', with which a plan made over an empty table goes through all requests.
 const takingReceipts = `UPDATE material_requests SET status = 'estimated', ticket = NULL, retry_at = NULL, failure = '',
-		updated_at = k.now, received = k.number, estimates = k.offers, unavailable = k.others%s
+		updated_at = k.now, received = k.number, estimates = nullif(k.offers, ''),
+		unavailable = nullif(k.others, '')%s
 	FROM %s
 	WHERE supplier_id = k.supplier AND id = k.request AND material_requests.uid = k.uid AND round = k.number
 		AND received < k.number AND status NOT IN ('estimated', 'selected', 'failed')%s

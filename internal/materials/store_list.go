@@ -49,7 +49,7 @@ type listed struct {
 }
 
 const listedColumns = `SELECT r.supplier_id, r.id,
-	octet_length(r.body) + coalesce(octet_length(r.estimates) + octet_length(r.unavailable), 0) AS size FROM `
+	octet_length(r.body) + coalesce(octet_length(r.estimates) + octet_length(r.unavailable), 1024) AS size FROM `
 
 // list chooses one page of the supplier's requests, newest first; a nil status means any.
 func (s *store) list(ctx context.Context, supplierID string, status *Status, limit int, offset int64) (listing,

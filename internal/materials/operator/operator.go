@@ -23,6 +23,8 @@ type Events interface {
 	// Forget deletes, in the caller's transaction, the events of all rounds of the requests, with their deliveries, and
 	// returns how many events they were. latest are the rounds that the requests are in.
 	Forget(ctx context.Context, latest []round.Round) (events int64, err error)
+	// HaveEvents reports of each round whether its event is stored.
+	HaveEvents(ctx context.Context, rounds []round.Round) ([]bool, error)
 }
 
 // Partitions are those that events are stored in.

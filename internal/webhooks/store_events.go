@@ -1,0 +1,72 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+// Events returns the stored events of the rounds, in their order; one of a round that has none is zero.
+func (d *Dispatcher) Events(ctx context.Context, rounds []round.Round) ([]webhook.Event, error) {
+	bodies, err := d.store.bodies(ctx, rounds, `e.body`)
+	if err != nil {
+		return nil, err
+	}
+	events := make([]webhook.Event, len(rounds))
+	for i, r := range rounds {
+		body, stored := bodies[eventKey{r.UID, r.Number}]
+		if !stored {
+			continue
+		}
+		if err := json.Unmarshal(body, &events[i]); err != nil {
+			return nil, fmt.Errorf("decode event of %s: %w", r, err)
+		}
+	}
+	return events, nil
+}
+
+// HaveEvents reports of each round whether its event is stored.
+func (d *Dispatcher) HaveEvents(ctx context.Context, rounds []round.Round) ([]bool, error) {
+	found, err := d.store.bodies(ctx, rounds, `NULL`)
+	have := make([]bool, len(rounds))
+	for i, r := range rounds {
+		_, have[i] = found[eventKey{r.UID, r.Number}]
+	}
+	return have, err
+}
+
+type eventKey struct{ uid, number int64 }
+
+// bodies returns what the column has in the events of the rounds that are stored.
+func (s *store) bodies(ctx context.Context, rounds []round.Round, column string) (map[eventKey][]byte, error) {
+	if len(rounds) == 0 {
+		return nil, nil
+	}
+	uids, numbers := make([]int64, len(rounds)), make([]int64, len(rounds))
+	for i, r := range rounds {
+		uids[i], numbers[i] = r.UID, r.Number
+	}
+	asked := `unnest($1::bigint[], $2::bigint[]) AS k(uid, number)`
+	if !s.postgres() {
+		asked = `(SELECT u.value AS uid, n.value AS number FROM json_each($1) u JOIN json_each($2) n ON n.key = u.key) AS k`
+	}
+	type row struct {
+		eventKey
+		body []byte
+	}
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT e.uid, e.round, `+column+`
+		FROM `+asked+` JOIN webhook_events e ON e.uid = k.uid AND e.round = k.number`,
+		[]any{s.values(uids), s.values(numbers)}, func(r *row) []any { return []any{&r.uid, &r.number, &r.body} })
+	if err != nil {
+		return nil, fmt.Errorf("read webhook events: %w", err)
+	}
+	found := make(map[eventKey][]byte, len(rows))
+	for _, r := range rows {
+		found[r.eventKey] = r.body
+	}
+	return found, nil
+}
