@@ -25,7 +25,8 @@ func exec(ctx context.Context, t *testing.T, db *database.DB, statement string) 
 
 func count(t *testing.T, db *database.DB) (n int) {
 	t.Helper()
-	if err := db.Reader(t.Context()).Raw(`SELECT count(*) FROM settings WHERE key <> 'lean_rows'`).Scan(&n).Error; err != nil {
+	err := db.Reader(t.Context()).Raw(`SELECT count(*) FROM settings WHERE key <> 'lean_rows'`).Scan(&n).Error
+	if err != nil {
 		t.Fatal(err)
 	}
 	return n
