@@ -43,30 +43,44 @@ type eventKey struct{ uid, number int64 }
 
 // bodies returns what the column has in the events of the rounds that are stored.
 func (s *store) bodies(ctx context.Context, rounds []round.Round, column string) (map[eventKey][]byte, error) {
+	found := make(map[eventKey][]byte, len(rounds))
+	err := database.BySupplier(s.db, rounds, func(r round.Round) string { return r.SupplierID },
+		func(rounds []round.Round) error {
+			rows, err := s.bodiesOf(ctx, rounds, column)
+			for _, r := range rows {
+				found[r.eventKey] = r.body
+			}
+			return err
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read webhook events: %w", err)
+	}
+	return found, nil
+}
+
+type bodyRow struct {
+	eventKey
+	body []byte
+}
+
+func (s *store) bodiesOf(ctx context.Context, rounds []round.Round, column string) ([]bodyRow, error) {
 	if len(rounds) == 0 {
 		return nil, nil
 	}
+	suppliers := make([]string, len(rounds))
 	uids, numbers := make([]int64, len(rounds)), make([]int64, len(rounds))
 	for i, r := range rounds {
-		uids[i], numbers[i] = r.UID, r.Number
+		suppliers[i], uids[i], numbers[i] = r.SupplierID, r.UID, r.Number
+	}
+	args, of := []any{s.values(uids), s.values(numbers)}, s.db.Of(suppliers, `e.supplier_id`, `$3`)
+	if of != "" {
+		args = append(args, s.values(suppliers))
 	}
 	asked := `unnest($1::bigint[], $2::bigint[]) AS k(uid, number)`
 	if !s.postgres() {
 		asked = `(SELECT u.value AS uid, n.value AS number FROM json_each($1) u JOIN json_each($2) n ON n.key = u.key) AS k`
 	}
-	type row struct {
-		eventKey
-		body []byte
-	}
-	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT e.uid, e.round, `+column+`
-		FROM `+asked+` JOIN webhook_events e ON e.uid = k.uid AND e.round = k.number`,
-		[]any{s.values(uids), s.values(numbers)}, func(r *row) []any { return []any{&r.uid, &r.number, &r.body} })
-	if err != nil {
-		return nil, fmt.Errorf("read webhook events: %w", err)
-	}
-	found := make(map[eventKey][]byte, len(rows))
-	for _, r := range rows {
-		found[r.eventKey] = r.body
-	}
-	return found, nil
+	return database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT e.uid, e.round, `+column+`
+		FROM `+asked+` JOIN webhook_events e ON e.uid = k.uid AND e.round = k.number`+of, args,
+		func(r *bodyRow) []any { return []any{&r.uid, &r.number, &r.body} })
 }
