@@ -85,8 +85,9 @@ ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO supplyhub_api;
 -- Only with RETENTION_DAYS; without it run `api retention run` as the owner.
 -- GRANT DELETE ON material_requests, material_rounds, webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api;
 -- GRANT SELECT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api; -- UPDATE locks the rows
--- GRANT SELECT, UPDATE (kept) ON webhook_partitions TO supplyhub_api;
--- GRANT EXECUTE ON FUNCTION advance_webhook_partitions(bigint, bigint), drop_webhook_partition(bigint) TO supplyhub_api;
+-- GRANT SELECT, UPDATE (kept, settled_at, settling_until) ON webhook_partitions TO supplyhub_api;
+-- GRANT EXECUTE ON FUNCTION advance_webhook_partitions(bigint, bigint), drop_webhook_partition(bigint),
+--     settle_webhook_partition(bigint, bigint, bigint) TO supplyhub_api;
 
 -- bin/worker: estimating and delivering. It sees no key, no session and no tracker.
 GRANT SELECT ON suppliers, supplier_webhook_secrets, rate_services, products TO supplyhub_worker;

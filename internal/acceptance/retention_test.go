@@ -125,9 +125,9 @@ func TestRetention_drops_partitions_at_once_and_keeps_one_with_pending_work(t *t
 	becomes(t, s, recent, "estimated")
 	run(`GRANT DELETE ON material_requests, material_rounds, webhook_events, webhook_deliveries, webhook_attempts
 		TO supplyhub_api`)
-	run(`GRANT SELECT, UPDATE (kept) ON webhook_partitions TO supplyhub_api`)
-	run(`GRANT EXECUTE ON FUNCTION advance_webhook_partitions(bigint, bigint), drop_webhook_partition(bigint)
-		TO supplyhub_api`)
+	run(`GRANT SELECT, UPDATE (kept, settled_at, settling_until) ON webhook_partitions TO supplyhub_api`)
+	run(`GRANT EXECUTE ON FUNCTION advance_webhook_partitions(bigint, bigint), drop_webhook_partition(bigint),
+		settle_webhook_partition(bigint, bigint, bigint) TO supplyhub_api`)
 	h.Env["RETENTION_DAYS"] = "30"
 	stop(t, h.APIs[0])
 	h.APIs[0].Restart()

@@ -13,6 +13,7 @@ const (
 	pruneInterval      = time.Hour
 	partitionsInterval = time.Minute
 	livePartitions     = 10
+	settleAfter        = time.Hour
 )
 
 // Prune deletes the finished requests that were made and last changed before the given time. done is called with what
@@ -52,6 +53,27 @@ func (a *App) runPartitions(ctx context.Context) error {
 	for a.cfg.Retention > 0 && ctx.Err() == nil {
 		if err := a.Deliveries.Advance(ctx, days); err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "making partitions failed", "error", err)
+		}
+		pause(ctx, partitionsInterval)
+	}
+	return nil
+}
+
+// runSettling has the partitions that are over settled, but for those that retention is about to drop.
+func (a *App) runSettling(ctx context.Context) error {
+	for a.cfg.Retention > 0 && ctx.Err() == nil {
+		now := a.db.Now()
+		err := a.Deliveries.Settle(ctx, now.AddDate(0, 0, -a.cfg.Retention), now.Add(-settleAfter),
+			func(p round.Partition, here bool) {
+				if here {
+					a.log.InfoContext(ctx, "events of past days are vacuumed and indexed anew", "partition", p.Name)
+					return
+				}
+				a.log.DebugContext(ctx, "events of past days are left to autovacuum: the role does not own their tables, or a "+
+					"pooler is in between", "partition", p.Name)
+			})
+		if err != nil && ctx.Err() == nil {
+			a.log.WarnContext(ctx, "vacuuming events of past days failed", "error", err)
 		}
 		pause(ctx, partitionsInterval)
 	}

@@ -124,6 +124,7 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	group.Go(func() error { return s.purge(upkeep) })
 	group.Go(func() error { return s.runRetention(upkeep) })
 	group.Go(func() error { return s.runPartitions(upkeep) })
+	group.Go(func() error { return s.runSettling(upkeep) })
 	group.Go(func() error { return s.runCounts(upkeep) })
 	group.Go(func() error { return s.runGauges(upkeep) })
 	group.Go(func() error { return s.runFigures(upkeep, true) })

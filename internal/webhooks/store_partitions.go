@@ -30,10 +30,11 @@ func (s *store) partitions(ctx context.Context) ([]round.Partition, error) {
 		FirstUID, EndUID int64
 		OpenedAt         int64
 		ClosedAt         *int64
+		SettledAt        *int64
 		Kept             string
 	}
-	err := s.db.Reader(ctx).Raw(`SELECT name, first_uid, end_uid, opened_at, closed_at, kept FROM webhook_partitions
-		WHERE opened_at IS NOT NULL ORDER BY first_uid`).Scan(&rows).Error
+	err := s.db.Reader(ctx).Raw(`SELECT name, first_uid, end_uid, opened_at, closed_at, settled_at, kept
+		FROM webhook_partitions WHERE opened_at IS NOT NULL ORDER BY first_uid`).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read partitions: %w", err)
 	}
@@ -45,6 +46,9 @@ func (s *store) partitions(ctx context.Context) ([]round.Partition, error) {
 		}
 		if r.ClosedAt != nil {
 			list[i].Closed = time.UnixMicro(*r.ClosedAt)
+		}
+		if r.SettledAt != nil {
+			list[i].Settled = time.UnixMicro(*r.SettledAt)
 		}
 	}
 	return list, nil
