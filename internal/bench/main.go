@@ -25,7 +25,7 @@ func main() {
 		"":              whole(measure),
 		"pipeline":      whole(pipelineOnly),
 		"memory":        whole(memoryBench),
-		"river":         whole(besideRiver),
+		"river":         func(ctx context.Context) error { return besideRiver(ctx, &plot{}) },
 		"sessions":      whole(sessionsOnly),
 		"tracker":       whole(trackerBench),
 		"tracker-cache": whole(cacheBench),

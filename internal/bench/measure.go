@@ -38,8 +38,7 @@ func measure(ctx context.Context, s *stack) error {
 	if err := p.intake(ctx, limits, &drawn); err != nil {
 		return err
 	}
-	ours, err := p.work(ctx, limits, &drawn)
-	if err != nil {
+	if err := p.work(ctx, limits, &drawn); err != nil {
 		return err
 	}
 	if err := s.stop(p.worker); err != nil {
@@ -51,7 +50,7 @@ func measure(ctx context.Context, s *stack) error {
 	if err := s.stop(p.api); err != nil {
 		return err
 	}
-	if err := s.besidePeers(ctx, ours, &drawn); err != nil {
+	if err := besideRiver(ctx, &drawn); err != nil {
 		return err
 	}
 	if err := s.embedded(ctx, &drawn); err != nil {
@@ -66,8 +65,7 @@ func pipelineOnly(ctx context.Context, s *stack) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.work(ctx, limits{}, &plot{})
-	return err
+	return p.work(ctx, limits{}, &plot{})
 }
 
 // memoryBench is pipelineOnly with what compose.yaml gives each process of a small machine.
@@ -76,32 +74,17 @@ func memoryBench(ctx context.Context, s *stack) error {
 	return pipelineOnly(ctx, s)
 }
 
-// besideRiver is the part that both builds of the core work are compared by.
-func besideRiver(ctx context.Context, s *stack) error {
-	p, err := s.started(ctx)
-	if err != nil {
-		return err
-	}
-	ours, err := p.work(ctx, limits{}, &plot{})
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(s.stop(p.worker), s.stop(p.api)); err != nil {
-		return err
-	}
-	return s.besidePeers(ctx, ours, &plot{})
-}
-
 // work measures and shows the pipeline with a worker.
-func (p *pipeline) work(ctx context.Context, l limits, drawn *plot) (figures, error) {
+func (p *pipeline) work(ctx context.Context, l limits, drawn *plot) error {
 	if err := p.startWorker(ctx); err != nil {
-		return figures{}, err
+		return err
 	}
 	ours, err := p.figures(ctx)
-	if err == nil {
-		ours.show(l, drawn)
+	if err != nil {
+		return err
 	}
-	return ours, err
+	ours.show(l, drawn)
+	return nil
 }
 
 // sessionsOnly is the part that a change of the sessions is tried by.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,83 +10,83 @@ import (
 	"time"
 )
 
-// riverModule is the core of the work built with River, in a module of its own.
-const riverModule = "deployments/bench/river"
+const (
+	// riverModule is the core of the work built with River, in a module of its own.
+	riverModule   = "deployments/bench/river"
+	roundsOfPeers = 5
+)
 
 // peer is a build with River that the service is measured beside.
 type peer struct {
-	name, does string
-	own        bool // serves an endpoint of its own too
+	name, does  string
+	own         bool    // serves an endpoint of its own too
+	times, part float64 // goals: times its delivered/s, for this part of its CPU
 }
 
 var (
-	oneWebhook   = peer{"River", "sends one webhook a request and neither estimates nor logs attempts", false}
-	bothWebhooks = peer{"River with both webhooks", "keeps requests and stores what its own endpoint gets, too", true}
+	oneWebhook = peer{name: "River", does: "sends one webhook a request and neither estimates nor logs attempts",
+		times: 2, part: 0.5}
+	bothWebhooks = peer{name: "River, both webhooks", does: "keeps requests and stores what its own endpoint gets, too",
+		own: true, times: 3, part: 0.3}
 )
 
-// besidePeers measures the builds with River one after the other and shows ours beside them.
-func (s *stack) besidePeers(ctx context.Context, ours figures, drawn *plot) error {
-	build := exec.CommandContext(ctx, "go", "build", "-C", riverModule, "-o", filepath.Join(s.dir, "river"), ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w: %s", riverModule, err, out)
+// besideRiver measures the service and the builds with River in turns, on a machine whose speed changes by the minute.
+func besideRiver(ctx context.Context, drawn *plot) error {
+	ours := &contender{name: "this tree", workers: 1}
+	both := &contender{name: bothWebhooks.name, peer: &bothWebhooks}
+	one := &contender{name: oneWebhook.name, peer: &oneWebhook}
+	for _, p := range []peer{bothWebhooks, oneWebhook} {
+		fmt.Printf("%s: %s\n", p.name, p.does)
 	}
-	for _, p := range []peer{oneWebhook, bothWebhooks} {
-		theirs, err := s.figuresOf(ctx, p)
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-		ours.beside(p, theirs, drawn)
+	if err := inTurns(ctx, []*contender{ours, both, one}, roundsOfPeers); err != nil {
+		return err
+	}
+	for _, c := range []*contender{both, one} {
+		more, cheaper := 1/c.ratio(ours, deliveredFigure, 0.5), 1/c.ratio(ours, cpuFigure, 0.5)
+		fmt.Printf("ours of %s: %.2f times its delivered/s for %.2f of its CPU\n", c.name, more, cheaper)
+		drawn.atLeast("delivered/s, of those of "+c.name, more, c.peer.times)
+		drawn.atMost("CPU per delivery, of that of "+c.name, cheaper, c.peer.part)
 	}
 	return nil
 }
 
-// figuresOf measures such a build under the same load, in a database of its own, while nothing else runs.
-func (s *stack) figuresOf(ctx context.Context, of peer) (f figures, err error) {
-	database, err := s.createDatabase(ctx)
-	if err != nil {
-		return f, err
+// startPeer runs such a build in a database of its own, its two processes under the names of ours.
+func (s *stack) startPeer(ctx context.Context, of *peer) (*pipeline, error) {
+	for _, name := range []string{"api", "worker"} {
+		cmd := exec.CommandContext(ctx, "go", "build", "-C", riverModule, "-o", filepath.Join(s.dir, name), ".")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("build %s: %w: %s", riverModule, err, out)
+		}
 	}
 	var ports [2]int
 	for i := range ports {
+		var err error
 		if ports[i], err = freePort(); err != nil {
-			return f, err
+			return nil, err
 		}
 	}
 	address, receiver := fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
-	env := s.env
-	defer func() { s.env = env }()
-	s.env = []string{"PATH=" + os.Getenv("PATH"), "DATABASE_URL=" + database, "HTTP_ADDR=" + address,
+	s.env = []string{"PATH=" + os.Getenv("PATH"), "DATABASE_URL=" + s.database(), "HTTP_ADDR=" + address,
 		"RECEIVER_URL=http://" + receiver + "/hook"}
 	if of.own {
 		s.env = append(s.env, "OWN_URL=http://"+address+"/estimates")
 	}
-	migrate, _, err := s.start("river", "migrate")
+	migrate, _, err := s.start("api", "migrate")
 	if err != nil {
-		return f, err
+		return nil, err
 	}
 	if err := migrate.Wait(); err != nil {
-		return f, fmt.Errorf("migrate River: %w", err)
-	}
-	api, _, err := s.start("river", "api")
-	if err != nil {
-		return f, err
-	}
-	worker, _, err := s.start("river", "worker")
-	if err != nil {
-		return f, err
-	}
-	if err := until(func() bool { return listens(address) }); err != nil {
-		return f, err
+		return nil, fmt.Errorf("migrate River: %w", err)
 	}
 	p := &pipeline{stack: s, nextID: 1, plan: loadPlan{Address: address, Path: "/", Token: "none",
 		Connections: connections, Receiver: receiver}}
-	if err := p.warm(ctx); err != nil {
-		return f, err
+	if p.api, _, err = s.start("api", "api"); err != nil {
+		return nil, err
 	}
-	if f, err = p.figures(ctx); err != nil {
-		return f, err
+	if p.worker, _, err = s.start("worker", "worker"); err != nil {
+		return nil, err
 	}
-	return f, errors.Join(s.stop(worker), s.stop(api))
+	return p, until(func() bool { return listens(address) })
 }
 
 // figures are those of one pipeline, ours or the peer's.
@@ -119,28 +118,6 @@ func (p *pipeline) figures(ctx context.Context) (f figures, err error) {
 	}
 	f.paced, err = p.median(ctx, func() (loadResult, error) { return p.run(ctx, loadDuration, pacedRate) })
 	return f, err
-}
-
-// beside prints ours beside the peer's.
-func (f figures) beside(of peer, theirs figures, drawn *plot) {
-	fmt.Printf("beside %s, which %s\n", of.name, of.does)
-	for _, line := range []struct {
-		name, form   string
-		ours, theirs float64
-	}{
-		{"accepted/s", "%8.0f", f.flat.perSecond(), theirs.flat.perSecond()},
-		{"delivered/s, to the last one", "%8.0f", f.delivered(), theirs.delivered()},
-		{"CPU s per 1,000 delivered", "%8.3f", f.cpu(), theirs.cpu()},
-		{fmt.Sprintf("delivery at %d/s, p50 ms", pacedRate), "%8.1f", inMilliseconds(f.paced.Delivery50),
-			inMilliseconds(theirs.paced.Delivery50)},
-		{fmt.Sprintf("delivery at %d/s, p99 ms", pacedRate), "%8.1f", inMilliseconds(f.paced.Delivery99),
-			inMilliseconds(theirs.paced.Delivery99)},
-	} {
-		fmt.Printf("  %-30s "+line.form+"   River "+line.form+"   %.2f times\n", line.name, line.ours, line.theirs,
-			line.ours/line.theirs)
-	}
-	drawn.atLeast("delivered/s, of those of "+of.name, f.delivered()/theirs.delivered(), 2)
-	drawn.atMost("CPU per delivery, of that of "+of.name, f.cpu()/theirs.cpu(), 0.5)
 }
 
 func inMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

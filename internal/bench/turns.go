@@ -31,11 +31,14 @@ type contender struct {
 	name, tree string // the checkout that its binaries are built from
 	env        []string
 	workers    int
+	peer       *peer // instead of this service; nil: this service
 
 	*pipeline
 	running []*exec.Cmd // the workers
 	seen    [][]float64 // by figure, one of each round
 }
+
+const deliveredFigure, cpuFigure = 1, 2 // in compared
 
 // compared are the figures of a burst, as they are printed.
 var compared = []struct{ name, form string }{
@@ -132,6 +135,14 @@ func inTurns(ctx context.Context, contenders []*contender, rounds int) error {
 }
 
 func (c *contender) open(ctx context.Context, s *stack) (err error) {
+	c.seen = make([][]float64, len(compared))
+	if c.peer != nil {
+		if c.pipeline, err = s.startPeer(ctx, c.peer); err != nil {
+			return err
+		}
+		c.running = []*exec.Cmd{c.worker}
+		return c.warm(ctx)
+	}
 	s.env = append(s.env, c.env...)
 	if c.pipeline, err = s.started(ctx); err != nil {
 		return err
@@ -139,7 +150,6 @@ func (c *contender) open(ctx context.Context, s *stack) (err error) {
 	if c.running, _, err = c.startWorkers(c.workers); err != nil {
 		return err
 	}
-	c.seen = make([][]float64, len(compared))
 	if err := c.warm(ctx); err != nil || c.workers == 1 {
 		return err
 	}
@@ -185,6 +195,11 @@ func (c *contender) burst(ctx context.Context) error {
 	}
 	wait(ctx, settle)
 	used := c.cpu().since(before)
+	if !atOnce { // what the burst left to PostgreSQL is no part of a steady rate, nor of who comes next
+		if err := c.tidy(ctx); err != nil {
+			return err
+		}
+	}
 	paced, err := c.run(ctx, burstDuration, pacedRate)
 	if err != nil {
 		return err
@@ -224,16 +239,21 @@ func show(contenders []*contender) {
 		for _, c := range contenders {
 			fmt.Printf("  %-28s %-22s "+figure.form, figure.name, c.name, quantile(c.seen[i], 0.5))
 			if c != first {
-				ratios := make([]float64, len(c.seen[i]))
-				for round, value := range c.seen[i] {
-					ratios[round] = value / first.seen[i][round]
-				}
-				fmt.Printf("   of the first %.3f (%.3f to %.3f)", quantile(ratios, 0.5), quantile(ratios, 0.25),
-					quantile(ratios, 0.75))
+				fmt.Printf("   of the first %.3f (%.3f to %.3f)", c.ratio(first, i, 0.5), c.ratio(first, i, 0.25),
+					c.ratio(first, i, 0.75))
 			}
 			fmt.Println()
 		}
 	}
+}
+
+// ratio returns the value that the part of the figure's ratios to the first contender's in the same round is not above.
+func (c *contender) ratio(first *contender, figure int, part float64) float64 {
+	ratios := make([]float64, len(c.seen[figure]))
+	for round, value := range c.seen[figure] {
+		ratios[round] = value / first.seen[figure][round]
+	}
+	return quantile(ratios, part)
 }
 
 // quantile returns the value that the part of all values is not above.
