@@ -1,6 +1,7 @@
 package materials
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -75,21 +76,27 @@ func (b *eventBody) event(requestID int64) (webhook.Event, []errs.Violation) {
 func (d *eventData) data(c *eventCheck, requestID int64) webhook.Data {
 	data := webhook.Data{
 		SupplierID: c.text("/data/supplier_id", d.SupplierID, eventTextLimit), RequestID: requestID,
-		ShopCode:  c.text("/data/shop_code", d.ShopCode, eventTextLimit),
-		Estimates: make([]webhook.Estimate, 0, min(len(d.Estimates), eventUsual)), Unavailable: []webhook.Unavailable{},
-	}
+		ShopCode: c.text("/data/shop_code", d.ShopCode, eventTextLimit)}
 	if d.RequestID == nil {
 		c.missing("/data/request_id")
 	} else if *d.RequestID != requestID {
 		c.add("/data/request_id", "must be the id in the path")
 	}
+	data.Estimates = d.estimates(c)
+	data.Unavailable = d.unavailable(c)
+	return data
+}
+
+func (d *eventData) estimates(c *eventCheck) []webhook.Estimate {
+	estimates := make([]webhook.Estimate, 0, min(len(d.Estimates), eventUsual))
 	if d.Estimates == nil {
 		c.missing("/data/estimates")
 	}
+	defer func() { c.list = "" }()
 	ids := make(map[string]bool, min(len(d.Estimates), eventUsual))
 	for i, e := range d.Estimates {
 		if c.full() {
-			return data
+			break
 		}
 		c.list, c.item = "/data/estimates/", i
 		if e == nil {
@@ -101,26 +108,31 @@ func (d *eventData) data(c *eventCheck, requestID int64) webhook.Data {
 			c.add("/estimate_id", "must not be the id of another estimate")
 		}
 		ids[estimate.EstimateID] = true
-		data.Estimates = append(data.Estimates, estimate)
+		estimates = append(estimates, estimate)
 	}
-	c.list = ""
+	return estimates
+}
+
+func (d *eventData) unavailable(c *eventCheck) []webhook.Unavailable {
+	unavailable := []webhook.Unavailable{}
 	if d.Unavailable == nil {
 		c.missing("/data/unavailable")
 	}
+	defer func() { c.list = "" }()
 	for i, u := range d.Unavailable {
 		if c.full() {
-			return data
+			break
 		}
 		c.list, c.item = "/data/unavailable/", i
 		if u == nil {
 			c.missing("")
 			continue
 		}
-		data.Unavailable = append(data.Unavailable, webhook.Unavailable{
+		unavailable = append(unavailable, webhook.Unavailable{
 			Service: c.text("/service", u.Service, eventTextLimit), Reason: c.text("/reason", u.Reason, eventReasonLimit),
 		})
 	}
-	return data
+	return unavailable
 }
 
 func (e *eventEstimate) estimate(c *eventCheck) webhook.Estimate {
@@ -142,6 +154,33 @@ func (e *eventEstimate) estimate(c *eventCheck) webhook.Estimate {
 		c.add("/delivery_date", "must not be before dispatch_date")
 	}
 	return estimate
+}
+
+// CheckEstimates checks what an estimator made by the rules of the endpoint that stores it; its error names every
+// violation.
+func CheckEstimates(estimates []webhook.Estimate, unavailable []webhook.Unavailable) error {
+	data := eventData{Estimates: make([]*eventEstimate, len(estimates)),
+		Unavailable: make([]*eventUnavailable, len(unavailable))}
+	for i, e := range estimates {
+		data.Estimates[i] = &eventEstimate{EstimateID: &e.EstimateID, Service: &e.Service, Carrier: &e.Carrier,
+			PriceCents: &e.PriceCents, Currency: &e.Currency, LeadTimeDays: new(int64(e.LeadTimeDays)),
+			DispatchDate: &e.DispatchDate, DeliveryDate: &e.DeliveryDate, ChargeableWeightKg: &e.ChargeableWeightKg,
+			VolumeM3: &e.VolumeM3, ValidUntil: new(e.ValidUntil.Format(time.RFC3339Nano))}
+	}
+	for i, u := range unavailable {
+		data.Unavailable[i] = &eventUnavailable{Service: &u.Service, Reason: &u.Reason}
+	}
+	var c eventCheck
+	data.estimates(&c)
+	data.unavailable(&c)
+	if len(c.found) == 0 {
+		return nil
+	}
+	texts := make([]string, len(c.found))
+	for i, v := range c.found {
+		texts[i] = strings.TrimPrefix(*v.Pointer, "/data/") + " " + v.Detail
+	}
+	return errors.New(strings.Join(texts, "; "))
 }
 
 // eventCheck collects violations; each method checks one required value and gives it, or zero when it breaks a rule.
@@ -170,6 +209,8 @@ func (c *eventCheck) text(pointer string, value *string, limit int) string {
 		c.missing(pointer)
 	case strings.TrimSpace(*value) == "":
 		c.add(pointer, "must not be blank")
+	case strings.ContainsRune(*value, 0):
+		c.add(pointer, "must not contain the character NUL (\\u0000)")
 	case utf8.RuneCountInString(*value) > limit:
 		c.add(pointer, fmt.Sprintf("must have at most %d characters", limit))
 	default:

@@ -165,6 +165,28 @@ func TestWork_that_cannot_be_estimated_fails_alone(t *testing.T) {
 				nil
 		},
 	}
+	for name, spoil := range map[string]func(*webhook.Estimate){
+		"a negative price":             func(e *webhook.Estimate) { e.PriceCents = -1 },
+		"a weight that is no number":   func(e *webhook.Estimate) { e.ChargeableWeightKg = math.NaN() },
+		"no id":                        func(e *webhook.Estimate) { e.EstimateID = "" },
+		"a carrier with NUL":           func(e *webhook.Estimate) { e.Carrier = "a\x00b" },
+		"a currency that is none":      func(e *webhook.Estimate) { e.Currency = "R$" },
+		"a delivery before its start":  func(e *webhook.Estimate) { e.DeliveryDate = "2020-01-01" },
+		"a dispatch on no day":         func(e *webhook.Estimate) { e.DispatchDate = "2026-02-30" },
+		"a lead time of minus one day": func(e *webhook.Estimate) { e.LeadTimeDays = -1 },
+	} {
+		broken[name] = func() (estimates.Result, error) {
+			offers := event("acme", 3, noon, "e1", "e2").Data.Estimates
+			spoil(&offers[1])
+			return estimates.Result{Estimates: offers}, nil
+		}
+	}
+	broken["two estimates of one id"] = func() (estimates.Result, error) {
+		return estimates.Result{Estimates: event("acme", 3, noon, "e1", "e1").Data.Estimates}, nil
+	}
+	broken["an unavailable service without a reason"] = func() (estimates.Result, error) {
+		return estimates.Result{Unavailable: []webhook.Unavailable{{Service: "express"}}}, nil
+	}
 	for name, result := range broken {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -215,6 +237,15 @@ func TestWork_that_keeps_failing_is_tried_again_on_a_schedule_and_then_fails_the
 			},
 			[]time.Duration{time.Minute, time.Hour},
 			"The delivery estimates could not be computed: something they need was unavailable the whole time."},
+		{"and of ten tries when what it returns breaks the rules",
+			func() (estimates.Result, error) {
+				offers := event("acme", 1, noon, "e1").Data.Estimates
+				offers[0].PriceCents = -1
+				return estimates.Result{Estimates: offers}, nil
+			},
+			[]time.Duration{half, 2 * half, 4 * half, 8 * half, 16 * half, 32 * half, 30 * time.Second, 30 * time.Second,
+				30 * time.Second},
+			"The delivery estimates of this request could not be computed."},
 		{"and of ten tries when it fails by its own input", func() (estimates.Result, error) { panic("index out of range") },
 			[]time.Duration{half, 2 * half, 4 * half, 8 * half, 16 * half, 32 * half, 30 * time.Second, 30 * time.Second,
 				30 * time.Second},

@@ -79,6 +79,9 @@ func (s *Service) estimate(ctx context.Context, p *pending,
 	if err != nil {
 		return webhook.Event{}, nil, err
 	}
+	if err := materials.CheckEstimates(result.Estimates, result.Unavailable); err != nil {
+		return webhook.Event{}, nil, invalid(fmt.Errorf("the estimator's result breaks the rules: %w", err))
+	}
 	event = webhook.Event{Type: webhook.TypeEstimated, Timestamp: now, Data: webhook.Data{
 		SupplierID: p.Request.SupplierID, RequestID: p.ID, ShopCode: p.ShopCode,
 		Estimates: orEmpty(result.Estimates), Unavailable: orEmpty(result.Unavailable),
