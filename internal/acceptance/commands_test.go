@@ -221,6 +221,12 @@ func TestCommands_over_requests_and_deliveries(t *testing.T) {
 			if got := count("--request", "2"); got != 2 {
 				t.Errorf("request 2 has %d deliveries", got)
 			}
+			for _, args := range [][]string{{"--request", "77"}, {"--request", "2", "--supplier", h.Supplier(t).ID}} {
+				if out, errOut, code := h.Command(t, append([]string{"delivery", "list"}, args...)...); code != 1 || out != "" ||
+					!strings.Contains(errOut, "There is no request "+args[1]) {
+					t.Errorf("delivery list %v: exit code %d, %s%s", args, code, out, errOut)
+				}
+			}
 			list := apptest.MustCommand[[]object](t, h, "delivery", "list")
 			for i := 1; i < len(list); i++ {
 				if list[i-1]["created_at"].(string) < list[i]["created_at"].(string) {

@@ -22,13 +22,14 @@ func (a *App) EachRequest(ctx context.Context, supplierID, status string, limit 
 }
 
 // EachDelivery hands the deliveries that the filter chooses to fn, of the requests with an id when one is given, the
-// newest first; limit 0: all of them. done is called with how many were looked at.
+// newest first; limit 0: all of them. done is called with how many were looked at. errs.NotFound: there is no
+// request of that id.
 func (a *App) EachDelivery(ctx context.Context, filter webhooks.Filter, requestID *int64, limit int, done func(int64),
 	fn func(webhooks.Delivery) error) error {
 	if requestID == nil {
 		return a.Deliveries.Each(ctx, filter, limit, done, fn)
 	}
-	requests, err := a.requests.Rounds(ctx, *requestID)
+	requests, err := a.requests.Rounds(ctx, filter.SupplierID, *requestID)
 	if err != nil {
 		return err
 	}

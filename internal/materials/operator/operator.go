@@ -4,6 +4,8 @@ package operator
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -88,9 +90,19 @@ func (s *Service) Each(ctx context.Context, filter materials.Filter, limit int,
 	}
 }
 
-// Rounds returns the rounds that the requests of an id are in; every supplier numbers its own.
-func (s *Service) Rounds(ctx context.Context, id int64) ([]round.Round, error) {
-	return s.store.rounds(ctx, id)
+// Rounds returns the rounds that the requests of an id are in; every supplier numbers its own, and only one's is meant
+// where one is named. errs.NotFound: there is none.
+func (s *Service) Rounds(ctx context.Context, supplierID string, id int64) ([]round.Round, error) {
+	rounds, err := s.store.rounds(ctx, id)
+	of := ""
+	if supplierID != "" {
+		rounds = slices.DeleteFunc(rounds, func(r round.Round) bool { return r.SupplierID != supplierID })
+		of = " of " + supplierID
+	}
+	if err == nil && len(rounds) == 0 {
+		err = errs.New(errs.NotFound, fmt.Sprintf("There is no request %d%s.", id, of))
+	}
+	return rounds, err
 }
 
 // Show returns a request with all its rounds, oldest first, and the round that it is in. errs.NotFound: there is none.
