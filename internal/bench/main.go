@@ -36,6 +36,7 @@ func main() {
 		"sweeper":       whole(sweeperBench),
 		"recovery":      whole(recovery),
 		"pages":         pagesBench,
+		"lists":         listsBench,
 		"bytes":         bytesBench,
 		"citus":         citusBench,
 		"turns":         turnsBench,

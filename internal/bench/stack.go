@@ -227,30 +227,43 @@ func until(condition func() bool) error {
 
 // supplier makes a supplier and returns its API key and an access token that outlives the bench.
 func (s *stack) supplier(ctx context.Context, address, webhookURL string) (key, token string, err error) {
-	out, err := s.command(ctx, "supplier", "create", "--name", "bench", "--access-ttl", "2h", "--webhook-url", webhookURL,
-		"-o", "json")
+	if _, key, err = s.create(ctx, webhookURL); err != nil {
+		return "", "", err
+	}
+	token, err = tokenOf(ctx, address, key)
+	return key, token, err
+}
+
+// create makes a supplier and returns its id and API key.
+func (s *stack) create(ctx context.Context, webhookURL string, flags ...string) (id, key string, err error) {
+	out, err := s.command(ctx, append([]string{"supplier", "create", "--name", "bench", "--access-ttl", "2h",
+		"--webhook-url", webhookURL, "-o", "json"}, flags...)...)
 	if err != nil {
 		return "", "", err
 	}
 	var created struct {
+		ID     string `json:"id"`
 		APIKey string `json:"api_key"`
 	}
-	if err := json.Unmarshal(out, &created); err != nil {
-		return "", "", err
-	}
+	err = json.Unmarshal(out, &created)
+	return created.ID, created.APIKey, err
+}
+
+// tokenOf returns an access token.
+func tokenOf(ctx context.Context, address, key string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/api/external-auth/token", nil)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
-	request.Header.Set("X-Api-Key", created.APIKey)
+	request.Header.Set("X-Api-Key", key)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	defer response.Body.Close()
 	var tokens struct{ AccessToken string }
 	err = json.NewDecoder(response.Body).Decode(&tokens)
-	return created.APIKey, tokens.AccessToken, err
+	return tokens.AccessToken, err
 }
 
 // load runs the load generator as a process of its own.
