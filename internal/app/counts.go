@@ -35,8 +35,13 @@ func (a *App) runCounts(ctx context.Context) error {
 
 // miscounts names every total that is not how many rows there are; recount counts these anew before.
 func (a *App) miscounts(ctx context.Context, recount bool, done func(n int64)) (faults []string, err error) {
-	for i, list := range countedLists() {
-		wrong, err := a.db.Miscounts(ctx, list)
+	counted := int64(0)
+	for _, list := range countedLists() {
+		rows := int64(0)
+		wrong, err := a.db.Miscounts(ctx, list, func(n int64) {
+			rows = n
+			done(counted + n)
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +54,7 @@ func (a *App) miscounts(ctx context.Context, recount bool, done func(n int64)) (
 				return nil, err
 			}
 		}
-		done(int64(i + 1))
+		counted += rows
 	}
 	return faults, nil
 }

@@ -27,7 +27,7 @@ func (a *App) Verify(ctx context.Context, recount bool, done func(what string, n
 	if err != nil {
 		return Verification{}, err
 	}
-	totals, err := a.miscounts(ctx, recount, func(n int64) { done("lists' totals", n) })
+	totals, err := a.miscounts(ctx, recount, func(n int64) { done("rows of lists counted", n) })
 	if err != nil {
 		return Verification{}, err
 	}

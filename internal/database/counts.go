@@ -27,7 +27,10 @@ type List struct {
 	At   string                                 // the time's column
 	Rows func(Series) (from string, args []any) // the series' rows, as FROM takes them with a WHERE that is not over yet
 
-	Counted string // a SELECT of owner, status and n, the rows of each status
+	// For the check of the counts: the statuses there are, a SELECT of the next owner behind o.owner that has rows, and
+	// the rows of the series b of no certain status and of one, as Rows has them.
+	Statuses                []string
+	NextOwner, OfAny, OfOne string
 }
 
 // Series is what is counted of a list: the rows of one owner in one status; an empty status: in any.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -112,7 +113,7 @@ func (s *store) takeBatch(ctx context.Context, supplier string, i int) error {
 
 func (s *store) miscounted(ctx context.Context) error {
 	for _, list := range Lists() {
-		wrong, err := s.db.Miscounts(ctx, list)
+		wrong, err := s.db.Miscounts(ctx, list, func(int64) {})
 		if err != nil {
 			return err
 		}
@@ -162,6 +163,47 @@ func TestLists_of_one_moment_of_a_clock_set_back_and_of_a_first_request_page_and
 	})
 }
 
+func TestMiscounts_compares_every_series_of_many_owners_and_says_how_many_rows_it_has_counted(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		ctx := t.Context()
+		const owners = 230
+		err := db.From(ctx).Exec(`INSERT INTO material_requests (`+intakeColumns+`)
+			WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < ?)
+			SELECT 'o' || (1000 + id), id, 'estimated', '', '', '{}', '', NULL, id, NULL, 600000000 + id, 1 FROM n`,
+			owners).Error
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, folded := range []bool{false, true} {
+			if folded {
+				databasetest.Fold(ctx, t, db, Lists()...)
+			}
+			var said []int64
+			wrong, err := db.Miscounts(ctx, requestList, func(n int64) { said = append(said, n) })
+			if err != nil || len(wrong) > 0 || len(said) < 3 || said[len(said)-1] != 2*owners || !slices.IsSorted(said) {
+				t.Errorf("folded %t: %v, %v, said %v", folded, wrong, err, said)
+			}
+		}
+		for _, damage := range []string{`UPDATE list_counts SET n = n + 1 WHERE owner = 'o1230'`,
+			`DELETE FROM list_counts WHERE owner IN ('o1001', 'o1101', 'o1201')`, `DELETE FROM list_counts`} {
+			result := db.From(ctx).Exec(damage)
+			if result.Error != nil {
+				t.Fatal(result.Error)
+			}
+			wrong, err := db.Miscounts(ctx, requestList, func(int64) {})
+			if err != nil || int64(len(wrong)) != result.RowsAffected {
+				t.Errorf("%s: of %d wrong ones %d are found, %v", damage, result.RowsAffected, len(wrong), err)
+			}
+			for _, m := range wrong {
+				if done, err := db.Recount(ctx, requestList, m.Series); !done || err != nil {
+					t.Fatal(done, err)
+				}
+			}
+		}
+	})
+}
+
 func TestLists_whose_counts_are_wrong_are_named_and_counted_anew(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
@@ -170,13 +212,14 @@ func TestLists_whose_counts_are_wrong_are_named_and_counted_anew(t *testing.T) {
 		databasetest.Fold(ctx, t, db, Lists()...)
 		listedRequests(ctx, t, db, 4001, 4100)
 		for _, damage := range []string{`DELETE FROM list_counts WHERE start > 0`, `UPDATE list_counts SET n = n + 7`,
+			`DELETE FROM list_counts`,
 			`INSERT INTO list_counts VALUES ('requests', 'unknown', 'failed', 0, 3)`} {
 			if err := db.From(ctx).Exec(damage).Error; err != nil {
 				t.Fatal(err)
 			}
 			found := 0
 			for _, list := range Lists() {
-				wrong, err := db.Miscounts(ctx, list)
+				wrong, err := db.Miscounts(ctx, list, func(int64) {})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -24,15 +24,20 @@ var requestList = database.List{Name: "requests", At: "created_at",
 		}
 		return from + `= ?`, []any{s.Owner, s.Status}
 	},
-	Counted: `SELECT supplier_id AS owner, status, count(*) AS n FROM material_requests WHERE ` + byAge + `
-		GROUP BY supplier_id, status`}
+	Statuses:  []string{string(Enqueued), string(Estimated), string(Selected), string(Failed)},
+	NextOwner: `SELECT min(supplier_id) FROM material_requests WHERE supplier_id > o.owner AND ` + byAge,
+	OfAny: `material_requests WHERE supplier_id = b.owner AND ` + byAge + `
+		AND status IN ('enqueued', 'estimated', 'selected', 'failed')`,
+	OfOne: `material_requests WHERE supplier_id = b.owner AND ` + byAge + ` AND status = b.status`}
 
 var orderList = database.List{Name: "orders", At: "selected_at",
 	Rows: func(database.Series) (string, []any) {
 		return `material_requests WHERE selected_at IS NOT NULL`, nil
 	},
-	Counted: `SELECT '' AS owner, 'selected' AS status, count(*) AS n FROM material_requests
-		WHERE selected_at IS NOT NULL`}
+	Statuses:  []string{string(Selected)},
+	NextOwner: `SELECT CAST(NULL AS text)`, // they are of all suppliers
+	OfAny:     `material_requests WHERE selected_at IS NOT NULL`,
+	OfOne:     `material_requests WHERE selected_at IS NOT NULL`}
 
 // listing is one page before its records are read: a page of the largest requests has 200 MiB.
 type listing struct {

@@ -29,8 +29,12 @@ var sentList = database.List{Name: "deliveries", At: "created_at",
 		}
 		return from + `= ?`, []any{s.Owner, s.Status}
 	},
-	Counted: `SELECT destination AS owner, status, count(*) AS n FROM webhook_deliveries WHERE destination <> 'own'
-		GROUP BY destination, status`}
+	Statuses: []string{string(Pending), string(Delivered), string(Dead), string(Failed)},
+	NextOwner: `SELECT min(destination) FROM webhook_deliveries WHERE destination <> 'own'
+		AND destination > o.owner`,
+	OfAny: `webhook_deliveries WHERE destination = b.owner AND destination <> 'own'
+		AND status IN ('pending', 'delivered', 'dead', 'failed')`,
+	OfOne: `webhook_deliveries WHERE destination = b.owner AND destination <> 'own' AND status = b.status`}
 
 // toReceiver chooses the deliveries to a supplier's receiver; its second condition is their index's own.
 const toReceiver = `destination = ? AND destination <> 'own'`
