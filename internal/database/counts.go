@@ -68,18 +68,24 @@ type Place struct {
 const placing = `WITH entries AS (
 		SELECT start AS at, n, 1 AS block FROM list_counts WHERE list = ? AND owner = ? AND status = ?
 		UNION ALL SELECT at, ` + noted + `, 0 FROM list_changes WHERE list = ? AND owner = ?),
-	bounds AS (SELECT b.side, b.at,
-			coalesce((SELECT min(e.at) FROM entries e WHERE e.block = 1 AND e.at >= b.at), 9223372036854775807) AS edge
-		FROM (SELECT 1 AS side, CAST(? AS bigint) AS at UNION ALL SELECT 2, CAST(? AS bigint)) AS b),
-	newer AS (SELECT b.side, CAST(coalesce((SELECT sum(e.n) FROM entries e WHERE e.at >= b.edge), 0) AS bigint)
-		+ (SELECT count(*) FROM %[1]s AND %[2]s >= b.at AND %[2]s < b.edge) AS n FROM bounds b),
+	%[1]s,
 	blocks AS (SELECT at, block, CAST(sum(n) OVER (ORDER BY at DESC) AS bigint) AS n FROM entries),
 	place AS (SELECT b.at, b.n FROM blocks b
-		WHERE b.block = 1 AND b.at < ? AND b.n <= ? + (SELECT n FROM newer WHERE side = 2)
+		WHERE b.block = 1 AND b.at < ? AND b.n <= ? + (SELECT until FROM newer)
 		ORDER BY b.at LIMIT 1)
-	SELECT (SELECT n FROM newer WHERE side = 1) AS since, (SELECT n FROM newer WHERE side = 2) AS until,
-		(SELECT at FROM place) AS place, (SELECT n FROM place) AS above,
-		(SELECT max(b.at) FROM blocks b WHERE b.block = 1 AND b.n >= ? + (SELECT n FROM newer WHERE side = 2)) AS ends`
+	SELECT since, until, (SELECT at FROM place) AS place, (SELECT n FROM place) AS above,
+		(SELECT max(b.at) FROM blocks b WHERE b.block = 1 AND b.n >= ? + (SELECT until FROM newer)) AS ends FROM newer`
+
+// newerThanAny are the numbers of placing where nothing bounds the time: no row is counted.
+const newerThanAny = `newer AS (SELECT CAST(coalesce(sum(n), 0) AS bigint) AS since, CAST(0 AS bigint) AS until
+		FROM entries)`
+
+const newerThan = `bounds AS (SELECT b.side, b.at,
+			coalesce((SELECT min(e.at) FROM entries e WHERE e.block = 1 AND e.at >= b.at), 9223372036854775807) AS edge
+		FROM (SELECT 1 AS side, CAST(? AS bigint) AS at UNION ALL SELECT 2, CAST(? AS bigint)) AS b),
+	sides AS (SELECT b.side, CAST(coalesce((SELECT sum(e.n) FROM entries e WHERE e.at >= b.edge), 0) AS bigint)
+		+ (SELECT count(*) FROM %[1]s AND %[2]s >= b.at AND %[2]s < b.edge) AS n FROM bounds b),
+	newer AS (SELECT (SELECT n FROM sides WHERE side = 1) AS since, (SELECT n FROM sides WHERE side = 2) AS until)`
 
 // Place finds the page of so many rows that begins behind so many of the series, and returns how many rows there are.
 // It reads the counts and at most two blocks' rows by their index, however many there are.
@@ -87,15 +93,20 @@ func (d *DB) Place(ctx context.Context, l List, s Series, r Range, limit int, of
 	if d.Spread() {
 		return d.countPlace(ctx, l, s, r, limit, offset)
 	}
-	from, rows := l.Rows(s)
 	args := append([]any{l.Name, s.Owner, s.Status}, s.noted()...)
-	args = append(append(args, l.Name, s.Owner, r.Since, r.Until), rows...)
+	args = append(args, l.Name, s.Owner)
+	newer := newerThanAny
+	if r != AnyTime {
+		from, rows := l.Rows(s)
+		newer = fmt.Sprintf(newerThan, from, l.At)
+		args = append(append(args, r.Since, r.Until), rows...)
+	}
 	args = append(args, r.Until, offset, offset+int64(limit)+blockRows)
 	var found struct {
 		Since, Until       int64
 		Place, Above, Ends *int64
 	}
-	err = d.Reader(ctx).Raw(fmt.Sprintf(placing, from, l.At), args...).Scan(&found).Error
+	err = d.Reader(ctx).Raw(fmt.Sprintf(placing, newer), args...).Scan(&found).Error
 	if err != nil {
 		return p, fmt.Errorf("count %s: %w", l.Name, err)
 	}
