@@ -68,19 +68,29 @@ func (s *store) bodiesOf(ctx context.Context, rounds []round.Round, column strin
 		return nil, nil
 	}
 	suppliers := make([]string, len(rounds))
-	uids, numbers := make([]int64, len(rounds)), make([]int64, len(rounds))
+	uids, numbers, pairs := make([]int64, len(rounds)), make([]int64, len(rounds)), make([][2]int64, len(rounds))
 	for i, r := range rounds {
-		suppliers[i], uids[i], numbers[i] = r.SupplierID, r.UID, r.Number
+		suppliers[i], uids[i], numbers[i], pairs[i] = r.SupplierID, r.UID, r.Number, [2]int64{r.UID, r.Number}
 	}
-	args, of := []any{s.values(uids), s.values(numbers)}, s.db.Of(suppliers, `e.supplier_id`, `$3`)
+	args := []any{s.values(pairs)}
+	of := s.db.Of(suppliers, `e.supplier_id`, `$3`)
+	if s.postgres() {
+		args = []any{uids, numbers}
+	}
 	if of != "" {
 		args = append(args, s.values(suppliers))
 	}
-	asked := `unnest($1::bigint[], $2::bigint[]) AS k(uid, number)`
-	if !s.postgres() {
-		asked = `(SELECT u.value AS uid, n.value AS number FROM json_each($1) u JOIN json_each($2) n ON n.key = u.key) AS k`
-	}
-	return database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT e.uid, e.round, `+column+`
-		FROM `+asked+` JOIN webhook_events e ON e.uid = k.uid AND e.round = k.number`+of, args,
+	return database.Query(ctx, s.db.ReaderSQL(ctx), s.asked(column)+of, args,
 		func(r *bodyRow) []any { return []any{&r.uid, &r.number, &r.body} })
+}
+
+// asked selects the events of rounds: two arrays, or on SQLite one of pairs, as two would be walked through for each
+// other.
+func (s *store) asked(column string) string {
+	rounds := `(SELECT value->>0 AS uid, value->>1 AS number FROM json_each($1)) AS k`
+	if s.postgres() {
+		rounds = `unnest($1::bigint[], $2::bigint[]) AS k(uid, number)`
+	}
+	return `SELECT e.uid, e.round, ` + column + `
+		FROM ` + rounds + ` JOIN webhook_events e ON e.uid = k.uid AND e.round = k.number`
 }
