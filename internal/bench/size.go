@@ -46,6 +46,11 @@ func (p *pipeline) besideFull(ctx context.Context, full *pipeline) error {
 	}
 	fmt.Printf("%d requests, events, deliveries and attempts of %d days stored in %.0f s\n", stored, sizeDays,
 		time.Since(begin).Seconds())
+	begin = time.Now()
+	if err := full.settle(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("vacuumed and indexed anew, as a service does that runs for days, in %.0f s\n", time.Since(begin).Seconds())
 	if err := full.dropDay(ctx, stored/sizeDays); err != nil {
 		return err
 	}

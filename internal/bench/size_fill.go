@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -47,6 +48,47 @@ func (s *stack) fillUp(ctx context.Context, stored int64) error {
 		}
 	}
 	return advance(ctx, conn, today+sizeDays+1)
+}
+
+// settle has an api do with the days that are over what it does where it runs for days, and waits until the server does
+// nothing more for what was filled.
+func (s *stack) settle(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, s.database())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, `UPDATE webhook_partitions SET closed_at = $1 WHERE closed_at IS NOT NULL`,
+		time.Now().Add(-24*time.Hour).UnixMicro()); err != nil {
+		return err
+	}
+	env := s.env
+	defer func() { s.env = env }()
+	s.env = append(slices.Clone(env), "RETENTION_DAYS=3650")
+	_, api, err := s.startAPI()
+	if err != nil {
+		return err
+	}
+	err = rests(ctx, conn, `SELECT bool_and(settled_at IS NOT NULL) FROM webhook_partitions WHERE closed_at IS NOT NULL`)
+	if err := errors.Join(err, s.stop(api)); err != nil {
+		return err
+	}
+	for _, statement := range []string{`VACUUM (FREEZE, ANALYZE)`, `CHECKPOINT`} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return rests(ctx, conn, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'autovacuum worker')`)
+}
+
+// rests waits until the query says true.
+func rests(ctx context.Context, conn *pgx.Conn, query string) error {
+	for done := false; !done; time.Sleep(time.Second) {
+		if err := conn.QueryRow(ctx, query).Scan(&done); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fillDay stores the requests of these numbers in the open partition, whose webhook-ids begin like its first: one half
@@ -96,7 +138,7 @@ func (p *pipeline) dropDay(ctx context.Context, requests int64) error {
 	if err != nil {
 		return err
 	}
-	var took time.Duration
+	var took, committed time.Duration
 	var during loadResult
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
@@ -105,14 +147,14 @@ func (p *pipeline) dropDay(ctx context.Context, requests int64) error {
 	})
 	group.Go(func() (err error) {
 		time.Sleep(loadDuration / 2)
-		took, err = p.dropOldest(ctx)
+		took, committed, err = p.dropOldest(ctx)
 		return err
 	})
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	fmt.Printf("one day of %d, %d requests, dropped in %s while %d/s come in\n", sizeDays, requests, milliseconds(took),
-		pacedRate)
+	fmt.Printf("one day of %d, %d requests, dropped in %s, %s of it to commit, while %d/s come in\n", sizeDays, requests,
+		milliseconds(took), milliseconds(committed), pacedRate)
 	for _, f := range []struct {
 		name          string
 		before, after time.Duration
@@ -124,22 +166,25 @@ func (p *pipeline) dropDay(ctx context.Context, requests int64) error {
 	return p.stop(p.worker)
 }
 
-// dropOldest drops the oldest partition, as retention does when its requests are deleted, and returns how long it took;
-// it tries again where it would make others wait.
-func (s *stack) dropOldest(ctx context.Context) (took time.Duration, err error) {
+// dropOldest drops the oldest partition, as retention does when its requests are deleted, and returns how long it took,
+// and its commit, which deletes the files; it tries again where it would make others wait.
+func (s *stack) dropOldest(ctx context.Context) (took, committed time.Duration, err error) {
 	conn, err := pgx.Connect(ctx, s.database())
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer conn.Close(ctx)
 	for range 100 {
-		why, begin := "", time.Now()
-		err := conn.QueryRow(ctx, `SELECT drop_webhook_partition((SELECT min(first_uid) FROM webhook_partitions
-			WHERE first_uid > 0))`).Scan(&why)
-		if took = time.Since(begin); err != nil || why == "" {
-			return took, err
+		why, begin, dropped := "", time.Now(), time.Time{}
+		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			defer func() { dropped = time.Now() }()
+			return tx.QueryRow(ctx, `SELECT drop_webhook_partition((SELECT min(first_uid) FROM webhook_partitions
+				WHERE first_uid > 0))`).Scan(&why)
+		})
+		if err != nil || why == "" {
+			return time.Since(begin), time.Since(dropped), err
 		}
 		time.Sleep(time.Second / 2)
 	}
-	return 0, errors.New("the oldest partition could not be dropped")
+	return 0, 0, errors.New("the oldest partition could not be dropped")
 }
