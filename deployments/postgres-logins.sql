@@ -11,5 +11,5 @@ GRANT DELETE ON material_requests, material_rounds, webhook_events, webhook_deli
 GRANT SELECT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api;
 GRANT SELECT, UPDATE (kept, settled_at, settling_until) ON webhook_partitions TO supplyhub_api;
 GRANT EXECUTE ON FUNCTION advance_webhook_partitions(bigint, bigint), drop_webhook_partition(bigint),
-    settle_webhook_partition(bigint, bigint, bigint) TO supplyhub_api;
+    settle_webhook_partition(bigint, bigint, bigint), delete_webhook_table() TO supplyhub_api;
 \endif

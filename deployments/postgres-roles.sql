@@ -87,7 +87,7 @@ ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO supplyhub_api;
 -- GRANT SELECT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api; -- UPDATE locks the rows
 -- GRANT SELECT, UPDATE (kept, settled_at, settling_until) ON webhook_partitions TO supplyhub_api;
 -- GRANT EXECUTE ON FUNCTION advance_webhook_partitions(bigint, bigint), drop_webhook_partition(bigint),
---     settle_webhook_partition(bigint, bigint, bigint) TO supplyhub_api;
+--     settle_webhook_partition(bigint, bigint, bigint), delete_webhook_table() TO supplyhub_api;
 
 -- bin/worker: estimating and delivering. It sees no key, no session and no tracker.
 GRANT SELECT ON suppliers, supplier_webhook_secrets, rate_services, products TO supplyhub_worker;

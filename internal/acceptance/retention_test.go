@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"database/sql"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -115,11 +116,13 @@ func TestRetention_drops_partitions_at_once_and_keeps_one_with_pending_work(t *t
 			t.Fatal(err)
 		}
 	}
-	for _, later := range []string{"0", "86400", "86400"} { // makes the partition of tomorrow, has requests be of it
+	for _, later := range []string{"0", "86400", "86400", "172800"} { // partitions of two days, requests are of the second
 		run(`SELECT advance_webhook_partitions((extract(epoch FROM now())::bigint + ` + later + `) * 1000000, 1)`)
 	}
 	run(`UPDATE webhook_partitions SET closed_at = 2 WHERE name = '0'`)
 	run(`UPDATE webhook_partitions SET opened_at = 2 WHERE name <> '0' AND opened_at IS NOT NULL`)
+	run(`UPDATE webhook_partitions SET closed_at = (extract(epoch FROM now())::bigint - 7200) * 1000000
+		WHERE name <> '0' AND closed_at IS NOT NULL`)
 	run(`UPDATE material_requests SET created_at = 1, updated_at = 1`)
 	recent := submit(t, s, nil)
 	becomes(t, s, recent, "estimated")
@@ -127,7 +130,7 @@ func TestRetention_drops_partitions_at_once_and_keeps_one_with_pending_work(t *t
 		TO supplyhub_api`)
 	run(`GRANT SELECT, UPDATE (kept, settled_at, settling_until) ON webhook_partitions TO supplyhub_api`)
 	run(`GRANT EXECUTE ON FUNCTION advance_webhook_partitions(bigint, bigint), drop_webhook_partition(bigint),
-		settle_webhook_partition(bigint, bigint, bigint) TO supplyhub_api`)
+		settle_webhook_partition(bigint, bigint, bigint), delete_webhook_table() TO supplyhub_api`)
 	h.Env["RETENTION_DAYS"] = "30"
 	stop(t, h.APIs[0])
 	h.APIs[0].Restart()
@@ -138,6 +141,10 @@ func TestRetention_drops_partitions_at_once_and_keeps_one_with_pending_work(t *t
 		!strings.Contains(detail, "0 (deliveries are pending)") {
 		t.Errorf("the doctor says %s: %s", status, detail)
 	}
+	apptest.Eventually(t, "the day that is over is settled", func() bool { return settled(t, db, "closed_at > 2") == 1 })
+	if n := settled(t, db, "closed_at = 2 OR closed_at IS NULL"); n > 0 {
+		t.Errorf("%d partitions are settled that are not over, or have pending deliveries", n)
+	}
 	read(t, s, old)
 	repaired.Store(true)
 	apptest.Eventually(t, "all is delivered", func() bool { return accounted(t, h).Deliveries["pending"] == 0 })
@@ -146,7 +153,7 @@ func TestRetention_drops_partitions_at_once_and_keeps_one_with_pending_work(t *t
 	h.APIs[0].Restart()
 	apptest.Eventually(t, "the partition is gone", func() bool {
 		var there bool
-		err := db.QueryRowContext(t.Context(), `SELECT to_regclass('webhook_events_0') IS NOT NULL`).Scan(&there)
+		err := db.QueryRowContext(t.Context(), `SELECT EXISTS (SELECT FROM webhook_partitions WHERE name = '0')`).Scan(&there)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,4 +165,15 @@ func TestRetention_drops_partitions_at_once_and_keeps_one_with_pending_work(t *t
 	if ledger := accounted(t, h); ledger.Deliveries["delivered"] < 2 {
 		t.Errorf("deliveries %v", ledger.Deliveries)
 	}
+}
+
+// settled returns how many partitions of those that the condition names are settled.
+func settled(t *testing.T, db *sql.DB, which string) (n int) {
+	t.Helper()
+	err := db.QueryRowContext(t.Context(),
+		`SELECT count(*) FROM webhook_partitions WHERE settled_at IS NOT NULL AND (`+which+`)`).Scan(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

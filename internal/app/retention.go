@@ -59,7 +59,8 @@ func (a *App) runPartitions(ctx context.Context) error {
 	return nil
 }
 
-// runSettling has the partitions that are over settled, but for those that retention is about to drop.
+// runSettling has the partitions that are over settled, but for those that retention is about to drop, and deletes what
+// it dropped, a table a minute.
 func (a *App) runSettling(ctx context.Context) error {
 	for a.cfg.Retention > 0 && ctx.Err() == nil {
 		now := a.db.Now()
@@ -74,6 +75,9 @@ func (a *App) runSettling(ctx context.Context) error {
 			})
 		if err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "vacuuming events of past days failed", "error", err)
+		}
+		if err := a.Deliveries.DeleteDropped(ctx); err != nil && ctx.Err() == nil {
+			a.log.WarnContext(ctx, "deleting old events failed", "error", err)
 		}
 		pause(ctx, partitionsInterval)
 	}

@@ -125,7 +125,8 @@ func fillDay(ctx context.Context, conn *pgx.Conn, from, to int64) error {
 	return nil
 }
 
-// dropDay drops the oldest of the filled partitions while requests come in and are delivered.
+// dropDay drops the oldest of the filled partitions while requests come in and are delivered, and then deletes its
+// tables one by one.
 func (p *pipeline) dropDay(ctx context.Context, requests int64) error {
 	if err := p.tidy(ctx); err != nil {
 		return err
@@ -139,35 +140,65 @@ func (p *pipeline) dropDay(ctx context.Context, requests int64) error {
 		return err
 	}
 	var took, committed time.Duration
-	var during loadResult
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) {
-		during, err = p.run(ctx, loadDuration, pacedRate)
-		return err
-	})
-	group.Go(func() (err error) {
-		time.Sleep(loadDuration / 2)
+	during, err := p.meanwhile(ctx, func(ctx context.Context) (err error) {
 		took, committed, err = p.dropOldest(ctx)
 		return err
 	})
-	if err := group.Wait(); err != nil {
+	if err != nil {
 		return err
 	}
 	fmt.Printf("one day of %d, %d requests, dropped in %s, %s of it to commit, while %d/s come in\n", sizeDays, requests,
 		milliseconds(took), milliseconds(committed), pacedRate)
-	for _, f := range []struct {
-		name          string
-		before, after time.Duration
-	}{{"POST answered, p99", before.P99, during.P99}, {"delivered, p99", before.Delivery99, during.Delivery99}} {
-		fmt.Printf("  %-20s %s without   %s with it   %.2f times\n", f.name, milliseconds(f.before), milliseconds(f.after),
-			float64(f.after)/float64(f.before))
+	compare("", before, during)
+	for _, table := range []string{"attempts", "deliveries", "events"} {
+		during, err := p.meanwhile(ctx, func(ctx context.Context) error { return p.deleteTable(ctx) })
+		if err != nil {
+			return err
+		}
+		compare(", its "+table+" deleted", before, during)
 	}
 	p.plan.Receiver = ""
 	return p.stop(p.worker)
 }
 
+// meanwhile runs the load and does something in its middle.
+func (p *pipeline) meanwhile(ctx context.Context, something func(context.Context) error) (r loadResult, err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		r, err = p.run(ctx, loadDuration, pacedRate)
+		return err
+	})
+	group.Go(func() error {
+		time.Sleep(loadDuration / 2)
+		return something(ctx)
+	})
+	err = group.Wait()
+	return r, err
+}
+
+func compare(what string, before, during loadResult) {
+	for _, f := range []struct {
+		name          string
+		before, after time.Duration
+	}{{"POST answered, p99", before.P99, during.P99}, {"delivered, p99", before.Delivery99, during.Delivery99}} {
+		fmt.Printf("  %-20s %s without   %s with it   %.2f times%s\n", f.name, milliseconds(f.before), milliseconds(f.after),
+			float64(f.after)/float64(f.before), what)
+	}
+}
+
+// deleteTable deletes the next table of what was dropped, as the api does one a minute.
+func (s *stack) deleteTable(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, s.database())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, `SELECT delete_webhook_table()`)
+	return err
+}
+
 // dropOldest drops the oldest partition, as retention does when its requests are deleted, and returns how long it took,
-// and its commit, which deletes the files; it tries again where it would make others wait.
+// and its commit; it tries again where it would make others wait.
 func (s *stack) dropOldest(ctx context.Context) (took, committed time.Duration, err error) {
 	conn, err := pgx.Connect(ctx, s.database())
 	if err != nil {

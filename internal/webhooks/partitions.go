@@ -46,7 +46,7 @@ func (d *Dispatcher) Keep(ctx context.Context, p round.Partition, why string) er
 }
 
 // Drop drops the events, deliveries and attempts of a partition's requests, which no request may be of any more. It
-// returns why it did not; empty: they are gone.
+// returns why it did not; empty: they are gone, and DeleteDropped gives their room on the disk back.
 func (d *Dispatcher) Drop(ctx context.Context, p round.Partition) (why string, err error) {
 	if p.Settled.IsZero() {
 		if err := d.store.visible(ctx, p); err != nil {
@@ -65,4 +65,14 @@ func (d *Dispatcher) Drop(ctx context.Context, p round.Partition) (why string, e
 		return "", fmt.Errorf("drop partition %s: %w", p.Name, err)
 	}
 	return why, nil
+}
+
+// DeleteDropped deletes one table of what was dropped, if there is one. Called from time to time it deletes all of them
+// without making others wait for the disk for long.
+func (d *Dispatcher) DeleteDropped(ctx context.Context) error {
+	if !d.store.postgres() {
+		return nil
+	}
+	_, err := d.store.deleteDropped(ctx)
+	return err
 }

@@ -149,6 +149,14 @@ func TestDrop_leaves_every_total_and_every_page_exact(t *testing.T) {
 		}
 		databasetest.Fold(ctx, t, db, Lists()...)
 		samePages(ctx, t, db)
+		for range len(partitioned) {
+			if is, err := d.store.deleteDropped(ctx); err != nil || !is {
+				t.Errorf("a table of partition %s is deleted %v: %v", p.Name, is, err)
+			}
+		}
+		if is, err := d.store.deleteDropped(ctx); err != nil || is {
+			t.Errorf("another table is deleted with partition %s: %v", p.Name, err)
+		}
 		for _, table := range []string{"webhook_events", "webhook_deliveries", "webhook_attempts"} {
 			var there bool
 			err := db.From(ctx).Raw(`SELECT to_regclass(?) IS NOT NULL`, table+"_"+p.Name).Scan(&there).Error

@@ -49,9 +49,10 @@ func look(ctx context.Context, t *testing.T, db *database.DB, p round.Partition,
 
 const (
 	these   = `('webhook_events%'::regclass, 'webhook_deliveries%'::regclass, 'webhook_attempts%'::regclass)`
-	vacuums = `SELECT string_agg(vacuum_count::text, ' ' ORDER BY relname) 
+	vacuums = `SELECT string_agg(vacuum_count::text, ' ' ORDER BY relname)
 		FROM pg_stat_user_tables WHERE relid IN ` + these
-	indexes = `SELECT count(*) || ' valid ' || bool_and(indisvalid) || ' full ' || bool_and('fillfactor=100' = ANY(reloptions))
+	indexes = `SELECT count(*) || ' valid ' || bool_and(indisvalid)
+			|| ' full ' || bool_and('fillfactor=100' = ANY(reloptions))
 		FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = 'webhook_deliveries%'::regclass`
 	files = `SELECT string_agg(pg_relation_filenode(indexrelid)::text, ' ' ORDER BY indexrelid) FROM pg_index
 		WHERE indrelid = 'webhook_deliveries%'::regclass`
@@ -211,7 +212,7 @@ func TestSettle_leaves_to_autovacuum_what_the_role_does_not_own(t *testing.T) {
 	for _, grant := range []string{
 		`GRANT SELECT, UPDATE (kept, settled_at, settling_until) ON webhook_partitions TO supplyhub_api`,
 		`GRANT EXECUTE ON FUNCTION advance_webhook_partitions(bigint, bigint), drop_webhook_partition(bigint),
-			settle_webhook_partition(bigint, bigint, bigint) TO supplyhub_api`,
+			settle_webhook_partition(bigint, bigint, bigint), delete_webhook_table() TO supplyhub_api`,
 	} {
 		if err := db.From(ctx).Exec(grant).Error; err != nil {
 			t.Fatal(err)

@@ -97,3 +97,10 @@ func (s *store) drop(ctx context.Context, p round.Partition) (why string, err er
 	})
 	return why, err
 }
+
+func (s *store) deleteDropped(ctx context.Context) (is bool, err error) {
+	if err = s.db.From(ctx).Raw(`SELECT delete_webhook_table()`).Scan(&is).Error; err != nil {
+		return false, fmt.Errorf("delete what was dropped: %w", err)
+	}
+	return is, nil
+}
