@@ -22,10 +22,11 @@ const (
 	comparedOwners = 100
 )
 
-// nextBlocks are the blocks b behind one. The first of a series has all rows before it as well.
+// nextBlocks are the blocks b behind one. The first of a series has all rows before it as well. Their bounds are found
+// once, not for each row that is compared with them.
 const nextBlocks = `WITH taken AS (SELECT owner, status, start, n FROM list_counts
 		WHERE list = $1 AND (owner, status, start) > ($2, $3, $4) ORDER BY owner, status, start LIMIT $5),
-	b AS (SELECT owner%[1]s AS owner, status%[1]s AS status, start AS at, n,
+	b AS MATERIALIZED (SELECT owner%[1]s AS owner, status%[1]s AS status, start AS at, n,
 			CASE WHEN EXISTS (SELECT 1 FROM list_counts e WHERE e.list = $1 AND e.owner = t.owner AND e.status = t.status
 				AND e.start < t.start) THEN start ELSE 0 END AS start,
 			coalesce((SELECT min(e.start) FROM list_counts e WHERE e.list = $1 AND e.owner = t.owner AND e.status = t.status
@@ -36,7 +37,8 @@ const nextBlocks = `WITH taken AS (SELECT owner, status, start, n FROM list_coun
 // and the others are compared by their blocks.
 const nextOwners = `WITH RECURSIVE o(owner, at) AS (SELECT CAST($2 AS text), CAST(0 AS bigint)
 		UNION ALL SELECT (%[1]s), o.at + 1 FROM o WHERE o.owner IS NOT NULL AND o.at < $3),
-	b AS (SELECT o.owner, s.status, o.at, 0 AS n, 0 AS start, CASE WHEN EXISTS (SELECT 1 FROM list_counts e
+	b AS MATERIALIZED (SELECT o.owner, s.status, o.at, 0 AS n, 0 AS start,
+		CASE WHEN EXISTS (SELECT 1 FROM list_counts e
 			WHERE e.list = $1 AND e.owner = o.owner AND e.status = s.status) THEN 0 ELSE 9223372036854775807 END AS ends
 		FROM o CROSS JOIN (SELECT '' AS status%[2]s) AS s WHERE o.owner IS NOT NULL)`
 
