@@ -92,17 +92,12 @@ func (p *pipeline) sizes(ctx context.Context) (rates [3]float64, err error) {
 	if err := p.tidy(ctx); err != nil {
 		return rates, err
 	}
-	first := p.nextID
 	result, err := p.run(ctx, bareDuration, 0)
 	if err != nil {
 		return rates, err
 	}
 	rates[0] = result.perSecond()
-	paths := make([]string, pathsOfRun)
-	for i := range paths {
-		paths[i] = fmt.Sprintf("%s/%d", intakePath, first+1+rand.Int64N(result.Accepted))
-	}
-	read, _, err := p.measured(ctx, loadPlan{Address: p.plan.Address, Paths: paths,
+	read, _, err := p.measured(ctx, loadPlan{Address: p.plan.Address, Paths: p.someRequests(result.Accepted),
 		Header: "Authorization: Bearer " + p.plan.Token})
 	if err != nil {
 		return rates, err
@@ -110,6 +105,15 @@ func (p *pipeline) sizes(ctx context.Context) (rates [3]float64, err error) {
 	rates[1] = read.perSecond()
 	rates[2], err = p.sweeps(ctx)
 	return rates, err
+}
+
+// someRequests returns the paths of some of the newest requests.
+func (p *pipeline) someRequests(newest int64) []string {
+	paths := make([]string, pathsOfRun)
+	for i := range paths {
+		paths[i] = fmt.Sprintf("%s/%d", intakePath, p.nextID-rand.Int64N(newest))
+	}
+	return paths
 }
 
 func (s *stack) sweeps(ctx context.Context) (float64, error) {

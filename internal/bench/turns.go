@@ -52,6 +52,7 @@ var compared = []struct{ name, form string }{
 	{fmt.Sprintf("ms to webhook at %d/s, p50", pacedRate), "%.1f"},
 	{fmt.Sprintf("ms to webhook at %d/s, p99", pacedRate), "%.1f"},
 	{"MiB of the workers", "%.0f"},
+	{"reads of an estimated request/s", "%.0f"},
 }
 
 // turnsBench compares this tree with the checkouts OTHER names (default: this tree) on a machine whose speed changes by
@@ -205,6 +206,10 @@ func (c *contender) burst(ctx context.Context) error {
 		return err
 	}
 	wait(ctx, settle)
+	reads, err := c.reads(ctx, paced.Accepted)
+	if err != nil {
+		return err
+	}
 	memory := 0
 	for _, worker := range c.running {
 		memory += peakMemory(worker.Process.Pid)
@@ -214,10 +219,23 @@ func (c *contender) burst(ctx context.Context) error {
 		values = append(values, usage{program: used[program]}.per1000(flat.Delivered))
 	}
 	for i, value := range append(values, inMilliseconds(paced.Delivery50), inMilliseconds(paced.Delivery99),
-		float64(memory)) {
+		float64(memory), reads) {
 		c.seen[i] = append(c.seen[i], value)
 	}
 	return nil
+}
+
+// reads returns the rate at which the newest requests are read; a peer has no such operation.
+func (c *contender) reads(ctx context.Context, newest int64) (float64, error) {
+	if c.peer != nil {
+		return 0, nil
+	}
+	result, err := c.load(ctx, loadPlan{Address: c.plan.Address, Paths: c.someRequests(newest), Connections: connections,
+		Duration: burstDuration, Header: "Authorization: Bearer " + c.plan.Token})
+	if err != nil {
+		return 0, err
+	}
+	return result.perSecond(), result.flawless()
 }
 
 // pairUp makes one figure a round of the two bursts, there and back.
