@@ -294,7 +294,7 @@ func TestGet_of_what_is_no_id_is_not_found(t *testing.T) {
 
 func FuzzCreate(f *testing.F) {
 	db := databasetest.Open(f, database.SQLite)
-	s := materials.New(materials.Deps{DB: db, Now: time.Now, Publisher: nowhere{}, Flushers: 1})
+	s := materials.New(materials.Deps{DB: db, Now: time.Now, Publisher: nowhere{}, Flushers: 1, Outbox: &world{}})
 	f.Cleanup(s.Close)
 	f.Add([]byte(body(1, nil)))
 	f.Add([]byte(body(2, object{"comment": "é\u0000",

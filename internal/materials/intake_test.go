@@ -293,7 +293,7 @@ func BenchmarkSubmit(b *testing.B) {
 		if db.Engine() == database.SQLite {
 			flushers = 1
 		}
-		s := materials.New(materials.Deps{DB: db, Now: time.Now, Publisher: nowhere{}, Flushers: flushers})
+		s := materials.New(materials.Deps{DB: db, Now: time.Now, Publisher: nowhere{}, Flushers: flushers, Outbox: &world{}})
 		defer s.Close()
 		var id atomic.Int64
 		b.SetParallelism(32)

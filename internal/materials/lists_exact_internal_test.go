@@ -31,7 +31,7 @@ func TestLists_are_exact_at_any_moment_among_writers_of_this_version_and_the_one
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
 	databasetest.CountsAgree(t, db)
-	s := &store{db: db}
+	s := &store{db: db, events: noEvents{}}
 	ctx, stop := context.WithCancelCause(t.Context())
 	writers := []func(context.Context, int) error{
 		func(ctx context.Context, i int) error { return s.takeBatch(ctx, "new", i) },
@@ -157,7 +157,7 @@ func TestLists_of_one_moment_of_a_clock_set_back_and_of_a_first_request_page_and
 			databasetest.Fold(ctx, t, db, Lists()...)
 			samePages(ctx, t, db)
 		}
-		if err := (&store{db: db}).miscounted(ctx); err != nil {
+		if err := (&store{db: db, events: noEvents{}}).miscounted(ctx); err != nil {
 			t.Error(err)
 		}
 	})
@@ -230,7 +230,7 @@ func TestLists_whose_counts_are_wrong_are_named_and_counted_anew(t *testing.T) {
 				}
 				found += len(wrong)
 			}
-			if err := (&store{db: db}).miscounted(ctx); found == 0 || err != nil {
+			if err := (&store{db: db, events: noEvents{}}).miscounted(ctx); found == 0 || err != nil {
 				t.Errorf("%s: %d were found, then %v", damage, found, err)
 			}
 			samePages(ctx, t, db)

@@ -30,7 +30,7 @@ func listedRequests(ctx context.Context, t *testing.T, db *database.DB, first, l
 // samePages compares pages all over the lists with what the table has.
 func samePages(ctx context.Context, t *testing.T, db *database.DB) {
 	t.Helper()
-	s := &store{db: db}
+	s := &store{db: db, events: noEvents{}}
 	const byTime = ` ORDER BY created_at DESC, id DESC`
 	of := func(status *Status) func(httpapi.Page) (listing, error) {
 		return func(p httpapi.Page) (listing, error) { return s.list(ctx, "acme", status, p.Size, p.Offset()) }
@@ -142,7 +142,7 @@ func TestLists_whose_rows_a_migration_counted_are_split_into_blocks(t *testing.T
 // A page of a supplier with many requests reads a block's rows and its own, whatever plan a young connection made.
 func TestPlans_of_a_supplier_s_requests_read_a_block_and_the_page(t *testing.T) {
 	t.Parallel()
-	s := &store{db: databasetest.Open(t, database.Postgres)}
+	s := &store{db: databasetest.Open(t, database.Postgres), events: noEvents{}}
 	const rows = 20_000
 	rowsRead := func(ctx context.Context) (n int64) {
 		err := s.db.From(ctx).Raw(`SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables
@@ -196,3 +196,8 @@ func TestPlans_of_a_supplier_s_requests_read_a_block_and_the_page(t *testing.T) 
 		t.Fatal(err)
 	}
 }
+
+// noEvents is an outbox in which nothing is stored.
+type noEvents struct{ Outbox }
+
+func (noEvents) BodyOf(_, _, _ string) string { return `NULL` }

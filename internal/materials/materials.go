@@ -32,8 +32,9 @@ type Publisher interface {
 type Outbox interface {
 	// RoundOf returns the numbers of an own delivery that was made before webhook-ids followed from rounds.
 	RoundOf(ctx context.Context, webhookID string) (uid, number int64, own bool, err error)
-	// Events returns the stored events of the rounds, in their order; one of a round that has none is zero.
-	Events(ctx context.Context, rounds []round.Round) ([]webhook.Event, error)
+	// BodyOf returns the SQL expression of the body of a round's event; null: it is not stored. It is given those of the
+	// supplier's id, the request's uid and the round's number.
+	BodyOf(supplier, uid, number string) string
 }
 
 // Deps is what the package is built from.

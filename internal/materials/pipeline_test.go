@@ -461,13 +461,7 @@ func (w *world) Forget(ctx context.Context, latest []round.Round) (events int64,
 	return events, err
 }
 
-func (w *world) Events(_ context.Context, rounds []round.Round) ([]webhook.Event, error) {
-	return make([]webhook.Event, len(rounds)), nil
-}
-
-func (w *world) HaveEvents(_ context.Context, rounds []round.Round) ([]bool, error) {
-	return make([]bool, len(rounds)), nil
-}
+func (w *world) BodyOf(_, _, _ string) string { return `NULL` }
 
 func (w *world) RoundOf(context.Context, string) (uid, number int64, own bool, err error) {
 	return 0, 0, false, nil

@@ -14,7 +14,7 @@ import (
 // its key goes through all requests of its supplier.
 func TestPlans_of_a_young_table_look_requests_up_by_their_key(t *testing.T) {
 	t.Parallel()
-	s := &store{db: databasetest.Open(t, database.Postgres)}
+	s := &store{db: databasetest.Open(t, database.Postgres), events: noEvents{}}
 	keys := []requestKey{{"acme", 1}, {"acme", 2}}
 	taking, received, err := s.receiptsPostgres([]receiptItem{{requestKey: keys[0]}, {requestKey: keys[1]}}, time.Now())
 	if err != nil {

@@ -73,6 +73,7 @@ type requestRow struct {
 	UpdatedAt          int64   `gorm:"autoUpdateTime:false"`
 	Estimates          *string // null until they are received, and when they are those of the event of the round Received
 	Unavailable        *string
+	Event              []byte `gorm:"->"` // that has them; null: the row has, or nothing
 }
 
 // TableName returns gorm's name for the rows.
@@ -91,14 +92,8 @@ func (r requestRow) request() (Request, error) {
 	return request, nil
 }
 
-// inEvent reports whether the estimates on offer are in an own event alone. Those of the round before, if any, are not
-// on offer while fresh ones are made.
-func (r requestRow) inEvent() bool {
-	return r.Estimates == nil && r.Received > 0 && r.Status != Enqueued
-}
-
 // record returns the request with its estimates, which are the event's when the row has none.
-func (r requestRow) record(event webhook.Event) (Record, error) {
+func (r requestRow) record() (Record, error) {
 	request, err := r.request()
 	if err != nil {
 		return Record{}, err
@@ -116,7 +111,11 @@ func (r requestRow) record(event webhook.Event) (Record, error) {
 		at := instant(*r.SelectedAt)
 		record.SelectedAt = &at
 	}
-	if r.inEvent() {
+	if r.Event != nil {
+		var event webhook.Event
+		if err := json.Unmarshal(r.Event, &event); err != nil {
+			return Record{}, fmt.Errorf("decode event of request %d: %w", r.ID, err)
+		}
 		record.Estimates, record.Unavailable = orEmpty(event.Data.Estimates), orEmpty(event.Data.Unavailable)
 	}
 	if r.Estimates == nil || r.Unavailable == nil || record.Status == Enqueued {
@@ -134,52 +133,24 @@ func (r requestRow) record(event webhook.Event) (Record, error) {
 func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
 // find reads one request of the supplier; errs.NotFound when the supplier has no such request.
-func (s *store) find(ctx context.Context, supplierID string, id int64) (record Record, err error) {
-	for range 2 { // a request whose event is gone is most likely gone too
-		var row requestRow
-		err := s.db.Reader(ctx).Raw(`SELECT * FROM material_requests WHERE supplier_id = ? AND id = ?`, supplierID,
-			id).Take(&row).Error
-		if errors.Is(err, gorm.ErrRecordNotFound) {
-			return Record{}, unknownRequest()
-		}
-		if err != nil {
-			return Record{}, fmt.Errorf("read material request: %w", err)
-		}
-		events, err := s.eventsOf(ctx, []requestRow{row})
-		if err != nil {
-			return Record{}, err
-		}
-		event, stored := events[requestKey{supplierID, id}]
-		if record, err = row.record(event); err != nil || stored || !row.inEvent() {
-			return record, err
-		}
+func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, error) {
+	var row requestRow
+	err := s.db.Reader(ctx).Raw(s.withEvents()+` WHERE supplier_id = ? AND id = ?`, supplierID, id).Take(&row).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return Record{}, unknownRequest()
 	}
-	return record, nil
+	if err != nil {
+		return Record{}, fmt.Errorf("read material request: %w", err)
+	}
+	return row.record()
 }
 
-// eventsOf reads the events that have the requests' estimates, of those whose event is stored.
-func (s *store) eventsOf(ctx context.Context, rows []requestRow) (map[requestKey]webhook.Event, error) {
-	var rounds []round.Round
-	for _, row := range rows {
-		if row.inEvent() {
-			rounds = append(rounds, round.Round{SupplierID: row.SupplierID, RequestID: row.ID, UID: row.UID,
-				Number: row.Received})
-		}
-	}
-	if len(rounds) == 0 {
-		return nil, nil
-	}
-	events, err := s.events.Events(ctx, rounds)
-	if err != nil {
-		return nil, fmt.Errorf("read estimates: %w", err)
-	}
-	found := make(map[requestKey]webhook.Event, len(events))
-	for i, r := range rounds {
-		if events[i].Type != "" {
-			found[requestKey{r.SupplierID, r.RequestID}] = events[i]
-		}
-	}
-	return found, nil
+// withEvents reads requests with the events that have their estimates. Those of the round before, if any, are not on
+// offer while fresh ones are made.
+func (s *store) withEvents() string {
+	return `SELECT *, CASE WHEN estimates IS NULL AND received > 0 AND status <> 'enqueued' THEN ` +
+		s.events.BodyOf(`material_requests.supplier_id`, `material_requests.uid`, `received`) +
+		` END AS event FROM material_requests`
 }
 
 // round reads the round that a request is in; errs.NotFound when there is none.
@@ -226,7 +197,7 @@ func (s *store) read(ctx context.Context, wanted []listed) ([]Record, error) {
 	}
 	const place = `, (?, CAST(? AS bigint))`
 	var rows []requestRow
-	err := s.db.Reader(ctx).Raw(`SELECT * FROM material_requests WHERE (supplier_id, id) IN (VALUES `+
+	err := s.db.Reader(ctx).Raw(s.withEvents()+` WHERE (supplier_id, id) IN (VALUES `+
 		strings.Repeat(place, len(wanted))[2:]+`)`, keys...).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read material requests: %w", err)
@@ -235,17 +206,13 @@ func (s *store) read(ctx context.Context, wanted []listed) ([]Record, error) {
 	for _, row := range rows {
 		found[requestKey{row.SupplierID, row.ID}] = row
 	}
-	events, err := s.eventsOf(ctx, rows)
-	if err != nil {
-		return nil, err
-	}
 	records := make([]Record, 0, len(rows))
 	for _, w := range wanted {
 		row, ok := found[requestKey{w.SupplierID, w.ID}]
 		if !ok {
 			continue
 		}
-		record, err := row.record(events[requestKey{w.SupplierID, w.ID}])
+		record, err := row.record()
 		if err != nil {
 			return nil, err
 		}

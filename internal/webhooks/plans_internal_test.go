@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -107,22 +106,4 @@ func (s *store) rowsRead(ctx context.Context, t *testing.T) (n int64) {
 		t.Fatal(err)
 	}
 	return n
-}
-
-// Where thousands of rounds are asked for, a walk through them for each of them takes seconds.
-func TestPlans_of_asked_events_walk_once_through_what_is_asked_on_SQLite(t *testing.T) {
-	t.Parallel()
-	s := &store{databasetest.Open(t, database.SQLite)}
-	var steps []struct{ Detail string }
-	err := s.db.From(t.Context()).Raw(`EXPLAIN QUERY PLAN `+s.asked(`NULL`), `[[1,1]]`).Scan(&steps).Error
-	if err != nil {
-		t.Fatal(err)
-	}
-	walks := 0
-	for _, step := range steps {
-		walks += strings.Count(step.Detail, "json_each") + strings.Count(step.Detail, "SCAN e")
-	}
-	if walks != 1 {
-		t.Errorf("%d walks: %v", walks, steps)
-	}
 }

@@ -75,7 +75,7 @@ func TestVerify_names_what_is_wrong_in_every_batch_and_at_their_edges(t *testing
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		ctx := t.Context()
-		service := New(Deps{DB: db, Now: db.Now})
+		service := New(Deps{DB: db, Now: db.Now, Events: noEvents{}})
 		service.store.fill(ctx, t, 1, 3*verifyBatch/2, `i`) // what is selected has no estimates and no choice
 		if err := db.From(ctx).Exec(`UPDATE material_requests SET supplier_id = 's',
 			status = CASE WHEN id IN ? THEN 'selected' ELSE 'failed' END`,
@@ -112,7 +112,7 @@ func TestVerify_names_what_is_wrong_in_every_batch_and_at_their_edges(t *testing
 func TestPrune_reads_what_it_deletes_however_many_requests_the_supplier_has(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
-	s := &store{db}
+	s := &store{db: db}
 	s.fill(t.Context(), t, 1, 4*eachBatch, `i`)
 	err := db.InTx(t.Context(), func(ctx context.Context) error {
 		var rounds []round.Round
@@ -138,3 +138,8 @@ func TestPrune_reads_what_it_deletes_however_many_requests_the_supplier_has(t *t
 		t.Fatal(err)
 	}
 }
+
+// noEvents is an outbox in which nothing is stored.
+type noEvents struct{ Events }
+
+func (noEvents) BodyOf(_, _, _ string) string { return `NULL` }

@@ -25,8 +25,9 @@ type Events interface {
 	// Forget deletes, in the caller's transaction, the events of all rounds of the requests, with their deliveries, and
 	// returns how many events they were. latest are the rounds that the requests are in.
 	Forget(ctx context.Context, latest []round.Round) (events int64, err error)
-	// HaveEvents reports of each round whether its event is stored.
-	HaveEvents(ctx context.Context, rounds []round.Round) ([]bool, error)
+	// BodyOf returns the SQL expression of the body of a round's event; null: it is not stored. It is given those of the
+	// supplier's id, the request's uid and the round's number.
+	BodyOf(supplier, uid, number string) string
 }
 
 // Partitions are those that events are stored in.
@@ -58,7 +59,7 @@ type Service struct {
 }
 
 // New returns a service over the tables of material requests.
-func New(deps Deps) *Service { return &Service{deps: deps, store: &store{deps.DB}} }
+func New(deps Deps) *Service { return &Service{deps: deps, store: &store{deps.DB, deps.Events}} }
 
 // failedPage is how many failed requests one statement of Each returns.
 const failedPage = 1000

@@ -66,7 +66,7 @@ func TestPlans_of_a_young_table_find_the_newest_requests_of_each_supplier_by_the
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
 	behind := place{at: 1, supplierID: "a", id: 1}
-	keys, keyArgs := (&store{db}).newestOf([]string{"a", "b"}, behind, 1, 50)
+	keys, keyArgs := (&store{db: db}).newestOf([]string{"a", "b"}, behind, 1, 50)
 	near, nearArgs := newestEach(behind, 1, 50)
 	far, farArgs := newestEach(behind, 0, 50)
 	for statement, args := range map[string][]any{keys: keyArgs, near: nearArgs, far: farArgs} {

@@ -32,7 +32,10 @@ type requestKey struct {
 	ID         int64
 }
 
-type store struct{ db *database.DB }
+type store struct {
+	db     *database.DB
+	events Events // where estimates are that are not in the row
+}
 
 type overviewRow struct {
 	SupplierID string

@@ -13,23 +13,22 @@ import (
 // verifiedRow is a request and what Verify asks of it.
 type verifiedRow struct {
 	round.Round
-	status  materials.Status
-	sent    bool  // it is enqueued and nothing is left to queue
-	inEvent int64 // the round whose event has its estimates; 0: they are in the row
-	faults  [lostFault]bool
+	status materials.Status
+	sent   bool // it is enqueued and nothing is left to queue
+	faults [lostFault]bool
 }
 
 func (r *verifiedRow) places() []any {
-	return []any{&r.SupplierID, &r.RequestID, &r.UID, &r.Number, &r.status, &r.sent, &r.inEvent, &r.faults[0],
-		&r.faults[1], &r.faults[2]}
+	return []any{&r.SupplierID, &r.RequestID, &r.UID, &r.Number, &r.status, &r.sent, &r.faults[0], &r.faults[1],
+		&r.faults[2]}
 }
 
 // verified checks the next requests behind a key.
 func (s *store) verified(ctx context.Context, after requestKey, late time.Time, limit int) ([]verifiedRow, error) {
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT supplier_id, id, uid, round, status,
 			status = 'enqueued' AND ticket IS NULL AND retry_at IS NULL,
-			CASE WHEN status IN ('estimated', 'selected') AND estimates IS NULL THEN received ELSE 0 END,
-			status IN ('estimated', 'selected') AND (estimates IS NULL OR unavailable IS NULL) AND received = 0,
+			CASE WHEN status IN ('estimated', 'selected') AND (estimates IS NULL OR unavailable IS NULL) THEN `+
+		s.events.BodyOf(`material_requests.supplier_id`, `material_requests.uid`, `received`)+` IS NULL ELSE false END,
 			status = 'selected' AND (selected_estimate_id IS NULL OR selected_at IS NULL),
 			status = 'enqueued' AND ticket IS NOT NULL AND updated_at < $3
 		FROM material_requests WHERE (supplier_id, id) > ($1, $2) ORDER BY supplier_id, id LIMIT $4`,
@@ -38,17 +37,6 @@ func (s *store) verified(ctx context.Context, after requestKey, late time.Time, 
 		return nil, fmt.Errorf("verify material requests: %w", err)
 	}
 	return rows, nil
-}
-
-// stillWithout reports whether the request still has its estimates in the event of the round alone.
-func (s *store) stillWithout(ctx context.Context, r round.Round) (still bool, err error) {
-	err = s.db.Reader(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM material_requests
-		WHERE supplier_id = ? AND id = ? AND uid = ? AND received = ? AND estimates IS NULL AND status <> 'enqueued')`,
-		r.SupplierID, r.RequestID, r.UID, r.Number).Scan(&still).Error
-	if err != nil {
-		return false, fmt.Errorf("verify material requests: %w", err)
-	}
-	return still, nil
 }
 
 // stillEnqueued reports whether the request waits for the estimates of the round.

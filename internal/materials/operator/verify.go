@@ -24,10 +24,7 @@ var faultTexts = [...]string{
 	"is enqueued and nothing brings its estimates",
 }
 
-const (
-	noEstimates = 0
-	lostFault   = len(faultTexts) - 1
-)
+const lostFault = len(faultTexts) - 1
 
 // Ledger is what Verify found: how many requests are in each state, and every one that is not accounted for.
 type Ledger struct {
@@ -70,7 +67,7 @@ func (s *Service) Verify(ctx context.Context, underway Underway, done func(int64
 // check counts a batch and notes its faults.
 func (s *Service) check(ctx context.Context, batch []verifiedRow, underway Underway, counts map[materials.Status]int64,
 	faults *[len(faultTexts)][]string) error {
-	var sent, inEvent []round.Round
+	var sent []round.Round
 	for _, row := range batch {
 		counts[row.status]++
 		for kind, found := range row.faults {
@@ -81,14 +78,6 @@ func (s *Service) check(ctx context.Context, batch []verifiedRow, underway Under
 		if row.sent {
 			sent = append(sent, row.Round)
 		}
-		if row.inEvent > 0 {
-			of := row.Round
-			of.Number = row.inEvent
-			inEvent = append(inEvent, of)
-		}
-	}
-	if err := s.checkEvents(ctx, inEvent, faults); err != nil {
-		return err
 	}
 	if len(sent) == 0 {
 		return nil
@@ -108,30 +97,6 @@ func (s *Service) check(ctx context.Context, batch []verifiedRow, underway Under
 		}
 		if still {
 			note(faults, lostFault, r)
-		}
-	}
-	return nil
-}
-
-// checkEvents notes the requests whose estimates are in an event that is not there.
-func (s *Service) checkEvents(ctx context.Context, rounds []round.Round, faults *[len(faultTexts)][]string) error {
-	if len(rounds) == 0 {
-		return nil
-	}
-	have, err := s.deps.Events.HaveEvents(ctx, rounds)
-	if err != nil {
-		return err
-	}
-	for i, r := range rounds {
-		if have[i] {
-			continue
-		}
-		still, err := s.store.stillWithout(ctx, r) // retention may have deleted both between the two looks
-		if err != nil {
-			return err
-		}
-		if still {
-			note(faults, noEstimates, r)
 		}
 	}
 	return nil
