@@ -64,7 +64,7 @@ func (d *Dispatcher) Redeliver(ctx context.Context, ids ...string) (int64, error
 }
 
 // redeliverBatch is how many deliveries one transaction of RedeliverStatus takes at most.
-const redeliverBatch = 2000
+const redeliverBatch = 500
 
 // RedeliverStatus is Redeliver for all deliveries that the filter chooses, which names a status. What comes to the
 // status while it runs is left as it is. done is called with how many are redelivered so far.
@@ -102,6 +102,7 @@ func (d *Dispatcher) reopenChosen(ctx context.Context, batch []candidate, status
 		n = int64(len(found))
 		return d.reopen(ctx, found)
 	})
+	d.deps.DB.Yield(ctx)
 	return n, err
 }
 

@@ -55,6 +55,7 @@ func (s *Service) prune(ctx context.Context, what pruning, done func(Pruned)) (p
 			n, since = batch.Requests, last
 			p.Requests, p.Events = p.Requests+n, p.Events+batch.Events
 			done(p)
+			s.deps.DB.Yield(ctx)
 		}
 	}
 	return p, ctx.Err()
