@@ -65,19 +65,19 @@ type Place struct {
 // the oldest block that is not wholly behind its beginning. It ends in the newest block that has all of it, and as many
 // others as may leave the list meanwhile: where rows have left a status, what is left of them in its index until it is
 // vacuumed is not gone through.
-const placing = `WITH entries AS (
-		SELECT start AS at, n, 1 AS block FROM list_counts WHERE list = ? AND owner = ? AND status = ?
-		UNION ALL SELECT at, ` + noted + `, 0 FROM list_changes WHERE list = ? AND owner = ?),
+const placing = `WITH entries AS (SELECT at, n, block,
+			sum(CAST(n AS integer)) OVER (ORDER BY at DESC, block ROWS UNBOUNDED PRECEDING) AS upto
+		FROM (SELECT start AS at, n, 1 AS block FROM list_counts WHERE list = ? AND owner = ? AND status = ?
+			UNION ALL SELECT at, ` + noted + `, 0 FROM list_changes WHERE list = ? AND owner = ?) AS counted),
 	%[1]s,
-	blocks AS (SELECT at, block, CAST(sum(n) OVER (ORDER BY at DESC) AS bigint) AS n FROM entries),
-	place AS (SELECT b.at, b.n FROM blocks b
-		WHERE b.block = 1 AND b.at < ? AND b.n <= ? + (SELECT until FROM newer)
-		ORDER BY b.at LIMIT 1)
-	SELECT since, until, (SELECT at FROM place) AS place, (SELECT n FROM place) AS above,
-		(SELECT max(b.at) FROM blocks b WHERE b.block = 1 AND b.n >= ? + (SELECT until FROM newer)) AS ends FROM newer`
+	place AS (SELECT at, upto FROM entries
+		WHERE block = 1 AND at < ? AND upto <= ? + (SELECT until FROM newer)
+		ORDER BY at LIMIT 1)
+	SELECT since, until, (SELECT at FROM place) AS place, (SELECT upto FROM place) AS above,
+		(SELECT max(at) FROM entries WHERE block = 1 AND upto >= ? + (SELECT until FROM newer)) AS ends FROM newer`
 
 // newerThanAny are the numbers of placing where nothing bounds the time: no row is counted.
-const newerThanAny = `newer AS (SELECT CAST(coalesce(sum(n), 0) AS bigint) AS since, CAST(0 AS bigint) AS until
+const newerThanAny = `newer AS (SELECT coalesce(sum(CAST(n AS integer)), 0) AS since, CAST(0 AS bigint) AS until
 		FROM entries)`
 
 const newerThan = `bounds AS (SELECT b.side, b.at,
