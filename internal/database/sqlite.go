@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
-	"time"
 
 	"gorm.io/gorm"
 )
@@ -95,19 +94,4 @@ func (e *engine) connections(path string, n int) (*sql.DB, error) {
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
 	return db, nil
-}
-
-// yieldFor is longer than what waits for SQLite's lock sleeps between two looks.
-const yieldFor = 150 * time.Millisecond
-
-// Yield lets other processes write between two transactions of a long command. SQLite wakes none that waits: each looks
-// now and then, and would find the next transaction under way. PostgreSQL has no need of it.
-func (d *DB) Yield(ctx context.Context) {
-	if d.Engine() != SQLite {
-		return
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(yieldFor):
-	}
 }

@@ -72,11 +72,13 @@ func (d *Dispatcher) RedeliverStatus(ctx context.Context, filter Filter, done fu
 	if filter.Status == Pending {
 		return 0, errs.New(errs.Conflict, "Pending deliveries are being tried anyway.")
 	}
-	until := d.deps.Now()
+	until, writing := d.deps.Now(), time.Time{}
 	err = d.store.batches(ctx, filter, until, upwards, redeliverBatch, func(int64) { done(total) },
 		func(batch []candidate) error {
 			n, err := d.reopenChosen(ctx, batch, filter.Status, until)
-			total += n
+			if total += n; n > 0 {
+				writing = d.deps.DB.Yield(ctx, writing)
+			}
 			return err
 		})
 	if err != nil {
@@ -102,7 +104,6 @@ func (d *Dispatcher) reopenChosen(ctx context.Context, batch []candidate, status
 		n = int64(len(found))
 		return d.reopen(ctx, found)
 	})
-	d.deps.DB.Yield(ctx)
 	return n, err
 }
 

@@ -40,6 +40,7 @@ func (s *Service) prune(ctx context.Context, what pruning, done func(Pruned)) (p
 	if err != nil {
 		return p, fmt.Errorf("prune requests: %w", err)
 	}
+	var writing time.Time
 	for _, supplier := range suppliers {
 		var since int64 // where the next batch begins: what is kept is looked at once
 		for n := int64(pruneBatch); n == pruneBatch; {
@@ -55,7 +56,7 @@ func (s *Service) prune(ctx context.Context, what pruning, done func(Pruned)) (p
 			n, since = batch.Requests, last
 			p.Requests, p.Events = p.Requests+n, p.Events+batch.Events
 			done(p)
-			s.deps.DB.Yield(ctx)
+			writing = s.deps.DB.Yield(ctx, writing)
 		}
 	}
 	return p, ctx.Err()

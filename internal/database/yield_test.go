@@ -3,6 +3,7 @@ package database_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
@@ -26,6 +27,7 @@ func TestYield_lets_another_process_write_between_two_transactions_on_SQLite(t *
 		<-begun
 		written <- write(t.Context(), serve, "serve", 1)
 	}()
+	var writing time.Time
 	for n := range most {
 		if err := write(t.Context(), command, "command", 50_000); err != nil {
 			t.Fatal(err)
@@ -33,7 +35,7 @@ func TestYield_lets_another_process_write_between_two_transactions_on_SQLite(t *
 		if n == 0 {
 			close(begun)
 		}
-		command.Yield(t.Context())
+		writing = command.Yield(t.Context(), writing)
 		select {
 		case err := <-written:
 			if err != nil {
