@@ -91,7 +91,7 @@ ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO supplyhub_api;
 
 -- bin/worker: estimating and delivering. It sees no key, no session and no tracker.
 GRANT SELECT ON suppliers, supplier_webhook_secrets, rate_services, products TO supplyhub_worker;
-GRANT SELECT (supplier_id, id, uid, status, round, tries, trace_id, trace_parent, body), UPDATE (status, ticket, retry_at, tries, failure, updated_at)
+GRANT SELECT (supplier_id, id, uid, status, round, tries, trace_id, trace_parent, body, packed), UPDATE (status, ticket, retry_at, tries, failure, updated_at)
     ON material_requests TO supplyhub_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON workers TO supplyhub_worker;
 GRANT SELECT, INSERT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts, webhook_receivers TO supplyhub_worker;

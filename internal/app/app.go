@@ -155,7 +155,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: destinations{a.Suppliers}, Ledger: ledger, BaseURL: a.cfg.BaseURL,
 		OwnSecrets: secrets.webhooks, Proofs: proofs, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
 		AllowPrivate: a.cfg.AllowPrivate, Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Notifier: a.notifier,
-		Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent,
+		Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent, Packed: a.cfg.Packed,
 	})
 	a.estimation = work.New(work.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Queue: workQueue{a}, Outbox: outbox{a.Deliveries},
@@ -165,7 +165,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Publisher: a.estimation, Outbox: a.Deliveries,
 		Secrets: secrets.webhooks, Proofs: proofs, Flushers: a.db.Flushers(), TraceParent: a.traceParent, Batch: a.batch(),
-		Link: a.link(),
+		Link: a.link(), Packed: a.cfg.Packed,
 	})
 	a.requests = operator.New(operator.Deps{DB: a.db, Now: a.db.Now, Requests: a.materials, Events: a.Deliveries,
 		Partitions: a.Deliveries})

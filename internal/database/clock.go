@@ -56,6 +56,7 @@ func newDB(ctx context.Context, d DB) *DB {
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var follower sync.WaitGroup
 	closeEngine, start := d.close, machineTime()
+	d.lean = &lean{}
 	d.clock = &clock{local: machineTime, at: start, base: start.Round(0).UTC()}
 	d.close = func() error {
 		stop()

@@ -41,6 +41,7 @@ type DB struct {
 	server *server // PostgreSQL only
 	lock   string  // SQLite: the file that serialises migrations between processes
 	clock  *clock
+	lean   *lean
 	close  func() error
 	log    *slog.Logger
 }

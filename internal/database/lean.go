@@ -3,10 +3,41 @@ package database
 import (
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // leanKey is the setting without which rows are written as the version before reads them.
 const leanKey = "lean_rows"
+
+const leanEvery = 5 * time.Second // between two looks of Lean
+
+// lean is what Lean saw last. Once rows may be lean, they always may.
+type lean struct {
+	yes    atomic.Bool
+	mu     sync.Mutex // for who looks: callers in a transaction must not wait for one that needs a connection
+	looked time.Time
+}
+
+// Lean reports whether rows may be lean, as LeanRows did some seconds ago: it is asked for each row that is written.
+func (d *DB) Lean(ctx context.Context) bool {
+	l, now := d.lean, d.Now()
+	if l.yes.Load() || !l.mu.TryLock() {
+		return l.yes.Load()
+	}
+	defer l.mu.Unlock()
+	if now.Sub(l.looked).Abs() < leanEvery {
+		return l.yes.Load()
+	}
+	yes, err := d.LeanRows(ctx)
+	if err != nil {
+		d.log.WarnContext(ctx, "rows are written as the version before reads them", "error", err)
+	}
+	l.looked = now
+	l.yes.Store(yes)
+	return yes
+}
 
 // LeanRows reports whether rows may be written in the forms that the version before cannot read: the installation began
 // with this version, or AllowLeanRows was called.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/pack"
 )
 
 // canonicalRequest is version 1 of the form by which two requests are compared: the JSON of these members, in this
@@ -45,5 +46,14 @@ func (r Request) canonical() (text, digest []byte, err error) {
 	return text, sum[:], nil
 }
 
-// DecodeRequest returns the request of a stored canonical text, without what is stored beside it.
-func DecodeRequest(text string) (Request, error) { return httpapi.DecodeOwn[Request]([]byte(text)) }
+// DecodeRequest returns the request of a stored canonical text, packed or as it is, without what is stored beside it.
+func DecodeRequest(body string, packed []byte) (Request, error) {
+	if packed == nil {
+		return httpapi.DecodeOwn[Request]([]byte(body))
+	}
+	text, err := pack.Unpack(packed)
+	if err != nil {
+		return Request{}, err
+	}
+	return httpapi.DecodeOwn[Request](text)
+}

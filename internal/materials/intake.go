@@ -11,6 +11,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -24,6 +25,7 @@ type intakeItem struct {
 	requestKey
 	shopCode, body, traceID, traceParent string
 	digest                               []byte
+	packed                               []byte // the body instead; nil: it is in body
 }
 
 // Submit stores the request durably and hands it to the queue without waiting. The equal request again is stored
@@ -34,7 +36,14 @@ func (s *Service) Submit(ctx context.Context, r Request) error {
 	if err != nil {
 		return fmt.Errorf("submit request: %w", err)
 	}
-	item := intakeItem{requestKey{r.SupplierID, r.ID}, r.ShopCode, string(text), r.TraceID, r.TraceParent, digest}
+	item := intakeItem{requestKey: requestKey{r.SupplierID, r.ID}, shopCode: r.ShopCode, traceID: r.TraceID,
+		traceParent: r.TraceParent, digest: digest}
+	if s.deps.Packed && s.deps.DB.Lean(ctx) {
+		item.packed = pack.Pack(text)
+	}
+	if item.packed == nil {
+		item.body = string(text)
+	}
 	done, err := s.intake.Do(ctx, item)
 	if s.deps.Link != nil {
 		s.deps.Link(ctx, done.batch)

@@ -114,8 +114,7 @@ func (s *Service) flushReceipts(_ context.Context, items []receiptItem) ([]recei
 	defer cancel()
 	results := make([]receiptResult, len(items))
 	now := s.deps.Now()
-	lean := s.lean.allowed(ctx, s.deps.DB, s.deps.Log, now)
-	taken, err := s.store.takeReceipts(ctx, ownReceipts(items), lean, now)
+	taken, err := s.store.takeReceipts(ctx, ownReceipts(items), s.deps.DB.Lean(ctx), now)
 	if err != nil {
 		return nil, fmt.Errorf("store received estimates: %w", err)
 	}

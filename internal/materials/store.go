@@ -15,6 +15,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -60,6 +61,7 @@ type requestRow struct {
 	Digest             []byte
 	ShopCode           string
 	Body               string
+	Packed             []byte // null: the body is in Body
 	TraceID            string
 	TraceParent        *string // null: it is not traced
 	UID                int64
@@ -81,7 +83,7 @@ func (requestRow) TableName() string { return "material_requests" }
 
 // request decodes the canonical body and adds what is stored beside it.
 func (r requestRow) request() (Request, error) {
-	request, err := DecodeRequest(r.Body)
+	request, err := DecodeRequest(r.Body, r.Packed)
 	if err != nil {
 		return Request{}, fmt.Errorf("decode request %d: %w", r.ID, err)
 	}
@@ -112,8 +114,8 @@ func (r requestRow) record() (Record, error) {
 		record.SelectedAt = &at
 	}
 	if r.Event != nil {
-		var event webhook.Event
-		if err := json.Unmarshal(r.Event, &event); err != nil {
+		event, err := unpackEvent(r.Event)
+		if err != nil {
 			return Record{}, fmt.Errorf("decode event of request %d: %w", r.ID, err)
 		}
 		record.Estimates, record.Unavailable = orEmpty(event.Data.Estimates), orEmpty(event.Data.Unavailable)
@@ -128,6 +130,15 @@ func (r requestRow) record() (Record, error) {
 		return Record{}, fmt.Errorf("decode unavailable services of request %d: %w", r.ID, err)
 	}
 	return record, nil
+}
+
+// unpackEvent returns the event of a stored body, packed or as it was sent.
+func unpackEvent(stored []byte) (event webhook.Event, err error) {
+	body, err := pack.Unpack(stored)
+	if err != nil {
+		return event, err
+	}
+	return event, json.Unmarshal(body, &event)
 }
 
 func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }

@@ -53,8 +53,11 @@ type listed struct {
 	Size       int64
 }
 
+// BodySize is the expression of how many bytes a request's body has at most; a packed one has eight times its own.
+const BodySize = `octet_length(r.body) + coalesce(octet_length(r.packed) * 8, 0)`
+
 const listedColumns = `SELECT r.supplier_id, r.id,
-	octet_length(r.body) + coalesce(octet_length(r.estimates) + octet_length(r.unavailable), 1024) AS size FROM `
+	` + BodySize + ` + coalesce(octet_length(r.estimates) + octet_length(r.unavailable), 1024) AS size FROM `
 
 // list chooses one page of the supplier's requests, newest first; a nil status means any.
 func (s *store) list(ctx context.Context, supplierID string, status *Status, limit int, offset int64) (listing,

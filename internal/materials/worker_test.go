@@ -19,6 +19,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/materials/work"
+	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -471,6 +472,27 @@ func TestWork_of_large_requests_at_once_estimates_them_all(t *testing.T) {
 		})
 		if got := len(p.events()); got != n {
 			t.Errorf("%d events stored, want %d", got, n)
+		}
+	})
+}
+
+func TestWork_of_a_damaged_packed_body_puts_that_request_off_alone(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		p := newPipeline(t, db, nil)
+		for id := range int64(3) {
+			p.enqueue("acme", id)
+		}
+		damaged := pack.Pack([]byte(`{"id":1,"shop_code":"s","comment":null,"materials":[]` + strings.Repeat(" ", 99) + `}`))
+		damaged[len(damaged)-1] ^= 1
+		p.exec(`UPDATE material_requests SET body = '', packed = ? WHERE id = 1`, damaged)
+		for id := range int64(3) {
+			if err := p.work("acme", id); err != nil {
+				t.Errorf("request %d: %v", id, err)
+			}
+		}
+		if got := len(p.events()); got != 2 || p.row("acme", 1).RetryAt == nil {
+			t.Errorf("%d events are stored, and of the damaged request %+v", got, p.row("acme", 1))
 		}
 	})
 }

@@ -100,7 +100,7 @@ type job struct {
 	begun       time.Time // with its delivery; zero when it was claimed
 	traceID     string
 	traceParent string // the span that caused the event; empty: none is known
-	body        []byte
+	body        []byte // the event, packed when it was read like that
 	target      Receiver
 	seen        string // digest of the target that the worker read which handed it over; empty: none
 	test        bool   // a test call, which is not stored

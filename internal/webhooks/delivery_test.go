@@ -47,6 +47,32 @@ func TestEvent_reaches_the_own_endpoint_and_the_receiver_once_each_signed(t *tes
 	})
 }
 
+func TestAttempt_of_a_damaged_packed_event_fails_and_is_repeated_without_a_call(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := newRig(t, db, setup{idle: true, deps: func(d *webhooks.Deps) { d.Packed = true }})
+		r.add(event("acme", 1, 1))
+		var stored []byte
+		if err := db.From(t.Context()).Raw(`SELECT body FROM webhook_events`).Row().Scan(&stored); err != nil {
+			t.Fatal(err)
+		}
+		if stored[0] == '{' {
+			t.Fatalf("the event is stored as %s", stored)
+		}
+		stored[len(stored)-1] ^= 1
+		if err := db.From(t.Context()).Exec(`UPDATE webhook_events SET body = ?`, stored).Error; err != nil {
+			t.Fatal(err)
+		}
+		r.start()
+		r.settled()
+		d := r.show("acme")
+		if d.Status != webhooks.Dead || len(d.Attempts) != 3 || d.Attempts[0].Error == nil ||
+			!strings.Contains(*d.Attempts[0].Error, "damaged") || len(r.acme.got()) > 0 {
+			t.Errorf("%d calls, the delivery is %+v", len(r.acme.got()), d)
+		}
+	})
+}
+
 func TestAttempts_keep_their_webhook_id_and_sign_their_own_moment(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {

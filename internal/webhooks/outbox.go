@@ -10,6 +10,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -66,7 +67,7 @@ func (d newDelivery) attemptedBy() *int64 {
 // newEvent is an event that Add stores, with its deliveries.
 type newEvent struct {
 	Outgoing
-	body       []byte
+	stored     []byte        // its body, packed or as it is sent
 	deliveries []newDelivery // the first goes to the own endpoint
 }
 
@@ -82,7 +83,7 @@ func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (before []round
 	now, worker, due := d.deps.Now(), d.lease.worker(), map[string]time.Time{}
 	suppliers := slices.Collect(maps.Keys(receivers))
 	for chunk := range slices.Chunk(events, addBatch) {
-		prepared, err := d.prepare(chunk, receivers, worker, now)
+		prepared, err := d.prepare(ctx, chunk, receivers, worker, now)
 		if err != nil {
 			return nil, err
 		}
@@ -106,8 +107,9 @@ func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (before []round
 }
 
 // prepare makes the rows of the events.
-func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, worker int64,
+func (d *Dispatcher) prepare(ctx context.Context, events []Outgoing, receivers map[string]Receiver, worker int64,
 	now time.Time) ([]newEvent, error) {
+	packed := d.deps.Packed && d.deps.DB.Lean(ctx)
 	prepared := make([]newEvent, len(events))
 	for i, e := range events {
 		body := e.Body
@@ -117,7 +119,10 @@ func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, w
 				return nil, fmt.Errorf("encode event of %s: %w", e.Round, err)
 			}
 		}
-		prepared[i] = newEvent{Outgoing: e, body: body, deliveries: make([]newDelivery, 0, 2)}
+		prepared[i] = newEvent{Outgoing: e, stored: body, deliveries: make([]newDelivery, 0, 2)}
+		if packed {
+			prepared[i].stored = pack.Stored(body)
+		}
 		add := func(kind round.Kind, destination string) {
 			prepared[i].deliveries = append(prepared[i].deliveries, newDelivery{job: job{
 				id: e.Round.WebhookID(kind), destination: destination, round: e.Round, number: 1, series: 1,

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/supplyhub/supplyhub/internal/caller"
+	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -116,6 +117,10 @@ func (s *sender) send(ctx context.Context, j job, at time.Time) answer {
 	}
 	if len(j.target.Secrets) == 0 {
 		return answer{err: errNoSecret}
+	}
+	var err error
+	if j.body, err = pack.Unpack(j.body); err != nil {
+		return answer{err: fmt.Errorf("the event cannot be read: %w", err)}
 	}
 	request, err := retryablehttp.NewRequestWithContext(context.WithValue(ctx, callKey{}, call{j, at}), http.MethodPost,
 		j.address(), j.body)

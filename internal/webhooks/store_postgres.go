@@ -71,7 +71,7 @@ func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, sup
 	traces, parents, bodies := make([]string, n), make([]string, n), make([][]byte, n)
 	for i, e := range events {
 		uids[i], numbers[i], owners[i] = e.Round.UID, e.Round.Number, e.Round.SupplierID
-		traces[i], parents[i], bodies[i] = e.TraceID, e.TraceParent, e.body
+		traces[i], parents[i], bodies[i] = e.TraceID, e.TraceParent, e.stored
 	}
 	type numbersOf struct{ uid, number int64 }
 	type row struct { // one of the two, the other's columns are zero

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -186,7 +187,11 @@ func (s *store) eventOf(ctx context.Context, row deliveryRow) ([]byte, error) {
 	if len(rows) == 0 { // deleted by retention between two statements
 		return nil, unknownDeliveries([]string{row.ID})
 	}
-	return rows[0].Body, nil
+	body, err := pack.Unpack(rows[0].Body)
+	if err != nil {
+		return nil, fmt.Errorf("read webhook event: %w", err)
+	}
+	return body, nil
 }
 
 // reopenSent starts a whole new series of attempts for one delivery unless it is pending.

@@ -73,7 +73,7 @@ func (s *store) insertEventsSQLite(ctx context.Context, events []newEvent, now t
 		result := s.db.From(ctx).Exec(`INSERT INTO webhook_events
 				(supplier_id, uid, round, trace_id, trace_parent, body, created_at)
 			VALUES (?, ?, ?, ?, nullif(?, ''), ?, ?) ON CONFLICT DO NOTHING`, e.Round.SupplierID, e.Round.UID, e.Round.Number,
-			e.TraceID, e.TraceParent, e.body, now.UnixMicro())
+			e.TraceID, e.TraceParent, e.stored, now.UnixMicro())
 		if result.Error != nil {
 			return nil, fmt.Errorf("insert webhook event: %w", result.Error)
 		}
