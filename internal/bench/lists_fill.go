@@ -140,8 +140,8 @@ func (r listRows) event(n int64) []byte {
 			text = append(text, ',')
 		}
 		text = fmt.Appendf(text, `{"estimate_id":"est-%[1]s","service":%[1]q,"carrier":"Carrier of %[1]s",`+
-			`"price_cents":%[2]d,"currency":"BRL","lead_time_days":5,"dispatch_date":%[3]q,"delivery_date":%[4]q,"chargeable_weight_kg":12.5,`+
-			`"volume_m3":0.075,"valid_until":%[5]q}`,
+			`"price_cents":%[2]d,"currency":"BRL","lead_time_days":5,"dispatch_date":%[3]q,"delivery_date":%[4]q,`+
+			`"chargeable_weight_kg":12.5,"volume_m3":0.075,"valid_until":%[5]q}`,
 			service, 10_000+n%5_000, day, later.Format(time.DateOnly), later.Format(time.RFC3339Nano))
 	}
 	return append(text, `],"unavailable":[{"service":"bulky","reason":"The items are too small for this service."}]}}`...)
