@@ -115,8 +115,8 @@ bench-recovery: ## measure a supplier beside another one's resumed receiver and 
 bench-size: ## measure intake, reads, the sweeper and dropping a day over 10 million stored requests (25 GB of disk; SIZE_REQUESTS=1000000)
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench size
 
-bench-bytes: ## measure what a request occupies, with estimates stored twice, once, and packed
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench bytes
+bench-bytes: ## measure what a request occupies, young and kept, with estimates stored twice, once, and packed (about 3 minutes)
+	$(WITHPOSTGRES) -durable -c autovacuum=off $(GO) run ./internal/bench bytes
 
 bench-pages: ## read every page of the console over 10 million requests of 10,000 suppliers (15 minutes, 11 GB; PAGES_REQUESTS=1000000, or PAGES_OF=http://ADMIN_ADDR)
 	$(WITHPOSTGRES) $(GO) run ./internal/bench pages

@@ -142,7 +142,7 @@ func BenchmarkPack(b *testing.B) {
 			for b.Loop() {
 				Pack([]byte(text))
 			}
-			b.ReportMetric(float64(len(text))/float64(len(packed)), "times smaller")
+			b.ReportMetric(float64(len(text))/float64(len(packed)), "times-smaller")
 		})
 		b.Run("unpack "+name, func(b *testing.B) {
 			for b.Loop() {
