@@ -39,7 +39,8 @@ func (p packing) expect(packed bool) (id int64) {
 	id = submit(p.T, p.s, nil)
 	becomes(p.T, p.s, id, "estimated")
 	var body, event bool
-	err := p.db.QueryRowContext(p.Context(), `SELECT r.packed IS NOT NULL AND r.body = '', substr(e.body, 1, 1) <> $2
+	err := p.db.QueryRowContext(p.Context(), `SELECT r.packed IS NOT NULL AND r.body = '' AND length(r.digest) = 0,
+			substr(e.body, 1, 1) <> $2
 		FROM material_requests r JOIN webhook_events e ON e.uid = r.uid AND e.round = r.round WHERE r.id = $1`,
 		id, []byte("{")).Scan(&body, &event)
 	if err != nil {
@@ -107,6 +108,8 @@ func (p packing) isReadAlike(id int64) {
 		p.Errorf("%s: %s", path, a.Body)
 	}
 	want(p.T, p.s.Do(p.T, http.MethodPost, requests, request(id, nil)), http.StatusCreated) // the equal request again
+	other := request(id, object{"comment": "another request with this id"})
+	want(p.T, p.s.Do(p.T, http.MethodPost, requests, other), http.StatusConflict)
 	shown := supplierDelivery(p.T, p.h, p.s, id, "delivered")
 	if event := showDelivery(p.T, p.s, shown.ID).Event; event == nil {
 		p.Errorf("the delivery of request %d shows no event", id)

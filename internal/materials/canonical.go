@@ -42,8 +42,12 @@ func (r Request) canonical() (text, digest []byte, err error) {
 	if text, err = json.Marshal(form); err != nil {
 		return nil, nil, fmt.Errorf("encode request: %w", err)
 	}
-	sum := sha256.Sum256(text)
-	return text, sum[:], nil
+	return text, digestOf(text), nil
+}
+
+func digestOf(canonical []byte) []byte {
+	sum := sha256.Sum256(canonical)
+	return sum[:]
 }
 
 // DecodeRequest returns the request of a stored canonical text, packed or as it is, without what is stored beside it.

@@ -28,6 +28,18 @@ type intakeItem struct {
 	packed                               []byte // the body instead; nil: it is in body
 }
 
+// digestless is the longest packed body that is stored without its digest, which is made of the body when the request
+// comes again: a batch of such bodies takes little memory.
+const digestless = 4 << 10
+
+// storedDigest is empty where the body is short and packed. Versions that do not know this read no packed bodies.
+func (i intakeItem) storedDigest() []byte {
+	if i.packed != nil && len(i.packed) <= digestless {
+		return []byte{}
+	}
+	return i.digest
+}
+
 // Submit stores the request durably and hands it to the queue without waiting. The equal request again is stored
 // and processed once. errs.Conflict: a different request of the supplier has the id; errs.Unavailable: nothing is
 // known to be stored, the caller may repeat it.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -47,7 +48,7 @@ func (s *store) insertPostgres(ctx context.Context, items []intakeItem, now time
 	shops, bodies, traces, parents := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	packed := make([][]byte, n)
 	for i, item := range items {
-		suppliers[i], ids[i], digests[i] = item.SupplierID, item.ID, item.digest
+		suppliers[i], ids[i], digests[i] = item.SupplierID, item.ID, item.storedDigest()
 		shops[i], bodies[i], packed[i] = item.shopCode, item.body, item.packed
 		traces[i], parents[i] = item.traceID, item.traceParent
 	}
@@ -74,8 +75,8 @@ func (s *store) insertSQLite(ctx context.Context, items []intakeItem, now time.T
 		}
 		var args []any
 		for i, item := range items {
-			args = append(args, item.SupplierID, item.ID, item.digest, item.shopCode, item.body, item.packed, item.traceID,
-				item.traceParent, uid+int64(i), uid+int64(i), now.UnixMicro(), now.UnixMicro())
+			args = append(args, item.SupplierID, item.ID, item.storedDigest(), item.shopCode, item.body, item.packed,
+				item.traceID, item.traceParent, uid+int64(i), uid+int64(i), now.UnixMicro(), now.UnixMicro())
 		}
 		rows, err = database.Query(ctx, s.db.SQL(ctx), `INSERT INTO material_requests (`+intakeColumns+`) VALUES `+
 			row+strings.Repeat(`, `+row, len(items)-1)+intakeConflict, args, (*insertedRow).scanTargets)
@@ -89,14 +90,20 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 	if len(keys) == 0 {
 		return nil
 	}
-	rows, err := queryRequests(ctx, s, s.db.SQL(ctx), keys, `supplier_id, id, digest`, false,
-		`SELECT r.supplier_id, r.id, r.digest FROM %s`, func(r *requestRow) []any {
-			return []any{&r.SupplierID, &r.ID, &r.Digest}
-		})
+	rows, err := queryRequests(ctx, s, s.db.SQL(ctx), keys, `supplier_id, id, digest, packed`, false,
+		`SELECT r.supplier_id, r.id, r.digest, CASE length(r.digest) WHEN 0 THEN r.packed END FROM %s`,
+		func(r *requestRow) []any { return []any{&r.SupplierID, &r.ID, &r.Digest, &r.Packed} })
 	if err != nil {
 		return fmt.Errorf("read requests' digests: %w", err)
 	}
 	for _, row := range rows {
+		if len(row.Digest) == 0 {
+			text, err := pack.Unpack(row.Packed)
+			if err != nil {
+				return fmt.Errorf("unpack request %d: %w", row.ID, err)
+			}
+			row.Digest = digestOf(text)
+		}
 		known[requestKey{row.SupplierID, row.ID}] = row.Digest
 	}
 	return nil
