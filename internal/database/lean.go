@@ -20,17 +20,19 @@ type lean struct {
 	looked time.Time
 }
 
-// Lean reports whether rows may be lean, as LeanRows did some seconds ago: it is asked for each row that is written.
+// Lean reports whether rows may be written in the forms that the version before cannot read: the installation began with
+// this version, or AllowLeanRows was called some seconds ago. It is asked for each row that is written.
 func (d *DB) Lean(ctx context.Context) bool {
-	l, now := d.lean, d.Now()
+	l := d.lean
 	if l.yes.Load() || !l.mu.TryLock() {
 		return l.yes.Load()
 	}
 	defer l.mu.Unlock()
+	now := d.Now()
 	if now.Sub(l.looked).Abs() < leanEvery {
 		return l.yes.Load()
 	}
-	yes, err := d.LeanRows(ctx)
+	yes, err := d.leanRows(ctx)
 	if err != nil {
 		d.log.WarnContext(ctx, "rows are written as the version before reads them", "error", err)
 	}
@@ -39,9 +41,7 @@ func (d *DB) Lean(ctx context.Context) bool {
 	return yes
 }
 
-// LeanRows reports whether rows may be written in the forms that the version before cannot read: the installation began
-// with this version, or AllowLeanRows was called.
-func (d *DB) LeanRows(ctx context.Context) (bool, error) {
+func (d *DB) leanRows(ctx context.Context) (bool, error) {
 	var n int
 	err := d.Reader(ctx).Raw(`SELECT count(*) FROM settings WHERE key = ?`, leanKey).Scan(&n).Error
 	if err != nil {

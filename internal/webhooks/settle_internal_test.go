@@ -191,6 +191,10 @@ func dies(ctx context.Context, t *testing.T, db *database.DB, p round.Partition)
 				AND indrelid = 'webhook_deliveries%'::regclass`)
 		}
 		die()
+		for at := "1"; at != "0"; { // the server hears of it later
+			at = look(ctx, t, db, p, `SELECT count(*) FROM pg_stat_activity
+				WHERE datname = current_database() AND state = 'active' AND query ~ '^REINDEX'`)
+		}
 		return nil
 	})
 	if err := <-ended; err == nil {
