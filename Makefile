@@ -25,7 +25,7 @@ UNWATCHED = -gcflags=modernc.org/...=-race=false -gcflags=github.com/glebarez/go
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race $(UNWATCHED); else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run demo build test test-platforms test-upgrade test-citus race chaos fuzz lint-openapi bench bench-bytes bench-cache bench-citus bench-lists bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker bench-turns check readme migrate-new clean
+.PHONY: help run demo build test test-platforms test-upgrade test-citus race chaos fuzz lint-openapi bench bench-bytes bench-cache bench-citus bench-commands bench-lists bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker bench-turns check readme migrate-new clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ bench-citus: ## measure the pipeline on one server and spread over three of Citu
 
 bench-lists: ## read the lists of a supplier with a million requests, at their beginning, in the middle and at the end (about 3 minutes, 4 GB; LISTS_REQUESTS=100000, or LISTS_OF=HTTP_ADDR LISTS_KEY=its API key)
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench lists
+
+bench-commands: ## run the operator's commands over 10 million requests of one supplier (40 GB; LISTS_REQUESTS=1000000)
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench commands
 
 bench-memory: ## measure the pipeline and what all its processes hold, set up for a small machine as in compose.yaml
 	$(WITHPOSTGRES) -durable $(SMALL) $(GO) run ./internal/bench memory

@@ -32,25 +32,10 @@ func listsBench(ctx context.Context) error {
 		return readLists(ctx, address, os.Getenv(listsKey))
 	}
 	return onStack(ctx, func(ctx context.Context, s *stack) error {
-		stored, err := strconv.ParseInt(cmp.Or(os.Getenv(listsStored), "1000000"), 10, 64)
-		if err != nil {
-			return fmt.Errorf("%s: %w", listsStored, err)
-		}
-		if err := s.startNATS(); err != nil {
-			return err
-		}
-		if _, err := s.command(ctx, "migrate"); err != nil {
-			return err
-		}
-		id, key, err := s.create(ctx, "http://127.0.0.1:9/hook", "--scopes", listScopes)
+		key, err := s.filledLists(ctx, 1_000_000)
 		if err != nil {
 			return err
 		}
-		begin := time.Now()
-		if err := s.fillLists(ctx, id, stored); err != nil {
-			return fmt.Errorf("fill: %w", err)
-		}
-		fmt.Printf("%s\n%d requests of one supplier stored in %.0f s\n", machine(), stored, time.Since(begin).Seconds())
 		address, _, err := s.startAPI()
 		if err != nil {
 			return err
@@ -60,6 +45,29 @@ func listsBench(ctx context.Context) error {
 		}
 		return readLists(ctx, address, key)
 	})
+}
+
+// filledLists stores so many requests of one supplier, or LISTS_REQUESTS, and returns its key.
+func (s *stack) filledLists(ctx context.Context, stored int64) (key string, err error) {
+	if stored, err = strconv.ParseInt(cmp.Or(os.Getenv(listsStored), strconv.FormatInt(stored, 10)), 10, 64); err != nil {
+		return "", fmt.Errorf("%s: %w", listsStored, err)
+	}
+	if err := s.startNATS(); err != nil {
+		return "", err
+	}
+	if _, err := s.command(ctx, "migrate"); err != nil {
+		return "", err
+	}
+	id, key, err := s.create(ctx, "http://127.0.0.1:9/hook", "--scopes", listScopes)
+	if err != nil {
+		return "", err
+	}
+	begin := time.Now()
+	if err := s.fillLists(ctx, id, stored); err != nil {
+		return "", fmt.Errorf("fill: %w", err)
+	}
+	fmt.Printf("%s\n%d requests of one supplier stored in %.0f s\n", machine(), stored, time.Since(begin).Seconds())
+	return key, nil
 }
 
 // listPages is a list with one filter, and what its pages took.

@@ -33,6 +33,7 @@ func main() {
 		"size":          whole(size),
 		"receivers":     whole(receiversBench),
 		"queue":         whole(queueBench),
+		"commands":      whole(commandsBench),
 		"sweeper":       whole(sweeperBench),
 		"recovery":      whole(recovery),
 		"pages":         pagesBench,
