@@ -189,10 +189,7 @@ func (s *stack) untilSplit(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close(ctx)
-	return until(func() bool {
-		var most int64
-		return conn.QueryRow(ctx, `SELECT max(n) FROM list_counts`).Scan(&most) == nil && most <= 2000
-	})
+	return rests(ctx, conn, `SELECT max(n) <= 2000 FROM list_counts`)
 }
 
 // nextYear returns when what waits is due: not while the lists are read.

@@ -70,7 +70,7 @@ func (s *stack) settle(ctx context.Context) error {
 		return err
 	}
 	err = rests(ctx, conn, `SELECT bool_and(settled_at IS NOT NULL) FROM webhook_partitions WHERE closed_at IS NOT NULL`)
-	if err := errors.Join(err, s.stop(api)); err != nil {
+	if err := errors.Join(err, s.untilSplit(ctx), s.stop(api)); err != nil {
 		return err
 	}
 	for _, statement := range []string{`VACUUM (FREEZE, ANALYZE)`, `CHECKPOINT`} {

@@ -201,3 +201,5 @@ func TestPlans_of_a_supplier_s_requests_read_a_block_and_the_page(t *testing.T) 
 type noEvents struct{ Outbox }
 
 func (noEvents) BodyOf(_, _, _ string) string { return `NULL` }
+
+func (noEvents) BodyOfOne(_, _, _ string) string { return `NULL` }

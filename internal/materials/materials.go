@@ -35,6 +35,8 @@ type Outbox interface {
 	// BodyOf returns the SQL expression of the body of a round's event; null: it is not stored. It is given those of the
 	// supplier's id, the request's uid and the round's number.
 	BodyOf(supplier, uid, number string) string
+	// BodyOfOne is BodyOf for a statement that reads one request.
+	BodyOfOne(supplier, uid, number string) string
 }
 
 // Deps is what the package is built from.

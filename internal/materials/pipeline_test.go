@@ -463,6 +463,8 @@ func (w *world) Forget(ctx context.Context, latest []round.Round) (events int64,
 
 func (w *world) BodyOf(_, _, _ string) string { return `NULL` }
 
+func (w *world) BodyOfOne(_, _, _ string) string { return `NULL` }
+
 func (w *world) RoundOf(context.Context, string) (uid, number int64, own bool, err error) {
 	return 0, 0, false, nil
 }

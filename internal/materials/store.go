@@ -146,7 +146,8 @@ func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 // find reads one request of the supplier; errs.NotFound when the supplier has no such request.
 func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, error) {
 	var row requestRow
-	err := s.db.Reader(ctx).Raw(s.withEvents()+` WHERE supplier_id = ? AND id = ?`, supplierID, id).Take(&row).Error
+	err := s.db.Reader(ctx).Raw(withEvents(s.events.BodyOfOne)+` WHERE supplier_id = ? AND id = ?`,
+		supplierID, id).Take(&row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return Record{}, unknownRequest()
 	}
@@ -158,9 +159,9 @@ func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, 
 
 // withEvents reads requests with the events that have their estimates. Those of the round before, if any, are not on
 // offer while fresh ones are made.
-func (s *store) withEvents() string {
+func withEvents(bodyOf func(supplier, uid, number string) string) string {
 	return `SELECT *, CASE WHEN estimates IS NULL AND received > 0 AND status <> 'enqueued' THEN ` +
-		s.events.BodyOf(`material_requests.supplier_id`, `material_requests.uid`, `received`) +
+		bodyOf(`material_requests.supplier_id`, `material_requests.uid`, `received`) +
 		` END AS event FROM material_requests`
 }
 
@@ -208,7 +209,7 @@ func (s *store) read(ctx context.Context, wanted []listed) ([]Record, error) {
 	}
 	const place = `, (?, CAST(? AS bigint))`
 	var rows []requestRow
-	err := s.db.Reader(ctx).Raw(s.withEvents()+` WHERE (supplier_id, id) IN (VALUES `+
+	err := s.db.Reader(ctx).Raw(withEvents(s.events.BodyOf)+` WHERE (supplier_id, id) IN (VALUES `+
 		strings.Repeat(place, len(wanted))[2:]+`)`, keys...).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read material requests: %w", err)
