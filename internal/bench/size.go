@@ -16,6 +16,7 @@ const (
 	storedRequests = 10_000_000 // with as many events, deliveries and attempts, in as many days as there are partitions
 	sizeRequests   = "SIZE_REQUESTS"
 	sizeDays       = 10
+	droppedDays    = 3
 )
 
 // size measures intake, reads and the sweeper's statement over a large database and over a young one, in turn as the
@@ -51,7 +52,7 @@ func (p *pipeline) besideFull(ctx context.Context, full *pipeline) error {
 		return err
 	}
 	fmt.Printf("vacuumed and indexed anew, as a service does that runs for days, in %.0f s\n", time.Since(begin).Seconds())
-	if err := full.dropDay(ctx, stored/sizeDays); err != nil {
+	if err := full.dropDays(ctx, stored/sizeDays); err != nil {
 		return err
 	}
 	const turns = 3

@@ -125,9 +125,9 @@ func fillDay(ctx context.Context, conn *pgx.Conn, from, to int64) error {
 	return nil
 }
 
-// dropDay drops the oldest of the filled partitions while requests come in and are delivered, and then deletes its
-// tables one by one.
-func (p *pipeline) dropDay(ctx context.Context, requests int64) error {
+// dropDays drops the oldest of the filled partitions, one by one, while requests come in and are delivered, and then
+// deletes the tables of one of them.
+func (p *pipeline) dropDays(ctx context.Context, requests int64) error {
 	if err := p.tidy(ctx); err != nil {
 		return err
 	}
@@ -139,17 +139,19 @@ func (p *pipeline) dropDay(ctx context.Context, requests int64) error {
 	if err != nil {
 		return err
 	}
-	var took, committed time.Duration
-	during, err := p.meanwhile(ctx, func(ctx context.Context) (err error) {
-		took, committed, err = p.dropOldest(ctx)
-		return err
-	})
-	if err != nil {
-		return err
+	for range droppedDays {
+		var took, committed time.Duration
+		during, err := p.meanwhile(ctx, func(ctx context.Context) (err error) {
+			took, committed, err = p.dropOldest(ctx)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Printf("one day of %d, %d requests, dropped in %s, %s of it to commit, while %d/s come in\n", sizeDays, requests,
+			milliseconds(took), milliseconds(committed), pacedRate)
+		compare("", before, during)
 	}
-	fmt.Printf("one day of %d, %d requests, dropped in %s, %s of it to commit, while %d/s come in\n", sizeDays, requests,
-		milliseconds(took), milliseconds(committed), pacedRate)
-	compare("", before, during)
 	for _, table := range []string{"attempts", "deliveries", "events"} {
 		during, err := p.meanwhile(ctx, func(ctx context.Context) error { return p.deleteTable(ctx) })
 		if err != nil {
