@@ -9,7 +9,7 @@ DECLARE
     events text := 'webhook_events_' || suffix;
     deliveries text := 'webhook_deliveries_' || suffix;
     attempts text := 'webhook_attempts_' || suffix;
-    some record;
+    part record;
     began timestamptz;
     busy boolean;
 BEGIN
@@ -17,13 +17,13 @@ BEGIN
         RETURN '';
     END IF;
     EXECUTE format('LOCK TABLE %I, %I, %I IN SHARE UPDATE EXCLUSIVE MODE', events, deliveries, attempts);
-    FOR some IN
+    FOR part IN
         WITH owners AS (SELECT owner, start FROM list_counts WHERE list = 'deliveries'
             UNION SELECT owner, 0 FROM list_counts WHERE list = 'deliveries'
             UNION SELECT owner, 0 FROM list_changes WHERE list = 'deliveries' AND owner <> 'own'),
         blocks AS (SELECT owner, start, lead(start, 1, 9223372036854775807) OVER (PARTITION BY owner ORDER BY start) AS ends,
-            row_number() OVER (ORDER BY owner, start) / 16 AS part FROM owners)
-        SELECT array_agg(owner) AS owners, array_agg(start) AS starts, array_agg(ends) AS ends FROM blocks GROUP BY part
+            row_number() OVER (ORDER BY owner, start) / 16 AS number FROM owners)
+        SELECT array_agg(owner) AS owners, array_agg(start) AS starts, array_agg(ends) AS ends FROM blocks GROUP BY number
     LOOP
         began := clock_timestamp();
         EXECUTE format($q$
@@ -32,7 +32,7 @@ BEGIN
             CROSS JOIN unnest(ARRAY['delivered', 'dead', 'failed']) AS s(status)
             CROSS JOIN LATERAL (SELECT count(*) AS n FROM %I d WHERE d.destination = b.owner COLLATE "default"
                 AND d.destination <> 'own' AND d.status = s.status AND d.created_at >= b.start AND d.created_at < b.ends) AS c
-            WHERE c.n > 0$q$, deliveries) USING some.owners, some.starts, some.ends;
+            WHERE c.n > 0$q$, deliveries) USING part.owners, part.starts, part.ends;
         PERFORM pg_sleep(2 * extract(epoch FROM clock_timestamp() - began));
     END LOOP;
     EXECUTE format($q$INSERT INTO status_counts SELECT 'delivery', status, -count(*) FROM %I WHERE status IN ('dead', 'failed')
