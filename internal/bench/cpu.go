@@ -57,17 +57,16 @@ func (u usage) shares(n int64) string {
 	return strings.Join(names, ", ")
 }
 
-// postgresCPU returns the postmaster's time with that of its children, those that ended included; at once with others,
-// of the children whose titles name the stack's database, and nothing of those that ended.
+// postgresCPU returns the postmaster's time with that of its children, those that ended included, without the
+// connections of other stacks; at once with them, of the children whose titles name the stack's database, and nothing
+// of those that ended.
 func (s *stack) postgresCPU() (total time.Duration) {
-	database := ""
-	if atOnce {
-		address, err := url.Parse(s.database())
-		if err != nil {
-			return 0
-		}
-		database = " " + strings.Trim(address.Path, "/") + " "
-	} else {
+	address, err := url.Parse(s.database())
+	if err != nil {
+		return 0
+	}
+	database := " " + strings.Trim(address.Path, "/") + " "
+	if !atOnce {
 		own, children, err := processTimes(s.postmaster)
 		if err != nil {
 			return 0
@@ -80,7 +79,9 @@ func (s *stack) postgresCPU() (total time.Duration) {
 		if err != nil || parentOf(pid) != s.postmaster {
 			continue
 		}
-		if title, _ := os.ReadFile(entry); strings.Contains(string(title), database) {
+		title, _ := os.ReadFile(entry)
+		named := strings.Contains(string(title), database)
+		if named || !atOnce && !strings.Contains(string(title), " "+databasePrefix) {
 			child, _, _ := processTimes(pid)
 			total += child
 		}

@@ -32,7 +32,10 @@ type stack struct {
 	spareDatabase string // for the bare parts: what they store is no one's work
 }
 
-const connections = 64
+const (
+	connections    = 64
+	databasePrefix = "bench_"
+)
 
 // onStack runs a measurement on a stack of its own.
 func onStack(ctx context.Context, measurement func(context.Context, *stack) error) error {
@@ -106,7 +109,7 @@ func (s *stack) createDatabase(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer conn.Close(ctx)
-	name := fmt.Sprintf("bench_%d", time.Now().UnixNano())
+	name := fmt.Sprintf("%s%d", databasePrefix, time.Now().UnixNano())
 	if _, err := conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
 		return "", err
 	}
