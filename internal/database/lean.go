@@ -20,8 +20,8 @@ type lean struct {
 	looked time.Time
 }
 
-// Lean reports whether rows may be written in the forms that the version before cannot read: the installation began with
-// this version, or AllowLeanRows was called some seconds ago. It is asked for each row that is written.
+// Lean reports whether rows may be written in the forms that the version before cannot read: the installation began
+// with this version, or AllowLeanRows was called some seconds ago. It is asked for each row that is written.
 func (d *DB) Lean(ctx context.Context) bool {
 	l := d.lean
 	if l.yes.Load() || !l.mu.TryLock() {
