@@ -108,7 +108,7 @@ func stepsOf(blocks, changes string) (steps, error) {
 	return all, nil
 }
 
-// compare is the order of steps: what is noted at the time that a block begins counts with its rows.
+// compare orders steps, the newest first: what is noted at the time that a block begins counts with its rows.
 func (s step) compare(other step) int {
 	if s.at == other.at && s.block != other.block {
 		if s.block {

@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 
@@ -16,6 +17,20 @@ func Query[T any](ctx context.Context, pool gorm.ConnPool, statement string, arg
 	if err != nil {
 		return nil, Translate(err)
 	}
+	return scan(rows, places)
+}
+
+// Scan is Query for a statement of gorm's, which is logged when it is slow or fails. gorm's own looks for the place of
+// each column of each row.
+func Scan[T any](statement *gorm.DB, places func(*T) []any) ([]T, error) {
+	rows, err := statement.Rows()
+	if err != nil {
+		return nil, err
+	}
+	return scan(rows, places)
+}
+
+func scan[T any](rows *sql.Rows, places func(*T) []any) ([]T, error) {
 	defer rows.Close()
 	var list []T
 	for rows.Next() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/pack"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 // canonicalRequest is version 1 of the form by which two requests are compared: the JSON of these members, in this
@@ -60,4 +61,13 @@ func DecodeRequest(body string, packed []byte) (Request, error) {
 		return Request{}, err
 	}
 	return httpapi.DecodeOwn[Request](text)
+}
+
+// unpackEvent returns the event of a stored body, packed or as it was sent.
+func unpackEvent(stored []byte) (event webhook.Event, err error) {
+	body, err := pack.Unpack(stored)
+	if err != nil {
+		return event, err
+	}
+	return httpapi.DecodeOwn[webhook.Event](body)
 }

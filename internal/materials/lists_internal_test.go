@@ -2,8 +2,10 @@ package materials
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -135,6 +137,43 @@ func TestLists_whose_rows_a_migration_counted_are_split_into_blocks(t *testing.T
 		var largest int64
 		if err := db.From(ctx).Raw(`SELECT max(n) FROM list_counts`).Scan(&largest).Error; err != nil || largest > 2000 {
 			t.Errorf("a block has %d rows: %v", largest, err)
+		}
+	})
+}
+
+// What is not large is read with the page, the rest afterwards; the page does not show which.
+func TestLists_have_large_requests_among_others_in_their_place(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		ctx := t.Context()
+		listedRequests(ctx, t, db, 1, 40)
+		large := fmt.Sprintf(`{"comment":%q}`, strings.Repeat("x", part))
+		if err := db.From(ctx).Exec(`UPDATE material_requests SET body = ? WHERE id % 4 = 0`, large).Error; err != nil {
+			t.Fatal(err)
+		}
+		s := &store{db: db, events: noEvents{}}
+		l, err := s.list(ctx, "acme", nil, 20, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []int64
+		for records, err := range l.records(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range records {
+				if has := r.Comment != nil; has != (r.ID%4 == 0) {
+					t.Errorf("request %d has a large body: %t", r.ID, has)
+				}
+				ids = append(ids, r.ID)
+			}
+		}
+		want := make([]int64, 20)
+		for i := range want {
+			want[i] = int64(30 - i)
+		}
+		if !slices.Equal(ids, want) {
+			t.Errorf("the page has %v, want %v", ids, want)
 		}
 	})
 }

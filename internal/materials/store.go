@@ -4,18 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -132,37 +128,36 @@ func (r requestRow) record() (Record, error) {
 	return record, nil
 }
 
-// unpackEvent returns the event of a stored body, packed or as it was sent.
-func unpackEvent(stored []byte) (event webhook.Event, err error) {
-	body, err := pack.Unpack(stored)
-	if err != nil {
-		return event, err
-	}
-	return event, json.Unmarshal(body, &event)
-}
-
 func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
 // find reads one request of the supplier; errs.NotFound when the supplier has no such request.
 func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, error) {
-	var row requestRow
-	err := s.db.Reader(ctx).Raw(withEvents(s.events.BodyOfOne)+` WHERE supplier_id = ? AND id = ?`,
-		supplierID, id).Take(&row).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return Record{}, unknownRequest()
-	}
+	rows, err := database.Scan(s.db.Reader(ctx).Raw(`SELECT `+columns(`true`, s.events.BodyOfOne)+` FROM material_requests r
+		WHERE supplier_id = ? AND id = ?`, supplierID, id), (*requestRow).places)
 	if err != nil {
 		return Record{}, fmt.Errorf("read material request: %w", err)
 	}
-	return row.record()
+	if len(rows) == 0 {
+		return Record{}, unknownRequest()
+	}
+	return rows[0].record()
 }
 
-// withEvents reads requests with the events that have their estimates. Those of the round before, if any, are not on
-// offer while fresh ones are made.
-func withEvents(bodyOf func(supplier, uid, number string) string) string {
-	return `SELECT *, CASE WHEN estimates IS NULL AND received > 0 AND status <> 'enqueued' THEN ` +
-		bodyOf(`material_requests.supplier_id`, `material_requests.uid`, `received`) +
-		` END AS event FROM material_requests`
+// columns returns what a record has of a request r and of the event that has its estimates: those of the round before,
+// if any, are not on offer while fresh ones are made. What may be large is null where the condition does not hold.
+func columns(condition string, bodyOf func(supplier, uid, number string) string) string {
+	when := func(expression string) string { return `CASE WHEN ` + condition + ` THEN ` + expression + ` END` }
+	return `r.supplier_id, r.id, status, round, uid, trace_id, trace_parent, failure, r.created_at, updated_at,
+		selected_estimate_id, r.selected_at, coalesce(` + when(`body`) + `, ''), ` + when(`packed`) + `, ` +
+		when(`estimates`) + `, ` + when(`unavailable`) + `, ` +
+		when(`CASE WHEN estimates IS NULL AND received > 0 AND status <> 'enqueued' THEN `+
+			bodyOf(`r.supplier_id`, `r.uid`, `r.received`)+` END`)
+}
+
+// places returns where database.Scan reads the columns to.
+func (r *requestRow) places() []any {
+	return []any{&r.SupplierID, &r.ID, &r.Status, &r.Round, &r.UID, &r.TraceID, &r.TraceParent, &r.Failure, &r.CreatedAt,
+		&r.UpdatedAt, &r.SelectedEstimateID, &r.SelectedAt, &r.Body, &r.Packed, &r.Estimates, &r.Unavailable, &r.Event}
 }
 
 // round reads the round that a request is in; errs.NotFound when there is none.
@@ -181,57 +176,6 @@ func (s *store) round(ctx context.Context, key requestKey) (round.Round, error) 
 }
 
 func unknownRequest() error { return errs.New(errs.NotFound, "There is no such material request.") }
-
-// records reads the page in parts of about a mebibyte, each when it is asked for.
-func (l listing) records(ctx context.Context) iter.Seq2[[]Record, error] {
-	const part = 1 << 20
-	return func(yield func([]Record, error) bool) {
-		for rest := l.rows; len(rest) > 0; {
-			n, size := 1, rest[0].Size
-			for n < len(rest) && size+rest[n].Size <= part {
-				size += rest[n].Size
-				n++
-			}
-			records, err := l.store.read(ctx, rest[:n])
-			if !yield(records, err) || err != nil {
-				return
-			}
-			rest = rest[n:]
-		}
-	}
-}
-
-// read reads the rows in their order, as they are now; those that are gone meanwhile are left out.
-func (s *store) read(ctx context.Context, wanted []listed) ([]Record, error) {
-	keys := make([]any, 0, 2*len(wanted))
-	for _, w := range wanted {
-		keys = append(keys, w.SupplierID, w.ID)
-	}
-	const place = `, (?, CAST(? AS bigint))`
-	var rows []requestRow
-	err := s.db.Reader(ctx).Raw(withEvents(s.events.BodyOf)+` WHERE (supplier_id, id) IN (VALUES `+
-		strings.Repeat(place, len(wanted))[2:]+`)`, keys...).Scan(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("read material requests: %w", err)
-	}
-	found := make(map[requestKey]requestRow, len(rows))
-	for _, row := range rows {
-		found[requestKey{row.SupplierID, row.ID}] = row
-	}
-	records := make([]Record, 0, len(rows))
-	for _, w := range wanted {
-		row, ok := found[requestKey{w.SupplierID, w.ID}]
-		if !ok {
-			continue
-		}
-		record, err := row.record()
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, record)
-	}
-	return records, nil
-}
 
 // lock holds the request until the transaction ends; SQLite's transactions already exclude each other.
 func (s *store) lock(ctx context.Context, key requestKey) error {

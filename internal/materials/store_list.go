@@ -3,6 +3,8 @@ package materials
 import (
 	"context"
 	"fmt"
+	"iter"
+	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 )
@@ -39,25 +41,31 @@ var orderList = database.List{Name: "orders", At: "selected_at",
 	OfAny:     `material_requests WHERE selected_at IS NOT NULL`,
 	OfOne:     `material_requests WHERE selected_at IS NOT NULL`}
 
-// listing is one page before its records are read: a page of the largest requests has 200 MiB.
+// listing is one page before all of its records are read: a page of the largest requests has 200 MiB.
 type listing struct {
 	store *store
 	total int64 // over all pages
 	rows  []listed
+	whole int64 // rows of at most so many bytes were read whole with the page
 }
 
 // listed is a row of the page and how many bytes it has.
 type listed struct {
-	SupplierID string
-	ID         int64
-	Size       int64
+	requestRow
+	size int64
 }
+
+func (l *listed) places() []any { return append(l.requestRow.places(), &l.size) }
+
+func (l *listed) keyPlaces() []any { return []any{&l.SupplierID, &l.ID, &l.size} }
+
+// part is about how many bytes of a page are read at once.
+const part = 1 << 20
 
 // BodySize is the expression of how many bytes a request's body has at most; a packed one has eight times its own.
 const BodySize = `octet_length(r.body) + coalesce(octet_length(r.packed) * 8, 0)`
 
-const listedColumns = `SELECT r.supplier_id, r.id,
-	` + BodySize + ` + coalesce(octet_length(r.estimates) + octet_length(r.unavailable), 1024) AS size FROM `
+const listedSize = BodySize + ` + coalesce(octet_length(r.estimates) + octet_length(r.unavailable), 1024)`
 
 // list chooses one page of the supplier's requests, newest first; a nil status means any.
 func (s *store) list(ctx context.Context, supplierID string, status *Status, limit int, offset int64) (listing,
@@ -66,31 +74,39 @@ func (s *store) list(ctx context.Context, supplierID string, status *Status, lim
 	if status != nil {
 		series.Status, of = string(*status), []Status{*status}
 	}
-	return s.page(ctx, requestList, series, limit, offset, func(place database.Place) (string, []any) {
+	l := listing{store: s}
+	if !s.db.Spread() { // there a page of keys is not joined to their events
+		l.whole = part / int64(limit)
+	}
+	return s.page(ctx, l, requestList, series, limit, offset, func(place database.Place) (string, []any) {
 		var args []any
 		newest := database.Arms(of, func(status Status) string {
 			args = append(args, supplierID, status, place.Since, place.Before, place.Skip+place.Rows)
 			return `SELECT created_at, id FROM material_requests WHERE supplier_id = ? AND status = ? AND ` + byAge +
 				` AND created_at >= ? AND created_at < ? ORDER BY created_at DESC, id DESC LIMIT ?`
 		})
-		return listedColumns + `(` + newest + ` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) AS p
+		return `(` + newest + ` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) AS p
 			JOIN material_requests r ON r.supplier_id = ? AND r.id = p.id ORDER BY p.created_at DESC, p.id DESC`,
 			append(args, place.Rows, place.Skip, supplierID)
 	})
 }
 
-// orders chooses one page of all suppliers' requests with a selected estimate, latest selection first.
+// orders chooses one page of all suppliers' requests with a selected estimate, latest selection first: their keys by
+// the index alone, as a page far behind others would else read a row of each of them.
 func (s *store) orders(ctx context.Context, limit int, offset int64) (listing, error) {
-	return s.page(ctx, orderList, database.Series{}, limit, offset, func(place database.Place) (string, []any) {
-		return listedColumns + `material_requests r WHERE selected_at IS NOT NULL AND selected_at < ?
-			ORDER BY selected_at DESC, supplier_id, id LIMIT ? OFFSET ?`, []any{place.Before, place.Rows, place.Skip}
-	})
+	return s.page(ctx, listing{store: s}, orderList, database.Series{}, limit, offset,
+		func(place database.Place) (string, []any) {
+			return `(SELECT selected_at, supplier_id, id FROM material_requests
+					WHERE selected_at IS NOT NULL AND selected_at < ? ORDER BY selected_at DESC, supplier_id, id LIMIT ? OFFSET ?) AS p
+				JOIN material_requests r ON r.supplier_id = p.supplier_id AND r.id = p.id
+				ORDER BY p.selected_at DESC, p.supplier_id, p.id`, []any{place.Before, place.Rows, place.Skip}
+		})
 }
 
-func (s *store) page(ctx context.Context, list database.List, series database.Series, limit int, offset int64,
-	rows func(database.Place) (string, []any),
+// page chooses the rows of a page: requests r from what the function returns.
+func (s *store) page(ctx context.Context, l listing, list database.List, series database.Series, limit int,
+	offset int64, from func(database.Place) (string, []any),
 ) (listing, error) {
-	l := listing{store: s}
 	place, err := s.db.Place(ctx, list, series, database.AnyTime, limit, offset)
 	if err != nil {
 		return l, err
@@ -98,9 +114,71 @@ func (s *store) page(ctx context.Context, list database.List, series database.Se
 	if l.total = place.Total; offset >= l.total {
 		return l, nil
 	}
-	statement, args := rows(place)
-	if err := s.db.Reader(ctx).Raw(statement, args...).Scan(&l.rows).Error; err != nil {
+	chosen, places := `r.supplier_id, r.id`, (*listed).keyPlaces
+	if l.whole > 0 {
+		chosen, places = columns(fmt.Sprintf(`%s <= %d`, listedSize, l.whole), s.events.BodyOf), (*listed).places
+	}
+	rows, args := from(place)
+	l.rows, err = database.Scan(s.db.Reader(ctx).Raw(`SELECT `+chosen+`, `+listedSize+` FROM `+rows, args...), places)
+	if err != nil {
 		return l, fmt.Errorf("choose %s: %w", list.Name, err)
 	}
 	return l, nil
+}
+
+// records reads the page in parts of about a mebibyte, each when it is asked for.
+func (l listing) records(ctx context.Context) iter.Seq2[[]Record, error] {
+	return func(yield func([]Record, error) bool) {
+		for rest := l.rows; len(rest) > 0; {
+			n, size := 1, rest[0].size
+			for n < len(rest) && size+rest[n].size <= part {
+				size += rest[n].size
+				n++
+			}
+			records, err := l.read(ctx, rest[:n])
+			if !yield(records, err) || err != nil {
+				return
+			}
+			rest = rest[n:]
+		}
+	}
+}
+
+// read reads those of the rows that were not read with the page and returns all in their order; those that are gone
+// meanwhile are left out.
+func (l listing) read(ctx context.Context, wanted []listed) ([]Record, error) {
+	const place = `, (?, CAST(? AS bigint))`
+	var keys []any
+	for _, w := range wanted {
+		if w.size > l.whole {
+			keys = append(keys, w.SupplierID, w.ID)
+		}
+	}
+	found := make(map[requestKey]requestRow, len(keys)/2)
+	if len(keys) > 0 {
+		rows, err := database.Scan(l.store.db.Reader(ctx).Raw(`SELECT `+columns(`true`, l.store.events.BodyOf)+`
+			FROM material_requests r WHERE (supplier_id, id) IN (VALUES `+strings.Repeat(place, len(keys)/2)[2:]+`)`, keys...), (*requestRow).places)
+		if err != nil {
+			return nil, fmt.Errorf("read material requests: %w", err)
+		}
+		for _, row := range rows {
+			found[requestKey{row.SupplierID, row.ID}] = row
+		}
+	}
+	records := make([]Record, 0, len(wanted))
+	for _, w := range wanted {
+		row, ok := w.requestRow, true
+		if w.size > l.whole {
+			row, ok = found[requestKey{w.SupplierID, w.ID}]
+		}
+		if !ok {
+			continue
+		}
+		record, err := row.record()
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, record)
+	}
+	return records, nil
 }
