@@ -43,6 +43,13 @@ const toReceiver = `destination = ? AND destination <> 'own'`
 // newestOfEach ends each status's part of a list.
 const newestOfEach = `ORDER BY created_at DESC, id DESC LIMIT ?`
 
+// sentColumns are what a supplier's list shows of a delivery.
+const sentColumns = listedColumns + `, last_started_at, last_duration_us, last_status, last_error`
+
+func (r *deliveryRow) sentPlaces() []any {
+	return append(r.listed(), &r.LastStartedAt, &r.LastDurationUs, &r.LastStatus, &r.LastError)
+}
+
 // of returns the statuses that the filter chooses.
 func (f SentFilter) of() []Status {
 	if f.Status == "" {
@@ -80,12 +87,13 @@ func (s *store) sent(ctx context.Context, supplierID string, filter SentFilter, 
 	var args []any
 	newest := database.Arms(filter.of(), func(status Status) string {
 		args = append(args, supplierID, status, place.Since, place.Before, place.Skip+place.Rows)
-		return `SELECT created_at, id FROM webhook_deliveries WHERE ` + toReceiver +
+		return `SELECT created_at AS at, id AS key FROM webhook_deliveries WHERE ` + toReceiver +
 			` AND status = ? AND created_at >= ? AND created_at < ? ` + newestOfEach
 	})
-	err = s.db.Reader(ctx).Raw(`SELECT d.* FROM (`+newest+` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) AS p
-		JOIN webhook_deliveries d ON d.id = p.id ORDER BY p.created_at DESC, p.id DESC`, append(args, place.Rows,
-		place.Skip)...).Scan(&rows).Error
+	rows, err = database.Scan(s.db.Reader(ctx).Raw(`SELECT `+sentColumns+` FROM (`+newest+`
+			ORDER BY at DESC, key DESC LIMIT ? OFFSET ?) AS p
+		JOIN webhook_deliveries ON id = key ORDER BY at DESC, key DESC`, append(args, place.Rows, place.Skip)...),
+		(*deliveryRow).sentPlaces)
 	if err != nil {
 		return 0, nil, fmt.Errorf("read webhook deliveries: %w", err)
 	}
