@@ -132,8 +132,8 @@ func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
 // find reads one request of the supplier; errs.NotFound when the supplier has no such request.
 func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, error) {
-	rows, err := database.Scan(s.db.Reader(ctx).Raw(`SELECT `+columns(`true`, s.events.BodyOfOne)+` FROM material_requests r
-		WHERE supplier_id = ? AND id = ?`, supplierID, id), (*requestRow).places)
+	rows, err := database.Scan(s.db.Reader(ctx).Raw(`SELECT `+columns(`true`, s.events.BodyOfOne)+`
+		FROM material_requests r WHERE supplier_id = ? AND id = ?`, supplierID, id), (*requestRow).places)
 	if err != nil {
 		return Record{}, fmt.Errorf("read material request: %w", err)
 	}

@@ -157,7 +157,8 @@ func (l listing) read(ctx context.Context, wanted []listed) ([]Record, error) {
 	found := make(map[requestKey]requestRow, len(keys)/2)
 	if len(keys) > 0 {
 		rows, err := database.Scan(l.store.db.Reader(ctx).Raw(`SELECT `+columns(`true`, l.store.events.BodyOf)+`
-			FROM material_requests r WHERE (supplier_id, id) IN (VALUES `+strings.Repeat(place, len(keys)/2)[2:]+`)`, keys...), (*requestRow).places)
+			FROM material_requests r WHERE (supplier_id, id) IN (VALUES `+strings.Repeat(place, len(keys)/2)[2:]+`)`,
+			keys...), (*requestRow).places)
 		if err != nil {
 			return nil, fmt.Errorf("read material requests: %w", err)
 		}
