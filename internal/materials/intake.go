@@ -48,14 +48,8 @@ func (s *Service) Submit(ctx context.Context, r Request) error {
 	if err != nil {
 		return fmt.Errorf("submit request: %w", err)
 	}
-	item := intakeItem{requestKey: requestKey{r.SupplierID, r.ID}, shopCode: r.ShopCode, traceID: r.TraceID,
-		traceParent: r.TraceParent, digest: digest}
-	if s.deps.Packed && s.deps.DB.Lean(ctx) {
-		item.packed = pack.Pack(text)
-	}
-	if item.packed == nil {
-		item.body = string(text)
-	}
+	item := intakeItem{requestKey: requestKey{r.SupplierID, r.ID}, shopCode: r.ShopCode, body: string(text),
+		traceID: r.TraceID, traceParent: r.TraceParent, digest: digest}
 	done, err := s.intake.Do(ctx, item)
 	if s.deps.Link != nil {
 		s.deps.Link(ctx, done.batch)
@@ -90,6 +84,9 @@ func (s *Service) flushIntake(_ context.Context, items []intakeItem) (results []
 	ctx, end := s.traceBatch(ctx, items)
 	defer func() { end(err) }()
 	first := firstOfEach(items)
+	if s.deps.Packed && s.deps.DB.Lean(ctx) {
+		packBodies(first)
+	}
 	uids, err := s.store.insert(ctx, first, s.deps.Now())
 	if err != nil {
 		return nil, err
@@ -116,6 +113,15 @@ func (s *Service) flushIntake(_ context.Context, items []intakeItem) (results []
 		results[i] = intakeResult{bytes.Equal(stored[item.requestKey], item.digest), batch}
 	}
 	return results, nil
+}
+
+// packBodies packs those that become smaller. The encoder needs much of a stack: few goroutines shall have it.
+func packBodies(items []intakeItem) {
+	for i := range items {
+		if items[i].packed = pack.Pack([]byte(items[i].body)); items[i].packed != nil {
+			items[i].body = ""
+		}
+	}
 }
 
 // traceBatch begins the batch's span and returns its end.

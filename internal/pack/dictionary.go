@@ -1,10 +1,12 @@
 package pack
 
+import "github.com/klauspost/compress/s2"
+
 const newest = 1 // the dictionary that Pack uses
 
 // dictionaries are all that stored texts may be packed with. Once released, one is never changed nor removed: another
 // gets the next number.
-var dictionaries = map[byte]*dictionary{1: newDictionary(dictionary1)}
+var dictionaries = map[byte]*s2.Dict{1: s2.MakeDictManual([]byte(dictionary1), 0)}
 
 // dictionary1 has the members' names and fixed words of events and requests, as encoding/json writes them.
 const dictionary1 = `{"id":10000,"shop_code":"` +

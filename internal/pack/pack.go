@@ -29,7 +29,10 @@ func Pack(text []byte) []byte {
 	if len(text) < least {
 		return nil
 	}
-	packed := dictionaries[newest].encode(append(make([]byte, 0, len(text)), mark, newest), text)
+	packed := make([]byte, header+s2.MaxEncodedLen(len(text))+trailer)
+	packed[0], packed[1] = mark, newest
+	block := dictionaries[newest].Encode(packed[header:len(packed)-trailer], text)
+	packed = packed[:header+len(block)]
 	packed = binary.LittleEndian.AppendUint32(packed, checksum(packed))
 	if len(packed) >= len(text) || len(packed)*ratio < len(text) {
 		return nil

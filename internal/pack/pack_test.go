@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -37,26 +36,6 @@ func TestUnpack_returns_the_very_text_whatever_it_is(t *testing.T) {
 		got, err := Unpack(Stored([]byte(text)))
 		if err != nil || string(got) != text {
 			t.Errorf("%s: %d bytes of %d, %v", name, len(got), len(text), err)
-		}
-	}
-}
-
-func TestEncode_makes_blocks_that_s2_reads_of_literals_and_copies_of_every_length(t *testing.T) {
-	t.Parallel()
-	d := dictionaries[newest]
-	noise := make([]byte, 2*short)
-	_, _ = rand.Read(noise)
-	lengths := []int{short - 20, short - 10, short, short + 1}
-	for n := range 400 {
-		lengths = append(lengths, n)
-	}
-	for _, n := range lengths {
-		for _, text := range [][]byte{noise[:n], bytes.Repeat(noise[:8], n/8+1)[:n], d.text[:min(n, len(d.text))],
-			slices.Concat(noise[:n], d.text[100:], noise[:n])} {
-			block := d.encode(nil, text)
-			if got, err := d.Decode(nil, block); err != nil || !bytes.Equal(got, text) {
-				t.Fatalf("%x came back as %x, %v", text, got, err)
-			}
 		}
 	}
 }
