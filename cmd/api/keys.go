@@ -14,7 +14,7 @@ import (
 func migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "migrate", Short: "bring the database schema to this version", Args: cobra.NoArgs}
 	finish := cmd.Flags().Bool("finish", false,
-		"every process is of this version, for good: store estimates once and rows packed, which the version before cannot read")
+		"every process is of this version, for good: store estimates once and packed, as the version before cannot read them")
 	cmd.RunE = operateOn(app.Build, loud, func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		err := a.Migrate(ctx)
 		if err == nil && *finish {
