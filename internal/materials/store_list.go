@@ -59,8 +59,10 @@ func (l *listed) places() []any { return append(l.requestRow.places(), &l.size) 
 
 func (l *listed) keyPlaces() []any { return []any{&l.SupplierID, &l.ID, &l.size} }
 
-// part is about how many bytes of a page are read at once.
-const part = 1 << 20
+const (
+	part  = 1 << 20 // about how many bytes of a page are read at once
+	usual = 8 << 10 // a row of so many bytes is read with its page, of which a hundred are less than a part
+)
 
 // BodySize is the expression of how many bytes a request's body has at most; a packed one has eight times its own.
 const BodySize = `octet_length(r.body) + coalesce(octet_length(r.packed) * 8, 0)`
@@ -76,7 +78,7 @@ func (s *store) list(ctx context.Context, supplierID string, status *Status, lim
 	}
 	l := listing{store: s}
 	if !s.db.Spread() { // there a page of keys is not joined to their events
-		l.whole = part / int64(limit)
+		l.whole = usual
 	}
 	return s.page(ctx, l, requestList, series, limit, offset, func(place database.Place) (string, []any) {
 		var args []any
