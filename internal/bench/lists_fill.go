@@ -189,7 +189,7 @@ func (s *stack) untilSplit(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close(ctx)
-	return rests(ctx, conn, `SELECT max(n) < 10000 FROM list_counts`)
+	return rests(ctx, conn, `SELECT coalesce(max(n), 0) < 10000 FROM list_counts`)
 }
 
 // nextYear returns when what waits is due: not while the lists are read.
