@@ -182,14 +182,15 @@ func (r listRows) deliveries(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// untilSplit waits until the api has split the totals into blocks.
+// untilSplit waits until the api has split the totals into blocks and added what the filling noted.
 func (s *stack) untilSplit(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, s.database())
 	if err != nil {
 		return err
 	}
 	defer conn.Close(ctx)
-	return rests(ctx, conn, `SELECT coalesce(max(n), 0) < 10000 FROM list_counts`)
+	return rests(ctx, conn, `SELECT coalesce(max(n), 0) < 10000 AND NOT EXISTS (SELECT FROM list_changes)
+		FROM list_counts`)
 }
 
 // nextYear returns when what waits is due: not while the lists are read.
