@@ -23,9 +23,10 @@ const (
 // intakeItem is a request on its way into the database.
 type intakeItem struct {
 	requestKey
-	shopCode, body, traceID, traceParent string
-	digest                               []byte
-	packed                               []byte // the body instead; nil: it is in body
+	shopCode, traceID, traceParent string
+	digest                         []byte
+	body                           []byte // as JSON
+	packed                         []byte // the body instead; nil: it is in body
 }
 
 // digestless is the longest packed body that is stored without its digest, which is made of the body when the request
@@ -48,7 +49,7 @@ func (s *Service) Submit(ctx context.Context, r Request) error {
 	if err != nil {
 		return fmt.Errorf("submit request: %w", err)
 	}
-	item := intakeItem{requestKey: requestKey{r.SupplierID, r.ID}, shopCode: r.ShopCode, body: string(text),
+	item := intakeItem{requestKey: requestKey{r.SupplierID, r.ID}, shopCode: r.ShopCode, body: text,
 		traceID: r.TraceID, traceParent: r.TraceParent, digest: digest}
 	done, err := s.intake.Do(ctx, item)
 	if s.deps.Link != nil {
@@ -118,8 +119,8 @@ func (s *Service) flushIntake(_ context.Context, items []intakeItem) (results []
 // packBodies packs those that become smaller. The encoder needs much of a stack: few goroutines shall have it.
 func packBodies(items []intakeItem) {
 	for i := range items {
-		if items[i].packed = pack.Pack([]byte(items[i].body)); items[i].packed != nil {
-			items[i].body = ""
+		if items[i].packed = pack.Pack(items[i].body); items[i].packed != nil {
+			items[i].body = nil
 		}
 	}
 }

@@ -95,7 +95,7 @@ func TestLists_are_exact_at_any_moment_among_writers_of_this_version_and_the_one
 func (s *store) takeBatch(ctx context.Context, supplier string, i int) error {
 	items := make([]intakeItem, 10)
 	for n := range items {
-		items[n] = intakeItem{requestKey: requestKey{supplier, int64(i*10 + n)}, body: "{}", digest: []byte{}}
+		items[n] = intakeItem{requestKey: requestKey{supplier, int64(i*10 + n)}, body: []byte("{}"), digest: []byte{}}
 	}
 	now := time.UnixMicro(8e9 + int64(i)*1e5)
 	uids, err := s.insert(ctx, items, now)

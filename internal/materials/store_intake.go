@@ -49,7 +49,7 @@ func (s *store) insertPostgres(ctx context.Context, items []intakeItem, now time
 	packed := make([][]byte, n)
 	for i, item := range items {
 		suppliers[i], ids[i], digests[i] = item.SupplierID, item.ID, item.storedDigest()
-		shops[i], bodies[i], packed[i] = item.shopCode, item.body, item.packed
+		shops[i], bodies[i], packed[i] = item.shopCode, string(item.body), item.packed
 		traces[i], parents[i] = item.traceID, item.traceParent
 	}
 	return database.Query(ctx, s.db.SQL(ctx), `WITH stored AS (
@@ -75,8 +75,8 @@ func (s *store) insertSQLite(ctx context.Context, items []intakeItem, now time.T
 		}
 		var args []any
 		for i, item := range items {
-			args = append(args, item.SupplierID, item.ID, item.storedDigest(), item.shopCode, item.body, item.packed,
-				item.traceID, item.traceParent, uid+int64(i), uid+int64(i), now.UnixMicro(), now.UnixMicro())
+			args = append(args, item.SupplierID, item.ID, item.storedDigest(), item.shopCode, string(item.body),
+				item.packed, item.traceID, item.traceParent, uid+int64(i), uid+int64(i), now.UnixMicro(), now.UnixMicro())
 		}
 		rows, err = database.Query(ctx, s.db.SQL(ctx), `INSERT INTO material_requests (`+intakeColumns+`) VALUES `+
 			row+strings.Repeat(`, `+row, len(items)-1)+intakeConflict, args, (*insertedRow).scanTargets)
