@@ -25,7 +25,7 @@ UNWATCHED = -gcflags=modernc.org/...=-race=false -gcflags=github.com/glebarez/go
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race $(UNWATCHED); else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run demo build test test-platforms test-upgrade test-citus race chaos fuzz lint-openapi bench bench-bytes bench-cache bench-citus bench-commands bench-lists bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker bench-turns check readme migrate-new clean
+.PHONY: help run demo build test test-platforms test-upgrade test-citus race chaos fuzz lint-openapi bench bench-bytes bench-cache bench-citus bench-commands bench-lists bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker bench-turns bench-upgrade check readme migrate-new clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +117,9 @@ bench-recovery: ## measure a supplier beside another one's resumed receiver and 
 
 bench-size: ## measure intake, reads, the sweeper and dropping a day over 10 million stored requests (25 GB of disk; SIZE_REQUESTS=1000000)
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench size
+
+bench-upgrade: ## measure bringing 10 million requests of an earlier version, the checkout OTHER, to this schema while it serves (25 GB of disk; SIZE_REQUESTS=1000000)
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench upgrade
 
 bench-bytes: ## measure what a request occupies, young and kept, with estimates stored twice, once, and packed (about 3 minutes)
 	$(WITHPOSTGRES) -durable -c autovacuum=off $(GO) run ./internal/bench bytes

@@ -3,14 +3,15 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -18,10 +19,21 @@ const (
 	sizeRequests   = "SIZE_REQUESTS"
 	sizeDays       = 10
 	droppedDays    = 3
+	newestRequests = 10_000 // that are read
 )
 
-// size measures intake, reads and the sweeper's statement over a large database and over a young one, in turn as the
-// machine's speed drifts, and what dropping a day of the large one costs who uses it.
+// sizeFigures are measured over both, a second.
+var sizeFigures = [...]struct {
+	name    string
+	measure func(*pipeline, context.Context) (float64, error)
+}{
+	{"accepted/s", (*pipeline).accepts},
+	{"status reads/s", (*pipeline).readsNewest},
+	{"sweeps/s", func(p *pipeline, ctx context.Context) (float64, error) { return p.sweeps(ctx) }},
+}
+
+// size measures intake, reads and the sweeper's statement over a large database and over a young one, at the same
+// moments as the machine's speed drifts, and what dropping a day of the large one costs who uses it.
 func size(ctx context.Context, s *stack) error {
 	full, err := s.unworked(ctx)
 	if err != nil {
@@ -36,11 +48,20 @@ func size(ctx context.Context, s *stack) error {
 	})
 }
 
-// besideFull fills the other database and measures both.
-func (p *pipeline) besideFull(ctx context.Context, full *pipeline) error {
+// storedCount returns how many requests a large database has.
+func storedCount() (int64, error) {
 	stored, err := strconv.ParseInt(cmp.Or(os.Getenv(sizeRequests), strconv.Itoa(storedRequests)), 10, 64)
 	if err != nil {
-		return fmt.Errorf("%s: %w", sizeRequests, err)
+		return 0, fmt.Errorf("%s: %w", sizeRequests, err)
+	}
+	return stored, nil
+}
+
+// besideFull fills the other database and measures both.
+func (p *pipeline) besideFull(ctx context.Context, full *pipeline) error {
+	stored, err := storedCount()
+	if err != nil {
+		return err
 	}
 	begin := time.Now()
 	if err := full.fillUp(ctx, stored); err != nil {
@@ -56,30 +77,42 @@ func (p *pipeline) besideFull(ctx context.Context, full *pipeline) error {
 	if err := full.dropDays(ctx, stored/sizeDays); err != nil {
 		return err
 	}
-	const turns = 4
-	var rates [2][3]float64
-	pipelines, order := [...]*pipeline{p, full}, []int{0, 1}
-	for range turns {
-		for _, i := range order {
-			one := pipelines[i]
-			if err := one.warm(ctx); err != nil {
-				return err
-			}
-			measured, err := one.sizes(ctx)
-			if err != nil {
-				return err
-			}
-			for n, rate := range measured {
-				rates[i][n] += rate / turns
-			}
-		}
-		slices.Reverse(order)
+	rates, err := p.sideBySide(ctx, full)
+	if err != nil {
+		return err
 	}
-	for i, name := range []string{"accepted/s", "status reads/s", "sweeps/s"} {
-		fmt.Printf("  %-16s %8.0f of a young database   %8.0f of the full one   %.2f times\n", name, rates[0][i],
+	for i, figure := range sizeFigures {
+		fmt.Printf("  %-16s %8.0f of a young database   %8.0f of the full one   %.2f times\n", figure.name, rates[0][i],
 			rates[1][i], rates[1][i]/rates[0][i])
 	}
 	return nil
+}
+
+// sideBySide returns the pipelines' figures, each measured of both at the same moments.
+func (p *pipeline) sideBySide(ctx context.Context, full *pipeline) (rates [2][len(sizeFigures)]float64, err error) {
+	const rounds = 4
+	pipelines := []*pipeline{p, full}
+	for range rounds {
+		for _, one := range pipelines {
+			if err := errors.Join(one.warm(ctx), one.tidy(ctx)); err != nil {
+				return rates, err
+			}
+		}
+		for n, figure := range sizeFigures {
+			both, ctx := errgroup.WithContext(ctx)
+			for i, one := range pipelines {
+				both.Go(func() error {
+					rate, err := figure.measure(one, ctx)
+					rates[i][n] += rate / rounds
+					return err
+				})
+			}
+			if err := both.Wait(); err != nil {
+				return rates, fmt.Errorf("%s: %w", figure.name, err)
+			}
+		}
+	}
+	return rates, nil
 }
 
 // unworked returns a pipeline without a worker: nothing is delivered.
@@ -92,24 +125,17 @@ func (s *stack) unworked(ctx context.Context) (*pipeline, error) {
 	return p, nil
 }
 
-// sizes returns the accepted requests, the status reads and the sweeper's statements a second.
-func (p *pipeline) sizes(ctx context.Context) (rates [3]float64, err error) {
-	if err := p.tidy(ctx); err != nil {
-		return rates, err
-	}
-	result, err := p.run(ctx, bareDuration, 0)
-	if err != nil {
-		return rates, err
-	}
-	rates[0] = result.perSecond()
-	read, _, err := p.measured(ctx, loadPlan{Address: p.plan.Address, Paths: p.someRequests(result.Accepted),
-		Header: "Authorization: Bearer " + p.plan.Token})
-	if err != nil {
-		return rates, err
-	}
-	rates[1] = read.perSecond()
-	rates[2], err = p.sweeps(ctx)
-	return rates, err
+// accepts returns the accepted requests a second.
+func (p *pipeline) accepts(ctx context.Context) (float64, error) {
+	result, err := p.run(ctx, loadDuration, 0)
+	return result.perSecond(), err
+}
+
+// readsNewest returns the status reads of some of the newest requests a second.
+func (p *pipeline) readsNewest(ctx context.Context) (float64, error) {
+	result, err := p.load(ctx, loadPlan{Address: p.plan.Address, Paths: p.someRequests(newestRequests), Connections: connections,
+		Duration: loadDuration, Header: "Authorization: Bearer " + p.plan.Token})
+	return result.perSecond(), errors.Join(err, result.flawless())
 }
 
 // someRequests returns the paths of some of the newest requests.
@@ -122,7 +148,12 @@ func (p *pipeline) someRequests(newest int64) []string {
 }
 
 func (s *stack) sweeps(ctx context.Context) (float64, error) {
-	conn, err := pgx.Connect(ctx, s.database())
+	cfg, err := pgx.ParseConfig(s.database())
+	if err != nil {
+		return 0, err
+	}
+	cfg.RuntimeParams["plan_cache_mode"] = "force_generic_plan" // as the service's connections have it
+	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return 0, err
 	}

@@ -42,11 +42,14 @@ const nextOwners = `WITH RECURSIVE o(owner, at) AS (SELECT CAST($2 AS text), CAS
 			WHERE e.list = $1 AND e.owner = o.owner AND e.status = s.status) THEN 0 ELSE 9223372036854775807 END AS ends
 		FROM o CROSS JOIN (SELECT '' AS status%[2]s) AS s WHERE o.owner IS NOT NULL)`
 
-// compared adds to the blocks b what is noted of their time, and counts their rows, as one moment sees both.
-const compared = ` SELECT b.owner, b.status, b.at, b.n + CAST(coalesce((SELECT sum(
+// compared adds to the blocks b what is noted of their time, and counts their rows, as one moment sees both. What is
+// noted is gone through once and added up by time, as it may be millions of rows where no api folds them.
+const compared = `, c AS MATERIALIZED (SELECT owner, was, became, at, sum(n) AS n FROM list_changes
+		WHERE list = $1 AND owner IN (SELECT owner FROM b) AND at >= (SELECT min(start) FROM b)
+			AND at < (SELECT max(ends) FROM b) GROUP BY owner, was, became, at)
+	SELECT b.owner, b.status, b.at, b.n + CAST(coalesce((SELECT sum(
 			c.n * CASE b.status WHEN '' THEN -1 ELSE 1 END * CASE b.status WHEN c.became THEN 1 WHEN c.was THEN -1 ELSE 0 END)
-			FROM list_changes c
-			WHERE c.list = $1 AND c.owner = b.owner AND c.at >= b.start AND c.at < b.ends), 0) AS bigint),
+			FROM c WHERE c.owner = b.owner AND c.at >= b.start AND c.at < b.ends), 0) AS bigint),
 		CASE b.status WHEN '' THEN (SELECT count(*) FROM %[2]s AND %[1]s >= b.start AND %[1]s < b.ends)
 			ELSE (SELECT count(*) FROM %[3]s AND %[1]s >= b.start AND %[1]s < b.ends) END
 	FROM b`
