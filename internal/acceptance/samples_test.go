@@ -8,12 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -63,19 +65,7 @@ func needs(t *testing.T, runtime string) {
 }
 
 // freePort is a port of the loopback on which nothing listens.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
+func freePort(t *testing.T) string { return strconv.Itoa(queuetest.FreePort(t)) }
 
 // listens waits until something listens on the port.
 func listens(t *testing.T, port string) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -20,6 +21,7 @@ const (
 type peer struct {
 	name, does  string
 	own         bool    // serves an endpoint of its own too
+	whole       bool    // and authenticates, validates and estimates
 	times, part float64 // goals: times its delivered/s, for this part of its CPU
 }
 
@@ -28,20 +30,23 @@ var (
 		times: 2, part: 0.5}
 	bothWebhooks = peer{name: "River, both webhooks", does: "keeps requests and stores what its own endpoint gets, too",
 		own: true, times: 3, part: 0.3}
+	sameWork = peer{name: "River, the same work", does: "verifies tokens, validates, stores a request once and " +
+		"estimates, too; it keeps no counts, no lists and no log of attempts, and packs nothing",
+		own: true, whole: true, times: 3, part: 0.3}
 )
 
 // besideRiver measures the service and the builds with River in turns, on a machine whose speed changes by the minute.
 func besideRiver(ctx context.Context, drawn *plot) error {
 	ours := &contender{name: "this tree", workers: 1}
-	both := &contender{name: bothWebhooks.name, peer: &bothWebhooks}
-	one := &contender{name: oneWebhook.name, peer: &oneWebhook}
-	for _, p := range []peer{bothWebhooks, oneWebhook} {
+	var others []*contender
+	for _, p := range []*peer{&sameWork, &bothWebhooks, &oneWebhook} {
 		fmt.Printf("%s: %s\n", p.name, p.does)
+		others = append(others, &contender{name: p.name, peer: p})
 	}
-	if err := inTurns(ctx, []*contender{ours, both, one}, roundsOfPeers); err != nil {
+	if err := inTurns(ctx, append([]*contender{ours}, others...), roundsOfPeers); err != nil {
 		return err
 	}
-	for _, c := range []*contender{both, one} {
+	for _, c := range others {
 		more, cheaper := 1/c.ratio(ours, deliveredFigure, 0.5), 1/c.ratio(ours, cpuFigure, 0.5)
 		fmt.Printf("ours of %s: %.2f times its delivered/s for %.2f of its CPU\n", c.name, more, cheaper)
 		drawn.atLeast("delivered/s, of those of "+c.name, more, c.peer.times)
@@ -71,6 +76,13 @@ func (s *stack) startPeer(ctx context.Context, of *peer) (*pipeline, error) {
 	if of.own {
 		s.env = append(s.env, "OWN_URL=http://"+address+"/estimates")
 	}
+	if of.whole {
+		s.env = append(s.env, "ESTIMATE=1")
+	}
+	token, err := s.command(ctx, "token")
+	if err != nil {
+		return nil, err
+	}
 	migrate, _, err := s.start("api", "migrate")
 	if err != nil {
 		return nil, err
@@ -78,8 +90,8 @@ func (s *stack) startPeer(ctx context.Context, of *peer) (*pipeline, error) {
 	if err := migrate.Wait(); err != nil {
 		return nil, fmt.Errorf("migrate River: %w", err)
 	}
-	p := &pipeline{stack: s, nextID: 1, plan: loadPlan{Address: address, Path: "/", Token: "none",
-		Connections: connections, Receiver: receiver}}
+	p := &pipeline{stack: s, nextID: 1, plan: loadPlan{Address: address, Path: "/",
+		Token: strings.TrimSpace(string(token)), Connections: connections, Receiver: receiver}}
 	if p.api, _, err = s.start("api", "api"); err != nil {
 		return nil, err
 	}

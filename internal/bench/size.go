@@ -28,7 +28,9 @@ var sizeFigures = [...]struct {
 	measure func(*pipeline, context.Context) (float64, error)
 }{
 	{"accepted/s", (*pipeline).accepts},
-	{"status reads/s", (*pipeline).readsNewest},
+	{"status reads/s", func(p *pipeline, ctx context.Context) (float64, error) {
+		return p.readsNewest(ctx, newestRequests, loadDuration)
+	}},
 	{"sweeps/s", func(p *pipeline, ctx context.Context) (float64, error) { return p.sweeps(ctx) }},
 }
 
@@ -132,9 +134,9 @@ func (p *pipeline) accepts(ctx context.Context) (float64, error) {
 }
 
 // readsNewest returns the status reads of some of the newest requests a second.
-func (p *pipeline) readsNewest(ctx context.Context) (float64, error) {
-	result, err := p.load(ctx, loadPlan{Address: p.plan.Address, Paths: p.someRequests(newestRequests), Connections: connections,
-		Duration: loadDuration, Header: "Authorization: Bearer " + p.plan.Token})
+func (p *pipeline) readsNewest(ctx context.Context, newest int64, duration time.Duration) (float64, error) {
+	result, err := p.load(ctx, loadPlan{Address: p.plan.Address, Paths: p.someRequests(newest), Connections: connections,
+		Duration: duration, Header: "Authorization: Bearer " + p.plan.Token})
 	return result.perSecond(), errors.Join(err, result.flawless())
 }
 

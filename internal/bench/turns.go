@@ -206,9 +206,11 @@ func (c *contender) burst(ctx context.Context) error {
 		return err
 	}
 	wait(ctx, settle)
-	reads, err := c.reads(ctx, paced.Accepted)
-	if err != nil {
-		return err
+	reads := 0.0 // of a peer, which has no such operation
+	if c.peer == nil {
+		if reads, err = c.readsNewest(ctx, paced.Accepted, burstDuration); err != nil {
+			return err
+		}
 	}
 	memory := 0
 	for _, worker := range c.running {
@@ -223,19 +225,6 @@ func (c *contender) burst(ctx context.Context) error {
 		c.seen[i] = append(c.seen[i], value)
 	}
 	return nil
-}
-
-// reads returns the rate at which the newest requests are read; a peer has no such operation.
-func (c *contender) reads(ctx context.Context, newest int64) (float64, error) {
-	if c.peer != nil {
-		return 0, nil
-	}
-	result, err := c.load(ctx, loadPlan{Address: c.plan.Address, Paths: c.someRequests(newest), Connections: connections,
-		Duration: burstDuration, Header: "Authorization: Bearer " + c.plan.Token})
-	if err != nil {
-		return 0, err
-	}
-	return result.perSecond(), result.flawless()
 }
 
 // pairUp makes one figure a round of the two bursts, there and back.

@@ -1,8 +1,10 @@
 // Command river does the service's core with River, a PostgreSQL queue: a request comes in, a job is stored, a worker
 // posts a signed webhook. It does less than the service: no authentication, no validation, no estimate, no attempt log
 // and one webhook a request instead of two. With OWN_URL it keeps requests and serves both webhooks, the second to an
-// endpoint of its own that stores what it brings; the rest it leaves out still. Its settings are the best ones that
-// were found for 2 cores.
+// endpoint of its own that stores what it brings; the rest it leaves out still. With ESTIMATE too it does the service's
+// work: tokens are verified, requests validated and stored once, a worker computes the estimates, and both webhooks are
+// made of what it computed, in one transaction (estimate.go). Its settings are the best ones that were found for 2
+// cores.
 package main
 
 import (
@@ -40,7 +42,8 @@ const (
 type delivery struct {
 	RequestID int64           `json:"request_id"`
 	Own       bool            `json:"own,omitempty"` // to the build's own endpoint
-	Request   json.RawMessage `json:"request"`
+	Request   json.RawMessage `json:"request,omitempty"`
+	Event     json.RawMessage `json:"event,omitempty"` // the body, the same in each attempt; empty: made of the request
 }
 
 // Kind names the job.
@@ -54,9 +57,12 @@ type deliverer struct {
 
 // Work posts the webhook; an error lets River try again.
 func (d *deliverer) Work(ctx context.Context, job *river.Job[delivery]) error {
-	body, err := json.Marshal(map[string]any{"type": "material_request.estimated", "data": job.Args})
-	if err != nil {
-		return err
+	body := []byte(job.Args.Event)
+	if body == nil {
+		var err error
+		if body, err = json.Marshal(map[string]any{"type": "material_request.estimated", "data": job.Args}); err != nil {
+			return err
+		}
 	}
 	id, at := strconv.FormatInt(job.ID, 10), strconv.FormatInt(time.Now().Unix(), 10)
 	to := d.receiver
@@ -121,12 +127,14 @@ func run(ctx context.Context, part string) error {
 			return err
 		}
 		_, err = pool.Exec(ctx, `CREATE TABLE requests (id bigint PRIMARY KEY, status text NOT NULL, body text NOT NULL,
-			estimates text)`)
+			digest bytea, estimates text)`)
 		return err
 	case "api":
 		return api(ctx, pool)
 	case "worker":
 		return worker(ctx, pool)
+	case "token":
+		return printToken()
 	default:
 		return fmt.Errorf("unknown part %q", part)
 	}
@@ -146,7 +154,11 @@ func api(ctx context.Context, pool *pgxpool.Pool) error {
 		store = func(ctx context.Context, id int64, body []byte) error { return keep(ctx, pool, client, id, body) }
 		handler.HandleFunc("POST /estimates", estimates(pool))
 	}
-	handler.HandleFunc("POST /", intake(store))
+	if os.Getenv("ESTIMATE") != "" {
+		handler.HandleFunc("POST /", checkedIntake(pool, client))
+	} else {
+		handler.HandleFunc("POST /", intake(store))
+	}
 	server := &http.Server{Addr: os.Getenv("HTTP_ADDR"), ReadHeaderTimeout: time.Second, Handler: handler}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
@@ -213,11 +225,15 @@ func intake(store func(ctx context.Context, id int64, body []byte) error) http.H
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		answer := fmt.Appendf(nil, `{"status":"enqueued","id":%d}`, request.ID)
-		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
-		w.WriteHeader(http.StatusCreated)
-		_, _ = w.Write(answer) // the caller is gone when it fails
+		enqueued(w, http.StatusCreated, request.ID)
 	}
+}
+
+func enqueued(w http.ResponseWriter, status int, id int64) {
+	answer := fmt.Appendf(nil, `{"status":"enqueued","id":%d}`, id)
+	w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
+	w.WriteHeader(status)
+	_, _ = w.Write(answer) // the caller is gone when it fails
 }
 
 func worker(ctx context.Context, pool *pgxpool.Pool) error {
@@ -227,6 +243,7 @@ func worker(ctx context.Context, pool *pgxpool.Pool) error {
 		client:   &http.Client{Transport: transport, Timeout: 15 * time.Second},
 		receiver: os.Getenv("RECEIVER_URL"), own: os.Getenv("OWN_URL"),
 	})
+	river.AddWorker(all, &estimator{pool: pool})
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Logger: quiet(), Workers: all, Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workers}},
 		FetchCooldown: fetchCooldown, FetchPollInterval: 100 * time.Millisecond,

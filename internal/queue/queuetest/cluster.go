@@ -3,6 +3,7 @@ package queuetest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -38,7 +39,7 @@ func NewCluster(tb testing.TB) *Cluster {
 	var ports [2 * nodes]int
 	var routes []string
 	for i := range ports {
-		ports[i] = freePort(tb)
+		ports[i] = FreePort(tb)
 		if i >= nodes {
 			routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", ports[i]))
 		}
@@ -126,14 +127,19 @@ func (n *Node) Wipe() {
 	}
 }
 
-func freePort(tb testing.TB) int {
+// FreePort returns a port of the loopback on which nothing listens. It is none of those that systems give to outgoing
+// connections and to who listens on port 0, so that nobody takes it before its user does, or while that restarts.
+func FreePort(tb testing.TB) int {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
+	for range 100 {
+		port := 20_000 + rand.IntN(12_000)
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	tb.Fatal("no port is free")
+	return 0
 }
 
 func serverBinary(tb testing.TB) string {
