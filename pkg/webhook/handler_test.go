@@ -20,9 +20,10 @@ const estimated = `{"type":"material_request.estimated","timestamp":"2026-11-20T
 // call is a signed call.
 func call(id, body string, secrets ...webhook.Secret) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/api/material-requests/123/delivery-estimates", strings.NewReader(body))
+	now := time.Now() // read once: a second may end between two looks
 	r.Header.Set(webhook.HeaderID, id)
-	r.Header.Set(webhook.HeaderTimestamp, fmt.Sprint(time.Now().Unix()))
-	r.Header.Set(webhook.HeaderSignature, webhook.Sign(id, time.Now(), []byte(body), secrets...))
+	r.Header.Set(webhook.HeaderTimestamp, fmt.Sprint(now.Unix()))
+	r.Header.Set(webhook.HeaderSignature, webhook.Sign(id, now, []byte(body), secrets...))
 	return r
 }
 
