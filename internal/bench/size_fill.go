@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/supplyhub/supplyhub/internal/database"
 )
 
 const microsOfDay = 24 * 60 * 60 * 1_000_000
@@ -140,16 +143,16 @@ func (p *pipeline) dropDays(ctx context.Context, requests int64) error {
 		return err
 	}
 	for range droppedDays {
-		var took, committed time.Duration
+		var d droppedDay
 		during, err := p.meanwhile(ctx, func(ctx context.Context) (err error) {
-			took, committed, err = p.dropOldest(ctx)
+			d, err = p.dropOldest(ctx)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		fmt.Printf("one day of %d, %d requests, dropped in %s, %s of it to commit, while %d/s come in\n", sizeDays, requests,
-			milliseconds(took), milliseconds(committed), pacedRate)
+		fmt.Printf("one day of %d, %d requests, dropped in %s, %s of it to commit, at try %d, while %d/s come in\n", sizeDays,
+			requests, milliseconds(d.took), milliseconds(d.committed), d.tries, pacedRate)
 		compare("", before, during)
 	}
 	for _, table := range []string{"attempts", "deliveries", "events"} {
@@ -199,25 +202,36 @@ func (s *stack) deleteTable(ctx context.Context) error {
 	return err
 }
 
+// droppedDay is how dropping a partition went.
+type droppedDay struct {
+	took, committed time.Duration
+	tries           int
+}
+
 // dropOldest drops the oldest partition, as retention does when its requests are deleted, and returns how long it took,
 // and its commit; it tries again where it would make others wait.
-func (s *stack) dropOldest(ctx context.Context) (took, committed time.Duration, err error) {
-	conn, err := pgx.Connect(ctx, s.database())
+func (s *stack) dropOldest(ctx context.Context) (d droppedDay, err error) {
+	db, err := database.Open(ctx, database.Config{URL: s.database(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		return 0, 0, err
+		return d, err
 	}
-	defer conn.Close(ctx)
-	for range 100 {
+	defer db.Close()
+	for d.tries = 1; d.tries < 100; d.tries++ {
 		why, begin, dropped := "", time.Now(), time.Time{}
-		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		err := db.InTx(ctx, func(ctx context.Context) error {
 			defer func() { dropped = time.Now() }()
-			return tx.QueryRow(ctx, `SELECT drop_webhook_partition((SELECT min(first_uid) FROM webhook_partitions
-				WHERE first_uid > 0))`).Scan(&why)
+			held, err := db.TryLock(ctx, database.CountsLock) // as retention does
+			if why = "its deliveries are being counted"; err != nil || !held {
+				return err
+			}
+			return db.From(ctx).Raw(`SELECT drop_webhook_partition((SELECT min(first_uid) FROM webhook_partitions
+				WHERE first_uid > 0))`).Scan(&why).Error
 		})
 		if err != nil || why == "" {
-			return time.Since(begin), time.Since(dropped), err
+			d.took, d.committed = time.Since(begin), time.Since(dropped)
+			return d, err
 		}
 		time.Sleep(time.Second / 2)
 	}
-	return 0, 0, errors.New("the oldest partition could not be dropped")
+	return d, errors.New("the oldest partition could not be dropped")
 }

@@ -251,6 +251,36 @@ func TestDrop_keeps_what_is_redelivered_and_that_is_sent(t *testing.T) {
 	}
 }
 
+func TestDrop_beside_a_long_reader_lets_others_in_between_its_tries(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.Postgres)
+	ctx, d := t.Context(), process(db, time.Now())
+	p := advanced(ctx, t, db, 2)[1]
+	partitionRows(ctx, t, db, p, 100, 0)
+	dropped := make(chan string, 1)
+	err := db.InTx(ctx, func(reading context.Context) error {
+		look(reading, t, db, p, `SELECT count(*) FROM webhook_deliveries`)
+		if why, err := d.store.drop(ctx, p); err != nil || why != "its tables are in use" {
+			t.Errorf("beside a reader that stays: %q, %v", why, err)
+		}
+		go func() {
+			why, err := d.Drop(ctx, p)
+			dropped <- fmt.Sprint(why, err)
+		}()
+		for rests := "0"; rests == "0" && len(dropped) == 0; {
+			rests = look(ctx, t, db, p, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+				AND wait_event = 'PgSleep' AND query ~ 'drop_webhook_partition'`)
+		}
+		return db.From(ctx).Exec(`UPDATE webhook_deliveries SET updated_at = 2 WHERE uid = ?`, p.First+1).Error
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := <-dropped; got != "<nil>" {
+		t.Errorf("once the reader is gone: %s", got)
+	}
+}
+
 // What names an id looks into one partition, whichever; what is listed by ids goes from partition to partition.
 func TestPlans_look_into_the_partition_of_an_id_alone(t *testing.T) {
 	t.Parallel()

@@ -148,11 +148,12 @@ func (e *estimator) Work(ctx context.Context, job *river.Job[estimation]) error 
 	if err := json.Unmarshal(job.Args.Request, &request); err != nil {
 		return err
 	}
-	event, err := json.Marshal(map[string]any{"type": "material_request.estimated", "timestamp": time.Now().UTC(),
+	text, err := json.Marshal(map[string]any{"type": "material_request.estimated", "timestamp": time.Now().UTC(),
 		"data": map[string]any{"request_id": request.ID, "shop_code": request.ShopCode, "estimates": request.estimates()}})
 	if err != nil {
 		return err
 	}
+	event := string(text)
 	return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
 		if _, err := river.ClientFromContext[pgx.Tx](ctx).InsertManyFastTx(ctx, tx, []river.InsertManyParams{
 			{Args: delivery{RequestID: request.ID, Event: event}},

@@ -43,7 +43,7 @@ type delivery struct {
 	RequestID int64           `json:"request_id"`
 	Own       bool            `json:"own,omitempty"` // to the build's own endpoint
 	Request   json.RawMessage `json:"request,omitempty"`
-	Event     json.RawMessage `json:"event,omitempty"` // the body, the same in each attempt; empty: made of the request
+	Event     string          `json:"event,omitempty"` // the body, the same bytes in each attempt; empty: made of the request
 }
 
 // Kind names the job.
@@ -58,7 +58,7 @@ type deliverer struct {
 // Work posts the webhook; an error lets River try again.
 func (d *deliverer) Work(ctx context.Context, job *river.Job[delivery]) error {
 	body := []byte(job.Args.Event)
-	if body == nil {
+	if len(body) == 0 {
 		var err error
 		if body, err = json.Marshal(map[string]any{"type": "material_request.estimated", "data": job.Args}); err != nil {
 			return err

@@ -128,7 +128,7 @@ func (n *Node) Wipe() {
 }
 
 // FreePort returns a port of the loopback on which nothing listens. It is none of those that systems give to outgoing
-// connections and to who listens on port 0, so that nobody takes it before its user does, or while that restarts.
+// connections and to who listens on port 0, so that it is still free when its user listens, and when that restarts.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
 	for range 100 {
