@@ -66,7 +66,7 @@ func (p *pipeline) besideFull(ctx context.Context, full *pipeline) error {
 		return err
 	}
 	begin := time.Now()
-	if err := full.fillUp(ctx, stored); err != nil {
+	if err := errors.Join(full.fillUp(ctx, stored), p.fillFew(ctx)); err != nil {
 		return err
 	}
 	fmt.Printf("%d requests, events, deliveries and attempts of %d days stored in %.0f s\n", stored, sizeDays,

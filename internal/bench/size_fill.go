@@ -53,6 +53,17 @@ func (s *stack) fillUp(ctx context.Context, stored int64) error {
 	return advance(ctx, conn, today+sizeDays+1)
 }
 
+// fillFew stores ten requests of each of the suppliers, whose ids come after the measured one's: of one alone each entry
+// would be the last of its index, which PostgreSQL inserts without a search.
+func (s *stack) fillFew(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, s.database())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	return fillDay(ctx, conn, 1, 1000)
+}
+
 // settle has an api do with the days that are over what it does where it runs for days, and waits until the server does
 // nothing more for what was filled.
 func (s *stack) settle(ctx context.Context) error {
@@ -100,16 +111,16 @@ func fillDay(ctx context.Context, conn *pgx.Conn, from, to int64) error {
 	for _, statement := range []string{
 		`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, received,
 			created_at, updated_at, estimates, unavailable, noted, counted)
-			SELECT 'sup_old_' || n % 100, n, 'estimated', decode(md5(n::text) || md5(n::text), 'hex'), 'SP-0001', $4, 'trace',
+			SELECT 'sup_zz_' || n % 100, n, 'estimated', decode(md5(n::text) || md5(n::text), 'hex'), 'SP-0001', $4, 'trace',
 				$3 + n, 1, 1700000000000000 + n, 1700000000000000 + n, '[]', '[]', true, true
 			FROM generate_series($1::bigint, $2::bigint) AS n`,
 		`INSERT INTO webhook_events (uid, round, trace_id, body, created_at, supplier_id)
-			SELECT $3 + n, 1, 'trace', convert_to(left($4, 200), 'UTF8'), 1700000000000000 + n, 'sup_old_' || n % 100
+			SELECT $3 + n, 1, 'trace', convert_to(left($4, 200), 'UTF8'), 1700000000000000 + n, 'sup_zz_' || n % 100
 			FROM generate_series($1::bigint, $2::bigint) AS n`,
 		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
 			next_attempt_at, created_at, updated_at, last_started_at, last_duration_us, last_status, noted, counted)
 			SELECT left(webhook_border($3), 11) || lpad(n::text, 15, '0'), $3 + n, 1,
-				CASE n % 2 WHEN 0 THEN 'own' ELSE 'sup_old_' || n % 100 END, 'sup_old_' || n % 100, n, 'delivered', 2, 2, n,
+				CASE n % 2 WHEN 0 THEN 'own' ELSE 'sup_zz_' || n % 100 END, 'sup_zz_' || n % 100, n, 'delivered', 2, 2, n,
 				1700000000000000 + n, n, n, 1000, 200, true, true
 			FROM generate_series($1::bigint, $2::bigint) AS n WHERE length($4::text) > 0`,
 		`INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status)
@@ -117,8 +128,8 @@ func fillDay(ctx context.Context, conn *pgx.Conn, from, to int64) error {
 			FROM generate_series($1::bigint, $2::bigint) AS n WHERE length($4::text) > 0`,
 	} {
 		var first int64
-		if err := conn.QueryRow(ctx, `SELECT max(first_uid) FROM webhook_partitions WHERE opened_at IS NOT NULL`).
-			Scan(&first); err != nil {
+		if err := conn.QueryRow(ctx, `SELECT greatest(max(first_uid), 1::bigint << 40) FROM webhook_partitions
+			WHERE opened_at IS NOT NULL`).Scan(&first); err != nil {
 			return err
 		}
 		if _, err := conn.Exec(ctx, statement, from, to, first, string(body(1))); err != nil {
