@@ -53,8 +53,8 @@ func (s *stack) fillUp(ctx context.Context, stored int64) error {
 	return advance(ctx, conn, today+sizeDays+1)
 }
 
-// fillFew stores ten requests of each of the suppliers, whose ids come after the measured one's: of one alone each entry
-// would be the last of its index, which PostgreSQL inserts without a search.
+// fillFew stores ten requests of each of the suppliers, whose ids come after the measured one's: of one supplier alone
+// each entry would be the last of its index, which PostgreSQL inserts without a search.
 func (s *stack) fillFew(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, s.database())
 	if err != nil {

@@ -3,8 +3,7 @@
 // and one webhook a request instead of two. With OWN_URL it keeps requests and serves both webhooks, the second to an
 // endpoint of its own that stores what it brings; the rest it leaves out still. With ESTIMATE too it does the service's
 // work: tokens are verified, requests validated and stored once, a worker computes the estimates, and both webhooks are
-// made of what it computed, in one transaction (estimate.go). Its settings are the best ones that were found for 2
-// cores.
+// made of what it computed (estimate.go). Its settings are the best ones that were found for 2 cores.
 package main
 
 import (
@@ -43,7 +42,7 @@ type delivery struct {
 	RequestID int64           `json:"request_id"`
 	Own       bool            `json:"own,omitempty"` // to the build's own endpoint
 	Request   json.RawMessage `json:"request,omitempty"`
-	Event     string          `json:"event,omitempty"` // the body, the same bytes in each attempt; empty: made of the request
+	Event     string          `json:"event,omitempty"` // the body, of the same bytes each time; empty: the request's
 }
 
 // Kind names the job.
@@ -64,7 +63,7 @@ func (d *deliverer) Work(ctx context.Context, job *river.Job[delivery]) error {
 			return err
 		}
 	}
-	id, at := strconv.FormatInt(job.ID, 10), strconv.FormatInt(time.Now().Unix(), 10)
+	id, at := fmt.Sprintf("%d-%t", job.Args.RequestID, job.Args.Own), strconv.FormatInt(time.Now().Unix(), 10)
 	to := d.receiver
 	if job.Args.Own {
 		to = d.own
@@ -243,7 +242,7 @@ func worker(ctx context.Context, pool *pgxpool.Pool) error {
 		client:   &http.Client{Transport: transport, Timeout: 15 * time.Second},
 		receiver: os.Getenv("RECEIVER_URL"), own: os.Getenv("OWN_URL"),
 	})
-	river.AddWorker(all, &estimator{pool: pool})
+	river.AddWorker(all, &estimator{})
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Logger: quiet(), Workers: all, Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workers}},
 		FetchCooldown: fetchCooldown, FetchPollInterval: 100 * time.Millisecond,
