@@ -45,13 +45,12 @@ func (s *stack) fillLists(ctx context.Context, supplier string, stored int64) er
 	if err := advance(ctx, conn, today+sizeDays+1); err != nil {
 		return err
 	}
-	for _, statement := range []string{requestTotals, orderTotals, deliveryTotals, statusTotals, `VACUUM ANALYZE`,
-		`CHECKPOINT`} {
+	for _, statement := range []string{requestTotals, orderTotals, deliveryTotals, statusTotals} {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}
-	return nil
+	return s.tidy(ctx)
 }
 
 // orderTotals and statusTotals are beside requestTotals.

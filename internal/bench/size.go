@@ -31,7 +31,7 @@ var sizeFigures = [...]struct {
 	{"status reads/s", func(p *pipeline, ctx context.Context) (float64, error) {
 		return p.readsNewest(ctx, newestRequests, loadDuration)
 	}},
-	{"sweeps/s", func(p *pipeline, ctx context.Context) (float64, error) { return p.sweeps(ctx) }},
+	{"sweeps/s", (*pipeline).sweeps},
 }
 
 // size measures intake, reads and the sweeper's statement over a large database and over a young one, at the same

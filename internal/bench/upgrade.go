@@ -65,18 +65,21 @@ func upgradeBench(ctx context.Context) error {
 
 // migrated migrates while requests come in, and returns the highest p99s of ten seconds.
 func (p *pipeline) migrated(ctx context.Context) (worst loadResult, took time.Duration, err error) {
-	if err := os.Mkdir(filepath.Join(p.dir, "next"), 0o700); err != nil {
+	next := filepath.Join(p.dir, "next")
+	if err := os.Mkdir(next, 0o700); err != nil {
 		return worst, 0, err
 	}
-	if err := build(ctx, "", filepath.Join(p.dir, "next"), "./cmd/api"); err != nil {
+	if err := build(ctx, "", next, "./cmd/api"); err != nil {
 		return worst, 0, err
 	}
 	migration, ctx := errgroup.WithContext(ctx)
 	done := make(chan struct{})
 	migration.Go(func() error {
 		defer close(done)
+		migrate := exec.CommandContext(ctx, filepath.Join(next, "api"), "migrate")
+		migrate.Env, migrate.Stderr = p.env, os.Stderr
 		begin := time.Now()
-		err := p.next(ctx, "migrate").Run()
+		err := migrate.Run()
 		took = time.Since(begin)
 		return err
 	})
@@ -93,13 +96,6 @@ func (p *pipeline) migrated(ctx context.Context) (worst loadResult, took time.Du
 		}
 	}
 	return worst, took, migration.Wait()
-}
-
-// next returns a command of this tree's api.
-func (p *pipeline) next(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(p.dir, "next", "api"), args...)
-	cmd.Env, cmd.Stderr = p.env, os.Stderr
-	return cmd
 }
 
 // replaced stops the version before and lets this tree's api finish what a migration leaves to it.
@@ -161,10 +157,5 @@ func (s *stack) fillEarlier(ctx context.Context, stored int64) error {
 			}
 		}
 	}
-	for _, statement := range []string{`VACUUM ANALYZE`, `CHECKPOINT`} {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.tidy(ctx)
 }
