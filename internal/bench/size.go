@@ -18,7 +18,7 @@ const (
 	storedRequests = 10_000_000 // with as many events, deliveries and attempts, in as many days as there are partitions
 	sizeRequests   = "SIZE_REQUESTS"
 	sizeDays       = 10
-	droppedDays    = 3
+	droppedDays    = 6
 	newestRequests = 10_000 // that are read
 )
 

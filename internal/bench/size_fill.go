@@ -139,21 +139,20 @@ func fillDay(ctx context.Context, conn *pgx.Conn, from, to int64) error {
 	return nil
 }
 
-// dropDays drops the oldest of the filled partitions, one by one, while requests come in and are delivered, and then
-// deletes the tables of one of them.
+// dropDays drops the oldest of the filled partitions while requests come in and are delivered, each between two runs
+// without a drop and as the first that the processes' connections see, as where one day ends a day, and then deletes
+// the tables of one of them.
 func (p *pipeline) dropDays(ctx context.Context, requests int64) error {
-	if err := p.tidy(ctx); err != nil {
-		return err
-	}
 	p.plan.Receiver = p.receiver
-	if err := p.startWorker(ctx); err != nil {
-		return err
-	}
-	before, err := p.run(ctx, loadDuration, pacedRate)
-	if err != nil {
-		return err
-	}
+	var without, with []loadResult
 	for range droppedDays {
+		if err := p.restart(ctx); err != nil {
+			return err
+		}
+		before, err := p.run(ctx, loadDuration, pacedRate)
+		if err != nil {
+			return err
+		}
 		var d droppedDay
 		during, err := p.meanwhile(ctx, func(ctx context.Context) (err error) {
 			d, err = p.dropOldest(ctx)
@@ -162,19 +161,46 @@ func (p *pipeline) dropDays(ctx context.Context, requests int64) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("one day of %d, %d requests, dropped in %s, %s of it to commit, at try %d, while %d/s come in\n", sizeDays,
-			requests, milliseconds(d.took), milliseconds(d.committed), d.tries, pacedRate)
-		compare("", before, during)
-	}
-	for _, table := range []string{"attempts", "deliveries", "events"} {
-		during, err := p.meanwhile(ctx, func(ctx context.Context) error { return p.deleteTable(ctx) })
+		after, err := p.run(ctx, loadDuration, pacedRate)
 		if err != nil {
 			return err
 		}
-		compare(", its "+table+" deleted", before, during)
+		fmt.Printf("one day of %d, %d requests, dropped in %s, %s of it to commit, at try %d, while %d/s come in\n", sizeDays,
+			requests, milliseconds(d.took), milliseconds(d.committed), d.tries, pacedRate)
+		without, with = append(without, before, after), append(with, during)
 	}
+	compareAll("dropped", without, with)
+	var deleted []loadResult
+	for range 3 { // its attempts, deliveries and events
+		during, err := p.meanwhile(ctx, p.deleteTable)
+		if err != nil {
+			return err
+		}
+		deleted = append(deleted, during)
+	}
+	compareAll("its tables deleted", without, deleted)
 	p.plan.Receiver = ""
 	return p.stop(p.worker)
+}
+
+// restart has a new api and a new worker, whose connections know no statement yet.
+func (p *pipeline) restart(ctx context.Context) (err error) {
+	if err := p.stop(p.api); err != nil {
+		return err
+	}
+	if p.worker != nil {
+		if err := p.stop(p.worker); err != nil {
+			return err
+		}
+	}
+	if err := p.tidy(ctx); err != nil {
+		return err
+	}
+	if p.plan.Address, p.api, err = p.startAPI(); err != nil {
+		return err
+	}
+	p.env = append(p.env, "ESTIMATES_WEBHOOK_BASE_URL=http://"+p.plan.Address)
+	return p.startWorker(ctx)
 }
 
 // meanwhile runs the load and does something in its middle.
@@ -200,6 +226,41 @@ func compare(what string, before, during loadResult) {
 		fmt.Printf("  %-20s %s without   %s with it   %.2f times%s\n", f.name, milliseconds(f.before), milliseconds(f.after),
 			float64(f.after)/float64(f.before), what)
 	}
+}
+
+// compareAll prints how the p99 of some runs scatters beside that of runs without it.
+func compareAll(what string, without, with []loadResult) {
+	for _, f := range []struct {
+		name string
+		p99  func(loadResult) time.Duration
+	}{
+		{"POST answered, p99", func(r loadResult) time.Duration { return r.P99 }},
+		{"delivered, p99", func(r loadResult) time.Duration { return r.Delivery99 }},
+	} {
+		before, during := sortedBy(f.p99, without), sortedBy(f.p99, with)
+		middle := before[len(before)/2]
+		fmt.Printf("  %-20s without %s, %s   %s %s, %s   %.2f times in the middle\n", f.name, scatter(before), over(before, 2*middle),
+			what, scatter(during), over(during, 2*middle), float64(during[len(during)/2])/float64(middle))
+	}
+}
+
+func sortedBy(p99 func(loadResult) time.Duration, runs []loadResult) []time.Duration {
+	sorted := make([]time.Duration, len(runs))
+	for i, run := range runs {
+		sorted[i] = p99(run)
+	}
+	slices.Sort(sorted)
+	return sorted
+}
+
+func scatter(sorted []time.Duration) string {
+	return fmt.Sprintf("%s (%s to %s)", milliseconds(sorted[len(sorted)/2]), milliseconds(sorted[0]),
+		milliseconds(sorted[len(sorted)-1]))
+}
+
+func over(sorted []time.Duration, limit time.Duration) string {
+	first, _ := slices.BinarySearch(sorted, limit)
+	return fmt.Sprintf("%d of %d over twice the middle without", len(sorted)-first, len(sorted))
 }
 
 // deleteTable deletes the next table of what was dropped, as the api does one a minute.
