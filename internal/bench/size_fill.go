@@ -199,7 +199,7 @@ func (p *pipeline) restart(ctx context.Context) (err error) {
 	if p.plan.Address, p.api, err = p.startAPI(); err != nil {
 		return err
 	}
-	p.env = append(p.env, "ESTIMATES_WEBHOOK_BASE_URL=http://"+p.plan.Address)
+	p.env = append(p.env, "ADMIN_ADDR=127.0.0.1:0", "ESTIMATES_WEBHOOK_BASE_URL=http://"+p.plan.Address)
 	return p.startWorker(ctx)
 }
 
