@@ -167,6 +167,9 @@ func (p *pipeline) dropDays(ctx context.Context, requests int64) error {
 		}
 		fmt.Printf("one day of %d, %d requests, dropped in %s, %s of it to commit, at try %d, while %d/s come in\n", sizeDays,
 			requests, milliseconds(d.took), milliseconds(d.committed), d.tries, pacedRate)
+		fmt.Printf("  p99 before, meanwhile and after it: POST %s, %s, %s, delivery %s, %s, %s\n", milliseconds(before.P99),
+			milliseconds(during.P99), milliseconds(after.P99), milliseconds(before.Delivery99),
+			milliseconds(during.Delivery99), milliseconds(after.Delivery99))
 		without, with = append(without, before, after), append(with, during)
 	}
 	compareAll("dropped", without, with)
