@@ -105,23 +105,23 @@ func rests(ctx context.Context, conn *pgx.Conn, query string) error {
 	return nil
 }
 
-// fillDay stores the requests of these numbers in the open partition, whose webhook-ids begin like its first: one half
-// is sent to suppliers' receivers, the other to the own endpoint.
+// fillDay stores the requests of these numbers, as many seconds apart as ten million in ten days are, in the open
+// partition, whose webhook-ids begin like its first: one half is sent to suppliers' receivers, the other to the own endpoint.
 func fillDay(ctx context.Context, conn *pgx.Conn, from, to int64) error {
 	for _, statement := range []string{
 		`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, received,
 			created_at, updated_at, estimates, unavailable, noted, counted)
 			SELECT 'sup_zz_' || n % 100, n, 'estimated', decode(md5(n::text) || md5(n::text), 'hex'), 'SP-0001', $4, 'trace',
-				$3 + n, 1, 1700000000000000 + n, 1700000000000000 + n, '[]', '[]', true, true
+				$3 + n, 1, 1700000000000000 + n * 86400, 1700000000000000 + n * 86400, '[]', '[]', true, true
 			FROM generate_series($1::bigint, $2::bigint) AS n`,
 		`INSERT INTO webhook_events (uid, round, trace_id, body, created_at, supplier_id)
-			SELECT $3 + n, 1, 'trace', convert_to(left($4, 200), 'UTF8'), 1700000000000000 + n, 'sup_zz_' || n % 100
+			SELECT $3 + n, 1, 'trace', convert_to(left($4, 200), 'UTF8'), 1700000000000000 + n * 86400, 'sup_zz_' || n % 100
 			FROM generate_series($1::bigint, $2::bigint) AS n`,
 		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
 			next_attempt_at, created_at, updated_at, last_started_at, last_duration_us, last_status, noted, counted)
 			SELECT left(webhook_border($3), 11) || lpad(n::text, 15, '0'), $3 + n, 1,
 				CASE n % 2 WHEN 0 THEN 'own' ELSE 'sup_zz_' || n % 100 END, 'sup_zz_' || n % 100, n, 'delivered', 2, 2, n,
-				1700000000000000 + n, n, n, 1000, 200, true, true
+				1700000000000000 + n * 86400, n, n, 1000, 200, true, true
 			FROM generate_series($1::bigint, $2::bigint) AS n WHERE length($4::text) > 0`,
 		`INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status)
 			SELECT left(webhook_border($3), 11) || lpad(n::text, 15, '0'), 1, n, 1000, 503
@@ -242,8 +242,8 @@ func compareAll(what string, without, with []loadResult) {
 	} {
 		before, during := sortedBy(f.p99, without), sortedBy(f.p99, with)
 		middle := before[len(before)/2]
-		fmt.Printf("  %-20s without %s, %s   %s %s, %s   %.2f times in the middle\n", f.name, scatter(before), over(before, 2*middle),
-			what, scatter(during), over(during, 2*middle), float64(during[len(during)/2])/float64(middle))
+		fmt.Printf("  %-20s without %s   %s %s   %.2f times in the middle\n", f.name, scatter(before, 2*middle), what,
+			scatter(during, 2*middle), float64(during[len(during)/2])/float64(middle))
 	}
 }
 
@@ -256,14 +256,10 @@ func sortedBy(p99 func(loadResult) time.Duration, runs []loadResult) []time.Dura
 	return sorted
 }
 
-func scatter(sorted []time.Duration) string {
-	return fmt.Sprintf("%s (%s to %s)", milliseconds(sorted[len(sorted)/2]), milliseconds(sorted[0]),
-		milliseconds(sorted[len(sorted)-1]))
-}
-
-func over(sorted []time.Duration, limit time.Duration) string {
+func scatter(sorted []time.Duration, limit time.Duration) string {
 	first, _ := slices.BinarySearch(sorted, limit)
-	return fmt.Sprintf("%d of %d over twice the middle without", len(sorted)-first, len(sorted))
+	return fmt.Sprintf("%s (%s to %s), %d of %d over twice the middle without", milliseconds(sorted[len(sorted)/2]),
+		milliseconds(sorted[0]), milliseconds(sorted[len(sorted)-1]), len(sorted)-first, len(sorted))
 }
 
 // deleteTable deletes the next table of what was dropped, as the api does one a minute.
@@ -291,8 +287,9 @@ func (s *stack) dropOldest(ctx context.Context) (d droppedDay, err error) {
 		return d, err
 	}
 	defer db.Close()
-	for d.tries = 1; d.tries < 100; d.tries++ {
-		why, begin, dropped := "", time.Now(), time.Time{}
+	why := ""
+	for d.tries = 1; d.tries <= dropTries; d.tries++ {
+		begin, dropped := time.Now(), time.Time{}
 		err := db.InTx(ctx, func(ctx context.Context) error {
 			defer func() { dropped = time.Now() }()
 			held, err := db.TryLock(ctx, database.CountsLock) // as retention does
@@ -308,5 +305,5 @@ func (s *stack) dropOldest(ctx context.Context) (d droppedDay, err error) {
 		}
 		time.Sleep(time.Second / 2)
 	}
-	return d, errors.New("the oldest partition could not be dropped")
+	return d, fmt.Errorf("the oldest partition could not be dropped while requests came in: %s", why)
 }
