@@ -19,7 +19,7 @@ const (
 	sizeRequests   = "SIZE_REQUESTS"
 	sizeDays       = 10
 	droppedDays    = 6
-	dropTries      = 8 // while requests come in
+	dropTries      = 8      // while requests come in
 	newestRequests = 10_000 // that are read
 )
 

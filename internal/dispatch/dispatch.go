@@ -73,6 +73,7 @@ type Scheduler[J any] struct {
 	probing      pace // of all probes
 	slow         pace // of attempts at destinations that take long, but for first ones
 	held         bool // a pace held work back since the last Claim began
+	calm         bool // it had nothing to do with destinations that are in no pace
 	starved      bool // some destination lacked a slot because others have them
 	turn         int
 	destinations map[string]*destination[J]
@@ -182,7 +183,7 @@ func (s *Scheduler[J]) Claim(due []Destination) map[string][]Permit[J] {
 	defer s.mu.Unlock()
 	s.giveBack(s.dropLate())
 	waited := s.resetWaiting()
-	s.held = false
+	s.held, s.calm = false, true
 	defer func() {
 		for _, d := range waited {
 			s.evict(d)
@@ -204,6 +205,7 @@ func (s *Scheduler[J]) Claim(due []Destination) map[string][]Permit[J] {
 				return true
 			case s.open && s.take(d, false):
 				s.turn = i + 1
+				s.calm = s.calm && s.paceOf(d) != nil
 				permits[d.name] = append(permits[d.name], Permit[J]{s, d, false, false})
 				return false
 			}
@@ -212,6 +214,16 @@ func (s *Scheduler[J]) Claim(due []Destination) map[string][]Permit[J] {
 		})
 	}
 	return permits
+}
+
+// Calm returns how long the next Claim may wait, though attempts end meanwhile: it has more to give at once then.
+func (s *Scheduler[J]) Calm() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calm {
+		return burst / 2
+	}
+	return 0
 }
 
 // Again returns after what time Claim has more to give though no attempt has ended; 0: not before one has.
@@ -274,6 +286,7 @@ func (s *Scheduler[J]) mark(d *destination[J]) {
 
 func (s *Scheduler[J]) wait(d *destination[J]) {
 	s.mark(d)
+	s.calm = s.calm && s.paceOf(d) != nil
 	s.starved = s.starved || !d.failing() && d.inFlight < d.allowed(s.config.Slots)
 }
 

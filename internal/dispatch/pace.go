@@ -19,18 +19,23 @@ func (p *pace) begin(now time.Time, share time.Duration) {
 	p.next = p.next.Add(share)
 }
 
-// inPace reports whether the destination may begin another attempt now, as far as the pace of its like goes. All probes
-// together are a quarter of the slots a second; calls that take long begin no faster than all slots together can
-// end them.
-func (s *Scheduler[J]) inPace(d *destination[J]) bool {
+// paceOf returns the pace that holds the destination's attempts back, if one does. All probes together are a quarter of
+// the slots a second; calls that take long begin no faster than all slots together can end them.
+func (s *Scheduler[J]) paceOf(d *destination[J]) *pace {
 	switch {
 	case d.failing():
-		return s.probing.open(s.config.Now())
+		return &s.probing
 	case d.took > fastCall:
-		return s.slow.open(s.config.Now())
+		return &s.slow
 	default:
-		return true
+		return nil
 	}
+}
+
+// inPace reports whether the destination may begin another attempt now, as far as the pace of its like goes.
+func (s *Scheduler[J]) inPace(d *destination[J]) bool {
+	p := s.paceOf(d)
+	return p == nil || p.open(s.config.Now())
 }
 
 // probeShare returns the time that a probe takes of its pace. One that succeeds gives it back.
