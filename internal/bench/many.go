@@ -102,8 +102,8 @@ func (p *pipeline) amongMany(ctx context.Context, n int) error {
 	return stop()
 }
 
-// inTurns measures the healthy supplier while the others are paused and while they are not, three times each, and
-// returns the runs of three with the middle p99.
+// inTurns measures the healthy supplier while the others are paused and while they are not, a few times each, and
+// returns the runs with the middle p99.
 func (p *pipeline) inTurns(ctx context.Context, others []string) (alone, beside loadResult, err error) {
 	conn, err := pgx.Connect(ctx, p.database())
 	if err != nil {
@@ -111,7 +111,7 @@ func (p *pipeline) inTurns(ctx context.Context, others []string) (alone, beside 
 	}
 	defer conn.Close(ctx)
 	runs := map[string][]loadResult{}
-	for range 3 {
+	for range manyTurns {
 		for _, pausedBy := range []string{"operator", ""} {
 			_, err := conn.Exec(ctx, `UPDATE webhook_receivers r SET paused_by = $1 FROM (SELECT supplier_id
 				FROM webhook_receivers WHERE supplier_id = ANY($2) ORDER BY supplier_id FOR UPDATE) AS locked
@@ -125,12 +125,13 @@ func (p *pipeline) inTurns(ctx context.Context, others []string) (alone, beside 
 				return alone, beside, err
 			}
 			runs[pausedBy] = append(runs[pausedBy], run)
+			fmt.Printf("  p99 %s, others paused: %t\n", milliseconds(run.Delivery99), pausedBy != "")
 		}
 	}
 	for _, list := range runs {
 		slices.SortFunc(list, func(a, b loadResult) int { return cmp.Compare(a.Delivery99, b.Delivery99) })
 	}
-	return runs["operator"][1], runs[""][1], nil
+	return runs["operator"][manyTurns/2], runs[""][manyTurns/2], nil
 }
 
 // populate makes many suppliers, each with deliveries that are due, and returns them.

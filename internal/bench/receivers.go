@@ -22,6 +22,7 @@ const (
 	slowCall          = 2 * time.Second
 	manyLimit         = 8 // RECEIVER_CONCURRENCY of each of many receivers; a slow one gets a quarter of it
 	manyWithin        = 5 * time.Minute
+	manyTurns         = 5
 	killEvery         = 3 * time.Second
 )
 
