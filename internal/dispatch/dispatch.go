@@ -70,11 +70,11 @@ type Scheduler[J any] struct {
 	total        int // attempts in flight
 	quick        int // those of them whose destinations answer fast
 	probes       int
-	probing      pace // of all probes
-	slow         pace // of attempts at destinations that take long, but for first ones
-	held         bool // a pace held work back since the last Claim began
-	calm         bool // it had nothing to do with destinations that are in no pace
-	starved      bool // some destination lacked a slot because others have them
+	probing      pace          // of all probes
+	slow         pace          // of attempts at destinations that take long, but for first ones
+	held         bool          // a pace held work back since the last Claim began
+	calm         time.Duration // the next Claim may be so much later, as those that this one was about take long
+	starved      bool          // some destination lacked a slot because others have them
 	turn         int
 	destinations map[string]*destination[J]
 	waiting      []*destination[J] // have work due and got no slot for all of it
@@ -183,7 +183,7 @@ func (s *Scheduler[J]) Claim(due []Destination) map[string][]Permit[J] {
 	defer s.mu.Unlock()
 	s.giveBack(s.dropLate())
 	waited := s.resetWaiting()
-	s.held, s.calm = false, true
+	s.held, s.calm = false, burst/2
 	defer func() {
 		for _, d := range waited {
 			s.evict(d)
@@ -205,7 +205,7 @@ func (s *Scheduler[J]) Claim(due []Destination) map[string][]Permit[J] {
 				return true
 			case s.open && s.take(d, false):
 				s.turn = i + 1
-				s.calm = s.calm && s.paceOf(d) != nil
+				s.hurry(d)
 				permits[d.name] = append(permits[d.name], Permit[J]{s, d, false, false})
 				return false
 			}
@@ -216,14 +216,11 @@ func (s *Scheduler[J]) Claim(due []Destination) map[string][]Permit[J] {
 	return permits
 }
 
-// Calm returns how long the next Claim may wait, though attempts end meanwhile: it has more to give at once then.
+// Calm returns how long the next Claim may wait, though attempts end meanwhile, and so have more to give at once.
 func (s *Scheduler[J]) Calm() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.calm {
-		return burst / 2
-	}
-	return 0
+	return s.calm
 }
 
 // Again returns after what time Claim has more to give though no attempt has ended; 0: not before one has.
@@ -286,7 +283,7 @@ func (s *Scheduler[J]) mark(d *destination[J]) {
 
 func (s *Scheduler[J]) wait(d *destination[J]) {
 	s.mark(d)
-	s.calm = s.calm && s.paceOf(d) != nil
+	s.hurry(d)
 	s.starved = s.starved || !d.failing() && d.inFlight < d.allowed(s.config.Slots)
 }
 

@@ -38,6 +38,16 @@ func (s *Scheduler[J]) inPace(d *destination[J]) bool {
 	return p == nil || p.open(s.config.Now())
 }
 
+// hurry lets the next Claim wait for a small part of what the destination's calls take; a probe has a cooldown anyway.
+func (s *Scheduler[J]) hurry(d *destination[J]) {
+	switch s.paceOf(d) {
+	case nil:
+		s.calm = 0
+	case &s.slow:
+		s.calm = min(s.calm, d.took/8)
+	}
+}
+
 // probeShare returns the time that a probe takes of its pace. One that succeeds gives it back.
 func (s *Scheduler[J]) probeShare() time.Duration { return Cooldown / time.Duration(s.quarter()) }
 
