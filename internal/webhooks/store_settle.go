@@ -81,7 +81,7 @@ func (s *store) upkeep(ctx context.Context, p round.Partition, fn func(*sql.Conn
 }
 
 // visible has the deliveries of a partition that was never settled vacuumed, so that counting them reads an index
-// alone. To freeze them too would wait for whoever is reading one of their pages.
+// alone. To freeze them too would wait for every reader of one of their pages.
 func (s *store) visible(ctx context.Context, p round.Partition) error {
 	_, err := s.upkeep(ctx, p, func(conn *sql.Conn) error {
 		_, err := conn.ExecContext(ctx, vacuum("", partitioned[0]+"_"+p.Name))
