@@ -105,8 +105,8 @@ func rests(ctx context.Context, conn *pgx.Conn, query string) error {
 	return nil
 }
 
-// fillDay stores the requests of these numbers, as many seconds apart as ten million in ten days are, in the open
-// partition, whose webhook-ids begin like its first: one half is sent to suppliers' receivers, the other to the own endpoint.
+// fillDay stores the requests of these numbers in the open partition, whose webhook-ids begin like its first, as far
+// apart as ten million in ten days are: one half is sent to suppliers' receivers, the other to the own endpoint.
 func fillDay(ctx context.Context, conn *pgx.Conn, from, to int64) error {
 	for _, statement := range []string{
 		`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, received,

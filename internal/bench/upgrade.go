@@ -137,15 +137,15 @@ func (s *stack) fillEarlier(ctx context.Context, stored int64) error {
 			`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, received,
 				created_at, updated_at, estimates, unavailable, counted)
 				SELECT 'sup_zz_' || n % 100, n, 'estimated', decode(md5(n::text) || md5(n::text), 'hex'), 'SP-0001', $4, 'trace',
-					$3 + n, 1, 1700000000000000 + n, 1700000000000000 + n, '[]', '[]', true
+					$3 + n, 1, 1700000000000000 + n * 86400, 1700000000000000 + n * 86400, '[]', '[]', true
 				FROM generate_series($1::bigint, $2::bigint) AS n`,
 			`INSERT INTO webhook_events (uid, round, trace_id, body, created_at)
-				SELECT $3 + n, 1, 'trace', convert_to(left($4, 200), 'UTF8'), 1700000000000000 + n
+				SELECT $3 + n, 1, 'trace', convert_to(left($4, 200), 'UTF8'), 1700000000000000 + n * 86400
 				FROM generate_series($1::bigint, $2::bigint) AS n`,
 			`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
 				next_attempt_at, created_at, updated_at, last_started_at, last_duration_us, last_status, counted)
 				SELECT 'msg_1' || lpad(n::text, 21, '0'), $3 + n, 1, CASE n % 2 WHEN 0 THEN 'own' ELSE 'sup_zz_' || n % 100 END,
-					'sup_zz_' || n % 100, n, 'delivered', 2, 2, n, 1700000000000000 + n, n, n, 1000, 200, true
+					'sup_zz_' || n % 100, n, 'delivered', 2, 2, n, 1700000000000000 + n * 86400, n, n, 1000, 200, true
 				FROM generate_series($1::bigint, $2::bigint) AS n WHERE length($4::text) > 0`,
 			`INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status)
 				SELECT 'msg_1' || lpad(n::text, 21, '0'), 1, n, 1000, 503 FROM generate_series($1::bigint, $2::bigint) AS n
