@@ -72,9 +72,10 @@ func (s *stack) filledLists(ctx context.Context, stored int64) (key string, err 
 
 // listPages is a list with one filter, and what its pages took.
 type listPages struct {
-	path  string
-	total int64
-	took  [3][]time.Duration // page 1, the middle one, the last one
+	path    string
+	total   int64
+	counted bool               // total is known
+	took    [3][]time.Duration // page 1, the middle one, the last one
 }
 
 func lists() []*listPages {
@@ -133,8 +134,8 @@ func (l *listPages) read(ctx context.Context, address, token string) error {
 		if err != nil {
 			return err
 		}
-		if l.total == 0 {
-			l.total = answer.Total
+		if !l.counted {
+			l.total, l.counted = answer.Total, true
 			return l.read(ctx, address, token)
 		}
 		if wanted := min(listPageSize, l.total-(page-1)*listPageSize); answer.Total != l.total ||
