@@ -25,8 +25,9 @@ var errHangs = errors.New("the server holds connections open and answers nothing
 
 // hangs finds servers that hang: connections stay open and nothing answers, for as long as TCP lets them, so that
 // whatever waits for them would wait too. A server that keeps a statement waiting is probed by a connection of its own.
-// When that is not answered either, all connections to it are closed and no others are made until it answers; the
-// address's other hosts are tried at once.
+// When that is not answered either, nor anything else meanwhile (a server with more to do than it can takes long for new
+// connections), all connections to it are closed and no others are made until it answers; the address's other hosts are
+// tried at once.
 type hangs struct {
 	dial  pgconn.DialFunc
 	found func() // a server hangs, its connections are closed
@@ -85,7 +86,8 @@ func (h *hangs) run(ctx context.Context) {
 		case <-ticker.C:
 		}
 		for _, to := range h.suspects() {
-			h.asking.Go(func() { h.judge(ctx, to, h.ask(ctx, to)) })
+			asked := time.Since(h.start)
+			h.asking.Go(func() { h.judge(ctx, to, asked, h.ask(ctx, to)) })
 		}
 	}
 }
@@ -134,12 +136,12 @@ func (h *hangs) ask(ctx context.Context, to endpoint) error {
 }
 
 // judge acts on a server's answer. One that is gone, rather than hanging, ends its connections itself.
-func (h *hangs) judge(ctx context.Context, to endpoint, err error) {
+func (h *hangs) judge(ctx context.Context, to endpoint, asked time.Duration, err error) {
 	if ctx.Err() != nil {
 		return
 	}
 	late, isNet := errors.AsType[net.Error](err)
-	hung := isNet && late.Timeout()
+	hung := isNet && late.Timeout() && !h.answered(to, asked)
 	lost, before := h.set(to, hung)
 	if before != hung {
 		h.report(ctx, to, hung)
@@ -150,6 +152,18 @@ func (h *hangs) judge(ctx context.Context, to endpoint, err error) {
 	for _, c := range lost {
 		_ = c.Close() // it is given up whatever this says
 	}
+}
+
+// answered reports whether a connection to the server got something since the time after the start.
+func (h *hangs) answered(to endpoint, since time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c, at := range h.conns {
+		if at == to && time.Duration(c.last.Load()) > since {
+			return true
+		}
+	}
+	return false
 }
 
 // set notes whether the server hangs, and returns the connections that it has then.
@@ -184,13 +198,18 @@ type answering struct {
 	net.Conn
 	hangs *hangs
 	since atomic.Int64 // when the read began, after the start of hangs; 0: nothing is waited for
+	last  atomic.Int64 // when it got something
 }
 
 // Read reads.
 func (c *answering) Read(p []byte) (int, error) {
 	c.since.Store(int64(time.Since(c.hangs.start)))
 	defer c.since.Store(0)
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.last.Store(int64(time.Since(c.hangs.start)))
+	}
+	return n, err
 }
 
 // Close closes.

@@ -73,3 +73,31 @@ func TestServer_that_takes_long_for_a_statement_does_not_hang(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestServer_that_takes_no_new_connection_does_not_hang_while_it_answers(t *testing.T) {
+	t.Parallel()
+	server, err := cluster.Start(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Remove)
+	db := raw(t, server.Address(), "")
+	end := begun(t, db, `SELECT pg_sleep(5)`) // it looked at that by a second connection, which is used again
+	t.Cleanup(func() { _ = server.Thaw() })
+	if err := server.FreezeNew(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		select {
+		case err := <-end:
+			if err != nil {
+				t.Errorf("a statement beside others that are answered: %v", err)
+			}
+			return
+		default:
+			if err := db.From(t.Context()).Exec(`SELECT 1`).Error; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

@@ -81,6 +81,9 @@ func (c *Cluster) Promote() error {
 // on.
 func (c *Cluster) Freeze() error { return c.signal(syscall.SIGSTOP) }
 
+// FreezeNew stops only what takes new connections: those that there are go on. Thaw ends it.
+func (c *Cluster) FreezeNew() error { return syscall.Kill(c.server.Process.Pid, syscall.SIGSTOP) }
+
 // Thaw ends Freeze.
 func (c *Cluster) Thaw() error { return c.signal(syscall.SIGCONT) }
 
