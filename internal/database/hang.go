@@ -37,6 +37,7 @@ type hangs struct {
 	mu      sync.Mutex
 	conns   map[*answering]endpoint
 	servers map[endpoint]*suspect
+	answers map[endpoint]*atomic.Int64 // how many times a server's connections got something
 	asking  sync.WaitGroup
 }
 
@@ -50,7 +51,19 @@ type suspect struct {
 
 func newHangs(dial pgconn.DialFunc, found func(), log *slog.Logger) *hangs {
 	return &hangs{dial: dial, found: found, log: log, start: time.Now(), conns: make(map[*answering]endpoint),
-		servers: make(map[endpoint]*suspect)}
+		servers: make(map[endpoint]*suspect), answers: make(map[endpoint]*atomic.Int64)}
+}
+
+// got returns the count of the answers of a server.
+func (h *hangs) got(to endpoint) *atomic.Int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	count := h.answers[to]
+	if count == nil {
+		count = new(atomic.Int64)
+		h.answers[to] = count
+	}
+	return count
 }
 
 // connect dials a server, unless it hangs.
@@ -67,7 +80,7 @@ func (h *hangs) connect(ctx context.Context, network, address string) (net.Conn,
 	if err != nil {
 		return nil, err
 	}
-	c := &answering{Conn: made, hangs: h}
+	c := &answering{Conn: made, hangs: h, got: h.got(to)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.conns[c] = to
@@ -86,8 +99,11 @@ func (h *hangs) run(ctx context.Context) {
 		case <-ticker.C:
 		}
 		for _, to := range h.suspects() {
-			asked := time.Since(h.start)
-			h.asking.Go(func() { h.judge(ctx, to, asked, h.ask(ctx, to)) })
+			h.asking.Go(func() {
+				before := h.got(to).Load()
+				err := h.ask(ctx, to)
+				h.judge(ctx, to, h.got(to).Load() != before, err)
+			})
 		}
 	}
 }
@@ -135,13 +151,14 @@ func (h *hangs) ask(ctx context.Context, to endpoint) error {
 	return err
 }
 
-// judge acts on a server's answer. One that is gone, rather than hanging, ends its connections itself.
-func (h *hangs) judge(ctx context.Context, to endpoint, asked time.Duration, err error) {
+// judge acts on a server's answer, and on whether its connections got any meanwhile. One that is gone, rather than
+// hanging, ends its connections itself.
+func (h *hangs) judge(ctx context.Context, to endpoint, answers bool, err error) {
 	if ctx.Err() != nil {
 		return
 	}
 	late, isNet := errors.AsType[net.Error](err)
-	hung := isNet && late.Timeout() && !h.answered(to, asked)
+	hung := isNet && late.Timeout() && !answers
 	lost, before := h.set(to, hung)
 	if before != hung {
 		h.report(ctx, to, hung)
@@ -152,18 +169,6 @@ func (h *hangs) judge(ctx context.Context, to endpoint, asked time.Duration, err
 	for _, c := range lost {
 		_ = c.Close() // it is given up whatever this says
 	}
-}
-
-// answered reports whether a connection to the server got something since the time after the start.
-func (h *hangs) answered(to endpoint, since time.Duration) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for c, at := range h.conns {
-		if at == to && time.Duration(c.last.Load()) > since {
-			return true
-		}
-	}
-	return false
 }
 
 // set notes whether the server hangs, and returns the connections that it has then.
@@ -197,8 +202,8 @@ func (h *hangs) report(ctx context.Context, to endpoint, hung bool) {
 type answering struct {
 	net.Conn
 	hangs *hangs
-	since atomic.Int64 // when the read began, after the start of hangs; 0: nothing is waited for
-	last  atomic.Int64 // when it got something
+	since atomic.Int64  // when the read began, after the start of hangs; 0: nothing is waited for
+	got   *atomic.Int64 // counts what the server's connections got
 }
 
 // Read reads.
@@ -207,7 +212,7 @@ func (c *answering) Read(p []byte) (int, error) {
 	defer c.since.Store(0)
 	n, err := c.Conn.Read(p)
 	if n > 0 {
-		c.last.Store(int64(time.Since(c.hangs.start)))
+		c.got.Add(1)
 	}
 	return n, err
 }
