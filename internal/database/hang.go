@@ -25,8 +25,8 @@ var errHangs = errors.New("the server holds connections open and answers nothing
 
 // hangs finds servers that hang: connections stay open and nothing answers, for as long as TCP lets them, so that
 // whatever waits for them would wait too. A server that keeps a statement waiting is probed by a connection of its own.
-// When that is not answered either, nor anything else meanwhile (a server with more to do than it can takes long for new
-// connections), all connections to it are closed and no others are made until it answers; the address's other hosts are
+// When that is not answered either, nor anything else meanwhile, as one that is overloaded takes long for a new
+// connection, all connections to it are closed and no others are made until it answers; the address's other hosts are
 // tried at once.
 type hangs struct {
 	dial  pgconn.DialFunc
