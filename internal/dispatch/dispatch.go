@@ -70,11 +70,10 @@ type Scheduler[J any] struct {
 	total        int // attempts in flight
 	quick        int // those of them whose destinations answer fast
 	probes       int
-	probing      pace          // of all probes
-	slow         pace          // of attempts at destinations that take long, but for first ones
-	held         bool          // a pace held work back since the last Claim began
-	calm         time.Duration // the next Claim may be so much later, as those that this one was about take long
-	starved      bool          // some destination lacked a slot because others have them
+	probing      pace // of all probes
+	slow         pace // of attempts at destinations that take long, but for first ones
+	held         bool // a pace held work back since the last Claim began
+	starved      bool // some destination lacked a slot because others have them
 	turn         int
 	destinations map[string]*destination[J]
 	waiting      []*destination[J] // have work due and got no slot for all of it
@@ -183,7 +182,7 @@ func (s *Scheduler[J]) Claim(due []Destination) map[string][]Permit[J] {
 	defer s.mu.Unlock()
 	s.giveBack(s.dropLate())
 	waited := s.resetWaiting()
-	s.held, s.calm = false, burst/2
+	s.held = false
 	defer func() {
 		for _, d := range waited {
 			s.evict(d)
@@ -205,7 +204,6 @@ func (s *Scheduler[J]) Claim(due []Destination) map[string][]Permit[J] {
 				return true
 			case s.open && s.take(d, false):
 				s.turn = i + 1
-				s.hurry(d)
 				permits[d.name] = append(permits[d.name], Permit[J]{s, d, false, false})
 				return false
 			}
@@ -214,13 +212,6 @@ func (s *Scheduler[J]) Claim(due []Destination) map[string][]Permit[J] {
 		})
 	}
 	return permits
-}
-
-// Calm returns how long the next Claim may wait, though attempts end meanwhile, and so have more to give at once.
-func (s *Scheduler[J]) Calm() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.calm
 }
 
 // Again returns after what time Claim has more to give though no attempt has ended; 0: not before one has.
@@ -283,7 +274,6 @@ func (s *Scheduler[J]) mark(d *destination[J]) {
 
 func (s *Scheduler[J]) wait(d *destination[J]) {
 	s.mark(d)
-	s.hurry(d)
 	s.starved = s.starved || !d.failing() && d.inFlight < d.allowed(s.config.Slots)
 }
 

@@ -415,43 +415,6 @@ func TestSlow_destinations_begin_spread_over_the_time_that_their_calls_take(t *t
 	})
 }
 
-func TestCalm_is_short_beside_what_the_claimed_ones_take(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		took []time.Duration // of the calls of each destination; 0: they fail
-		calm time.Duration
-	}{
-		{name: "nothing", calm: 50 * time.Millisecond},
-		{name: "fast", took: []time.Duration{10 * time.Millisecond}},
-		{name: "slow", took: []time.Duration{160 * time.Millisecond}, calm: 20 * time.Millisecond},
-		{name: "very slow", took: []time.Duration{2 * time.Second}, calm: 50 * time.Millisecond},
-		{name: "dead", took: []time.Duration{0}, calm: 50 * time.Millisecond},
-		{name: "one that is fast", took: []time.Duration{0, 10 * time.Millisecond, 2 * time.Second}},
-		{name: "dead and slow", took: []time.Duration{0, 160 * time.Millisecond}, calm: 20 * time.Millisecond},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
-				f := newField(t, 16)
-				var due []dispatch.Destination
-				for i, took := range tt.took {
-					d := to(fmt.Sprint(i))
-					due = append(due, d)
-					for range dispatch.FailingAt {
-						for f.claim(d); f.flying(d.Name) > 0; {
-							f.end(d.Name, took > 0, took)
-						}
-					}
-				}
-				time.Sleep(2 * dispatch.Cooldown)
-				f.claim(due...)
-				if got := f.Calm(); got != tt.calm {
-					t.Errorf("the next claim may wait %s, want %s", got, tt.calm)
-				}
-			})
-		})
-	}
-}
-
 func TestFast_is_judged_by_the_average_of_the_calls(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newField(t, 16)

@@ -19,32 +19,17 @@ func (p *pace) begin(now time.Time, share time.Duration) {
 	p.next = p.next.Add(share)
 }
 
-// paceOf returns the pace that holds the destination's attempts back, if one does. All probes together are a quarter of
-// the slots a second; calls that take long begin no faster than all slots together can end them.
-func (s *Scheduler[J]) paceOf(d *destination[J]) *pace {
+// inPace reports whether the destination may begin another attempt now, as far as the pace of its like goes. All probes
+// together are a quarter of the slots a second; calls that take long begin no faster than all slots together can
+// end them.
+func (s *Scheduler[J]) inPace(d *destination[J]) bool {
 	switch {
 	case d.failing():
-		return &s.probing
+		return s.probing.open(s.config.Now())
 	case d.took > fastCall:
-		return &s.slow
+		return s.slow.open(s.config.Now())
 	default:
-		return nil
-	}
-}
-
-// inPace reports whether the destination may begin another attempt now, as far as the pace of its like goes.
-func (s *Scheduler[J]) inPace(d *destination[J]) bool {
-	p := s.paceOf(d)
-	return p == nil || p.open(s.config.Now())
-}
-
-// hurry lets the next Claim wait for a small part of what the destination's calls take; a probe has a cooldown anyway.
-func (s *Scheduler[J]) hurry(d *destination[J]) {
-	switch s.paceOf(d) {
-	case nil:
-		s.calm = 0
-	case &s.slow:
-		s.calm = min(s.calm, d.took/8)
+		return true
 	}
 }
 

@@ -82,7 +82,7 @@ func (d *Dispatcher) round(ctx context.Context) (pause time.Duration, err error)
 	}
 	// slots come back one by one: the next ones are claimed together
 	if len(jobs) > 0 && len(jobs) < d.deps.Concurrency/8 {
-		d.sleep(ctx, max(pollSoonest, d.scheduler.Calm()), nil)
+		d.sleep(ctx, pollSoonest, nil)
 	}
 	if err != nil || len(jobs) > 0 {
 		return d.scheduler.Again(), err
