@@ -36,16 +36,22 @@ func begun(t *testing.T, db *database.DB, statement string) (end chan error) {
 	return end
 }
 
-func TestServer_that_hangs_keeps_no_caller_waiting_and_is_used_again_when_it_answers(t *testing.T) {
-	t.Parallel()
+// serverOf is a server of its own that runs the statement, and may be frozen.
+func serverOf(t *testing.T, statement string) (server *cluster.Cluster, db *database.DB, end chan error) {
+	t.Helper()
 	server, err := cluster.Start(false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Remove)
-	db := raw(t, server.Address(), "")
-	end := begun(t, db, `SELECT pg_sleep(25)`)
+	db = raw(t, server.Address(), "")
 	t.Cleanup(func() { _ = server.Thaw() }) // it may have ended
+	return server, db, begun(t, db, statement)
+}
+
+func TestServer_that_hangs_keeps_no_caller_waiting_and_is_used_again_when_it_answers(t *testing.T) {
+	t.Parallel()
+	server, db, end := serverOf(t, `SELECT pg_sleep(25)`)
 	if err := server.Freeze(); err != nil {
 		t.Fatal(err)
 	}
@@ -76,14 +82,7 @@ func TestServer_that_takes_long_for_a_statement_does_not_hang(t *testing.T) {
 
 func TestServer_that_takes_no_new_connection_does_not_hang_while_it_answers(t *testing.T) {
 	t.Parallel()
-	server, err := cluster.Start(false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Remove)
-	db := raw(t, server.Address(), "")
-	end := begun(t, db, `SELECT pg_sleep(5)`) // it looked at that by a second connection, which is used again
-	t.Cleanup(func() { _ = server.Thaw() })
+	server, db, end := serverOf(t, `SELECT pg_sleep(5)`) // seen by a second connection, which is used again
 	if err := server.FreezeNew(); err != nil {
 		t.Fatal(err)
 	}
