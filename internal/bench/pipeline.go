@@ -19,7 +19,7 @@ type pipeline struct {
 
 func (s *stack) startPipeline(ctx context.Context) (*pipeline, error) {
 	p := &pipeline{stack: s, nextID: 1}
-	address, api, err := s.startAPI()
+	address, api, err := s.startOwn()
 	if err != nil {
 		return nil, err
 	}
@@ -32,10 +32,17 @@ func (s *stack) startPipeline(ctx context.Context) (*pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.env = append(s.env, "ADMIN_ADDR=127.0.0.1:0", "ESTIMATES_WEBHOOK_BASE_URL=http://"+address)
 	p.api, p.key = api, key
 	p.plan = loadPlan{Address: address, Path: intakePath, Token: token, Connections: connections, Receiver: receiver}
 	return p, nil
+}
+
+// startOwn runs an api to which the workers that are started later lead.
+func (s *stack) startOwn() (address string, api *exec.Cmd, err error) {
+	if address, api, err = s.startAPI(); err == nil {
+		s.env = append(s.env, "ADMIN_ADDR=127.0.0.1:0", "ESTIMATES_WEBHOOK_BASE_URL=http://"+address)
+	}
+	return address, api, err
 }
 
 // startWorker starts a worker and waits until it has delivered everything that was accepted before.

@@ -199,10 +199,9 @@ func (p *pipeline) restart(ctx context.Context) (err error) {
 	if err := p.tidy(ctx); err != nil {
 		return err
 	}
-	if p.plan.Address, p.api, err = p.startAPI(); err != nil {
+	if p.plan.Address, p.api, err = p.startOwn(); err != nil {
 		return err
 	}
-	p.env = append(p.env, "ADMIN_ADDR=127.0.0.1:0", "ESTIMATES_WEBHOOK_BASE_URL=http://"+p.plan.Address)
 	return p.startWorker(ctx)
 }
 
@@ -221,26 +220,19 @@ func (p *pipeline) meanwhile(ctx context.Context, something func(context.Context
 	return r, err
 }
 
-func compare(what string, before, during loadResult) {
-	for _, f := range []struct {
-		name          string
-		before, after time.Duration
-	}{{"POST answered, p99", before.P99, during.P99}, {"delivered, p99", before.Delivery99, during.Delivery99}} {
-		fmt.Printf("  %-20s %s without   %s with it   %.2f times%s\n", f.name, milliseconds(f.before), milliseconds(f.after),
-			float64(f.after)/float64(f.before), what)
-	}
+// p99s are the figures of a run by which it is compared.
+var p99s = [...]struct {
+	name string
+	of   func(loadResult) time.Duration
+}{
+	{"POST answered, p99", func(r loadResult) time.Duration { return r.P99 }},
+	{"delivered, p99", func(r loadResult) time.Duration { return r.Delivery99 }},
 }
 
 // compareAll prints how the p99 of some runs scatters beside that of runs without it.
 func compareAll(what string, without, with []loadResult) {
-	for _, f := range []struct {
-		name string
-		p99  func(loadResult) time.Duration
-	}{
-		{"POST answered, p99", func(r loadResult) time.Duration { return r.P99 }},
-		{"delivered, p99", func(r loadResult) time.Duration { return r.Delivery99 }},
-	} {
-		before, during := sortedBy(f.p99, without), sortedBy(f.p99, with)
+	for _, f := range p99s {
+		before, during := sortedBy(f.of, without), sortedBy(f.of, with)
 		middle := before[len(before)/2]
 		fmt.Printf("  %-20s without %s   %s %s   %.2f times in the middle\n", f.name, scatter(before, 2*middle), what,
 			scatter(during, 2*middle), float64(during[len(during)/2])/float64(middle))

@@ -63,6 +63,14 @@ func upgradeBench(ctx context.Context) error {
 	return p.replaced(ctx)
 }
 
+func compare(what string, before, during loadResult) {
+	for _, f := range p99s {
+		without, with := f.of(before), f.of(during)
+		fmt.Printf("  %-20s %s without   %s with it   %.2f times%s\n", f.name, milliseconds(without), milliseconds(with),
+			float64(with)/float64(without), what)
+	}
+}
+
 // migrated migrates while requests come in, and returns the highest p99s of ten seconds.
 func (p *pipeline) migrated(ctx context.Context) (worst loadResult, took time.Duration, err error) {
 	next := filepath.Join(p.dir, "next")

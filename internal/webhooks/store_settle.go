@@ -41,7 +41,7 @@ func (s *store) settle(ctx context.Context, p round.Partition, renew func() erro
 			if err != nil {
 				return err
 			}
-			statements = append(statements, vacuum("FREEZE, ", table), `REINDEX TABLE CONCURRENTLY "`+table+`"`)
+			statements = append(statements, vacuum(table, true), `REINDEX TABLE CONCURRENTLY "`+table+`"`)
 			for _, statement := range statements {
 				if err := renew(); err != nil {
 					return err
@@ -56,8 +56,8 @@ func (s *store) settle(ctx context.Context, p round.Partition, renew func() erro
 }
 
 // vacuum leaves pages at the end, which only a lock that keeps others out gives back.
-func vacuum(options, table string) string {
-	return `VACUUM (` + options + `TRUNCATE false) "` + table + `"`
+func vacuum(table string, freeze bool) string {
+	return fmt.Sprintf(`VACUUM (FREEZE %t, TRUNCATE false) "%s"`, freeze, table)
 }
 
 // leftovers returns the statements that drop what a REINDEX that was cut off has left: every write would go on filling
@@ -84,7 +84,7 @@ func (s *store) upkeep(ctx context.Context, p round.Partition, fn func(*sql.Conn
 // alone. To freeze them too would wait for every reader of one of their pages.
 func (s *store) visible(ctx context.Context, p round.Partition) error {
 	_, err := s.upkeep(ctx, p, func(conn *sql.Conn) error {
-		_, err := conn.ExecContext(ctx, vacuum("", partitioned[0]+"_"+p.Name))
+		_, err := conn.ExecContext(ctx, vacuum(partitioned[0]+"_"+p.Name, false))
 		return err
 	})
 	return err
