@@ -299,10 +299,11 @@ func TestMemory(t *testing.T) {
 			t.Errorf("the page has %d requests", len(p.Data))
 		}
 	})
+	// 254 to 277 MiB are seen, as collections fall; pages that are read whole take 1,900.
 	listed := rss(t, h.APIs[0])
 	t.Logf("listing 100 of them, four times at once: at most %d MiB", listed)
-	if listed > 280 {
-		t.Errorf("while it lists 100 requests of nearly 1 MiB, four times at once, the process holds %d MiB, more than 280",
+	if listed > 400 {
+		t.Errorf("while it lists 100 requests of nearly 1 MiB, four times at once, the process holds %d MiB, more than 400",
 			listed)
 	}
 }
