@@ -77,6 +77,7 @@ func (p *pipeline) besideFull(ctx context.Context, full *pipeline) error {
 		return err
 	}
 	fmt.Printf("vacuumed and indexed anew, as a service does that runs for days, in %.0f s\n", time.Since(begin).Seconds())
+	wait(ctx, time.Since(begin)/2) // a disk that was written to for minutes answers late for some more
 	if err := full.dropDays(ctx, stored/sizeDays); err != nil {
 		return err
 	}
