@@ -19,8 +19,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
-// workers is how many messages are worked on at once: enough that their transactions fill batches.
-const workers = 128
+// workers is how many messages are worked on at once: enough that their transactions fill batches, and that of several
+// processes the first leaves few: with 128, eight cost a tenth more than one, with 256 a twentieth.
+const workers = 256
 
 const defaultWorkerAdmin = "127.0.0.1:9091"
 
