@@ -41,12 +41,19 @@ func advanced(ctx context.Context, t *testing.T, db *database.DB, days int) []ro
 // second from the time on. One of a hundred is dead.
 func partitionRows(ctx context.Context, t *testing.T, db *database.DB, p round.Partition, n, at int) {
 	t.Helper()
+	supplierRows(ctx, t, db, p, n, at, func(int) string { return "acme" })
+}
+
+// supplierRows are partitionRows of the suppliers that the function returns.
+func supplierRows(ctx context.Context, t *testing.T, db *database.DB, p round.Partition, n, at int,
+	supplier func(int) string) {
+	t.Helper()
 	var ids, destinations []string
 	var numbers []int64
 	for i := range n {
 		uid := max(p.First, 0) + int64(i) + 1
 		ids = append(ids, round.WebhookID(uid, 1, round.OwnEndpoint), round.WebhookID(uid, 1, round.Receiver))
-		destinations, numbers = append(destinations, OwnEndpoint, "acme"), append(numbers, uid, uid)
+		destinations, numbers = append(destinations, OwnEndpoint, supplier(i)), append(numbers, uid, uid)
 	}
 	_, err := db.SQL(ctx).ExecContext(ctx, `
 		WITH events AS (INSERT INTO webhook_events (uid, round, trace_id, body, created_at)
@@ -192,6 +199,28 @@ func TestDrop_leaves_every_total_and_every_page_exact(t *testing.T) {
 	}
 	if rest, err := d.Partitions(ctx); err != nil || len(rest) != 2 {
 		t.Errorf("partitions %+v: %v", rest, err)
+	}
+}
+
+func TestDrop_of_a_day_of_many_suppliers_leaves_every_total_exact(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.Postgres)
+	databasetest.CountsAgree(t, db)
+	ctx, d := t.Context(), process(db, time.Now())
+	list := advanced(ctx, t, db, 4)
+	for i, p := range list[:3] { // the first has more suppliers than the others
+		supplierRows(ctx, t, db, p, 3000, 2000*i, func(n int) string { return fmt.Sprint("acme", n%(2400>>i)) })
+		databasetest.Fold(ctx, t, db, Lists()...)
+	}
+	for _, p := range list[:2] {
+		if why, err := d.Drop(ctx, p); err != nil || why != "" {
+			t.Fatalf("partition %s is kept as %q: %v", p.Name, why, err)
+		}
+		databasetest.Fold(ctx, t, db, Lists()...)
+	}
+	ledger, err := d.Verify(ctx, func(int64) {})
+	if err != nil || ledger.Deliveries[Delivered]+ledger.Deliveries[Dead] != 6000 || len(ledger.Faults) > 0 {
+		t.Errorf("%+v: %v", ledger, err)
 	}
 }
 
