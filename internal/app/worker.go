@@ -19,8 +19,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
-// workers is how many messages are worked on at once: enough that their transactions fill batches, and that of several
-// processes the first leaves few: with 128, eight cost a tenth more than one, with 256 a twentieth.
+// workers is how many messages are worked on at once: enough that their transactions fill batches, and that the first
+// of several processes leaves the others few.
 const workers = 256
 
 const defaultWorkerAdmin = "127.0.0.1:9091"

@@ -48,12 +48,13 @@ func partitionRows(ctx context.Context, t *testing.T, db *database.DB, p round.P
 func supplierRows(ctx context.Context, t *testing.T, db *database.DB, p round.Partition, n, at int,
 	supplier func(int) string) {
 	t.Helper()
-	var ids, destinations []string
+	var ids, destinations, suppliers []string
 	var numbers []int64
 	for i := range n {
-		uid := max(p.First, 0) + int64(i) + 1
+		uid, name := max(p.First, 0)+int64(i)+1, supplier(i)
 		ids = append(ids, round.WebhookID(uid, 1, round.OwnEndpoint), round.WebhookID(uid, 1, round.Receiver))
-		destinations, numbers = append(destinations, OwnEndpoint, supplier(i)), append(numbers, uid, uid)
+		destinations, suppliers = append(destinations, OwnEndpoint, name), append(suppliers, name, name)
+		numbers = append(numbers, uid, uid)
 	}
 	_, err := db.SQL(ctx).ExecContext(ctx, `
 		WITH events AS (INSERT INTO webhook_events (uid, round, trace_id, body, created_at)
@@ -62,10 +63,10 @@ func supplierRows(ctx context.Context, t *testing.T, db *database.DB, p round.Pa
 			SELECT i, 1, 1 FROM unnest($1::text[]) AS i)
 		INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
 			next_attempt_at, created_at, updated_at, last_started_at, last_status)
-		SELECT i, u, 1, d, 'acme', u, CASE u % 100 WHEN 0 THEN 'dead' ELSE 'delivered' END, 2, 2, 0,
+		SELECT i, u, 1, d, s, u, CASE u % 100 WHEN 0 THEN 'dead' ELSE 'delivered' END, 2, 2, 0,
 			($4 + (u - $5)) * 100000, 1, 1, 200
-		FROM unnest($1::text[], $2::text[], $3::bigint[]) AS rows(i, d, u)`, ids, destinations, numbers, at,
-		max(p.First, 0))
+		FROM unnest($1::text[], $2::text[], $3::bigint[], $6::text[]) AS rows(i, d, u, s)`, ids,
+		destinations, numbers, at, max(p.First, 0), suppliers)
 	if err != nil {
 		t.Fatal(err)
 	}
