@@ -282,7 +282,7 @@ func (s *stack) dropOldest(ctx context.Context) (d droppedDay, err error) {
 	why := ""
 	for d.tries = 1; d.tries <= dropTries; d.tries++ {
 		begin, dropped := time.Now(), time.Time{}
-		err := db.InTx(ctx, func(ctx context.Context) error {
+		err := db.InTx(ctx, "drop the oldest day", func(ctx context.Context) error {
 			defer func() { dropped = time.Now() }()
 			held, err := db.TryLock(ctx, database.CountsLock) // as retention does
 			if why = "its deliveries are being counted"; err != nil || !held {

@@ -63,7 +63,7 @@ func (d *DB) Fold(ctx context.Context, lists ...List) (more bool, err error) {
 	if err != nil || any == 0 {
 		return false, Translate(err)
 	}
-	err = d.InTx(ctx, func(ctx context.Context) error {
+	err = d.InTx(ctx, "fold list counts", func(ctx context.Context) error {
 		held, err := d.TryLock(ctx, CountsLock)
 		if err != nil || !held {
 			return err
@@ -93,7 +93,7 @@ func (d *DB) SplitAll(ctx context.Context, lists ...List) error {
 		if err != nil {
 			break
 		}
-		err = d.InTx(ctx, func(ctx context.Context) error {
+		err = d.InTx(ctx, "split list counts", func(ctx context.Context) error {
 			held, err := d.TryLock(ctx, CountsLock)
 			if err != nil || !held {
 				return err

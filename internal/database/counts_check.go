@@ -171,7 +171,7 @@ func (d *DB) plain() string {
 
 // Recount counts a series anew while its rows go on changing; done is false while another process adds to the counts.
 func (d *DB) Recount(ctx context.Context, l List, s Series) (done bool, err error) {
-	err = d.InTx(ForMaintenance(ctx), func(ctx context.Context) error {
+	err = d.InTx(ForMaintenance(ctx), "recount a list", func(ctx context.Context) error {
 		if done, err = d.TryLock(ctx, CountsLock); err != nil || !done {
 			return err
 		}

@@ -38,7 +38,7 @@ func TestInTx_commits_rolls_back_and_nests(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		fault := errors.New("fault")
-		if err := db.InTx(t.Context(), func(ctx context.Context) error {
+		if err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
 			exec(ctx, t, db, insert)
 			return fault
 		}); !errors.Is(err, fault) || count(t, db) != 0 {
@@ -46,13 +46,13 @@ func TestInTx_commits_rolls_back_and_nests(t *testing.T) {
 		}
 		func() {
 			defer func() { _ = recover() }()
-			_ = db.InTx(t.Context(), func(ctx context.Context) error { exec(ctx, t, db, insert); panic("on purpose") })
+			_ = db.InTx(t.Context(), "test", func(ctx context.Context) error { exec(ctx, t, db, insert); panic("on purpose") })
 		}()
 		if n := count(t, db); n != 0 {
 			t.Errorf("after a panic: %d rows", n)
 		}
-		err := db.InTx(t.Context(), func(ctx context.Context) error {
-			if err := db.InTx(ctx, func(ctx context.Context) error { exec(ctx, t, db, insert); return fault }); !errors.Is(err,
+		err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
+			if err := db.InTx(ctx, "test", func(ctx context.Context) error { exec(ctx, t, db, insert); return fault }); !errors.Is(err,
 				fault) {
 				t.Errorf("inside: %v", err)
 			}
@@ -132,7 +132,7 @@ func TestEngineThatIsAway_is_unavailable_and_everything_else_is_not(t *testing.T
 	defer db.Close()
 	for name, err := range map[string]error{
 		"ping": db.Ping(t.Context()), "gorm": db.From(t.Context()).Exec("SELECT 1").Error,
-		"transaction": db.InTx(t.Context(), func(context.Context) error { return nil }),
+		"transaction": db.InTx(t.Context(), "test", func(context.Context) error { return nil }),
 		"reader":      db.Rows(time.Second).Select(t.Context(), "SELECT 1", func([][]byte) error { return nil }),
 		"end":         database.Translate(io.ErrUnexpectedEOF),
 	} {

@@ -34,7 +34,7 @@ func (d *DB) Load(ctx context.Context, table string, columns []string, next Sour
 		if d.engine == SQLite {
 			return d.loadSQLite(ctx, g, conn, table, columns, next, fn)
 		}
-		return d.inTx(ctx, g, func(ctx context.Context, tx *gorm.DB) error {
+		return d.inTx(ctx, g, "load records", func(ctx context.Context, tx *gorm.DB) error {
 			if err := tx.Exec("SET LOCAL statement_timeout = 0").Error; err != nil {
 				return err
 			}
@@ -149,7 +149,7 @@ func (d *DB) loadSQLite(ctx context.Context, g *gorm.DB, conn *sql.Conn, table s
 	if err := putAside(ctx, conn, len(columns), next); err != nil {
 		return err
 	}
-	return d.inTx(ctx, g, func(ctx context.Context, tx *gorm.DB) error {
+	return d.inTx(ctx, g, "load records", func(ctx context.Context, tx *gorm.DB) error {
 		return fn(ctx, func() (int64, error) {
 			result := tx.Exec("INSERT INTO main." + table + " (" + names + ") SELECT " + names +
 				" FROM temp.load_rows ORDER BY rowid")

@@ -83,7 +83,7 @@ func TestTransactions_are_read_committed_with_the_profile_s_settings_whatever_th
 				}
 				check(t.Context(), "a statement", timeout)
 				inTx := func(ctx context.Context, where, timeout string) {
-					if err := db.InTx(ctx, func(ctx context.Context) error { check(ctx, where, timeout); return nil }); err != nil {
+					if err := db.InTx(ctx, "test", func(ctx context.Context) error { check(ctx, where, timeout); return nil }); err != nil {
 						t.Error(err)
 					}
 				}
@@ -130,7 +130,7 @@ func TestSettings_do_not_stay_on_a_pooler_s_connections(t *testing.T) {
 	url := databasetest.Pooled(t, databasetest.Postgres(t), "transaction")
 	db := raw(t, url, "")
 	for range 3 {
-		if err := db.InTx(t.Context(), func(ctx context.Context) error {
+		if err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
 			exec(ctx, t, db, "SELECT 1")
 			return nil
 		}); err != nil {

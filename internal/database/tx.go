@@ -26,13 +26,14 @@ const (
 )
 
 // InTx runs fn in a transaction that every store joins through its context; an error or a panic rolls it back.
-// Inside another InTx it is a savepoint. No network call belongs in fn.
-func (d *DB) InTx(ctx context.Context, fn func(ctx context.Context) error) error {
-	return d.inTx(ctx, d.From(ctx), func(ctx context.Context, _ *gorm.DB) error { return fn(ctx) })
+// Inside another InTx it is a savepoint. No network call belongs in fn. The name says what the transaction does; the
+// fault tests cut the connection around the COMMIT of each name.
+func (d *DB) InTx(ctx context.Context, name string, fn func(ctx context.Context) error) error {
+	return d.inTx(ctx, d.From(ctx), name, func(ctx context.Context, _ *gorm.DB) error { return fn(ctx) })
 }
 
 // inTx is InTx on a given connection.
-func (d *DB) inTx(ctx context.Context, on *gorm.DB, fn func(ctx context.Context, tx *gorm.DB) error) error {
+func (d *DB) inTx(ctx context.Context, on *gorm.DB, name string, fn func(ctx context.Context, tx *gorm.DB) error) error {
 	outer, nested := ctx.Value(txKey{d}).(carriedTx)
 	var ends []func(End)
 	end := RolledBack
@@ -54,6 +55,9 @@ func (d *DB) inTx(ctx context.Context, on *gorm.DB, fn func(ctx context.Context,
 	})
 	if err == nil {
 		end = Committed
+	}
+	if end == Unknown {
+		d.log.WarnContext(ctx, "a COMMIT got no answer", "transaction", name, "error", err)
 	}
 	return Translate(err)
 }

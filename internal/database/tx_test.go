@@ -27,7 +27,7 @@ func TestAfterTx_is_called_once_with_the_end_of_the_transaction(t *testing.T) {
 		db.AfterTx(t.Context(), note)
 		expect("without a transaction", database.Committed)
 		for _, failure := range []error{nil, undo} {
-			err := db.InTx(t.Context(), func(ctx context.Context) error {
+			err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
 				db.AfterTx(ctx, note)
 				if len(ends) > 0 {
 					t.Error("called before the end")
@@ -39,10 +39,10 @@ func TestAfterTx_is_called_once_with_the_end_of_the_transaction(t *testing.T) {
 			}
 			expect("of one", map[error]database.End{nil: database.Committed, undo: database.RolledBack}[failure])
 		}
-		_ = db.InTx(t.Context(), func(ctx context.Context) error {
-			_ = db.InTx(ctx, func(ctx context.Context) error { db.AfterTx(ctx, note); return undo })
+		_ = db.InTx(t.Context(), "test", func(ctx context.Context) error {
+			_ = db.InTx(ctx, "test", func(ctx context.Context) error { db.AfterTx(ctx, note); return undo })
 			expect("of a savepoint that is rolled back", database.RolledBack)
-			_ = db.InTx(ctx, func(ctx context.Context) error { db.AfterTx(ctx, note); return nil })
+			_ = db.InTx(ctx, "test", func(ctx context.Context) error { db.AfterTx(ctx, note); return nil })
 			if len(ends) > 0 {
 				t.Error("a savepoint's end is none")
 			}
@@ -51,7 +51,7 @@ func TestAfterTx_is_called_once_with_the_end_of_the_transaction(t *testing.T) {
 		expect("of a savepoint whose transaction is rolled back", database.RolledBack)
 		func() {
 			defer func() { _ = recover() }()
-			_ = db.InTx(t.Context(), func(ctx context.Context) error { db.AfterTx(ctx, note); panic("on purpose") })
+			_ = db.InTx(t.Context(), "test", func(ctx context.Context) error { db.AfterTx(ctx, note); panic("on purpose") })
 		}()
 		expect("of one that panics", database.RolledBack)
 	})
@@ -60,12 +60,12 @@ func TestAfterTx_is_called_once_with_the_end_of_the_transaction(t *testing.T) {
 func TestTryLock_is_held_by_one_transaction_at_a_time(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
-	err := db.InTx(t.Context(), func(ctx context.Context) error {
+	err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
 		first, err := db.TryLock(ctx, "x")
 		if err != nil || !first {
 			t.Errorf("the first: %t, %v", first, err)
 		}
-		return db.InTx(t.Context(), func(other context.Context) error { // another connection
+		return db.InTx(t.Context(), "test", func(other context.Context) error { // another connection
 			second, err := db.TryLock(other, "x")
 			if err != nil || second {
 				t.Errorf("the second: %t, %v", second, err)

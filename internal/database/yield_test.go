@@ -15,7 +15,7 @@ func TestYield_lets_another_process_write_between_two_transactions_on_SQLite(t *
 	path := databasetest.SQLite(t)
 	command, serve := databasetest.OpenURL(t, "", path), databasetest.OpenURL(t, "", path)
 	write := func(ctx context.Context, db *database.DB, key string, rows int) error {
-		return db.InTx(ctx, func(ctx context.Context) error {
+		return db.InTx(ctx, "test", func(ctx context.Context) error {
 			return db.From(ctx).Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 				INSERT INTO settings (key, value, updated_at) SELECT ? || i, '', 0 FROM n WHERE true
 				ON CONFLICT (key) DO UPDATE SET value = excluded.value`, rows, key).Error

@@ -63,7 +63,7 @@ func (s *store) save(ctx context.Context, v Service) error {
 
 // remove deletes all versions of the service when allow agrees with what is left. Two at once exclude each other.
 func (s *store) remove(ctx context.Context, name string, allow func(rest []Service) error) error {
-	err := s.db.InTx(ctx, func(ctx context.Context) error {
+	err := s.db.InTx(ctx, "remove a delivery service", func(ctx context.Context) error {
 		if s.db.Engine() == database.Postgres {
 			if err := s.db.From(ctx).Exec("LOCK TABLE rate_services IN SHARE ROW EXCLUSIVE MODE").Error; err != nil {
 				return err

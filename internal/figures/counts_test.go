@@ -85,7 +85,7 @@ func change(t *testing.T, db *database.DB) {
 	exec(`DELETE FROM material_requests WHERE id % 7 = 3`)
 	exec(`DELETE FROM webhook_deliveries WHERE id LIKE '1%'`)
 	exec(`DELETE FROM suppliers WHERE id LIKE '1%'`)
-	undone := db.InTx(t.Context(), func(ctx context.Context) error {
+	undone := db.InTx(t.Context(), "test", func(ctx context.Context) error {
 		db.From(ctx).Exec(`DELETE FROM material_requests`)
 		return context.Canceled
 	})

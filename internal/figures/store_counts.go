@@ -44,7 +44,7 @@ func ReadCounts(ctx context.Context, db *database.DB) (c Counts, err error) {
 		if statement = readNotedCounts; db.Spread() {
 			statement = spreadCounts
 		}
-		if err := db.InTx(ctx, func(ctx context.Context) error { return fold(ctx, db) }); err != nil {
+		if err := db.InTx(ctx, "fold gauges", func(ctx context.Context) error { return fold(ctx, db) }); err != nil {
 			return c, fmt.Errorf("put status counts together: %w", err)
 		}
 	}

@@ -67,7 +67,7 @@ func (l *RequestLedger) MarkRedelivered(ctx context.Context, rounds ...round.Rou
 // enqueued in this round. sentence is for the supplier, cause for the operator. It joins the transaction in ctx.
 func (l *RequestLedger) Fail(ctx context.Context, r round.Round, sentence, cause string) (
 	traceID string, moved bool, err error) {
-	err = l.store.db.InTx(ctx, func(ctx context.Context) (err error) {
+	err = l.store.db.InTx(ctx, "fail a request", func(ctx context.Context) (err error) {
 		if traceID, moved, err = l.store.fail(ctx, r, sentence, l.now()); err != nil || !moved || l.notifier == nil {
 			return err
 		}

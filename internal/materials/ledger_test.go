@@ -83,7 +83,7 @@ func TestMarkFailed_and_MarkRedelivered_join_the_transaction(t *testing.T) {
 		p.enqueue("acme", 2)
 		p.exec("UPDATE material_requests SET status = 'failed' WHERE id = 2")
 		undo := errors.New("undo")
-		err := db.InTx(t.Context(), func(ctx context.Context) error {
+		err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
 			return errors.Join(p.MarkFailed(ctx, p.round("acme", 1), "x"), p.MarkRedelivered(ctx, p.round("acme", 2)), undo)
 		})
 		if !errors.Is(err, undo) {

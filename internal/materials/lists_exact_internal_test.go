@@ -51,7 +51,7 @@ func TestLists_are_exact_at_any_moment_among_writers_of_this_version_and_the_one
 	for _, write := range writers {
 		writing.Go(func() {
 			for i := range 40 {
-				err := db.InTx(ctx, func(ctx context.Context) error {
+				err := db.InTx(ctx, "test", func(ctx context.Context) error {
 					if err := write(ctx, i); err != nil || i%5 != 4 {
 						return err
 					}

@@ -191,7 +191,7 @@ func TestPlans_of_a_supplier_s_requests_read_a_block_and_the_page(t *testing.T) 
 		}
 		return n
 	}
-	err := s.db.InTx(t.Context(), func(ctx context.Context) error { // one connection, which plans over an empty table
+	err := s.db.InTx(t.Context(), "test", func(ctx context.Context) error { // one connection, which plans over an empty table
 		for _, stored := range []int{0, rows} {
 			if stored > 0 {
 				listedRequests(ctx, t, s.db, 1, stored)

@@ -154,7 +154,7 @@ func (s *Service) decideReceipts(ctx context.Context, items []receiptItem, place
 	for i, place := range places {
 		keys[i] = items[place].requestKey
 	}
-	return s.deps.DB.InTx(ctx, func(ctx context.Context) error {
+	return s.deps.DB.InTx(ctx, "receive estimates", func(ctx context.Context) error {
 		states, err := s.store.lockReceipts(ctx, keys)
 		if err != nil {
 			return err

@@ -15,7 +15,7 @@ import (
 // another estimate is chosen; errs.Unprocessable: the estimate is not one of the request's, or is no longer valid.
 func (s *Service) selectEstimate(ctx context.Context, key requestKey, estimateID string) (
 	selectedAt time.Time, err error) {
-	err = s.deps.DB.InTx(ctx, func(ctx context.Context) error {
+	err = s.deps.DB.InTx(ctx, "select an estimate", func(ctx context.Context) error {
 		if err := s.store.lock(ctx, key); err != nil {
 			return err
 		}

@@ -68,7 +68,7 @@ func (s *store) insertPostgres(ctx context.Context, items []intakeItem, now time
 
 func (s *store) insertSQLite(ctx context.Context, items []intakeItem, now time.Time) (rows []insertedRow, err error) {
 	const row = `(?, ?, 'enqueued', ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?)`
-	err = s.db.InTx(ctx, func(ctx context.Context) error {
+	err = s.db.InTx(ctx, "accept requests", func(ctx context.Context) error {
 		uid, err := s.db.Numbers(ctx, len(items))
 		if err != nil {
 			return err
@@ -113,7 +113,7 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 // moved is false in any other status.
 func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, from ...Status) (
 	next Queued, moved bool, err error) {
-	err = s.db.InTx(ctx, func(ctx context.Context) error {
+	err = s.db.InTx(ctx, "begin the next round", func(ctx context.Context) error {
 		if err := s.lock(ctx, key); err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ func (d *Notifier) gather(ctx context.Context) (busy bool, err error) {
 	if waiting, err := d.store.anyNotice(ctx); err != nil || !waiting {
 		return false, err
 	}
-	err = d.deps.DB.InTx(ctx, func(ctx context.Context) error {
+	err = d.deps.DB.InTx(ctx, "gather notices", func(ctx context.Context) error {
 		held, err := d.deps.DB.TryLock(ctx, "operator notices")
 		if err != nil || !held {
 			return err

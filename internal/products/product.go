@@ -88,7 +88,7 @@ var errNoProduct = errors.New("no such product")
 // apply stores a change. errs.NotFound: nothing to deactivate.
 func (s *Service) apply(ctx context.Context, supplierID string, c change) (status Status, err error) {
 	now := s.now()
-	err = s.store.db.InTx(ctx, func(ctx context.Context) error {
+	err = s.store.db.InTx(ctx, "synchronise a product", func(ctx context.Context) error {
 		status, err = s.store.apply(ctx, supplierID, c, now)
 		return err
 	})

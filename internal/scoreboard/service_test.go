@@ -300,7 +300,7 @@ func TestSettings_a_caller_that_gives_up_waits_for_no_other_s_read(t *testing.T)
 	d := newRig(t, db, noon(), 0)
 	var patient sync.WaitGroup
 	held := errors.New("held long enough")
-	err := db.InTx(t.Context(), func(ctx context.Context) error {
+	err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
 		if err := db.From(ctx).Exec("LOCK TABLE settings IN ACCESS EXCLUSIVE MODE").Error; err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func (s *Service) CreateSupplier(ctx context.Context, n NewSupplier) (Created, e
 		UpdatedAt: now}
 	patch.apply(&supplier)
 	created := Created{Supplier: supplier}
-	err := s.store.db.InTx(ctx, func(ctx context.Context) (err error) {
+	err := s.store.db.InTx(ctx, "create a supplier", func(ctx context.Context) (err error) {
 		if err := s.store.insertSupplier(ctx, supplier); err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap ti
 	if err := apikey.CheckOverlap(overlap); err != nil {
 		return "", err
 	}
-	err = s.store.db.InTx(ctx, func(ctx context.Context) error {
+	err = s.store.db.InTx(ctx, "rotate a webhook secret", func(ctx context.Context) error {
 		now := s.now().UTC().Truncate(time.Microsecond)
 		found, err := s.store.touchSupplier(ctx, id, now) // one rotation at a time
 		if err != nil {
@@ -159,7 +159,7 @@ func (s *Service) Activate(ctx context.Context, id string) error {
 // setActive writes no other column, so that the console needs no right to any.
 func (s *Service) setActive(ctx context.Context, what, id string, active bool,
 	also func(context.Context, time.Time) error) error {
-	err := s.store.db.InTx(ctx, func(ctx context.Context) error {
+	err := s.store.db.InTx(ctx, "switch a supplier", func(ctx context.Context) error {
 		if _, err := s.store.lockSupplier(ctx, id); err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (s *Service) setActive(ctx context.Context, what, id string, active bool,
 // change runs fn and stores the supplier in one transaction, one change of a supplier at a time.
 func (s *Service) change(ctx context.Context, what, id string,
 	fn func(context.Context, *Supplier, time.Time) error) error {
-	err := s.store.db.InTx(ctx, func(ctx context.Context) error {
+	err := s.store.db.InTx(ctx, "change a supplier", func(ctx context.Context) error {
 		supplier, err := s.store.lockSupplier(ctx, id)
 		if err != nil {
 			return err

@@ -32,7 +32,7 @@ func (s *Service) NewPortalLink(ctx context.Context, supplierID string, secure b
 	token string, expires time.Time, err error) {
 	token = newPortalToken()
 	expires = s.now().UTC().Truncate(time.Microsecond).Add(portalLinkTTL)
-	err = s.store.db.InTx(ctx, func(ctx context.Context) error {
+	err = s.store.db.InTx(ctx, "make a portal link", func(ctx context.Context) error {
 		if err := s.holdActive(ctx, supplierID); err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (s *Service) OpenPortal(ctx context.Context, link, former string) (session 
 	if err != nil {
 		return PortalSession{}, fmt.Errorf("open portal session: %w", err)
 	}
-	err = s.store.db.InTx(ctx, func(ctx context.Context) error {
+	err = s.store.db.InTx(ctx, "open a portal session", func(ctx context.Context) error {
 		err := s.holdActive(ctx, supplierID) // before the link, as a deactivation does
 		if kind := errs.KindOf(err); err != nil && (kind == errs.NotFound || kind == errs.Forbidden) {
 			return usedLink()

@@ -149,7 +149,7 @@ func (s store) grants(ctx context.Context, sql string, values ...any) (map[strin
 func inTurn[T any](ctx context.Context, db *database.DB, items []T,
 	do func(context.Context, T) (*grant, error)) ([]*grant, error) {
 	grants := make([]*grant, len(items))
-	err := db.InTx(ctx, func(ctx context.Context) (err error) {
+	err := db.InTx(ctx, "change sessions", func(ctx context.Context) (err error) {
 		for i, item := range items {
 			if grants[i], err = do(ctx, item); err != nil {
 				return err

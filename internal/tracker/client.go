@@ -57,7 +57,7 @@ func (s *Service) CreateClient(ctx context.Context, name string, views []string)
 		return CreatedClient{}, errs.InvalidInput("The client is not valid.", violations...)
 	}
 	created := CreatedClient{ID: "trk_" + strings.ToLower(rand.Text()[:clientIDLength]), Name: name}
-	err = s.deps.DB.InTx(ctx, func(ctx context.Context) error {
+	err = s.deps.DB.InTx(ctx, "create a tracker client", func(ctx context.Context) error {
 		number, err := s.store.insertClient(ctx, created.ID, name, views, s.deps.Now())
 		if err != nil {
 			return err
@@ -126,7 +126,7 @@ func (s *Service) Activate(ctx context.Context, id string) (Client, error) {
 func (s *Service) change(ctx context.Context, what, id string, fn func(context.Context, *Client) error) (
 	Client, error) {
 	var changed Client
-	err := s.deps.DB.InTx(ctx, func(ctx context.Context) (err error) {
+	err := s.deps.DB.InTx(ctx, "change a tracker client", func(ctx context.Context) (err error) {
 		if changed, err = s.store.lockClient(ctx, id); err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 
 // notePin writes a crawl's state and forgets the client's crawls that are over.
 func (s *store) notePin(ctx context.Context, key pinKey, p pin, over time.Time) error {
-	err := s.db.InTx(ctx, func(ctx context.Context) error {
+	err := s.db.InTx(ctx, "pin a crawl", func(ctx context.Context) error {
 		err := s.db.From(ctx).Exec(`INSERT INTO tracker_pins
 				(client_number, listing, filter, page_size, view, generation, max_id, day, pinned_at)
 				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)

@@ -41,7 +41,7 @@ func (d *Dispatcher) Show(ctx context.Context, id string) (*Detail, error) {
 // errs.Conflict: some delivery is still being tried.
 func (d *Dispatcher) Redeliver(ctx context.Context, ids ...string) (int64, error) {
 	var n int64
-	err := d.deps.DB.InTx(ctx, func(ctx context.Context) error {
+	err := d.deps.DB.InTx(ctx, "redeliver", func(ctx context.Context) error {
 		found, err := d.store.lockByID(ctx, ids)
 		if err != nil {
 			return err
@@ -95,7 +95,7 @@ func (d *Dispatcher) reopenChosen(ctx context.Context, batch []candidate, status
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	err = d.deps.DB.InTx(ctx, func(ctx context.Context) error {
+	err = d.deps.DB.InTx(ctx, "redeliver chosen deliveries", func(ctx context.Context) error {
 		found, err := d.store.lockByID(ctx, ids)
 		if err != nil {
 			return err

@@ -28,7 +28,7 @@ func (d *Dispatcher) RedeliverLost(ctx context.Context, filter Filter, until tim
 	if err != nil || len(ids) == 0 {
 		return 0, false, err
 	}
-	err = d.deps.DB.InTx(ctx, func(ctx context.Context) error {
+	err = d.deps.DB.InTx(ctx, "redeliver what was lost", func(ctx context.Context) error {
 		found, err := d.store.lockByID(ctx, ids)
 		if err != nil {
 			return err

@@ -161,7 +161,7 @@ func TestAdd_in_a_transaction_that_is_rolled_back_sends_nothing_and_keeps_no_slo
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db, setup{deps: func(d *webhooks.Deps) { d.Concurrency = 1 }})
-		err := db.InTx(t.Context(), func(ctx context.Context) error {
+		err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
 			if _, err := r.Add(ctx, []webhooks.Outgoing{event("acme", 1, 1)}); err != nil {
 				return err
 			}

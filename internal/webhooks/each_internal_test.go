@@ -85,7 +85,7 @@ func TestEach_reads_as_many_rows_as_a_batch_has_however_many_there_are(t *testin
 		t.Fatal(err)
 	}
 	for _, filter := range []Filter{{}, {Status: Dead}, {Status: Pending}, {SupplierID: "acme"}} {
-		err := db.InTx(database.ForMaintenance(t.Context()), func(ctx context.Context) error {
+		err := db.InTx(database.ForMaintenance(t.Context()), "test", func(ctx context.Context) error {
 			before := s.rowsRead(ctx, t)
 			err := s.each(ctx, filter, 3, func(int64) {}, func(Delivery) error { return nil })
 			read := s.rowsRead(ctx, t) - before
@@ -107,7 +107,7 @@ func TestPlans_of_an_operator_s_deliveries_read_a_batch_however_deep_the_page(t 
 	db := databasetest.Open(t, database.Postgres)
 	s := &store{db}
 	d := &Dispatcher{store: s}
-	err := db.InTx(t.Context(), func(ctx context.Context) error {
+	err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
 		for _, stored := range []int{0, 8 * looked} {
 			if stored > 0 {
 				for i, status := range []Status{Delivered, Dead, Failed, Pending} {

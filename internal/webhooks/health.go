@@ -44,7 +44,7 @@ func (d *Dispatcher) ReceiverState(ctx context.Context, supplierID string) (Rece
 
 // Pause stops sending to the supplier's receiver: its deliveries are kept. An operator's pause outlasts a supplier's.
 func (d *Dispatcher) Pause(ctx context.Context, supplierID, by string) error {
-	err := d.deps.DB.InTx(ctx, func(ctx context.Context) error { return d.pauseReceiver(ctx, supplierID, by, "") })
+	err := d.deps.DB.InTx(ctx, "pause a receiver", func(ctx context.Context) error { return d.pauseReceiver(ctx, supplierID, by, "") })
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (d *Dispatcher) storeHealth(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	err := d.deps.DB.InTx(ctx, func(ctx context.Context) error {
+	err := d.deps.DB.InTx(ctx, "store receivers' health", func(ctx context.Context) error {
 		if err := d.storeTurns(ctx, news); err != nil {
 			return err
 		}

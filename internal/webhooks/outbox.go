@@ -210,7 +210,7 @@ func (d *Dispatcher) transactionEnded(end database.End, deliveries []newDelivery
 func (d *Dispatcher) putBack(jobs []job) {
 	for pause := recordAgain; len(jobs) > 0; pause = min(2*pause, recordAgainMax) {
 		ctx, cancel := context.WithTimeout(d.writing, storeTimeout)
-		err := d.deps.DB.InTx(ctx, func(ctx context.Context) error { return d.store.putBack(ctx, jobs, d.deps.Now()) })
+		err := d.deps.DB.InTx(ctx, "give attempts back", func(ctx context.Context) error { return d.store.putBack(ctx, jobs, d.deps.Now()) })
 		cancel()
 		if err == nil {
 			break

@@ -24,7 +24,7 @@ func (d *Dispatcher) search(ctx context.Context) error {
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	return d.deps.DB.InTx(ctx, func(ctx context.Context) error { return d.store.markDue(ctx, found, d.deps.Now()) })
+	return d.deps.DB.InTx(ctx, "find overlooked deliveries", func(ctx context.Context) error { return d.store.markDue(ctx, found, d.deps.Now()) })
 }
 
 // ownership is which suppliers this worker serves. It alone looks for their due deliveries, limits them and probes the

@@ -234,7 +234,7 @@ func TestDrop_keeps_what_is_redelivered_and_that_is_sent(t *testing.T) {
 	p := list[1]
 	partitionRows(ctx, t, db, p, 100, 0)
 	id := round.WebhookID(p.First+100, 1, round.Receiver)
-	err := db.InTx(ctx, func(ctx context.Context) error {
+	err := db.InTx(ctx, "test", func(ctx context.Context) error {
 		if err := d.store.reopen(ctx, []string{id}, time.UnixMicro(5)); err != nil {
 			return err
 		}
@@ -259,7 +259,7 @@ func TestDrop_keeps_what_is_redelivered_and_that_is_sent(t *testing.T) {
 	kept("pending")
 	now := time.UnixMicro(10)
 	var claimed []claimedRow
-	err = db.InTx(ctx, func(ctx context.Context) (err error) {
+	err = db.InTx(ctx, "test", func(ctx context.Context) (err error) {
 		claimed, err = d.store.claim(ctx, map[string]int{"acme": 5}, now, 7, 9)
 		return err
 	})
@@ -288,7 +288,7 @@ func TestDrop_beside_a_long_reader_lets_others_in_between_its_tries(t *testing.T
 	p := advanced(ctx, t, db, 2)[1]
 	partitionRows(ctx, t, db, p, 100, 0)
 	dropped := make(chan string, 1)
-	err := db.InTx(ctx, func(reading context.Context) error {
+	err := db.InTx(ctx, "test", func(reading context.Context) error {
 		const first = `DECLARE reads CURSOR FOR SELECT id FROM webhook_deliveries; FETCH reads`
 		if err := db.From(reading).Exec(first).Error; err != nil { // a page stays pinned, too
 			return err
@@ -331,7 +331,7 @@ func TestPlans_look_into_the_partition_of_an_id_alone(t *testing.T) {
 		{`SELECT uid FROM webhook_events WHERE uid > $1 ORDER BY uid, round LIMIT 5`, fmt.Sprint(list[3].First), "Index",
 			"Sort"},
 	} {
-		err := db.InTx(t.Context(), func(ctx context.Context) error {
+		err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
 			kind := map[bool]string{true: "bigint", false: "text"}[strings.Contains(tt.statement, "uid")]
 			if err := db.From(ctx).Exec(`PREPARE one (` + kind + `) AS ` + tt.statement).Error; err != nil {
 				return err

@@ -97,7 +97,7 @@ func (d *Dispatcher) flushResults(_ context.Context, results []result) ([]struct
 		_, err := d.store.finish(ctx, results, now)
 		return make([]struct{}, len(results)), err
 	}
-	err := d.deps.DB.InTx(ctx, func(ctx context.Context) error {
+	err := d.deps.DB.InTx(ctx, "write results", func(ctx context.Context) error {
 		written, err := d.store.finish(ctx, results, now)
 		if err != nil {
 			return err

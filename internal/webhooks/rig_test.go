@@ -217,7 +217,7 @@ var errRollback = errors.New("rolled back on purpose")
 // add stores events in a transaction, whose end sends what it began.
 func (r *rig) add(events ...webhooks.Outgoing) {
 	r.tb.Helper()
-	err := r.db.InTx(context.Background(), func(ctx context.Context) error {
+	err := r.db.InTx(context.Background(), "test", func(ctx context.Context) error {
 		_, err := r.Add(ctx, events)
 		return err
 	})

@@ -180,7 +180,7 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 		return nil, errNoLease
 	}
 	var claimed []claimedRow
-	err = d.deps.DB.InTx(ctx, func(ctx context.Context) (err error) {
+	err = d.deps.DB.InTx(ctx, "claim deliveries", func(ctx context.Context) (err error) {
 		claimed, err = d.claimDue(ctx, wants, suppliers, worker)
 		return err
 	})

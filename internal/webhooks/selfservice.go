@@ -195,7 +195,7 @@ func (s *SelfService) Redeliver(ctx context.Context, supplierID, id string) erro
 
 // inTx runs fn in a transaction and says what failed.
 func (s *SelfService) inTx(ctx context.Context, what string, fn func(context.Context) error) error {
-	if err := s.deps.DB.InTx(ctx, fn); err != nil {
+	if err := s.deps.DB.InTx(ctx, what, fn); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil

@@ -108,7 +108,7 @@ func TestSettle_waits_until_nothing_of_the_day_is_pending(t *testing.T) {
 	d := process(db, today.Add(4*day))
 	partitionRows(ctx, t, db, list[1], 100, 0)
 	id := round.WebhookID(list[1].First+100, 1, round.Receiver)
-	err := db.InTx(ctx, func(ctx context.Context) error { return d.store.reopen(ctx, []string{id}, time.UnixMicro(5)) })
+	err := db.InTx(ctx, "test", func(ctx context.Context) error { return d.store.reopen(ctx, []string{id}, time.UnixMicro(5)) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func dies(ctx context.Context, t *testing.T, db *database.DB, p round.Partition)
 	t.Helper()
 	cut, die := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	err := db.InTx(ctx, func(writing context.Context) error {
+	err := db.InTx(ctx, "test", func(writing context.Context) error {
 		err := db.From(writing).Exec(`LOCK TABLE webhook_deliveries_` + p.Name + ` IN ROW EXCLUSIVE MODE`).Error
 		if err != nil {
 			return err

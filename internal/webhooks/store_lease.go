@@ -9,7 +9,7 @@ import (
 )
 
 func (s *store) newLease(ctx context.Context, until time.Time) (id int64, err error) {
-	err = s.db.InTx(ctx, func(ctx context.Context) error {
+	err = s.db.InTx(ctx, "register a worker", func(ctx context.Context) error {
 		if id, err = s.db.Numbers(ctx, 1); err != nil {
 			return err
 		}
@@ -24,7 +24,7 @@ func (s *store) newLease(ctx context.Context, until time.Time) (id int64, err er
 // takeOver ends the worker's lease when it ran out before the given time, makes its attempts due again and returns how
 // many they were. The worker finds its lease gone, and each of its results names it.
 func (s *store) takeOver(ctx context.Context, worker int64, before, now time.Time) (n int64, err error) {
-	err = s.db.InTx(ctx, func(ctx context.Context) error {
+	err = s.db.InTx(ctx, "take over a dead worker's attempts", func(ctx context.Context) error {
 		_, err := s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM workers WHERE id = $1 AND alive_until < $2`,
 			worker, before.UnixMicro())
 		if err != nil {

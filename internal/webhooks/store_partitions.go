@@ -14,7 +14,7 @@ const redeliveries = "redeliveries"
 
 // advance reports whether it did something, and there may be more to do.
 func (s *store) advance(ctx context.Context, now time.Time, days int) (more bool, err error) {
-	err = s.db.InTx(ctx, func(ctx context.Context) error {
+	err = s.db.InTx(ctx, "open a partition", func(ctx context.Context) error {
 		held, err := s.db.TryLock(ctx, "partitions")
 		if err != nil || !held {
 			return err
@@ -86,7 +86,7 @@ func (s *store) keep(ctx context.Context, p round.Partition, why string) error {
 
 // drop needs the lock of who adds to the counts as well: it takes rows off by their blocks.
 func (s *store) drop(ctx context.Context, p round.Partition) (why string, err error) {
-	err = s.db.InTx(ctx, func(ctx context.Context) error {
+	err = s.db.InTx(ctx, "drop a partition", func(ctx context.Context) error {
 		for _, lock := range []string{redeliveries, database.CountsLock} {
 			if held, err := s.db.TryLock(ctx, lock); err != nil || !held {
 				why = "its deliveries are being redelivered or counted"

@@ -85,7 +85,7 @@ func testEvent(supplierID string, at time.Time) any {
 
 // allowTest counts a test call over all replicas. Errors: errs.Exhausted with the time to wait.
 func (s *SelfService) allowTest(ctx context.Context, supplierID string) error {
-	return s.deps.DB.InTx(ctx, func(ctx context.Context) error {
+	return s.deps.DB.InTx(ctx, "count a test call", func(ctx context.Context) error {
 		text, err := s.store.lockTests(ctx, supplierID)
 		if err != nil {
 			return err

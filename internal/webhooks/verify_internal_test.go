@@ -15,7 +15,7 @@ import (
 // ownRows stores events with their own deliveries, the uids from first to last, each in round 1.
 func ownRows(ctx context.Context, t *testing.T, db *database.DB, first, last int64, status Status) {
 	t.Helper()
-	err := db.InTx(ctx, func(ctx context.Context) error {
+	err := db.InTx(ctx, "test", func(ctx context.Context) error {
 		for uid := first; uid <= last; uid++ {
 			err := db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, trace_id, body, created_at)
 				VALUES (?, 1, '', '', ?)`, uid, uid).Error

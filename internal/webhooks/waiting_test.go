@@ -16,7 +16,7 @@ func (r *rig) inTx(events []webhooks.Outgoing, then func()) {
 	r.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	err := r.db.InTx(ctx, func(ctx context.Context) error {
+	err := r.db.InTx(ctx, "test", func(ctx context.Context) error {
 		if _, err := r.Add(ctx, events); err != nil {
 			return err
 		}

@@ -114,7 +114,7 @@ func TestPrune_reads_what_it_deletes_however_many_requests_the_supplier_has(t *t
 	db := databasetest.Open(t, database.Postgres)
 	s := &store{db: db}
 	s.fill(t.Context(), t, 1, 4*eachBatch, `i`)
-	err := db.InTx(t.Context(), func(ctx context.Context) error {
+	err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
 		var rounds []round.Round
 		for uid := int64(3); len(rounds) < pruneBatch; uid += 3 {
 			rounds = append(rounds, round.Round{SupplierID: "s0", RequestID: uid, UID: uid, Number: 1})

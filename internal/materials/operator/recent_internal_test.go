@@ -147,7 +147,7 @@ func TestPlans_of_an_operator_s_requests_read_a_page_however_deep_it_is(t *testi
 		}
 		return n
 	}
-	err := db.InTx(t.Context(), func(ctx context.Context) error {
+	err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
 		if err := db.From(ctx).Exec(makeSuppliers).Error; err != nil {
 			return err
 		}

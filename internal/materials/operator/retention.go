@@ -46,7 +46,7 @@ func (s *Service) prune(ctx context.Context, what pruning, done func(Pruned)) (p
 		for n := int64(pruneBatch); n == pruneBatch; {
 			var batch Pruned
 			var last int64
-			err := s.deps.DB.InTx(ctx, func(ctx context.Context) (err error) {
+			err := s.deps.DB.InTx(ctx, "delete old requests", func(ctx context.Context) (err error) {
 				batch, last, err = s.pruneBatch(ctx, supplier, since, what)
 				return err
 			})

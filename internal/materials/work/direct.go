@@ -61,7 +61,7 @@ func (s *Service) workLost(ctx context.Context, below int64) (n int, err error) 
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	var lost []materials.Queued
-	err = s.deps.DB.InTx(ctx, func(ctx context.Context) error {
+	err = s.deps.DB.InTx(ctx, "work without the queue", func(ctx context.Context) error {
 		lost, err = s.store.requeue(ctx, below, s.deps.Now(), workBatch)
 		return err
 	})

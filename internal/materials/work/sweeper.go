@@ -66,7 +66,7 @@ func (s *Service) Sweep(ctx context.Context, below int64, limit int) (published 
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	var lost []materials.Queued
-	err = s.deps.DB.InTx(ctx, func(ctx context.Context) error {
+	err = s.deps.DB.InTx(ctx, "queue again", func(ctx context.Context) error {
 		held, err := s.deps.DB.TryLock(ctx, "sweeper")
 		if err != nil || !held {
 			return err

@@ -147,7 +147,7 @@ func (s *Service) dispatch(requests []*pending, read time.Time) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), workStoreTimeout)
 	defer cancel()
-	err := s.deps.DB.InTx(ctx, func(ctx context.Context) error {
+	err := s.deps.DB.InTx(ctx, "store estimations", func(ctx context.Context) error {
 		stored, err := s.deps.Outbox.Add(ctx, events)
 		if err == nil && s.deps.Now().Sub(read) > workStale {
 			err = s.store.exist(ctx, roundsOf(events))
