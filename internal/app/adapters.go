@@ -66,12 +66,11 @@ func (o outbox) Add(ctx context.Context, events []work.Outgoing) ([]round.Round,
 // peers are the workers of this installation, reached through the queue's connection.
 type peers struct{ app *pipeline }
 
-// Connected reports whether NATS is reached; a command has no queue.
-func (p peers) Connected() bool { return p.app.queue != nil && p.app.queue.Connected() }
-
-// Send sends a worker a message and reports whether it may arrive; a command sends none.
-func (p peers) Send(worker int64, message []byte) bool {
-	return p.app.queue != nil && p.app.queue.Send(worker, message)
+// Send sends a worker a message, if NATS is reached; a command has no queue.
+func (p peers) Send(worker int64, message []byte) {
+	if p.app.queue != nil {
+		p.app.queue.Send(worker, message)
+	}
 }
 
 func (p peers) Listen(worker int64, take func([]byte)) (stop func(), err error) {

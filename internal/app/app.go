@@ -139,6 +139,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 		Issuer: a.cfg.JWTIssuer, Audience: a.cfg.JWTAudience, AllowPrivateWebhooks: a.cfg.AllowPrivate,
 		RequestsPerSecond:   a.cfg.RateLimit,
 		ReceiverConcurrency: a.cfg.ReceiverCalls, Registerer: a.registry,
+		Callable: func(ctx context.Context, supplierID string) error { return a.Deliveries.Callable(ctx, supplierID) },
 	})
 	if err != nil {
 		return fmt.Errorf("set up supplier authentication: %w", err)

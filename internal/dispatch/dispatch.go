@@ -251,6 +251,17 @@ func (s *Scheduler[J]) GiveBack(name string) {
 	s.advance()
 }
 
+// Queued returns the destinations with attempts in the ready queue.
+func (s *Scheduler[J]) Queued() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := make([]string, 0, len(s.queue.members))
+	for d := range s.queue.members {
+		names = append(names, d.name)
+	}
+	return names
+}
+
 // resetWaiting forgets who waits and returns those who did.
 func (s *Scheduler[J]) resetWaiting() (waited []*destination[J]) {
 	s.starved = false

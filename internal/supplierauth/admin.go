@@ -66,10 +66,10 @@ func (s *Service) UpdateSupplier(ctx context.Context, id string, patch SupplierP
 		return Supplier{}, err
 	}
 	var supplier Supplier
-	err := s.change(ctx, "update supplier", id, func(_ context.Context, changed *Supplier, _ time.Time) error {
+	err := s.change(ctx, "update supplier", id, func(ctx context.Context, changed *Supplier, _ time.Time) error {
 		patch.apply(changed)
 		supplier = *changed
-		return nil
+		return s.callable(ctx, id)
 	})
 	if err != nil {
 		return Supplier{}, err
@@ -153,7 +153,8 @@ func (s *Service) RevokeSessions(ctx context.Context, id string) (ended int64, e
 
 // Activate lets a deactivated supplier's API keys in again; its ended sessions stay ended. Errors: errs.NotFound.
 func (s *Service) Activate(ctx context.Context, id string) error {
-	return s.setActive(ctx, "activate supplier", id, true, func(context.Context, time.Time) error { return nil })
+	return s.setActive(ctx, "activate supplier", id, true,
+		func(ctx context.Context, _ time.Time) error { return s.callable(ctx, id) })
 }
 
 // setActive writes no other column, so that the console needs no right to any.

@@ -29,7 +29,13 @@ func (s *Service) SetWebhookURL(ctx context.Context, supplierID, url string) err
 	if fault := s.ownURLFault(url); fault != "" {
 		return errs.InvalidInput("The receiver's address is not valid.", errs.At("/url", fault))
 	}
-	found, err := s.store.setWebhookURL(ctx, supplierID, strings.TrimRight(url, "/"), s.now())
+	var found bool
+	err := s.store.db.InTx(ctx, "set a webhook address", func(ctx context.Context) (err error) {
+		if found, err = s.store.setWebhookURL(ctx, supplierID, strings.TrimRight(url, "/"), s.now()); err != nil {
+			return err
+		}
+		return s.callable(ctx, supplierID)
+	})
 	if err != nil {
 		return fmt.Errorf("set webhook address: %w", err)
 	}

@@ -4,6 +4,7 @@
 package supplierauth
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -26,7 +27,9 @@ type Deps struct {
 	Issuer, Audience     string // iss and aud of the access tokens
 	AllowPrivateWebhooks bool   // accept a webhook URL that names a private address
 	// that a supplier may send to this process with its access tokens; 0: any number
-	RequestsPerSecond   int
+	RequestsPerSecond int
+	// called in each transaction that may make a supplier's receiver callable; nil: nothing waits for it
+	Callable            func(ctx context.Context, supplierID string) error
 	ReceiverConcurrency int                   // calls that a receiver without a limit of its own takes at once
 	Registerer          prometheus.Registerer // nil: the counter is not exported
 }
@@ -40,6 +43,7 @@ type Service struct {
 	sealer       sealer
 	limiter      *limiter
 	allowPrivate bool
+	callable     func(ctx context.Context, supplierID string) error
 
 	receiverConcurrency int
 	ended               *prometheus.CounterVec
@@ -79,9 +83,12 @@ func New(d Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare rate limit: %w", err)
 	}
+	if d.Callable == nil {
+		d.Callable = func(context.Context, string) error { return nil }
+	}
 	s := &Service{
 		store: store{d.DB}, log: d.Log, now: d.Now, tokens: tokens, sealer: sealer, limiter: limiter,
-		allowPrivate: d.AllowPrivateWebhooks, receiverConcurrency: d.ReceiverConcurrency, ended: ended,
+		allowPrivate: d.AllowPrivateWebhooks, callable: d.Callable, receiverConcurrency: d.ReceiverConcurrency, ended: ended,
 	}
 	s.startCommits()
 	return s, nil

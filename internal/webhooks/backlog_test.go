@@ -95,23 +95,3 @@ func TestNew_event_does_not_wait_for_the_backlog_of_a_receiver_that_answers_fast
 		}
 	})
 }
-
-func TestNew_event_that_is_handed_over_does_not_wait_for_the_backlog(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		answer, come := slowly(2)
-		team := newTeam(t, db, 2, nil, answer)
-		first := team.workers[0]
-		first.suppliers.limit("acme", 1)
-		first.add(event("acme", 1, 1))
-		first.settled()
-		putBehind(t, db, first.suppliers)
-		until(t, "the backlog is sent", func() bool { return len(team.acme().got()) > 1 })
-		if !overtaken(team.acme(), come, team.workers...) { // one of them owns acme
-			t.Error("all of the backlog came first")
-		}
-		if _, twice := team.once(); len(twice) > 0 {
-			t.Errorf("more than once: %v", twice)
-		}
-	})
-}

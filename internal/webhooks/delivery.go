@@ -96,12 +96,10 @@ type job struct {
 	number      int64     // of the attempt, over all series
 	series      int64     // attempts begun since created or redelivered, this one included
 	worker      int64     // under whose lease it is begun
-	origin      int64     // the worker that handed it over; 0: none
 	begun       time.Time // with its delivery; zero when it was claimed
 	traceID     string
 	traceParent string // the span that caused the event; empty: none is known
 	body        []byte // the event, packed when it was read like that
 	target      Receiver
-	seen        string // digest of the target that the worker read which handed it over; empty: none
-	test        bool   // a test call, which is not stored
+	test        bool // a test call, which is not stored
 }

@@ -2,10 +2,7 @@ package webhooks
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,16 +32,6 @@ type Destinations interface {
 
 // usable reports whether there is anything to call.
 func (r Receiver) usable() bool { return r.Active && r.URL != "" }
-
-// digest differs for two receivers that can be called, and says nothing of their secrets, which are random.
-func (r Receiver) digest() string {
-	text := appendText(binary.AppendVarint(nil, int64(r.Concurrency)), r.URL)
-	for _, secret := range r.Secrets {
-		text = appendText(text, secret.Text())
-	}
-	sum := sha256.Sum256(text)
-	return string(sum[:])
-}
 
 // callURL returns the address of a request's call below a receiver's URL.
 func callURL(base string, requestID int64) string {
@@ -104,20 +91,4 @@ func (r *receivers) remembered(supplierID string) (Receiver, bool) {
 	defer r.mu.Unlock()
 	known, ok := r.known[supplierID]
 	return known.Receiver, ok && (known.usable() || r.now().Sub(known.readAt) <= receiverAge)
-}
-
-// seen returns what another worker read of the receivers just before it handed the jobs over: it asks only for those
-// that this worker remembers otherwise.
-func (r *receivers) seen(ctx context.Context, jobs []job) (map[string]Receiver, error) {
-	found, changed := make(map[string]Receiver), []string{}
-	for _, j := range jobs {
-		if known, _ := r.remembered(j.destination); known.usable() && known.digest() == j.seen {
-			found[j.destination] = known
-		} else {
-			changed = append(changed, j.destination)
-		}
-	}
-	fresh, err := r.read(ctx, unique(changed))
-	maps.Copy(found, fresh)
-	return found, err
 }

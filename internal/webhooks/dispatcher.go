@@ -89,14 +89,14 @@ type Dispatcher struct {
 	leaving   atomic.Bool // it takes no shards any more
 	agenda    agenda      // of Run alone, but for what expect says
 	health    *healthLog
-	unlisten  func()    // of keepLease alone
-	searched  time.Time // of keepLease alone, as returned
-	returned  time.Time
+	wakeUps   wakeUps
+	unlisten  func() // of keepLease alone, like what follows
+	listening int64  // the worker's id under which it listens
+	seen      sightings
+	reclaimed time.Time
 
 	heldMu    sync.Mutex
-	held      map[string]int64 // deliveries whose attempts this worker makes, and who handed them over; 0: no worker
-	flow      *flow
-	pauses    pauses
+	held      map[string]int // attempts that this worker has begun and not ended, by delivery
 	unwritten sync.WaitGroup // of them, those that have a slot or had one
 
 	sending    context.Context // ends when the drain is over: attempts are cut off
@@ -122,7 +122,7 @@ func New(deps Deps) *Dispatcher {
 		deps: deps, store: &store{db: deps.DB}, sender: newSender(deps), schedule: deps.Schedule,
 		receivers: newReceivers(deps.Destinations, deps.Now), wake: make(chan struct{}, 1), beatNow: make(chan struct{}, 1),
 		lease:  newLease(),
-		health: newHealthLog(), held: map[string]int64{}, flow: newFlow(),
+		health: newHealthLog(), held: map[string]int{}, seen: sightings{},
 		ownership: ownership{former: map[int64]struct{}{}},
 	}
 	d.sending, d.stopSend = context.WithCancelCause(context.Background())
@@ -251,13 +251,8 @@ func (d *Dispatcher) lost(ctx context.Context, j job, reason string) error {
 func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak) {
 	ctx := j.context(d.sending)
 	if !d.lease.held(ctx, j.worker) {
-		d.drop(j.id)
+		d.release(j.id)
 		ended(dispatch.Report{Void: true})
-		return
-	}
-	if j.number == 1 && d.pauses.heard(j.destination) {
-		ended(dispatch.Report{Void: true})
-		go d.putBack([]job{j})
 		return
 	}
 	call, cancel := context.WithTimeout(ctx, d.deps.Timeout)
@@ -274,7 +269,6 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 	outcome := d.schedule.outcome(a, j.series, now, rand.Float64())
 	r := newResult(j, a, outcome, now.Add(-took), took)
 	streak := ended(dispatch.Report{OK: succeeded(j, a), Took: took})
-	d.finished(j.origin)
 	if j.destination != OwnEndpoint {
 		d.learn(ctx, r, streak)
 	}
@@ -296,30 +290,19 @@ func succeeded(j job, a answer) bool {
 	return classify(a) == Delivered
 }
 
-// hold notes that an attempt is in this worker's hands.
-func (d *Dispatcher) hold(j job) {
+// hold notes that this worker begins an attempt, before that is committed.
+func (d *Dispatcher) hold(id string) {
 	d.heldMu.Lock()
 	defer d.heldMu.Unlock()
-	d.held[j.id] = j.origin
+	d.held[id]++ // the attempt before may not be released yet
 }
 
-// drop ends an attempt that was not made.
-func (d *Dispatcher) drop(id string) { d.finished(d.release(id)) }
-
-// release notes that an attempt is no more in this worker's hands and returns who handed it over.
-func (d *Dispatcher) release(id string) (origin int64) {
+// release notes that an attempt is no more in this worker's hands: its result is written, or it was never made.
+func (d *Dispatcher) release(id string) {
 	d.heldMu.Lock()
 	defer d.heldMu.Unlock()
-	origin = d.held[id]
-	delete(d.held, id)
-	return origin
-}
-
-// finished notes that an attempt is over that a worker handed over: the next one may come, whether this one's result is
-// written or not.
-func (d *Dispatcher) finished(origin int64) {
-	if origin != 0 {
-		d.flow.finished(origin)
+	if d.held[id]--; d.held[id] <= 0 {
+		delete(d.held, id)
 	}
 }
 

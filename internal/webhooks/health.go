@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/notice"
@@ -48,7 +49,7 @@ func (d *Dispatcher) Pause(ctx context.Context, supplierID, by string) error {
 	if err != nil {
 		return err
 	}
-	d.announce(ctx, pauseNews{supplierID, true})
+	d.announce(ctx, shardPaused, supplierID)
 	return nil
 }
 
@@ -62,7 +63,7 @@ func (d *Dispatcher) Resume(ctx context.Context, supplierID, by string) error {
 	if err != nil {
 		return err
 	}
-	d.announce(ctx, pauseNews{supplierID, false})
+	d.announce(ctx, shardDue, supplierID)
 	return nil
 }
 
@@ -131,7 +132,9 @@ func (d *Dispatcher) storeHealth(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
+	var end database.End
 	err := d.deps.DB.InTx(ctx, "store receivers' health", func(ctx context.Context) error {
+		d.deps.DB.AfterTx(ctx, func(e database.End) { end = e })
 		if err := d.storeTurns(ctx, news); err != nil {
 			return err
 		}
@@ -144,6 +147,9 @@ func (d *Dispatcher) storeHealth(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, old := range news {
+		if end == database.Unknown && old.success.IsZero() {
+			old.failures = 0 // they may be counted already: too few put a state off, too many invent one
+		}
 		if newer, known := l.news[id]; known {
 			old = newer.after(old)
 		}

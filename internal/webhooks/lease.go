@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -60,6 +61,30 @@ func (l *lease) held(ctx context.Context, worker int64) bool {
 	}
 }
 
+// sightings is when each other worker was last seen to renew its lease. Lives are told by renewals and this worker's own
+// clock: the database's may jump.
+type sightings map[int64]sighting
+
+type sighting struct {
+	renewal int64     // what its row said
+	at      time.Time // when that was first read; monotonic
+}
+
+// dead takes what a worker's row says now in and reports whether it has said the same for longer than a lease lives.
+func (s sightings) dead(worker, renewal int64, now time.Time) bool {
+	seen, known := s[worker]
+	if !known || seen.renewal != renewal {
+		s[worker] = sighting{renewal, now}
+		return false
+	}
+	return now.Sub(seen.at) > leaseLife
+}
+
+// forget drops the workers that are not among those.
+func (s sightings) forget(others []int64) {
+	maps.DeleteFunc(s, func(id int64, _ sighting) bool { return !slices.Contains(others, id) })
+}
+
 // keepLease gets a lease and renews it until ctx ends, and takes over what workers hold whose leases ran out. got is
 // closed with the first lease.
 func (d *Dispatcher) keepLease(ctx context.Context, got chan<- struct{}) {
@@ -102,6 +127,7 @@ func (d *Dispatcher) beat(ctx context.Context, asked time.Time) (members, error)
 		if err != nil || m.held {
 			if m.held {
 				d.lease.set(id, asked)
+				err = d.listen(id)
 			}
 			return m, err
 		}
@@ -121,7 +147,15 @@ func (d *Dispatcher) beat(ctx context.Context, asked time.Time) (members, error)
 
 func (d *Dispatcher) ask(ctx context.Context, worker int64) (members, error) {
 	now := d.deps.Now()
-	return d.store.beat(ctx, worker, now.Add(leaseLife), d.ownership.shards(), now)
+	rows, err := d.store.beat(ctx, worker, now.Add(leaseLife), d.ownership.shards(), now)
+	if err != nil {
+		return members{}, err
+	}
+	m, err := newMembers(rows, worker, now, d.seen)
+	if err == nil {
+		d.seen.forget(append(slices.Clone(m.live), m.dead...))
+	}
+	return m, err
 }
 
 // lookAround takes over what dead workers held, when it may judge them, and brings this worker's shards to what they
@@ -129,13 +163,12 @@ func (d *Dispatcher) ask(ctx context.Context, worker int64) (members, error) {
 func (d *Dispatcher) lookAround(ctx context.Context, m members, judge bool) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	d.reportEnded()
 	if m.due {
 		d.Wake()
 	}
 	worker, err := d.lease.worker(), error(nil)
 	if judge {
-		err = d.takeOver(ctx, m.dead)
+		err = d.takeOverAll(ctx, m.dead)
 	}
 	if err == nil && worker != 0 {
 		if !judge {
@@ -150,45 +183,38 @@ func (d *Dispatcher) lookAround(ctx context.Context, m members, judge bool) {
 		err = d.rebalance(ctx, worker, m)
 	}
 	if err == nil {
-		err = d.lookAfter(ctx, worker, m, judge)
+		err = d.reclaim(ctx, worker, m, judge)
 	}
 	if err != nil {
 		d.deps.Log.WarnContext(ctx, "look for the other workers failed", "error", err)
 	}
 }
 
-// lookAfter finds what got lost on the way: jobs that were handed over, also to a worker that died meanwhile, and what
-// workers of the version before made wait.
-func (d *Dispatcher) lookAfter(ctx context.Context, worker int64, m members, judge bool) error {
-	if time.Since(d.returned) > strayAge {
-		d.returned = time.Now()
-		if err := d.lookForLost(ctx, worker, m, judge); err != nil {
-			return err
-		}
+// reclaim finds attempts that nobody makes: those that this worker does not know of, and those of workers that have no
+// lease any more.
+func (d *Dispatcher) reclaim(ctx context.Context, worker int64, m members, judge bool) error {
+	if time.Since(d.reclaimed) < reclaimEvery {
+		return nil
 	}
-	if time.Since(d.searched) > searchEvery && slices.Contains(d.ownership.shards(), 0) { // one of all workers
-		d.searched = time.Now()
-		return d.search(ctx)
-	}
-	return nil
-}
-
-func (d *Dispatcher) lookForLost(ctx context.Context, worker int64, m members, judge bool) error {
+	d.reclaimed = time.Now()
 	holders, err := d.store.holders(ctx)
 	if err == nil && slices.Contains(holders, worker) {
-		err = d.returnStrays(ctx, worker)
+		err = d.reconcile(ctx, worker)
 	}
 	if err == nil && judge {
-		err = d.takeOver(ctx, slices.DeleteFunc(holders, func(id int64) bool { return slices.Contains(m.live, id) }))
+		err = d.takeOverAll(ctx, slices.DeleteFunc(holders, func(id int64) bool { return slices.Contains(m.live, id) }))
 	}
 	return err
 }
 
-// takeOver makes due what workers hold that live no more.
-func (d *Dispatcher) takeOver(ctx context.Context, dead []int64) error {
+// takeOverAll makes due what workers hold that live no more.
+func (d *Dispatcher) takeOverAll(ctx context.Context, dead []int64) error {
 	for _, worker := range dead {
-		now := d.deps.Now()
-		n, err := d.store.takeOver(ctx, worker, now, now)
+		renewal := noRenewal // its row was gone, or it came after the last look: then it lives
+		if seen, known := d.seen[worker]; known {
+			renewal = seen.renewal
+		}
+		n, err := d.store.takeOver(ctx, worker, renewal, d.deps.Now())
 		if err != nil {
 			return err
 		}
@@ -205,7 +231,7 @@ func (d *Dispatcher) endLease(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if id := d.lease.worker(); id != 0 {
-		if _, err := d.store.takeOver(ctx, id, d.deps.Now().Add(2*leaseLife), d.deps.Now()); err != nil {
+		if _, err := d.store.takeOver(ctx, id, anyRenewal, d.deps.Now()); err != nil {
 			d.deps.Log.WarnContext(ctx, "give the worker's lease up failed", "error", err)
 		}
 	}

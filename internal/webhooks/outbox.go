@@ -29,20 +29,16 @@ type Outgoing struct {
 	Body        []byte // the event as JSON; nil: Add encodes it
 }
 
-// newDelivery is a delivery that Add makes. Its first attempt is begun with it when there is a permit, or when the
-// worker that owns its supplier is to send it.
+// newDelivery is a delivery that Add makes. Its first attempt is begun with it when there is a permit.
 type newDelivery struct {
 	job
-	permit   dispatch.Permit[job]
-	admitted bool
-	handOver bool
+	permit dispatch.Permit[job]
+	begun  bool
 }
-
-func (d newDelivery) begun() bool { return d.admitted || d.handOver }
 
 // startedAt returns when its begun attempt began.
 func (d newDelivery) startedAt(now time.Time) *int64 {
-	if !d.begun() {
+	if !d.begun {
 		return nil
 	}
 	at := now.UnixMicro()
@@ -50,7 +46,7 @@ func (d newDelivery) startedAt(now time.Time) *int64 {
 }
 
 func (d newDelivery) attempts() int64 {
-	if d.begun() {
+	if d.begun {
 		return 1
 	}
 	return 0
@@ -58,7 +54,7 @@ func (d newDelivery) attempts() int64 {
 
 // attemptedBy returns the worker of its begun attempt.
 func (d newDelivery) attemptedBy() *int64 {
-	if !d.begun() {
+	if !d.begun {
 		return nil
 	}
 	return &d.worker
@@ -72,9 +68,9 @@ type newEvent struct {
 }
 
 // Add stores the events with one delivery to the own endpoint each and one to the supplier's receiver when it has one,
-// in the transaction of ctx, and returns the rounds whose events were stored before: these stay as they are. What there
-// are slots for is begun by Add itself, which saves a write, and sent when the transaction is committed. The rest is
-// sent by whichever worker's Run comes first.
+// in the transaction of ctx, and returns the rounds whose events were stored before: these stay as they are. First
+// attempts that this worker owns and has room for are begun with their deliveries, which saves a write, and sent after
+// the COMMIT. All others are due, and their owners are woken after the COMMIT.
 func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (before []round.Round, err error) {
 	receivers, err := d.receivers.read(ctx, supplierIDs(events))
 	if err != nil {
@@ -138,79 +134,79 @@ func (d *Dispatcher) prepare(ctx context.Context, events []Outgoing, receivers m
 	return prepared, nil
 }
 
-// insert stores deliveries and begins the attempts that may be; these are sent, or given back, when the transaction in
-// ctx ends. due takes in to whom others have to wait.
+// insert stores deliveries and begins the attempts that may be; these are sent when the transaction in ctx is committed.
+// This worker holds them from before the COMMIT on, so that reconcile never takes them for forgotten. due takes in to
+// whom others have to wait.
 func (d *Dispatcher) insert(ctx context.Context, deliveries []newDelivery, known map[string]standing,
 	due map[string]time.Time, now time.Time) error {
 	if len(deliveries) == 0 {
 		return nil
 	}
+	began, waiting := time.Now(), map[string]time.Time{}
 	for i := range deliveries {
 		delivery := &deliveries[i]
 		if delivery.worker != 0 {
 			d.begin(delivery, known[delivery.destination])
 		}
-		if !delivery.begun() {
-			due[delivery.destination] = now
+		if delivery.begun {
+			d.hold(delivery.id)
+		} else {
+			due[delivery.destination], waiting[delivery.destination] = now, now
 		}
 	}
-	d.deps.DB.AfterTx(ctx, func(end database.End) { d.transactionEnded(end, deliveries) })
+	d.deps.DB.AfterTx(ctx, func(end database.End) { d.transactionEnded(end, deliveries, waiting, began) })
 	return d.store.insertDeliveries(ctx, deliveries, now)
 }
 
-// begin begins the first attempt of a delivery with it: in this worker's name when it serves the destination and has
-// room, or else in the name of the one that does. What goes to a paused or failing receiver is not begun.
+// begin begins the first attempt of a delivery with it when this worker serves the destination and has room. What goes
+// to a paused or failing receiver waits.
 func (d *Dispatcher) begin(delivery *newDelivery, known standing) {
 	to := delivery.destination
-	switch owner := d.ownership.owner(to); {
-	case to != OwnEndpoint && (known.paused || known.failures >= dispatch.FailingAt || d.pauses.heard(to)):
-	case to == OwnEndpoint || d.ownership.owns(to):
-		destination := d.destination(delivery.job)
-		destination.Failures = known.failures
-		delivery.permit, delivery.admitted = d.scheduler.Admit(destination)
-	case owner != delivery.worker && d.mayHandOver(delivery.job, owner) &&
-		(!known.backlog || d.flow.mayJoin(owner, to, d.flowLimit()/2)):
-		d.flow.handed(owner, 1)
-		delivery.worker, delivery.handOver = owner, true
+	if to != OwnEndpoint && (known.paused || known.failures >= dispatch.FailingAt || !d.ownership.owns(to)) {
+		return
 	}
+	destination := d.destination(delivery.job)
+	destination.Failures = known.failures
+	delivery.permit, delivery.begun = d.scheduler.Admit(destination)
 }
 
-// transactionEnded sends what is begun and committed. Of what may be committed it gives the attempts back.
-func (d *Dispatcher) transactionEnded(end database.End, deliveries []newDelivery) {
-	if end == database.Committed {
-		d.handOver(deliveries) // at first: they have a longer way
-	}
+// transactionEnded sends what is begun and committed, and wakes the owners of what waits. Where nobody knows how the
+// COMMIT ended nothing is sent and nothing undone: reconcile finds what is stored. What a pause overtook is given back.
+func (d *Dispatcher) transactionEnded(end database.End, deliveries []newDelivery, waiting map[string]time.Time,
+	began time.Time) {
 	var back []job
-	wait := false
 	for _, delivery := range deliveries {
 		switch {
-		case end == database.Committed && delivery.admitted:
-			d.hold(delivery.job)
-			delivery.permit.Send(delivery.job)
-		case delivery.admitted:
+		case !delivery.begun:
+		case end != database.Committed:
 			delivery.permit.Cancel()
-		case delivery.handOver && end != database.Committed:
-			d.flow.release(delivery.worker, 1)
-		}
-		wait = wait || !delivery.begun()
-		if end == database.Unknown && delivery.begun() {
+			d.release(delivery.id)
+		case delivery.destination != OwnEndpoint && d.wakeUps.pausedSince(delivery.destination, began):
+			delivery.permit.Cancel()
 			back = append(back, delivery.job)
+		default:
+			delivery.permit.Send(delivery.job)
 		}
 	}
-	switch {
-	case len(back) > 0:
+	if len(back) > 0 {
 		go d.putBack(back)
-	case end == database.Committed && wait:
-		d.Wake()
+	}
+	if end == database.Committed && len(waiting) > 0 {
+		if _, own := waiting[OwnEndpoint]; own {
+			d.Wake()
+		}
+		d.wakeOwners(waiting)
 	}
 }
 
-// putBack makes the deliveries of begun first attempts that are not sent due at once, however long the database is
-// unavailable. Each names the lease under which it was begun: what another worker has taken over stays as it is.
+// putBack makes the deliveries of begun first attempts that this worker holds and will not send due at once, however
+// long the database is unavailable. Each names the moment at which it began, so that a repetition, after a COMMIT
+// without an answer, never meets a later attempt.
 func (d *Dispatcher) putBack(jobs []job) {
 	for pause := recordAgain; len(jobs) > 0; pause = min(2*pause, recordAgainMax) {
 		ctx, cancel := context.WithTimeout(d.writing, storeTimeout)
-		err := d.deps.DB.InTx(ctx, "give attempts back", func(ctx context.Context) error { return d.store.putBack(ctx, jobs, d.deps.Now()) })
+		err := d.deps.DB.InTx(ctx, "give attempts back",
+			func(ctx context.Context) error { return d.store.putBack(ctx, jobs, d.deps.Now()) })
 		cancel()
 		if err == nil {
 			break
@@ -222,9 +218,8 @@ func (d *Dispatcher) putBack(jobs []job) {
 		d.sleep(d.writing, pause, nil)
 	}
 	for _, j := range jobs {
-		d.drop(j.id)
+		d.release(j.id)
 	}
-	d.reportEnded()
 	d.Wake()
 }
 
@@ -232,9 +227,7 @@ func (d *Dispatcher) putBack(jobs []job) {
 // many. done is to be called after the transaction of Add, or instead of it.
 func (d *Dispatcher) Reserve(want int) (n int, done func()) {
 	const each = 2 // deliveries an event
-	limit := d.flowLimit()
-	d.flow.wait(limit, roomWait)
-	granted, release := d.scheduler.Reserve(each*min(want, limit), roomWait)
+	granted, release := d.scheduler.Reserve(each*min(want, addBatch), roomWait)
 	return granted / each, release
 }
 
@@ -249,4 +242,12 @@ func supplierIDs(events []Outgoing) []string {
 func unique(list []string) []string {
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// destination returns where a job goes, as the scheduler wants to know it.
+func (d *Dispatcher) destination(j job) dispatch.Destination {
+	if j.destination == OwnEndpoint {
+		return dispatch.Destination{Name: OwnEndpoint}
+	}
+	return dispatch.Destination{Name: j.destination, Limit: max(j.target.Concurrency, 1)}
 }

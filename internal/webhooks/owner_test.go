@@ -1,7 +1,6 @@
 package webhooks_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -17,18 +16,15 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// network carries messages between the workers of a test; one that is down loses them, one that is cut says so.
+// network carries messages between the workers of a test; one that is down loses them.
 type network struct {
-	cut   atomic.Bool
 	mu    sync.Mutex
 	takes map[int64]func([]byte)
 	down  atomic.Bool
 	sent  atomic.Int64
 }
 
-func (n *network) Connected() bool { return !n.cut.Load() }
-
-func (n *network) Send(worker int64, message []byte) bool {
+func (n *network) Send(worker int64, message []byte) {
 	n.mu.Lock()
 	take := n.takes[worker]
 	n.mu.Unlock()
@@ -36,7 +32,6 @@ func (n *network) Send(worker int64, message []byte) bool {
 	if take != nil && !n.down.Load() {
 		take(slices.Clone(message))
 	}
-	return true
 }
 
 func (n *network) Listen(worker int64, take func([]byte)) (stop func(), err error) {
@@ -126,7 +121,7 @@ func (team *team) oneAttemptEach(t *testing.T) {
 	}
 }
 
-func TestFirst_attempt_is_handed_to_the_worker_that_owns_the_supplier_and_goes_out_once(t *testing.T) {
+func TestDelivery_that_another_worker_stores_wakes_its_owner_and_goes_out_once(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		team := newTeam(t, db, 3, nil, nil)
@@ -141,77 +136,13 @@ func TestFirst_attempt_is_handed_to_the_worker_that_owns_the_supplier_and_goes_o
 			t.Errorf("%d deliveries, more than once: %v", ids, twice)
 		}
 		if team.sent.Load() == 0 {
-			t.Error("nothing was handed over")
+			t.Error("no owner was woken")
 		}
 		team.oneAttemptEach(t)
 	})
 }
 
-// counted counts what a worker reads of receivers and sends to others.
-type counted struct {
-	webhooks.Destinations
-	webhooks.Peers
-	reads, sends *atomic.Int64
-}
-
-func (c counted) Receivers(ctx context.Context, ids []string) (map[string]webhooks.Receiver, error) {
-	c.reads.Add(1)
-	return c.Destinations.Receivers(ctx, ids)
-}
-
-func (c counted) Send(worker int64, message []byte) bool {
-	c.sends.Add(1)
-	return c.Peers.Send(worker, message)
-}
-
-func TestFirst_attempts_that_are_handed_over_have_their_receiver_read_again_only_after_it_changed(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		var reads, sends [2]atomic.Int64
-		next := 0
-		team := newTeam(t, db, 2, func(d *webhooks.Deps) {
-			c := counted{d.Destinations, d.Peers, &reads[next], &sends[next]}
-			d.Destinations, d.Peers = c, c
-			next++
-		}, nil)
-		id := int64(0)
-		send := func(from int, to *receiver) {
-			t.Helper()
-			before := len(to.got())
-			id++
-			team.workers[from].add(event("acme", id, 1))
-			until(t, "it has arrived", func() bool { return len(to.got()) > before })
-		}
-		from := 0
-		until(t, "one of them hands over", func() bool {
-			from = 1 - from
-			send(from, team.acme())
-			return sends[from].Load() > 0
-		})
-		owner := 1 - from
-		until(t, "its owner knows the receiver", func() bool {
-			before := reads[owner].Load()
-			send(from, team.acme())
-			return reads[owner].Load() == before
-		})
-		before := reads[owner].Load()
-		for range 10 {
-			send(from, team.acme())
-		}
-		if n := reads[owner].Load() - before; n > 0 {
-			t.Errorf("its owner read an unchanged receiver %d times", n)
-		}
-		moved := newReceiver(t, nil)
-		team.workers[0].suppliers.learn("acme", moved.URL, team.workers[0].secret)
-		old := len(team.acme().got())
-		send(from, moved)
-		if n := len(team.acme().got()) - old; n > 0 {
-			t.Errorf("%d calls went to the address before", n)
-		}
-	})
-}
-
-func TestMessage_that_is_lost_costs_seconds_and_no_attempt(t *testing.T) {
+func TestWake_up_that_is_lost_costs_a_moment_and_no_attempt(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		team := newTeam(t, db, 2, nil, nil)
@@ -224,24 +155,6 @@ func TestMessage_that_is_lost_costs_seconds_and_no_attempt(t *testing.T) {
 			t.Errorf("%d deliveries, more than once: %v", ids, twice)
 		}
 		team.oneAttemptEach(t)
-	})
-}
-
-func TestFirst_attempt_is_begun_in_no_other_workers_name_while_it_cannot_be_notified(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		team := newTeam(t, db, 2, nil, nil)
-		team.cut.Store(true)
-		for i := range 20 {
-			team.workers[0].add(event(supplierName(i), int64(i), 1))
-		}
-		team.workers[0].settled()
-		if ids, twice := team.once(); ids != 20 || len(twice) > 0 {
-			t.Errorf("%d deliveries, more than once: %v", ids, twice)
-		}
-		if n := team.sent.Load(); n > 0 {
-			t.Errorf("%d messages were sent", n)
-		}
 	})
 }
 
@@ -424,28 +337,19 @@ func TestDelivery_without_a_receiver_waits_for_one(t *testing.T) {
 		r.acme.mu.Lock()
 		r.acme.answer = nil
 		r.acme.mu.Unlock()
+		until(t, "it is set aside", func() bool {
+			late, err := r.Overdue(t.Context(), 0)
+			return err == nil && !late
+		})
 		r.suppliers.mu.Lock()
 		r.suppliers.known["acme"] = acme
 		r.suppliers.mu.Unlock()
+		if err := r.Callable(t.Context(), "acme"); err != nil {
+			t.Fatal(err)
+		}
 		r.settled()
 		if d := r.show("acme"); d.Status != webhooks.Delivered || d.AttemptCount != 2 {
 			t.Errorf("%s after %d attempts", d.Status, d.AttemptCount)
-		}
-	})
-}
-
-func TestDelivery_that_a_worker_of_the_version_before_left_waiting_is_found(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		r := newRig(t, db, setup{idle: true})
-		r.add(event("acme", 1, 1))
-		if err := db.From(t.Context()).Exec(`DELETE FROM webhook_receivers`).Error; err != nil {
-			t.Fatal(err)
-		}
-		r.start()
-		r.settled()
-		if n := len(r.acme.got()); n != 1 {
-			t.Errorf("%d calls", n)
 		}
 	})
 }

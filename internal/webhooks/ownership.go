@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -10,22 +9,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-// strayAge is how old an attempt in this worker's name is that this process does not know of before it is given back:
-// the message that handed it over was lost.
-const strayAge = 2 * time.Second
-
-// searchEvery is how often one worker makes sure that no receiver's row says less than its deliveries: while an upgrade
-// rolls, workers of the version before make deliveries wait and do not say so.
-const searchEvery = 5 * time.Minute
-
-// search makes overlooked deliveries due.
-func (d *Dispatcher) search(ctx context.Context) error {
-	found, err := d.store.overlooked(ctx)
-	if err != nil || len(found) == 0 {
-		return err
-	}
-	return d.deps.DB.InTx(ctx, "find overlooked deliveries", func(ctx context.Context) error { return d.store.markDue(ctx, found, d.deps.Now()) })
-}
+// reclaimEvery is how often a worker looks for attempts that nobody makes.
+const reclaimEvery = 2 * time.Second
 
 // ownership is which suppliers this worker serves. It alone looks for their due deliveries, limits them and probes the
 // failing ones. What it says is checked again by the database where an attempt is begun.
@@ -48,13 +33,6 @@ func (o *ownership) shards() []int {
 func (o *ownership) owns(supplierID string) bool {
 	_, found := slices.BinarySearch(o.shards(), dispatch.ShardOf(supplierID))
 	return found
-}
-
-// others returns how many other workers there are.
-func (o *ownership) others() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return max(o.live-1, 0)
 }
 
 // Behind returns how many workers come behind the first, and 0 to the first itself, as far as this one knows.
@@ -113,7 +91,7 @@ func (d *Dispatcher) rebalance(ctx context.Context, worker int64, m members) err
 	if len(p.take) == 0 {
 		return nil
 	}
-	if err := d.store.takeShards(ctx, p.take, worker, d.deps.Now()); err != nil {
+	if err := d.store.takeShards(ctx, p.take, worker); err != nil {
 		return err
 	}
 	m, err := d.ask(ctx, worker)
@@ -165,25 +143,26 @@ func (d *Dispatcher) own(ctx context.Context, shards []int, m members) error {
 	return nil
 }
 
-// returnStrays releases attempts that are begun in this worker's name and that it knows nothing of.
-func (d *Dispatcher) returnStrays(ctx context.Context, worker int64) error {
-	d.heldMu.Lock()
-	held := maps.Clone(d.held) // before the database is asked: what ends meanwhile is no stray
-	d.heldMu.Unlock()
-	ids, err := d.store.begunBefore(ctx, worker, d.deps.Now().Add(-strayAge))
+// reconcile compares what the database says that this worker is sending with what it is sending. The rest is of
+// transactions whose COMMIT got no answer: it counts as interrupted and is due again. What is begun is held in memory
+// from before its COMMIT until its result is written, so the order matters: first the database, then the memory. What
+// ends, or begins once more, in between has another number or another beginning, which the update names.
+func (d *Dispatcher) reconcile(ctx context.Context, worker int64) error {
+	attempts, err := d.store.begun(ctx, worker)
 	if err != nil {
 		return err
 	}
-	var strays []job
-	for _, id := range ids {
-		if _, known := held[id]; !known {
-			strays = append(strays, job{id: id, worker: worker})
-		}
+	d.heldMu.Lock()
+	forgotten := slices.DeleteFunc(attempts, func(a begunAttempt) bool { return d.held[a.id] > 0 })
+	d.heldMu.Unlock()
+	if len(forgotten) == 0 {
+		return nil
 	}
-	if len(strays) > 0 {
-		d.deps.Log.WarnContext(ctx, "attempts that were begun for this worker never reached it: they are due again",
-			"attempts", len(strays))
-		d.putBack(strays)
+	n, err := d.store.interrupt(ctx, worker, forgotten, d.deps.Now())
+	if n > 0 {
+		d.deps.Log.WarnContext(ctx, "attempts that this worker began and does not make are due again: "+
+			"a COMMIT got no answer", "attempts", n)
+		d.Wake()
 	}
-	return nil
+	return err
 }

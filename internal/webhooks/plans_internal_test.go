@@ -22,7 +22,7 @@ func TestPlans_of_a_young_table_read_what_is_due_and_nothing_else(t *testing.T) 
 				t.Fatal(err)
 			}
 			err := s.db.InTx(t.Context(), "test", func(ctx context.Context) error { // one connection, which plans over empty tables
-				if err := s.takeShards(ctx, allShards(), 5, now); err != nil {
+				if err := s.takeShards(ctx, allShards(), 5); err != nil {
 					t.Fatal(err)
 				}
 				s.walk(ctx, t, now, 0)

@@ -8,8 +8,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 )
 
-// A process that was stopped between COMMIT and sending gives back what may be another worker's by now.
-func TestPutBack_leaves_alone_what_another_worker_has_taken_over(t *testing.T) {
+// A process that was stopped between COMMIT and sending gives back what may be another worker's by now, and one whose
+// COMMIT got no answer what it has begun once more since.
+func TestPutBack_leaves_alone_what_was_begun_by_another_worker_or_at_another_time(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		s := &store{db}
@@ -20,10 +21,11 @@ func TestPutBack_leaves_alone_what_another_worker_has_taken_over(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, tt := range []struct {
-			worker   int64
-			attempts int64
-		}{{7, 1}, {8, 0}} {
-			if err := s.putBack(t.Context(), []job{{id: "msg_1000x", worker: tt.worker}}, time.Unix(5, 0)); err != nil {
+			worker, begun int64
+			attempts      int64
+		}{{7, 1, 1}, {8, 2, 1}, {8, 1, 0}} {
+			j := job{id: "msg_1000x", worker: tt.worker, begun: time.UnixMicro(tt.begun)}
+			if err := s.putBack(t.Context(), []job{j}, time.Unix(5, 0)); err != nil {
 				t.Fatal(err)
 			}
 			var attempts int64

@@ -8,7 +8,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
-	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 // inLine returns a rig of four slots whose receivers answered fast until now, with 20 events more than it can send: the
@@ -119,9 +118,9 @@ func TestStop_gives_the_line_back_to_other_workers_at_once(t *testing.T) {
 func TestPause_takes_back_at_once_what_waits_for_its_slot_in_another_process(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		between, secrets := &network{takes: map[int64]func([]byte){}}, []webhook.Secret{webhook.NewSecret()}
+		between := &network{takes: map[int64]func([]byte){}}
 		still := func(d *webhooks.Deps) {
-			d.Peers, d.OwnSecrets, d.Now, d.Timeout = between, secrets, func() time.Time { return stillAt }, time.Minute
+			d.Peers, d.Now, d.Timeout = between, func() time.Time { return stillAt }, time.Minute
 		}
 		r, _, release := inLine(t, db, still)
 		waiting := func() (n int) {
@@ -152,12 +151,3 @@ func TestPause_takes_back_at_once_what_waits_for_its_slot_in_another_process(t *
 }
 
 var stillAt = time.Now()
-
-func TestCommit_whose_outcome_is_unknown_costs_a_second_and_no_attempt(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		r := newRig(t, db, setup{})
-		r.add(event("acme", 1, 1)) // committed, and the worker was not notified
-		r.allDeliveredOnce()
-	})
-}

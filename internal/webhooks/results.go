@@ -89,7 +89,6 @@ func (d *Dispatcher) recordAgain(ctx context.Context, r result, pause time.Durat
 // flushResults writes a batch of results down. The batch belongs to no single attempt, so nothing of its context is
 // used.
 func (d *Dispatcher) flushResults(_ context.Context, results []result) ([]struct{}, error) {
-	d.reportEnded()
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	now := d.deps.Now()
@@ -120,7 +119,7 @@ func (d *Dispatcher) follow(ctx context.Context, results []result, written map[s
 			if err := d.pauseReceiver(ctx, r.destination, PausedByService, r.reason()); err != nil {
 				return err
 			}
-			d.hear(pauseNews{r.destination, true})
+			d.woken(appendWakeUp(nil, shardPaused, r.destination))
 		case r.lost():
 			if err := d.lost(ctx, r.job, r.reason()); err != nil {
 				return err

@@ -2,14 +2,16 @@ package webhooks
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-const lookUpMost = 256 // receivers that a round looks up
+const lookUpMost = 1024 // receivers that a round looks up
 
 // agenda is what the last look at the database found due, until the next one.
 type agenda struct {
@@ -70,7 +72,6 @@ func (d *Dispatcher) round(ctx context.Context) (pause time.Duration, err error)
 	for _, j := range jobs {
 		list := permits[j.destination]
 		permits[j.destination] = list[:len(list)-1]
-		d.hold(j)
 		list[len(list)-1].Send(j)
 	}
 	// it has no more
@@ -99,20 +100,26 @@ func (d *Dispatcher) pause() time.Duration {
 	return pause
 }
 
-// look reads what is due, unless that was done a moment ago.
+// look reads what is due: all of it, unless that was done a moment ago, or that of the shards that this worker was
+// woken for.
 func (d *Dispatcher) look(ctx context.Context) error {
-	a := &d.agenda
-	start := time.Now()
-	if start.Sub(a.looked) < a.every {
-		return nil
+	a, start, woken := &d.agenda, time.Now(), d.wakeUps.shards()
+	shards := d.ownership.shards()
+	all := start.Sub(a.looked) >= a.every
+	if !all {
+		shards = slices.DeleteFunc(woken, func(shard int) bool { return !slices.Contains(shards, shard) })
+		if len(shards) == 0 {
+			return nil
+		}
 	}
 	now := d.deps.Now()
-	found, err := d.store.due(ctx, d.ownership.shards(), now)
+	found, err := d.store.due(ctx, shards, now)
 	if err != nil {
 		return err
 	}
-	a.looked = time.Now()
-	a.every = min(max(100*a.looked.Sub(start), pollSoonest), pollEvery)
+	if err := d.giveBackPaused(ctx); err != nil {
+		return err
+	}
 	oldest := now
 	for _, r := range found {
 		if r.at.Before(oldest) {
@@ -122,37 +129,105 @@ func (d *Dispatcher) look(ctx context.Context) error {
 			a.expect(r.at)
 		}
 	}
-	a.due = slices.DeleteFunc(found, func(r dueRow) bool { return r.at.After(now) })
+	found = slices.DeleteFunc(found, func(r dueRow) bool { return r.at.After(now) })
+	if !all {
+		a.due = append(slices.DeleteFunc(a.due, func(r dueRow) bool {
+			return r.destination == OwnEndpoint || slices.Contains(shards, dispatch.ShardOf(r.destination))
+		}), found...)
+		return nil
+	}
+	a.due, a.looked = found, time.Now()
+	a.every = min(max(100*a.looked.Sub(start), pollSoonest), pollEvery)
 	d.metrics.oldest.Set(now.Sub(oldest).Seconds())
 	return nil
 }
 
+// giveBackPaused takes the begun attempts of receivers that were paused meanwhile out of the ready queue.
+func (d *Dispatcher) giveBackPaused(ctx context.Context) error {
+	queued := slices.DeleteFunc(d.scheduler.Queued(), func(name string) bool { return name == OwnEndpoint })
+	if len(queued) == 0 {
+		return nil
+	}
+	paused, err := d.store.paused(ctx, queued)
+	for _, id := range paused {
+		d.scheduler.GiveBack(id)
+	}
+	return err
+}
+
 // wanted returns the destinations that are due and can be called. Of many receivers whose limits are not known yet it
-// looks some up; the others have their turn in the next rounds.
-func (d *Dispatcher) wanted(ctx context.Context) ([]dispatch.Destination, error) {
-	list := make([]dispatch.Destination, 0, len(d.agenda.due))
-	var unknown []string
+// looks some up; the others have their turn in the next rounds. What cannot be called is set aside, so that however many
+// there are stand in nobody's way.
+func (d *Dispatcher) wanted(ctx context.Context) (list []dispatch.Destination, err error) {
+	list = make([]dispatch.Destination, 0, len(d.agenda.due))
+	var unknown, unusable []string
 	for _, r := range d.agenda.due {
 		to := dispatch.Destination{Name: r.destination, Failures: r.failures}
 		if r.destination != OwnEndpoint {
-			receiver, known := d.receivers.remembered(r.destination)
-			if !known && len(unknown) < lookUpMost {
+			switch receiver, known := d.receivers.remembered(r.destination); {
+			case !known && len(unknown) < lookUpMost:
 				unknown = append(unknown, r.destination)
-			}
-			if !known || !receiver.usable() {
 				continue
+			case !known:
+				continue
+			case !receiver.usable():
+				unusable = append(unusable, r.destination)
+				continue
+			default:
+				to.Limit = max(receiver.Concurrency, 1)
 			}
-			to.Limit = max(receiver.Concurrency, 1)
 		}
 		list = append(list, to)
 	}
 	found, err := d.receivers.read(ctx, unknown)
+	if err != nil {
+		return nil, err
+	}
 	for _, id := range unknown {
 		if r := found[id]; r.usable() {
 			list = append(list, dispatch.Destination{Name: id, Limit: max(r.Concurrency, 1), Failures: d.agenda.failures(id)})
+		} else {
+			unusable = append(unusable, id)
 		}
 	}
-	return list, err
+	return list, d.setAside(ctx, unusable)
+}
+
+// setAside takes the suppliers without a usable receiver off the agenda. Callable puts them back.
+func (d *Dispatcher) setAside(ctx context.Context, suppliers []string) error {
+	if len(suppliers) == 0 {
+		return nil
+	}
+	err := d.deps.DB.InTx(ctx, "set receivers aside", func(ctx context.Context) error {
+		locked, err := d.store.lockReceivers(ctx, suppliers)
+		if err != nil {
+			return err
+		}
+		now, err := d.deps.Destinations.Receivers(ctx, locked) // Callable waits for the lock from here on
+		if err != nil {
+			return err
+		}
+		return d.store.setAside(ctx, slices.DeleteFunc(locked, func(id string) bool { return now[id].usable() }))
+	})
+	if err != nil {
+		return fmt.Errorf("set receivers aside that cannot be called: %w", err)
+	}
+	d.agenda.due = slices.DeleteFunc(d.agenda.due, func(r dueRow) bool { return slices.Contains(suppliers, r.destination) })
+	d.Wake() // for those that come behind them
+	return nil
+}
+
+// Callable makes what waits for a supplier's receiver due, in the transaction that gives it an address or activates it.
+func (d *Dispatcher) Callable(ctx context.Context, supplierID string) error {
+	if err := d.store.dueAgain(ctx, supplierID, d.deps.Now()); err != nil {
+		return err
+	}
+	d.deps.DB.AfterTx(ctx, func(end database.End) {
+		if end != database.RolledBack {
+			go d.announce(context.WithoutCancel(ctx), shardDue, supplierID)
+		}
+	})
+	return nil
 }
 
 func (a *agenda) failures(destination string) int {
@@ -182,8 +257,16 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 	var claimed []claimedRow
 	err = d.deps.DB.InTx(ctx, "claim deliveries", func(ctx context.Context) (err error) {
 		claimed, err = d.claimDue(ctx, wants, suppliers, worker)
+		for _, c := range claimed { // before the COMMIT: see reconcile
+			d.hold(c.id)
+		}
 		return err
 	})
+	for _, c := range claimed {
+		if err != nil || c.dead {
+			d.release(c.id)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +293,6 @@ func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, supplie
 		}
 		for _, id := range suppliers {
 			mine[id] = wants[id]
-			d.pauses.end(id) // its row, locked now, says so
 		}
 	}
 	if len(mine) == 0 {

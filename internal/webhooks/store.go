@@ -52,7 +52,7 @@ func (s *store) insertEvents(ctx context.Context, events []newEvent, suppliers [
 	if err != nil {
 		return nil, nil, err
 	}
-	known, err := s.standings(ctx, suppliers, now)
+	known, err := s.standings(ctx, suppliers)
 	return fresh, known, err
 }
 
@@ -64,19 +64,21 @@ func (s *store) insertDeliveries(ctx context.Context, deliveries []newDelivery, 
 	return s.insertDeliveriesSQLite(ctx, deliveries, now)
 }
 
-// putBack makes first attempts that were begun and not sent undone: their deliveries are due now. It must run in a
-// transaction.
+// putBack makes first attempts that were begun and not sent undone: their deliveries are due now. Each is named by its
+// worker and by when it began. It must run in a transaction.
 func (s *store) putBack(ctx context.Context, jobs []job, now time.Time) error {
-	byWorker, due := map[int64][]string{}, map[string]time.Time{}
+	type begun struct{ worker, at int64 }
+	byBegin, due := map[begun][]string{}, map[string]time.Time{}
 	for _, j := range jobs {
-		byWorker[j.worker] = append(byWorker[j.worker], j.id)
+		key := begun{j.worker, j.begun.UnixMicro()}
+		byBegin[key] = append(byBegin[key], j.id)
 	}
-	for worker, ids := range byWorker {
+	for key, ids := range byBegin {
 		destinations, err := database.Query(ctx, s.db.SQL(ctx),
 			`UPDATE webhook_deliveries SET attempts = 0, series = 0, worker = NULL,
 				next_attempt_at = $1, updated_at = $1, last_started_at = NULL
-			WHERE worker + 0 = $2 AND attempts = 1 AND `+s.anyOf("id", 3)+` RETURNING destination`,
-			[]any{now.UnixMicro(), worker, s.values(ids)}, func(d *string) []any { return []any{d} })
+			WHERE worker + 0 = $2 AND attempts = 1 AND last_started_at = $3 AND `+s.anyOf("id", 4)+` RETURNING destination`,
+			[]any{now.UnixMicro(), key.worker, key.at, s.values(ids)}, func(d *string) []any { return []any{d} })
 		if err != nil {
 			return fmt.Errorf("give webhook attempts back: %w", err)
 		}

@@ -12,8 +12,9 @@ import (
 const ownLooked = 10_000
 
 const ownSince = `SELECT min(created_at) AS since FROM (
-	SELECT created_at FROM webhook_deliveries WHERE destination = 'own' AND status = 'pending' AND worker IS NULL
-	ORDER BY next_attempt_at LIMIT ?) pending`
+	SELECT created_at FROM (SELECT created_at FROM webhook_deliveries
+		WHERE destination = 'own' AND status = 'pending' AND worker IS NULL ORDER BY next_attempt_at LIMIT ?) waiting
+	UNION ALL SELECT created_at FROM webhook_deliveries WHERE worker IS NOT NULL AND destination = 'own') pending`
 
 // illReceivers repeats the condition of the index of just these. A deactivated supplier, or one without an address, has
 // no receiver.
@@ -22,8 +23,8 @@ const illReceivers = `SELECT coalesce(sum(CASE WHEN r.paused_by = '' THEN 1 ELSE
 	FROM webhook_receivers r JOIN suppliers s ON s.id = r.supplier_id
 	WHERE (r.failing_since IS NOT NULL OR r.paused_by <> '') AND s.active AND s.webhook_url <> ''`
 
-// OwnSince returns when the oldest of the deliveries was made that wait for the own endpoint; the zero time when none
-// does.
+// OwnSince returns when the oldest of the deliveries was made that are pending to the own endpoint; the zero time when
+// none is. One that a worker holds counts too: it may have been forgotten.
 func (d *Dispatcher) OwnSince(ctx context.Context) (time.Time, error) {
 	var micros *int64
 	if err := d.store.db.Reader(ctx).Raw(ownSince, ownLooked).Scan(&micros).Error; err != nil {

@@ -82,15 +82,14 @@ func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, sup
 		WITH stored AS (
 			INSERT INTO webhook_events (uid, round, trace_id, body, trace_parent, created_at, supplier_id)
 			SELECT u, r, t, b, nullif(p, ''), $6, s
-			FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bytea[], $5::text[], $9::text[])
+			FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bytea[], $5::text[], $8::text[])
 				AS e(u, r, t, b, p, s)
 			ON CONFLICT DO NOTHING RETURNING uid, round
 		)
-		SELECT uid, round, '', 0::bigint, false, false FROM stored
-		UNION ALL SELECT 0, 0, `+standingColumns(7)+` FROM webhook_receivers r WHERE r.supplier_id = ANY($8)`,
-		[]any{uids, numbers, traces, bodies, parents, now.UnixMicro(), now.Add(-backlogAge).UnixMicro(), suppliers,
-			owners},
-		func(r *row) []any { return []any{&r.uid, &r.number, &r.supplierID, &r.failures, &r.paused, &r.backlog} })
+		SELECT uid, round, '', 0::bigint, false FROM stored
+		UNION ALL SELECT 0, 0, `+standingColumns+` FROM webhook_receivers r WHERE r.supplier_id = ANY($7)`,
+		[]any{uids, numbers, traces, bodies, parents, now.UnixMicro(), suppliers, owners},
+		func(r *row) []any { return []any{&r.uid, &r.number, &r.supplierID, &r.failures, &r.paused} })
 	if err != nil {
 		return nil, nil, fmt.Errorf("insert webhook events: %w", err)
 	}

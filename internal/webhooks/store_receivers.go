@@ -11,9 +11,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-// backlogAge is how long deliveries must have been due before fewer new ones are handed over: they share the receiver.
-const backlogAge = time.Second
-
 // mostDue bounds one look for what is due.
 const mostDue = 50_000
 
@@ -76,6 +73,41 @@ func (s *store) lockDue(ctx context.Context, suppliers []string, worker int64) (
 		return nil, fmt.Errorf("lock receivers: %w", err)
 	}
 	return found, nil
+}
+
+// lockReceivers holds the rows of the receivers against every change until the transaction ends.
+func (s *store) lockReceivers(ctx context.Context, suppliers []string) (locked []string, err error) {
+	err = s.eachSupplier(slices.Sorted(slices.Values(suppliers)), func(suppliers []string) error {
+		some, err := database.Query(ctx, s.db.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
+			WHERE `+s.anyOf("supplier_id", 1)+s.db.Of(suppliers, `supplier_id`, `$1`)+`
+			ORDER BY supplier_id`+s.db.RowLock(` FOR UPDATE`), []any{s.values(suppliers)}, scanText)
+		locked = append(locked, some...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("lock receivers: %w", err)
+	}
+	return locked, nil
+}
+
+// setAside makes nothing due to locked receivers.
+func (s *store) setAside(ctx context.Context, suppliers []string) error {
+	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET due_at = NULL WHERE `+
+		s.anyOf("supplier_id", 1), s.values(suppliers))
+	if err != nil {
+		return fmt.Errorf("store that receivers cannot be called: %w", database.Translate(err))
+	}
+	return nil
+}
+
+// dueAgain has what waits for the receiver looked for. It joins the transaction of ctx.
+func (s *store) dueAgain(ctx context.Context, supplierID string, now time.Time) error {
+	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET due_at = $2 WHERE supplier_id = $1`, supplierID,
+		now.UnixMicro())
+	if err != nil {
+		return fmt.Errorf("store when a receiver is due: %w", database.Translate(err))
+	}
+	return nil
 }
 
 // front selects when the earliest delivery that waits for a receiver is due; of names its supplier, where needed.
@@ -164,69 +196,39 @@ func (s *store) eachRow(n int, begin, arrays, row, end string, one func(i int) [
 	return nil
 }
 
+// paused returns those of the suppliers whose receivers are paused.
+func (s *store) paused(ctx context.Context, suppliers []string) ([]string, error) {
+	found, err := database.Query(ctx, s.db.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
+		WHERE paused_by <> '' AND `+s.anyOf("supplier_id", 1), []any{s.values(suppliers)}, scanText)
+	if err != nil {
+		return nil, fmt.Errorf("read which receivers are paused: %w", err)
+	}
+	return found, nil
+}
+
 // standing is what decides whether a new delivery to a receiver may be begun with its insertion.
 type standing struct {
 	supplierID string
 	failures   int
 	paused     bool
-	backlog    bool // deliveries have waited for it for backlogAge
 }
 
-// standingColumns returns those of standing; an earlier due time than parameter before is a backlog.
-func standingColumns(before int) string {
-	return fmt.Sprintf(`r.supplier_id, r.consecutive_failures, r.paused_by <> '',
-		r.due_at IS NOT NULL AND r.due_at <= $%d`, before)
-}
+const standingColumns = `r.supplier_id, r.consecutive_failures, r.paused_by <> ''`
 
 // standings joins the transaction of ctx, so that what is paused before it stays unsent.
-func (s *store) standings(ctx context.Context, suppliers []string, now time.Time) (map[string]standing, error) {
+func (s *store) standings(ctx context.Context, suppliers []string) (map[string]standing, error) {
 	if len(suppliers) == 0 {
 		return map[string]standing{}, nil
 	}
 	list, err := database.Query(ctx, s.db.SQL(ctx),
-		`SELECT `+standingColumns(2)+` FROM webhook_receivers r WHERE `+s.anyOf("r.supplier_id", 1),
-		[]any{s.values(suppliers), now.Add(-backlogAge).UnixMicro()},
-		func(r *standing) []any { return []any{&r.supplierID, &r.failures, &r.paused, &r.backlog} })
+		`SELECT `+standingColumns+` FROM webhook_receivers r WHERE `+s.anyOf("r.supplier_id", 1),
+		[]any{s.values(suppliers)}, func(r *standing) []any { return []any{&r.supplierID, &r.failures, &r.paused} })
 	if err != nil {
 		return nil, fmt.Errorf("read receivers: %w", err)
 	}
 	found := make(map[string]standing, len(list))
 	for _, r := range list {
 		found[r.supplierID] = r
-	}
-	return found, nil
-}
-
-// overlooked returns receivers with deliveries that are due before their rows say: those that a worker of an earlier
-// version made.
-func (s *store) overlooked(ctx context.Context) (map[string]time.Time, error) {
-	query := `
-		WITH RECURSIVE pending(destination) AS (
-			SELECT (SELECT destination FROM webhook_deliveries WHERE status = 'pending' AND worker IS NULL
-				ORDER BY destination LIMIT 1)
-			UNION ALL
-			SELECT (SELECT d.destination FROM webhook_deliveries d WHERE d.status = 'pending' AND d.worker IS NULL
-				AND d.destination > pending.destination ORDER BY d.destination LIMIT 1)
-			FROM pending WHERE pending.destination IS NOT NULL),
-		fronts AS (SELECT destination, (SELECT d.next_attempt_at FROM webhook_deliveries d
-				WHERE d.status = 'pending' AND d.worker IS NULL AND d.destination = pending.destination
-				ORDER BY d.next_attempt_at LIMIT 1) AS at
-			FROM pending WHERE destination <> 'own')
-		SELECT destination, at, 0 FROM fronts WHERE at IS NOT NULL
-			AND NOT EXISTS (SELECT 1 FROM webhook_receivers r
-				WHERE r.supplier_id = fronts.destination AND r.due_at <= fronts.at)`
-	if s.db.Spread() {
-		query = overlookedSpread
-	}
-	list, err := database.Query(ctx, s.db.SQL(ctx), query, nil, func(r *dueRow) []any {
-		return []any{&r.destination, scanTime{&r.at}, &r.failures}
-	})
-	if err != nil {
-		return nil, fmt.Errorf("look for overlooked deliveries: %w", err)
-	}
-	found := make(map[string]time.Time, len(list))
-	for _, r := range list {
-		found[r.destination] = r.at
 	}
 	return found, nil
 }

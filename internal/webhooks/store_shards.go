@@ -17,7 +17,7 @@ type members struct {
 	due    bool // something waits for it
 	live   []int64
 	stay   []int64 // those who live and do not stop
-	dead   []int64 // their leases ran out
+	dead   []int64 // they renewed their leases no more
 	owners []int64 // of each shard
 }
 
@@ -37,7 +37,7 @@ type memberRow struct {
 
 // beat renews the worker's lease and reads the workers, the shards and whether something is due in these: an idle
 // worker asks nothing else.
-func (s *store) beat(ctx context.Context, worker int64, until time.Time, shards []int, now time.Time) (members, error) {
+func (s *store) beat(ctx context.Context, worker int64, until time.Time, shards []int, now time.Time) ([]memberRow, error) {
 	with, renewed, owners := `WITH quick AS (SELECT set_config('synchronous_commit', 'off', true)),
 		renewed AS (UPDATE workers SET alive_until = $2 WHERE id = $1 RETURNING id)`,
 		`renewed, quick`, `string_agg(worker::text, ',' ORDER BY shard)`
@@ -45,7 +45,7 @@ func (s *store) beat(ctx context.Context, worker int64, until time.Time, shards 
 		with, renewed, owners = ``, `workers WHERE id = $1 AND alive_until = $2`, `group_concat(worker ORDER BY shard)`
 		if _, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE workers SET alive_until = $1 WHERE id = $2`, until.UnixMicro(),
 			worker); err != nil {
-			return members{}, fmt.Errorf("renew a worker's lease: %w", database.Translate(err))
+			return nil, fmt.Errorf("renew a worker's lease: %w", database.Translate(err))
 		}
 	}
 	rows, err := database.Query(ctx, s.db.SQL(ctx), with+`
@@ -59,9 +59,9 @@ func (s *store) beat(ctx context.Context, worker int64, until time.Time, shards 
 		[]any{worker, until.UnixMicro(), now.UnixMicro(), s.values(shards)},
 		func(r *memberRow) []any { return []any{&r.kind, &r.id, &r.value, &r.owners} })
 	if err != nil {
-		return members{}, fmt.Errorf("renew the lease and read the workers: %w", err)
+		return nil, fmt.Errorf("renew the lease and read the workers: %w", err)
 	}
-	return newMembers(rows, worker, now)
+	return rows, nil
 }
 
 // holders returns who holds attempts, found by one step through an index each.
@@ -83,9 +83,10 @@ func (s *store) holders(ctx context.Context) ([]int64, error) {
 	return list, nil
 }
 
-func newMembers(rows []memberRow, worker int64, now time.Time) (m members, err error) {
+// newMembers takes the rows of a beat in.
+func newMembers(rows []memberRow, worker int64, now time.Time, seen sightings) (m members, err error) {
+	read := time.Now()
 	for _, r := range rows {
-		past := r.value < now.UnixMicro()
 		switch r.kind {
 		case rowShards:
 			for id := range strings.SplitSeq(r.owners, ",") {
@@ -96,7 +97,7 @@ func newMembers(rows []memberRow, worker int64, now time.Time) (m members, err e
 				m.owners = append(m.owners, owner)
 			}
 		case rowLeaving, rowStaying:
-			m.add(r, past && r.id != worker)
+			m.add(r, r.id != worker && seen.dead(r.id, r.value, read))
 		case rowRenewed:
 			m.held = true
 		case rowDue:
@@ -145,11 +146,10 @@ func (s *store) giveShards(ctx context.Context, shards []int, from, to int64) er
 	return nil
 }
 
-// takeShards makes this worker the owner of those of the shards whose owner does not live.
-func (s *store) takeShards(ctx context.Context, shards []int, worker int64, now time.Time) error {
+// takeShards makes this worker the owner of those of the shards whose owner has no lease.
+func (s *store) takeShards(ctx context.Context, shards []int, worker int64) error {
 	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_shards SET worker = $2 WHERE `+s.anyOf("shard", 1)+`
-		AND NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = webhook_shards.worker AND w.alive_until >= $3)`,
-		s.values(shards), worker, now.UnixMicro())
+		AND NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = webhook_shards.worker)`, s.values(shards), worker)
 	if err != nil {
 		return fmt.Errorf("take shards: %w", database.Translate(err))
 	}
@@ -173,15 +173,4 @@ func (s *store) heldBy(ctx context.Context, workers []int64) (map[string]int, er
 		held[r.destination] = r.n
 	}
 	return held, nil
-}
-
-// begunBefore returns the first attempts that the worker began before the given time and that have not ended.
-func (s *store) begunBefore(ctx context.Context, worker int64, before time.Time) ([]string, error) {
-	list, err := database.Query(ctx, s.db.SQL(ctx),
-		`SELECT id FROM webhook_deliveries WHERE worker = $1 AND attempts = 1 AND last_started_at < $2`,
-		[]any{worker, before.UnixMicro()}, func(id *string) []any { return []any{id} })
-	if err != nil {
-		return nil, fmt.Errorf("read attempts in flight: %w", err)
-	}
-	return list, nil
 }

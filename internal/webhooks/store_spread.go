@@ -105,13 +105,5 @@ func (s *store) lockSpread(ctx context.Context, ids []string) (locked []Delivery
 	return locked, err
 }
 
-// holdersSpread and overlookedSpread take all rows where one server steps through an index: such a query cannot be sent
-// to several.
-const (
-	holdersSpread = `SELECT DISTINCT worker FROM webhook_deliveries WHERE worker IS NOT NULL`
-
-	overlookedSpread = `SELECT d.destination, min(d.next_attempt_at), 0
-		FROM webhook_deliveries d LEFT JOIN webhook_receivers r ON r.supplier_id = d.supplier_id
-		WHERE d.status = 'pending' AND d.worker IS NULL AND d.destination <> 'own'
-			AND (r.due_at IS NULL OR r.due_at > d.next_attempt_at) GROUP BY d.destination`
-)
+// holdersSpread takes all rows where one server steps through an index: such a query cannot be sent to several.
+const holdersSpread = `SELECT DISTINCT worker FROM webhook_deliveries WHERE worker IS NOT NULL`
