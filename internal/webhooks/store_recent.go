@@ -24,7 +24,7 @@ func (d *Dispatcher) Recent(ctx context.Context, filter Filter, after string, li
 	page []Delivery, next string, err error) {
 	switch {
 	case filter.Status == Pending:
-		return d.store.recentPending(ctx, filter, after, limit)
+		return d.store.recentPending(ctx, filter, after, limit, d.stuckBefore())
 	case filter.Status == Dead || filter.Status == Failed:
 		return d.store.recentLost(ctx, filter, after, limit)
 	case filter.SupplierID != "":
@@ -145,8 +145,22 @@ func behind(list *gorm.DB, after string) *gorm.DB {
 
 func placeInTime(d Delivery) string { return cursor(d.CreatedAt, d.ID) }
 
-// recentPending goes by the index of what waits, destination by destination. What is attempted right now is not listed.
-func (s *store) recentPending(ctx context.Context, filter Filter, after string, limit int) ([]Delivery, string, error) {
+// recentPending goes by the index of what waits, destination by destination. What is attempted right now is not listed,
+// but what a worker has held since before the given time: it comes first.
+func (s *store) recentPending(ctx context.Context, filter Filter, after string, limit int, stuckBefore time.Time) (
+	[]Delivery, string, error) {
+	var stuck []Delivery
+	if after == "" {
+		held := s.db.Reader(ctx).Where("worker IS NOT NULL AND coalesce(last_started_at, 0) < ?", stuckBefore.UnixMicro())
+		if filter.SupplierID != "" {
+			held = held.Where("destination = ?", filter.SupplierID)
+		}
+		var err error
+		if stuck, err = deliveries(held.Order("id").Limit(limit - 1)); err != nil {
+			return nil, "", err
+		}
+		limit -= len(stuck)
+	}
 	query := s.db.Reader(ctx).Where("status = 'pending' AND worker IS NULL").
 		Order("destination, next_attempt_at, id").Limit(limit)
 	if filter.SupplierID != "" {
@@ -160,10 +174,10 @@ func (s *store) recentPending(ctx context.Context, filter Filter, after string, 
 	}
 	page, err := deliveries(query)
 	if err != nil || len(page) < limit {
-		return page, "", err
+		return append(stuck, page...), "", err
 	}
 	last := page[limit-1]
-	return page, last.Destination + "~" + cursor(*last.NextAttempt, last.ID), nil
+	return append(stuck, page...), last.Destination + "~" + cursor(*last.NextAttempt, last.ID), nil
 }
 
 func cursor(at time.Time, id string) string { return fmt.Sprintf("%d~%s", at.UnixMicro(), id) }

@@ -3,6 +3,7 @@ package webhooks
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -16,22 +17,23 @@ type verifiedRow struct {
 }
 
 func (r *verifiedRow) places() []any {
-	return []any{&r.id, &r.status, &r.faults[0], &r.faults[1], &r.faults[2]}
+	return []any{&r.id, &r.status, &r.faults[0], &r.faults[1], &r.faults[2], &r.faults[3]}
 }
 
 // verified checks the next deliveries behind an id, each in one statement, so that no writer comes in between.
-func (s *store) verified(ctx context.Context, after string, limit int) ([]verifiedRow, error) {
+func (s *store) verified(ctx context.Context, after string, limit int, stuck time.Time) ([]verifiedRow, error) {
 	return database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT id, status, events = 0,
 			status = 'delivered' AND (last_status IS NULL OR last_status NOT BETWEEN 200 AND 299),
 			attempts > 0 AND (earlier <> attempts - 1 OR last_started_at IS NULL)
-				OR attempts = 0 AND (earlier > 0 OR last_started_at IS NOT NULL)
-		FROM (SELECT d.id, d.status, d.attempts, d.last_status, d.last_started_at,
+				OR attempts = 0 AND (earlier > 0 OR last_started_at IS NOT NULL),
+			worker IS NOT NULL AND coalesce(last_started_at, 0) < $3
+		FROM (SELECT d.id, d.status, d.attempts, d.last_status, d.last_started_at, d.worker,
 				(SELECT count(*) FROM webhook_events e WHERE e.uid = d.uid AND e.round = d.round`+
 		s.db.OnOneServer(`e.supplier_id = d.supplier_id`)+`) AS events,
 				(SELECT count(*) FROM webhook_attempts a WHERE a.delivery_id = d.id`+
 		s.db.OnOneServer(`a.supplier_id = d.supplier_id`)+`) AS earlier
 			FROM webhook_deliveries d WHERE d.id > $1 ORDER BY d.id LIMIT $2) AS batch ORDER BY id`,
-		[]any{after, limit}, (*verifiedRow).places)
+		[]any{after, limit, stuck.UnixMicro()}, (*verifiedRow).places)
 }
 
 // withoutOwn returns the next events behind one, and those of them that have no delivery to the own endpoint: its id

@@ -3,6 +3,7 @@ package webhooks
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/round"
 )
@@ -13,11 +14,12 @@ const verifyBatch = 5000
 // mostFaults is how many faults of one kind are named.
 const mostFaults = 1000
 
-// What Verify finds, in the order in which it is reported. The first three are verifiedRow.faults.
+// What Verify finds, in the order in which it is reported. All but the last are verifiedRow.faults.
 var faultTexts = [...]string{
 	"delivery %s has no event",
 	"delivery %s is delivered and its last attempt was not answered 2xx",
 	"delivery %s lacks attempts",
+	"delivery %s has been in a worker's hands for longer than an attempt takes",
 	"event %s has no delivery to the own endpoint",
 }
 
@@ -32,6 +34,7 @@ type Ledger struct {
 // verification is a Verify under way.
 type verification struct {
 	store   *store
+	stuck   time.Time // an attempt that began before is not being made
 	counts  map[Status]int64
 	faults  [len(faultTexts)][]string
 	checked int64
@@ -39,10 +42,10 @@ type verification struct {
 }
 
 // Verify goes through all deliveries and events, in batches by their keys: each delivery has its event and each event
-// its delivery to the own endpoint, what is delivered was answered 2xx, and no attempt is missing. Of each kind
+// its delivery to the own endpoint, what is delivered was answered 2xx, no attempt is missing, and none is stuck. Of each kind
 // mostFaults are named. done is called with how many rows were checked so far.
 func (d *Dispatcher) Verify(ctx context.Context, done func(int64)) (Ledger, error) {
-	v := &verification{store: d.store, counts: map[Status]int64{Pending: 0, Delivered: 0, Dead: 0, Failed: 0}, done: done}
+	v := &verification{store: d.store, stuck: d.stuckBefore(), counts: map[Status]int64{Pending: 0, Delivered: 0, Dead: 0, Failed: 0}, done: done}
 	for _, walk := range []func(context.Context) error{v.deliveries, v.events} {
 		if err := walk(ctx); err != nil {
 			return Ledger{}, fmt.Errorf("verify webhook deliveries: %w", err)
@@ -55,9 +58,14 @@ func (d *Dispatcher) Verify(ctx context.Context, done func(int64)) (Ledger, erro
 	return ledger, nil
 }
 
+// stuckBefore returns when an attempt began that should have ended by now, with its result written.
+func (d *Dispatcher) stuckBefore() time.Time {
+	return d.deps.Now().Add(-d.deps.Timeout - 2*storeTimeout)
+}
+
 func (v *verification) deliveries(ctx context.Context) error {
 	for after := ""; ; {
-		batch, err := v.store.verified(ctx, after, verifyBatch)
+		batch, err := v.store.verified(ctx, after, verifyBatch, v.stuck)
 		if err != nil || len(batch) == 0 {
 			return err
 		}

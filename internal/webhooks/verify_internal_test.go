@@ -40,7 +40,7 @@ func TestVerify_names_what_is_wrong_in_every_batch_and_at_their_edges(t *testing
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		ctx := t.Context()
-		d := &Dispatcher{store: &store{db}}
+		d := &Dispatcher{store: &store{db}, deps: Deps{Now: time.Now}}
 		ownRows(ctx, t, db, 1, verifyBatch+10, Delivered)
 		var seen int64
 		verify := func(want int) {
@@ -76,6 +76,36 @@ func TestVerify_names_what_is_wrong_in_every_batch_and_at_their_edges(t *testing
 		ledger, err := d.Verify(ctx, func(int64) {})
 		if err != nil || len(ledger.Faults) < 11 {
 			t.Errorf("%v %v", ledger.Faults, err)
+		}
+	})
+}
+
+func TestVerify_and_the_list_of_pending_deliveries_name_an_attempt_that_nobody_makes(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		now := time.Unix(1_795_000_000, 0)
+		d := &Dispatcher{store: &store{db}, deps: Deps{Now: func() time.Time { return now }, Timeout: time.Minute}}
+		ownRows(t.Context(), t, db, 1, 3, Pending)
+		id := round.WebhookID(2, 1, round.OwnEndpoint)
+		for _, tt := range []struct {
+			begun  time.Time
+			faults int
+		}{{now.Add(-time.Minute), 0}, {now.Add(-time.Hour), 1}} {
+			if err := db.From(t.Context()).Exec(`UPDATE webhook_deliveries SET worker = 8, last_started_at = ? WHERE id = ?`,
+				tt.begun.UnixMicro(), id).Error; err != nil {
+				t.Fatal(err)
+			}
+			ledger, err := d.Verify(t.Context(), func(int64) {})
+			if err != nil || len(ledger.Faults) != tt.faults {
+				t.Errorf("begun at %s: %v %v", tt.begun, ledger.Faults, err)
+			}
+			page, _, err := d.Recent(t.Context(), Filter{Status: Pending}, "", 10)
+			if err != nil || len(page) != 2+tt.faults || (page[0].ID == id) != (tt.faults == 1) {
+				t.Errorf("begun at %s: %d are listed, the first is %s: %v", tt.begun, len(page), page[0].ID, err)
+			}
+			if since, err := d.OwnSince(t.Context()); err != nil || since.IsZero() {
+				t.Errorf("nothing is pending: %v", err)
+			}
 		}
 	})
 }

@@ -1,0 +1,65 @@
+package webhooks_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/webhooks"
+)
+
+// uncallable makes a delivery wait for each of n suppliers that have no receiver any more, before those of acme.
+func (r *rig) uncallable(n int) {
+	r.tb.Helper()
+	events := make([]webhooks.Outgoing, n)
+	for i := range events {
+		id := fmt.Sprintf("Agone%04d", i)
+		r.suppliers.learn(id, r.acme.URL, r.secret)
+		events[i] = event(id, int64(i), 1)
+	}
+	r.add(events...)
+	r.suppliers.mu.Lock()
+	defer r.suppliers.mu.Unlock()
+	for id := range r.suppliers.known {
+		if id != "acme" {
+			delete(r.suppliers.known, id)
+		}
+	}
+}
+
+func TestSuppliers_that_cannot_be_called_keep_no_other_waiting_however_many_they_are(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := newRig(t, db, setup{idle: true})
+		r.uncallable(5000)
+		r.add(event("acme", 1, 1))
+		r.start()
+		until(t, "acme has its delivery", func() bool { return len(r.acme.got()) == 1 })
+		until(t, "nothing counts as overdue", func() bool {
+			late, err := r.Overdue(t.Context(), 0)
+			return err == nil && !late
+		})
+	})
+}
+
+func TestSupplier_that_can_be_called_again_gets_what_waited(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := newRig(t, db, setup{idle: true})
+		r.uncallable(3)
+		r.start()
+		until(t, "they are set aside", func() bool {
+			late, err := r.Overdue(t.Context(), 0)
+			return err == nil && !late
+		})
+		r.suppliers.learn("Agone0001", r.acme.URL, r.secret)
+		if err := r.Callable(t.Context(), "Agone0001"); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "its delivery arrives", func() bool { return len(r.acme.got()) == 1 })
+		if n := len(r.list(webhooks.Filter{Status: webhooks.Pending})); n > 2 {
+			until(t, "the others wait", func() bool { return len(r.list(webhooks.Filter{Status: webhooks.Pending})) == 2 })
+		}
+	})
+}
