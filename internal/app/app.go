@@ -135,7 +135,8 @@ func inDataDir(cfg *config.Config, err error) error {
 
 func (a *pipeline) build(secrets *secrets) (err error) {
 	a.Suppliers, err = supplierauth.New(supplierauth.Deps{
-		DB: a.db, Log: a.log, Now: a.db.Now, SigningKeys: secrets.signingKeys, SecretsKeys: secrets.secretsKeys,
+		DB: a.db, Log: a.log, Now: a.db.Now, Latest: a.db.Latest, Local: time.Now,
+		SigningKeys: secrets.signingKeys, SecretsKeys: secrets.secretsKeys,
 		Issuer: a.cfg.JWTIssuer, Audience: a.cfg.JWTAudience, AllowPrivateWebhooks: a.cfg.AllowPrivate,
 		RequestsPerSecond:   a.cfg.RateLimit,
 		ReceiverConcurrency: a.cfg.ReceiverCalls, Registerer: a.registry,
@@ -150,7 +151,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	}
 	a.notifier = a.openNotifier()
 	a.products = products.New(a.db, a.db.Now)
-	a.Rates = estimates.New(a.db, a.db.Now)
+	a.Rates = estimates.New(a.db, a.db.Now, time.Now)
 	ledger := materials.NewRequestLedger(a.db, a.log, a.db.Now, a.notifier)
 	a.Deliveries = webhooks.New(webhooks.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: destinations{a.Suppliers}, Ledger: ledger, BaseURL: a.cfg.BaseURL,
@@ -159,7 +160,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 		Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent, Packed: a.cfg.Packed,
 	})
 	a.estimation = work.New(work.Deps{
-		DB: a.db, Log: a.log, Now: a.db.Now, Queue: workQueue{a}, Outbox: outbox{a.Deliveries},
+		DB: a.db, Log: a.log, Now: a.db.Now, Local: time.Now, Queue: workQueue{a}, Outbox: outbox{a.Deliveries},
 		Catalogue: catalogue{a.products}, Estimator: estimator{a},
 		Ledger: ledger, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(), Batch: a.batch(),
 	})
@@ -170,7 +171,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	})
 	a.requests = operator.New(operator.Deps{DB: a.db, Now: a.db.Now, Requests: a.materials, Events: a.Deliveries,
 		Partitions: a.Deliveries})
-	a.quotas, a.providerMetrics = scoreboard.NewQuotas(a.db, a.db.Now), scoreboard.NewMetrics(a.registry)
+	a.quotas, a.providerMetrics = scoreboard.NewQuotas(a.db, a.db.Now, time.Now), scoreboard.NewMetrics(a.registry)
 	a.figures, a.operatorToken = figures.New(a.db, a.db.Now, a.sample), config.Secret(secrets.operator)
 	return nil
 }
@@ -185,7 +186,7 @@ func (a *App) buildListings() (err error) {
 		return fmt.Errorf("set up tracker listings: %w", err)
 	}
 	a.Scores, err = scoreboard.New(scoreboard.Deps{
-		DB: a.db, Log: a.log, Now: a.db.Now, Keys: a.cfg.ScoreboardKeys(), CacheTTL: a.cfg.CacheTTL,
+		DB: a.db, Log: a.log, Now: a.db.Now, Local: time.Now, Keys: a.cfg.ScoreboardKeys(), CacheTTL: a.cfg.CacheTTL,
 		Primary: primary(a.cfg, a.log, a.db.Now), Fallback: fallback(a.cfg, a.log), Metrics: a.providerMetrics,
 	})
 	if err != nil {

@@ -15,7 +15,7 @@ const (
 // cache holds what pages show for a moment, so that many viewers cost what one costs. Those who ask for the same at the
 // same moment wait for one read.
 type cache struct {
-	now     func() time.Time
+	now     func() time.Time // monotonic
 	mu      sync.Mutex
 	entries map[string]*entry
 }

@@ -115,5 +115,5 @@ func New(deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Service{deps: deps, site: site, cache: newCache(deps.Now)}, nil
+	return &Service{deps: deps, site: site, cache: newCache(time.Now)}, nil
 }

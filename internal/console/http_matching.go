@@ -67,7 +67,7 @@ func (s *Service) runMatching(c *gin.Context, b bulk) error {
 func (s *Service) part(ctx context.Context, m *matching, status, supplier string, until time.Time, before int64) (
 	done int64, more bool, err error) {
 	done, more = before, true
-	for end := s.deps.Now().Add(oneAnswer); more && done < before+onePart && s.deps.Now().Before(end) &&
+	for end := time.Now().Add(oneAnswer); more && done < before+onePart && time.Now().Before(end) &&
 		ctx.Err() == nil; {
 		var n int64
 		if n, more, err = m.some(ctx, status, supplier, until); err != nil {

@@ -5,41 +5,101 @@ import (
 	"time"
 )
 
-func TestClock_follows_the_database_and_never_goes_back(t *testing.T) {
+// machine is a process's local clock and the clock that it follows.
+type machine struct {
+	clock
+	at time.Time
+}
+
+func newMachine() *machine {
+	m := &machine{at: time.Date(2026, 11, 22, 12, 10, 0, 0, time.UTC)} // ten minutes ahead
+	m.clock = clock{local: func() time.Time { return m.at }}
+	return m
+}
+
+func TestClock_follows_the_database_within_a_second_both_ways_and_waits_out_a_small_step_back(t *testing.T) {
 	t.Parallel()
-	local := time.Date(2026, 11, 22, 12, 10, 0, 0, time.UTC) // ten minutes ahead
-	db := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	c := clock{local: func() time.Time { return local }}
-	c.set(local, db, time.Millisecond)
-	if got := c.now(); !got.Equal(db) {
-		t.Fatalf("now is %s, the database's is %s", got, db)
+	const off = time.Millisecond
+	type measured struct {
+		after, ahead, off time.Duration // since the measurement before, of the database's clock before the first one's
+		now               time.Duration // what the clock shows then, beside the database's first clock
+		doubt             bool
+		jumps             int64
 	}
-	local = local.Add(3 * time.Second)
-	if got := c.now(); !got.Equal(db.Add(3 * time.Second)) {
-		t.Fatalf("three seconds later it is %s", got)
-	}
-	c.set(local, db.Add(time.Second), time.Millisecond) // the database's clock was set back
-	if got := c.now(); !got.Equal(db.Add(3 * time.Second)) {
-		t.Fatalf("after a step back it is %s: it must stay", got)
-	}
-	local = local.Add(5 * time.Second)
-	if got := c.now(); !got.Equal(db.Add(6 * time.Second)) {
-		t.Fatalf("when the database is past that it is %s", got)
+	for name, steps := range map[string][]measured{
+		"a steady clock": {{after: time.Second, off: off}, {after: time.Second, off: off}},
+		"a step ahead that is small is taken at once": {
+			{after: time.Second, ahead: 800 * time.Millisecond, off: off, now: 800 * time.Millisecond},
+		},
+		"a small step back is waited out": {
+			{after: time.Second, ahead: -900 * time.Millisecond, off: off}, // as far as it had come a second ago: see below
+			{after: time.Second, ahead: -900 * time.Millisecond, off: off, now: -900 * time.Millisecond},
+		},
+		"ten minutes ahead, when a second measurement says so": {
+			{after: time.Second, ahead: 10 * time.Minute, off: off, doubt: true},
+			{after: clockAgain, ahead: 10 * time.Minute, off: off, now: 10 * time.Minute, jumps: 1},
+		},
+		"ten minutes back, when a second measurement says so": {
+			{after: time.Second, ahead: -10 * time.Minute, off: off, doubt: true},
+			{after: clockAgain, ahead: -10 * time.Minute, off: off, now: -10 * time.Minute, jumps: 1},
+		},
+		"there and back": {
+			{after: time.Second, ahead: time.Hour, off: off, doubt: true},
+			{after: clockAgain, ahead: time.Hour, off: off, now: time.Hour, jumps: 1},
+			{after: 5 * time.Second, off: off, now: time.Hour, doubt: true, jumps: 1},
+			{after: clockAgain, off: off, jumps: 2},
+		},
+		"one wrong answer": {
+			{after: time.Second, ahead: time.Hour, off: off, doubt: true},
+			{after: clockAgain, off: off},
+			{after: time.Second, ahead: -time.Hour, off: off, doubt: true},
+			{after: clockAgain, ahead: time.Hour, off: off, doubt: true},
+			{after: clockAgain, off: off},
+		},
+		"a slow answer that agrees moves nothing": {
+			{after: time.Second, ahead: 80 * time.Millisecond, off: 100 * time.Millisecond},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine()
+			db := m.at.Add(-10 * time.Minute)
+			m.set(measurement{m.at, db, off})
+			for i, s := range steps {
+				m.at, db = m.at.Add(s.after), db.Add(s.after)
+				m.now()
+				if _, doubt := m.set(measurement{m.at, db.Add(s.ahead), s.off}); doubt != s.doubt || m.jumps != s.jumps {
+					t.Errorf("measurement %d: doubt %t, %d jumps", i+1, doubt, m.jumps)
+				}
+				if got := m.now().Sub(db); got != s.now {
+					t.Errorf("after measurement %d it is %s beside the first clock, want %s", i+1, got, s.now)
+				}
+			}
+		})
 	}
 }
 
-func TestClock_keeps_the_better_of_two_measurements_that_agree(t *testing.T) {
+func TestClock_that_jumps_knows_the_other_time_for_some_seconds_and_how_far_it_has_been(t *testing.T) {
 	t.Parallel()
-	start := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	local := start
-	c := clock{local: func() time.Time { return local }}
-	c.set(start, start, time.Millisecond)
-	c.set(start, start.Add(80*time.Millisecond), 100*time.Millisecond) // a slow answer
-	if got := c.now(); !got.Equal(start) {
-		t.Errorf("a slow answer moved it by %s", got.Sub(start))
+	m := newMachine()
+	start := m.at
+	m.set(measurement{at: start, base: start})
+	m.at = m.at.Add(time.Minute)
+	before, after := m.at, m.at.Add(-time.Hour)
+	if other, jumping := m.elsewhere(); jumping {
+		t.Errorf("a clock that goes well has another time, %s", other)
 	}
-	c.set(start, start.Add(time.Minute), 100*time.Millisecond) // another primary, whose clock is another one
-	if got := c.now(); !got.Equal(start.Add(time.Minute)) {
-		t.Errorf("after a step of the database's clock it is off by %s", got.Sub(start.Add(time.Minute)))
+	for _, want := range []time.Time{after, before} { // it seems to jump, it has jumped
+		m.set(measurement{at: m.at, base: after})
+		if other, jumping := m.elsewhere(); !jumping || !other.Equal(want) {
+			t.Errorf("the other time is %s, want %s", other, want)
+		}
+	}
+	if got := m.now(); !got.Equal(after) || !m.latest.Equal(before) {
+		t.Errorf("it is %s and was %s", got, m.latest)
+	}
+	m.at = m.at.Add(clockRecent)
+	if other, jumping := m.elsewhere(); jumping {
+		t.Errorf("it jumps for ever, with %s", other)
 	}
 }

@@ -4,5 +4,5 @@ package database
 
 import "time"
 
-// machineTime returns the machine's own clock.
-func machineTime() time.Time { return time.Now() }
+// machineTime returns what the machine's own clock says, without its monotonic part.
+func machineTime() time.Time { return time.Now().Round(0).UTC() }

@@ -62,6 +62,9 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 // Engine returns which engine this is, for the few statements that cannot be the same on both.
 func (d *DB) Engine() Engine { return d.engine }
 
+// Replicated reports whether Rows reads from a replica, which may be behind what was committed.
+func (d *DB) Replicated() bool { return d.server != nil && d.server.config.ReadURL != "" }
+
 // RowLock returns the locking clause on PostgreSQL, and nothing on SQLite, which has one writer.
 func (d *DB) RowLock(clause string) string {
 	if d.engine == Postgres {

@@ -28,7 +28,7 @@ func (d *DB) Lean(ctx context.Context) bool {
 		return l.yes.Load()
 	}
 	defer l.mu.Unlock()
-	now := d.Now()
+	now := time.Now()
 	if now.Sub(l.looked).Abs() < leanEvery {
 		return l.yes.Load()
 	}

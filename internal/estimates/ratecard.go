@@ -36,6 +36,7 @@ type Service struct {
 type RateCard struct {
 	store    *store
 	now      func() time.Time
+	local    func() time.Time // monotonic
 	calendar func() (*calendar, error)
 
 	mu     sync.Mutex
@@ -43,9 +44,10 @@ type RateCard struct {
 	readAt time.Time
 }
 
-// New returns a rate card over the database.
-func New(db *database.DB, now func() time.Time) *RateCard {
-	return &RateCard{store: &store{db}, now: now, calendar: sync.OnceValues(newCalendar)}
+// New returns a rate card over the database, whose days go by its clock now; local is this process's, for what lasts
+// within it.
+func New(db *database.DB, now, local func() time.Time) *RateCard {
+	return &RateCard{store: &store{db}, now: now, local: local, calendar: sync.OnceValues(newCalendar)}
 }
 
 // Estimate computes every service of the card that is in force on the request's day. The same request,
@@ -70,7 +72,7 @@ func (c *RateCard) Estimate(ctx context.Context, r Request) (Result, error) {
 func (c *RateCard) read(ctx context.Context) ([]Service, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := c.now(); c.card == nil || now.Sub(c.readAt) >= cardAge || now.Before(c.readAt) {
+	if now := c.local(); c.card == nil || now.Sub(c.readAt) >= cardAge {
 		card, err := c.store.all(ctx)
 		if err != nil {
 			return nil, err

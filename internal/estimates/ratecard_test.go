@@ -32,7 +32,7 @@ func TestRateCard_a_change_counts_from_its_day_and_elsewhere_within_a_second(t *
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 		clock := func() time.Time { return now }
-		here, elsewhere := estimates.New(db, clock), estimates.New(db, clock)
+		here, elsewhere := estimates.New(db, clock, clock), estimates.New(db, clock, clock)
 		if got := price(t, elsewhere, now, "road"); got != 3500 {
 			t.Fatalf("the first card's minimum is %d", got)
 		}
@@ -63,7 +63,7 @@ func TestRateCard_a_change_counts_from_its_day_and_elsewhere_within_a_second(t *
 func TestRateCard_keeps_at_least_one_service(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		c := estimates.New(db, time.Now)
+		c := estimates.New(db, time.Now, time.Now)
 		if err := c.Remove(t.Context(), "nothing"); errs.KindOf(err) != errs.NotFound {
 			t.Errorf("an unknown service: %v", err)
 		}
@@ -87,7 +87,7 @@ func TestRateCard_keeps_at_least_one_service(t *testing.T) {
 
 func TestRateCard_names_every_violation(t *testing.T) {
 	t.Parallel()
-	c := estimates.New(databasetest.Open(t, database.SQLite), time.Now)
+	c := estimates.New(databasetest.Open(t, database.SQLite), time.Now, time.Now)
 	err := c.Set(t.Context(), estimates.Service{Name: "Road!", BaseCents: -1, PerKgCents: -1, MinimumCents: -1,
 		CubageKgM3: -1, TransitDays: 400, EffectiveFrom: "2026-02-30"})
 	e, ok := errors.AsType[*errs.Error](err)

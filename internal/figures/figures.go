@@ -102,7 +102,7 @@ func (r *Recorder) refresh(ctx context.Context, current int64) error {
 	r.mu.RLock()
 	from := current - kept
 	if len(r.steps) > 0 {
-		from = slices.Max(slices.Collect(maps.Keys(r.steps))) - reread
+		from = min(slices.Max(slices.Collect(maps.Keys(r.steps))), current) - reread // the clock may have been set back
 	}
 	r.mu.RUnlock()
 	rows, err := r.store.since(ctx, from)

@@ -66,7 +66,7 @@ func newPipeline(t *testing.T, db *database.DB, change func(*materials.Deps)) *p
 	}
 	p.RequestLedger = materials.NewRequestLedger(db, slog.New(p.logs), p.clock, nil)
 	p.worker.Service = work.New(work.Deps{
-		DB: db, Log: slog.New(p.logs), Now: p.clock, Ledger: p.RequestLedger,
+		DB: db, Log: slog.New(p.logs), Now: p.clock, Local: p.clock, Ledger: p.RequestLedger,
 		Queue: p.world, Outbox: p.world, Catalogue: p.world, Estimator: p.world, Flushers: flushers,
 		Schedule: []time.Duration{time.Minute, time.Hour},
 	})

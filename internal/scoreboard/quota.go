@@ -48,10 +48,11 @@ type Quotas struct {
 	now      func() time.Time
 }
 
-// NewQuotas reads the quotas of a database.
-func NewQuotas(db *database.DB, now func() time.Time) *Quotas {
+// NewQuotas reads the quotas of a database, whose days go by its clock now; local is this process's, for what lasts
+// within it.
+func NewQuotas(db *database.DB, now, local func() time.Time) *Quotas {
 	st := &store{db: db}
-	return &Quotas{store: st, settings: newSettings(st, now), now: now}
+	return &Quotas{store: st, settings: newSettings(st, local), now: now}
 }
 
 // standing returns the requester's quota now, without spending.

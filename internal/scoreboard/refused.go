@@ -51,26 +51,25 @@ func (s *sightings) of(item spend, now time.Time) (used int64, fresh bool) {
 	if known.day != item.day {
 		return 0, false
 	}
-	age := now.Sub(known.at)
-	return known.used, age >= 0 && age < refusedTrust
+	return known.used, now.Sub(known.at) < refusedTrust
 }
 
 // shownToStranger returns the requester's quota for a caller that is refused without a key: what this process has spent
 // is in it, what others have for refusedTrust at most not. While the database is unavailable it is what was known last.
 func (s *Service) shownToStranger(ctx context.Context, requester string) quota {
 	item := s.unit(requester)
-	used, fresh := s.seen.of(item, s.deps.Now())
+	used, fresh := s.seen.of(item, s.deps.Local())
 	if !fresh {
 		read := s.seen.flights.DoChan(item.requester, func() (any, error) {
 			q, err := s.standing(context.WithoutCancel(ctx), requester)
-			s.seen.note(item, q.used, s.deps.Now()) // a failure too: it is not tried more often than it would be read
+			s.seen.note(item, q.used, s.deps.Local()) // a failure too: it is not tried more often than it would be read
 			return nil, err
 		})
 		select {
 		case <-read:
 		case <-ctx.Done():
 		}
-		used, _ = s.seen.of(item, s.deps.Now())
+		used, _ = s.seen.of(item, s.deps.Local())
 	}
 	return quota{limit: s.settings.lastQuota(), used: used, reset: DayAfter(Day(s.deps.Now()), 1)}
 }

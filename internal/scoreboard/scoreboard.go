@@ -46,11 +46,12 @@ type Provider interface {
 type Deps struct {
 	DB       *database.DB
 	Log      *slog.Logger
-	Now      func() time.Time
-	Keys     []string      // that callers present; none: the route is not configured
-	Primary  Provider      // nil when there is no token for it
-	Fallback Provider      // nil when there is none
-	CacheTTL time.Duration // 0: nothing is remembered
+	Now      func() time.Time // the database's
+	Local    func() time.Time // this process's, for what lasts within it
+	Keys     []string         // that callers present; none: the route is not configured
+	Primary  Provider         // nil when there is no token for it
+	Fallback Provider         // nil when there is none
+	CacheTTL time.Duration    // 0: nothing is remembered
 
 	Metrics *Metrics
 }
@@ -86,7 +87,7 @@ func New(deps Deps) (*Service, error) {
 		deps.Log.Warn("SPORTMONKS_API_TOKEN is not set: the scoreboard answers 500; " +
 			"`api scoreboard sample` is a provider to try it with")
 	}
-	s := &Service{Quotas: NewQuotas(deps.DB, deps.Now), deps: deps, slots: semaphore.NewWeighted(mostQuestions),
+	s := &Service{Quotas: NewQuotas(deps.DB, deps.Now, deps.Local), deps: deps, slots: semaphore.NewWeighted(mostQuestions),
 		answers: answers,
 		metrics: deps.Metrics}
 	s.spending = groupcommit.New(1, spendBatch, 0, s.flushSpending)
@@ -109,7 +110,7 @@ func (r request) key() string {
 // board returns the encoded answer: remembered, or asked once for all who ask the same at the same time.
 func (s *Service) board(ctx context.Context, r request) ([]byte, error) {
 	key := r.key()
-	if known, found := s.answers.Get(key); found && s.deps.Now().Before(known.until) {
+	if known, found := s.answers.Get(key); found && s.deps.Local().Before(known.until) {
 		return known.body, nil
 	}
 	flight := s.flights.DoChan(key, func() (any, error) { return s.ask(context.WithoutCancel(ctx), r, key) })
@@ -153,7 +154,7 @@ func (s *Service) ask(ctx context.Context, r request, key string) (body []byte, 
 		return nil, err
 	}
 	if s.deps.CacheTTL > 0 {
-		s.answers.Add(key, answer{body, s.deps.Now().Add(s.deps.CacheTTL)})
+		s.answers.Add(key, answer{body, s.deps.Local().Add(s.deps.CacheTTL)})
 	}
 	return body, nil
 }
@@ -181,7 +182,7 @@ func (s *Service) fetch(ctx context.Context, q Question) (Board, string, error) 
 func (s *Service) inCooldown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.deps.Now().Before(s.paused)
+	return s.deps.Local().Before(s.paused)
 }
 
 func (s *Service) startCooldown(d time.Duration) {
@@ -190,7 +191,7 @@ func (s *Service) startCooldown(d time.Duration) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.paused = s.deps.Now().Add(min(d, longestPause))
+	s.paused = s.deps.Local().Add(min(d, longestPause))
 }
 
 // filterByID keeps the games with the ids; no ids keep all.

@@ -80,7 +80,7 @@ func rigOf(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration, prim
 	d := &rig{fallback: &source{name: "balldontlie"}, clock: clock, registry: prometheus.NewRegistry()}
 	var err error
 	d.Service, err = scoreboard.New(scoreboard.Deps{
-		DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.now, Keys: []string{"k"}, Primary: primary,
+		DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.now, Local: clock.now, Keys: []string{"k"}, Primary: primary,
 		Fallback: d.fallback, CacheTTL: ttl, Metrics: scoreboard.NewMetrics(d.registry),
 	})
 	if err != nil {

@@ -60,7 +60,7 @@ type values struct {
 // settings remembers the values for a moment. The lock is not held while the database is queried.
 type settings struct {
 	store   *store
-	now     func() time.Time
+	now     func() time.Time // monotonic
 	flights singleflight.Group
 
 	mu   sync.Mutex
@@ -98,8 +98,7 @@ func (s *settings) current(ctx context.Context) (values, error) {
 func (s *settings) remembered() (v values, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	age := s.now().Sub(s.at)
-	return s.last, !s.at.IsZero() && age >= 0 && age < settingsTrust
+	return s.last, !s.at.IsZero() && s.now().Sub(s.at) < settingsTrust
 }
 
 // load reads the values for all who wait for them. It belongs to no single caller.

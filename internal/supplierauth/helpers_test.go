@@ -80,7 +80,8 @@ func newReplica(tb testing.TB, db *database.DB, clock *clock, change func(*suppl
 	tb.Helper()
 	r := &replica{tb: tb, clock: clock, logs: &logs{}}
 	deps := supplierauth.Deps{
-		DB: db, Log: slog.New(slog.NewJSONHandler(r.logs, nil)), Now: clock.now, Issuer: "supplyhub",
+		DB: db, Log: slog.New(slog.NewJSONHandler(r.logs, nil)), Now: clock.now, Latest: clock.now,
+		Local: clock.now, Issuer: "supplyhub",
 		Audience:    "supplyhub-api",
 		SigningKeys: generated(tb, supplierauth.GenerateSigningKey),
 		SecretsKeys: generated(tb, supplierauth.GenerateSecretsKey),

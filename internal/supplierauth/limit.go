@@ -17,7 +17,7 @@ const limitedSuppliers = 65536
 // limiter gives each supplier so many requests a second in this process, and as many at once. nil limits none.
 type limiter struct {
 	perSecond int
-	now       func() time.Time
+	now       func() time.Time // monotonic
 	buckets   *lru.Cache[string, *rate.Limiter]
 }
 

@@ -19,7 +19,10 @@ import (
 type Deps struct {
 	DB  *database.DB
 	Log *slog.Logger
-	Now func() time.Time
+	Now func() time.Time // the database's
+	// the furthest that Now has been: a token that was issued before the database's clock was set back is good
+	Latest func() time.Time
+	Local  func() time.Time // this process's, for what lasts within it
 	// JWT_SIGNING_KEYS; empty in a process that neither issues nor verifies access tokens
 	SigningKeys string
 	// SECRETS_KEY; empty in a process that never reads or makes a webhook secret
@@ -62,7 +65,7 @@ func New(d Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("SECRETS_KEY: %w", err)
 	}
-	tokens, err := newTokens(keys, d.Issuer, d.Audience, d.Now)
+	tokens, err := newTokens(keys, d.Issuer, d.Audience, d.Now, d.Latest)
 	if err != nil {
 		return nil, fmt.Errorf("prepare access tokens: %w", err)
 	}
@@ -79,7 +82,7 @@ func New(d Deps) (*Service, error) {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
 	}
-	limiter, err := newLimiter(d.RequestsPerSecond, d.Now)
+	limiter, err := newLimiter(d.RequestsPerSecond, d.Local)
 	if err != nil {
 		return nil, fmt.Errorf("prepare rate limit: %w", err)
 	}

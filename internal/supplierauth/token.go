@@ -30,7 +30,7 @@ var errTokenRefused = errors.New("the access token is not valid")
 // tokens issues and verifies access tokens. The first key signs, all verify.
 type tokens struct {
 	issuer, audience string
-	now              func() time.Time
+	now, latest      func() time.Time
 	keys             []*signingKey
 	verifiers        map[string]verifier                    // by key id
 	verified         *lru.Cache[[32]byte, caller.Principal] // by the token's hash: only tokens whose signature was good
@@ -55,6 +55,9 @@ type claims struct {
 // GetAudience returns the audience that golang-jwt checks.
 func (c claims) GetAudience() (jwt.ClaimStrings, error) { return jwt.ClaimStrings(c.Audience), nil }
 
+// GetNotBefore leaves nbf to check.
+func (c claims) GetNotBefore() (*jwt.NumericDate, error) { return nil, nil }
+
 // audience is one text, or on other issuers' habit a list (RFC 7519, 4.1.3); one is written as a text.
 type audience jwt.ClaimStrings
 
@@ -71,17 +74,17 @@ func (a *audience) UnmarshalJSON(text []byte) error {
 	return (*jwt.ClaimStrings)(a).UnmarshalJSON(text)
 }
 
-func newTokens(keys []*signingKey, issuer, audience string, now func() time.Time) (*tokens, error) {
+func newTokens(keys []*signingKey, issuer, audience string, now, latest func() time.Time) (*tokens, error) {
 	cache, err := lru.New[[32]byte, caller.Principal](verifiedTokens)
 	if err != nil {
 		return nil, err
 	}
-	t := &tokens{issuer: issuer, audience: audience, now: now, keys: keys, verifiers: map[string]verifier{},
+	t := &tokens{issuer: issuer, audience: audience, now: now, latest: latest, keys: keys, verifiers: map[string]verifier{},
 		verified: cache}
 	for _, key := range keys {
 		t.verifiers[key.id] = verifier{key: key, parser: jwt.NewParser(
 			jwt.WithValidMethods([]string{key.method.Alg()}), jwt.WithStrictDecoding(), jwt.WithExpirationRequired(),
-			jwt.WithNotBeforeRequired(), jwt.WithIssuer(issuer), jwt.WithAudience(audience), jwt.WithTimeFunc(now),
+			jwt.WithIssuer(issuer), jwt.WithAudience(audience), jwt.WithTimeFunc(now),
 		)}
 	}
 	return t, nil
@@ -140,7 +143,8 @@ func (t *tokens) check(token string) (caller.Principal, error) {
 	}
 	var c claims
 	_, err := v.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return v.key.private.Public(), nil })
-	if err != nil || !validID(c.Subject) || !validID(c.SessionID) || !numericDates(token) {
+	if err != nil || !validID(c.Subject) || !validID(c.SessionID) || !numericDates(token) ||
+		c.NotBefore.After(t.latest()) {
 		return caller.Principal{}, errTokenRefused
 	}
 	return caller.Principal{

@@ -32,6 +32,7 @@ type Client struct {
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 	number    int64
+	version   int64 // counts its changes
 }
 
 // CreatedClient is a new client with its key, which is shown this once.

@@ -1,5 +1,7 @@
 package tracker
 
+import "time"
+
 // guard is what a page's own statement checks beside its rows, so that a page whose state is remembered needs no other:
 // when it does not hold, the statement gives no row.
 type guard struct {
@@ -27,7 +29,7 @@ func (g guard) condition(p *places) string {
 		version += " AND v.max_id = " + maxID
 	}
 	return "EXISTS (SELECT 1 FROM tracker_clients c, tracker_versions v, tracker_pins n WHERE " + version +
-		" AND n.generation = v.generation AND n.max_id = " + maxID + " AND c.number = " + p.next() + " AND c.updated_at = " +
+		" AND n.generation = v.generation AND n.max_id = " + maxID + " AND c.number = " + p.next() + " AND c.version = " +
 		p.next() +
 		" AND n.client_number = c.number AND n.listing = " + p.next() + " AND n.filter = " + p.next() +
 		" AND n.page_size = " + p.next() + " AND n.day = " + p.next() + " AND n.view = " + p.next() + ") AND "
@@ -44,14 +46,15 @@ func (g guard) args() []any {
 	if !g.strict {
 		return args
 	}
-	return append(args, g.st.maxID, g.client.number, g.client.UpdatedAt.UnixMicro(),
+	return append(args, g.st.maxID, g.client.number, g.client.version,
 		g.key.listing, g.key.filter, int64(g.key.pageSize), g.st.day, g.view)
 }
 
-// remembered returns the state that this process noted for the crawl a moment ago.
+// remembered returns the state that this process noted for the crawl a moment ago. The guard would compare it with a
+// replica's note, which may be a former one.
 func (s *Service) remembered(c Client, r *relation, key pinKey, first bool) (guard, bool) {
 	last, found := s.pinned.Get(key)
-	if !found || !r.counted() || last.view != r.granted || s.deps.Now().Sub(last.at) >= pinRefresh {
+	if !found || !r.counted() || last.view != r.granted || time.Since(last.noted) >= pinRefresh || s.deps.DB.Replicated() {
 		return guard{}, false
 	}
 	return guard{client: c, owner: r.owner, view: r.granted, key: key, st: last.state, first: first, strict: true}, true

@@ -66,6 +66,9 @@ func (s *Service) answer(c *gin.Context, read func(context.Context, Client, quer
 			l, err = read(ctx, who.client, q)
 		}
 	}
+	if errors.Is(err, errClientChanged) { // as the primary knows it, and not yet the replica
+		err = errs.NewUnavailable("The client was changed a moment ago.", replicaRetry, err)
+	}
 	if err != nil {
 		return err
 	}

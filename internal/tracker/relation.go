@@ -57,7 +57,7 @@ func (r *relation) postgres() bool { return r.engine == database.Postgres }
 
 // resolve looks the view up, or remembers it for a minute. Errors: errNoView, a missing column, a missing right.
 func (s *Service) resolve(ctx context.Context, granted string) (*relation, error) {
-	if known, ok := s.relations.Get(granted); ok && s.deps.Now().Sub(known.seen) < relationTrust {
+	if known, ok := s.relations.Get(granted); ok && time.Since(known.seen) < relationTrust {
 		return known, nil
 	}
 	found, err := s.lookUp(ctx, granted)
@@ -71,7 +71,7 @@ func (s *Service) resolve(ctx context.Context, granted string) (*relation, error
 
 func (s *Service) lookUp(ctx context.Context, granted string) (*relation, error) {
 	r := &relation{granted: granted, engine: s.deps.DB.Engine(), types: map[string]class{}, plain: fieldList(""),
-		joined: fieldList("r."), seen: s.deps.Now()}
+		joined: fieldList("r."), seen: time.Now()}
 	look := s.lookUpSQLite
 	if r.postgres() {
 		look = s.lookUpPostgres

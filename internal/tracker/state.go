@@ -1,18 +1,22 @@
 package tracker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 const (
-	pinsKept   = 4096
-	pinLife    = 10 * time.Minute // after so long without a page a crawl is over
-	pinRefresh = time.Minute      // how old a note of the same state may be before it is written again
-	noID       = int64(-1)        // of a view without rows, or whose ids are not integers
+	pinsKept     = 4096
+	pinLife      = 30 * time.Minute // so long a crawl is noted: the 10 minutes that are promised, whatever the clock does
+	pinRefresh   = time.Minute      // how old a note of the same state may be before it is written again
+	replicaRetry = time.Second
+	noID         = int64(-1) // of a view without rows, or whose ids are not integers
 )
 
 // errClientChanged says that a remembered client is not what it was.
@@ -39,8 +43,8 @@ type pinKey struct {
 // pin is the state that a crawl reads.
 type pin struct {
 	state
-	view string
-	at   time.Time
+	view  string
+	noted time.Time // by this process's clock
 }
 
 // look is what one statement returns before a page is read.
@@ -56,17 +60,17 @@ func (s *Service) look(ctx context.Context, c Client, r *relation, key pinKey) (
 	l := look{present: state{maxID: noID}}
 	current := false
 	oldest := s.deps.Now().Add(-pinLife).UnixMicro()
-	err := s.rows.Select(ctx, `SELECT c.updated_at, coalesce(v.generation, 0), coalesce(v.max_id, -1),
+	err := s.rows.Select(ctx, `SELECT c.version, coalesce(v.generation, 0), coalesce(v.max_id, -1),
 			p.generation, p.max_id, p.day
 		FROM tracker_clients c LEFT JOIN tracker_versions v ON v.client_number = $1
 		LEFT JOIN tracker_pins p ON p.client_number = c.number AND p.listing = $2 AND p.filter = $3 AND p.page_size = $4
 			AND p.view = $5 AND p.pinned_at > $6
 		WHERE c.number = $7`, func(row [][]byte) error {
-		var updated int64
-		if err := scanInts(row[:3], &updated, &l.present.generation, &l.present.maxID); err != nil {
+		var version int64
+		if err := scanInts(row[:3], &version, &l.present.generation, &l.present.maxID); err != nil {
 			return err
 		}
-		current = updated == c.UpdatedAt.UnixMicro()
+		current = version <= c.version // a replica may not have the last change yet
 		if row[3] == nil {
 			return nil
 		}
@@ -94,29 +98,59 @@ func (s *Service) openCursor(ctx context.Context, c Client, r *relation, key pin
 	if err != nil {
 		return state{}, err
 	}
+	if !first && s.deps.DB.Replicated() {
+		if err := s.lookAtPrimary(ctx, r, key, &l); err != nil {
+			return state{}, err
+		}
+	}
 	st := l.pinned
 	if first || !l.found {
 		if st, err = present(ctx, l.present); err != nil {
 			return state{}, err
 		}
 	}
-	s.saveCursor(ctx, r, key, st)
+	s.saveCursor(ctx, r, key, st, first)
 	return st, nil
+}
+
+// lookAtPrimary reads the noted state where it is written: a replica may still have a former crawl's. While the primary
+// is away it is the one that this process noted itself.
+func (s *Service) lookAtPrimary(ctx context.Context, r *relation, key pinKey, l *look) error {
+	pinned, found, err := s.store.pin(ctx, key, r.granted, s.deps.Now().Add(-pinLife))
+	if last, known := s.pinned.Get(key); err != nil && known && last.view == r.granted {
+		pinned, found, err = last.state, true, nil
+	}
+	if err != nil {
+		return err
+	}
+	l.pinned, l.found = pinned, found && pinned.generation == l.present.generation
+	if found && r.counted() && pinned.after(l.present) { // another replica had it
+		return errs.NewUnavailable("The replica is behind: it does not have what page 1 showed.", replicaRetry, nil)
+	}
+	return nil
+}
+
+// after reports whether the state is a later one of the same view.
+func (st state) after(other state) bool {
+	return cmp.Or(cmp.Compare(st.generation, other.generation), cmp.Compare(st.maxID, other.maxID)) > 0
 }
 
 // saveCursor writes the state down for the crawl's next pages, unless this process did so a moment ago. A note that
 // cannot be written costs the crawl its stability, not its answer.
-func (s *Service) saveCursor(ctx context.Context, r *relation, key pinKey, st state) {
-	now := s.deps.Now()
+func (s *Service) saveCursor(ctx context.Context, r *relation, key pinKey, st state, first bool) {
 	last, found := s.pinned.Get(key)
-	if found && last.state == st && last.view == r.granted && now.Sub(last.at) < pinRefresh {
+	if found && last.state == st && last.view == r.granted && time.Since(last.noted) < pinRefresh {
 		return
 	}
-	if err := s.store.notePin(ctx, key, pin{st, r.granted, now}, now.Add(-pinLife)); err != nil {
+	p := pin{st, r.granted, time.Now()}
+	switch written, err := s.store.notePin(ctx, key, p, first, s.deps.Now()); {
+	case err != nil:
 		s.deps.Log.WarnContext(ctx, "the listing's state could not be noted: its pages may shift", "error", err)
-		return
+	case written:
+		s.pinned.Add(key, p)
+	default:
+		s.pinned.Remove(key)
 	}
-	s.pinned.Add(key, pin{st, r.granted, now})
 }
 
 func scanInts(row [][]byte, places ...*int64) (err error) {

@@ -25,6 +25,7 @@ type clientRow struct {
 	Active    bool
 	CreatedAt int64 `gorm:"autoCreateTime:false"`
 	UpdatedAt int64 `gorm:"autoUpdateTime:false"`
+	Version   int64
 }
 
 // TableName returns gorm's name for the rows.
@@ -32,7 +33,7 @@ func (clientRow) TableName() string { return "tracker_clients" }
 
 func (r clientRow) client() (Client, error) {
 	c := Client{
-		ID: r.ID, Name: r.Name, Views: []string{}, Active: r.Active, number: r.Number,
+		ID: r.ID, Name: r.Name, Views: []string{}, Active: r.Active, number: r.Number, version: r.Version,
 		CreatedAt: time.UnixMicro(r.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(r.UpdatedAt).UTC(),
 	}
 	if err := json.Unmarshal([]byte(r.Views), &c.Views); err != nil {
@@ -108,7 +109,8 @@ func (s *store) saveClient(ctx context.Context, c Client) error {
 	if err != nil {
 		return err
 	}
-	err = s.db.From(ctx).Exec(`UPDATE tracker_clients SET views = ?, active = ?, updated_at = ? WHERE number = ?`,
+	err = s.db.From(ctx).Exec(`UPDATE tracker_clients SET views = ?, active = ?, updated_at = ?, version = version + 1
+		WHERE number = ?`,
 		views, c.Active, c.UpdatedAt.UnixMicro(), c.number).Error
 	if err != nil {
 		return fmt.Errorf("save tracker client: %w", err)

@@ -65,7 +65,8 @@ type Estimator interface {
 type Deps struct {
 	DB        *database.DB
 	Log       *slog.Logger
-	Now       func() time.Time
+	Now       func() time.Time // the database's
+	Local     func() time.Time // this process's, for what lasts within it
 	Queue     Queue
 	Outbox    Outbox
 	Catalogue Catalogue

@@ -96,7 +96,7 @@ func (s *Service) workOnEach(rounds []round.Round) error {
 func (s *Service) workOn(rounds []round.Round) (rest []round.Round, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), workStoreTimeout)
 	defer cancel()
-	read := s.deps.Now()
+	read := s.deps.Local()
 	requests, rest, err := s.store.due(ctx, rounds, workBytes)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (s *Service) dispatch(requests []*pending, read time.Time) error {
 	defer cancel()
 	err := s.deps.DB.InTx(ctx, "store estimations", func(ctx context.Context) error {
 		stored, err := s.deps.Outbox.Add(ctx, events)
-		if err == nil && s.deps.Now().Sub(read) > workStale {
+		if err == nil && s.deps.Local().Sub(read) > workStale {
 			err = s.store.exist(ctx, roundsOf(events))
 		}
 		if err != nil {

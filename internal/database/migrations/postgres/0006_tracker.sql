@@ -6,7 +6,8 @@ CREATE TABLE tracker_clients (
     views                text NOT NULL DEFAULT '[]',  -- JSON array of the granted views, the first is read
     active               boolean NOT NULL DEFAULT true,
     created_at           bigint NOT NULL,
-    updated_at           bigint NOT NULL
+    updated_at           bigint NOT NULL,
+    version              bigint NOT NULL DEFAULT 1           -- counts the changes
 );
 
 CREATE TABLE tracker_client_keys (

@@ -8,6 +8,8 @@ CREATE TABLE status_counts (
     status               text NOT NULL,
     n                    bigint NOT NULL               -- more of them, or fewer; the sum is how many there are
 );
+-- Rows may be deleted while a publication is for all tables.
+ALTER TABLE status_counts REPLICA IDENTITY FULL;
 
 -- +goose StatementBegin
 CREATE FUNCTION count_added() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$

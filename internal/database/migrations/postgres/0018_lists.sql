@@ -23,6 +23,7 @@ CREATE TABLE IF NOT EXISTS list_changes (
     n                    bigint NOT NULL,             -- how many rows
     counted              boolean NOT NULL DEFAULT true -- status_counts has them; what the hot statements note is added to both
 ) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_insert_threshold = -1);
+ALTER TABLE list_changes REPLICA IDENTITY FULL; -- rows may be deleted while a publication is for all tables
 
 -- The hot statements note what they change themselves, for status_counts too, and flip "noted" of those rows, as they do with
 -- "counted"; that one does not do for both, as the version before flips it and notes nothing. Whatever else writes is noted by

@@ -6,7 +6,8 @@ CREATE TABLE tracker_clients (
     views                text NOT NULL DEFAULT '[]',  -- JSON array of the granted views, the first is read
     active               boolean NOT NULL DEFAULT 1,
     created_at           integer NOT NULL,
-    updated_at           integer NOT NULL
+    updated_at           integer NOT NULL,
+    version              integer NOT NULL DEFAULT 1          -- counts the changes
 );
 
 CREATE TABLE tracker_client_keys (
