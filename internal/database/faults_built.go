@@ -1,0 +1,61 @@
+//go:build faults
+
+// Builds with the tag `faults` are for tests alone.
+
+package database
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"gorm.io/gorm"
+)
+
+// machineTime returns a clock that is wrong by what SUPPLYHUB_TEST_CLOCK says.
+func machineTime() time.Time {
+	skew, _ := time.ParseDuration(os.Getenv("SUPPLYHUB_TEST_CLOCK"))
+	return time.Now().Add(skew)
+}
+
+type nameKey struct{}
+
+// naming lets a COMMIT tell its transaction's name: a proxy before PostgreSQL cuts there.
+func naming(ctx context.Context, on *gorm.DB, name string) *gorm.DB {
+	return on.WithContext(context.WithValue(ctx, nameKey{}, name))
+}
+
+// commitOf returns the statement that commits; empty: the driver's own.
+func commitOf(ctx context.Context) string {
+	name, named := ctx.Value(nameKey{}).(string)
+	if !named {
+		return ""
+	}
+	return "commit /* " + name + " */"
+}
+
+// commits asks the test at the socket SUPPLYHUB_TEST_COMMITS what becomes of each COMMIT; without it all succeed.
+var commits = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "unix", os.Getenv("SUPPLYHUB_TEST_COMMITS"))
+}}}
+
+// failing returns the error with which the COMMIT of the name fails, before or after it is made.
+func failing(name string, nested, after bool) error {
+	if nested || os.Getenv("SUPPLYHUB_TEST_COMMITS") == "" {
+		return nil
+	}
+	answer, err := commits.Get("http://test/?" + url.Values{"kind": {name}, "after": {fmt.Sprint(after)}}.Encode())
+	if err != nil {
+		return nil // the test has ended
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusOK {
+		return nil
+	}
+	return fmt.Errorf("test: COMMIT: %w", io.ErrUnexpectedEOF)
+}
