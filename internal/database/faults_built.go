@@ -39,17 +39,18 @@ func commitOf(ctx context.Context) string {
 	return "commit /* " + name + " */"
 }
 
-// commits asks the test at the socket SUPPLYHUB_TEST_COMMITS what becomes of each COMMIT; without it all succeed.
-var commits = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-	return (&net.Dialer{}).DialContext(ctx, "unix", os.Getenv("SUPPLYHUB_TEST_COMMITS"))
-}}}
-
-// failing returns the error with which the COMMIT of the name fails, before or after it is made.
+// failing returns the error with which the COMMIT of the name fails, before or after it is made. The test at the socket
+// SUPPLYHUB_TEST_COMMITS decides; without it all succeed.
 func failing(name string, nested, after bool) error {
-	if nested || os.Getenv("SUPPLYHUB_TEST_COMMITS") == "" {
+	socket := os.Getenv("SUPPLYHUB_TEST_COMMITS")
+	if nested || socket == "" {
 		return nil
 	}
-	answer, err := commits.Get("http://test/?" + url.Values{"kind": {name}, "after": {fmt.Sprint(after)}}.Encode())
+	test := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		}}}
+	answer, err := test.Get("http://test/?" + url.Values{"kind": {name}, "after": {fmt.Sprint(after)}}.Encode())
 	if err != nil {
 		return nil // the test has ended
 	}

@@ -21,7 +21,7 @@ type Cut struct {
 
 // NewCommitProxy is NewProxy to PostgreSQL, without TLS, that asks at each end of a transaction how the connection is
 // lost there; nil: not at all. The kind is the name of the transaction or, of a statement outside of one, what Writes
-// says. Whoever only wants to know what a transaction wrote is told by wrote, before its end.
+// says. Each kind that is written, in a transaction too, is given to wrote.
 func NewCommitProxy(tb testing.TB, network, target string, at func(kind string) *Cut, wrote func(kind string)) *Proxy {
 	tb.Helper()
 	p := &Proxy{network: network, target: target, open: map[net.Conn]struct{}{}}
@@ -206,7 +206,7 @@ func cutText(body []byte) (text string, rest []byte, found bool) {
 	return string(before), after, found
 }
 
-// asks is a simple query: what begins and ends transactions, and statements without arguments.
+// asks follows a simple query: what begins and ends transactions, and statements without arguments.
 func (s *pgSession) asks(statement string) *Cut {
 	first, rest, _ := strings.Cut(strings.ToLower(statement), " ")
 	switch {
