@@ -14,7 +14,8 @@ const sweepSettles = 20 * time.Second
 func (s *sweep) settles(lastFault time.Time) {
 	s.t.Helper()
 	var open []string
-	for end := lastFault.Add(sweepSettles); ; time.Sleep(50 * time.Millisecond) {
+	for end := lastFault.Add(sweepSettles); ; time.Sleep(time.Second / 2) {
+		s.restores()
 		if open = s.open(); len(open) == 0 {
 			fmt.Printf("settled %.1f s after the last fault\n", time.Since(lastFault).Seconds())
 			return
@@ -30,11 +31,13 @@ func (s *sweep) settles(lastFault time.Time) {
 func (s *sweep) open() []string {
 	s.t.Helper()
 	open := s.texts(`SELECT 'request ' || supplier_id || ' ' || id || ' is ' || status FROM material_requests
-		WHERE status = 'enqueued' OR status = 'failed'`)
+		WHERE status = 'enqueued' OR status = 'failed' ORDER BY uid`)
 	return append(open, s.texts(`SELECT 'delivery ' || d.id || ' of ' || d.supplier_id || ' to ' || d.destination || ': '
 			|| d.status || ', attempts ' || d.attempts || ', worker ' || coalesce(d.worker, 0) || CASE WHEN EXISTS
 			(SELECT 1 FROM workers w WHERE w.id = d.worker) THEN ', which lives' ELSE '' END
-		FROM webhook_deliveries d WHERE d.status <> 'delivered'`)...)
+		FROM webhook_deliveries d JOIN material_requests r ON r.supplier_id = d.supplier_id AND r.id = d.request_id
+		WHERE d.status <> 'delivered' AND d.destination <> '`+s.ailing.ID+`'
+			AND NOT (d.status = 'failed' AND d.destination = 'own' AND d.round < r.round) ORDER BY d.uid`)...)
 }
 
 // texts reads lines by a statement.
@@ -73,6 +76,8 @@ func (s *sweep) accounts() {
 		s.accepted(supplier)
 	}
 	s.attempts()
+	s.failures()
+	s.units()
 	accounted(s.t, s.hub)
 }
 
@@ -117,4 +122,27 @@ func (s *sweep) attempts() {
 	}
 	calls, deliveries := s.calls.total()
 	fmt.Printf("%d calls of %d deliveries, %d deliveries recorded\n", calls, deliveries, len(list))
+}
+
+// failures fails when more failures of the receiver that always fails are counted than there were.
+func (s *sweep) failures() {
+	s.t.Helper()
+	for _, fault := range s.texts(`SELECT 'of ' || r.supplier_id || ' ' || r.consecutive_failures ||
+			' failures are counted, there were ' || n.attempts
+		FROM webhook_receivers r JOIN (SELECT destination, sum(attempts) AS attempts FROM webhook_deliveries
+			GROUP BY destination) n ON n.destination = r.supplier_id
+		WHERE r.supplier_id = '` + s.ailing.ID + `' AND r.consecutive_failures > n.attempts`) {
+		s.t.Error(fault)
+	}
+}
+
+// units fails unless each answered scoreboard cost a unit, and none more than were asked for.
+func (s *sweep) units() {
+	s.t.Helper()
+	for _, used := range rowsOf(s, `SELECT sum(used) FROM scoreboard_usage HAVING count(*) > 0`,
+		func(rows *sql.Rows) (n int64, err error) { return n, rows.Scan(&n) }) {
+		if used < s.answered.Load() || used > s.asked.Load() {
+			s.t.Errorf("%d units are used for %d calls, of which %d were answered", used, s.asked.Load(), s.answered.Load())
+		}
+	}
 }

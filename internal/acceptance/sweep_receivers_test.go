@@ -1,7 +1,9 @@
 package acceptance
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -96,16 +98,29 @@ func stumbles() func(n int) int {
 	}
 }
 
-// countedEndpoint leads to the service's own endpoint at one of two apis.
+// countedEndpoint leads to the service's own endpoint at the api, and refuses the first call for each request of
+// refusedShop.
 func countedEndpoint(t *testing.T, l *callLedger, api func() string) string {
 	t.Helper()
 	proxy := &httputil.ReverseProxy{
 		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: api()}) },
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
+	var refused sync.Map // paths
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // cut on the way
+		}
 		_, end := l.begin(r)
 		defer end()
+		if bytes.Contains(body, []byte(refusedShop)) {
+			if _, again := refused.LoadOrStore(r.URL.Path, true); !again {
+				w.WriteHeader(http.StatusTeapot)
+				return
+			}
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)

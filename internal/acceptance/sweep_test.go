@@ -4,7 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net/http"
+	"maps"
 	"net/url"
 	"os"
 	"slices"
@@ -27,7 +27,13 @@ type sweep struct {
 	store *sql.DB // past the proxy
 
 	steady, stumbling *sweepSupplier
-	suppliers         []*sweepSupplier // whose requests must all be delivered
+	refusing          *sweepSupplier // refuses each delivery once, for good
+	moving, switched  *sweepSupplier // change their receiver; are stopped in the console
+	ailing            *sweepSupplier // its receiver always fails
+	suppliers         []*sweepSupplier
+
+	turn            atomic.Int64 // of the apis
+	asked, answered atomic.Int64 // scoreboards
 
 	stop  context.CancelFunc
 	group sync.WaitGroup
@@ -36,6 +42,7 @@ type sweep struct {
 // sweepSupplier is a supplier and what the service has accepted of it.
 type sweepSupplier struct {
 	*apptest.Supplier
+	url string // its receiver
 	mu  sync.Mutex
 	ids []int64
 }
@@ -65,7 +72,10 @@ func newSweep(t *testing.T, stack apptest.Stack, plan *sweepPlan) *sweep {
 			}
 			return "127.0.0.1:1" // not yet
 		}),
+		"OPERATOR_TOKEN": operatorToken, "SCOREBOARD_CACHE_TTL": "0", "PULSE_API_KEY": pulseKey,
+		"SPORTMONKS_API_TOKEN": sportToken, "SPORTMONKS_BASE_URL": newProviders(t).primary.URL + "/v3/football",
 	}
+	maps.Copy(env, newOperator(t).env())
 	direct := &apptest.Hub{Stack: stack, Env: map[string]string{}}
 	if stack == apptest.Production {
 		direct.Env["DATABASE_URL"] = databasetest.Service(t)
@@ -75,8 +85,10 @@ func newSweep(t *testing.T, stack apptest.Stack, plan *sweepPlan) *sweep {
 	first.Store(s.hub.APIs[0])
 	direct.Env["DATA_DIR"] = s.hub.Env["DATA_DIR"]
 	s.store = openDatabase(t, direct)
-	s.steady = s.supplier(func(int) int { return http.StatusOK })
-	s.stumbling = s.supplier(stumbles())
+	always := func(status int) func(int) int { return func(int) int { return status } }
+	s.steady, s.stumbling, s.ailing = s.supplier(always(200)), s.supplier(stumbles()), s.supplier(always(500))
+	s.moving, s.switched = s.supplier(always(200)), s.supplier(always(200))
+	s.refusing = s.supplier(func(n int) int { return []int{0, 400, 200}[min(n, 2)] })
 	return s
 }
 
@@ -101,8 +113,8 @@ func (s *sweep) throughProxy(address string) string {
 // supplier makes one whose receiver answers the n-th call of a delivery by status. Nothing is cut meanwhile.
 func (s *sweep) supplier(status func(n int) int) *sweepSupplier {
 	s.t.Helper()
-	made := &sweepSupplier{Supplier: s.hub.Supplier(s.t, "--access-ttl", "2h", "--webhook-url",
-		sweepReceiver(s.t, s.calls, status))}
+	made := &sweepSupplier{url: sweepReceiver(s.t, s.calls, status)}
+	made.Supplier = s.hub.Supplier(s.t, "--access-ttl", "2h", "--webhook-url", made.url)
 	s.suppliers = append(s.suppliers, made)
 	return made
 }
@@ -123,24 +135,12 @@ func (s *sweep) loops(ctx context.Context, pause time.Duration, callers ...func(
 func (s *sweep) begin() {
 	ctx, stop := context.WithCancel(s.t.Context())
 	s.stop = stop
+	often := s.oftenCalled() // nothing is cut yet
 	s.plan.begin()
-	for _, supplier := range []*sweepSupplier{s.steady, s.stumbling} {
-		s.loops(ctx, 20*time.Millisecond, s.posts(supplier), s.posts(supplier))
+	for _, supplier := range []*sweepSupplier{s.steady, s.stumbling, s.stumbling} {
+		s.loops(ctx, 20*time.Millisecond, func(int) { s.posted(supplier, nil) })
 	}
-}
-
-// posts sends a request until it is accepted.
-func (s *sweep) posts(to *sweepSupplier) func(int) {
-	return func(int) {
-		id := nextID()
-		for api := 0; !post(s.t, s.hub, api, to.Supplier, id); api++ {
-			if s.t.Failed() {
-				return
-			}
-			time.Sleep(retryPause)
-		}
-		to.accepted(id)
-	}
+	s.loops(ctx, retryPause, often...)
 }
 
 // end ends the faults and the load.
