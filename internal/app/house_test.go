@@ -152,7 +152,7 @@ var helpers = []string{"internal/acceptance", "internal/app/apptest", "internal/
 // it, is the database's time.
 var ownClocks = []string{
 	// the database's own time
-	"internal/database/clock_*.go", "internal/database/doctor.go", "internal/database/hang.go",
+	"internal/database/faults_*.go", "internal/database/doctor.go", "internal/database/hang.go",
 	"internal/database/logger.go", "internal/database/yield.go",
 	"internal/app/doctor_*.go", "internal/app/meter.go", "internal/httpapi/middleware.go",
 	"internal/materials/work/sweeper.go", "internal/queue/*.go", "internal/queue/embedded/*.go",

@@ -61,7 +61,8 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 	if ctx.Value(maintenanceKey{}) != nil {
 		local = append(local[:len(local):len(local)], maintenance...)
 	}
-	tx, err := c.Conn.Conn().BeginTx(ctx, pgx.TxOptions{BeginQuery: begin("isolation level read committed", local)})
+	tx, err := c.Conn.Conn().BeginTx(ctx,
+		pgx.TxOptions{BeginQuery: begin("isolation level read committed", local), CommitQuery: commitOf(ctx)})
 	if err != nil {
 		return nil, err
 	}

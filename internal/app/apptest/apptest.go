@@ -244,8 +244,8 @@ func Binary(tb testing.TB, name string) string {
 
 func buildBinary(name string) (string, error) {
 	dir := filepath.Join(root(), "bin", "test")
-	// as the Makefile, and SUPPLYHUB_TEST_CLOCK sets a process's clock off
-	args := []string{"build", "-tags", "nomsgpack,skewedclock"}
+	// as the Makefile, and with what internal/database/faults_built.go lets a test do
+	args := []string{"build", "-tags", "nomsgpack,faults"}
 	if os.Getenv("SUPPLYHUB_TEST_RACE") != "" {
 		args = append(args, "-race")
 		dir += "-race"

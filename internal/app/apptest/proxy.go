@@ -16,18 +16,27 @@ type Proxy struct {
 	mu      sync.Mutex
 	down    bool
 	open    map[net.Conn]struct{}
-	delay   time.Duration // of each piece, each way
-	stalled chan struct{} // closed when what is held back may pass; nil: nothing is held back
+	delay   time.Duration                 // of each piece, each way
+	stalled chan struct{}                 // closed when what is held back may pass; nil: nothing is held back
+	pass    func(client, server net.Conn) // forwards until either side ends
 }
 
 // NewProxy forwards to target (tcp and host:port, or unix and a socket's path) until the test ends.
 func NewProxy(tb testing.TB, network, target string) *Proxy {
 	tb.Helper()
+	p := &Proxy{network: network, target: target, open: map[net.Conn]struct{}{}}
+	p.pass = p.pieces
+	p.listen(tb)
+	return p
+}
+
+func (p *Proxy) listen(tb testing.TB) {
+	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Proxy{Address: listener.Addr().String(), network: network, target: target, open: map[net.Conn]struct{}{}}
+	p.Address = listener.Addr().String()
 	tb.Cleanup(func() {
 		_ = listener.Close() // ends the loop below
 		p.Heal()
@@ -42,7 +51,6 @@ func NewProxy(tb testing.TB, network, target string) *Proxy {
 			go p.forward(client)
 		}
 	}()
-	return p
 }
 
 // Cut closes every connection and refuses new ones until Heal.
@@ -106,6 +114,11 @@ func (p *Proxy) forward(client net.Conn) {
 		return
 	}
 	defer p.forget(client, server)
+	p.pass(client, server)
+}
+
+// pieces forwards what comes, as it comes.
+func (p *Proxy) pieces(client, server net.Conn) {
 	done := make(chan struct{}, 2)
 	pipe := func(to, from net.Conn) {
 		defer func() { done <- struct{}{} }()

@@ -1,0 +1,128 @@
+package acceptance
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// callLedger counts calls by webhook-id and notes two of one delivery at once.
+type callLedger struct {
+	mu     sync.Mutex
+	calls  map[string]int
+	open   map[string]int
+	faults []string
+}
+
+func newCallLedger() *callLedger {
+	return &callLedger{calls: map[string]int{}, open: map[string]int{}}
+}
+
+// begin notes a call and returns its place among those of the delivery, from 1.
+func (l *callLedger) begin(r *http.Request) (n int, end func()) {
+	id := r.Header.Get("webhook-id")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls[id]++
+	l.open[id]++
+	if l.open[id] > 1 {
+		l.faults = append(l.faults, fmt.Sprintf("%s: %d calls at once, the %dth began %s", id, l.open[id], l.calls[id],
+			time.Now().UTC().Format("15:04:05.000")))
+	}
+	return l.calls[id], func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.open[id]--
+	}
+}
+
+// of returns how many calls a delivery had.
+func (l *callLedger) of(id string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls[id]
+}
+
+func (l *callLedger) found() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.faults)
+}
+
+// total is how many calls there were of how many deliveries.
+func (l *callLedger) total() (calls, deliveries int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for n := range maps.Values(l.calls) {
+		calls += n
+	}
+	return calls, len(l.calls)
+}
+
+// sweepReceiver answers the n-th call of a delivery by status a moment later, so that calls can overlap.
+func sweepReceiver(t *testing.T, l *callLedger, status func(n int) int) string {
+	t.Helper()
+	const takes = 30 * time.Millisecond
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, end := l.begin(r)
+		defer end()
+		select {
+		case <-r.Context().Done():
+		case <-time.After(takes):
+			w.WriteHeader(status(n))
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// stumbles answers most first calls of a delivery 503, and never so many in turn that the receiver counts as failing.
+func stumbles() func(n int) int {
+	var turn atomic.Int64
+	return func(n int) int {
+		if n == 1 && turn.Add(1)%3 != 0 {
+			return http.StatusServiceUnavailable
+		}
+		turn.Store(0)
+		return http.StatusOK
+	}
+}
+
+// countedEndpoint leads to the service's own endpoint at the api, and refuses the first call for each request of
+// refusedShop.
+func countedEndpoint(t *testing.T, l *callLedger, api func() string) string {
+	t.Helper()
+	proxy := &httputil.ReverseProxy{
+		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: api()}) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	var refused sync.Map // paths
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // cut on the way
+		}
+		_, end := l.begin(r)
+		defer end()
+		if bytes.Contains(body, []byte(refusedShop)) {
+			if _, again := refused.LoadOrStore(r.URL.Path, true); !again {
+				w.WriteHeader(http.StatusTeapot)
+				return
+			}
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}

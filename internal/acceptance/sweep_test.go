@@ -1,0 +1,181 @@
+package acceptance
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+)
+
+// sweep is a whole stack on one database whose connections are lost around COMMITs, and the load that goes on.
+type sweep struct {
+	t     *testing.T
+	hub   *apptest.Hub
+	plan  *sweepPlan
+	calls *callLedger
+	store *sql.DB // past the proxy
+
+	steady, stumbling *sweepSupplier
+	refusing          *sweepSupplier // refuses each delivery once, for good
+	moving, switched  *sweepSupplier // change their receiver; are stopped in the console
+	ailing            *sweepSupplier // its receiver always fails
+	suppliers         []*sweepSupplier
+
+	turn            atomic.Int64 // of the apis
+	asked, answered atomic.Int64 // scoreboards
+
+	stop  context.CancelFunc
+	group sync.WaitGroup
+}
+
+// sweepSupplier is a supplier and what the service has accepted of it.
+type sweepSupplier struct {
+	*apptest.Supplier
+	url string // its receiver
+	mu  sync.Mutex
+	ids []int64
+}
+
+func (s *sweepSupplier) accepted(id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ids = append(s.ids, id)
+}
+
+// all are the ids of what was accepted so far.
+func (s *sweepSupplier) all() []int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.ids)
+}
+
+func newSweep(t *testing.T, stack apptest.Stack, plan *sweepPlan) *sweep {
+	t.Helper()
+	s := &sweep{t: t, plan: plan, calls: newCallLedger()}
+	var first atomic.Pointer[apptest.Process]
+	env := map[string]string{
+		"WEBHOOK_TIMEOUT": "2s", "WEBHOOK_RETRY_SCHEDULE": strings.TrimSuffix(strings.Repeat("300ms,", 200), ","),
+		"ESTIMATES_WEBHOOK_BASE_URL": countedEndpoint(t, s.calls, func() string {
+			if api := first.Load(); api != nil {
+				return api.Address()
+			}
+			return "127.0.0.1:1" // not yet
+		}),
+		"OPERATOR_TOKEN": operatorToken, "SCOREBOARD_CACHE_TTL": "0", "PULSE_API_KEY": pulseKey,
+		"SPORTMONKS_API_TOKEN": sportToken, "SPORTMONKS_BASE_URL": newProviders(t).primary.URL + "/v3/football",
+	}
+	maps.Copy(env, newOperator(t).env())
+	direct := &apptest.Hub{Stack: stack, Env: map[string]string{}}
+	if stack == apptest.Production {
+		direct.Env["DATABASE_URL"] = databasetest.Service(t)
+		env["DATABASE_URL"] = s.throughProxy(direct.Env["DATABASE_URL"])
+	}
+	s.hub = apptest.Start(t, stack, apptest.Options{Env: env})
+	first.Store(s.hub.APIs[0])
+	direct.Env["DATA_DIR"] = s.hub.Env["DATA_DIR"]
+	s.store = openDatabase(t, direct)
+	always := func(status int) func(int) int { return func(int) int { return status } }
+	s.steady, s.stumbling, s.ailing = s.supplier(always(200)), s.supplier(stumbles()), s.supplier(always(500))
+	s.moving, s.switched = s.supplier(always(200)), s.supplier(always(200))
+	s.refusing = s.supplier(func(n int) int { return []int{0, 400, 200}[min(n, 2)] })
+	return s
+}
+
+// throughProxy leads to the database at the address, past the plan.
+func (s *sweep) throughProxy(address string) string {
+	s.t.Helper()
+	database, err := url.Parse(address)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	query := database.Query()
+	// as libpq names it
+	proxy := apptest.NewCommitProxy(s.t, "unix", fmt.Sprintf("%s/.s.PGSQL.%s", query.Get("host"), query.Get("port")),
+		s.plan.at, s.plan.note)
+	query.Del("host")
+	query.Del("port")
+	query.Set("sslmode", "disable")
+	database.Host, database.RawQuery = proxy.Address, query.Encode()
+	return database.String()
+}
+
+// supplier makes one whose receiver answers the n-th call of a delivery by status. Nothing is cut meanwhile.
+func (s *sweep) supplier(status func(n int) int) *sweepSupplier {
+	s.t.Helper()
+	made := &sweepSupplier{url: sweepReceiver(s.t, s.calls, status)}
+	made.Supplier = s.hub.Supplier(s.t, "--access-ttl", "2h", "--webhook-url", made.url)
+	s.suppliers = append(s.suppliers, made)
+	return made
+}
+
+// loops runs each of the callers again and again, a pause after each time, until the load ends.
+func (s *sweep) loops(ctx context.Context, pause time.Duration, callers ...func(round int)) {
+	for _, call := range callers {
+		s.group.Go(func() {
+			for round := 0; ctx.Err() == nil && !s.t.Failed(); round++ {
+				call(round)
+				time.Sleep(pause) // of a caller, as they are
+			}
+		})
+	}
+}
+
+// begin starts the load.
+func (s *sweep) begin() {
+	ctx, stop := context.WithCancel(s.t.Context())
+	s.stop = stop
+	often := s.oftenCalled() // nothing is cut yet
+	s.plan.begin()
+	for _, supplier := range []*sweepSupplier{s.steady, s.stumbling, s.stumbling} {
+		s.loops(ctx, 20*time.Millisecond, func(int) { s.posted(supplier, nil) })
+	}
+	s.loops(ctx, retryPause, often...)
+}
+
+// end ends the faults and the load.
+func (s *sweep) end() (lastFault time.Time) {
+	lastFault = s.plan.end()
+	s.stop()
+	s.group.Wait()
+	return lastFault
+}
+
+// TestSweep loses the connection to the database right before and right after the COMMIT of every kind of transaction,
+// and of every statement that writes alone, by cutting it and by silence, under a load that makes them all. In
+// `make test` each kind that comes up in a short load is cut once each way, in `make sweep` each kind of the code 20
+// times; a value of SUPPLYHUB_TEST_SWEEP other than 1 is a part of the names of those to be cut.
+func TestSweep(t *testing.T) {
+	full := os.Getenv("SUPPLYHUB_TEST_SWEEP")
+	if full == "" {
+		t.Parallel()
+	}
+	want, atMost := 1, 25*time.Second
+	only := ""
+	if full != "" {
+		want, atMost = 20, 12*time.Minute
+	}
+	if full != "1" {
+		only = full
+	}
+	s := newSweep(t, apptest.Production, newSweepPlan(want, only))
+	begun := time.Now()
+	s.begin()
+	for time.Since(begun) < atMost && (time.Since(begun) < atMost/3 || len(s.plan.missing()) > 0) && !t.Failed() {
+		time.Sleep(50 * time.Millisecond)
+	}
+	lastFault := s.end()
+	s.settles(lastFault)
+	fmt.Print(s.plan)
+	s.accounts()
+}

@@ -1,0 +1,68 @@
+//go:build faults
+
+// Builds with the tag `faults` are for tests alone.
+
+package database
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+)
+
+// machineTime returns a clock that is wrong by what SUPPLYHUB_TEST_CLOCK says, or, after an @, the file that it names.
+func machineTime() time.Time {
+	text := os.Getenv("SUPPLYHUB_TEST_CLOCK")
+	if path, isFile := strings.CutPrefix(text, "@"); isFile {
+		content, _ := os.ReadFile(path)
+		text = strings.TrimSpace(string(content))
+	}
+	skew, _ := time.ParseDuration(text)
+	return time.Now().Add(skew).Round(0).UTC()
+}
+
+type nameKey struct{}
+
+// naming lets a COMMIT tell its transaction's name: a proxy before PostgreSQL cuts there.
+func naming(ctx context.Context, on *gorm.DB, name string) *gorm.DB {
+	return on.WithContext(context.WithValue(ctx, nameKey{}, name))
+}
+
+// commitOf returns the statement that commits; empty: the driver's own.
+func commitOf(ctx context.Context) string {
+	name, named := ctx.Value(nameKey{}).(string)
+	if !named {
+		return ""
+	}
+	return "commit /* " + name + " */"
+}
+
+// failing returns the error with which the COMMIT of the name fails, before or after it is made. The test at the socket
+// SUPPLYHUB_TEST_COMMITS decides; without it all succeed.
+func failing(name string, nested, after bool) error {
+	socket := os.Getenv("SUPPLYHUB_TEST_COMMITS")
+	if nested || socket == "" {
+		return nil
+	}
+	test := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		}}}
+	answer, err := test.Get("http://test/?" + url.Values{"kind": {name}, "after": {fmt.Sprint(after)}}.Encode())
+	if err != nil {
+		return nil // the test has ended
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusOK {
+		return nil
+	}
+	return fmt.Errorf("test: COMMIT: %w", io.ErrUnexpectedEOF)
+}

@@ -1,0 +1,22 @@
+//go:build !faults
+
+package database
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+)
+
+// machineTime returns what the machine's own clock says, without its monotonic part.
+func machineTime() time.Time { return time.Now().Round(0).UTC() }
+
+// naming lets a COMMIT tell its transaction's name, in builds for tests alone.
+func naming(_ context.Context, on *gorm.DB, _ string) *gorm.DB { return on }
+
+// commitOf returns the statement that commits; empty: the driver's own.
+func commitOf(context.Context) string { return "" }
+
+// failing returns the error with which a COMMIT fails, in builds for tests alone.
+func failing(string, bool, bool) error { return nil }
