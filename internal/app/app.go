@@ -109,6 +109,9 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*A
 
 // open opens the database and builds the pipeline over it.
 func (a *pipeline) open(ctx context.Context, u use) error {
+	if err := notRestoring(a.cfg); err != nil {
+		return err
+	}
 	if err := a.trace(ctx, u.role); err != nil {
 		return err
 	}

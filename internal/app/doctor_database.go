@@ -49,6 +49,7 @@ func rights(role config.Role) []database.Right {
 
 // examineDatabase reports whether the database can be asked more.
 func (d *doctor) examineDatabase(ctx context.Context) bool {
+	checking := ctx // a large file takes its time
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	found, err := d.db.Examine(ctx)
@@ -67,6 +68,9 @@ func (d *doctor) examineDatabase(ctx context.Context) bool {
 	}
 	d.examineChanges(ctx, found.Version)
 	d.say(well, "database schema", "", "it is this build's")
+	if d.db.Engine() == database.SQLite {
+		d.examineFile(checking)
+	}
 	if d.db.Engine() == database.Postgres {
 		d.examineServer(ctx, found)
 	}
@@ -85,6 +89,16 @@ func (d *doctor) examineChanges(ctx context.Context, version string) {
 	default:
 		d.say(broken, "database", "see the reason and the next lines", "it answers and takes no changes: %v", err)
 	}
+}
+
+// examineFile reads the whole file of the embedded database.
+func (d *doctor) examineFile(ctx context.Context) {
+	if err := d.db.CheckFile(ctx); err != nil {
+		d.say(broken, "database file", "stop the service, move DATA_DIR away, and restore a backup (`api restore FILE`)",
+			"%v", err)
+		return
+	}
+	d.say(well, "database file", "", "all of it agrees with itself")
 }
 
 func (d *doctor) examineServer(ctx context.Context, found database.Examination) {

@@ -153,7 +153,7 @@ var helpers = []string{"internal/acceptance", "internal/app/apptest", "internal/
 var ownClocks = []string{
 	// the database's own time
 	"internal/database/clock_*.go", "internal/database/doctor.go", "internal/database/hang.go",
-	"internal/database/logger.go", "internal/database/yield.go",
+	"internal/database/logger.go", "internal/database/refusals.go", "internal/database/yield.go",
 	"internal/app/doctor_*.go", "internal/app/meter.go", "internal/httpapi/middleware.go",
 	"internal/materials/work/sweeper.go", "internal/queue/*.go", "internal/queue/embedded/*.go",
 	"internal/webhooks/dispatcher.go", "internal/webhooks/flow.go", "internal/webhooks/lease.go",

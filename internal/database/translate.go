@@ -95,15 +95,17 @@ type liteError interface {
 
 // SQLite's result codes without what extends them.
 const (
-	liteBusy     = 5
-	liteLocked   = 6
-	liteNoMemory = 7
-	liteReadOnly = 8
-	liteIOError  = 10
-	liteFull     = 13
-	liteCantOpen = 14
-	liteProtocol = 15 // locks were taken and lost too often
-	litePrimary  = 0xff
+	liteBusy       = 5
+	liteLocked     = 6
+	liteNoMemory   = 7
+	liteReadOnly   = 8
+	liteIOError    = 10
+	liteCorrupt    = 11
+	liteFull       = 13
+	liteCantOpen   = 14
+	liteProtocol   = 15 // locks were taken and lost too often
+	liteNoDatabase = 26
+	litePrimary    = 0xff
 )
 
 func faultOfSQLite(code int) fault {
