@@ -133,6 +133,9 @@ func inDataDir(cfg *config.Config, err error) error {
 	if cfg.DatabaseURL != "" {
 		return err
 	}
+	if errors.Is(err, database.ErrDamaged) {
+		return fmt.Errorf("DATA_DIR (%s): %w", cfg.DataDir, err)
+	}
 	return fmt.Errorf("DATA_DIR (%s) must be a directory that this process can write: %w", cfg.DataDir, err)
 }
 

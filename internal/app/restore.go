@@ -200,6 +200,9 @@ func (u *unpacking) readFile(header *tar.Header) (err error) {
 	}
 	digest := sha256.New()
 	_, err = io.Copy(io.MultiWriter(file, digest), u.r)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%w: %w", errNoBackup, err)
+	}
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
 	}

@@ -67,8 +67,7 @@ func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger,
 // prepare looks at the database's file and brings the schema to this build's version.
 func (a *App) prepare(ctx context.Context) error {
 	if err := a.db.GlanceAtFile(ctx, longestGlance); err != nil {
-		return fmt.Errorf("DATA_DIR (%s) must hold a whole database: %w: restore a backup (`api restore`)", a.cfg.DataDir,
-			err)
+		return inDataDir(a.cfg, err)
 	}
 	return a.Migrate(ctx)
 }

@@ -10,7 +10,17 @@ import (
 )
 
 // ErrDamaged says that the SQLite file is not whole.
-var ErrDamaged = errors.New("the database file is damaged")
+var ErrDamaged = errors.New("the database file is damaged, restore a backup (`api restore`)")
+
+// damaged adds ErrDamaged to an error that says so.
+func damaged(err error) error {
+	if lite, ok := errors.AsType[liteError](err); ok {
+		if code := lite.Code() & litePrimary; code == liteCorrupt || code == liteNoDatabase {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+	}
+	return err
+}
 
 // CopyTo writes the SQLite file as it is at one moment to a path where nothing is. Others read and write meanwhile.
 func (d *DB) CopyTo(ctx context.Context, path string) error {
@@ -29,7 +39,9 @@ func (d *DB) CopyTo(ctx context.Context, path string) error {
 
 // CheckFile reads the whole SQLite file and returns ErrDamaged when something in it contradicts something else, its
 // indexes included. On PostgreSQL there is nothing to check.
-func (d *DB) CheckFile(ctx context.Context) error { return d.checkFile(ctx, `PRAGMA integrity_check(3)`) }
+func (d *DB) CheckFile(ctx context.Context) error {
+	return d.checkFile(ctx, `PRAGMA integrity_check(3)`)
+}
 
 // GlanceAtFile is CheckFile for a start, which cannot take long: it leaves the indexes out, and ends unfinished when the
 // time is over.
@@ -48,13 +60,8 @@ func (d *DB) checkFile(ctx context.Context, statement string) error {
 		return nil
 	}
 	faults, err := Query(ctx, d.ReaderSQL(ctx), statement, nil, func(fault *string) []any { return []any{fault} })
-	if lite, ok := errors.AsType[liteError](err); ok {
-		if code := lite.Code() & litePrimary; code == liteCorrupt || code == liteNoDatabase {
-			return fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-	}
 	if err != nil {
-		return fmt.Errorf("check the database file: %w", err)
+		return fmt.Errorf("check the database file: %w", damaged(err))
 	}
 	if found := strings.Join(faults, "; "); found != "ok" {
 		return fmt.Errorf("%w: %s", ErrDamaged, found)

@@ -88,7 +88,7 @@ func TestChange_without_room_is_unavailable_and_Ping_says_so_until_there_is_room
 					return err
 				})
 			},
-			"a statement": func() error { return db.From(ctx).Exec(fillFigures).Error },
+			"a statement":  func() error { return db.From(ctx).Exec(fillFigures).Error },
 			"the doctor's": func() error { return db.TryChange(ctx) },
 			"a ping":       func() error { return db.Ping(ctx) },
 		} {

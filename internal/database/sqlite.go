@@ -55,11 +55,11 @@ func openSQLite(ctx context.Context, path string, log *slog.Logger) (*DB, error)
 	refused := &refusals{log: log}
 	w, err := openGorm(lite.dialector(writer), refused)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), closeBoth())
+		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, damaged(err)), closeBoth())
 	}
 	r, err := openGorm(lite.dialector(reader), refused)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), closeBoth())
+		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, damaged(err)), closeBoth())
 	}
 	return newDB(ctx, DB{engine: SQLite, write: w, read: r, pool: writer, lock: path + ".lock", refusals: refused,
 		close: closeBoth, log: log}), nil
