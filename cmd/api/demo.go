@@ -24,7 +24,6 @@ import (
 
 const (
 	demoName = "demo"
-	demoFile = "demo.env" // in DATA_DIR, mode 0600; a shell can read it with `.`
 )
 
 // demo is the demo supplier with its credentials.
@@ -35,7 +34,7 @@ func demonstrate(cmd *cobra.Command, cfg *config.Config) (
 	func(ctx context.Context, a *app.App, address string) error, error) {
 	file, scores := "", false
 	if cfg.DatabaseURL == "" {
-		file = filepath.Join(cfg.DataDir, demoFile)
+		file = filepath.Join(cfg.DataDir, app.DemoFile)
 		cfg.AllowPrivate = true
 		if scores = cfg.PrimaryToken == "" && len(cfg.ScoreboardKeys()) == 0; scores {
 			if err := sampleScores(cmd.Context(), cfg); err != nil {

@@ -92,7 +92,8 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().StringP("output", "o", "text", "output of commands: text or json")
 	root.AddCommand(serve, migrateCommand(), keysCommand(), secretsCommand(), supplierCommand(), rateCommand(),
 		requestCommand(), deliveryCommand(), trackerCommand(), settingsCommand(), verifyCommand(), retentionCommand(),
-		listenCommand(), scoreboardCommand(), healthcheckCommand(), doctorCommand(), topCommand())
+		listenCommand(), scoreboardCommand(), healthcheckCommand(), doctorCommand(), topCommand(),
+		backupCommand(), restoreCommand())
 	root.SetFlagErrorFunc(unknownFlag)
 	if err := root.RegisterFlagCompletionFunc("output",
 		cobra.FixedCompletions([]cobra.Completion{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {

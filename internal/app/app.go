@@ -109,6 +109,9 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*A
 
 // open opens the database and builds the pipeline over it.
 func (a *pipeline) open(ctx context.Context, u use) error {
+	if err := notRestoring(a.cfg); err != nil {
+		return err
+	}
 	if err := a.trace(ctx, u.role); err != nil {
 		return err
 	}
@@ -129,6 +132,9 @@ func (a *pipeline) open(ctx context.Context, u use) error {
 func inDataDir(cfg *config.Config, err error) error {
 	if cfg.DatabaseURL != "" {
 		return err
+	}
+	if errors.Is(err, database.ErrDamaged) {
+		return fmt.Errorf("DATA_DIR (%s): %w", cfg.DataDir, err)
 	}
 	return fmt.Errorf("DATA_DIR (%s) must be a directory that this process can write: %w", cfg.DataDir, err)
 }

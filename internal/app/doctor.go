@@ -63,7 +63,7 @@ func (c Checkup) WriteJSON(w io.Writer) error {
 	return encoder.Encode(c)
 }
 
-// doctor looks at everything that a process of the role needs, and changes nothing.
+// doctor looks at everything that a process of the role needs, and leaves all as it was.
 type doctor struct {
 	pipeline
 	role   config.Role

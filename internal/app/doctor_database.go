@@ -7,6 +7,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 const (
@@ -24,6 +25,7 @@ func rights(role config.Role) []database.Right {
 		"supplier_api_keys": "SELECT", "settings": "SELECT", "webhook_deliveries": "SELECT", "tracker_clients": "SELECT",
 		"tracker_views": "SELECT", "request_numbers": "USAGE", "status_counts": "SELECT INSERT DELETE",
 		"list_counts": "SELECT INSERT UPDATE DELETE", "list_changes": "SELECT INSERT DELETE", "installation": "SELECT",
+		"figures": "SELECT INSERT UPDATE DELETE",
 	}
 	if role == config.ForWorker {
 		tables = map[string]string{
@@ -33,6 +35,7 @@ func rights(role config.Role) []database.Right {
 			"webhook_events": "SELECT INSERT UPDATE", "webhook_deliveries": "SELECT INSERT UPDATE",
 			"webhook_attempts": "SELECT INSERT UPDATE", "webhook_receivers": "SELECT INSERT UPDATE",
 			"status_counts": "SELECT INSERT DELETE", "list_changes": "SELECT INSERT",
+			"figures": "SELECT INSERT UPDATE DELETE",
 		}
 	}
 	var list []database.Right
@@ -46,6 +49,7 @@ func rights(role config.Role) []database.Right {
 
 // examineDatabase reports whether the database can be asked more.
 func (d *doctor) examineDatabase(ctx context.Context) bool {
+	checking := ctx // a large file takes its time
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	found, err := d.db.Examine(ctx)
@@ -53,8 +57,8 @@ func (d *doctor) examineDatabase(ctx context.Context) bool {
 		d.say(broken, "database", "start it, or correct DATABASE_URL", "it does not answer: %v", err)
 		return false
 	}
-	d.say(well, "database", "", "%s %s answers and takes changes", d.db.Engine(), found.Version)
 	if found.Schema != nil {
+		d.say(well, "database", "", "%s %s answers", d.db.Engine(), found.Version)
 		todo := "run `api migrate`"
 		if strings.Contains(found.Schema.Error(), "newer") {
 			todo = "use the newer build"
@@ -62,11 +66,39 @@ func (d *doctor) examineDatabase(ctx context.Context) bool {
 		d.say(broken, "database schema", todo, "%v", found.Schema)
 		return false
 	}
+	d.examineChanges(ctx, found.Version)
 	d.say(well, "database schema", "", "it is this build's")
+	if d.db.Engine() == database.SQLite {
+		d.examineFile(checking)
+	}
 	if d.db.Engine() == database.Postgres {
 		d.examineServer(ctx, found)
 	}
 	return true
+}
+
+// examineChanges has the database make a change and take it back.
+func (d *doctor) examineChanges(ctx context.Context, version string) {
+	err := d.db.TryChange(ctx)
+	switch {
+	case err == nil:
+		d.say(well, "database", "", "%s %s answers and takes changes", d.db.Engine(), version)
+	case errs.KindOf(err) == errs.Unavailable:
+		d.say(broken, "database", "make room on its disk, or end what keeps it from writing: see the reason",
+			"it answers and takes no changes: %v", err)
+	default:
+		d.say(broken, "database", "see the reason and the next lines", "it answers and takes no changes: %v", err)
+	}
+}
+
+// examineFile reads the whole file of the embedded database.
+func (d *doctor) examineFile(ctx context.Context) {
+	if err := d.db.CheckFile(ctx); err != nil {
+		d.say(broken, "database file", "stop the service, move DATA_DIR away, and restore a backup (`api restore FILE`)",
+			"%v", err)
+		return
+	}
+	d.say(well, "database file", "", "all of it agrees with itself")
 }
 
 func (d *doctor) examineServer(ctx context.Context, found database.Examination) {

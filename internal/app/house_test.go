@@ -153,10 +153,10 @@ var helpers = []string{"internal/acceptance", "internal/app/apptest", "internal/
 var ownClocks = []string{
 	// the database's own time
 	"internal/database/faults_*.go", "internal/database/doctor.go", "internal/database/hang.go",
-	"internal/database/logger.go", "internal/database/yield.go",
+	"internal/database/logger.go", "internal/database/refusals.go", "internal/database/yield.go",
 	"internal/app/doctor_*.go", "internal/app/meter.go", "internal/httpapi/middleware.go",
 	"internal/materials/work/sweeper.go", "internal/queue/*.go", "internal/queue/embedded/*.go",
-	"internal/webhooks/dispatcher.go", "internal/webhooks/flow.go", "internal/webhooks/lease.go",
+	"internal/webhooks/dispatcher.go", "internal/webhooks/lease.go",
 	"internal/webhooks/pauses.go", "internal/webhooks/round.go", "internal/webhooks/testcall.go",
 	"internal/scoreboard/fetch/fetch.go", // a provider's Retry-After
 	"cmd/api/demo.go", "cmd/api/listen.go", "cmd/api/progress.go", "cmd/api/scoreboard.go", "cmd/api/top.go",

@@ -14,6 +14,14 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// The files in DATA_DIR that hold what must not be lost or shown.
+const (
+	signingKeysFile   = "jwt_signing_keys"
+	secretsKeyFile    = "secrets_key"
+	webhooksFile      = "webhook_signing_secrets"
+	operatorTokenFile = "operator_token"
+)
+
 type secrets struct {
 	signingKeys string
 	secretsKeys string
@@ -30,10 +38,10 @@ func loadSecrets(cfg *config.Config, asItIs bool) (*secrets, error) {
 		generate   func() (string, error)
 		loaded     string
 	}{
-		{configured: cfg.SigningKeys, file: "jwt_signing_keys", generate: supplierauth.GenerateSigningKey},
-		{configured: cfg.SecretsKeys, file: "secrets_key", generate: supplierauth.GenerateSecretsKey},
-		{configured: cfg.WebhookSecrets, file: "webhook_signing_secrets", generate: GenerateWebhookSecret},
-		{configured: cfg.OperatorToken, file: "operator_token", generate: func() (string, error) { return rand.Text(), nil }},
+		{configured: cfg.SigningKeys, file: signingKeysFile, generate: supplierauth.GenerateSigningKey},
+		{configured: cfg.SecretsKeys, file: secretsKeyFile, generate: supplierauth.GenerateSecretsKey},
+		{configured: cfg.WebhookSecrets, file: webhooksFile, generate: GenerateWebhookSecret},
+		{configured: cfg.OperatorToken, file: operatorTokenFile, generate: func() (string, error) { return rand.Text(), nil }},
 	}
 	for i := range texts {
 		t := &texts[i]

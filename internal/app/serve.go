@@ -24,6 +24,7 @@ const (
 	defaultAPIAdmin = "127.0.0.1:9090"
 	drainTimeout    = 28 * time.Second // of the 30 s that SIGTERM grants; DRAIN_DELAY runs beside
 	purgeInterval   = time.Hour
+	longestGlance   = 2 * time.Second // at the embedded database's file
 )
 
 // api is a running api process.
@@ -52,7 +53,7 @@ func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger,
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
 	defer a.endTrace(ctx)
-	if err := a.Migrate(ctx); err != nil {
+	if err := a.prepare(ctx); err != nil {
 		return errors.Join(unlessStopped(ctx, err), public.Close(), admin.Close())
 	}
 	return a.serve(ctx, public, admin, func(ctx context.Context) error {
@@ -61,6 +62,14 @@ func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger,
 		}
 		return started(ctx, a, address)
 	})
+}
+
+// prepare looks at the database's file and brings the schema to this build's version.
+func (a *App) prepare(ctx context.Context) error {
+	if err := a.db.GlanceAtFile(ctx, longestGlance); err != nil {
+		return inDataDir(a.cfg, err)
+	}
+	return a.Migrate(ctx)
 }
 
 // unlessStopped returns the error of a start, which is none when the process is to stop: who ends it early has no fault

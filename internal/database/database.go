@@ -42,8 +42,10 @@ type DB struct {
 	lock   string  // SQLite: the file that serialises migrations between processes
 	clock  *clock
 	lean   *lean
-	close  func() error
-	log    *slog.Logger
+
+	refusals *refusals
+	close    func() error
+	log      *slog.Logger
 }
 
 // Open opens the engine that config names. It connects when it is first used.
@@ -103,7 +105,7 @@ func (d *DB) in(ctx context.Context, pool *gorm.DB) *gorm.DB {
 	return pool
 }
 
-// Ping reports whether the engine answers and takes changes.
+// Ping reports whether the engine answers and takes changes. It makes one only when one has failed.
 func (d *DB) Ping(ctx context.Context) error {
 	ping := d.pool.PingContext
 	if d.engine == Postgres {
@@ -112,7 +114,13 @@ func (d *DB) Ping(ctx context.Context) error {
 	if err := ping(ctx); err != nil {
 		return fmt.Errorf("ping database: %w", Translate(err))
 	}
-	return nil
+	if !d.refusals.failed() {
+		return nil
+	}
+	if err := d.TryChange(ctx); err != nil {
+		return fmt.Errorf("ping database: %w", err)
+	}
+	return d.refusals.stored(ctx)
 }
 
 // Close releases all connections.

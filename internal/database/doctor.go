@@ -45,7 +45,7 @@ func (d *DB) Examine(ctx context.Context) (e Examination, err error) {
 		err = d.examinePostgres(ctx, &e)
 	} else {
 		e.Left = -1
-		err = d.examineSQLite(ctx, &e)
+		err = d.pool.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&e.Version)
 	}
 	if err != nil {
 		return e, fmt.Errorf("examine database: %w", Translate(err))
@@ -70,23 +70,6 @@ func (d *DB) examinePostgres(ctx context.Context, e *Examination) error {
 		e.Pooler = decision.pooler
 	}
 	return d.pool.QueryRowContext(ctx, connectionsLeft).Scan(&e.Left)
-}
-
-// examineSQLite takes the write lock for a moment.
-func (d *DB) examineSQLite(ctx context.Context, e *Examination) error {
-	if err := d.pool.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&e.Version); err != nil {
-		return err
-	}
-	conn, err := d.pool.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if _, err := conn.ExecContext(ctx, `BEGIN IMMEDIATE`); err != nil {
-		return err
-	}
-	_, err = conn.ExecContext(ctx, `ROLLBACK`)
-	return err
 }
 
 // Lacking returns those of the rights that this role does not have, on PostgreSQL; a right on some columns counts.

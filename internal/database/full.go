@@ -9,10 +9,12 @@ import (
 )
 
 const (
-	codeFull  = "53300"
-	fullTime  = time.Minute // after the last refusal: so long a process makes do with the fewest connections
-	freeRetry = time.Second
-	freeTries = 60
+	codeFull     = "53300"
+	codeDiskFull = "53100"
+	codeIOError  = "58030"
+	fullTime     = time.Minute // after the last refusal: so long a process makes do with the fewest connections
+	freeRetry    = time.Second
+	freeTries    = 60
 )
 
 // tighten lets the process make do with the fewest connections, as its server has none left: what it has beyond them is

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"slices"
 	"strings"
@@ -78,7 +77,8 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 	if s.limited = parameter(config.URL, "pool_max_conns") != ""; !s.limited {
 		s.session.found = func() { s.limit(s.fewWriters()) }
 	}
-	g, err := openGorm(postgres.New(postgres.Config{Conn: sqlDB}), config.Log)
+	refused := &refusals{log: config.Log}
+	g, err := openGorm(postgres.New(postgres.Config{Conn: sqlDB}), refused)
 	if err != nil {
 		s.write.Close()
 		return nil, fmt.Errorf("open database: %w", Translate(err))
@@ -94,8 +94,8 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 		s.write.Close()
 		return err
 	}
-	return newDB(ctx, DB{engine: Postgres, write: g, read: g, pool: sqlDB, server: s, close: closeAll, log: config.Log}),
-		nil
+	return newDB(ctx, DB{engine: Postgres, write: g, read: g, pool: sqlDB, server: s, refusals: refused, close: closeAll,
+		log: config.Log}), nil
 }
 
 // CheckURL reports what is wrong with an address of PostgreSQL, without the address: it may hold a password.
@@ -252,17 +252,17 @@ func (s *server) ping(ctx context.Context) error {
 	return nil
 }
 
-func openGorm(dialector gorm.Dialector, log *slog.Logger) (*gorm.DB, error) {
+func openGorm(dialector gorm.Dialector, refusals *refusals) (*gorm.DB, error) {
 	g, err := gorm.Open(dialector, &gorm.Config{
 		SkipDefaultTransaction: true,
 		TranslateError:         true,
 		DisableAutomaticPing:   true,
-		Logger:                 &statements{log: log},
+		Logger:                 &statements{log: refusals.log},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return g, translatePlugin(g)
+	return g, translatePlugin(g, refusals)
 }
 
 // connection returns pgx's connection under one of database/sql's.

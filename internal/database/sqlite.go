@@ -52,16 +52,17 @@ func openSQLite(ctx context.Context, path string, log *slog.Logger) (*DB, error)
 		return nil, errors.Join(err, writer.Close())
 	}
 	closeBoth := func() error { return errors.Join(reader.Close(), writer.Close()) }
-	w, err := openGorm(lite.dialector(writer), log)
+	refused := &refusals{log: log}
+	w, err := openGorm(lite.dialector(writer), refused)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), closeBoth())
+		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, damaged(err)), closeBoth())
 	}
-	r, err := openGorm(lite.dialector(reader), log)
+	r, err := openGorm(lite.dialector(reader), refused)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), closeBoth())
+		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, damaged(err)), closeBoth())
 	}
-	return newDB(ctx, DB{engine: SQLite, write: w, read: r, pool: writer, lock: path + ".lock", close: closeBoth,
-		log: log}), nil
+	return newDB(ctx, DB{engine: SQLite, write: w, read: r, pool: writer, lock: path + ".lock", refusals: refused,
+		close: closeBoth, log: log}), nil
 }
 
 // private makes the database's files readable by their owner alone; SQLite gives new ones beside it the same mode.

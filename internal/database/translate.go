@@ -18,45 +18,112 @@ import (
 // retryAfter is the Retry-After of an answer while the database is unavailable.
 const retryAfter = 5 * time.Second
 
-// Translate turns an engine that cannot be reached into errs.Unavailable and leaves every other error as it is.
+// fault is what an engine's error means for the caller.
+type fault int
+
+const (
+	ofStatement fault = iota // the statement's own, or a defect
+	unreached                // the engine does not answer, or not in time
+	unstored                 // it answers and cannot take a change: it has no room, or may not write
+	passing                  // two transactions were in each other's way: once more it may succeed
+)
+
+// Translate turns an engine that cannot be reached, or cannot take a change, into errs.Unavailable and leaves every
+// other error as it is.
 func Translate(err error) error {
-	if err == nil || errs.KindOf(err) != errs.Internal || !isUnavailable(err) {
+	if err == nil || errs.KindOf(err) != errs.Internal {
 		return err
 	}
-	return errs.NewUnavailable("The database cannot be reached.", retryAfter, err)
+	switch faultOf(err) {
+	case unreached:
+		return errs.NewUnavailable("The database cannot be reached.", retryAfter, err)
+	case unstored:
+		return errs.NewUnavailable("The database takes no changes at the moment.", retryAfter, err)
+	case passing:
+		busy := errs.NewUnavailable("The database had to break this off. Try it once more.", time.Second, err)
+		busy.Passing = true
+		return busy
+	default:
+		return err
+	}
 }
 
-func isUnavailable(err error) bool {
+func faultOf(err error) fault {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return refusedByServer(pg.Code)
+		return faultOfPostgres(pg.Code)
+	}
+	if lite, ok := errors.AsType[liteError](err); ok {
+		return faultOfSQLite(lite.Code())
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		return true
+		return unreached
 	}
 	if _, ok := errors.AsType[net.Error](err); ok {
-		return true
+		return unreached
 	}
-	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "conn closed")
+	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "conn closed") {
+		return unreached
+	}
+	return ofStatement
 }
 
-// refusedByServer reports whether the SQLSTATE is of a server that is starting, stopping, full, out of resources or
-// read-only.
-func refusedByServer(code string) bool {
-	switch {
-	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "53"), strings.HasPrefix(code, "57P"),
-		code == codeReadOnly:
-		return true
+// faultOfPostgres reads an SQLSTATE.
+func faultOfPostgres(code string) fault {
+	switch code {
+	case codeDiskFull, codeIOError:
+		return unstored
+	case "40001", "40P01": // serialization failure, deadlock
+		return passing
+	case codeReadOnly, // by then its connections are given up, and Ping looks for it
+		codeQueryCancel, "55P03", "25P03", "25P04": // timeouts: statement, lock, idle transaction, transaction
+		return unreached
+	}
+	for _, class := range []string{"08", "53", "57P", "58"} { // connection, resources, shutdown, the server's system
+		if strings.HasPrefix(code, class) {
+			return unreached
+		}
+	}
+	return ofStatement
+}
+
+// liteError is an error of SQLite's driver, which this package does not link.
+type liteError interface {
+	error
+	Code() int // SQLite's result code, maybe an extended one
+}
+
+// SQLite's result codes without what extends them.
+const (
+	liteBusy       = 5
+	liteLocked     = 6
+	liteNoMemory   = 7
+	liteReadOnly   = 8
+	liteIOError    = 10
+	liteCorrupt    = 11
+	liteFull       = 13
+	liteCantOpen   = 14
+	liteProtocol   = 15 // locks were taken and lost too often
+	liteNoDatabase = 26
+	litePrimary    = 0xff
+)
+
+func faultOfSQLite(code int) fault {
+	switch code & litePrimary {
+	case liteReadOnly, liteIOError, liteFull, liteCantOpen:
+		return unstored
+	case liteBusy, liteLocked, liteNoMemory, liteProtocol:
+		return unreached
 	default:
-		return false
+		return ofStatement
 	}
 }
 
-// translatePlugin puts Translate behind every statement that goes through gorm.
-func translatePlugin(db *gorm.DB) error {
+// translatePlugin puts Translate behind every statement that goes through gorm, and notes changes that fail.
+func translatePlugin(db *gorm.DB, refusals *refusals) error {
 	translate := func(tx *gorm.DB) {
 		if tx.Error != nil {
-			tx.Error = Translate(tx.Error)
+			tx.Error = refusals.note(tx.Statement.Context, tx.Error)
 		}
 	}
 	for _, register := range []func(string, func(*gorm.DB)) error{

@@ -61,9 +61,9 @@ func (d *DB) inTx(ctx context.Context, on *gorm.DB, name string, fn func(ctx con
 		end = Committed
 	}
 	if end == Unknown {
-		d.log.WarnContext(ctx, "a COMMIT got no answer", "transaction", name, "error", err)
+		d.log.WarnContext(ctx, "a COMMIT got no answer", "transaction", name, "error", Translate(err))
 	}
-	return Translate(err)
+	return d.refusals.note(ctx, err)
 }
 
 // AfterTx has fn called once with the end of the transaction in ctx. fn must not block. Without a transaction it is

@@ -50,6 +50,7 @@ type Error struct {
 	Detail     string
 	Violations []Violation
 	RetryAfter time.Duration // zero: say nothing
+	Passing    bool          // Unavailable only: repeated at once it may succeed, as after a deadlock
 	cause      error
 }
 
@@ -93,5 +94,8 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// IsUnavailable reports whether err says that a dependency cannot be reached: repeating at once would fail the same.
-func IsUnavailable(err error) bool { return KindOf(err) == Unavailable }
+// IsUnavailable reports whether err says that a dependency is not available: repeating at once would fail the same.
+func IsUnavailable(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Kind == Unavailable && !e.Passing
+}

@@ -81,10 +81,13 @@ func (o *observer) account(c *gin.Context, start time.Time) {
 	o.log.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// logLevel returns error only for what an operator must look into: an unavailable dependency is logged by itself.
+// logLevel returns error only for what an operator must look into: an unavailable dependency is a warning of its own
+// once a minute, not one a request.
 func logLevel(c *gin.Context, status int) slog.Level {
 	switch {
 	case status < http.StatusInternalServerError:
+		return slog.LevelInfo
+	case c.Errors.Last() != nil && errs.KindOf(c.Errors.Last().Err) == errs.Unavailable:
 		return slog.LevelInfo
 	case c.Errors.Last() != nil && errs.KindOf(c.Errors.Last().Err) != errs.Internal:
 		return slog.LevelWarn

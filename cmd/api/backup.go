@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/supplyhub/supplyhub/internal/app"
+	"github.com/supplyhub/supplyhub/internal/config"
+)
+
+func backupCommand() *cobra.Command {
+	return &cobra.Command{Use: "backup FILE", Args: cobra.ExactArgs(1),
+		Short: "copy DATA_DIR, database and keys, into one tar, beside a running service",
+		RunE: operateOn(app.OpenForBackup, quiet, func(ctx context.Context, a *app.App, args []string) (any, error) {
+			return a.Backup(ctx, args[0])
+		})}
+}
+
+func restoreCommand() *cobra.Command {
+	return &cobra.Command{Use: "restore FILE", Args: cobra.ExactArgs(1),
+		Short: "put a backup into an empty DATA_DIR",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkOutput(cmd); err != nil {
+				return err
+			}
+			cfg, log, err := app.Configure(app.Environment(), config.ForCommand, cmd.ErrOrStderr())
+			if err != nil {
+				return configFault{err}
+			}
+			restored, err := app.Restore(cmd.Context(), cfg, quiet(log, cfg), args[0])
+			if err != nil {
+				return failure{err}
+			}
+			return print(cmd, restored)
+		}}
+}

@@ -1,0 +1,398 @@
+package acceptance
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest"
+)
+
+const manyBackups = 24
+
+// restored starts a service of its own on what a backup holds.
+func restored(t *testing.T, file string) *apptest.Hub {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "data")
+	if out, errOut, code := runIn(t, t.TempDir(), "api", []string{"DATA_DIR=" + dir}, "restore", file); code != 0 {
+		t.Fatalf("restore: exit code %d: %s%s", code, out, errOut)
+	}
+	return apptest.Start(t, apptest.Embedded, apptest.Options{Env: map[string]string{"DATA_DIR": dir}})
+}
+
+func TestBackup_beside_a_service_under_load_has_all_that_was_accepted_before(t *testing.T) {
+	t.Parallel()
+	h, s := faultHub(t, apptest.Embedded, nil)
+	l := (&chaos{t: t, hub: h, supplier: s}).startClients()
+	l.reaches(t, 50)
+	for i := range manyBackups {
+		before := l.all()
+		file := filepath.Join(t.TempDir(), fmt.Sprintf("%d.tar", i))
+		made := apptest.MustCommand[struct {
+			File  string
+			Bytes int64
+			Holds []string
+		}](t, h, "backup", file)
+		info, err := os.Stat(file)
+		if err != nil || info.Mode() != 0o600 || info.Size() != made.Bytes || made.File != file {
+			t.Fatalf("%+v: %v, %v", made, info, err)
+		}
+		l.reaches(t, 5)
+		copied := restored(t, file)
+		status, detail, _ := doctor(t, copied, "api", nil).said(t, "database file")
+		if status != "ok" {
+			t.Errorf("backup %d: %s", i, detail)
+		}
+		var there []int64
+		rows, err := openDatabase(t, copied).QueryContext(t.Context(), `SELECT id FROM material_requests`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			there = append(there, 0)
+			if err := rows.Scan(&there[len(there)-1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := rows.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for id := range before {
+			if !slices.Contains(there, id) {
+				t.Errorf("backup %d lacks request %d, which was accepted before it began", i, id)
+			}
+		}
+		token := apptest.Decode[apptest.Tokens](t,
+			copied.Do(t, http.MethodPost, tokenPath, nil, "x-api-key", s.APIKey)).AccessToken
+		apptest.Eventually(t, "all of the backup is estimated", func() bool {
+			a := copied.Do(t, http.MethodGet, requests+"?status=estimated&pageSize=1", nil, "Authorization", "Bearer "+token)
+			return apptest.Decode[struct{ Total int }](t, a).Total == len(there)
+		})
+		accounted(t, copied)
+		copied.APIs[0].Stop()
+	}
+	l.settle(t, s)
+	if _, errOut, code := h.Command(t, "restore", filepath.Join(t.TempDir(), "none.tar")); code != 1 {
+		t.Errorf("restore of nothing: %s", errOut)
+	}
+	accounted(t, h)
+}
+
+// all returns the requests that are accepted by now.
+func (l *clients) all() map[int64]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.ids)
+}
+
+// aBackup returns a backup of a service that was used, as the files of its tar.
+func aBackup(t *testing.T) (entries []entry, whole []byte) {
+	t.Helper()
+	h := apptest.Start(t, apptest.Embedded, apptest.Options{})
+	s := h.Supplier(t)
+	for range 50 {
+		becomes(t, s, submit(t, s, nil), "estimated")
+	}
+	file := filepath.Join(t.TempDir(), "whole.tar")
+	for want := range 2 { // the second time it is there
+		if _, errOut, code := h.Command(t, "backup", file); code != want {
+			t.Fatalf("exit code %d: %s", code, errOut)
+		}
+	}
+	_, errOut, code := h.Command(t, "restore", file)
+	if code != 1 || !strings.Contains(errOut, "a service runs on DATA_DIR") {
+		t.Errorf("beside the service: exit code %d, %s", code, errOut)
+	}
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(bytes.NewReader(whole)); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return entries, whole
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, entry{header.Name, tar.TypeReg, content})
+	}
+}
+
+// entry is a file of a tar.
+type entry struct {
+	name    string
+	kind    byte
+	content []byte
+}
+
+// tarOf makes a tar, with the digests of its files at its end.
+func tarOf(t *testing.T, entries []entry) []byte {
+	t.Helper()
+	var whole bytes.Buffer
+	w := tar.NewWriter(&whole)
+	var sums strings.Builder
+	for _, e := range entries {
+		if e.name == "sha256sums" {
+			continue
+		}
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(e.content), e.name)
+	}
+	for _, e := range entries {
+		if e.name == "sha256sums" {
+			e.content = []byte(sums.String())
+		}
+		header := &tar.Header{Name: e.name, Typeflag: e.kind, Size: int64(len(e.content)), Mode: 0o644}
+		if e.kind != tar.TypeReg {
+			header.Linkname, header.Size = "/etc/passwd", 0
+		}
+		if err := w.WriteHeader(header); err != nil {
+			t.Fatal(err)
+		}
+		if e.kind == tar.TypeReg {
+			if _, err := w.Write(e.content); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return whole.Bytes()
+}
+
+// changed returns the entries with one replaced, by nothing when the name is empty, or others before the last.
+func changed(entries []entry, name string, by ...entry) (list []entry) {
+	for _, e := range entries {
+		if e.name == name {
+			list = append(list, by...)
+		}
+		if e.name != name || name == "sha256sums" {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+func TestRestore_refuses_what_is_no_whole_backup_and_leaves_nothing(t *testing.T) {
+	t.Parallel()
+	entries, whole := aBackup(t)
+	const database, end = "supplyhub.db", "sha256sums"
+	content := entries[slices.IndexFunc(entries, func(e entry) bool { return e.name == database })].content
+	newer := bytes.Replace(entries[0].content, []byte(`"format":1`), []byte(`"format":2`), 1)
+	file := func(name string) entry { return entry{name, tar.TypeReg, []byte("x")} }
+	tests := map[string]struct {
+		tar  []byte
+		says string
+	}{
+		"an empty file":                 {nil, "no backup"},
+		"no tar":                        {bytes.Repeat([]byte("text "), 1000), "no backup"},
+		"another tar":                   {tarOf(t, []entry{file("hello.txt")}), "no backup"},
+		"cut off in the database":       {whole[:len(whole)/2], "no backup"},
+		"cut off behind the database":   {whole[:len(whole)-3*512-1024], "no backup"},
+		"the digests gone":              {tarOf(t, entries[:len(entries)-1]), "no backup"},
+		"one byte other":                {flipped(whole, len(whole)/2), "no backup"},
+		"no database":                   {tarOf(t, changed(entries, database)), "no supplyhub.db"},
+		"two databases":                 {tarOf(t, changed(entries, end, file(database))), "no backup"},
+		"a name that leads out":         {tarOf(t, changed(entries, end, file("../evil"))), "no backup"},
+		"an absolute name":              {tarOf(t, changed(entries, end, file("/tmp/supplyhub-evil"))), "no backup"},
+		"a name below":                  {tarOf(t, changed(entries, end, file("nats/evil"))), "no backup"},
+		"a file that no backup has":     {tarOf(t, changed(entries, end, file("other"))), "no backup"},
+		"a link as the database":        {tarOf(t, changed(entries, database, entry{database, tar.TypeSymlink, nil})), "no plain"},
+		"a directory as a key":          {tarOf(t, changed(entries, end, entry{"demo.env", tar.TypeDir, nil})), "no plain"},
+		"something behind its end":      {tarOf(t, append(slices.Clone(entries), file("demo.env"))), "no backup"},
+		"a newer format":                {tarOf(t, changed(entries, entries[0].name, entry{entries[0].name, tar.TypeReg, newer})), "format 2"},
+		"a database that is none":       {tarOf(t, changed(entries, database, entry{database, tar.TypeReg, bytes.Repeat([]byte("text "), 2000)})), "file is not a database"},
+		"a database that is empty":      {tarOf(t, changed(entries, database, entry{database, tar.TypeReg, nil})), "none of supplyhub's"},
+		"a damaged database":            {tarOf(t, changed(entries, database, entry{database, tar.TypeReg, damaged(content)})), "damaged"},
+		"a database of a newer version": {tarOf(t, changed(entries, database, entry{database, tar.TypeReg, ofNewer(t, content)})), "newer"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			around := t.TempDir()
+			data, from := filepath.Join(around, "data"), filepath.Join(t.TempDir(), "broken.tar")
+			if err := os.WriteFile(from, test.tar, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, errOut, code := runIn(t, around, "api", []string{"DATA_DIR=" + data}, "restore", from)
+			if code != 1 || !strings.Contains(errOut, test.says) {
+				t.Errorf("exit code %d, %s", code, errOut)
+			}
+			if left := files(t, around); len(left) > 2 { // itself and DATA_DIR
+				t.Errorf("it left %v", left)
+			}
+			if _, err := os.Stat("/tmp/supplyhub-evil"); err == nil {
+				t.Error("it wrote outside of DATA_DIR")
+			}
+		})
+	}
+	t.Run("a directory that is not empty", func(t *testing.T) {
+		t.Parallel()
+		data, from := t.TempDir(), filepath.Join(t.TempDir(), "whole.tar")
+		if err := errors.Join(os.WriteFile(from, tarOf(t, entries), 0o600),
+			os.WriteFile(filepath.Join(data, "mine"), []byte("x"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		_, errOut, code := runIn(t, data, "api", []string{"DATA_DIR=" + data}, "restore", from)
+		if code != 1 || !strings.Contains(errOut, "is not empty") || len(files(t, data)) != 2 {
+			t.Errorf("exit code %d, %s", code, errOut)
+		}
+	})
+	t.Run("a restore that broke off is not served", func(t *testing.T) {
+		t.Parallel()
+		data := t.TempDir()
+		if err := os.Mkdir(filepath.Join(data, ".restore"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		_, errOut, code := runIn(t, data, "api", []string{"DATA_DIR=" + data, "HTTP_ADDR=127.0.0.1:0",
+			"ADMIN_ADDR=127.0.0.1:0"}, "serve")
+		if code != 1 || !strings.Contains(errOut, "restore again") || len(files(t, data)) != 2 {
+			t.Errorf("exit code %d, %s", code, errOut)
+		}
+	})
+}
+
+func flipped(whole []byte, at int) []byte {
+	whole = bytes.Clone(whole)
+	whole[at] ^= 1
+	return whole
+}
+
+// damaged exchanges pages of a database, as a copy does that is made while the file changes.
+func damaged(content []byte) []byte {
+	page := int(binary.BigEndian.Uint16(content[16:]))
+	content = bytes.Clone(content)
+	for at := 4 * page; at+2*page <= len(content); at += 2 * page {
+		first := bytes.Clone(content[at : at+page])
+		copy(content[at:], content[at+page:at+2*page])
+		copy(content[at+page:], first)
+	}
+	return content
+}
+
+// openSQLite opens the database in a directory.
+func openSQLite(t *testing.T, dir string) *sql.DB {
+	t.Helper()
+	return openDatabase(t, &apptest.Hub{Stack: apptest.Embedded, Env: map[string]string{"DATA_DIR": dir}})
+}
+
+// ofNewer returns the database with a migration that this build does not know.
+func ofNewer(t *testing.T, content []byte) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "supplyhub.db")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db := openSQLite(t, dir)
+	_, err := db.ExecContext(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, 1)`)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	content, err = os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func TestDamagedFile_is_found_by_the_doctor_and_at_start_and_is_no_backup(t *testing.T) {
+	t.Parallel()
+	h := apptest.Start(t, apptest.Embedded, apptest.Options{})
+	s := h.Supplier(t)
+	for range 20 {
+		becomes(t, s, submit(t, s, nil), "estimated")
+	}
+	if code := h.APIs[0].Stop(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	path := filepath.Join(h.Env["DATA_DIR"], "supplyhub.db")
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		content []byte
+		starts  bool // only reading all of it finds it
+	}{
+		"exchanged pages":       {damaged(content), false},
+		"cut off":               {content[:len(content)*3/4], false},
+		"indexes of other rows": {wrongIndexes(t, content), true},
+	} {
+		if err := os.WriteFile(path, test.content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, _, code := h.Command(t, "doctor", "-o", "json")
+		if code != 1 || !strings.Contains(out, "damaged") && !strings.Contains(out, "malformed") {
+			t.Errorf("%s: the doctor says, with exit code %d: %s", name, code, out)
+		}
+		if _, errOut, code := h.Command(t, "backup", filepath.Join(t.TempDir(), "b.tar")); code != 1 && !test.starts {
+			t.Errorf("%s: a backup is made, exit code %d: %s", name, code, errOut)
+		}
+		if test.starts {
+			continue
+		}
+		if _, errOut, code := h.Command(t, "serve"); code != 1 || !strings.Contains(errOut, "restore a backup") {
+			t.Errorf("%s: the start's exit code is %d: %s", name, code, errOut)
+		}
+	}
+}
+
+// wrongIndexes returns the database with two indexes of a table exchanged: each lacks what the other has.
+func wrongIndexes(t *testing.T, content []byte) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "supplyhub.db")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db := openSQLite(t, dir)
+	db.SetMaxOpenConns(1) // the pragma is the connection's
+	_, err := db.ExecContext(t.Context(), `PRAGMA writable_schema = 1;
+		CREATE TABLE aside AS SELECT name, sum(rootpage) OVER () - rootpage AS rootpage FROM (SELECT name, rootpage
+			FROM sqlite_master WHERE type = 'index' AND tbl_name = 'material_requests' AND sql <> '' ORDER BY name LIMIT 2);
+		UPDATE sqlite_master SET rootpage = aside.rootpage FROM aside WHERE aside.name = sqlite_master.name`)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	content, err = os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func TestBackup_of_PostgreSQL_says_what_to_use_and_what_to_keep(t *testing.T) {
+	t.Parallel()
+	env := []string{"DATABASE_URL=postgres://nobody@127.0.0.1:1/none", "NATS_URL=nats://127.0.0.1:1"}
+	for _, command := range []string{"backup", "restore"} {
+		dir := t.TempDir()
+		out, errOut, code := runIn(t, dir, "api", env, command, "file.tar", "-o", "json")
+		if code != 1 || out != "" || len(files(t, dir)) != 1 {
+			t.Errorf("%s: exit code %d, %s, files %v", command, code, out, files(t, dir))
+		}
+		for _, word := range []string{"pg_dump", "base backup", "ANALYZE", "JWT_SIGNING_KEYS", "SECRETS_KEY",
+			"WEBHOOK_SIGNING_SECRETS"} {
+			if !strings.Contains(errOut, word) {
+				t.Errorf("%s does not name %s: %s", command, word, errOut)
+			}
+		}
+	}
+}

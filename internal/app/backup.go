@@ -1,0 +1,224 @@
+package app
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+// A backup is one tar: what it is, the keys, the database, and last the digests of all that, so that one that was cut
+// off is found. What is queued is not in it: the database says what is due.
+const (
+	backupMark   = "supplyhub-backup.json"
+	backupSums   = "sha256sums"
+	backupFormat = 1
+)
+
+// DemoFile is where `serve --demo` keeps its supplier's credentials in DATA_DIR; a shell can read it.
+const DemoFile = "demo.env"
+
+// errNoCopy says how a service on PostgreSQL is backed up and restored.
+var errNoCopy = errors.New("DATABASE_URL is set: this command copies DATA_DIR, where the embedded database is. Back " +
+	"PostgreSQL up with `pg_dump --format=custom` or a base backup, restore it with pg_restore, run ANALYZE then, and keep " +
+	"JWT_SIGNING_KEYS, SECRETS_KEY and WEBHOOK_SIGNING_SECRETS with it (deployments/backup.md)")
+
+// Backup is what was copied. Keep names the variables whose values are in no file of DATA_DIR, and so not in the backup.
+type Backup struct {
+	File      string    `json:"file"`
+	Bytes     int64     `json:"bytes"`
+	CreatedAt time.Time `json:"created_at"`
+	Holds     []string  `json:"holds"`
+	Keep      []string  `json:"keep"`
+}
+
+// mark tells a backup from other tars.
+type mark struct {
+	Format    int       `json:"format"`
+	Version   string    `json:"version"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// OpenForBackup is Open for a database that can be copied.
+func OpenForBackup(ctx context.Context, cfg *config.Config, log *slog.Logger) (*App, error) {
+	if cfg.DatabaseURL != "" {
+		return nil, errNoCopy
+	}
+	return Open(ctx, cfg, log)
+}
+
+// Backup copies DATA_DIR into a tar that is not there yet, beside a service that runs on it. The tar is there whole, or
+// not at all.
+func (a *App) Backup(ctx context.Context, file string) (b Backup, err error) {
+	if _, err := os.Lstat(file); err == nil {
+		return b, fmt.Errorf("%s is there already: a backup overwrites nothing", file)
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(file), ".backup-") // for its owner alone
+	if err != nil {
+		return b, fmt.Errorf("write the backup: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	b = Backup{File: file, CreatedAt: a.Now(), Keep: a.kept()}
+	copied := filepath.Join(dir, filepath.Base(a.cfg.SQLitePath()))
+	if err := a.db.CopyTo(ctx, copied); err != nil {
+		return b, err
+	}
+	if err := checkCopy(ctx, copied, a.log); err != nil {
+		return b, fmt.Errorf("check the copy: %w", err)
+	}
+	whole := filepath.Join(dir, "tar")
+	if b.Bytes, b.Holds, err = a.pack(whole, copied, b.CreatedAt); err != nil {
+		return b, fmt.Errorf("write the backup: %w", err)
+	}
+	if err := errors.Join(ctx.Err(), place(whole, file)); err != nil {
+		return b, fmt.Errorf("write the backup: %w", err)
+	}
+	return b, nil
+}
+
+// kept returns the variables whose values this configuration gives, instead of files in DATA_DIR.
+func (a *App) kept() []string {
+	names := []string{}
+	for _, v := range []struct {
+		name  string
+		value config.Secret
+	}{
+		{"JWT_SIGNING_KEYS", a.cfg.SigningKeys}, {"SECRETS_KEY", a.cfg.SecretsKeys},
+		{"WEBHOOK_SIGNING_SECRETS", a.cfg.WebhookSecrets}, {"OPERATOR_TOKEN", a.cfg.OperatorToken},
+	} {
+		if v.value != "" {
+			names = append(names, v.name)
+		}
+	}
+	return names
+}
+
+// checkCopy reports what keeps the database at the path from being served. It leaves that file alone behind.
+func checkCopy(ctx context.Context, path string, log *slog.Logger) (err error) {
+	db, err := database.Open(ctx, database.Config{Path: path, Profile: database.Maintenance, Log: log})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return db.CheckRestored(ctx)
+}
+
+// keyFiles are the files beside the database that a backup has, where they are there.
+func keyFiles() []string {
+	return []string{signingKeysFile, secretsKeyFile, webhooksFile, operatorTokenFile, DemoFile}
+}
+
+// pack writes the tar and returns its size and what it holds.
+func (a *App) pack(to, copied string, at time.Time) (size int64, holds []string, err error) {
+	file, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	p := packing{w: tar.NewWriter(file), at: at}
+	if err := p.addMark(); err != nil {
+		return 0, nil, err
+	}
+	for _, name := range keyFiles() {
+		if err := p.addFile(filepath.Join(a.cfg.DataDir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, nil, err
+		}
+	}
+	if err := errors.Join(p.addFile(copied), p.add(backupSums, []byte(p.sums)), p.w.Close(), file.Sync()); err != nil {
+		return 0, nil, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return 0, nil, err
+	}
+	return info.Size(), p.holds, nil
+}
+
+// packing is a tar that is written.
+type packing struct {
+	w     *tar.Writer
+	at    time.Time
+	sums  string // as sha256sum has them
+	holds []string
+}
+
+func (p *packing) addMark() error {
+	text, err := json.Marshal(mark{Format: backupFormat, Version: Version(), CreatedAt: p.at})
+	if err != nil {
+		return err
+	}
+	p.sums += sumLine(sha256.Sum256(text), backupMark)
+	return p.add(backupMark, text)
+}
+
+func sumLine(sum [sha256.Size]byte, name string) string { return fmt.Sprintf("%x  %s\n", sum, name) }
+
+func (p *packing) header(name string, size int64) error {
+	return p.w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600,
+		ModTime: p.at.Truncate(time.Second)})
+}
+
+func (p *packing) add(name string, content []byte) error {
+	if err := p.header(name, int64(len(content))); err != nil {
+		return err
+	}
+	_, err := p.w.Write(content)
+	return err
+}
+
+// addFile adds a file under its own name. One that cannot be opened leaves the tar as it was.
+func (p *packing) addFile(path string) (err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	name, digest := filepath.Base(path), sha256.New()
+	if err := p.header(name, info.Size()); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.MultiWriter(p.w, digest), file); err != nil {
+		return err
+	}
+	p.sums += sumLine([sha256.Size]byte(digest.Sum(nil)), name)
+	p.holds = append(p.holds, name)
+	return nil
+}
+
+// place gives a file its name, if nothing has it, and has the directory remember it.
+func place(from, to string) error {
+	err := os.Link(from, to)
+	if err != nil && !errors.Is(err, fs.ErrExist) { // a file system without links
+		if _, there := os.Lstat(to); errors.Is(there, fs.ErrNotExist) {
+			err = os.Rename(from, to)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(to))
+}
+
+func syncDir(path string) (err error) {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	return dir.Sync()
+}

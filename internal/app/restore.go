@@ -1,0 +1,212 @@
+package app
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/supplyhub/supplyhub/internal/config"
+)
+
+const (
+	restoring  = ".restore" // in DATA_DIR: what is not in its place yet
+	keyLongest = 1 << 20    // bytes of a file that is no database
+)
+
+var errNoBackup = errors.New("it is no backup of `api backup`, or not all of one")
+
+// Restored is what a backup has brought back.
+type Restored struct {
+	DataDir   string    `json:"data_dir"`
+	CreatedAt time.Time `json:"created_at"` // of the backup
+	Version   string    `json:"version"`    // which made it
+	Holds     []string  `json:"holds"`
+}
+
+// Restore puts a backup into an empty DATA_DIR. All of it is read and checked before the first file gets its name, and
+// the database gets its name last.
+func Restore(ctx context.Context, cfg *config.Config, log *slog.Logger, file string) (r Restored, err error) {
+	if cfg.DatabaseURL != "" {
+		return r, errNoCopy
+	}
+	from, err := os.Open(file)
+	if err != nil {
+		return r, fmt.Errorf("read the backup: %w", err)
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	if err := emptyDataDir(cfg.DataDir); err != nil {
+		return r, err
+	}
+	staged := filepath.Join(cfg.DataDir, restoring)
+	if err := os.Mkdir(staged, 0o700); err != nil {
+		return r, fmt.Errorf("restore into DATA_DIR: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(staged), syncDir(cfg.DataDir)) }()
+	u := unpacking{r: tar.NewReader(from), dir: staged, names: append(keyFiles(), filepath.Base(cfg.SQLitePath()))}
+	if err := u.all(ctx); err != nil {
+		return r, fmt.Errorf("read the backup %s: %w", file, err)
+	}
+	if err := checkCopy(ctx, filepath.Join(staged, filepath.Base(cfg.SQLitePath())), log); err != nil {
+		return r, fmt.Errorf("check what %s holds: %w", file, err)
+	}
+	for _, name := range u.holds {
+		if err := errors.Join(ctx.Err(), place(filepath.Join(staged, name), filepath.Join(cfg.DataDir, name))); err != nil {
+			return r, fmt.Errorf("restore into DATA_DIR: %w", err)
+		}
+	}
+	return Restored{DataDir: cfg.DataDir, CreatedAt: u.mark.CreatedAt, Version: u.mark.Version, Holds: u.holds}, nil
+}
+
+// emptyDataDir makes DATA_DIR, or refuses one that has something in it.
+func emptyDataDir(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("DATA_DIR: %w", err)
+	}
+	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() != "lost+found" }) { // of a volume
+		return nil
+	}
+	lock := filepath.Join(dir, "nats", "lock") // of the queue inside an api
+	if _, err := os.Stat(lock); err == nil {
+		running := flock.New(lock, flock.SetFlag(os.O_RDONLY))
+		defer running.Close()
+		if free, err := running.TryRLock(); err == nil && !free {
+			return fmt.Errorf("a service runs on DATA_DIR (%s): stop it, and restore into an empty directory", dir)
+		}
+	}
+	return fmt.Errorf("DATA_DIR (%s) is not empty: a restore overwrites nothing. Move away what is in it, or set DATA_DIR",
+		dir)
+}
+
+// notRestoring refuses a DATA_DIR that is being restored, or whose restore broke off.
+func notRestoring(cfg *config.Config) error {
+	if cfg.DatabaseURL != "" {
+		return nil
+	}
+	if _, err := os.Lstat(filepath.Join(cfg.DataDir, restoring)); err == nil {
+		return fmt.Errorf("DATA_DIR (%s) is being restored, or `api restore` broke off: then empty it and restore again",
+			cfg.DataDir)
+	}
+	return nil
+}
+
+// unpacking is a backup that is read into a directory.
+type unpacking struct {
+	r     *tar.Reader
+	dir   string
+	names []string // that a backup may have; the last is the database's
+	mark  mark
+	sums  string
+	holds []string
+}
+
+// all reads the whole backup; what it holds is in the order of names afterwards.
+func (u *unpacking) all(ctx context.Context) error {
+	if err := u.readMark(); err != nil {
+		return err
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		header, err := u.next()
+		if err != nil {
+			return err
+		}
+		if header.Name == backupSums {
+			break
+		}
+		if err := u.readFile(header); err != nil {
+			return err
+		}
+	}
+	sums, err := io.ReadAll(io.LimitReader(u.r, keyLongest))
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoBackup, err)
+	}
+	if string(sums) != u.sums {
+		return fmt.Errorf("%w: its digests are of other content", errNoBackup)
+	}
+	if _, err := u.r.Next(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: something follows its end", errNoBackup)
+	}
+	slices.SortFunc(u.holds, func(a, b string) int { return slices.Index(u.names, a) - slices.Index(u.names, b) })
+	if database := u.names[len(u.names)-1]; !slices.Contains(u.holds, database) {
+		return fmt.Errorf("%w: it has no %s", errNoBackup, database)
+	}
+	return nil
+}
+
+// next returns the next entry, which must be a plain file.
+func (u *unpacking) next() (*tar.Header, error) {
+	header, err := u.r.Next()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoBackup, err)
+	}
+	if header.Typeflag != tar.TypeReg {
+		return nil, fmt.Errorf("%w: %q is no plain file", errNoBackup, header.Name)
+	}
+	return header, nil
+}
+
+func (u *unpacking) readMark() error {
+	header, err := u.next()
+	if err != nil {
+		return err
+	}
+	if header.Name != backupMark {
+		return fmt.Errorf("%w: it begins with %q", errNoBackup, header.Name)
+	}
+	text, err := io.ReadAll(io.LimitReader(u.r, keyLongest))
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoBackup, err)
+	}
+	if err := json.Unmarshal(text, &u.mark); err != nil {
+		return fmt.Errorf("%w: %w", errNoBackup, err)
+	}
+	if u.mark.Format != backupFormat {
+		return fmt.Errorf("it has format %d, this build reads %d: use the build that made it (%s)", u.mark.Format,
+			backupFormat, u.mark.Version)
+	}
+	u.sums = sumLine(sha256.Sum256(text), backupMark)
+	return nil
+}
+
+// readFile writes one file into the directory. Only the names of a backup are taken, each once: none leads out of it.
+func (u *unpacking) readFile(header *tar.Header) (err error) {
+	place := slices.Index(u.names, header.Name)
+	isKey := place >= 0 && place < len(u.names)-1
+	if place < 0 || slices.Contains(u.holds, header.Name) || isKey && header.Size > keyLongest {
+		return fmt.Errorf("%w: it holds %q", errNoBackup, header.Name)
+	}
+	file, err := os.OpenFile(filepath.Join(u.dir, u.names[place]), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	digest := sha256.New()
+	_, err = io.Copy(io.MultiWriter(file, digest), u.r)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%w: %w", errNoBackup, err)
+	}
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	u.sums += sumLine([sha256.Size]byte(digest.Sum(nil)), header.Name)
+	u.holds = append(u.holds, header.Name)
+	return nil
+}
