@@ -25,7 +25,7 @@ type Deps struct {
 	SecretsKeys          string
 	Issuer, Audience     string // iss and aud of the access tokens
 	AllowPrivateWebhooks bool   // accept a webhook URL that names a private address
-	// that a supplier may send to this process with its access tokens; 0: any number
+	// that a supplier may send to this process with its tokens or its key; 0: any number
 	RequestsPerSecond   int
 	ReceiverConcurrency int                   // calls that a receiver without a limit of its own takes at once
 	Registerer          prometheus.Registerer // nil: the counter is not exported
@@ -65,9 +65,9 @@ func New(d Deps) (*Service, error) {
 	ended := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "supplyhub_sessions_ended_total",
 		Help: "Supplier sessions that were ended, by reason: reuse of a refresh token, revoked, " +
-			"or deactivated with their supplier.",
+			"deactivated with their supplier, or too_many: the oldest of a supplier with 1,000.",
 	}, []string{"reason"})
-	for _, reason := range []string{endedByReuse, endedByRevoke, endedByDeactivation} {
+	for _, reason := range []string{endedByReuse, endedByRevoke, endedByDeactivation, endedByNumber} {
 		ended.WithLabelValues(reason) // shown as 0 before the first
 	}
 	if d.Registerer != nil {
