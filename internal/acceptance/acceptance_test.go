@@ -127,6 +127,10 @@ func want(t *testing.T, a apptest.Answer, status int) {
 	if a.Status != status {
 		t.Fatalf("status %d, want %d: %s", a.Status, status, a.Body)
 	}
+	if challenge := a.Header.Get("WWW-Authenticate"); status == http.StatusUnauthorized && !strings.HasPrefix(challenge,
+		"Bearer") && challenge != `ApiKey realm="supplyhub"` {
+		t.Fatalf("the 401 has the challenge %q", challenge)
+	}
 }
 
 // wantBody fails unless the answer has the status and exactly this JSON.

@@ -38,6 +38,7 @@ func TestRateLimit_is_a_429_problem_with_Retry_After_on_every_route_that_takes_a
 					t.Errorf("%s %s: another supplier is held up", method, path)
 				}
 			}
+			limitedExchange(t, h, h.Supplier(t))
 			s, own := h.Supplier(t), secret(t, h.ServiceSecret(t))
 			want(t, s.Do(t, http.MethodPost, requests, request(1, nil)), http.StatusCreated)
 			for range 10 {
@@ -47,6 +48,29 @@ func TestRateLimit_is_a_429_problem_with_Retry_After_on_every_route_that_takes_a
 				want(t, a, http.StatusOK)
 			}
 		})
+	}
+}
+
+// limitedExchange exchanges the key, then refreshes, until the same limit is reached.
+func limitedExchange(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
+	t.Helper()
+	token := s.RefreshToken()
+	for what, call := range map[string]func() apptest.Answer{
+		"token":   func() apptest.Answer { return h.Do(t, http.MethodPost, tokenPath, nil, "x-api-key", s.APIKey) },
+		"refresh": func() apptest.Answer { return refresh(t, h, 0, token) },
+	} {
+		a := call()
+		for range 100 {
+			if a.Status == http.StatusTooManyRequests {
+				break
+			}
+			want(t, a, http.StatusOK)
+			if what == "refresh" {
+				token = apptest.Decode[apptest.Tokens](t, a).RefreshToken
+			}
+			a = call()
+		}
+		wantProblem(t, a, http.StatusTooManyRequests)
 	}
 }
 

@@ -114,6 +114,7 @@ var edges = map[string][]string{
 	"internal/database/databasetest/cluster": {},
 	"internal/database/databasetest/withpostgres": {"internal/database/databasetest",
 		"internal/database/databasetest/cluster"},
+	"internal/httpapi/bodytest":      {"internal/errs", "internal/httpapi"},
 	"internal/httpapi/docs/receiver": {"pkg/webhook"}, // the receiver that /docs/webhooks shows
 	"internal/httpapi/openapitest":   {"internal/httpapi"},
 	"internal/queue/queuetest":       {},
@@ -145,7 +146,8 @@ var homes = []struct {
 
 // helpers are the packages for tests and measurements: the homes of libraries do not bind them.
 var helpers = []string{"internal/acceptance", "internal/app/apptest", "internal/bench",
-	"internal/database/databasetest", "internal/httpapi/openapitest", "internal/queue/queuetest"}
+	"internal/database/databasetest", "internal/httpapi/bodytest", "internal/httpapi/openapitest",
+	"internal/queue/queuetest"}
 
 // ownClocks are the files that may read the machine's clock: to measure how long something took in this process, to
 // find how far that clock is from the database's, or to work where no database is. Whatever is stored, or compared with

@@ -21,6 +21,9 @@ import (
 // *T is nil when the text could not be read to its end: not JSON, not UTF-8, or a repeated member. Unknown members are
 // ignored; null is taken for every member and leaves nil. Required members and ranges are the caller's rules.
 func Decode[T any](raw []byte) (*T, []errs.Violation) {
+	if tooDeep(raw) {
+		return nil, []errs.Violation{errs.At("", "is nested too deeply")}
+	}
 	v := new(T)
 	if !needsStrictPass(raw) && json.Unmarshal(raw, v) == nil {
 		return v, nil
@@ -56,21 +59,59 @@ func needsStrictPass(raw []byte) bool {
 	}
 }
 
+// maxDepth is far above what a body has. The library takes 10,000 levels, at hundreds of bytes each.
+const maxDepth = 200
+
+// tooDeep reports whether arrays and objects are nested more than maxDepth deep.
+func tooDeep(raw []byte) bool {
+	if bytes.Count(raw, []byte("{"))+bytes.Count(raw, []byte("[")) <= maxDepth {
+		return false
+	}
+	depth, quoted := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch b := raw[i]; {
+		case b == '"':
+			quoted = !quoted
+		case quoted && b == '\\':
+			i++
+		case quoted:
+		case b == '{' || b == '[':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case b == '}' || b == ']':
+			depth--
+		}
+	}
+	return false
+}
+
 var errFull = errors.New("enough violations")
 
-// collector gathers the violations of one text, at most maxViolations.
+// collector gathers the violations of one text: at most maxViolations, and as many as their pointers stay small beside
+// the text. A pointer is built whole, and one name, or a thousand levels, may fill the text.
 type collector struct {
 	raw        []byte
+	built      int // bytes of pointers
 	violations []errs.Violation
 }
 
+const (
+	longestPointer = 1024
+	pointersPerRaw = 4        // times the text that all pointers may come to
+	pointersUsual  = 64 << 10 // and that many bytes for a short text with many violations
+)
+
 func (c *collector) add(pointer jsontext.Pointer, detail string) error {
-	const longest = 1024 // a member's name may be as long as the body
-	for len(pointer) > longest {
-		pointer = pointer.Parent()
+	c.built += len(pointer)
+	if len(pointer) > longestPointer {
+		for len(pointer) > longestPointer {
+			pointer = pointer.Parent()
+		}
+		pointer = jsontext.Pointer(strings.Clone(string(pointer))) // a parent is a part of the whole, which it would keep
 	}
 	c.violations = append(c.violations, errs.At(strings.ToValidUTF8(string(pointer), "\uFFFD"), detail))
-	if len(c.violations) >= maxViolations {
+	if len(c.violations) >= maxViolations || c.built > pointersPerRaw*len(c.raw)+pointersUsual {
 		return errFull
 	}
 	return nil
@@ -176,6 +217,9 @@ func expectation(v any, target reflect.Type, raw jsontext.Value) string {
 // stopped notes why the text was not read to its end.
 func (c *collector) stopped(err error) {
 	if errors.Is(err, errFull) {
+		if len(c.violations) < maxViolations {
+			c.violations = append(c.violations, errs.At("", "breaks more rules than are listed, at places with long pointers"))
+		}
 		return
 	}
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
@@ -193,7 +237,6 @@ func (c *collector) stopped(err error) {
 func (c *collector) place(e *jsontext.SyntacticError) (jsontext.Pointer, string) {
 	at := min(max(int(e.ByteOffset), 0), len(c.raw))
 	rest := c.raw[at:]
-	const maxDepth = 1000
 	switch {
 	case errors.Is(e, jsontext.ErrDuplicateName):
 		return e.JSONPointer, "is a repeated member: a name may occur only once in an object"
@@ -203,8 +246,6 @@ func (c *collector) place(e *jsontext.SyntacticError) (jsontext.Pointer, string)
 		return "", "must not begin with a byte order mark"
 	case errors.Is(e, io.ErrUnexpectedEOF):
 		return e.JSONPointer, fmt.Sprintf("is not valid JSON: the text ends too early, at byte %d", len(c.raw))
-	case strings.Count(string(e.JSONPointer), "/") > maxDepth:
-		return "", "is nested too deeply"
 	case startsInvalid(rest):
 		return e.JSONPointer, fmt.Sprintf("is not valid UTF-8 at byte %d", at)
 	case startsSurrogate(rest):

@@ -203,10 +203,36 @@ func TestDecodeGivesNothingForATextThatBreaksOff(t *testing.T) {
 	}
 }
 
+func TestDecode_counts_levels_outside_of_strings_only(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]bool{
+		`{"x":` + strings.Repeat("[", 199) + strings.Repeat("]", 199) + `}`: true,
+		`{"x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`: false,
+		`{"x":"\"` + strings.Repeat("[", 300) + `"}`:                        true,
+		`{"x":"\\","y":` + strings.Repeat("[", 300):                         false,
+		`{"x":[` + strings.Repeat(`[{}],`, 300) + `1]}`:                     true,
+	} {
+		if _, violations := httpapi.Decode[request]([]byte(raw)); (len(violations) == 0) != want {
+			t.Errorf("%.20s: %v", raw, violations)
+		}
+	}
+}
+
+func TestDecode_of_long_pointers_ends_before_they_cost_more_than_the_text(t *testing.T) {
+	t.Parallel()
+	raw := `{"` + strings.Repeat("n", 900_000) + `":["\u0000"` + strings.Repeat(`,"\u0000"`, 1100) + `]}`
+	_, violations := httpapi.Decode[request]([]byte(raw))
+	if last := violations[len(violations)-1]; len(violations) > 8 || *last.Pointer != "" ||
+		!strings.HasPrefix(last.Detail, "breaks more rules than are listed") {
+		t.Errorf("%d violations, the last %v", len(violations), last)
+	}
+}
+
 func TestDecodeEndsAfterAThousandViolations(t *testing.T) {
 	t.Parallel()
-	longName := strings.Repeat("n", 2000)
+	longName := strings.Repeat("n", 700)
 	for _, raw := range []string{
+		`{"materials":[1` + strings.Repeat(`,1`, 1000) + `]}`,
 		`{"materials":[1` + strings.Repeat(`,1`, 100_000) + `]}`,
 		`{"x":{"` + longName + `":["\u0000"` + strings.Repeat(`,"\u0000"`, 100_000) + `]}}`,
 	} {

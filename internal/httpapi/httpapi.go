@@ -12,6 +12,12 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
+// Every 401 says what it wants (RFC 9110, 15.5.2): a key, unless the route says otherwise.
+const (
+	challengeHeader = "WWW-Authenticate"
+	keyChallenge    = `ApiKey realm="supplyhub"`
+)
+
 // JSON answers with v as application/json. A v that cannot be encoded becomes the 500 problem.
 func JSON(c *gin.Context, status int, v any) {
 	body, err := encode(v)
@@ -44,6 +50,9 @@ func write(c *gin.Context, status int, contentType string, body []byte) {
 	header := c.Writer.Header()
 	header.Set("Content-Type", contentType)
 	header.Set("Content-Length", strconv.Itoa(len(body))) // right for HEAD too, whose body net/http drops
+	if status == http.StatusUnauthorized && header.Get(challengeHeader) == "" {
+		header.Set(challengeHeader, keyChallenge)
+	}
 	c.Status(status)
 	if _, err := c.Writer.Write(body); err != nil && c.Request.Method != http.MethodHead {
 		_ = c.Error(fmt.Errorf("write answer: %w", err)).SetType(gin.ErrorTypeRender)

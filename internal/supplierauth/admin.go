@@ -124,51 +124,67 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap ti
 }
 
 // Deactivate refuses the supplier's API keys and ends all its sessions. Access tokens that are out live until their
-// expiry. Errors: errs.NotFound.
+// expiry. Step 1 commits that it is inactive: from then on nothing of it is taken. Step 2 ends the sessions by batches,
+// however many there are. A crash between leaves them to Activate. Errors: errs.NotFound.
 func (s *Service) Deactivate(ctx context.Context, id string) error {
-	var ended int64
-	err := s.setActive(ctx, "deactivate supplier", id, false, func(ctx context.Context, now time.Time) (err error) {
-		ended, err = s.store.endSessions(ctx, id, endedByDeactivation, now)
+	if err := s.setActive(ctx, "deactivate supplier", id, false); err != nil {
 		return err
-	})
-	if err == nil {
-		s.ended.WithLabelValues(endedByDeactivation).Add(float64(ended))
 	}
-	return err
+	return s.endInactive(ctx, id)
+}
+
+// endInactive ends what sessions an inactive supplier still has.
+func (s *Service) endInactive(ctx context.Context, id string) error {
+	n, err := s.store.endSessions(ctx, id, endedByDeactivation, true, s.now())
+	s.ended.WithLabelValues(endedByDeactivation).Add(float64(n))
+	if err != nil {
+		return fmt.Errorf("end the sessions of a deactivated supplier: %w", err)
+	}
+	return nil
 }
 
 // RevokeSessions ends all sessions of the supplier, those in the portal included; its API keys make new ones. It
 // returns how many families of refresh tokens ended. Errors: errs.NotFound.
 func (s *Service) RevokeSessions(ctx context.Context, id string) (ended int64, err error) {
-	err = s.change(ctx, "revoke sessions", id, func(ctx context.Context, _ *Supplier, now time.Time) (err error) {
-		ended, err = s.store.endSessions(ctx, id, endedByRevoke, now)
-		return err
-	})
-	if err != nil {
-		return 0, err
+	found, _, err := s.store.holdSupplier(ctx, id)
+	if err == nil && !found {
+		err = errs.New(errs.NotFound, "There is no supplier with this id.")
+	}
+	if err == nil {
+		ended, err = s.store.endSessions(ctx, id, endedByRevoke, false, s.now())
 	}
 	s.ended.WithLabelValues(endedByRevoke).Add(float64(ended))
+	if err != nil {
+		return ended, fmt.Errorf("revoke sessions: %w", err)
+	}
 	return ended, nil
 }
 
-// Activate lets a deactivated supplier's API keys in again; its ended sessions stay ended. Errors: errs.NotFound.
+// Activate lets a deactivated supplier's API keys in again, after the rest of its sessions has ended: none comes back.
+// Errors: errs.NotFound.
 func (s *Service) Activate(ctx context.Context, id string) error {
-	return s.setActive(ctx, "activate supplier", id, true,
-		func(ctx context.Context, _ time.Time) error { return s.callable(ctx, id) })
+	found, active, err := s.store.holdSupplier(ctx, id)
+	if err != nil {
+		return fmt.Errorf("activate supplier: %w", err)
+	}
+	if found && !active {
+		if err := s.endInactive(ctx, id); err != nil {
+			return err
+		}
+	}
+	return s.setActive(ctx, "activate supplier", id, true)
 }
 
 // setActive writes no other column, so that the console needs no right to any.
-func (s *Service) setActive(ctx context.Context, what, id string, active bool,
-	also func(context.Context, time.Time) error) error {
+func (s *Service) setActive(ctx context.Context, what, id string, active bool) error {
 	err := s.store.db.InTx(ctx, "switch a supplier", func(ctx context.Context) error {
 		if _, err := s.store.lockSupplier(ctx, id); err != nil {
 			return err
 		}
-		now := s.now().UTC().Truncate(time.Microsecond)
-		if err := s.store.saveActive(ctx, id, active, now); err != nil {
+		if err := s.store.saveActive(ctx, id, active, s.now()); err != nil || !active {
 			return err
 		}
-		return also(ctx, now)
+		return s.callable(ctx, id)
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)

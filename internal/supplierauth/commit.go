@@ -3,6 +3,7 @@ package supplierauth
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -51,7 +52,24 @@ func (s *Service) flushOpenings(_ context.Context, items []opening) ([]outcome, 
 	if err != nil {
 		return nil, err
 	}
+	s.endOldest(ctx, grants)
 	return outcomes(grants), nil
+}
+
+// endOldest keeps the suppliers of new sessions, which are committed, to maxSessions: of several processes that begin
+// some at once the last one sees all. What it fails to end the next one ends.
+func (s *Service) endOldest(ctx context.Context, opened []*grant) {
+	var suppliers []string
+	for _, g := range opened {
+		if g != nil && !slices.Contains(suppliers, g.SupplierID) {
+			suppliers = append(suppliers, g.SupplierID)
+		}
+	}
+	n, err := s.store.endOldest(ctx, suppliers, s.now())
+	if err != nil {
+		s.log.WarnContext(ctx, "the oldest sessions of a supplier with too many could not be ended", "error", err)
+	}
+	s.ended.WithLabelValues(endedByNumber).Add(float64(n))
 }
 
 // flushRotations replaces a batch of refresh tokens. Those that PostgreSQL left out are tried by themselves: they are

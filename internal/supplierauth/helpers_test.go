@@ -60,6 +60,7 @@ func (l *logs) String() string {
 // replica is a service behind its routes.
 type replica struct {
 	tb      testing.TB
+	db      *database.DB
 	service *supplierauth.Service
 	engine  *gin.Engine
 	clock   *clock
@@ -78,7 +79,7 @@ func generated(tb testing.TB, generate func() (string, error)) string {
 // newReplica builds a service; change may change what it is built from.
 func newReplica(tb testing.TB, db *database.DB, clock *clock, change func(*supplierauth.Deps)) *replica {
 	tb.Helper()
-	r := &replica{tb: tb, clock: clock, logs: &logs{}}
+	r := &replica{tb: tb, db: db, clock: clock, logs: &logs{}}
 	deps := supplierauth.Deps{
 		DB: db, Log: slog.New(slog.NewJSONHandler(r.logs, nil)), Now: clock.now, Latest: clock.now,
 		Local: clock.now, Issuer: "supplyhub",

@@ -54,3 +54,16 @@ func (l *limiter) allow(supplierID string) error {
 	e.RetryAfter = wait
 	return e
 }
+
+// limit counts a call with a key or a refresh token once its supplier is found; a call that has none is refused later.
+// Errors: errs.Exhausted, the search's.
+func (s *Service) limit(find func() (supplierID string, err error)) error {
+	if s.limiter == nil {
+		return nil
+	}
+	supplierID, err := find()
+	if err != nil || supplierID == "" {
+		return err
+	}
+	return s.limiter.allow(supplierID)
+}

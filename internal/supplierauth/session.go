@@ -20,7 +20,8 @@ import (
 //	                                               │ └─────┘ the 14 days begin again
 //	   a used token is refreshed ("reuse")         │
 //	   any token of the family is revoked          │
-//	   the supplier is deactivated                 ▼
+//	   the supplier is deactivated                 │
+//	   1,000 newer ones are live                   ▼
 //	                                             ended ◀── also by time: no refresh in 14 days
 //
 // Nothing leads back from ended. Access tokens are not part of it: an issued one lives until its own expiry.
@@ -34,6 +35,7 @@ const (
 	endedByReuse        = "reuse"
 	endedByRevoke       = "revoked"
 	endedByDeactivation = "deactivated"
+	endedByNumber       = "too_many"
 )
 
 const (
@@ -89,6 +91,9 @@ func (s *Service) exchange(ctx context.Context, key string) (*tokenPair, error) 
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	token, hash := newRefreshToken(), format.Hash(key)
+	if err := s.limit(func() (string, error) { return s.store.supplierOfKey(ctx, hash[:], s.now()) }); err != nil {
+		return nil, err
+	}
 	g, err := shared(ctx, s.openings, opening{"ses_" + strings.ToLower(rand.Text()), hash[:], token})
 	if err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
@@ -107,6 +112,9 @@ func (s *Service) refresh(ctx context.Context, text string) (*tokenPair, error) 
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
+	if err := s.limit(func() (string, error) { return s.store.supplierOfSession(ctx, presented, s.now()) }); err != nil {
+		return nil, err
+	}
 	next := presented.successor()
 	g, err := shared(ctx, s.rotations, rotation{presented, next})
 	if err != nil {
@@ -139,7 +147,10 @@ func (s *Service) revoke(ctx context.Context, text string) error {
 	if err != nil {
 		return fmt.Errorf("revoke session: %w", err)
 	}
-	s.ended.WithLabelValues(endedByRevoke).Add(float64(ended))
+	for _, session := range ended {
+		s.ended.WithLabelValues(endedByRevoke).Inc()
+		_ = s.limiter.allow(session.SupplierID) // counted; a session may always be ended
+	}
 	return nil
 }
 

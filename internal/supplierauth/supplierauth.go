@@ -29,7 +29,7 @@ type Deps struct {
 	SecretsKeys          string
 	Issuer, Audience     string // iss and aud of the access tokens
 	AllowPrivateWebhooks bool   // accept a webhook URL that names a private address
-	// that a supplier may send to this process with its access tokens; 0: any number
+	// that a supplier may send to this process with its tokens or its key; 0: any number
 	RequestsPerSecond int
 	// called in each transaction that may make a supplier's receiver callable; nil: nothing waits for it
 	Callable            func(ctx context.Context, supplierID string) error
@@ -72,9 +72,9 @@ func New(d Deps) (*Service, error) {
 	ended := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "supplyhub_sessions_ended_total",
 		Help: "Supplier sessions that were ended, by reason: reuse of a refresh token, revoked, " +
-			"or deactivated with their supplier.",
+			"deactivated with their supplier, or too_many: the oldest of a supplier with 1,000.",
 	}, []string{"reason"})
-	for _, reason := range []string{endedByReuse, endedByRevoke, endedByDeactivation} {
+	for _, reason := range []string{endedByReuse, endedByRevoke, endedByDeactivation, endedByNumber} {
 		ended.WithLabelValues(reason) // shown as 0 before the first
 	}
 	if d.Registerer != nil {

@@ -72,6 +72,13 @@ func secure(c *gin.Context) {
 	c.Header("Cross-Origin-Resource-Policy", "same-origin")
 }
 
+// challenge names the scheme that a program may use in place of a session.
+func challenge(c *gin.Context, status int) {
+	if status == http.StatusUnauthorized {
+		c.Header("WWW-Authenticate", "Bearer")
+	}
+}
+
 // Language returns the tag of the reader's language: the one chosen on the page, or the best of Accept-Language.
 func (s *Site) Language(r *http.Request) string {
 	if cookie, err := r.Cookie(languageCookie); err == nil && s.has(cookie.Value) {
@@ -142,6 +149,7 @@ func (s *Site) Render(c *gin.Context, status int, page string, p Page) error {
 		return fmt.Errorf("render %s: %w", page, err)
 	}
 	secure(c)
+	challenge(c, status)
 	c.Header("Cache-Control", "no-store")
 	c.Header("Vary", "Accept-Language, Cookie")
 	httpapi.Bytes(c, status, "text/html; charset=utf-8", b.Bytes())
@@ -167,6 +175,7 @@ type Outcome struct {
 // Answer answers the page's script.
 func (s *Site) Answer(c *gin.Context, status int, o Outcome) {
 	secure(c)
+	challenge(c, status)
 	c.Header("Cache-Control", "no-store")
 	httpapi.JSON(c, status, o)
 }

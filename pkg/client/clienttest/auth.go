@@ -95,6 +95,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	w.Header().Set("Cache-Control", "no-store")
 	if keys := r.Header.Values("X-Api-Key"); s.inactive || len(keys) != 1 || keys[0] != s.APIKey {
+		w.Header().Set("WWW-Authenticate", `ApiKey realm="supplyhub"`)
 		writeJSON(w, http.StatusUnauthorized, "application/json; charset=utf-8",
 			authError{"invalid_client", "The API key is missing or not valid."})
 		return
@@ -112,6 +113,7 @@ func (s *Server) refresh(w http.ResponseWriter, r *http.Request) {
 		if i != nil && i.used {
 			i.family.ended = true // the service cannot tell a thief from the owner
 		}
+		w.Header().Set("WWW-Authenticate", `ApiKey realm="supplyhub"`)
 		writeJSON(w, http.StatusUnauthorized, "application/json; charset=utf-8",
 			authError{"invalid_grant", "The refresh token is not valid, expired or already used."})
 		return

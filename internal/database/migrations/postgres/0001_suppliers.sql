@@ -50,5 +50,5 @@ CREATE TABLE sessions (
     ended_at        bigint,
     ended_reason    text
 ) WITH (fillfactor = 80);
-CREATE INDEX sessions_supplier ON sessions (supplier_id); -- of all: were it of live ones only, a plan made over the empty table might go through them
+CREATE INDEX sessions_supplier ON sessions (supplier_id, created_at); -- of all: were it of live ones only, a plan made over the empty table might go through them
 CREATE INDEX sessions_expiry ON sessions (expiry_day);

@@ -50,5 +50,5 @@ CREATE TABLE sessions (
     ended_at        integer,
     ended_reason    text
 );
-CREATE INDEX sessions_supplier ON sessions (supplier_id); -- of all: were it of live ones only, a plan made over the empty table might go through them
+CREATE INDEX sessions_supplier ON sessions (supplier_id, created_at); -- of all: were it of live ones only, a plan made over the empty table might go through them
 CREATE INDEX sessions_expiry ON sessions (expiry_day);

@@ -1,0 +1,96 @@
+// Package bodytest measures, for tests, what it costs to read, validate and refuse a body.
+package bodytest
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+)
+
+// What a body may allocate from its first byte to the last of its answer.
+const (
+	timesItsSize = 64
+	alsoSmall    = 1 << 20 // bytes: an answer of a thousand violations, gin, the recorder
+)
+
+// Body is one type of body that the service reads.
+type Body struct {
+	name   string
+	served http.Handler
+}
+
+// Of returns the type of body that the rules are of.
+func Of[T any](name string, validate func(*T) []errs.Violation) Body {
+	gin.SetMode(gin.ReleaseMode)
+	engine := gin.New()
+	engine.POST("/", httpapi.Handle(func(c *gin.Context) error {
+		httpapi.Known(c, "acme")
+		_, err := httpapi.DecodeJSON(c, validate)
+		return err
+	}))
+	return Body{name, engine}
+}
+
+// Fuzz checks that no text costs more than a small multiple of its size, whichever body it is sent as.
+func Fuzz(f *testing.F, bodies ...Body) {
+	f.Helper()
+	for _, text := range hostile() {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, body := range bodies {
+			if got, most := body.allocates(text), uint64(timesItsSize*len(text)+alsoSmall); got > most {
+				t.Errorf("%s: %d bytes allocate %d, want at most %d: %.60q", body.name, len(text), got, most, text)
+			}
+		}
+	})
+}
+
+// allocates returns how many bytes, the lesser of two runs: other goroutines allocate too.
+func (b Body) allocates(text []byte) uint64 {
+	least := ^uint64(0)
+	for range 2 {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(string(text)))
+		w := httptest.NewRecorder()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		b.served.ServeHTTP(w, r)
+		runtime.ReadMemStats(&after)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
+	}
+	return least
+}
+
+// hostile returns texts that once cost far more than their size, in the size that a stranger may send and in the
+// largest.
+func hostile() (texts []string) {
+	for _, size := range []int{16_000, 900_000} {
+		half, name := size/2, strings.Repeat("n", size/2)
+		texts = append(texts,
+			`{"`+name+`":["\u0000"`+strings.Repeat(`,"\u0000"`, half/9)+`]}`,
+			`{"x":{"`+name+`":[`+strings.Repeat(`"\u0000",`, half/9)+`0]}}`,
+			`{"`+name+`":[`+strings.Repeat(`null,`, half/5)+`0]}`,
+			strings.Repeat(`{"a":`, 190)+`["\u0000"`+strings.Repeat(`,"\u0000"`, size/10)+`]`+strings.Repeat(`}`, 190),
+			strings.Repeat(`{"a":`, min(9500, size/6))+`["\u0000"`+strings.Repeat(`,"\u0000"`, size/40)+`]`+
+				strings.Repeat(`}`, min(9500, size/6)),
+			strings.Repeat(`{"\u0000":`, min(9500, size/12))+`1`+strings.Repeat(`}`, min(9500, size/12)),
+			strings.Repeat(`[`, size), `{"id":"`+name+name+`"}`, `{"id":`+strings.Repeat("9", size)+`}`,
+			`{"`+name+`":1,"`+name+`":2}`, `{"`+name+``, "{\""+name+"\":\"\xff\"}",
+		)
+		for _, list := range []string{`{"materials":[`, `{"data":{"estimates":[`, `{"data":{"unavailable":[`, `{"x":[`} {
+			end := `]` + strings.Repeat(`}`, strings.Count(list, "{"))
+			for _, item := range []string{`0`, `{}`, `null`, `""`, `[]`, `{"sku":0}`, `{"sku":"\u0000"}`} {
+				texts = append(texts, list+item+strings.Repeat(","+item, size/(len(item)+1))+end)
+			}
+			texts = append(texts, list+`{}`+strings.Repeat(",{}", size/3)+`,{"\u0000":0}`+end)
+		}
+	}
+	return texts
+}
