@@ -65,6 +65,30 @@ func TestCompose_is_read_by_compose_itself(t *testing.T) {
 	}
 }
 
+// What reads the network of a machine finds no key in clear: the next who listens there speaks TLS.
+func TestCompose_publishes_plain_HTTP_on_the_loopback_only(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{"": "127.0.0.1", "10.1.2.3": "10.1.2.3"} {
+		settings := required(t)
+		settings["PUBLIC_ADDR"] = address
+		p, err := project(t, settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		published := 0
+		for name, s := range p.Services {
+			for _, port := range s.Ports {
+				if published++; name != "proxy" || port.HostIP != want {
+					t.Errorf("PUBLIC_ADDR=%s: %s publishes %s on %q", address, name, port.Published, port.HostIP)
+				}
+			}
+		}
+		if published != 1 {
+			t.Errorf("%d ports are published", published)
+		}
+	}
+}
+
 func TestCompose_does_not_start_without_its_secrets(t *testing.T) {
 	t.Parallel()
 	for name := range required(t) {
