@@ -16,6 +16,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
 )
 
 // TestService's production stack runs with the rights of deployments/: that they suffice. This is that they are few.
@@ -130,6 +131,57 @@ func workerOfAnotherUser(t *testing.T, h *apptest.Hub) (admin string) {
 		}
 	})
 	return admin
+}
+
+// A program that got one of the two passwords listens to what the other has, makes a reader of its own, forges an
+// answer, or looks at what else is on the server.
+func TestRights_of_a_NATS_user_reach_no_message_of_the_other(t *testing.T) {
+	t.Parallel()
+	server := queuetest.NewWithUsers(t, "../../deployments/nats-users.conf", "api", "worker")
+	both := []string{"$JS.API.STREAM.SNAPSHOT.MR", "$JS.API.STREAM.MSG.DELETE.MR", "$JS.API.DIRECT.GET.MR",
+		"$JS.API.CONSUMER.CREATE.MR", "$JS.API.CONSUMER.CREATE.MR.spy", "$JS.API.CONSUMER.CREATE.MR.spy.mr.s.1",
+		"$JS.API.CONSUMER.DURABLE.CREATE.MR.spy", "$JS.API.STREAM.CREATE.SPY", "$JS.API.STREAM.UPDATE.OTHER",
+		"$JS.API.STREAM.LIST", "$SYS.REQ.SERVER.PING", "_INBOX.x"}
+	for user, refused := range map[string]struct{ subscribe, publish []string }{
+		"api": {[]string{">", "mr.>", "workers.MR.>", "_INBOX.>", "_INBOX_worker.>", "$JS.>", "$SYS.>"},
+			append([]string{"_INBOX_worker.x", "$JS.API.CONSUMER.MSG.NEXT.MR.worker"}, both...)},
+		"worker": {[]string{">", "mr.>", "_INBOX.>", "_INBOX_api.>", "$JS.>", "$SYS.>"},
+			append([]string{"_INBOX_api.x", "mr.s.1", "$JS.API.STREAM.MSG.GET.MR"}, both...)},
+	} {
+		t.Run(user, func(t *testing.T) {
+			t.Parallel()
+			violations := make(chan error, 100)
+			nc, err := nats.Connect(server.URLOf(user), nats.CustomInboxPrefix("_INBOX_"+user),
+				nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { violations <- err }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(nc.Close)
+			expect := func(verb, subject string) {
+				t.Helper()
+				select {
+				case err := <-violations:
+					if !strings.Contains(err.Error(), verb+` to "`+subject+`"`) {
+						t.Errorf("%s %s: %v", verb, subject, err)
+					}
+				case <-time.After(time.Minute):
+					t.Errorf("%s: %s to %s is allowed", user, verb, subject)
+				}
+			}
+			for _, subject := range refused.subscribe {
+				if _, err := nc.Subscribe(subject, func(*nats.Msg) {}); err != nil {
+					t.Fatal(err)
+				}
+				expect("Subscription", subject)
+			}
+			for _, subject := range refused.publish {
+				if err := nc.Publish(subject, nil); err != nil {
+					t.Fatal(err)
+				}
+				expect("Publish", subject)
+			}
+		})
+	}
 }
 
 // impostor is what the rows of the real table would be noted in, made by a role for itself: a trigger of its own runs
