@@ -19,7 +19,7 @@ END $$;
 
 -- Dropping a partition takes nothing off counts that are not kept.
 CREATE OR REPLACE FUNCTION drop_webhook_partition(uid bigint) RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '2s' AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '2s' AS $$
 DECLARE
   suffix text := (SELECT name FROM webhook_partitions WHERE first_uid = uid AND closed_at IS NOT NULL);
   deliveries text := 'webhook_deliveries_' || suffix;
@@ -38,6 +38,10 @@ BEGIN
   RETURN '';
 EXCEPTION
   WHEN lock_not_available THEN RETURN 'its tables are in use';
+END $$;
+DO $$
+BEGIN
+  EXECUTE format('ALTER FUNCTION drop_webhook_partition(bigint) SET search_path = %I, pg_temp', current_schema());
 END $$;
 
 -- A key must hold the supplier. What was unique stays so: uids are given out once, and webhook-ids follow from them.

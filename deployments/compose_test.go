@@ -1,6 +1,7 @@
 package deployments_test
 
 import (
+	"bytes"
 	"maps"
 	"os"
 	"os/exec"
@@ -128,17 +129,37 @@ func TestEnvExample_names_every_variable_that_compose_asks_for(t *testing.T) {
 	}
 }
 
-// What env.sh prints is what both binaries start with: each value is put where compose.yaml would.
-func TestEnvScript_prints_a_configuration_that_both_binaries_accept(t *testing.T) {
-	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), "sh", "env.sh")
+// written is the file that env.sh makes.
+func written(t *testing.T) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "env")
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `umask 022; exec sh env.sh "$0"`, file)
 	cmd.Env = append(os.Environ(), "SUPPLYHUB_API="+apptest.Binary(t, "api"), "VERSION=v1.2.3")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Fatalf("%v: %s", err, out)
 	}
+	return file
+}
+
+func TestEnvScript_keeps_the_keys_from_other_users_and_from_being_written_over(t *testing.T) {
+	t.Parallel()
+	file := written(t)
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v: other users may read the keys: %s", err, info.Mode())
+	}
+	keys := read(t, file)
+	if out, err := exec.CommandContext(t.Context(), "sh", "env.sh", file).CombinedOutput(); err == nil ||
+		!bytes.Contains(out, []byte("already")) || !bytes.Equal(read(t, file), keys) {
+		t.Errorf("keys in use were written over: %v %s", err, out)
+	}
+}
+
+// What env.sh writes is what both binaries start with: each value is put where compose.yaml would.
+func TestEnvScript_writes_a_configuration_that_both_binaries_accept(t *testing.T) {
+	t.Parallel()
 	settings := map[string]string{}
-	for line := range strings.SplitSeq(string(out), "\n") {
+	for line := range strings.SplitSeq(string(read(t, written(t))), "\n") {
 		if name, value, ok := strings.Cut(line, "="); ok && !strings.HasPrefix(line, "#") {
 			settings[name] = value
 		}
@@ -159,7 +180,7 @@ func TestEnvScript_prints_a_configuration_that_both_binaries_accept(t *testing.T
 			})
 		}
 		if _, err := config.Load(environment, role); err != nil {
-			t.Errorf("%s refuses what env.sh printed: %v", service, err)
+			t.Errorf("%s refuses what env.sh wrote: %v", service, err)
 		}
 	}
 }

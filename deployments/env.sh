@@ -1,7 +1,14 @@
 #!/bin/sh
-# Prints .env.example with fresh keys and passwords: sh deployments/env.sh > deployments/.env
+# Writes .env.example with fresh keys and passwords into deployments/.env, or the file that is given, for its owner's eyes only:
+#   sh deployments/env.sh [FILE]
 # The keys come from the image; SUPPLYHUB_API names another way to run the api, such as bin/api.
-set -eu
+set -euC # -C: what is there is not written over
+umask 077
+file=${1:-$(dirname "$0")/.env}
+if [ -e "$file" ]; then
+	echo "$file is there already: the keys in it may be in use, without SECRETS_KEY stored secrets cannot be read" >&2
+	exit 1
+fi
 api=${SUPPLYHUB_API:-docker run --rm supplyhub:${VERSION:-latest}}
 
 password() {
@@ -20,4 +27,4 @@ while IFS= read -r line; do
 		VERSION=) printf '%s%s\n' "$line" "${VERSION:-}" ;;
 		*) printf '%s\n' "$line" ;;
 	esac
-done <"$(dirname "$0")/.env.example"
+done <"$(dirname "$0")/.env.example" >"$file"

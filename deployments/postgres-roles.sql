@@ -3,19 +3,26 @@
 -- then give the two roles passwords (\password supplyhub_api) and put their addresses into DATABASE_URL. The commands of
 -- bin/api (migrate, supplier, tracker, retention …) are run as the owner.
 -- It works in the schema that the owner's tables are in (the first of its search_path). An owner who may not create roles
--- lets an admin create the two first: CREATE ROLE supplyhub_api LOGIN; CREATE ROLE supplyhub_worker LOGIN;
+-- lets an admin create the two first: CREATE ROLE supplyhub_api LOGIN; CREATE ROLE supplyhub_worker LOGIN; before PostgreSQL 16
+-- that is the better way, as who may create roles there may give itself those that run programs on the server.
 DO $$
 DECLARE
   name text;
 BEGIN
   FOREACH name IN ARRAY ARRAY['supplyhub_api', 'supplyhub_worker'] LOOP
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
-      EXECUTE format('CREATE ROLE %I LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE', name);
+      BEGIN
+        EXECUTE format('CREATE ROLE %I LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE', name);
+      EXCEPTION WHEN duplicate_object OR unique_violation THEN -- by the same script in another database of the server
+      END;
     END IF;
     EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA %I FROM %I', current_schema(), name);
     EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), name);
   END LOOP;
   EXECUTE format('REVOKE CREATE ON SCHEMA %I FROM PUBLIC', current_schema());
+  -- Nothing makes temporary tables; who could might put one in the place of the schema's own. Where the schema's owner is not the
+  -- database's, an admin runs this line.
+  EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC, supplyhub_api, supplyhub_worker', current_database());
 END $$;
 
 -- What the processes ask for when they connect, for connections through a pooler, which does not carry it. It spares each
@@ -71,7 +78,8 @@ GRANT SELECT ON tracker_clients, tracker_client_keys, tracker_views, tracker_day
 GRANT UPDATE (active) ON suppliers TO supplyhub_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON figures TO supplyhub_api, supplyhub_worker;
 
--- The view of each tracker client: those that there are, and those that `api tracker client create` will make.
+-- The views of tracker clients; `api tracker load` grants those that it makes from now on. Other tables that a later version makes
+-- are granted here or not at all.
 DO $$
 DECLARE
   view text;
@@ -80,7 +88,7 @@ BEGIN
     EXECUTE 'GRANT SELECT ON ' || view || ' TO supplyhub_api';
   END LOOP;
 END $$;
-ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO supplyhub_api;
+ALTER DEFAULT PRIVILEGES REVOKE SELECT ON TABLES FROM supplyhub_api;
 
 -- Only with RETENTION_DAYS; without it run `api retention run` as the owner.
 -- GRANT DELETE ON material_requests, material_rounds, webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api;

@@ -371,3 +371,34 @@ func TestChart_network_policies_let_workers_out_to_receivers_and_nothing_in(t *t
 		t.Error("workers reach no receivers, or the metadata address and private networks too")
 	}
 }
+
+// An intruder in a pod sends nothing out by the ports of the database, the queue or DNS but to the operator's own.
+func TestChart_network_policies_open_no_port_to_the_whole_world_but_receivers(t *testing.T) {
+	t.Parallel()
+	const given = `{networkPolicy: {databaseTo: [{ipBlock: {cidr: 203.0.113.7/32}}]}}`
+	for values, database := range map[string]string{installations["small"]: "10.0.0.0/8", given: "203.0.113.7/32"} {
+		all := objects(t, values)
+		for _, name := range []string{"api", "worker"} {
+			ports := 0
+			for _, rule := range get[*networkingv1.NetworkPolicy](t, all, "NetworkPolicy/hub-"+name).Spec.Egress {
+				var to []string
+				for _, peer := range rule.To {
+					if peer.IPBlock != nil {
+						to = append(to, peer.IPBlock.CIDR)
+					}
+				}
+				if len(rule.To) == 0 || len(rule.Ports) > 0 && slices.Contains(to, "0.0.0.0/0") {
+					t.Errorf("%s: everywhere by %+v", name, rule.Ports)
+				}
+				for _, port := range rule.Ports {
+					if ports++; port.Port.IntVal == 5432 && !slices.Contains(to, database) {
+						t.Errorf("%s does not reach the database at %s: %v", name, database, to)
+					}
+				}
+			}
+			if ports < 4 {
+				t.Errorf("%s: only %d ports", name, ports)
+			}
+		}
+	}
+}

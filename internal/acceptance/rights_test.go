@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
 )
 
 // TestService's production stack runs with the rights of deployments/: that they suffice. This is that they are few.
@@ -129,4 +131,140 @@ func workerOfAnotherUser(t *testing.T, h *apptest.Hub) (admin string) {
 		}
 	})
 	return admin
+}
+
+// A program that got one of the two passwords listens to what the other has, makes a reader of its own, forges an
+// answer, or looks at what else is on the server.
+func TestRights_of_a_NATS_user_reach_no_message_of_the_other(t *testing.T) {
+	t.Parallel()
+	server := queuetest.NewWithUsers(t, "../../deployments/nats-users.conf", "api", "worker")
+	both := []string{"$JS.API.STREAM.SNAPSHOT.MR", "$JS.API.STREAM.MSG.DELETE.MR", "$JS.API.DIRECT.GET.MR",
+		"$JS.API.CONSUMER.CREATE.MR", "$JS.API.CONSUMER.CREATE.MR.spy", "$JS.API.CONSUMER.CREATE.MR.spy.mr.s.1",
+		"$JS.API.CONSUMER.DURABLE.CREATE.MR.spy", "$JS.API.STREAM.CREATE.SPY", "$JS.API.STREAM.UPDATE.OTHER",
+		"$JS.API.STREAM.LIST", "$SYS.REQ.SERVER.PING", "_INBOX.x"}
+	for user, refused := range map[string]struct{ subscribe, publish []string }{
+		"api": {[]string{">", "mr.>", "workers.MR.>", "_INBOX.>", "_INBOX_worker.>", "$JS.>", "$SYS.>"},
+			append([]string{"_INBOX_worker.x", "$JS.API.CONSUMER.MSG.NEXT.MR.worker"}, both...)},
+		"worker": {[]string{">", "mr.>", "_INBOX.>", "_INBOX_api.>", "$JS.>", "$SYS.>"},
+			append([]string{"_INBOX_api.x", "mr.s.1", "$JS.API.STREAM.MSG.GET.MR"}, both...)},
+	} {
+		t.Run(user, func(t *testing.T) {
+			t.Parallel()
+			violations := make(chan error, 100)
+			nc, err := nats.Connect(server.URLOf(user), nats.CustomInboxPrefix("_INBOX_"+user),
+				nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { violations <- err }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(nc.Close)
+			expect := func(verb, subject string) {
+				t.Helper()
+				select {
+				case err := <-violations:
+					if !strings.Contains(err.Error(), verb+` to "`+subject+`"`) {
+						t.Errorf("%s %s: %v", verb, subject, err)
+					}
+				case <-time.After(time.Minute):
+					t.Errorf("%s: %s to %s is allowed", user, verb, subject)
+				}
+			}
+			for _, subject := range refused.subscribe {
+				if _, err := nc.Subscribe(subject, func(*nats.Msg) {}); err != nil {
+					t.Fatal(err)
+				}
+				expect("Subscription", subject)
+			}
+			for _, subject := range refused.publish {
+				if err := nc.Publish(subject, nil); err != nil {
+					t.Fatal(err)
+				}
+				expect("Publish", subject)
+			}
+		})
+	}
+}
+
+// impostor is what the rows of the real table would be noted in, made by a role for itself: a trigger of its own runs
+// with the rights of the function that writes there.
+var impostor = []string{
+	`CREATE TEMPORARY TABLE %[1]s AS SELECT * FROM %[1]s`,
+	`GRANT ALL ON %s TO PUBLIC`,
+	`CREATE FUNCTION pg_temp.evil() RETURNS trigger LANGUAGE plpgsql
+		AS $$ BEGIN RAISE EXCEPTION '%s runs my code as %%', current_user; END $$`,
+	`CREATE TRIGGER evil BEFORE INSERT OR UPDATE OR DELETE ON %s EXECUTE FUNCTION pg_temp.evil()`,
+}
+
+// A role that is let in by a leaked DATABASE_URL puts a table of its own before the service's, and writes as always.
+func TestRights_of_a_role_that_makes_temporary_tables_do_not_become_the_owners(t *testing.T) {
+	t.Parallel()
+	const delivery = `INSERT INTO webhook_deliveries (id, destination, supplier_id, request_id, uid, round, status,
+		attempts, series, next_attempt_at, created_at, updated_at)
+		VALUES ('msg_1', 'sup_a', 'sup_a', 1, 1, 1, 'pending', 0, 0, 0, 0, 0)`
+	const request = `INSERT INTO material_requests (supplier_id, id, uid, round, round_at, status, body, digest, trace_id,
+		shop_code, created_at, updated_at) VALUES ('sup_a', 1, 1, 1, 0, 'enqueued', '', '', '', '', 0, 0)`
+	for name, attack := range map[string]struct{ role, table, statement string }{
+		"a delivery is noted":   {"supplyhub_worker", "list_changes", delivery},
+		"a delivery is counted": {"supplyhub_worker", "status_counts", delivery},
+		"a request is noted":    {"supplyhub_api", "list_changes", request},
+		"a request is counted":  {"supplyhub_api", "status_counts", request},
+		"a receiver is counted": {"supplyhub_api", "status_counts", `UPDATE suppliers SET webhook_url = ''`},
+		"a partition is made":   {"supplyhub_api", "webhook_partitions", `SELECT advance_webhook_partitions(0, 1)`},
+		"a partition is settled": {"supplyhub_api", "webhook_partitions",
+			`SELECT settle_webhook_partition(first_uid, 2, 3) FROM webhook_partitions`},
+		"a partition is dropped": {"supplyhub_api", "webhook_partitions",
+			`SELECT drop_webhook_partition(first_uid) FROM webhook_partitions`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			owner := databasetest.Postgres(t)
+			databasetest.Script(t, owner, "../../deployments/postgres-roles.sql")
+			admin, intruder := session(t, owner), session(t, databasetest.As(t, owner, attack.role))
+			must := func(conn *sql.Conn, statement string) {
+				t.Helper()
+				if _, err := conn.ExecContext(t.Context(), statement); err != nil {
+					t.Fatalf("%s: %v", statement, err)
+				}
+			}
+			for _, statement := range prepared(attack.role) {
+				must(admin, statement)
+			}
+			first := fmt.Sprintf(impostor[0], attack.table)
+			if _, err := intruder.ExecContext(t.Context(), first); err == nil ||
+				!strings.Contains(err.Error(), "permission denied to create temporary tables") {
+				t.Fatalf("%s: %v", first, err)
+			}
+			must(admin, `DO $$ BEGIN EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO PUBLIC', current_database()); END $$`)
+			for _, statement := range impostor {
+				must(intruder, fmt.Sprintf(statement, attack.table))
+			}
+			must(intruder, attack.statement)
+		})
+	}
+}
+
+// prepared is a supplier with a receiver, a partition that is over, and what a role has with RETENTION_DAYS.
+func prepared(role string) []string {
+	return []string{
+		`INSERT INTO suppliers (id, name, webhook_url, active, scopes, access_ttl, refresh_ttl, created_at, updated_at)
+			VALUES ('sup_a', 'A', 'https://a.example', true, '', 1, 1, 0, 0)`,
+		`UPDATE webhook_partitions SET closed_at = 1`,
+		`GRANT SELECT, UPDATE ON webhook_partitions TO ` + role,
+		`GRANT EXECUTE ON FUNCTION advance_webhook_partitions(bigint, bigint), drop_webhook_partition(bigint),
+			settle_webhook_partition(bigint, bigint, bigint), delete_webhook_table() TO ` + role,
+	}
+}
+
+// session is a single connection.
+func session(t *testing.T, address string) *sql.Conn {
+	t.Helper()
+	db, err := sql.Open("pgx", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
 }

@@ -34,10 +34,31 @@ func (s *store) ensureView(ctx context.Context, client int64) error {
 	if err := s.db.From(ctx).Exec(create).Error; err != nil {
 		return fmt.Errorf("create tracker view: %w", err)
 	}
+	if err := s.shareView(ctx, name); err != nil {
+		return fmt.Errorf("grant tracker view: %w", err)
+	}
 	err = s.db.From(ctx).Exec(`INSERT INTO tracker_views (client_number, name, definition) VALUES (?, ?, (`+definition+`))
 		ON CONFLICT (client_number) DO UPDATE SET definition = excluded.definition`, client, name, name).Error
 	if err != nil {
 		return fmt.Errorf("note tracker view: %w", err)
 	}
 	return nil
+}
+
+// shareView lets every role read the view that may read the list of views, as the api does that serves them.
+func (s *store) shareView(ctx context.Context, name string) error {
+	if s.db.Engine() == database.SQLite {
+		return nil
+	}
+	var roles []string
+	err := s.db.From(ctx).Raw(`SELECT grantee FROM information_schema.role_table_grants
+		WHERE table_schema = current_schema() AND table_name = 'tracker_views' AND privilege_type = 'SELECT'
+			AND grantee NOT IN ('PUBLIC', current_user)`).Scan(&roles).Error
+	if err != nil || len(roles) == 0 {
+		return err
+	}
+	for i, role := range roles {
+		roles[i] = quote(role)
+	}
+	return s.db.From(ctx).Exec("GRANT SELECT ON " + quote(name) + " TO " + strings.Join(roles, ", ")).Error
 }

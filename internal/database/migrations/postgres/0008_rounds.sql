@@ -106,13 +106,14 @@ UPDATE material_requests SET received = round WHERE event_at IS NOT NULL AND sta
 -- What waits for its estimation is queued. What nothing would ever bring is estimated again, in a round of its own.
 UPDATE material_requests r SET ticket = r.uid WHERE status = 'enqueued'
     AND NOT EXISTS (SELECT 1 FROM webhook_events e WHERE e.uid = r.uid AND e.round = r.round);
-CREATE TEMPORARY TABLE own_pending ON COMMIT DROP AS
+CREATE TABLE own_pending AS
     SELECT uid, round FROM webhook_deliveries WHERE destination = 'own' AND status = 'pending';
 INSERT INTO material_rounds SELECT supplier_id, id, uid, round, 'failed', 'No delivery of its estimates was left.', created_at
     FROM material_requests r WHERE status = 'enqueued' AND ticket IS NULL
     AND NOT EXISTS (SELECT 1 FROM own_pending p WHERE p.uid = r.uid AND p.round = r.round);
 UPDATE material_requests r SET ticket = r.uid, round = round + 1, round_at = updated_at WHERE status = 'enqueued' AND ticket IS NULL
     AND NOT EXISTS (SELECT 1 FROM own_pending p WHERE p.uid = r.uid AND p.round = r.round);
+DROP TABLE own_pending;
 
 ALTER TABLE material_requests DROP COLUMN sweep_at, DROP COLUMN event_at;
 CREATE INDEX material_requests_queued ON material_requests (ticket) WHERE ticket IS NOT NULL;

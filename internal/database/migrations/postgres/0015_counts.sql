@@ -12,7 +12,7 @@ CREATE TABLE status_counts (
 ALTER TABLE status_counts REPLICA IDENTITY FULL;
 
 -- +goose StatementBegin
-CREATE FUNCTION count_added() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE FUNCTION count_added() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     INSERT INTO status_counts SELECT TG_ARGV[0], status, count(*) FROM added
         WHERE status IN ('enqueued', 'failed', 'pending', 'dead') GROUP BY status;
@@ -21,7 +21,7 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
-CREATE FUNCTION count_changed() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE FUNCTION count_changed() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     INSERT INTO status_counts SELECT TG_ARGV[0], status, sum(n)
         FROM (SELECT status, 1 AS n FROM added UNION ALL SELECT status, -1 FROM removed) AS changed
@@ -31,7 +31,7 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
-CREATE FUNCTION count_removed() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE FUNCTION count_removed() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     INSERT INTO status_counts SELECT TG_ARGV[0], status, -count(*) FROM removed
         WHERE status IN ('enqueued', 'failed', 'pending', 'dead') GROUP BY status;
@@ -54,7 +54,7 @@ CREATE TRIGGER count_removed AFTER DELETE ON webhook_deliveries REFERENCING OLD 
 
 -- Suppliers with a receiver. Few rows change here, one at a time.
 -- +goose StatementBegin
-CREATE FUNCTION count_receivers() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE FUNCTION count_receivers() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     more bigint := 0;
 BEGIN

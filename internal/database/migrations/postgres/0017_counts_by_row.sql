@@ -18,7 +18,7 @@ DROP FUNCTION count_changed();
 DROP FUNCTION count_removed();
 
 -- +goose StatementBegin
-CREATE FUNCTION count_row() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE FUNCTION count_row() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     IF TG_OP <> 'DELETE' AND NEW.status IN ('enqueued', 'failed', 'pending', 'dead') THEN
         INSERT INTO status_counts VALUES (TG_ARGV[0], NEW.status, 1);

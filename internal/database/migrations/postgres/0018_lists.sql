@@ -32,7 +32,7 @@ ALTER TABLE material_requests ADD COLUMN IF NOT EXISTS noted boolean NOT NULL DE
 ALTER TABLE webhook_deliveries ADD COLUMN IF NOT EXISTS noted boolean NOT NULL DEFAULT false;
 
 -- +goose StatementBegin
-CREATE OR REPLACE FUNCTION note_request() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE OR REPLACE FUNCTION note_request() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     INSERT INTO list_changes VALUES ('requests', NEW.supplier_id, CASE TG_OP WHEN 'UPDATE' THEN OLD.status ELSE '' END, NEW.status,
         NEW.created_at & -262144, 1);
@@ -41,7 +41,7 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
-CREATE OR REPLACE FUNCTION note_delivery() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE OR REPLACE FUNCTION note_delivery() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     INSERT INTO list_changes VALUES ('deliveries', NEW.destination, CASE TG_OP WHEN 'UPDATE' THEN OLD.status ELSE '' END, NEW.status,
         NEW.created_at & -262144, 1);
@@ -51,7 +51,7 @@ END $$;
 
 -- No other statement names the selection.
 -- +goose StatementBegin
-CREATE OR REPLACE FUNCTION note_order() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE OR REPLACE FUNCTION note_order() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     IF TG_OP = 'UPDATE' AND OLD.selected_at IS NOT NULL THEN
         INSERT INTO list_changes VALUES ('orders', '', 'selected', '', OLD.selected_at & -262144, 1);
@@ -65,7 +65,7 @@ END $$;
 
 -- Rows are deleted many at once.
 -- +goose StatementBegin
-CREATE OR REPLACE FUNCTION note_removed_requests() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE OR REPLACE FUNCTION note_removed_requests() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     INSERT INTO list_changes
     SELECT 'requests', supplier_id, status, '', created_at & -262144, count(*) FROM removed GROUP BY 2, 3, 5
@@ -75,7 +75,7 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
-CREATE OR REPLACE FUNCTION note_removed_deliveries() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+CREATE OR REPLACE FUNCTION note_removed_deliveries() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     INSERT INTO list_changes
     SELECT 'deliveries', destination, status, '', created_at & -262144, count(*) FROM removed WHERE destination <> 'own' GROUP BY 2, 3, 5;

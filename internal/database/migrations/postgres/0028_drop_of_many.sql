@@ -81,3 +81,21 @@ EXCEPTION -- with all that was done
     WHEN lock_not_available THEN RETURN 'its tables are in use';
 END $$;
 -- +goose StatementEnd
+
+-- Every function finds what is in the schema and nothing that a role made for itself: PostgreSQL looks for a table in pg_temp first
+-- unless the path names it, and the path that FROM CURRENT stored does not. Whoever replaces a function pins it again.
+-- +goose StatementBegin
+DO $$
+DECLARE
+    one regprocedure;
+BEGIN
+    FOREACH one IN ARRAY ARRAY['tracker_records_inserted()', 'tracker_records_deleted()', 'tracker_records_updated()',
+        'tracker_records_truncated()', 'count_receivers()', 'count_row()', 'note_request()', 'note_delivery()', 'note_order()',
+        'note_removed_requests()', 'note_removed_deliveries()', 'webhook_border(bigint)', 'webhook_event_body(bigint, bigint)',
+        'advance_webhook_partitions(bigint, bigint)', 'settle_webhook_partition(bigint, bigint, bigint)',
+        'drop_webhook_partition(bigint)', 'delete_webhook_table()']::regprocedure[]
+    LOOP
+        EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', one, current_schema());
+    END LOOP;
+END $$;
+-- +goose StatementEnd

@@ -1,0 +1,119 @@
+package deployments_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// A tag that was moved, by who took over an account, changes nothing here: what a build runs and an image is made of
+// is named by its digest, with the version beside it for people.
+func TestSupplyChain_is_pinned_by_digest_with_the_version_beside_it(t *testing.T) {
+	t.Parallel()
+	workflows, err := filepath.Glob("../.github/workflows/*")
+	if err != nil || len(workflows) == 0 {
+		t.Fatal(workflows, err)
+	}
+	image := regexp.MustCompile(`:[a-z0-9][a-z0-9.-]*@sha256:[0-9a-f]{64}( AS build)?$`)
+	rules := []struct {
+		files        []string
+		names, wants *regexp.Regexp
+		least        int
+	}{
+		{workflows, regexp.MustCompile(`uses:.*`), regexp.MustCompile(`@[0-9a-f]{40} # v\d+\.\d+\.\d+$`), 7},
+		{[]string{"Dockerfile"}, regexp.MustCompile(`(?m)^FROM .*`), image, 2},
+		{[]string{"compose.yaml"}, regexp.MustCompile(`image: (&postgres )?[a-z]+:[^$\n]*(\n|$)`), image, 3},
+		{[]string{"chart/values.yaml"}, regexp.MustCompile(`(?m)rolesImage: .*`), image, 1},
+	}
+	for _, rule := range rules {
+		found := 0
+		for _, file := range rule.files {
+			for _, line := range rule.names.FindAllString(string(read(t, file)), -1) {
+				found++
+				if line = strings.TrimSpace(line); !rule.wants.MatchString(line) {
+					t.Errorf("%s: %s", file, line)
+				}
+			}
+		}
+		if found < rule.least {
+			t.Errorf("%v: only %d are named", rule.files, found)
+		}
+	}
+	postgres := regexp.MustCompile(`postgres:\S+@sha256:[0-9a-f]+`)
+	if a, b := postgres.FindString(string(read(t, "compose.yaml"))),
+		postgres.FindString(string(read(t, "chart/values.yaml"))); a != b {
+		t.Errorf("compose.yaml runs %s, the chart %s", a, b)
+	}
+}
+
+func TestWorkflows_give_each_job_what_it_needs_and_keep_no_credentials(t *testing.T) {
+	t.Parallel()
+	var flow struct {
+		Permissions map[string]string `yaml:"permissions"`
+		Jobs        map[string]struct {
+			Permissions map[string]string `yaml:"permissions"`
+			Steps       []struct {
+				Uses string         `yaml:"uses"`
+				With map[string]any `yaml:"with"`
+			} `yaml:"steps"`
+		} `yaml:"jobs"`
+	}
+	if err := yaml.Unmarshal(read(t, "../.github/workflows/ci.yaml"), &flow); err != nil || flow.Permissions == nil ||
+		len(flow.Permissions) > 0 {
+		t.Fatalf("%v: a job that says nothing has %v", err, flow.Permissions)
+	}
+	for name, job := range flow.Jobs {
+		attested := false
+		for _, step := range job.Steps {
+			if strings.HasPrefix(step.Uses, "actions/checkout@") && step.With["persist-credentials"] != false {
+				t.Errorf("%s: what runs later finds the token of the checkout", name)
+			}
+			attested = attested || strings.HasPrefix(step.Uses, "actions/attest-build-provenance@")
+		}
+		writes := 0
+		for _, right := range job.Permissions {
+			if right == "write" {
+				writes++
+			}
+		}
+		if publishes := job.Permissions["packages"] == "write"; job.Permissions["contents"] != "read" ||
+			publishes != attested || !publishes && writes > 0 {
+			t.Errorf("%s may do %v, attests what it publishes: %t", name, job.Permissions, attested)
+		}
+	}
+}
+
+func TestDependabot_looks_after_all_that_is_pinned(t *testing.T) {
+	t.Parallel()
+	var bot struct {
+		Updates []struct {
+			Ecosystem   string   `yaml:"package-ecosystem"`
+			Directory   string   `yaml:"directory"`
+			Directories []string `yaml:"directories"`
+		} `yaml:"updates"`
+	}
+	if err := yaml.Unmarshal(read(t, "../.github/dependabot.yml"), &bot); err != nil {
+		t.Fatal(err)
+	}
+	watched := map[string][]string{}
+	for _, u := range bot.Updates {
+		watched[u.Ecosystem] = append(u.Directories, u.Directory)
+	}
+	for ecosystem, files := range map[string][]string{"github-actions": {"/.github/workflows/ci.yaml"},
+		"docker": {"/deployments/Dockerfile"}, "docker-compose": {"/deployments/compose.yaml"}, "gomod": {"/go.mod",
+			"/deployments/checks/go.mod", "/deployments/bench/river/go.mod"}} {
+		for _, file := range files {
+			if _, err := os.Stat(".." + file); err != nil {
+				t.Error(err)
+			}
+			if dir := filepath.Dir(file); !slices.Contains(watched[ecosystem], strings.TrimSuffix(dir, ".github/workflows")) {
+				t.Errorf("nothing looks after %s: %v", file, watched[ecosystem])
+			}
+		}
+	}
+}
