@@ -1,0 +1,150 @@
+//go:build unix
+
+package tracker_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest/cluster"
+)
+
+// replicated is a primary with a standby.
+type replicated struct {
+	t                *testing.T
+	primary, standby *pgx.Conn
+	url, replicaURL  string
+}
+
+func newReplicated(t *testing.T) *replicated {
+	t.Helper()
+	primary, err := cluster.Start(true) // what is committed is written
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(primary.Remove)
+	standby, err := primary.Standby()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(standby.Remove)
+	r := &replicated{t: t, url: primary.Address(), replicaURL: standby.Address()}
+	for address, conn := range map[string]**pgx.Conn{r.url: &r.primary, r.replicaURL: &r.standby} {
+		if *conn, err = pgx.Connect(t.Context(), address); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// open returns a database whose rows are read at the address.
+func (r *replicated) open(readURL string) *database.DB {
+	r.t.Helper()
+	db, err := database.Open(r.t.Context(),
+		database.Config{URL: r.url, ReadURL: readURL, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = db.Close() })
+	if err := db.Migrate(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	return db
+}
+
+// replayed waits until the standby has what the primary has.
+func (r *replicated) replayed() {
+	r.t.Helper()
+	var at string
+	err := r.primary.QueryRow(r.t.Context(), `SELECT pg_current_wal_lsn()::text`).Scan(&at)
+	for there := false; err == nil && !there; time.Sleep(5 * time.Millisecond) {
+		err = r.standby.QueryRow(r.t.Context(), `SELECT pg_last_wal_replay_lsn() >= $1::text::pg_lsn`, at).Scan(&there)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// pause stops the standby where it is, or lets it go on.
+func (r *replicated) pause(paused bool) {
+	r.t.Helper()
+	statement := map[bool]string{true: `SELECT pg_wal_replay_pause()`, false: `SELECT pg_wal_replay_resume()`}[paused]
+	_, err := r.standby.Exec(r.t.Context(), statement)
+	for state := ""; err == nil && (state == "paused") != paused; time.Sleep(5 * time.Millisecond) {
+		err = r.standby.QueryRow(r.t.Context(), `SELECT pg_get_wal_replay_pause_state()`).Scan(&state)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func TestCrawl_over_a_replica_that_is_behind_has_nothing_twice_and_nothing_missed(t *testing.T) {
+	t.Parallel()
+	r := newReplicated(t)
+	here := newFleet(t, r.open(r.replicaURL))
+	elsewhere := serve(newService(t, r.open(r.replicaURL)))
+	other := serve(newService(t, r.open(r.url))) // at a replica that is not behind
+	one := func(label string) row { return row{Label: label, Device: 1, Loaded: "2026-11-20"} }
+	here.load(one("r1"), one("r2"), one("r3"), one("r4"))
+	r.replayed()
+	for _, engine := range []http.Handler{here.engine, elsewhere} { // both remember a former crawl
+		for _, path := range []string{"/list?pageSize=2", "/list?pageSize=2&page=2"} {
+			get(t, engine, here.client.APIKey, path)
+		}
+	}
+	here.load(one("r5"), one("r6"))
+	r.replayed()
+	r.pause(true)
+	pages := map[string][]string{"1": {"r6", "r5"}, "2": {"r4", "r3"}, "3": {"r2", "r1"}}
+	crawl := func(number string, engine http.Handler) {
+		t.Helper()
+		got := get(t, engine, here.client.APIKey, "/list?pageSize=2&page="+number)
+		if diff := gocmp.Diff(page{6, pages[number]}, got); diff != "" {
+			t.Errorf("page %s (-want +got):\n%s", number, diff)
+		}
+	}
+	crawl("1", here.engine)
+	for _, number := range []string{"2", "3"} {
+		crawl(number, here.engine)
+		crawl(number, elsewhere)
+	}
+
+	here.load(one("r7"), one("r8"))
+	pages = map[string][]string{"1": {"r8", "r7"}, "2": {"r6", "r5"}}
+	if got := get(t, other, here.client.APIKey, "/list?pageSize=2"); got.Total != 8 {
+		t.Errorf("at the primary there are %d records, want 8", got.Total)
+	}
+	behind := httptest.NewRequest(http.MethodGet, "/list?pageSize=2&page=2", nil)
+	behind.Header.Set("svc-public-hub-key", here.client.APIKey)
+	w := httptest.NewRecorder()
+	if here.engine.ServeHTTP(w, behind); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("a replica without what page 1 showed answers page 2 with %d %s", w.Code, w.Body)
+	}
+	r.pause(false)
+	r.replayed()
+	if got := get(t, here.engine, here.client.APIKey, "/list?pageSize=2&page=2"); got.Total != 8 {
+		t.Errorf("page 2 has a total of %d when the replica has all, want 8", got.Total)
+	}
+}
+
+func TestClient_that_was_changed_is_served_by_a_replica_that_is_behind(t *testing.T) {
+	t.Parallel()
+	r := newReplicated(t)
+	here := newFleet(t, r.open(r.replicaURL))
+	here.load(row{Label: "r1", Device: 1, Loaded: "2026-11-20"})
+	r.replayed()
+	r.pause(true)
+	if _, err := here.service.RotateKey(t.Context(), here.client.ID, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if got := get(t, serve(newService(t, r.open(r.replicaURL))), here.client.APIKey, "/list"); got.Total != 1 {
+		t.Errorf("the list has %d records, want 1", got.Total)
+	}
+}
