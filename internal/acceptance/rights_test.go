@@ -242,6 +242,29 @@ func TestRights_of_a_role_that_makes_temporary_tables_do_not_become_the_owners(t
 	}
 }
 
+// A table that a later version makes holds what no role was meant to see, until the script says so.
+func TestRights_to_tables_to_come_are_not_given_beforehand(t *testing.T) {
+	t.Parallel()
+	owner := databasetest.Postgres(t)
+	databasetest.Script(t, owner, "../../deployments/postgres-roles.sql")
+	admin := session(t, owner)
+	for _, statement := range []string{`CREATE TABLE later (key text)`, `CREATE VIEW of_later AS SELECT * FROM later`,
+		`SELECT advance_webhook_partitions((extract(epoch FROM now())::bigint) * 1000000, 1)`} {
+		if _, err := admin.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, role := range []string{"supplyhub_api", "supplyhub_worker"} {
+		var readable string
+		err := admin.QueryRowContext(t.Context(), `SELECT coalesce(string_agg(relname, ' '), '') FROM pg_class
+			WHERE relname ~ 'later|^webhook_.*_[0-9]{8}$' AND relkind IN ('r', 'v')
+				AND has_table_privilege($1, oid, 'SELECT, INSERT, UPDATE, DELETE')`, role).Scan(&readable)
+		if err != nil || readable != "" {
+			t.Errorf("%s may read or change %s before it was granted: %v", role, readable, err)
+		}
+	}
+}
+
 // prepared is a supplier with a receiver, a partition that is over, and what a role has with RETENTION_DAYS.
 func prepared(role string) []string {
 	return []string{
