@@ -13,7 +13,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/materials"
-	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -282,23 +281,23 @@ func TestReceiveEstimates_of_a_worker_are_kept_as_it_wrote_them_and_of_no_one_el
 		p := newPipeline(t, db, func(d *materials.Deps) { d.Proofs = proofs })
 		p.enqueue("acme", 1)
 		r := p.round("acme", 1)
-		id, at := r.WebhookID(round.OwnEndpoint), p.clock()
+		id, at := ownID(r), p.clock()
 		body := `{"data":{"supplier_id":"acme","estimates":[{"estimate_id":"e1"}],"unavailable":[]}}`
 		signed := webhook.Sign(id, at, []byte(body), p.secret)
 		for _, tt := range []struct{ name, id, proof string }{
-			{"no proof", id, ""}, {"a proof of another call", id, proofs.Of("v1,x")}, {"no proof at all", id, "?"},
-			{"an id that is no own delivery's", r.WebhookID(round.Receiver), proofs.Of(signed)},
+			{"no proof", id, ""}, {"a proof of another call", id, proofs.Of("v1,x", r.UID, r.Number)},
+			{"no proof at all", id, "?"}, {"another id", theirID(r), proofs.Of(signed, r.UID, r.Number)},
 		} {
 			if got := p.deliverBody(tt.id, 1, body, caller.ProofHeader, tt.proof); got.Code != http.StatusBadRequest {
 				t.Errorf("%s: status %d", tt.name, got.Code)
 			}
 		}
 		for _, bad := range []string{`{}`, `{"data":{"supplier_id":"acme"}}`, `{"data":[]}`, `{`} {
-			proof := proofs.Of(webhook.Sign(id, at, []byte(bad), p.secret))
+			proof := proofs.Of(webhook.Sign(id, at, []byte(bad), p.secret), r.UID, r.Number)
 			expect(t, p.deliverBody(id, 1, bad, caller.ProofHeader, proof), 400)
 		}
 		p.expectStatus("acme", 1, materials.Enqueued)
-		expect(t, p.deliverBody(id, 1, body, caller.ProofHeader, proofs.Of(signed)), 200, stored1)
+		expect(t, p.deliverBody(id, 1, body, caller.ProofHeader, proofs.Of(signed, r.UID, r.Number)), 200, stored1)
 		if r := p.row("acme", 1); *r.Estimates != `[{"estimate_id":"e1"}]` || *r.Unavailable != `[]` {
 			t.Errorf("stored are %s and %s", *r.Estimates, *r.Unavailable)
 		}
