@@ -120,7 +120,8 @@ func (d *Dispatcher) prepare(ctx context.Context, events []Outgoing, receivers m
 				return nil, fmt.Errorf("encode event of %s: %w", e.Round, err)
 			}
 		}
-		prepared[i] = newEvent{Outgoing: e, ids: round.NewEvent(e.Round.UID, now), stored: body, deliveries: make([]newDelivery, 0, 2)}
+		prepared[i] = newEvent{Outgoing: e, ids: round.NewEvent(e.Round.UID, now), stored: body,
+			deliveries: make([]newDelivery, 0, 2)}
 		if packed {
 			prepared[i].stored = pack.Stored(body)
 		}

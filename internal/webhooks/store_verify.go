@@ -36,8 +36,8 @@ func (s *store) verified(ctx context.Context, after string, limit int) ([]verifi
 
 // withoutOwn returns the next events behind one, and those of them that have no delivery to the own endpoint.
 func (s *store) withoutOwn(ctx context.Context, after round.Round, limit int) (events, lost []round.Round, err error) {
-	stored, err := s.storedEvents(ctx, `webhook_events WHERE (uid, round) > ($1, $2) ORDER BY uid, round LIMIT $3`, after.UID, after.Number,
-		limit)
+	stored, err := s.storedEvents(ctx, `webhook_events WHERE (uid, round) > ($1, $2) ORDER BY uid, round LIMIT $3`,
+		after.UID, after.Number, limit)
 	if err != nil {
 		return nil, nil, err
 	}
