@@ -44,7 +44,7 @@ BEGIN
   EXECUTE format('ALTER FUNCTION drop_webhook_partition(bigint) SET search_path = %I, pg_temp', current_schema());
 END $$;
 
--- A key must hold the supplier. What was unique stays so: uids are given out once, and webhook-ids follow from them.
+-- A key must hold the supplier. What was unique stays so: uids are given out once, and webhook-ids are random.
 ALTER TABLE material_rounds DROP CONSTRAINT material_rounds_pkey, ADD PRIMARY KEY (uid, number, supplier_id);
 ALTER TABLE webhook_events DROP CONSTRAINT webhook_events_pkey, ADD PRIMARY KEY (uid, round, supplier_id);
 ALTER TABLE webhook_deliveries DROP CONSTRAINT webhook_deliveries_pkey, ADD PRIMARY KEY (id, supplier_id);

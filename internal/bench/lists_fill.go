@@ -116,14 +116,15 @@ func (r listRows) requests(ctx context.Context, conn *pgx.Conn) error {
 func (r listRows) events(ctx context.Context, conn *pgx.Conn) error {
 	n := r.from - 1
 	_, err := conn.CopyFrom(ctx, pgx.Identifier{"webhook_events"},
-		[]string{"uid", "round", "trace_id", "body", "created_at", "supplier_id"}, pgx.CopyFromFunc(func() ([]any, error) {
+		[]string{"uid", "round", "nonce", "trace_id", "body", "created_at", "supplier_id"},
+		pgx.CopyFromFunc(func() ([]any, error) {
 			if n++; n <= r.to && r.status(n) == "enqueued" {
 				n++
 			}
 			if n > r.to {
 				return nil, nil
 			}
-			return []any{r.first + n, int64(1), traceOf(n), r.event(n), r.at(n), r.supplier}, nil
+			return []any{r.first + n, int64(1), r.first + n, traceOf(n), r.event(n), r.at(n), r.supplier}, nil
 		}))
 	return err
 }
@@ -175,7 +176,7 @@ func (r listRows) deliveries(ctx context.Context, conn *pgx.Conn) error {
 				destination = "own"
 			}
 			at := r.at(n)
-			return []any{pageDelivery(r.first+n, own), r.first + n, int64(1), destination, r.supplier, n, status, int64(1),
+			return []any{deliveryID(r.first+n, at, own), r.first + n, int64(1), destination, r.supplier, n, status, int64(1),
 				int64(1), due, at, at, at, int64(1000), answered, reason, true, true}, nil
 		}))
 	return err

@@ -42,11 +42,17 @@ func pageOwner(uid int64) string {
 	return pageSupplier(uid / 2 % pageSuppliers)
 }
 
-func pageDelivery(uid int64, own bool) string {
+func pageAt(uid int64) int64 { return pageStart.Add(time.Duration(uid) * pageStep).UnixMicro() }
+
+func pageDelivery(uid int64, own bool) string { return deliveryID(uid, pageAt(uid), own) }
+
+// deliveryID returns the webhook-id of an event whose nonce is its uid.
+func deliveryID(uid, at int64, own bool) string {
+	kind := round.Receiver
 	if own {
-		return round.WebhookID(uid, 1, round.OwnEndpoint)
+		kind = round.OwnEndpoint
 	}
-	return round.WebhookID(uid, 1, round.Receiver)
+	return round.Event{UID: uid, At: at, Nonce: uid}.WebhookID(kind)
 }
 
 // pageIndex is an index that is dropped while its table is filled.
@@ -182,11 +188,10 @@ func fillChunk(ctx context.Context, conn *pgx.Conn, from, to, stored int64) erro
 				received, failure, at, at, "[]", "[]", true}, nil
 		}))
 	_, errEvents := conn.CopyFrom(ctx, pgx.Identifier{"webhook_events"},
-		[]string{"uid", "round", "trace_id", "body", "created_at"},
+		[]string{"uid", "round", "nonce", "trace_id", "body", "created_at"},
 		pgx.CopyFromSlice(int(to-from+1), func(i int) ([]any, error) {
 			uid := from + int64(i)
-			return []any{uid, int64(1), traceOf(uid), []byte(`{}`), pageStart.Add(time.Duration(uid) * pageStep).UnixMicro()},
-				nil
+			return []any{uid, int64(1), uid, traceOf(uid), []byte(`{}`), pageAt(uid)}, nil
 		}))
 	deliveries := &pageDeliveries{next: from, to: to, waiting: waiting}
 	_, errDeliveries := conn.CopyFrom(ctx, pgx.Identifier{"webhook_deliveries"},
@@ -233,7 +238,7 @@ func (d *pageDeliveries) Next() bool {
 	case failedPage(uid):
 		status, answered, reason = "dead", 503, "answered 503"
 	}
-	at := pageStart.Add(time.Duration(uid) * pageStep).UnixMicro()
+	at := pageAt(uid)
 	due := time.Now().Add(24*time.Hour).UnixMicro() + uid // no sweeper wants it while the pages are read
 	d.row = []any{pageDelivery(uid, !d.supplier), uid, int64(1), destination, pageOwner(uid), uid, status, int64(1),
 		int64(1), due, at, at, at,

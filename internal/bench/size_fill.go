@@ -119,12 +119,12 @@ func fillDay(ctx context.Context, conn *pgx.Conn, from, to int64) error {
 			FROM generate_series($1::bigint, $2::bigint) AS n`,
 		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
 			next_attempt_at, created_at, updated_at, last_started_at, last_duration_us, last_status, noted, counted)
-			SELECT left(webhook_border($3), 11) || lpad(n::text, 15, '0'), $3 + n, 1,
+			SELECT webhook_border($3) || lpad(n::text, 9, '0'), $3 + n, 1,
 				CASE n % 2 WHEN 0 THEN 'own' ELSE 'sup_zz_' || n % 100 END, 'sup_zz_' || n % 100, n, 'delivered', 2, 2, n,
 				1700000000000000 + n * 86400, n, n, 1000, 200, true, true
 			FROM generate_series($1::bigint, $2::bigint) AS n WHERE length($4::text) > 0`,
 		`INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status)
-			SELECT left(webhook_border($3), 11) || lpad(n::text, 15, '0'), 1, n, 1000, 503
+			SELECT webhook_border($3) || lpad(n::text, 9, '0'), 1, n, 1000, 503
 			FROM generate_series($1::bigint, $2::bigint) AS n WHERE length($4::text) > 0`,
 	} {
 		var first int64

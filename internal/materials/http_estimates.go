@@ -16,7 +16,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
-	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -35,7 +34,7 @@ type sender struct {
 	webhookID   string
 	own         bool  // it is the service's own delivery of the round uid/number
 	proven      bool  // and a process of the service made it
-	uid, number int64 // that the webhook-id names; 0 when it names none
+	uid, number int64 // of the delivery that the webhook-id names; 0 when it names none
 }
 
 // receiptAnswer is the same whether the event changed something or not.
@@ -138,8 +137,8 @@ func (s Handlers) authenticateEvent(c *gin.Context) (sender, error) {
 		return sender{}, err
 	}
 	from := sender{supplierID: principal.SupplierID, webhookID: header.Get(webhook.HeaderID)}
-	from.uid, from.number, _, _ = round.ParseWebhookID(from.webhookID)
-	return from, nil
+	from.uid, from.number, _, err = s.deps.Outbox.RoundOf(c.Request.Context(), from.webhookID)
+	return from, err
 }
 
 func validWebhookID(id string) bool {
@@ -158,14 +157,12 @@ func (s Handlers) authenticateSignature(c *gin.Context) (sender, error) {
 	}
 	httpapi.Known(c, "service")
 	from := sender{webhookID: id}
-	var kind round.Kind
-	from.uid, from.number, kind, from.own = round.ParseWebhookID(id)
-	from.own = from.own && kind == round.OwnEndpoint
-	if strings.HasPrefix(id, round.EarlierPrefix) {
+	header := c.Request.Header
+	from.uid, from.number, from.proven = s.deps.Proofs.Holds(header.Get(webhook.HeaderSignature),
+		header.Get(caller.ProofHeader))
+	if from.own = from.proven; !from.own {
 		from.uid, from.number, from.own, err = s.deps.Outbox.RoundOf(c.Request.Context(), id)
 	}
-	header := c.Request.Header
-	from.proven = from.own && s.deps.Proofs.Holds(header.Get(webhook.HeaderSignature), header.Get(caller.ProofHeader))
 	return from, err
 }
 

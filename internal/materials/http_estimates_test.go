@@ -282,26 +282,65 @@ func TestReceiveEstimates_of_a_worker_are_kept_as_it_wrote_them_and_of_no_one_el
 		p := newPipeline(t, db, func(d *materials.Deps) { d.Proofs = proofs })
 		p.enqueue("acme", 1)
 		r := p.round("acme", 1)
-		id, at := r.WebhookID(round.OwnEndpoint), p.clock()
+		id, at := ownID(r), p.clock()
 		body := `{"data":{"supplier_id":"acme","estimates":[{"estimate_id":"e1"}],"unavailable":[]}}`
 		signed := webhook.Sign(id, at, []byte(body), p.secret)
 		for _, tt := range []struct{ name, id, proof string }{
-			{"no proof", id, ""}, {"a proof of another call", id, proofs.Of("v1,x")}, {"no proof at all", id, "?"},
-			{"an id that is no own delivery's", r.WebhookID(round.Receiver), proofs.Of(signed)},
+			{"no proof", id, ""}, {"a proof of another call", id, proofs.Of("v1,x", r.UID, r.Number)},
+			{"no proof at all", id, "?"}, {"another id", theirID(r), proofs.Of(signed, r.UID, r.Number)},
 		} {
 			if got := p.deliverBody(tt.id, 1, body, caller.ProofHeader, tt.proof); got.Code != http.StatusBadRequest {
 				t.Errorf("%s: status %d", tt.name, got.Code)
 			}
 		}
 		for _, bad := range []string{`{}`, `{"data":{"supplier_id":"acme"}}`, `{"data":[]}`, `{`} {
-			proof := proofs.Of(webhook.Sign(id, at, []byte(bad), p.secret))
+			proof := proofs.Of(webhook.Sign(id, at, []byte(bad), p.secret), r.UID, r.Number)
 			expect(t, p.deliverBody(id, 1, bad, caller.ProofHeader, proof), 400)
 		}
 		p.expectStatus("acme", 1, materials.Enqueued)
-		expect(t, p.deliverBody(id, 1, body, caller.ProofHeader, proofs.Of(signed)), 200, stored1)
+		expect(t, p.deliverBody(id, 1, body, caller.ProofHeader, proofs.Of(signed, r.UID, r.Number)), 200, stored1)
 		if r := p.row("acme", 1); *r.Estimates != `[{"estimate_id":"e1"}]` || *r.Unavailable != `[]` {
 			t.Errorf("stored are %s and %s", *r.Estimates, *r.Unavailable)
 		}
+	})
+}
+
+// A worker names its round; without that the delivery does, while it is there.
+func TestReceiveEstimates_of_an_own_delivery_of_another_round_or_life_changes_nothing(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		proofs, err := caller.NewProofs("s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newPipeline(t, db, func(d *materials.Deps) { d.Proofs = proofs })
+		p.enqueue("acme", 1)
+		expect(t, p.deliverOwn(p.round("acme", 1), event("acme", 1, noon, "e1")), 200)
+		expect(t, p.reestimate("acme", 1), 202)
+		now, sent := p.round("acme", 1), marshal(event("acme", 1, noon, "e2"))
+		former := round.Round{UID: now.UID + 1, Number: now.Number}
+		earlier := round.Round{UID: now.UID, Number: now.Number - 1}
+		const id = "msg_that_leads_nowhere"
+		named := func(r round.Round) []string {
+			signed := webhook.Sign(id, p.clock(), []byte(sent), p.secret)
+			return []string{caller.ProofHeader, proofs.Of(signed, r.UID, r.Number)}
+		}
+		for _, tt := range []struct {
+			name, id string
+			proof    []string
+		}{
+			{"a worker's of an earlier round", id, named(earlier)},
+			{"a worker's of a former life", id, named(former)},
+			{"of an earlier round", ownID(earlier), nil},
+			{"of a former life", ownID(former), nil},
+		} {
+			if got := p.deliverBody(tt.id, 1, sent, tt.proof...); got.Code != http.StatusOK {
+				t.Errorf("%s: %d", tt.name, got.Code)
+			}
+			p.expectStatus("acme", 1, materials.Enqueued)
+		}
+		expect(t, p.deliverBody(id, 1, sent, named(now)...), 200)
+		p.expectStatus("acme", 1, materials.Estimated)
 	})
 }
 

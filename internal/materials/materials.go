@@ -30,7 +30,8 @@ type Publisher interface {
 
 // Outbox has the events of requests.
 type Outbox interface {
-	// RoundOf returns the numbers of an own delivery that was made before webhook-ids followed from rounds.
+	// RoundOf returns the numbers of the round whose delivery has the webhook-id, and whether it goes to the own endpoint;
+	// a number of 0 when there is none.
 	RoundOf(ctx context.Context, webhookID string) (uid, number int64, own bool, err error)
 	// BodyOf returns the SQL expression of the body of a round's event; null: it is not stored. It is given those of the
 	// supplier's id, the request's uid and the round's number.

@@ -253,7 +253,7 @@ func message(rounds ...round.Round) work.Message {
 
 // deliverOwn posts a signed event as the sender does, under the webhook-id of its round.
 func (p *pipeline) deliverOwn(r round.Round, e webhook.Event) *httptest.ResponseRecorder {
-	return p.deliver(r.WebhookID(round.OwnEndpoint), e)
+	return p.deliver(ownID(r), e)
 }
 
 // call sends a request to the handlers.
@@ -465,7 +465,17 @@ func (w *world) BodyOf(_, _, _ string) string { return `NULL` }
 
 func (w *world) BodyOfOne(_, _, _ string) string { return `NULL` }
 
-func (w *world) RoundOf(context.Context, string) (uid, number int64, own bool, err error) {
+// ownID and theirID are the webhook-ids of a round's two deliveries, as far as the world knows them.
+func ownID(r round.Round) string { return fmt.Sprintf("msg_own_%d_%d", r.UID, r.Number) }
+
+func theirID(r round.Round) string { return fmt.Sprintf("msg_theirs_%d_%d", r.UID, r.Number) }
+
+func (w *world) RoundOf(_ context.Context, id string) (uid, number int64, own bool, err error) {
+	for prefix, isOwn := range map[string]bool{"msg_own_%d_%d": true, "msg_theirs_%d_%d": false} {
+		if n, _ := fmt.Sscanf(id, prefix, &uid, &number); n == 2 {
+			return uid, number, isOwn, nil
+		}
+	}
 	return 0, 0, false, nil
 }
 

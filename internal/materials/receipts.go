@@ -24,7 +24,7 @@ type receiptItem struct {
 	requestKey
 	own         bool
 	stored      bool  // it is the stored event as a worker of this service sent it
-	uid, number int64 // that the webhook-id names; 0 when it names none
+	uid, number int64 // of the delivery that the webhook-id names; 0 when it names none
 	webhookID   string
 	postedAt    int64  // Unix microseconds
 	estimates   string // JSON array

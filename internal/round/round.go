@@ -1,19 +1,16 @@
-// Package round names what travels between the packages: one round of one accepted request, and the webhook-ids that
-// follow from it. It imports nothing of ours.
+// Package round names what travels between the packages: one round of one accepted request, and the webhook-ids of its
+// event. It imports nothing of ours.
 package round
 
 import (
-	"encoding/base32"
+	"crypto/rand"
 	"encoding/binary"
-	"math"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 )
-
-func encoding() *base32.Encoding { return base32.HexEncoding.WithPadding(base32.NoPadding) }
 
 // Round is one estimation of one accepted request.
 type Round struct {
@@ -41,38 +38,64 @@ const (
 	Receiver    Kind = 1 // to the supplier's receiver
 )
 
-// idPrefix begins every webhook-id made from a round; those made before rounds were numbered begin with EarlierPrefix.
-const (
-	idPrefix      = "msg_1"
-	EarlierPrefix = "msg_0"
-)
-
-// WebhookID returns the id of the round's delivery of that kind: the same however often it is made. Ids are in the
-// order of uids.
-func (r Round) WebhookID(kind Kind) string { return WebhookID(r.UID, r.Number, kind) }
-
-// WebhookID is Round.WebhookID for a round known by its numbers.
-func WebhookID(uid, number int64, kind Kind) string {
-	var raw [13]byte
-	binary.BigEndian.PutUint64(raw[:8], uint64(uid))
-	binary.BigEndian.PutUint32(raw[8:12], uint32(number))
-	raw[12] = byte(kind)
-	return idPrefix + strings.ToLower(encoding().EncodeToString(raw[:]))
+// Event is what the webhook-ids of a stored event follow from; all of it is in the event's row. The nonce is random: a
+// uid that is given out again, after a restore or by another installation, makes other ids.
+type Event struct {
+	UID   int64
+	At    int64 // when it was stored, in Unix microseconds
+	Nonce int64 // nonceBits of it
 }
 
-// ParseWebhookID inverts WebhookID; ok is false for any other text.
-func ParseWebhookID(id string) (uid, number int64, kind Kind, ok bool) {
-	text, found := strings.CutPrefix(id, idPrefix)
-	raw, err := encoding().DecodeString(strings.ToUpper(text))
-	if !found || err != nil || len(raw) != 13 {
-		return 0, 0, 0, false
+// NewEvent returns the event of a round of the request that is stored now.
+func NewEvent(uid int64, now time.Time) Event {
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	return Event{UID: uid, At: now.UnixMicro(), Nonce: int64(binary.BigEndian.Uint64(random[:]) >> (64 - nonceBits))}
+}
+
+// A webhook-id is idPrefix, headDigits of the uid's day and the time, and tailDigits of the nonce and the kind. The day
+// is that of the partition that the uid belongs to; within it ids ascend with the time, so that an index grows at its
+// end.
+const (
+	idPrefix   = "msg_"
+	dayShift   = 36   // of uids, as in the migration that makes partitions
+	timeBits   = 40   // in timeUnit, until the year 2109
+	timeUnit   = 4000 // microseconds
+	headDigits = 10
+	nonceBits  = 52
+	tailDigits = 9
+)
+
+// digits are in the order in which bytes compare.
+const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// WebhookID returns the id of the event's delivery of that kind.
+func (e Event) WebhookID(kind Kind) string {
+	return idPrefix + inDigits(head(e.UID, e.At/timeUnit), headDigits) +
+		inDigits(uint64(e.Nonce)<<1|uint64(kind), tailDigits)
+}
+
+// Border returns what is before the webhook-ids of the uid's day and behind those of the days before.
+func Border(uid int64) string { return idPrefix + inDigits(head(uid, 0), headDigits) }
+
+// IsWebhookID reports whether a text has the form of a delivery's id.
+func IsWebhookID(text string) bool {
+	rest, found := strings.CutPrefix(text, idPrefix)
+	return found && len(rest) == headDigits+tailDigits && strings.Trim(rest, digits) == ""
+}
+
+func head(uid, at int64) uint64 {
+	return uint64(uid>>dayShift)<<timeBits | uint64(at)&(1<<timeBits-1)
+}
+
+// inDigits returns the last n digits of a number.
+func inDigits(number uint64, n int) string {
+	text := make([]byte, n)
+	for i := n - 1; i >= 0; i-- {
+		text[i] = digits[number%uint64(len(digits))]
+		number /= uint64(len(digits))
 	}
-	whole := binary.BigEndian.Uint64(raw[:8])
-	if whole > math.MaxInt64 {
-		return 0, 0, 0, false
-	}
-	uid, number, kind = int64(whole), int64(binary.BigEndian.Uint32(raw[8:12])), Kind(raw[12])
-	return uid, number, kind, WebhookID(uid, number, kind) == id
+	return string(text)
 }
 
 // String returns the round as queued work names it: supplier/request/uid/number.

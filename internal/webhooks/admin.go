@@ -12,9 +12,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// Of returns the deliveries of a request, given the round that it is in, newest first; never nil.
-func (d *Dispatcher) Of(ctx context.Context, latest round.Round) ([]Delivery, error) {
-	return d.store.of(ctx, latest)
+// Of returns the deliveries of a request, newest first; never nil.
+func (d *Dispatcher) Of(ctx context.Context, request round.Round) ([]Delivery, error) {
+	return d.store.of(ctx, request)
 }
 
 // Show returns a delivery with its attempts; errs.NotFound when there is none of that id.

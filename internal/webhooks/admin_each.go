@@ -20,12 +20,12 @@ func (d *Dispatcher) Count(ctx context.Context, filter Filter, done func(int64))
 	return d.store.countChosen(ctx, filter, done)
 }
 
-// EachOf is Each among the deliveries of some requests, given the rounds that they are in; they are looked up by key.
+// EachOf is Each among the deliveries of some requests; they are looked up by key.
 func (d *Dispatcher) EachOf(ctx context.Context, requests []round.Round, filter Filter, limit int,
 	fn func(Delivery) error) error {
 	var all []Delivery
-	for _, latest := range requests {
-		found, err := d.store.of(ctx, latest)
+	for _, request := range requests {
+		found, err := d.store.of(ctx, request)
 		if err != nil {
 			return err
 		}

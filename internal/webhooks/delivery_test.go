@@ -340,8 +340,9 @@ func TestProof_goes_to_the_own_endpoint_alone_and_belongs_to_the_signature(t *te
 		r.add(event("acme", 1, 1))
 		r.settled()
 		own, supplier := r.own.got()[0].header, r.acme.got()[0].header
-		if !proofs.Holds(own.Get(webhook.HeaderSignature), own.Get(caller.ProofHeader)) {
-			t.Errorf("the own endpoint's proof is %q", own.Get(caller.ProofHeader))
+		uid, number, ok := proofs.Holds(own.Get(webhook.HeaderSignature), own.Get(caller.ProofHeader))
+		if want := event("acme", 1, 1).Round; !ok || uid != want.UID || number != want.Number {
+			t.Errorf("the own endpoint's proof is %q: %d/%d", own.Get(caller.ProofHeader), uid, number)
 		}
 		if _, sent := supplier[caller.ProofHeader]; sent {
 			t.Error("the supplier's receiver gets a proof")

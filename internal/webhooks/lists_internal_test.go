@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -123,12 +122,16 @@ func TestLists_of_a_request_s_deliveries_are_those_of_all_its_rounds(t *testing.
 			}
 		}
 		for uid := range 3 {
-			for number := range int64(2) {
-				r := round.Round{UID: int64(uid), Number: number + 1}
-				add(r.WebhookID(round.OwnEndpoint), uid, OwnEndpoint)
-				add(r.WebhookID(round.Receiver), uid, "acme")
+			for number := range 3 {
+				e := round.NewEvent(int64(uid), time.UnixMicro(7))
+				err := db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, nonce, trace_id, body, created_at)
+					VALUES (?, ?, ?, '', '', 7)`, uid, number+1, e.Nonce).Error
+				if err != nil {
+					t.Fatal(err)
+				}
+				add(e.WebhookID(round.OwnEndpoint), uid, OwnEndpoint)
+				add(e.WebhookID(round.Receiver), uid, "acme")
 			}
-			add(fmt.Sprintf("msg_0%d", uid), uid, "acme")
 		}
 		s := NewSelfService(SelfServiceDeps{DB: db, Now: time.Now, Requests: requests{}})
 		for id, want := range map[int64]int64{1: 3, 2: 3, 3: 0} {

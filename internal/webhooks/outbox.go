@@ -63,6 +63,7 @@ func (d newDelivery) attemptedBy() *int64 {
 // newEvent is an event that Add stores, with its deliveries.
 type newEvent struct {
 	Outgoing
+	ids        round.Event   // what its webhook-ids follow from
 	stored     []byte        // its body, packed or as it is sent
 	deliveries []newDelivery // the first goes to the own endpoint
 }
@@ -115,13 +116,14 @@ func (d *Dispatcher) prepare(ctx context.Context, events []Outgoing, receivers m
 				return nil, fmt.Errorf("encode event of %s: %w", e.Round, err)
 			}
 		}
-		prepared[i] = newEvent{Outgoing: e, stored: body, deliveries: make([]newDelivery, 0, 2)}
+		prepared[i] = newEvent{Outgoing: e, ids: round.NewEvent(e.Round.UID, now), stored: body,
+			deliveries: make([]newDelivery, 0, 2)}
 		if packed {
 			prepared[i].stored = pack.Stored(body)
 		}
 		add := func(kind round.Kind, destination string) {
 			prepared[i].deliveries = append(prepared[i].deliveries, newDelivery{job: job{
-				id: e.Round.WebhookID(kind), destination: destination, round: e.Round, number: 1, series: 1,
+				id: prepared[i].ids.WebhookID(kind), destination: destination, round: e.Round, number: 1, series: 1,
 				worker: worker, begun: now, traceID: e.TraceID, traceParent: e.TraceParent, body: body,
 				target: d.target(destination, receivers),
 			}})

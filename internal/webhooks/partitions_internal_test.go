@@ -3,7 +3,6 @@ package webhooks
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -37,6 +36,11 @@ func advanced(ctx context.Context, t *testing.T, db *database.DB, days int) []ro
 	return list
 }
 
+// idOf returns the webhook-id of an event that a test stored with its uid as the nonce, at 1.
+func idOf(uid int64, kind round.Kind) string {
+	return round.Event{UID: uid, At: 1, Nonce: uid}.WebhookID(kind)
+}
+
 // partitionRows stores the deliveries to acme and to the own endpoint of n requests of the partition, ten requests a
 // second from the time on. One of a hundred is dead.
 func partitionRows(ctx context.Context, t *testing.T, db *database.DB, p round.Partition, n, at int) {
@@ -52,13 +56,13 @@ func supplierRows(ctx context.Context, t *testing.T, db *database.DB, p round.Pa
 	var numbers []int64
 	for i := range n {
 		uid, name := max(p.First, 0)+int64(i)+1, supplier(i)
-		ids = append(ids, round.WebhookID(uid, 1, round.OwnEndpoint), round.WebhookID(uid, 1, round.Receiver))
+		ids = append(ids, idOf(uid, round.OwnEndpoint), idOf(uid, round.Receiver))
 		destinations, suppliers = append(destinations, OwnEndpoint, name), append(suppliers, name, name)
 		numbers = append(numbers, uid, uid)
 	}
 	_, err := db.SQL(ctx).ExecContext(ctx, `
-		WITH events AS (INSERT INTO webhook_events (uid, round, trace_id, body, created_at)
-			SELECT DISTINCT u, 1, '', ''::bytea, 1 FROM unnest($3::bigint[]) AS u),
+		WITH events AS (INSERT INTO webhook_events (uid, round, nonce, trace_id, body, created_at)
+			SELECT DISTINCT u, 1, u, '', ''::bytea, 1 FROM unnest($3::bigint[]) AS u),
 		attempts AS (INSERT INTO webhook_attempts (delivery_id, number, started_at)
 			SELECT i, 1, 1 FROM unnest($1::text[]) AS i)
 		INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
@@ -72,13 +76,13 @@ func supplierRows(ctx context.Context, t *testing.T, db *database.DB, p round.Pa
 	}
 }
 
-func TestPartitions_begin_at_the_webhook_ids_that_follow_from_their_uids(t *testing.T) {
+func TestPartitions_begin_at_the_webhook_ids_of_their_day(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
-	for _, uid := range []int64{0, 1, 31, 1 << 36, 20781 << 36, 1<<62 + 12345, math.MaxInt64} {
+	for _, uid := range []int64{0, 1, 31, 1 << 36, 20781 << 36, 20781<<36 - 1, 1<<53 + 12345} {
 		var got string
 		err := db.From(t.Context()).Raw(`SELECT webhook_border(?)`, uid).Scan(&got).Error
-		if want := round.WebhookID(uid, 0, round.OwnEndpoint); err != nil || got != want {
+		if want := round.Border(uid); err != nil || got != want {
 			t.Errorf("%d: %s, want %s: %v", uid, got, want, err)
 		}
 	}
@@ -233,7 +237,7 @@ func TestDrop_keeps_what_is_redelivered_and_that_is_sent(t *testing.T) {
 	list := advanced(ctx, t, db, 3)
 	p := list[1]
 	partitionRows(ctx, t, db, p, 100, 0)
-	id := round.WebhookID(p.First+100, 1, round.Receiver)
+	id := idOf(p.First+100, round.Receiver)
 	err := db.InTx(ctx, "test", func(ctx context.Context) error {
 		if err := d.store.reopen(ctx, []string{id}, time.UnixMicro(5)); err != nil {
 			return err
@@ -320,7 +324,7 @@ func TestPlans_look_into_the_partition_of_an_id_alone(t *testing.T) {
 	db := databasetest.Open(t, database.Postgres)
 	list := advanced(t.Context(), t, db, 8)
 	const one = "Subplans Removed: 9" // of ten
-	id := round.WebhookID(list[3].First+1, 1, round.OwnEndpoint)
+	id := idOf(list[3].First+1, round.OwnEndpoint)
 	for _, tt := range []struct{ statement, arguments, executed, without string }{
 		{`SELECT * FROM webhook_deliveries WHERE id = $1`, `'` + id + `'`, one, ""},
 		{`SELECT * FROM webhook_attempts WHERE delivery_id = $1 AND number < 3`, `'` + id + `'`, one, ""},

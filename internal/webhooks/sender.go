@@ -90,7 +90,7 @@ func (w wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	signature := webhook.Sign(c.id, c.at, c.body, c.target.Secrets...)
 	h.Set(webhook.HeaderSignature, signature)
 	if c.destination == OwnEndpoint {
-		if proof := w.proofs.Of(signature); proof != "" {
+		if proof := w.proofs.Of(signature, c.round.UID, c.round.Number); proof != "" {
 			h.Set(caller.ProofHeader, proof)
 		}
 	}

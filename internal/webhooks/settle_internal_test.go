@@ -107,7 +107,7 @@ func TestSettle_waits_until_nothing_of_the_day_is_pending(t *testing.T) {
 	today := time.Now()
 	d := process(db, today.Add(4*day))
 	partitionRows(ctx, t, db, list[1], 100, 0)
-	id := round.WebhookID(list[1].First+100, 1, round.Receiver)
+	id := idOf(list[1].First+100, round.Receiver)
 	err := db.InTx(ctx, "test", func(ctx context.Context) error { return d.store.reopen(ctx, []string{id}, time.UnixMicro(5)) })
 	if err != nil {
 		t.Fatal(err)

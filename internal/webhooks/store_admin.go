@@ -59,11 +59,24 @@ func (r *deliveryRow) listed() []any {
 		&r.NextAttemptAt, &r.CreatedAt, &r.UpdatedAt}
 }
 
-// of returns the deliveries of a request, given the round that it is in, newest first.
-func (s *store) of(ctx context.Context, latest round.Round) ([]Delivery, error) {
-	db := s.db.Reader(ctx)
-	return deliveries(db.Where("id IN ?", webhookIDs(latest)).Or("uid = ? AND id < 'msg_1'", latest.UID).
-		Order(newestFirst))
+// of returns the deliveries of a request, newest first.
+func (s *store) of(ctx context.Context, request round.Round) ([]Delivery, error) {
+	ids, err := s.idsOf(ctx, request.UID)
+	if err != nil {
+		return nil, fmt.Errorf("read webhook events: %w", err)
+	}
+	rows, err := s.byID(ctx, ids)
+	return ofRows(rows), err
+}
+
+// byID reads the deliveries of those ids that there are, newest first.
+func (s *store) byID(ctx context.Context, ids []string) ([]deliveryRow, error) {
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+listedColumns+` FROM webhook_deliveries
+		WHERE `+s.anyOf("id", 1)+` ORDER BY `+newestFirst, []any{s.values(ids)}, (*deliveryRow).listed)
+	if err != nil {
+		return nil, fmt.Errorf("read webhook deliveries: %w", err)
+	}
+	return rows, nil
 }
 
 // lockByID holds the deliveries until the transaction ends: in one order everywhere, so that two of these wait for each

@@ -142,10 +142,9 @@ func (s *store) eachOf(ctx context.Context, filter Filter, batch []candidate, fn
 		return cmp.Or(cmp.Compare(b.createdAt, a.createdAt), strings.Compare(b.id, a.id))
 	})
 	for part := range slices.Chunk(batch, readAtOnce) {
-		rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+listedColumns+` FROM webhook_deliveries
-			WHERE `+s.anyOf("id", 1)+` ORDER BY `+newestFirst, []any{s.values(chosenIDs(part))}, (*deliveryRow).listed)
+		rows, err := s.byID(ctx, chosenIDs(part))
 		if err != nil {
-			return fmt.Errorf("list webhook deliveries: %w", err)
+			return err
 		}
 		for _, row := range rows {
 			if filter.Status != "" && row.Status != filter.Status { // it changed meanwhile

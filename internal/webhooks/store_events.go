@@ -1,6 +1,12 @@
 package webhooks
 
-import "github.com/supplyhub/supplyhub/internal/database"
+import (
+	"context"
+	"fmt"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
 
 // BodyOf returns the SQL expression of the body of a round's event, so that requests are read with theirs by one
 // statement.
@@ -16,4 +22,56 @@ func (d *Dispatcher) BodyOfOne(supplier, uid, number string) string {
 		return d.BodyOf(supplier, uid, number)
 	}
 	return `webhook_event_body(` + uid + `, ` + number + `)`
+}
+
+// storedEvent is what an event's row says of its round and its webhook-ids.
+type storedEvent struct {
+	round.Event
+	number int64 // of the round
+}
+
+// storedEvents reads events from what is said. It joins the transaction of ctx.
+func (s *store) storedEvents(ctx context.Context, from string, args ...any) ([]storedEvent, error) {
+	return database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT uid, round, nonce, created_at FROM `+from, args,
+		func(e *storedEvent) []any { return []any{&e.UID, &e.number, &e.Nonce, &e.At} })
+}
+
+// eventsOf reads the events of all rounds of the requests.
+func (s *store) eventsOf(ctx context.Context, uids ...int64) ([]storedEvent, error) {
+	return s.storedEvents(ctx, `webhook_events WHERE `+s.anyOf("uid", 1), s.values(uids))
+}
+
+// idsOf returns the ids of all deliveries of the requests; of a round that went to no receiver the second is of nothing.
+func (s *store) idsOf(ctx context.Context, uids ...int64) (ids []string, err error) {
+	events, err := s.eventsOf(ctx, uids...)
+	for _, e := range events {
+		ids = append(ids, e.WebhookID(round.OwnEndpoint), e.WebhookID(round.Receiver))
+	}
+	return ids, err
+}
+
+func uidsOf(rounds []round.Round) []int64 {
+	uids := make([]int64, len(rounds))
+	for i, r := range rounds {
+		uids[i] = r.UID
+	}
+	return uids
+}
+
+// RoundOf returns the numbers of the round whose delivery has the webhook-id, and whether it goes to the own endpoint;
+// a number of 0 when there is none.
+func (d *Dispatcher) RoundOf(ctx context.Context, webhookID string) (uid, number int64, own bool, err error) {
+	if !round.IsWebhookID(webhookID) {
+		return 0, 0, false, nil
+	}
+	var found []deliveryRow
+	err = d.deps.DB.Reader(ctx).Raw(`SELECT uid, round, destination FROM webhook_deliveries WHERE id = ?`,
+		webhookID).Scan(&found).Error
+	if err != nil {
+		return 0, 0, false, fmt.Errorf("look for the webhook delivery: %w", err)
+	}
+	if len(found) == 0 {
+		return 0, 0, false, nil
+	}
+	return found[0].UID, found[0].Round, found[0].Destination == OwnEndpoint, nil
 }

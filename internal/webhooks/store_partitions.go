@@ -56,7 +56,7 @@ func (s *store) partitions(ctx context.Context) ([]round.Partition, error) {
 
 // unfinished looks only into the indexes of what is pending.
 func (s *store) unfinished(ctx context.Context, p round.Partition) (is bool, err error) {
-	first, end := idsOf(p)
+	first, end := borders(p)
 	err = s.db.Reader(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM webhook_deliveries
 			WHERE status = 'pending' AND worker IS NULL AND id >= ? AND id < ?)
 		OR EXISTS (SELECT 1 FROM webhook_deliveries WHERE worker IS NOT NULL AND id >= ? AND id < ?)`,
@@ -67,12 +67,12 @@ func (s *store) unfinished(ctx context.Context, p round.Partition) (is bool, err
 	return is, nil
 }
 
-// idsOf returns the webhook-ids that bound the partition; earlier ones are before all others.
-func idsOf(p round.Partition) (first, end string) {
+// borders returns what the webhook-ids of the partition are between.
+func borders(p round.Partition) (first, end string) {
 	if p.First > 0 {
-		first = round.WebhookID(p.First, 0, round.OwnEndpoint)
+		first = round.Border(p.First)
 	}
-	return first, round.WebhookID(p.End, 0, round.OwnEndpoint)
+	return first, round.Border(p.End)
 }
 
 func (s *store) keep(ctx context.Context, p round.Partition, why string) error {

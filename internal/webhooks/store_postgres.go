@@ -67,10 +67,10 @@ func (s *store) claimOf(ctx context.Context, suppliers, destinations []string, c
 func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, suppliers []string,
 	now time.Time) (map[round.Round]bool, map[string]standing, error) {
 	n := len(events)
-	uids, numbers, owners := make([]int64, n), make([]int64, n), make([]string, n)
+	uids, numbers, nonces, owners := make([]int64, n), make([]int64, n), make([]int64, n), make([]string, n)
 	traces, parents, bodies := make([]string, n), make([]string, n), make([][]byte, n)
 	for i, e := range events {
-		uids[i], numbers[i], owners[i] = e.Round.UID, e.Round.Number, e.Round.SupplierID
+		uids[i], numbers[i], nonces[i], owners[i] = e.Round.UID, e.Round.Number, e.ids.Nonce, e.Round.SupplierID
 		traces[i], parents[i], bodies[i] = e.TraceID, e.TraceParent, e.stored
 	}
 	type numbersOf struct{ uid, number int64 }
@@ -80,15 +80,15 @@ func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, sup
 	}
 	rows, err := database.Query(ctx, s.db.SQL(ctx), `
 		WITH stored AS (
-			INSERT INTO webhook_events (uid, round, trace_id, body, trace_parent, created_at, supplier_id)
-			SELECT u, r, t, b, nullif(p, ''), $6, s
-			FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bytea[], $5::text[], $8::text[])
-				AS e(u, r, t, b, p, s)
+			INSERT INTO webhook_events (uid, round, nonce, trace_id, body, trace_parent, created_at, supplier_id)
+			SELECT u, r, n, t, b, nullif(p, ''), $6, s
+			FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bytea[], $5::text[], $8::text[], $9::bigint[])
+				AS e(u, r, t, b, p, s, n)
 			ON CONFLICT DO NOTHING RETURNING uid, round
 		)
 		SELECT uid, round, '', 0::bigint, false FROM stored
 		UNION ALL SELECT 0, 0, `+standingColumns+` FROM webhook_receivers r WHERE r.supplier_id = ANY($7)`,
-		[]any{uids, numbers, traces, bodies, parents, now.UnixMicro(), suppliers, owners},
+		[]any{uids, numbers, traces, bodies, parents, now.UnixMicro(), suppliers, owners, nonces},
 		func(r *row) []any { return []any{&r.uid, &r.number, &r.supplierID, &r.failures, &r.paused} })
 	if err != nil {
 		return nil, nil, fmt.Errorf("insert webhook events: %w", err)

@@ -34,7 +34,7 @@ func (d *Dispatcher) Recent(ctx context.Context, filter Filter, after string, li
 	}
 }
 
-// recentAll goes by the ids, which follow the requests' numbers.
+// recentAll goes by the ids, which follow the time, day by day.
 func (s *store) recentAll(ctx context.Context, filter Filter, after string, limit int) ([]Delivery, string, error) {
 	window := s.db.Reader(ctx).Model(&deliveryRow{}).Order("id DESC")
 	if after != "" {
@@ -231,16 +231,14 @@ const traced = 10_000
 // Traced returns the ids of the deliveries to the own endpoint whose request came with the X-Request-Id, among the
 // events of the newest requests.
 func (d *Dispatcher) Traced(ctx context.Context, traceID string) ([]string, error) {
-	var rows []struct{ UID, Round int64 }
-	err := d.deps.DB.Reader(ctx).Raw(`SELECT uid, round
-		FROM (SELECT uid, round, trace_id FROM webhook_events ORDER BY uid DESC, round DESC LIMIT ?) AS newest
-		WHERE trace_id = ? LIMIT 20`, traced, traceID).Scan(&rows).Error
+	events, err := d.store.storedEvents(ctx, `(SELECT uid, round, nonce, created_at, trace_id
+		FROM webhook_events ORDER BY uid DESC, round DESC LIMIT $1) AS newest WHERE trace_id = $2 LIMIT 20`, traced, traceID)
 	if err != nil {
 		return nil, fmt.Errorf("look for the request id: %w", err)
 	}
-	ids := make([]string, len(rows))
-	for i, r := range rows {
-		ids[i] = round.WebhookID(r.UID, r.Round, round.OwnEndpoint)
+	ids := make([]string, len(events))
+	for i, e := range events {
+		ids[i] = e.WebhookID(round.OwnEndpoint)
 	}
 	return ids, nil
 }

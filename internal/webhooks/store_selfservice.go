@@ -100,14 +100,18 @@ func (s *store) sent(ctx context.Context, supplierID string, filter SentFilter, 
 	return place.Total, rows, nil
 }
 
-// sentOf is sent for the deliveries of one request, given the round that it is in.
-func (s *store) sentOf(ctx context.Context, supplierID string, filter SentFilter, latest round.Round, limit int,
+// sentOf is sent for the deliveries of one request.
+func (s *store) sentOf(ctx context.Context, supplierID string, filter SentFilter, request round.Round, limit int,
 	offset int64) (total int64, rows []deliveryRow, err error) {
+	ids, err := s.idsOf(ctx, request.UID)
+	if err != nil {
+		return 0, nil, fmt.Errorf("read a request's webhook events: %w", err)
+	}
 	times := filter.times()
-	ofRequest := s.db.Reader(ctx).Where("id IN ?", webhookIDs(latest)).Or("uid = ? AND id < 'msg_1'", latest.UID)
-	err = s.db.Reader(ctx).Where(ofRequest).Where(toReceiver+` AND status IN ? AND created_at >= ? AND created_at < ?`,
-		supplierID, filter.of(), times.Since, times.Until).
-		Order(newestFirst).Find(&rows).Error
+	rows, err = database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+sentColumns+` FROM webhook_deliveries
+		WHERE `+s.anyOf("id", 1)+` AND destination = $2 AND destination <> 'own' AND created_at >= $3 AND created_at < $4
+			AND ($5 = '' OR status = $5) ORDER BY `+newestFirst,
+		[]any{s.values(ids), supplierID, times.Since, times.Until, string(filter.Status)}, (*deliveryRow).sentPlaces)
 	if err != nil {
 		return 0, nil, fmt.Errorf("read a request's webhook deliveries: %w", err)
 	}

@@ -71,9 +71,9 @@ func (s *store) insertEventsSQLite(ctx context.Context, events []newEvent, now t
 	fresh := make(map[round.Round]bool, len(events))
 	for _, e := range events {
 		result := s.db.From(ctx).Exec(`INSERT INTO webhook_events
-				(supplier_id, uid, round, trace_id, trace_parent, body, created_at)
-			VALUES (?, ?, ?, ?, nullif(?, ''), ?, ?) ON CONFLICT DO NOTHING`, e.Round.SupplierID, e.Round.UID, e.Round.Number,
-			e.TraceID, e.TraceParent, e.stored, now.UnixMicro())
+				(supplier_id, uid, round, nonce, trace_id, trace_parent, body, created_at)
+			VALUES (?, ?, ?, ?, ?, nullif(?, ''), ?, ?) ON CONFLICT DO NOTHING`, e.Round.SupplierID, e.Round.UID, e.Round.Number,
+			e.ids.Nonce, e.TraceID, e.TraceParent, e.stored, now.UnixMicro())
 		if result.Error != nil {
 			return nil, fmt.Errorf("insert webhook event: %w", result.Error)
 		}

@@ -36,62 +36,66 @@ func (s *store) verified(ctx context.Context, after string, limit int, stuck tim
 		[]any{after, limit, stuck.UnixMicro()}, (*verifiedRow).places)
 }
 
-// withoutOwn returns the next events behind one, and those of them that have no delivery to the own endpoint: its id
-// follows from the event's key.
+// withoutOwn returns the next events behind one, and those of them that have no delivery to the own endpoint.
 func (s *store) withoutOwn(ctx context.Context, after round.Round, limit int) (events, lost []round.Round, err error) {
-	events, err = database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT uid, round FROM webhook_events
-		WHERE (uid, round) > ($1, $2) ORDER BY uid, round LIMIT $3`, []any{after.UID, after.Number, limit},
-		func(r *round.Round) []any { return []any{&r.UID, &r.Number} })
+	stored, err := s.storedEvents(ctx, `webhook_events WHERE (uid, round) > ($1, $2) ORDER BY uid, round LIMIT $3`,
+		after.UID, after.Number, limit)
 	if err != nil {
 		return nil, nil, err
 	}
-	ids := make([]string, len(events))
-	for i, r := range events {
-		ids[i] = r.WebhookID(round.OwnEndpoint)
-	}
-	found, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT id FROM webhook_deliveries WHERE `+s.anyOf("id", 1),
-		[]any{s.values(ids)}, func(id *string) []any { return []any{id} })
-	known := setOf(found)
-	for i, r := range events {
-		if err != nil {
-			break
-		}
-		if known[ids[i]] {
+	known, err := s.ownOf(ctx, stored, ``)
+	for _, e := range stored {
+		events = append(events, e.round())
+		if err != nil || known[e.round()] {
 			continue
 		}
 		var lacks bool
-		if lacks, err = s.lacksOwn(ctx, r); lacks {
-			lost = append(lost, r)
+		if lacks, err = s.lacksOwn(ctx, e); lacks {
+			lost = append(lost, e.round())
 		}
 	}
 	return events, lost, err
 }
 
+// round returns the numbers of the event's round.
+func (e storedEvent) round() round.Round { return round.Round{UID: e.UID, Number: e.number} }
+
+// ownOf returns the rounds of those events that have a delivery to the own endpoint for which the condition holds.
+func (s *store) ownOf(ctx context.Context, events []storedEvent, condition string) (map[round.Round]bool, error) {
+	ids := make([]string, len(events))
+	for i, e := range events {
+		ids[i] = e.WebhookID(round.OwnEndpoint)
+	}
+	found, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT uid, round FROM webhook_deliveries
+		WHERE `+s.anyOf("id", 1)+condition, []any{s.values(ids)},
+		func(r *round.Round) []any { return []any{&r.UID, &r.Number} })
+	own := make(map[round.Round]bool, len(found))
+	for _, r := range found {
+		own[r] = true
+	}
+	return own, err
+}
+
 // lacksOwn reports whether the event is still there, and has no own delivery, whenever that was made.
-func (s *store) lacksOwn(ctx context.Context, r round.Round) (lacks bool, err error) {
+func (s *store) lacksOwn(ctx context.Context, e storedEvent) (lacks bool, err error) {
 	err = s.db.Reader(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM webhook_events WHERE uid = ? AND round = ?)
-		AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE id = ?)
-		AND NOT EXISTS (SELECT 1 FROM webhook_deliveries
-			WHERE uid = ? AND id < 'msg_1' AND round = ? AND destination = 'own')`,
-		r.UID, r.Number, r.WebhookID(round.OwnEndpoint), r.UID, r.Number).Scan(&lacks).Error
+		AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE id = ?)`,
+		e.UID, e.number, e.WebhookID(round.OwnEndpoint)).Scan(&lacks).Error
 	return lacks, err
 }
 
 func (s *store) underway(ctx context.Context, rounds []round.Round) (map[round.Round]bool, error) {
-	uids := make([]int64, len(rounds))
-	ids := make([]string, len(rounds))
-	for i, r := range rounds {
-		uids[i], ids[i] = r.UID, r.WebhookID(round.OwnEndpoint)
+	events, err := s.eventsOf(ctx, uidsOf(rounds)...)
+	if err != nil {
+		return nil, fmt.Errorf("read events under way: %w", err)
 	}
-	var found []deliveryRow
-	err := s.db.Reader(ctx).Where("destination = ? AND status = 'pending'", OwnEndpoint).
-		Where(s.db.Reader(ctx).Where("id IN ?", ids).Or("uid IN ? AND id < 'msg_1'", uids)).Find(&found).Error
+	pending, err := s.ownOf(ctx, events, ` AND status = 'pending'`)
 	if err != nil {
 		return nil, fmt.Errorf("read deliveries under way: %w", err)
 	}
-	alive := make(map[round.Round]bool, len(found))
-	for _, row := range found {
-		alive[row.delivery().roundOf()] = true
+	alive := make(map[round.Round]bool, len(rounds))
+	for _, r := range rounds {
+		alive[r] = pending[round.Round{UID: r.UID, Number: r.Number}]
 	}
 	return alive, nil
 }

@@ -17,13 +17,13 @@ func ownRows(ctx context.Context, t *testing.T, db *database.DB, first, last int
 	t.Helper()
 	err := db.InTx(ctx, "test", func(ctx context.Context) error {
 		for uid := first; uid <= last; uid++ {
-			err := db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, trace_id, body, created_at)
-				VALUES (?, 1, '', '', ?)`, uid, uid).Error
+			err := db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, nonce, trace_id, body, created_at)
+				VALUES (?, 1, ?, '', '', 1)`, uid, uid).Error
 			if err == nil {
 				err = db.From(ctx).Exec(`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id,
 						status, attempts, series, next_attempt_at, created_at, updated_at, last_started_at, last_status)
 					VALUES (?, ?, 1, 'own', 'acme', ?, ?, 1, 1, 0, ?, 1, 1, 200)`,
-					round.WebhookID(uid, 1, round.OwnEndpoint), uid, uid, status, uid/3).Error
+					idOf(uid, round.OwnEndpoint), uid, uid, status, uid/3).Error
 			}
 			if err != nil {
 				return err
@@ -56,7 +56,7 @@ func TestVerify_names_what_is_wrong_in_every_batch_and_at_their_edges(t *testing
 			t.Errorf("%d rows were seen", seen)
 		}
 		for i, uid := range []int64{1, verifyBatch, verifyBatch + 1, verifyBatch + 10} {
-			id := round.WebhookID(uid, 1, round.OwnEndpoint)
+			id := idOf(uid, round.OwnEndpoint)
 			for _, damage := range []string{
 				`UPDATE webhook_deliveries SET last_status = 500 WHERE id = ?`,
 				`UPDATE webhook_deliveries SET attempts = 2 WHERE id = ?`,
@@ -86,7 +86,7 @@ func TestVerify_and_the_list_of_pending_deliveries_name_an_attempt_that_nobody_m
 		now := time.Unix(1_795_000_000, 0)
 		d := &Dispatcher{store: &store{db}, deps: Deps{Now: func() time.Time { return now }, Timeout: time.Minute}}
 		ownRows(t.Context(), t, db, 1, 3, Pending)
-		id := round.WebhookID(2, 1, round.OwnEndpoint)
+		id := idOf(2, round.OwnEndpoint)
 		for _, tt := range []struct {
 			begun  time.Time
 			faults int

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -67,6 +68,26 @@ func Script(tb testing.TB, address, file string) {
 	if _, err := conn.PgConn().Exec(ctx, string(content)).ReadAll(); err != nil {
 		tb.Fatalf("%s: %v", file, err)
 	}
+}
+
+// Dump returns a file that pg_dump made of the database at the address.
+func Dump(tb testing.TB, address string) (file string) {
+	tb.Helper()
+	file = filepath.Join(tb.TempDir(), "dump")
+	if err := cluster.Run(tb.Context(), "pg_dump", "--format=custom", "--file="+file, address); err != nil {
+		tb.Fatal(err)
+	}
+	return file
+}
+
+// Restored returns the address of a fresh database that pg_restore made of Dump's file.
+func Restored(tb testing.TB, file string) (address string) {
+	tb.Helper()
+	address = EmptyPostgres(tb)
+	if err := cluster.Run(tb.Context(), "pg_restore", "--exit-on-error", "--dbname="+address, file); err != nil {
+		tb.Fatal(err)
+	}
+	return address
 }
 
 // As returns the address for another role, which the test server lets in without a password.

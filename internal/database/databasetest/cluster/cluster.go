@@ -98,6 +98,22 @@ func (c *Cluster) Exited() <-chan struct{} { return c.exited }
 // Socket returns the path of the server's socket.
 func (c *Cluster) Socket() string { return filepath.Join(c.dir, ".s.PGSQL."+port) }
 
+// Run runs one of PostgreSQL's own programs, where the servers are or else from the PATH.
+func Run(ctx context.Context, program string, args ...string) error {
+	bin, err := binaries()
+	if err != nil {
+		return err
+	}
+	path, err := exec.LookPath(filepath.Join(bin, program))
+	if err != nil {
+		path = program
+	}
+	if out, err := exec.CommandContext(ctx, path, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", program, err, out)
+	}
+	return nil
+}
+
 // binaries returns the directory of the newest PostgreSQL on this machine.
 func binaries() (string, error) {
 	var dirs []string

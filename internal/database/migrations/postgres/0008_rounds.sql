@@ -41,6 +41,7 @@ ALTER INDEX webhook_deliveries_pkey RENAME TO old_deliveries_pkey;
 CREATE TABLE webhook_events (
     uid                  bigint NOT NULL,
     round                bigint NOT NULL,
+    nonce                bigint NOT NULL DEFAULT 0,   -- random; its webhook-ids follow from it, the uid and created_at
     trace_id             text NOT NULL,
     body                 bytea NOT NULL,               -- the bytes that are signed and sent, the same on every attempt
     created_at           bigint NOT NULL,
@@ -48,7 +49,7 @@ CREATE TABLE webhook_events (
 );
 
 CREATE TABLE webhook_deliveries (
-    id                   text COLLATE "C" NOT NULL,    -- the webhook-id; it follows from uid, round and kind of destination
+    id                   text COLLATE "C" NOT NULL,    -- the webhook-id; it follows from the event and the kind of destination
     uid                  bigint NOT NULL,
     round                bigint NOT NULL,
     destination          text NOT NULL,                -- 'own', or the supplier's id
@@ -88,7 +89,6 @@ ALTER TABLE webhook_deliveries ADD PRIMARY KEY (id) WITH (fillfactor = 45);
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (destination, next_attempt_at) WHERE status = 'pending' AND worker IS NULL;
 CREATE INDEX webhook_deliveries_attempted ON webhook_deliveries (worker) WHERE worker IS NOT NULL;
 CREATE INDEX webhook_deliveries_lost ON webhook_deliveries (status, created_at) WHERE status IN ('dead', 'failed');
-CREATE INDEX webhook_deliveries_earlier ON webhook_deliveries (uid) WHERE id < 'msg_1'; -- made before ids followed from uids
 
 DELETE FROM webhook_attempts a WHERE NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.id = a.delivery_id);
 

@@ -15,11 +15,11 @@ CREATE TABLE IF NOT EXISTS webhook_partitions (
 INSERT INTO webhook_partitions VALUES ('0', -9223372036854775808, (extract(epoch FROM clock_timestamp())::bigint / 86400 + 1) << 36, 0)
     ON CONFLICT DO NOTHING;
 
--- The webhook-id at a border, as internal/round makes them: uid 64 bits, round 32, kind 8, in base32hex. The last bits are zero.
+-- What is before the webhook-ids of a day's uids, as internal/round makes them: ten digits to base 62 of the day and 40 bits of time.
 CREATE OR REPLACE FUNCTION webhook_border(uid bigint) RETURNS text LANGUAGE sql IMMUTABLE STRICT SET search_path FROM CURRENT AS $$
-    SELECT 'msg_1' || string_agg(substr('0123456789abcdefghijklmnopqrstuv',
-        1 + substring((uid::bit(64) || repeat('0', 41)::bit(41))::bit(105) FROM 5 * i + 1 FOR 5)::bit(5)::int, 1), '' ORDER BY i)
-    FROM generate_series(0, 20) AS i
+    SELECT 'msg_' || string_agg(substr('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz',
+        1 + ((uid >> 36 << 40) / (62::numeric ^ (9 - i))::bigint % 62)::int, 1), '' ORDER BY i)
+    FROM generate_series(0, 9) AS i
 $$;
 
 -- Makes a table the first partition of one of its name, to which its indexes, triggers and rights pass.
@@ -40,7 +40,7 @@ BEGIN
     FOR one IN SELECT c.relname, i.indisprimary, pg_get_indexdef(c.oid) AS def, pg_get_constraintdef(k.oid) AS pkey,
             array_to_string(c.reloptions, ', ') AS options
         FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid LEFT JOIN pg_constraint k ON k.conindid = c.oid AND k.contype = 'p'
-        WHERE i.indrelid = was AND c.relname <> 'webhook_deliveries_earlier' ORDER BY NOT i.indisprimary
+        WHERE i.indrelid = was ORDER BY NOT i.indisprimary
     LOOP
         made := made || CASE WHEN one.indisprimary
             THEN format('ALTER TABLE %I ADD %s%s', name, one.pkey, ' WITH (' || one.options || ')') ELSE one.def END;

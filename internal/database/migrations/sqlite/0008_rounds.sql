@@ -38,6 +38,7 @@ ALTER TABLE webhook_deliveries RENAME TO old_deliveries;
 CREATE TABLE webhook_events (
     uid                  integer NOT NULL,
     round                integer NOT NULL,
+    nonce                integer NOT NULL DEFAULT 0,  -- random; its webhook-ids follow from it, the uid and created_at
     trace_id             text NOT NULL,
     body                 blob NOT NULL,                -- the bytes that are signed and sent, the same on every attempt
     created_at           integer NOT NULL,
@@ -45,7 +46,7 @@ CREATE TABLE webhook_events (
 );
 
 CREATE TABLE webhook_deliveries (
-    id                   text PRIMARY KEY,             -- the webhook-id; it follows from uid, round and kind of destination
+    id                   text PRIMARY KEY,             -- the webhook-id; it follows from the event and the kind of destination
     uid                  integer NOT NULL,
     round                integer NOT NULL,
     destination          text NOT NULL,                -- 'own', or the supplier's id
@@ -86,7 +87,6 @@ DROP TABLE old_deliveries;
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (destination, next_attempt_at) WHERE status = 'pending' AND worker IS NULL;
 CREATE INDEX webhook_deliveries_attempted ON webhook_deliveries (worker) WHERE worker IS NOT NULL;
 CREATE INDEX webhook_deliveries_lost ON webhook_deliveries (status, created_at) WHERE status IN ('dead', 'failed');
-CREATE INDEX webhook_deliveries_earlier ON webhook_deliveries (uid) WHERE id < 'msg_1'; -- made before ids followed from uids
 
 DELETE FROM webhook_attempts WHERE delivery_id NOT IN (SELECT id FROM webhook_deliveries);
 

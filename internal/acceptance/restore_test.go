@@ -1,0 +1,133 @@
+package acceptance
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+)
+
+// backup saves what the service stores, as its operator does, and returns what puts it back.
+func backup(t *testing.T, h *apptest.Hub) (restore func()) {
+	t.Helper()
+	processes := append(append([]*apptest.Process{}, h.Workers...), h.APIs...)
+	stopped := func(fn func()) {
+		for _, p := range processes {
+			stop(t, p)
+		}
+		fn()
+		for _, p := range h.APIs {
+			p.Restart()
+		}
+		for _, p := range h.Workers {
+			p.Restart()
+		}
+	}
+	if h.Stack == apptest.Production {
+		dump := databasetest.Dump(t, h.Env["DATABASE_URL"])
+		return func() { stopped(func() { h.Env["DATABASE_URL"] = databasetest.Restored(t, dump) }) }
+	}
+	data, saved := h.Env["DATA_DIR"], filepath.Join(t.TempDir(), "saved")
+	move := func(from, to string) {
+		if out, err := exec.CommandContext(t.Context(), "cp", "-a", from, to).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	stopped(func() { move(data, saved) })
+	return func() {
+		stopped(func() {
+			if err := os.RemoveAll(data); err != nil {
+				t.Fatal(err)
+			}
+			move(saved, data)
+		})
+	}
+}
+
+// given returns the webhook-ids of all deliveries that there are, those to the own endpoint included, each with its
+// request's number.
+func given(t *testing.T, h *apptest.Hub) (ids map[string]int64) {
+	t.Helper()
+	db := openDatabase(t, h)
+	defer db.Close() // its file is going to be replaced
+	rows, err := db.QueryContext(t.Context(), `SELECT id, uid FROM webhook_deliveries`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	ids = map[string]int64{}
+	for rows.Next() {
+		var id string
+		var uid int64
+		if err := rows.Scan(&id, &uid); err != nil {
+			t.Fatal(err)
+		}
+		ids[id] = uid
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+func TestWebhookIDs_are_not_given_again_after_a_restore(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
+			receiver := apptest.NewReceiver(t, nil)
+			s := h.Supplier(t, "--webhook-url", receiver.URL)
+			const each = 5
+			sent := func(n int) { // also of a further round of what was there before
+				t.Helper()
+				apptest.Eventually(t, fmt.Sprintf("the receiver has %d", n), func() bool { return len(receiver.Calls()) >= n })
+			}
+			first := submit(t, s, nil)
+			becomes(t, s, first, "estimated")
+			sent(1)
+			restore := backup(t, h)
+			kept := given(t, h)
+			goOn := func(n int) {
+				t.Helper()
+				want(t, reestimate(t, s, first), http.StatusAccepted)
+				for range each {
+					becomes(t, s, submit(t, s, nil), "estimated")
+				}
+				becomes(t, s, first, "estimated")
+				sent(n)
+			}
+			goOn(2 + each)
+			lost := given(t, h)
+			restore()
+			goOn(3 + 2*each)
+			fresh, twice := given(t, h), map[int64]bool{}
+			for id, number := range fresh {
+				if lost[id] != kept[id] {
+					t.Errorf("%s is a lost delivery's, too", id)
+				}
+				twice[number] = slices.Contains(slices.Collect(maps.Values(lost)), number)
+			}
+			maps.DeleteFunc(twice, func(_ int64, is bool) bool { return !is })
+			if len(fresh) != 2*(2+each) || len(twice) < 2 { // the first request's, and of others
+				t.Fatalf("%d deliveries, %d numbers were given twice: nothing was set back", len(fresh), len(twice))
+			}
+			bodies := map[string]string{}
+			for _, call := range receiver.Calls() {
+				id := call.Header.Get("webhook-id")
+				if before, known := bodies[id]; known && before != string(call.Body) {
+					t.Errorf("%s came with %s and with %s", id, before, call.Body)
+				}
+				bodies[id] = string(call.Body)
+			}
+			accounted(t, h)
+		})
+	}
+}
