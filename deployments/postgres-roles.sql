@@ -44,8 +44,8 @@ EXCEPTION WHEN insufficient_privilege THEN
   RAISE NOTICE 'the settings of the two roles stay as they are: %', SQLERRM;
 END $$;
 
--- Both look at the schema's version when they start.
-GRANT SELECT ON goose_db_version TO supplyhub_api, supplyhub_worker;
+-- Both look at the schema's version and the installation's id when they start.
+GRANT SELECT ON goose_db_version, installation TO supplyhub_api, supplyhub_worker;
 
 -- bin/api: sessions, intake, estimates that come in, products, listings, the scoreboard's quota.
 GRANT SELECT ON suppliers, supplier_api_keys, rate_services, settings, webhook_deliveries TO supplyhub_api;

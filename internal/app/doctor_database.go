@@ -23,13 +23,13 @@ func rights(role config.Role) []database.Right {
 		"scoreboard_usage": "SELECT INSERT UPDATE", "webhook_receivers": "SELECT INSERT UPDATE", "suppliers": "SELECT",
 		"supplier_api_keys": "SELECT", "settings": "SELECT", "webhook_deliveries": "SELECT", "tracker_clients": "SELECT",
 		"tracker_views": "SELECT", "request_numbers": "USAGE", "status_counts": "SELECT INSERT DELETE",
-		"list_counts": "SELECT INSERT UPDATE DELETE", "list_changes": "SELECT INSERT DELETE",
+		"list_counts": "SELECT INSERT UPDATE DELETE", "list_changes": "SELECT INSERT DELETE", "installation": "SELECT",
 	}
 	if role == config.ForWorker {
 		tables = map[string]string{
 			"material_requests": "SELECT UPDATE", "suppliers": "SELECT", "supplier_webhook_secrets": "SELECT",
-			"rate_services": "SELECT",
-			"products":      "SELECT", "workers": "SELECT INSERT UPDATE DELETE", "webhook_shards": "SELECT UPDATE",
+			"rate_services": "SELECT", "installation": "SELECT",
+			"products": "SELECT", "workers": "SELECT INSERT UPDATE DELETE", "webhook_shards": "SELECT UPDATE",
 			"webhook_events": "SELECT INSERT UPDATE", "webhook_deliveries": "SELECT INSERT UPDATE",
 			"webhook_attempts": "SELECT INSERT UPDATE", "webhook_receivers": "SELECT INSERT UPDATE",
 			"status_counts": "SELECT INSERT DELETE", "list_changes": "SELECT INSERT",

@@ -1,5 +1,11 @@
 -- +goose Up
 -- All times are Unix microseconds, UTC: one meaning and one order on both engines.
+-- One row: a copy of the database, or its restore, is the same installation.
+CREATE TABLE installation (
+    id              text PRIMARY KEY           -- random
+);
+INSERT INTO installation VALUES (lower(hex(randomblob(16))));
+
 CREATE TABLE suppliers (
     id              text PRIMARY KEY,
     name            text NOT NULL,
