@@ -19,8 +19,11 @@ const (
 	deniedFor = time.Minute      // a denied permission is a reason; what is tried all the time is denied again before
 )
 
-// errNotConnected is the reason until a first attempt has ended.
-var errNotConnected = errors.New("no NATS server was reached yet")
+// The reasons until a first attempt has ended.
+var (
+	errNotConnected = errors.New("no NATS server was reached yet")
+	errNotLooked    = errors.New("the stream was not looked at yet")
+)
 
 // trouble is why something cannot be made, for the log and for /readyz.
 type trouble struct {
@@ -69,7 +72,7 @@ func (t *trouble) reasonOfLast(d time.Duration) error {
 }
 
 // Health returns why work does not travel: no server is reached, the user lacks a permission, or the stream or its
-// consumer cannot be made or read.
+// consumer cannot be made or read, or nothing that is published is taken.
 func (q *Queue) Health() error {
 	if !q.Connected() {
 		reason := q.link.reason()
@@ -84,10 +87,10 @@ func (q *Queue) Health() error {
 	if reason := q.store.reason(); reason != nil {
 		return reason
 	}
-	if q.consumer.Load() == nil {
-		return errors.New("the stream was not looked at yet")
+	if !q.ours.Load() {
+		return errNotLooked
 	}
-	return nil
+	return q.refused.reason()
 }
 
 // deny keeps and logs what the server denied. A subscription is tried once a connection, all else again and again.
