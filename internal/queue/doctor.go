@@ -30,7 +30,7 @@ var ErrAbsent = errors.New("it is not there yet")
 func Examine(ctx context.Context, cfg Config, takes bool) (e Examination, err error) {
 	cfg = cfg.withDefaults()
 	q := &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1)}
-	for _, t := range []*trouble{&q.link, &q.store, &q.refused, &q.rights, &q.deaf, &q.peers} {
+	for _, t := range []*trouble{&q.link, &q.store, &q.unread, &q.refused, &q.rights, &q.deaf, &q.peers} {
 		t.log = cfg.Log
 	}
 	options, err := q.options()

@@ -16,6 +16,7 @@ import (
 const (
 	noteEvery = time.Minute      // a reason that stays is repeated in the log
 	noteOther = 10 * time.Second // another one is logged: some differ in a port's number each time
+	unreadFor = 5 * time.Second  // a look at the messages may fail for so long
 	deniedFor = time.Minute      // a denied permission is a reason; what is tried all the time is denied again before
 )
 
@@ -33,6 +34,7 @@ type trouble struct {
 	mu    sync.Mutex
 	err   error
 	at    time.Time // of the reason
+	begun time.Time // of what setAfter was told
 	noted time.Time
 	text  string // of the reason that was noted last
 }
@@ -41,6 +43,22 @@ type trouble struct {
 func (t *trouble) set(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.keep(err)
+}
+
+// setAfter is set for what has lasted for d.
+func (t *trouble) setAfter(d time.Duration, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.begun.IsZero() {
+		t.begun = time.Now()
+	}
+	if time.Since(t.begun) >= d {
+		t.keep(err)
+	}
+}
+
+func (t *trouble) keep(err error) {
 	t.err, t.at = err, time.Now()
 	text, since := err.Error(), time.Since(t.noted)
 	if since >= noteEvery || text != t.text && since >= noteOther {
@@ -52,7 +70,7 @@ func (t *trouble) set(err error) {
 func (t *trouble) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.err, t.noted = nil, time.Time{}
+	t.err, t.noted, t.begun = nil, time.Time{}, time.Time{}
 }
 
 func (t *trouble) reason() error {
@@ -90,7 +108,10 @@ func (q *Queue) Health() error {
 	if !q.ours.Load() {
 		return errNotLooked
 	}
-	return q.refused.reason()
+	if reason := q.refused.reason(); reason != nil {
+		return reason
+	}
+	return q.unread.reason()
 }
 
 // deny keeps and logs what the server denied. A subscription is tried once a connection, all else again and again.

@@ -81,6 +81,7 @@ type Queue struct {
 	made     atomic.Pointer[jetstream.ConsumerConfig] // the consumer as the server made it for us
 	ours     atomic.Bool                              // the stream was looked at since the connection was made, and may be used
 	store    trouble                                  // why there is no stream or consumer
+	unread   trouble                                  // why it cannot be told what the queue holds
 	refused  trouble                                  // why nothing that is published is taken
 	failing  atomic.Int64                             // since when that is so, in Unix nanoseconds; 0: it is not
 	rights   trouble                                  // what may not be published
@@ -120,6 +121,7 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	q := &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1), outgoing: make(chan message, publishBuffer)}
 	q.link = trouble{what: "queue cannot be connected, trying on", log: cfg.Log}
 	q.store = trouble{what: "the queue's stream or consumer cannot be made, trying on", log: cfg.Log}
+	q.unread = trouble{what: "the queue's messages cannot be read, trying on", log: cfg.Log}
 	q.refused = trouble{what: "the queue takes no work, workers take it from the database", log: cfg.Log}
 	q.rights = trouble{what: "the NATS user lacks a permission, trying on", log: cfg.Log}
 	q.deaf = trouble{what: q.rights.what, log: cfg.Log}
@@ -283,31 +285,43 @@ func (q *Queue) Backlog(ctx context.Context, subjects string) (Backlog, error) {
 	if reason := q.refused.reason(); reason != nil {
 		return Backlog{}, reason
 	}
+	backlog, err := q.backlog(ctx, subjects)
+	if err != nil {
+		err = fmt.Errorf("read the queue's state: %w", err)
+		if q.ours.Load() && q.store.reason() == nil { // otherwise the reason is known
+			q.unread.setAfter(unreadFor, err)
+		}
+		return Backlog{}, err
+	}
+	q.unread.clear()
+	return backlog, nil
+}
+
+func (q *Queue) backlog(ctx context.Context, subjects string) (b Backlog, err error) {
 	info, err := q.look(ctx)
 	if err != nil {
-		return Backlog{}, fmt.Errorf("read the queue's state: %w", err)
+		return b, err
 	}
-	backlog := Backlog{Length: int64(waiting(info)), Store: info.Created.UnixNano()}
-	if backlog.Length == 0 {
-		return backlog, nil
+	b = Backlog{Length: int64(waiting(info)), Store: info.Created.UnixNano()}
+	if b.Length == 0 {
+		return b, nil
 	}
 	stream, err := q.js.Stream(ctx, q.cfg.Stream)
 	if err != nil {
-		return Backlog{}, fmt.Errorf("read the queue's state: %w", err)
+		return b, err
 	}
 	past := info.AckFloor.Stream // it is done, though a failed write may have left it in the stream for good
 	if info.NumAckPending == 0 {
 		past = info.Delivered.Stream
 	}
 	first, err := stream.GetMsg(ctx, past+1, jetstream.WithGetMsgSubject(q.outside(subjects)))
-	switch {
-	case errors.Is(err, jetstream.ErrMsgNotFound):
-		return backlog, nil
-	case err != nil:
-		return Backlog{}, fmt.Errorf("read the queue's first message: %w", err)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return b, nil
 	}
-	backlog.First = q.inside(first.Subject)
-	return backlog, nil
+	if err == nil {
+		b.First = q.inside(first.Subject)
+	}
+	return b, err
 }
 
 // length is Lag for a scrape, which waits a second at most.

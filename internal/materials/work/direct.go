@@ -78,7 +78,7 @@ func (s *Service) stuck(ctx context.Context, view *directView) (below int64, err
 		return 0, err
 	}
 	var last int64
-	if first != (waiting{}) {
+	if first != (headOfWork{}) {
 		if last, err = s.deps.DB.LastNumber(ctx); err != nil {
 			return 0, err
 		}
@@ -88,25 +88,25 @@ func (s *Service) stuck(ctx context.Context, view *directView) (below int64, err
 
 // directView is what an idle worker has seen, at its looks in a row, of the work in the database.
 type directView struct {
-	first  waiting // at the look before
-	last   int64   // the greatest number given out then
-	looks  int     // that found the same first
-	taking bool    // work is being taken until nothing is left that waited at the look before
+	first  headOfWork // at the look before
+	last   int64      // the greatest number given out then
+	looks  int        // that found the same first
+	taking bool       // work is being taken until nothing is left that waited at the look before
 }
 
-// waiting is the work that comes first: its ticket, or when it was to be tried again. Zero: none waits.
-type waiting struct{ ticket, retryAt int64 }
+// headOfWork is the work that comes first: its ticket, or when it was to be tried again. Zero: none waits.
+type headOfWork struct{ ticket, retryAt int64 }
 
 // observe returns the ticket below which all is to be taken; 0: nothing is. What was given out since the look before may
 // be on its way.
-func (v *directView) observe(first waiting, last int64) (below int64) {
+func (v *directView) observe(first headOfWork, last int64) (below int64) {
 	before := v.last
 	v.last = last
 	if first != v.first {
 		v.first, v.looks = first, 0
 	}
 	v.looks++
-	if first == (waiting{}) || first.ticket > before {
+	if first == (headOfWork{}) || first.ticket > before {
 		v.taking = false
 		return 0
 	}

@@ -33,7 +33,7 @@ func (s *store) requeue(ctx context.Context, below int64, now time.Time, limit i
 }
 
 // firstWaiting returns the work that comes first, by a ticket or because it is to be tried again by now.
-func (s *store) firstWaiting(ctx context.Context, now time.Time) (first waiting, err error) {
+func (s *store) firstWaiting(ctx context.Context, now time.Time) (first headOfWork, err error) {
 	for column, found := range map[string]*int64{"ticket": &first.ticket, "retry_at": &first.retryAt} {
 		err := s.db.Reader(ctx).Raw(`SELECT ` + column + ` FROM material_requests WHERE ` + column + ` IS NOT NULL
 			ORDER BY ` + column + ` LIMIT 1`).Scan(found).Error

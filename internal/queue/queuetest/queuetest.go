@@ -35,7 +35,13 @@ type Server struct {
 // New starts a server; it is stopped at the end of the test.
 func New(tb testing.TB) *Server {
 	tb.Helper()
-	s := &Server{tb: tb, dir: tb.TempDir(), port: server.RANDOM_PORT}
+	return NewIn(tb, tb.TempDir())
+}
+
+// NewIn starts a server that keeps its files in dir.
+func NewIn(tb testing.TB, dir string) *Server {
+	tb.Helper()
+	s := &Server{tb: tb, dir: dir, port: server.RANDOM_PORT}
 	s.start()
 	tb.Cleanup(s.Stop)
 	return s
