@@ -120,12 +120,16 @@ func (q *Queue) ensureStream(ctx context.Context) (jetstream.Stream, error) {
 	return q.js.UpdateStream(ctx, want)
 }
 
-// createStream makes the stream. One that was just deleted on a running server gets a moment first: its files are
-// removed beside that, and a stream that is made at once may lose its own to it.
-func (q *Queue) createStream(ctx context.Context) (jetstream.Stream, error) {
-	if q.consumer.Load() != nil {
+// settleDeleted waits a moment where a stream or a consumer was deleted on a running server: its files are removed beside
+// that, and one of the same name that is made at once may lose its own to it.
+func (q *Queue) settleDeleted(ctx context.Context) {
+	if q.consumer.Swap(nil) != nil {
 		pause(ctx, deletedFor)
 	}
+}
+
+func (q *Queue) createStream(ctx context.Context) (jetstream.Stream, error) {
+	q.settleDeleted(ctx)
 	stream, err := q.js.CreateStream(ctx, q.streamConfig())
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		return q.js.Stream(ctx, q.cfg.Stream) // another process, configured differently, was faster

@@ -29,10 +29,13 @@ func (q *Queue) ensureConsumer(ctx context.Context, stream jetstream.Stream) (je
 	if err := stream.DeleteConsumer(ctx, consumerName); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil, fmt.Errorf("the queue's consumer was changed and cannot be made again: %w", err)
 	}
+	q.consumer.Store(nil)
+	pause(ctx, deletedFor)
 	return q.createConsumer(ctx, stream)
 }
 
 func (q *Queue) createConsumer(ctx context.Context, stream jetstream.Stream) (jetstream.Consumer, error) {
+	q.settleDeleted(ctx)
 	consumer, err := stream.CreateConsumer(ctx, q.consumerConfig())
 	if errors.Is(err, jetstream.ErrConsumerExists) {
 		return stream.Consumer(ctx, consumerName) // another process, configured differently, was faster

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -124,18 +123,13 @@ func newProbe() string { return probes + rand.Text() }
 // explainRefusal returns in an operator's words why nothing that is published is taken.
 func (q *Queue) explainRefusal(err error) error {
 	const storeFailed, sealed = 10077, 10109
+	const room = "it may be full (NATS_MAX_BYTES) or its disk; when there is room again, restart NATS or delete the stream"
 	api, _ := errors.AsType[*jetstream.APIError](err)
 	switch {
-	case errors.Is(err, jetstream.ErrAsyncPublishTimeout), errors.Is(err, nats.ErrTimeout),
-		errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("the stream %s acknowledges nothing: %w", q.cfg.Stream, err)
-	case api == nil:
-		return fmt.Errorf("the stream %s takes no message: %w", q.cfg.Stream, err)
+	case api == nil, api.ErrorCode == storeFailed: // a server without room may answer nothing
+		return fmt.Errorf("the stream %s takes no message, %s: %w", q.cfg.Stream, room, err)
 	case api.ErrorCode == sealed:
 		return q.sealed()
-	case api.ErrorCode == storeFailed:
-		return fmt.Errorf("the stream %s takes no message, it may be full (NATS_MAX_BYTES) or its disk; when there is room, "+
-			"restart NATS or delete the stream, it is made again: %w", q.cfg.Stream, err)
 	default:
 		return fmt.Errorf("the stream %s takes no message: %w", q.cfg.Stream, err)
 	}
