@@ -22,7 +22,7 @@ const (
 	longWait = 30 * time.Second
 )
 
-// examineWaiting says how long requests wait, and whose the queue's stream has to be.
+// examineWaiting reports how long requests wait, and whose the queue's stream has to be.
 func (d *doctor) examineWaiting(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -77,7 +77,7 @@ func (d *doctor) examineQueue(ctx context.Context) {
 	d.sayLag(found)
 }
 
-// sayProcess says what the process of the role that runs on this machine, if one does, sees of the queue.
+// sayProcess reports what the process of the role that runs on this machine, if one does, sees of the queue.
 func (d *doctor) sayProcess(ctx context.Context, role string) {
 	const name = "process"
 	ask := APIHealth

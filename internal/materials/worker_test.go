@@ -497,7 +497,7 @@ func TestWork_of_a_damaged_packed_body_puts_that_request_off_alone(t *testing.T)
 	})
 }
 
-func TestRunDirect_takes_what_stands_still_while_the_worker_is_idle_and_only_then(t *testing.T) {
+func TestRunDirect_takes_what_waits_while_the_worker_is_idle_and_only_then(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)

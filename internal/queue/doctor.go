@@ -89,13 +89,13 @@ func (q *Queue) examineStore(ctx context.Context, e *Examination) {
 	}
 }
 
-// changed says in what the consumer is not as the service makes it. A process that runs puts it right.
+// changed returns in what the consumer is not as the service makes it. A process that runs puts it right.
 func (q *Queue) changed(info *jetstream.ConsumerInfo) error {
 	switch {
 	case info.Paused:
 		return fmt.Errorf("it is paused until %s", info.Config.PauseUntil.UTC().Format(time.RFC3339))
 	case !q.unchanged(info.Config):
-		return errors.New("somebody changed it")
+		return errors.New("it is not as the service makes it")
 	default:
 		return nil
 	}

@@ -34,7 +34,7 @@ type trouble struct {
 	mu    sync.Mutex
 	err   error
 	at    time.Time // of the reason
-	begun time.Time // of what setAfter was told
+	begun time.Time // of what setAfter was given
 	noted time.Time
 	text  string // of the reason that was noted last
 }

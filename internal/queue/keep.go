@@ -103,7 +103,7 @@ func (q *Queue) ensureStream(ctx context.Context) (jetstream.Stream, error) {
 	have := stream.CachedInfo().Config
 	if err := q.foreign(have); err != nil && q.embedded == nil {
 		return nil, err
-	} else if err != nil { // nobody else's is in this process: it was left by a database that is gone
+	} else if err != nil { // only ours is in this process: it was left by a database that is gone
 		if err := q.js.DeleteStream(ctx, q.cfg.Stream); err != nil {
 			return nil, err
 		}
@@ -148,7 +148,7 @@ func (e foreignError) Error() string { return e.text }
 
 // foreign returns an error when the stream belongs to another program or to another installation of this one: what makes
 // it a work queue cannot be changed, and messages under other subjects are not ours to drop. One that names no
-// installation is ours: somebody made it by hand.
+// installation is ours: it was made by hand.
 func (q *Queue) foreign(have jetstream.StreamConfig) error {
 	want := q.streamConfig()
 	program := func(what string, have, want any) error {

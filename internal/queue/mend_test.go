@@ -73,7 +73,7 @@ func replace(change func(*jetstream.ConsumerConfig)) func(*testing.T, jetstream.
 	}
 }
 
-func TestConsumer_that_somebody_changed_is_put_right(t *testing.T) {
+func TestConsumer_that_was_changed_is_put_right(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*testing.T, jetstream.JetStream){
 		"another filter": edit(func(c *jetstream.ConsumerConfig) { c.FilterSubject = "mr.zzz" }),
@@ -85,8 +85,8 @@ func TestConsumer_that_somebody_changed_is_put_right(t *testing.T) {
 		"one delivery only": edit(func(c *jetstream.ConsumerConfig) {
 			c.MaxDeliver, c.AckWait, c.MaxAckPending = 1, time.Hour, 1
 		}),
-		"an end when nobody asks": edit(func(c *jetstream.ConsumerConfig) { c.InactiveThreshold = time.Hour }),
-		"few waiting pulls":       replace(func(c *jetstream.ConsumerConfig) { c.MaxWaiting = 1 }),
+		"an end when no worker asks": edit(func(c *jetstream.ConsumerConfig) { c.InactiveThreshold = time.Hour }),
+		"few waiting pulls":          replace(func(c *jetstream.ConsumerConfig) { c.MaxWaiting = 1 }),
 		"a slow replay": replace(func(c *jetstream.ConsumerConfig) {
 			c.ReplayPolicy = jetstream.ReplayOriginalPolicy
 		}),
@@ -131,7 +131,7 @@ func TestConsumer_that_somebody_changed_is_put_right(t *testing.T) {
 	}
 }
 
-func TestStream_that_somebody_changed_is_put_right(t *testing.T) {
+func TestStream_that_was_changed_is_put_right(t *testing.T) {
 	t.Parallel()
 	server := queuetest.New(t)
 	q := open(t, queue.Config{URL: server.URL()})
@@ -340,7 +340,7 @@ func TestStream_without_an_installation_is_taken_over(t *testing.T) {
 	}
 }
 
-// The store inside the process is nobody else's: what another database left there is gone with it.
+// The store inside the process is of this process alone: what another database left there is gone with it.
 func TestEmbedded_stream_of_a_database_that_is_gone_is_made_again(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

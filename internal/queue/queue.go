@@ -81,7 +81,7 @@ type Queue struct {
 	made     atomic.Pointer[jetstream.ConsumerConfig] // the consumer as the server made it for us
 	ours     atomic.Bool                              // the stream was looked at since the connection was made, and may be used
 	store    trouble                                  // why there is no stream or consumer
-	unread   trouble                                  // why it cannot be told what the queue holds
+	unread   trouble                                  // why what the queue holds cannot be read
 	refused  trouble                                  // why nothing that is published is taken
 	failing  atomic.Int64                             // since when that is so, in Unix nanoseconds; 0: it is not
 	rights   trouble                                  // what may not be published

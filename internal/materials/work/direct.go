@@ -13,7 +13,7 @@ import (
 
 const (
 	directInterval = time.Second
-	directLooks    = 3           // that find the same work waiting: nobody takes it
+	directLooks    = 3           // that find the same work waiting: no worker takes it
 	directSaid     = time.Minute // so long it is said, and how often it is logged
 )
 
@@ -48,7 +48,7 @@ func (s *Service) RunDirect(ctx context.Context, idle func() bool) error {
 // delivered nothing since.
 func (s *Service) Undelivered() error { return s.undelivered.reason(time.Now()) }
 
-// workDirectly looks for work that stands still, and estimates it, the oldest first.
+// workDirectly looks for work that does not move, and estimates it, the oldest first.
 func (s *Service) workDirectly(ctx context.Context, view *directView, idle func() bool) error {
 	below, err := s.stuck(ctx, view)
 	if err != nil || below == 0 {

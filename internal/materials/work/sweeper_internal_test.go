@@ -73,12 +73,12 @@ func TestDirectView(t *testing.T) {
 		"work that moves is the queue's": {
 			{at(1), 100, 0, ""}, {at(50), 200, 0, ""}, {at(120), 300, 0, ""}, {at(260), 400, 0, ""},
 		},
-		"work that stands still is taken, but for what is on its way": {
+		"work that does not move is taken, but for what is on its way": {
 			{at(5), 100, 0, ""}, {at(5), 110, 0, ""}, {at(5), 120, 111, "the third look"}, {at(112), 130, 121, "and so on"},
 			{at(131), 140, 0, "nothing is left that waited at the look before"}, {at(131), 150, 0, ""},
 			{at(131), 160, 151, ""},
 		},
-		"work whose next try was due stands still": {
+		"work whose next try was due does not move": {
 			{headOfWork{retryAt: 7}, 9, 0, ""}, {headOfWork{retryAt: 7}, 9, 0, ""}, {headOfWork{retryAt: 7}, 9, 10, ""},
 		},
 		"others' work after a pause is the queue's again": {
