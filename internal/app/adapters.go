@@ -30,13 +30,13 @@ func (q workQueue) Publish(subject string, body []byte) {
 }
 
 // Backlog returns what the queue holds, if it answers within a second.
-func (q workQueue) Backlog(ctx context.Context) (work.Backlog, error) {
+func (q workQueue) Backlog(ctx context.Context, subjects string) (work.Backlog, error) {
 	if q.app.queue == nil || !q.app.queue.Connected() {
 		return work.Backlog{}, errNoQueue
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	backlog, err := q.app.queue.Backlog(ctx)
+	backlog, err := q.app.queue.Backlog(ctx, subjects)
 	return work.Backlog(backlog), err
 }
 

@@ -66,8 +66,9 @@ func (c Checkup) WriteJSON(w io.Writer) error {
 // doctor looks at everything that a process of the role needs, and leaves all as it was.
 type doctor struct {
 	pipeline
-	role   config.Role
-	checks []Check
+	role         config.Role
+	installation string // empty: the database does not say
+	checks       []Check
 }
 
 // DoctorAPI looks at everything that the api of this environment needs.
@@ -126,6 +127,9 @@ func (d *doctor) examine(ctx context.Context) {
 	}
 	defer d.close(ctx)
 	reached := d.examineDatabase(ctx)
+	if reached {
+		d.examineWaiting(ctx)
+	}
 	d.examineQueue(ctx)
 	d.examineEndpoint(ctx)
 	if !reached {

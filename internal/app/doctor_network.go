@@ -17,7 +17,30 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-const longLag = 10_000 // messages
+const (
+	longLag  = 10_000 // messages
+	longWait = 30 * time.Second
+)
+
+// examineWaiting reports how long requests wait, and whose the queue's stream has to be.
+func (d *doctor) examineWaiting(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	const name = "waiting requests"
+	waiting, err := d.oldestWaiting(ctx)
+	if err == nil {
+		d.installation, err = d.db.Installation(ctx)
+	}
+	switch {
+	case err != nil:
+		d.say(broken, name, "see the reason", "%v", err)
+	case waiting > longWait:
+		d.say(warning, name, "see below whether a worker runs, and `api request list --status enqueued`",
+			"the oldest has waited %s for its estimates", waiting.Round(time.Second))
+	default:
+		d.say(well, name, "", "none has waited for long")
+	}
+}
 
 // examineQueue asks NATS, or the api in which it runs.
 func (d *doctor) examineQueue(ctx context.Context) {
@@ -31,21 +54,47 @@ func (d *doctor) examineQueue(ctx context.Context) {
 	if d.role == config.ForWorker {
 		role = "worker"
 	}
-	found, err := queue.Examine(ctx, d.queueConfig(role), d.role == config.ForWorker)
+	cfg := d.queueConfig(role)
+	cfg.Installation = d.installation
+	found, err := queue.Examine(ctx, cfg, d.role == config.ForWorker)
 	if err != nil {
 		d.say(broken, "nats", "start it, or correct NATS_URL and its credentials", "it is not reached: %v", err)
 		return
 	}
 	d.say(well, "nats", "", "%s answers", found.Server)
+	d.sayProcess(ctx, role)
 	if !d.sayStored("nats stream", found.Stream) || !d.sayStored("nats consumer", found.Consumer) {
 		return
 	}
-	if found.Rights != nil {
+	switch {
+	case found.Refused != nil:
+		d.say(broken, "nats rights", "see the reason; workers take work from the database meanwhile", "%v", found.Refused)
+	case found.Rights != nil:
 		d.say(broken, "nats rights", "give the user the permissions of deployments/nats-users.conf", "%v", found.Rights)
-	} else {
+	default:
 		d.say(well, "nats rights", "", "this user may do all that the process does")
 	}
 	d.sayLag(found)
+}
+
+// sayProcess reports what the process of the role that runs on this machine, if one does, sees of the queue.
+func (d *doctor) sayProcess(ctx context.Context, role string) {
+	const name = "process"
+	ask := APIHealth
+	if d.role == config.ForWorker {
+		ask = WorkerHealth
+	}
+	health, err := ask(ctx, d.cfg)
+	switch {
+	case errors.Is(err, errNotReady):
+		d.say(broken, name, "see the reason", "the %s at ADMIN_ADDR is %v", role, err)
+	case err != nil:
+		d.say(well, name, "", "no %s answers at ADMIN_ADDR of this machine", role)
+	case health.Checks["nats"] != well:
+		d.say(warning, name, "see the reason; workers take work from the database meanwhile", "%s", health.Checks["nats"])
+	default:
+		d.say(well, name, "", "work travels by the queue")
+	}
 }
 
 // sayStored reports whether the stream or the consumer is there.

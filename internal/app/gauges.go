@@ -82,22 +82,31 @@ func (a *pipeline) readPipeline(ctx context.Context, g *gauges) {
 }
 
 func (a *pipeline) readOldest(ctx context.Context, g *gauges) {
-	waiting, err := a.requests.WaitingSince(ctx)
-	own, ownErr := a.Deliveries.OwnSince(ctx)
-	if err != nil || ownErr != nil {
+	oldest, err := a.oldestWaiting(ctx)
+	if err != nil {
 		g.oldest.Reset()
 		return
 	}
-	now := a.db.Now()
-	g.oldest.WithLabelValues().Set(max(age(now, waiting), age(now, own)))
+	g.oldest.WithLabelValues().Set(oldest.Seconds())
 }
 
-// age returns how long ago since was, in seconds; the zero time is now.
-func age(now, since time.Time) float64 {
+// oldestWaiting returns how long the oldest request waits for its estimates.
+func (a *pipeline) oldestWaiting(ctx context.Context) (time.Duration, error) {
+	waiting, err := a.requests.WaitingSince(ctx)
+	own, ownErr := a.Deliveries.OwnSince(ctx)
+	if err := errors.Join(err, ownErr); err != nil {
+		return 0, err
+	}
+	now := a.db.Now()
+	return max(age(now, waiting), age(now, own)), nil
+}
+
+// age returns how long ago since was; the zero time is now.
+func age(now, since time.Time) time.Duration {
 	if since.IsZero() {
 		return 0
 	}
-	return max(now.Sub(since).Seconds(), 0)
+	return max(now.Sub(since), 0)
 }
 
 // show sets the vector's one label to what was read, or takes it away when that is not known.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +17,8 @@ import (
 
 // healthTimeout is a little more than /readyz gives its checks.
 const healthTimeout = 3 * time.Second
+
+var errNotReady = errors.New("not ready")
 
 // Health is what /readyz of a process on this machine says.
 type Health struct {
@@ -51,7 +54,7 @@ func health(ctx context.Context, adminAddr string) (h Health, err error) {
 		return h, fmt.Errorf("read /readyz: %w", err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return h, fmt.Errorf("not ready: status %d: %s", response.StatusCode, body)
+		return h, fmt.Errorf("%w: status %d: %s", errNotReady, response.StatusCode, body)
 	}
 	if err := json.Unmarshal(body, &h); err != nil {
 		return h, fmt.Errorf("read /readyz: %w", err)

@@ -198,7 +198,7 @@ func (s *api) purge(ctx context.Context) error {
 // checks returns what /readyz of the api reports. NATS is reported but not required: intake goes on without it.
 func (s *api) checks(ctx context.Context) map[string]error {
 	checks := map[string]error{"database": s.db.Ping(ctx), "nats": nil}
-	if err := s.queue.Health(); err != nil {
+	if err := s.deliversWork(); err != nil {
 		checks["nats"] = telemetry.Degraded{Err: err}
 	}
 	if !s.ready.Load() {

@@ -30,7 +30,11 @@ func openDatabase(ctx context.Context, cfg *config.Config, log *slog.Logger, u u
 
 // openQueue opens the queue, inside the process when NATS_URL is empty.
 func (a *pipeline) openQueue(ctx context.Context, role string) (err error) {
-	if a.queue, err = queue.Open(ctx, a.queueConfig(role)); err != nil && a.cfg.NATSURL == "" {
+	cfg := a.queueConfig(role)
+	if cfg.Installation, err = a.db.Installation(ctx); err != nil {
+		return err
+	}
+	if a.queue, err = queue.Open(ctx, cfg); err != nil && a.cfg.NATSURL == "" {
 		return fmt.Errorf("DATA_DIR (%s): %w", a.cfg.DataDir, err)
 	}
 	return err

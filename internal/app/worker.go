@@ -52,7 +52,7 @@ func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
 	}
 	var ready atomic.Bool
 	checks := func(ctx context.Context) map[string]error {
-		checks := map[string]error{"database": a.db.Ping(ctx), "nats": a.queue.Health()}
+		checks := map[string]error{"database": a.db.Ping(ctx), "nats": a.deliversWork()}
 		if !ready.Load() {
 			checks["draining"] = errors.New("the process is stopping")
 		}
@@ -72,6 +72,18 @@ func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
 	return errors.Join(workErr, server.Shutdown(drain), group.Wait())
 }
 
+// deliversWork returns why work does not come by the queue. It is done all the same, but for a queue that a worker
+// cannot use at all.
+func (a *pipeline) deliversWork() error {
+	if err := a.queue.Health(); err != nil {
+		return err
+	}
+	if err := a.estimation.Undelivered(); err != nil {
+		return telemetry.Degraded{Err: err}
+	}
+	return nil
+}
+
 // work consumes the queue and sends deliveries until ctx ends: first no new work is taken, then what is in flight ends.
 func (a *pipeline) work(ctx context.Context) error {
 	sending, stopSending := context.WithCancel(context.WithoutCancel(ctx))
@@ -79,7 +91,7 @@ func (a *pipeline) work(ctx context.Context) error {
 	sent, notified := make(chan error, 1), make(chan error, 1)
 	go func() { sent <- a.Deliveries.Run(sending) }()
 	direct := make(chan error, 1)
-	go func() { direct <- a.estimation.RunDirect(ctx, a.queue.Delivers) }()
+	go func() { direct <- a.estimation.RunDirect(ctx, a.queue.Idle) }()
 	go func() { notified <- a.notifier.Run(sending) }()
 	turn := func() queue.Turn { return queue.Turn(a.Deliveries.Behind()) }
 	consumeErr := a.queue.Consume(ctx, workers, turn, func(ctx context.Context, m queue.Message) error {

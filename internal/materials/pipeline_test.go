@@ -412,7 +412,7 @@ func (w *world) hold(backlog work.Backlog, err error) {
 	w.backlog, w.away = backlog, err
 }
 
-func (w *world) Backlog(context.Context) (work.Backlog, error) {
+func (w *world) Backlog(context.Context, string) (work.Backlog, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.backlog, w.away

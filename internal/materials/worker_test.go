@@ -497,7 +497,7 @@ func TestWork_of_a_damaged_packed_body_puts_that_request_off_alone(t *testing.T)
 	})
 }
 
-func TestRunDirect_works_while_the_queue_delivers_nothing_and_only_then(t *testing.T) {
+func TestRunDirect_takes_what_waits_while_the_worker_is_idle_and_only_then(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
@@ -507,18 +507,21 @@ func TestRunDirect_works_while_the_queue_delivers_nothing_and_only_then(t *testi
 			}
 		}
 		published := len(p.world.takePublished())
-		var looks, delivering atomic.Int64
-		delivering.Store(3)
+		const busy = 5
+		var looks atomic.Int64
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- p.RunDirect(ctx, func(context.Context) bool { return looks.Add(1) <= delivering.Load() })
+			ended <- p.RunDirect(ctx, func() bool { return looks.Add(1) > busy })
 		}()
-		eventually(t, "the queue was looked at", func() bool { return looks.Load() == delivering.Load() })
-		if n := len(p.events()); n > 0 || published != 300 {
-			t.Errorf("%d requests were published and %d estimated while the queue delivers", published, n)
+		eventually(t, "the worker was looked at", func() bool { return looks.Load() >= busy })
+		if n := len(p.events()); n > 0 || published != 300 || p.Undelivered() != nil {
+			t.Errorf("%d requests were published and %d estimated while the worker is busy", published, n)
 		}
 		eventually(t, "all are estimated without the queue", func() bool { return len(p.events()) == 300 })
+		if err := p.Undelivered(); !errors.Is(err, work.ErrUndelivered) {
+			t.Errorf("it says %v", err)
+		}
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)

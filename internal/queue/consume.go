@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,10 +42,6 @@ const (
 	leftLatest  = 800 * time.Millisecond
 )
 
-// answerWithin is how soon the consumer's leader answers a pull, at the end of its wait too; the library gives up
-// later.
-const answerWithin = time.Second
-
 // Consume calls handle for every message of the process's turn, at most concurrency of them at once. nil means done; an
 // error or a panic brings the message back after a delay that grows to 2 s; a worker that dies brings it back after
 // AckWait. A message may come more than once. Consume returns when ctx ends and the calls under way, which do not see
@@ -57,7 +54,7 @@ func (q *Queue) Consume(ctx context.Context, concurrency int, turn func() Turn,
 	w := &pool{queue: q, concurrency: concurrency, ended: make(chan struct{}, 1), handle: handle, left: leftSoonest}
 	for ctx.Err() == nil {
 		consumer := q.consumer.Load()
-		if consumer == nil {
+		if consumer == nil || !q.ours.Load() {
 			pause(ctx, pullRetry)
 			continue
 		}
@@ -89,7 +86,6 @@ func (p *pool) pull(ctx context.Context, consumer jetstream.Consumer, turn Turn)
 	if free == 0 {
 		return nil
 	}
-	asked := time.Now()
 	batch, err := fetch(consumer, free, turn)
 	if err != nil {
 		return err
@@ -101,9 +97,6 @@ func (p *pool) pull(ctx context.Context, consumer jetstream.Consumer, turn Turn)
 	}
 	if err := batch.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, jetstream.ErrNoMessages) {
 		return err
-	}
-	if got > 0 || time.Since(asked) < answerWithin {
-		p.queue.answered.Store(true)
 	}
 	if got > 0 {
 		p.left = leftSoonest
@@ -139,6 +132,8 @@ func (p *pool) free(ctx context.Context) int {
 
 func (p *pool) begin(ctx context.Context, msg jetstream.Msg) {
 	p.busy.Add(1)
+	p.queue.working.Add(1)
+	p.queue.came.Store(true)
 	p.calls.Go(func() {
 		defer p.end()
 		if !p.work(context.WithoutCancel(ctx), msg) {
@@ -149,6 +144,7 @@ func (p *pool) begin(ctx context.Context, msg jetstream.Msg) {
 
 func (p *pool) end() {
 	p.busy.Add(-1)
+	p.queue.working.Add(-1)
 	select {
 	case p.ended <- struct{}{}:
 	default:
@@ -187,6 +183,9 @@ func (p *pool) call(ctx context.Context, m Message) (err error) {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 	}()
+	if strings.HasPrefix(m.Subject, probes) {
+		return nil
+	}
 	return p.handle(ctx, m)
 }
 

@@ -10,17 +10,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-const (
-	askTimeout  = 3 * time.Second
-	probeLeaf   = "doctor"
-	wrongLastID = 10070 // the server's code for a message that is not to follow the last one
-)
+const askTimeout = 3 * time.Second
 
 // Examination is what an operator wants to know of a queue that is reached. Nil errors mean that something is well.
 type Examination struct {
 	Server           string // its address, without credentials
 	Stream, Consumer error  // ErrAbsent: it is not there, and is made by the next process that starts
 	Rights           error  // to publish, or to take work
+	Refused          error  // why the stream takes nothing; not looked at for a worker, which publishes nothing
 	Lag              uint64 // messages that wait or are being worked on
 	Waiting          int    // pulls of workers that wait for work
 }
@@ -29,10 +26,11 @@ type Examination struct {
 var ErrAbsent = errors.New("it is not there yet")
 
 // Examine connects once and looks at everything as the process of that configuration would. It makes nothing, and
-// neither publishes nor takes work. takes: the process is a worker.
+// neither publishes work nor takes any. takes: the process is a worker.
 func Examine(ctx context.Context, cfg Config, takes bool) (e Examination, err error) {
+	cfg = cfg.withDefaults()
 	q := &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1)}
-	for _, t := range []*trouble{&q.link, &q.store, &q.rights, &q.deaf, &q.peers} {
+	for _, t := range []*trouble{&q.link, &q.store, &q.unread, &q.refused, &q.rights, &q.deaf, &q.peers} {
 		t.log = cfg.Log
 	}
 	options, err := q.options()
@@ -55,7 +53,7 @@ func Examine(ctx context.Context, cfg Config, takes bool) (e Examination, err er
 	if takes {
 		e.Rights = q.mayTake(ctx)
 	} else {
-		e.Rights = q.mayPublish(ctx)
+		e.Rights, e.Refused = q.mayPublish(ctx)
 	}
 	return e, nil
 }
@@ -70,7 +68,10 @@ func (q *Queue) examineStore(ctx context.Context, e *Examination) {
 	case err != nil:
 		e.Stream = q.explain(err)
 	default:
-		e.Stream = q.foreign(stream.CachedInfo().Config)
+		have := stream.CachedInfo().Config
+		if e.Stream = q.foreign(have); e.Stream == nil && have.Sealed {
+			e.Stream = q.sealed()
+		}
 	}
 	if e.Stream != nil {
 		return
@@ -83,23 +84,36 @@ func (q *Queue) examineStore(ctx context.Context, e *Examination) {
 		e.Consumer = q.explain(err)
 	default:
 		info := consumer.CachedInfo()
-		e.Lag, e.Waiting = info.NumPending+uint64(max(info.NumAckPending, 0)), info.NumWaiting
+		e.Lag, e.Waiting = waiting(info), info.NumWaiting
+		e.Consumer = q.changed(info)
 	}
 }
 
-// mayPublish sends a message that the server refuses to store: it is to follow one that there is not.
-func (q *Queue) mayPublish(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	_, err := q.js.PublishMsg(ctx, &nats.Msg{Subject: q.outside(root + probeLeaf)},
-		jetstream.WithExpectLastMsgID(probeLeaf), jetstream.WithRetryAttempts(0))
-	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == wrongLastID {
+// changed returns in what the consumer is not as the service makes it. A process that runs puts it right.
+func (q *Queue) changed(info *jetstream.ConsumerInfo) error {
+	switch {
+	case info.Paused:
+		return fmt.Errorf("it is paused until %s", info.Config.PauseUntil.UTC().Format(time.RFC3339))
+	case !q.unchanged(info.Config):
+		return errors.New("it is not as the service makes it")
+	default:
 		return nil
 	}
+}
+
+// mayPublish publishes a message of no meaning, which the next worker takes and forgets: only one that is stored shows
+// that the stream takes any.
+func (q *Queue) mayPublish(ctx context.Context) (denied, refused error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	_, err := q.js.PublishMsg(ctx, &nats.Msg{Subject: q.outside(newProbe())}, jetstream.WithRetryAttempts(0))
 	if err == nil {
-		return errors.New("the server took a message that it should refuse")
+		return nil, nil
 	}
-	return q.explain(err)
+	if denied := q.lacking(); denied != nil {
+		return denied, nil
+	}
+	return nil, q.explainRefusal(err)
 }
 
 // mayTake sends a pull for a message of one byte, which no message has: the server gives none and says why.

@@ -54,26 +54,29 @@ func TestQueue_survives_a_restart_of_the_server(t *testing.T) {
 	eventually(t, "all are worked on after the restart", func() bool { return c.subjects() == 10 })
 }
 
-func TestDelivers_while_the_consumer_answers_or_a_message_came(t *testing.T) {
+func TestIdle_while_nothing_comes_and_nothing_is_worked_on(t *testing.T) {
 	t.Parallel()
-	server := queuetest.New(t)
-	q := open(t, queue.Config{URL: server.URL()})
+	q := open(t, queue.Config{Dir: t.TempDir()})
 	ready(t, q)
-	if !q.Delivers(t.Context()) {
-		t.Error("an idle queue delivers nothing")
+	if !q.Idle() {
+		t.Error("a queue to which nothing came is not idle")
 	}
-	deleteStream(t, server.URL())
-	eventually(t, "a queue without a stream delivers nothing, until it is made again",
-		func() bool { return !q.Delivers(t.Context()) })
-	var c collector
-	consume(t, q, 1, c.handle)
-	eventually(t, "messages come again", func() bool {
-		q.Publish("mr.s1.1", nil)
-		return c.count("mr.s1.1") > 0
+	working, finish := make(chan struct{}), make(chan struct{})
+	consume(t, q, 1, func(context.Context, queue.Message) error {
+		close(working)
+		<-finish
+		return nil
 	})
-	eventually(t, "it delivers again", func() bool { return q.Delivers(t.Context()) })
-	server.Stop()
-	eventually(t, "a queue that is unavailable delivers nothing", func() bool { return !q.Delivers(t.Context()) })
+	q.Publish("mr.s1.1", nil)
+	<-working
+	if q.Idle() || q.Idle() {
+		t.Error("it is idle while a message is worked on")
+	}
+	close(finish)
+	eventually(t, "it is idle again", q.Idle)
+	if !q.Idle() {
+		t.Error("it is not idle, though nothing came since")
+	}
 }
 
 func TestPublish_returns_at_once(t *testing.T) {
@@ -345,7 +348,7 @@ func TestClose_sends_what_was_published_before(t *testing.T) {
 	other := open(t, queue.Config{URL: server.URL()})
 	ready(t, other)
 	q := open(t, queue.Config{URL: server.URL()})
-	eventually(t, "connected", q.Connected)
+	ready(t, q)
 	const n = 500 // so many may be unacknowledged at once: Publish drops what would have to wait for long
 	for i := range n {
 		q.Publish(fmt.Sprintf("mr.s1.%d", i), nil)

@@ -16,11 +16,15 @@ import (
 const (
 	noteEvery = time.Minute      // a reason that stays is repeated in the log
 	noteOther = 10 * time.Second // another one is logged: some differ in a port's number each time
+	unreadFor = 5 * time.Second  // a look at the messages may fail for so long
 	deniedFor = time.Minute      // a denied permission is a reason; what is tried all the time is denied again before
 )
 
-// errNotConnected is the reason until a first attempt has ended.
-var errNotConnected = errors.New("no NATS server was reached yet")
+// The reasons until a first attempt has ended.
+var (
+	errNotConnected = errors.New("no NATS server was reached yet")
+	errNotLooked    = errors.New("the stream was not looked at yet")
+)
 
 // trouble is why something cannot be made, for the log and for /readyz.
 type trouble struct {
@@ -30,6 +34,7 @@ type trouble struct {
 	mu    sync.Mutex
 	err   error
 	at    time.Time // of the reason
+	begun time.Time // of what setAfter was given
 	noted time.Time
 	text  string // of the reason that was noted last
 }
@@ -38,6 +43,22 @@ type trouble struct {
 func (t *trouble) set(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.keep(err)
+}
+
+// setAfter is set for what has lasted for d.
+func (t *trouble) setAfter(d time.Duration, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.begun.IsZero() {
+		t.begun = time.Now()
+	}
+	if time.Since(t.begun) >= d {
+		t.keep(err)
+	}
+}
+
+func (t *trouble) keep(err error) {
 	t.err, t.at = err, time.Now()
 	text, since := err.Error(), time.Since(t.noted)
 	if since >= noteEvery || text != t.text && since >= noteOther {
@@ -49,7 +70,7 @@ func (t *trouble) set(err error) {
 func (t *trouble) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.err, t.noted = nil, time.Time{}
+	t.err, t.noted, t.begun = nil, time.Time{}, time.Time{}
 }
 
 func (t *trouble) reason() error {
@@ -69,7 +90,7 @@ func (t *trouble) reasonOfLast(d time.Duration) error {
 }
 
 // Health returns why work does not travel: no server is reached, the user lacks a permission, or the stream or its
-// consumer cannot be made or read.
+// consumer cannot be made or read, or nothing that is published is taken.
 func (q *Queue) Health() error {
 	if !q.Connected() {
 		reason := q.link.reason()
@@ -84,10 +105,13 @@ func (q *Queue) Health() error {
 	if reason := q.store.reason(); reason != nil {
 		return reason
 	}
-	if q.consumer.Load() == nil {
-		return errors.New("the stream was not looked at yet")
+	if !q.ours.Load() {
+		return errNotLooked
 	}
-	return nil
+	if reason := q.refused.reason(); reason != nil {
+		return reason
+	}
+	return q.unread.reason()
 }
 
 // deny keeps and logs what the server denied. A subscription is tried once a connection, all else again and again.

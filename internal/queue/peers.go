@@ -10,8 +10,13 @@ import (
 // receiver.
 const peerSubjects = "workers."
 
-func peerSubject(stream string, worker int64) string {
-	return peerSubjects + stream + "." + strconv.FormatInt(worker, 10)
+// peerSubject names the installation too: of two on one server, each may have a worker of that number.
+func (q *Queue) peerSubject(worker int64) string {
+	subject := peerSubjects + q.cfg.Stream + "."
+	if q.cfg.Installation != "" {
+		subject += q.cfg.Installation + "."
+	}
+	return subject + strconv.FormatInt(worker, 10)
 }
 
 // Send sends a worker a message, fire and forget, and reports whether it may arrive.
@@ -20,7 +25,7 @@ func (q *Queue) Send(worker int64, body []byte) bool {
 		return false
 	}
 	select {
-	case q.outgoing <- message{subject: peerSubject(q.cfg.Stream, worker), body: body, direct: true}:
+	case q.outgoing <- message{subject: q.peerSubject(worker), body: body, direct: true}:
 		return true
 	default:
 		return false
@@ -29,7 +34,7 @@ func (q *Queue) Send(worker int64, body []byte) bool {
 
 // Listen calls take with each message for the worker, one after the other, until stop.
 func (q *Queue) Listen(worker int64, take func(body []byte)) (stop func(), err error) {
-	subscription, err := q.nc.Subscribe(peerSubject(q.cfg.Stream, worker), func(m *nats.Msg) { take(m.Data) })
+	subscription, err := q.nc.Subscribe(q.peerSubject(worker), func(m *nats.Msg) { take(m.Data) })
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -12,6 +14,11 @@ const (
 	publishBuffer  = 8192 // messages that wait to be sent
 	publishWindow  = 512  // sent ones that wait for their acknowledgement: the server answers pulls behind these
 	publishTimeout = 5 * time.Second
+
+	refusedFor = 2 * time.Second // nothing of what is published is acknowledged: the queue takes nothing
+
+	// probes begin the subjects of messages that show whether the queue takes any; who consumes one forgets it.
+	probes = root + "probe."
 )
 
 type message struct {
@@ -28,7 +35,7 @@ func (q *Queue) Publish(subject string, body []byte) {
 		q.log.Error("publish refused: not a subject", "subject", subject)
 		return
 	}
-	if !q.Connected() {
+	if !q.Connected() || !q.ours.Load() {
 		q.metrics.dropped.Inc()
 		return
 	}
@@ -78,6 +85,15 @@ func (q *Queue) send(m message) {
 	}
 }
 
+// published is called with each acknowledgement.
+func (q *Queue) published() {
+	q.metrics.acked.Inc()
+	if q.failing.Load() != 0 {
+		q.failing.Store(0)
+		q.refused.clear()
+	}
+}
+
 func (q *Queue) publishFailed(err error) {
 	if queuedAlready(err) {
 		q.metrics.duplicate.Inc()
@@ -85,7 +101,38 @@ func (q *Queue) publishFailed(err error) {
 	}
 	q.metrics.failed.Inc()
 	q.log.Debug("publish failed", "error", err)
+	now := time.Now()
+	q.failing.CompareAndSwap(0, now.UnixNano())
+	if since := q.failing.Load(); since != 0 && now.Sub(time.Unix(0, since)) >= refusedFor && q.lacking() == nil {
+		q.refused.set(q.explainRefusal(err))
+	}
 	q.triggerReconcile()
+}
+
+// probe publishes a message of no meaning after a failure, until one is acknowledged: what there is to publish may be
+// held back until then.
+func (q *Queue) probe() {
+	if q.failing.Load() != 0 {
+		q.Publish(newProbe(), nil)
+	}
+}
+
+// newProbe returns a subject under which nothing is queued: a message that is refused for that says nothing.
+func newProbe() string { return probes + rand.Text() }
+
+// explainRefusal returns in an operator's words why nothing that is published is taken.
+func (q *Queue) explainRefusal(err error) error {
+	const storeFailed, sealed = 10077, 10109
+	const room = "it may be full (NATS_MAX_BYTES) or its disk; when there is room again, restart NATS or delete the stream"
+	api, _ := errors.AsType[*jetstream.APIError](err)
+	switch {
+	case api == nil, api.ErrorCode == storeFailed: // a server without room may answer nothing
+		return fmt.Errorf("the stream %s takes no message, %s: %w", q.cfg.Stream, room, err)
+	case api.ErrorCode == sealed:
+		return q.sealed()
+	default:
+		return fmt.Errorf("the stream %s takes no message: %w", q.cfg.Stream, err)
+	}
 }
 
 // queuedAlready reports whether err refuses a second message of one subject: other refusals have the same code.

@@ -4,6 +4,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,26 +37,34 @@ const (
 	reconnectWait  = 500 * time.Millisecond
 	pingInterval   = 10 * time.Second // two of them unanswered: the connection is dead
 	flushTimeout   = 2 * time.Second
-	deliverTimeout = time.Second
 )
 
 // Config says where the queue is.
 type Config struct {
 	// nats://…, several separated by commas; empty: a server inside this process that keeps its files in Dir
-	URL        string
-	Creds      string // NATS credentials file; may be empty
-	NKey       string // file of an nkey's seed; may be empty
-	CA         string // file of the certificates that the servers' are checked by; empty: the system's
-	Cert, Key  string // files of a client certificate; may be empty
-	Stream     string // name of the stream, and of the root of its subjects; empty: streamName
-	Name       string // this process's role, in the connection's name and inbox prefix (_INBOX_<name>); empty: supplyhub
-	Replicas   int    // of the stream; 0 means 1
-	Dir        string // of the server inside this process
-	Log        *slog.Logger
-	Registerer prometheus.Registerer // nil: no metrics
+	URL       string
+	Creds     string // NATS credentials file; may be empty
+	NKey      string // file of an nkey's seed; may be empty
+	CA        string // file of the certificates that the servers' are checked by; empty: the system's
+	Cert, Key string // files of a client certificate; may be empty
+	Stream    string // name of the stream, and of the root of its subjects; empty: streamName
+	Name      string // this process's role, in the connection's name and inbox prefix (_INBOX_<name>); empty: supplyhub
+	Replicas  int    // of the stream; 0 means 1
+	Dir       string // of the server inside this process
+	// what the stream belongs to, in its metadata: that of another one is refused; empty: any stream is ours
+	Installation string
+	Log          *slog.Logger
+	Registerer   prometheus.Registerer // nil: no metrics
 
 	MaxBytes int64         // of all queued messages; 0 means 1 GiB. A full queue refuses new messages
 	AckWait  time.Duration // after which the message of a worker that died goes to another one; 0 means 2.5 s
+}
+
+func (c Config) withDefaults() Config {
+	c.Name, c.Stream = cmp.Or(c.Name, "supplyhub"), cmp.Or(c.Stream, streamName)
+	c.Replicas, c.MaxBytes = max(c.Replicas, 1), cmp.Or(c.MaxBytes, defaultMaxBytes)
+	c.AckWait = cmp.Or(c.AckWait, defaultAckWait)
+	return c
 }
 
 // Queue is a connection to the work queue. Several on one server share the work.
@@ -67,14 +76,20 @@ type Queue struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
 
-	consumer atomic.Pointer[jetstream.Consumer] // nil until stream and consumer were there once
-	link     trouble                            // why no server is reached
-	store    trouble                            // why there is no stream or consumer
-	rights   trouble                            // what may not be published
-	deaf     trouble                            // what may not be subscribed to
-	peers    trouble                            // handover between workers is not permitted: slower, not broken
-	answered atomic.Bool                        // a pull since Delivers was called
-	missing  chan struct{}                      // a note for keep: look whether they are still there
+	consumer atomic.Pointer[jetstream.Consumer]       // nil until stream and consumer were there once
+	link     trouble                                  // why no server is reached
+	made     atomic.Pointer[jetstream.ConsumerConfig] // the consumer as the server made it for us
+	ours     atomic.Bool                              // the stream was looked at since the connection was made, and may be used
+	store    trouble                                  // why there is no stream or consumer
+	unread   trouble                                  // why what the queue holds cannot be read
+	refused  trouble                                  // why nothing that is published is taken
+	failing  atomic.Int64                             // since when that is so, in Unix nanoseconds; 0: it is not
+	rights   trouble                                  // what may not be published
+	deaf     trouble                                  // what may not be subscribed to
+	peers    trouble                                  // handover between workers is not permitted: slower, not broken
+	working  atomic.Int64                             // messages that are worked on
+	came     atomic.Bool                              // a message, since Idle was called
+	missing  chan struct{}                            // a note for keep: look whether they are still there
 	outgoing chan message
 	stop     context.CancelFunc
 	stopped  <-chan struct{}
@@ -102,22 +117,12 @@ func Embed(start func(dir string, maxBytes int64, log *slog.Logger) (Server, err
 // unavailable: the connection, the stream and the consumer come into being as soon as they can, and again whenever they
 // are gone.
 func Open(ctx context.Context, cfg Config) (*Queue, error) {
-	if cfg.Name == "" {
-		cfg.Name = "supplyhub"
-	}
-	cfg.Replicas = max(cfg.Replicas, 1)
-	if cfg.Stream == "" {
-		cfg.Stream = streamName
-	}
-	if cfg.MaxBytes == 0 {
-		cfg.MaxBytes = defaultMaxBytes
-	}
-	if cfg.AckWait == 0 {
-		cfg.AckWait = defaultAckWait
-	}
+	cfg = cfg.withDefaults()
 	q := &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1), outgoing: make(chan message, publishBuffer)}
 	q.link = trouble{what: "queue cannot be connected, trying on", log: cfg.Log}
 	q.store = trouble{what: "the queue's stream or consumer cannot be made, trying on", log: cfg.Log}
+	q.unread = trouble{what: "the queue's messages cannot be read, trying on", log: cfg.Log}
+	q.refused = trouble{what: "the queue takes no work, workers take it from the database", log: cfg.Log}
 	q.rights = trouble{what: "the NATS user lacks a permission, trying on", log: cfg.Log}
 	q.deaf = trouble{what: q.rights.what, log: cfg.Log}
 	q.peers = trouble{what: "workers cannot hand over deliveries, each waits for its owner to look", log: cfg.Log}
@@ -155,7 +160,7 @@ func (q *Queue) open() (err error) {
 		jetstream.WithPublishAsyncMaxPending(publishWindow),
 		jetstream.WithPublishAsyncTimeout(publishTimeout),
 		jetstream.WithPublishAsyncAckHandler(func(jetstream.JetStream, *nats.Msg, *jetstream.PubAck) {
-			q.metrics.acked.Inc()
+			q.published()
 		}),
 		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, _ *nats.Msg, err error) { q.publishFailed(err) }),
 	)
@@ -229,6 +234,7 @@ func (q *Queue) connected(nc *nats.Conn) {
 		server = "in this process" // it listens nowhere
 	}
 	q.log.Info("queue is connected", "server", server)
+	q.ours.Store(false)
 	q.link.clear()
 	q.rights.clear()
 	q.deaf.clear()
@@ -238,55 +244,84 @@ func (q *Queue) connected(nc *nats.Conn) {
 // Connected reports whether a server is reached right now.
 func (q *Queue) Connected() bool { return q.nc.IsConnected() }
 
-// Delivers reports whether messages reach this process: the consumer has answered a pull since the last call, or
-// answers now.
-func (q *Queue) Delivers(ctx context.Context) bool {
-	if q.answered.Swap(false) {
-		return true
-	}
-	if !q.Connected() {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, deliverTimeout)
-	defer cancel()
-	_, err := q.js.Consumer(ctx, q.cfg.Stream, consumerName) // only the consumer's leader answers
-	return err == nil
-}
+// Idle reports whether this process has nothing to do: no message has come since the last call, and none is worked on.
+func (q *Queue) Idle() bool { return !q.came.Swap(false) && q.working.Load() == 0 }
 
 // Lag returns how many messages wait or are being worked on, over all workers.
 func (q *Queue) Lag(ctx context.Context) (uint64, error) {
-	consumer, err := q.js.Consumer(ctx, q.cfg.Stream, consumerName)
+	info, err := q.look(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("read the queue's length: %w", err)
 	}
-	info := consumer.CachedInfo()
-	return info.NumPending + uint64(max(info.NumAckPending, 0)), nil
+	return waiting(info), nil
+}
+
+func waiting(info *jetstream.ConsumerInfo) uint64 {
+	return info.NumPending + uint64(max(info.NumAckPending, 0))
+}
+
+// look returns the consumer's state.
+func (q *Queue) look(ctx context.Context) (*jetstream.ConsumerInfo, error) {
+	if !q.ours.Load() {
+		return nil, errNotLooked
+	}
+	consumer, err := q.js.Consumer(ctx, q.cfg.Stream, consumerName)
+	if err != nil {
+		return nil, err
+	}
+	return consumer.CachedInfo(), nil
 }
 
 // Backlog is what the queue holds.
 type Backlog struct {
-	First  string // the subject of its first message; empty when there is none
+	First  string // the subject of the first message that is not done; empty when there is none
 	Length int64  // messages that wait or are being worked on
 	Store  int64  // changes when the queue has lost its store
 }
 
-// Backlog returns what the queue holds right now.
-func (q *Queue) Backlog(ctx context.Context) (Backlog, error) {
+// Backlog returns what the queue holds right now under the subjects. It fails too while the queue takes nothing: what
+// it holds then says nothing about what was published.
+func (q *Queue) Backlog(ctx context.Context, subjects string) (Backlog, error) {
+	if reason := q.refused.reason(); reason != nil {
+		return Backlog{}, reason
+	}
+	backlog, err := q.backlog(ctx, subjects)
+	if err != nil {
+		err = fmt.Errorf("read the queue's state: %w", err)
+		if q.ours.Load() && q.store.reason() == nil { // otherwise the reason is known
+			q.unread.setAfter(unreadFor, err)
+		}
+		return Backlog{}, err
+	}
+	q.unread.clear()
+	return backlog, nil
+}
+
+func (q *Queue) backlog(ctx context.Context, subjects string) (b Backlog, err error) {
+	info, err := q.look(ctx)
+	if err != nil {
+		return b, err
+	}
+	b = Backlog{Length: int64(waiting(info)), Store: info.Created.UnixNano()}
+	if b.Length == 0 {
+		return b, nil
+	}
 	stream, err := q.js.Stream(ctx, q.cfg.Stream)
 	if err != nil {
-		return Backlog{}, fmt.Errorf("read the queue's state: %w", err)
+		return b, err
 	}
-	info := stream.CachedInfo()
-	backlog := Backlog{Length: int64(info.State.Msgs), Store: info.Created.UnixNano()}
-	first, err := stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(q.subjects())) // the first one from there on
-	switch {
-	case errors.Is(err, jetstream.ErrMsgNotFound):
-		return backlog, nil
-	case err != nil:
-		return Backlog{}, fmt.Errorf("read the queue's first message: %w", err)
+	past := info.AckFloor.Stream // it is done, though a failed write may have left it in the stream for good
+	if info.NumAckPending == 0 {
+		past = info.Delivered.Stream
 	}
-	backlog.First = q.inside(first.Subject)
-	return backlog, nil
+	first, err := stream.GetMsg(ctx, past+1, jetstream.WithGetMsgSubject(q.outside(subjects)))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return b, nil
+	}
+	if err == nil {
+		b.First = q.inside(first.Subject)
+	}
+	return b, err
 }
 
 // length is Lag for a scrape, which waits a second at most.

@@ -239,7 +239,7 @@ func TestBacklog_is_the_first_message_that_is_not_done_and_how_many_there_are(t 
 		q := open(t, cfg)
 		ready(t, q)
 		backlog := func() queue.Backlog {
-			b, err := q.Backlog(t.Context())
+			b, err := q.Backlog(t.Context(), allWork)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,58 +2,152 @@ package work
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// directInterval is how often a worker looks whether the queue delivers, and how long what was accepted meanwhile
-// settles.
-const directInterval = time.Second
+const (
+	directInterval = time.Second
+	directLooks    = 3           // that find the same work waiting: no worker takes it
+	directSaid     = time.Minute // so long it is said, and how often it is logged
+)
 
-// RunDirect estimates, until ctx ends, what is to be queued while the queue delivers nothing to this worker: a NATS
-// cluster that lost its leader has none for up to nine seconds. What several workers, or the queue once it is back, do
-// twice is stored once.
-func (s *Service) RunDirect(ctx context.Context, delivers func(context.Context) bool) error {
+// ErrUndelivered says that work waited in the database that the queue gave to no worker.
+var ErrUndelivered = errors.New("work waits that the queue delivers to no worker: it is taken from the database")
+
+// RunDirect estimates, until ctx ends, what waits in the database while this worker has nothing to do, whatever the
+// queue says about it: the database alone says what is due. Work that moves is left to the queue. What several workers
+// do twice is stored once.
+func (s *Service) RunDirect(ctx context.Context, idle func() bool) error {
 	ticker := time.NewTicker(directInterval)
 	defer ticker.Stop()
-	var last int64 // the greatest number at the look before; 0 while the queue delivers
+	var view directView
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
 		}
-		if delivers(ctx) {
-			last = 0
+		if !idle() {
+			view = directView{}
+			s.undelivered.clear()
 			continue
 		}
-		next, err := s.workDirectly(ctx, last)
-		if err != nil && ctx.Err() == nil {
+		if err := s.workDirectly(ctx, &view, idle); err != nil && ctx.Err() == nil {
 			s.deps.Log.WarnContext(ctx, "work without the queue failed", "error", err)
-			continue
 		}
-		if last == 0 {
-			s.deps.Log.InfoContext(ctx, "the queue delivers nothing: work is taken from the database until it does")
-		}
-		last = next
 	}
 }
 
-// workDirectly estimates all that has a ticket up to the given one, the oldest first, and returns the greatest there is
-// now.
-func (s *Service) workDirectly(ctx context.Context, last int64) (next int64, err error) {
-	if next, err = s.deps.DB.LastNumber(ctx); err != nil || last == 0 {
-		return next, err
+// Undelivered returns ErrUndelivered when work was taken from the database within the last minute, and the queue has
+// delivered nothing since.
+func (s *Service) Undelivered() error { return s.undelivered.reason(time.Now()) }
+
+// workDirectly looks for work that does not move, and estimates it, the oldest first.
+func (s *Service) workDirectly(ctx context.Context, view *directView, idle func() bool) error {
+	below, err := s.stuck(ctx, view)
+	if err != nil || below == 0 {
+		return err
+	}
+	if s.undelivered.set(time.Now()) {
+		s.deps.Log.WarnContext(ctx, ErrUndelivered.Error())
 	}
 	for n := workBatch; n == workBatch && ctx.Err() == nil; {
-		if n, err = s.workLost(ctx, last+1); err != nil {
+		if n, err = s.workLost(ctx, below); err != nil {
+			return err
+		}
+		if !idle() {
+			*view = directView{}
+			return nil
+		}
+	}
+	return nil
+}
+
+// stuck returns the ticket below which all is to be taken; 0: nothing is.
+func (s *Service) stuck(ctx context.Context, view *directView) (below int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	first, err := s.store.firstWaiting(ctx, s.deps.Now())
+	if err != nil {
+		return 0, err
+	}
+	var last int64
+	if first != (headOfWork{}) {
+		if last, err = s.deps.DB.LastNumber(ctx); err != nil {
 			return 0, err
 		}
 	}
-	return next, nil
+	return view.observe(first, last), nil
+}
+
+// directView is what an idle worker has seen, at its looks in a row, of the work in the database.
+type directView struct {
+	first  headOfWork // at the look before
+	last   int64      // the greatest number given out then
+	looks  int        // that found the same first
+	taking bool       // work is being taken until nothing is left that waited at the look before
+}
+
+// headOfWork is the work that comes first: its ticket, or when it was to be tried again. Zero: none waits.
+type headOfWork struct{ ticket, retryAt int64 }
+
+// observe returns the ticket below which all is to be taken; 0: nothing is. What was given out since the look before may
+// be on its way.
+func (v *directView) observe(first headOfWork, last int64) (below int64) {
+	before := v.last
+	v.last = last
+	if first != v.first {
+		v.first, v.looks = first, 0
+	}
+	v.looks++
+	if first == (headOfWork{}) || first.ticket > before {
+		v.taking = false
+		return 0
+	}
+	v.taking = v.taking || v.looks >= directLooks
+	if !v.taking {
+		return 0
+	}
+	return before + 1
+}
+
+// undelivered is when work was taken that the queue had not delivered.
+type undelivered struct {
+	mu        sync.Mutex
+	at, noted time.Time
+}
+
+// set reports whether it is to be logged.
+func (u *undelivered) set(now time.Time) (note bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	note = now.Sub(u.noted) >= directSaid
+	if note {
+		u.noted = now
+	}
+	u.at = now
+	return note
+}
+
+func (u *undelivered) clear() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.at = time.Time{}
+}
+
+func (u *undelivered) reason(now time.Time) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if now.Sub(u.at) >= directSaid {
+		return nil
+	}
+	return ErrUndelivered
 }
 
 // workLost estimates a batch of what Sweep would publish. The new tickets keep other workers from taking the same.

@@ -32,6 +32,21 @@ func (s *store) requeue(ctx context.Context, below int64, now time.Time, limit i
 	return rows, nil
 }
 
+// firstWaiting returns the work that comes first, by a ticket or because it is to be tried again by now.
+func (s *store) firstWaiting(ctx context.Context, now time.Time) (first headOfWork, err error) {
+	for column, found := range map[string]*int64{"ticket": &first.ticket, "retry_at": &first.retryAt} {
+		err := s.db.Reader(ctx).Raw(`SELECT ` + column + ` FROM material_requests WHERE ` + column + ` IS NOT NULL
+			ORDER BY ` + column + ` LIMIT 1`).Scan(found).Error
+		if err != nil {
+			return first, fmt.Errorf("look for work that waits: %w", database.Translate(err))
+		}
+	}
+	if first.retryAt > now.UnixMicro() {
+		first.retryAt = 0
+	}
+	return first, nil
+}
+
 // requeueBy is requeue by one of the two indexed columns.
 func (s *store) requeueBy(ctx context.Context, column string, bound int64, limit int) ([]materials.Queued, error) {
 	if limit <= 0 {

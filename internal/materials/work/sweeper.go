@@ -12,7 +12,7 @@ import (
 const (
 	sweepInterval = time.Second
 	sweepTimeout  = 15 * time.Second
-	sweepSettle   = 3 * time.Second // so long work may be on its way into the queue, or out of it
+	sweepSettle   = 5 * time.Second // so long work may be on its way into the queue, or out of it to an idle worker
 	sweepMessage  = 128             // rounds a message
 	sweepQueued   = 64              // messages that the queue may hold before the sweeper waits for it to drain
 	sweepLeast    = 4               // messages a look all the same, so that a queue that is never empty starves nothing
@@ -45,7 +45,7 @@ func (s *Service) sweep(ctx context.Context, view *queueView) error {
 		return err
 	}
 	at := time.Now()
-	backlog, err := s.deps.Queue.Backlog(asking)
+	backlog, err := s.deps.Queue.Backlog(asking, subjectPrefix+">")
 	if err != nil {
 		view.unavailable(at, last)
 		return nil // the queue reports that itself

@@ -1,6 +1,6 @@
 // Package work estimates what was accepted: rounds travel through the queue in messages, a worker estimates them and
-// hands their events to the Outbox. The database is the truth: the sweeper queues again what no message holds, and a
-// worker without a queue takes the work from the database itself.
+// hands their events to the Outbox. The database is the truth: the sweeper queues again what no message holds, and an
+// idle worker takes what waits from the database itself.
 package work
 
 import (
@@ -21,13 +21,13 @@ type Queue interface {
 	// Publish never blocks; a message may be lost.
 	Publish(subject string, body []byte)
 
-	// Backlog returns what the queue holds. An error means that it is unavailable.
-	Backlog(ctx context.Context) (Backlog, error)
+	// Backlog returns what the queue holds under the subjects. An error means that it is unavailable or takes nothing.
+	Backlog(ctx context.Context, subjects string) (Backlog, error)
 }
 
 // Backlog is what the queue holds.
 type Backlog struct {
-	First  string // the subject of its first message; empty when there is none
+	First  string // the subject of its first message that is not done; empty when there is none
 	Length int64  // messages that wait or are being worked on
 	Store  int64  // changes when the queue has lost its store
 }
@@ -84,6 +84,8 @@ type Service struct {
 	deps   Deps
 	store  *store
 	worker *groupcommit.Batcher[[]round.Round, struct{}]
+
+	undelivered undelivered
 }
 
 // New builds a Service; Close releases it.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
@@ -34,7 +35,13 @@ type Server struct {
 // New starts a server; it is stopped at the end of the test.
 func New(tb testing.TB) *Server {
 	tb.Helper()
-	s := &Server{tb: tb, dir: tb.TempDir(), port: server.RANDOM_PORT}
+	return NewIn(tb, tb.TempDir())
+}
+
+// NewIn starts a server that keeps its files in dir.
+func NewIn(tb testing.TB, dir string) *Server {
+	tb.Helper()
+	s := &Server{tb: tb, dir: dir, port: server.RANDOM_PORT}
 	s.start()
 	tb.Cleanup(s.Stop)
 	return s
@@ -68,6 +75,39 @@ func NewWithUsers(tb testing.TB, file string, users ...string) *Server {
 	s.start()
 	tb.Cleanup(s.Stop)
 	return s
+}
+
+// Orphan leaves the first message of the consumer in the stream for good, and lets the consumer be past it, as a failed
+// write of the server does to one that was acknowledged.
+func Orphan(tb testing.TB, js jetstream.JetStream, stream, name string) {
+	tb.Helper()
+	must := func(err error) {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	consumer, err := js.Consumer(tb.Context(), stream, name)
+	must(err)
+	config := consumer.CachedInfo().Config
+	once := config
+	once.MaxDeliver, once.AckWait = 1, 50*time.Millisecond
+	_, err = js.UpdateConsumer(tb.Context(), stream, once)
+	must(err)
+	_, err = consumer.Next() // not acknowledged, and not delivered again
+	must(err)
+	for end := time.Now().Add(startTimeout); ; time.Sleep(10 * time.Millisecond) {
+		info, err := consumer.Info(tb.Context())
+		must(err)
+		if info.NumAckPending == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			tb.Fatalf("the consumer does not give the message up: %+v", info)
+		}
+	}
+	_, err = js.UpdateConsumer(tb.Context(), stream, config)
+	must(err)
 }
 
 // URLOf is URL for one of the users.
