@@ -18,8 +18,12 @@ func (s *sweep) seldomCalled() []func(round int) {
 	return []func(int){
 		func(round int) { s.runs(round, supplierCommands(aside.ID)) },
 		func(round int) { s.runs(round, trackerCommands(client.ID, file)) },
-		func(round int) { s.runs(round, s.otherCommands()) },
-		func(int) { s.ages(old) }, s.stopsWorkers, s.stopsQueue,
+		func(round int) { s.runs(round, settingCommands()) },
+		func(round int) {
+			s.ages(old)
+			s.runs(round, []string{"retention run --days 1", "delivery redeliver --status failed --yes --supplier " + s.refusing.ID})
+		},
+		s.stopsWorkers, s.stopsQueue,
 	}
 }
 
@@ -47,13 +51,11 @@ func trackerCommands(id, file string) []string {
 	}
 }
 
-func (s *sweep) otherCommands() []string {
+func settingCommands() []string {
 	return []string{
 		"rate set drone --carrier Another --base-cents 1000 --per-kg-cents 10 --minimum-cents 1500 --cubage 300" +
-			" --max-side 1 --max-weight 1 --transit-days 1", "rate remove drone",
-		"settings set scoreboard.daily_quota 100000", "settings unset scoreboard.daily_quota",
-		"delivery redeliver --status failed --yes --supplier " + s.refusing.ID, "retention run --days 1",
-		"verify --recount",
+			" --max-side 1 --max-weight 1 --transit-days 1",
+		"settings set scoreboard.daily_quota 100000", "rate remove drone", "settings unset scoreboard.daily_quota",
 	}
 }
 
@@ -112,6 +114,10 @@ var kindsOutside = map[string]string{
 	"drop a partition":           "needs a day that is over",
 	"open a partition":           "is made once a day",
 	"look for old work":          "only reads",
+	"accept requests":            "SQLite's, swept there",
+	"change sessions":            "SQLite's, swept there",
+	"fail a request":             "a part of others: of results, and of an estimation that fails for a day",
+	"recount a list":             "needs a wrong total",
 	"find overlooked deliveries": "finds none where all processes are of this version",
 	"INSERT INTO main":           "SQLite's load",
 	"INSERT INTO temp":           "SQLite's load",

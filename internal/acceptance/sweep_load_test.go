@@ -95,13 +95,15 @@ func (s *sweep) recovers(round int) {
 	s.posted(s.refusing, nil)
 	failed := s.deliveries(s.refusing, "status=failed")
 	switch {
-	case round%3 == 0:
+	case round%6 == 0:
 		s.recoverAll()
 	case len(failed) == 0:
-	case round%3 == 1:
+	case round%6 == 1:
 		s.asks(s.refusing, http.MethodPost, deliveriesPath+"/"+failed[0].ID+"/redeliver", nil, 202, 409)
-	default:
-		s.clicks("/deliveries/redeliver", failed[0].ID)
+	case round%6 == 2:
+		s.clicks("/deliveries/redeliver", one(failed[0].ID))
+	case round%6 == 3:
+		s.clicks("/deliveries/redeliver", url.Values{"matching": {"yes"}, "status": {"failed"}, "supplier_id": {s.refusing.ID}})
 	}
 }
 
@@ -111,21 +113,23 @@ func (s *sweep) recoverAll() {
 		object{"status": "failed", "since": "2020-01-01T00:00:00Z"}, 202)
 }
 
-// clicks does what the console's button does, to one.
-func (s *sweep) clicks(button, id string) {
+// clicks does what the console's button does.
+func (s *sweep) clicks(button string, values url.Values) {
 	s.t.Helper()
-	a := atConsole(s.t, s.hub.APIs[int(s.turn.Add(1))%len(s.hub.APIs)], "/console"+button, url.Values{"id": {id}},
+	a := atConsole(s.t, s.hub.APIs[int(s.turn.Add(1))%len(s.hub.APIs)], "/console"+button, values,
 		"Authorization", "Bearer "+operatorToken)
 	if a.Status < 500 && !slices.Contains([]int{200, 404, 409}, a.Status) {
 		s.t.Errorf("console %s: %d %s", button, a.Status, a.Body)
 	}
 }
 
+func one(id string) url.Values { return url.Values{"id": {id}} }
+
 // reopens has requests estimated again whose estimates the way to the own endpoint refused.
 func (s *sweep) reopens(int) {
 	id := s.posted(s.steady, object{"shop_code": refusedShop})
 	if _, failed := s.comes(s.steady, id, "failed"); failed {
-		s.clicks("/requests/reopen", fmt.Sprint(s.steady.ID, "/", id))
+		s.clicks("/requests/reopen", one(fmt.Sprint(s.steady.ID, "/", id)))
 	}
 }
 
@@ -183,13 +187,13 @@ func (s *sweep) moves(round int) {
 // settlesDown gives the moving receiver its address, and has it called.
 func (s *sweep) settlesDown() {
 	s.asks(s.moving, http.MethodPut, receiverPath, object{"url": s.moving.url}, 200)
-	s.clicks("/receivers/resume", s.moving.ID)
+	s.clicks("/receivers/resume", one(s.moving.ID))
 }
 
 // consoles is an operator who stops a supplier and its receiver, and lets both go on.
 func (s *sweep) consoles(round int) {
 	button := []string{"/receivers/pause", "/receivers/resume", "/suppliers/deactivate", "/suppliers/activate"}[round%4]
-	s.clicks(button, s.switched.ID)
+	s.clicks(button, one(s.switched.ID))
 	id := nextID()
 	if a, ok := s.asks(s.switched, http.MethodPost, requests, request(id, nil), 201, 401); ok && a.Status == 201 {
 		s.switched.accepted(id)
@@ -200,10 +204,10 @@ func (s *sweep) consoles(round int) {
 func (s *sweep) restores() {
 	s.recoverAll()
 	s.settlesDown()
-	s.clicks("/suppliers/activate", s.switched.ID)
-	s.clicks("/receivers/resume", s.switched.ID)
+	s.clicks("/suppliers/activate", one(s.switched.ID))
+	s.clicks("/receivers/resume", one(s.switched.ID))
 	for _, id := range s.texts(`SELECT supplier_id || '/' || id FROM material_requests WHERE status = 'failed'`) {
-		s.clicks("/requests/reopen", id)
+		s.clicks("/requests/reopen", one(id))
 	}
 }
 

@@ -21,6 +21,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 )
 
+// sweepPause is each caller's between two calls.
+const sweepPause = 100 * time.Millisecond
+
 // sweep is a whole stack on one database whose connections are lost around COMMITs, and the load that goes on.
 type sweep struct {
 	t     *testing.T
@@ -146,7 +149,7 @@ func (s *sweep) loops(ctx context.Context, callers ...func(round int)) {
 		s.group.Go(func() {
 			for round := 0; ctx.Err() == nil && !s.t.Failed(); round++ {
 				call(round)
-				time.Sleep(retryPause)
+				time.Sleep(sweepPause)
 			}
 		})
 	}
@@ -189,7 +192,7 @@ func sweepScope() (only string, full bool, bounds sweepBounds) {
 	case "1":
 		only = ""
 	}
-	return only, true, sweepBounds{20, 30 * time.Second, 4 * time.Minute}
+	return only, true, sweepBounds{20, 30 * time.Second, 6 * time.Minute}
 }
 
 // TestSweep loses the connection to the database right before and right after the COMMIT of every kind of transaction,
