@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// sweepSettles is how long after the last fault everything accepted is estimated and delivered.
+// sweepSettles is how long after the last fault and request everything accepted is estimated and delivered.
 const sweepSettles = 20 * time.Second
 
 // settles waits until all that was accepted is estimated and delivered.
-func (s *sweep) settles(lastFault time.Time) {
+func (s *sweep) settles() {
 	s.t.Helper()
 	var open []string
-	for end := lastFault.Add(sweepSettles); ; time.Sleep(time.Second / 2) {
+	for begun, end := time.Now(), time.Now().Add(sweepSettles); ; time.Sleep(time.Second / 2) {
 		s.restores()
 		if open = s.open(); len(open) == 0 {
-			fmt.Printf("settled %.1f s after the last fault\n", time.Since(lastFault).Seconds())
+			fmt.Printf("settled in %.1f s\n", time.Since(begun).Seconds())
 			return
 		}
 		if time.Now().After(end) {

@@ -232,6 +232,6 @@ func (s *sweep) scores(int) {
 }
 
 func (s *sweep) crawls(c *trackerClient, round int) {
-	s.tries(http.MethodGet, fmt.Sprintf("%s?pageSize=1&page=%d", trackers, round%2+1), nil, []int{200},
+	s.tries(http.MethodGet, fmt.Sprintf("%s?pageSize=%d", trackers, round%100+1), nil, []int{200},
 		"svc-public-hub-key", c.APIKey)
 }

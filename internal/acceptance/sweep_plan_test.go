@@ -27,7 +27,7 @@ type sweepPlan struct {
 	wrote map[string]bool // by whatever transaction
 	last  time.Time       // that a connection was lost
 
-	silentUntil time.Time
+	nextSilence time.Time
 }
 
 // kindCuts is what became of the ends of one kind.
@@ -51,9 +51,9 @@ func (p *sweepPlan) at(kind string) *apptest.Cut {
 		return nil
 	}
 	cut := &apptest.Cut{After: k.before > k.after}
-	if k.before%10 == 1 && p.silence > 0 && time.Since(p.silentUntil) > 0 { // one of ten, two at a time: they hold locks
+	if k.before%5 == 1 && p.silence > 0 && time.Since(p.nextSilence) > 0 { // one of five, few at a time: they hold locks
 		cut.Silent = p.silence
-		p.silentUntil = time.Now().Add(p.silence / 2)
+		p.nextSilence = time.Now().Add(p.silence / 4)
 		k.silent++
 	}
 	if cut.After {
