@@ -98,7 +98,7 @@ func (c *chaos) deletedStream() {
 	})
 }
 
-// pausedConsumer is paused for an hour, of which nobody waits for the end.
+// pausedConsumer is paused for an hour, and not resumed by the test.
 func (c *chaos) pausedConsumer() {
 	c.t.Helper()
 	c.eventually("the consumer is paused", func(js jetstream.JetStream) error {

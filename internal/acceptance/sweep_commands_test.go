@@ -21,7 +21,8 @@ func (s *sweep) seldomCalled() []func(round int) {
 		func(round int) { s.runs(round, settingCommands()) },
 		func(round int) {
 			s.ages(old)
-			s.runs(round, []string{"retention run --days 1", "delivery redeliver --status failed --yes --supplier " + s.refusing.ID})
+			s.runs(round, []string{"retention run --days 1",
+				"delivery redeliver --status failed --yes --supplier " + s.refusing.ID})
 		},
 		s.stopsWorkers, s.stopsQueue,
 	}
@@ -37,7 +38,8 @@ func (s *sweep) runs(round int, commands []string) {
 
 func supplierCommands(id string) []string {
 	return []string{
-		"supplier create --name another", "supplier update " + id + " --name renamed", "supplier rotate-key " + id + " --overlap 1s",
+		"supplier create --name another", "supplier update " + id + " --name renamed",
+		"supplier rotate-key " + id + " --overlap 1s",
 		"supplier rotate-webhook-secret " + id + " --overlap 1s", "supplier deactivate " + id, "supplier activate " + id,
 		"supplier pause " + id, "supplier resume " + id, "supplier revoke-sessions " + id, "supplier portal-link " + id,
 	}
@@ -86,7 +88,7 @@ func (s *sweep) ages(old *sweepSupplier) {
 	}
 }
 
-// stopsWorkers restarts a worker, or lets one stand still for longer than its lease.
+// stopsWorkers restarts a worker, or stops one for longer than its lease.
 func (s *sweep) stopsWorkers(round int) {
 	worker := s.hub.Workers[round/2%len(s.hub.Workers)]
 	if round%2 == 0 {

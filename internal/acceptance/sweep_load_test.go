@@ -18,8 +18,9 @@ func (s *sweep) oftenCalled() []func(round int) {
 		func(round int) { s.synchronises(round); s.scores(round); s.crawls(tracker, round) }}
 }
 
-// asks calls as the supplier. An answer is expected, or the failure that the sweep is about: then there is none.
-func (s *sweep) asks(as *sweepSupplier, method, path string, body any, expected ...int) (a apptest.Answer, answered bool) {
+// asks calls as the supplier. The answer is an expected one, or there is none, which is what the sweep is about.
+func (s *sweep) asks(as *sweepSupplier, method, path string, body any, expected ...int) (
+	a apptest.Answer, answered bool) {
 	s.t.Helper()
 	return s.tries(method, path, body, expected, "Authorization", "Bearer "+as.AccessToken())
 }
@@ -103,7 +104,8 @@ func (s *sweep) recovers(round int) {
 	case round%6 == 2:
 		s.clicks("/deliveries/redeliver", one(failed[0].ID))
 	case round%6 == 3:
-		s.clicks("/deliveries/redeliver", url.Values{"matching": {"yes"}, "status": {"failed"}, "supplier_id": {s.refusing.ID}})
+		s.clicks("/deliveries/redeliver",
+			url.Values{"matching": {"yes"}, "status": {"failed"}, "supplier_id": {s.refusing.ID}})
 	}
 }
 
@@ -184,7 +186,7 @@ func (s *sweep) moves(round int) {
 	}
 }
 
-// settlesDown gives the moving receiver its address, and has it called.
+// settlesDown sets the moving receiver to its address, and has it called.
 func (s *sweep) settlesDown() {
 	s.asks(s.moving, http.MethodPut, receiverPath, object{"url": s.moving.url}, 200)
 	s.clicks("/receivers/resume", one(s.moving.ID))
@@ -226,7 +228,8 @@ func (s *sweep) synchronises(round int) {
 // scores asks for a scoreboard, and counts what may have cost a unit and what has.
 func (s *sweep) scores(int) {
 	s.asked.Add(1)
-	if a, ok := s.tries(http.MethodPost, scoreboardPath, nil, []int{200, 429}, "svc-pulse-key", pulseKey); ok && a.Status == 200 {
+	a, ok := s.tries(http.MethodPost, scoreboardPath, nil, []int{200, 429}, "svc-pulse-key", pulseKey)
+	if ok && a.Status == http.StatusOK {
 		s.answered.Add(1)
 	}
 }

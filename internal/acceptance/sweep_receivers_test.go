@@ -86,8 +86,8 @@ func sweepReceiver(t *testing.T, l *callLedger, status func(n int) int) string {
 	return server.URL
 }
 
-// stumbles answers most first calls of a delivery with the status, and never so many in turn that the receiver counts as
-// failing.
+// stumbles answers most first calls of a delivery with the status, and never so many in turn that the receiver counts
+// as failing.
 func stumbles(status int) func(n int) int {
 	var turn atomic.Int64
 	return func(n int) int {
