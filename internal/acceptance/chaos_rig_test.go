@@ -41,16 +41,18 @@ type chaos struct {
 	apiNATS, workerNATS         []*apptest.Proxy // one a process and node
 	toReceiver, toOwn           *apptest.Proxy
 	firstAPI                    string // host and port
+	ends                        *lostEnds
 }
 
 func newChaos(t *testing.T) *chaos {
 	t.Helper()
-	c := &chaos{t: t, nats: queuetest.NewCluster(t)}
+	c := &chaos{t: t, nats: queuetest.NewCluster(t), ends: &lostEnds{}}
 	var err error
 	if c.postgres, err = cluster.Start(true); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.postgres.Remove)
+	c.exec(movableClock)
 	c.hub = apptest.Start(t, apptest.Production, apptest.Options{
 		Each: c.environment,
 		Env: map[string]string{
@@ -75,7 +77,7 @@ func (c *chaos) environment(name string) map[string]string {
 	if name == "worker" {
 		database, servers = &c.workerDatabase, &c.workerNATS
 	}
-	toDatabase := apptest.NewProxy(c.t, "unix", c.postgres.Socket())
+	toDatabase := apptest.NewCommitProxy(c.t, "unix", c.postgres.Socket(), c.ends.at, func(string) {})
 	*database = append(*database, toDatabase)
 	var urls []string
 	for _, node := range c.nats.Nodes {
@@ -216,6 +218,7 @@ type countingReceiver struct {
 	url    string
 	mu     sync.Mutex
 	secret webhook.Secret
+	clocks []time.Duration // how far the database's clock was off
 	calls  map[int64]map[string]int
 }
 
@@ -229,7 +232,7 @@ func newCountingReceiver(t *testing.T) *countingReceiver {
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		id, err := webhook.Verify(request.Header, body, time.Now(), r.secret)
+		id, err := r.verify(request.Header, body)
 		if err != nil {
 			t.Errorf("the receiver refuses a call: %v", err)
 			w.WriteHeader(http.StatusUnauthorized)
@@ -244,6 +247,16 @@ func newCountingReceiver(t *testing.T) *countingReceiver {
 	t.Cleanup(server.Close)
 	r.url = server.URL
 	return r
+}
+
+// verify takes a call that is signed by any of the clocks that the database has had.
+func (r *countingReceiver) verify(header http.Header, body []byte) (id string, err error) {
+	for _, wrong := range append(r.clocks, 0) {
+		if id, err = webhook.Verify(header, body, time.Now().Add(wrong), r.secret); err == nil {
+			break
+		}
+	}
+	return id, err
 }
 
 func (r *countingReceiver) expect(s webhook.Secret) {

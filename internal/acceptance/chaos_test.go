@@ -11,8 +11,6 @@ import (
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 )
@@ -66,6 +64,28 @@ func faults() []fault {
 			c.eachNode(func(i int) { c.nats.Nodes[i].Start(0) })
 		}},
 		{"the stream full", false, func(c *chaos) { c.fullStream(outage) }},
+		{"the stream sealed, and deleted", false, (*chaos).sealedStream},
+		{"the stream deleted, five times", false, func(c *chaos) {
+			for range 5 {
+				c.deletedStream()
+				hold(outage / 5)
+			}
+		}},
+		{"the consumer paused", false, (*chaos).pausedConsumer},
+		{"one of ten COMMITs without an answer", false, func(c *chaos) {
+			c.ends.start(true)
+			hold(outage)
+			c.ends.stop()
+		}},
+		{"one of ten COMMITs never made", false, func(c *chaos) {
+			c.ends.start(false)
+			hold(outage)
+			c.ends.stop()
+		}},
+		{"the database's clock 10 minutes ahead, and back", false,
+			func(c *chaos) { c.clock("10 minutes"); hold(2 * outage); c.clock("0"); hold(2 * outage) }},
+		{"the database's clock 10 minutes back, and right again", false,
+			func(c *chaos) { c.clock("-10 minutes"); hold(2 * outage); c.clock("0"); hold(2 * outage) }},
 		{"PostgreSQL crashed", true, func(c *chaos) {
 			c.postgres.Crash()
 			hold(time.Second)
@@ -228,32 +248,6 @@ func (c *chaos) withoutNodes(away time.Duration, quota int64, nodes ...int) {
 	hold(away)
 	for _, i := range nodes {
 		c.nats.Nodes[i].Start(quota)
-	}
-}
-
-// fullStream lets the stream take one message for a while, however often the service sets it right again.
-func (c *chaos) fullStream(away time.Duration) {
-	c.t.Helper()
-	nc, err := nats.Connect("nats://" + c.nats.Nodes[0].Address())
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for end := time.Now().Add(away); time.Now().Before(end); hold(100 * time.Millisecond) {
-		apptest.Eventually(c.t, "the stream, which may elect a leader, takes one message at most", func() bool {
-			stream, err := js.Stream(c.t.Context(), "MR")
-			if err != nil {
-				return false
-			}
-			config := stream.CachedInfo().Config
-			config.MaxMsgs = 1
-			_, err = js.UpdateStream(c.t.Context(), config)
-			return err == nil
-		})
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -88,9 +87,4 @@ func (k kindsOfCode) call(n *ast.CallExpr, within, place string) {
 	if !strings.EqualFold(within, "InTx") && !strings.Contains(place, "database/rows.go") {
 		k.t.Errorf("%s: the name of a transaction must be written out, so that the sweep finds it", place)
 	}
-}
-
-// all are the kinds of both, in order.
-func (k kindsOfCode) all() []string {
-	return slices.Sorted(maps.Keys(k.transactions))
 }

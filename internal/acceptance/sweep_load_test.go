@@ -18,8 +18,9 @@ func (s *sweep) oftenCalled() []func(round int) {
 		func(round int) { s.synchronises(round); s.scores(round); s.crawls(tracker, round) }}
 }
 
-// asks calls as the supplier. An answer is expected, or the failure that the sweep is about: then there is none.
-func (s *sweep) asks(as *sweepSupplier, method, path string, body any, expected ...int) (a apptest.Answer, answered bool) {
+// asks calls as the supplier. The answer is an expected one, or there is none, which is what the sweep is about.
+func (s *sweep) asks(as *sweepSupplier, method, path string, body any, expected ...int) (
+	a apptest.Answer, answered bool) {
 	s.t.Helper()
 	return s.tries(method, path, body, expected, "Authorization", "Bearer "+as.AccessToken())
 }
@@ -95,13 +96,16 @@ func (s *sweep) recovers(round int) {
 	s.posted(s.refusing, nil)
 	failed := s.deliveries(s.refusing, "status=failed")
 	switch {
-	case round%3 == 0:
+	case round%6 == 0:
 		s.recoverAll()
 	case len(failed) == 0:
-	case round%3 == 1:
+	case round%6 == 1:
 		s.asks(s.refusing, http.MethodPost, deliveriesPath+"/"+failed[0].ID+"/redeliver", nil, 202, 409)
-	default:
-		s.clicks("/deliveries/redeliver", failed[0].ID)
+	case round%6 == 2:
+		s.clicks("/deliveries/redeliver", one(failed[0].ID))
+	case round%6 == 3:
+		s.clicks("/deliveries/redeliver",
+			url.Values{"matching": {"yes"}, "status": {"failed"}, "supplier_id": {s.refusing.ID}})
 	}
 }
 
@@ -111,21 +115,23 @@ func (s *sweep) recoverAll() {
 		object{"status": "failed", "since": "2020-01-01T00:00:00Z"}, 202)
 }
 
-// clicks does what the console's button does, to one.
-func (s *sweep) clicks(button, id string) {
+// clicks does what the console's button does.
+func (s *sweep) clicks(button string, values url.Values) {
 	s.t.Helper()
-	a := atConsole(s.t, s.hub.APIs[int(s.turn.Add(1))%len(s.hub.APIs)], "/console"+button, url.Values{"id": {id}},
+	a := atConsole(s.t, s.hub.APIs[int(s.turn.Add(1))%len(s.hub.APIs)], "/console"+button, values,
 		"Authorization", "Bearer "+operatorToken)
 	if a.Status < 500 && !slices.Contains([]int{200, 404, 409}, a.Status) {
 		s.t.Errorf("console %s: %d %s", button, a.Status, a.Body)
 	}
 }
 
+func one(id string) url.Values { return url.Values{"id": {id}} }
+
 // reopens has requests estimated again whose estimates the way to the own endpoint refused.
 func (s *sweep) reopens(int) {
 	id := s.posted(s.steady, object{"shop_code": refusedShop})
 	if _, failed := s.comes(s.steady, id, "failed"); failed {
-		s.clicks("/requests/reopen", fmt.Sprint(s.steady.ID, "/", id))
+		s.clicks("/requests/reopen", one(fmt.Sprint(s.steady.ID, "/", id)))
 	}
 }
 
@@ -180,16 +186,16 @@ func (s *sweep) moves(round int) {
 	}
 }
 
-// settlesDown gives the moving receiver its address, and has it called.
+// settlesDown sets the moving receiver to its address, and has it called.
 func (s *sweep) settlesDown() {
 	s.asks(s.moving, http.MethodPut, receiverPath, object{"url": s.moving.url}, 200)
-	s.clicks("/receivers/resume", s.moving.ID)
+	s.clicks("/receivers/resume", one(s.moving.ID))
 }
 
 // consoles is an operator who stops a supplier and its receiver, and lets both go on.
 func (s *sweep) consoles(round int) {
 	button := []string{"/receivers/pause", "/receivers/resume", "/suppliers/deactivate", "/suppliers/activate"}[round%4]
-	s.clicks(button, s.switched.ID)
+	s.clicks(button, one(s.switched.ID))
 	id := nextID()
 	if a, ok := s.asks(s.switched, http.MethodPost, requests, request(id, nil), 201, 401); ok && a.Status == 201 {
 		s.switched.accepted(id)
@@ -200,10 +206,10 @@ func (s *sweep) consoles(round int) {
 func (s *sweep) restores() {
 	s.recoverAll()
 	s.settlesDown()
-	s.clicks("/suppliers/activate", s.switched.ID)
-	s.clicks("/receivers/resume", s.switched.ID)
+	s.clicks("/suppliers/activate", one(s.switched.ID))
+	s.clicks("/receivers/resume", one(s.switched.ID))
 	for _, id := range s.texts(`SELECT supplier_id || '/' || id FROM material_requests WHERE status = 'failed'`) {
-		s.clicks("/requests/reopen", id)
+		s.clicks("/requests/reopen", one(id))
 	}
 }
 
@@ -222,12 +228,13 @@ func (s *sweep) synchronises(round int) {
 // scores asks for a scoreboard, and counts what may have cost a unit and what has.
 func (s *sweep) scores(int) {
 	s.asked.Add(1)
-	if a, ok := s.tries(http.MethodPost, scoreboardPath, nil, []int{200, 429}, "svc-pulse-key", pulseKey); ok && a.Status == 200 {
+	a, ok := s.tries(http.MethodPost, scoreboardPath, nil, []int{200, 429}, "svc-pulse-key", pulseKey)
+	if ok && a.Status == http.StatusOK {
 		s.answered.Add(1)
 	}
 }
 
 func (s *sweep) crawls(c *trackerClient, round int) {
-	s.tries(http.MethodGet, fmt.Sprintf("%s?pageSize=1&page=%d", trackers, round%2+1), nil, []int{200},
+	s.tries(http.MethodGet, fmt.Sprintf("%s?pageSize=%d", trackers, round%100+1), nil, []int{200},
 		"svc-public-hub-key", c.APIKey)
 }

@@ -3,6 +3,7 @@ package acceptance
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -12,25 +13,28 @@ import (
 )
 
 // cutSilence is how long a silenced connection stays open: longer than a worker's lease and a suspicion of the server.
-const cutSilence = 3 * time.Second
+const cutSilence = 2500 * time.Millisecond
 
 // sweepPlan says at which ends of transactions connections are lost: before and after, in turn, of each kind.
 type sweepPlan struct {
-	want int    // cuts of each kind, before and after each
-	only string // part of the kinds' names
+	want    int    // cuts of each kind, before and after each
+	only    string // part of the kinds' names
+	silence time.Duration
 
 	mu    sync.Mutex
 	on    bool
 	kinds map[string]*kindCuts
 	wrote map[string]bool // by whatever transaction
 	last  time.Time       // that a connection was lost
+
+	nextSilence time.Time
 }
 
 // kindCuts is what became of the ends of one kind.
 type kindCuts struct{ seen, before, after, silent int }
 
 func newSweepPlan(want int, only string) *sweepPlan {
-	return &sweepPlan{want: want, only: only, kinds: map[string]*kindCuts{}, wrote: map[string]bool{}}
+	return &sweepPlan{want: want, only: only, silence: cutSilence, kinds: map[string]*kindCuts{}, wrote: map[string]bool{}}
 }
 
 // at decides about one end. Of three one succeeds, so that the load goes on.
@@ -47,8 +51,9 @@ func (p *sweepPlan) at(kind string) *apptest.Cut {
 		return nil
 	}
 	cut := &apptest.Cut{After: k.before > k.after}
-	if k.before%5 == 1 { // of the second, the seventh … of both
-		cut.Silent = cutSilence
+	if k.before%5 == 1 && p.silence > 0 && time.Since(p.nextSilence) > 0 { // one of five, few at a time: they hold locks
+		cut.Silent = p.silence
+		p.nextSilence = time.Now().Add(p.silence / 4)
 		k.silent++
 	}
 	if cut.After {
@@ -60,10 +65,27 @@ func (p *sweepPlan) at(kind string) *apptest.Cut {
 	return cut
 }
 
+// ServeHTTP answers a process whose database has no connections to lose.
+func (p *sweepPlan) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch cut := p.at(r.FormValue("kind")); {
+	case cut == nil:
+	case cut.After:
+		w.Header().Set("Lost", "after")
+	default:
+		w.Header().Set("Lost", "before")
+	}
+}
+
 func (p *sweepPlan) note(kind string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wrote[kind] = true
+}
+
+func (p *sweepPlan) written(kind string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.wrote[kind]
 }
 
 // missing lists which of the kinds, or of those that came up, lack cuts.

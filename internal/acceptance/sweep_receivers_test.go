@@ -86,12 +86,13 @@ func sweepReceiver(t *testing.T, l *callLedger, status func(n int) int) string {
 	return server.URL
 }
 
-// stumbles answers most first calls of a delivery 503, and never so many in turn that the receiver counts as failing.
-func stumbles() func(n int) int {
+// stumbles answers most first calls of a delivery with the status, and never so many in turn that the receiver counts
+// as failing.
+func stumbles(status int) func(n int) int {
 	var turn atomic.Int64
 	return func(n int) int {
 		if n == 1 && turn.Add(1)%3 != 0 {
-			return http.StatusServiceUnavailable
+			return status
 		}
 		turn.Store(0)
 		return http.StatusOK

@@ -5,8 +5,11 @@ import (
 	"database/sql"
 	"fmt"
 	"maps"
+	"net"
+	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +21,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 )
 
+// sweepPause is each caller's between two calls.
+const sweepPause = 100 * time.Millisecond
+
 // sweep is a whole stack on one database whose connections are lost around COMMITs, and the load that goes on.
 type sweep struct {
 	t     *testing.T
@@ -27,7 +33,7 @@ type sweep struct {
 	store *sql.DB // past the proxy
 
 	steady, stumbling *sweepSupplier
-	refusing          *sweepSupplier // refuses each delivery once, for good
+	refusing          *sweepSupplier // refuses most deliveries once, for good
 	moving, switched  *sweepSupplier // change their receiver; are stopped in the console
 	ailing            *sweepSupplier // its receiver always fails
 	suppliers         []*sweepSupplier
@@ -42,9 +48,10 @@ type sweep struct {
 // sweepSupplier is a supplier and what the service has accepted of it.
 type sweepSupplier struct {
 	*apptest.Supplier
-	url string // its receiver
-	mu  sync.Mutex
-	ids []int64
+	url       string // its receiver
+	forgotten bool   // its requests are deleted by and by
+	mu        sync.Mutex
+	ids       []int64
 }
 
 func (s *sweepSupplier) accepted(id int64) {
@@ -80,15 +87,17 @@ func newSweep(t *testing.T, stack apptest.Stack, plan *sweepPlan) *sweep {
 	if stack == apptest.Production {
 		direct.Env["DATABASE_URL"] = databasetest.Service(t)
 		env["DATABASE_URL"] = s.throughProxy(direct.Env["DATABASE_URL"])
+	} else {
+		env["SUPPLYHUB_TEST_COMMITS"] = s.listens()
 	}
 	s.hub = apptest.Start(t, stack, apptest.Options{Env: env})
 	first.Store(s.hub.APIs[0])
 	direct.Env["DATA_DIR"] = s.hub.Env["DATA_DIR"]
 	s.store = openDatabase(t, direct)
 	always := func(status int) func(int) int { return func(int) int { return status } }
-	s.steady, s.stumbling, s.ailing = s.supplier(always(200)), s.supplier(stumbles()), s.supplier(always(500))
+	s.steady, s.stumbling, s.ailing = s.supplier(always(200)), s.supplier(stumbles(503)), s.supplier(always(500))
 	s.moving, s.switched = s.supplier(always(200)), s.supplier(always(200))
-	s.refusing = s.supplier(func(n int) int { return []int{0, 400, 200}[min(n, 2)] })
+	s.refusing = s.supplier(stumbles(400))
 	return s
 }
 
@@ -110,6 +119,21 @@ func (s *sweep) throughProxy(address string) string {
 	return database.String()
 }
 
+// listens is where the processes ask the plan what becomes of their COMMITs.
+func (s *sweep) listens() string {
+	s.t.Helper()
+	s.plan.silence = 0
+	socket := filepath.Join(s.t.TempDir(), "commits")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	server := &http.Server{Handler: s.plan, ReadHeaderTimeout: time.Minute}
+	s.t.Cleanup(func() { _ = server.Close() })
+	go func() { _ = server.Serve(listener) }() // until it is closed
+	return socket
+}
+
 // supplier makes one whose receiver answers the n-th call of a delivery by status. Nothing is cut meanwhile.
 func (s *sweep) supplier(status func(n int) int) *sweepSupplier {
 	s.t.Helper()
@@ -119,36 +143,55 @@ func (s *sweep) supplier(status func(n int) int) *sweepSupplier {
 	return made
 }
 
-// loops runs each of the callers again and again, a pause after each time, until the load ends.
-func (s *sweep) loops(ctx context.Context, pause time.Duration, callers ...func(round int)) {
+// loops runs each of the callers again and again until the load ends.
+func (s *sweep) loops(ctx context.Context, callers ...func(round int)) {
 	for _, call := range callers {
 		s.group.Go(func() {
 			for round := 0; ctx.Err() == nil && !s.t.Failed(); round++ {
 				call(round)
-				time.Sleep(pause) // of a caller, as they are
+				time.Sleep(sweepPause)
 			}
 		})
 	}
 }
 
 // begin starts the load.
-func (s *sweep) begin() {
+func (s *sweep) begin(full bool) {
 	ctx, stop := context.WithCancel(s.t.Context())
 	s.stop = stop
-	often := s.oftenCalled() // nothing is cut yet
-	s.plan.begin()
-	for _, supplier := range []*sweepSupplier{s.steady, s.stumbling, s.stumbling} {
-		s.loops(ctx, 20*time.Millisecond, func(int) { s.posted(supplier, nil) })
+	callers := s.oftenCalled() // nothing is cut yet
+	if full {
+		callers = append(callers, s.seldomCalled()...)
 	}
-	s.loops(ctx, retryPause, often...)
+	s.plan.begin()
+	for _, supplier := range []*sweepSupplier{s.steady, s.stumbling} {
+		callers = append(callers, func(int) { s.posted(supplier, nil) })
+	}
+	s.loops(ctx, callers...)
 }
 
-// end ends the faults and the load.
-func (s *sweep) end() (lastFault time.Time) {
-	lastFault = s.plan.end()
+// end ends the faults and the load, and lets the last silence pass.
+func (s *sweep) end() {
 	s.stop()
 	s.group.Wait()
-	return lastFault
+	time.Sleep(time.Until(s.plan.end()))
+}
+
+// bounds of a sweep: how often each kind is cut each way, and for how long the load goes on.
+type sweepBounds struct {
+	want            int
+	atLeast, atMost time.Duration
+}
+
+// sweepScope returns what SUPPLYHUB_TEST_SWEEP asks for: a part of the kinds' names, and whether it is the full form.
+func sweepScope() (only string, full bool, bounds sweepBounds) {
+	switch only = os.Getenv("SUPPLYHUB_TEST_SWEEP"); only {
+	case "":
+		return "", false, sweepBounds{1, 10 * time.Second, 25 * time.Second}
+	case "1":
+		only = ""
+	}
+	return only, true, sweepBounds{20, 30 * time.Second, 12 * time.Minute}
 }
 
 // TestSweep loses the connection to the database right before and right after the COMMIT of every kind of transaction,
@@ -156,26 +199,47 @@ func (s *sweep) end() (lastFault time.Time) {
 // `make test` each kind that comes up in a short load is cut once each way, in `make sweep` each kind of the code 20
 // times; a value of SUPPLYHUB_TEST_SWEEP other than 1 is a part of the names of those to be cut.
 func TestSweep(t *testing.T) {
-	full := os.Getenv("SUPPLYHUB_TEST_SWEEP")
-	if full == "" {
+	only, full, bounds := sweepScope()
+	if !full {
 		t.Parallel()
 	}
-	want, atMost := 1, 25*time.Second
-	only := ""
-	if full != "" {
-		want, atMost = 20, 12*time.Minute
+	s := newSweep(t, apptest.Production, newSweepPlan(bounds.want, only))
+	lacking := func() []string { return s.plan.missing() } // of what came up
+	if code := readKinds(t); full {
+		lacking = func() []string { return s.unswept(code) }
 	}
-	if full != "1" {
-		only = full
+	s.run(full, bounds, lacking)
+	for _, kind := range lacking() {
+		if full {
+			t.Error(kind)
+		}
 	}
-	s := newSweep(t, apptest.Production, newSweepPlan(want, only))
+}
+
+// TestSweep_of_the_embedded_database is the same where COMMITs fail, or are made and seem to fail, in the process.
+func TestSweep_of_the_embedded_database(t *testing.T) {
+	only, full, bounds := sweepScope()
+	if !full {
+		t.Parallel()
+	}
+	s := newSweep(t, apptest.Embedded, newSweepPlan(bounds.want, only))
+	s.run(false, bounds, func() []string { return s.plan.missing() })
+}
+
+// run loses connections until nothing lacks and accounts for everything then.
+func (s *sweep) run(full bool, bounds sweepBounds, lacking func() []string) {
+	s.t.Helper()
 	begun := time.Now()
-	s.begin()
-	for time.Since(begun) < atMost && (time.Since(begun) < atMost/3 || len(s.plan.missing()) > 0) && !t.Failed() {
-		time.Sleep(50 * time.Millisecond)
+	s.begin(full)
+	for past := time.Duration(0); !s.t.Failed() && past < bounds.atMost; past = time.Since(begun) {
+		if past > bounds.atLeast && len(lacking()) == 0 {
+			break
+		}
+		time.Sleep(time.Second / 4)
 	}
-	lastFault := s.end()
-	s.settles(lastFault)
+	s.end()
+	fmt.Printf("%.0f s of load\n", time.Since(begun).Seconds())
+	s.settles()
 	fmt.Print(s.plan)
 	s.accounts()
 }

@@ -47,22 +47,26 @@ func commitOf(ctx context.Context) string {
 
 // failing returns the error with which the COMMIT of the name fails, before or after it is made. The test at the socket
 // SUPPLYHUB_TEST_COMMITS decides; without it all succeed.
-func failing(name string, nested, after bool) error {
+func failing(name string, nested bool) (before, after error) {
 	socket := os.Getenv("SUPPLYHUB_TEST_COMMITS")
 	if nested || socket == "" {
-		return nil
+		return nil, nil
 	}
 	test := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		}}}
-	answer, err := test.Get("http://test/?" + url.Values{"kind": {name}, "after": {fmt.Sprint(after)}}.Encode())
+	answer, err := test.Get("http://test/?" + url.Values{"kind": {name}}.Encode())
 	if err != nil {
-		return nil // the test has ended
+		return nil, nil // the test has ended
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode == http.StatusOK {
-		return nil
+	lost := fmt.Errorf("test: COMMIT: %w", io.ErrUnexpectedEOF)
+	switch answer.Header.Get("Lost") {
+	case "before":
+		return lost, nil
+	case "after":
+		return nil, lost
 	}
-	return fmt.Errorf("test: COMMIT: %w", io.ErrUnexpectedEOF)
+	return nil, nil
 }

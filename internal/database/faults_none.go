@@ -18,5 +18,5 @@ func naming(_ context.Context, on *gorm.DB, _ string) *gorm.DB { return on }
 // commitOf returns the statement that commits; empty: the driver's own.
 func commitOf(context.Context) string { return "" }
 
-// failing returns the error with which a COMMIT fails, in builds for tests alone.
-func failing(string, bool, bool) error { return nil }
+// failing returns the errors with which a COMMIT fails, before or after it is made, in builds for tests alone.
+func failing(string, bool) (before, after error) { return nil, nil }

@@ -46,16 +46,17 @@ func (d *DB) inTx(ctx context.Context, on *gorm.DB, name string, fn func(ctx con
 			call(end)
 		}
 	}()
+	var lost error // COMMIT's answer
 	err := naming(ctx, on, name).Transaction(func(tx *gorm.DB) error {
 		err := fn(context.WithValue(ctx, txKey{d}, carriedTx{tx, &ends}), tx)
 		if err == nil {
 			end = Unknown // until COMMIT is answered
-			err = failing(name, nested, false)
+			err, lost = failing(name, nested)
 		}
 		return err
 	})
 	if err == nil {
-		err = failing(name, nested, true)
+		err = lost
 	}
 	if err == nil {
 		end = Committed
