@@ -3,6 +3,7 @@
 package round
 
 import (
+	"cmp"
 	"encoding/base32"
 	"encoding/binary"
 	"math"
@@ -21,6 +22,12 @@ type Round struct {
 	RequestID  int64 // the supplier's own id of the request; it may be used again after retention
 	UID        int64 // the number of the accepted request, never used again
 	Number     int64 // of the round, from 1
+}
+
+// Compare orders rounds by their requests' keys: in this order requests are locked.
+func (r Round) Compare(other Round) int {
+	return cmp.Or(strings.Compare(r.SupplierID, other.SupplierID), cmp.Compare(r.RequestID, other.RequestID),
+		cmp.Compare(r.UID, other.UID), cmp.Compare(r.Number, other.Number))
 }
 
 // Partition is a range of uids whose events are stored together, and dropped together.
@@ -58,6 +65,11 @@ func WebhookID(uid, number int64, kind Kind) string {
 	binary.BigEndian.PutUint32(raw[8:12], uint32(number))
 	raw[12] = byte(kind)
 	return idPrefix + strings.ToLower(encoding().EncodeToString(raw[:]))
+}
+
+// WebhookIDs returns the bounds of the ids of all deliveries of a request; end is of the next one.
+func WebhookIDs(uid int64) (first, end string) {
+	return WebhookID(uid, 0, OwnEndpoint), WebhookID(uid+1, 0, OwnEndpoint)
 }
 
 // ParseWebhookID inverts WebhookID; ok is false for any other text.

@@ -2,41 +2,133 @@ package webhooks
 
 import (
 	"context"
+	"fmt"
+	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// forget deletes the events of the requests, with their deliveries and attempts.
-func (s *store) forget(ctx context.Context, latest []round.Round) (events int64, err error) {
-	var ids, earlier []string
-	uids := make([]int64, len(latest))
-	for i, r := range latest {
-		ids, uids[i] = append(ids, webhookIDs(r)...), r.UID
+// pendingSince is when a pending delivery d became so: when it was made, or when its series of attempts was begun by a
+// redelivery, of which the first attempt is the trace.
+const pendingSince = `CASE WHEN series = attempts THEN created_at WHEN series = 0 THEN updated_at
+	WHEN series = 1 THEN last_started_at ELSE coalesce((SELECT a.started_at FROM webhook_attempts a
+		WHERE a.delivery_id = d.id AND a.number = d.attempts - d.series + 1), created_at) END`
+
+// waitedFor returns the suppliers for whose receivers something waits, by one step through the index each.
+func (s *store) waitedFor(ctx context.Context) ([]string, error) {
+	query := `WITH RECURSIVE waited(id) AS (
+			SELECT (SELECT destination FROM webhook_deliveries WHERE status = 'pending' AND worker IS NULL
+				ORDER BY destination LIMIT 1)
+			UNION ALL
+			SELECT (SELECT d.destination FROM webhook_deliveries d WHERE d.status = 'pending' AND d.worker IS NULL
+				AND d.destination > waited.id ORDER BY d.destination LIMIT 1)
+			FROM waited WHERE waited.id IS NOT NULL)
+		SELECT id FROM waited WHERE id <> 'own'`
+	if s.db.Spread() {
+		query = waitedForSpread
 	}
-	err = s.db.From(ctx).Raw(`SELECT id FROM webhook_deliveries WHERE uid IN ? AND id < 'msg_1'`,
-		uids).Scan(&earlier).Error
+	list, err := database.Query(ctx, s.db.ReaderSQL(ctx), query, nil, scanText)
+	if err != nil {
+		return nil, fmt.Errorf("look for whom deliveries wait: %w", err)
+	}
+	return list, nil
+}
+
+// waiting returns the next of those deliveries that have waited for a supplier's receiver since before the given time.
+func (s *store) waiting(ctx context.Context, supplierID string, before time.Time, after candidate, limit int) (
+	[]Delivery, error) {
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+listedColumns+` FROM webhook_deliveries d
+		WHERE destination = $1 AND destination <> 'own' AND status = 'pending' AND worker IS NULL
+			AND created_at >= $3 AND created_at < $2 AND (created_at, id) > ($3, $4) AND `+pendingSince+` < $2
+		ORDER BY created_at, id LIMIT $5`,
+		[]any{supplierID, before.UnixMicro(), after.createdAt, after.id, limit}, (*deliveryRow).listed)
+	if err != nil {
+		return nil, fmt.Errorf("read what waits for a receiver: %w", err)
+	}
+	return ofRows(rows), nil
+}
+
+func (s *store) end(ctx context.Context, ids []string, reason string, now time.Time) error {
+	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_deliveries SET status = 'dead', updated_at = $1,
+		last_error = $2 WHERE `+s.anyOf("id", 3), now.UnixMicro(), reason, s.values(ids))
+	if err != nil {
+		return fmt.Errorf("end old webhook deliveries: %w", database.Translate(err))
+	}
+	return nil
+}
+
+// foundID is a delivery's id and its request.
+type foundID struct {
+	id  string
+	uid int64
+}
+
+// ofRequests returns the deliveries of all rounds of the requests: by the ranges of their ids, as rounds are any number.
+func (s *store) ofRequests(ctx context.Context, requests []round.Round) ([]foundID, error) {
+	suppliers, uids, ranges := make([]string, len(requests)), uidsOf(requests), make([][2]string, len(requests))
+	firsts, ends := make([]string, len(requests)), make([]string, len(requests))
+	for i, r := range requests {
+		firsts[i], ends[i] = round.WebhookIDs(r.UID)
+		suppliers[i], ranges[i] = r.SupplierID, [2]string{firsts[i], ends[i]}
+	}
+	const earlier = `UNION ALL SELECT id, uid FROM webhook_deliveries WHERE id < 'msg_1' AND `
+	query := `SELECT d.id, d.uid FROM json_each($1) AS r CROSS JOIN webhook_deliveries AS d
+		WHERE d.id >= r.value->>0 AND d.id < r.value->>1 ` + earlier + s.anyOf("uid", 2)
+	args := []any{s.values(ranges), s.values(uids)}
+	if s.postgres() {
+		of := s.db.Of(suppliers, `supplier_id`, `$4`)
+		query = `SELECT d.id, d.uid FROM unnest($1::text[], $2::text[]) AS r(first, past)
+			CROSS JOIN LATERAL (SELECT id, uid FROM webhook_deliveries WHERE id >= r.first AND id < r.past` + of +
+			` OFFSET 0) d ` + earlier + s.anyOf("uid", 3) + of
+		if args = []any{firsts, ends, uids}; of != "" {
+			args = append(args, suppliers)
+		}
+	}
+	found, err := database.Query(ctx, s.db.SQL(ctx), query, args, func(f *foundID) []any { return []any{&f.id, &f.uid} })
+	if err != nil {
+		return nil, fmt.Errorf("read the webhook deliveries of requests: %w", err)
+	}
+	return found, nil
+}
+
+func idsOfFound(found []foundID) []string {
+	ids := make([]string, len(found))
+	for i, one := range found {
+		ids[i] = one.id
+	}
+	return ids
+}
+
+func uidsOf(requests []round.Round) []int64 {
+	uids := make([]int64, len(requests))
+	for i, r := range requests {
+		uids[i] = r.UID
+	}
+	return uids
+}
+
+// forget deletes the events of the requests, with their deliveries and attempts.
+func (s *store) forget(ctx context.Context, requests []round.Round) (events int64, err error) {
+	found, err := s.ofRequests(ctx, requests)
 	if err != nil {
 		return 0, err
 	}
-	ids = append(ids, earlier...)
-	if err := s.db.From(ctx).Exec(`DELETE FROM webhook_attempts WHERE delivery_id IN ?`, ids).Error; err != nil {
-		return 0, err
+	ids := s.values(idsOfFound(found))
+	for _, table := range []struct {
+		name, key string
+		values    any
+	}{{"webhook_attempts", "delivery_id", ids}, {"webhook_deliveries", "id", ids},
+		{"webhook_events", "uid", s.values(uidsOf(requests))}} {
+		deleted, err := s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM `+table.name+` WHERE `+s.anyOf(table.key, 1), table.values)
+		if err != nil {
+			return 0, database.Translate(err)
+		}
+		if events, err = deleted.RowsAffected(); err != nil {
+			return 0, err
+		}
 	}
-	if err := s.db.From(ctx).Exec(`DELETE FROM webhook_deliveries WHERE id IN ?`, ids).Error; err != nil {
-		return 0, err
-	}
-	deleted := s.db.From(ctx).Exec(`DELETE FROM webhook_events WHERE uid IN ?`, uids)
-	return deleted.RowsAffected, deleted.Error
-}
-
-// webhookIDs returns the ids of all deliveries of a request, given the round that it is in.
-func webhookIDs(latest round.Round) []string {
-	var ids []string
-	for number := int64(1); number <= latest.Number; number++ {
-		ids = append(ids, round.WebhookID(latest.UID, number, round.OwnEndpoint),
-			round.WebhookID(latest.UID, number, round.Receiver))
-	}
-	return ids
+	return events, nil
 }
 
 // roundOf returns the numbers of an own delivery; own is false when there is none of that id.

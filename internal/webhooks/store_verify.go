@@ -47,9 +47,7 @@ func (s *store) withoutOwn(ctx context.Context, after round.Round, limit int) (e
 	for i, r := range events {
 		ids[i] = r.WebhookID(round.OwnEndpoint)
 	}
-	found, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT id FROM webhook_deliveries WHERE `+s.anyOf("id", 1),
-		[]any{s.values(ids)}, func(id *string) []any { return []any{id} })
-	known := setOf(found)
+	known, err := s.known(ctx, ids)
 	for i, r := range events {
 		if err != nil {
 			break
@@ -81,9 +79,10 @@ func (s *store) underway(ctx context.Context, rounds []round.Round) (map[round.R
 	for i, r := range rounds {
 		uids[i], ids[i] = r.UID, r.WebhookID(round.OwnEndpoint)
 	}
-	var found []deliveryRow
-	err := s.db.Reader(ctx).Where("destination = ? AND status = 'pending'", OwnEndpoint).
-		Where(s.db.Reader(ctx).Where("id IN ?", ids).Or("uid IN ? AND id < 'msg_1'", uids)).Find(&found).Error
+	found, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+listedColumns+` FROM webhook_deliveries
+		WHERE destination = 'own' AND status = 'pending'
+			AND (`+s.anyOf("id", 1)+` OR id < 'msg_1' AND `+s.anyOf("uid", 2)+`)`,
+		[]any{s.values(ids), s.values(uids)}, (*deliveryRow).listed)
 	if err != nil {
 		return nil, fmt.Errorf("read deliveries under way: %w", err)
 	}
