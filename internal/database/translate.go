@@ -18,9 +18,19 @@ import (
 // retryAfter is the Retry-After of an answer while the database is unavailable.
 const retryAfter = 5 * time.Second
 
-// Translate turns an engine that cannot be reached into errs.Unavailable and leaves every other error as it is.
+// codeNotText is PostgreSQL's answer to a text that holds a NUL or is not UTF-8.
+const codeNotText = "22021"
+
+// Translate turns an engine that cannot be reached into errs.Unavailable, a text that it cannot hold, so that nothing
+// has it, into errs.Invalid, and leaves every other error as it is.
 func Translate(err error) error {
-	if err == nil || errs.KindOf(err) != errs.Internal || !isUnavailable(err) {
+	if err == nil || errs.KindOf(err) != errs.Internal {
+		return err
+	}
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == codeNotText {
+		return errs.Wrap(errs.Invalid, "A text in it holds a NUL or is not UTF-8.", err)
+	}
+	if !isUnavailable(err) {
 		return err
 	}
 	return errs.NewUnavailable("The database cannot be reached.", retryAfter, err)

@@ -199,8 +199,8 @@ func (s *SelfService) inTx(ctx context.Context, what string, fn func(context.Con
 // Undelivered is the status, of a recovery alone, of all that is not delivered.
 const Undelivered Status = "undelivered"
 
-// Recoverable are the statuses of a recovery.
-var Recoverable = []Status{Undelivered, Pending, Dead, Failed, Delivered}
+// Recoverable returns the statuses of a recovery.
+func Recoverable() []Status { return []Status{Undelivered, Pending, Dead, Failed, Delivered} }
 
 // Recover is Redeliver for all deliveries of a status that were made in a range of time. What comes to the status while
 // it runs is left as it is.
