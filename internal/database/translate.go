@@ -28,7 +28,7 @@ func Translate(err error) error {
 		return err
 	}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == codeNotText {
-		return errs.Wrap(errs.Invalid, "A text in it holds a NUL or is not UTF-8.", err)
+		return errs.New(errs.Invalid, "A text in it holds a NUL or is not UTF-8.")
 	}
 	if !isUnavailable(err) {
 		return err

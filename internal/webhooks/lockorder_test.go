@@ -21,7 +21,7 @@ const (
 	turns     = 40  // of each of those who redeliver
 )
 
-// contention is dead deliveries of acme's, of which somebody goes on making what is sent again dead.
+// contention is dead deliveries of acme's, of which another transaction goes on making dead what is sent again.
 type contention struct {
 	*rig
 	self     *webhooks.SelfService
@@ -90,7 +90,7 @@ func TestRedeliveries_recoveries_pauses_and_retention_never_deadlock(t *testing.
 			return err
 		},
 		"recover the undelivered": func(int) error {
-			_, err := c.self.Recover(ctx, "acme", webhooks.SentFilter{Status: webhooks.Undelivered})
+			_, err := c.self.Recover(ctx, "acme", webhooks.SentFilter{Status: webhooks.Recoverable()[0]})
 			return err
 		},
 		"redeliver its own": func(int) error {

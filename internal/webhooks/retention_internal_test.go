@@ -216,7 +216,7 @@ func TestRecover_of_what_is_undelivered_sends_each_delivery_once_and_keeps_the_s
 		sentRows(ctx, t, db, recoverBatch+31, recoverBatch+40, Delivered)
 		exec(ctx, t, db, `UPDATE webhook_deliveries SET created_at = 1, next_attempt_at = 2000000`)
 		exec(ctx, t, db, `UPDATE webhook_deliveries SET worker = 7 WHERE uid = 10`)
-		if n, err := s.Recover(ctx, "acme", SentFilter{Status: Undelivered}); err != nil || n != recoverBatch+29 {
+		if n, err := s.Recover(ctx, "acme", SentFilter{Status: undelivered}); err != nil || n != recoverBatch+29 {
 			t.Fatalf("%d recovered: %v", n, err)
 		}
 		var rows []struct {

@@ -196,17 +196,17 @@ func (s *SelfService) inTx(ctx context.Context, what string, fn func(context.Con
 	return nil
 }
 
-// Undelivered is the status, of a recovery alone, of all that is not delivered.
-const Undelivered Status = "undelivered"
+// undelivered is the status, of a recovery alone, of all that is not delivered.
+const undelivered Status = "undelivered"
 
 // Recoverable returns the statuses of a recovery.
-func Recoverable() []Status { return []Status{Undelivered, Pending, Dead, Failed, Delivered} }
+func Recoverable() []Status { return []Status{undelivered, Pending, Dead, Failed, Delivered} }
 
 // Recover is Redeliver for all deliveries of a status that were made in a range of time. What comes to the status while
 // it runs is left as it is.
 func (s *SelfService) Recover(ctx context.Context, supplierID string, filter SentFilter) (total int64, err error) {
 	begun, of := s.deps.Now(), []Status{filter.Status}
-	if filter.Status == Undelivered {
+	if filter.Status == undelivered {
 		of = []Status{Pending, Dead, Failed} // what is dead is pending afterwards
 	}
 	for _, filter.Status = range of {

@@ -59,7 +59,7 @@ func (r *deliveryRow) listed() []any {
 		&r.NextAttemptAt, &r.CreatedAt, &r.UpdatedAt}
 }
 
-// ofRequest is the condition, with its parameters, that a delivery is one of a request's.
+// ofRequest returns the condition, with its parameters, that a delivery is one of a request's.
 func ofRequest(uid int64) (condition string, args []any) {
 	first, end := round.WebhookIDs(uid)
 	return `(id >= ? AND id < ? OR id < 'msg_1' AND uid = ?)`, []any{first, end, uid}
@@ -73,9 +73,9 @@ func (s *store) of(ctx context.Context, request round.Round) ([]Delivery, error)
 
 // lockByID holds those of the deliveries that no worker has until the transaction ends.
 //
-// Whoever locks rows that others lock too does it in this order, so that two wait for each other instead of
+// A transaction locks rows that others lock too in this order, so that two wait for each other instead of
 // deadlocking: 1. deliveries, by supplier and id; 2. requests, by supplier and id; 3. receivers, by supplier (markDue).
-// What is claimed is locked where it is free (SKIP LOCKED), and what a worker has is not waited for by anybody else.
+// What is claimed is locked where it is free (SKIP LOCKED), and what a worker has is waited for by no other transaction.
 // Rows that are inserted where others may insert the same (events, requests, receivers) come in the order of their keys.
 func (s *store) lockByID(ctx context.Context, ids []string) ([]Delivery, error) {
 	if s.db.Spread() {

@@ -25,12 +25,12 @@ type Old struct {
 	Reason string // why a delivery is dead that is pending since then
 }
 
-// Days is what is older than so many days.
+// Days returns what is older than so many days.
 func Days(now time.Time, n int) Old {
 	return Old{now.AddDate(0, 0, -n), fmt.Sprintf("not delivered within %d days", n)}
 }
 
-// Before is what is from before the given time.
+// Before returns what is from before the given time.
 func Before(at time.Time) Old {
 	return Old{at, "not delivered by " + at.UTC().Format(time.RFC3339)}
 }
