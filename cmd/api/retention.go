@@ -23,19 +23,20 @@ func retentionCommand() *cobra.Command {
 		"delete what was made and last changed before this time (RFC 3339) or day (YYYY-MM-DD, UTC)")
 	var before time.Time
 	run := operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
+		old := operator.Before(before)
 		if before.IsZero() {
 			kept := cmp.Or(*days, a.RetentionDays())
 			if kept == 0 {
 				return nil, errors.New("how many days are kept? Give --days or --before, or set RETENTION_DAYS")
 			}
-			before = a.Now().AddDate(0, 0, -kept)
+			old = operator.Days(a.Now(), kept)
 		}
-		if before.After(a.Now()) { // one to come would take what is made meanwhile
+		if old.Before.After(a.Now()) { // one to come would take what is made meanwhile
 			return nil, usage{errNotOver}
 		}
 		p := newProgress(cmd)
 		defer p.end()
-		pruned, err := a.Prune(ctx, before, func(so operator.Pruned) { p.show("requests deleted", so.Requests) })
+		pruned, err := a.Prune(ctx, old, func(so operator.Pruned) { p.show("requests deleted", so.Requests) })
 		if err != nil && pruned.Requests > 0 {
 			err = fmt.Errorf("%w (%d requests are deleted)", err, pruned.Requests)
 		}

@@ -163,7 +163,7 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 				}
 			}
 		})
-	rule(t, "redeliver begins a new series under the same webhook-id; a pending one is a 409", func(t *testing.T) {
+	rule(t, "redeliver begins a new series under the same webhook-id; of a pending one the next attempt is made now", func(t *testing.T) {
 		receiver, status := switchable(t, 400)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		submit(t, s, nil)
@@ -177,8 +177,15 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("%+v", d)
 		}
 		want(t, s.Do(t, http.MethodPost, receiverPath+"/pause", nil), 200)
-		want(t, s.Do(t, http.MethodPost, deliveriesPath+"/"+id+"/redeliver", nil), 202)
-		wantProblem(t, s.Do(t, http.MethodPost, deliveriesPath+"/"+id+"/redeliver", nil), 409)
+		for range 2 { // the second finds it pending
+			want(t, s.Do(t, http.MethodPost, deliveriesPath+"/"+id+"/redeliver", nil), 202)
+		}
+		wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver", object{"status": "undelivered", "since": d.CreatedAt}),
+			202, object{"redelivered": 1})
+		want(t, s.Do(t, http.MethodPost, receiverPath+"/resume", nil), 200)
+		if d = showDelivery(t, s, reaches(t, s, "delivered", 1)[0].ID); len(d.Attempts) != 3 {
+			t.Errorf("%+v", d)
+		}
 	})
 	rule(t, "without a receiver a redelivery waits for one", func(t *testing.T) {
 		receiver := apptest.NewReceiver(t, nil)
@@ -220,7 +227,7 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 		s := h.Supplier(t)
 		wantProblem(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver", object{}), 400, "/status", "/since")
 		wantProblem(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver",
-			object{"status": "pending", "since": "now", "until": "2026"}), 400, "/status", "/since", "/until")
+			object{"status": "lost", "since": "now", "until": "2026"}), 400, "/status", "/since", "/until")
 	})
 	rule(t, "another supplier's delivery and one to the own endpoint are a 404", func(t *testing.T) {
 		receiver := apptest.NewReceiver(t, nil)

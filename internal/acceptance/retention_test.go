@@ -2,10 +2,12 @@ package acceptance
 
 import (
 	"database/sql"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
@@ -45,15 +47,15 @@ func TestRetention_deletes_what_is_finished_and_old_and_nothing_else(t *testing.
 			}
 			recent := submit(t, s, nil)
 			becomes(t, s, recent, "estimated")
-			if p := apptest.MustCommand[pruned](t, h, "retention", "run", "--days", "1"); p != (pruned{3, 3}) {
-				t.Fatalf("of what is old: %+v, want three requests with their events", p)
+			if p := apptest.MustCommand[pruned](t, h, "retention", "run", "--days", "1"); p != (pruned{2, 2}) {
+				t.Fatalf("of what is old: %+v, want two requests with their events", p)
 			}
 			for _, id := range []int64{old, chosen} {
 				wantProblem(t, s.Do(t, http.MethodGet, requestPath(id), nil), http.StatusNotFound)
 			}
 			read(t, s, recent)
-			for table, rows := range map[string]int{"material_requests": 2, "webhook_events": 1, "webhook_deliveries": 2,
-				"webhook_attempts": 0} {
+			read(t, ill, tried) // its delivery is pending since a moment ago
+			for table, rows := range map[string]int{"material_requests": 3, "webhook_events": 2, "webhook_deliveries": 4} {
 				var n int
 				if err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&n); err != nil || n != rows {
 					t.Errorf("%s has %d rows, want %d: %v", table, n, rows, err)
@@ -69,6 +71,64 @@ func TestRetention_deletes_what_is_finished_and_old_and_nothing_else(t *testing.
 				if _, errOut, got := h.Command(t, command...); got != code || errOut == "" {
 					t.Errorf("api %v: exit code %d %q, want %d", command, got, errOut, code)
 				}
+			}
+		})
+	}
+}
+
+func TestRetention_ends_what_no_receiver_took_and_keeps_nothing_for_another_supplier(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
+			broken, status := switchable(t, http.StatusServiceUnavailable)
+			fine := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL)
+			paused, removed := h.Supplier(t, "--webhook-url", broken.URL), h.Supplier(t, "--webhook-url", broken.URL)
+			inactive, waits := h.Supplier(t, "--webhook-url", broken.URL), h.Supplier(t)
+			all := map[*apptest.Supplier]int64{}
+			for _, s := range []*apptest.Supplier{paused, removed, inactive} {
+				want(t, s.Do(t, http.MethodPost, receiverPath+"/pause", nil), http.StatusOK)
+			}
+			for _, s := range []*apptest.Supplier{fine, paused, removed, inactive, waits} {
+				all[s] = submit(t, s, nil)
+				becomes(t, s, all[s], "estimated")
+			}
+			want(t, removed.Do(t, http.MethodDelete, receiverPath, nil), http.StatusNoContent)
+			apptest.MustCommand[any](t, h, "supplier", "deactivate", inactive.ID)
+			reaches(t, fine, "delivered", 1)
+			if n := accounted(t, h).Deliveries["pending"]; n != 3 {
+				t.Fatalf("%d deliveries are pending", n)
+			}
+			db := openDatabase(t, h)
+			enqueue := func(status string, at int) {
+				t.Helper()
+				_, err := db.ExecContext(t.Context(), fmt.Sprintf(`UPDATE material_requests SET status = '%s', retry_at = nullif(%d, 0)
+					WHERE supplier_id = '%s'`, status, at, waits.ID))
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			enqueue("enqueued", 9000000000000000)
+			before := time.Now().UTC()
+			kept := submit(t, paused, nil) // made later
+			becomes(t, paused, kept, "estimated")
+			if p := apptest.MustCommand[pruned](t, h, "retention", "run", "--before",
+				before.Format(time.RFC3339Nano)); p != (pruned{4, 4}) {
+				t.Errorf("deleted are %+v, want four requests with their events", p)
+			}
+			for _, s := range []*apptest.Supplier{fine, paused, removed} {
+				wantProblem(t, s.Do(t, http.MethodGet, requestPath(all[s]), nil), http.StatusNotFound)
+			}
+			read(t, waits, all[waits])
+			enqueue("estimated", 0)
+			if left := accounted(t, h).Deliveries; left["pending"] != 1 || left["dead"] != 0 {
+				t.Errorf("deliveries %v", left)
+			}
+			status.Store(http.StatusOK)
+			want(t, paused.Do(t, http.MethodPost, receiverPath+"/resume", nil), http.StatusOK)
+			if d := reaches(t, paused, "delivered", 1)[0]; d.RequestID != kept {
+				t.Errorf("delivered is %+v", d)
 			}
 		})
 	}
@@ -109,6 +169,9 @@ func TestRetention_drops_partitions_at_once_and_keeps_one_with_pending_work(t *t
 	s := h.Supplier(t, "--webhook-url", receiver.URL)
 	old := submit(t, s, nil)
 	becomes(t, s, old, "estimated")
+	fine := h.Supplier(t)
+	finished := submit(t, fine, nil)
+	becomes(t, fine, finished, "estimated")
 	db := openDatabase(t, h)
 	run := func(statement string) {
 		t.Helper()
@@ -146,6 +209,9 @@ func TestRetention_drops_partitions_at_once_and_keeps_one_with_pending_work(t *t
 		t.Errorf("%d partitions are settled that are not over, or have pending deliveries", n)
 	}
 	read(t, s, old)
+	apptest.Eventually(t, "what another supplier has finished in it is gone", func() bool {
+		return fine.Do(t, http.MethodGet, requestPath(finished), nil).Status == http.StatusNotFound
+	})
 	repaired.Store(true)
 	apptest.Eventually(t, "all is delivered", func() bool { return accounted(t, h).Deliveries["pending"] == 0 })
 	run(`UPDATE material_requests SET updated_at = 1 WHERE created_at = 1`)

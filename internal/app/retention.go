@@ -16,10 +16,9 @@ const (
 	settleAfter        = time.Hour
 )
 
-// Prune deletes the finished requests that were made and last changed before the given time. done is called with what
-// is deleted so far.
-func (a *App) Prune(ctx context.Context, before time.Time, done func(operator.Pruned)) (operator.Pruned, error) {
-	return a.requests.Prune(ctx, before, done)
+// Prune deletes the finished requests that are old. done is called with what is deleted so far.
+func (a *App) Prune(ctx context.Context, old operator.Old, done func(operator.Pruned)) (operator.Pruned, error) {
+	return a.requests.Prune(ctx, old, done)
 }
 
 // RetentionDays returns RETENTION_DAYS; 0: everything is kept.
@@ -28,8 +27,8 @@ func (a *App) RetentionDays() int { return a.cfg.Retention }
 // runRetention prunes once an hour.
 func (a *App) runRetention(ctx context.Context) error {
 	for a.cfg.Retention > 0 && ctx.Err() == nil {
-		before := a.db.Now().AddDate(0, 0, -a.cfg.Retention)
-		p, err := a.requests.Expire(database.ForMaintenance(ctx), before, func(p round.Partition, kept string) {
+		old := operator.Days(a.db.Now(), a.cfg.Retention)
+		p, err := a.requests.Expire(database.ForMaintenance(ctx), old, func(p round.Partition, kept string) {
 			if kept != "" {
 				a.log.WarnContext(ctx, "old events are kept", "partition", p.Name, "reason", kept)
 				return

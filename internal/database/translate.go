@@ -18,6 +18,9 @@ import (
 // retryAfter is the Retry-After of an answer while the database is unavailable.
 const retryAfter = 5 * time.Second
 
+// codeNotText is PostgreSQL's answer to a text that holds a NUL or is not UTF-8.
+const codeNotText = "22021"
+
 // fault is what an engine's error means for the caller.
 type fault int
 
@@ -28,11 +31,14 @@ const (
 	passing                  // two transactions were in each other's way: once more it may succeed
 )
 
-// Translate turns an engine that cannot be reached, or cannot take a change, into errs.Unavailable and leaves every
-// other error as it is.
+// Translate turns an engine that cannot be reached, or cannot take a change, into errs.Unavailable, a text that it cannot
+// hold, so that nothing has it, into errs.Invalid, and leaves every other error as it is.
 func Translate(err error) error {
 	if err == nil || errs.KindOf(err) != errs.Internal {
 		return err
+	}
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == codeNotText {
+		return errs.New(errs.Invalid, "A text in it holds a NUL or is not UTF-8.")
 	}
 	switch faultOf(err) {
 	case unreached:

@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
@@ -19,7 +21,7 @@ func Query(c *gin.Context) (url.Values, error) {
 	raw := c.Request.URL.RawQuery
 	values, err := url.ParseQuery(raw)
 	if err == nil {
-		return values, nil
+		return values, notText(values)
 	}
 	e := errs.Wrap(errs.Invalid, "The query string could not be read.", err)
 	for pair := range strings.SplitSeq(raw, "&") {
@@ -31,6 +33,33 @@ func Query(c *gin.Context) (url.Values, error) {
 	}
 	e.Violations, _ = firstViolations(e.Violations)
 	return nil, e
+}
+
+// notText is errs.Invalid when a value is one that no stored text can have.
+func notText(values url.Values) error {
+	var violations []errs.Violation
+	for name, list := range values {
+		if slices.ContainsFunc(list, func(text string) bool { return !isText(text) }) {
+			violations = append(violations, errs.InParameter(name, "must be UTF-8 without NUL"))
+		}
+	}
+	if len(violations) == 0 {
+		return nil
+	}
+	slices.SortFunc(violations, func(a, b errs.Violation) int { return strings.Compare(a.Parameter, b.Parameter) })
+	violations, _ = firstViolations(violations)
+	return errs.InvalidInput("The parameters are not valid.", violations...)
+}
+
+func isText(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
+
+// PathText returns a text of the path. One that nothing stored can have is errs.NotFound.
+func PathText(c *gin.Context, name string) (string, error) {
+	text := c.Param(name)
+	if !isText(text) {
+		return "", errs.New(errs.NotFound, "There is no such resource.")
+	}
+	return text, nil
 }
 
 // PathInt returns a number of the path. It is spelled in one way only, -?[1-9][0-9]* or 0, within int64; every other

@@ -452,6 +452,12 @@ func (w *world) Add(ctx context.Context, events []work.Outgoing) (before []round
 
 func (w *world) Reserve(want int) (int, func()) { return want, func() {} }
 
+func (w *world) End(context.Context, time.Time, string) error { return nil }
+
+func (w *world) Hold(_ context.Context, requests []round.Round) ([]round.Round, error) {
+	return requests, nil
+}
+
 func (w *world) Forget(ctx context.Context, latest []round.Round) (events int64, err error) {
 	for _, r := range latest {
 		deleted := w.db.From(ctx).Exec(`DELETE FROM webhook_events WHERE uid = ?`, r.UID)

@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
@@ -85,7 +86,11 @@ func (p deliveryPage) Waiting() bool { return p.Status == webhooks.Pending }
 // ShowDelivery handles GET /portal/deliveries/{id}.
 func (s *Service) ShowDelivery(c *gin.Context) error {
 	ctx := c.Request.Context()
-	detail, err := s.deps.Deliveries.Show(ctx, supplierOf(c), c.Param("id"))
+	id, err := httpapi.PathText(c, "id")
+	if err != nil {
+		return err
+	}
+	detail, err := s.deps.Deliveries.Show(ctx, supplierOf(c), id)
 	if err != nil {
 		return err
 	}
@@ -98,7 +103,11 @@ func (s *Service) ShowDelivery(c *gin.Context) error {
 
 // Redeliver handles POST /portal/deliveries/{id}/redeliver.
 func (s *Service) Redeliver(c *gin.Context) error {
-	if err := s.deps.Deliveries.Redeliver(c.Request.Context(), supplierOf(c), c.Param("id")); err != nil {
+	id, err := httpapi.PathText(c, "id")
+	if err == nil {
+		err = s.deps.Deliveries.Redeliver(c.Request.Context(), supplierOf(c), id)
+	}
+	if err != nil {
 		return err
 	}
 	s.done(c, s.site.Text(c, "The delivery is on its way again."))
@@ -140,8 +149,8 @@ func recovery(c *gin.Context) (webhooks.SentFilter, error) {
 		}
 		*m.to = at
 	}
-	if !slices.Contains([]webhooks.Status{webhooks.Dead, webhooks.Failed, webhooks.Delivered}, filter.Status) {
-		violations = append(violations, errs.At("/status", "must be dead, failed or delivered"))
+	if !slices.Contains(webhooks.Recoverable(), filter.Status) {
+		violations = append(violations, errs.At("/status", "must be undelivered, pending, dead, failed or delivered"))
 	}
 	if len(violations) > 0 {
 		return filter, errs.InvalidInput("The recovery could not be started.", violations...)

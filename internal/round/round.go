@@ -3,6 +3,7 @@
 package round
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"strconv"
@@ -18,6 +19,12 @@ type Round struct {
 	RequestID  int64 // the supplier's own id of the request; it may be used again after retention
 	UID        int64 // the number of the accepted request, never used again
 	Number     int64 // of the round, from 1
+}
+
+// Compare orders rounds by their requests' keys: in this order requests are locked.
+func (r Round) Compare(other Round) int {
+	return cmp.Or(strings.Compare(r.SupplierID, other.SupplierID), cmp.Compare(r.RequestID, other.RequestID),
+		cmp.Compare(r.UID, other.UID), cmp.Compare(r.Number, other.Number))
 }
 
 // Partition is a range of uids whose events are stored together, and dropped together.

@@ -36,9 +36,9 @@ func (d *Dispatcher) Show(ctx context.Context, id string) (*Detail, error) {
 	return detail, nil
 }
 
-// Redeliver starts a whole new schedule for deliveries that are not under way, all or none, and returns how many there
-// were. A request that was failed because of one gets its new chance with it. errs.NotFound: some id is unknown;
-// errs.Conflict: some delivery is still being tried.
+// Redeliver sends deliveries again, all or none, and returns how many they are: each is tried at once, and one that is
+// not pending gets a whole new schedule. A request that was failed because of one gets its new chance with it. What a
+// worker sends right now is left to it. errs.NotFound: some id is unknown.
 func (d *Dispatcher) Redeliver(ctx context.Context, ids ...string) (int64, error) {
 	var n int64
 	err := d.deps.DB.InTx(ctx, "redeliver", func(ctx context.Context) error {
@@ -46,15 +46,15 @@ func (d *Dispatcher) Redeliver(ctx context.Context, ids ...string) (int64, error
 		if err != nil {
 			return err
 		}
-		if missing := unknown(ids, found); len(missing) > 0 {
+		known, err := d.store.known(ctx, ids)
+		if err != nil {
+			return err
+		}
+		missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return known[id] })
+		if len(missing) > 0 {
 			return unknownDeliveries(missing)
 		}
-		for _, delivery := range found {
-			if delivery.Status == Pending {
-				return errs.New(errs.Conflict, fmt.Sprintf("The delivery %s is still being tried.", delivery.ID))
-			}
-		}
-		n = int64(len(found))
+		n = int64(len(known))
 		return d.reopen(ctx, found)
 	})
 	if err != nil {
@@ -69,9 +69,6 @@ const redeliverBatch = 500
 // RedeliverStatus is Redeliver for all deliveries that the filter chooses, which names a status. What comes to the
 // status while it runs is left as it is. done is called with how many are redelivered so far.
 func (d *Dispatcher) RedeliverStatus(ctx context.Context, filter Filter, done func(int64)) (total int64, err error) {
-	if filter.Status == Pending {
-		return 0, errs.New(errs.Conflict, "Pending deliveries are being tried anyway.")
-	}
 	until, writing := d.deps.Now(), time.Time{}
 	err = d.store.batches(ctx, filter, until, upwards, redeliverBatch, func(int64) { done(total) },
 		func(batch []candidate) error {
@@ -107,14 +104,11 @@ func (d *Dispatcher) reopenChosen(ctx context.Context, batch []candidate, status
 	return n, err
 }
 
-// reopen makes locked deliveries pending again, with their requests.
+// reopen sends locked deliveries again, with their requests.
 func (d *Dispatcher) reopen(ctx context.Context, found []Delivery) error {
-	now := d.deps.Now()
-	ids, due := make([]string, len(found)), map[string]time.Time{}
 	var own []round.Round
-	for i, delivery := range found {
-		ids[i], due[delivery.Destination] = delivery.ID, now
-		if delivery.Destination == OwnEndpoint {
+	for _, delivery := range found {
+		if delivery.Destination == OwnEndpoint && delivery.Status != Pending {
 			own = append(own, delivery.roundOf())
 		}
 	}
@@ -123,10 +117,7 @@ func (d *Dispatcher) reopen(ctx context.Context, found []Delivery) error {
 			return err
 		}
 	}
-	if err := d.store.reopen(ctx, ids, now); err != nil {
-		return err
-	}
-	return d.store.markDue(ctx, due, now)
+	return d.store.again(ctx, found, d.deps.Now())
 }
 
 // Overdue reports whether some delivery has been due for longer than the given time; those to paused receivers are not.
@@ -142,20 +133,6 @@ func allShards() []int {
 		all[shard] = shard
 	}
 	return all
-}
-
-func unknown(ids []string, found []Delivery) []string {
-	known := make(map[string]bool, len(found))
-	for _, delivery := range found {
-		known[delivery.ID] = true
-	}
-	var missing []string
-	for _, id := range ids {
-		if !known[id] {
-			missing = append(missing, id)
-		}
-	}
-	return missing
 }
 
 func unknownDeliveries(ids []string) error {

@@ -28,7 +28,7 @@ type Status string
 const (
 	Pending   Status = "pending"   // due now or later, or being attempted
 	Delivered Status = "delivered" // the destination answered 2xx
-	Dead      Status = "dead"      // every attempt of the schedule came to nothing
+	Dead      Status = "dead"      // every attempt of the schedule came to nothing, or retention ended it
 	Failed    Status = "failed"    // the destination's answer was final
 )
 

@@ -77,7 +77,11 @@ func (s *SelfService) ShowDelivery(c *gin.Context) error {
 	if _, err := httpapi.Query(c); err != nil {
 		return err
 	}
-	detail, err := s.Show(c.Request.Context(), supplierOf(c), c.Param("id"))
+	id, err := httpapi.PathText(c, "id")
+	if err != nil {
+		return err
+	}
+	detail, err := s.Show(c.Request.Context(), supplierOf(c), id)
 	if err != nil {
 		return err
 	}
@@ -90,7 +94,10 @@ func (s *SelfService) RedeliverDelivery(c *gin.Context) error {
 	if _, err := httpapi.Query(c); err != nil {
 		return err
 	}
-	id := c.Param("id")
+	id, err := httpapi.PathText(c, "id")
+	if err != nil {
+		return err
+	}
 	if err := s.Redeliver(c.Request.Context(), supplierOf(c), id); err != nil {
 		return err
 	}
@@ -111,8 +118,8 @@ func (b *recoveryBody) validate() []errs.Violation {
 	var violations []errs.Violation
 	if b.Status == nil {
 		violations = append(violations, errs.At("/status", "is required"))
-	} else if !slices.Contains([]Status{Dead, Failed, Delivered}, Status(*b.Status)) {
-		violations = append(violations, errs.At("/status", "must be dead, failed or delivered"))
+	} else if !slices.Contains(Recoverable(), Status(*b.Status)) {
+		violations = append(violations, errs.At("/status", "must be undelivered, pending, dead, failed or delivered"))
 	}
 	for _, moment := range []struct {
 		pointer  string

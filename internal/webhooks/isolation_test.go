@@ -130,17 +130,10 @@ func TestRedeliver_gives_a_whole_new_schedule(t *testing.T) {
 	})
 }
 
-func TestRedeliver_refuses_what_is_still_being_tried(t *testing.T) {
+func TestOverdue_is_what_has_been_due_for_longer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, databasetest.Open(t, database.SQLite), setup{idle: true})
 	r.add(event("acme", 1, 1))
-	if _, err := r.Redeliver(t.Context(), r.show("acme").ID); errs.KindOf(err) != errs.Conflict {
-		t.Errorf("got %v", err)
-	}
-	if _, err := r.RedeliverStatus(t.Context(),
-		webhooks.Filter{Status: webhooks.Pending}, func(int64) {}); errs.KindOf(err) != errs.Conflict {
-		t.Errorf("got %v", err)
-	}
 	if late, err := r.Overdue(t.Context(), time.Hour); late || err != nil {
 		t.Errorf("overdue: %v, %v", late, err)
 	}

@@ -354,3 +354,43 @@ func TestPlans_look_into_the_partition_of_an_id_alone(t *testing.T) {
 		}
 	}
 }
+
+// What is delivered while a drop waits for a reader was pending when the drop began: it was not counted as delivered.
+func TestDrop_counts_nothing_of_a_partition_with_something_pending(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.Postgres)
+	databasetest.CountsAgree(t, db)
+	ctx, d := t.Context(), process(db, time.Now())
+	p := advanced(ctx, t, db, 2)[1]
+	partitionRows(ctx, t, db, p, 100, 0)
+	id := idOf(p.First+99, round.Receiver)
+	const begun = `UPDATE webhook_deliveries SET status = 'pending', worker = 7 WHERE id = ?`
+	if err := db.From(ctx).Exec(begun, id).Error; err != nil {
+		t.Fatal(err)
+	}
+	dropped := make(chan string, 1)
+	err := db.InTx(ctx, "test", func(reading context.Context) error { // the drop waits for it, between its tries
+		if err := db.From(reading).Exec(`SELECT id FROM webhook_deliveries LIMIT 1`).Error; err != nil {
+			return err
+		}
+		go func() {
+			why, err := d.store.drop(ctx, p)
+			dropped <- fmt.Sprint(why, err)
+		}()
+		for rests := "0"; rests == "0" && len(dropped) == 0; {
+			rests = look(ctx, t, db, p, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+				AND wait_event = 'PgSleep' AND query ~ 'drop_webhook_partition'`)
+		}
+		const ended = `UPDATE webhook_deliveries SET status = 'delivered', worker = NULL WHERE id = ?`
+		return db.From(ctx).Exec(ended, id).Error
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := <-dropped; got != "deliveries are pending<nil>" {
+		t.Errorf("the drop says %q", got)
+	}
+	if why, err := d.Drop(ctx, p); why != "" || err != nil {
+		t.Errorf("once nothing is pending: %q, %v", why, err)
+	}
+}

@@ -6,7 +6,7 @@ import "strings"
 // layers say names addresses of the operator's network, its resolver's for one.
 func publicError(text string) string {
 	for _, known := range []struct{ part, public string }{
-		{"interrupted:", ""}, {"no answer within", ""}, {"status ", ""}, {errNoReceiver.Error(), ""},
+		{"interrupted:", ""}, {"no answer within", ""}, {"not delivered ", ""}, {"status ", ""}, {errNoReceiver.Error(), ""},
 		{errNoSecret.Error(), ""},
 		{errSpecialAddress.Error(), errSpecialAddress.Error()}, {"the receiver's address is not a valid URL", ""},
 		{"connection refused", "the connection was refused"},

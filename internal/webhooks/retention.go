@@ -3,12 +3,106 @@ package webhooks
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/supplyhub/supplyhub/internal/notice"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// Forget deletes the events of all rounds of the requests, with their deliveries, attempts and whatever is
-// still tried of them, and returns how many events they were. It joins the transaction in ctx.
+// endBatch is how many deliveries one transaction of End ends at most.
+const endBatch = 500
+
+// End has those deliveries to suppliers' receivers be dead, for the reason, that have been pending since before the
+// given time: a receiver that never comes back would keep them for ever. What a worker sends right now is left to it.
+func (d *Dispatcher) End(ctx context.Context, before time.Time, reason string) error {
+	suppliers, err := d.store.waitedFor(ctx)
+	if err != nil {
+		return err
+	}
+	var writing time.Time
+	for _, supplier := range suppliers {
+		total, after := 0, candidate{}
+		for more := true; more && ctx.Err() == nil; {
+			found, err := d.store.waiting(ctx, supplier, before, after, endBatch)
+			if err != nil {
+				return err
+			}
+			if more = len(found) == endBatch; len(found) > 0 {
+				last := found[len(found)-1]
+				after = candidate{id: last.ID, createdAt: last.CreatedAt.UnixMicro()}
+				n, err := d.end(ctx, found, reason)
+				if err != nil {
+					return err
+				}
+				total += n
+				writing = d.deps.DB.Yield(ctx, writing)
+			}
+		}
+		if total > 0 {
+			d.deps.Log.WarnContext(ctx, "webhook deliveries are dead: "+reason, "supplier_id", supplier, "deliveries", total)
+		}
+	}
+	return ctx.Err()
+}
+
+// end has those of the deliveries be dead that are as they were found, and returns how many they are.
+func (d *Dispatcher) end(ctx context.Context, found []Delivery, reason string) (n int, err error) {
+	was, ids := make(map[string]time.Time, len(found)), make([]string, len(found))
+	for i, delivery := range found {
+		was[delivery.ID], ids[i] = delivery.UpdatedAt, delivery.ID
+	}
+	err = d.deps.DB.InTx(ctx, "end old deliveries", func(ctx context.Context) error {
+		locked, err := d.store.lockByID(ctx, ids)
+		if err != nil {
+			return err
+		}
+		ids = ids[:0]
+		var notices []notice.Notice
+		for _, delivery := range locked {
+			if delivery.Status == Pending && delivery.UpdatedAt.Equal(was[delivery.ID]) {
+				ids = append(ids, delivery.ID)
+				notices = append(notices, job{id: delivery.ID, round: delivery.roundOf()}.dead(reason))
+			}
+		}
+		n = len(ids)
+		if err := d.store.end(ctx, ids, reason, d.deps.Now()); err != nil || !d.notifies() {
+			return err
+		}
+		return d.note(ctx, notices...)
+	})
+	return n, err
+}
+
+// Hold locks, until the transaction in ctx ends, the deliveries of all rounds of the requests and returns those of the
+// requests of which none is pending.
+func (d *Dispatcher) Hold(ctx context.Context, requests []round.Round) (over []round.Round, err error) {
+	found, err := d.store.ofRequests(ctx, requests)
+	if err != nil {
+		return nil, err
+	}
+	locked, err := d.store.lockByID(ctx, idsOfFound(found))
+	if err != nil {
+		return nil, err
+	}
+	left := map[int64]int{} // deliveries that a worker has, or that are pending
+	for _, one := range found {
+		left[one.uid]++
+	}
+	for _, delivery := range locked {
+		if delivery.Status != Pending {
+			left[delivery.uid]--
+		}
+	}
+	for _, r := range requests {
+		if left[r.UID] == 0 {
+			over = append(over, r)
+		}
+	}
+	return over, nil
+}
+
+// Forget deletes the events of all rounds of the requests with their deliveries and attempts, and returns how many
+// events they were. It joins the transaction in ctx, in which Hold has returned the requests.
 func (d *Dispatcher) Forget(ctx context.Context, requests []round.Round) (events int64, err error) {
 	if events, err = d.store.forget(ctx, requests); err != nil {
 		return 0, fmt.Errorf("delete webhook events: %w", err)

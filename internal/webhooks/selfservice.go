@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2/expirable"
@@ -168,7 +169,8 @@ func (s *SelfService) Show(ctx context.Context, supplierID, id string) (SentDeta
 	return s.store.sentDetail(ctx, *row)
 }
 
-// Redeliver starts a new series of attempts for a delivery that is not pending. Errors: errs.NotFound, errs.Conflict.
+// Redeliver sends a delivery again, now: one that is not pending begins a new series of attempts, of a pending one the
+// next attempt is made. What a worker sends right now is left to it. Errors: errs.NotFound.
 func (s *SelfService) Redeliver(ctx context.Context, supplierID, id string) error {
 	row, err := s.store.sentByID(ctx, supplierID, id)
 	if err != nil {
@@ -177,19 +179,12 @@ func (s *SelfService) Redeliver(ctx context.Context, supplierID, id string) erro
 	if row == nil {
 		return errs.New(errs.NotFound, "There is no such delivery.")
 	}
-	if row.Status == Pending {
-		return errs.New(errs.Conflict, "This delivery is still being tried.")
-	}
-	now := s.deps.Now()
 	return s.inTx(ctx, "redeliver", func(ctx context.Context) error {
-		reopened, err := s.store.reopenSent(ctx, supplierID, id, now)
-		if err == nil && !reopened {
-			err = errs.New(errs.Conflict, "This delivery is still being tried.")
-		}
+		found, err := s.store.lockByID(ctx, []string{id})
 		if err != nil {
 			return err
 		}
-		return s.store.markDue(ctx, map[string]time.Time{supplierID: now}, now)
+		return s.store.again(ctx, found, s.deps.Now())
 	})
 }
 
@@ -201,28 +196,53 @@ func (s *SelfService) inTx(ctx context.Context, what string, fn func(context.Con
 	return nil
 }
 
+// undelivered is the status, of a recovery alone, of all that is not delivered.
+const undelivered Status = "undelivered"
+
+// Recoverable returns the statuses of a recovery.
+func Recoverable() []Status { return []Status{undelivered, Pending, Dead, Failed, Delivered} }
+
 // Recover is Redeliver for all deliveries of a status that were made in a range of time. What comes to the status while
 // it runs is left as it is.
 func (s *SelfService) Recover(ctx context.Context, supplierID string, filter SentFilter) (total int64, err error) {
-	if filter.Status == Pending || filter.Status == "" {
-		return 0, errs.New(errs.Conflict, "Pending deliveries are being tried anyway.")
+	begun, of := s.deps.Now(), []Status{filter.Status}
+	if filter.Status == undelivered {
+		of = []Status{Pending, Dead, Failed} // what is dead is pending afterwards
 	}
-	begun := s.deps.Now()
-	for {
+	for _, filter.Status = range of {
+		n, err := s.recover(ctx, supplierID, filter, begun)
+		if total += n; err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// recover is Recover for one status. What it sends again may stay where it goes through: each batch is behind the last.
+func (s *SelfService) recover(ctx context.Context, supplierID string, filter SentFilter, begun time.Time) (total int64,
+	err error) {
+	for after := (candidate{}); ; {
+		batch, err := s.store.chosen(ctx, supplierID, filter, begun, after)
+		if err != nil || len(batch) == 0 {
+			return total, err
+		}
+		after = batch[len(batch)-1]
 		var n int64
-		var last time.Time
-		now := s.deps.Now()
-		err := s.inTx(ctx, "recover deliveries", func(ctx context.Context) (err error) {
-			if n, last, err = s.store.recoverSent(ctx, supplierID, filter, begun, now); err != nil || n == 0 {
+		err = s.inTx(ctx, "recover deliveries", func(ctx context.Context) error {
+			found, err := s.store.lockByID(ctx, chosenIDs(batch))
+			if err != nil {
 				return err
 			}
-			return s.store.markDue(ctx, map[string]time.Time{supplierID: now}, now)
+			found = slices.DeleteFunc(found, func(d Delivery) bool {
+				return d.Status != filter.Status || d.UpdatedAt.After(begun)
+			})
+			n = int64(len(found))
+			return s.store.again(ctx, found, s.deps.Now())
 		})
-		if err != nil || n == 0 {
+		if err != nil {
 			return total, err
 		}
 		total += n
-		filter.Since = last // what was reopened stays in the index: each batch would go through all of it again
 	}
 }
 

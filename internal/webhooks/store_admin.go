@@ -79,8 +79,12 @@ func (s *store) byID(ctx context.Context, ids []string) ([]deliveryRow, error) {
 	return rows, nil
 }
 
-// lockByID holds the deliveries until the transaction ends: in one order everywhere, so that two of these wait for each
-// other instead of deadlocking.
+// lockByID holds those of the deliveries that no worker has until the transaction ends.
+//
+// A transaction locks rows that others lock too in this order, so that two wait for each other instead of
+// deadlocking: 1. deliveries, by supplier and id; 2. requests, by supplier and id; 3. receivers, by supplier (markDue).
+// What is claimed is locked where it is free (SKIP LOCKED), and what a worker has is waited for by no other transaction.
+// Rows that are inserted where others may insert the same (events, requests, receivers) come in the order of their keys.
 func (s *store) lockByID(ctx context.Context, ids []string) ([]Delivery, error) {
 	if s.db.Spread() {
 		return s.lockSpread(ctx, ids)
@@ -95,12 +99,22 @@ func (s *store) lockOf(ctx context.Context, suppliers, ids []string) ([]Delivery
 		args = append(args, suppliers)
 	}
 	rows, err := database.Query(ctx, s.db.SQL(ctx), `SELECT `+listedColumns+` FROM webhook_deliveries
-		WHERE `+s.anyOf("id", 1)+of+` ORDER BY supplier_id, request_id, id`+s.db.RowLock(` FOR UPDATE`), args,
+		WHERE worker IS NULL AND `+s.anyOf("id", 1)+of+` ORDER BY supplier_id, id`+s.db.RowLock(` FOR UPDATE`), args,
 		(*deliveryRow).listed)
 	if err != nil {
 		return nil, fmt.Errorf("read webhook deliveries: %w", err)
 	}
 	return ofRows(rows), nil
+}
+
+// known returns which of the ids are those of deliveries.
+func (s *store) known(ctx context.Context, ids []string) (map[string]bool, error) {
+	found, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT id FROM webhook_deliveries WHERE `+s.anyOf("id", 1),
+		[]any{s.values(ids)}, scanText)
+	if err != nil {
+		return nil, fmt.Errorf("look for webhook deliveries: %w", err)
+	}
+	return setOf(found), nil
 }
 
 func chosenIDs(batch []candidate) (ids []string) {
@@ -128,14 +142,28 @@ func ofRows(rows []deliveryRow) []Delivery {
 	return found
 }
 
-// reopen starts a whole new series of attempts for deliveries, beginning now.
+// again sends locked deliveries again: of one that is pending the next attempt is due now, any other begins a whole new
+// series of attempts. It comes last in its transaction.
+func (s *store) again(ctx context.Context, found []Delivery, now time.Time) error {
+	ids, due := make([]string, len(found)), map[string]time.Time{}
+	for i, delivery := range found {
+		ids[i], due[delivery.Destination] = delivery.ID, now
+	}
+	if err := s.reopen(ctx, ids, now); err != nil {
+		return err
+	}
+	return s.markDue(ctx, due, now)
+}
+
 func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {
 	if err := s.db.ShareLock(ctx, redeliveries); err != nil {
 		return fmt.Errorf("reopen webhook deliveries: %w", err)
 	}
-	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_deliveries SET status = 'pending', series = 0,
-			next_attempt_at = $1, updated_at = $1
-		WHERE `+s.anyOf("id", 2), now.UnixMicro(), s.values(ids))
+	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_deliveries SET status = 'pending',
+			series = CASE status WHEN 'pending' THEN series ELSE 0 END,
+			next_attempt_at = CASE WHEN status = 'pending' AND next_attempt_at < $1 THEN next_attempt_at ELSE $1 END,
+			updated_at = CASE status WHEN 'pending' THEN updated_at ELSE $1 END
+		WHERE worker IS NULL AND `+s.anyOf("id", 2), now.UnixMicro(), s.values(ids))
 	if err != nil {
 		return fmt.Errorf("reopen webhook deliveries: %w", database.Translate(err))
 	}

@@ -2,27 +2,109 @@ package webhooks
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// pendingSince is when a pending delivery d became so: when it was made, or when its series of attempts was begun by a
+// redelivery, of which the first attempt is the trace.
+const pendingSince = `CASE WHEN series = attempts THEN created_at WHEN series = 0 THEN updated_at
+	WHEN series = 1 THEN last_started_at ELSE coalesce((SELECT a.started_at FROM webhook_attempts a
+		WHERE a.delivery_id = d.id AND a.number = d.attempts - d.series + 1), created_at) END`
+
+// waitedFor returns the suppliers for whose receivers something waits, by one step through the index each.
+func (s *store) waitedFor(ctx context.Context) ([]string, error) {
+	query := `WITH RECURSIVE waited(id) AS (
+			SELECT (SELECT destination FROM webhook_deliveries WHERE status = 'pending' AND worker IS NULL
+				ORDER BY destination LIMIT 1)
+			UNION ALL
+			SELECT (SELECT d.destination FROM webhook_deliveries d WHERE d.status = 'pending' AND d.worker IS NULL
+				AND d.destination > waited.id ORDER BY d.destination LIMIT 1)
+			FROM waited WHERE waited.id IS NOT NULL)
+		SELECT id FROM waited WHERE id <> 'own'`
+	if s.db.Spread() {
+		query = waitedForSpread
+	}
+	list, err := database.Query(ctx, s.db.ReaderSQL(ctx), query, nil, scanText)
+	if err != nil {
+		return nil, fmt.Errorf("look for whom deliveries wait: %w", err)
+	}
+	return list, nil
+}
+
+// waiting returns the next of those deliveries that have waited for a supplier's receiver since before the given time.
+func (s *store) waiting(ctx context.Context, supplierID string, before time.Time, after candidate, limit int) (
+	[]Delivery, error) {
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+listedColumns+` FROM webhook_deliveries d
+		WHERE destination = $1 AND destination <> 'own' AND status = 'pending' AND worker IS NULL
+			AND created_at >= $3 AND created_at < $2 AND (created_at, id) > ($3, $4) AND `+pendingSince+` < $2
+		ORDER BY created_at, id LIMIT $5`,
+		[]any{supplierID, before.UnixMicro(), after.createdAt, after.id, limit}, (*deliveryRow).listed)
+	if err != nil {
+		return nil, fmt.Errorf("read what waits for a receiver: %w", err)
+	}
+	return ofRows(rows), nil
+}
+
+func (s *store) end(ctx context.Context, ids []string, reason string, now time.Time) error {
+	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_deliveries SET status = 'dead', updated_at = $1,
+		last_error = $2 WHERE `+s.anyOf("id", 3), now.UnixMicro(), reason, s.values(ids))
+	if err != nil {
+		return fmt.Errorf("end old webhook deliveries: %w", database.Translate(err))
+	}
+	return nil
+}
+
+// foundID is a delivery's id and its request.
+type foundID struct {
+	id  string
+	uid int64
+}
+
+// ofRequests returns the deliveries of all rounds of the requests, which are any number.
+func (s *store) ofRequests(ctx context.Context, requests []round.Round) ([]foundID, error) {
+	ids, err := s.idsOf(ctx, uidsOf(requests)...)
+	if err != nil {
+		return nil, err
+	}
+	found, err := database.Query(ctx, s.db.SQL(ctx), `SELECT id, uid FROM webhook_deliveries WHERE `+s.anyOf("id", 1),
+		[]any{s.values(ids)}, func(f *foundID) []any { return []any{&f.id, &f.uid} })
+	if err != nil {
+		return nil, fmt.Errorf("read the webhook deliveries of requests: %w", err)
+	}
+	return found, nil
+}
+
+func idsOfFound(found []foundID) []string {
+	ids := make([]string, len(found))
+	for i, one := range found {
+		ids[i] = one.id
+	}
+	return ids
+}
+
 // forget deletes the events of the requests, with their deliveries and attempts.
 func (s *store) forget(ctx context.Context, requests []round.Round) (events int64, err error) {
-	uids := uidsOf(requests)
-	ids, err := s.idsOf(ctx, uids...)
+	found, err := s.ofRequests(ctx, requests)
 	if err != nil {
 		return 0, err
 	}
-	for _, statement := range []string{`DELETE FROM webhook_attempts WHERE ` + s.anyOf("delivery_id", 1),
-		`DELETE FROM webhook_deliveries WHERE ` + s.anyOf("id", 1)} {
-		if _, err := s.db.SQL(ctx).ExecContext(ctx, statement, s.values(ids)); err != nil {
+	ids := s.values(idsOfFound(found))
+	for _, table := range []struct {
+		name, key string
+		values    any
+	}{{"webhook_attempts", "delivery_id", ids}, {"webhook_deliveries", "id", ids},
+		{"webhook_events", "uid", s.values(uidsOf(requests))}} {
+		deleted, err := s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM `+table.name+` WHERE `+s.anyOf(table.key, 1), table.values)
+		if err != nil {
 			return 0, database.Translate(err)
 		}
+		if events, err = deleted.RowsAffected(); err != nil {
+			return 0, err
+		}
 	}
-	deleted, err := s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM webhook_events WHERE `+s.anyOf("uid", 1), s.values(uids))
-	if err != nil {
-		return 0, database.Translate(err)
-	}
-	return deleted.RowsAffected()
+	return events, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -13,7 +12,7 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// recoverBatch is how many deliveries one statement of a recovery reopens.
+// recoverBatch is how many deliveries one transaction of a recovery sends again.
 const recoverBatch = 1000
 
 // statuses are all of them: what is listed whatever its status is merged from these.
@@ -206,42 +205,20 @@ func (s *store) eventOf(ctx context.Context, row deliveryRow) ([]byte, error) {
 	return body, nil
 }
 
-// reopenSent starts a whole new series of attempts for one delivery unless it is pending.
-func (s *store) reopenSent(ctx context.Context, supplierID, id string, now time.Time) (bool, error) {
-	if err := s.db.ShareLock(ctx, redeliveries); err != nil {
-		return false, fmt.Errorf("reopen webhook delivery: %w", err)
-	}
-	result := s.db.From(ctx).Exec(`
-		UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = ?, updated_at = ?
-		WHERE id = ? AND destination = ? AND status <> 'pending'`, now.UnixMicro(), now.UnixMicro(), id, supplierID)
-	if result.Error != nil {
-		return false, fmt.Errorf("reopen webhook delivery: %w", result.Error)
-	}
-	return result.RowsAffected > 0, nil
-}
-
-// recoverSent reopens the next oldest deliveries that the filter, which names a status, chooses and that have it since
-// begun or longer, and returns when the last of them was made.
-func (s *store) recoverSent(ctx context.Context, supplierID string, filter SentFilter, begun, now time.Time) (n int64,
-	last time.Time, err error) {
-	if err := s.db.ShareLock(ctx, redeliveries); err != nil {
-		return 0, last, err
-	}
+// chosen returns the next deliveries, behind one, that the filter, which names a status, chooses and that have it since
+// begun or longer: the oldest first.
+func (s *store) chosen(ctx context.Context, supplierID string, filter SentFilter, begun time.Time, after candidate) (
+	[]candidate, error) {
 	times := filter.times()
-	of, args := s.ofReceiver(supplierID)
-	var made []int64
-	err = s.db.From(ctx).Raw(`UPDATE webhook_deliveries SET status = 'pending', series = 0, next_attempt_at = ?,
-		updated_at = ?
-		WHERE `+of+`id IN (SELECT id FROM webhook_deliveries WHERE `+of+toReceiver+` AND status = ? AND created_at >= ?
-			AND created_at < ?
-			AND updated_at <= ? ORDER BY created_at, id LIMIT ?`+s.db.RowLock(` FOR UPDATE`)+`)
-		RETURNING created_at`,
-		slices.Concat([]any{now.UnixMicro(), now.UnixMicro()}, args, args,
-			[]any{supplierID, filter.Status, times.Since, times.Until, begun.UnixMicro(), recoverBatch})...).Scan(&made).Error
-	if err != nil || len(made) == 0 {
-		return 0, last, err
+	batch, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT id, created_at, true FROM webhook_deliveries
+		WHERE destination = $1 AND destination <> 'own' AND status = $2 AND created_at >= $3 AND created_at < $4
+			AND (created_at, id) > ($5, $6) AND updated_at <= $7 ORDER BY created_at, id LIMIT $8`,
+		[]any{supplierID, filter.Status, max(times.Since, after.createdAt), times.Until, after.createdAt, after.id,
+			begun.UnixMicro(), recoverBatch}, (*candidate).places)
+	if err != nil {
+		return nil, fmt.Errorf("choose webhook deliveries: %w", err)
 	}
-	return int64(len(made)), time.UnixMicro(slices.Max(made)), nil
+	return batch, nil
 }
 
 // history counts n buckets of the width from the given time on, by their index alone.

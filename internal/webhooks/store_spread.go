@@ -77,14 +77,6 @@ func (s *store) eachSupplier(suppliers []string, fn func(suppliers []string) err
 	return database.BySupplier(s.db, suppliers, func(id string) string { return id }, fn)
 }
 
-// ofReceiver begins a condition, with its parameter, that is about deliveries of the supplier.
-func (s *store) ofReceiver(supplierID string) (condition string, args []any) {
-	if !s.db.Spread() {
-		return ``, nil
-	}
-	return `supplier_id = ? AND `, []any{supplierID}
-}
-
 // lockSpread is lockByID supplier by supplier, whose deliveries they are being read before.
 func (s *store) lockSpread(ctx context.Context, ids []string) (locked []Delivery, err error) {
 	type place struct{ supplierID, id string }
@@ -105,5 +97,11 @@ func (s *store) lockSpread(ctx context.Context, ids []string) (locked []Delivery
 	return locked, err
 }
 
-// holdersSpread takes all rows where one server steps through an index: such a query cannot be sent to several.
-const holdersSpread = `SELECT DISTINCT worker FROM webhook_deliveries WHERE worker IS NOT NULL`
+// holdersSpread and waitedForSpread take all rows where one server steps through an index: such a query cannot be sent
+// to several.
+const (
+	holdersSpread = `SELECT DISTINCT worker FROM webhook_deliveries WHERE worker IS NOT NULL`
+
+	waitedForSpread = `SELECT DISTINCT destination FROM webhook_deliveries
+		WHERE status = 'pending' AND worker IS NULL AND destination <> 'own'`
+)

@@ -21,6 +21,8 @@ const (
 	Delivered      DeliveryStatus = "delivered" // answered 2xx
 	Dead           DeliveryStatus = "dead"      // its schedule is used up
 	DeliveryFailed DeliveryStatus = "failed"    // answered in a way that ends it
+
+	Undelivered DeliveryStatus = "undelivered" // of a Recovery alone: pending, dead and failed
 )
 
 // Delivery is an event on its way to the supplier's receiver.
@@ -91,8 +93,8 @@ func (c *Client) Delivery(ctx context.Context, id string) (DeliveryDetail, error
 		call{method: http.MethodGet, path: deliveriesPath + "/" + url.PathEscape(id), safe: true})
 }
 
-// Redeliver starts a new series of attempts for the delivery under the same webhook-id. While it is pending it is
-// ErrConflict.
+// Redeliver starts a new series of attempts for the delivery under the same webhook-id; of a pending one the next
+// attempt is made now.
 func (c *Client) Redeliver(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodPost, path: deliveriesPath + "/" + url.PathEscape(id) + "/redeliver"}, nil)
 }
@@ -100,7 +102,7 @@ func (c *Client) Redeliver(ctx context.Context, id string) error {
 // Recovery chooses what Recover sends again: the deliveries of a state that were made since a moment, and before Until
 // unless that is zero.
 type Recovery struct {
-	Status       DeliveryStatus // Dead, DeliveryFailed or Delivered
+	Status       DeliveryStatus // Undelivered, or one of the states
 	Since, Until time.Time
 }
 

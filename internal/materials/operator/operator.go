@@ -22,9 +22,14 @@ type Requests interface {
 
 // Events are the events of requests.
 type Events interface {
-	// Forget deletes, in the caller's transaction, the events of all rounds of the requests, with their deliveries, and
-	// returns how many events they were. latest are the rounds that the requests are in.
-	Forget(ctx context.Context, latest []round.Round) (events int64, err error)
+	// End has what has been pending to suppliers' receivers since before the given time be dead, for the reason.
+	End(ctx context.Context, before time.Time, reason string) error
+	// Hold keeps what is sent for the requests as it is until the caller's transaction ends, and returns those of the
+	// requests for which nothing is pending.
+	Hold(ctx context.Context, requests []round.Round) (over []round.Round, err error)
+	// Forget deletes, in the transaction of Hold, the events of all rounds of the requests that it returned, with their
+	// deliveries, and returns how many events they were.
+	Forget(ctx context.Context, requests []round.Round) (events int64, err error)
 	// BodyOf returns the SQL expression of the body of a round's event; null: it is not stored. It is given those of the
 	// supplier's id, the request's uid and the round's number.
 	BodyOf(supplier, uid, number string) string

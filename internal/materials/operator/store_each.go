@@ -94,7 +94,7 @@ func (s *store) bounds(ctx context.Context, suppliers []string, statuses []mater
 		FROM (` + ends + `) AS each_supplier`
 	args := slices.Repeat([]any{arg}, len(statuses))
 	if s.db.Spread() {
-		query, args = boundsSpread, []any{suppliers}
+		query, args = boundsSpread, []any{arg}
 	}
 	var found struct{ Newest, Oldest int64 }
 	err = s.db.Reader(ctx).Raw(query, args...).Scan(&found).Error

@@ -24,34 +24,57 @@ func (s *store) suppliers(ctx context.Context) (ids []string, err error) {
 	return ids, database.Translate(err)
 }
 
-// oldest holds the supplier's oldest requests made since then or later, until the transaction ends, and returns the
-// round that each is in, and when the last of them was made.
-func (s *store) oldest(ctx context.Context, supplier string, since int64, what pruning, limit int) (
-	rounds []round.Round, last int64, err error) {
-	const old = `created_at >= ? AND created_at < ? AND updated_at < ? AND uid >= ? AND uid < ?`
-	span := []any{since, what.made.UnixMicro(), what.changed.UnixMicro(), what.of.First, what.of.End}
+// over are the statuses of which requests are deleted.
+var over = []materials.Status{materials.Estimated, materials.Selected, materials.Failed}
+
+// isOld chooses, with its parameters, the requests that are deleted.
+const isOld = `created_at < ? AND updated_at < ? AND uid >= ? AND uid < ?`
+
+func (p pruning) args() []any {
+	return []any{p.made.UnixMicro(), p.changed.UnixMicro(), p.of.First, p.of.End}
+}
+
+// oldest returns the supplier's oldest such requests behind one, and the last of them.
+func (s *store) oldest(ctx context.Context, supplier string, after place, what pruning, limit int) (
+	rounds []round.Round, last place, err error) {
 	var args []any
-	over := []materials.Status{materials.Estimated, materials.Selected, materials.Failed}
 	oldest := database.Arms(over, func(status materials.Status) string {
-		args = append(append(append(args, supplier, status), span...), limit)
-		return `SELECT created_at, id FROM material_requests WHERE supplier_id = ? AND status = ? AND ` + byAge +
-			` AND ` + old + ` ORDER BY created_at, id LIMIT ?`
+		args = append(args, supplier, status, after.at, after.at, after.id)
+		args = append(append(args, what.args()...), limit)
+		return `SELECT supplier_id, id AS request_id, uid, round AS number, created_at FROM material_requests
+			WHERE supplier_id = ? AND status = ? AND ` + byAge + ` AND created_at >= ? AND (created_at, id) > (?, ?) AND ` +
+			isOld + ` ORDER BY created_at, id LIMIT ?`
 	})
 	var rows []struct {
-		SupplierID            string
-		ID                    int64
-		UID, Round, CreatedAt int64
+		round.Round
+		CreatedAt int64
 	}
-	// The lock is against a selection, a re-estimate, another replica.
-	err = s.db.From(ctx).Raw(`SELECT supplier_id, id, uid, round, created_at FROM material_requests
-		WHERE id IN (SELECT id FROM (`+oldest+` ORDER BY created_at, id LIMIT ?) AS oldest) AND supplier_id = ? AND `+old+`
-			AND status <> 'enqueued' ORDER BY id`+s.db.RowLock(` FOR UPDATE`),
-		append(append(args, limit, supplier), span...)...).Scan(&rows).Error
+	err = s.db.From(ctx).Raw(oldest+` ORDER BY created_at, request_id LIMIT ?`, append(args, limit)...).Scan(&rows).Error
 	for _, row := range rows {
-		rounds, last = append(rounds, round.Round{SupplierID: row.SupplierID, RequestID: row.ID, UID: row.UID,
-			Number: row.Round}), max(last, row.CreatedAt)
+		rounds, last = append(rounds, row.Round), place{at: row.CreatedAt, id: row.RequestID}
 	}
 	return rounds, last, err
+}
+
+// lockOld holds those of the supplier's requests that are still to be deleted until the transaction ends, and returns
+// them: against a selection, a re-estimate, another replica.
+func (s *store) lockOld(ctx context.Context, supplier string, rounds []round.Round, what pruning) (
+	[]round.Round, error) {
+	ids, found := make([]int64, len(rounds)), make(map[int64]round.Round, len(rounds))
+	for i, r := range rounds {
+		ids[i], found[r.UID] = r.RequestID, r
+	}
+	uids, err := database.Query(ctx, s.db.SQL(ctx), `SELECT uid FROM material_requests
+		WHERE supplier_id = $1 AND `+s.db.AnyOf("id", 2)+` AND created_at < $3 AND updated_at < $4 AND uid >= $5
+			AND uid < $6 AND status <> 'enqueued' ORDER BY id`+s.db.RowLock(` FOR UPDATE`),
+		append([]any{supplier, s.db.Values(ids)}, what.args()...), func(uid *int64) []any { return []any{uid} })
+	old := make([]round.Round, 0, len(uids))
+	for _, uid := range uids {
+		if r, known := found[uid]; known {
+			old = append(old, r)
+		}
+	}
+	return old, err
 }
 
 // holds reports whether a request of the supplier is of the partition and was changed since then or is enqueued.

@@ -5,7 +5,8 @@ package operator
 
 // boundsSpread is bounds of all suppliers in the list.
 const boundsSpread = `SELECT coalesce(max(created_at), -1) AS newest, coalesce(min(created_at), 0) AS oldest
-	FROM material_requests WHERE ` + byAge + ` AND supplier_id IN ?`
+	FROM material_requests WHERE ` + byAge + `
+		AND supplier_id = ANY(ARRAY(SELECT json_array_elements_text(CAST(? AS json))))`
 
 // suppliersSpread are those with requests.
 const suppliersSpread = `SELECT DISTINCT supplier_id FROM material_requests ORDER BY supplier_id`

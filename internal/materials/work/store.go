@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -93,7 +94,7 @@ func roundArgs(r round.Round) []any { return []any{r.SupplierID, r.RequestID, r.
 
 // dispatched records of rounds whose events are stored that there is nothing left to queue.
 func (s *store) dispatched(ctx context.Context, rounds []round.Round) error {
-	for _, r := range rounds {
+	for _, r := range slices.SortedFunc(slices.Values(rounds), round.Round.Compare) {
 		err := s.db.From(ctx).Exec(`UPDATE material_requests SET ticket = NULL, retry_at = NULL WHERE `+ofRound,
 			roundArgs(r)...).Error
 		if err != nil {

@@ -1,8 +1,10 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -145,6 +147,9 @@ func (s *Service) dispatch(requests []*pending, read time.Time) error {
 	if len(events) == 0 {
 		return nil
 	}
+	slices.SortFunc(events, func(a, b Outgoing) int { // as they are stored: another worker may have the same
+		return cmp.Or(cmp.Compare(a.Round.UID, b.Round.UID), cmp.Compare(a.Round.Number, b.Round.Number))
+	})
 	ctx, cancel := context.WithTimeout(context.Background(), workStoreTimeout)
 	defer cancel()
 	err := s.deps.DB.InTx(ctx, "store estimations", func(ctx context.Context) error {

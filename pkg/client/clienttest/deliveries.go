@@ -196,11 +196,8 @@ func (s *Server) redeliver(r *http.Request) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d, refused := s.delivery(r)
-	switch {
-	case refused != nil:
+	if refused != nil {
 		return *refused
-	case d.Status == "pending":
-		return refuse(http.StatusConflict, "The delivery is pending already.")
 	}
 	d.Status, d.UpdatedAt = "pending", time.Now().UTC()
 	s.sendPending(r.Context())
@@ -211,7 +208,7 @@ func (s *Server) recover(r *http.Request) answer {
 	var status string
 	var since, until time.Time
 	if refused := readBody(r, func(c *check, f fields) {
-		status = c.oneOf(f, "", "status", "dead", "failed", "delivered")
+		status = c.oneOf(f, "", "status", "undelivered", "pending", "dead", "failed", "delivered")
 		since, until = c.moment(f, "", "since", true), c.moment(f, "", "until", false)
 	}); refused != nil {
 		return *refused
@@ -220,7 +217,8 @@ func (s *Server) recover(r *http.Request) answer {
 	defer s.mu.Unlock()
 	n := 0
 	for _, d := range s.deliveries {
-		if d.Status == status && d.within(since, until) {
+		asked := d.Status == status || status == "undelivered" && d.Status != "delivered"
+		if asked && d.within(since, until) {
 			d.Status, d.UpdatedAt = "pending", time.Now().UTC()
 			n++
 		}

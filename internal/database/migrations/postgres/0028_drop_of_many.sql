@@ -1,6 +1,7 @@
 -- +goose Up
 -- As in 0027, but it asks for the spans of those suppliers alone that have rows in it, and counts their blocks in 64 parts at most: parts
--- of 16 were a statement for each 16 of thousands of suppliers.
+-- of 16 were a statement for each 16 of thousands of suppliers. Before it counts it asks what is pending: as the caller keeps redeliveries
+-- out, nothing becomes so afterwards, and what was counted stays what it is.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION drop_webhook_partition(uid bigint) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '2s' AS $$
@@ -19,6 +20,11 @@ BEGIN
         RETURN '';
     END IF;
     EXECUTE format('LOCK TABLE %I, %I, %I IN SHARE UPDATE EXCLUSIVE MODE', events, deliveries, attempts);
+    EXECUTE format($q$SELECT EXISTS (SELECT FROM %1$I WHERE status = 'pending' AND worker IS NULL)
+        OR EXISTS (SELECT FROM %1$I WHERE worker IS NOT NULL)$q$, deliveries) INTO busy;
+    IF busy THEN
+        RETURN 'deliveries are pending';
+    END IF;
     FOR part IN EXECUTE format($q$
         WITH RECURSIVE owners AS (SELECT min(destination) AS owner FROM %1$I WHERE destination <> 'own'
             UNION ALL SELECT (SELECT min(destination) FROM %1$I WHERE destination <> 'own' AND destination > o.owner)
@@ -66,18 +72,12 @@ BEGIN
     IF NOT alone THEN
         RAISE lock_not_available;
     END IF;
-    EXECUTE format($q$SELECT EXISTS (SELECT FROM %1$I WHERE status = 'pending' AND worker IS NULL)
-        OR EXISTS (SELECT FROM %1$I WHERE worker IS NOT NULL)$q$, deliveries) INTO busy;
-    IF busy THEN
-        RAISE object_in_use;
-    END IF;
     EXECUTE format('ALTER TABLE webhook_events DETACH PARTITION %I', events);
     EXECUTE format('ALTER TABLE webhook_deliveries DETACH PARTITION %I', deliveries);
     EXECUTE format('ALTER TABLE webhook_attempts DETACH PARTITION %I', attempts);
     DELETE FROM webhook_partitions WHERE name = suffix;
     RETURN '';
 EXCEPTION -- with all that was done
-    WHEN object_in_use THEN RETURN 'deliveries are pending';
     WHEN lock_not_available THEN RETURN 'its tables are in use';
 END $$;
 -- +goose StatementEnd
