@@ -47,6 +47,9 @@ func newGauges(r prometheus.Registerer) *gauges {
 // runGauges reads them until ctx ends.
 func (a *pipeline) runGauges(ctx context.Context) error {
 	g := newGauges(a.registry)
+	a.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "supplyhub_database_clock_jumps_total",
+		Help: "How often the database's clock was found more than a second away from where it should be."},
+		func() float64 { return float64(a.db.ClockJumps()) }))
 	for ctx.Err() == nil {
 		a.readGauges(ctx, g)
 		pause(ctx, gaugeInterval)

@@ -120,14 +120,14 @@ func New(deps Deps) *Dispatcher {
 	}
 	d := &Dispatcher{
 		deps: deps, store: &store{db: deps.DB}, sender: newSender(deps), schedule: deps.Schedule,
-		receivers: newReceivers(deps.Destinations, deps.Now), wake: make(chan struct{}, 1), beatNow: make(chan struct{}, 1),
+		receivers: newReceivers(deps.Destinations, time.Now), wake: make(chan struct{}, 1), beatNow: make(chan struct{}, 1),
 		lease:  newLease(),
 		health: newHealthLog(), held: map[string]int{}, seen: sightings{},
 		ownership: ownership{former: map[int64]struct{}{}},
 	}
 	d.sending, d.stopSend = context.WithCancelCause(context.Background())
 	d.writing, d.stopWrites = context.WithCancel(context.Background())
-	d.scheduler = dispatch.New(dispatch.Config[job]{Slots: deps.Concurrency, Now: deps.Now, Send: d.attempt,
+	d.scheduler = dispatch.New(dispatch.Config[job]{Slots: deps.Concurrency, Now: time.Now, Send: d.attempt,
 		GiveBack: d.putBack, Wake: d.Wake})
 	d.metrics = newMetrics(deps.Registerer, d.scheduler.InFlight)
 	d.results = groupcommit.New(deps.DB.Flushers(), resultsBatch, resultsLinger, d.flushResults)

@@ -37,7 +37,7 @@ func (s *store) takeOver(ctx context.Context, worker, renewal int64, now time.Ti
 			return database.Translate(err)
 		}
 		destinations, err := database.Query(ctx, s.db.SQL(ctx),
-			`UPDATE webhook_deliveries SET worker = NULL, next_attempt_at = $1
+			`UPDATE webhook_deliveries SET worker = NULL, next_attempt_at = $1, updated_at = $1
 			WHERE worker = $2 AND NOT EXISTS (SELECT 1 FROM workers WHERE id = $2) RETURNING destination`,
 			[]any{now.UnixMicro(), worker}, func(d *string) []any { return []any{d} })
 		if err != nil {
