@@ -364,7 +364,7 @@ func wrongIndexes(t *testing.T, content []byte) []byte {
 
 func TestBackup_of_PostgreSQL_says_what_to_use_and_what_to_keep(t *testing.T) {
 	t.Parallel()
-	env := []string{"DATABASE_URL=postgres://nobody@127.0.0.1:1/none", "NATS_URL=nats://127.0.0.1:1"}
+	env := []string{"DATABASE_URL=postgres://none@127.0.0.1:1/none", "NATS_URL=nats://127.0.0.1:1"}
 	for _, command := range []string{"backup", "restore"} {
 		dir := t.TempDir()
 		out, errOut, code := runIn(t, dir, "api", env, command, "file.tar", "-o", "json")

@@ -64,7 +64,7 @@ func (d disk) fill() {
 	}
 }
 
-// clear gives all room back.
+// clear frees all room again.
 func (d disk) clear() {
 	d.t.Helper()
 	if err := os.Remove(d.ballast()); err != nil {
@@ -196,13 +196,13 @@ func (f *fullDisk) saidOnceAMinute() {
 				f.t.Errorf("%s logged an error: %s", p.Name, line)
 			}
 		}
-		told := 0
+		lines := 0
 		for msg, times := range said {
-			if told += times; times > 5 {
+			if lines += times; times > 5 {
 				f.t.Errorf("%s says %d times: %s", p.Name, times, msg)
 			}
 		}
-		if told == 0 {
+		if lines == 0 {
 			f.t.Errorf("%s warns of nothing", p.Name)
 		}
 	}
@@ -284,7 +284,7 @@ func TestFullDisk_of_PostgreSQL_with_its_log_is_503_and_loses_nothing(t *testing
 	f.run()
 }
 
-// TestReadOnly always runs: PostgreSQL is told to take no changes, as it is by a managed service whose disk is full.
+// TestReadOnly always runs: PostgreSQL is set to take no changes, as it is by a managed service whose disk is full.
 func TestReadOnly_PostgreSQL_is_503_and_loses_nothing(t *testing.T) {
 	t.Parallel()
 	server, err := cluster.Start(false)

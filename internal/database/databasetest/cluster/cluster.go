@@ -97,7 +97,7 @@ func (c *Cluster) Crash() {
 	}
 }
 
-// Own gives a file or directory to the account that the server runs as.
+// Own makes the account that the server runs as the owner of a file or directory.
 func (c *Cluster) Own(path string) error {
 	if c.account == nil {
 		return nil
