@@ -90,11 +90,6 @@ func newFullDisk(t *testing.T, stack apptest.Stack, env map[string]string) *full
 
 // run takes the room away under load and gives it back.
 func (f *fullDisk) run() {
-	defer func() {
-		_ = os.WriteFile("/tmp/bk/api.log", []byte(f.hub.APIs[0].Log()), 0o600)
-		out, _, _ := f.hub.Command(f.t, "verify")
-		_ = os.WriteFile("/tmp/bk/verify.txt", []byte(out), 0o600)
-	}()
 	t := f.t
 	outcome := f.under("no room on the disk", func(*chaos) {
 		f.full()
@@ -173,7 +168,10 @@ func (f *fullDisk) sweep() {
 			return f.hub.Do(f.t, http.MethodGet, trackers, nil, "svc-public-hub-key", "unknown")
 		},
 	}
-	for range 20 {
+	for range 50 {
+		f.post(nextID())
+	}
+	for range 3 {
 		for name, call := range calls {
 			if a := call(); a.Status >= 500 && (a.Status != 503 || a.Header.Get("Retry-After") == "") {
 				f.t.Errorf("%s: %d %v %s", name, a.Status, a.Header, a.Body)

@@ -105,8 +105,18 @@ func (c *Cluster) Own(path string) error {
 	return os.Chown(path, int(c.account.Uid), int(c.account.Gid))
 }
 
-// Tool returns the path of one of the server's programs, such as pg_dump.
-func (c *Cluster) Tool(name string) string { return filepath.Join(c.bin, name) }
+// Tool returns the path of one of the server's programs, such as pg_dump, or its name where PATH leads to it.
+func (c *Cluster) Tool(name string) string {
+	server, err := filepath.EvalSymlinks(filepath.Join(c.bin, "postgres"))
+	if err != nil {
+		return name
+	}
+	tool := filepath.Join(filepath.Dir(server), name)
+	if _, err := os.Stat(tool); err != nil {
+		return name
+	}
+	return tool
+}
 
 // Exited returns a channel that is closed when the server has ended.
 func (c *Cluster) Exited() <-chan struct{} { return c.exited }
