@@ -12,15 +12,23 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest/cluster"
 )
 
-const manyBackups = 24
+// backups is how many are made and restored; `make chaos` makes more.
+func backups() int {
+	if os.Getenv("SUPPLYHUB_TEST_CHAOS") != "" {
+		return 28
+	}
+	return 6
+}
 
 // restored starts a service of its own on what a backup holds.
 func restored(t *testing.T, file string) *apptest.Hub {
@@ -37,7 +45,7 @@ func TestBackup_beside_a_service_under_load_has_all_that_was_accepted_before(t *
 	h, s := faultHub(t, apptest.Embedded, nil)
 	l := (&chaos{t: t, hub: h, supplier: s}).startClients()
 	l.reaches(t, 50)
-	for i := range manyBackups {
+	for i := range backups() {
 		before := l.all()
 		file := filepath.Join(t.TempDir(), fmt.Sprintf("%d.tar", i))
 		made := apptest.MustCommand[struct {
@@ -55,32 +63,7 @@ func TestBackup_beside_a_service_under_load_has_all_that_was_accepted_before(t *
 		if status != "ok" {
 			t.Errorf("backup %d: %s", i, detail)
 		}
-		var there []int64
-		rows, err := openDatabase(t, copied).QueryContext(t.Context(), `SELECT id FROM material_requests`)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for rows.Next() {
-			there = append(there, 0)
-			if err := rows.Scan(&there[len(there)-1]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := rows.Close(); err != nil {
-			t.Fatal(err)
-		}
-		for id := range before {
-			if !slices.Contains(there, id) {
-				t.Errorf("backup %d lacks request %d, which was accepted before it began", i, id)
-			}
-		}
-		token := apptest.Decode[apptest.Tokens](t,
-			copied.Do(t, http.MethodPost, tokenPath, nil, "x-api-key", s.APIKey)).AccessToken
-		apptest.Eventually(t, "all of the backup is estimated", func() bool {
-			a := copied.Do(t, http.MethodGet, requests+"?status=estimated&pageSize=1", nil, "Authorization", "Bearer "+token)
-			return apptest.Decode[struct{ Total int }](t, a).Total == len(there)
-		})
-		accounted(t, copied)
+		holdsAll(t, copied, s, before)
 		copied.APIs[0].Stop()
 	}
 	l.settle(t, s)
@@ -381,7 +364,7 @@ func wrongIndexes(t *testing.T, content []byte) []byte {
 
 func TestBackup_of_PostgreSQL_says_what_to_use_and_what_to_keep(t *testing.T) {
 	t.Parallel()
-	env := []string{"DATABASE_URL=postgres://nobody@127.0.0.1:1/none", "NATS_URL=nats://127.0.0.1:1"}
+	env := []string{"DATABASE_URL=postgres://none@127.0.0.1:1/none", "NATS_URL=nats://127.0.0.1:1"}
 	for _, command := range []string{"backup", "restore"} {
 		dir := t.TempDir()
 		out, errOut, code := runIn(t, dir, "api", env, command, "file.tar", "-o", "json")
@@ -395,4 +378,71 @@ func TestBackup_of_PostgreSQL_says_what_to_use_and_what_to_keep(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestDump_of_PostgreSQL_under_load_restores_all_that_was_accepted_before(t *testing.T) {
+	t.Parallel()
+	server, err := cluster.Start(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Remove)
+	tool := func(name string, args ...string) {
+		t.Helper()
+		if out, err := exec.CommandContext(t.Context(), server.Tool(name), args...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, out)
+		}
+	}
+	h, s := faultHub(t, apptest.Production, map[string]string{"DATABASE_URL": server.Address()})
+	l := (&chaos{t: t, hub: h, supplier: s}).startClients()
+	l.reaches(t, 100)
+	before, dump := l.all(), filepath.Join(t.TempDir(), "dump")
+	tool("pg_dump", "--format=custom", "--file="+dump, server.Address())
+	l.reaches(t, 20)
+	l.settle(t, s)
+
+	address := strings.Replace(server.Address(), "/postgres?", "/restored?", 1)
+	administer(t, server, `CREATE DATABASE restored`)
+	tool("pg_restore", "--exit-on-error", "--dbname="+address, dump)
+	tool("psql", address, "-c", "ANALYZE")
+	env := map[string]string{"DATABASE_URL": address}
+	for _, name := range []string{"JWT_SIGNING_KEYS", "SECRETS_KEY", "WEBHOOK_SIGNING_SECRETS"} {
+		env[name] = h.Env[name]
+	}
+	copied := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1, Env: env})
+	holdsAll(t, copied, s, before)
+}
+
+// holdsAll fails unless the service on what was restored has all of these requests, estimates them and accounts for
+// everything.
+func holdsAll(t *testing.T, h *apptest.Hub, s *apptest.Supplier, accepted map[int64]bool) {
+	t.Helper()
+	there := map[int64]bool{}
+	rows, err := openDatabase(t, h).QueryContext(t.Context(), `SELECT id FROM material_requests`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		there[id] = true
+	}
+	for id := range accepted {
+		if !there[id] {
+			t.Errorf("request %d is not there, which was accepted before the backup began", id)
+		}
+	}
+	a := h.Do(t, http.MethodPost, tokenPath, nil, "x-api-key", s.APIKey)
+	want(t, a, http.StatusOK)
+	token := apptest.Decode[apptest.Tokens](t, a).AccessToken
+	id := nextID()
+	want(t, h.Do(t, http.MethodPost, requests, request(id, nil), "Authorization", "Bearer "+token), http.StatusCreated)
+	apptest.Eventually(t, "all that was restored and one more are estimated", func() bool {
+		a := h.Do(t, http.MethodGet, requests+"?status=estimated&pageSize=1", nil, "Authorization", "Bearer "+token)
+		return apptest.Decode[struct{ Total int }](t, a).Total == len(there)+1
+	})
+	accounted(t, h)
 }

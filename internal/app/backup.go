@@ -43,7 +43,7 @@ type Backup struct {
 	Keep      []string  `json:"keep"`
 }
 
-// mark tells a backup from other tars.
+// mark distinguishes a backup from other tars.
 type mark struct {
 	Format    int       `json:"format"`
 	Version   string    `json:"version"`
@@ -114,7 +114,7 @@ func checkCopy(ctx context.Context, path string, log *slog.Logger) (err error) {
 	return db.CheckRestored(ctx)
 }
 
-// keyFiles are the files beside the database that a backup has, where they are there.
+// keyFiles returns the names of the files beside the database that a backup has, where they are there.
 func keyFiles() []string {
 	return []string{signingKeysFile, secretsKeyFile, webhooksFile, operatorTokenFile, DemoFile}
 }
@@ -200,7 +200,7 @@ func (p *packing) addFile(path string) (err error) {
 	return nil
 }
 
-// place gives a file its name, if nothing has it, and has the directory remember it.
+// place moves a file to a name that nothing has, for good.
 func place(from, to string) error {
 	err := os.Link(from, to)
 	if err != nil && !errors.Is(err, fs.ErrExist) { // a file system without links

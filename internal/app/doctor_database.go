@@ -7,7 +7,6 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/database"
-	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 const (
@@ -79,16 +78,12 @@ func (d *doctor) examineDatabase(ctx context.Context) bool {
 
 // examineChanges has the database make a change and take it back.
 func (d *doctor) examineChanges(ctx context.Context, version string) {
-	err := d.db.TryChange(ctx)
-	switch {
-	case err == nil:
-		d.say(well, "database", "", "%s %s answers and takes changes", d.db.Engine(), version)
-	case errs.KindOf(err) == errs.Unavailable:
-		d.say(broken, "database", "make room on its disk, or end what keeps it from writing: see the reason",
+	if err := d.db.TryChange(ctx); err != nil {
+		d.say(broken, "database", "see the reason: make room on its disk, or end what keeps it from writing",
 			"it answers and takes no changes: %v", err)
-	default:
-		d.say(broken, "database", "see the reason and the next lines", "it answers and takes no changes: %v", err)
+		return
 	}
+	d.say(well, "database", "", "%s %s answers and takes changes", d.db.Engine(), version)
 }
 
 // examineFile reads the whole file of the embedded database.

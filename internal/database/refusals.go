@@ -47,7 +47,7 @@ func (r *refusals) failed() bool {
 	return r.err != nil
 }
 
-// stored is told that a change was stored. It returns why another could not be a moment ago.
+// stored notes that a change was stored. It returns why another could not be a moment ago.
 func (r *refusals) stored(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,8 +61,8 @@ func (r *refusals) stored(ctx context.Context) error {
 	return nil
 }
 
-// TryChange writes rows and takes them back in one transaction, which nobody else sees: some pages of them, as one row
-// may find room where a disk is full. They are of a table in which every role may write and delete.
+// TryChange writes rows and takes them back in one transaction, which no other one sees: some pages of them, as one
+// row may find room where a disk is full. They are of a table in which every role may write and delete.
 func (d *DB) TryChange(ctx context.Context) error {
 	const rows = 1000
 	process := rand.Int64() // two who try at once do not wait for each other's keys

@@ -45,6 +45,11 @@ type Cluster struct {
 // Start makes and starts a server; durable flushes every commit to the disk, as in production. More settings are
 // name=value. It ends with this process.
 func Start(durable bool, more ...string) (*Cluster, error) {
+	return StartIn(slices.Compact([]string{os.TempDir(), "/tmp"}), durable, more...)
+}
+
+// StartIn is Start in the first of the directories that the server's account may enter.
+func StartIn(bases []string, durable bool, more ...string) (*Cluster, error) {
 	bin, err := findOrInstall()
 	if err != nil {
 		return nil, err
@@ -53,7 +58,7 @@ func Start(durable bool, more ...string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := initialise(bin, account)
+	dir, err := initialise(bases, bin, account)
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +95,27 @@ func (c *Cluster) Crash() {
 		_ = c.server.Process.Kill()
 		<-c.exited
 	}
+}
+
+// Own makes the account that the server runs as the owner of a file or directory.
+func (c *Cluster) Own(path string) error {
+	if c.account == nil {
+		return nil
+	}
+	return os.Chown(path, int(c.account.Uid), int(c.account.Gid))
+}
+
+// Tool returns the path of one of the server's programs, such as pg_dump, or its name where PATH leads to it.
+func (c *Cluster) Tool(name string) string {
+	server, err := filepath.EvalSymlinks(filepath.Join(c.bin, "postgres"))
+	if err != nil {
+		return name
+	}
+	tool := filepath.Join(filepath.Dir(server), name)
+	if _, err := os.Stat(tool); err != nil {
+		return name
+	}
+	return tool
 }
 
 // Exited returns a channel that is closed when the server has ended.
@@ -175,10 +201,10 @@ func serverAccount() (*syscall.Credential, error) {
 	return nil, errors.New("PostgreSQL refuses to run as root, and there is no user postgres or nobody to run it as")
 }
 
-// initialise makes the cluster's directory and files; /tmp is taken where the account may not enter TMPDIR.
-func initialise(bin string, account *syscall.Credential) (string, error) {
+// initialise makes the cluster's directory and files.
+func initialise(bases []string, bin string, account *syscall.Credential) (string, error) {
 	var errs []error
-	for _, base := range slices.Compact([]string{os.TempDir(), "/tmp"}) {
+	for _, base := range bases {
 		dir, err := initialiseIn(base, bin, account)
 		if err == nil {
 			return dir, nil
