@@ -4,11 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/apikey"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -47,6 +50,7 @@ func (s *Service) CreateSupplier(ctx context.Context, n NewSupplier) (Created, e
 	if err != nil {
 		return Created{}, fmt.Errorf("create supplier: %w", err)
 	}
+	logctx.Note(ctx, slog.String("supplier_id", supplier.ID), hostOf(supplier.WebhookURL))
 	return created, nil
 }
 
@@ -73,6 +77,9 @@ func (s *Service) UpdateSupplier(ctx context.Context, id string, patch SupplierP
 	})
 	if err != nil {
 		return Supplier{}, err
+	}
+	if patch.WebhookURL != nil {
+		logctx.Note(ctx, hostOf(supplier.WebhookURL))
 	}
 	return supplier, nil
 }
@@ -154,6 +161,7 @@ func (s *Service) RevokeSessions(ctx context.Context, id string) (ended int64, e
 		ended, err = s.store.endSessions(ctx, id, endedByRevoke, false, s.now())
 	}
 	s.ended.WithLabelValues(endedByRevoke).Add(float64(ended))
+	logctx.Note(ctx, slog.Int64("count", ended))
 	if err != nil {
 		return ended, fmt.Errorf("revoke sessions: %w", err)
 	}
@@ -217,4 +225,12 @@ func (s *Service) addSecret(ctx context.Context, supplierID string, now time.Tim
 		return "", err
 	}
 	return secret, s.store.insertSecret(ctx, id, supplierID, sealed, now)
+}
+
+// hostOf returns what is logged of a receiver's address: the rest of it may hold a secret.
+func hostOf(address string) slog.Attr {
+	if u, err := url.Parse(address); err == nil {
+		return slog.String("receiver_host", u.Host)
+	}
+	return slog.String("receiver_host", "")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2/expirable"
@@ -11,6 +12,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -207,7 +209,11 @@ func (s *SelfService) Recover(ctx context.Context, supplierID string, filter Sen
 	if filter.Status == Pending || filter.Status == "" {
 		return 0, errs.New(errs.Conflict, "Pending deliveries are being tried anyway.")
 	}
-	begun := s.deps.Now()
+	begun, since := s.deps.Now(), filter.Since
+	defer func() {
+		logctx.Note(ctx, slog.String("status", string(filter.Status)), slog.Time("since", since),
+			slog.Time("until", filter.Until), slog.Int64("count", total))
+	}()
 	for {
 		var n int64
 		var last time.Time
@@ -278,6 +284,7 @@ func (s *SelfService) RotateSecret(ctx context.Context, supplierID string, overl
 	if overlap < 0 || overlap > longestKeep {
 		return "", errs.InvalidInput("The overlap is not valid.", errs.At("/overlap", "must be from 0s to 168h"))
 	}
+	logctx.Note(ctx, slog.Duration("overlap", overlap))
 	return s.deps.Accounts.RotateWebhookSecret(ctx, supplierID, overlap)
 }
 
