@@ -112,6 +112,9 @@ func (c *Config) check(f *faults) {
 	f.bad(!oneOf(c.LogFormat, "", "text", "json"), "LOG_FORMAT", "must be text or json")
 	f.bad(c.BaseURL != "" && !httpAddress(c.BaseURL), "ESTIMATES_WEBHOOK_BASE_URL", mustBeHTTP)
 	f.bad(c.PublicURL != "" && !httpAddress(c.PublicURL), "PUBLIC_URL", mustBeHTTP)
+	for _, p := range c.DenyNetworks {
+		f.bad(!network(p), "WEBHOOK_DENY_NETWORKS", "every item must be an IP address or a network such as 2001:db8::/32")
+	}
 	for _, p := range c.Proxies {
 		f.bad(!network(p), "TRUSTED_PROXIES", "every item must be an IP address or a network such as 10.0.0.0/8")
 	}

@@ -17,6 +17,7 @@ import (
 
 const (
 	supplierIDLength = 16 // letters and digits after sup_: 80 random bits
+	maxSecrets       = 5  // webhook secrets that sign at a time: receivers take headers of 8 KiB, a signature has 48 bytes
 )
 
 // Created is a new supplier with its credentials, which are shown this once.
@@ -102,7 +103,7 @@ func (s *Service) RotateAPIKey(ctx context.Context, id string, overlap time.Dura
 }
 
 // RotateWebhookSecret makes a new webhook secret. The current one signs beside it for the overlap, from 0 to 90 days,
-// one that was rotated before until its own end; without an overlap both end now.
+// one that was rotated before until its own end, at most maxSecrets at a time; without an overlap all end now.
 // Errors: errs.Invalid, errs.NotFound.
 func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap time.Duration) (
 	secret string, err error) {
@@ -119,6 +120,9 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap ti
 			return errs.New(errs.NotFound, "There is no supplier with this id.")
 		}
 		if err := s.store.expireSecrets(ctx, id, now.Add(overlap), overlap == 0); err != nil {
+			return err
+		}
+		if err := s.store.endOldestSecrets(ctx, id, maxSecrets-1, now); err != nil {
 			return err
 		}
 		secret, err = s.addSecret(ctx, id, now)
