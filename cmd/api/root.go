@@ -141,8 +141,14 @@ func operateOn(open opening, logs func(*slog.Logger, *config.Config) *slog.Logge
 		if err != nil {
 			return configFault{err}
 		}
-		result, err := onApp(cmd.Context(), open, cfg, logs(log, cfg),
-			func(a *app.App) (any, error) { return fn(cmd.Context(), a, args) })
+		command := func(a *app.App) (any, error) { return fn(cmd.Context(), a, args) }
+		if action := auditOf(cmd); action != "" {
+			command = func(a *app.App) (any, error) {
+				return app.AuditCommand(cmd.Context(), log, action, args, givenFlags(cmd),
+					func(ctx context.Context) (any, error) { return fn(ctx, a, args) })
+			}
+		}
+		result, err := onApp(cmd.Context(), open, cfg, logs(log, cfg), command)
 		if bad, is := errors.AsType[usage](err); is {
 			return bad
 		}

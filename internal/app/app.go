@@ -162,7 +162,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	a.Deliveries = webhooks.New(webhooks.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: destinations{a.Suppliers}, Ledger: ledger, BaseURL: a.cfg.BaseURL,
 		OwnSecrets: secrets.webhooks, Proofs: proofs, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
-		AllowPrivate: a.cfg.AllowPrivate, Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Notifier: a.notifier,
+		AllowPrivate: a.cfg.AllowPrivate, Deny: a.cfg.Denied(), Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Notifier: a.notifier,
 		Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent, Packed: a.cfg.Packed,
 	})
 	a.estimation = work.New(work.Deps{

@@ -22,12 +22,13 @@ func (a *App) operatorHandler(checks telemetry.Checks) (http.Handler, error) {
 	site, err := console.New(console.Deps{
 		Requests: a.requests, Deliveries: a.Deliveries, Suppliers: a.Suppliers, Trackers: a.Trackers,
 		Scores: consoleScores{a},
-		Live:   consoleLive{a.figures, a}, Token: string(a.operatorToken), Now: a.db.Now,
+		Live:   consoleLive{a.figures, a}, Token: string(a.operatorToken), Now: a.db.Now, Log: a.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up console: %w", err)
 	}
 	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: a.log})
+	engine.Use(httpapi.Audited(a.log, auditedConsole()))
 	consoleRoutes(engine, site)
 	mux := http.NewServeMux()
 	mux.Handle("/", telemetry.AdminHandler(a.registry, checks))

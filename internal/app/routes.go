@@ -19,6 +19,7 @@ const requestsRoute = "/api/material-requests"
 
 // routes is the table of contents of the service: method, path, who may call, handler. Nothing else is here.
 func (a *App) routes(r *gin.Engine) {
+	r.Use(httpapi.Audited(a.log, audited()))
 	auth := supplierauth.Handlers{Service: a.Suppliers}
 	requests, catalogue := materials.Handlers{Service: a.materials, Bearer: auth}, products.Handlers{Service: a.products}
 	handle, docs := httpapi.Handle, httpapi.Docs(telemetry.Version())
@@ -78,6 +79,7 @@ func (a *App) portalRoutes(r *gin.Engine) {
 	p.Routes(r)
 	r.NoRoute(p.NotFound(httpapi.Handle(httpapi.NotFound)))
 	r.GET(portal.Base+"/sign-in", p.SwitchLanguage, p.Page(p.SignIn))
+	r.POST(portal.Base+"/sign-in", p.Page(p.ConfirmSignIn))
 	pages := r.Group(portal.Base, p.SwitchLanguage, p.PageSession)
 	pages.GET("", p.Page(p.Overview))
 	pages.POST("/sign-out", p.Page(p.SignOut))
@@ -106,6 +108,7 @@ func consoleRoutes(r *gin.Engine, c *console.Service) {
 		r.GET(console.Base+"/api"+view.API, c.JSON(view))
 	}
 	r.POST(console.Base+"/token", c.Act(c.EnterToken))
+	r.POST(console.Base+"/sign-out", c.Act(c.SignOut))
 	r.POST(console.Base+"/deliveries/redeliver", c.Operator, c.Act(c.Redeliver))
 	r.POST(console.Base+"/requests/reopen", c.Operator, c.Act(c.Reopen))
 	r.POST(console.Base+"/receivers/pause", c.Operator, c.Act(c.Pause))

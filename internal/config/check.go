@@ -86,6 +86,8 @@ func article(kind string) string {
 	}
 }
 
+const shortestToken = 16 // characters of OPERATOR_TOKEN, which may be guessed at
+
 func (c *Config) check(f *faults) {
 	f.wrong("HTTP_ADDR", listenFault(c.HTTPAddr))
 	f.wrong("ADMIN_ADDR", listenFault(c.AdminAddr))
@@ -97,6 +99,8 @@ func (c *Config) check(f *faults) {
 	f.bad(c.Timeout <= 0, "WEBHOOK_TIMEOUT", "must be positive")
 	f.bad(c.PauseAfter < 0, "WEBHOOK_PAUSE_AFTER", "must not be negative")
 	f.bad(c.DrainDelay < 0 || c.DrainDelay > 25*time.Second, "DRAIN_DELAY", "must be 0s to 25s")
+	f.bad(c.OperatorToken != "" && len(c.OperatorToken) < shortestToken, "OPERATOR_TOKEN",
+		"must have at least 16 characters")
 	f.between("SUPPLIER_RATE_LIMIT", c.RateLimit, 0, 1_000_000)
 	f.between("RETENTION_DAYS", c.Retention, 0, 36500)
 	f.bad(c.CacheTTL < 0, "SCOREBOARD_CACHE_TTL", "must not be negative")
@@ -108,6 +112,9 @@ func (c *Config) check(f *faults) {
 	f.bad(!oneOf(c.LogFormat, "", "text", "json"), "LOG_FORMAT", "must be text or json")
 	f.bad(c.BaseURL != "" && !httpAddress(c.BaseURL), "ESTIMATES_WEBHOOK_BASE_URL", mustBeHTTP)
 	f.bad(c.PublicURL != "" && !httpAddress(c.PublicURL), "PUBLIC_URL", mustBeHTTP)
+	for _, p := range c.DenyNetworks {
+		f.bad(!network(p), "WEBHOOK_DENY_NETWORKS", "every item must be an IP address or a network such as 2001:db8::/32")
+	}
 	for _, p := range c.Proxies {
 		f.bad(!network(p), "TRUSTED_PROXIES", "every item must be an IP address or a network such as 10.0.0.0/8")
 	}

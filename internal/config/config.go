@@ -5,6 +5,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"time"
@@ -45,6 +46,7 @@ type Config struct {
 	Timeout        time.Duration `env:"WEBHOOK_TIMEOUT" envDefault:"15s"`
 	Schedule       string        `env:"WEBHOOK_RETRY_SCHEDULE" envDefault:"5s,30s,2m,10m,30m,2h,6h,12h,24h"`
 	AllowPrivate   bool          `env:"WEBHOOK_ALLOW_PRIVATE" envDefault:"false"`
+	DenyNetworks   []string      `env:"WEBHOOK_DENY_NETWORKS"`
 	Concurrency    int           `env:"WORKER_CONCURRENCY" envDefault:"64"`
 	ReceiverCalls  int           `env:"RECEIVER_CONCURRENCY" envDefault:"64"`
 	PulseKeys      Secret        `env:"PULSE_API_KEY"`
@@ -73,6 +75,19 @@ func (c *Config) SQLitePath() string { return filepath.Join(c.DataDir, "supplyhu
 func (c *Config) RetrySchedule() []time.Duration {
 	waits, _ := parseSchedule(c.Schedule)
 	return waits
+}
+
+// Denied returns WEBHOOK_DENY_NETWORKS; an address is a network of one. Load has checked them.
+func (c *Config) Denied() []netip.Prefix {
+	var denied []netip.Prefix
+	for _, text := range c.DenyNetworks {
+		if address, err := netip.ParseAddr(text); err == nil {
+			denied = append(denied, netip.PrefixFrom(address.Unmap(), address.Unmap().BitLen()))
+		} else if p, err := netip.ParsePrefix(text); err == nil {
+			denied = append(denied, p)
+		}
+	}
+	return denied
 }
 
 // ScoreboardKeys returns the keys of PULSE_API_KEY; empty ones are ignored.

@@ -46,7 +46,7 @@ func TestLoad_every_bad_value_is_named_and_none_is_shown(t *testing.T) {
 		"DATABASE_URL": "mysql://u:hunter2@x", "NATS_URL": "http://hunter2", "NATS_REPLICAS": "6",
 		"WEBHOOK_SIGNING_SECRETS": "hunter2", "ESTIMATES_WEBHOOK_BASE_URL": "https://u:hunter2@x",
 		"WEBHOOK_TIMEOUT": "0s", "WEBHOOK_RETRY_SCHEDULE": "5s,-1s", "WORKER_CONCURRENCY": "0", "LOG_LEVEL": "loud",
-		"LOG_FORMAT": "xml", "TRUSTED_PROXIES": "10.0.0.0/33",
+		"LOG_FORMAT": "xml", "TRUSTED_PROXIES": "10.0.0.0/33", "WEBHOOK_DENY_NETWORKS": "hunter2", "OPERATOR_TOKEN": "hunter2",
 		"DATABASE_READ_URL": "mysql://u:hunter2@x", "NATS_NKEY": "config.go", "NATS_CA": "config.go",
 		"NATS_CERT": "/nowhere/hunter2", "NATS_STREAM": "a.b", "NATS_MAX_BYTES": "0",
 		"DRAIN_DELAY": "1m", "SCOREBOARD_CACHE_TTL": "-1s", "SUPPLIER_RATE_LIMIT": "-1", "RETENTION_DAYS": "-1",

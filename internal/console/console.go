@@ -7,6 +7,7 @@ import (
 	"context"
 	"embed"
 	"io/fs"
+	"log/slog"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/figures"
@@ -89,13 +90,15 @@ type Deps struct {
 	Live       Live
 	Token      string // OPERATOR_TOKEN; empty: actions are off
 	Now        func() time.Time
+	Log        *slog.Logger
 }
 
 // Service implements the pages and the actions.
 type Service struct {
-	deps  Deps
-	site  *web.Site
-	cache *cache
+	deps    Deps
+	site    *web.Site
+	cache   *cache
+	guesses guesses
 }
 
 // New reads the pages.
@@ -105,7 +108,7 @@ func New(deps Deps) (*Service, error) {
 		return nil, err
 	}
 	site, err := web.New(web.Config{
-		Base: Base, Title: "Operator's console", Pages: files, Functions: functions(), Navigation: []web.Link{
+		Base: Base, Title: "Operator's console", SignOut: "/sign-out", Pages: files, Functions: functions(), Navigation: []web.Link{
 			{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"}, {Text: "Deliveries", Path: "/deliveries"},
 			{Text: "Receivers", Path: "/receivers"}, {Text: "Suppliers", Path: "/suppliers"},
 			{Text: "Scoreboard", Path: "/scoreboard"},
@@ -115,5 +118,5 @@ func New(deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Service{deps: deps, site: site, cache: newCache(time.Now)}, nil
+	return &Service{deps: deps, site: site, cache: newCache(time.Now), guesses: newGuesses()}, nil
 }

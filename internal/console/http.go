@@ -93,7 +93,7 @@ func (s *Service) data(c *gin.Context, v View) (any, error) {
 
 // frame returns what every page has around its data.
 func (s *Service) frame(c *gin.Context, current string, data any) web.Page {
-	return web.Page{Current: current, Who: s.site.Text(c, "Operator's console"),
+	return web.Page{Current: current, Who: s.site.Text(c, "Operator's console"), NoSession: !s.signedIn(c),
 		Data: framed{Q: c.Query("q"), View: data, Query: c.Request.URL.Query(), Path: c.Request.URL.Path}}
 }
 

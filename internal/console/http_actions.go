@@ -2,9 +2,7 @@ package console
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,54 +12,16 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/web"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 const (
-	operatorCookie = "supplyhub_operator" // for the browser's session
-	formBytes      = 256 << 10            // of a form's body
-	mostTouched    = 1000                 // by one action on chosen rows
+	formBytes   = 256 << 10 // of a form's body
+	mostTouched = 1000      // by one action on chosen rows
 )
-
-// session returns what a browser keeps instead of the token. Another token ends it, on every replica.
-func (s *Service) session() string {
-	mac := hmac.New(sha256.New, []byte(s.deps.Token))
-	mac.Write([]byte("supplyhub console session"))
-	return hex.EncodeToString(mac.Sum(nil))
-}
-
-// same reports whether the texts are equal, in a time that does not depend on the texts.
-func same(a, b string) bool {
-	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
-	return hmac.Equal(x[:], y[:])
-}
-
-// Operator is the middleware of actions: 403 when they are off, 401 with the dialog that asks for the token without it.
-// A program sends the token as Bearer; a browser needs the header that only the page's own script sends.
-func (s *Service) Operator(c *gin.Context) {
-	if s.deps.Token == "" {
-		s.answer(c, errs.New(errs.Forbidden, "Actions are off: OPERATOR_TOKEN is not set."), "")
-		return
-	}
-	bearer, found := strings.CutPrefix(c.GetHeader("Authorization"), "Bearer ")
-	if found && same(bearer, s.deps.Token) {
-		return
-	}
-	cookie, err := c.Cookie(operatorCookie)
-	if found || err != nil || !same(cookie, s.session()) {
-		dialog, err := s.site.Fragment(c, "overview", "tokendialog", nil)
-		if err != nil {
-			_ = c.Error(err)
-		}
-		s.answer(c, errs.New(errs.Unauthenticated, "Enter the operator token to act."), dialog)
-		return
-	}
-	if err := web.SameOrigin(c.Request); err != nil {
-		s.answer(c, err, "")
-	}
-}
 
 // answer ends an action that failed.
 func (s *Service) answer(c *gin.Context, err error, dialog string) {
@@ -72,26 +32,6 @@ func (s *Service) answer(c *gin.Context, err error, dialog string) {
 // Act makes a handler of an action.
 func (s *Service) Act(h httpapi.Handler) gin.HandlerFunc {
 	return httpapi.HandleWith(h, func(c *gin.Context, err error) { s.answer(c, err, "") })
-}
-
-// EnterToken handles POST /console/token.
-func (s *Service) EnterToken(c *gin.Context) error {
-	if s.deps.Token == "" {
-		return errs.New(errs.Forbidden, "Actions are off: OPERATOR_TOKEN is not set.")
-	}
-	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, formBytes)
-	if !same(strings.TrimSpace(c.PostForm("operator_token")), s.deps.Token) {
-		return errs.New(errs.Unauthenticated, "This is not the operator token.")
-	}
-	if err := web.SameOrigin(c.Request); err != nil {
-		return err
-	}
-	http.SetCookie(c.Writer, &http.Cookie{ //nolint:gosec // the operator listener is plain HTTP; it never leaves its path
-		Name: operatorCookie, Value: s.session(), Path: Base, HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: c.Request.TLS != nil,
-	})
-	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "You can act now, until you close the browser.")})
-	return nil
 }
 
 // bulk is an action on chosen rows.
@@ -129,10 +69,12 @@ func (s *Service) run(c *gin.Context, b bulk) error {
 		if err != nil {
 			return err
 		}
+		logctx.Unchanged(c.Request.Context())
 		s.site.Answer(c, http.StatusOK, web.Outcome{Dialog: dialog})
 		return nil
 	}
 	n, err := b.all(c.Request.Context(), ids)
+	logctx.Note(c.Request.Context(), slog.Any("ids", ids), slog.Int("count", n))
 	s.cache.forget()
 	if n == 0 && err != nil {
 		return err

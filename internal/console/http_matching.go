@@ -2,11 +2,13 @@ package console
 
 import (
 	"context"
+	"log/slog"
 	"strconv"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/web"
 )
 
@@ -49,11 +51,14 @@ func (s *Service) runMatching(c *gin.Context, b bulk) error {
 		if err != nil {
 			return err
 		}
+		logctx.Unchanged(ctx)
 		s.site.Answer(c, 200, web.Outcome{Dialog: dialog})
 		return nil
 	}
-	done, _ := strconv.ParseInt(c.PostForm("done"), 10, 64) // absent: this is the first call
-	done, more, err := s.part(ctx, b.matching, status, supplier, until, done)
+	before, _ := strconv.ParseInt(c.PostForm("done"), 10, 64) // absent: this is the first call
+	done, more, err := s.part(ctx, b.matching, status, supplier, until, before)
+	logctx.Note(ctx, slog.String("status", status), slog.String("supplier_id", supplier),
+		slog.Time("until", until), slog.Int64("count", done-before))
 	if err != nil {
 		return err
 	}

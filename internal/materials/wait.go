@@ -22,8 +22,9 @@ const (
 type waiters struct {
 	mu      sync.Mutex
 	waiting map[requestKey]*subscription
-	n       int
-	arrived chan struct{} // a call waits
+	free    int
+	held    map[string]int // places, by supplier
+	arrived chan struct{}  // a call waits
 	stop    chan struct{}
 	stopped sync.Once
 	looking sync.WaitGroup
@@ -36,17 +37,19 @@ type subscription struct {
 }
 
 func newWaiters(look func(context.Context, []requestKey) ([]requestKey, error)) *waiters {
-	w := &waiters{waiting: make(map[requestKey]*subscription), arrived: make(chan struct{}, 1), stop: make(chan struct{})}
+	w := &waiters{waiting: make(map[requestKey]*subscription), free: maxWaiters, held: make(map[string]int),
+		arrived: make(chan struct{}, 1), stop: make(chan struct{})}
 	w.looking.Go(func() { w.run(look) })
 	return w
 }
 
 // subscribe begins to wait. The caller reads the request afterwards, so that it misses no change, and calls unsubscribe
-// in the end. errs.Unavailable: too many wait.
+// in the end. A supplier is granted what leaves as many places free as it then holds, as large bodies are: one alone
+// may hold half, and another one always finds a place. errs.Unavailable: too many wait.
 func (w *waiters) subscribe(key requestKey) (done <-chan struct{}, unsubscribe func(), err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.n >= maxWaiters {
+	if w.held[key.SupplierID]+1 > w.free-1 {
 		return nil, nil, errs.NewUnavailable("Too many calls are waiting; ask without wait.", time.Second, nil)
 	}
 	c := w.waiting[key]
@@ -55,7 +58,8 @@ func (w *waiters) subscribe(key requestKey) (done <-chan struct{}, unsubscribe f
 		w.waiting[key] = c
 	}
 	c.n++
-	w.n++
+	w.free--
+	w.held[key.SupplierID]++
 	select {
 	case w.arrived <- struct{}{}:
 	default:
@@ -66,7 +70,10 @@ func (w *waiters) subscribe(key requestKey) (done <-chan struct{}, unsubscribe f
 func (w *waiters) unsubscribe(key requestKey, c *subscription) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.n--
+	w.free++
+	if w.held[key.SupplierID]--; w.held[key.SupplierID] == 0 {
+		delete(w.held, key.SupplierID)
+	}
 	if c.n--; c.n == 0 && w.waiting[key] == c {
 		delete(w.waiting, key)
 	}

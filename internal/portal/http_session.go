@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -14,14 +12,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/logctx"
-	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/web"
-)
-
-// The session's cookie. The prefix keeps other hosts of the same domain from setting the one for https.
-const (
-	secureCookie = "__Host-supplyhub_portal"
-	plainCookie  = "supplyhub_portal" // http on loopback
 )
 
 // CreateLink handles POST /api/portal-sessions. It has no body.
@@ -36,45 +27,6 @@ func (s *Service) CreateLink(c *gin.Context) error {
 	}
 	c.Header("Cache-Control", "no-store")
 	httpapi.JSON(c, http.StatusCreated, link)
-	return nil
-}
-
-// SignIn handles the link: it is used up, and the browser has a session. Looking at it before a visit does not use it
-// up.
-func (s *Service) SignIn(c *gin.Context) error {
-	if httpapi.IsHead(c) || strings.Contains(c.GetHeader("Sec-Purpose")+c.GetHeader("Purpose"), "prefetch") {
-		c.Header("Cache-Control", "no-store")
-		c.Status(http.StatusNoContent)
-		return nil
-	}
-	session, err := s.deps.Sessions.OpenPortal(c.Request.Context(), c.Query("token"), s.sessionToken(c.Request))
-	if errs.KindOf(err) == errs.Unauthenticated {
-		return s.site.Render(c, http.StatusUnauthorized, "signin", web.Page{Data: signedOut{Used: true}})
-	}
-	if err != nil {
-		return err
-	}
-	setCookie(c, session.Token, session.Secure, int(supplierauth.PortalSessionTTL/time.Second))
-	// A strict cookie does not follow a redirect that another site's link began: the page itself leads on then.
-	if site := c.GetHeader("Sec-Fetch-Site"); site == "" || site == "none" || site == "same-origin" {
-		c.Header("Cache-Control", "no-store")
-		c.Header("Referrer-Policy", "no-referrer")
-		c.Redirect(http.StatusSeeOther, Base)
-		return nil
-	}
-	c.Header("Refresh", "0; url="+Base)
-	return s.site.Render(c, http.StatusOK, "welcome", web.Page{})
-}
-
-// SignOut ends the session.
-func (s *Service) SignOut(c *gin.Context) error {
-	if err := s.deps.Sessions.ClosePortal(c.Request.Context(), s.sessionToken(c.Request)); err != nil {
-		return err
-	}
-	for _, secure := range []bool{true, false} {
-		setCookie(c, "", secure, -1)
-	}
-	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "You are signed out."), Address: Base})
 	return nil
 }
 
@@ -138,6 +90,7 @@ func (s *Service) authenticate(c *gin.Context) error {
 	}
 	ctx := logctx.With(caller.With(c.Request.Context(), p), slog.String("supplier_id", p.SupplierID))
 	c.Request = c.Request.WithContext(ctx)
+	logctx.KnownBy(ctx, "portal session")
 	return nil
 }
 
@@ -153,10 +106,12 @@ func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Meth
 // sessionToken returns the cookie's; of two cookies the one for https counts. A cookie that comes twice is none: one of
 // them is another one's. So is a cookie without the prefix where a browser would have kept one with it: any host beside
 // this one could have set it, to have a person work in another one's session.
-func (s *Service) sessionToken(r *http.Request) string {
-	names := []string{secureCookie}
+func (s *Service) sessionToken(r *http.Request) string { return s.cookie(r, plainCookie) }
+
+func (s *Service) cookie(r *http.Request, name string) string {
+	names := []string{hostPrefix + name}
 	if address, err := url.Parse(s.address(r)); err == nil && plainLoopback(address) {
-		names = append(names, plainCookie)
+		names = append(names, name)
 	}
 	for _, name := range names {
 		switch cookies := r.CookiesNamed(name); len(cookies) {
@@ -172,13 +127,3 @@ func (s *Service) sessionToken(r *http.Request) string {
 
 // address returns where the browser finds this service.
 func (s *Service) address(r *http.Request) string { return cmp.Or(s.deps.PublicURL, "http://"+r.Host) }
-
-func setCookie(c *gin.Context, token string, secure bool, age int) {
-	name := plainCookie
-	if secure {
-		name = secureCookie
-	}
-	http.SetCookie(c.Writer, &http.Cookie{ //nolint:gosec // Secure unless the link is http on loopback
-		Name: name, Value: token, Path: "/", MaxAge: age, HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode,
-	})
-}

@@ -17,6 +17,7 @@ import (
 type Sessions interface {
 	NewPortalLink(ctx context.Context, supplierID string, secure bool) (token string, expires time.Time, err error)
 	OpenPortal(ctx context.Context, link, former string) (supplierauth.PortalSession, error)
+	PortalLinkOwner(ctx context.Context, link string) (supplierID string, err error)
 	PortalPrincipal(ctx context.Context, token string) (caller.Principal, error)
 	ClosePortal(ctx context.Context, token string) error
 }

@@ -4,16 +4,20 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/apikey"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 const (
 	supplierIDLength = 16 // letters and digits after sup_: 80 random bits
+	maxSecrets       = 5  // webhook secrets that sign at a time: receivers take headers of 8 KiB, a signature has 48 bytes
 )
 
 // Created is a new supplier with its credentials, which are shown this once.
@@ -47,6 +51,7 @@ func (s *Service) CreateSupplier(ctx context.Context, n NewSupplier) (Created, e
 	if err != nil {
 		return Created{}, fmt.Errorf("create supplier: %w", err)
 	}
+	logctx.Note(ctx, slog.String("supplier_id", supplier.ID), hostOf(supplier.WebhookURL))
 	return created, nil
 }
 
@@ -74,6 +79,9 @@ func (s *Service) UpdateSupplier(ctx context.Context, id string, patch SupplierP
 	if err != nil {
 		return Supplier{}, err
 	}
+	if patch.WebhookURL != nil {
+		logctx.Note(ctx, hostOf(supplier.WebhookURL))
+	}
 	return supplier, nil
 }
 
@@ -95,7 +103,7 @@ func (s *Service) RotateAPIKey(ctx context.Context, id string, overlap time.Dura
 }
 
 // RotateWebhookSecret makes a new webhook secret. The current one signs beside it for the overlap, from 0 to 90 days,
-// one that was rotated before until its own end; without an overlap both end now.
+// one that was rotated before until its own end, at most maxSecrets at a time; without an overlap all end now.
 // Errors: errs.Invalid, errs.NotFound.
 func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap time.Duration) (
 	secret string, err error) {
@@ -112,6 +120,9 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap ti
 			return errs.New(errs.NotFound, "There is no supplier with this id.")
 		}
 		if err := s.store.expireSecrets(ctx, id, now.Add(overlap), overlap == 0); err != nil {
+			return err
+		}
+		if err := s.store.endOldestSecrets(ctx, id, maxSecrets-1, now); err != nil {
 			return err
 		}
 		secret, err = s.addSecret(ctx, id, now)
@@ -154,6 +165,7 @@ func (s *Service) RevokeSessions(ctx context.Context, id string) (ended int64, e
 		ended, err = s.store.endSessions(ctx, id, endedByRevoke, false, s.now())
 	}
 	s.ended.WithLabelValues(endedByRevoke).Add(float64(ended))
+	logctx.Note(ctx, slog.Int64("count", ended))
 	if err != nil {
 		return ended, fmt.Errorf("revoke sessions: %w", err)
 	}
@@ -220,4 +232,12 @@ func (s *Service) addSecret(ctx context.Context, supplierID string, now time.Tim
 		return "", err
 	}
 	return secret, s.store.insertSecret(ctx, id, supplierID, sealed, now)
+}
+
+// hostOf returns what is logged of a receiver's address: the rest of it may hold a secret.
+func hostOf(address string) slog.Attr {
+	if u, err := url.Parse(address); err == nil {
+		return slog.String("receiver_host", u.Host)
+	}
+	return slog.String("receiver_host", "")
 }

@@ -72,7 +72,7 @@ func (r *replica) count(supplierID, which string) (n int) {
 	return n
 }
 
-// fill gives a supplier so many live sessions, each begun a microsecond after the one before.
+// fill inserts so many live sessions of a supplier, each begun a microsecond after the one before.
 func (r *replica) fill(supplierID string, n int) {
 	r.tb.Helper()
 	at := r.clock.now().UnixMicro()

@@ -9,6 +9,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
 // Handlers answer the package's routes and check the callers of others'. They are apart from Service because the linker
@@ -65,10 +66,10 @@ func (s Handlers) Refresh(c *gin.Context) error {
 // not happen is an error. What refresh would refuse to read changes nothing here.
 func (s Handlers) Revoke(c *gin.Context) error {
 	text, err := presentedRefreshToken(c)
-	if err == nil {
-		if err := s.revoke(c.Request.Context(), text); err != nil {
-			return err
-		}
+	if err != nil {
+		logctx.Unchanged(c.Request.Context())
+	} else if err := s.revoke(c.Request.Context(), text); err != nil {
+		return err
 	}
 	c.Status(http.StatusNoContent)
 	c.Writer.WriteHeaderNow()

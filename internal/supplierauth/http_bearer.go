@@ -33,6 +33,7 @@ func (s Handlers) Identify(c *gin.Context, scope string) (caller.Principal, erro
 	}
 	ctx := logctx.With(caller.With(c.Request.Context(), p), slog.String("supplier_id", p.SupplierID))
 	c.Request = c.Request.WithContext(ctx)
+	logctx.Note(ctx, slog.String("by", "access token"), slog.String("session_id", p.SessionID))
 	httpapi.Known(c, p.SupplierID)
 	if err := s.limiter.allow(p.SupplierID); err != nil {
 		return caller.Principal{}, err

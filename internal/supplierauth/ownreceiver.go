@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
 // WebhookSecret is when a secret of a supplier was made and ends; it does not hold the secret.
@@ -42,6 +43,7 @@ func (s *Service) SetWebhookURL(ctx context.Context, supplierID, url string) err
 	if !found {
 		return errs.New(errs.NotFound, "There is no supplier with this id.")
 	}
+	logctx.Note(ctx, hostOf(url))
 	return nil
 }
 

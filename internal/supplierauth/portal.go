@@ -5,11 +5,13 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
 // How long a link into the portal waits for its one use, and how long the session lives that it opens.
@@ -22,8 +24,9 @@ const portalSessionID = "portal" // the caller.Principal's session: its own name
 
 // PortalSession is a new browser session; its Token goes into a cookie.
 type PortalSession struct {
-	Token  string
-	Secure bool // the cookie is for https alone
+	SupplierID string
+	Token      string
+	Secure     bool // the cookie is for https alone
 }
 
 // NewPortalLink returns the token of a link that signs an active supplier in, once. Errors: errs.NotFound,
@@ -82,7 +85,18 @@ func (s *Service) OpenPortal(ctx context.Context, link, former string) (session 
 	if err != nil {
 		return PortalSession{}, fmt.Errorf("open portal session: %w", err)
 	}
+	session.SupplierID = supplierID
+	logctx.Note(ctx, slog.String("supplier_id", supplierID))
 	return session, nil
+}
+
+// PortalLinkOwner returns whom a link would sign in, without using it up; empty for none.
+func (s *Service) PortalLinkOwner(ctx context.Context, link string) (string, error) {
+	owner, err := s.store.portalLinkOwner(ctx, portalHash(link))
+	if err != nil {
+		return "", fmt.Errorf("look a portal link up: %w", err)
+	}
+	return owner, nil
 }
 
 // PortalPrincipal returns the supplier of a live session. It counts against the supplier's rate limit.

@@ -5,11 +5,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/apikey"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
 // A session is the family of refresh tokens that descends from one exchange of an API key.
@@ -139,6 +141,7 @@ func (s *Service) refresh(ctx context.Context, text string) (*tokenPair, error) 
 func (s *Service) revoke(ctx context.Context, text string) error {
 	presented, ok := parseRefreshToken(text)
 	if !ok {
+		logctx.Unchanged(ctx)
 		return nil
 	}
 	ctx, cancel := detached(ctx)
@@ -147,7 +150,12 @@ func (s *Service) revoke(ctx context.Context, text string) error {
 	if err != nil {
 		return fmt.Errorf("revoke session: %w", err)
 	}
+	if len(ended) == 0 {
+		logctx.Unchanged(ctx)
+	}
 	for _, session := range ended {
+		logctx.Note(ctx, slog.String("by", "refresh token"), slog.String("supplier_id", session.SupplierID),
+			slog.String("session_id", session.ID))
 		s.ended.WithLabelValues(endedByRevoke).Inc()
 		_ = s.limiter.allow(session.SupplierID) // counted; a session may always be ended
 	}

@@ -158,6 +158,16 @@ func (s store) expireSecrets(ctx context.Context, supplierID string, until time.
 		until.UnixMicro(), supplierID, until.UnixMicro(), all).Error)
 }
 
+// endOldestSecrets lets only the newest so many of a supplier's secrets sign on.
+func (s store) endOldestSecrets(ctx context.Context, supplierID string, keep int, now time.Time) error {
+	return database.Translate(s.db.From(ctx).Exec(`
+		UPDATE supplier_webhook_secrets SET active_until = ?
+		WHERE supplier_id = ? AND active_until > ? AND id NOT IN (
+			SELECT id FROM supplier_webhook_secrets WHERE supplier_id = ? AND active_until > ?
+			ORDER BY created_at DESC, active_until DESC, id LIMIT ?)`,
+		now.UnixMicro(), supplierID, now.UnixMicro(), supplierID, now.UnixMicro(), keep).Error)
+}
+
 func (s store) names(ctx context.Context, ids []string) (map[string]string, error) {
 	var rows []struct{ ID, Name string }
 	if err := s.db.Reader(ctx).Raw(`SELECT id, name FROM suppliers WHERE id IN ?`, ids).Scan(&rows).Error; err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/apikey"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
 const (
@@ -58,6 +60,7 @@ func (s *Service) CreateClient(ctx context.Context, name string, views []string)
 		return CreatedClient{}, errs.InvalidInput("The client is not valid.", violations...)
 	}
 	created := CreatedClient{ID: "trk_" + strings.ToLower(rand.Text()[:clientIDLength]), Name: name}
+	logctx.Note(ctx, slog.String("tracker_client", created.ID))
 	err = s.deps.DB.InTx(ctx, "create a tracker client", func(ctx context.Context) error {
 		number, err := s.store.insertClient(ctx, created.ID, name, views, s.deps.Now())
 		if err != nil {

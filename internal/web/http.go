@@ -31,6 +31,8 @@ type Page struct {
 	Current string // path of its entry in the navigation, or ""
 	Who     string // who is signed in; empty: no session and no navigation
 	Data    any    // the page's own
+
+	NoSession bool // there is nothing to sign out of
 }
 
 // view is what the layout sees.

@@ -3,12 +3,14 @@ package webhooks
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -60,6 +62,7 @@ func (d *Dispatcher) Redeliver(ctx context.Context, ids ...string) (int64, error
 	if err != nil {
 		return 0, fmt.Errorf("redeliver: %w", err)
 	}
+	logctx.Note(ctx, slog.Int64("count", n))
 	return n, nil
 }
 
@@ -78,6 +81,7 @@ func (d *Dispatcher) RedeliverStatus(ctx context.Context, filter Filter, done fu
 			}
 			return err
 		})
+	logctx.Note(ctx, slog.Int64("count", total))
 	if err != nil {
 		err = fmt.Errorf("redeliver: %w", err)
 	}

@@ -59,6 +59,7 @@ type Deps struct {
 	Timeout      time.Duration    // of one attempt
 	Schedule     []time.Duration  // the waits between the attempts of a delivery
 	AllowPrivate bool             // whether a supplier's receiver may have a special address
+	Deny         Networks         // no supplier's receiver may be in one of them
 	Concurrency  int              // attempts in flight
 	PauseAfter   time.Duration    // after which of failures only a receiver is paused; 0: never
 	Notifier     Notifier         // notifies the operator; nil: it does not

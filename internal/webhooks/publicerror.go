@@ -2,19 +2,21 @@ package webhooks
 
 import "strings"
 
+// notPublic is one sentence for names that do not exist, names that the resolver does not answer for, and addresses of
+// the operator's own network: told apart they would show which names there are inside.
+const notPublic = "the receiver's name does not exist or its address is not a public one"
+
 // publicError returns why an attempt came to nothing, in words that are safe for the receiver's owner: what the network
 // layers say names addresses of the operator's network, its resolver's for one.
 func publicError(text string) string {
 	for _, known := range []struct{ part, public string }{
 		{"interrupted:", ""}, {"no answer within", ""}, {"not delivered ", ""}, {"status ", ""}, {errNoReceiver.Error(), ""},
 		{errNoSecret.Error(), ""},
-		{errSpecialAddress.Error(), errSpecialAddress.Error()}, {"the receiver's address is not a valid URL", ""},
+		{errSpecialAddress.Error(), notPublic}, {"the receiver's address is not a valid URL", ""},
 		{"connection refused", "the connection was refused"},
 		{"connection reset", "the connection was reset"},
 		{"broken pipe", "the connection was reset"},
-		{"no such host", "the receiver's name does not exist"},
-		{"server misbehaving", "the receiver's name could not be resolved"},
-		{"lookup ", "the receiver's name could not be resolved"},
+		{"no such host", notPublic}, {"server misbehaving", notPublic}, {"lookup ", notPublic},
 		{"x509", "the receiver's TLS certificate is not valid for its name, has expired or is not trusted"},
 		{"tls:", "the TLS handshake failed"},
 		{"handshake", "the TLS handshake failed"},

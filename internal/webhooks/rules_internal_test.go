@@ -32,15 +32,29 @@ func TestPublic_addresses(t *testing.T) {
 
 func TestDialer_judges_the_resolved_address(t *testing.T) {
 	t.Parallel()
-	control := guardedDialer(false).Control
+	control := guardedDialer(false, nil).Control
 	for address, refused := range map[string]bool{"8.8.8.8:443": false, "127.0.0.1:80": true,
 		"[::ffff:127.0.0.1]:80": true, "[::1]:80": true, "2130706433:80": true, "nonsense": true} {
 		if err := control("tcp", address, nil); (err != nil) != refused {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	if guardedDialer(true).Control != nil {
+	control = guardedDialer(true, nil).Control
+	if err := control("tcp", "127.0.0.1:80", nil); err != nil {
 		t.Error("private addresses are refused although allowed")
+	}
+}
+
+func TestDialer_refuses_the_operators_own_public_networks(t *testing.T) {
+	t.Parallel()
+	deny := Networks{netip.MustParsePrefix("8.8.4.0/24"), netip.MustParsePrefix("2600:1234::/32")}
+	for address, refused := range map[string]bool{"8.8.8.8:443": false, "8.8.4.4:443": true, "[::ffff:8.8.4.4]:443": true,
+		"[2600:1234::1%eth0]:443": true, "[2600:1235::1]:443": false} {
+		for _, allowPrivate := range []bool{false, true} {
+			if err := guardedDialer(allowPrivate, deny).Control("tcp", address, nil); (err != nil) != refused {
+				t.Errorf("%s, private ones allowed %t: %v", address, allowPrivate, err)
+			}
+		}
 	}
 }
 

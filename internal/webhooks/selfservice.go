@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -206,6 +208,10 @@ func Recoverable() []Status { return []Status{undelivered, Pending, Dead, Failed
 // it runs is left as it is.
 func (s *SelfService) Recover(ctx context.Context, supplierID string, filter SentFilter) (total int64, err error) {
 	begun, of := s.deps.Now(), []Status{filter.Status}
+	defer func(chosen SentFilter) {
+		logctx.Note(ctx, slog.String("status", string(chosen.Status)), slog.Time("since", chosen.Since),
+			slog.Time("until", chosen.Until), slog.Int64("count", total))
+	}(filter)
 	if filter.Status == undelivered {
 		of = []Status{Pending, Dead, Failed} // what is dead is pending afterwards
 	}
@@ -298,6 +304,7 @@ func (s *SelfService) RotateSecret(ctx context.Context, supplierID string, overl
 	if overlap < 0 || overlap > longestKeep {
 		return "", errs.InvalidInput("The overlap is not valid.", errs.At("/overlap", "must be from 0s to 168h"))
 	}
+	logctx.Note(ctx, slog.Duration("overlap", overlap))
 	return s.deps.Accounts.RotateWebhookSecret(ctx, supplierID, overlap)
 }
 

@@ -42,7 +42,7 @@ type sender struct {
 
 func newSender(deps Deps) *sender {
 	own := newTransport(deps, ownIdle, &net.Dialer{Timeout: connectTimeout})
-	suppliers := newTransport(deps, receiverIdle, guardedDialer(deps.AllowPrivate))
+	suppliers := newTransport(deps, receiverIdle, guardedDialer(deps.AllowPrivate, deps.Deny))
 	return &sender{
 		own: newClient(own, deps.Proofs), suppliers: newClient(suppliers, caller.Proofs{}), timeout: deps.Timeout,
 		close: func() { own.CloseIdleConnections(); suppliers.CloseIdleConnections() },

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 )
 
@@ -56,16 +57,21 @@ func isPublic(address netip.Addr) bool {
 	return true
 }
 
-// guardedDialer refuses addresses that are not public at the last moment, when they are resolved: a name that resolves
+// Networks are the operator's own with public addresses, WEBHOOK_DENY_NETWORKS.
+type Networks []netip.Prefix
+
+func (n Networks) contains(address netip.Addr) bool {
+	address = address.Unmap().WithZone("")
+	return slices.ContainsFunc(n, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
+// guardedDialer refuses addresses that are not public, or denied, at the last moment, when they are resolved: a name that resolves
 // to another address the second time gains nothing.
-func guardedDialer(allowPrivate bool) *net.Dialer {
+func guardedDialer(allowPrivate bool, deny Networks) *net.Dialer {
 	dialer := &net.Dialer{Timeout: connectTimeout}
-	if allowPrivate {
-		return dialer
-	}
 	dialer.Control = func(_, address string, _ syscall.RawConn) error {
 		resolved, err := netip.ParseAddrPort(address)
-		if err != nil || !isPublic(resolved.Addr()) {
+		if err != nil || !allowPrivate && !isPublic(resolved.Addr()) || deny.contains(resolved.Addr()) {
 			return errSpecialAddress
 		}
 		return nil

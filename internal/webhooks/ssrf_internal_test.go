@@ -93,7 +93,7 @@ func (s *nameserver) answer(m *dnsmessage.Message) {
 
 // dialer is the guarded one that asks this server. Instead of connecting to an address that it allows, it notes it.
 func (s *nameserver) dialer(allowed *[]string) *net.Dialer {
-	d := guardedDialer(false)
+	d := guardedDialer(false, nil)
 	d.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "udp", s.conn.LocalAddr().String())
 	}}

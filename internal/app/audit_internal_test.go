@@ -1,0 +1,275 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/console"
+	_ "github.com/supplyhub/supplyhub/internal/database/sqlite"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
+)
+
+// unaudited are the routes that take something other than GET and change no supplier's access or receiver.
+func unaudited() []string {
+	return []string{
+		"POST /api/external-auth/token", "POST /api/external-auth/refresh", // a session each: counted by metrics
+		"POST /api/material-requests", "POST /api/material-requests/:id/re-estimate",
+		"PATCH /api/material-requests/:id/selected-estimate", "POST /api/material-requests/:id/delivery-estimates",
+		"POST /api/products/sync", "POST /pulse/scoreboard",
+		"POST /api/webhook-receiver/test", "POST /portal/receiver/test",
+		"POST /portal/requests/:id/choose", "POST /portal/requests/:id/re-estimate",
+	}
+}
+
+// rig is an api without its listeners.
+type rig struct {
+	*testing.T
+	app     *App
+	log     *bytes.Buffer
+	engine  *gin.Engine
+	console http.Handler
+	calls   map[string]bool // routes that were audited
+	secrets []string
+}
+
+const operatorsToken = "an operator's token"
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{T: t, log: &bytes.Buffer{}, calls: map[string]bool{}, secrets: []string{operatorsToken}}
+	cfg, log, err := Configure(map[string]string{"DATA_DIR": t.TempDir(), "WEBHOOK_ALLOW_PRIVATE": "true",
+		"OPERATOR_TOKEN": operatorsToken, "LOG_FORMAT": "json"}, config.ForAPI, r.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.app, err = Build(t.Context(), cfg, log); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.app.Close() })
+	if err := r.app.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.app.openPortal(); err != nil {
+		t.Fatal(err)
+	}
+	r.engine = httpapi.NewEngine(httpapi.EngineConfig{Log: log})
+	r.app.routes(r.engine)
+	if r.console, err = r.app.operatorHandler(nil); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// call sends a call and wants so many audit lines of it.
+func (r *rig) call(h http.Handler, route, path, body string, lines int, headers ...string) *httptest.ResponseRecorder {
+	r.Helper()
+	method, template, _ := strings.Cut(route, " ")
+	if path == "" {
+		path = template
+	}
+	request := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	r.log.Reset()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, request)
+	r.wantLines(route, lines)
+	if lines > 0 && w.Code >= http.StatusBadRequest {
+		r.Errorf("%s: %d %s", route, w.Code, w.Body)
+	}
+	return w
+}
+
+func (r *rig) wantLines(route string, want int) {
+	r.Helper()
+	for line := range strings.Lines(r.log.String()) {
+		var l struct{ Level, Msg, Action, By, From string }
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			r.Fatal(err)
+		}
+		if l.Msg != "audit" {
+			continue
+		}
+		want--
+		r.calls[route] = true
+		if l.Level != "INFO" || l.Action == "" || l.By == "" || l.From == "" ||
+			!regexp.MustCompile(`supplier_id|"ids"|sign-`).MatchString(line) {
+			r.Errorf("%s: %s", route, line)
+		}
+		for _, secret := range r.secrets {
+			if secret != "" && strings.Contains(line, secret) {
+				r.Errorf("%s shows a secret: %s", route, line)
+			}
+		}
+	}
+	if want != 0 {
+		r.Errorf("%s: %d audit lines are missing:\n%s", route, want, r.log)
+	}
+}
+
+func text(w *httptest.ResponseRecorder, member string) string {
+	var body map[string]any
+	_ = json.Unmarshal(w.Body.Bytes(), &body)
+	value, _ := body[member].(string)
+	return value
+}
+
+func TestAudit_every_change_of_access_or_receiver_is_one_line_without_a_secret(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	created, err := r.app.Suppliers.CreateSupplier(t.Context(), supplierauth.NewSupplier{Name: "Acme",
+		AccessTTL: supplierauth.DefaultAccessTTL, RefreshTTL: supplierauth.DefaultRefreshTTL,
+		Scopes: supplierauth.DefaultScopes()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	supplier := created.Supplier.ID
+	r.secrets = append(r.secrets, created.APIKey, created.WebhookSecret, "hidden-in-the-path")
+	tokens := r.call(r.engine, "POST /api/external-auth/token", "", "", 0, "X-Api-Key", created.APIKey)
+	access, refresh := text(tokens, "AccessToken"), text(tokens, "RefreshToken")
+	r.secrets = append(r.secrets, access, refresh)
+
+	r.asSupplier(supplier, []string{"Authorization", "Bearer " + access}, "/api/webhook-receiver", "/api/webhook-deliveries")
+	link := text(r.call(r.engine, "POST /api/portal-sessions", "", "", 1, "Authorization", "Bearer "+access), "url")
+	r.asPortal(supplier, link, "Authorization", "Bearer "+access)
+	r.asOperator(supplier)
+	r.call(r.engine, "POST /api/external-auth/revoke", "", `{"refreshToken":"`+refresh+`"}`, 0) // ended with its supplier
+	tokens = r.call(r.engine, "POST /api/external-auth/token", "", "", 0, "X-Api-Key", created.APIKey)
+	r.call(r.engine, "POST /api/external-auth/revoke", "", `{"refreshToken":"`+text(tokens, "RefreshToken")+`"}`, 1)
+	r.call(r.engine, "POST /api/external-auth/revoke", "", `{}`, 0)
+	r.call(r.engine, "PUT /api/webhook-receiver", "", `{}`, 0) // refused
+
+	for _, routes := range []map[string]string{audited(), auditedConsole()} {
+		for route := range routes {
+			if !r.calls[route] {
+				t.Errorf("%s was not tried", route)
+			}
+		}
+	}
+}
+
+// asSupplier changes the receiver by the API.
+func (r *rig) asSupplier(supplier string, credentials []string, receiver, deliveries string) {
+	r.Helper()
+	change := func(route, path, body string) *httptest.ResponseRecorder {
+		r.Helper()
+		return r.call(r.engine, route, path, body, 1, credentials...)
+	}
+	change("PUT "+receiver, "", `{"url":"http://127.0.0.1:1/hidden-in-the-path"}`)
+	r.secrets = append(r.secrets, text(change("POST "+receiver+"/rotate-secret", "", `{"overlap":"1h"}`), "webhook_secret"))
+	change("POST "+receiver+"/pause", "", "")
+	change("POST "+receiver+"/resume", "", "")
+	change("POST "+deliveries+"/redeliver", "", `{"status":"dead","since":"2026-01-01T00:00:00Z"}`)
+	change("POST "+deliveries+"/:id/redeliver", deliveries+"/"+r.deadDelivery(supplier)+"/redeliver", "")
+	change("DELETE "+receiver, "", "")
+}
+
+// asPortal does the same in the portal.
+func (r *rig) asPortal(supplier, link string, credentials ...string) {
+	r.Helper()
+	u, err := url.Parse(link)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.secrets = append(r.secrets, u.Query().Get("token"))
+	cookie := ""
+	page := func(route, path string, form url.Values, lines int) {
+		r.Helper()
+		w := r.call(r.engine, route, path, form.Encode(), lines, "Content-Type", "application/x-www-form-urlencoded",
+			"X-Page-Request", "1", "Cookie", cookie)
+		for _, c := range w.Result().Cookies() {
+			if c.Value != supplier {
+				cookie = c.Name + "=" + c.Value
+				r.secrets = append(r.secrets, c.Value)
+			}
+		}
+	}
+	page("GET /portal/sign-in", u.RequestURI(), nil, 1)
+	again := text(r.call(r.engine, "POST /api/portal-sessions", "", "", 1, credentials...), "url")
+	u, _ = url.Parse(again)
+	r.secrets = append(r.secrets, u.Query().Get("token"))
+	page("POST /portal/sign-in", "", url.Values{"token": {u.Query().Get("token")}}, 1)
+	page("POST /portal/receiver", "", url.Values{"url": {"http://127.0.0.1:1/hidden-in-the-path"}}, 1)
+	page("POST /portal/receiver/rotate-secret", "", url.Values{"overlap": {"1h"}}, 1)
+	page("POST /portal/receiver/pause", "", nil, 1)
+	page("POST /portal/receiver/resume", "", nil, 1)
+	page("POST /portal/deliveries/redeliver", "", url.Values{"status": {"dead"}, "since": {"2026-01-01T00:00:00Z"}}, 1)
+	page("POST /portal/deliveries/:id/redeliver", "/portal/deliveries/"+r.deadDelivery(supplier)+"/redeliver", nil, 1)
+	page("POST /portal/receiver/remove", "", nil, 1)
+	page("POST /portal/sign-out", "", nil, 1)
+}
+
+// asOperator acts in the console, at first without the token.
+func (r *rig) asOperator(supplier string) {
+	r.Helper()
+	act := func(route string, form url.Values, lines int, headers ...string) *httptest.ResponseRecorder {
+		r.Helper()
+		return r.call(r.console, "POST "+console.Base+route, "", form.Encode(), lines,
+			append([]string{"Content-Type", "application/x-www-form-urlencoded", "X-Page-Request", "1"}, headers...)...)
+	}
+	act("/suppliers/deactivate", url.Values{"id": {supplier}}, 0)
+	w := act("/token", url.Values{"operator_token": {operatorsToken}}, 1)
+	cookie := w.Result().Cookies()[0].Name + "=" + w.Result().Cookies()[0].Value
+	r.secrets = append(r.secrets, w.Result().Cookies()[0].Value)
+	act("/suppliers/deactivate", url.Values{"id": {supplier}}, 0, "Cookie", cookie) // asks first
+	act("/suppliers/deactivate", url.Values{"id": {supplier}, "confirm": {"1"}}, 1, "Cookie", cookie)
+	bearer := []string{"Authorization", "Bearer " + operatorsToken}
+	act("/suppliers/activate", url.Values{"id": {supplier}}, 1, bearer...)
+	act("/receivers/pause", url.Values{"id": {supplier}}, 1, bearer...)
+	act("/receivers/resume", url.Values{"id": {supplier}}, 1, bearer...)
+	act("/deliveries/redeliver", url.Values{"id": {r.deadDelivery(supplier)}}, 1, bearer...)
+	act("/requests/reopen", url.Values{"matching": {"1"}, "status": {"failed"}, "confirm": {"1"}}, 1, bearer...)
+	act("/sign-out", nil, 1, "Cookie", cookie)
+}
+
+// deadDelivery makes a dead delivery to the supplier's receiver and returns its id.
+func (r *rig) deadDelivery(supplier string) string {
+	r.Helper()
+	id := fmt.Sprintf("msg_%d", 1000+len(r.calls))
+	if err := r.app.db.From(r.Context()).Exec(`
+		INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
+			next_attempt_at, created_at, updated_at) VALUES (?, ?, 1, ?, ?, 1, 'dead', 1, 1, 0, 1, 1)`,
+		id, 1000+len(r.calls), supplier, supplier).Error; err != nil {
+		r.Fatal(err)
+	}
+	return id
+}
+
+func TestAudit_knows_every_route_that_changes_something(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	known := func(method, path string) {
+		route := method + " " + path
+		if method == http.MethodGet || slices.Contains(unaudited(), route) {
+			return
+		}
+		if audited()[route] == "" && auditedConsole()[route] == "" {
+			t.Errorf("%s is neither audited nor named as changing no supplier's access or receiver", route)
+		}
+	}
+	for _, route := range r.engine.Routes() {
+		known(route.Method, route.Path)
+	}
+	site := gin.New()
+	service, err := console.New(console.Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	consoleRoutes(site, service)
+	for _, route := range site.Routes() {
+		known(route.Method, route.Path)
+	}
+}

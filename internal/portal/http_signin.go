@@ -1,0 +1,143 @@
+package portal
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
+	"github.com/supplyhub/supplyhub/internal/web"
+)
+
+// The session's cookie. The prefix keeps other hosts of the same domain from setting the one for https.
+const (
+	hostPrefix  = "__Host-"
+	plainCookie = "supplyhub_portal" // without the prefix: http on loopback
+)
+
+// whoseCookie names whose session the browser has. It is not secret and opens nothing; unlike the session's it comes
+// with a link that another site leads to, which must not replace one supplier's session by another's unasked.
+const whoseCookie = "supplyhub_signed_in"
+
+// SignIn handles the link: it is used up, and the browser has a session. Only a person's visit uses it up. What looks
+// at it before, such as a mail scanner, sees a page with a button, and so does who has another supplier's session.
+func (s *Service) SignIn(c *gin.Context) error {
+	if httpapi.IsHead(c) || strings.Contains(c.GetHeader("Sec-Purpose")+c.GetHeader("Purpose"), "prefetch") {
+		logctx.Unchanged(c.Request.Context())
+		c.Header("Cache-Control", "no-store")
+		c.Status(http.StatusNoContent)
+		return nil
+	}
+	token := c.Query("token")
+	replaces, err := s.replacesAnother(c, token)
+	if err != nil {
+		return err
+	}
+	if replaces || !byPerson(c.Request) {
+		logctx.Unchanged(c.Request.Context())
+		c.Header("Referrer-Policy", "no-referrer")
+		return s.site.Render(c, http.StatusOK, "confirm", web.Page{Data: confirmation{token, replaces}})
+	}
+	err = s.open(c, token)
+	if errs.KindOf(err) == errs.Unauthenticated {
+		return s.site.Render(c, http.StatusUnauthorized, "signin", web.Page{Data: signedOut{Used: true}})
+	}
+	if err != nil {
+		return err
+	}
+	// A strict cookie does not follow a redirect that another site's link began: the page itself leads on then.
+	if site := c.GetHeader("Sec-Fetch-Site"); site == "" || site == "none" || site == "same-origin" {
+		c.Header("Cache-Control", "no-store")
+		c.Header("Referrer-Policy", "no-referrer")
+		c.Redirect(http.StatusSeeOther, Base)
+		return nil
+	}
+	c.Header("Refresh", "0; url="+Base)
+	return s.site.Render(c, http.StatusOK, "welcome", web.Page{})
+}
+
+type confirmation struct {
+	Token   string
+	Another bool // the browser has a session of another supplier
+}
+
+// ConfirmSignIn handles the button of that page.
+func (s *Service) ConfirmSignIn(c *gin.Context) error {
+	if err := web.SameOrigin(c.Request); err != nil {
+		return err
+	}
+	if err := s.open(c, form(c, "token")); err != nil {
+		return err
+	}
+	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "You are signed in"), Address: Base})
+	return nil
+}
+
+// open uses the link up and gives the browser the session.
+func (s *Service) open(c *gin.Context, link string) error {
+	ctx := c.Request.Context()
+	session, err := s.deps.Sessions.OpenPortal(ctx, link, s.sessionToken(c.Request))
+	if err != nil {
+		return err
+	}
+	logctx.KnownBy(ctx, "portal link")
+	age := int(supplierauth.PortalSessionTTL / time.Second)
+	setCookie(c, plainCookie, session.Token, session.Secure, age, http.SameSiteStrictMode)
+	setCookie(c, whoseCookie, session.SupplierID, session.Secure, age, http.SameSiteLaxMode)
+	return nil
+}
+
+// replacesAnother reports whether the browser has a session of another supplier than the link's.
+func (s *Service) replacesAnother(c *gin.Context, link string) (bool, error) {
+	whose := s.cookie(c.Request, whoseCookie)
+	if whose == "" {
+		return false, nil
+	}
+	owner, err := s.deps.Sessions.PortalLinkOwner(c.Request.Context(), link)
+	return owner != "" && owner != whose, err
+}
+
+// byPerson reports whether the call is a person's visit and no preview: browsers say what they load a thing as, on
+// https and on this machine; the programs that unfold links have names.
+func byPerson(r *http.Request) bool {
+	if as := r.Header.Get("Sec-Fetch-Dest"); as != "" && as != "document" {
+		return false
+	}
+	agent := strings.ToLower(r.UserAgent())
+	return !slices.ContainsFunc(unfolders(), func(name string) bool { return strings.Contains(agent, name) })
+}
+
+// unfolders are parts of the names of programs that fetch links before a person does.
+func unfolders() []string {
+	return []string{"bot", "crawler", "spider", "preview", "slack", "facebookexternalhit", "whatsapp", "skype", "embedly",
+		"google-pagerenderer", "google-safety", "microsoft office", "ms-office", "safelinks", "barracuda", "mimecast",
+		"proofpoint", "urlscan"}
+}
+
+// SignOut ends the session.
+func (s *Service) SignOut(c *gin.Context) error {
+	if err := s.deps.Sessions.ClosePortal(c.Request.Context(), s.sessionToken(c.Request)); err != nil {
+		return err
+	}
+	for _, secure := range []bool{true, false} {
+		setCookie(c, plainCookie, "", secure, -1, http.SameSiteStrictMode)
+		setCookie(c, whoseCookie, "", secure, -1, http.SameSiteLaxMode)
+	}
+	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "You are signed out."), Address: Base})
+	return nil
+}
+
+func setCookie(c *gin.Context, name, value string, secure bool, age int, site http.SameSite) {
+	if secure {
+		name = hostPrefix + name
+	}
+	http.SetCookie(c.Writer, &http.Cookie{ //nolint:gosec // Secure unless the link is http on loopback
+		Name: name, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: secure, SameSite: site,
+	})
+}
