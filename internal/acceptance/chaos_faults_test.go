@@ -122,3 +122,27 @@ func (c *chaos) eventually(what string, do func(jetstream.JetStream) error) {
 	}
 	apptest.Eventually(c.t, what, func() bool { return do(js) == nil })
 }
+
+// left lists some of what is not delivered, as the database has it.
+func (c *chaos) left() (list []string) {
+	c.t.Helper()
+	hub := &apptest.Hub{Stack: apptest.Production, Env: map[string]string{"DATABASE_URL": c.postgres.Address()}}
+	rows, err := openDatabase(c.t, hub).QueryContext(c.t.Context(), `
+		SELECT format('%s of request %s, which is %s, to %s: %s, attempts %s, last status %s, worker %s, due in %s s', d.id,
+			d.request_id, r.status, d.destination, d.status, d.attempts, d.last_status, d.worker,
+			(d.next_attempt_at / 1000000 - extract(epoch FROM pg_catalog.clock_timestamp()))::bigint)
+		FROM material_requests r LEFT JOIN webhook_deliveries d ON d.uid = r.uid AND d.round = r.round
+		WHERE d.status IS DISTINCT FROM 'delivered' ORDER BY r.uid LIMIT 20`)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			c.t.Fatal(err)
+		}
+		list = append(list, line)
+	}
+	return list
+}

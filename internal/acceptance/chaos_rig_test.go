@@ -148,7 +148,7 @@ func (c *chaos) under(name string, fault func(*chaos)) outcome {
 	o.settled = time.Since(begin)
 	fmt.Printf("%-46s %s\n", name, o)
 	if o.lost > 0 || o.twoIDs > 0 {
-		c.t.Errorf("%s: %s", name, o)
+		c.t.Errorf("%s: %s\n%s", name, o, strings.Join(c.left(), "\n"))
 	}
 	return o
 }
@@ -156,22 +156,34 @@ func (c *chaos) under(name string, fault func(*chaos)) outcome {
 // estimated is how many of the accepted requests have estimates.
 func (c *chaos) estimated(accepted map[int64]bool) int {
 	n := 0
-	for page := 1; ; page++ {
-		a := c.supplier.Do(c.t, http.MethodGet, fmt.Sprintf("%s?status=enqueued&pageSize=100&page=%d", requests, page), nil)
-		if a.Status != http.StatusOK {
+	for _, status := range []string{"enqueued", "failed"} {
+		without, known := c.with(status, accepted)
+		if !known {
 			return 0 // the service is not back yet
 		}
-		waiting := apptest.Decode[struct {
+		n += without
+	}
+	return len(accepted) - n
+}
+
+// with is how many of the accepted requests have the status.
+func (c *chaos) with(status string, accepted map[int64]bool) (n int, known bool) {
+	for page := 1; ; page++ {
+		a := c.supplier.Do(c.t, http.MethodGet, fmt.Sprintf("%s?status=%s&pageSize=100&page=%d", requests, status, page), nil)
+		if a.Status != http.StatusOK {
+			return 0, false
+		}
+		list := apptest.Decode[struct {
 			Total int
 			Data  []record
 		}](c.t, a)
-		for _, r := range waiting.Data {
+		for _, r := range list.Data {
 			if accepted[r.ID] {
 				n++
 			}
 		}
-		if page*100 >= waiting.Total {
-			return len(accepted) - n
+		if page*100 >= list.Total {
+			return n, true
 		}
 	}
 }

@@ -115,9 +115,12 @@ func (s *sweep) attempts() {
 			return r, rows.Scan(&r.id, &r.attempts, &r.rows, &r.unheard)
 		})
 	for _, r := range list {
-		if calls := s.calls.of(r.id); calls > r.attempts || calls < r.attempts-r.unheard || r.rows != r.attempts {
-			s.t.Errorf("%s had %d calls; %d attempts are counted, %d recorded, %d of them without an answer", r.id, calls,
-				r.attempts, r.rows, r.unheard)
+		calls := s.calls.of(r.id)
+		if n := len(calls); n > r.attempts || n < r.attempts-r.unheard || r.rows != r.attempts {
+			s.t.Errorf("%s had %d calls; %d attempts are counted, %d recorded, %d of them without an answer; calls at %v, %s",
+				r.id, n, r.attempts, r.rows, r.unheard, calls, s.texts(`SELECT 'to ' || destination || ', request of ' || created_at
+					|| ', last begun ' || last_started_at || ', changed ' || updated_at
+					FROM webhook_deliveries WHERE id = '`+r.id+`'`))
 		}
 	}
 	calls, deliveries := s.calls.total()

@@ -19,13 +19,13 @@ import (
 // callLedger counts calls by webhook-id and notes two of one delivery at once.
 type callLedger struct {
 	mu     sync.Mutex
-	calls  map[string]int
+	calls  map[string][]time.Time
 	open   map[string]int
 	faults []string
 }
 
 func newCallLedger() *callLedger {
-	return &callLedger{calls: map[string]int{}, open: map[string]int{}}
+	return &callLedger{calls: map[string][]time.Time{}, open: map[string]int{}}
 }
 
 // begin notes a call and returns its place among those of the delivery, from 1.
@@ -33,21 +33,21 @@ func (l *callLedger) begin(r *http.Request) (n int, end func()) {
 	id := r.Header.Get("webhook-id")
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.calls[id]++
+	l.calls[id] = append(l.calls[id], time.Now().UTC())
 	l.open[id]++
 	if l.open[id] > 1 {
-		l.faults = append(l.faults, fmt.Sprintf("%s: %d calls at once, the %dth began %s", id, l.open[id], l.calls[id],
+		l.faults = append(l.faults, fmt.Sprintf("%s: %d calls at once, the %dth began %s", id, l.open[id], len(l.calls[id]),
 			time.Now().UTC().Format("15:04:05.000")))
 	}
-	return l.calls[id], func() {
+	return len(l.calls[id]), func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.open[id]--
 	}
 }
 
-// of returns how many calls a delivery had.
-func (l *callLedger) of(id string) int {
+// of returns when a delivery was called.
+func (l *callLedger) of(id string) []time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.calls[id]
@@ -63,8 +63,8 @@ func (l *callLedger) found() []string {
 func (l *callLedger) total() (calls, deliveries int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for n := range maps.Values(l.calls) {
-		calls += n
+	for times := range maps.Values(l.calls) {
+		calls += len(times)
 	}
 	return calls, len(l.calls)
 }
