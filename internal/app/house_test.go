@@ -155,7 +155,8 @@ var ownClocks = []string{
 	"internal/database/clock_*.go", "internal/database/doctor.go", "internal/database/hang.go",
 	"internal/database/logger.go", "internal/database/yield.go",
 	"internal/app/doctor_*.go", "internal/app/meter.go", "internal/httpapi/middleware.go",
-	"internal/materials/work/sweeper.go", "internal/materials/work/direct.go", "internal/queue/*.go", "internal/queue/embedded/*.go",
+	"internal/materials/work/sweeper.go", "internal/materials/work/direct.go",
+	"internal/queue/*.go", "internal/queue/embedded/*.go",
 	"internal/webhooks/dispatcher.go", "internal/webhooks/flow.go", "internal/webhooks/lease.go",
 	"internal/webhooks/pauses.go", "internal/webhooks/round.go", "internal/webhooks/testcall.go",
 	"internal/scoreboard/fetch/fetch.go", // a provider's Retry-After

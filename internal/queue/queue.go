@@ -79,7 +79,7 @@ type Queue struct {
 	consumer atomic.Pointer[jetstream.Consumer]       // nil until stream and consumer were there once
 	link     trouble                                  // why no server is reached
 	made     atomic.Pointer[jetstream.ConsumerConfig] // the consumer as the server made it for us
-	ours     atomic.Bool                              // the stream was looked at since the connection was made, and may be used
+	ours     atomic.Bool                              // the stream was looked at since the connection was made
 	store    trouble                                  // why there is no stream or consumer
 	unread   trouble                                  // why what the queue holds cannot be read
 	refused  trouble                                  // why nothing that is published is taken
