@@ -379,3 +379,33 @@ func TestPeers_of_two_installations_do_not_hear_each_other(t *testing.T) {
 		}
 	}
 }
+
+func TestOpen_of_a_second_process_changes_nothing(t *testing.T) {
+	t.Parallel()
+	server := queuetest.New(t)
+	cfg := queue.Config{URL: server.URL(), Installation: "ours", MaxBytes: 1 << 20}
+	ready(t, open(t, cfg))
+	nc, err := nats.Connect(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	changed, err := nc.SubscribeSync("$JS.API.*.UPDATE.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log lines
+	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	second, err := queue.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(second.Close)
+	eventually(t, "it is well", func() bool { return second.Health() == nil })
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := changed.Pending(); err != nil || n > 0 || log.count("level=WARN") > 0 {
+		t.Errorf("%d updates, %d warnings, %v", n, log.count("level=WARN"), err)
+	}
+}
