@@ -184,6 +184,7 @@ func (q *Queue) options() ([]nats.Option, error) {
 		nats.ConnectHandler(q.connected),
 		nats.ReconnectHandler(q.connected),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			q.ours.Store(false) // it may be another server that is reached next
 			if err != nil {
 				q.link.set(err)
 			}
@@ -234,7 +235,6 @@ func (q *Queue) connected(nc *nats.Conn) {
 		server = "in this process" // it listens nowhere
 	}
 	q.log.Info("queue is connected", "server", server)
-	q.ours.Store(false)
 	q.link.clear()
 	q.rights.clear()
 	q.deaf.clear()
