@@ -149,7 +149,8 @@ func TestQueue_that_can_be_read_but_not_used_delays_no_request(t *testing.T) {
 // saysEverywhere checks /readyz of the api, which is degraded, of the worker, which is not ready, and both doctors.
 func (r *natsRig) saysEverywhere(t *testing.T, why string) {
 	t.Helper()
-	for status, p := range map[int]*apptest.Process{http.StatusOK: r.APIs[0], http.StatusServiceUnavailable: r.Workers[0]} {
+	for status, p := range map[int]*apptest.Process{
+		http.StatusOK: r.APIs[0], http.StatusServiceUnavailable: r.Workers[0]} {
 		apptest.Eventually(t, p.Name+" says so", func() bool {
 			got, body := natsReadiness(t, p)
 			return got == status && strings.Contains(body, why)

@@ -67,7 +67,7 @@ func TestRights_of_the_binaries_are_the_least(t *testing.T) {
 		"api": {"$JS.API.CONSUMER.MSG.NEXT.MR.worker", "$JS.ACK.MR.worker.1.1.1.1.1", "$JS.API.STREAM.DELETE.MR",
 			"$JS.API.STREAM.PURGE.MR", "other"},
 		"worker": {"mr.someone.1", "$JS.API.STREAM.DELETE.MR", "$JS.API.STREAM.PURGE.MR",
-			"$JS.API.CONSUMER.DELETE.MR.worker", "$JS.API.STREAM.CREATE.other", "other"},
+			"$JS.API.CONSUMER.DELETE.MR.other", "$JS.API.STREAM.CREATE.other", "other"},
 	} {
 		violations := make(chan error, 100)
 		nc, err := nats.Connect(h.NATS.URLOf(user), nats.CustomInboxPrefix("_INBOX_"+user),

@@ -120,8 +120,8 @@ func (q *Queue) ensureStream(ctx context.Context) (jetstream.Stream, error) {
 	return q.js.UpdateStream(ctx, want)
 }
 
-// settleDeleted waits a moment where a stream or a consumer was deleted on a running server: its files are removed beside
-// that, and one of the same name that is made at once may lose its own to it.
+// settleDeleted waits a moment where a stream or a consumer was deleted on a running server: its files are removed
+// beside that, and one of the same name that is made at once may lose its own to it.
 func (q *Queue) settleDeleted(ctx context.Context) {
 	if q.consumer.Swap(nil) != nil {
 		pause(ctx, deletedFor)
@@ -146,14 +146,14 @@ type foreignError struct{ text string }
 
 func (e foreignError) Error() string { return e.text }
 
-// foreign returns an error when the stream belongs to another program or to another installation of this one: what makes
-// it a work queue cannot be changed, and messages under other subjects are not ours to drop. One that names no
+// foreign returns an error when the stream belongs to another program or to another installation of this one: what
+// makes it a work queue cannot be changed, and messages under other subjects are not ours to drop. One that names no
 // installation is ours: it was made by hand.
 func (q *Queue) foreign(have jetstream.StreamConfig) error {
 	want := q.streamConfig()
 	program := func(what string, have, want any) error {
-		return foreignError{fmt.Sprintf("the stream %s was made by another program: its %s, not %s; choose another NATS_STREAM",
-			q.cfg.Stream, fmt.Sprintf(what, have), want)}
+		return foreignError{fmt.Sprintf("the stream %s was made by another program: its %s, not %s; "+
+			"choose another NATS_STREAM", q.cfg.Stream, fmt.Sprintf(what, have), want)}
 	}
 	owner := have.Metadata[installationKey]
 	switch {

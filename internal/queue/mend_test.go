@@ -3,6 +3,7 @@ package queue_test
 import (
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,38 @@ func TestConsumer_that_was_changed_is_put_right(t *testing.T) {
 				t.Errorf("its body is %q", c.last.Body)
 			}
 			eventually(t, "the log says so", func() bool { return log.count("level=WARN") > 0 })
+		})
+	}
+}
+
+func TestConsumer_is_put_right_with_the_rights_that_each_binary_has(t *testing.T) {
+	t.Parallel()
+	for _, user := range []string{"api", "worker"} {
+		t.Run(user, func(t *testing.T) {
+			t.Parallel()
+			server := queuetest.NewWithUsers(t, filepath.Join("..", "..", "deployments", "nats-users.conf"), "api", "worker")
+			ready(t, open(t, queue.Config{URL: server.URLOf(user), Name: user}))
+			nc, err := nats.Connect(server.URLOf("api"), nats.CustomInboxPrefix("_INBOX_api"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(nc.Close)
+			js, err := jetstream.New(nc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			edit(func(c *jetstream.ConsumerConfig) { c.HeadersOnly = true })(t, js)
+			eventually(t, "it has bodies again", func() bool {
+				c := consumerOf(t, js)
+				return c.Durable != "" && !c.HeadersOnly
+			})
+			if _, err := js.PauseConsumer(t.Context(), "MR", "worker", time.Now().Add(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "it is resumed", func() bool {
+				until := consumerOf(t, js).PauseUntil
+				return until == nil || until.Before(time.Now())
+			})
 		})
 	}
 }
@@ -377,5 +410,35 @@ func TestPeers_of_two_installations_do_not_hear_each_other(t *testing.T) {
 		if got := <-heard; got != "a of a" && got != "b of b" {
 			t.Errorf("%s", got)
 		}
+	}
+}
+
+func TestOpen_of_a_second_process_changes_nothing(t *testing.T) {
+	t.Parallel()
+	server := queuetest.New(t)
+	cfg := queue.Config{URL: server.URL(), Installation: "ours", MaxBytes: 1 << 20}
+	ready(t, open(t, cfg))
+	nc, err := nats.Connect(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	changed, err := nc.SubscribeSync("$JS.API.*.UPDATE.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log lines
+	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	second, err := queue.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(second.Close)
+	eventually(t, "it is well", func() bool { return second.Health() == nil })
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := changed.Pending(); err != nil || n > 0 || log.count("level=WARN") > 0 {
+		t.Errorf("%d updates, %d warnings, %v", n, log.count("level=WARN"), err)
 	}
 }

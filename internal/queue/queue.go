@@ -79,7 +79,7 @@ type Queue struct {
 	consumer atomic.Pointer[jetstream.Consumer]       // nil until stream and consumer were there once
 	link     trouble                                  // why no server is reached
 	made     atomic.Pointer[jetstream.ConsumerConfig] // the consumer as the server made it for us
-	ours     atomic.Bool                              // the stream was looked at since the connection was made, and may be used
+	ours     atomic.Bool                              // the stream was looked at since the connection was made
 	store    trouble                                  // why there is no stream or consumer
 	unread   trouble                                  // why what the queue holds cannot be read
 	refused  trouble                                  // why nothing that is published is taken
@@ -184,6 +184,7 @@ func (q *Queue) options() ([]nats.Option, error) {
 		nats.ConnectHandler(q.connected),
 		nats.ReconnectHandler(q.connected),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			q.ours.Store(false) // it may be another server that is reached next
 			if err != nil {
 				q.link.set(err)
 			}
@@ -234,7 +235,6 @@ func (q *Queue) connected(nc *nats.Conn) {
 		server = "in this process" // it listens nowhere
 	}
 	q.log.Info("queue is connected", "server", server)
-	q.ours.Store(false)
 	q.link.clear()
 	q.rights.clear()
 	q.deaf.clear()

@@ -224,7 +224,7 @@ func (d *Dispatcher) Callable(ctx context.Context, supplierID string) error {
 	}
 	d.deps.DB.AfterTx(ctx, func(end database.End) {
 		if end != database.RolledBack {
-			go d.announce(context.WithoutCancel(ctx), shardDue, supplierID)
+			go d.announce(d.writing, shardDue, supplierID) // ctx still carries the transaction
 		}
 	})
 	return nil

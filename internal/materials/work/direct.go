@@ -97,8 +97,8 @@ type directView struct {
 // headOfWork is the work that comes first: its ticket, or when it was to be tried again. Zero: none waits.
 type headOfWork struct{ ticket, retryAt int64 }
 
-// observe returns the ticket below which all is to be taken; 0: nothing is. What was given out since the look before may
-// be on its way.
+// observe returns the ticket below which all is to be taken; 0: nothing is. What was given out since the look before
+// may be on its way.
 func (v *directView) observe(first headOfWork, last int64) (below int64) {
 	before := v.last
 	v.last = last
