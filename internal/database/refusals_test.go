@@ -81,19 +81,23 @@ func TestChange_without_room_is_unavailable_and_Ping_says_so_until_there_is_room
 		if err := db.Ping(ctx); err != nil {
 			t.Errorf("nothing has failed yet: %v", err)
 		}
-		for name, try := range map[string]func() error{
-			"a transaction": func() error {
+		for _, change := range []struct {
+			name string
+			try  func() error
+		}{
+			{"a transaction", func() error {
 				return db.InTx(ctx, "test", func(ctx context.Context) error {
 					_, err := db.SQL(ctx).ExecContext(ctx, fillFigures)
 					return err
 				})
-			},
-			"a statement":  func() error { return db.From(ctx).Exec(fillFigures).Error },
-			"the doctor's": func() error { return db.TryChange(ctx) },
-			"a ping":       func() error { return db.Ping(ctx) },
+			}},
+			{"a statement", func() error { return db.From(ctx).Exec(fillFigures).Error }},
+			{"the doctor's", func() error { return db.TryChange(ctx) }},
+			{"a ping", func() error { return db.Ping(ctx) }},
 		} {
-			if err := try(); errs.KindOf(err) != errs.Unavailable || !strings.Contains(err.Error(), "takes no changes") {
-				t.Errorf("%s: %v", name, err)
+			if err := change.try(); errs.KindOf(err) != errs.Unavailable ||
+				!strings.Contains(err.Error(), "takes no changes") {
+				t.Errorf("%s: %v", change.name, err)
 			}
 		}
 		if _, err := db.SQL(ctx).ExecContext(ctx, room.with); err != nil {
