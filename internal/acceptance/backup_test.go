@@ -22,7 +22,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest/cluster"
 )
 
-// backups is how many are made and restored; `make chaos` makes more.
+// backups returns how many are made and restored: more with SUPPLYHUB_TEST_CHAOS, as each starts a service.
 func backups() int {
 	if os.Getenv("SUPPLYHUB_TEST_CHAOS") != "" {
 		return 28
