@@ -22,7 +22,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest/cluster"
 )
 
-// backups is how many are made and restored; `make chaos` makes more.
+// backups returns how many are made and restored: more with SUPPLYHUB_TEST_CHAOS, as each starts a service.
 func backups() int {
 	if os.Getenv("SUPPLYHUB_TEST_CHAOS") != "" {
 		return 28
@@ -180,6 +180,11 @@ func TestRestore_refuses_what_is_no_whole_backup_and_leaves_nothing(t *testing.T
 	content := entries[slices.IndexFunc(entries, func(e entry) bool { return e.name == database })].content
 	newer := bytes.Replace(entries[0].content, []byte(`"format":1`), []byte(`"format":2`), 1)
 	file := func(name string) entry { return entry{name, tar.TypeReg, []byte("x")} }
+	before := func(e entry) []byte { return tarOf(t, changed(entries, end, e)) }
+	instead := func(name string, content []byte) []byte {
+		return tarOf(t, changed(entries, name, entry{name, tar.TypeReg, content}))
+	}
+	link := entry{database, tar.TypeSymlink, nil}
 	tests := map[string]struct {
 		tar  []byte
 		says string
@@ -192,19 +197,19 @@ func TestRestore_refuses_what_is_no_whole_backup_and_leaves_nothing(t *testing.T
 		"the digests gone":              {tarOf(t, entries[:len(entries)-1]), "no backup"},
 		"one byte other":                {flipped(whole, len(whole)/2), "no backup"},
 		"no database":                   {tarOf(t, changed(entries, database)), "no supplyhub.db"},
-		"two databases":                 {tarOf(t, changed(entries, end, file(database))), "no backup"},
-		"a name that leads out":         {tarOf(t, changed(entries, end, file("../evil"))), "no backup"},
-		"an absolute name":              {tarOf(t, changed(entries, end, file("/tmp/supplyhub-evil"))), "no backup"},
-		"a name below":                  {tarOf(t, changed(entries, end, file("nats/evil"))), "no backup"},
-		"a file that no backup has":     {tarOf(t, changed(entries, end, file("other"))), "no backup"},
-		"a link as the database":        {tarOf(t, changed(entries, database, entry{database, tar.TypeSymlink, nil})), "no plain"},
-		"a directory as a key":          {tarOf(t, changed(entries, end, entry{"demo.env", tar.TypeDir, nil})), "no plain"},
+		"two databases":                 {before(file(database)), "no backup"},
+		"a name that leads out":         {before(file("../evil")), "no backup"},
+		"an absolute name":              {before(file("/tmp/supplyhub-evil")), "no backup"},
+		"a name below":                  {before(file("nats/evil")), "no backup"},
+		"a file that no backup has":     {before(file("other")), "no backup"},
+		"a link as the database":        {tarOf(t, changed(entries, database, link)), "no plain"},
+		"a directory as a key":          {before(entry{"demo.env", tar.TypeDir, nil}), "no plain"},
 		"something behind its end":      {tarOf(t, append(slices.Clone(entries), file("demo.env"))), "no backup"},
-		"a newer format":                {tarOf(t, changed(entries, entries[0].name, entry{entries[0].name, tar.TypeReg, newer})), "format 2"},
-		"a database that is none":       {tarOf(t, changed(entries, database, entry{database, tar.TypeReg, bytes.Repeat([]byte("text "), 2000)})), "file is not a database"},
-		"a database that is empty":      {tarOf(t, changed(entries, database, entry{database, tar.TypeReg, nil})), "none of supplyhub's"},
-		"a damaged database":            {tarOf(t, changed(entries, database, entry{database, tar.TypeReg, damaged(content)})), "damaged"},
-		"a database of a newer version": {tarOf(t, changed(entries, database, entry{database, tar.TypeReg, ofNewer(t, content)})), "newer"},
+		"a newer format":                {instead(entries[0].name, newer), "format 2"},
+		"a database that is none":       {instead(database, bytes.Repeat([]byte("text "), 2000)), "file is not a database"},
+		"a database that is empty":      {instead(database, nil), "none of supplyhub's"},
+		"a damaged database":            {instead(database, damaged(content)), "damaged"},
+		"a database of a newer version": {instead(database, ofNewer(t, content)), "newer"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

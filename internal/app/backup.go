@@ -31,10 +31,10 @@ const DemoFile = "demo.env"
 
 // errNoCopy says how a service on PostgreSQL is backed up and restored.
 var errNoCopy = errors.New("DATABASE_URL is set: this command copies DATA_DIR, where the embedded database is. Back " +
-	"PostgreSQL up with `pg_dump --format=custom` or a base backup, restore it with pg_restore, run ANALYZE then, and keep " +
-	"JWT_SIGNING_KEYS, SECRETS_KEY and WEBHOOK_SIGNING_SECRETS with it (deployments/backup.md)")
+	"PostgreSQL up with `pg_dump --format=custom` or a base backup, restore it with pg_restore, run ANALYZE then, and " +
+	"keep JWT_SIGNING_KEYS, SECRETS_KEY and WEBHOOK_SIGNING_SECRETS with it (deployments/backup.md)")
 
-// Backup is what was copied. Keep names the variables whose values are in no file of DATA_DIR, and so not in the backup.
+// Backup is what was copied. Keep names the variables whose values are in no file of DATA_DIR, and so not in it.
 type Backup struct {
 	File      string    `json:"file"`
 	Bytes     int64     `json:"bytes"`

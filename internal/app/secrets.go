@@ -41,7 +41,8 @@ func loadSecrets(cfg *config.Config, asItIs bool) (*secrets, error) {
 		{configured: cfg.SigningKeys, file: signingKeysFile, generate: supplierauth.GenerateSigningKey},
 		{configured: cfg.SecretsKeys, file: secretsKeyFile, generate: supplierauth.GenerateSecretsKey},
 		{configured: cfg.WebhookSecrets, file: webhooksFile, generate: GenerateWebhookSecret},
-		{configured: cfg.OperatorToken, file: operatorTokenFile, generate: func() (string, error) { return rand.Text(), nil }},
+		{configured: cfg.OperatorToken, file: operatorTokenFile,
+			generate: func() (string, error) { return rand.Text(), nil }},
 	}
 	for i := range texts {
 		t := &texts[i]

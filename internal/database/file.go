@@ -43,8 +43,8 @@ func (d *DB) CheckFile(ctx context.Context) error {
 	return d.checkFile(ctx, `PRAGMA integrity_check(3)`)
 }
 
-// GlanceAtFile is CheckFile for a start, which cannot take long: it leaves the indexes out, and ends unfinished when the
-// time is over.
+// GlanceAtFile is CheckFile for a start, which cannot take long: it leaves the indexes out, and ends unfinished when
+// the time is over.
 func (d *DB) GlanceAtFile(ctx context.Context, longest time.Duration) error {
 	glance, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()

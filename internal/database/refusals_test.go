@@ -32,7 +32,8 @@ func TestTranslate_distinguishes_what_passes_from_faults_of_ours(t *testing.T) {
 			state("08006"), state("08P01"), state("25006"), state("25P03"), state("53000"), state("53100"), state("53200"),
 			state("53300"), state("53400"), state("55P03"), state("57014"), state("57P01"), state("57P02"), state("57P03"),
 			state("57P04"), state("58000"), state("58030"), context.DeadlineExceeded,
-			liteError(5), liteError(5 | 2<<8), liteError(6), liteError(6 | 1<<8), liteError(7), liteError(8), liteError(8 | 1<<8),
+			liteError(5), liteError(5 | 2<<8), liteError(6), liteError(6 | 1<<8), liteError(7), liteError(8),
+			liteError(8 | 1<<8),
 			liteError(10), liteError(10 | 3<<8), liteError(10 | 4<<8), liteError(13), liteError(14), liteError(15),
 		}},
 		"transactions are in each other's way": {errs.Unavailable, false, []error{state("40001"), state("40P01")}},
@@ -81,19 +82,23 @@ func TestChange_without_room_is_unavailable_and_Ping_says_so_until_there_is_room
 		if err := db.Ping(ctx); err != nil {
 			t.Errorf("nothing has failed yet: %v", err)
 		}
-		for name, try := range map[string]func() error{
-			"a transaction": func() error {
+		for _, change := range []struct {
+			name string
+			try  func() error
+		}{
+			{"a transaction", func() error {
 				return db.InTx(ctx, "test", func(ctx context.Context) error {
 					_, err := db.SQL(ctx).ExecContext(ctx, fillFigures)
 					return err
 				})
-			},
-			"a statement":  func() error { return db.From(ctx).Exec(fillFigures).Error },
-			"the doctor's": func() error { return db.TryChange(ctx) },
-			"a ping":       func() error { return db.Ping(ctx) },
+			}},
+			{"a statement", func() error { return db.From(ctx).Exec(fillFigures).Error }},
+			{"the doctor's", func() error { return db.TryChange(ctx) }},
+			{"a ping", func() error { return db.Ping(ctx) }},
 		} {
-			if err := try(); errs.KindOf(err) != errs.Unavailable || !strings.Contains(err.Error(), "takes no changes") {
-				t.Errorf("%s: %v", name, err)
+			if err := change.try(); errs.KindOf(err) != errs.Unavailable ||
+				!strings.Contains(err.Error(), "takes no changes") {
+				t.Errorf("%s: %v", change.name, err)
 			}
 		}
 		if _, err := db.SQL(ctx).ExecContext(ctx, room.with); err != nil {
