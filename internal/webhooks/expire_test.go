@@ -53,7 +53,8 @@ func TestExpire_drops_what_only_a_receiver_keeps_and_empties_what_one_request_ke
 	service := operator.New(operator.Deps{DB: db, Now: time.Now, Events: r.Dispatcher, Partitions: r.Dispatcher})
 	var done []string
 	sum, err := service.Expire(ctx, operator.Before(now.Add(time.Hour)), func(p round.Partition, kept string) {
-		done = append(done, fmt.Sprint(slices.IndexFunc(list, func(q round.Partition) bool { return q.Name == p.Name }), kept))
+		number := slices.IndexFunc(list, func(q round.Partition) bool { return q.Name == p.Name })
+		done = append(done, fmt.Sprint(number, kept))
 	})
 	const kept = "requests are enqueued or were changed of late"
 	if want := []string{"0", "1", "2" + kept, "3" + kept}; err != nil || sum.Requests != 3 || !slices.Equal(done, want) {

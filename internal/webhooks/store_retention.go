@@ -64,7 +64,7 @@ type foundID struct {
 	uid int64
 }
 
-// ofRequests returns the deliveries of all rounds of the requests: by the ranges of their ids, as rounds are any number.
+// ofRequests returns the deliveries of all rounds of the requests: by ranges of ids, as rounds are any number.
 func (s *store) ofRequests(ctx context.Context, requests []round.Round) ([]foundID, error) {
 	suppliers, uids, ranges := make([]string, len(requests)), uidsOf(requests), make([][2]string, len(requests))
 	firsts, ends := make([]string, len(requests)), make([]string, len(requests))
@@ -120,7 +120,8 @@ func (s *store) forget(ctx context.Context, requests []round.Round) (events int6
 		values    any
 	}{{"webhook_attempts", "delivery_id", ids}, {"webhook_deliveries", "id", ids},
 		{"webhook_events", "uid", s.values(uidsOf(requests))}} {
-		deleted, err := s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM `+table.name+` WHERE `+s.anyOf(table.key, 1), table.values)
+		statement := `DELETE FROM ` + table.name + ` WHERE ` + s.anyOf(table.key, 1)
+		deleted, err := s.db.SQL(ctx).ExecContext(ctx, statement, table.values)
 		if err != nil {
 			return 0, database.Translate(err)
 		}

@@ -97,8 +97,8 @@ func (s *store) lockSpread(ctx context.Context, ids []string) (locked []Delivery
 	return locked, err
 }
 
-// holdersSpread, waitedForSpread and overlookedSpread take all rows where one server steps through an index: such a query cannot be sent
-// to several.
+// holdersSpread, waitedForSpread and overlookedSpread take all rows where one server steps through an index: such a
+// query cannot be sent to several.
 const (
 	holdersSpread = `SELECT DISTINCT worker FROM webhook_deliveries WHERE worker IS NOT NULL`
 
