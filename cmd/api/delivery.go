@@ -83,7 +83,8 @@ func deliveryShow() *cobra.Command {
 }
 
 func deliveryRedeliver() *cobra.Command {
-	cmd := &cobra.Command{Use: "redeliver [ID…]", Short: "send deliveries again, by id or by --status: now, with a whole new schedule unless they are pending"}
+	cmd := &cobra.Command{Use: "redeliver [ID…]",
+		Short: "send deliveries again now, by id or by --status; those that are not pending get a whole new schedule"}
 	status := choiceFlag(cmd, cmd.Flags(), "status", "", "redeliver all of this status; says how many and asks first",
 		"dead", "failed", "delivered")
 	since := cmd.Flags().String("since", "",

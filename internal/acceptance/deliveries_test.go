@@ -163,7 +163,7 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 				}
 			}
 		})
-	rule(t, "redeliver begins a new series under the same webhook-id; of a pending one the next attempt is made now", func(t *testing.T) {
+	rule(t, "redeliver begins a new series under the same webhook-id, and tries a pending one now", func(t *testing.T) {
 		receiver, status := switchable(t, 400)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		submit(t, s, nil)
@@ -180,8 +180,8 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 		for range 2 { // the second finds it pending
 			want(t, s.Do(t, http.MethodPost, deliveriesPath+"/"+id+"/redeliver", nil), 202)
 		}
-		wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver", object{"status": "undelivered", "since": d.CreatedAt}),
-			202, object{"redelivered": 1})
+		wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver",
+			object{"status": "undelivered", "since": d.CreatedAt}), 202, object{"redelivered": 1})
 		want(t, s.Do(t, http.MethodPost, receiverPath+"/resume", nil), 200)
 		if d = showDelivery(t, s, reaches(t, s, "delivered", 1)[0].ID); len(d.Attempts) != 3 {
 			t.Errorf("%+v", d)

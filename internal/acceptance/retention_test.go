@@ -103,8 +103,8 @@ func TestRetention_ends_what_no_receiver_took_and_keeps_nothing_for_another_supp
 			db := openDatabase(t, h)
 			enqueue := func(status string, at int) {
 				t.Helper()
-				_, err := db.ExecContext(t.Context(), fmt.Sprintf(`UPDATE material_requests SET status = '%s', retry_at = nullif(%d, 0)
-					WHERE supplier_id = '%s'`, status, at, waits.ID))
+				_, err := db.ExecContext(t.Context(), fmt.Sprintf(`UPDATE material_requests
+					SET status = '%s', retry_at = nullif(%d, 0) WHERE supplier_id = '%s'`, status, at, waits.ID))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -99,7 +99,8 @@ func TestId_used_again_after_retention_has_nothing_in_common_with_its_former_lif
 		}
 		expect(t, p.deliverOwn(former, event("acme", 1, noon, "former")), 200)
 		p.now.Store(noon.Add(48 * time.Hour).UnixMicro())
-		if pruned, err := p.operator.Prune(t.Context(), operator.Before(noon.Add(time.Hour)), func(operator.Pruned) {}); err != nil ||
+		old := operator.Before(noon.Add(time.Hour))
+		if pruned, err := p.operator.Prune(t.Context(), old, func(operator.Pruned) {}); err != nil ||
 			pruned != (operator.Pruned{Requests: 1, Events: 1}) {
 			t.Fatalf("pruned %+v, %v", pruned, err)
 		}

@@ -42,14 +42,16 @@ func TestEnd_is_of_what_has_been_pending_to_a_receiver_for_longer(t *testing.T) 
 		delivery
 		want Status
 	}{
-		"never tried":                        {delivery{"acme", Pending, nil, 0, 0, old, old, nil, nil}, Dead},
-		"made of late":                       {delivery{"acme", Pending, nil, 0, 0, late, late, nil, nil}, Pending},
-		"tried until now":                    {delivery{"acme", Pending, nil, 2, 2, old, late, late, []int64{old}}, Dead},
-		"redelivered of late":                {delivery{"acme", Pending, nil, 2, 0, old, late, old, []int64{old}}, Pending},
-		"redelivered long ago":               {delivery{"acme", Pending, nil, 2, 0, old, old, old, []int64{old}}, Dead},
-		"redelivered of late, tried once":    {delivery{"acme", Pending, nil, 2, 1, old, late, late, []int64{old}}, Pending},
-		"redelivered of late, tried twice":   {delivery{"acme", Pending, nil, 3, 2, old, late, late, []int64{old, late}}, Pending},
-		"redelivered long ago, tried until":  {delivery{"acme", Pending, nil, 3, 2, old, late, late, []int64{old, old}}, Dead},
+		"never tried":                     {delivery{"acme", Pending, nil, 0, 0, old, old, nil, nil}, Dead},
+		"made of late":                    {delivery{"acme", Pending, nil, 0, 0, late, late, nil, nil}, Pending},
+		"tried until now":                 {delivery{"acme", Pending, nil, 2, 2, old, late, late, []int64{old}}, Dead},
+		"redelivered of late":             {delivery{"acme", Pending, nil, 2, 0, old, late, old, []int64{old}}, Pending},
+		"redelivered long ago":            {delivery{"acme", Pending, nil, 2, 0, old, old, old, []int64{old}}, Dead},
+		"redelivered of late, tried once": {delivery{"acme", Pending, nil, 2, 1, old, late, late, []int64{old}}, Pending},
+		"redelivered of late, tried twice": {delivery{"acme", Pending, nil, 3, 2, old, late, late,
+			[]int64{old, late}}, Pending},
+		"redelivered long ago, tried until now": {delivery{"acme", Pending, nil, 3, 2, old, late, late,
+			[]int64{old, old}}, Dead},
 		"in a worker's hands":                {delivery{"acme", Pending, 7, 1, 1, old, old, old, nil}, Pending},
 		"to the own endpoint":                {delivery{OwnEndpoint, Pending, nil, 0, 0, old, old, nil, nil}, Pending},
 		"delivered":                          {delivery{"acme", Delivered, nil, 1, 1, old, old, old, nil}, Delivered},
@@ -65,8 +67,8 @@ func TestEnd_is_of_what_has_been_pending_to_a_receiver_for_longer(t *testing.T) 
 					Log: slog.New(slog.DiscardHandler), Notifier: notes}}
 				exec(ctx, t, db, `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status,
 					worker, attempts, series, next_attempt_at, created_at, updated_at, last_started_at,
-					last_duration_us) VALUES ('msg_1000x', 1, 1, ?, 'acme', 1, ?, ?, ?, ?, 0, ?, ?, ?, 1)`, tt.destination, tt.status, tt.worker,
-					tt.attempts, tt.series, tt.made, tt.changed, tt.last)
+					last_duration_us) VALUES ('msg_1000x', 1, 1, ?, 'acme', 1, ?, ?, ?, ?, 0, ?, ?, ?, 1)`,
+					tt.destination, tt.status, tt.worker, tt.attempts, tt.series, tt.made, tt.changed, tt.last)
 				for i, at := range tt.history {
 					exec(ctx, t, db, `INSERT INTO webhook_attempts (delivery_id, number, started_at) VALUES ('msg_1000x', ?, ?)`,
 						i+1, at)
@@ -205,7 +207,7 @@ func TestHold_keeps_requests_of_which_something_is_pending(t *testing.T) {
 	})
 }
 
-func TestRecover_of_what_is_undelivered_sends_each_delivery_once_and_keeps_the_schedule_of_what_is_pending(t *testing.T) {
+func TestRecover_of_what_is_undelivered_sends_each_once_and_keeps_the_schedule_of_what_is_pending(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		now := time.UnixMicro(1_000_000)

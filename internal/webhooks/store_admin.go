@@ -83,8 +83,8 @@ func (s *store) byID(ctx context.Context, ids []string) ([]deliveryRow, error) {
 //
 // A transaction locks rows that others lock too in this order, so that two wait for each other instead of
 // deadlocking: 1. deliveries, by supplier and id; 2. requests, by supplier and id; 3. receivers, by supplier (markDue).
-// What is claimed is locked where it is free (SKIP LOCKED), and what a worker has is waited for by no other transaction.
-// Rows that are inserted where others may insert the same (events, requests, receivers) come in the order of their keys.
+// What is claimed is locked where it is free (SKIP LOCKED); what a worker has is waited for by no other transaction.
+// Rows that others may insert as well (events, requests, receivers) are inserted in the order of their keys.
 func (s *store) lockByID(ctx context.Context, ids []string) ([]Delivery, error) {
 	if s.db.Spread() {
 		return s.lockSpread(ctx, ids)

@@ -98,7 +98,8 @@ func (s *store) forget(ctx context.Context, requests []round.Round) (events int6
 		values    any
 	}{{"webhook_attempts", "delivery_id", ids}, {"webhook_deliveries", "id", ids},
 		{"webhook_events", "uid", s.values(uidsOf(requests))}} {
-		deleted, err := s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM `+table.name+` WHERE `+s.anyOf(table.key, 1), table.values)
+		statement := `DELETE FROM ` + table.name + ` WHERE ` + s.anyOf(table.key, 1)
+		deleted, err := s.db.SQL(ctx).ExecContext(ctx, statement, table.values)
 		if err != nil {
 			return 0, database.Translate(err)
 		}

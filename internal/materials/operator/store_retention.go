@@ -85,7 +85,8 @@ func (s *store) holds(ctx context.Context, supplier string, p round.Partition, s
 		return `SELECT 1 FROM material_requests WHERE supplier_id = ? AND status = ? AND ` + byAge + ` AND created_at < ?
 			AND uid >= ? AND uid < ? AND (updated_at >= ? OR status = 'enqueued')`
 	})
-	err = s.db.InTx(ctx, "look for old work", func(ctx context.Context) error { // without a statement timeout, if ctx says so
+	// without a statement timeout, if ctx says so
+	err = s.db.InTx(ctx, "look for old work", func(ctx context.Context) error {
 		return s.db.From(ctx).Raw(`SELECT EXISTS (`+found+`)`, args...).Scan(&is).Error
 	})
 	return is, err
