@@ -152,12 +152,15 @@ var helpers = []string{"internal/acceptance", "internal/app/apptest", "internal/
 // it, is the database's time.
 var ownClocks = []string{
 	// the database's own time
-	"internal/database/clock_*.go", "internal/database/doctor.go", "internal/database/hang.go",
+	"internal/database/clock*.go", "internal/database/doctor.go", "internal/database/hang.go",
 	"internal/database/logger.go", "internal/database/yield.go",
 	"internal/app/doctor_*.go", "internal/app/meter.go", "internal/httpapi/middleware.go",
 	"internal/materials/work/sweeper.go", "internal/queue/*.go", "internal/queue/embedded/*.go",
 	"internal/webhooks/dispatcher.go", "internal/webhooks/flow.go", "internal/webhooks/lease.go",
 	"internal/webhooks/pauses.go", "internal/webhooks/round.go", "internal/webhooks/testcall.go",
+	// for what is remembered, paced or counted for a while within this process
+	"internal/app/app.go", "internal/console/console.go", "internal/console/http_matching.go", "internal/database/lean.go",
+	"internal/tracker/guard.go", "internal/tracker/relation.go", "internal/tracker/state.go",
 	"internal/scoreboard/fetch/fetch.go", // a provider's Retry-After
 	"cmd/api/demo.go", "cmd/api/listen.go", "cmd/api/progress.go", "cmd/api/scoreboard.go", "cmd/api/top.go",
 	"cmd/api/tour.go", "cmd/api/tracker.go",

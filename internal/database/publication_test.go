@@ -83,7 +83,7 @@ func TestFunctions_look_in_their_own_schema_alone_and_at_temporary_tables_last(t
 }
 
 // TestTriggers_count_the_records_of_loaders_with_another_search_path writes as pg_restore --data-only does, and as
-// whoever has tables of the same names.
+// a loader with tables of the same names.
 func TestTriggers_count_the_records_of_loaders_with_another_search_path(t *testing.T) {
 	t.Parallel()
 	url := databasetest.Postgres(t)
