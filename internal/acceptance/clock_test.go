@@ -133,7 +133,8 @@ func clockJumps(t *testing.T, stack apptest.Stack, jump time.Duration) {
 	l.reaches(t, 2*perSecond)
 	l.stop()
 	l.group.Wait()
-	apptest.Eventually(t, "all is delivered and estimated", func() bool { // asked for as an operator: the limit is the load's
+	// asked for as an operator: the limit is the load's
+	apptest.Eventually(t, "all is delivered and estimated", func() bool {
 		return len(deliveredOf(receiver.Calls())) == int(l.accepted.Load()) &&
 			len(apptest.MustCommand[[]object](t, h, "request", "list", "--status", "enqueued")) == 0
 	})

@@ -31,8 +31,8 @@ func (s *store) setBack(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// free returns the condition that a row is one of those and locked by no transaction. SQLite has one writer, and rows on several
-// servers are not locked together.
+// free returns the condition that a row is one of those and locked by no transaction. SQLite has one writer, and rows
+// on several servers are not locked together.
 func (s *store) free(table, key, those string) string {
 	if !s.postgres() || s.db.Spread() {
 		return those
