@@ -36,8 +36,8 @@ func (l *lostEnds) at(string) *apptest.Cut {
 	return cut
 }
 
-// movableClock gives the database a clock that clock moves.
-const movableClock = `
+// shiftedClock gives the database a clock that clock moves.
+const shiftedClock = `
 	CREATE TABLE public.test_clock AS SELECT interval '0' AS ahead;
 	CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql
 		AS $$ SELECT pg_catalog.clock_timestamp() + (SELECT ahead FROM public.test_clock) $$;

@@ -52,7 +52,7 @@ func newChaos(t *testing.T) *chaos {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.postgres.Remove)
-	c.exec(movableClock)
+	c.exec(shiftedClock)
 	c.hub = apptest.Start(t, apptest.Production, apptest.Options{
 		Each: c.environment,
 		Env: map[string]string{

@@ -163,6 +163,7 @@ var ownClocks = []string{
 	"internal/webhooks/outbox.go", "internal/webhooks/ownership.go", "internal/webhooks/store_shards.go",
 	"internal/webhooks/wakeup.go",
 	"internal/webhooks/round.go", "internal/webhooks/testcall.go",
+	"internal/database/clock*.go", "internal/app/app.go", "internal/console/console.go", "internal/console/http_matching.go", "internal/database/lean.go", "internal/tracker/guard.go", "internal/tracker/relation.go", "internal/tracker/state.go",
 	"internal/scoreboard/fetch/fetch.go", // a provider's Retry-After
 	"cmd/api/demo.go", "cmd/api/listen.go", "cmd/api/progress.go", "cmd/api/scoreboard.go", "cmd/api/top.go",
 	"cmd/api/tour.go", "cmd/api/tracker.go",

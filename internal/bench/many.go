@@ -142,7 +142,8 @@ func (p *pipeline) populate(ctx context.Context, n int, address string) ([]strin
 	}
 	defer db.Close()
 	suppliers, err := supplierauth.New(supplierauth.Deps{
-		DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now, Latest: time.Now, Local: time.Now, SigningKeys: p.setting("JWT_SIGNING_KEYS"),
+		DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now, Latest: time.Now, Local: time.Now,
+		SigningKeys: p.setting("JWT_SIGNING_KEYS"),
 		SecretsKeys: p.setting("SECRETS_KEY"), AllowPrivateWebhooks: true, ReceiverConcurrency: 64,
 	})
 	if err != nil {

@@ -83,14 +83,15 @@ func TestFunctions_look_in_their_own_schema_alone_and_at_temporary_tables_last(t
 }
 
 // TestTriggers_count_the_records_of_loaders_with_another_search_path writes as pg_restore --data-only does, and as
-// whoever has tables of the same names.
+// a loader with tables of the same names.
 func TestTriggers_count_the_records_of_loaders_with_another_search_path(t *testing.T) {
 	t.Parallel()
 	url := databasetest.Postgres(t)
 	for name, before := range map[string]string{
-		"an empty one":                       `SET search_path = ''`,
-		"a schema with tables of its own":    `CREATE SCHEMA etl; CREATE TABLE etl.tracker_days (); SET search_path = etl`,
-		"temporary tables of the same names": `CREATE TEMPORARY TABLE tracker_versions (); CREATE TEMPORARY TABLE tracker_days ()`,
+		"an empty one":                    `SET search_path = ''`,
+		"a schema with tables of its own": `CREATE SCHEMA etl; CREATE TABLE etl.tracker_days (); SET search_path = etl`,
+		"temporary tables of the same names": `CREATE TEMPORARY TABLE tracker_versions ();
+			CREATE TEMPORARY TABLE tracker_days ()`,
 	} {
 		conn, err := pgx.Connect(t.Context(), url)
 		if err != nil {

@@ -177,10 +177,14 @@ func (s Handlers) verifySignature(ctx context.Context, h http.Header, raw []byte
 	if _, unsigned := webhook.Verify(h, raw, time.Unix(seconds, 0), s.deps.Secrets...); bad != nil || unsigned != nil {
 		return "", err // strangers cost the database nothing
 	}
-	if other, jumping := s.deps.DB.NowElsewhere(ctx); jumping {
-		return webhook.Verify(h, raw, other, s.deps.Secrets...)
+	other, jumping := s.deps.DB.NowElsewhere(ctx)
+	if !jumping {
+		return "", err
 	}
-	return "", err
+	if id, err = webhook.Verify(h, raw, s.deps.Now(), s.deps.Secrets...); err != nil { // the jump may be known only now
+		id, err = webhook.Verify(h, raw, other, s.deps.Secrets...)
+	}
+	return id, err
 }
 
 // unauthenticated keeps a dependency's absence from looking like bad credentials.

@@ -87,8 +87,8 @@ func New(deps Deps) (*Service, error) {
 		deps.Log.Warn("SPORTMONKS_API_TOKEN is not set: the scoreboard answers 500; " +
 			"`api scoreboard sample` is a provider to try it with")
 	}
-	s := &Service{Quotas: NewQuotas(deps.DB, deps.Now, deps.Local), deps: deps, slots: semaphore.NewWeighted(mostQuestions),
-		answers: answers,
+	s := &Service{Quotas: NewQuotas(deps.DB, deps.Now, deps.Local), deps: deps,
+		slots: semaphore.NewWeighted(mostQuestions), answers: answers,
 		metrics: deps.Metrics}
 	s.spending = groupcommit.New(1, spendBatch, 0, s.flushSpending)
 	return s, nil

@@ -37,3 +37,28 @@ func TestRateLimit_holds_each_supplier_to_its_own_bucket(t *testing.T) {
 		t.Error("a third of a second is worth one request")
 	}
 }
+
+func TestJump_of_the_databases_clock_refuses_no_caller(t *testing.T) {
+	t.Parallel()
+	for name, jump := range map[string]time.Duration{"ahead": 10 * time.Minute, "back": -10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db, stored, local := databasetest.Open(t, database.SQLite), newClock(), newClock()
+			before := stored.now()
+			r := newReplica(t, db, stored, func(d *supplierauth.Deps) {
+				d.RequestsPerSecond, d.Local = 3, local.now
+				d.Latest = func() time.Time { return before.Add(max(jump, 0)) }
+			})
+			token := r.tokens(r.token(r.supplier(nil).APIKey)).AccessToken
+			stored.advance(jump)
+			for range 5 { // more than the bucket holds, and each time what is filled again
+				for range 2 {
+					if code := r.ping(token); code != http.StatusOK {
+						t.Fatalf("status %d", code)
+					}
+				}
+				local.advance(time.Second)
+			}
+		})
+	}
+}

@@ -79,8 +79,8 @@ func newTokens(keys []*signingKey, issuer, audience string, now, latest func() t
 	if err != nil {
 		return nil, err
 	}
-	t := &tokens{issuer: issuer, audience: audience, now: now, latest: latest, keys: keys, verifiers: map[string]verifier{},
-		verified: cache}
+	t := &tokens{issuer: issuer, audience: audience, now: now, latest: latest, keys: keys,
+		verifiers: map[string]verifier{}, verified: cache}
 	for _, key := range keys {
 		t.verifiers[key.id] = verifier{key: key, parser: jwt.NewParser(
 			jwt.WithValidMethods([]string{key.method.Alg()}), jwt.WithStrictDecoding(), jwt.WithExpirationRequired(),

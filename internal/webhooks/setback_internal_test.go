@@ -42,8 +42,8 @@ func TestSetBack_has_what_was_written_in_the_future_wait_from_now_on(t *testing.
 			updated := now.Add(row.updated).UnixMicro()
 			if err := db.From(t.Context()).Exec(`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id,
 					request_id, status, worker, attempts, series, next_attempt_at, created_at, updated_at, last_started_at)
-				VALUES (?, ?, 1, 'acme', 'acme', 1, 'pending', ?, 1, 1, ?, ?, ?, 1)`, id, len(want), worker,
-				now.Add(row.next).UnixMicro(), updated, updated).Error; err != nil {
+				VALUES (?, ?, 1, 'acme', 'acme', 1, 'pending', ?, 1, 1, ?, ?, ?, ?)`, id, len(want), worker,
+				now.Add(row.next).UnixMicro(), updated, updated, updated).Error; err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -73,6 +73,10 @@ func TestSetBack_has_what_was_written_in_the_future_wait_from_now_on(t *testing.
 			}
 			if diff := cmp.Diff(want, waits(`SELECT id, next_attempt_at FROM webhook_deliveries`)); diff != "" {
 				t.Errorf("turn %d: deliveries wait (-want +got):\n%s", turn+1, diff)
+			}
+			if diff := cmp.Diff(map[string]time.Duration{"under way": 0},
+				waits(`SELECT id, last_started_at FROM webhook_deliveries WHERE worker IS NOT NULL`)); diff != "" {
+				t.Errorf("turn %d: the attempt under way is begun (-want +got):\n%s", turn+1, diff)
 			}
 			if diff := cmp.Diff(map[string]time.Duration{"acme": 0, "other": -time.Hour},
 				waits(`SELECT supplier_id, due_at FROM webhook_receivers`)); diff != "" {
