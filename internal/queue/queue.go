@@ -86,7 +86,7 @@ type Queue struct {
 	failing  atomic.Int64                             // since when that is so, in Unix nanoseconds; 0: it is not
 	rights   trouble                                  // what may not be published
 	deaf     trouble                                  // what may not be subscribed to
-	peers    trouble                                  // handover between workers is not permitted: slower, not broken
+	peers    trouble                                  // wake-ups between workers are not permitted: slower, not broken
 	working  atomic.Int64                             // messages that are worked on
 	came     atomic.Bool                              // a message, since Idle was called
 	missing  chan struct{}                            // a note for keep: look whether they are still there
@@ -125,7 +125,7 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	q.refused = trouble{what: "the queue takes no work, workers take it from the database", log: cfg.Log}
 	q.rights = trouble{what: "the NATS user lacks a permission, trying on", log: cfg.Log}
 	q.deaf = trouble{what: q.rights.what, log: cfg.Log}
-	q.peers = trouble{what: "workers cannot hand over deliveries, each waits for its owner to look", log: cfg.Log}
+	q.peers = trouble{what: "workers cannot wake each other, a delivery waits up to a second for its owner", log: cfg.Log}
 	if err := q.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open queue: %w", err), q.release())
 	}

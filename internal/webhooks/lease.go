@@ -61,8 +61,8 @@ func (l *lease) held(ctx context.Context, worker int64) bool {
 	}
 }
 
-// sightings is when each other worker was last seen to renew its lease. Lives are told by renewals and this worker's own
-// clock: the database's may jump.
+// sightings is when each other worker was last seen to renew its lease. A life is judged by renewals and this worker's
+// own clock: the database's may jump.
 type sightings map[int64]sighting
 
 type sighting struct {
@@ -190,7 +190,7 @@ func (d *Dispatcher) lookAround(ctx context.Context, m members, judge bool) {
 	}
 }
 
-// reclaim finds attempts that nobody makes: those that this worker does not know of, and those of workers that have no
+// reclaim finds attempts that are not being made: those that this worker does not know of, and those of workers that have no
 // lease any more.
 func (d *Dispatcher) reclaim(ctx context.Context, worker int64, m members, judge bool) error {
 	if time.Since(d.reclaimed) < reclaimEvery {

@@ -172,8 +172,8 @@ func (d *Dispatcher) begin(delivery *newDelivery, known standing) {
 	delivery.permit, delivery.begun = d.scheduler.Admit(destination)
 }
 
-// transactionEnded sends what is begun and committed, and wakes the owners of what waits. Where nobody knows how the
-// COMMIT ended nothing is sent and nothing undone: reconcile finds what is stored. What a pause overtook is given back.
+// transactionEnded sends what is begun and committed, and wakes the owners of what waits. When the COMMIT got no
+// answer nothing is sent and nothing undone: reconcile finds what is stored. What a pause overtook is given back.
 func (d *Dispatcher) transactionEnded(end database.End, deliveries []newDelivery, waiting map[string]time.Time,
 	began time.Time) {
 	var back []job

@@ -9,7 +9,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-// reclaimEvery is how often a worker looks for attempts that nobody makes.
+// reclaimEvery is how often a worker looks for attempts that are not being made.
 const reclaimEvery = 2 * time.Second
 
 // ownership is which suppliers this worker serves. It alone looks for their due deliveries, limits them and probes the

@@ -156,8 +156,8 @@ func (d *Dispatcher) giveBackPaused(ctx context.Context) error {
 }
 
 // wanted returns the destinations that are due and can be called. Of many receivers whose limits are not known yet it
-// looks some up; the others have their turn in the next rounds. What cannot be called is set aside, so that however many
-// there are stand in nobody's way.
+// looks some up; the others have their turn in the next rounds. What cannot be called is set aside, so that it delays no
+// other, however many there are.
 func (d *Dispatcher) wanted(ctx context.Context) (list []dispatch.Destination, err error) {
 	list = make([]dispatch.Destination, 0, len(d.agenda.due))
 	var unknown, unusable []string

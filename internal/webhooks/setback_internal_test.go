@@ -74,10 +74,6 @@ func TestSetBack_has_what_was_written_in_the_future_wait_from_now_on(t *testing.
 			if diff := cmp.Diff(want, waits(`SELECT id, next_attempt_at FROM webhook_deliveries`)); diff != "" {
 				t.Errorf("turn %d: deliveries wait (-want +got):\n%s", turn+1, diff)
 			}
-			if diff := cmp.Diff(map[string]time.Duration{"under way": 0},
-				waits(`SELECT id, last_started_at FROM webhook_deliveries WHERE worker IS NOT NULL`)); diff != "" {
-				t.Errorf("turn %d: the attempt under way is begun (-want +got):\n%s", turn+1, diff)
-			}
 			if diff := cmp.Diff(map[string]time.Duration{"acme": 0, "other": -time.Hour},
 				waits(`SELECT supplier_id, due_at FROM webhook_receivers`)); diff != "" {
 				t.Errorf("turn %d: receivers are due (-want +got):\n%s", turn+1, diff)

@@ -21,7 +21,7 @@ func (s *store) newLease(ctx context.Context, until time.Time) (id int64, err er
 	return id, nil
 }
 
-// What takeOver is told of a worker's lease beside a renewal that was read.
+// What takeOver is given for a worker's lease instead of a renewal that was read.
 const (
 	anyRenewal int64 = -1 // it ends whatever it says
 	noRenewal  int64 = -2 // it is only taken over from when it has no row

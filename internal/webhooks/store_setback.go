@@ -12,14 +12,11 @@ import (
 const clockApart = time.Second
 
 // setBack makes waiting deliveries that were written after now wait from now on, and has all receivers looked at that
-// are due later: it is found out anew when they are. Attempts that are under way are begun now: one of which its worker
-// knows nothing is missed in time. What others are changing is theirs.
+// are due later: it is found out anew when they are. What others are changing is theirs.
 func (s *store) setBack(ctx context.Context, now time.Time) error {
 	for _, change := range []struct{ table, key, set, those string }{
 		{"webhook_deliveries", "id", `next_attempt_at = $1 + next_attempt_at - updated_at, updated_at = $1`,
 			`status = 'pending' AND worker IS NULL AND next_attempt_at > $1 AND updated_at > $2`},
-		{"webhook_deliveries", "id", `last_started_at = $1, updated_at = $1`,
-			`worker IS NOT NULL AND last_started_at > $2`},
 		{"webhook_receivers", "supplier_id", `due_at = $1`, `due_at > $2`},
 	} {
 		_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE `+change.table+` SET `+change.set+` WHERE `+

@@ -80,7 +80,7 @@ func TestVerify_names_what_is_wrong_in_every_batch_and_at_their_edges(t *testing
 	})
 }
 
-func TestVerify_and_the_list_of_pending_deliveries_name_an_attempt_that_nobody_makes(t *testing.T) {
+func TestVerify_and_the_list_of_pending_deliveries_name_an_attempt_that_is_stuck(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		now := time.Unix(1_795_000_000, 0)

@@ -103,7 +103,7 @@ func (d *Dispatcher) announce(ctx context.Context, news byte, supplierID string)
 
 func (d *Dispatcher) wakeWorker(worker int64, message []byte) {
 	switch {
-	case worker == dispatch.NoOwner: // whoever owns it next looks at all of it
+	case worker == dispatch.NoOwner: // its next owner looks at all of it
 	case worker == d.lease.worker():
 		d.woken(message)
 	case d.deps.Peers != nil:
