@@ -37,6 +37,7 @@ func (d *doctor) examineQueue(ctx context.Context) {
 		return
 	}
 	d.say(well, "nats", "", "%s answers", found.Server)
+	d.sayEncrypted("nats encryption", found.Plain, "use tls:// in NATS_URL, and NATS_CA")
 	if !d.sayStored("nats stream", found.Stream) || !d.sayStored("nats consumer", found.Consumer) {
 		return
 	}

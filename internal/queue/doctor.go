@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -19,6 +20,7 @@ const (
 // Examination is what an operator wants to know of a queue that is reached. Nil errors mean that something is well.
 type Examination struct {
 	Server           string // its address, without credentials
+	Plain            bool   // the connection leaves this machine, and not by TLS
 	Stream, Consumer error  // ErrAbsent: it is not there, and is made by the next process that starts
 	Rights           error  // to publish, or to take work
 	Lag              uint64 // messages that wait or are being worked on
@@ -44,7 +46,7 @@ func Examine(ctx context.Context, cfg Config, takes bool) (e Examination, err er
 		return e, fmt.Errorf("connect to NATS: %w", err)
 	}
 	defer q.nc.Close()
-	e.Server = q.nc.ConnectedUrlRedacted()
+	e.Server, e.Plain = q.nc.ConnectedUrlRedacted(), q.plain()
 	if q.js, err = jetstream.New(q.nc); err != nil {
 		return e, err
 	}
@@ -58,6 +60,14 @@ func Examine(ctx context.Context, cfg Config, takes bool) (e Examination, err er
 		e.Rights = q.mayPublish(ctx)
 	}
 	return e, nil
+}
+
+func (q *Queue) plain() bool {
+	if _, err := q.nc.TLSConnectionState(); err == nil {
+		return false
+	}
+	at, err := netip.ParseAddrPort(q.nc.ConnectedAddr())
+	return err != nil || !at.Addr().Unmap().IsLoopback()
 }
 
 func (q *Queue) examineStore(ctx context.Context, e *Examination) {

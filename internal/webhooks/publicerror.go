@@ -3,7 +3,7 @@ package webhooks
 import "strings"
 
 // notPublic is one sentence for names that do not exist, names that the resolver does not answer for, and addresses of
-// the operator's own network: told apart they would show which names there are inside.
+// the operator's own network: different ones would show which names there are inside.
 const notPublic = "the receiver's name does not exist or its address is not a public one"
 
 // publicError returns why an attempt came to nothing, in words that are safe for the receiver's owner: what the network
