@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -48,10 +50,11 @@ func listenCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		Long: `Receives webhooks, prints each one and says whether its signature holds. The service calls a private address
 such as this one only with WEBHOOK_ALLOW_PRIVATE=true, which ` + "`serve --demo`" + ` sets by itself.`,
-		Example: "  api listen --secret whsec_…\n" +
+		Example: "  WEBHOOK_SECRET=whsec_… api listen\n" +
 			"  WEBHOOK_ALLOW_PRIVATE=true api supplier update sup_… --webhook-url http://127.0.0.1:7001"}
 	addr := cmd.Flags().String("addr", "127.0.0.1:7001", "address to listen on")
-	secret := cmd.Flags().String("secret", "", "the supplier's whsec_ secret; without it no signature is checked")
+	secret := cmd.Flags().String("secret", "",
+		"the supplier's whsec_ secret, or WEBHOOK_SECRET, which `ps` does not show; without it no signature is checked")
 	answer := choiceFlag(cmd, cmd.Flags(), "answer", "200",
 		"what to answer; slow is 200 after 20 s, too late for the service", "200", "410", "500", "slow")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -60,10 +63,10 @@ such as this one only with WEBHOOK_ALLOW_PRIVATE=true, which ` + "`serve --demo`
 		}
 		o, _ := cmd.Flags().GetString("output")
 		r := &receiver{answer: answer.value, json: o == "json", out: cmd.OutOrStdout()}
-		if *secret != "" {
-			parsed, err := webhook.ParseSecret(*secret)
+		if text := cmp.Or(*secret, os.Getenv("WEBHOOK_SECRET")); text != "" {
+			parsed, err := webhook.ParseSecret(text)
 			if err != nil {
-				return fmt.Errorf("--secret: %w", err)
+				return fmt.Errorf("--secret or WEBHOOK_SECRET: %w", err)
 			}
 			r.secrets = []webhook.Secret{parsed}
 		}
@@ -157,7 +160,7 @@ func (l *receiver) verdict(signature string) string {
 	case "valid":
 		return "holds"
 	case "unchecked":
-		return "not checked: give --secret"
+		return "not checked: set WEBHOOK_SECRET"
 	default:
 		return "DOES NOT HOLD: " + signature
 	}

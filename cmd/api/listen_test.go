@@ -117,3 +117,14 @@ func TestListen_refuses_what_it_cannot_do(t *testing.T) {
 		}
 	}
 }
+
+func TestListen_takes_its_secret_from_the_environment(t *testing.T) {
+	secret := webhook.NewSecret()
+	t.Setenv("WEBHOOK_SECRET", secret.Text())
+	l := listen(t, "-o", "json")
+	l.send(t, secret)
+	var c call
+	if err := json.Unmarshal([]byte(l.printed()), &c); err != nil || c.Signature != "valid" {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}

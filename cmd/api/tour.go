@@ -36,7 +36,7 @@ supplyhub is ready at URL. Its demo supplier keeps its key over restarts. In ano
   PROGRAM delivery list
 
   # 6. run a receiver of the supplier's own, in a third terminal
-  PROGRAM listen --addr RECEIVER --secret SECRET
+  WEBHOOK_SECRET=SECRET PROGRAM listen --addr RECEIVER
 
   # 7. lead the supplier's webhooks to it, and send another request: the receiver prints the call and verifies it
   WEBHOOK_ALLOW_PRIVATE=true PROGRAM supplier update SUPPLIER --webhook-url http://RECEIVER

@@ -76,6 +76,7 @@ func DoctorAPI(ctx context.Context, environ map[string]string) Checkup {
 	d := &doctor{role: config.ForAPI}
 	if d.configured(environ) {
 		d.examine(ctx)
+		d.sayPublic()
 		d.providers(ctx)
 	}
 	return d.checkup()

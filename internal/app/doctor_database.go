@@ -116,6 +116,7 @@ func (d *doctor) examineServer(ctx context.Context, found database.Examination) 
 	} else {
 		d.say(well, "database pooler", "", "none: connections are direct")
 	}
+	d.sayEncrypted("database encryption", found.Plain, "add sslmode=verify-full to DATABASE_URL")
 	d.sayClock(found.ClockAhead)
 	d.sayConnections(found.Left)
 	if d.role == config.ForAPI && d.cfg.Retention > 0 {

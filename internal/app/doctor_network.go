@@ -63,6 +63,7 @@ func (d *doctor) examineQueue(ctx context.Context) {
 	}
 	d.say(well, "nats", "", "%s answers", found.Server)
 	d.sayProcess(ctx, role)
+	d.sayEncrypted("nats encryption", found.Plain, "use tls:// in NATS_URL, and NATS_CA")
 	if !d.sayStored("nats stream", found.Stream) || !d.sayStored("nats consumer", found.Consumer) {
 		return
 	}

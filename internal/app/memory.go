@@ -2,12 +2,15 @@ package app
 
 import (
 	"cmp"
+	"math"
+	"net"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
+	"golang.org/x/net/netutil"
 )
 
 const (
@@ -32,6 +35,19 @@ func tuneMemory() {
 type collected struct {
 	percent  int
 	headroom uint64
+}
+
+// connectionBytes is what a connection of a stranger holds that sends as much as it may, as slowly as it may: headers,
+// a body, their buffers.
+const connectionBytes = 64 << 10
+
+// bounded accepts as many connections as fit into half of the process's memory; without a limit of that, any number.
+// What comes later waits in the system's queue.
+func bounded(l net.Listener, memory int64) net.Listener {
+	if memory == math.MaxInt64 {
+		return l
+	}
+	return netutil.LimitListener(l, int(max(memory/2/connectionBytes, 1)))
 }
 
 // retune sets the collector after each collection by what lives: a cache that fills changes how much is held, never how

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -108,7 +110,7 @@ func (a *App) serve(ctx context.Context, public, admin net.Listener, started fun
 		return err
 	}
 	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: a.log, Registry: a.registry, Tracer: a.tracing.Provider,
-		TrustedProxies: a.cfg.Proxies})
+		TrustedProxies: a.cfg.Proxies, HTTPS: strings.HasPrefix(a.cfg.PublicURL, "https:")})
 	a.routes(engine)
 	return s.run(ctx, engine, started)
 }
@@ -127,7 +129,7 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	}
 	adminServer := httpapi.NewServer(operator, s.log)
 	group, failed := errgroup.WithContext(context.WithoutCancel(ctx))
-	group.Go(func() error { return serve(server, s.public) })
+	group.Go(func() error { return serve(server, bounded(s.public, debug.SetMemoryLimit(-1))) })
 	group.Go(func() error { return serve(adminServer, s.admin) })
 	group.Go(func() error { return s.estimation.RunSweeper(upkeep) })
 	group.Go(func() error { return s.purge(upkeep) })

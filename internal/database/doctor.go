@@ -2,8 +2,10 @@ package database
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 )
 
@@ -14,6 +16,7 @@ type Examination struct {
 	ClockAhead time.Duration // this machine's clock before the database's
 	Left       int           // PostgreSQL: connections that this role may still open; -1: it is not known
 	Schema     error         // ErrSchema, or nil
+	Plain      bool          // PostgreSQL: the connection leaves this machine, and not by TLS
 }
 
 // Right is a privilege on a table.
@@ -69,7 +72,28 @@ func (d *DB) examinePostgres(ctx context.Context, e *Examination) error {
 	if decision := d.server.session.decision.Load(); decision != nil {
 		e.Pooler = decision.pooler
 	}
+	if e.Plain, err = d.unencrypted(ctx); err != nil {
+		return err
+	}
 	return d.pool.QueryRowContext(ctx, connectionsLeft).Scan(&e.Left)
+}
+
+// unencrypted reports whether the connection leaves this machine, and not by TLS. It looks at this end: behind a pooler the
+// server's knows only the pooler's.
+func (d *DB) unencrypted(ctx context.Context) (plain bool, err error) {
+	taken, err := d.pool.Conn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer taken.Close()
+	err = taken.Raw(func(c any) error {
+		wire := c.(*conn).Conn.Conn().PgConn().Conn() //nolint:forcetypeassert // the pool's connector makes no other
+		_, encrypted := wire.(*tls.Conn)
+		at, ok := wire.RemoteAddr().(*net.TCPAddr)
+		plain = !encrypted && ok && !at.IP.IsLoopback()
+		return nil
+	})
+	return plain, err
 }
 
 // Lacking returns those of the rights that this role does not have, on PostgreSQL; a right on some columns counts.

@@ -17,6 +17,7 @@ type EngineConfig struct {
 	Log            *slog.Logger
 	Registry       *prometheus.Registry // nil: nothing is exported
 	Tracer         trace.TracerProvider // nil: nothing is traced
+	HTTPS          bool                 // browsers come by https and shall go on doing so
 	TrustedProxies []string             // addresses or networks whose X-Forwarded-For is believed; none by default
 }
 
@@ -39,6 +40,9 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	engine.Use(serveHead(engine))
 	if cfg.Tracer != nil {
 		engine.Use(traced(cfg.Tracer))
+	}
+	if cfg.HTTPS {
+		engine.Use(func(c *gin.Context) { c.Header("Strict-Transport-Security", "max-age=31536000") })
 	}
 	engine.Use(o.observe, closeAfterChunks, o.recoverPanic, newAdmission().middleware)
 	engine.NoRoute(Handle(NotFound))

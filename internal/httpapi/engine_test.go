@@ -160,3 +160,15 @@ func TestPage_and_query(t *testing.T) {
 		t.Errorf("page 3 begins at %d", got)
 	}
 }
+
+func TestEngine_behind_https_keeps_browsers_there(t *testing.T) {
+	t.Parallel()
+	for _, https := range []bool{true, false} {
+		engine := httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler), HTTPS: https})
+		w := httptest.NewRecorder()
+		engine.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		if got := w.Header().Get("Strict-Transport-Security"); (got != "") != https {
+			t.Errorf("https %t: %q", https, got)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,6 +16,7 @@ const askTimeout = 3 * time.Second
 // Examination is what an operator wants to know of a queue that is reached. Nil errors mean that something is well.
 type Examination struct {
 	Server           string // its address, without credentials
+	Plain            bool   // the connection leaves this machine, and not by TLS
 	Stream, Consumer error  // ErrAbsent: it is not there, and is made by the next process that starts
 	Rights           error  // to publish, or to take work
 	Refused          error  // why the stream takes nothing; not looked at for a worker, which publishes nothing
@@ -42,7 +44,7 @@ func Examine(ctx context.Context, cfg Config, takes bool) (e Examination, err er
 		return e, fmt.Errorf("connect to NATS: %w", err)
 	}
 	defer q.nc.Close()
-	e.Server = q.nc.ConnectedUrlRedacted()
+	e.Server, e.Plain = q.nc.ConnectedUrlRedacted(), q.plain()
 	if q.js, err = jetstream.New(q.nc); err != nil {
 		return e, err
 	}
@@ -56,6 +58,14 @@ func Examine(ctx context.Context, cfg Config, takes bool) (e Examination, err er
 		e.Rights, e.Refused = q.mayPublish(ctx)
 	}
 	return e, nil
+}
+
+func (q *Queue) plain() bool {
+	if _, err := q.nc.TLSConnectionState(); err == nil {
+		return false
+	}
+	at, err := netip.ParseAddrPort(q.nc.ConnectedAddr())
+	return err != nil || !at.Addr().Unmap().IsLoopback()
 }
 
 func (q *Queue) examineStore(ctx context.Context, e *Examination) {

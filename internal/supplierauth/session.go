@@ -166,7 +166,7 @@ func (s *Service) revoke(ctx context.Context, text string) error {
 func (s *Service) Purge(ctx context.Context) error {
 	before := s.now().Add(-purgeAfter)
 	if err := errors.Join(s.store.purgeSessions(ctx, before), s.store.purgeRotated(ctx, before),
-		s.store.purgePortal(ctx, before)); err != nil {
+		s.store.purgePortal(ctx, s.now())); err != nil {
 		return fmt.Errorf("purge: %w", err)
 	}
 	return nil

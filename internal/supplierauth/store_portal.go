@@ -83,7 +83,7 @@ func (s store) endPortalSessions(ctx context.Context, supplierID string) error {
 	return nil
 }
 
-// purgePortal deletes links and sessions that expired before the given time.
+// purgePortal deletes links and sessions that have expired: there is nothing to know of them.
 func (s store) purgePortal(ctx context.Context, before time.Time) error {
 	for _, statement := range []string{`DELETE FROM portal_links WHERE expires_at < ?`,
 		`DELETE FROM portal_sessions WHERE expires_at < ?`} {
