@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -19,12 +18,11 @@ func (s *sweep) seldomCalled() []func(round int) {
 		func(round int) { s.runs(round, supplierCommands(aside.ID)) },
 		func(round int) { s.runs(round, trackerCommands(client.ID, file)) },
 		func(round int) { s.runs(round, settingCommands()) },
+		func(round int) { s.ages(old); s.runs(round, []string{"retention run --days 1"}) },
 		func(round int) {
-			s.ages(old)
-			s.runs(round, []string{"retention run --days 1",
-				"delivery redeliver --status failed --yes --supplier " + s.refusing.ID})
+			s.runs(round, []string{"delivery redeliver --status failed --yes --supplier " + s.refusing.ID})
 		},
-		s.stopsWorkers, s.stopsQueue,
+		s.chooses, s.stopsWorkers, s.stopsQueue,
 	}
 }
 
@@ -88,17 +86,16 @@ func (s *sweep) ages(old *sweepSupplier) {
 	}
 }
 
-// stopsWorkers restarts a worker, or stops one for longer than its lease.
+// stopsWorkers restarts a worker, or kills it. One that is only suspended leaves calls open, which another makes again.
 func (s *sweep) stopsWorkers(round int) {
 	worker := s.hub.Workers[round/2%len(s.hub.Workers)]
 	if round%2 == 0 {
-		worker.Signal(syscall.SIGSTOP)
+		worker.Kill()
 		hold(beyondLease)
-		worker.Signal(syscall.SIGCONT)
 	} else {
 		worker.Stop()
-		worker.Restart()
 	}
+	worker.Restart()
 	hold(outage)
 }
 

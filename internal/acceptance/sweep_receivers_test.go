@@ -53,6 +53,17 @@ func (l *callLedger) of(id string) []time.Time {
 	return l.calls[id]
 }
 
+// all is how many calls each delivery had.
+func (l *callLedger) all() map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := map[string]int{}
+	for id, times := range l.calls {
+		all[id] = len(times)
+	}
+	return all
+}
+
 func (l *callLedger) found() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
