@@ -269,6 +269,7 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 	now := d.deps.Now()
 	outcome := d.schedule.outcome(a, j.series, now, rand.Float64())
 	r := newResult(j, a, outcome, now.Add(-took), took)
+	r.ended, r.measured = now, time.Now()
 	streak := ended(dispatch.Report{OK: succeeded(j, a), Took: took})
 	if j.destination != OwnEndpoint {
 		d.learn(ctx, r, streak)

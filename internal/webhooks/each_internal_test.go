@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
@@ -28,7 +29,7 @@ func TestEach_hands_over_every_chosen_delivery_once_newest_first_batch_by_batch(
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		ctx := t.Context()
-		d := &Dispatcher{store: &store{db}}
+		d := &Dispatcher{store: &store{db}, deps: Deps{Now: time.Now}}
 		some(ctx, t, db, 1, 30, Failed)
 		some(ctx, t, db, 31, eachBatch+100, Delivered)
 		some(ctx, t, db, eachBatch+101, 2*eachBatch+200, Dead)
@@ -106,7 +107,7 @@ func TestPlans_of_an_operator_s_deliveries_read_a_batch_however_deep_the_page(t 
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
 	s := &store{db}
-	d := &Dispatcher{store: s}
+	d := &Dispatcher{store: s, deps: Deps{Now: time.Now}}
 	err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
 		for _, stored := range []int{0, 8 * looked} {
 			if stored > 0 {

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,18 @@ type result struct {
 	err      string
 	response []byte
 	outcome  Outcome
+
+	ended    time.Time // by the database's clock
+	measured time.Time // the same moment by this process's
+}
+
+// rebase moves the next attempt to the database's time now. Results may wait for a failover to a server whose clock is
+// another one.
+func (r *result) rebase(now time.Time) {
+	if r.outcome.Status == Pending && !r.measured.IsZero() {
+		r.outcome.Next = now.Add(r.outcome.Next.Sub(r.ended) - time.Since(r.measured))
+		r.ended, r.measured = now, time.Now()
+	}
 }
 
 func newResult(j job, a answer, outcome Outcome, began time.Time, took time.Duration) result {
@@ -92,6 +105,9 @@ func (d *Dispatcher) flushResults(_ context.Context, results []result) ([]struct
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	now := d.deps.Now()
+	for i := range results {
+		results[i].rebase(now)
+	}
 	if !d.needsTransaction(results) {
 		_, err := d.store.finish(ctx, results, now)
 		return make([]struct{}, len(results)), err
@@ -110,16 +126,13 @@ func (d *Dispatcher) flushResults(_ context.Context, results []result) ([]struct
 // again or want nothing more.
 func (d *Dispatcher) follow(ctx context.Context, results []result, written map[string]bool, now time.Time) error {
 	due := map[string]time.Time{}
-	for _, r := range results {
-		if !written[r.id] {
-			continue
-		}
+	var gone []result
+	ordered := slices.SortedFunc(slices.Values(results), result.byRequest) // as lockByID says: requests, then receivers
+	for _, r := range ordered {
 		switch {
+		case !written[r.id]:
 		case r.gone():
-			if err := d.pauseReceiver(ctx, r.destination, PausedByService, r.reason()); err != nil {
-				return err
-			}
-			d.woken(appendWakeUp(nil, shardPaused, r.destination))
+			gone = append(gone, r)
 		case r.lost():
 			if err := d.lost(ctx, r.job, r.reason()); err != nil {
 				return err
@@ -130,10 +143,21 @@ func (d *Dispatcher) follow(ctx context.Context, results []result, written map[s
 			}
 		}
 	}
+	for _, r := range gone {
+		if err := d.pauseReceiver(ctx, r.destination, PausedByService, r.reason()); err != nil {
+			return err
+		}
+		d.woken(appendWakeUp(nil, shardPaused, r.destination))
+	}
 	if err := d.note(ctx, deadNotices(results, written)...); err != nil {
 		return err
 	}
 	return d.store.markDue(ctx, due, now)
+}
+
+func (r result) byRequest(other result) int {
+	return cmp.Or(cmp.Compare(r.round.SupplierID, other.round.SupplierID),
+		cmp.Compare(r.round.RequestID, other.round.RequestID))
 }
 
 func (r result) lost() bool { return r.outcome.Status == Dead || r.outcome.Status == Failed }

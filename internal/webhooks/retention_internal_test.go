@@ -106,7 +106,7 @@ func manyRounds(ctx context.Context, t *testing.T, s *store, first, last, rounds
 	for uid := first; uid <= last; uid++ {
 		requests = append(requests, round.Round{SupplierID: "acme", RequestID: uid, UID: uid, Number: rounds})
 		for number := int64(1); number <= rounds; number++ {
-			id := round.Event{UID: uid, At: 1, Nonce: uid*1000 + number}.WebhookID(round.Receiver)
+			id := round.Event{UID: uid, At: 1, Nonce: uid*100_000 + number}.WebhookID(round.Receiver)
 			rows = append(rows, [3]any{id, uid, number})
 		}
 	}
@@ -124,7 +124,7 @@ func manyRounds(ctx context.Context, t *testing.T, s *store, first, last, rounds
 			SELECT i, u, n, 'acme', 'acme', u, 'delivered', 2, 2, 0, u, 1, 1, 200
 			FROM (WITH rows(i, u, n) AS (`+read+`) SELECT * FROM rows) AS r`, string(list))
 		for _, statement := range []string{`INSERT INTO webhook_events (uid, round, nonce, trace_id, body, created_at)
-				SELECT uid, round, uid * 1000 + round, '', '', 1 FROM webhook_deliveries WHERE uid >= ? AND uid <= ?`,
+				SELECT uid, round, uid * 100000 + round, '', '', 1 FROM webhook_deliveries WHERE uid >= ? AND uid <= ?`,
 			`INSERT INTO webhook_attempts (delivery_id, number, started_at)
 				SELECT id, 1, 1 FROM webhook_deliveries WHERE uid >= ? AND uid <= ?`} {
 			if err == nil {

@@ -223,8 +223,8 @@ func (d *Dispatcher) Callable(ctx context.Context, supplierID string) error {
 		return err
 	}
 	d.deps.DB.AfterTx(ctx, func(end database.End) {
-		if end != database.RolledBack {
-			go d.announce(d.writing, shardDue, supplierID) // ctx still carries the transaction
+		if end == database.Committed {
+			d.announce(d.writing, shardDue, supplierID) // ctx still carries the transaction
 		}
 	})
 	return nil
@@ -250,12 +250,31 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 		return nil, err
 	}
 	suppliers = slices.DeleteFunc(suppliers, func(id string) bool { return !receivers[id].usable() })
+	own := map[string]int{}
+	if n := wants[OwnEndpoint]; n > 0 {
+		own[OwnEndpoint] = n
+	}
+	// apart from each other: what dies of the own ones changes requests, which are locked before receivers
+	jobs, err := d.claimIn(ctx, own, nil, receivers)
+	if err != nil || len(suppliers) == 0 {
+		return jobs, err
+	}
+	more, err := d.claimIn(ctx, wants, suppliers, receivers)
+	return append(jobs, more...), err
+}
+
+// claimIn claims in one transaction: for the own endpoint, or for the suppliers.
+func (d *Dispatcher) claimIn(ctx context.Context, wants map[string]int, suppliers []string,
+	receivers map[string]Receiver) ([]job, error) {
+	if len(suppliers) == 0 && wants[OwnEndpoint] == 0 {
+		return nil, nil
+	}
 	worker := d.lease.worker()
 	if worker == 0 {
 		return nil, errNoLease
 	}
 	var claimed []claimedRow
-	err = d.deps.DB.InTx(ctx, "claim deliveries", func(ctx context.Context) (err error) {
+	err := d.deps.DB.InTx(ctx, "claim deliveries", func(ctx context.Context) (err error) {
 		claimed, err = d.claimDue(ctx, wants, suppliers, worker)
 		for _, c := range claimed { // before the COMMIT: see reconcile
 			d.hold(c.id)
@@ -280,14 +299,14 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 	return jobs, nil
 }
 
-// claimDue locks the receivers first, so that one that is paused gets nothing more.
+// claimDue locks the receivers first, so that one that is paused gets nothing more. Without suppliers it claims for the
+// own endpoint.
 func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, suppliers []string,
 	worker int64) (claimed []claimedRow, err error) {
 	mine := map[string]int{}
-	if n := wants[OwnEndpoint]; n > 0 {
-		mine[OwnEndpoint] = n
-	}
-	if len(suppliers) > 0 {
+	if len(suppliers) == 0 {
+		mine[OwnEndpoint] = wants[OwnEndpoint]
+	} else {
 		if suppliers, err = d.store.lockDue(ctx, suppliers, worker); err != nil {
 			return nil, err
 		}

@@ -156,7 +156,7 @@ func (s *store) recentPending(ctx context.Context, filter Filter, after string, 
 			held = held.Where("destination = ?", filter.SupplierID)
 		}
 		var err error
-		if stuck, err = deliveries(held.Order("id").Limit(limit - 1)); err != nil {
+		if stuck, err = deliveries(held.Order("worker").Limit(limit - 1)); err != nil {
 			return nil, "", err
 		}
 		limit -= len(stuck)
