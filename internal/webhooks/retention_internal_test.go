@@ -146,14 +146,11 @@ func TestRequests_of_any_number_of_rounds_are_listed_held_and_forgotten(t *testi
 		d := &Dispatcher{store: s, deps: Deps{DB: db}}
 		requests := append(manyRounds(ctx, t, s, 1, 500, 70), manyRounds(ctx, t, s, 501, 501, 33_000)...)
 		one, other := requests[500], manyRounds(ctx, t, s, 502, 502, 3)[0]
-		exec(ctx, t, db, `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status,
-			attempts, series, next_attempt_at, created_at, updated_at) VALUES ('msg_0earlier', 501, 1, 'acme', 'acme', 501,
-			'delivered', 1, 1, 0, 1, 1)`) // made before ids followed from uids
-		if list, err := d.Of(ctx, one); err != nil || len(list) != 33_001 {
+		if list, err := d.Of(ctx, one); err != nil || len(list) != 33_000 {
 			t.Fatalf("%d deliveries of a request: %v", len(list), err)
 		}
 		if total, rows, err := s.sentOf(ctx, "acme", SentFilter{Status: Delivered}, one, 7, 20); err != nil ||
-			total != 33_001 || len(rows) != 7 {
+			total != 33_000 || len(rows) != 7 {
 			t.Fatalf("a page of %d of %d: %v", len(rows), total, err)
 		}
 		if alive, err := d.Underway(ctx, requests); err != nil || len(alive) > 0 {
