@@ -36,7 +36,7 @@ supplyhub is ready at URL. Its demo supplier keeps its key over restarts. In ano
   PROGRAM delivery list
 
   # 6. run a receiver of the supplier's own, in a third terminal
-  WEBHOOK_SECRET=SECRET PROGRAM listen --addr RECEIVER
+  WEBHOOK_SECRET=WHSEC PROGRAM listen --addr RECEIVER
 
   # 7. lead the supplier's webhooks to it, and send another request: the receiver prints the call and verifies it
   WEBHOOK_ALLOW_PRIVATE=true PROGRAM supplier update SUPPLIER --webhook-url http://RECEIVER
@@ -79,7 +79,7 @@ func printTour(w io.Writer, cfg *config.Config, d demo, address string, scores b
 	}
 	first := time.Now().Unix() // another one at each start
 	_, err := io.WriteString(w, strings.NewReplacer(
-		"PROGRAM", program, "URL", address, "KEY", d.key, "SECRET", d.secret, "SUPPLIER", d.supplier,
+		"PROGRAM", program, "URL", address, "KEY", d.key, "WHSEC", d.secret, "SUPPLIER", d.supplier,
 		"RECEIVER", demoReceiver, "ITEM", tourItem,
 		"FIRST", strconv.FormatInt(first, 10), "SECOND", strconv.FormatInt(first+1, 10),
 	).Replace(text+endText))

@@ -219,8 +219,11 @@ func TestQueue_of_another_installation_is_refused(t *testing.T) {
 	own, shared := queuetest.New(t), queuetest.New(t)
 	first := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1,
 		Env: map[string]string{"NATS_URL": shared.URL()}})
+	other := apptest.NewProxy(t, "tcp", strings.TrimPrefix(shared.URL(), "nats://"))
+	other.Cut()
 	second := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1,
-		Env: map[string]string{"NATS_URL": own.URL() + "," + shared.URL()}})
+		Env: map[string]string{"NATS_URL": own.URL() + ",nats://" + other.Address}})
+	other.Heal()
 	own.Stop() // from here on the second has only the other one's queue
 	r := &natsRig{Hub: second, t: t}
 	r.saysEverywhere(t, "belongs to installation ")

@@ -227,6 +227,8 @@ func selfServiceRules(t *testing.T, h *apptest.Hub) {
 		}
 		apptest.Eventually(t, "the receiver is failing", func() bool { return receiverOf(t, s).State == "failing" })
 		reaches(t, s, "dead", 2)
+		apptest.Eventually(t, "all its failures are counted",
+			func() bool { return receiverOf(t, s).ConsecutiveFailures == int64(len(receiver.Calls())) })
 		before, called := receiverOf(t, s), len(receiver.Calls())
 		for _, answers := range []int64{200, 500} {
 			status.Store(answers)
