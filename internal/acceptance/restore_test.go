@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -34,19 +33,16 @@ func backup(t *testing.T, h *apptest.Hub) (restore func()) {
 		dump := databasetest.Dump(t, h.Env["DATABASE_URL"])
 		return func() { stopped(func() { h.Env["DATABASE_URL"] = databasetest.Restored(t, dump) }) }
 	}
-	data, saved := h.Env["DATA_DIR"], filepath.Join(t.TempDir(), "saved")
-	move := func(from, to string) {
-		if out, err := exec.CommandContext(t.Context(), "cp", "-a", from, to).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-	}
-	stopped(func() { move(data, saved) })
+	data, saved := h.Env["DATA_DIR"], filepath.Join(t.TempDir(), "saved.tar")
+	apptest.MustCommand[struct{}](t, h, "backup", saved)
 	return func() {
 		stopped(func() {
 			if err := os.RemoveAll(data); err != nil {
 				t.Fatal(err)
 			}
-			move(saved, data)
+			if out, errOut, code := runIn(t, t.TempDir(), "api", []string{"DATA_DIR=" + data}, "restore", saved); code != 0 {
+				t.Fatalf("restore: exit code %d: %s%s", code, out, errOut)
+			}
 		})
 	}
 }
