@@ -160,7 +160,7 @@ var ownClocks = []string{
 	"internal/app/doctor_*.go", "internal/app/meter.go", "internal/httpapi/middleware.go",
 	"internal/materials/work/sweeper.go", "internal/materials/work/direct.go", "internal/queue/*.go",
 	"internal/queue/embedded/*.go", "internal/webhooks/dispatcher.go", "internal/webhooks/lease.go",
-	"internal/webhooks/outbox.go", "internal/webhooks/ownership.go", "internal/webhooks/store_shards.go",
+	"internal/webhooks/outbox.go", "internal/webhooks/ownership.go", "internal/webhooks/results.go", "internal/webhooks/store_shards.go",
 	"internal/webhooks/wakeup.go",
 	"internal/webhooks/round.go", "internal/webhooks/testcall.go",
 	"internal/database/clock*.go", "internal/app/app.go", "internal/console/console.go", "internal/console/http_matching.go", "internal/database/lean.go", "internal/tracker/guard.go", "internal/tracker/relation.go", "internal/tracker/state.go",

@@ -1,6 +1,7 @@
 package database_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -83,6 +84,15 @@ func TestServer_that_takes_long_for_a_statement_does_not_hang(t *testing.T) {
 func TestServer_that_takes_no_new_connection_does_not_hang_while_it_answers(t *testing.T) {
 	t.Parallel()
 	server, db, end := serverOf(t, `SELECT pg_sleep(5)`) // seen by a second connection, which is used again
+	var open sync.WaitGroup
+	for range 3 { // the clock asks too
+		open.Go(func() {
+			if err := db.From(t.Context()).Exec(`SELECT pg_sleep(0.2)`).Error; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	open.Wait()
 	if err := server.FreezeNew(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,14 @@
 package webhooks_test
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
@@ -28,11 +31,31 @@ func (r *rig) uncallable(n int) {
 	}
 }
 
+// gone stores, for each of n suppliers that nothing is known of, a delivery that waits before those of acme.
+func (r *rig) gone(n int) {
+	r.tb.Helper()
+	var deliveries, receivers []string
+	for i := range n {
+		id := fmt.Sprintf("Agone%04d", i)
+		deliveries = append(deliveries, fmt.Sprintf(`('msg_0gone%d', %d, 1, '%s', '%s', 1, 'pending', 0, 0, 1, 1, 1)`, i, i, id, id))
+		receivers = append(receivers, fmt.Sprintf(`('%s', %d, 1, 1)`, id, dispatch.ShardOf(id)))
+	}
+	for _, statement := range []string{
+		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
+			next_attempt_at, created_at, updated_at) VALUES ` + strings.Join(deliveries, `, `),
+		`INSERT INTO webhook_receivers (supplier_id, shard, due_at, updated_at) VALUES ` + strings.Join(receivers, `, `),
+	} {
+		if err := r.db.From(context.Background()).Exec(statement).Error; err != nil {
+			r.tb.Fatal(err)
+		}
+	}
+}
+
 func TestSuppliers_that_cannot_be_called_keep_no_other_waiting_however_many_they_are(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db, setup{idle: true})
-		r.uncallable(5000)
+		r.gone(5000)
 		r.add(event("acme", 1, 1))
 		r.start()
 		until(t, "acme has its delivery", func() bool { return len(r.acme.got()) == 1 })
