@@ -104,7 +104,7 @@ func (a *App) serve(ctx context.Context, public, admin net.Listener, started fun
 	s := &api{App: a, public: public, admin: admin}
 	a.adminAddress = ownAddress(admin.Addr())
 	if err := a.openQueue(ctx, "api"); err != nil {
-		return err
+		return unlessStopped(ctx, err)
 	}
 	if err := a.openPortal(); err != nil {
 		return err

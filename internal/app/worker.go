@@ -48,7 +48,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 // runWorker works until ctx ends and everything in flight is finished.
 func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
 	if err := a.openQueue(ctx, "worker"); err != nil {
-		return err
+		return unlessStopped(ctx, err)
 	}
 	var ready atomic.Bool
 	checks := func(ctx context.Context) map[string]error {
