@@ -250,12 +250,8 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 		return nil, err
 	}
 	suppliers = slices.DeleteFunc(suppliers, func(id string) bool { return !receivers[id].usable() })
-	own := map[string]int{}
-	if n := wants[OwnEndpoint]; n > 0 {
-		own[OwnEndpoint] = n
-	}
 	// apart from each other: what dies of the own ones changes requests, which are locked before receivers
-	jobs, err := d.claimIn(ctx, own, nil, receivers)
+	jobs, err := d.claimIn(ctx, wants, nil, receivers)
 	if err != nil || len(suppliers) == 0 {
 		return jobs, err
 	}
