@@ -36,7 +36,7 @@ var edges = map[string][]string{
 	"cmd/worker": {"internal/app", "internal/config"},
 
 	"internal/app": {
-		"internal/caller", "internal/config", "internal/database", "internal/estimates", "internal/httpapi",
+		"internal/caller", "internal/config", "internal/cursor", "internal/database", "internal/estimates", "internal/httpapi",
 		"internal/materials", "internal/materials/operator", "internal/materials/work",
 		"internal/portal", "internal/products", "internal/queue", "internal/scoreboard",
 		"internal/scoreboard/balldontlie", "internal/scoreboard/fetch", "internal/scoreboard/sportmonks",
@@ -44,13 +44,14 @@ var edges = map[string][]string{
 		"internal/round", "internal/tracker", "internal/webhooks", "pkg/webhook",
 		"internal/console", "internal/figures", "internal/notify", "internal/errs", "internal/logctx",
 	},
-	"internal/console": {"internal/errs", "internal/figures", "internal/httpapi", "internal/logctx", "internal/materials",
+	"internal/console": {"internal/cursor", "internal/errs", "internal/figures", "internal/httpapi", "internal/logctx", "internal/materials",
 		"internal/round",
 		"internal/supplierauth", "internal/tracker", "internal/web", "internal/webhooks"},
 	"internal/figures":     {"internal/database"},
 	"internal/notice":      {},
 	"internal/notify":      {"internal/database", "internal/notice"},
 	"internal/caller":      {},
+	"internal/cursor":      {},
 	"internal/config":      {"pkg/webhook"}, // checks that configured secrets are ones
 	"internal/apikey":      {"internal/errs"},
 	"internal/errs":        {},
@@ -75,7 +76,7 @@ var edges = map[string][]string{
 		"internal/httpapi", "internal/logctx", "pkg/webhook"},
 	"internal/estimates": {"internal/database", "internal/errs", "pkg/webhook"},
 	"internal/products":  {"internal/caller", "internal/database", "internal/errs", "internal/httpapi"},
-	"internal/webhooks": {"internal/caller", "internal/database", "internal/dispatch", "internal/errs",
+	"internal/webhooks": {"internal/caller", "internal/cursor", "internal/database", "internal/dispatch", "internal/errs",
 		"internal/groupcommit", "internal/httpapi", "internal/logctx", "internal/notice", "internal/pack", "internal/round",
 		"pkg/webhook"},
 	"internal/tracker": {"internal/apikey", "internal/database", "internal/errs", "internal/httpapi",
@@ -88,13 +89,13 @@ var edges = map[string][]string{
 	"internal/scoreboard/sample":      {"internal/scoreboard"},
 	"internal/scoreboard/sportmonks":  {"internal/scoreboard", "internal/scoreboard/fetch"},
 
-	"internal/materials": {"internal/caller", "internal/database", "internal/errs", "internal/groupcommit",
+	"internal/materials": {"internal/caller", "internal/cursor", "internal/database", "internal/errs", "internal/groupcommit",
 		"internal/httpapi", "internal/logctx", "internal/notice", "internal/pack", "internal/round", "pkg/webhook"},
 	"internal/materials/operator": {"internal/database", "internal/errs", "internal/materials", "internal/round"},
 	"internal/materials/work": {"internal/database", "internal/errs", "internal/estimates", "internal/groupcommit",
 		"internal/logctx", "internal/materials", "internal/round", "pkg/webhook"},
 	"internal/portal": {
-		"internal/caller", "internal/errs", "internal/httpapi", "internal/logctx", "internal/materials",
+		"internal/caller", "internal/cursor", "internal/errs", "internal/httpapi", "internal/logctx", "internal/materials",
 		"internal/supplierauth", "internal/web", "internal/webhooks",
 	},
 

@@ -1,0 +1,99 @@
+package httpapi
+
+import (
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+const (
+	defaultLimit = 20
+	maxLimit     = 100
+)
+
+// ListQuery are the parameters that every list has.
+type ListQuery struct {
+	Limit  int    // rows of the page, 1 to 100
+	Cursor string // where the page begins; empty: at the newest row
+}
+
+// ParseList reads limit (1 to 100, default 20) and cursor, and names all that is wrong. The list itself opens the
+// cursor, and answers with BadCursor when it is not one of its own.
+func ParseList(q url.Values) (ListQuery, []errs.Violation) {
+	list := ListQuery{Limit: defaultLimit}
+	var violations []errs.Violation
+	switch values := q["limit"]; {
+	case len(values) > 1:
+		violations = append(violations, errs.InParameter("limit", "must be given only once"))
+	case len(values) == 1:
+		n, err := strconv.Atoi(values[0])
+		if err != nil || n < 1 || n > maxLimit || strconv.Itoa(n) != values[0] {
+			violations = append(violations, errs.InParameter("limit", "must be an integer from 1 to 100"))
+		}
+		list.Limit = n
+	}
+	switch values := q["cursor"]; {
+	case len(values) > 1:
+		violations = append(violations, errs.InParameter("cursor", "must be given only once"))
+	case len(values) == 1 && values[0] == "":
+		violations = append(violations, BadCursor())
+	case len(values) == 1:
+		list.Cursor = values[0]
+	}
+	return list, violations
+}
+
+// BadCursor is the violation of a cursor that does not open.
+func BadCursor() errs.Violation {
+	return errs.InParameter("cursor", "must be the next_cursor of an answer of this list with the same filters")
+}
+
+// AnswerList answers with a page of a list and the cursor of the next page; empty: there is none. The items come in
+// parts: one part is sent with its length, more are sent as they come, so that a large page costs the memory of its
+// largest part.
+func AnswerList[T any](c *gin.Context, next string, parts iter.Seq2[[]T, error]) error {
+	const contentType = "application/json; charset=utf-8"
+	body := []byte(`{"next_cursor":null,"data":[`)
+	if next != "" {
+		body = fmt.Appendf(nil, `{"next_cursor":%q,"data":[`, next)
+	}
+	begun, items := false, 0
+	for part, err := range parts {
+		if err == nil && items > 0 {
+			begun, err = true, send(c, contentType, body)
+			body = body[:0]
+		}
+		if err != nil && begun {
+			_ = c.Error(err)            // the log shows it
+			panic(http.ErrAbortHandler) // a caller must not take a part for the whole
+		}
+		if err != nil {
+			return err
+		}
+		for _, item := range part {
+			text, err := encode(item)
+			if err != nil {
+				panic(fmt.Errorf("encode an item of a list: %w", err)) // a defect: every type here can be encoded
+			}
+			if items++; items > 1 {
+				body = append(body, ',')
+			}
+			body = append(body, text...)
+		}
+	}
+	body = append(body, "]}"...)
+	if !begun {
+		write(c, http.StatusOK, contentType, body)
+		return nil
+	}
+	if err := send(c, contentType, body); err != nil {
+		_ = c.Error(err)
+	}
+	return nil
+}
