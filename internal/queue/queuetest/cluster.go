@@ -127,12 +127,19 @@ func (n *Node) Wipe() {
 	}
 }
 
-// FreePort returns a port of the loopback on which nothing listens. It is none of those that systems give to outgoing
-// connections and to who listens on port 0, so that it is still free when its user listens, and when that restarts.
+// given are the ports that FreePort returned: nothing may listen on one of them yet.
+var given sync.Map
+
+// FreePort returns a port of the loopback on which nothing listens, each port once. It is none of those that systems
+// give to outgoing connections and to who listens on port 0, so that it is still free when its user listens, and when
+// that restarts.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
 	for range 100 {
 		port := 20_000 + rand.IntN(12_000)
+		if _, twice := given.LoadOrStore(port, true); twice {
+			continue
+		}
 		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			_ = l.Close()
 			return port
