@@ -17,6 +17,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/figures"
@@ -69,6 +70,7 @@ type pipeline struct {
 	providerMetrics *scoreboard.Metrics
 	figures         *figures.Recorder
 	notifier        *notify.Notifier // nil: the operator is not notified
+	cursors         cursor.Sealer
 
 	operatorToken config.Secret
 }
@@ -155,6 +157,9 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	if err != nil {
 		return fmt.Errorf("derive the key of the own endpoint: %w", err)
 	}
+	if a.cursors, err = cursor.New(secrets.secretsKeys); err != nil {
+		return err
+	}
 	a.notifier = a.openNotifier()
 	a.products = products.New(a.db, a.db.Now)
 	a.Rates = estimates.New(a.db, a.db.Now, time.Now)
@@ -173,7 +178,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Publisher: a.estimation, Outbox: a.Deliveries,
 		Secrets: secrets.webhooks, Proofs: proofs, Flushers: a.db.Flushers(), TraceParent: a.traceParent, Batch: a.batch(),
-		Link: a.link(), Packed: a.cfg.Packed,
+		Link: a.link(), Packed: a.cfg.Packed, Cursors: a.cursors,
 	})
 	a.requests = operator.New(operator.Deps{DB: a.db, Now: a.db.Now, Requests: a.materials, Events: a.Deliveries,
 		Partitions: a.Deliveries})
@@ -186,7 +191,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 func (a *App) buildListings() (err error) {
 	a.Receivers = webhooks.NewSelfService(webhooks.SelfServiceDeps{
 		DB: a.db, Now: a.db.Now, Accounts: accounts{destinations{a.Suppliers}}, Requests: a.materials,
-		Dispatcher: a.Deliveries,
+		Dispatcher: a.Deliveries, Cursors: a.cursors,
 	})
 	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.db.Now}); err != nil {
 		return fmt.Errorf("set up tracker listings: %w", err)

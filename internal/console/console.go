@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/figures"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -91,6 +92,7 @@ type Deps struct {
 	Token      string // OPERATOR_TOKEN; empty: actions are off
 	Now        func() time.Time
 	Log        *slog.Logger
+	Cursors    cursor.Sealer
 }
 
 // Service implements the pages and the actions.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/caller"
+	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
@@ -50,6 +51,7 @@ type Deps struct {
 	Secrets   []webhook.Secret // the service's own: any of them may have signed an incoming event
 	Proofs    caller.Proofs    // that it is the service's own
 	Flushers  int              // concurrent group commits; 1 on SQLite
+	Cursors   cursor.Sealer
 	Packed    bool             // bodies are stored packed, where rows may be lean
 	// the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
 	TraceParent func(ctx context.Context) string

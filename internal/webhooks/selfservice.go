@@ -10,6 +10,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2/expirable"
 
+	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
@@ -108,6 +109,7 @@ type SelfServiceDeps struct {
 	Accounts   Accounts
 	Requests   Requests
 	Dispatcher *Dispatcher
+	Cursors    cursor.Sealer
 }
 
 // SelfService is what suppliers see of the deliveries to their own receivers, and what they may do about them. Nothing

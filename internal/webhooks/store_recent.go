@@ -143,7 +143,7 @@ func behind(list *gorm.DB, after string) *gorm.DB {
 	return list
 }
 
-func placeInTime(d Delivery) string { return cursor(d.CreatedAt, d.ID) }
+func placeInTime(d Delivery) string { return placeAt(d.CreatedAt, d.ID) }
 
 // recentPending goes by the index of what waits, destination by destination. What is attempted right now is not listed,
 // but what a worker has held since before the given time: it comes first.
@@ -177,10 +177,10 @@ func (s *store) recentPending(ctx context.Context, filter Filter, after string, 
 		return append(stuck, page...), "", err
 	}
 	last := page[limit-1]
-	return append(stuck, page...), last.Destination + "~" + cursor(*last.NextAttempt, last.ID), nil
+	return append(stuck, page...), last.Destination + "~" + placeAt(*last.NextAttempt, last.ID), nil
 }
 
-func cursor(at time.Time, id string) string { return fmt.Sprintf("%d~%s", at.UnixMicro(), id) }
+func placeAt(at time.Time, id string) string { return fmt.Sprintf("%d~%s", at.UnixMicro(), id) }
 
 func cutCursor(text string) (micros int64, id string, ok bool) {
 	at, id, found := strings.Cut(text, "~")
