@@ -56,3 +56,10 @@ func TestPlans_of_a_young_table_look_requests_up_by_their_key(t *testing.T) {
 		}
 	}
 }
+
+// noEvents is an outbox in which nothing is stored.
+type noEvents struct{ Outbox }
+
+func (noEvents) BodyOf(_, _, _ string) string { return `NULL` }
+
+func (noEvents) BodyOfOne(_, _, _ string) string { return `NULL` }

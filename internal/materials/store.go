@@ -132,7 +132,7 @@ func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
 // find reads one request of the supplier; errs.NotFound when the supplier has no such request.
 func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, error) {
-	rows, err := database.Scan(s.db.Reader(ctx).Raw(`SELECT `+columns(`true`, s.events.BodyOfOne)+`
+	rows, err := database.Scan(s.db.Reader(ctx).Raw(`SELECT `+columns(s.events.BodyOfOne)+`
 		FROM material_requests r WHERE supplier_id = ? AND id = ?`, supplierID, id), (*requestRow).places)
 	if err != nil {
 		return Record{}, fmt.Errorf("read material request: %w", err)
@@ -144,14 +144,12 @@ func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, 
 }
 
 // columns returns what a record has of a request r and of the event that has its estimates: those of the round before,
-// if any, are not on offer while fresh ones are made. What may be large is null where the condition does not hold.
-func columns(condition string, bodyOf func(supplier, uid, number string) string) string {
-	when := func(expression string) string { return `CASE WHEN ` + condition + ` THEN ` + expression + ` END` }
-	return `r.supplier_id, r.id, status, round, uid, trace_id, trace_parent, failure, r.created_at, updated_at,
-		selected_estimate_id, r.selected_at, coalesce(` + when(`body`) + `, ''), ` + when(`packed`) + `, ` +
-		when(`estimates`) + `, ` + when(`unavailable`) + `, ` +
-		when(`CASE WHEN estimates IS NULL AND received > 0 AND status <> 'enqueued' THEN `+
-			bodyOf(`r.supplier_id`, `r.uid`, `r.received`)+` END`)
+// if any, are not on offer while fresh ones are made.
+func columns(bodyOf func(supplier, uid, number string) string) string {
+	return `r.supplier_id, r.id, status, round, uid, trace_id, trace_parent, failure, created_at, updated_at,
+		selected_estimate_id, selected_at, body, packed, estimates, unavailable,
+		CASE WHEN estimates IS NULL AND received > 0 AND status <> 'enqueued' THEN ` +
+		bodyOf(`r.supplier_id`, `r.uid`, `r.received`) + ` END`
 }
 
 // places returns where database.Scan reads the columns to.
