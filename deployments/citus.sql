@@ -45,6 +45,8 @@ BEGIN
 END $$;
 
 -- A key must hold the supplier. What was unique stays so: uids are given out once, and webhook-ids are random.
+DROP INDEX material_requests_uid;
+CREATE INDEX material_requests_uid ON material_requests (uid) WHERE uid > 0;
 ALTER TABLE material_rounds DROP CONSTRAINT material_rounds_pkey, ADD PRIMARY KEY (uid, number, supplier_id);
 ALTER TABLE webhook_events DROP CONSTRAINT webhook_events_pkey, ADD PRIMARY KEY (uid, round, supplier_id);
 ALTER TABLE webhook_deliveries DROP CONSTRAINT webhook_deliveries_pkey, ADD PRIMARY KEY (id, supplier_id);

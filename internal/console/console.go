@@ -28,9 +28,9 @@ var pages embed.FS
 
 // Requests are the material requests.
 type Requests interface {
-	Recent(ctx context.Context, filter materials.Filter, after string, limit int) ([]materials.Overview, string, error)
-	FindAny(ctx context.Context, id int64) ([]materials.Overview, error)
-	FindEnqueued(ctx context.Context, rounds []round.Round) ([]materials.Overview, error)
+	List(ctx context.Context, filter materials.Filter, behind int64, limit int) (
+		page []materials.Overview, next int64, err error)
+	OfID(ctx context.Context, id int64, limit int) ([]materials.Overview, error)
 	Show(ctx context.Context, supplierID string, id int64) (
 		materials.Record, []materials.RoundOverview, round.Round, error)
 	Reopen(ctx context.Context, supplierID string, id int64) error

@@ -116,6 +116,11 @@ func (s *Service) Overviews(ctx context.Context, filter Filter, behind int64, li
 	return s.store.overviews(ctx, filter, behind, limit)
 }
 
+// OfID returns at most limit of the requests of an id, of which every supplier may have one.
+func (s *Service) OfID(ctx context.Context, id int64, limit int) ([]Overview, error) {
+	return s.store.ofID(ctx, id, limit)
+}
+
 // cursors is the list that the cursors of a supplier's requests belong to.
 func (s *Service) cursors(filter Filter) cursor.List {
 	return s.deps.Cursors.List("requests", filter.SupplierID, string(filter.Status))

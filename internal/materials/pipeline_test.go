@@ -21,6 +21,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/supplyhub/supplyhub/internal/caller"
+	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -70,8 +71,12 @@ func newPipeline(t *testing.T, db *database.DB, change func(*materials.Deps)) *p
 		Queue: p.world, Outbox: p.world, Catalogue: p.world, Estimator: p.world, Flushers: flushers,
 		Schedule: []time.Duration{time.Minute, time.Hour},
 	})
+	cursors, err := cursor.New("a key")
+	if err != nil {
+		t.Fatal(err)
+	}
 	deps := materials.Deps{
-		DB: db, Log: slog.New(p.logs), Now: p.clock, Publisher: p.worker, Outbox: p.world,
+		Cursors: cursors, DB: db, Log: slog.New(p.logs), Now: p.clock, Publisher: p.worker, Outbox: p.world,
 		Secrets: []webhook.Secret{webhook.NewSecret(), p.secret}, Flushers: flushers,
 	}
 	if change != nil {

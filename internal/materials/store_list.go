@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -49,10 +50,11 @@ var orderList = database.List{Name: "orders", At: "selected_at",
 func newest(columns string, filter Filter, behind int64, limit int) (query string, args []any) {
 	args = []any{behind, limit, filter.SupplierID}
 	of := func(condition string) string {
-		return `SELECT ` + columns + ` FROM material_requests WHERE ` + condition + `uid < $1 ORDER BY uid DESC LIMIT $2`
+		return `SELECT ` + columns + ` FROM material_requests WHERE ` + condition + `uid > 0 AND uid < $1
+			ORDER BY uid DESC LIMIT $2`
 	}
 	ofSupplier := func(status Status) string {
-		return of(`supplier_id = $3 AND status = '` + string(status) + `' AND uid > 0 AND `)
+		return of(`supplier_id = $3 AND status = '` + string(status) + `' AND `)
 	}
 	switch {
 	case filter == Filter{}:
@@ -66,9 +68,9 @@ func newest(columns string, filter Filter, behind int64, limit int) (query strin
 	}
 }
 
+// overviewRow is an Overview as it is stored.
 type overviewRow struct {
 	Overview
-	uid                  int64
 	failure              string
 	createdAt, updatedAt int64
 }
@@ -76,15 +78,25 @@ type overviewRow struct {
 const overviewColumns = `supplier_id, id, uid, status, shop_code, round, failure, created_at, updated_at`
 
 func (r *overviewRow) places() []any {
-	return []any{&r.SupplierID, &r.ID, &r.uid, &r.Status, &r.ShopCode, &r.Round, &r.failure, &r.createdAt, &r.updatedAt}
+	return []any{&r.SupplierID, &r.ID, &r.UID, &r.Status, &r.ShopCode, &r.Round, &r.failure, &r.createdAt, &r.updatedAt}
 }
 
-func (r *overviewRow) overview() Overview {
-	if r.Status == Failed {
-		r.Failure = &r.failure
+// queryOverviews reads the rows of a query of overviewColumns.
+func (s *store) queryOverviews(ctx context.Context, query string, args ...any) ([]Overview, error) {
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), query, args, (*overviewRow).places)
+	if err != nil {
+		return nil, fmt.Errorf("list material requests: %w", err)
 	}
-	r.CreatedAt, r.UpdatedAt = instant(r.createdAt), instant(r.updatedAt)
-	return r.Overview
+	list := make([]Overview, len(rows))
+	for i := range rows {
+		row := &rows[i]
+		if row.Status == Failed {
+			row.Failure = &row.failure
+		}
+		row.CreatedAt, row.UpdatedAt = instant(row.createdAt), instant(row.updatedAt)
+		list[i] = row.Overview
+	}
+	return list, nil
 }
 
 // overviews reads a page of what the filter chooses. It returns the uid behind which the next page begins; 0: that was
@@ -96,20 +108,27 @@ func (s *store) overviews(ctx context.Context, filter Filter, behind int64, limi
 		asked, most = Filter{}, looked
 	}
 	query, args := newest(overviewColumns, asked, behind, most+1)
-	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), query, args, (*overviewRow).places)
+	found, err := s.queryOverviews(ctx, query, args...)
 	if err != nil {
-		return nil, 0, fmt.Errorf("list material requests: %w", err)
+		return nil, 0, err
 	}
 	page = []Overview{}
-	for i := range rows {
+	for i, one := range found {
 		if i == most || len(page) == limit {
-			return page, rows[i-1].uid, nil
+			return page, found[i-1].UID, nil
 		}
-		if filter.Status == "" || rows[i].Status == filter.Status {
-			page = append(page, rows[i].overview())
+		if filter.Status == "" || one.Status == filter.Status {
+			page = append(page, one)
 		}
 	}
 	return page, 0, nil
+}
+
+// ofID reads at most limit requests of an id, of which every supplier may have one.
+func (s *store) ofID(ctx context.Context, id int64, limit int) ([]Overview, error) {
+	columns := `r.` + strings.ReplaceAll(overviewColumns, `, `, `, r.`)
+	return s.queryOverviews(ctx, `SELECT `+columns+` FROM suppliers s
+		JOIN material_requests r ON r.supplier_id = s.id AND r.id = $1 ORDER BY s.id LIMIT $2`, id, limit)
 }
 
 // listing is a page before its records are read: those of the largest requests have 200 MiB.

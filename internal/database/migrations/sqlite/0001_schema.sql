@@ -103,7 +103,7 @@ INSERT INTO sequences VALUES ('request_numbers', 0); -- uids and tickets: a numb
 
 -- All that becomes of a request is written by one UPDATE, its estimates beside it: each further row costs as much again.
 CREATE TABLE material_requests (
-    uid                  integer NOT NULL,             -- of the accepted request, never used again; it keys all that travels
+    uid                  integer NOT NULL CHECK (uid > 0), -- of the accepted request, never used again; it keys all that travels
     id                   integer NOT NULL,             -- the supplier's own; it may be used again after retention
     round                integer NOT NULL DEFAULT 1,   -- which estimation this is; a redelivery keeps it
     received             integer NOT NULL DEFAULT 0,   -- the latest round whose own event was taken
@@ -130,17 +130,20 @@ CREATE TABLE material_requests (
     unavailable          text,                         -- JSON array, as estimates
     PRIMARY KEY (supplier_id, id)
 );
+-- Lists are in the order of acceptance, which is that of uid. The condition uid > 0, which each list repeats, holds for all rows: it
+-- keeps look-ups by the key off these indexes, which over an empty table would cost the same.
+-- Which are the newest, of all suppliers?
+CREATE UNIQUE INDEX material_requests_uid ON material_requests (uid) WHERE uid > 0;
+-- Which requests has this supplier, by status? A list of all statuses is merged from these.
+CREATE INDEX material_requests_listed ON material_requests (supplier_id, status, uid) WHERE uid > 0;
+-- Which are enqueued, or failed, of all suppliers? What becomes of the others changes nothing in it.
+CREATE INDEX material_requests_open ON material_requests (status, uid) WHERE uid > 0 AND (status = 'enqueued' OR status = 'failed');
 -- Which were selected, the latest first?
-CREATE INDEX material_requests_orders ON material_requests (selected_at DESC, supplier_id, id) WHERE selected_at IS NOT NULL;
+CREATE INDEX material_requests_orders ON material_requests (selected_at, uid) WHERE selected_at IS NOT NULL;
 -- Which estimations are queued, the longest waiting first?
 CREATE INDEX material_requests_queued ON material_requests (ticket) WHERE ticket IS NOT NULL;
 -- Which estimations are to be queued again by now?
 CREATE INDEX material_requests_retry ON material_requests (retry_at) WHERE retry_at IS NOT NULL;
--- What failed, of all suppliers? Few rows, and no write of what does not fail changes it.
-CREATE INDEX material_requests_failed ON material_requests (created_at, supplier_id, id) WHERE failure <> '';
--- Which requests has this supplier, by status? A list of all statuses is merged from these. The condition, which listings
--- repeat, keeps look-ups by the key off this index: over an empty table it would cost the same.
-CREATE INDEX material_requests_listed ON material_requests (supplier_id, status, created_at, id) WHERE created_at > 0;
 
 -- The rounds of a request that are over; the current one is in the request's row.
 CREATE TABLE material_rounds (

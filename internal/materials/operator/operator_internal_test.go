@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -31,42 +32,28 @@ func (s *store) fill(ctx context.Context, t *testing.T, from, rows int, at strin
 	}
 }
 
-func TestEach_lists_every_request_once_newest_first_however_they_are_spread_over_time(t *testing.T) {
+func TestEach_hands_over_as_many_as_it_may_over_all_pages_and_ends_with_an_error(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		ctx := t.Context()
-		service := New(Deps{DB: db})
-		service.store.fill(ctx, t, 1, 2*eachBatch+100, `7000000000000000`)        // one batch of the intake has one time
-		service.store.fill(ctx, t, 30_001, eachBatch+500, `7000000100000000 + i`) // a busy moment
-		service.store.fill(ctx, t, 50_001, 30, `3000000000000000 + i * 100000000000`)
-		for _, filter := range []materials.Filter{{}, {SupplierID: "s1"}, {Status: materials.Selected},
-			{Status: materials.Failed}, {SupplierID: "s2", Status: materials.Enqueued},
-			{SupplierID: "unknown"}} {
-			var want []string
-			query := db.From(ctx).Table("material_requests").Select("supplier_id || '/' || id").Order(newestFirst)
-			if filter.SupplierID != "" {
-				query = query.Where("supplier_id = ?", filter.SupplierID)
+		requests := materials.New(materials.Deps{DB: db, Now: db.Now, Flushers: 1})
+		t.Cleanup(requests.Close)
+		service := New(Deps{DB: db, Requests: requests})
+		const stored = 2*eachPage + 100
+		service.store.fill(t.Context(), t, 1, stored, `i`)
+		refused := errors.New("refused")
+		for limit, want := range map[int]int{0: stored, 1: 1, eachPage: eachPage, eachPage + 1: eachPage + 1} {
+			var got []int64
+			err := service.Each(t.Context(), materials.Filter{}, limit, func(o materials.Overview) error {
+				got = append(got, o.UID)
+				return nil
+			})
+			if err != nil || len(got) != want || got[0] != stored || got[want-1] != int64(stored-want+1) {
+				t.Errorf("limit %d: %d requests, want %d: %v", limit, len(got), want, err)
 			}
-			if filter.Status != "" {
-				query = query.Where("status = ?", filter.Status)
-			}
-			if err := query.Scan(&want).Error; err != nil {
-				t.Fatal(err)
-			}
-			for _, limit := range []int{0, 1, 6000} {
-				var got []string
-				err := service.Each(ctx, filter, limit, func(o materials.Overview) error {
-					got = append(got, fmt.Sprintf("%s/%d", o.SupplierID, o.ID))
-					return nil
-				})
-				expected := want
-				if limit > 0 {
-					expected = want[:min(limit, len(want))]
-				}
-				if err != nil || !slices.Equal(got, expected) {
-					t.Errorf("%+v, at most %d: %d of %d requests, %v", filter, limit, len(got), len(expected), err)
-				}
-			}
+		}
+		err := service.Each(t.Context(), materials.Filter{}, 0, func(materials.Overview) error { return refused })
+		if !errors.Is(err, refused) {
+			t.Errorf("ended with %v", err)
 		}
 	})
 }
@@ -113,7 +100,7 @@ func TestPrune_reads_what_it_deletes_however_many_requests_the_supplier_has(t *t
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
 	s := &store{db: db}
-	s.fill(t.Context(), t, 1, 4*eachBatch, `i`)
+	s.fill(t.Context(), t, 1, 20_000, `i`)
 	err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
 		var rounds []round.Round
 		for uid := int64(3); len(rounds) < pruneBatch; uid += 3 {
