@@ -76,18 +76,6 @@ type Attempt struct {
 // interrupted is the error of an attempt without an end.
 const interrupted = "interrupted: the worker ended during this attempt"
 
-// Filter chooses deliveries; a zero field chooses all.
-type Filter struct {
-	Status     Status
-	SupplierID string
-	Since      time.Time // made then or later
-}
-
-func (f Filter) chooses(d Delivery) bool {
-	return (f.Status == "" || d.Status == f.Status) && (f.SupplierID == "" || d.SupplierID == f.SupplierID) &&
-		!d.CreatedAt.Before(f.Since)
-}
-
 // job is an attempt that is begun in the database and to be sent.
 type job struct {
 	id          string

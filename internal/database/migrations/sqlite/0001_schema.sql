@@ -238,11 +238,12 @@ CREATE TABLE webhook_deliveries (
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (destination, next_attempt_at) WHERE status = 'pending' AND worker IS NULL;
 -- Which deliveries does this worker attempt?
 CREATE INDEX webhook_deliveries_attempted ON webhook_deliveries (worker) WHERE worker IS NOT NULL;
--- Which deliveries ended without success, by the time they were made?
-CREATE INDEX webhook_deliveries_lost ON webhook_deliveries (status, created_at) WHERE status IN ('dead', 'failed');
--- Which deliveries go to this supplier, by status? A list of all statuses is merged from these. The condition, which queries
--- repeat, keeps deliveries to the own endpoint out, which are half of the writes.
-CREATE INDEX webhook_deliveries_listed ON webhook_deliveries (destination, status, created_at, id) WHERE destination <> 'own';
+-- Which deliveries of this status wait, or were given up, newest first? Like the next index it has nothing that a worker attempts:
+-- a delivery whose first attempt is begun with it enters both, if at all, when it has ended. uid > 0 keeps other queries off.
+CREATE INDEX webhook_deliveries_open ON webhook_deliveries (status, uid, round) WHERE status <> 'delivered' AND worker IS NULL AND uid > 0;
+-- Which deliveries go to this supplier's receiver, by status, newest first? A list of all statuses is merged from these, and the
+-- time is compared within the index.
+CREATE INDEX webhook_deliveries_listed ON webhook_deliveries (destination, status, uid, round, created_at) WHERE destination <> 'own' AND worker IS NULL;
 
 -- Every attempt of a delivery but its last.
 CREATE TABLE webhook_attempts (
