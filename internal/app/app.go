@@ -183,7 +183,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	a.requests = operator.New(operator.Deps{DB: a.db, Now: a.db.Now, Requests: a.materials, Events: a.Deliveries,
 		Partitions: a.Deliveries})
 	a.quotas, a.providerMetrics = scoreboard.NewQuotas(a.db, a.db.Now, time.Now), scoreboard.NewMetrics(a.registry)
-	a.figures, a.operatorToken = figures.New(a.db, a.db.Now, a.sample), config.Secret(secrets.operator)
+	a.figures, a.operatorToken = figures.New(a.db, a.db.Now, a.did), config.Secret(secrets.operator)
 	return nil
 }
 

@@ -41,9 +41,6 @@ func listsBench(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.untilSplit(ctx); err != nil {
-			return err
-		}
 		return readLists(ctx, address, key)
 	})
 }

@@ -41,7 +41,6 @@ func main() {
 		"bytes":         bytesBench,
 		"citus":         citusBench,
 		"turns":         turnsBench,
-		"upgrade":       upgradeBench,
 		"bare-tracker":  bareTracker,
 		"load":          func(context.Context) error { return loadProcess() },
 		"bare-http":     bareHTTP,

@@ -78,7 +78,7 @@ type Scores interface {
 // Live is what the processes count.
 type Live interface {
 	Hour() []figures.Point
-	Current(ctx context.Context) (figures.Sample, error)
+	Newest() figures.Counts
 }
 
 // Deps is what the console is built from.

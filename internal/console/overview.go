@@ -42,10 +42,7 @@ func (v overviewView) Oldest() int64 { return v.Waiting.Milliseconds() }
 
 // overview returns what a glance should show.
 func (s *Service) overview(ctx context.Context, _ query) (any, error) {
-	now, err := s.deps.Live.Current(ctx)
-	if err != nil {
-		return nil, err
-	}
+	now := s.deps.Live.Newest()
 	states, err := s.deps.Deliveries.IllStates(ctx)
 	if err != nil {
 		return nil, err
@@ -65,7 +62,7 @@ func (s *Service) overview(ctx context.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	now.Failing, now.Dead = int64(failing), max(now.Dead, int64(len(dead))) // what is counted may be ten seconds old
+	now.Failing, now.Dead = int64(failing), max(now.Dead, int64(len(dead))) // the counts may be 15 s old
 	v := overviewView{At: s.deps.Now().UTC(), Figures: figuresOf(s.deps.Live.Hour(), now), Needs: needs, Failing: failing,
 		Waiting: now.Oldest}
 	if v.Dead, err = s.namedDeliveries(ctx, dead); err != nil {
@@ -74,7 +71,7 @@ func (s *Service) overview(ctx context.Context, _ query) (any, error) {
 	return v, nil
 }
 
-func figuresOf(hour []figures.Point, now figures.Sample) []Figure {
+func figuresOf(hour []figures.Point, now figures.Counts) []Figure {
 	series := func(of func(figures.Point) float64) []float64 {
 		values := make([]float64, len(hour))
 		for i, p := range hour {
@@ -88,7 +85,7 @@ func figuresOf(hour []figures.Point, now figures.Sample) []Figure {
 		{Name: "Accepted per second", Value: mean(accepted), Unit: "requests a second, the last minute", Values: accepted},
 		{Name: "Delivered per second", Value: mean(delivered), Unit: "deliveries a second, the last minute",
 			Values: delivered},
-		{Name: "Backlog", Value: float64(now.Backlog), Unit: "requests wait for their estimates",
+		{Name: "Backlog", Value: float64(now.Enqueued), Unit: "requests wait for their estimates",
 			Values: series(func(p figures.Point) float64 { return float64(p.Backlog) })},
 		{Name: "Oldest waiting", Value: now.Oldest.Seconds(), Unit: "seconds",
 			Values: series(func(p figures.Point) float64 { return p.Oldest.Seconds() })},

@@ -52,17 +52,13 @@ func (s *store) insertPostgres(ctx context.Context, items []intakeItem, now time
 		shops[i], bodies[i], packed[i] = item.shopCode, string(item.body), item.packed
 		traces[i], parents[i] = item.traceID, item.traceParent
 	}
-	return database.Query(ctx, s.db.SQL(ctx), `WITH stored AS (
-			INSERT INTO material_requests (`+intakeColumns+`, counted, noted)
-			SELECT s, i, 'enqueued', d, c, b, z, t, nullif(p, ''), uid, uid, $8, $8, true, true
+	return database.Query(ctx, s.db.SQL(ctx), `
+			INSERT INTO material_requests (`+intakeColumns+`)
+			SELECT s, i, 'enqueued', d, c, b, z, t, nullif(p, ''), uid, uid, $8, $8
 			FROM (SELECT *, nextval('request_numbers') AS uid
 				FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[],
 					$9::bytea[]) AS batch(s, i, d, c, b, t, p, z)) AS numbered`+
-		intakeConflict+`), changes AS (
-			`+s.db.Noting()+` 'requests', supplier_id, '', 'enqueued', $8::bigint & `+database.CountUnit+`,
-				count(*), false
-			FROM stored GROUP BY supplier_id)
-		SELECT supplier_id, id, uid FROM stored`,
+		intakeConflict,
 		[]any{suppliers, ids, digests, shops, bodies, traces, parents, now.UnixMicro(), packed}, (*insertedRow).scanTargets)
 }
 

@@ -19,32 +19,6 @@ const (
 	looked = 1000    // requests that a page looks at when no index has those that are wanted alone
 )
 
-// Lists returns the lists whose rows are counted: a supplier's requests, and the orders of all.
-func Lists() []database.List { return []database.List{requestList, orderList} }
-
-var requestList = database.List{Name: "requests", At: "created_at",
-	Rows: func(s database.Series) (string, []any) {
-		from := `material_requests WHERE supplier_id = ? AND uid > 0 AND status `
-		if s.Status == "" {
-			return from + `IN ('enqueued', 'estimated', 'selected', 'failed')`, []any{s.Owner}
-		}
-		return from + `= ?`, []any{s.Owner, s.Status}
-	},
-	Statuses:  []string{string(Enqueued), string(Estimated), string(Selected), string(Failed)},
-	NextOwner: `SELECT min(supplier_id) FROM material_requests WHERE supplier_id > o.owner AND uid > 0`,
-	OfAny: `material_requests WHERE supplier_id = b.owner AND uid > 0
-		AND status IN ('enqueued', 'estimated', 'selected', 'failed')`,
-	OfOne: `material_requests WHERE supplier_id = b.owner AND uid > 0 AND status = b.status`}
-
-var orderList = database.List{Name: "orders", At: "selected_at",
-	Rows: func(database.Series) (string, []any) {
-		return `material_requests WHERE selected_at IS NOT NULL`, nil
-	},
-	Statuses:  []string{string(Selected)},
-	NextOwner: `SELECT CAST(NULL AS text)`, // they are of all suppliers
-	OfAny:     `material_requests WHERE selected_at IS NOT NULL`,
-	OfOne:     `material_requests WHERE selected_at IS NOT NULL`}
-
 // newest returns the query of the newest requests that the filter chooses behind a uid, at most limit of them. No index
 // has all suppliers' requests that are estimated, or selected.
 func newest(columns string, filter Filter, behind int64, limit int) (query string, args []any) {

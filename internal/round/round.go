@@ -32,7 +32,6 @@ type Partition struct {
 	Name           string
 	First, End     int64     // uids; End is not of it
 	Opened, Closed time.Time // when new requests began to be of it, and ceased; zero: they always were, they still are
-	Settled        time.Time // when it was vacuumed for good; zero: not yet
 	Kept           string    // why retention has not dropped it although all of it is old
 }
 

@@ -11,24 +11,6 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// Lists returns the lists whose rows are counted: the deliveries to a supplier's receiver.
-func Lists() []database.List { return []database.List{sentList} }
-
-var sentList = database.List{Name: "deliveries", At: "created_at",
-	Rows: func(s database.Series) (string, []any) {
-		from := `webhook_deliveries WHERE ` + toReceiver + ` AND status `
-		if s.Status == "" {
-			return from + `IN ('pending', 'delivered', 'dead', 'failed')`, []any{s.Owner}
-		}
-		return from + `= ?`, []any{s.Owner, s.Status}
-	},
-	Statuses: []string{string(Pending), string(Delivered), string(Dead), string(Failed)},
-	NextOwner: `SELECT min(destination) FROM webhook_deliveries WHERE destination <> 'own'
-		AND destination > o.owner`,
-	OfAny: `webhook_deliveries WHERE destination = b.owner AND destination <> 'own'
-		AND status IN ('pending', 'delivered', 'dead', 'failed')`,
-	OfOne: `webhook_deliveries WHERE destination = b.owner AND destination <> 'own' AND status = b.status`}
-
 // toReceiver chooses the deliveries to a supplier's receiver.
 const toReceiver = `destination = ? AND destination <> 'own'`
 

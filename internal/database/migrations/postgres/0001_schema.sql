@@ -319,17 +319,28 @@ INSERT INTO webhook_shards (shard, worker) SELECT n, 0 FROM generate_series(0, 2
 
 -- ---- What the operator is shown and notified of ----
 
--- What the processes counted in steps of ten seconds, for the console: each adds its own row and deletes what is older than an hour.
+-- What each process did in steps of ten seconds, for the console: each adds its own row and deletes what is older than an hour.
 CREATE TABLE figures (
     step                 bigint NOT NULL,              -- Unix seconds / 10
     process              bigint NOT NULL,              -- a number of its own for each start
     accepted             bigint NOT NULL,              -- requests, by this process in this step
     delivered            bigint NOT NULL,              -- deliveries, by this process in this step
-    backlog              bigint NOT NULL,              -- of all, as this process read it; so are the next
-    oldest_ms            bigint NOT NULL,              -- milliseconds that the oldest of the backlog waits
-    dead                 bigint NOT NULL,              -- deliveries
-    failing              bigint NOT NULL,              -- receivers
     PRIMARY KEY (step, process)
+);
+
+-- What all processes show of the state that they share: one of them counts it once a step, each figure up to 100,000.
+CREATE TABLE gauges (
+    step                 bigint PRIMARY KEY,           -- Unix seconds / 10; an hour is kept
+    counted_at           bigint NOT NULL,
+    enqueued             bigint NOT NULL,              -- requests
+    failed_requests      bigint NOT NULL,
+    oldest_us            bigint NOT NULL,              -- microseconds that the oldest enqueued request had waited; 0: none did
+    pending              bigint NOT NULL,              -- deliveries
+    dead                 bigint NOT NULL,
+    failed               bigint NOT NULL,
+    active               bigint NOT NULL,              -- receivers
+    failing              bigint NOT NULL,
+    paused               bigint NOT NULL
 );
 
 -- What the operator is to be notified of and is in no event yet. Rows are only added, so that no two transactions wait for each
@@ -603,15 +614,18 @@ END $$;
 
 -- Makes the next partition when there is none ahead, or moves the sequence into it when its day has come, never both: uids of it
 -- are given out only after it was committed. It reports whether there was something to do. Attaching waits for no writer and makes
--- none wait.
+-- none wait. A partition that is closed is left to autovacuum, which comes from then on when a thousand rows were changed, however
+-- many there are, and freezes them; a running vacuum of it gives way.
 -- +goose StatementBegin
 CREATE FUNCTION advance_webhook_partitions(now bigint, days bigint) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '2s' AS $$
 DECLARE
+    kinds CONSTANT text[] := ARRAY['webhook_events', 'webhook_deliveries', 'webhook_attempts'];
     today bigint := now / 86400000000;
     newest webhook_partitions;
     ahead webhook_partitions;
     parent text;
+    part text;
     ends text[];
 BEGIN
     SELECT * INTO newest FROM webhook_partitions ORDER BY first_uid DESC LIMIT 1;
@@ -619,6 +633,13 @@ BEGIN
         IF newest.first_uid >> 36 > today THEN
             RETURN false;
         END IF;
+        FOR part IN SELECT kind || '_' || name FROM webhook_partitions, unnest(kinds) AS kind
+            WHERE closed_at IS NULL AND first_uid < newest.first_uid
+        LOOP
+            EXECUTE format('ALTER TABLE %I SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+                autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000, autovacuum_freeze_min_age = 0,
+                autovacuum_freeze_table_age = 0, vacuum_truncate = false)', part);
+        END LOOP;
         PERFORM setval('request_numbers', newest.first_uid) FROM request_numbers WHERE last_value < newest.first_uid;
         UPDATE webhook_partitions SET closed_at = now WHERE closed_at IS NULL AND first_uid < newest.first_uid;
         UPDATE webhook_partitions SET opened_at = now WHERE first_uid = newest.first_uid;
@@ -627,15 +648,50 @@ BEGIN
     ahead.first_uid := greatest(newest.end_uid, (today + 1) << 36);
     ahead.end_uid := ahead.first_uid + (greatest(days, 1) << 36);
     ahead.name := to_char(to_timestamp((ahead.first_uid >> 36) * 86400) AT TIME ZONE 'UTC', 'YYYYMMDD');
-    FOREACH parent IN ARRAY ARRAY['webhook_events', 'webhook_deliveries', 'webhook_attempts'] LOOP
+    FOREACH parent IN ARRAY kinds LOOP
         ends := CASE parent WHEN 'webhook_events' THEN ARRAY[ahead.first_uid::text, ahead.end_uid::text]
             ELSE ARRAY[webhook_border(ahead.first_uid), webhook_border(ahead.end_uid)] END;
-        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING STORAGE)', parent || '_' || ahead.name, parent);
-        EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, parent || '_' || ahead.name,
-            ends[1], ends[2]);
+        part := parent || '_' || ahead.name;
+        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING STORAGE)', part, parent);
+        EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, ends[1], ends[2]);
     END LOOP;
     INSERT INTO webhook_partitions VALUES (ahead.name, ahead.first_uid, ahead.end_uid);
     RETURN true;
+END $$;
+-- +goose StatementEnd
+
+-- Drops a partition of which nothing is pending, and returns why it did not; nothing: it is gone. The caller keeps redeliveries out,
+-- so nothing becomes pending meanwhile. It waits for a vacuum of its tables, which gives way, before anything waits for it, and for
+-- the statements that use the three tables some hundredths of a second: who comes meanwhile waits behind it. It only detaches:
+-- deleting files makes every commit wait that is written meanwhile, a third of a second for a million requests.
+-- +goose StatementBegin
+CREATE FUNCTION drop_webhook_partition(uid bigint) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '2s' AS $$
+DECLARE
+    suffix text := (SELECT name FROM webhook_partitions WHERE first_uid = uid AND closed_at IS NOT NULL);
+    events text := 'webhook_events_' || suffix;
+    deliveries text := 'webhook_deliveries_' || suffix;
+    attempts text := 'webhook_attempts_' || suffix;
+    busy boolean;
+BEGIN
+    IF suffix IS NULL THEN
+        RETURN '';
+    END IF;
+    EXECUTE format('LOCK TABLE %I, %I, %I IN SHARE UPDATE EXCLUSIVE MODE', events, deliveries, attempts);
+    EXECUTE format($q$SELECT EXISTS (SELECT FROM %1$I WHERE status = 'pending' AND worker IS NULL)
+        OR EXISTS (SELECT FROM %1$I WHERE worker IS NOT NULL)$q$, deliveries) INTO busy;
+    IF busy THEN
+        RETURN 'deliveries are pending';
+    END IF;
+    PERFORM set_config('lock_timeout', '30ms', true);
+    LOCK TABLE ONLY webhook_events, ONLY webhook_deliveries, ONLY webhook_attempts IN ACCESS EXCLUSIVE MODE;
+    EXECUTE format('ALTER TABLE webhook_events DETACH PARTITION %I', events);
+    EXECUTE format('ALTER TABLE webhook_deliveries DETACH PARTITION %I', deliveries);
+    EXECUTE format('ALTER TABLE webhook_attempts DETACH PARTITION %I', attempts);
+    DELETE FROM webhook_partitions WHERE name = suffix;
+    RETURN '';
+EXCEPTION WHEN lock_not_available THEN
+    RETURN 'its tables are in use';
 END $$;
 -- +goose StatementEnd
 
@@ -659,282 +715,5 @@ END $$;
 -- +goose StatementEnd
 
 -- They run as the schema's owner, for the roles that deployments/postgres-roles.sql lets.
-REVOKE ALL ON FUNCTION advance_webhook_partitions(bigint, bigint), delete_webhook_table() FROM PUBLIC;
-
--- ================ Counts: how many rows the gauges and the lists have, and what keeps it ================
-
--- How many rows have the statuses that the gauges show. A statement adds a row with what it changed, so that no two transactions
--- wait for each other; the readers put the rows together again.
-CREATE TABLE status_counts (
-    kind                 text NOT NULL,                -- request, delivery or receiver
-    status               text NOT NULL,
-    n                    bigint NOT NULL               -- more of them, or fewer; the sum is how many there are
-);
--- Rows may be deleted while a publication is for all tables.
-ALTER TABLE status_counts REPLICA IDENTITY FULL;
-
--- How many rows the lists have, in blocks of at most some thousand: a total is a sum of a few numbers, and a page however deep
--- skips the rows of one block. The apis add the changes to the blocks (database/counts.go).
--- List, owner and status: requests by supplier, deliveries by receiver, orders. An empty status: all of them.
-CREATE TABLE list_counts (
-    list                 text COLLATE "C" NOT NULL,
-    owner                text COLLATE "C" NOT NULL,
-    status               text COLLATE "C" NOT NULL,
-    start                bigint NOT NULL,             -- the block's rows are at this time or later, and before the next block's
-    n                    bigint NOT NULL,
-    PRIMARY KEY (list, owner, status, start)
-) WITH (fillfactor = 60, autovacuum_vacuum_threshold = 1000);
-
--- What changed and is in no block yet. No writer waits for a counter, as changes are only inserted.
-CREATE TABLE list_changes (
-    list                 text COLLATE "C" NOT NULL,
-    owner                text COLLATE "C" NOT NULL,
-    was                  text COLLATE "C" NOT NULL,   -- the rows' status before; empty: they are new
-    became               text COLLATE "C" NOT NULL,   -- and now; empty: they are gone
-    at                   bigint NOT NULL,             -- the rows' time without its last 18 bits, a quarter of a second
-    n                    bigint NOT NULL,             -- how many rows
-    counted              boolean NOT NULL DEFAULT true -- status_counts has them; what the hot statements note is added to both
-) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_insert_threshold = -1);
-ALTER TABLE list_changes REPLICA IDENTITY FULL; -- rows may be deleted while a publication is for all tables
-
--- The hot statements add what they change themselves, one row a batch, and flip "counted" and "noted" of the rows that they counted
--- so; whatever else writes is counted by triggers, row by row. A trigger a statement cost 80 to 100 us each.
-ALTER TABLE material_requests ADD COLUMN counted boolean NOT NULL DEFAULT false, ADD COLUMN noted boolean NOT NULL DEFAULT false;
-ALTER TABLE webhook_deliveries ADD COLUMN counted boolean NOT NULL DEFAULT false, ADD COLUMN noted boolean NOT NULL DEFAULT false;
-
--- Suppliers with a receiver. Few rows change here, one at a time.
--- +goose StatementBegin
-CREATE FUNCTION count_receivers() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
-DECLARE
-    more bigint := 0;
-BEGIN
-    IF TG_OP <> 'DELETE' AND NEW.active AND NEW.webhook_url <> '' THEN more := 1; END IF;
-    IF TG_OP <> 'INSERT' AND OLD.active AND OLD.webhook_url <> '' THEN more := more - 1; END IF;
-    IF more <> 0 THEN
-        INSERT INTO status_counts VALUES ('receiver', 'all', more);
-    END IF;
-    RETURN NULL;
-END $$;
--- +goose StatementEnd
-CREATE TRIGGER count_receivers AFTER INSERT OR DELETE OR UPDATE OF active, webhook_url ON suppliers
-    FOR EACH ROW EXECUTE FUNCTION count_receivers();
-
--- +goose StatementBegin
-CREATE FUNCTION count_row() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
-BEGIN
-    IF TG_OP <> 'DELETE' AND NEW.status IN ('enqueued', 'failed', 'pending', 'dead') THEN
-        INSERT INTO status_counts VALUES (TG_ARGV[0], NEW.status, 1);
-    END IF;
-    IF TG_OP <> 'INSERT' AND OLD.status IN ('enqueued', 'failed', 'pending', 'dead') THEN
-        INSERT INTO status_counts VALUES (TG_ARGV[0], OLD.status, -1);
-    END IF;
-    RETURN NULL;
-END $$;
--- +goose StatementEnd
-
-CREATE TRIGGER count_added AFTER INSERT ON material_requests
-    FOR EACH ROW WHEN (NOT NEW.counted) EXECUTE FUNCTION count_row('request');
-CREATE TRIGGER count_changed AFTER UPDATE ON material_requests
-    FOR EACH ROW WHEN (OLD.status <> NEW.status AND OLD.counted = NEW.counted) EXECUTE FUNCTION count_row('request');
-CREATE TRIGGER count_removed AFTER DELETE ON material_requests
-    FOR EACH ROW WHEN (OLD.status IN ('enqueued', 'failed')) EXECUTE FUNCTION count_row('request');
-CREATE TRIGGER count_added AFTER INSERT ON webhook_deliveries
-    FOR EACH ROW WHEN (NOT NEW.counted) EXECUTE FUNCTION count_row('delivery');
-CREATE TRIGGER count_changed AFTER UPDATE ON webhook_deliveries
-    FOR EACH ROW WHEN (OLD.status <> NEW.status AND OLD.counted = NEW.counted) EXECUTE FUNCTION count_row('delivery');
-CREATE TRIGGER count_removed AFTER DELETE ON webhook_deliveries
-    FOR EACH ROW WHEN (OLD.status IN ('pending', 'dead', 'failed')) EXECUTE FUNCTION count_row('delivery');
-
--- +goose StatementBegin
-CREATE FUNCTION note_request() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
-BEGIN
-    INSERT INTO list_changes VALUES ('requests', NEW.supplier_id, CASE TG_OP WHEN 'UPDATE' THEN OLD.status ELSE '' END, NEW.status,
-        NEW.created_at & -262144, 1);
-    RETURN NULL;
-END $$;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE FUNCTION note_delivery() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
-BEGIN
-    INSERT INTO list_changes VALUES ('deliveries', NEW.destination, CASE TG_OP WHEN 'UPDATE' THEN OLD.status ELSE '' END, NEW.status,
-        NEW.created_at & -262144, 1);
-    RETURN NULL;
-END $$;
--- +goose StatementEnd
-
--- No other statement names the selection.
--- +goose StatementBegin
-CREATE FUNCTION note_order() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
-BEGIN
-    IF TG_OP = 'UPDATE' AND OLD.selected_at IS NOT NULL THEN
-        INSERT INTO list_changes VALUES ('orders', '', 'selected', '', OLD.selected_at & -262144, 1);
-    END IF;
-    IF NEW.selected_at IS NOT NULL THEN
-        INSERT INTO list_changes VALUES ('orders', '', '', 'selected', NEW.selected_at & -262144, 1);
-    END IF;
-    RETURN NULL;
-END $$;
--- +goose StatementEnd
-
--- Rows are deleted many at once.
--- +goose StatementBegin
-CREATE FUNCTION note_removed_requests() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
-BEGIN
-    INSERT INTO list_changes
-    SELECT 'requests', supplier_id, status, '', created_at & -262144, count(*) FROM removed GROUP BY 2, 3, 5
-    UNION ALL SELECT 'orders', '', 'selected', '', selected_at & -262144, count(*) FROM removed WHERE selected_at IS NOT NULL GROUP BY 5;
-    RETURN NULL;
-END $$;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE FUNCTION note_removed_deliveries() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
-BEGIN
-    INSERT INTO list_changes
-    SELECT 'deliveries', destination, status, '', created_at & -262144, count(*) FROM removed WHERE destination <> 'own' GROUP BY 2, 3, 5;
-    RETURN NULL;
-END $$;
--- +goose StatementEnd
-
-CREATE TRIGGER note_added AFTER INSERT ON material_requests
-    FOR EACH ROW WHEN (NOT NEW.noted) EXECUTE FUNCTION note_request();
-CREATE TRIGGER note_changed AFTER UPDATE ON material_requests
-    FOR EACH ROW WHEN (OLD.status <> NEW.status AND OLD.noted = NEW.noted) EXECUTE FUNCTION note_request();
-CREATE TRIGGER note_ordered AFTER UPDATE OF selected_at ON material_requests
-    FOR EACH ROW EXECUTE FUNCTION note_order();
-CREATE TRIGGER note_ordered_at_once AFTER INSERT ON material_requests
-    FOR EACH ROW WHEN (NEW.selected_at IS NOT NULL) EXECUTE FUNCTION note_order();
-CREATE TRIGGER note_removed AFTER DELETE ON material_requests REFERENCING OLD TABLE AS removed
-    FOR EACH STATEMENT EXECUTE FUNCTION note_removed_requests();
-CREATE TRIGGER note_added AFTER INSERT ON webhook_deliveries
-    FOR EACH ROW WHEN (NOT NEW.noted AND NEW.destination <> 'own') EXECUTE FUNCTION note_delivery();
-CREATE TRIGGER note_changed AFTER UPDATE ON webhook_deliveries
-    FOR EACH ROW WHEN (OLD.status <> NEW.status AND OLD.noted = NEW.noted AND NEW.destination <> 'own') EXECUTE FUNCTION note_delivery();
-CREATE TRIGGER note_removed AFTER DELETE ON webhook_deliveries REFERENCING OLD TABLE AS removed
-    FOR EACH STATEMENT EXECUTE FUNCTION note_removed_deliveries();
-
--- A partition that has been closed for a while is settled once: vacuumed, frozen, its indexes made anew. Then keeping it costs
--- nothing, and its rows are counted by an index alone before it is dropped.
-ALTER TABLE webhook_partitions
-    ADD COLUMN settled_at bigint,
-    ADD COLUMN settling_until bigint;                  -- the lease of the process that does it
-
--- Leases a closed partition to the process that settles it, and has what follows done by the owner: from now on autovacuum
--- comes when a thousand rows were changed, however many there are, and freezes; and indexes that are made anew are full. Nothing
--- here waits for a writer or makes one wait. It reports whether the partition is the caller's.
--- +goose StatementBegin
-CREATE FUNCTION settle_webhook_partition(uid bigint, now bigint, until bigint) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '2s' AS $$
-DECLARE
-    suffix text;
-    one record;
-BEGIN
-    UPDATE webhook_partitions SET settling_until = until
-    WHERE first_uid = uid AND closed_at IS NOT NULL AND settled_at IS NULL AND coalesce(settling_until, 0) < now
-    RETURNING name INTO suffix;
-    IF suffix IS NULL THEN
-        RETURN false;
-    END IF;
-    FOR one IN SELECT t.oid::regclass AS name, array(SELECT indexrelid::regclass FROM pg_index WHERE indrelid = t.oid) AS indexes
-        FROM unnest(ARRAY['webhook_events_', 'webhook_deliveries_', 'webhook_attempts_']) AS kind
-        CROSS JOIN LATERAL to_regclass(kind || suffix) AS t(oid)
-    LOOP
-        EXECUTE format('ALTER TABLE %s SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
-            autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000, autovacuum_freeze_min_age = 0,
-            autovacuum_freeze_table_age = 0, vacuum_truncate = false)', one.name);
-        EXECUTE (SELECT string_agg(format('ALTER INDEX %s SET (fillfactor = 100)', index), ';') FROM unnest(one.indexes) AS index);
-    END LOOP;
-    RETURN true;
-END $$;
--- +goose StatementEnd
-
--- Drops a partition, and takes its rows off the counts as deleting them would, each block of a list at once. It returns why it did
--- not; nothing: the partition is gone. What could change its rows, a redelivery, is kept out by the caller's lock: nothing becomes
--- pending after the first look, and what was counted stays what it is. It looks only into the blocks of the partition's own time
--- and of suppliers that have rows in it, 64 parts at most.
--- It disturbs no writer for long: it waits for a vacuum of the tables, which gives way, before anything waits for it; it rests for
--- as long as it counted, 0.4 s at most in all; it asks for the tables again and again, for some hundredths of a second each time,
--- as all that comes meanwhile waits behind it; and it only detaches them, as deleting their files makes every commit wait that is
--- written meanwhile, a third of a second for a million requests.
--- +goose StatementBegin
-CREATE FUNCTION drop_webhook_partition(uid bigint) RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '2s' AS $$
-DECLARE
-    suffix text := (SELECT name FROM webhook_partitions WHERE first_uid = uid AND closed_at IS NOT NULL);
-    events text := 'webhook_events_' || suffix;
-    deliveries text := 'webhook_deliveries_' || suffix;
-    attempts text := 'webhook_attempts_' || suffix;
-    part record;
-    began timestamptz;
-    counted interval := '0';
-    alone boolean := false;
-    busy boolean;
-BEGIN
-    IF suffix IS NULL THEN
-        RETURN '';
-    END IF;
-    EXECUTE format('LOCK TABLE %I, %I, %I IN SHARE UPDATE EXCLUSIVE MODE', events, deliveries, attempts);
-    EXECUTE format($q$SELECT EXISTS (SELECT FROM %1$I WHERE status = 'pending' AND worker IS NULL)
-        OR EXISTS (SELECT FROM %1$I WHERE worker IS NOT NULL)$q$, deliveries) INTO busy;
-    IF busy THEN
-        RETURN 'deliveries are pending';
-    END IF;
-    FOR part IN EXECUTE format($q$
-        WITH RECURSIVE owners AS (SELECT min(destination) AS owner FROM %1$I WHERE destination <> 'own'
-            UNION ALL SELECT (SELECT min(destination) FROM %1$I WHERE destination <> 'own' AND destination > o.owner)
-                FROM owners AS o WHERE o.owner IS NOT NULL),
-        spans AS (SELECT owner, min(s.first) AS first, max(s.last) AS last FROM owners AS o
-            CROSS JOIN unnest(ARRAY['delivered', 'dead', 'failed']) AS k(status)
-            CROSS JOIN LATERAL (SELECT min(created_at) AS first, max(created_at) AS last FROM %1$I d
-                WHERE d.destination = o.owner AND d.destination <> 'own' AND d.status = k.status) AS s
-            GROUP BY owner),
-        starts AS (SELECT owner, start FROM list_counts WHERE list = 'deliveries'
-            UNION SELECT owner, 0 FROM list_counts WHERE list = 'deliveries'
-            UNION SELECT owner, 0 FROM list_changes WHERE list = 'deliveries'),
-        ranges AS (SELECT s.owner, start, lead(start, 1, 9223372036854775807) OVER (PARTITION BY s.owner ORDER BY start) AS ends,
-                first, last FROM starts AS s JOIN spans ON spans.owner = s.owner COLLATE "default"),
-        blocks AS (SELECT owner, start, ends, row_number() OVER (ORDER BY owner, start) / greatest(16, count(*) OVER () / 64) AS number
-            FROM ranges WHERE start <= last AND ends > first)
-        SELECT array_agg(owner) AS owners, array_agg(start) AS starts, array_agg(ends) AS ends FROM blocks GROUP BY number
-        $q$, deliveries)
-    LOOP
-        began := clock_timestamp();
-        EXECUTE format($q$
-            INSERT INTO list_changes
-            SELECT 'deliveries', b.owner, s.status, '', b.start, c.n FROM unnest($1, $2, $3) AS b(owner, start, ends)
-            CROSS JOIN unnest(ARRAY['delivered', 'dead', 'failed']) AS s(status)
-            CROSS JOIN LATERAL (SELECT count(*) AS n FROM %I d WHERE d.destination = b.owner COLLATE "default"
-                AND d.destination <> 'own' AND d.status = s.status AND d.created_at >= b.start AND d.created_at < b.ends) AS c
-            WHERE c.n > 0$q$, deliveries) USING part.owners, part.starts, part.ends;
-        IF counted < '0.4 s' THEN
-            counted := counted + (clock_timestamp() - began);
-            PERFORM pg_sleep_for(clock_timestamp() - began);
-        END IF;
-    END LOOP;
-    EXECUTE format($q$INSERT INTO status_counts SELECT 'delivery', status, -count(*) FROM %I WHERE status IN ('dead', 'failed')
-        GROUP BY status$q$, deliveries);
-    FOR try IN 1..5 LOOP
-        BEGIN
-            PERFORM set_config('lock_timeout', 10 * try || 'ms', true);
-            LOCK TABLE ONLY webhook_events, ONLY webhook_deliveries, ONLY webhook_attempts IN ACCESS EXCLUSIVE MODE;
-            alone := true;
-        EXCEPTION WHEN lock_not_available THEN
-        END;
-        EXIT WHEN alone;
-        PERFORM pg_sleep_for('0.1 s');
-    END LOOP;
-    IF NOT alone THEN
-        RAISE lock_not_available;
-    END IF;
-    EXECUTE format('ALTER TABLE webhook_events DETACH PARTITION %I', events);
-    EXECUTE format('ALTER TABLE webhook_deliveries DETACH PARTITION %I', deliveries);
-    EXECUTE format('ALTER TABLE webhook_attempts DETACH PARTITION %I', attempts);
-    DELETE FROM webhook_partitions WHERE name = suffix;
-    RETURN '';
-EXCEPTION -- with all that was done
-    WHEN lock_not_available THEN RETURN 'its tables are in use';
-END $$;
--- +goose StatementEnd
-
-REVOKE ALL ON FUNCTION settle_webhook_partition(bigint, bigint, bigint), drop_webhook_partition(bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION advance_webhook_partitions(bigint, bigint), drop_webhook_partition(bigint), delete_webhook_table()
+    FROM PUBLIC;

@@ -302,18 +302,29 @@ INSERT INTO webhook_shards (shard, worker) WITH RECURSIVE n(n) AS (SELECT 0 UNIO
 
 -- ---- What the operator is shown and notified of ----
 
--- What the processes counted in steps of ten seconds, for the console: each adds its own row and deletes what is older than an hour.
+-- What each process did in steps of ten seconds, for the console: each adds its own row and deletes what is older than an hour.
 CREATE TABLE figures (
-    step                 integer NOT NULL,             -- Unix seconds / 10
-    process              integer NOT NULL,             -- a number of its own for each start
-    accepted             integer NOT NULL,             -- requests, by this process in this step
-    delivered            integer NOT NULL,             -- deliveries, by this process in this step
-    backlog              integer NOT NULL,             -- of all, as this process read it; so are the next
-    oldest_ms            integer NOT NULL,             -- milliseconds that the oldest of the backlog waits
-    dead                 integer NOT NULL,             -- deliveries
-    failing              integer NOT NULL,             -- receivers
+    step                 integer NOT NULL,              -- Unix seconds / 10
+    process              integer NOT NULL,              -- a number of its own for each start
+    accepted             integer NOT NULL,              -- requests, by this process in this step
+    delivered            integer NOT NULL,              -- deliveries, by this process in this step
     PRIMARY KEY (step, process)
 ) WITHOUT ROWID;
+
+-- What all processes show of the state that they share: one of them counts it once a step, each figure up to 100,000.
+CREATE TABLE gauges (
+    step                 integer PRIMARY KEY,           -- Unix seconds / 10; an hour is kept
+    counted_at           integer NOT NULL,
+    enqueued             integer NOT NULL,              -- requests
+    failed_requests      integer NOT NULL,
+    oldest_us            integer NOT NULL,              -- microseconds that the oldest enqueued request had waited; 0: none did
+    pending              integer NOT NULL,              -- deliveries
+    dead                 integer NOT NULL,
+    failed               integer NOT NULL,
+    active               integer NOT NULL,              -- receivers
+    failing              integer NOT NULL,
+    paused               integer NOT NULL
+);
 
 -- What the operator is to be notified of and is in no event yet. Rows are only added, so that no two transactions wait for each
 -- other.
@@ -508,154 +519,5 @@ CREATE TRIGGER tracker_records_updated AFTER UPDATE ON tracker_records BEGIN
     ON CONFLICT (client_number) DO UPDATE SET version = version + 1, generation = generation + 1, max_id = max(max_id, excluded.max_id);
     INSERT INTO tracker_days (client_number, dt_carga, records) VALUES (NEW.client_number, NEW.dt_carga, 1)
     ON CONFLICT (client_number, dt_carga) DO UPDATE SET records = records + 1;
-END;
--- +goose StatementEnd
-
--- ================ Counts: how many rows the gauges and the lists have, and what keeps it ================
-
--- How many rows have the statuses that the gauges show, kept by triggers so that every writer keeps it.
-CREATE TABLE status_counts (
-    kind                 text NOT NULL,                -- request, delivery or receiver
-    status               text NOT NULL,
-    n                    integer NOT NULL,
-    PRIMARY KEY (kind, status)
-) WITHOUT ROWID;
-INSERT INTO status_counts VALUES ('request', 'enqueued', 0), ('request', 'failed', 0),
-    ('delivery', 'pending', 0), ('delivery', 'dead', 0), ('delivery', 'failed', 0), ('receiver', 'all', 0);
-
--- +goose StatementBegin
-CREATE TRIGGER material_requests_added AFTER INSERT ON material_requests BEGIN
-    UPDATE status_counts SET n = n + 1 WHERE kind = 'request' AND status = NEW.status;
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER material_requests_changed AFTER UPDATE OF status ON material_requests WHEN OLD.status <> NEW.status BEGIN
-    UPDATE status_counts SET n = n - 1 WHERE kind = 'request' AND status = OLD.status;
-    UPDATE status_counts SET n = n + 1 WHERE kind = 'request' AND status = NEW.status;
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER material_requests_removed AFTER DELETE ON material_requests BEGIN
-    UPDATE status_counts SET n = n - 1 WHERE kind = 'request' AND status = OLD.status;
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER webhook_deliveries_added AFTER INSERT ON webhook_deliveries BEGIN
-    UPDATE status_counts SET n = n + 1 WHERE kind = 'delivery' AND status = NEW.status;
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER webhook_deliveries_changed AFTER UPDATE OF status ON webhook_deliveries WHEN OLD.status <> NEW.status BEGIN
-    UPDATE status_counts SET n = n - 1 WHERE kind = 'delivery' AND status = OLD.status;
-    UPDATE status_counts SET n = n + 1 WHERE kind = 'delivery' AND status = NEW.status;
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER webhook_deliveries_removed AFTER DELETE ON webhook_deliveries BEGIN
-    UPDATE status_counts SET n = n - 1 WHERE kind = 'delivery' AND status = OLD.status;
-END;
--- +goose StatementEnd
-
--- Suppliers with a receiver.
--- +goose StatementBegin
-CREATE TRIGGER suppliers_added AFTER INSERT ON suppliers BEGIN
-    UPDATE status_counts SET n = n + (NEW.active AND NEW.webhook_url <> '') WHERE kind = 'receiver';
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER suppliers_changed AFTER UPDATE OF active, webhook_url ON suppliers BEGIN
-    UPDATE status_counts SET n = n + (NEW.active AND NEW.webhook_url <> '') - (OLD.active AND OLD.webhook_url <> '') WHERE kind = 'receiver';
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER suppliers_removed AFTER DELETE ON suppliers BEGIN
-    UPDATE status_counts SET n = n - (OLD.active AND OLD.webhook_url <> '') WHERE kind = 'receiver';
-END;
--- +goose StatementEnd
-
--- How many rows the lists have, in blocks of at most some thousand: a total is a sum of a few numbers, and a page however deep
--- skips the rows of one block. Triggers note every change; the api adds them to the blocks (database/counts.go).
--- List, owner and status: requests by supplier, deliveries by receiver, orders. An empty status: all of them.
-CREATE TABLE list_counts (
-    list                 text NOT NULL,
-    owner                text NOT NULL,
-    status               text NOT NULL,
-    start                integer NOT NULL,            -- the block's rows are at this time or later, and before the next block's
-    n                    integer NOT NULL,
-    PRIMARY KEY (list, owner, status, start)
-) WITHOUT ROWID;
-
-CREATE TABLE list_changes (
-    list                 text NOT NULL,
-    owner                text NOT NULL,
-    was                  text NOT NULL,               -- the rows' status before; empty: they are new
-    became               text NOT NULL,               -- and now; empty: they are gone
-    at                   integer NOT NULL,            -- the rows' time without its last 18 bits, a quarter of a second
-    n                    integer NOT NULL,            -- how many rows
-    PRIMARY KEY (owner, list, was, became, at)
-) WITHOUT ROWID;
-
--- +goose StatementBegin
-CREATE TRIGGER material_requests_inserted AFTER INSERT ON material_requests BEGIN
-    INSERT INTO list_changes VALUES ('requests', NEW.supplier_id, '', NEW.status, NEW.created_at & -262144, 1)
-    ON CONFLICT (owner, list, was, became, at) DO UPDATE SET n = n + 1;
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER material_requests_updated AFTER UPDATE OF status ON material_requests WHEN OLD.status <> NEW.status BEGIN
-    INSERT INTO list_changes VALUES ('requests', NEW.supplier_id, OLD.status, NEW.status, NEW.created_at & -262144, 1)
-    ON CONFLICT (owner, list, was, became, at) DO UPDATE SET n = n + 1;
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER material_requests_ordered AFTER UPDATE OF selected_at ON material_requests
-WHEN OLD.selected_at IS NULL AND NEW.selected_at IS NOT NULL BEGIN
-    INSERT INTO list_changes VALUES ('orders', '', '', 'selected', NEW.selected_at & -262144, 1)
-    ON CONFLICT (owner, list, was, became, at) DO UPDATE SET n = n + 1;
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER material_requests_deleted AFTER DELETE ON material_requests BEGIN
-    INSERT INTO list_changes VALUES ('requests', OLD.supplier_id, OLD.status, '', OLD.created_at & -262144, 1)
-    ON CONFLICT (owner, list, was, became, at) DO UPDATE SET n = n + 1;
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER material_requests_unordered AFTER DELETE ON material_requests WHEN OLD.selected_at IS NOT NULL BEGIN
-    INSERT INTO list_changes VALUES ('orders', '', 'selected', '', OLD.selected_at & -262144, 1)
-    ON CONFLICT (owner, list, was, became, at) DO UPDATE SET n = n + 1;
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER webhook_deliveries_inserted AFTER INSERT ON webhook_deliveries WHEN NEW.destination <> 'own' BEGIN
-    INSERT INTO list_changes VALUES ('deliveries', NEW.destination, '', NEW.status, NEW.created_at & -262144, 1)
-    ON CONFLICT (owner, list, was, became, at) DO UPDATE SET n = n + 1;
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER webhook_deliveries_updated AFTER UPDATE OF status ON webhook_deliveries
-WHEN OLD.status <> NEW.status AND NEW.destination <> 'own' BEGIN
-    INSERT INTO list_changes VALUES ('deliveries', NEW.destination, OLD.status, NEW.status, NEW.created_at & -262144, 1)
-    ON CONFLICT (owner, list, was, became, at) DO UPDATE SET n = n + 1;
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER webhook_deliveries_deleted AFTER DELETE ON webhook_deliveries WHEN OLD.destination <> 'own' BEGIN
-    INSERT INTO list_changes VALUES ('deliveries', OLD.destination, OLD.status, '', OLD.created_at & -262144, 1)
-    ON CONFLICT (owner, list, was, became, at) DO UPDATE SET n = n + 1;
 END;
 -- +goose StatementEnd
