@@ -171,7 +171,7 @@ func (s *store) count(ctx context.Context, f Filter, most int) (n int64, err err
 	all := database.Arms(f.arms(s, `$2`), func(arm string) string {
 		return `SELECT 1 AS one FROM webhook_deliveries WHERE ` + arm + ` LIMIT $1`
 	})
-	err = s.db.ReaderSQL(ctx).QueryRowContext(ctx, `SELECT count(*) FROM (`+all+` LIMIT $1) AS some`, args...).Scan(&n)
+	err = s.db.ReaderSQL(ctx).QueryRowContext(ctx, `SELECT count(*) FROM (`+all+` LIMIT $1) AS counted`, args...).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count webhook deliveries: %w", database.Translate(err))
 	}
