@@ -128,21 +128,22 @@ func (s *store) throughIndexes(ctx context.Context, f Filter, behind Key, limit 
 	return rows, next, err
 }
 
-// throughEvents reads the deliveries of the events that come next, until there are enough.
+// throughEvents reads the deliveries of the events that come next, until there are enough. They were made with them.
 func (s *store) throughEvents(ctx context.Context, f Filter, behind Key, limit int) (rows []deliveryRow, next Key,
 	err error) {
 	d := f.direction()
 	uid, number := d.from(behind)
+	since, until, _ := f.times()
 	for seen, n := 0, limit+2; ; n = eventsAtOnce {
 		events, err := s.storedEvents(ctx, `webhook_events WHERE (uid, round) `+d.behind+` ($1, $2) AND uid > 0
 			ORDER BY `+d.order+` LIMIT $3`, uid, number, n)
 		if err != nil {
 			return nil, Key{}, err
 		}
-		ofSupplier := slices.DeleteFunc(slices.Clone(events), func(e storedEvent) bool {
-			return f.SupplierID != "" && e.supplierID != f.SupplierID
+		chosen := slices.DeleteFunc(slices.Clone(events), func(e storedEvent) bool {
+			return f.SupplierID != "" && e.supplierID != f.SupplierID || e.At < since || e.At >= until
 		})
-		found, err := s.byID(ctx, idsOfEvents(ofSupplier))
+		found, err := s.byID(ctx, idsOfEvents(chosen))
 		if err != nil {
 			return nil, Key{}, err
 		}
