@@ -40,7 +40,8 @@ type Requests interface {
 
 // Deliveries are the webhook deliveries and the receivers that they go to.
 type Deliveries interface {
-	Recent(ctx context.Context, filter webhooks.Filter, after string, limit int) ([]webhooks.Delivery, string, error)
+	List(ctx context.Context, filter webhooks.Filter, behind webhooks.Key, limit int) (
+		page []webhooks.Delivery, next webhooks.Key, err error)
 	Of(ctx context.Context, latest round.Round) ([]webhooks.Delivery, error)
 	Show(ctx context.Context, id string) (*webhooks.Detail, error)
 	Traced(ctx context.Context, traceID string) ([]string, error)

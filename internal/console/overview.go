@@ -58,7 +58,7 @@ func (s *Service) overview(ctx context.Context, _ query) (any, error) {
 	if err := s.describe(ctx, needs); err != nil {
 		return nil, err
 	}
-	dead, _, err := s.deps.Deliveries.Recent(ctx, webhooks.Filter{Status: webhooks.Dead}, "", 5)
+	dead, _, err := s.deps.Deliveries.List(ctx, webhooks.Filter{Status: webhooks.Dead}, webhooks.Key{}, 5)
 	if err != nil {
 		return nil, err
 	}

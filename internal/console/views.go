@@ -157,19 +157,27 @@ type deliveriesView struct {
 }
 
 func (s *Service) deliveries(ctx context.Context, q query) (any, error) {
-	status := webhooks.Status(q.values.Get("status"))
+	filter := webhooks.Filter{Receiver: q.values.Get("supplier_id"), Status: webhooks.Status(q.values.Get("status"))}
 	known := []webhooks.Status{"", webhooks.Pending, webhooks.Delivered, webhooks.Dead, webhooks.Failed}
-	if !slices.Contains(known, status) {
+	if !slices.Contains(known, filter.Status) {
 		return nil, errs.New(errs.Invalid,
 			"Deliveries are listed by the status pending, delivered, dead or failed, or without a status.")
 	}
-	page, next, err := s.deps.Deliveries.Recent(ctx,
-		webhooks.Filter{Status: status, SupplierID: q.values.Get("supplier_id")}, q.values.Get("cursor"), rows)
+	var behind webhooks.Key
+	list := s.deps.Cursors.List("console deliveries", filter.Receiver, string(filter.Status))
+	if err := q.open(list, &behind.UID, &behind.Round, &behind.Kind); err != nil {
+		return nil, err
+	}
+	page, next, err := s.deps.Deliveries.List(ctx, filter, behind, rows)
 	if err != nil {
 		return nil, err
 	}
-	items, err := s.namedDeliveries(ctx, page)
-	return deliveriesView{items, orNil(next)}, err
+	var view deliveriesView
+	if !next.IsZero() {
+		view.Next = orNil(list.Seal(next.UID, next.Round, next.Kind))
+	}
+	view.Items, err = s.namedDeliveries(ctx, page)
+	return view, err
 }
 
 type deliveryView struct {

@@ -24,22 +24,25 @@ const (
 func newest(columns string, filter Filter, behind int64, limit int) (query string, args []any) {
 	args = []any{behind, limit, filter.SupplierID}
 	of := func(condition string) string {
-		return `SELECT ` + columns + ` FROM material_requests WHERE ` + condition + `uid > 0 AND uid < $1
-			ORDER BY uid DESC LIMIT $2`
+		return `SELECT ` + columns + ` FROM material_requests WHERE ` + condition + ` AND uid < $1 ORDER BY uid DESC LIMIT $2`
 	}
 	ofSupplier := func(status Status) string {
-		return of(`supplier_id = $3 AND status = '` + string(status) + `' AND `)
+		return of(`round > 0 AND supplier_id = $3 AND status = '` + string(status) + `'`)
 	}
 	switch {
 	case filter == Filter{}:
-		return of(``), args[:2]
+		return of(`uid > 0`), args[:2]
 	case filter.SupplierID == "":
-		return of(`status = '` + string(filter.Status) + `' AND `), args[:2]
+		return of(`uid > 0 AND status = '` + string(filter.Status) + `'`), args[:2]
 	case filter.Status != "":
 		return ofSupplier(filter.Status), args
-	default: // merged from those of each status
-		return database.Arms(Statuses[:], ofSupplier) + ` ORDER BY uid DESC LIMIT $2`, args
 	}
+	// Merged from those of each status. Of the enqueued only what the page may have is looked at: what has left the status
+	// is in the index until it is vacuumed.
+	return `WITH settled AS (` + database.Arms([]Status{Estimated, Selected, Failed}, ofSupplier) + ` ORDER BY uid DESC LIMIT $2)
+		SELECT * FROM settled UNION ALL SELECT * FROM (` + of(`round > 0 AND supplier_id = $3 AND status = 'enqueued'
+			AND uid > (SELECT CASE count(*) WHEN $2 THEN min(uid) ELSE 0 END FROM settled)`) + `) AS enqueued
+		ORDER BY uid DESC LIMIT $2`, args
 }
 
 // overviewRow is an Overview as it is stored.

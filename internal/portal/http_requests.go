@@ -49,7 +49,7 @@ func (s *Service) ShowRequests(c *gin.Context) error {
 	return s.render(c, "requests", requestsPath, requestsPage{
 		newListing(c, next), records,
 		choices(c, "status", states, func(state string) string { return s.site.Text(c, requestWordOf(state)) }),
-		filter.Status != "",
+		filter.Status != "" || list.Cursor != "",
 	})
 }
 

@@ -243,7 +243,7 @@ func until(tb testing.TB, what string, condition func() bool) {
 func (r *rig) list(filter webhooks.Filter) []webhooks.Delivery {
 	r.tb.Helper()
 	var found []webhooks.Delivery
-	err := r.Each(context.Background(), filter, 0, func(int64) {}, func(d webhooks.Delivery) error {
+	err := r.Each(context.Background(), filter, 0, func(d webhooks.Delivery) error {
 		found = append(found, d)
 		return nil
 	})

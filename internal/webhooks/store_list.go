@@ -128,21 +128,22 @@ func (s *store) throughIndexes(ctx context.Context, f Filter, behind Key, limit 
 	return rows, next, err
 }
 
-// throughEvents reads the deliveries of the events that come next, until there are enough.
+// throughEvents reads the deliveries of the events that come next, until there are enough. They were made with them.
 func (s *store) throughEvents(ctx context.Context, f Filter, behind Key, limit int) (rows []deliveryRow, next Key,
 	err error) {
 	d := f.direction()
 	uid, number := d.from(behind)
+	since, until, _ := f.times()
 	for seen, n := 0, limit+2; ; n = eventsAtOnce {
 		events, err := s.storedEvents(ctx, `webhook_events WHERE (uid, round) `+d.behind+` ($1, $2) AND uid > 0
 			ORDER BY `+d.order+` LIMIT $3`, uid, number, n)
 		if err != nil {
 			return nil, Key{}, err
 		}
-		ofSupplier := slices.DeleteFunc(slices.Clone(events), func(e storedEvent) bool {
-			return f.SupplierID != "" && e.supplierID != f.SupplierID
+		chosen := slices.DeleteFunc(slices.Clone(events), func(e storedEvent) bool {
+			return f.SupplierID != "" && e.supplierID != f.SupplierID || e.At < since || e.At >= until
 		})
-		found, err := s.byID(ctx, idsOfEvents(ofSupplier))
+		found, err := s.byID(ctx, idsOfEvents(chosen))
 		if err != nil {
 			return nil, Key{}, err
 		}
@@ -171,7 +172,7 @@ func (s *store) count(ctx context.Context, f Filter, most int) (n int64, err err
 	all := database.Arms(f.arms(s, `$2`), func(arm string) string {
 		return `SELECT 1 AS one FROM webhook_deliveries WHERE ` + arm + ` LIMIT $1`
 	})
-	err = s.db.ReaderSQL(ctx).QueryRowContext(ctx, `SELECT count(*) FROM (`+all+` LIMIT $1) AS some`, args...).Scan(&n)
+	err = s.db.ReaderSQL(ctx).QueryRowContext(ctx, `SELECT count(*) FROM (`+all+` LIMIT $1) AS counted`, args...).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count webhook deliveries: %w", database.Translate(err))
 	}
