@@ -16,7 +16,7 @@ import (
 // The hot statements of the version before, which knows nothing of the lists' counts.
 const (
 	oldIntake = `WITH stored AS (INSERT INTO material_requests (` + intakeColumns + `, counted)
-			SELECT 'old', i, 'enqueued', '', '', '{}', NULL, '', NULL, nextval('request_numbers'), NULL, ?, 1, true
+			SELECT 'old', i, 'enqueued', '', '', '{}', '', NULL, nextval('request_numbers'), NULL, ?, 1, true
 			FROM generate_series(CAST(? AS bigint), ?) AS i RETURNING 1)
 		INSERT INTO status_counts SELECT 'request', 'enqueued', count(*) FROM stored`
 	oldReceipts = `WITH taken AS (UPDATE material_requests SET status = 'estimated', estimates = '[]', unavailable = '[]',
@@ -107,7 +107,7 @@ func (s *store) takeBatch(ctx context.Context, supplier string, i int) error {
 		receipts = append(receipts, receiptItem{requestKey: item.requestKey, uid: uids[item.requestKey], number: 1,
 			estimates: "[]", unavailable: "[]"})
 	}
-	_, err = s.takeReceipts(ctx, receipts, true, now)
+	_, err = s.takeReceipts(ctx, receipts, now)
 	return err
 }
 
@@ -149,7 +149,7 @@ func TestLists_of_one_moment_of_a_clock_set_back_and_of_a_first_request_page_and
 			databasetest.Fold(ctx, t, db, Lists()...)
 			err := db.From(ctx).Exec(fmt.Sprintf(`INSERT INTO material_requests (`+intakeColumns+`)
 				WITH RECURSIVE n(id) AS (SELECT 20001 UNION ALL SELECT id + 1 FROM n WHERE id < 24500)
-				SELECT 'acme', id + %d, 'estimated', '', '', '{}', NULL, '', NULL, id, NULL, %s, 1 FROM n`, i*10_000, at)).Error
+				SELECT 'acme', id + %d, 'estimated', '', '', '{}', '', NULL, id, NULL, %s, 1 FROM n`, i*10_000, at)).Error
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -170,7 +170,7 @@ func TestMiscounts_compares_every_series_of_many_owners_and_says_how_many_rows_i
 		const owners = 230
 		err := db.From(ctx).Exec(`INSERT INTO material_requests (`+intakeColumns+`)
 			WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < ?)
-			SELECT 'o' || (1000 + id), id, 'estimated', '', '', '{}', NULL, '', NULL, id, NULL, 600000000 + id, 1 FROM n`,
+			SELECT 'o' || (1000 + id), id, 'estimated', '', '', '{}', '', NULL, id, NULL, 600000000 + id, 1 FROM n`,
 			owners).Error
 		if err != nil {
 			t.Fatal(err)

@@ -50,7 +50,6 @@ type Deps struct {
 	Secrets   []webhook.Secret // the service's own: any of them may have signed an incoming event
 	Proofs    caller.Proofs    // that it is the service's own
 	Flushers  int              // concurrent group commits; 1 on SQLite
-	Packed    bool             // bodies are stored packed, where rows may be lean
 	// the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
 	TraceParent func(ctx context.Context) string
 	// begins the span of a batch whose members come from these spans, and returns its end; nil: nothing is traced

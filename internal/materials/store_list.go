@@ -64,8 +64,9 @@ const (
 	usual = 8 << 10 // a row of so many bytes is read with its page, of which a hundred are less than a part
 )
 
-// BodySize is the expression of how many bytes a request's body has at most; a packed one has eight times its own.
-const BodySize = `octet_length(r.body) + coalesce(octet_length(r.packed) * 8, 0)`
+// BodySize is the expression of how many bytes a request's body has at most, as one that is stored packed has eight
+// times its own.
+const BodySize = `octet_length(r.body) * 8`
 
 const listedSize = BodySize + ` + coalesce(octet_length(r.estimates) + octet_length(r.unavailable), 1024)`
 

@@ -124,8 +124,8 @@ func TestLists_of_a_request_s_deliveries_are_those_of_all_its_rounds(t *testing.
 		for uid := range 3 {
 			for number := range 3 {
 				e := round.NewEvent(int64(uid), time.UnixMicro(7))
-				err := db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, nonce, trace_id, body, created_at)
-					VALUES (?, ?, ?, '', '', 7)`, uid, number+1, e.Nonce).Error
+				err := db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, nonce, supplier_id, trace_id, body, created_at)
+					VALUES (?, ?, ?, 'acme', '', '', 7)`, uid, number+1, e.Nonce).Error
 				if err != nil {
 					t.Fatal(err)
 				}
