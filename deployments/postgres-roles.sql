@@ -52,7 +52,7 @@ EXCEPTION WHEN insufficient_privilege THEN
 END $$;
 
 -- Both look at the schema's version and the installation's id when they start.
-GRANT SELECT ON goose_db_version, installation TO supplyhub_api, supplyhub_worker;
+GRANT SELECT ON schema_versions, installation TO supplyhub_api, supplyhub_worker;
 
 -- bin/api: sessions, intake, estimates that come in, products, listings, the scoreboard's quota.
 GRANT SELECT ON suppliers, supplier_api_keys, rate_services, settings, webhook_deliveries TO supplyhub_api;
@@ -97,7 +97,8 @@ ALTER DEFAULT PRIVILEGES REVOKE SELECT ON TABLES FROM supplyhub_api;
 
 -- bin/worker: estimating and delivering. It sees no key, no session and no tracker.
 GRANT SELECT ON suppliers, supplier_webhook_secrets, rate_services, products TO supplyhub_worker;
-GRANT SELECT (supplier_id, id, uid, status, round, tries, trace_id, trace_parent, created_at, round_at, body, packed), UPDATE (status, ticket, retry_at, tries, failure, updated_at)
+GRANT SELECT (supplier_id, id, uid, status, round, tries, trace_id, trace_parent, created_at, round_at, body),
+    UPDATE (status, ticket, retry_at, tries, failure, updated_at)
     ON material_requests TO supplyhub_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON workers TO supplyhub_worker;
 GRANT SELECT, INSERT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts, webhook_receivers TO supplyhub_worker;

@@ -290,7 +290,7 @@ func ofNewer(t *testing.T, content []byte) []byte {
 		t.Fatal(err)
 	}
 	db := openSQLite(t, dir)
-	_, err := db.ExecContext(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, 1)`)
+	_, err := db.ExecContext(t.Context(), `INSERT INTO schema_versions (version_id, is_applied) VALUES (9999, 1)`)
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}

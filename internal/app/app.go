@@ -168,7 +168,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: destinations{a.Suppliers}, Ledger: ledger, BaseURL: a.cfg.BaseURL,
 		OwnSecrets: secrets.webhooks, Proofs: proofs, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
 		AllowPrivate: a.cfg.AllowPrivate, Deny: a.cfg.Denied(), Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Notifier: a.notifier,
-		Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent, Packed: a.cfg.Packed,
+		Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent,
 	})
 	a.estimation = work.New(work.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Local: time.Now, Queue: workQueue{a}, Outbox: outbox{a.Deliveries},
@@ -178,7 +178,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Publisher: a.estimation, Outbox: a.Deliveries,
 		Secrets: secrets.webhooks, Proofs: proofs, Flushers: a.db.Flushers(), TraceParent: a.traceParent, Batch: a.batch(),
-		Link: a.link(), Packed: a.cfg.Packed, Cursors: a.cursors,
+		Link: a.link(), Cursors: a.cursors,
 	})
 	a.requests = operator.New(operator.Deps{DB: a.db, Now: a.db.Now, Requests: a.materials, Events: a.Deliveries,
 		Partitions: a.Deliveries})
@@ -279,9 +279,6 @@ func (a *pipeline) endTrace(ctx context.Context) {
 
 // Migrate brings the schema to this binary's version; processes that start at once wait for each other.
 func (a *pipeline) Migrate(ctx context.Context) error { return a.db.Migrate(ctx) }
-
-// FinishMigration lets rows be written that the version before cannot read.
-func (a *pipeline) FinishMigration(ctx context.Context) error { return a.db.AllowLeanRows(ctx) }
 
 // Close releases everything in the reverse order of its construction.
 func (a *App) Close() error {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/supplyhub/supplyhub/internal/pack"
 )
 
 const (
@@ -90,7 +92,7 @@ func (r listRows) requests(ctx context.Context, conn *pgx.Conn) error {
 			case "selected":
 				estimate, selected = "est-road", at
 			}
-			return []any{r.supplier, n, status, digestOf(n), "SP-0001", string(body(n)), traceOf(n), r.first + n, received,
+			return []any{r.supplier, n, status, digestOf(n), "SP-0001", pack.Pack(body(n)), traceOf(n), r.first + n, received,
 				failure, at, at, estimate, selected, retry}, nil
 		}))
 	return err

@@ -38,7 +38,7 @@ func main() {
 		"recovery":      whole(recovery),
 		"pages":         pagesBench,
 		"lists":         listsBench,
-		"bytes":         bytesBench,
+		"bytes":         whole(bytesBench),
 		"citus":         citusBench,
 		"turns":         turnsBench,
 		"bare-tracker":  bareTracker,

@@ -171,15 +171,15 @@ func fillChunk(ctx context.Context, conn *pgx.Conn, from, to, stored int64) erro
 			case failedPage(uid):
 				status, failure, received = "failed", "The delivery estimates were computed and could not be delivered.", 0
 			}
-			return []any{pageOwner(uid), uid, status, digestOf(uid), "SP-0001", `{"shop_code":"SP-0001","materials":[]}`,
+			return []any{pageOwner(uid), uid, status, digestOf(uid), "SP-0001", []byte(`{"shop_code":"SP-0001","materials":[]}`),
 				traceOf(uid), uid, ticket,
 				received, failure, at, at, "[]", "[]"}, nil
 		}))
 	_, errEvents := conn.CopyFrom(ctx, pgx.Identifier{"webhook_events"},
-		[]string{"uid", "round", "nonce", "trace_id", "body", "created_at"},
+		[]string{"uid", "round", "nonce", "trace_id", "body", "created_at", "supplier_id"},
 		pgx.CopyFromSlice(int(to-from+1), func(i int) ([]any, error) {
 			uid := from + int64(i)
-			return []any{uid, int64(1), uid, traceOf(uid), []byte(`{}`), pageAt(uid)}, nil
+			return []any{uid, int64(1), uid, traceOf(uid), []byte(`{}`), pageAt(uid), pageOwner(uid)}, nil
 		}))
 	deliveries := &pageDeliveries{next: from, to: to, waiting: waiting}
 	_, errDeliveries := conn.CopyFrom(ctx, pgx.Identifier{"webhook_deliveries"},

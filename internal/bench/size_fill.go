@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/pack"
 )
 
 const microsOfDay = 24 * 60 * 60 * 1_000_000
@@ -93,24 +94,24 @@ func fillDay(ctx context.Context, conn *pgx.Conn, from, to int64) error {
 				$3 + n, 1, 1700000000000000 + n * 86400, 1700000000000000 + n * 86400, '[]', '[]'
 			FROM generate_series($1::bigint, $2::bigint) AS n`,
 		`INSERT INTO webhook_events (uid, round, trace_id, body, created_at, supplier_id)
-			SELECT $3 + n, 1, 'trace', convert_to(left($4, 200), 'UTF8'), 1700000000000000 + n * 86400, 'sup_zz_' || n % 100
+			SELECT $3 + n, 1, 'trace', substr($4::bytea, 1, 200), 1700000000000000 + n * 86400, 'sup_zz_' || n % 100
 			FROM generate_series($1::bigint, $2::bigint) AS n`,
 		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
 			next_attempt_at, created_at, updated_at, last_started_at, last_duration_us, last_status)
 			SELECT webhook_border($3) || lpad(n::text, 9, '0'), $3 + n, 1,
 				CASE n % 2 WHEN 0 THEN 'own' ELSE 'sup_zz_' || n % 100 END, 'sup_zz_' || n % 100, n, 'delivered', 2, 2, n,
 				1700000000000000 + n * 86400, n, n, 1000, 200
-			FROM generate_series($1::bigint, $2::bigint) AS n WHERE length($4::text) > 0`,
-		`INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status)
-			SELECT webhook_border($3) || lpad(n::text, 9, '0'), 1, n, 1000, 503
-			FROM generate_series($1::bigint, $2::bigint) AS n WHERE length($4::text) > 0`,
+			FROM generate_series($1::bigint, $2::bigint) AS n WHERE length($4::bytea) > 0`,
+		`INSERT INTO webhook_attempts (delivery_id, supplier_id, number, started_at, duration_us, status)
+			SELECT webhook_border($3) || lpad(n::text, 9, '0'), 'sup_zz_' || n % 100, 1, n, 1000, 503
+			FROM generate_series($1::bigint, $2::bigint) AS n WHERE length($4::bytea) > 0`,
 	} {
 		var first int64
 		if err := conn.QueryRow(ctx, `SELECT greatest(max(first_uid), 1::bigint << 40) FROM webhook_partitions
 			WHERE opened_at IS NOT NULL`).Scan(&first); err != nil {
 			return err
 		}
-		if _, err := conn.Exec(ctx, statement, from, to, first, string(body(1))); err != nil {
+		if _, err := conn.Exec(ctx, statement, from, to, first, pack.Pack(body(1))); err != nil {
 			return fmt.Errorf("%.40s: %w", statement, err)
 		}
 	}

@@ -25,7 +25,7 @@ func exec(ctx context.Context, t *testing.T, db *database.DB, statement string) 
 
 func count(t *testing.T, db *database.DB) (n int) {
 	t.Helper()
-	err := db.Reader(t.Context()).Raw(`SELECT count(*) FROM settings WHERE key <> 'lean_rows'`).Scan(&n).Error
+	err := db.Reader(t.Context()).Raw(`SELECT count(*) FROM settings`).Scan(&n).Error
 	if err != nil {
 		t.Fatal(err)
 	}

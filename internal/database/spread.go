@@ -81,12 +81,3 @@ func (d *DB) Of(suppliers []string, column, array string) string {
 	}
 	return ` AND ` + column + ` = (` + array + `::text[])[1]`
 }
-
-// OnOneServer returns the condition that two rows that belong together are one supplier's, where suppliers are on
-// several servers. On one server rows of earlier versions, which do not say whose they are, are found without it.
-func (d *DB) OnOneServer(condition string) string {
-	if !d.Spread() {
-		return ""
-	}
-	return ` AND ` + condition
-}

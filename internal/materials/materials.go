@@ -52,7 +52,6 @@ type Deps struct {
 	Proofs    caller.Proofs    // that it is the service's own
 	Flushers  int              // concurrent group commits; 1 on SQLite
 	Cursors   cursor.Sealer
-	Packed    bool // bodies are stored packed, where rows may be lean
 	// the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
 	TraceParent func(ctx context.Context) string
 	// begins the span of a batch whose members come from these spans, and returns its end; nil: nothing is traced

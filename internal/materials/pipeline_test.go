@@ -432,8 +432,9 @@ func (w *world) Add(ctx context.Context, events []work.Outgoing) (before []round
 	}
 	var fresh []work.Outgoing
 	for _, e := range events {
-		result := w.db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, trace_id, body, created_at)
-			VALUES (?, ?, ?, ?, 0) ON CONFLICT DO NOTHING`, e.Round.UID, e.Round.Number, e.TraceID, []byte(marshal(e.Event)))
+		result := w.db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, supplier_id, trace_id, body, created_at)
+			VALUES (?, ?, ?, ?, ?, 0) ON CONFLICT DO NOTHING`, e.Round.UID, e.Round.Number, e.Round.SupplierID, e.TraceID,
+			[]byte(marshal(e.Event)))
 		if result.Error != nil {
 			return nil, result.Error
 		}

@@ -25,15 +25,14 @@ func (i receiptItem) mark() string {
 }
 
 // takeReceipts stores the own events' estimates where the request waits for just them, and returns whose it stored.
-// The items' requests are distinct and in the order in which all batches lock.
-// Where rows may be lean, the estimates of stored events stay in them.
-func (s *store) takeReceipts(ctx context.Context, items []receiptItem, lean bool, now time.Time) (map[requestKey]bool,
-	error) {
+// The items' requests are distinct and in the order in which all batches lock. The estimates of stored events stay in
+// them.
+func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.Time) (map[requestKey]bool, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
 	for i := range items {
-		if lean && items[i].stored {
+		if items[i].stored {
 			items[i].estimates, items[i].unavailable = "", ""
 		}
 	}

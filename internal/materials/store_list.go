@@ -121,8 +121,9 @@ type listed struct {
 	uid, selectedAt, size int64
 }
 
-// BodySize is the expression of how many bytes a request's body has at most; a packed one has eight times its own.
-const BodySize = `octet_length(body) + coalesce(octet_length(packed) * 8, 0)`
+// BodySize is the expression of how many bytes a request's body has at most, as one that is stored packed has eight
+// times its own.
+const BodySize = `octet_length(body) * 8`
 
 const listedColumns = `supplier_id, id, uid, coalesce(selected_at, 0), ` + BodySize +
 	` + coalesce(octet_length(estimates) + octet_length(unavailable), 1024)`

@@ -87,7 +87,7 @@ type job struct {
 	begun       time.Time // with its delivery; zero when it was claimed
 	traceID     string
 	traceParent string // the span that caused the event; empty: none is known
-	body        []byte // the event, packed when it was read like that
+	body        []byte // the event, as it is stored when it was read like that
 	target      Receiver
 	test        bool // a test call, which is not stored
 }

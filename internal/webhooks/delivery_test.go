@@ -50,7 +50,7 @@ func TestEvent_reaches_the_own_endpoint_and_the_receiver_once_each_signed(t *tes
 func TestAttempt_of_a_damaged_packed_event_fails_and_is_repeated_without_a_call(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		r := newRig(t, db, setup{idle: true, deps: func(d *webhooks.Deps) { d.Packed = true }})
+		r := newRig(t, db, setup{idle: true})
 		r.add(event("acme", 1, 1))
 		var stored []byte
 		if err := db.From(t.Context()).Raw(`SELECT body FROM webhook_events`).Row().Scan(&stored); err != nil {

@@ -64,7 +64,6 @@ type Deps struct {
 	PauseAfter   time.Duration    // after which of failures only a receiver is paused; 0: never
 	Notifier     Notifier         // notifies the operator; nil: it does not
 	Peers        Peers            // nil: no other worker, or no way to reach one
-	Packed       bool             // events are stored packed, where rows may be lean
 	Drain        time.Duration    // how long Run lets attempts finish after its context ended; 0: 20 s
 	Registerer   prometheus.Registerer
 	// the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced

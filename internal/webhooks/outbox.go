@@ -64,7 +64,7 @@ func (d newDelivery) attemptedBy() *int64 {
 type newEvent struct {
 	Outgoing
 	ids        round.Event   // what its webhook-ids follow from
-	stored     []byte        // its body, packed or as it is sent
+	stored     []byte        // its body, as it is stored
 	deliveries []newDelivery // the first goes to the own endpoint
 }
 
@@ -106,7 +106,6 @@ func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (before []round
 // prepare makes the rows of the events.
 func (d *Dispatcher) prepare(ctx context.Context, events []Outgoing, receivers map[string]Receiver, worker int64,
 	now time.Time) ([]newEvent, error) {
-	packed := d.deps.Packed && d.deps.DB.Lean(ctx)
 	prepared := make([]newEvent, len(events))
 	for i, e := range events {
 		body := e.Body
@@ -116,11 +115,8 @@ func (d *Dispatcher) prepare(ctx context.Context, events []Outgoing, receivers m
 				return nil, fmt.Errorf("encode event of %s: %w", e.Round, err)
 			}
 		}
-		prepared[i] = newEvent{Outgoing: e, ids: round.NewEvent(e.Round.UID, now), stored: body,
+		prepared[i] = newEvent{Outgoing: e, ids: round.NewEvent(e.Round.UID, now), stored: pack.Pack(body),
 			deliveries: make([]newDelivery, 0, 2)}
-		if packed {
-			prepared[i].stored = pack.Stored(body)
-		}
 		add := func(kind round.Kind, destination string) {
 			prepared[i].deliveries = append(prepared[i].deliveries, newDelivery{job: job{
 				id: prepared[i].ids.WebhookID(kind), destination: destination, round: e.Round, number: 1, series: 1,

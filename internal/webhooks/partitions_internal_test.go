@@ -61,10 +61,10 @@ func supplierRows(ctx context.Context, t *testing.T, db *database.DB, p round.Pa
 		numbers = append(numbers, uid, uid)
 	}
 	_, err := db.SQL(ctx).ExecContext(ctx, `
-		WITH events AS (INSERT INTO webhook_events (uid, round, nonce, trace_id, body, created_at)
-			SELECT DISTINCT u, 1, u, '', ''::bytea, 1 FROM unnest($3::bigint[]) AS u),
-		attempts AS (INSERT INTO webhook_attempts (delivery_id, number, started_at)
-			SELECT i, 1, 1 FROM unnest($1::text[]) AS i)
+		WITH events AS (INSERT INTO webhook_events (uid, round, nonce, supplier_id, trace_id, body, created_at)
+			SELECT DISTINCT u, 1, u, s, '', ''::bytea, 1 FROM unnest($3::bigint[], $6::text[]) AS rows(u, s)),
+		attempts AS (INSERT INTO webhook_attempts (delivery_id, supplier_id, number, started_at)
+			SELECT i, s, 1, 1 FROM unnest($1::text[], $6::text[]) AS rows(i, s))
 		INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
 			next_attempt_at, created_at, updated_at, last_started_at, last_status)
 		SELECT i, u, 1, d, s, u, CASE u % 100 WHEN 0 THEN 'dead' ELSE 'delivered' END, 2, 2, 0,

@@ -81,7 +81,7 @@ func (s *store) walk(ctx context.Context, t *testing.T, now time.Time, due int) 
 func (s *store) pending(ctx context.Context, t *testing.T, first, last int) {
 	t.Helper()
 	for _, statement := range []string{
-		`INSERT INTO webhook_events (uid, round, trace_id, body, created_at) SELECT n, 1, '', '', 1
+		`INSERT INTO webhook_events (uid, round, supplier_id, trace_id, body, created_at) SELECT n, 1, 'acme', '', '', 1
 			FROM generate_series(?::int, ?::int) AS n`,
 		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
 			next_attempt_at, created_at, updated_at)

@@ -69,8 +69,8 @@ func TestEnd_is_of_what_has_been_pending_to_a_receiver_for_longer(t *testing.T) 
 					last_duration_us) VALUES ('msg_1000x', 1, 1, ?, 'acme', 1, ?, ?, ?, ?, 0, ?, ?, ?, 1)`,
 					tt.destination, tt.status, tt.worker, tt.attempts, tt.series, tt.made, tt.changed, tt.last)
 				for i, at := range tt.history {
-					exec(ctx, t, db, `INSERT INTO webhook_attempts (delivery_id, number, started_at) VALUES ('msg_1000x', ?, ?)`,
-						i+1, at)
+					exec(ctx, t, db, `INSERT INTO webhook_attempts (delivery_id, supplier_id, number, started_at)
+						VALUES ('msg_1000x', 'acme', ?, ?)`, i+1, at)
 				}
 				for range 2 { // of the second there is nothing left to do
 					if err := d.End(ctx, time.UnixMicro(5000), "not delivered within 30 days"); err != nil {
@@ -122,10 +122,10 @@ func manyRounds(ctx context.Context, t *testing.T, s *store, first, last, rounds
 				request_id, status, attempts, series, next_attempt_at, created_at, updated_at, last_started_at, last_status)
 			SELECT i, u, n, 'acme', 'acme', u, 'delivered', 2, 2, 0, u, 1, 1, 200
 			FROM (WITH rows(i, u, n) AS (`+read+`) SELECT * FROM rows) AS r`, string(list))
-		for _, statement := range []string{`INSERT INTO webhook_events (uid, round, nonce, trace_id, body, created_at)
-				SELECT uid, round, uid * 100000 + round, '', '', 1 FROM webhook_deliveries WHERE uid >= ? AND uid <= ?`,
-			`INSERT INTO webhook_attempts (delivery_id, number, started_at)
-				SELECT id, 1, 1 FROM webhook_deliveries WHERE uid >= ? AND uid <= ?`} {
+		for _, statement := range []string{`INSERT INTO webhook_events (uid, round, nonce, supplier_id, trace_id, body, created_at)
+				SELECT uid, round, uid * 100000 + round, supplier_id, '', '', 1 FROM webhook_deliveries WHERE uid >= ? AND uid <= ?`,
+			`INSERT INTO webhook_attempts (delivery_id, supplier_id, number, started_at)
+				SELECT id, supplier_id, 1, 1 FROM webhook_deliveries WHERE uid >= ? AND uid <= ?`} {
 			if err == nil {
 				err = s.db.From(ctx).Exec(statement, first, last).Error
 			}

@@ -12,7 +12,7 @@ import (
 // statement.
 func (d *Dispatcher) BodyOf(supplier, uid, number string) string {
 	return `(SELECT e.body FROM webhook_events e WHERE e.uid = ` + uid + ` AND e.round = ` + number +
-		d.deps.DB.OnOneServer(`e.supplier_id = `+supplier) + `)`
+		` AND e.supplier_id = ` + supplier + `)`
 }
 
 // BodyOfOne is BodyOf for a statement that reads one request: it costs nothing where it is not evaluated, however many

@@ -78,7 +78,10 @@ func (s *store) page(ctx context.Context, f Filter, behind Key, limit int) (rows
 func (f Filter) arms(s *store, receiver string) (arms []string) {
 	of, waiting := ``, `status <> 'delivered' AND worker IS NULL AND uid > 0`
 	if f.Receiver != "" {
-		of = `destination = ` + receiver + ` AND destination <> 'own'` + s.db.OnOneServer(`supplier_id = `+receiver) + ` AND `
+		of = `destination = ` + receiver + ` AND destination <> 'own' AND `
+		if s.db.Spread() { // the supplier says on which server
+			of += `supplier_id = ` + receiver + ` AND `
+		}
 		waiting = of + `worker IS NULL`
 	}
 	for _, status := range f.of() {

@@ -17,8 +17,8 @@ func ownRows(ctx context.Context, t *testing.T, db *database.DB, first, last int
 	t.Helper()
 	err := db.InTx(ctx, "test", func(ctx context.Context) error {
 		for uid := first; uid <= last; uid++ {
-			err := db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, nonce, trace_id, body, created_at)
-				VALUES (?, 1, ?, '', '', 1)`, uid, uid).Error
+			err := db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, nonce, supplier_id, trace_id, body, created_at)
+				VALUES (?, 1, ?, 'acme', '', '', 1)`, uid, uid).Error
 			if err == nil {
 				err = db.From(ctx).Exec(`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id,
 						status, attempts, series, next_attempt_at, created_at, updated_at, last_started_at, last_status)

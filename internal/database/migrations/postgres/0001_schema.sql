@@ -126,8 +126,7 @@ CREATE TABLE material_requests (
     selected_estimate_id text,                         -- null: none is selected
     failure              text NOT NULL DEFAULT '',     -- why it is failed, in a sentence for the supplier
     webhook_ids          text NOT NULL DEFAULT '',     -- of the events that other services posted, each between line breaks
-    body                 text NOT NULL,                -- the canonical request, JSON
-    packed               bytea,                        -- the same as internal/pack stores it; body is empty then
+    body                 bytea NOT NULL,               -- the canonical request, JSON, as internal/pack stores it
     estimates            text,                         -- JSON array; null: none received, or those of the event of round "received"
     unavailable          text,                         -- JSON array, as estimates
     PRIMARY KEY (supplier_id, id) WITH (fillfactor = 70)
@@ -211,10 +210,10 @@ CREATE TABLE webhook_events (
     round                bigint NOT NULL,
     nonce                bigint NOT NULL DEFAULT 0,    -- random; its webhook-ids follow from it, the uid and created_at
     created_at           bigint NOT NULL,
-    supplier_id          text,                         -- on a database that is spread, the rows of a supplier are together
+    supplier_id          text NOT NULL,                -- on a database that is spread, the rows of a supplier are together
     trace_id             text NOT NULL,
     trace_parent         text,                         -- as the request's
-    body                 bytea NOT NULL,               -- the bytes that are signed and sent, the same on every attempt, packed
+    body                 bytea NOT NULL,               -- what is signed and sent, the same on every attempt, as internal/pack stores it
     PRIMARY KEY (uid, round)
 ) PARTITION BY RANGE (uid);
 
@@ -260,7 +259,7 @@ CREATE TABLE webhook_attempts (
     duration_us          bigint,                       -- microseconds; null: interrupted
     status               bigint,                       -- HTTP status; null: there was none
     delivery_id          text COLLATE "C" NOT NULL,
-    supplier_id          text,                         -- as the event's
+    supplier_id          text NOT NULL,                -- as the event's
     error                text NOT NULL DEFAULT '',
     response             bytea,                        -- the answer's first 1 KiB
     PRIMARY KEY (delivery_id, number)

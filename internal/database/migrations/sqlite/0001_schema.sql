@@ -124,8 +124,7 @@ CREATE TABLE material_requests (
     selected_estimate_id text,                         -- null: none is selected
     failure              text NOT NULL DEFAULT '',     -- why it is failed, in a sentence for the supplier
     webhook_ids          text NOT NULL DEFAULT '',     -- of the events that other services posted, each between line breaks
-    body                 text NOT NULL,                -- the canonical request, JSON
-    packed               blob,                         -- the same as internal/pack stores it; body is empty then
+    body                 blob NOT NULL,                -- the canonical request, JSON, as internal/pack stores it
     estimates            text,                         -- JSON array; null: none received, or those of the event of round "received"
     unavailable          text,                         -- JSON array, as estimates
     PRIMARY KEY (supplier_id, id)
@@ -207,10 +206,10 @@ CREATE TABLE webhook_events (
     round                integer NOT NULL,
     nonce                integer NOT NULL DEFAULT 0,   -- random; its webhook-ids follow from it, the uid and created_at
     created_at           integer NOT NULL,
-    supplier_id          text,                         -- on a database that is spread, the rows of a supplier are together
+    supplier_id          text NOT NULL,                -- on a database that is spread, the rows of a supplier are together
     trace_id             text NOT NULL,
     trace_parent         text,                         -- as the request's
-    body                 blob NOT NULL,                -- the bytes that are signed and sent, the same on every attempt, packed
+    body                 blob NOT NULL,                -- what is signed and sent, the same on every attempt, as internal/pack stores it
     PRIMARY KEY (uid, round)
 );
 
@@ -254,7 +253,7 @@ CREATE TABLE webhook_attempts (
     duration_us          integer,                      -- microseconds; null: interrupted
     status               integer,                      -- HTTP status; null: there was none
     delivery_id          text NOT NULL,
-    supplier_id          text,                         -- as the event's
+    supplier_id          text NOT NULL,                -- as the event's
     error                text NOT NULL DEFAULT '',
     response             blob,                         -- the answer's first 1 KiB
     PRIMARY KEY (delivery_id, number)
