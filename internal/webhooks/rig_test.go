@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
-	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
