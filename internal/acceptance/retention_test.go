@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
-	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 )
 
 type pruned struct{ Requests, Events int64 }

@@ -62,7 +62,7 @@ func stored(ctx context.Context, tb testing.TB, db *database.DB, n int) {
 			n, n FROM `+numbers(db)+` WHERE true`, n)
 	exec(ctx, tb, db, `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status,
 			worker, attempts, series, next_attempt_at, created_at, updated_at)
-		SELECT 'msg_' || n, n, 1, 'own', 's', n, CASE n % 5 WHEN 0 THEN 'delivered' WHEN 1 THEN 'dead' WHEN 2 THEN 'failed'
+		SELECT 'msg_000000000' || (1000000 + n), n, 1, 'own', 's', n, CASE n % 5 WHEN 0 THEN 'delivered' WHEN 1 THEN 'dead' WHEN 2 THEN 'failed'
 			ELSE 'pending' END, CASE n % 5 WHEN 4 THEN 7 END, 1, 1, n, n, n FROM `+numbers(db)+` WHERE true`, n)
 }
 
