@@ -134,10 +134,24 @@ func TestLists_look_at_so_many_deliveries_a_page(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		ctx, d := t.Context(), &Dispatcher{store: &store{db}}
-		listedRows(ctx, t, db, 1, 2*looked+500, every(Delivered))
-		for _, f := range []Filter{{Receiver: "acme", Until: tenth(50)}, {SupplierID: "acme", Until: tenth(50)}} {
-			if ids, pages := walked(ctx, t, d, f, 100); pages != 3 || len(ids) == 0 {
-				t.Errorf("%d pages of %+v show %d deliveries, want 3 pages", pages, f, len(ids))
+		const stored, each = 2*looked + 500, 10
+		listedRows(ctx, t, db, 1, stored, func(uid int64) Status {
+			if uid%each == each-1 {
+				return Delivered // one is the last that a page looks at
+			}
+			return Dead
+		})
+		for _, tt := range []struct {
+			Filter
+			want int
+		}{
+			{Filter{Receiver: "acme", Until: tenth(50)}, 48}, {Filter{SupplierID: "acme", Until: tenth(50)}, 96},
+			{Filter{Status: Delivered}, 2 * stored / each},
+		} {
+			ids, pages := walked(ctx, t, d, tt.Filter, 2*eventsAtOnce)
+			slices.Sort(ids)
+			if pages != 3 || len(ids) != tt.want || len(slices.Compact(ids)) != tt.want {
+				t.Errorf("%d pages of %+v show %d deliveries, want 3 and %d", pages, tt.Filter, len(ids), tt.want)
 			}
 		}
 	})
