@@ -77,15 +77,6 @@ func (d *DB) CheckSchema(ctx context.Context) error {
 	return nil
 }
 
-// Pending reports whether the schema lacks a migration of this build.
-func (d *DB) Pending(ctx context.Context) (bool, error) {
-	state, err := d.schema(ctx)
-	if err != nil {
-		return false, fmt.Errorf("read schema version: %w", err)
-	}
-	return state.missing > 0, nil
-}
-
 // schemaState compares the schema with this build's migrations.
 type schemaState struct {
 	known, newest int64 // versions of this build and of the database
