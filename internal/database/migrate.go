@@ -122,8 +122,8 @@ func (d *DB) schema(ctx context.Context) (schemaState, error) {
 // applied lists the versions that the schema has, and reports whether a development version made it. It makes nothing,
 // as goose would.
 func (d *DB) applied(ctx context.Context) (versions []int64, development bool, err error) {
-	tables := `SELECT count(*) FILTER (WHERE name = '` + versionTable + `'), count(*) FILTER (WHERE name = 'material_requests')
-		FROM sqlite_master`
+	tables := `SELECT count(*) FILTER (WHERE name = '` + versionTable + `'),
+		count(*) FILTER (WHERE name = 'material_requests') FROM sqlite_master`
 	if d.engine == Postgres {
 		tables = `SELECT count(to_regclass('` + versionTable + `')), count(to_regclass('material_requests'))`
 	}
