@@ -77,15 +77,6 @@ func (d *DB) CheckSchema(ctx context.Context) error {
 	return nil
 }
 
-// Pending reports whether the schema lacks a migration of this build.
-func (d *DB) Pending(ctx context.Context) (bool, error) {
-	state, err := d.schema(ctx)
-	if err != nil {
-		return false, fmt.Errorf("read schema version: %w", err)
-	}
-	return state.missing > 0, nil
-}
-
 // schemaState compares the schema with this build's migrations.
 type schemaState struct {
 	known, newest int64 // versions of this build and of the database
@@ -131,8 +122,8 @@ func (d *DB) schema(ctx context.Context) (schemaState, error) {
 // applied lists the versions that the schema has, and reports whether a development version made it. It makes nothing,
 // as goose would.
 func (d *DB) applied(ctx context.Context) (versions []int64, development bool, err error) {
-	tables := `SELECT count(*) FILTER (WHERE name = '` + versionTable + `'), count(*) FILTER (WHERE name = 'material_requests')
-		FROM sqlite_master`
+	tables := `SELECT count(*) FILTER (WHERE name = '` + versionTable + `'),
+		count(*) FILTER (WHERE name = 'material_requests') FROM sqlite_master`
 	if d.engine == Postgres {
 		tables = `SELECT count(to_regclass('` + versionTable + `')), count(to_regclass('material_requests'))`
 	}

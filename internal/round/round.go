@@ -64,7 +64,7 @@ func NewEvent(uid int64, now time.Time) Event {
 // end.
 const (
 	idPrefix   = "msg_"
-	dayShift   = 36   // of uids, as in the migration that makes partitions
+	dayShift   = 36   // of uids, as in the schema's webhook_border
 	timeBits   = 40   // in timeUnit, until the year 2109
 	timeUnit   = 4000 // microseconds
 	headDigits = 10
