@@ -66,7 +66,7 @@ var edges = map[string][]string{
 	"internal/database/sqlite": {"internal/database"},
 
 	"internal/queue":          {},
-	"internal/queue/embedded": {"internal/queue"},
+	"internal/queue/embedded": {"internal/errs", "internal/queue"},
 
 	"internal/telemetry": {"internal/errs", "internal/logctx"},
 	"internal/web":       {"internal/errs", "internal/httpapi"},
