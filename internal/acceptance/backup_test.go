@@ -476,6 +476,9 @@ func holdsAll(t *testing.T, h *apptest.Hub, s *apptest.Supplier, accepted map[in
 		}
 		there[id] = true
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	for id := range accepted {
 		if !there[id] {
 			t.Errorf("request %d is not there, which was accepted before the backup began", id)

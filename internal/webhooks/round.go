@@ -156,8 +156,8 @@ func (d *Dispatcher) giveBackPaused(ctx context.Context) error {
 }
 
 // wanted returns the destinations that are due and can be called. Of many receivers whose limits are not known yet it
-// looks some up; the others have their turn in the next rounds. What cannot be called is set aside, so that it delays no
-// other, however many there are.
+// looks some up; the others have their turn in the next rounds. What cannot be called is set aside, so that it delays
+// no other, however many there are.
 func (d *Dispatcher) wanted(ctx context.Context) (list []dispatch.Destination, err error) {
 	list = make([]dispatch.Destination, 0, len(d.agenda.due))
 	var unknown, unusable []string
@@ -212,7 +212,8 @@ func (d *Dispatcher) setAside(ctx context.Context, suppliers []string) error {
 	if err != nil {
 		return fmt.Errorf("set receivers aside that cannot be called: %w", err)
 	}
-	d.agenda.due = slices.DeleteFunc(d.agenda.due, func(r dueRow) bool { return slices.Contains(suppliers, r.destination) })
+	d.agenda.due = slices.DeleteFunc(d.agenda.due,
+		func(r dueRow) bool { return slices.Contains(suppliers, r.destination) })
 	d.Wake() // for those that come behind them
 	return nil
 }

@@ -108,7 +108,8 @@ func TestSettle_waits_until_nothing_of_the_day_is_pending(t *testing.T) {
 	d := process(db, today.Add(4*day))
 	partitionRows(ctx, t, db, list[1], 100, 0)
 	id := idOf(list[1].First+100, round.Receiver)
-	err := db.InTx(ctx, "test", func(ctx context.Context) error { return d.store.reopen(ctx, []string{id}, time.UnixMicro(5)) })
+	err := db.InTx(ctx, "test",
+		func(ctx context.Context) error { return d.store.reopen(ctx, []string{id}, time.UnixMicro(5)) })
 	if err != nil {
 		t.Fatal(err)
 	}
