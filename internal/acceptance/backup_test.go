@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
@@ -257,6 +258,46 @@ func TestRestore_refuses_what_is_no_whole_backup_and_leaves_nothing(t *testing.T
 	})
 }
 
+// TestBackup_killed keeps a backup from its end by a file that has no end, when its copy of the database is there.
+func TestBackup_killed_leaves_nothing_behind_the_next_one(t *testing.T) {
+	t.Parallel()
+	h, dir := apptest.Start(t, apptest.Embedded, apptest.Options{}), t.TempDir()
+	endless := filepath.Join(h.Env["DATA_DIR"], "demo.env")
+	if err := syscall.Mkfifo(endless, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	backup := exec.CommandContext(t.Context(), apptest.Binary(t, "api"), "backup", filepath.Join(dir, "killed.tar"))
+	for name, value := range h.Env {
+		backup.Env = append(backup.Env, name+"="+value)
+	}
+	if err := backup.Start(); err != nil {
+		t.Fatal(err)
+	}
+	left := func() int {
+		found, err := filepath.Glob(filepath.Join(dir, ".backup-*", "tar"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	apptest.Eventually(t, "the backup has copied the database", func() bool { return left() == 1 })
+	if err := os.Remove(endless); err != nil {
+		t.Fatal(err)
+	}
+	apptest.MustCommand[object](t, h, "backup", filepath.Join(dir, "beside.tar"))
+	if left() != 1 {
+		t.Error("a backup has removed what another one is about to finish")
+	}
+	if err := backup.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = backup.Wait() // it was killed
+	apptest.MustCommand[object](t, h, "backup", filepath.Join(dir, "next.tar"))
+	if names := files(t, dir); !slices.Equal(names, []string{"", "/beside.tar", "/next.tar"}) {
+		t.Errorf("beside the backups are %v", names)
+	}
+}
+
 func flipped(whole []byte, at int) []byte {
 	whole = bytes.Clone(whole)
 	whole[at] ^= 1
@@ -434,6 +475,9 @@ func holdsAll(t *testing.T, h *apptest.Hub, s *apptest.Supplier, accepted map[in
 			t.Fatal(err)
 		}
 		there[id] = true
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
 	}
 	for id := range accepted {
 		if !there[id] {

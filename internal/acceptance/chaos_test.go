@@ -194,7 +194,7 @@ func (c *chaos) reuseIDs() {
 		UPDATE material_requests SET created_at = 1, updated_at = 1 WHERE id IN (` + list + `)`) // only a test changes that
 	var deleted int64 // what is still being delivered stays
 	apptest.Eventually(c.t, "all are deleted", func() bool {
-		deleted += int64(apptest.MustCommand[pruned](c.t, c.hub, "retention", "run", "--days", "1").Requests)
+		deleted += apptest.MustCommand[pruned](c.t, c.hub, "retention", "run", "--days", "1").Requests
 		return deleted == int64(len(ids))
 	})
 	for _, id := range ids {

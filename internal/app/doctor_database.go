@@ -115,11 +115,24 @@ func (d *doctor) examineServer(ctx context.Context, found database.Examination) 
 		d.say(well, "database pooler", "", "none: connections are direct")
 	}
 	d.sayEncrypted("database encryption", found.Plain, "add sslmode=verify-full to DATABASE_URL")
+	if d.role == config.ForAPI && d.db.Replicated() {
+		d.examineReplica(ctx)
+	}
 	d.sayClock(found.ClockAhead)
 	d.sayConnections(found.Left)
 	if d.role == config.ForAPI && d.cfg.Retention > 0 {
 		d.examinePartitions(ctx)
 	}
+}
+
+func (d *doctor) examineReplica(ctx context.Context) {
+	const name = "replica encryption"
+	plain, err := d.db.ExamineReplica(ctx)
+	if err != nil {
+		d.say(broken, name, "start it, or correct DATABASE_READ_URL", "the replica does not answer: %v", err)
+		return
+	}
+	d.sayEncrypted(name, plain, "add sslmode=verify-full to DATABASE_READ_URL")
 }
 
 func (d *doctor) sayClock(ahead time.Duration) {

@@ -52,8 +52,11 @@ func TestInTx_commits_rolls_back_and_nests(t *testing.T) {
 			t.Errorf("after a panic: %d rows", n)
 		}
 		err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
-			if err := db.InTx(ctx, "test", func(ctx context.Context) error { exec(ctx, t, db, insert); return fault }); !errors.Is(err,
-				fault) {
+			err := db.InTx(ctx, "test", func(ctx context.Context) error {
+				exec(ctx, t, db, insert)
+				return fault
+			})
+			if !errors.Is(err, fault) {
 				t.Errorf("inside: %v", err)
 			}
 			exec(ctx, t, db, insert) // the inner one left no trace, and the outer one goes on

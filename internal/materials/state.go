@@ -21,11 +21,11 @@ const (
 	Failed    Status = "failed"    // could not be estimated, or not delivered in the whole schedule
 )
 
-// Statuses are all of them.
-var Statuses = [...]Status{Enqueued, Estimated, Selected, Failed}
+// statuses are all of them.
+var statuses = [...]Status{Enqueued, Estimated, Selected, Failed}
 
 // Valid reports whether s is one of the four states.
-func (s Status) Valid() bool { return slices.Contains(Statuses[:], s) }
+func (s Status) Valid() bool { return slices.Contains(statuses[:], s) }
 
 // CanBecome reports whether the move from s to next is legal.
 func (s Status) CanBecome(next Status) bool {

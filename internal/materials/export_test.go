@@ -1,0 +1,4 @@
+package materials
+
+// Statuses are all states of a request.
+var Statuses = statuses
