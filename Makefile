@@ -94,7 +94,7 @@ bench-cache: ## measure the tracker's pages/s with a full cache beside an empty 
 bench-citus: ## measure the pipeline on one server and spread over three of Citus, where that extension is installed (about 2 minutes)
 	$(WITHPOSTGRES) -citus -durable $(GO) run ./internal/bench citus
 
-bench-lists: ## read the lists of a supplier with a million requests, at their beginning, in the middle and at the end (about 3 minutes, 4 GB; LISTS_REQUESTS=100000, or LISTS_OF=HTTP_ADDR LISTS_KEY=its API key)
+bench-lists: ## read the lists of a supplier with a million requests, at their beginning, in the middle and at the end (about 5 minutes, 4 GB; LISTS_REQUESTS=100000, or LISTS_OF=HTTP_ADDR LISTS_KEY=its API key)
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench lists
 
 bench-commands: ## run the operator's commands over 10 million requests of one supplier (40 GB; LISTS_REQUESTS=1000000)
@@ -127,7 +127,7 @@ bench-upgrade: ## measure bringing 10 million requests of an earlier version, th
 bench-bytes: ## measure what a request occupies, young and kept, with estimates stored twice, once, and packed (about 3 minutes)
 	$(WITHPOSTGRES) -durable -c autovacuum=off $(GO) run ./internal/bench bytes
 
-bench-pages: ## read every page of the console over 10 million requests of 10,000 suppliers (15 minutes, 11 GB; PAGES_REQUESTS=1000000, or PAGES_OF=http://ADMIN_ADDR)
+bench-pages: ## read every page of the console over 10 million requests of 10,000 suppliers (15 minutes, 11 GB; PAGES_REQUESTS=1000000, or PAGES_OF=http://ADMIN_ADDR SECRETS_KEY=its key)
 	$(WITHPOSTGRES) $(GO) run ./internal/bench pages
 
 bench-tracker: ## measure the tracker listings over 5 million records

@@ -60,7 +60,7 @@ var edges = map[string][]string{
 	"internal/pack":        {},
 	"internal/groupcommit": {"internal/errs"},
 	"internal/dispatch":    {},
-	"internal/httpapi":     {"internal/errs", "internal/logctx"},
+	"internal/httpapi":     {"internal/cursor", "internal/errs", "internal/logctx"},
 	"internal/database":    {"internal/errs"},
 
 	"internal/database/sqlite": {"internal/database"},
@@ -95,7 +95,7 @@ var edges = map[string][]string{
 	"internal/materials/work": {"internal/database", "internal/errs", "internal/estimates", "internal/groupcommit",
 		"internal/logctx", "internal/materials", "internal/round", "pkg/webhook"},
 	"internal/portal": {
-		"internal/caller", "internal/cursor", "internal/errs", "internal/httpapi", "internal/logctx", "internal/materials",
+		"internal/caller", "internal/errs", "internal/httpapi", "internal/logctx", "internal/materials",
 		"internal/supplierauth", "internal/web", "internal/webhooks",
 	},
 
@@ -108,8 +108,8 @@ var edges = map[string][]string{
 	"internal/app/apptest": {"internal/database/databasetest", "internal/queue/queuetest",
 		"internal/httpapi/openapitest"},
 	"internal/app/apptest/browser": {},
-	"internal/bench": {"internal/database", "internal/database/sqlite", "internal/database/databasetest/cluster",
-		"internal/dispatch", "internal/httpapi", "internal/materials", "internal/round", "internal/supplierauth",
+	"internal/bench": {"internal/cursor", "internal/database", "internal/database/sqlite",
+		"internal/database/databasetest/cluster", "internal/dispatch", "internal/httpapi", "internal/materials", "internal/round", "internal/supplierauth",
 		"pkg/client"},
 	"internal/database/databasetest": {"internal/database", "internal/database/sqlite",
 		"internal/database/databasetest/cluster"},

@@ -3,9 +3,7 @@ package database
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -16,8 +14,8 @@ import (
 //   - statements over rows that are locked, or looked up one by one, run once for each supplier (BySupplier) and name
 //     it (Of), so that they go to one server; on one server they take a whole batch;
 //   - statements are planned with their values, as Citus has no generic plans (autoPlans);
-//   - no trigger counts, as one would write on the wrong server: totals and gauges are counted when they are asked for
-//     (countPlace), and nothing is noted (Noting).
+//   - no trigger counts, as one would write on the wrong server: gauges are counted when they are asked for, and nothing
+//     is noted (Noting).
 
 // spreadQuery asks whether Citus has distributed the requests; the extension's own table is asked for first.
 const spreadQuery = `SELECT EXISTS (
@@ -102,16 +100,4 @@ func (d *DB) Noting() string {
 		return `SELECT`
 	}
 	return `INSERT INTO list_changes SELECT`
-}
-
-// countPlace is Place by counting the rows.
-func (d *DB) countPlace(ctx context.Context, l List, s Series, r Range, limit int, offset int64) (p Place, err error) {
-	from, args := l.Rows(s)
-	err = d.Reader(ctx).Raw(`SELECT count(*) FROM `+from+strings.ReplaceAll(` AND at >= ? AND at < ?`, `at`, l.At),
-		append(args, r.Since, r.Until)...).Scan(&p.Total).Error
-	if err != nil {
-		return p, fmt.Errorf("count %s: %w", l.Name, err)
-	}
-	p.Since, p.Before, p.Skip, p.Rows = r.Since, r.Until, offset, min(int64(limit), p.Total-offset)
-	return p, nil
 }

@@ -105,3 +105,12 @@ func AnswerList[T any](c *gin.Context, next string, parts iter.Seq2[[]T, error])
 	}
 	return nil
 }
+
+// send passes on what there is of an answer whose length is not known yet.
+func send(c *gin.Context, contentType string, text []byte) error {
+	c.Writer.Header().Set("Content-Type", contentType)
+	if _, err := c.Writer.Write(text); err != nil && c.Request.Method != http.MethodHead {
+		return fmt.Errorf("write answer: %w", err)
+	}
+	return nil
+}

@@ -121,7 +121,7 @@ func (s *Service) OfID(ctx context.Context, id int64, limit int) ([]Overview, er
 	return s.store.ofID(ctx, id, limit)
 }
 
-// cursors is the list that the cursors of a supplier's requests belong to.
+// cursors returns the list that the cursors of a supplier's requests belong to.
 func (s *Service) cursors(filter Filter) cursor.List {
 	return s.deps.Cursors.List("requests", filter.SupplierID, string(filter.Status))
 }

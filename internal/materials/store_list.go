@@ -24,17 +24,17 @@ func Lists() []database.List { return []database.List{requestList, orderList} }
 
 var requestList = database.List{Name: "requests", At: "created_at",
 	Rows: func(s database.Series) (string, []any) {
-		from := `material_requests WHERE supplier_id = ? AND uid > 0 AND status `
+		from := `material_requests WHERE supplier_id = ? AND round > 0 AND status `
 		if s.Status == "" {
 			return from + `IN ('enqueued', 'estimated', 'selected', 'failed')`, []any{s.Owner}
 		}
 		return from + `= ?`, []any{s.Owner, s.Status}
 	},
 	Statuses:  []string{string(Enqueued), string(Estimated), string(Selected), string(Failed)},
-	NextOwner: `SELECT min(supplier_id) FROM material_requests WHERE supplier_id > o.owner AND uid > 0`,
-	OfAny: `material_requests WHERE supplier_id = b.owner AND uid > 0
+	NextOwner: `SELECT min(supplier_id) FROM material_requests WHERE supplier_id > o.owner AND round > 0`,
+	OfAny: `material_requests WHERE supplier_id = b.owner AND round > 0
 		AND status IN ('enqueued', 'estimated', 'selected', 'failed')`,
-	OfOne: `material_requests WHERE supplier_id = b.owner AND uid > 0 AND status = b.status`}
+	OfOne: `material_requests WHERE supplier_id = b.owner AND round > 0 AND status = b.status`}
 
 var orderList = database.List{Name: "orders", At: "selected_at",
 	Rows: func(database.Series) (string, []any) {
@@ -50,22 +50,25 @@ var orderList = database.List{Name: "orders", At: "selected_at",
 func newest(columns string, filter Filter, behind int64, limit int) (query string, args []any) {
 	args = []any{behind, limit, filter.SupplierID}
 	of := func(condition string) string {
-		return `SELECT ` + columns + ` FROM material_requests WHERE ` + condition + `uid > 0 AND uid < $1
-			ORDER BY uid DESC LIMIT $2`
+		return `SELECT ` + columns + ` FROM material_requests WHERE ` + condition + ` AND uid < $1 ORDER BY uid DESC LIMIT $2`
 	}
 	ofSupplier := func(status Status) string {
-		return of(`supplier_id = $3 AND status = '` + string(status) + `' AND `)
+		return of(`round > 0 AND supplier_id = $3 AND status = '` + string(status) + `'`)
 	}
 	switch {
 	case filter == Filter{}:
-		return of(``), args[:2]
+		return of(`uid > 0`), args[:2]
 	case filter.SupplierID == "":
-		return of(`status = '` + string(filter.Status) + `' AND `), args[:2]
+		return of(`uid > 0 AND status = '` + string(filter.Status) + `'`), args[:2]
 	case filter.Status != "":
 		return ofSupplier(filter.Status), args
-	default: // merged from those of each status
-		return database.Arms(Statuses[:], ofSupplier) + ` ORDER BY uid DESC LIMIT $2`, args
 	}
+	// Merged from those of each status. Of the enqueued only what the page may have is looked at: what has left the status
+	// is in the index until it is vacuumed.
+	return `WITH settled AS (` + database.Arms([]Status{Estimated, Selected, Failed}, ofSupplier) + ` ORDER BY uid DESC LIMIT $2)
+		SELECT * FROM settled UNION ALL SELECT * FROM (` + of(`round > 0 AND supplier_id = $3 AND status = 'enqueued'
+			AND uid > (SELECT CASE count(*) WHEN $2 THEN min(uid) ELSE 0 END FROM settled)`) + `) AS enqueued
+		ORDER BY uid DESC LIMIT $2`, args
 }
 
 // overviewRow is an Overview as it is stored.

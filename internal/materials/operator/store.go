@@ -23,11 +23,12 @@ type store struct {
 
 // countFailed counts the failed requests, of one supplier when it is given, up to most.
 func (s *store) countFailed(ctx context.Context, supplierID string, most int) (n int64, err error) {
-	query, args := `SELECT count(*) FROM (SELECT 1 FROM material_requests WHERE uid > 0 AND status = 'failed'`, []any{most}
+	of, args := `uid > 0`, []any{most}
 	if supplierID != "" {
-		query, args = query+` AND supplier_id = $2`, append(args, supplierID)
+		of, args = `round > 0 AND supplier_id = $2`, append(args, supplierID)
 	}
-	err = s.db.ReaderSQL(ctx).QueryRowContext(ctx, query+` LIMIT $1) AS failed`, args...).Scan(&n)
+	err = s.db.ReaderSQL(ctx).QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM material_requests
+		WHERE status = 'failed' AND `+of+` LIMIT $1) AS failed`, args...).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count failed material requests: %w", database.Translate(err))
 	}

@@ -130,14 +130,16 @@ CREATE TABLE material_requests (
     unavailable          text,                         -- JSON array, as estimates
     PRIMARY KEY (supplier_id, id)
 );
--- Lists are in the order of acceptance, which is that of uid. The condition uid > 0, which each list repeats, holds for all rows: it
--- keeps look-ups by the key off these indexes, which over an empty table would cost the same.
+-- Lists are in the order of acceptance, which is that of uid. The conditions uid > 0 and round > 0 hold for all rows. A list repeats
+-- the one of its index; they keep look-ups by the key, and lists of another kind, off indexes that cost the same over an empty table.
 -- Which are the newest, of all suppliers?
 CREATE UNIQUE INDEX material_requests_uid ON material_requests (uid) WHERE uid > 0;
 -- Which requests has this supplier, by status? A list of all statuses is merged from these.
-CREATE INDEX material_requests_listed ON material_requests (supplier_id, status, uid) WHERE uid > 0;
--- Which are enqueued, or failed, of all suppliers? What becomes of the others changes nothing in it.
-CREATE INDEX material_requests_open ON material_requests (status, uid) WHERE uid > 0 AND (status = 'enqueued' OR status = 'failed');
+CREATE INDEX material_requests_listed ON material_requests (supplier_id, status, uid) WHERE round > 0;
+-- Which are enqueued, of all suppliers, the newest first?
+CREATE INDEX material_requests_enqueued ON material_requests (uid) WHERE uid > 0 AND status = 'enqueued';
+-- Which failed, of all suppliers, the newest first?
+CREATE INDEX material_requests_failed ON material_requests (uid) WHERE uid > 0 AND status = 'failed';
 -- Which were selected, the latest first?
 CREATE INDEX material_requests_orders ON material_requests (selected_at, uid) WHERE selected_at IS NOT NULL;
 -- Which estimations are queued, the longest waiting first?
