@@ -1,6 +1,6 @@
 // Package cursor makes the cursors of lists. A cursor holds the key of the last row of a page, and the next page begins
 // behind that row. It is sealed with AES-256-GCM under a key derived from SECRETS_KEY, so every replica opens it, a
-// mistyped one is refused, and no caller reads a count from it. The list and its filters are authenticated with it: a
+// mistyped one is refused, and no client reads a count from it. The list and its filters are authenticated with it: a
 // cursor opens only for the list and the filters that it was made for.
 package cursor
 

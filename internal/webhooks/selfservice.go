@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
@@ -258,16 +259,22 @@ func (s *SelfService) History(ctx context.Context, supplierID string) (History, 
 	if h, known := s.histories.Get(supplierID); known {
 		return h, nil
 	}
+	const quarter, quarters = 6, 28 // hours of one, how many
 	now := s.deps.Now().UTC()
-	hours, err := s.store.history(ctx, supplierID, now.Truncate(time.Hour).Add(-23*time.Hour), time.Hour, 24)
+	from := now.Truncate(quarter * time.Hour).Add(-(quarters - 1) * quarter * time.Hour)
+	hours, err := s.store.history(ctx, supplierID, from, time.Hour, quarter*quarters)
 	if err != nil {
 		return History{}, err
 	}
-	quarters, err := s.store.history(ctx, supplierID, now.Truncate(6*time.Hour).Add(-27*6*time.Hour), 6*time.Hour, 28)
-	if err != nil {
-		return History{}, err
+	last := int(now.Sub(from) / time.Hour)
+	h := History{Hours: hours[last-23 : last+1]}
+	for some := range slices.Chunk(hours, quarter) {
+		one := Bucket{Start: some[0].Start}
+		for _, hour := range some {
+			one.Delivered, one.Pending, one.Lost = one.Delivered+hour.Delivered, one.Pending+hour.Pending, one.Lost+hour.Lost
+		}
+		h.Quarters = append(h.Quarters, one)
 	}
-	h := History{hours, quarters}
 	s.histories.Add(supplierID, h)
 	return h, nil
 }

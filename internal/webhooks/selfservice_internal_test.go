@@ -103,3 +103,32 @@ func TestHistory_puts_each_delivery_into_its_hour(t *testing.T) {
 		}
 	})
 }
+
+func TestHistory_has_the_last_day_by_hours_and_the_last_week_by_quarters_of_a_day(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		now := time.Date(2026, 11, 24, 20, 30, 0, 0, time.UTC)
+		s := selfService(t, db, now)
+		for uid, ago := range []time.Duration{0, time.Hour, 23 * time.Hour, 24 * time.Hour, 6 * 24 * time.Hour,
+			30 * 24 * time.Hour} {
+			sentRows(t.Context(), t, db, uid+1, uid+1, Dead)
+			exec(t.Context(), t, db, `UPDATE webhook_deliveries SET created_at = ? WHERE uid = ?`, now.Add(-ago).UnixMicro(),
+				uid+1)
+		}
+		h, err := s.History(t.Context(), "acme")
+		if err != nil || len(h.Hours) != 24 || len(h.Quarters) != 28 {
+			t.Fatalf("%d hours and %d quarters: %v", len(h.Hours), len(h.Quarters), err)
+		}
+		lost := func(list []Bucket) (n []int64) {
+			for _, b := range list {
+				n = append(n, b.Lost)
+			}
+			return n
+		}
+		got := fmt.Sprint(h.Hours[0].Start.Hour(), lost(h.Hours), h.Quarters[27].Start.Hour(), lost(h.Quarters))
+		if want := "21 [1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 1] 18 " +
+			"[0 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 2 0 0 0 2]"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}

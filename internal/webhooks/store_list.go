@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -97,11 +98,9 @@ func (f Filter) arms(s *store, receiver string) (arms []string) {
 func (s *store) throughIndexes(ctx context.Context, f Filter, behind Key, limit int) (rows []deliveryRow, next Key,
 	err error) {
 	d := f.direction()
-	read := func(columns, conditions string) string {
-		return database.Arms(f.arms(s, `$4`), func(arm string) string {
-			return `SELECT ` + columns + ` FROM webhook_deliveries WHERE ` + arm + ` AND (uid, round) ` + d.behind +
-				` ($1, $2)` + conditions + ` ORDER BY ` + d.order + ` LIMIT $3`
-		})
+	read := func(columns, conditions, rows string) string {
+		return s.merged(f.arms(s, `$4`), `SELECT `+columns+` FROM webhook_deliveries
+			WHERE (uid, round) `+d.behind+` ($1, $2)`+conditions+` AND `, ` ORDER BY `+d.order, rows)
 	}
 	uid, number := d.from(behind)
 	last := Key{UID: d.last}
@@ -110,8 +109,7 @@ func (s *store) throughIndexes(ctx context.Context, f Filter, behind Key, limit 
 		if f.Receiver != "" {
 			args = append(args, f.Receiver)
 		}
-		found, err := database.Query(ctx, s.db.ReaderSQL(ctx), read(`uid, round`, ``)+` ORDER BY `+d.order+
-			` LIMIT 1 OFFSET $3 - 1`, args, func(k *Key) []any { return []any{&k.UID, &k.Round} })
+		found, err := database.Query(ctx, s.db.ReaderSQL(ctx), read(`uid, round`, ``, ` LIMIT 1 OFFSET $3 - 1`), args, func(k *Key) []any { return []any{&k.UID, &k.Round} })
 		if err != nil {
 			return nil, Key{}, err
 		}
@@ -127,8 +125,17 @@ func (s *store) throughIndexes(ctx context.Context, f Filter, behind Key, limit 
 	since, until, unchanged := f.times()
 	// One more than the page has shows that there is another page; the delivery that the page is behind may be read too.
 	args := []any{uid, number, limit + 2, f.Receiver + f.SupplierID, last.UID, last.Round, since, until, unchanged}
-	rows, err = database.Query(ctx, s.db.ReaderSQL(ctx), read(rowColumns, conditions), args, (*deliveryRow).places)
+	rows, err = database.Query(ctx, s.db.ReaderSQL(ctx), read(rowColumns, conditions, ` LIMIT $3`), args, (*deliveryRow).places)
 	return rows, next, err
+}
+
+// merged returns the query of those rows, of the first $3, that all arms have together. PostgreSQL reads as many of
+// each, or it would sort all that there are; SQLite goes through the indexes side by side, unless the arms are limited.
+func (s *store) merged(arms []string, from, order, rows string) string {
+	if s.postgres() {
+		return database.Arms(arms, func(arm string) string { return from + arm + order + ` LIMIT $3` }) + order + rows
+	}
+	return from + strings.Join(arms, ` UNION ALL `+from) + order + rows
 }
 
 // throughEvents reads the deliveries of the events that come next, until there are enough. They were made with them.

@@ -1,4 +1,0 @@
-package materials
-
-// Statuses are all states of a request.
-var Statuses = statuses
