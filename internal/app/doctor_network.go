@@ -27,7 +27,7 @@ func (d *doctor) examineWaiting(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	const name = "waiting requests"
-	counts, err := d.figures.Counts(ctx)
+	counts, err := d.figures.Count(ctx)
 	waiting := counts.Oldest
 	if err == nil {
 		d.installation, err = d.db.Installation(ctx)

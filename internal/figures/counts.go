@@ -34,7 +34,7 @@ func (r *Recorder) Counts(ctx context.Context) (Counts, error) {
 	now := r.now()
 	newest, err := r.store.newest(ctx)
 	if err == nil && stepOf(newest.At) != stepOf(now) {
-		if err = r.count(ctx, now); err == nil {
+		if err = r.countStep(ctx, now); err == nil {
 			newest, err = r.store.newest(ctx)
 		}
 	}
@@ -50,8 +50,8 @@ func (r *Recorder) Counts(ctx context.Context) (Counts, error) {
 	return newest, err
 }
 
-// count is step 2.
-func (r *Recorder) count(ctx context.Context, now time.Time) error {
+// countStep is step 2.
+func (r *Recorder) countStep(ctx context.Context, now time.Time) error {
 	return r.store.db.InTx(ctx, "count gauges", func(ctx context.Context) error {
 		held, err := r.store.db.TryLock(ctx, "gauges")
 		if err != nil || !held {
@@ -68,6 +68,9 @@ func (r *Recorder) count(ctx context.Context, now time.Time) error {
 		return r.store.keep(ctx, counts)
 	})
 }
+
+// Count counts for the caller alone, where no process may be running.
+func (r *Recorder) Count(ctx context.Context) (Counts, error) { return r.store.count(ctx, r.now()) }
 
 // Newest returns the counts that this process read last; zeros when these are not known.
 func (r *Recorder) Newest() Counts {

@@ -1,4 +1,0 @@
-package figures
-
-// Counting is the statement that counts the gauges.
-const Counting = counting
