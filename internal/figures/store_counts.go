@@ -11,59 +11,59 @@ import (
 // most is up to where rows are counted, as the contract has it.
 const most = 100_000
 
-// counting reads each figure by the index that has just its rows, up to 100,000 of them. Of the enqueued requests the
-// first 10,000 are read for the oldest: a round that began later may be of a request that came before.
+// counting reads each figure by the index that has just its rows, in its order and up to `most` of them. The conditions
+// repeat those of the indexes. Of the enqueued requests the 10,000 that were accepted first have the oldest.
 const counting = `
 	SELECT 'enqueued' AS what, count(*) AS n FROM (SELECT 1 FROM material_requests
-		WHERE uid > 0 AND status = 'enqueued' LIMIT 100000) AS c
+		WHERE uid > 0 AND status = 'enqueued' ORDER BY uid LIMIT 100000) AS c
+	UNION ALL SELECT 'since', coalesce(min(since), 0) FROM (SELECT coalesce(round_at, created_at) AS since FROM material_requests
+		WHERE uid > 0 AND status = 'enqueued' ORDER BY uid LIMIT 10000) AS c
 	UNION ALL SELECT 'failed requests', count(*) FROM (SELECT 1 FROM material_requests
-		WHERE uid > 0 AND status = 'failed' LIMIT 100000) AS c
-	UNION ALL SELECT 'since', min(since) FROM (SELECT coalesce(round_at, created_at) AS since FROM material_requests
-		WHERE uid > 0 AND status = 'enqueued' ORDER BY uid LIMIT 10000) AS w
+		WHERE uid > 0 AND status = 'failed' ORDER BY uid LIMIT 100000) AS c
 	UNION ALL SELECT 'pending', count(*) FROM (SELECT 1 FROM webhook_deliveries
-		WHERE uid > 0 AND status = 'pending' AND worker IS NULL LIMIT 100000) AS c
-	UNION ALL SELECT 'pending', count(*) FROM (SELECT 1 FROM webhook_deliveries
-		WHERE worker IS NOT NULL LIMIT 100000) AS c
-	UNION ALL SELECT 'dead', count(*) FROM (SELECT 1 FROM webhook_deliveries
-		WHERE uid > 0 AND status = 'dead' AND worker IS NULL LIMIT 100000) AS c
-	UNION ALL SELECT 'failed', count(*) FROM (SELECT 1 FROM webhook_deliveries
-		WHERE uid > 0 AND status = 'failed' AND worker IS NULL LIMIT 100000) AS c
+		WHERE worker IS NOT NULL ORDER BY worker LIMIT 100000) AS c
+	UNION ALL SELECT 'pending', count(*) FROM (SELECT 1 FROM ` + open + ` AND status = 'pending' LIMIT 100000) AS c
+	UNION ALL SELECT 'dead', count(*) FROM (SELECT 1 FROM ` + open + ` AND status = 'dead' LIMIT 100000) AS c
+	UNION ALL SELECT 'failed', count(*) FROM (SELECT 1 FROM ` + open + ` AND status = 'failed' LIMIT 100000) AS c
 	UNION ALL SELECT 'receivers', count(*) FROM (SELECT 1 FROM suppliers
-		WHERE active AND webhook_url <> '' LIMIT 300000) AS c
-	UNION ALL SELECT 'failing', count(*) FROM (SELECT 1 FROM ` + ill + ` AND r.paused_by = '' LIMIT 100000) AS c
-	UNION ALL SELECT 'paused', count(*) FROM (SELECT 1 FROM ` + ill + ` AND r.paused_by <> '' LIMIT 100000) AS c`
+		WHERE active AND webhook_url <> '' ORDER BY id LIMIT 300000) AS c
+	UNION ALL SELECT 'failing', count(*) FROM ` + ill + ` AND r.paused_by = ''
+	UNION ALL SELECT 'paused', count(*) FROM ` + ill + ` AND r.paused_by <> ''`
 
-// ill are the receivers of the index of those that fail or are paused. A deactivated supplier, or one without an
-// address, has none.
-const ill = `webhook_receivers AS r JOIN suppliers AS s ON s.id = r.supplier_id
-	WHERE (r.failing_since IS NOT NULL OR r.paused_by <> '') AND s.active AND s.webhook_url <> ''`
+const (
+	open = `webhook_deliveries WHERE status <> 'delivered' AND worker IS NULL AND uid > 0`
+
+	// ill are the receivers r that fail or are paused. A deactivated supplier, or one without an address, has none. No
+	// plan begins with the suppliers: a limited table is read as it stands.
+	ill = `(SELECT supplier_id, paused_by FROM webhook_receivers
+			WHERE failing_since IS NOT NULL OR paused_by <> '' ORDER BY supplier_id LIMIT 300000) AS r
+		JOIN suppliers AS s ON s.id = r.supplier_id WHERE s.active AND s.webhook_url <> ''`
+)
 
 // count counts all of it as one moment has it. A receiver that is paused does not count as failing.
 func (s store) count(ctx context.Context, now time.Time) (c Counts, err error) {
-	type arm struct {
+	type figure struct {
 		what string
-		n    *int64
+		n    int64
 	}
-	arms, err := database.Query(ctx, s.db.SQL(ctx), counting, nil, func(a *arm) []any { return []any{&a.what, &a.n} })
+	list, err := database.Query(ctx, s.db.SQL(ctx), counting, nil, func(f *figure) []any { return []any{&f.what, &f.n} })
 	if err != nil {
 		return c, fmt.Errorf("count what all processes show: %w", err)
 	}
-	found, since := map[string]int64{}, now.UnixMicro()
-	for _, a := range arms {
-		switch {
-		case a.what != "since":
-			found[a.what] += *a.n
-		case a.n != nil:
-			since = min(since, *a.n)
-		}
+	found := map[string]int64{}
+	for _, f := range list {
+		found[f.what] += f.n
 	}
 	capped := func(what string) int64 { return min(found[what], most) }
-	return Counts{
-		At: now, Oldest: now.Sub(time.UnixMicro(since)), Enqueued: capped("enqueued"),
-		FailedRequests: capped("failed requests"), Pending: capped("pending"), Dead: capped("dead"),
-		Failed: capped("failed"), Active: min(found["receivers"]-found["failing"]-found["paused"], most),
-		Failing: capped("failing"), Paused: capped("paused"),
-	}, nil
+	c = Counts{
+		At: now, Enqueued: capped("enqueued"), FailedRequests: capped("failed requests"), Pending: capped("pending"),
+		Dead: capped("dead"), Failed: capped("failed"), Failing: capped("failing"), Paused: capped("paused"),
+		Active: min(found["receivers"]-found["failing"]-found["paused"], most),
+	}
+	if since := found["since"]; since > 0 {
+		c.Oldest = max(now.Sub(time.UnixMicro(since)), 0)
+	}
+	return c, nil
 }
 
 const countsColumns = `counted_at, enqueued, failed_requests, oldest_us, pending, dead, failed, active, failing, paused`

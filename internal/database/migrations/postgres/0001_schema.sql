@@ -36,6 +36,8 @@ CREATE TABLE suppliers (
     updated_at           bigint NOT NULL,
     receiver_concurrency bigint                        -- calls at once to the receiver, of all workers; null: RECEIVER_CONCURRENCY
 );
+-- Which suppliers have a receiver?
+CREATE INDEX suppliers_with_receiver ON suppliers (id) WHERE active AND webhook_url <> '';
 
 CREATE TABLE supplier_api_keys (
     hash                 bytea PRIMARY KEY,            -- SHA-256

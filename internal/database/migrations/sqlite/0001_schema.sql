@@ -32,6 +32,8 @@ CREATE TABLE suppliers (
     updated_at           integer NOT NULL,
     receiver_concurrency integer                       -- calls at once to the receiver, of all workers; null: RECEIVER_CONCURRENCY
 );
+-- Which suppliers have a receiver?
+CREATE INDEX suppliers_with_receiver ON suppliers (id) WHERE active AND webhook_url <> '';
 
 CREATE TABLE supplier_api_keys (
     hash                 blob PRIMARY KEY,             -- SHA-256
