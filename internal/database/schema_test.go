@@ -76,8 +76,8 @@ func TestSchema_of_a_development_version_is_refused_and_left_alone(t *testing.T)
 				t.Errorf("before there is a table of ours: %v", err)
 			}
 			exec(t.Context(), t, db, `CREATE TABLE material_requests (id bigint)`)
-			for what, err := range map[string]error{"Migrate": db.Migrate(t.Context()), "CheckSchema": db.CheckSchema(t.Context()),
-				"CheckRestored": db.CheckRestored(t.Context())} {
+			for what, err := range map[string]error{"Migrate": db.Migrate(t.Context()),
+				"CheckSchema": db.CheckSchema(t.Context()), "CheckRestored": db.CheckRestored(t.Context())} {
 				if !errors.Is(err, database.ErrSchema) || !strings.Contains(err.Error(), "development version before 0.1.0") {
 					t.Errorf("%s: %v", what, err)
 				}

@@ -20,7 +20,8 @@ import (
 var parts = map[database.Engine]string{
 	database.Postgres: `(SELECT c.relname || ' ' || a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
 		WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-			AND a.attnum > 0 AND NOT a.attisdropped AND c.relname NOT IN ('schema_versions', 'goose_lock') ORDER BY attnum)
+			AND a.attnum > 0 AND NOT a.attisdropped AND c.relname NOT IN ('schema_versions', 'goose_lock')
+			ORDER BY attnum)
 		UNION ALL SELECT 'index ' || c.relname FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
 		WHERE c.relnamespace = current_schema()::regnamespace AND NOT c.relispartition
 			AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = c.oid)`,
@@ -118,7 +119,8 @@ func keep(t *testing.T, db *database.DB, url, file string) {
 		return
 	}
 	statements, err := database.Query(t.Context(), db.SQL(t.Context()),
-		`SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid`, nil, func(sql *string) []any { return []any{sql} })
+		`SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid`, nil,
+		func(sql *string) []any { return []any{sql} })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (before []round
 	now, worker, due := d.deps.Now(), d.lease.worker(), map[string]time.Time{}
 	suppliers := slices.Collect(maps.Keys(receivers))
 	for chunk := range slices.Chunk(events, addBatch) {
-		prepared, err := d.prepare(ctx, chunk, receivers, worker, now)
+		prepared, err := d.prepare(chunk, receivers, worker, now)
 		if err != nil {
 			return nil, err
 		}
@@ -104,8 +104,8 @@ func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (before []round
 }
 
 // prepare makes the rows of the events.
-func (d *Dispatcher) prepare(ctx context.Context, events []Outgoing, receivers map[string]Receiver, worker int64,
-	now time.Time) ([]newEvent, error) {
+func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, worker int64, now time.Time) (
+	[]newEvent, error) {
 	prepared := make([]newEvent, len(events))
 	for i, e := range events {
 		body := e.Body
