@@ -280,7 +280,16 @@ func TestBackup_killed_leaves_nothing_behind_the_next_one(t *testing.T) {
 		}
 		return len(found)
 	}
-	apptest.Eventually(t, "the backup has copied the database", func() bool { return left() == 1 })
+	var writer *os.File // while it is open the backup reads on
+	apptest.Eventually(t, "the backup has copied the database and reads the file", func() (reads bool) {
+		var err error
+		writer, err = os.OpenFile(endless, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		return err == nil
+	})
+	defer writer.Close()
+	if left() != 1 {
+		t.Fatal("the database is not copied")
+	}
 	if err := os.Remove(endless); err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +405,7 @@ func wrongIndexes(t *testing.T, content []byte) []byte {
 	db.SetMaxOpenConns(1) // the pragma is the connection's
 	_, err := db.ExecContext(t.Context(), `PRAGMA writable_schema = 1;
 		CREATE TABLE aside AS SELECT name, sum(rootpage) OVER () - rootpage AS rootpage FROM (SELECT name, rootpage
-			FROM sqlite_master WHERE type = 'index' AND tbl_name = 'material_requests' AND sql <> '' ORDER BY name LIMIT 2);
+			FROM sqlite_master WHERE name IN ('material_requests_enqueued', 'material_requests_listed'));
 		UPDATE sqlite_master SET rootpage = aside.rootpage FROM aside WHERE aside.name = sqlite_master.name`)
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
