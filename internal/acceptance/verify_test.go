@@ -2,7 +2,6 @@ package acceptance
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
