@@ -22,7 +22,9 @@ const (
 )
 
 // Valid reports whether s is one of the four states.
-func (s Status) Valid() bool { return slices.Contains([]Status{Enqueued, Estimated, Selected, Failed}, s) }
+func (s Status) Valid() bool {
+	return slices.Contains([]Status{Enqueued, Estimated, Selected, Failed}, s)
+}
 
 // CanBecome reports whether the move from s to next is legal.
 func (s Status) CanBecome(next Status) bool {
