@@ -145,7 +145,7 @@ func (d *Dispatcher) redeliverPage(ctx context.Context, filter Filter, behind Ke
 func (d *Dispatcher) reopen(ctx context.Context, found []Delivery) error {
 	var own []round.Round
 	for _, delivery := range found {
-		if delivery.Destination == OwnEndpoint && delivery.Status != Pending {
+		if delivery.Destination == ownEndpoint && delivery.Status != Pending {
 			own = append(own, delivery.roundOf())
 		}
 	}

@@ -32,13 +32,13 @@ const (
 	Failed    Status = "failed"    // the destination's answer was final
 )
 
-// OwnEndpoint is the destination of the service's own endpoint; every other one is a supplier's id.
-const OwnEndpoint = "own"
+// ownEndpoint is the destination of the service's own endpoint; every other one is a supplier's id.
+const ownEndpoint = "own"
 
 // Delivery is one event on its way to one destination.
 type Delivery struct {
 	ID           string     `json:"id"`          // the webhook-id, the same on every attempt
-	Destination  string     `json:"destination"` // OwnEndpoint or the supplier's id
+	Destination  string     `json:"destination"` // ownEndpoint or the supplier's id
 	SupplierID   string     `json:"supplier_id"`
 	RequestID    int64      `json:"request_id"`
 	Round        int64      `json:"round"` // of the request

@@ -145,11 +145,11 @@ func TestOwnEndpoint_s_failure_fails_the_request_in_the_same_transaction(t *test
 		r.ledger.failWith(errors.New("the ledger is stuck"))
 		r.add(event("acme", 3, 1))
 		until(t, "the ledger is asked twice", func() bool { return len(r.ledger.noted()) > 1 })
-		if s := r.statuses()[webhooks.OwnEndpoint]; s != webhooks.Pending {
+		if s := r.statuses()["own"]; s != webhooks.Pending {
 			t.Errorf("the delivery is %s although the ledger did not take part", s)
 		}
 		r.ledger.failWith(nil)
-		until(t, "the delivery failed", func() bool { return r.statuses()[webhooks.OwnEndpoint] == webhooks.Failed })
+		until(t, "the delivery failed", func() bool { return r.statuses()["own"] == webhooks.Failed })
 		if e := r.ledger.noted(); !strings.HasPrefix(e[0],
 			"failed acme/3: the estimates could not be delivered: status 409") {
 			t.Errorf("the ledger was called with %q", e[0])

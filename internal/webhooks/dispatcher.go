@@ -233,7 +233,7 @@ func (d *Dispatcher) sleep(ctx context.Context, pause time.Duration, wake <-chan
 }
 
 func (d *Dispatcher) target(destination string, receivers map[string]Receiver) Receiver {
-	if destination == OwnEndpoint {
+	if destination == ownEndpoint {
 		return Receiver{URL: d.deps.BaseURL, Secrets: d.deps.OwnSecrets, Active: true}
 	}
 	return receivers[destination]
@@ -241,7 +241,7 @@ func (d *Dispatcher) target(destination string, receivers map[string]Receiver) R
 
 // lost records in the ledger that the own endpoint will not get the request's event.
 func (d *Dispatcher) lost(ctx context.Context, j job, reason string) error {
-	if j.destination != OwnEndpoint || d.deps.Ledger == nil {
+	if j.destination != ownEndpoint || d.deps.Ledger == nil {
 		return nil
 	}
 	return d.deps.Ledger.MarkFailed(ctx, j.round, "the estimates could not be delivered: "+reason)
@@ -271,7 +271,7 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 	r := newResult(j, a, outcome, now.Add(-took), took)
 	r.ended, r.measured = now, time.Now()
 	streak := ended(dispatch.Report{OK: succeeded(j, a), Took: took})
-	if j.destination != OwnEndpoint {
+	if j.destination != ownEndpoint {
 		d.learn(ctx, r, streak)
 	}
 	if outcome.Status == Pending {
@@ -286,7 +286,7 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 // succeeded reports whether the destination took the call. Our own endpoint lives when it refuses one; a receiver that
 // refuses all of them fails.
 func succeeded(j job, a answer) bool {
-	if j.destination == OwnEndpoint {
+	if j.destination == ownEndpoint {
 		return classify(a) != Pending
 	}
 	return classify(a) == Delivered

@@ -196,5 +196,5 @@ func (d *Dispatcher) pauseFailing(ctx context.Context, news map[string]health) e
 
 // gone reports whether the receiver wants nothing more.
 func (r result) gone() bool {
-	return r.destination != OwnEndpoint && r.status != nil && *r.status == http.StatusGone
+	return r.destination != ownEndpoint && r.status != nil && *r.status == http.StatusGone
 }

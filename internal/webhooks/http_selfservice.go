@@ -24,7 +24,8 @@ func (s *SelfService) ListDeliveries(c *gin.Context) error {
 	}
 	filter, list, violations := ParseSentFilter(query)
 	if len(violations) > 0 {
-		return errs.InvalidInput("The parameters are not valid.", violations...)
+		_, wrong := s.open(supplierOf(c), filter, list)
+		return errs.InvalidInput("The parameters are not valid.", append(violations, wrong...)...)
 	}
 	items, next, err := s.List(c.Request.Context(), supplierOf(c), filter, list)
 	if err != nil {

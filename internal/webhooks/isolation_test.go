@@ -96,7 +96,7 @@ func TestRedeliver_gives_a_whole_new_schedule(t *testing.T) {
 		if got := r.list(webhooks.Filter{Status: webhooks.Failed}); len(got) != 3 {
 			t.Fatalf("%d failed", len(got))
 		}
-		d := r.show(webhooks.OwnEndpoint)
+		d := r.show("own")
 		r.own.mu.Lock()
 		r.own.answer = nil
 		r.own.mu.Unlock()

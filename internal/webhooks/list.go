@@ -88,7 +88,7 @@ type Key struct{ UID, Round, Kind int64 }
 func (k Key) IsZero() bool { return k == Key{} }
 
 func (r deliveryRow) key() Key {
-	if r.Destination == OwnEndpoint {
+	if r.Destination == ownEndpoint {
 		return Key{r.UID, r.Round, int64(round.OwnEndpoint)}
 	}
 	return Key{r.UID, r.Round, int64(round.Receiver)}

@@ -31,7 +31,7 @@ func listedRows(ctx context.Context, t *testing.T, db *database.DB, first, last 
 			}
 			e := round.Event{UID: uid, At: made.UnixMicro(), Nonce: uid}
 			fmt.Fprintf(&events, `,(%d, 1, %[1]d, 'acme', '', '', %d)`, uid, e.At)
-			for kind, destination := range []string{OwnEndpoint, "acme"} {
+			for kind, destination := range []string{ownEndpoint, "acme"} {
 				fmt.Fprintf(&deliveries, `,('%s', %d, 1, '%s', 'acme', %[2]d, '%[4]s', 1, 1, 0, %[5]d, %[5]d)`,
 					e.WebhookID(round.Kind(kind)), uid, destination, status(uid), e.At)
 			}
@@ -187,7 +187,7 @@ func TestLists_of_a_request_s_deliveries_are_those_of_all_its_rounds(t *testing.
 				e := round.NewEvent(uid+1, time.UnixMicro(7))
 				exec(ctx, t, db, `INSERT INTO webhook_events (uid, round, nonce, supplier_id, trace_id, body, created_at)
 					VALUES (?, ?, ?, 'acme', '', '', 7)`, uid+1, number+1, e.Nonce)
-				for kind, destination := range []string{OwnEndpoint, "acme"} {
+				for kind, destination := range []string{ownEndpoint, "acme"} {
 					exec(ctx, t, db, `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id,
 							status, attempts, series, next_attempt_at, created_at, updated_at)
 						VALUES (?, ?, ?, ?, 'acme', ?, 'delivered', 1, 1, 0, 7, 1)`, e.WebhookID(round.Kind(kind)), uid+1, number+1,

@@ -108,7 +108,7 @@ func (m *listModel) store(t *rapid.T, uid int64) {
 	e := round.Event{UID: uid, At: rapid.Int64Range(1, 9).Draw(t, "made"), Nonce: uid<<20 + m.rounds[uid]}
 	exec(m.t.Context(), m.t, m.db, `INSERT INTO webhook_events (uid, round, nonce, supplier_id, trace_id, body, created_at)
 		VALUES (?, ?, ?, 'acme', '', '', ?)`, uid, m.rounds[uid], e.Nonce, e.At)
-	destinations := []string{OwnEndpoint, "acme"}[:rapid.IntRange(1, 2).Draw(t, "deliveries")]
+	destinations := []string{ownEndpoint, "acme"}[:rapid.IntRange(1, 2).Draw(t, "deliveries")]
 	for kind, destination := range destinations {
 		id := e.WebhookID(round.Kind(kind))
 		exec(m.t.Context(), m.t, m.db, `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id,

@@ -128,7 +128,7 @@ func (d *Dispatcher) prepare(ctx context.Context, events []Outgoing, receivers m
 				target: d.target(destination, receivers),
 			}})
 		}
-		add(round.OwnEndpoint, OwnEndpoint)
+		add(round.OwnEndpoint, ownEndpoint)
 		if receivers[e.Round.SupplierID].usable() {
 			add(round.Receiver, e.Round.SupplierID)
 		}
@@ -164,7 +164,7 @@ func (d *Dispatcher) insert(ctx context.Context, deliveries []newDelivery, known
 // to a paused or failing receiver waits.
 func (d *Dispatcher) begin(delivery *newDelivery, known standing) {
 	to := delivery.destination
-	if to != OwnEndpoint && (known.paused || known.failures >= dispatch.FailingAt || !d.ownership.owns(to)) {
+	if to != ownEndpoint && (known.paused || known.failures >= dispatch.FailingAt || !d.ownership.owns(to)) {
 		return
 	}
 	destination := d.destination(delivery.job)
@@ -183,7 +183,7 @@ func (d *Dispatcher) transactionEnded(end database.End, deliveries []newDelivery
 		case end != database.Committed:
 			delivery.permit.Cancel()
 			d.release(delivery.id)
-		case delivery.destination != OwnEndpoint && d.wakeUps.pausedSince(delivery.destination, began):
+		case delivery.destination != ownEndpoint && d.wakeUps.pausedSince(delivery.destination, began):
 			delivery.permit.Cancel()
 			back = append(back, delivery.job)
 		default:
@@ -194,7 +194,7 @@ func (d *Dispatcher) transactionEnded(end database.End, deliveries []newDelivery
 		go d.putBack(back)
 	}
 	if end == database.Committed && len(waiting) > 0 {
-		if _, own := waiting[OwnEndpoint]; own {
+		if _, own := waiting[ownEndpoint]; own {
 			d.Wake()
 		}
 		d.wakeOwners(waiting)
@@ -248,8 +248,8 @@ func unique(list []string) []string {
 
 // destination returns where a job goes, as the scheduler wants to know it.
 func (d *Dispatcher) destination(j job) dispatch.Destination {
-	if j.destination == OwnEndpoint {
-		return dispatch.Destination{Name: OwnEndpoint}
+	if j.destination == ownEndpoint {
+		return dispatch.Destination{Name: ownEndpoint}
 	}
 	return dispatch.Destination{Name: j.destination, Limit: max(j.target.Concurrency, 1)}
 }

@@ -57,7 +57,7 @@ func supplierRows(ctx context.Context, t *testing.T, db *database.DB, p round.Pa
 	for i := range n {
 		uid, name := max(p.First, 0)+int64(i)+1, supplier(i)
 		ids = append(ids, idOf(uid, round.OwnEndpoint), idOf(uid, round.Receiver))
-		destinations, suppliers = append(destinations, OwnEndpoint, name), append(suppliers, name, name)
+		destinations, suppliers = append(destinations, ownEndpoint, name), append(suppliers, name, name)
 		numbers = append(numbers, uid, uid)
 	}
 	_, err := db.SQL(ctx).ExecContext(ctx, `

@@ -53,7 +53,7 @@ func (s *store) walk(ctx context.Context, t *testing.T, now time.Time, due int) 
 	if locked, err := s.lockDue(ctx, []string{"acme"}, 5); err != nil || len(locked) != min(due, 1) {
 		t.Fatalf("%d receivers: %v", len(locked), err)
 	}
-	claimed, err := s.claim(ctx, map[string]int{OwnEndpoint: 2, "acme": 2}, now, 5, 9)
+	claimed, err := s.claim(ctx, map[string]int{ownEndpoint: 2, "acme": 2}, now, 5, 9)
 	if err != nil || len(claimed) != due {
 		t.Fatalf("%d deliveries: %v", len(claimed), err)
 	}

@@ -52,7 +52,7 @@ func TestEnd_is_of_what_has_been_pending_to_a_receiver_for_longer(t *testing.T) 
 		"redelivered long ago, tried until now": {delivery{"acme", Pending, nil, 3, 2, old, late, late,
 			[]int64{old, old}}, Dead},
 		"in a worker's hands":                {delivery{"acme", Pending, 7, 1, 1, old, old, old, nil}, Pending},
-		"to the own endpoint":                {delivery{OwnEndpoint, Pending, nil, 0, 0, old, old, nil, nil}, Pending},
+		"to the own endpoint":                {delivery{ownEndpoint, Pending, nil, 0, 0, old, old, nil, nil}, Pending},
 		"delivered":                          {delivery{"acme", Delivered, nil, 1, 1, old, old, old, nil}, Delivered},
 		"failed":                             {delivery{"acme", Failed, nil, 1, 1, old, old, old, nil}, Failed},
 		"of a supplier with nothing pending": {delivery{"zoo", Dead, nil, 1, 1, old, old, old, nil}, Dead},

@@ -81,7 +81,7 @@ func (d *Dispatcher) RoundOf(ctx context.Context, webhookID string) (uid, number
 	if len(found) == 0 {
 		return 0, 0, false, nil
 	}
-	return found[0].UID, found[0].Round, found[0].Destination == OwnEndpoint, nil
+	return found[0].UID, found[0].Round, found[0].Destination == ownEndpoint, nil
 }
 
 // traced bounds the search for an X-Request-Id, which has no index: the events of the newest requests.
