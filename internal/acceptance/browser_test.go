@@ -262,7 +262,9 @@ func thirdPage(t *testing.T, s *apptest.Supplier, list, table string) string {
 	for range 2 {
 		a := s.Do(t, http.MethodGet, list+query, nil)
 		want(t, a, 200)
-		query = "?limit=20&cursor=" + apptest.Decode[listing](t, a).Next
+		query = "?limit=20&cursor=" + apptest.Decode[struct {
+			Next string `json:"next_cursor"`
+		}](t, a).Next
 	}
 	return table + query
 }

@@ -197,7 +197,7 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 	})
 	rule(t, "every violation of the filters is named", func(t *testing.T) {
 		s := h.Supplier(t)
-		a := s.Do(t, http.MethodGet, deliveriesPath+"?status=lost&request_id=01&since=yesterday&until=&limit=101&cursor=",
+		a := s.Do(t, http.MethodGet, deliveriesPath+"?status=lost&request_id=01&since=yesterday&until=&limit=101&cursor=x",
 			nil)
 		wantProblem(t, a, 400, "status", "request_id", "since", "until", "limit", "cursor")
 		wantProblem(t, s.Do(t, http.MethodGet, deliveriesPath+"?status=dead&status=dead&request_id=", nil), 400, "status",

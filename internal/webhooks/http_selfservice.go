@@ -24,8 +24,7 @@ func (s *SelfService) ListDeliveries(c *gin.Context) error {
 	}
 	filter, list, violations := ParseSentFilter(query)
 	if len(violations) > 0 {
-		var key Key
-		wrong := list.Open(filter.list(s.deps.Cursors, supplierOf(c)), &key.UID, &key.Round, &key.Kind)
+		_, wrong := s.open(supplierOf(c), filter, list)
 		return errs.InvalidInput("The parameters are not valid.", append(violations, wrong...)...)
 	}
 	items, next, err := s.List(c.Request.Context(), supplierOf(c), filter, list)

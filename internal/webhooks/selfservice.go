@@ -154,9 +154,8 @@ const mostWaiting = 100_000
 // that was all. Errors: errs.Invalid when the cursor is of another list.
 func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFilter, query httpapi.ListQuery) (
 	items []Sent, next string, err error) {
-	list := filter.list(s.deps.Cursors, supplierID)
-	var behind Key
-	if wrong := query.Open(list, &behind.UID, &behind.Round, &behind.Kind); len(wrong) > 0 {
+	behind, wrong := s.open(supplierID, filter, query)
+	if len(wrong) > 0 {
 		return nil, "", errs.InvalidInput("The parameters are not valid.", wrong...)
 	}
 	chosen := filter.to(supplierID)
@@ -179,9 +178,17 @@ func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFi
 		items[i] = row.sent()
 	}
 	if !end.IsZero() {
-		next = list.Seal(end.UID, end.Round, end.Kind)
+		next = filter.list(s.deps.Cursors, supplierID).Seal(end.UID, end.Round, end.Kind)
 	}
 	return items, next, nil
+}
+
+// open reads the key that the page is behind.
+func (s *SelfService) open(supplierID string, filter SentFilter, query httpapi.ListQuery) (behind Key,
+	wrong []errs.Violation) {
+	list := filter.list(s.deps.Cursors, supplierID)
+	wrong = query.Open(list, &behind.UID, &behind.Round, &behind.Kind)
+	return behind, wrong
 }
 
 // Waiting counts what is pending for the supplier's receiver, up to mostWaiting.
