@@ -25,7 +25,7 @@ UNWATCHED = -gcflags=modernc.org/...=-race=false -gcflags=github.com/glebarez/go
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race $(UNWATCHED); else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run demo build test test-platforms test-upgrade test-citus race chaos sweep fuzz lint-openapi bench bench-bytes bench-cache bench-citus bench-commands bench-lists bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker bench-turns bench-upgrade check readme migrate-new clean
+.PHONY: help run demo build test test-platforms test-citus race chaos sweep fuzz lint-openapi bench bench-bytes bench-cache bench-citus bench-commands bench-lists bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker bench-turns check readme schema migrate-new release-schema clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,13 +53,10 @@ test: ## run every test on both engines, the packages' own with the race detecto
 		exit \$$status"
 
 test-platforms: ## test where it runs: PgBouncer, a standby and failovers, small servers, NATS' certificates, upgrades
-	@SUPPLYHUB_TEST_CHAOS=1 SUPPLYHUB_TEST_UPGRADE=1 $(WITHPOSTGRES) sh -c "status=0; \
+	@SUPPLYHUB_TEST_CHAOS=1 $(WITHPOSTGRES) sh -c "status=0; \
 		$(GO) test -count=1 ./internal/database ./internal/queue ./internal/config || status=1; \
 		$(GO) test -count=1 -timeout 45m -parallel $(ATONCE) -run 'TestPooler|TestFailover|TestSchema|TestService|TestUpgrade|TestSmallServer|TestQueue' ./internal/acceptance || status=1; \
 		exit \$$status"
-
-test-upgrade: ## test upgrades from the versions before, which are built from the history: rolling under load, and with a stop
-	@SUPPLYHUB_TEST_UPGRADE=1 $(WITHPOSTGRES) $(GO) test -count=1 -timeout 30m -v -run TestUpgrade ./internal/acceptance
 
 test-citus: ## test the whole service over HTTP on a coordinator and two workers of Citus, where that extension is installed
 	@$(WITHPOSTGRES) -citus $(GO) test -count=1 -timeout 15m -run 'TestService/production|TestSpread' ./internal/acceptance ./internal/database
@@ -94,7 +91,7 @@ bench-cache: ## measure the tracker's pages/s with a full cache beside an empty 
 bench-citus: ## measure the pipeline on one server and spread over three of Citus, where that extension is installed (about 2 minutes)
 	$(WITHPOSTGRES) -citus -durable $(GO) run ./internal/bench citus
 
-bench-lists: ## read the lists of a supplier with a million requests, at their beginning, in the middle and at the end (about 3 minutes, 4 GB; LISTS_REQUESTS=100000, or LISTS_OF=HTTP_ADDR LISTS_KEY=its API key)
+bench-lists: ## read the lists of a supplier with a million requests, at their beginning, in the middle and at the end (about 5 minutes, 4 GB; LISTS_REQUESTS=100000, or LISTS_OF=HTTP_ADDR LISTS_KEY=its API key)
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench lists
 
 bench-commands: ## run the operator's commands over 10 million requests of one supplier (40 GB; LISTS_REQUESTS=1000000)
@@ -121,22 +118,20 @@ bench-recovery: ## measure a supplier beside another one's resumed receiver and 
 bench-size: ## measure intake, reads, the sweeper and dropping a day over 10 million stored requests (25 GB of disk; SIZE_REQUESTS=1000000)
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench size
 
-bench-upgrade: ## measure bringing 10 million requests of an earlier version, the checkout OTHER, to this schema while it serves (25 GB of disk; SIZE_REQUESTS=1000000)
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench upgrade
-
-bench-bytes: ## measure what a request occupies, young and kept, with estimates stored twice, once, and packed (about 3 minutes)
+bench-bytes: ## measure what a request occupies, young and kept (about a minute)
 	$(WITHPOSTGRES) -durable -c autovacuum=off $(GO) run ./internal/bench bytes
 
-bench-pages: ## read every page of the console over 10 million requests of 10,000 suppliers (15 minutes, 11 GB; PAGES_REQUESTS=1000000, or PAGES_OF=http://ADMIN_ADDR)
+bench-pages: ## read every page of the console over 10 million requests of 10,000 suppliers (15 minutes, 11 GB; PAGES_REQUESTS=1000000, or PAGES_OF=http://ADMIN_ADDR SECRETS_KEY=its key)
 	$(WITHPOSTGRES) $(GO) run ./internal/bench pages
 
 bench-tracker: ## measure the tracker listings over 5 million records
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench tracker
 
-check: $(TOOLS)/golangci-lint-$(GOLANGCI) $(TOOLS)/govulncheck-$(GOVULNCHECK) $(TOOLS)/actionlint-$(ACTIONLINT) lint-openapi ## format, vet, lint, the OpenAPI document and known vulnerabilities
+check: $(TOOLS)/golangci-lint-$(GOLANGCI) $(TOOLS)/govulncheck-$(GOVULNCHECK) $(TOOLS)/actionlint-$(ACTIONLINT) lint-openapi ## format, vet, lint, the OpenAPI document, known vulnerabilities, and whether both engines have the schema that is written down
 	@unformatted=$$(gofmt -l cmd internal pkg deployments); [ -z "$$unformatted" ] || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -C deployments/checks ./...
+	$(WITHPOSTGRES) $(GO) test -count=1 -run '^TestSchema_is_what' ./internal/database
 	$(TOOLS)/actionlint-$(ACTIONLINT) .github/workflows/*.yaml
 	$(TOOLS)/golangci-lint-$(GOLANGCI) run -c deployments/lint/golangci.yml ./...
 	@status=0; out=$$($(TOOLS)/govulncheck-$(GOVULNCHECK) ./... 2>&1) || status=$$?; \
@@ -172,6 +167,11 @@ lint-openapi: ## lint the OpenAPI document by two linters (needs npm)
 readme: ## write the table of variables in README.md from internal/config
 	$(GO) test ./deployments -run '^TestReadme' -count=1 -update
 
+# What a migrated database has cannot be out of date, and what is written down has the reasons: `make check` compares their names.
+schema: ## print the schema of a migrated database: PostgreSQL's by pg_dump, SQLite's as it keeps it
+	@mkdir -p bin/schema; SUPPLYHUB_TEST_SCHEMA="$(CURDIR)/bin/schema" $(WITHPOSTGRES) $(GO) test -count=1 -run '^TestSchema_is_what' ./internal/database >&2
+	@grep -hv '^--\|^SET \|^SELECT pg_catalog\|^\\\|^$$' bin/schema/postgres.sql bin/schema/sqlite.sql
+
 migrate-new: ## make the next migration of both engines: make migrate-new NAME=add_colour
 	@case "$(NAME)" in ''|*[!a-z0-9_]*) echo "usage: make migrate-new NAME=add_colour (a-z, 0-9 and _)"; exit 2 ;; esac; \
 	last=$$(ls internal/database/migrations/postgres internal/database/migrations/sqlite | sed -n 's/^0*\([0-9][0-9]*\)_.*\.sql$$/\1/p' | sort -n | tail -1); \
@@ -180,6 +180,13 @@ migrate-new: ## make the next migration of both engines: make migrate-new NAME=a
 		file=internal/database/migrations/$$engine/$${next}_$(NAME).sql; \
 		printf -- '-- +goose Up\n\n-- +goose Down\n' > "$$file" && echo "$$file"; \
 	done
+
+release-schema: ## note the migrations of a release, which are never edited from then on: make release-schema VERSION=0.1.0
+	@case "$(VERSION)" in [0-9]*.[0-9]*.[0-9]*) ;; *) echo "usage: make release-schema VERSION=0.1.0"; exit 2 ;; esac; \
+	cd internal/database/migrations; for file in postgres/*.sql sqlite/*.sql; do \
+		grep -q " $$file$$" ../testdata/released.txt || \
+			echo "$(VERSION) $$({ sha256sum 2>/dev/null || shasum -a 256; } < $$file | cut -c1-64) $$file" >> ../testdata/released.txt; \
+	done; tail -n +2 ../testdata/released.txt
 
 clean: ## remove what the build made; ./data stays
 	rm -rf bin coverage.out

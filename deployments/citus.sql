@@ -6,18 +6,7 @@
 -- max_prepared_transactions of every server must be at least the coordinator's max_connections. README (Production and scaling)
 -- says what is different then.
 
--- On a worker a trigger finds no table but its own: totals and gauges are counted when they are asked for instead.
-DO $$
-DECLARE
-  one record;
-BEGIN
-  FOR one IN SELECT tgname, tgrelid::regclass AS of FROM pg_trigger WHERE NOT tgisinternal AND tgparentid = 0
-      AND tgrelid IN ('material_requests'::regclass, 'webhook_deliveries'::regclass) LOOP
-    EXECUTE format('DROP TRIGGER %I ON %s', one.tgname, one.of);
-  END LOOP;
-END $$;
-
--- Dropping a partition takes nothing off counts that are not kept.
+-- Citus drops the tables of a partition on all servers at once; it does not detach them first.
 CREATE OR REPLACE FUNCTION drop_webhook_partition(uid bigint) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '2s' AS $$
 DECLARE
@@ -45,6 +34,8 @@ BEGIN
 END $$;
 
 -- A key must hold the supplier. What was unique stays so: uids are given out once, and webhook-ids are random.
+DROP INDEX material_requests_uid;
+CREATE INDEX material_requests_uid ON material_requests (uid) WHERE uid > 0;
 ALTER TABLE material_rounds DROP CONSTRAINT material_rounds_pkey, ADD PRIMARY KEY (uid, number, supplier_id);
 ALTER TABLE webhook_events DROP CONSTRAINT webhook_events_pkey, ADD PRIMARY KEY (uid, round, supplier_id);
 ALTER TABLE webhook_deliveries DROP CONSTRAINT webhook_deliveries_pkey, ADD PRIMARY KEY (id, supplier_id);

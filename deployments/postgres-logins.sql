@@ -9,7 +9,7 @@ SELECT coalesce(nullif(:'retention_days', ''), '0')::int > 0 AS retention \gset
 \if :retention
 GRANT DELETE ON material_requests, material_rounds, webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api;
 GRANT SELECT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api;
-GRANT SELECT, UPDATE (kept, settled_at, settling_until) ON webhook_partitions TO supplyhub_api;
+GRANT SELECT, UPDATE (kept) ON webhook_partitions TO supplyhub_api;
 GRANT EXECUTE ON FUNCTION advance_webhook_partitions(bigint, bigint), drop_webhook_partition(bigint),
-    settle_webhook_partition(bigint, bigint, bigint), delete_webhook_table() TO supplyhub_api;
+    delete_webhook_table() TO supplyhub_api;
 \endif

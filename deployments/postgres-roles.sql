@@ -52,7 +52,7 @@ EXCEPTION WHEN insufficient_privilege THEN
 END $$;
 
 -- Both look at the schema's version and the installation's id when they start.
-GRANT SELECT ON goose_db_version, installation TO supplyhub_api, supplyhub_worker;
+GRANT SELECT ON schema_versions, installation TO supplyhub_api, supplyhub_worker;
 
 -- bin/api: sessions, intake, estimates that come in, products, listings, the scoreboard's quota.
 GRANT SELECT ON suppliers, supplier_api_keys, rate_services, settings, webhook_deliveries TO supplyhub_api;
@@ -68,8 +68,6 @@ GRANT UPDATE (status, series, next_attempt_at, updated_at) ON webhook_deliveries
 GRANT SELECT, INSERT, UPDATE ON webhook_receivers, webhook_tests TO supplyhub_api;
 GRANT SELECT, INSERT, UPDATE ON products, scoreboard_usage, material_requests TO supplyhub_api;
 GRANT SELECT, INSERT ON material_rounds TO supplyhub_api;
-GRANT SELECT, INSERT, UPDATE, DELETE ON list_counts TO supplyhub_api;
-GRANT SELECT, INSERT, DELETE ON list_changes TO supplyhub_api;
 GRANT USAGE, SELECT ON SEQUENCE request_numbers TO supplyhub_api, supplyhub_worker;
 GRANT SELECT ON tracker_clients, tracker_client_keys, tracker_views, tracker_days, tracker_versions TO supplyhub_api;
 
@@ -93,21 +91,21 @@ ALTER DEFAULT PRIVILEGES REVOKE SELECT ON TABLES FROM supplyhub_api;
 -- Only with RETENTION_DAYS; without it run `api retention run` as the owner.
 -- GRANT DELETE ON material_requests, material_rounds, webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api;
 -- GRANT SELECT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api; -- UPDATE locks the rows
--- GRANT SELECT, UPDATE (kept, settled_at, settling_until) ON webhook_partitions TO supplyhub_api;
+-- GRANT SELECT, UPDATE (kept) ON webhook_partitions TO supplyhub_api;
 -- GRANT EXECUTE ON FUNCTION advance_webhook_partitions(bigint, bigint), drop_webhook_partition(bigint),
---     settle_webhook_partition(bigint, bigint, bigint), delete_webhook_table() TO supplyhub_api;
+--     delete_webhook_table() TO supplyhub_api;
 
 -- bin/worker: estimating and delivering. It sees no key, no session and no tracker.
 GRANT SELECT ON suppliers, supplier_webhook_secrets, rate_services, products TO supplyhub_worker;
-GRANT SELECT (supplier_id, id, uid, status, round, tries, trace_id, trace_parent, body, packed), UPDATE (status, ticket, retry_at, tries, failure, updated_at)
+GRANT SELECT (supplier_id, id, uid, status, round, tries, trace_id, trace_parent, created_at, round_at, body),
+    UPDATE (status, ticket, retry_at, tries, failure, updated_at)
     ON material_requests TO supplyhub_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON workers TO supplyhub_worker;
 GRANT SELECT, INSERT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts, webhook_receivers TO supplyhub_worker;
 GRANT SELECT, UPDATE ON webhook_shards TO supplyhub_worker;
 
--- Both show the same gauges in /metrics, and count what they write in batches.
-GRANT SELECT, INSERT, DELETE ON status_counts TO supplyhub_api, supplyhub_worker;
-GRANT SELECT, INSERT ON list_changes TO supplyhub_worker;
+-- Both show the same gauges in /metrics; one of all processes counts them.
+GRANT SELECT, INSERT, DELETE ON gauges TO supplyhub_api, supplyhub_worker;
 GRANT SELECT ON settings, scoreboard_usage TO supplyhub_worker;
 
 -- With OPERATOR_WEBHOOK_URL: both note what the operator is notified of, the workers send it.

@@ -33,9 +33,7 @@ func deliveryList() *cobra.Command {
 		}
 		filter.Since = start.at(a.Now())
 		out := newStream(cmd, deliveryColumns(a.Now()))
-		defer out.progress.end()
-		err := a.EachDelivery(ctx, filter, id, *limit, func(n int64) { out.progress.show("deliveries read", n) },
-			func(d webhooks.Delivery) error { return out.add(d) })
+		err := a.EachDelivery(ctx, filter, id, *limit, func(d webhooks.Delivery) error { return out.add(d) })
 		return out, errors.Join(err, out.end(err))
 	})
 	cmd.RunE = limited(limit, func(cmd *cobra.Command, args []string) error {
@@ -65,7 +63,7 @@ func deliveryStatuses() []string {
 // deliveryIDs returns the newest deliveries.
 func deliveryIDs(ctx context.Context, a *app.App) ([]cobra.Completion, error) {
 	var list []webhooks.Delivery
-	err := a.Deliveries.Each(ctx, webhooks.Filter{}, mostCompletions, func(int64) {}, func(d webhooks.Delivery) error {
+	err := a.Deliveries.Each(ctx, webhooks.Filter{}, mostCompletions, func(d webhooks.Delivery) error {
 		list = append(list, d)
 		return nil
 	})
@@ -128,7 +126,12 @@ func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter we
 	}
 	p := newProgress(cmd)
 	defer p.end()
-	n, err := a.Deliveries.Count(ctx, filter, func(n int64) { p.show("deliveries read", n) })
+	n := int64(0)
+	err := a.Deliveries.Each(ctx, filter, 0, func(webhooks.Delivery) error {
+		n++
+		p.show("deliveries found", n)
+		return nil
+	})
 	p.end()
 	if err != nil || n == 0 {
 		return redelivered{}, err
@@ -136,7 +139,7 @@ func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter we
 	if !yes && !confirmed(cmd, fmt.Sprintf("Redeliver %d %s deliveries?", n, filter.Status)) {
 		return nil, errors.New("nothing is redelivered: answer y, or give --yes")
 	}
-	n, err = a.Deliveries.RedeliverStatus(ctx, filter, func(n int64) { p.show("redelivered", n) })
+	n, err = a.Deliveries.RedeliverAll(ctx, filter, func(n int64) { p.show("redelivered", n) })
 	if err != nil && n > 0 {
 		err = fmt.Errorf("%w (%d are redelivered)", err, n)
 	}

@@ -12,17 +12,10 @@ import (
 )
 
 func migrateCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "migrate", Short: "bring the database schema to this version", Args: cobra.NoArgs}
-	finish := cmd.Flags().Bool("finish", false,
-		"every process is of this version, for good: store estimates once and packed, as the version before cannot read them")
-	cmd.RunE = operateOn(app.Build, loud, func(ctx context.Context, a *app.App, _ []string) (any, error) {
-		err := a.Migrate(ctx)
-		if err == nil && *finish {
-			err = a.FinishMigration(ctx)
-		}
-		return map[string]string{"status": "migrated"}, err
-	})
-	return cmd
+	return &cobra.Command{Use: "migrate", Short: "bring the database schema to this version", Args: cobra.NoArgs,
+		RunE: operateOn(app.Build, loud, func(ctx context.Context, a *app.App, _ []string) (any, error) {
+			return map[string]string{"status": "migrated"}, a.Migrate(ctx)
+		})}
 }
 
 // loud shows the migration's log: what it waits for, and how long each step took.

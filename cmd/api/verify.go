@@ -11,11 +11,10 @@ import (
 func verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "verify", Short: "account for every request and delivery, and name every fault",
 		Args: cobra.NoArgs}
-	recount := cmd.Flags().Bool("recount", false, "count the lists' totals anew where they are wrong")
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		p := newProgress(cmd)
 		defer p.end()
-		return a.Verify(ctx, *recount, p.show)
+		return a.Verify(ctx, p.show)
 	})
 	return cmd
 }

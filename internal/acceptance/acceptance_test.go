@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -59,7 +58,6 @@ func serviceRules(t *testing.T, stack apptest.Stack, pooler string, only ...stri
 	h := apptest.Start(t, stack, apptest.Options{LeastRights: stack == apptest.Production && pooler != "session",
 		Pooler: pooler, Env: map[string]string{
 			"WEBHOOK_RETRY_SCHEDULE": "100ms,100ms,100ms", "WEBHOOK_TIMEOUT": "2s",
-			"STORE_PACKED": strconv.FormatBool(pooler == ""), // so that the chapters run over both forms of rows
 		}})
 	for name, rules := range chapters {
 		if len(only) > 0 && !slices.Contains(only, name) {

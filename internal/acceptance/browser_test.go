@@ -219,7 +219,7 @@ func TestPortal_shows_what_is_unusual_well(t *testing.T) {
 			visited(empty, map[string]string{
 				"nothing yet": "", "no requests": "/requests", "no requests that failed": "/requests?status=failed",
 				"no deliveries": "/deliveries",
-				"no receiver":   "/receiver", "not found": "/nowhere", "a filter that is none": "/deliveries?page=0",
+				"no receiver":   "/receiver", "not found": "/nowhere", "a filter that is none": "/deliveries?cursor=x",
 			})
 			receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(http.StatusBadRequest)
@@ -237,10 +237,10 @@ func TestPortal_shows_what_is_unusual_well(t *testing.T) {
 			for range 45 {
 				submit(t, s, nil)
 			}
-			apptest.Eventually(t, "all are estimated", func() bool { return listDeliveries(t, s, "status=pending").Total == 45 })
+			apptest.Eventually(t, "all are estimated", func() bool { return len(listDeliveries(t, s, "status=pending&limit=100").Data) == 45 })
 			visited(s, map[string]string{
-				"paused": "", "wide requests": "/requests?page=3", "wide request": fmt.Sprint("/requests/", id),
-				"the third page": "/deliveries?page=3",
+				"paused": "", "wide requests": thirdPage(t, s, requests, "/requests"), "wide request": fmt.Sprint("/requests/", id),
+				"the third page": thirdPage(t, s, deliveriesPath, "/deliveries"),
 				"wide delivery":  "/deliveries/" + refused.ID, "wide receiver": "/receiver",
 			})
 			b.Open(h.URL(0, "/portal/receiver"))
@@ -253,6 +253,20 @@ func TestPortal_shows_what_is_unusual_well(t *testing.T) {
 			}
 		})
 	}
+}
+
+// thirdPage is the address of one of the portal's tables behind two pages of the same list of the API.
+func thirdPage(t *testing.T, s *apptest.Supplier, list, table string) string {
+	t.Helper()
+	query := "?limit=20"
+	for range 2 {
+		a := s.Do(t, http.MethodGet, list+query, nil)
+		want(t, a, 200)
+		query = "?limit=20&cursor=" + apptest.Decode[struct {
+			Next string `json:"next_cursor"`
+		}](t, a).Next
+	}
+	return table + query
 }
 
 // firstLink is the text of the first link of a table's first row.

@@ -82,22 +82,24 @@ func selectionRules(t *testing.T, h *apptest.Hub) {
 			want(t, selectEstimate(t, s, id, becomes(t, s, id, "estimated").Estimates[0]["estimate_id"]), 200)
 		}
 		var order []string
-		for page := 1; ; page++ {
-			answer := reader.Do(t, http.MethodGet, fmt.Sprintf("/orders?pageSize=100&page=%d", page), nil)
+		for path := "/orders?limit=1"; ; {
+			answer := reader.Do(t, http.MethodGet, path, nil)
 			want(t, answer, 200)
-			data := apptest.Decode[struct {
+			page := apptest.Decode[struct {
 				Data []struct {
 					SupplierID string `json:"supplier_id"`
 				}
-			}](t, answer).Data
-			if len(data) == 0 {
-				break
-			}
-			for _, o := range data {
+				Next string `json:"next_cursor"`
+			}](t, answer)
+			for _, o := range page.Data {
 				if o.SupplierID == a.ID || o.SupplierID == b.ID {
 					order = append(order, o.SupplierID)
 				}
 			}
+			if page.Next == "" {
+				break
+			}
+			path = "/orders?limit=100&cursor=" + page.Next
 		}
 		if len(order) != 2 || order[0] != b.ID || order[1] != a.ID {
 			t.Fatalf("got %v, want %v", order, []string{b.ID, a.ID})

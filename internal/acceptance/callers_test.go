@@ -3,7 +3,6 @@ package acceptance
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -335,25 +334,6 @@ func TestFiles_of_DATA_DIR_are_their_owner_s_alone(t *testing.T) {
 	if err != nil || n < 6 {
 		t.Errorf("%d files, %v", n, err)
 	}
-}
-
-func TestTrackerKeys_of_the_earlier_form_go_on_working(t *testing.T) {
-	t.Parallel()
-	h := apptest.Start(t, apptest.Embedded, apptest.Options{})
-	c := newTrackerClient(t, h)
-	c.load(t, tracked("A", 1, "2026-11-20", nil, nil))
-	earlier := "hub_ck_" + strings.Repeat("a7", 21) + "b"
-	hash := sha256.Sum256([]byte("hub/trackerkey/1\x00" + earlier))
-	if _, err := openDatabase(t, h).ExecContext(t.Context(), `
-		INSERT INTO tracker_client_keys (hash, client_number, created_at)
-		SELECT ?, number, 0 FROM tracker_clients`, hash[:]); err != nil {
-		t.Fatal(err)
-	}
-	if len(c.APIKey) != len("hub_ck_")+49 {
-		t.Errorf("a new key has %d characters", len(c.APIKey))
-	}
-	c.APIKey = earlier
-	want(t, c.get(t, trackers), http.StatusOK)
 }
 
 // TestSigningKeys walks the README's steps over two apis behind a load balancer, each restarted by itself.

@@ -144,5 +144,8 @@ func (c *chaos) left() (list []string) {
 		}
 		list = append(list, line)
 	}
+	if err := rows.Err(); err != nil {
+		c.t.Fatal(err)
+	}
 	return list
 }

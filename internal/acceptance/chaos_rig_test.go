@@ -168,23 +168,21 @@ func (c *chaos) estimated(accepted map[int64]bool) int {
 
 // with is how many of the accepted requests have the status.
 func (c *chaos) with(status string, accepted map[int64]bool) (n int, known bool) {
-	for page := 1; ; page++ {
-		a := c.supplier.Do(c.t, http.MethodGet, fmt.Sprintf("%s?status=%s&pageSize=100&page=%d", requests, status, page), nil)
+	for cursor := ""; ; {
+		a := c.supplier.Do(c.t, http.MethodGet, requests+"?limit=100&status="+status+cursor, nil)
 		if a.Status != http.StatusOK {
 			return 0, false
 		}
-		list := apptest.Decode[struct {
-			Total int
-			Data  []record
-		}](c.t, a)
-		for _, r := range list.Data {
+		page := apptest.Decode[listing](c.t, a)
+		for _, r := range page.Data {
 			if accepted[r.ID] {
 				n++
 			}
 		}
-		if page*100 >= list.Total {
+		if page.Next == "" {
 			return n, true
 		}
+		cursor = "&cursor=" + page.Next
 	}
 }
 

@@ -229,7 +229,7 @@ func TestCommands_over_requests_and_deliveries(t *testing.T) {
 			}
 			list := apptest.MustCommand[[]object](t, h, "delivery", "list")
 			for i := 1; i < len(list); i++ {
-				if list[i-1]["created_at"].(string) < list[i]["created_at"].(string) {
+				if list[i-1]["request_id"].(float64) < list[i]["request_id"].(float64) { // in the order of acceptance
 					t.Errorf("not newest first: %v", list)
 				}
 			}

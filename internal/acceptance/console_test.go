@@ -67,18 +67,18 @@ func atConsole(t *testing.T, p *apptest.Process, path string, body url.Values, h
 func consoleList(t *testing.T, h *apptest.Hub, list string) (keys []string) {
 	t.Helper()
 	separator := map[bool]string{true: "&", false: "?"}[strings.Contains(list, "?")]
-	for after, pages := "", 0; pages < 50; pages++ {
+	for cursor, pages := "", 0; pages < 50; pages++ {
 		page := apptest.Decode[struct {
 			Items []struct {
 				ID         any    `json:"id"`
 				SupplierID string `json:"supplier_id"`
 			}
-			Next string
-		}](t, atConsole(t, h.APIs[0], "/console/api/"+list+separator+"after="+url.QueryEscape(after), nil))
+			Next string `json:"next_cursor"`
+		}](t, atConsole(t, h.APIs[0], "/console/api/"+list+separator+"cursor="+cursor, nil))
 		for _, item := range page.Items {
 			keys = append(keys, fmt.Sprintf("%s/%v", item.SupplierID, item.ID))
 		}
-		if after = page.Next; after == "" {
+		if cursor = page.Next; cursor == "" {
 			break
 		}
 	}
@@ -142,7 +142,8 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 			}
 		}
 		for path, named := range map[string]string{"/deliveries?status=lost": "pending, delivered, dead or failed",
-			"/requests?status=estimated": "enqueued or failed", "/receivers?state=ill": "failing, paused or active"} {
+			"/requests?status=lost": "enqueued, estimated, selected or failed", "/receivers?state=ill": "failing, paused or active",
+			"/requests?cursor=x": "The cursor is not of this list", "/deliveries?cursor=x": "The cursor is not of this list"} {
 			for _, base := range []string{"/console", "/console/api"} {
 				if a := atConsole(t, h.APIs[0], base+path, nil); a.Status != 400 || !strings.Contains(string(a.Body), named) {
 					t.Errorf("%s%s, which is not offered: %d %s", base, path, a.Status, a.Body)

@@ -44,8 +44,8 @@ type attempt struct {
 }
 
 type deliveryPage struct {
-	Page, PageSize, Total int64
-	Data                  []sentDelivery
+	Data []sentDelivery
+	Next string `json:"next_cursor"` // empty: null
 }
 
 func listDeliveries(t *testing.T, s *apptest.Supplier, query string) deliveryPage {
@@ -53,6 +53,14 @@ func listDeliveries(t *testing.T, s *apptest.Supplier, query string) deliveryPag
 	a := s.Do(t, http.MethodGet, deliveriesPath+"?"+query, nil)
 	want(t, a, http.StatusOK)
 	return apptest.Decode[deliveryPage](t, a)
+}
+
+func requestsOf(sent []sentDelivery) []int64 {
+	ids := make([]int64, len(sent))
+	for i, d := range sent {
+		ids[i] = d.RequestID
+	}
+	return ids
 }
 
 func showDelivery(t *testing.T, s *apptest.Supplier, id string) sentDelivery {
@@ -68,7 +76,7 @@ func reaches(t *testing.T, s *apptest.Supplier, status string, n int) []sentDeli
 	var found deliveryPage
 	apptest.Eventually(t, fmt.Sprintf("%d deliveries are %s", n, status), func() bool {
 		found = listDeliveries(t, s, "status="+status)
-		return found.Total == int64(n) && len(found.Data) == n
+		return len(found.Data) == n
 	})
 	return found.Data
 }
@@ -94,12 +102,10 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 			for _, id := range ids {
 				becomes(t, s, id, "estimated")
 			}
+			slices.Reverse(ids)
 			all := listDeliveries(t, s, "")
-			if all.Total != 3 || all.Page != 1 || all.PageSize != 20 || len(all.Data) != 3 {
+			if !slices.Equal(requestsOf(all.Data), ids) || all.Next != "" {
 				t.Fatalf("%+v", all)
-			}
-			if !slices.IsSortedFunc(all.Data, func(a, b sentDelivery) int { return b.CreatedAt.Compare(a.CreatedAt) }) {
-				t.Error("not newest first")
 			}
 			d := all.Data[0]
 			if d.EventType != "material_request.estimated" || d.AttemptCount != 1 || d.NextAttempt != nil ||
@@ -107,12 +113,66 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 				d.LastAttempt.Number != 1 || d.LastAttempt.DurationMS == nil || d.LastAttempt.Error != nil {
 				t.Errorf("%+v", d)
 			}
-			second := listDeliveries(t, s, "page=2&pageSize=2")
-			if len(second.Data) != 1 || second.Total != 3 || second.Data[0].ID != all.Data[2].ID {
-				t.Errorf("the second page is %+v", second)
+		})
+	rule(t, "deliveries follow next_cursor to null, each page at another replica and of another length", func(t *testing.T) {
+		s := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL)
+		var ids []int64
+		for range 6 {
+			ids = append([]int64{submit(t, s, nil)}, ids...)
+		}
+		sent := reaches(t, s, "delivered", 6)
+		var walked []int64
+		cursor := ""
+		for i, limit := range []int{1, 3, 2} {
+			a := h.DoAt(t, i, http.MethodGet, fmt.Sprintf("%s?status=delivered&limit=%d%s", deliveriesPath, limit, cursor), nil,
+				"Authorization", "Bearer "+s.AccessToken())
+			want(t, a, 200)
+			page := apptest.Decode[deliveryPage](t, a)
+			if walked = append(walked, requestsOf(page.Data)...); len(page.Data) != limit || (page.Next == "") != (i == 2) {
+				t.Fatalf("page %d: %+v", i+1, page)
 			}
-			if beyond := listDeliveries(t, s, "page=9"); len(beyond.Data) != 0 || beyond.Total != 3 {
-				t.Errorf("past the end: %+v", beyond)
+			cursor = "&cursor=" + page.Next
+			if i == 0 { // what comes, or leaves the filter, meanwhile is missed by nothing else
+				becomes(t, s, submit(t, s, nil), "estimated")
+				want(t, s.Do(t, http.MethodPost, deliveriesPath+"/"+sent[0].ID+"/redeliver", nil), 202)
+			}
+		}
+		if !slices.Equal(walked, ids) {
+			t.Errorf("got %v, want %v", walked, ids)
+		}
+		a := apptest.Decode[map[string]any](t, h.Supplier(t).Do(t, http.MethodGet, deliveriesPath, nil))
+		if len(a) != 2 || len(a["data"].([]any)) != 0 || a["next_cursor"] != nil {
+			t.Errorf("a list of nothing is %v", a)
+		}
+	})
+	rule(t, "a cursor of deliveries belongs to its supplier and its filters: any other is a 400 that names it",
+		func(t *testing.T) {
+			s, other := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL),
+				h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL)
+			first := submit(t, s, nil)
+			for _, supplier := range []*apptest.Supplier{s, other} {
+				submit(t, supplier, nil)
+				submit(t, supplier, nil)
+			}
+			reaches(t, s, "delivered", 3)
+			reaches(t, other, "delivered", 2)
+			const since, until = "2020-01-01T00:00:00Z", "2099-01-01T00:00:00Z"
+			filters := []string{"", "&status=delivered", "&since=" + since, "&until=" + until, "&since=" + since + "&until=" + until}
+			for i, filter := range filters {
+				own := listDeliveries(t, s, "limit=1"+filter).Next
+				if n := len(listDeliveries(t, s, "cursor="+own+filter).Data); n != 2 {
+					t.Errorf("%d are behind the first of %q", n, filter)
+				}
+				mistyped := []byte(own)
+				mistyped[len(own)/2] ^= 1 // of a letter or digit another one
+				wrong := []string{string(mistyped), own[:len(own)-1], own + "&cursor=" + own, "",
+					listDeliveries(t, other, "limit=1"+filter).Next, listDeliveries(t, s, "limit=1"+filters[(i+1)%len(filters)]).Next}
+				for _, cursor := range wrong {
+					wantProblem(t, s.Do(t, http.MethodGet, deliveriesPath+"?cursor="+cursor+filter, nil), 400, "cursor")
+				}
+				wantProblem(t, s.Do(t, http.MethodGet, fmt.Sprint(deliveriesPath, "?request_id=", first, "&cursor=", own, filter),
+					nil), 400, "cursor")
+				wantProblem(t, s.Do(t, http.MethodGet, requests+"?cursor="+own, nil), 400, "cursor")
 			}
 		})
 	rule(t, "deliveries are found by status, request and time", func(t *testing.T) {
@@ -130,16 +190,16 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 				at: 1, fmt.Sprint("status=delivered&request_id=", first): 1,
 			"since=2020-01-01T00:00:00Z": 2, "until=2020-01-01T00:00:00-03:00": 0,
 		} {
-			if got := listDeliveries(t, s, query); got.Total != n || int64(len(got.Data)) != n {
-				t.Errorf("%s: %d of %d, want %d", query, len(got.Data), got.Total, n)
+			if got := listDeliveries(t, s, query); int64(len(got.Data)) != n || got.Next != "" {
+				t.Errorf("%s: %d, want %d", query, len(got.Data), n)
 			}
 		}
 	})
 	rule(t, "every violation of the filters is named", func(t *testing.T) {
 		s := h.Supplier(t)
-		a := s.Do(t, http.MethodGet, deliveriesPath+"?status=lost&request_id=01&since=yesterday&until=&page=0&pageSize=1000",
+		a := s.Do(t, http.MethodGet, deliveriesPath+"?status=lost&request_id=01&since=yesterday&until=&limit=101&cursor=x",
 			nil)
-		wantProblem(t, a, 400, "status", "request_id", "since", "until", "page", "pageSize")
+		wantProblem(t, a, 400, "status", "request_id", "since", "until", "limit", "cursor")
 		wantProblem(t, s.Do(t, http.MethodGet, deliveriesPath+"?status=dead&status=dead&request_id=", nil), 400, "status",
 			"request_id")
 	})
@@ -245,7 +305,7 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 			wantProblem(t, caller.Do(t, http.MethodGet, deliveriesPath+"/"+d["id"].(string), nil), status)
 			wantProblem(t, caller.Do(t, http.MethodPost, deliveriesPath+"/"+d["id"].(string)+"/redeliver", nil), status)
 		}
-		if listDeliveries(t, other, "").Total != 0 {
+		if len(listDeliveries(t, other, "").Data) != 0 {
 			t.Error("another supplier's deliveries are listed")
 		}
 	})

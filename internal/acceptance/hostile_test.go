@@ -182,8 +182,8 @@ func overrides(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 		len(text[0].Header.Get("X-Request-Id")) < 20 {
 		t.Errorf("two request ids: %+v", text)
 	}
-	for _, query := range []string{"?page=1&page=2", "?pageSize=1&pageSize=100", "?status=enqueued&status=estimated",
-		"?page=1;pageSize=2", "?%zz"} {
+	for _, query := range []string{"?limit=1&limit=100", "?cursor=x&cursor=x", "?status=enqueued&status=estimated",
+		"?limit=1;status=failed", "?%zz"} {
 		if a := s.Do(t, http.MethodGet, requests+query, nil); a.Status != http.StatusBadRequest {
 			t.Errorf("%s: %d", query, a.Status)
 		}

@@ -3,6 +3,7 @@ package acceptance
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -144,8 +145,8 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 		for _, a := range answers {
 			want(t, a, 201)
 		}
-		if total := list(t, s, "").Total; total != 1 {
-			t.Fatalf("%d requests, want 1", total)
+		if n := len(list(t, s, "").Data); n != 1 {
+			t.Fatalf("%d requests, want 1", n)
 		}
 	})
 	rule(t, "30 different requests with one id at once are one 201 and 29 times 409", func(t *testing.T) {
@@ -208,9 +209,8 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 }
 
 type listing struct {
-	Page, PageSize int
-	Total          int64
-	Data           []record
+	Data []record
+	Next string `json:"next_cursor"` // empty: null
 }
 
 func list(t *testing.T, s *apptest.Supplier, query string) listing {
@@ -220,48 +220,115 @@ func list(t *testing.T, s *apptest.Supplier, query string) listing {
 	return apptest.Decode[listing](t, a)
 }
 
+// listAll follows the list from page to page to its end.
+func listAll(t *testing.T, s *apptest.Supplier, query string) (all []record) {
+	t.Helper()
+	for cursor := ""; ; {
+		page := list(t, s, "?limit=100"+query+cursor)
+		if all = append(all, page.Data...); page.Next == "" {
+			return all
+		}
+		cursor = "&cursor=" + page.Next
+	}
+}
+
+func idsOf(records []record) []int64 {
+	ids := make([]int64, len(records))
+	for i, r := range records {
+		ids[i] = r.ID
+	}
+	return ids
+}
+
 func listingRules(t *testing.T, h *apptest.Hub) {
-	rule(t, "the supplier's own requests, newest first, in pages", func(t *testing.T) {
+	rule(t, "the supplier's own requests, newest first in the order of acceptance, follow next_cursor to null", func(t *testing.T) {
 		s := h.Supplier(t)
 		var ids []int64
 		for range 5 {
-			ids = append(ids, submit(t, s, nil))
+			ids = append([]int64{submit(t, s, nil)}, ids...)
 		}
-		for i := range ids {
-			page := list(t, s, fmt.Sprintf("?page=%d&pageSize=1", i+1))
-			if page.Total != 5 || page.Page != i+1 || page.PageSize != 1 || page.Data[0].ID != ids[4-i] {
-				t.Fatalf("page %d: %+v", i+1, page)
-			}
-		}
-		if all := list(t, s, ""); all.Page != 1 || all.PageSize != 20 || len(all.Data) != 5 {
+		if all := list(t, s, ""); !slices.Equal(idsOf(all.Data), ids) || all.Next != "" {
 			t.Fatalf("got %+v", all)
 		}
-	})
-	rule(t, "a page past the end is empty with the true total", func(t *testing.T) {
-		s := h.Supplier(t)
-		submit(t, s, nil)
-		for _, page := range []string{"2", "9223372036854775807"} {
-			if got := list(t, s, "?page="+page); got.Total != 1 || len(got.Data) != 0 {
-				t.Fatalf("got %+v", got)
+		if all := list(t, s, "?limit=5"); !slices.Equal(idsOf(all.Data), ids) || all.Next != "" {
+			t.Fatalf("a page that has just all: %+v", all)
+		}
+		// Each page comes from another replica and has another limit; a request that comes meanwhile is on none.
+		cursor := ""
+		var walked []int64
+		for i, limit := range []int{1, 3, 1} {
+			a := h.DoAt(t, i, http.MethodGet, fmt.Sprintf("%s?limit=%d%s", requests, limit, cursor), nil,
+				"Authorization", "Bearer "+s.AccessToken())
+			want(t, a, 200)
+			page := apptest.Decode[listing](t, a)
+			if walked = append(walked, idsOf(page.Data)...); len(page.Data) != limit || (page.Next == "") != (i == 2) {
+				t.Fatalf("page %d: %+v", i+1, page)
 			}
+			cursor = "&cursor=" + page.Next
+			submit(t, s, nil)
+		}
+		if !slices.Equal(walked, ids) {
+			t.Fatalf("got %v, want %v", walked, ids)
 		}
 	})
-	rule(t, "status filters", func(t *testing.T) {
+	rule(t, "a supplier without requests has an empty list, and no total", func(t *testing.T) {
+		a := h.Supplier(t).Do(t, http.MethodGet, requests, nil)
+		if got := apptest.Decode[map[string]any](t, a); len(got) != 2 || len(got["data"].([]any)) != 0 ||
+			got["next_cursor"] != nil {
+			t.Fatalf("got %v", got)
+		}
+	})
+	rule(t, "status filters, and what leaves the filter meanwhile takes nothing else with it", func(t *testing.T) {
 		s := h.Supplier(t)
-		becomes(t, s, submit(t, s, nil), "estimated")
-		if got := list(t, s, "?status=estimated"); got.Total != 1 {
+		var ids []int64
+		for range 4 {
+			ids = append([]int64{submit(t, s, nil)}, ids...)
+		}
+		var estimates []string
+		for _, id := range ids {
+			estimates = append(estimates, becomes(t, s, id, "estimated").Estimates[0]["estimate_id"].(string))
+		}
+		page := list(t, s, "?status=estimated&limit=2")
+		for _, i := range []int{0, 2} {
+			want(t, selectEstimate(t, s, ids[i], estimates[i]), 200)
+		}
+		rest := list(t, s, "?status=estimated&cursor="+page.Next)
+		if !slices.Equal(append(idsOf(page.Data), idsOf(rest.Data)...), []int64{ids[0], ids[1], ids[3]}) {
+			t.Fatalf("got %+v, then %+v", page, rest)
+		}
+		if got := list(t, s, "?status=selected"); !slices.Equal(idsOf(got.Data), []int64{ids[0], ids[2]}) {
 			t.Fatalf("got %+v", got)
 		}
-		if got := list(t, s, "?status=selected"); got.Total != 0 {
-			t.Fatalf("got %+v", got)
+	})
+	rule(t, "a cursor belongs to its list, its supplier and its filters: any other is a 400 that names it", func(t *testing.T) {
+		s, other := h.Supplier(t, "--scopes", "material-requests,webhooks,orders:read"), h.Supplier(t)
+		for range 2 {
+			submit(t, s, nil)
+			submit(t, other, nil)
+		}
+		own := list(t, s, "?limit=1").Next
+		if len(list(t, s, "?limit=100&cursor="+own).Data) != 1 {
+			t.Fatal("another limit has another page")
+		}
+		mistyped := []byte(own)
+		mistyped[len(own)/2] ^= 1 // of a letter or digit another one
+		for name, query := range map[string]string{
+			"mistyped": "?cursor=" + string(mistyped), "cut": "?cursor=" + own[:len(own)-1], "empty": "?cursor=",
+			"given twice": "?cursor=" + own + "&cursor=" + own, "of another supplier": "?cursor=" + list(t, other, "?limit=1").Next,
+			"of another filter": "?status=enqueued&cursor=" + own, "a page's number": "?cursor=2",
+		} {
+			t.Run(name, func(t *testing.T) { wantProblem(t, s.Do(t, http.MethodGet, requests+query, nil), 400, "cursor") })
+		}
+		for _, path := range []string{"/orders", deliveriesPath} {
+			wantProblem(t, s.Do(t, http.MethodGet, path+"?cursor="+own, nil), 400, "cursor")
 		}
 	})
 	rule(t, "every bad parameter is named", func(t *testing.T) {
 		s := h.Supplier(t)
-		wantProblem(t, s.Do(t, http.MethodGet, requests+"?status=x&page=0&pageSize=101", nil), 400, "status", "page",
-			"pageSize")
-		wantProblem(t, s.Do(t, http.MethodGet, requests+"?page=1&page=2&pageSize=x", nil), 400, "page", "pageSize")
-		want(t, s.Do(t, http.MethodGet, requests+"?page=%zz", nil), 400)
-		wantEmpty(t, h.Do(t, http.MethodGet, requests+"?page=%zz", nil), 401)
+		wantProblem(t, s.Do(t, http.MethodGet, requests+"?status=x&limit=0&cursor=x", nil), 400, "status", "limit", "cursor")
+		wantProblem(t, s.Do(t, http.MethodGet, requests+"?limit=101", nil), 400, "limit")
+		wantProblem(t, s.Do(t, http.MethodGet, requests+"?limit=1&limit=2&cursor=", nil), 400, "limit", "cursor")
+		want(t, s.Do(t, http.MethodGet, requests+"?limit=%zz", nil), 400)
+		wantEmpty(t, h.Do(t, http.MethodGet, requests+"?limit=%zz", nil), 401)
 	})
 }

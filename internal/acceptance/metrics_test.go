@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 )
@@ -56,11 +58,7 @@ func TestMetrics_of_every_process_have_what_rules_and_dashboard_ask_for(t *testi
 			}
 		}
 	}
-	for _, name := range shared {
-		if first, other := scrape(t, processes[0])[name], scrape(t, processes[1])[name]; first != other {
-			t.Errorf("%s is %s at one process and %s at the other", name, first, other)
-		}
-	}
+	sameIn(t, processes, shared...)
 	for name, fires := range alerts(t) {
 		for _, p := range processes {
 			if fires(scrape(t, p)) {
@@ -153,4 +151,94 @@ func TestMetrics_of_shared_state_follow_what_happens(t *testing.T) {
 func shows(t *testing.T, p *apptest.Process, series, value string) {
 	t.Helper()
 	apptest.Eventually(t, p.Name+" shows "+series+" "+value, func() bool { return scrape(t, p)[series] == value })
+}
+
+// sameIn waits until all processes show the same; one may look two seconds later than another.
+func sameIn(t *testing.T, processes []*apptest.Process, names ...string) {
+	t.Helper()
+	apptest.Eventually(t, "all processes show the same", func() bool {
+		first := scrape(t, processes[0])
+		return !slices.ContainsFunc(processes, func(p *apptest.Process) bool {
+			other := scrape(t, p)
+			return slices.ContainsFunc(names, func(name string) bool { return first[name] != other[name] })
+		})
+	})
+}
+
+// aGaugesAge is how old what is shown may be; the rest is for a test's own machine.
+const aGaugesAge = 15*time.Second + 3*time.Second
+
+// deadRows are so many deliveries that were given up.
+func deadRows(n int) string {
+	return fmt.Sprintf(`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts,
+			series, next_attempt_at, created_at, updated_at)
+		WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < %d)
+		SELECT 'a' || n, n, 1, 'own', 'sup_a', n, 'dead', 1, 1, 1, 1, 1 FROM n`, n)
+}
+
+// One process counts for all, whichever: each is killed in turn but the last.
+func TestMetrics_of_shared_state_are_exact_and_young_and_the_same_whichever_process_dies(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{APIs: 2, Workers: 1, LeastRights: stack == apptest.Production})
+			db := openDatabase(t, h)
+			processes := slices.Concat(h.APIs, h.Workers)
+			for _, step := range []struct{ change, dead string }{
+				{deadRows(99_998), "99998"},
+				{`UPDATE webhook_deliveries SET status = 'delivered' WHERE uid <= 99`, "99899"},
+				{`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts,
+					series, next_attempt_at, created_at, updated_at) SELECT 'b' || id, uid, round, destination, supplier_id,
+					request_id, status, attempts, series, next_attempt_at, created_at, updated_at FROM webhook_deliveries
+					WHERE status = 'dead' AND uid < 300`, "100000"},
+				{`DELETE FROM webhook_deliveries WHERE uid > 5`, "0"},
+			} {
+				if _, err := db.ExecContext(t.Context(), step.change); err != nil {
+					t.Fatal(err)
+				}
+				changed := time.Now()
+				for _, p := range processes {
+					shows(t, p, `supplyhub_webhook_deliveries{status="dead"}`, step.dead)
+				}
+				if took := time.Since(changed); took > aGaugesAge {
+					t.Errorf("%d processes show %s after %s", len(processes), step.dead, took)
+				}
+				sameIn(t, processes, shared...)
+				if len(processes) > 1 {
+					processes[0].Kill()
+					processes = processes[1:]
+				}
+			}
+		})
+	}
+}
+
+func TestMetrics_are_scraped_while_the_tables_are_locked(t *testing.T) {
+	t.Parallel()
+	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
+	db := openDatabase(t, h)
+	for _, p := range slices.Concat(h.APIs, h.Workers) {
+		shows(t, p, shared[1], "0")
+	}
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err == nil {
+		_, err = tx.ExecContext(t.Context(), `LOCK TABLE material_requests, webhook_deliveries, webhook_receivers, suppliers,
+			gauges, figures IN ACCESS EXCLUSIVE MODE`)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	for range 20 {
+		for _, p := range slices.Concat(h.APIs, h.Workers) {
+			scrape(t, p)
+		}
+	}
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("40 scrapes took %s", took)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -2,10 +2,8 @@ package acceptance
 
 import (
 	"bytes"
-	"database/sql"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,42 +12,43 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// packing is a service whose STORE_PACKED is changed, with a supplier who receives webhooks.
+// packing is a service with a supplier who receives webhooks.
 type packing struct {
 	*testing.T
 	h        *apptest.Hub
 	s        *apptest.Supplier
-	db       *sql.DB
 	receiver *apptest.Receiver
 }
 
-// set restarts every process with the setting.
-func (p packing) set(value string) {
-	p.Helper()
-	p.h.Env["STORE_PACKED"] = value
-	for _, process := range slices.Concat(p.h.APIs, p.h.Workers) {
-		process.Stop()
-		process.Restart()
+func TestBodies_are_stored_packed_and_estimates_once_and_read_as_they_came(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
+			receiver := apptest.NewReceiver(t, nil)
+			p := packing{t, h, h.Supplier(t, "--webhook-url", receiver.URL), receiver}
+			id := submit(t, p.s, nil)
+			estimates := becomes(t, p.s, id, "estimated").Estimates
+			var packed, once bool
+			err := openDatabase(t, h).QueryRowContext(t.Context(), `
+				SELECT substr(r.body, 1, 1) <> $2 AND substr(e.body, 1, 1) <> $2, r.estimates IS NULL
+				FROM material_requests r JOIN webhook_events e ON e.uid = r.uid AND e.round = r.round WHERE r.id = $1`,
+				id, []byte("{")).Scan(&packed, &once)
+			if err != nil || !packed || !once {
+				t.Errorf("the bodies are packed: %t, the estimates in the event alone: %t, %v", packed, once, err)
+			}
+			if page := list(t, p.s, ""); len(page.Data) != 1 || len(page.Data[0].Estimates) != len(estimates) {
+				t.Errorf("the list is %+v", page)
+			}
+			p.isRead(id)
+			want(t, selectEstimate(t, p.s, id, read(t, p.s, id).Estimates[0]["estimate_id"]), http.StatusOK)
+			if r := read(t, p.s, id); r.Status != "selected" || len(r.Estimates) != len(estimates) {
+				t.Errorf("after the selection %+v", r)
+			}
+			accounted(t, h)
+		})
 	}
-}
-
-// expect submits a request and checks whether its body and its event are packed.
-func (p packing) expect(packed bool) (id int64) {
-	p.Helper()
-	id = submit(p.T, p.s, nil)
-	becomes(p.T, p.s, id, "estimated")
-	var body, event bool
-	err := p.db.QueryRowContext(p.Context(), `SELECT r.packed IS NOT NULL AND r.body = '' AND length(r.digest) = 0,
-			substr(e.body, 1, 1) <> $2
-		FROM material_requests r JOIN webhook_events e ON e.uid = r.uid AND e.round = r.round WHERE r.id = $1`,
-		id, []byte("{")).Scan(&body, &event)
-	if err != nil {
-		p.Fatal(err)
-	}
-	if body != packed || event != packed {
-		p.Errorf("of request %d the body is packed: %t, the event: %t", id, body, event)
-	}
-	return id
 }
 
 // sent returns the bodies of the calls that are about the request, once there are n of them.
@@ -70,35 +69,8 @@ func (p packing) sent(id int64, n int) (bodies [][]byte) {
 	return bodies
 }
 
-func TestPacked_and_plain_rows_are_read_alike_while_the_setting_changes(t *testing.T) {
-	t.Parallel()
-	for _, stack := range apptest.Stacks {
-		t.Run(string(stack), func(t *testing.T) {
-			t.Parallel()
-			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{"STORE_PACKED": "true"}})
-			receiver := apptest.NewReceiver(t, nil)
-			p := packing{t, h, h.Supplier(t, "--webhook-url", receiver.URL), openDatabase(t, h), receiver}
-			if _, err := p.db.ExecContext(t.Context(), `DELETE FROM settings WHERE key = 'lean_rows'`); err != nil {
-				t.Fatal(err) // an upgraded installation, where the version before may still serve
-			}
-			plain := p.expect(false)
-			if _, stderr, code := h.Command(t, "migrate", "--finish"); code != 0 {
-				t.Fatalf("migrate --finish: %s", stderr)
-			}
-			p.set("true") // the processes would see it some seconds later
-			packed := p.expect(true)
-			p.isReadAlike(plain)
-			p.set("false")
-			later := p.expect(false)
-			p.isReadAlike(packed)
-			p.areListed(later, packed, plain)
-			accounted(t, h)
-		})
-	}
-}
-
-// isReadAlike checks all that is read of a request's body and event.
-func (p packing) isReadAlike(id int64) {
+// isRead checks all that is read of a request's body and event.
+func (p packing) isRead(id int64) {
 	p.Helper()
 	path, first := requestPath(id), p.sent(id, 1)[0]
 	a := p.s.Do(p.T, http.MethodGet, path, nil)
@@ -125,18 +97,4 @@ func (p packing) isReadAlike(id int64) {
 	want(p.T, p.s.Do(p.T, http.MethodPost, path+"/re-estimate", nil), http.StatusAccepted)
 	p.sent(id, 3)
 	becomes(p.T, p.s, id, "estimated")
-}
-
-// areListed checks that the supplier's list has these requests, whole.
-func (p packing) areListed(ids ...int64) {
-	p.Helper()
-	page := list(p.T, p.s, "?status=estimated&pageSize="+fmt.Sprint(len(ids)))
-	if len(page.Data) != len(ids) || page.Total != int64(len(ids)) {
-		p.Fatalf("%d of %d requests are listed: %+v", len(page.Data), page.Total, page)
-	}
-	for i, r := range page.Data {
-		if r.ID != ids[i] || len(r.Estimates) == 0 {
-			p.Errorf("request %d is listed as %+v", ids[i], r)
-		}
-	}
 }

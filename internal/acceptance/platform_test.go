@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,8 +20,8 @@ func TestSchema_is_migrated_by_serve_and_migrate_alone(t *testing.T) {
 	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
 	h.Env["DATABASE_URL"] = databasetest.EmptyPostgres(t)
 	next := filepath.Join(t.TempDir(), "next.sql")
-	if err := os.WriteFile(next, []byte(`INSERT INTO goose_db_version (version_id, is_applied)
-		SELECT max(version_id) + 1, true FROM goose_db_version`), 0o600); err != nil {
+	if err := os.WriteFile(next, []byte(`INSERT INTO schema_versions (version_id, is_applied)
+		SELECT max(version_id) + 1, true FROM schema_versions`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	refused := func(what, why string, args ...string) {
@@ -44,6 +45,43 @@ func TestSchema_is_migrated_by_serve_and_migrate_alone(t *testing.T) {
 	databasetest.Script(t, h.Env["DATABASE_URL"], next)
 	refused("serve on a later schema", "newer", "serve")
 	refused("migrate on a later schema", "newer", "migrate")
+}
+
+func TestSchema_of_a_development_version_is_refused_in_a_line_by_every_program(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
+			for _, p := range append(h.Workers, h.APIs...) {
+				stop(t, p)
+			}
+			// What is in the tables counts as little as the versions that goose noted: they have another name now.
+			if _, err := openDatabase(t, h).ExecContext(t.Context(),
+				`ALTER TABLE schema_versions RENAME TO goose_db_version`); err != nil {
+				t.Fatal(err)
+			}
+			refused := func(what string, output string, code int) {
+				t.Helper()
+				if code != 1 || strings.Count(output, "made by a development version before 0.1.0") != 1 {
+					t.Errorf("%s: exit code %d, printed %q", what, code, output)
+				}
+			}
+			for _, args := range [][]string{{"serve"}, {"migrate"}, {"supplier", "list"}, {"verify"}} {
+				_, errOut, code := h.Command(t, args...)
+				refused(args[0], errOut, code)
+			}
+			if stack == apptest.Production {
+				cmd := exec.CommandContext(t.Context(), apptest.Binary(t, "worker"))
+				for name, value := range h.Env {
+					cmd.Env = append(cmd.Env, name+"="+value)
+				}
+				cmd.Env = append(cmd.Env, "ESTIMATES_WEBHOOK_BASE_URL=http://127.0.0.1:1")
+				output, _ := cmd.CombinedOutput() // its exit code is looked at
+				refused("the worker", string(output), cmd.ProcessState.ExitCode())
+			}
+		})
+	}
 }
 
 // failoverTime is within which everything is served again after the promotion.

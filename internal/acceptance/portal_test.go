@@ -1,9 +1,13 @@
 package acceptance
 
 import (
+	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -164,7 +168,7 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "no page can be framed, stored or named to another site, whatever its status", func(t *testing.T) {
 		cookie := signIn(t, h.Supplier(t, "--scopes", "webhooks"))
 		for path, status := range map[string]int{"": 200, "/requests": 403, "/deliveries/x": 404, "/nowhere": 404,
-			"/deliveries?page=0": 400, "/sign-in?token=x": 401} {
+			"/deliveries?limit=0": 400, "/deliveries?cursor=x": 400, "/sign-in?token=x": 401} {
 			a := visit(t, http.MethodGet, page(path), cookie)
 			want(t, a, status)
 			if policy := a.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") ||
@@ -179,6 +183,44 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("the link's answer: %v", link.Header)
 		}
 	})
+	rule(t, "a table leads on to its next page with the same filters, each row once, and back to the newest",
+		func(t *testing.T) {
+			s := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL)
+			var ids []string
+			for range 5 {
+				id := submit(t, s, nil)
+				becomes(t, s, id, "estimated")
+				ids = append([]string{fmt.Sprint(id)}, ids...)
+			}
+			reaches(t, s, "delivered", 5)
+			cookie := signIn(t, s)
+			for table, row := range map[string]*regexp.Regexp{
+				"/requests?status=estimated&limit=2": regexp.MustCompile(`href="/portal/requests/(\d+)"`),
+				"/deliveries?status=delivered&limit=2&since=2020-01-01T00:00:00Z": regexp.MustCompile(
+					`href="/portal/deliveries/[^>]+>Request (\d+)`),
+			} {
+				var shown []string
+				for address, pages := "/portal"+table, 1; ; pages++ {
+					a := visit(t, http.MethodGet, h.URL(pages, address), cookie)
+					want(t, a, 200)
+					for _, found := range row.FindAllStringSubmatch(string(a.Body), -1) {
+						shown = append(shown, found[1])
+					}
+					newest := strings.Contains(string(a.Body), ">Newest</a>")
+					next := regexp.MustCompile(`rel="next" href="([^"]+)"`).FindStringSubmatch(string(a.Body))
+					if newest == (pages == 1) || (next == nil) != (pages == 3) || pages > 3 {
+						t.Fatalf("page %d leads on to %q and to the newest: %t", pages, next, newest)
+					}
+					if next == nil {
+						break
+					}
+					address = html.UnescapeString(next[1])
+				}
+				if !slices.Equal(shown, ids) {
+					t.Errorf("%s shows %v, want %v", table, shown, ids)
+				}
+			}
+		})
 	rule(t, "without a session every page is a 401 that says how to get one", func(t *testing.T) {
 		for _, path := range []string{"", "/requests", "/requests/1", "/deliveries", "/deliveries/x", "/receiver"} {
 			for _, cookie := range []string{"", "supplyhub_portal=unknown", "supplyhub_portal="} {

@@ -204,7 +204,7 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 				}
 			}
 			if r := receiverOf(t, s); r.ConsecutiveFailures != 0 || r.LastFailureAt != nil ||
-				listDeliveries(t, s, "").Total != 0 {
+				len(listDeliveries(t, s, "").Data) != 0 {
 				t.Errorf("a test call was counted or stored: %+v", r)
 			}
 		})

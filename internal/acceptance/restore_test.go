@@ -13,6 +13,14 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 )
 
+// stop stops a process as an operator does.
+func stop(t *testing.T, p *apptest.Process) {
+	t.Helper()
+	if code := p.Stop(); code != 0 {
+		t.Errorf("%s: exit code %d after SIGTERM", p.Name, code)
+	}
+}
+
 // backup saves what the service stores, as its operator does, and returns what puts it back.
 func backup(t *testing.T, h *apptest.Hub) (restore func()) {
 	t.Helper()

@@ -24,7 +24,7 @@ func selfServiceRules(t *testing.T, h *apptest.Hub) {
 		const at = "2026-11-21T12:00:00Z"
 		for name, values := range map[string][2]string{
 			"status": {"dead", "lost"}, "request_id": {"1", "1.0"}, "since": {at, "2026-11-21"},
-			"until": {at, "0000-01-01T00:00:00Z"}, "page": {"1", "0"}, "pageSize": {"20", "101"},
+			"until": {at, "0000-01-01T00:00:00Z"}, "limit": {"1", "0"},
 		} {
 			good, bad := name+"="+url.QueryEscape(values[0]), name+"="+url.QueryEscape(values[1])
 			want(t, s.Do(t, http.MethodGet, deliveriesPath+"?"+good, nil), 200)

@@ -70,9 +70,12 @@ func TestSmallServer_delivers_everything_and_a_full_one_is_503(t *testing.T) {
 			arrives := func(n int) {
 				t.Helper()
 				apptest.Eventually(t, "all requests are estimated", func() bool {
-					a := s.Do(t, http.MethodGet, requests+"?status=estimated&pageSize=1", nil)
-					return a.Status == http.StatusOK && apptest.Decode[struct{ Total int }](t, a).Total == n
+					a := s.Do(t, http.MethodGet, requests+"?status=enqueued&limit=1", nil)
+					return a.Status == http.StatusOK && len(apptest.Decode[listing](t, a).Data) == 0
 				})
+				if got := len(listAll(t, s, "&status=estimated")); got != n {
+					t.Errorf("%d requests are estimated, want %d", got, n)
+				}
 			}
 			arrives(callers * each)
 			accounted(t, h) // a command gets its connections, too

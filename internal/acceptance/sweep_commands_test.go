@@ -65,24 +65,9 @@ func (s *sweep) ages(old *sweepSupplier) {
 	if _, there := s.comes(old, id, "estimated"); !there {
 		return
 	}
-	const step = 1 << 18 // by which lists count
-	tx, err := s.store.BeginTx(s.t.Context(), nil)
-	if err != nil {
-		s.t.Error(err)
-		return
-	}
-	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.ExecContext(s.t.Context(), fmt.Sprintf(`WITH old AS (SELECT supplier_id, status, created_at & %d AS at
-			FROM material_requests WHERE supplier_id = '%s' AND id = %d AND status = 'estimated' FOR UPDATE),
-		noted AS (INSERT INTO list_changes SELECT 'requests', supplier_id, status, '', at, 1 FROM old
-			UNION ALL SELECT 'requests', supplier_id, '', status, 0, 1 FROM old)
-		UPDATE material_requests SET created_at = 1, updated_at = 1 WHERE supplier_id = '%s' AND id = %d
-			AND status = 'estimated'`, -step, old.ID, id, old.ID, id)); err != nil {
+	if _, err := s.store.ExecContext(s.t.Context(), `UPDATE material_requests SET created_at = 1, updated_at = 1
+		WHERE supplier_id = $1 AND id = $2 AND status = 'estimated'`, old.ID, id); err != nil {
 		s.t.Errorf("make a request old: %v", err)
-		return
-	}
-	if err := tx.Commit(); err != nil {
-		s.t.Error(err)
 	}
 }
 
@@ -109,7 +94,6 @@ func (s *sweep) stopsQueue(int) {
 
 // kindsOutside are the kinds of the code that the full sweep does not cut, and why.
 var kindsOutside = map[string]string{
-	"split list counts":                "is made by a migration alone",
 	"drop a partition":                 "needs a day that is over",
 	"open a partition":                 "is made once a day",
 	"look for old work":                "only reads",
@@ -118,7 +102,6 @@ var kindsOutside = map[string]string{
 	"end old deliveries":               "needs what has waited for days",
 	"follow a clock that was set back": "needs a jump of the clock",
 	"fail a request":                   "a part of others: of results, and of an estimation that fails for a day",
-	"recount a list":                   "needs a wrong total",
 	"INSERT INTO main":                 "SQLite's load",
 	"INSERT INTO temp":                 "SQLite's load",
 	"UPDATE sequences":                 "SQLite's numbers",

@@ -94,9 +94,7 @@ func (p *sweepPlan) written(kind string) bool {
 func (p *sweepPlan) missing(wanted ...string) (list []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, kind := range slices.Sorted(maps.Keys(p.kinds)) {
-		wanted = append(wanted, kind)
-	}
+	wanted = slices.AppendSeq(wanted, maps.Keys(p.kinds))
 	slices.Sort(wanted)
 	for _, kind := range slices.Compact(wanted) {
 		k := p.kinds[kind]

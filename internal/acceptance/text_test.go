@@ -69,7 +69,8 @@ func TestTexts_that_nothing_can_have_are_refused_and_never_a_500(t *testing.T) {
 		refused(http.MethodPost, text, visit(t, http.MethodPost, h.URL(0, "/portal/deliveries/"+text+"/redeliver"), cookie,
 			fromPage[:]...).Status)
 		for _, page := range []string{"/requests/x/1", "/requests?supplier_id=x", "/requests?status=x",
-			"/requests?after=1~x~1", "/deliveries/x", "/deliveries?supplier_id=x", "/deliveries?status=x", "/receivers?supplier_id=x",
+			"/requests?after=1~x~1", "/deliveries/x", "/deliveries?supplier_id=x", "/deliveries?status=x",
+			"/receivers?supplier_id=x",
 			"/receivers?after=x", "/suppliers?after=x", "/search?q=x"} {
 			for _, of := range []string{"/console", "/console/api"} {
 				address := of + strings.ReplaceAll(page, "x", text)

@@ -2,7 +2,6 @@ package acceptance
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -42,19 +41,6 @@ func TestVerify_accounts_for_everything_and_names_every_fault(t *testing.T) {
 				t.Fatalf("the ledger is %+v", v)
 			}
 			db := openDatabase(t, h)
-			if _, err := db.ExecContext(t.Context(), `INSERT INTO list_counts
-				VALUES ('requests', 'unknown', 'failed', 0, 3)`); err != nil {
-				t.Fatal(err)
-			}
-			const wrong = "the total of requests of unknown in failed is kept as 3, there are 0:" +
-				" api verify --recount counts them anew"
-			if v := apptest.MustCommand[verification](t, h, "verify"); !slices.Equal(v.Faults, []string{wrong}) {
-				t.Errorf("of a wrong total the faults are %q", v.Faults)
-			}
-			if v := apptest.MustCommand[verification](t, h, "verify", "--recount"); !v.OK {
-				t.Errorf("a total that was counted anew is not accounted for: %q", v.Faults)
-			}
-			accounted(t, h)
 			for _, damage := range []string{
 				`UPDATE material_requests SET estimates = NULL, received = 0 WHERE id = %d`,
 				`UPDATE material_requests SET status = 'enqueued' WHERE id = %d`,

@@ -19,9 +19,8 @@ const (
 // Format is a family of keys: prefix, 256 random bits, checksum. The prefix lets secret scanners find a leaked key;
 // the checksum keeps garbage from the database and protects nothing.
 type Format struct {
-	Prefix  string
-	Domain  string // is hashed before the key, so that no hash of one family is one of another
-	Earlier int    // characters after the prefix of the keys that were made before; 0: there are none
+	Prefix string
+	Domain string // is hashed before the key, so that no hash of one family is one of another
 }
 
 // Generate makes a key.
@@ -41,14 +40,11 @@ func (f Format) Generate() string {
 	return b.String() + checksum(b.String())
 }
 
-// Valid reports whether key has this form: one that Generate could have made, or an earlier one.
+// Valid reports whether key has this form: Generate could have made it.
 func (f Format) Valid(key string) bool {
 	rest, found := strings.CutPrefix(key, f.Prefix)
 	if !found || strings.Trim(rest, base62) != "" {
 		return false
-	}
-	if f.Earlier > 0 && len(rest) == f.Earlier {
-		return true
 	}
 	body := key[:max(len(key)-keyCheck, 0)]
 	return len(rest) == keyLength+keyCheck && key[len(body):] == checksum(body)

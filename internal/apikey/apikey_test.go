@@ -7,20 +7,18 @@ import (
 	"github.com/supplyhub/supplyhub/internal/apikey"
 )
 
-func TestFormat_knows_its_own_keys_and_the_earlier_ones_and_no_others(t *testing.T) {
+func TestFormat_knows_its_own_keys_and_no_others(t *testing.T) {
 	t.Parallel()
-	f := apikey.Format{Prefix: "hub_ck_", Domain: "d\x00", Earlier: 43}
-	without := apikey.Format{Prefix: "hub_sk_", Domain: "d\x00"}
-	key, earlier := f.Generate(), "hub_ck_"+strings.Repeat("a7", 21)+"b"
-	for _, k := range []string{key, earlier} {
-		if !f.Valid(k) || without.Valid(k) {
-			t.Errorf("%d characters: own %v, other %v", len(k), f.Valid(k), without.Valid(k))
-		}
+	f := apikey.Format{Prefix: "hub_ck_", Domain: "d\x00"}
+	other := apikey.Format{Prefix: "hub_sk_", Domain: "d\x00"}
+	key := f.Generate()
+	if !f.Valid(key) || other.Valid(key) {
+		t.Errorf("%s: own %v, other %v", key, f.Valid(key), other.Valid(key))
 	}
 	wrong := []byte(key)
 	wrong[10] ^= 1
-	for _, k := range []string{"", "hub_ck_", key + "a", key[:len(key)-1], string(wrong), earlier + "a",
-		strings.ToUpper(key), " " + key, "hub_ck_" + strings.Repeat("-", 43)} {
+	for _, k := range []string{"", "hub_ck_", key + "a", key[:len(key)-1], string(wrong), strings.ToUpper(key),
+		" " + key, "hub_ck_" + strings.Repeat("-", 43)} {
 		if f.Valid(k) {
 			t.Errorf("%q is valid", k)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/figures"
@@ -69,6 +70,7 @@ type pipeline struct {
 	providerMetrics *scoreboard.Metrics
 	figures         *figures.Recorder
 	notifier        *notify.Notifier // nil: the operator is not notified
+	cursors         cursor.Sealer
 
 	operatorToken config.Secret
 }
@@ -155,6 +157,9 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	if err != nil {
 		return fmt.Errorf("derive the key of the own endpoint: %w", err)
 	}
+	if a.cursors, err = cursor.New(secrets.secretsKeys); err != nil {
+		return err
+	}
 	a.notifier = a.openNotifier()
 	a.products = products.New(a.db, a.db.Now)
 	a.Rates = estimates.New(a.db, a.db.Now, time.Now)
@@ -163,7 +168,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: destinations{a.Suppliers}, Ledger: ledger, BaseURL: a.cfg.BaseURL,
 		OwnSecrets: secrets.webhooks, Proofs: proofs, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
 		AllowPrivate: a.cfg.AllowPrivate, Deny: a.cfg.Denied(), Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Notifier: a.notifier,
-		Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent, Packed: a.cfg.Packed,
+		Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent,
 	})
 	a.estimation = work.New(work.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Local: time.Now, Queue: workQueue{a}, Outbox: outbox{a.Deliveries},
@@ -173,12 +178,12 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Publisher: a.estimation, Outbox: a.Deliveries,
 		Secrets: secrets.webhooks, Proofs: proofs, Flushers: a.db.Flushers(), TraceParent: a.traceParent, Batch: a.batch(),
-		Link: a.link(), Packed: a.cfg.Packed,
+		Link: a.link(), Cursors: a.cursors,
 	})
 	a.requests = operator.New(operator.Deps{DB: a.db, Now: a.db.Now, Requests: a.materials, Events: a.Deliveries,
 		Partitions: a.Deliveries})
 	a.quotas, a.providerMetrics = scoreboard.NewQuotas(a.db, a.db.Now, time.Now), scoreboard.NewMetrics(a.registry)
-	a.figures, a.operatorToken = figures.New(a.db, a.db.Now, a.sample), config.Secret(secrets.operator)
+	a.figures, a.operatorToken = figures.New(a.db, a.db.Now, a.did), config.Secret(secrets.operator)
 	return nil
 }
 
@@ -186,7 +191,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 func (a *App) buildListings() (err error) {
 	a.Receivers = webhooks.NewSelfService(webhooks.SelfServiceDeps{
 		DB: a.db, Now: a.db.Now, Accounts: accounts{destinations{a.Suppliers}}, Requests: a.materials,
-		Dispatcher: a.Deliveries,
+		Dispatcher: a.Deliveries, Cursors: a.cursors,
 	})
 	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.db.Now}); err != nil {
 		return fmt.Errorf("set up tracker listings: %w", err)
@@ -274,9 +279,6 @@ func (a *pipeline) endTrace(ctx context.Context) {
 
 // Migrate brings the schema to this binary's version; processes that start at once wait for each other.
 func (a *pipeline) Migrate(ctx context.Context) error { return a.db.Migrate(ctx) }
-
-// FinishMigration lets rows be written that the version before cannot read.
-func (a *pipeline) FinishMigration(ctx context.Context) error { return a.db.AllowLeanRows(ctx) }
 
 // Close releases everything in the reverse order of its construction.
 func (a *App) Close() error {

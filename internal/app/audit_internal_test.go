@@ -142,7 +142,8 @@ func TestAudit_every_change_of_access_or_receiver_is_one_line_without_a_secret(t
 	access, refresh := text(tokens, "AccessToken"), text(tokens, "RefreshToken")
 	r.secrets = append(r.secrets, access, refresh)
 
-	r.asSupplier(supplier, []string{"Authorization", "Bearer " + access}, "/api/webhook-receiver", "/api/webhook-deliveries")
+	r.asSupplier(supplier, []string{"Authorization", "Bearer " + access}, "/api/webhook-receiver",
+		"/api/webhook-deliveries")
 	link := text(r.call(r.engine, "POST /api/portal-sessions", "", "", 1, "Authorization", "Bearer "+access), "url")
 	r.asPortal(supplier, link, "Authorization", "Bearer "+access)
 	r.asOperator(supplier)
@@ -169,7 +170,8 @@ func (r *rig) asSupplier(supplier string, credentials []string, receiver, delive
 		return r.call(r.engine, route, path, body, 1, credentials...)
 	}
 	change("PUT "+receiver, "", `{"url":"http://127.0.0.1:1/hidden-in-the-path"}`)
-	r.secrets = append(r.secrets, text(change("POST "+receiver+"/rotate-secret", "", `{"overlap":"1h"}`), "webhook_secret"))
+	rotated := change("POST "+receiver+"/rotate-secret", "", `{"overlap":"1h"}`)
+	r.secrets = append(r.secrets, text(rotated, "webhook_secret"))
 	change("POST "+receiver+"/pause", "", "")
 	change("POST "+receiver+"/resume", "", "")
 	change("POST "+deliveries+"/redeliver", "", `{"status":"dead","since":"2026-01-01T00:00:00Z"}`)

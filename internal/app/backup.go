@@ -12,7 +12,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/gofrs/flock"
 
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -24,6 +27,8 @@ const (
 	backupMark   = "supplyhub-backup.json"
 	backupSums   = "sha256sums"
 	backupFormat = 1
+	staging      = ".backup-" // begins the name of a directory beside the backup, while it is made
+	stagingLock  = "lock"
 )
 
 // DemoFile is where `serve --demo` keeps its supplier's credentials in DATA_DIR; a shell can read it.
@@ -64,11 +69,11 @@ func (a *App) Backup(ctx context.Context, file string) (b Backup, err error) {
 	if _, err := os.Lstat(file); err == nil {
 		return b, fmt.Errorf("%s is there already: a backup overwrites nothing", file)
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(file), ".backup-") // for its owner alone
+	dir, lock, err := a.stage(ctx, filepath.Dir(file))
 	if err != nil {
 		return b, fmt.Errorf("write the backup: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, lock.Close(), os.RemoveAll(dir)) }()
 	b = Backup{File: file, CreatedAt: a.Now(), Keep: a.kept()}
 	copied := filepath.Join(dir, filepath.Base(a.cfg.SQLitePath()))
 	if err := a.db.CopyTo(ctx, copied); err != nil {
@@ -85,6 +90,40 @@ func (a *App) Backup(ctx context.Context, file string) (b Backup, err error) {
 		return b, fmt.Errorf("write the backup: %w", err)
 	}
 	return b, nil
+}
+
+// stage makes a directory for what is not whole yet, and removes those that killed backups left.
+func (a *App) stage(ctx context.Context, beside string) (dir string, lock *flock.Flock, err error) {
+	entries, err := os.ReadDir(beside)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), staging) {
+			continue
+		}
+		if err := removeLeft(filepath.Join(beside, e.Name())); err != nil {
+			a.log.WarnContext(ctx, "what a killed backup left cannot be removed", "name", e.Name(), "error", err)
+		}
+	}
+	if dir, err = os.MkdirTemp(beside, staging); err != nil { // for its owner alone
+		return "", nil, err
+	}
+	lock = flock.New(filepath.Join(dir, stagingLock))
+	_, _ = lock.TryLock() // where a file system has no locks, nothing is removed
+	return dir, lock, nil
+}
+
+// removeLeft removes the directory of a backup whose process is gone: it holds its lock before it writes anything else.
+func removeLeft(dir string) error {
+	if files, err := os.ReadDir(dir); err != nil || len(files) <= 1 {
+		return err
+	}
+	lock := flock.New(filepath.Join(dir, stagingLock), flock.SetFlag(os.O_RDWR))
+	if free, err := lock.TryLock(); err != nil || !free {
+		return err
+	}
+	return errors.Join(lock.Close(), os.RemoveAll(dir))
 }
 
 // kept returns the variables whose values this configuration gives, instead of files in DATA_DIR.

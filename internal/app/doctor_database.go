@@ -22,9 +22,8 @@ func rights(role config.Role) []database.Right {
 		"products":         "SELECT INSERT UPDATE",
 		"scoreboard_usage": "SELECT INSERT UPDATE", "webhook_receivers": "SELECT INSERT UPDATE", "suppliers": "SELECT",
 		"supplier_api_keys": "SELECT", "settings": "SELECT", "webhook_deliveries": "SELECT", "tracker_clients": "SELECT",
-		"tracker_views": "SELECT", "request_numbers": "USAGE", "status_counts": "SELECT INSERT DELETE",
-		"list_counts": "SELECT INSERT UPDATE DELETE", "list_changes": "SELECT INSERT DELETE", "installation": "SELECT",
-		"figures": "SELECT INSERT UPDATE DELETE",
+		"tracker_views": "SELECT", "request_numbers": "USAGE", "installation": "SELECT",
+		"figures": "SELECT INSERT UPDATE DELETE", "gauges": "SELECT INSERT DELETE",
 	}
 	if role == config.ForWorker {
 		tables = map[string]string{
@@ -33,8 +32,7 @@ func rights(role config.Role) []database.Right {
 			"products": "SELECT", "workers": "SELECT INSERT UPDATE DELETE", "webhook_shards": "SELECT UPDATE",
 			"webhook_events": "SELECT INSERT UPDATE", "webhook_deliveries": "SELECT INSERT UPDATE",
 			"webhook_attempts": "SELECT INSERT UPDATE", "webhook_receivers": "SELECT INSERT UPDATE",
-			"status_counts": "SELECT INSERT DELETE", "list_changes": "SELECT INSERT",
-			"figures": "SELECT INSERT UPDATE DELETE",
+			"figures": "SELECT INSERT UPDATE DELETE", "gauges": "SELECT INSERT DELETE",
 		}
 	}
 	var list []database.Right
@@ -117,11 +115,24 @@ func (d *doctor) examineServer(ctx context.Context, found database.Examination) 
 		d.say(well, "database pooler", "", "none: connections are direct")
 	}
 	d.sayEncrypted("database encryption", found.Plain, "add sslmode=verify-full to DATABASE_URL")
+	if d.role == config.ForAPI && d.db.Replicated() {
+		d.examineReplica(ctx)
+	}
 	d.sayClock(found.ClockAhead)
 	d.sayConnections(found.Left)
 	if d.role == config.ForAPI && d.cfg.Retention > 0 {
 		d.examinePartitions(ctx)
 	}
+}
+
+func (d *doctor) examineReplica(ctx context.Context) {
+	const name = "replica encryption"
+	plain, err := d.db.ExamineReplica(ctx)
+	if err != nil {
+		d.say(broken, name, "start it, or correct DATABASE_READ_URL", "the replica does not answer: %v", err)
+		return
+	}
+	d.sayEncrypted(name, plain, "add sslmode=verify-full to DATABASE_READ_URL")
 }
 
 func (d *doctor) sayClock(ahead time.Duration) {

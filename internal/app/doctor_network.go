@@ -27,7 +27,8 @@ func (d *doctor) examineWaiting(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	const name = "waiting requests"
-	waiting, err := d.oldestWaiting(ctx)
+	counts, err := d.figures.Count(ctx)
+	waiting := counts.Oldest
 	if err == nil {
 		d.installation, err = d.db.Installation(ctx)
 	}

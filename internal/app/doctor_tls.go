@@ -24,7 +24,8 @@ func (d *doctor) sayPublic() {
 	case d.cfg.PublicURL == "" && local(host):
 		d.say(well, name, "", "the api listens on this machine alone")
 	case d.cfg.PublicURL == "":
-		d.say(warning, name, todo, "PUBLIC_URL is not set: links into the portal are http, to the name that a call came in at")
+		d.say(warning, name, todo,
+			"PUBLIC_URL is not set: links into the portal are http, to the name that a call came in at")
 	case err != nil || public.Scheme != "https" && !local(public.Hostname()):
 		d.say(warning, name, todo, "PUBLIC_URL is http: keys, tokens and links into the portal can be read on their way")
 	default:

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"time"
 
 	dto "github.com/prometheus/client_model/go"
 
@@ -51,18 +50,14 @@ func (r readings) shown(series string) *float64 {
 	return &value
 }
 
-// sample takes the console's figures from the metrics of this process, so that both show the same.
-func (a *pipeline) sample(context.Context) (figures.Sample, error) {
+// did takes what this process did from its metrics, so that the console and they show the same.
+func (a *pipeline) did() (figures.Sample, error) {
 	families, err := a.registry.Gather()
 	if err != nil {
 		return figures.Sample{}, fmt.Errorf("gather metrics: %w", err)
 	}
 	r := readingsOf(families)
-	return figures.Sample{
-		Accepted: int64(r[seriesAccepted]), Delivered: int64(r.delivered()), Backlog: int64(r[seriesBacklog]),
-		Dead: int64(r[seriesDead]), Failing: int64(r[seriesFailing]),
-		Oldest: time.Duration(r[seriesOldest] * float64(time.Second)),
-	}, nil
+	return figures.Sample{Accepted: int64(r[seriesAccepted]), Delivered: int64(r.delivered())}, nil
 }
 
 func labelsOf(m *dto.Metric) map[string]string {
@@ -76,15 +71,6 @@ func labelsOf(m *dto.Metric) map[string]string {
 func (a *pipeline) runFigures(ctx context.Context, keep bool) error {
 	return a.figures.Run(ctx, a.log, keep)
 }
-
-// consoleLive is what the console plots.
-type consoleLive struct {
-	*figures.Recorder
-	app *App
-}
-
-// Current returns the state that this process read last.
-func (l consoleLive) Current(ctx context.Context) (figures.Sample, error) { return l.app.sample(ctx) }
 
 // consoleScores is what the console shows of the scoreboard.
 type consoleScores struct{ app *App }

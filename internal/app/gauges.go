@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,14 +9,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/figures"
 )
 
-const (
-	gaugeInterval = 8 * time.Second // no figure is older than 10 s
-	gaugeTimeout  = 4 * time.Second
-)
+const gaugeTimeout = 4 * time.Second
 
-// gauges are the figures of what all processes share. Each process reads them for itself, whether it is scraped or not,
-// so that all show the same and a scrape costs the database nothing. What could not be read is left out, never an old
-// figure.
+// gauges are the figures of what all processes share. Each process reads them in the background, whether it is scraped
+// or not, so that a scrape costs the database nothing. What is not known is left out, never an old figure.
 type gauges struct {
 	database                               prometheus.Gauge
 	requests, deliveries, receivers, quota *prometheus.GaugeVec
@@ -50,15 +45,20 @@ func (a *pipeline) runGauges(ctx context.Context) error {
 	a.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "supplyhub_database_clock_jumps_total",
 		Help: "How often the database's clock was found more than a second away from where it should be."},
 		func() float64 { return float64(a.db.ClockJumps()) }))
-	for ctx.Err() == nil {
-		a.readGauges(ctx, g)
-		pause(ctx, gaugeInterval)
+	for failed := 0; ctx.Err() == nil; pause(ctx, figures.LookEvery) {
+		err := a.readGauges(ctx, g)
+		if failed++; err == nil {
+			failed = 0
+		}
+		if failed == 2 && ctx.Err() == nil { // said once; a first look may come while another process counts
+			a.log.WarnContext(ctx, "gauges of shared state are left out", "error", err)
+		}
 	}
 	return nil
 }
 
-// readGauges reads everything by a few statements that cost the same however much is stored.
-func (a *pipeline) readGauges(ctx context.Context, g *gauges) {
+// readGauges reads few rows, however much is stored. It returns why the shared state is not known.
+func (a *pipeline) readGauges(ctx context.Context, g *gauges) error {
 	ctx, cancel := context.WithTimeout(ctx, gaugeTimeout)
 	defer cancel()
 	up := 0.0
@@ -66,50 +66,18 @@ func (a *pipeline) readGauges(ctx context.Context, g *gauges) {
 		up = 1
 	}
 	g.database.Set(up)
-	a.readPipeline(ctx, g)
 	left, err := a.quotas.Remaining(ctx)
 	show(g.quota, left, err)
-}
-
-// readPipeline reads what is on its way. A request waits until its own delivery is delivered.
-func (a *pipeline) readPipeline(ctx context.Context, g *gauges) {
-	n, err := figures.ReadCounts(ctx, a.db)
+	n, err := a.figures.Counts(ctx)
 	show(g.requests, map[string]int64{"enqueued": n.Enqueued, "failed": n.FailedRequests}, err)
 	show(g.deliveries, map[string]int64{"pending": n.Pending, "dead": n.Dead, "failed": n.Failed}, err)
-	ill, illErr := a.Deliveries.IllReceivers(ctx)
-	// The two are read one after the other: a receiver that is made or deleted in between is not counted below zero.
-	active := max(n.Receivers-ill.Failing-ill.Paused, 0)
-	show(g.receivers, map[string]int64{"active": active, "failing": ill.Failing, "paused": ill.Paused},
-		errors.Join(err, illErr))
-	a.readOldest(ctx, g)
-}
-
-func (a *pipeline) readOldest(ctx context.Context, g *gauges) {
-	oldest, err := a.oldestWaiting(ctx)
+	show(g.receivers, map[string]int64{"active": n.Active, "failing": n.Failing, "paused": n.Paused}, err)
 	if err != nil {
 		g.oldest.Reset()
-		return
+		return err
 	}
-	g.oldest.WithLabelValues().Set(oldest.Seconds())
-}
-
-// oldestWaiting returns how long the oldest request waits for its estimates.
-func (a *pipeline) oldestWaiting(ctx context.Context) (time.Duration, error) {
-	waiting, err := a.requests.WaitingSince(ctx)
-	own, ownErr := a.Deliveries.OwnSince(ctx)
-	if err := errors.Join(err, ownErr); err != nil {
-		return 0, err
-	}
-	now := a.db.Now()
-	return max(age(now, waiting), age(now, own)), nil
-}
-
-// age returns how long ago since was; the zero time is now.
-func age(now, since time.Time) time.Duration {
-	if since.IsZero() {
-		return 0
-	}
-	return max(now.Sub(since), 0)
+	g.oldest.WithLabelValues().Set(n.Oldest.Seconds())
+	return nil
 }
 
 // show sets the vector's one label to what was read, or takes it away when that is not known.

@@ -22,7 +22,7 @@ func (a *App) operatorHandler(checks telemetry.Checks) (http.Handler, error) {
 	site, err := console.New(console.Deps{
 		Requests: a.requests, Deliveries: a.Deliveries, Suppliers: a.Suppliers, Trackers: a.Trackers,
 		Scores: consoleScores{a},
-		Live:   consoleLive{a.figures, a}, Token: string(a.operatorToken), Now: a.db.Now, Log: a.log,
+		Live:   a.figures, Token: string(a.operatorToken), Now: a.db.Now, Log: a.log, Cursors: a.cursors,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up console: %w", err)

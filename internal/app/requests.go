@@ -22,18 +22,19 @@ func (a *App) EachRequest(ctx context.Context, supplierID, status string, limit 
 }
 
 // EachDelivery hands the deliveries that the filter chooses to fn, of the requests with an id when one is given, the
-// newest first; limit 0: all of them. done is called with how many were looked at. errs.NotFound: there is no
-// request of that id.
-func (a *App) EachDelivery(ctx context.Context, filter webhooks.Filter, requestID *int64, limit int, done func(int64),
+// newest first; limit 0: all of them. errs.NotFound: there is no request of that id.
+func (a *App) EachDelivery(ctx context.Context, filter webhooks.Filter, requestID *int64, limit int,
 	fn func(webhooks.Delivery) error) error {
-	if requestID == nil {
-		return a.Deliveries.Each(ctx, filter, limit, done, fn)
+	if requestID != nil {
+		requests, err := a.requests.Rounds(ctx, filter.SupplierID, *requestID)
+		if err != nil {
+			return err
+		}
+		for _, r := range requests {
+			filter.Requests = append(filter.Requests, r.UID)
+		}
 	}
-	requests, err := a.requests.Rounds(ctx, filter.SupplierID, *requestID)
-	if err != nil {
-		return err
-	}
-	return a.Deliveries.EachOf(ctx, requests, filter, limit, fn)
+	return a.Deliveries.Each(ctx, filter, limit, fn)
 }
 
 // ShowRequest returns a request with its rounds and deliveries. errs.NotFound: the supplier has none of that id.

@@ -84,7 +84,7 @@ func emptyDataDir(dir string) error {
 	lock := filepath.Join(dir, "nats", "lock") // of the queue inside an api
 	if _, err := os.Stat(lock); err == nil {
 		running := flock.New(lock, flock.SetFlag(os.O_RDONLY))
-		defer running.Close()
+		defer func() { _ = running.Close() }()
 		if free, err := running.TryRLock(); err == nil && !free {
 			return fmt.Errorf("a service runs on DATA_DIR (%s): stop it, and restore into an empty directory", dir)
 		}

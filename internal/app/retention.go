@@ -13,7 +13,6 @@ const (
 	pruneInterval      = time.Hour
 	partitionsInterval = time.Minute
 	livePartitions     = 10
-	settleAfter        = time.Hour
 )
 
 // Prune deletes the finished requests that are old. done is called with what is deleted so far.
@@ -58,23 +57,9 @@ func (a *App) runPartitions(ctx context.Context) error {
 	return nil
 }
 
-// runSettling has the partitions that are over settled, but for those that retention is about to drop, and deletes what
-// it dropped, a table a minute.
-func (a *App) runSettling(ctx context.Context) error {
+// runDeleting deletes what retention dropped, a table a minute.
+func (a *App) runDeleting(ctx context.Context) error {
 	for a.cfg.Retention > 0 && ctx.Err() == nil {
-		now := a.db.Now()
-		err := a.Deliveries.Settle(ctx, now.AddDate(0, 0, -a.cfg.Retention), now.Add(-settleAfter),
-			func(p round.Partition, here bool) {
-				if here {
-					a.log.InfoContext(ctx, "events of past days are vacuumed and indexed anew", "partition", p.Name)
-					return
-				}
-				a.log.DebugContext(ctx, "events of past days are left to autovacuum: the role does not own their tables, or a "+
-					"pooler is in between", "partition", p.Name)
-			})
-		if err != nil && ctx.Err() == nil {
-			a.log.WarnContext(ctx, "vacuuming events of past days failed", "error", err)
-		}
 		if err := a.Deliveries.DeleteDropped(ctx); err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "deleting old events failed", "error", err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,26 +14,10 @@ const (
 	bytesLoads = 5    // of a partition
 )
 
-// form is how rows are stored.
-type form struct {
-	name         string
-	once, packed bool
-}
-
-// bytesBench prints what a delivered request occupies, in each form.
-func bytesBench(ctx context.Context) error {
+// bytesBench prints what a delivered request occupies: young ones, as a burst leaves them, and kept ones, as they are in
+// the long run.
+func bytesBench(ctx context.Context, s *stack) error {
 	fmt.Println(machine())
-	for _, f := range []form{{"estimates twice", false, false}, {"estimates once", true, false}, {"packed", true, true}} {
-		if err := onStack(ctx, func(ctx context.Context, s *stack) error { return s.bytes(ctx, f) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// bytes measures young requests, as a burst leaves them, and kept ones, as they are in the long run.
-func (s *stack) bytes(ctx context.Context, f form) error {
-	s.env = append(s.env, "STORE_PACKED="+strconv.FormatBool(f.packed))
 	if err := s.startNATS(); err != nil {
 		return err
 	}
@@ -47,11 +30,6 @@ func (s *stack) bytes(ctx context.Context, f form) error {
 		return err
 	}
 	defer conn.Close(ctx)
-	if !f.once { // the api has not looked yet
-		if _, err := conn.Exec(ctx, `DELETE FROM settings WHERE key = 'lean_rows'`); err != nil {
-			return err
-		}
-	}
 	p.plan.Requests = bytesLoad
 	if err := p.startWorker(ctx); err != nil {
 		return err
@@ -67,7 +45,7 @@ func (s *stack) bytes(ctx context.Context, f form) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("bytes a request of %d with its event and two deliveries, %s\n", len(body(1)), f.name)
+	fmt.Printf("bytes a request of %d with its event and two deliveries\n", len(body(1)))
 	fmt.Printf("  %-20s %8s %8s %8s %8s\n", "", "young", "indexes", "kept", "indexes")
 	for i := range young {
 		y, k := young[i], kept[i]

@@ -19,16 +19,6 @@ func commandsBench(ctx context.Context, s *stack) error {
 	if _, err := s.filledLists(ctx, storedRequests); err != nil {
 		return err
 	}
-	_, api, err := s.startAPI()
-	if err != nil {
-		return err
-	}
-	if err := s.untilSplit(ctx); err != nil {
-		return err
-	}
-	if err := s.stop(api); err != nil {
-		return err
-	}
 	oldest, err := s.oldestDay(ctx)
 	if err != nil {
 		return err

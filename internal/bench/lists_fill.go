@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/supplyhub/supplyhub/internal/pack"
 )
 
 const (
@@ -45,24 +47,8 @@ func (s *stack) fillLists(ctx context.Context, supplier string, stored int64) er
 	if err := advance(ctx, conn, today+sizeDays+1); err != nil {
 		return err
 	}
-	for _, statement := range []string{requestTotals, orderTotals, deliveryTotals, statusTotals} {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("%s: %w", statement, err)
-		}
-	}
 	return s.tidy(ctx)
 }
-
-// orderTotals and statusTotals are beside requestTotals.
-const (
-	orderTotals = `INSERT INTO list_counts (list, owner, status, start, n)
-		SELECT 'orders', '', s.status, 0, count(*) FROM material_requests, unnest(ARRAY['', 'selected']) AS s(status)
-		WHERE selected_at IS NOT NULL GROUP BY 3`
-	statusTotals = `INSERT INTO status_counts
-		SELECT 'request', status, count(*) FROM material_requests WHERE status IN ('enqueued', 'failed') GROUP BY status
-		UNION ALL SELECT 'delivery', status, count(*) FROM webhook_deliveries
-		WHERE status IN ('pending', 'dead', 'failed') GROUP BY status`
-)
 
 // listRows are the rows of the requests from one number to another.
 type listRows struct {
@@ -93,7 +79,7 @@ func (r listRows) store(ctx context.Context, conn *pgx.Conn) error {
 func (r listRows) requests(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.CopyFrom(ctx, pgx.Identifier{"material_requests"}, []string{"supplier_id", "id", "status", "digest",
 		"shop_code", "body", "trace_id", "uid", "received", "failure", "created_at", "updated_at", "selected_estimate_id",
-		"selected_at", "retry_at", "noted", "counted"},
+		"selected_at", "retry_at"},
 		pgx.CopyFromSlice(int(r.to-r.from+1), func(i int) ([]any, error) {
 			n := r.from + int64(i)
 			at, status, failure, received := r.at(n), r.status(n), "", int64(1)
@@ -106,8 +92,8 @@ func (r listRows) requests(ctx context.Context, conn *pgx.Conn) error {
 			case "selected":
 				estimate, selected = "est-road", at
 			}
-			return []any{r.supplier, n, status, digestOf(n), "SP-0001", string(body(n)), traceOf(n), r.first + n, received,
-				failure, at, at, estimate, selected, retry, true, true}, nil
+			return []any{r.supplier, n, status, digestOf(n), "SP-0001", pack.Pack(body(n)), traceOf(n), r.first + n, received,
+				failure, at, at, estimate, selected, retry}, nil
 		}))
 	return err
 }
@@ -153,7 +139,7 @@ func (r listRows) deliveries(ctx context.Context, conn *pgx.Conn) error {
 	due := nextYear()
 	_, err := conn.CopyFrom(ctx, pgx.Identifier{"webhook_deliveries"}, []string{"id", "uid", "round", "destination",
 		"supplier_id", "request_id", "status", "attempts", "series", "next_attempt_at", "created_at", "updated_at",
-		"last_started_at", "last_duration_us", "last_status", "last_error", "noted", "counted"},
+		"last_started_at", "last_duration_us", "last_status", "last_error"},
 		pgx.CopyFromFunc(func() ([]any, error) {
 			if own = !own; own {
 				if n++; n <= r.to && r.status(n) == "enqueued" {
@@ -177,20 +163,9 @@ func (r listRows) deliveries(ctx context.Context, conn *pgx.Conn) error {
 			}
 			at := r.at(n)
 			return []any{deliveryID(r.first+n, at, own), r.first + n, int64(1), destination, r.supplier, n, status, int64(1),
-				int64(1), due, at, at, at, int64(1000), answered, reason, true, true}, nil
+				int64(1), due, at, at, at, int64(1000), answered, reason}, nil
 		}))
 	return err
-}
-
-// untilSplit waits until the api has split the totals into blocks and added what the filling noted.
-func (s *stack) untilSplit(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, s.database())
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	return rests(ctx, conn, `SELECT coalesce(max(n), 0) < 10000 AND NOT EXISTS (SELECT FROM list_changes)
-		FROM list_counts`)
 }
 
 // nextYear returns when what waits is due: not while the lists are read.

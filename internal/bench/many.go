@@ -194,8 +194,8 @@ func (p *pipeline) makeDue(ctx context.Context, ids []string) error {
 	}
 	defer func() { _ = tx.Rollback(ctx) }() // does nothing after Commit
 	for _, statement := range []string{
-		`INSERT INTO webhook_events (uid, round, trace_id, body, created_at)
-			SELECT 2000000000 + n * 100 + i, 1, '', '{}', 1
+		`INSERT INTO webhook_events (uid, round, supplier_id, trace_id, body, created_at)
+			SELECT 2000000000 + n * 100 + i, 1, ($1::text[])[n], '', '{}', 1
 			FROM generate_series(1, cardinality($1::text[])) AS n, generate_series(1, $3::int) AS i
 			WHERE cardinality($2::bigint[]) > 0`,
 		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,

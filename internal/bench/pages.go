@@ -14,6 +14,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/cursor"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 const (
@@ -26,7 +29,7 @@ const (
 // pagesBench measures every page of the console, and its JSON, over very many stored requests.
 func pagesBench(ctx context.Context) error {
 	if address := os.Getenv(pagesOf); address != "" {
-		return readPages(ctx, address)
+		return readPages(ctx, address, os.Getenv("SECRETS_KEY"))
 	}
 	return onStack(ctx, func(ctx context.Context, s *stack) error {
 		stored := int64(storedRequests)
@@ -58,14 +61,14 @@ func pagesBench(ctx context.Context) error {
 		if _, _, err := s.startAPI(); err != nil {
 			return err
 		}
-		return readPages(ctx, "http://"+s.variable("ADMIN_ADDR"))
+		return readPages(ctx, "http://"+s.variable("ADMIN_ADDR"), s.variable("SECRETS_KEY"))
 	})
 }
 
 // readPages prints what each page took at the median and at worst.
-func readPages(ctx context.Context, address string) error {
+func readPages(ctx context.Context, address, secrets string) error {
 	console := &pageReader{address: strings.TrimRight(address, "/")}
-	paths, err := console.paths(ctx)
+	paths, err := console.paths(ctx, secrets)
 	if err != nil {
 		return err
 	}
@@ -140,7 +143,7 @@ type pageList struct {
 		Supplier   string `json:"supplier_name"`
 		RequestID  int64  `json:"request_id"`
 	}
-	Next string
+	Next string `json:"next_cursor"`
 }
 
 func (r *pageReader) list(ctx context.Context, path string) (list pageList, err error) {
@@ -156,7 +159,7 @@ func (r *pageReader) list(ctx context.Context, path string) (list pageList, err 
 type namedPath struct{ name, path string }
 
 // paths returns all pages, the lists with all their filters, at their beginning and deep in.
-func (r *pageReader) paths(ctx context.Context) ([]namedPath, error) {
+func (r *pageReader) paths(ctx context.Context, secrets string) ([]namedPath, error) {
 	paths := []namedPath{{"overview", ""}, {"receivers", "/receivers"}, {"failing receivers", "/receivers?state=failing"},
 		{"suppliers", "/suppliers"}, {"scoreboard", "/scoreboard"}, {"trackers", "/trackers"}}
 	var errList error
@@ -167,7 +170,7 @@ func (r *pageReader) paths(ctx context.Context) ([]namedPath, error) {
 		separator := map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")]
 		if list.Next != "" {
 			paths = append(paths, namedPath{name + ", the second page",
-				path + separator + "after=" + url.QueryEscape(list.Next)})
+				path + separator + "cursor=" + url.QueryEscape(list.Next)})
 		}
 		return list
 	}
@@ -192,7 +195,11 @@ func (r *pageReader) paths(ctx context.Context) ([]namedPath, error) {
 			add(list.path[1:]+", "+status, list.path+"?status="+status)
 		}
 	}
-	paths = append(paths, deepPaths()...)
+	deep, err := deepPaths(secrets)
+	if err != nil {
+		return nil, err
+	}
+	paths = append(paths, deep...)
 	one := deliveries.Items[0]
 	return append(paths, namedPath{"one request", fmt.Sprintf("/requests/%s/%d", one.SupplierID, one.RequestID)},
 		namedPath{"one delivery", fmt.Sprintf("/deliveries/%v", one.ID)},
@@ -204,19 +211,28 @@ func (r *pageReader) paths(ctx context.Context) ([]namedPath, error) {
 		namedPath{"search by X-Request-Id, none", "/search?q=trace-unknown"}), errList
 }
 
-// deepPaths returns places in the middle of the lists, too far to be reached page by page.
-func deepPaths() []namedPath {
-	middle := pageStart.Add(time.Duration(midRequest()) * pageStep).UnixMicro()
-	return []namedPath{
-		{"requests, deep", fmt.Sprintf("/requests?after=%d~%s~%d", middle, pageSupplier(5000), 1)},
-		{"requests, failed, deep", fmt.Sprintf("/requests?status=failed&after=%d~%s~%d", middle, pageSupplier(5000), 1)},
-		{"requests of a big supplier, deep", fmt.Sprintf("/requests?supplier_id=%s&after=%d~%s~%d", pageSupplier(0), middle,
-			pageSupplier(0), 1)},
-		{"deliveries, deep", "/deliveries?after=" + pageDelivery(midRequest(), true)},
-		{"deliveries, delivered, deep", "/deliveries?status=delivered&after=" + pageDelivery(midRequest(), true)},
-		{"deliveries, dead, deep", fmt.Sprintf("/deliveries?status=dead&after=%d~%s", middle,
-			pageDelivery(midRequest(), true))},
-		{"deliveries of a big supplier, deep", fmt.Sprintf("/deliveries?supplier_id=%s&after=%d~%s", pageSupplier(0), middle,
-			pageDelivery(midRequest(), false))},
+// deepPaths returns places in the middle of the lists, too far to be reached page by page: their cursors are sealed with
+// the api's SECRETS_KEY.
+func deepPaths(secrets string) ([]namedPath, error) {
+	cursors, err := cursor.New(secrets)
+	if err != nil || secrets == "" {
+		return nil, err
 	}
+	uid := midRequest()
+	var paths []namedPath
+	for _, list := range []struct {
+		path     string
+		statuses []string
+		key      []int64
+	}{{"requests", []string{"", "failed"}, []int64{uid}},
+		{"deliveries", []string{"", "delivered", "dead"}, []int64{uid, 1, int64(round.OwnEndpoint)}}} {
+		for _, supplier := range []string{"", pageSupplier(0)} {
+			for _, status := range list.statuses {
+				name := strings.TrimRight(list.path+", deep, of "+cmp.Or(supplier, "all")+", "+status, ", ")
+				paths = append(paths, namedPath{name, fmt.Sprintf("/%s?supplier_id=%s&status=%s&cursor=%s", list.path, supplier,
+					status, cursors.List("console "+list.path, supplier, status).Seal(list.key...))})
+			}
+		}
+	}
+	return paths, nil
 }

@@ -61,16 +61,6 @@ type pageIndex struct {
 	primary                 bool
 }
 
-// requestTotals and deliveryTotals count what was stored as already noted. An api splits the blocks when it starts.
-const (
-	requestTotals = `INSERT INTO list_counts (list, owner, status, start, n)
-		SELECT 'requests', supplier_id, coalesce(status, ''), 0, count(*) FROM material_requests WHERE noted
-		GROUP BY supplier_id, GROUPING SETS ((status), ())`
-	deliveryTotals = `INSERT INTO list_counts (list, owner, status, start, n)
-		SELECT 'deliveries', destination, coalesce(status, ''), 0, count(*) FROM webhook_deliveries
-		WHERE noted AND destination <> 'own' GROUP BY destination, GROUPING SETS ((status), ())`
-)
-
 // fillPages stores what a year of 10,000 suppliers leaves: some failed, some waiting, receivers of which some are ill.
 func (s *stack) fillPages(ctx context.Context, stored int64) error {
 	conn, err := pgx.Connect(ctx, s.database())
@@ -98,8 +88,7 @@ func (s *stack) fillPages(ctx context.Context, stored int64) error {
 		return err
 	}
 	for _, statement := range []string{
-		fmt.Sprintf(`SELECT setval('request_numbers', %d)`, stored+1), `VACUUM ANALYZE`, requestTotals, deliveryTotals,
-		`CHECKPOINT`,
+		fmt.Sprintf(`SELECT setval('request_numbers', %d)`, stored+1), `VACUUM ANALYZE`, `CHECKPOINT`,
 	} {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
@@ -171,8 +160,7 @@ func fillChunk(ctx context.Context, conn *pgx.Conn, from, to, stored int64) erro
 	waiting := func(uid int64) bool { return uid > stored-pageWaiting }
 	_, errRequests := conn.CopyFrom(ctx, pgx.Identifier{"material_requests"},
 		[]string{"supplier_id", "id", "status", "digest", "shop_code", "body",
-			"trace_id", "uid", "ticket", "received", "failure", "created_at", "updated_at", "estimates", "unavailable",
-			"noted"},
+			"trace_id", "uid", "ticket", "received", "failure", "created_at", "updated_at", "estimates", "unavailable"},
 		pgx.CopyFromSlice(int(to-from+1), func(i int) ([]any, error) {
 			uid := from + int64(i)
 			at := pageStart.Add(time.Duration(uid) * pageStep).UnixMicro()
@@ -183,21 +171,21 @@ func fillChunk(ctx context.Context, conn *pgx.Conn, from, to, stored int64) erro
 			case failedPage(uid):
 				status, failure, received = "failed", "The delivery estimates were computed and could not be delivered.", 0
 			}
-			return []any{pageOwner(uid), uid, status, digestOf(uid), "SP-0001", `{"shop_code":"SP-0001","materials":[]}`,
+			return []any{pageOwner(uid), uid, status, digestOf(uid), "SP-0001", []byte(`{"shop_code":"SP-0001","materials":[]}`),
 				traceOf(uid), uid, ticket,
-				received, failure, at, at, "[]", "[]", true}, nil
+				received, failure, at, at, "[]", "[]"}, nil
 		}))
 	_, errEvents := conn.CopyFrom(ctx, pgx.Identifier{"webhook_events"},
-		[]string{"uid", "round", "nonce", "trace_id", "body", "created_at"},
+		[]string{"uid", "round", "nonce", "trace_id", "body", "created_at", "supplier_id"},
 		pgx.CopyFromSlice(int(to-from+1), func(i int) ([]any, error) {
 			uid := from + int64(i)
-			return []any{uid, int64(1), uid, traceOf(uid), []byte(`{}`), pageAt(uid)}, nil
+			return []any{uid, int64(1), uid, traceOf(uid), []byte(`{}`), pageAt(uid), pageOwner(uid)}, nil
 		}))
 	deliveries := &pageDeliveries{next: from, to: to, waiting: waiting}
 	_, errDeliveries := conn.CopyFrom(ctx, pgx.Identifier{"webhook_deliveries"},
 		[]string{"id", "uid", "round", "destination", "supplier_id",
 			"request_id", "status", "attempts", "series", "next_attempt_at", "created_at", "updated_at", "last_started_at",
-			"last_duration_us", "last_status", "last_error", "noted"}, deliveries)
+			"last_duration_us", "last_status", "last_error"}, deliveries)
 	return errors.Join(errRequests, errEvents, errDeliveries)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -185,7 +186,7 @@ func queueUp(ctx context.Context, conn *pgx.Conn, js jetstream.JetStream) error 
 		SELECT 'sup_old', n, 'enqueued', decode(md5(n::text) || md5(n::text), 'hex'), 'SP-0001', $3, 'trace',
 			$2::bigint + n, $2::bigint + n,
 			(extract(epoch FROM now()) * 1000000)::bigint, (extract(epoch FROM now()) * 1000000)::bigint, '[]', '[]'
-		FROM generate_series(0, $1::bigint - 1) AS n`, queuedWork, first, string(body(1)))
+		FROM generate_series(0, $1::bigint - 1) AS n`, queuedWork, first, pack.Pack(body(1)))
 	if err != nil {
 		return err
 	}

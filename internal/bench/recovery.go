@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/supplyhub/supplyhub/pkg/client"
 )
 
@@ -52,6 +54,8 @@ func recovery(ctx context.Context, s *stack) error {
 // bigSupplier has many deliveries and a receiver that answers at once.
 type bigSupplier struct {
 	hub   *client.Client
+	stack *stack
+	hook  string // its receiver's address
 	plan  loadPlan
 	took  atomic.Int64 // calls of its receiver
 	alone loadResult   // the healthy supplier's, for comparison
@@ -62,11 +66,11 @@ func (p *pipeline) bigSupplier(ctx context.Context) (*bigSupplier, func(), error
 	if err != nil {
 		return nil, nil, err
 	}
-	big := &bigSupplier{}
+	big := &bigSupplier{stack: p.stack, hook: "http://" + l.Addr().String()}
 	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { big.took.Add(1) }),
 		ReadHeaderTimeout: time.Second}
 	go func() { _ = server.Serve(l) }() // ends with Close
-	key, token, err := p.supplier(ctx, p.plan.Address, "http://"+l.Addr().String())
+	key, token, err := p.supplier(ctx, p.plan.Address, big.hook)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -96,9 +100,16 @@ func (b *bigSupplier) fill(ctx context.Context, p *pipeline, n int64) error {
 	return b.wait(ctx, "", before+accepted)
 }
 
-func (b *bigSupplier) total(ctx context.Context, status client.DeliveryStatus) (int64, error) {
-	page, err := b.hub.DeliveryPage(ctx, client.DeliveryFilter{Status: status}, 1, 1)
-	return page.Total, err
+func (b *bigSupplier) total(ctx context.Context, status client.DeliveryStatus) (n int64, err error) {
+	conn, err := pgx.Connect(ctx, b.stack.database())
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close(ctx)
+	err = conn.QueryRow(ctx, `SELECT count(*) FROM webhook_deliveries
+		WHERE destination = (SELECT id FROM suppliers WHERE webhook_url = $1) AND ($2 = '' OR status = $2)`,
+		b.hook, string(status)).Scan(&n)
+	return n, err
 }
 
 // wait looks until there are n deliveries of the status.

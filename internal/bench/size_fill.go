@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/pack"
 )
 
 const microsOfDay = 24 * 60 * 60 * 1_000_000
@@ -45,11 +45,6 @@ func (s *stack) fillUp(ctx context.Context, stored int64) error {
 			return err
 		}
 	}
-	for _, statement := range []string{requestTotals, deliveryTotals} {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return err
-		}
-	}
 	return advance(ctx, conn, today+sizeDays+1)
 }
 
@@ -64,29 +59,13 @@ func (s *stack) fillFew(ctx context.Context) error {
 	return fillDay(ctx, conn, 1, 1000)
 }
 
-// settle has an api do with the days that are over what it does where it runs for days, and waits until the server does
-// nothing more for what was filled.
+// settle leaves the days that are over as they are where it runs for days: vacuumed and frozen, with nothing under way.
 func (s *stack) settle(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, s.database())
 	if err != nil {
 		return err
 	}
 	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, `UPDATE webhook_partitions SET closed_at = $1 WHERE closed_at IS NOT NULL`,
-		time.Now().Add(-24*time.Hour).UnixMicro()); err != nil {
-		return err
-	}
-	env := s.env
-	defer func() { s.env = env }()
-	s.env = append(slices.Clone(env), "RETENTION_DAYS=3650")
-	_, api, err := s.startAPI()
-	if err != nil {
-		return err
-	}
-	err = rests(ctx, conn, `SELECT bool_and(settled_at IS NOT NULL) FROM webhook_partitions WHERE closed_at IS NOT NULL`)
-	if err := errors.Join(err, s.untilSplit(ctx), s.stop(api)); err != nil {
-		return err
-	}
 	for _, statement := range []string{`VACUUM (FREEZE, ANALYZE)`, `CHECKPOINT`} {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			return err
@@ -110,29 +89,29 @@ func rests(ctx context.Context, conn *pgx.Conn, query string) error {
 func fillDay(ctx context.Context, conn *pgx.Conn, from, to int64) error {
 	for _, statement := range []string{
 		`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, received,
-			created_at, updated_at, estimates, unavailable, noted, counted)
+			created_at, updated_at, estimates, unavailable)
 			SELECT 'sup_zz_' || n % 100, n, 'estimated', decode(md5(n::text) || md5(n::text), 'hex'), 'SP-0001', $4, 'trace',
-				$3 + n, 1, 1700000000000000 + n * 86400, 1700000000000000 + n * 86400, '[]', '[]', true, true
+				$3 + n, 1, 1700000000000000 + n * 86400, 1700000000000000 + n * 86400, '[]', '[]'
 			FROM generate_series($1::bigint, $2::bigint) AS n`,
 		`INSERT INTO webhook_events (uid, round, trace_id, body, created_at, supplier_id)
-			SELECT $3 + n, 1, 'trace', convert_to(left($4, 200), 'UTF8'), 1700000000000000 + n * 86400, 'sup_zz_' || n % 100
+			SELECT $3 + n, 1, 'trace', substr($4::bytea, 1, 200), 1700000000000000 + n * 86400, 'sup_zz_' || n % 100
 			FROM generate_series($1::bigint, $2::bigint) AS n`,
 		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
-			next_attempt_at, created_at, updated_at, last_started_at, last_duration_us, last_status, noted, counted)
+			next_attempt_at, created_at, updated_at, last_started_at, last_duration_us, last_status)
 			SELECT webhook_border($3) || lpad(n::text, 9, '0'), $3 + n, 1,
 				CASE n % 2 WHEN 0 THEN 'own' ELSE 'sup_zz_' || n % 100 END, 'sup_zz_' || n % 100, n, 'delivered', 2, 2, n,
-				1700000000000000 + n * 86400, n, n, 1000, 200, true, true
-			FROM generate_series($1::bigint, $2::bigint) AS n WHERE length($4::text) > 0`,
-		`INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status)
-			SELECT webhook_border($3) || lpad(n::text, 9, '0'), 1, n, 1000, 503
-			FROM generate_series($1::bigint, $2::bigint) AS n WHERE length($4::text) > 0`,
+				1700000000000000 + n * 86400, n, n, 1000, 200
+			FROM generate_series($1::bigint, $2::bigint) AS n WHERE length($4::bytea) > 0`,
+		`INSERT INTO webhook_attempts (delivery_id, supplier_id, number, started_at, duration_us, status)
+			SELECT webhook_border($3) || lpad(n::text, 9, '0'), 'sup_zz_' || n % 100, 1, n, 1000, 503
+			FROM generate_series($1::bigint, $2::bigint) AS n WHERE length($4::bytea) > 0`,
 	} {
 		var first int64
 		if err := conn.QueryRow(ctx, `SELECT greatest(max(first_uid), 1::bigint << 40) FROM webhook_partitions
 			WHERE opened_at IS NOT NULL`).Scan(&first); err != nil {
 			return err
 		}
-		if _, err := conn.Exec(ctx, statement, from, to, first, string(body(1))); err != nil {
+		if _, err := conn.Exec(ctx, statement, from, to, first, pack.Pack(body(1))); err != nil {
 			return fmt.Errorf("%.40s: %w", statement, err)
 		}
 	}
@@ -284,10 +263,6 @@ func (s *stack) dropOldest(ctx context.Context) (d droppedDay, err error) {
 		begin, dropped := time.Now(), time.Time{}
 		err := db.InTx(ctx, "drop the oldest day", func(ctx context.Context) error {
 			defer func() { dropped = time.Now() }()
-			held, err := db.TryLock(ctx, database.CountsLock) // as retention does
-			if why = "its deliveries are being counted"; err != nil || !held {
-				return err
-			}
 			return db.From(ctx).Raw(`SELECT drop_webhook_partition((SELECT min(first_uid) FROM webhook_partitions
 				WHERE first_uid > 0))`).Scan(&why).Error
 		})

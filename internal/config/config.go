@@ -57,7 +57,6 @@ type Config struct {
 	CacheTTL       time.Duration `env:"SCOREBOARD_CACHE_TTL" envDefault:"10s"`
 	RateLimit      int           `env:"SUPPLIER_RATE_LIMIT" envDefault:"0"`
 	Retention      int           `env:"RETENTION_DAYS" envDefault:"0"`
-	Packed         bool          `env:"STORE_PACKED" envDefault:"true"`
 	Traces         string        `env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
 	LogLevel       string        `env:"LOG_LEVEL" envDefault:"info"`
 	LogFormat      string        `env:"LOG_FORMAT"`

@@ -61,7 +61,6 @@ var docs = map[string]struct{ shown, sentence string }{
 		"requests a second that each supplier may send to one api process, exchanges and refreshes included"},
 	"RETENTION_DAYS": {"0: everything is kept",
 		"days after which the api deletes finished requests and their deliveries, once an hour"},
-	"STORE_PACKED": {"", "store bodies of requests and events packed (all processes); both forms are always read"},
 	"OTEL_EXPORTER_OTLP_ENDPOINT": {"empty: nothing is traced",
 		"where traces go, OTLP over HTTP; the other standard OTEL variables count too"},
 	"LOG_LEVEL":  {"", "debug, info, warn or error"},

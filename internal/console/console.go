@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/figures"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -27,9 +28,9 @@ var pages embed.FS
 
 // Requests are the material requests.
 type Requests interface {
-	Recent(ctx context.Context, filter materials.Filter, after string, limit int) ([]materials.Overview, string, error)
-	FindAny(ctx context.Context, id int64) ([]materials.Overview, error)
-	FindEnqueued(ctx context.Context, rounds []round.Round) ([]materials.Overview, error)
+	List(ctx context.Context, filter materials.Filter, behind int64, limit int) (
+		page []materials.Overview, next int64, err error)
+	OfID(ctx context.Context, id int64, limit int) ([]materials.Overview, error)
 	Show(ctx context.Context, supplierID string, id int64) (
 		materials.Record, []materials.RoundOverview, round.Round, error)
 	Reopen(ctx context.Context, supplierID string, id int64) error
@@ -39,7 +40,8 @@ type Requests interface {
 
 // Deliveries are the webhook deliveries and the receivers that they go to.
 type Deliveries interface {
-	Recent(ctx context.Context, filter webhooks.Filter, after string, limit int) ([]webhooks.Delivery, string, error)
+	List(ctx context.Context, filter webhooks.Filter, behind webhooks.Key, limit int) (
+		page []webhooks.Delivery, next webhooks.Key, err error)
 	Of(ctx context.Context, latest round.Round) ([]webhooks.Delivery, error)
 	Show(ctx context.Context, id string) (*webhooks.Detail, error)
 	Traced(ctx context.Context, traceID string) ([]string, error)
@@ -77,7 +79,7 @@ type Scores interface {
 // Live is what the processes count.
 type Live interface {
 	Hour() []figures.Point
-	Current(ctx context.Context) (figures.Sample, error)
+	Newest() figures.Counts
 }
 
 // Deps is what the console is built from.
@@ -91,6 +93,7 @@ type Deps struct {
 	Token      string // OPERATOR_TOKEN; empty: actions are off
 	Now        func() time.Time
 	Log        *slog.Logger
+	Cursors    cursor.Sealer
 }
 
 // Service implements the pages and the actions.

@@ -79,7 +79,8 @@ func TestGuess_of_the_operator_token_is_looked_at_once_a_second_and_logged(t *te
 	if took := time.Since(begun); took < 2*guessPause {
 		t.Errorf("three guesses took %s", took)
 	}
-	if warned := strings.Count(g.log.String(), `"level":"WARN","msg":"a wrong operator token was tried","client":`); warned != 3 {
+	const warning = `"level":"WARN","msg":"a wrong operator token was tried","client":`
+	if warned := strings.Count(g.log.String(), warning); warned != 3 {
 		t.Errorf("%d warnings:\n%s", warned, g.log)
 	}
 	if code := g.post("/act", "", "", "Authorization", "Bearer "+rightToken).Code; code != http.StatusNoContent {

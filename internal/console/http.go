@@ -109,7 +109,7 @@ type framed struct {
 func (f framed) With(name, value string) string {
 	query := url.Values{}
 	for key, values := range f.Query {
-		if key != "after" && key != "lang" {
+		if key != "cursor" && key != "lang" {
 			query[key] = values
 		}
 	}

@@ -111,11 +111,11 @@ func (s *Service) Redeliver(c *gin.Context) error {
 		},
 		matching: &matching{
 			count: func(ctx context.Context, status, supplier string) (int64, error) {
-				filter := webhooks.Filter{Status: webhooks.Status(status), SupplierID: supplier}
+				filter := webhooks.Filter{Status: webhooks.Status(status), Receiver: supplier}
 				return s.deps.Deliveries.CountLost(ctx, filter, mostCounted+1)
 			},
 			some: func(ctx context.Context, status, supplier string, until time.Time) (int64, bool, error) {
-				filter := webhooks.Filter{Status: webhooks.Status(status), SupplierID: supplier}
+				filter := webhooks.Filter{Status: webhooks.Status(status), Receiver: supplier}
 				return s.deps.Deliveries.RedeliverLost(ctx, filter, until, atOnce)
 			},
 		},

@@ -20,7 +20,7 @@ const (
 // Figure is one number of the overview with its last hour.
 type Figure struct {
 	Name   string    `json:"name"`
-	Value  float64   `json:"value"`
+	Value  *float64  `json:"value"` // null: it is not known now
 	Unit   string    `json:"unit"`
 	Values []float64 `json:"values"` // one each ten seconds, the oldest first
 }
@@ -42,10 +42,7 @@ func (v overviewView) Oldest() int64 { return v.Waiting.Milliseconds() }
 
 // overview returns what a glance should show.
 func (s *Service) overview(ctx context.Context, _ query) (any, error) {
-	now, err := s.deps.Live.Current(ctx)
-	if err != nil {
-		return nil, err
-	}
+	now := s.deps.Live.Newest()
 	states, err := s.deps.Deliveries.IllStates(ctx)
 	if err != nil {
 		return nil, err
@@ -61,11 +58,11 @@ func (s *Service) overview(ctx context.Context, _ query) (any, error) {
 	if err := s.describe(ctx, needs); err != nil {
 		return nil, err
 	}
-	dead, _, err := s.deps.Deliveries.Recent(ctx, webhooks.Filter{Status: webhooks.Dead}, "", 5)
+	dead, _, err := s.deps.Deliveries.List(ctx, webhooks.Filter{Status: webhooks.Dead}, webhooks.Key{}, 5)
 	if err != nil {
 		return nil, err
 	}
-	now.Failing, now.Dead = int64(failing), max(now.Dead, int64(len(dead))) // what is counted may be ten seconds old
+	now.Failing, now.Dead = int64(failing), max(now.Dead, int64(len(dead))) // what is counted may be older than these
 	v := overviewView{At: s.deps.Now().UTC(), Figures: figuresOf(s.deps.Live.Hour(), now), Needs: needs, Failing: failing,
 		Waiting: now.Oldest}
 	if v.Dead, err = s.namedDeliveries(ctx, dead); err != nil {
@@ -74,7 +71,7 @@ func (s *Service) overview(ctx context.Context, _ query) (any, error) {
 	return v, nil
 }
 
-func figuresOf(hour []figures.Point, now figures.Sample) []Figure {
+func figuresOf(hour []figures.Point, now figures.Counts) []Figure {
 	series := func(of func(figures.Point) float64) []float64 {
 		values := make([]float64, len(hour))
 		for i, p := range hour {
@@ -82,30 +79,36 @@ func figuresOf(hour []figures.Point, now figures.Sample) []Figure {
 		}
 		return values
 	}
+	known := func(v float64) *float64 {
+		if now.At.IsZero() {
+			return nil
+		}
+		return &v
+	}
 	accepted := series(func(p figures.Point) float64 { return p.Accepted })
 	delivered := series(func(p figures.Point) float64 { return p.Delivered })
 	return []Figure{
 		{Name: "Accepted per second", Value: mean(accepted), Unit: "requests a second, the last minute", Values: accepted},
 		{Name: "Delivered per second", Value: mean(delivered), Unit: "deliveries a second, the last minute",
 			Values: delivered},
-		{Name: "Backlog", Value: float64(now.Backlog), Unit: "requests wait for their estimates",
+		{Name: "Backlog", Value: known(float64(now.Enqueued)), Unit: "requests wait for their estimates",
 			Values: series(func(p figures.Point) float64 { return float64(p.Backlog) })},
-		{Name: "Oldest waiting", Value: now.Oldest.Seconds(), Unit: "seconds",
+		{Name: "Oldest waiting", Value: known(now.Oldest.Seconds()), Unit: "seconds",
 			Values: series(func(p figures.Point) float64 { return p.Oldest.Seconds() })},
-		{Name: "Dead deliveries", Value: float64(now.Dead), Unit: "deliveries given up",
+		{Name: "Dead deliveries", Value: known(float64(now.Dead)), Unit: "deliveries given up",
 			Values: series(func(p figures.Point) float64 { return float64(p.Dead) })},
-		{Name: "Failing receivers", Value: float64(now.Failing), Unit: "receivers",
+		{Name: "Failing receivers", Value: known(float64(now.Failing)), Unit: "receivers",
 			Values: series(func(p figures.Point) float64 { return float64(p.Failing) })},
 	}
 }
 
 // mean returns that of the last minute.
-func mean(values []float64) (m float64) {
-	last := values[max(0, len(values)-recently):]
+func mean(values []float64) *float64 {
+	last, m := values[max(0, len(values)-recently):], 0.0
 	for _, v := range last {
 		m += v / float64(len(last))
 	}
-	return m
+	return &m
 }
 
 // functions returns what the pages call beside those of package web.

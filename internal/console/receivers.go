@@ -34,12 +34,12 @@ type receiver struct {
 
 type receiversView struct {
 	Items []receiver `json:"items"`
-	Next  string     `json:"next"`
+	Next  *string    `json:"next_cursor"`
 }
 
 // receivers returns those that need attention first.
 func (s *Service) receivers(ctx context.Context, q query) (any, error) {
-	state, supplier, after := q.values.Get("state"), q.values.Get("supplier_id"), q.values.Get("after")
+	state, supplier, after := q.values.Get("state"), q.values.Get("supplier_id"), q.values.Get("cursor")
 	if !slices.Contains([]string{"", "failing", "paused", "active"}, state) {
 		return nil, errs.New(errs.Invalid, "Receivers are listed by the state failing, paused or active, or without a state.")
 	}
@@ -53,19 +53,21 @@ func (s *Service) receivers(ctx context.Context, q query) (any, error) {
 	view := receiversView{Items: []receiver{}}
 	place, through := strings.CutPrefix(after, listed)
 	if !through && state != "active" {
-		view.Items, view.Next = pageOf(illReceivers(states, state), after)
+		var next string
+		view.Items, next = pageOf(illReceivers(states, state), after)
+		view.Next = orNil(next)
 		if err := s.describe(ctx, view.Items); err != nil {
 			return nil, err
 		}
 	}
-	if state != "" && state != "active" || view.Next != "" {
+	if state != "" && state != "active" || view.Next != nil {
 		return view, nil
 	}
 	healthy, next, err := s.healthy(ctx, place, states)
 	if next != "" {
 		next = listed + next
 	}
-	return receiversView{append(view.Items, healthy...), next}, err
+	return receiversView{append(view.Items, healthy...), orNil(next)}, err
 }
 
 func (s *Service) receiverOf(ctx context.Context, supplier, state string) (any, error) {

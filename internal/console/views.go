@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -10,9 +9,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/materials"
-	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/tracker"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
@@ -23,6 +23,23 @@ const (
 	mostSteps = 20 // deliveries whose attempts one page shows
 )
 
+// open reads the key behind which the page begins. Without a cursor the key stays as it is.
+func (q query) open(list cursor.List, key ...*int64) error {
+	text := q.values.Get("cursor")
+	if wrong := (httpapi.ListQuery{Cursor: text}).Open(list, key...); len(wrong) > 0 {
+		return errs.InvalidInput("The cursor is not of this list.", wrong...)
+	}
+	return nil
+}
+
+// orNil returns a cursor as a view has it; nil: that was all.
+func orNil(cursor string) *string {
+	if cursor == "" {
+		return nil
+	}
+	return &cursor
+}
+
 type requestRow struct {
 	materials.Overview
 	Supplier string `json:"supplier_name"`
@@ -30,56 +47,30 @@ type requestRow struct {
 
 type requestsView struct {
 	Items []requestRow `json:"items"`
-	Next  string       `json:"next"` // for the parameter after; empty: that was all
+	Next  *string      `json:"next_cursor"` // for the parameter cursor; nil: that was all
 }
 
 func (s *Service) requests(ctx context.Context, q query) (any, error) {
 	filter := materials.Filter{Status: materials.Status(q.values.Get("status")), SupplierID: q.values.Get("supplier_id")}
-	var page []materials.Overview
-	var next string
-	var err error
-	switch filter.Status {
-	case "", materials.Failed:
-		page, next, err = s.deps.Requests.Recent(ctx, filter, q.values.Get("after"), rows)
-	case materials.Enqueued:
-		page, next, err = s.enqueued(ctx, filter, q.values.Get("after"))
-	default:
-		err = errs.New(errs.Invalid, "Requests are listed by the status enqueued or failed, or without a status.")
+	if filter.Status != "" && !filter.Status.Valid() {
+		return nil, errs.New(errs.Invalid,
+			"Requests are listed by the status enqueued, estimated, selected or failed, or without a status.")
 	}
+	behind := int64(materials.Newest)
+	list := s.deps.Cursors.List("console requests", filter.SupplierID, string(filter.Status))
+	if err := q.open(list, &behind); err != nil {
+		return nil, err
+	}
+	page, next, err := s.deps.Requests.List(ctx, filter, behind, rows)
 	if err != nil {
 		return nil, err
 	}
-	items, err := s.named(ctx, page)
-	return requestsView{items, next}, err
-}
-
-// enqueued returns the requests that wait for their estimation, then those whose estimates wait for the own endpoint.
-func (s *Service) enqueued(ctx context.Context, filter materials.Filter, after string) (
-	page []materials.Overview, next string, err error) {
-	const estimated = "own~"
-	place, found := strings.CutPrefix(after, estimated)
-	if !found {
-		if page, next, err = s.deps.Requests.Recent(ctx, filter, after, rows); err != nil || next != "" || len(page) == rows {
-			return page, cmp.Or(next, estimated), err
-		}
+	var view requestsView
+	if next > 0 {
+		view.Next = orNil(list.Seal(next))
 	}
-	own, next, err := s.deps.Deliveries.Recent(ctx,
-		webhooks.Filter{Status: webhooks.Pending, SupplierID: webhooks.OwnEndpoint},
-		place, rows)
-	if err != nil {
-		return nil, "", err
-	}
-	var rounds []round.Round
-	for _, d := range own {
-		if filter.SupplierID == "" || d.SupplierID == filter.SupplierID {
-			rounds = append(rounds, round.Round{SupplierID: d.SupplierID, RequestID: d.RequestID})
-		}
-	}
-	waiting, err := s.deps.Requests.FindEnqueued(ctx, rounds)
-	if next != "" {
-		next = estimated + next
-	}
-	return append(page, waiting...), next, err
+	view.Items, err = s.named(ctx, page)
+	return view, err
 }
 
 func (s *Service) named(ctx context.Context, page []materials.Overview) ([]requestRow, error) {
@@ -162,23 +153,31 @@ type deliveryRow struct {
 
 type deliveriesView struct {
 	Items []deliveryRow `json:"items"`
-	Next  string        `json:"next"`
+	Next  *string       `json:"next_cursor"`
 }
 
 func (s *Service) deliveries(ctx context.Context, q query) (any, error) {
-	status := webhooks.Status(q.values.Get("status"))
+	filter := webhooks.Filter{Receiver: q.values.Get("supplier_id"), Status: webhooks.Status(q.values.Get("status"))}
 	known := []webhooks.Status{"", webhooks.Pending, webhooks.Delivered, webhooks.Dead, webhooks.Failed}
-	if !slices.Contains(known, status) {
+	if !slices.Contains(known, filter.Status) {
 		return nil, errs.New(errs.Invalid,
 			"Deliveries are listed by the status pending, delivered, dead or failed, or without a status.")
 	}
-	page, next, err := s.deps.Deliveries.Recent(ctx,
-		webhooks.Filter{Status: status, SupplierID: q.values.Get("supplier_id")}, q.values.Get("after"), rows)
+	var behind webhooks.Key
+	list := s.deps.Cursors.List("console deliveries", filter.Receiver, string(filter.Status))
+	if err := q.open(list, &behind.UID, &behind.Round, &behind.Kind); err != nil {
+		return nil, err
+	}
+	page, next, err := s.deps.Deliveries.List(ctx, filter, behind, rows)
 	if err != nil {
 		return nil, err
 	}
-	items, err := s.namedDeliveries(ctx, page)
-	return deliveriesView{items, next}, err
+	var view deliveriesView
+	if !next.IsZero() {
+		view.Next = orNil(list.Seal(next.UID, next.Round, next.Kind))
+	}
+	view.Items, err = s.namedDeliveries(ctx, page)
+	return view, err
 }
 
 type deliveryView struct {
@@ -197,15 +196,15 @@ func (s *Service) delivery(ctx context.Context, q query) (any, error) {
 
 type suppliersView struct {
 	Items []supplierauth.Supplier `json:"items"`
-	Next  string                  `json:"next"`
+	Next  *string                 `json:"next_cursor"`
 }
 
 func (s *Service) suppliers(ctx context.Context, q query) (any, error) {
-	page, next, err := s.deps.Suppliers.SupplierPage(ctx, q.values.Get("after"), rows)
+	page, next, err := s.deps.Suppliers.SupplierPage(ctx, q.values.Get("cursor"), rows)
 	if err != nil {
 		return nil, err
 	}
-	return suppliersView{page, next}, nil
+	return suppliersView{page, orNil(next)}, nil
 }
 
 type scoreboardView struct {
@@ -270,7 +269,7 @@ func (s *Service) searchRequests(ctx context.Context, r *searchResult) error {
 	if err != nil {
 		return nil
 	}
-	found, err := s.deps.Requests.FindAny(ctx, id)
+	found, err := s.deps.Requests.OfID(ctx, id, rows)
 	if err == nil {
 		r.Requests, err = s.named(ctx, found)
 	}

@@ -1,6 +1,6 @@
 // Package cursor makes the cursors of lists. A cursor holds the key of the last row of a page, and the next page begins
 // behind that row. It is sealed with AES-256-GCM under a key derived from SECRETS_KEY, so every replica opens it, a
-// mistyped one is refused, and nobody reads a count from it. The list and its filters are authenticated with it: a
+// mistyped one is refused, and no client reads a count from it. The list and its filters are authenticated with it: a
 // cursor opens only for the list and the filters that it was made for.
 package cursor
 
@@ -74,7 +74,7 @@ func (l List) Seal(key ...int64) string {
 	return base64.RawURLEncoding.EncodeToString(l.keys[0].Seal(nil, nil, plain, l.name))
 }
 
-// Open reads the key of a cursor of this list. It reports false for every other text, and reads nothing then.
+// Open reads the key of a cursor and reports whether it is one of this list. Of any other text it reads nothing.
 func (l List) Open(text string, key ...*int64) bool {
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || strings.ContainsAny(text, "\r\n") { // the decoder skips line breaks

@@ -31,7 +31,8 @@ func TestCursor_opens_on_every_replica_for_its_own_list_and_filters_alone(t *tes
 		if !sealer(rt, newKey).List(own...).Open(text, &at, &uid) || at != wantAt || uid != wantUID {
 			rt.Fatalf("%q opened as %d and %d, want %d and %d", text, at, uid, wantAt, wantUID)
 		}
-		if strings.Join(own, "\x00") != strings.Join(other, "\x00") && sealer(rt, newKey).List(other...).Open(text, &at, &uid) {
+		same := strings.Join(own, "\x00") == strings.Join(other, "\x00")
+		if !same && sealer(rt, newKey).List(other...).Open(text, &at, &uid) {
 			rt.Fatalf("a cursor of %q opened for %q", own, other)
 		}
 		if sealer(rt, newKey).List(own...).Open(text, &at) {
@@ -48,7 +49,8 @@ func TestCursor_with_one_character_changed_added_or_left_out_is_refused(t *testi
 	var uid int64
 	for i := range text {
 		for _, digit := range digits {
-			for _, wrong := range []string{text[:i] + string(digit) + text[i+1:], text[:i] + string(digit) + text[i:], text[:i] + text[i+1:]} {
+			for _, wrong := range []string{text[:i] + string(digit) + text[i+1:], text[:i] + string(digit) + text[i:],
+				text[:i] + text[i+1:]} {
 				if wrong != text && list.Open(wrong, &uid) {
 					t.Fatalf("%q was taken for %q", wrong, text)
 				}

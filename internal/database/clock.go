@@ -141,7 +141,6 @@ func newDB(ctx context.Context, d DB) *DB {
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var follower sync.WaitGroup
 	closeEngine, start := d.close, machineTime()
-	d.lean = &lean{}
 	d.clock = &clock{local: time.Now, last: measurement{at: time.Now(), base: start}}
 	d.close = func() error {
 		stop()

@@ -41,7 +41,6 @@ type DB struct {
 	server *server // PostgreSQL only
 	lock   string  // SQLite: the file that serialises migrations between processes
 	clock  *clock
-	lean   *lean
 
 	refusals *refusals
 	close    func() error

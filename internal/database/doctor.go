@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Examination is what an operator wants to know of a database that answers.
@@ -78,8 +80,8 @@ func (d *DB) examinePostgres(ctx context.Context, e *Examination) error {
 	return d.pool.QueryRowContext(ctx, connectionsLeft).Scan(&e.Left)
 }
 
-// unencrypted reports whether the connection leaves this machine, and not by TLS. It looks at this end: behind a pooler the
-// server's knows only the pooler's.
+// unencrypted reports whether the connection leaves this machine, and not by TLS. It looks at this end: behind a pooler
+// the server's knows only the pooler's.
 func (d *DB) unencrypted(ctx context.Context) (plain bool, err error) {
 	taken, err := d.pool.Conn(ctx)
 	if err != nil {
@@ -87,13 +89,33 @@ func (d *DB) unencrypted(ctx context.Context) (plain bool, err error) {
 	}
 	defer taken.Close()
 	err = taken.Raw(func(c any) error {
-		wire := c.(*conn).Conn.Conn().PgConn().Conn() //nolint:forcetypeassert // the pool's connector makes no other
-		_, encrypted := wire.(*tls.Conn)
-		at, ok := wire.RemoteAddr().(*net.TCPAddr)
-		plain = !encrypted && ok && !at.IP.IsLoopback()
+		plain = readable(c.(*conn).Conn.Conn()) //nolint:forcetypeassert // the pool's connector makes no other
 		return nil
 	})
 	return plain, err
+}
+
+// ExamineReplica connects as a reader does, to what DATABASE_READ_URL names. It reports what unencrypted does.
+func (d *DB) ExamineReplica(ctx context.Context) (plain bool, err error) {
+	r := d.Rows(connectWait)
+	defer r.Close()
+	if r.fault != nil {
+		return false, r.fault
+	}
+	taken, err := r.pool.Acquire(ctx)
+	if err != nil {
+		return false, fmt.Errorf("connect to the replica: %w", Translate(err))
+	}
+	defer taken.Release()
+	return readable(taken.Conn()), nil
+}
+
+// readable reports whether the network between can read what passes.
+func readable(c *pgx.Conn) bool {
+	wire := c.PgConn().Conn()
+	_, encrypted := wire.(*tls.Conn)
+	at, ok := wire.RemoteAddr().(*net.TCPAddr)
+	return !encrypted && ok && !at.IP.IsLoopback()
 }
 
 // Lacking returns those of the rights that this role does not have, on PostgreSQL; a right on some columns counts.

@@ -79,6 +79,8 @@ func (d *DB) CheckRestored(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("read schema version: %w", err)
+	case state.development:
+		return state.fault()
 	case state.newest == 0:
 		return fmt.Errorf("%w: it has none of supplyhub's tables", ErrSchema)
 	case state.ahead > 0:

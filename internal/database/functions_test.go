@@ -12,7 +12,6 @@ import (
 // who owns the tables. A trigger is never one: each writer may note what it writes.
 var asOwner = []string{
 	"advance_webhook_partitions", "delete_webhook_table", "drop_webhook_partition",
-	"settle_webhook_partition",
 }
 
 func TestFunctions_of_the_schema_run_with_a_pinned_path_and_as_the_owner_only_where_they_must(t *testing.T) {

@@ -31,6 +31,10 @@ const (
 //go:embed migrations
 var migrations embed.FS
 
+// versionTable has the versions of the migrations that were applied. A database that has tables of ours without it was
+// made by a development version: those used goose's own name.
+const versionTable = "schema_versions"
+
 // ErrSchema says that the schema is not the one that this build works with.
 var ErrSchema = errors.New("the schema's version does not fit this build")
 
@@ -43,7 +47,7 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	if state.ahead > 1 {
+	if state.ahead > 1 || state.development {
 		return state.fault()
 	}
 	if state.ahead == 1 {
@@ -73,23 +77,18 @@ func (d *DB) CheckSchema(ctx context.Context) error {
 	return nil
 }
 
-// Pending reports whether the schema lacks a migration of this build.
-func (d *DB) Pending(ctx context.Context) (bool, error) {
-	state, err := d.schema(ctx)
-	if err != nil {
-		return false, fmt.Errorf("read schema version: %w", err)
-	}
-	return state.missing > 0, nil
-}
-
 // schemaState compares the schema with this build's migrations.
 type schemaState struct {
 	known, newest int64 // versions of this build and of the database
 	missing       int   // migrations of this build that were not applied
 	ahead         int64 // versions after this build's
+	development   bool  // a version before 0.1.0 made it
 }
 
 func (s schemaState) fault() error {
+	if s.development {
+		return fmt.Errorf("%w: this database was made by a development version before 0.1.0: start with a new one", ErrSchema)
+	}
 	if s.ahead > 0 {
 		return fmt.Errorf("%w: it is at version %d, newer than %d: use the newer build", ErrSchema, s.newest, s.known)
 	}
@@ -97,15 +96,16 @@ func (s schemaState) fault() error {
 }
 
 func (d *DB) schema(ctx context.Context) (schemaState, error) {
-	applied, err := d.applied(ctx)
+	var s schemaState
+	applied, development, err := d.applied(ctx)
 	if err != nil {
-		return schemaState{}, err
+		return s, err
 	}
+	s.development = development
 	provider, err := d.provider(d.pool)
 	if err != nil {
-		return schemaState{}, err
+		return s, err
 	}
-	var s schemaState
 	for _, source := range provider.ListSources() {
 		s.known = max(s.known, source.Version)
 		if !slices.Contains(applied, source.Version) {
@@ -119,18 +119,21 @@ func (d *DB) schema(ctx context.Context) (schemaState, error) {
 	return s, nil
 }
 
-// applied lists the versions that the schema has. It makes nothing, as goose would.
-func (d *DB) applied(ctx context.Context) ([]int64, error) {
-	table := `SELECT count(*) FROM sqlite_master WHERE name = 'goose_db_version'`
+// applied lists the versions that the schema has, and reports whether a development version made it. It makes nothing,
+// as goose would.
+func (d *DB) applied(ctx context.Context) (versions []int64, development bool, err error) {
+	tables := `SELECT count(*) FILTER (WHERE name = '` + versionTable + `'),
+		count(*) FILTER (WHERE name = 'material_requests') FROM sqlite_master`
 	if d.engine == Postgres {
-		table = `SELECT count(to_regclass('goose_db_version'))`
+		tables = `SELECT count(to_regclass('` + versionTable + `')), count(to_regclass('material_requests'))`
 	}
-	var tables int
-	if err := d.pool.QueryRowContext(ctx, table).Scan(&tables); err != nil || tables == 0 {
-		return nil, Translate(err)
+	var versioned, used int
+	if err := d.pool.QueryRowContext(ctx, tables).Scan(&versioned, &used); err != nil || versioned == 0 {
+		return nil, used > 0, Translate(err)
 	}
-	return Query(ctx, d.pool, `SELECT version_id FROM goose_db_version WHERE is_applied`, nil,
+	versions, err = Query(ctx, d.pool, `SELECT version_id FROM `+versionTable+` WHERE is_applied`, nil,
 		func(v *int64) []any { return []any{v} })
+	return versions, false, err
 }
 
 func (d *DB) migrateSQLite(ctx context.Context) (err error) {
@@ -198,9 +201,6 @@ func (d *DB) up(ctx context.Context, provider *goose.Provider) error {
 	for _, r := range results {
 		d.log.InfoContext(ctx, "migration applied", "migration", r.Source.Version, "duration", r.Duration)
 	}
-	if len(results) > 0 && results[0].Source.Version == 1 { // no other version has served here
-		return d.AllowLeanRows(ctx)
-	}
 	return nil
 }
 
@@ -213,5 +213,6 @@ func (d *DB) provider(pool *sql.DB, options ...goose.ProviderOption) (*goose.Pro
 	if d.engine == Postgres {
 		dialect = goose.DialectPostgres
 	}
-	return goose.NewProvider(dialect, pool, dir, append(options, goose.WithDisableGlobalRegistry(true))...)
+	return goose.NewProvider(dialect, pool, dir, append(options, goose.WithDisableGlobalRegistry(true),
+		goose.WithTableName(versionTable))...)
 }

@@ -83,7 +83,11 @@ func TestTransactions_are_read_committed_with_the_profile_s_settings_whatever_th
 				}
 				check(t.Context(), "a statement", timeout)
 				inTx := func(ctx context.Context, where, timeout string) {
-					if err := db.InTx(ctx, "test", func(ctx context.Context) error { check(ctx, where, timeout); return nil }); err != nil {
+					err := db.InTx(ctx, "test", func(ctx context.Context) error {
+						check(ctx, where, timeout)
+						return nil
+					})
+					if err != nil {
 						t.Error(err)
 					}
 				}

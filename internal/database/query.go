@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"gorm.io/gorm"
 )
@@ -59,4 +60,13 @@ func (d *DB) Values(values any) any {
 	}
 	text, _ := json.Marshal(values) // it never fails
 	return string(text)
+}
+
+// Arms joins one SELECT for each status, of which each is read in the order of its index.
+func Arms[S ~string](statuses []S, arm func(S) string) string {
+	arms := make([]string, len(statuses))
+	for i, status := range statuses {
+		arms[i] = `SELECT * FROM (` + arm(status) + `) AS arm`
+	}
+	return strings.Join(arms, ` UNION ALL `)
 }

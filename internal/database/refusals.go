@@ -68,8 +68,8 @@ func (d *DB) TryChange(ctx context.Context) error {
 	process := rand.Int64() // two who try at once do not wait for each other's keys
 	err := d.write.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		err := tx.Exec(`WITH RECURSIVE steps (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM steps WHERE n < ?)
-			INSERT INTO figures (step, process, accepted, delivered, backlog, oldest_ms, dead, failing)
-			SELECT -n, CAST(? AS bigint), 0, 0, 0, 0, 0, 0 FROM steps`, rows, process).Error
+			INSERT INTO figures (step, process, accepted, delivered)
+			SELECT -n, CAST(? AS bigint), 0, 0 FROM steps`, rows, process).Error
 		if err != nil {
 			return err
 		}

@@ -3,9 +3,7 @@ package database
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -15,9 +13,7 @@ import (
 //
 //   - statements over rows that are locked, or looked up one by one, run once for each supplier (BySupplier) and name
 //     it (Of), so that they go to one server; on one server they take a whole batch;
-//   - statements are planned with their values, as Citus has no generic plans (autoPlans);
-//   - no trigger counts, as one would write on the wrong server: totals and gauges are counted when they are asked for
-//     (countPlace), and nothing is noted (Noting).
+//   - statements are planned with their values, as Citus has no generic plans (autoPlans).
 
 // spreadQuery asks whether Citus has distributed the requests; the extension's own table is asked for first.
 const spreadQuery = `SELECT EXISTS (
@@ -84,34 +80,4 @@ func (d *DB) Of(suppliers []string, column, array string) string {
 		return ""
 	}
 	return ` AND ` + column + ` = (` + array + `::text[])[1]`
-}
-
-// OnOneServer returns the condition that two rows that belong together are one supplier's, where suppliers are on
-// several servers. On one server rows of earlier versions, which do not say whose they are, are found without it.
-func (d *DB) OnOneServer(condition string) string {
-	if !d.Spread() {
-		return ""
-	}
-	return ` AND ` + condition
-}
-
-// Noting begins the part of a hot statement that notes what it changes. Where nothing is noted that part is a SELECT
-// whose rows are not used: it is not run.
-func (d *DB) Noting() string {
-	if d.Spread() {
-		return `SELECT`
-	}
-	return `INSERT INTO list_changes SELECT`
-}
-
-// countPlace is Place by counting the rows.
-func (d *DB) countPlace(ctx context.Context, l List, s Series, r Range, limit int, offset int64) (p Place, err error) {
-	from, args := l.Rows(s)
-	err = d.Reader(ctx).Raw(`SELECT count(*) FROM `+from+strings.ReplaceAll(` AND at >= ? AND at < ?`, `at`, l.At),
-		append(args, r.Since, r.Until)...).Scan(&p.Total).Error
-	if err != nil {
-		return p, fmt.Errorf("count %s: %w", l.Name, err)
-	}
-	p.Since, p.Before, p.Skip, p.Rows = r.Since, r.Until, offset, min(int64(limit), p.Total-offset)
-	return p, nil
 }

@@ -31,8 +31,8 @@ const (
 	passing                  // two transactions were in each other's way: once more it may succeed
 )
 
-// Translate turns an engine that cannot be reached, or cannot take a change, into errs.Unavailable, a text that it cannot
-// hold, so that nothing has it, into errs.Invalid, and leaves every other error as it is.
+// Translate turns an engine that cannot be reached, or cannot take a change, into errs.Unavailable, a text that it
+// cannot hold, so that nothing has it, into errs.Invalid, and leaves every other error as it is.
 func Translate(err error) error {
 	if err == nil || errs.KindOf(err) != errs.Internal {
 		return err

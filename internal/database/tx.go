@@ -33,7 +33,8 @@ func (d *DB) InTx(ctx context.Context, name string, fn func(ctx context.Context)
 }
 
 // inTx is InTx on a given connection.
-func (d *DB) inTx(ctx context.Context, on *gorm.DB, name string, fn func(ctx context.Context, tx *gorm.DB) error) error {
+func (d *DB) inTx(ctx context.Context, on *gorm.DB, name string,
+	fn func(ctx context.Context, tx *gorm.DB) error) error {
 	outer, nested := ctx.Value(txKey{d}).(carriedTx)
 	var ends []func(End)
 	end := RolledBack

@@ -8,7 +8,7 @@ import (
 // Shards is how many parts the suppliers are divided into. It is stored with each receiver and never changes.
 const Shards = 256
 
-// ShardOf returns the shard of a supplier. Ids end in random characters; migrations compute the same in SQL.
+// ShardOf returns the shard of a supplier. Ids end in random characters.
 func ShardOf(supplierID string) int {
 	var tail [4]byte
 	copy(tail[:], supplierID[max(len(supplierID)-len(tail), 0):])

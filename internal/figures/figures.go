@@ -1,5 +1,6 @@
-// Package figures keeps the last hour of what the processes count, in steps of ten seconds: each process adds its part
-// to a small table, and an api keeps the sum in memory. Reading it costs the database nothing.
+// Package figures is what an operator sees of all processes together: the shared state, which one process counts each
+// ten seconds, and the last hour in such steps, to which each process adds what it did itself. An api keeps that hour in
+// memory, so that reading it costs the database nothing.
 package figures
 
 import (
@@ -22,12 +23,8 @@ const (
 	deadline   = 5 * time.Second
 )
 
-// Sample is what a process knows now: what it counted since its start, and what it last read of all processes' state.
-type Sample struct {
-	Accepted, Delivered    int64
-	Backlog, Dead, Failing int64
-	Oldest                 time.Duration
-}
+// Sample is what a process did since its start.
+type Sample struct{ Accepted, Delivered int64 }
 
 // Point is one step of the hour over all processes.
 type Point struct {
@@ -44,17 +41,18 @@ type Point struct {
 type Recorder struct {
 	store   store
 	now     func() time.Time
-	read    func(context.Context) (Sample, error)
+	did     func() (Sample, error)
 	process int64
-	written Sample // of the counters, up to where the table has them
+	written Sample // up to where the table has it
 
-	mu    sync.RWMutex
-	steps map[int64]row
+	mu     sync.RWMutex
+	steps  map[int64]row
+	counts Counts
 }
 
-// New makes a recorder of what read returns.
-func New(db *database.DB, now func() time.Time, read func(context.Context) (Sample, error)) *Recorder {
-	return &Recorder{store: store{db}, now: now, read: read, process: rand.Int64(), steps: map[int64]row{}}
+// New makes a recorder of what did returns.
+func New(db *database.DB, now func() time.Time, did func() (Sample, error)) *Recorder {
+	return &Recorder{store: store{db}, now: now, did: did, process: rand.Int64(), steps: map[int64]row{}}
 }
 
 // Run records each step until ctx ends; with keep it keeps the hour of all processes in memory too.
@@ -78,19 +76,16 @@ func (r *Recorder) tick(ctx context.Context, keep bool) error {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	current := stepOf(r.now())
-	sample, err := r.read(ctx)
+	did, err := r.did()
 	if err != nil {
 		return err
 	}
-	err = r.store.add(ctx, row{
-		Step: current, Process: r.process, Accepted: sample.Accepted - r.written.Accepted,
-		Delivered: sample.Delivered - r.written.Delivered,
-		Backlog:   sample.Backlog, OldestMs: sample.Oldest.Milliseconds(), Dead: sample.Dead, Failing: sample.Failing,
-	})
+	err = r.store.add(ctx, current, r.process,
+		Sample{did.Accepted - r.written.Accepted, did.Delivered - r.written.Delivered})
 	if err != nil {
 		return err
 	}
-	r.written = sample
+	r.written = did
 	if err := r.store.trim(ctx, current-kept); err != nil || !keep {
 		return err
 	}
@@ -112,7 +107,7 @@ func (r *Recorder) refresh(ctx context.Context, current int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, row := range rows {
-		r.steps[row.Step] = row
+		r.steps[row.step] = row
 	}
 	maps.DeleteFunc(r.steps, func(step int64, _ row) bool { return step <= current-kept })
 	return nil
@@ -128,9 +123,9 @@ func (r *Recorder) Hour() []Point {
 	for step := current - kept; step < current; step++ {
 		row := r.steps[step]
 		points = append(points, Point{
-			At: time.Unix(step*int64(stepLength/time.Second), 0).UTC(), Accepted: perSecond(row.Accepted),
-			Delivered: perSecond(row.Delivered),
-			Backlog:   row.Backlog, Oldest: time.Duration(row.OldestMs) * time.Millisecond, Dead: row.Dead, Failing: row.Failing,
+			At: time.Unix(step*int64(stepLength/time.Second), 0).UTC(), Accepted: perSecond(row.accepted),
+			Delivered: perSecond(row.delivered), Backlog: row.enqueued,
+			Oldest: time.Duration(row.oldestUs) * time.Microsecond, Dead: row.dead, Failing: row.failing,
 		})
 	}
 	return points

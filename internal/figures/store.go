@@ -2,48 +2,43 @@ package figures
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
 type store struct{ db *database.DB }
 
-// row is a step of one process, or of all.
+// row is a step of all processes.
 type row struct {
-	Step, Process, Accepted, Delivered, Backlog, OldestMs, Dead, Failing int64
+	step, accepted, delivered         int64
+	enqueued, oldestUs, dead, failing int64
 }
 
-// add adds to the counts of the process's step and replaces what it read.
-func (s store) add(ctx context.Context, r row) error {
-	err := s.db.From(ctx).Exec(`INSERT INTO figures (step, process, accepted, delivered, backlog, oldest_ms, dead, failing)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+// add adds to what the process has of the step.
+func (s store) add(ctx context.Context, step, process int64, did Sample) error {
+	_, err := s.db.SQL(ctx).ExecContext(ctx, `INSERT INTO figures (step, process, accepted, delivered)
+		VALUES ($1, $2, $3, $4)
 		ON CONFLICT (step, process) DO UPDATE SET accepted = figures.accepted + excluded.accepted,
-			delivered = figures.delivered + excluded.delivered, backlog = excluded.backlog,
-			oldest_ms = excluded.oldest_ms, dead = excluded.dead, failing = excluded.failing`,
-		r.Step, r.Process, r.Accepted, r.Delivered, r.Backlog, r.OldestMs, r.Dead, r.Failing).Error
-	if err != nil {
-		return fmt.Errorf("keep figures: %w", database.Translate(err))
-	}
-	return nil
+			delivered = figures.delivered + excluded.delivered`, step, process, did.Accepted, did.Delivered)
+	return wrapped("keep figures", err)
 }
 
 // trim deletes the steps up to the given one.
 func (s store) trim(ctx context.Context, step int64) error {
-	if err := s.db.From(ctx).Exec(`DELETE FROM figures WHERE step <= ?`, step).Error; err != nil {
-		return fmt.Errorf("trim figures: %w", database.Translate(err))
-	}
-	return nil
+	_, err := s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM figures WHERE step <= $1`, step)
+	return wrapped("trim figures", err)
 }
 
-// since sums the processes up, from the given step on.
+// since sums the processes up, from the given step on, and adds what was counted.
 func (s store) since(ctx context.Context, step int64) ([]row, error) {
-	var rows []row
-	err := s.db.Reader(ctx).Raw(`SELECT step, sum(accepted) AS accepted, sum(delivered) AS delivered,
-			max(backlog) AS backlog, max(oldest_ms) AS oldest_ms, max(dead) AS dead, max(failing) AS failing
-		FROM figures WHERE step >= ? GROUP BY step`, step).Scan(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("read figures: %w", database.Translate(err))
-	}
-	return rows, nil
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT step, CAST(sum(accepted) AS bigint),
+			CAST(sum(delivered) AS bigint), CAST(sum(enqueued) AS bigint), CAST(sum(oldest_us) AS bigint),
+			CAST(sum(dead) AS bigint), CAST(sum(failing) AS bigint)
+		FROM (SELECT step, accepted, delivered, 0 AS enqueued, 0 AS oldest_us, 0 AS dead, 0 AS failing
+				FROM figures WHERE step >= $1
+			UNION ALL SELECT step, 0, 0, enqueued, oldest_us, dead, failing FROM gauges WHERE step >= $1) AS parts
+		GROUP BY step`, []any{step}, func(r *row) []any {
+		return []any{&r.step, &r.accepted, &r.delivered, &r.enqueued, &r.oldestUs, &r.dead, &r.failing}
+	})
+	return rows, wrapped("read figures", err)
 }

@@ -3,90 +3,105 @@ package figures
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// Counts are how many there are now. The database keeps them with each change, so reading costs the same however much
-// is stored.
-type Counts struct {
-	Enqueued, FailedRequests int64
-	Pending, Dead, Failed    int64 // deliveries
-	Receivers                int64 // active suppliers with a receiver
-}
+// most is up to where rows are counted, as the contract has it.
+const most = 100_000
 
-// foldCounts puts what single statements have added together when it is much; it deletes and adds the same.
-const foldCounts = `WITH taken AS (
-		DELETE FROM status_counts
-		WHERE (SELECT count(*) FROM (SELECT 1 FROM status_counts LIMIT 101) AS counted) > 100
-		RETURNING kind, status, n)
-	INSERT INTO status_counts SELECT kind, status, sum(n) FROM taken GROUP BY kind, status`
+// counting reads each figure by the index that has just its rows, in its order and up to `most` of them. The conditions
+// repeat those of the indexes. Of the enqueued requests the 10,000 that were accepted first have the oldest.
+const counting = `
+	SELECT 'enqueued' AS what, count(*) AS n FROM (SELECT 1 FROM material_requests
+		WHERE uid > 0 AND status = 'enqueued' ORDER BY uid LIMIT 100000) AS c
+	UNION ALL SELECT 'since', coalesce(min(since), 0) FROM (SELECT coalesce(round_at, created_at) AS since FROM material_requests
+		WHERE uid > 0 AND status = 'enqueued' ORDER BY uid LIMIT 10000) AS c
+	UNION ALL SELECT 'failed requests', count(*) FROM (SELECT 1 FROM material_requests
+		WHERE uid > 0 AND status = 'failed' ORDER BY uid LIMIT 100000) AS c
+	UNION ALL SELECT 'pending', count(*) FROM (SELECT 1 FROM webhook_deliveries
+		WHERE worker IS NOT NULL ORDER BY worker LIMIT 100000) AS c
+	UNION ALL SELECT 'pending', count(*) FROM (SELECT 1 FROM ` + open + ` AND status = 'pending' LIMIT 100000) AS c
+	UNION ALL SELECT 'dead', count(*) FROM (SELECT 1 FROM ` + open + ` AND status = 'dead' LIMIT 100000) AS c
+	UNION ALL SELECT 'failed', count(*) FROM (SELECT 1 FROM ` + open + ` AND status = 'failed' LIMIT 100000) AS c
+	UNION ALL SELECT 'receivers', count(*) FROM (SELECT 1 FROM suppliers
+		WHERE active AND webhook_url <> '' ORDER BY id LIMIT 300000) AS c
+	UNION ALL SELECT 'failing', count(*) FROM ` + ill + ` AND r.paused_by = ''
+	UNION ALL SELECT 'paused', count(*) FROM ` + ill + ` AND r.paused_by <> ''`
 
-const readCounts = `SELECT kind, status, sum(n) AS n FROM status_counts GROUP BY kind, status`
+const (
+	open = `webhook_deliveries WHERE status <> 'delivered' AND worker IS NULL AND uid > 0`
 
-// readNotedCounts adds what the hot statements have noted and no api has added yet.
-var readNotedCounts = `SELECT kind, status, sum(n) AS n FROM (
-		SELECT kind, status, n FROM status_counts
-		UNION ALL ` + database.NotedStatuses("list_changes") + `) AS counts
-	GROUP BY kind, status`
+	// ill are the receivers r that fail or are paused. A deactivated supplier, or one without an address, has none. No
+	// plan begins with the suppliers: a limited table is read as it stands.
+	ill = `(SELECT supplier_id, paused_by FROM webhook_receivers
+			WHERE failing_since IS NOT NULL OR paused_by <> '' ORDER BY supplier_id LIMIT 300000) AS r
+		JOIN suppliers AS s ON s.id = r.supplier_id WHERE s.active AND s.webhook_url <> ''`
+)
 
-// spreadCounts counts the rows that are on several servers; the suppliers are not.
-const spreadCounts = `SELECT 'request' AS kind, status, count(*) AS n FROM material_requests
-		WHERE status IN ('enqueued', 'failed') GROUP BY status
-	UNION ALL SELECT 'delivery', status, count(*) FROM webhook_deliveries
-		WHERE status IN ('pending', 'dead', 'failed') GROUP BY status
-	UNION ALL SELECT kind, status, sum(n) FROM status_counts WHERE kind = 'receiver' GROUP BY kind, status`
-
-// ReadCounts returns the counts of this moment.
-func ReadCounts(ctx context.Context, db *database.DB) (c Counts, err error) {
-	statement := readCounts
-	if db.Engine() == database.Postgres {
-		if statement = readNotedCounts; db.Spread() {
-			statement = spreadCounts
-		}
-		if err := db.InTx(ctx, "fold gauges", func(ctx context.Context) error { return fold(ctx, db) }); err != nil {
-			return c, fmt.Errorf("put status counts together: %w", err)
-		}
+// count counts all of it as one moment has it. A receiver that is paused does not count as failing.
+func (s store) count(ctx context.Context, now time.Time) (c Counts, err error) {
+	type figure struct {
+		what string
+		n    int64
 	}
-	var rows []struct {
-		Kind, Status string
-		N            int64
+	list, err := database.Query(ctx, s.db.SQL(ctx), counting, nil, func(f *figure) []any { return []any{&f.what, &f.n} })
+	if err != nil {
+		return c, fmt.Errorf("count what all processes show: %w", err)
 	}
-	if err := db.Reader(ctx).Raw(statement).Scan(&rows).Error; err != nil {
-		return c, fmt.Errorf("read status counts: %w", database.Translate(err))
+	found := map[string]int64{}
+	for _, f := range list {
+		found[f.what] += f.n
 	}
-	for _, r := range rows {
-		if place := c.place(r.Kind, r.Status); place != nil {
-			*place = r.N
-		}
+	capped := func(what string) int64 { return min(found[what], most) }
+	c = Counts{
+		At: now, Enqueued: capped("enqueued"), FailedRequests: capped("failed requests"), Pending: capped("pending"),
+		Dead: capped("dead"), Failed: capped("failed"), Failing: capped("failing"), Paused: capped("paused"),
+		Active: min(found["receivers"]-found["failing"]-found["paused"], most),
+	}
+	if since := found["since"]; since > 0 {
+		c.Oldest = max(now.Sub(time.UnixMicro(since)), 0)
 	}
 	return c, nil
 }
 
-// fold leaves the work to the process that is at it.
-func fold(ctx context.Context, db *database.DB) error {
-	held, err := db.TryLock(ctx, "status counts")
-	if err != nil || !held {
-		return err
+const countsColumns = `counted_at, enqueued, failed_requests, oldest_us, pending, dead, failed, active, failing, paused`
+
+// newest returns the counts of the latest step; zeros when nothing was counted yet.
+func (s store) newest(ctx context.Context) (c Counts, err error) {
+	type row struct {
+		Counts
+		at, oldest int64
 	}
-	return db.From(ctx).Exec(foldCounts).Error
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+countsColumns+` FROM gauges ORDER BY step DESC LIMIT 1`,
+		nil, func(r *row) []any {
+			return []any{&r.at, &r.Enqueued, &r.FailedRequests, &r.oldest, &r.Pending, &r.Dead, &r.Failed, &r.Active,
+				&r.Failing, &r.Paused}
+		})
+	if err != nil || len(rows) == 0 {
+		return c, wrapped("read what is counted", err)
+	}
+	c = rows[0].Counts
+	c.At, c.Oldest = time.UnixMicro(rows[0].at), time.Duration(rows[0].oldest)*time.Microsecond
+	return c, nil
 }
 
-func (c *Counts) place(kind, status string) *int64 {
-	switch kind + " " + status {
-	case "request enqueued":
-		return &c.Enqueued
-	case "request failed":
-		return &c.FailedRequests
-	case "delivery pending":
-		return &c.Pending
-	case "delivery dead":
-		return &c.Dead
-	case "delivery failed":
-		return &c.Failed
-	case "receiver all":
-		return &c.Receivers
-	default:
+// keep writes the counts of a step. Later ones are of a clock that was ahead.
+func (s store) keep(ctx context.Context, c Counts) error {
+	step := stepOf(c.At)
+	_, err := s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM gauges WHERE step >= $1 OR step <= $2`, step, step-kept)
+	if err == nil {
+		_, err = s.db.SQL(ctx).ExecContext(ctx, `INSERT INTO gauges (step, `+countsColumns+`)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, step, c.At.UnixMicro(), c.Enqueued, c.FailedRequests,
+			c.Oldest.Microseconds(), c.Pending, c.Dead, c.Failed, c.Active, c.Failing, c.Paused)
+	}
+	return wrapped("keep what is counted", err)
+}
+
+func wrapped(what string, err error) error {
+	if err == nil {
 		return nil
 	}
+	return fmt.Errorf("%s: %w", what, database.Translate(err))
 }

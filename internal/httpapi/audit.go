@@ -9,8 +9,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
-// Audited makes the middleware that writes a line for each call that changed a supplier's access or receiver. actions are
-// by method and route, such as "PUT /api/webhook-receiver". A call that is refused changes nothing.
+// Audited makes the middleware that writes a line for each call that changed a supplier's access or receiver. actions
+// are by method and route, such as "PUT /api/webhook-receiver". A call that is refused changes nothing.
 func Audited(log *slog.Logger, actions map[string]string) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		action := actions[c.Request.Method+" "+c.FullPath()]

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -16,6 +15,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
@@ -136,28 +136,40 @@ func TestRequestID_is_kept_or_made_and_logged(t *testing.T) {
 	}
 }
 
-func TestPage_and_query(t *testing.T) {
+func TestList_parameters(t *testing.T) {
 	t.Parallel()
+	sealer, err := cursor.New("a key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := sealer.List("things", "failed")
 	for query, want := range map[string]struct {
-		page       httpapi.Page
-		violations int
+		list  httpapi.ListQuery
+		names string // of the wrong parameters
 	}{
-		"": {httpapi.Page{Number: 1, Size: 20}, 0}, "page=3&pageSize=100": {httpapi.Page{Number: 3, Size: 100},
-			0}, "page=0&pageSize=0": {httpapi.Page{}, 2}, "page=+1": {httpapi.Page{}, 1},
-		"page=1&page=1": {httpapi.Page{}, 1}, "page=": {httpapi.Page{}, 1}, "pageSize=101": {httpapi.Page{},
-			1}, "page=1.0": {httpapi.Page{}, 1}, "page=9223372036854775808": {httpapi.Page{}, 1},
+		"": {httpapi.ListQuery{Limit: 20}, ""}, "limit=100": {httpapi.ListQuery{Limit: 100}, ""},
+		"limit=1": {httpapi.ListQuery{Limit: 1}, ""}, "limit=0": {names: "limit"}, "limit=101": {names: "limit"},
+		"limit=%2B1": {names: "limit"}, "limit=1.0": {names: "limit"}, "limit=": {names: "limit"}, "limit=01": {names: "limit"},
+		"limit=1&limit=1": {names: "limit"}, "cursor=": {names: "cursor"}, "cursor=x&limit=x": {names: "limit cursor"},
+		"cursor=x&cursor=x": {names: "cursor"}, "cursor=" + sealer.List("things", "dead").Seal(3): {names: "cursor"},
+		"cursor=" + list.Seal(3, 4): {names: "cursor"},
 	} {
-		values, _ := url.ParseQuery(strings.ReplaceAll(query, "+", "%2B"))
-		page, violations := httpapi.ParsePage(values)
-		if len(violations) != want.violations || want.violations == 0 && page != want.page {
-			t.Errorf("%q: %+v, %v", query, page, violations)
+		values, _ := url.ParseQuery(query)
+		got, violations := httpapi.ParseList(values)
+		behind := int64(9)
+		var names []string
+		for _, v := range append(violations, got.Open(list, &behind)...) {
+			names = append(names, v.Parameter)
+		}
+		if strings.Join(names, " ") != want.names || want.names == "" && (got != want.list || behind != 9) {
+			t.Errorf("%q: %+v behind %d, wrong are %v", query, got, behind, names)
 		}
 	}
-	if got := (httpapi.Page{Number: math.MaxInt64, Size: 100}).Offset(); got != math.MaxInt64 {
-		t.Errorf("an overflow gives %d", got)
-	}
-	if got := (httpapi.Page{Number: 3, Size: 20}).Offset(); got != 40 {
-		t.Errorf("page 3 begins at %d", got)
+	behind, text := int64(9), list.Seal(3)
+	got, violations := httpapi.ParseList(url.Values{"cursor": {text}, "limit": {"7"}})
+	violations = append(violations, got.Open(list, &behind)...)
+	if len(violations) > 0 || behind != 3 || got.Limit != 7 {
+		t.Errorf("its own cursor: %+v behind %d, %v", got, behind, violations)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
@@ -23,8 +24,8 @@ type ListQuery struct {
 	Cursor string // where the page begins; empty: at the newest row
 }
 
-// ParseList reads limit (1 to 100, default 20) and cursor, and names all that is wrong. The list itself opens the
-// cursor, and answers with BadCursor when it is not one of its own.
+// ParseList reads limit (1 to 100, default 20) and cursor, and names all that is wrong. Open says whether the cursor is
+// one of the list's own.
 func ParseList(q url.Values) (ListQuery, []errs.Violation) {
 	list := ListQuery{Limit: defaultLimit}
 	var violations []errs.Violation
@@ -42,15 +43,22 @@ func ParseList(q url.Values) (ListQuery, []errs.Violation) {
 	case len(values) > 1:
 		violations = append(violations, errs.InParameter("cursor", "must be given only once"))
 	case len(values) == 1 && values[0] == "":
-		violations = append(violations, BadCursor())
+		violations = append(violations, badCursor())
 	case len(values) == 1:
 		list.Cursor = values[0]
 	}
 	return list, violations
 }
 
-// BadCursor is the violation of a cursor that does not open.
-func BadCursor() errs.Violation {
+// Open reads the key behind which the page begins. Without a cursor the key stays as it is.
+func (q ListQuery) Open(list cursor.List, key ...*int64) []errs.Violation {
+	if q.Cursor == "" || list.Open(q.Cursor, key...) {
+		return nil
+	}
+	return []errs.Violation{badCursor()}
+}
+
+func badCursor() errs.Violation {
 	return errs.InParameter("cursor", "must be the next_cursor of an answer of this list with the same filters")
 }
 
@@ -94,6 +102,15 @@ func AnswerList[T any](c *gin.Context, next string, parts iter.Seq2[[]T, error])
 	}
 	if err := send(c, contentType, body); err != nil {
 		_ = c.Error(err)
+	}
+	return nil
+}
+
+// send passes on what there is of an answer whose length is not known yet.
+func send(c *gin.Context, contentType string, text []byte) error {
+	c.Writer.Header().Set("Content-Type", contentType)
+	if _, err := c.Writer.Write(text); err != nil && c.Request.Method != http.MethodHead {
+		return fmt.Errorf("write answer: %w", err)
 	}
 	return nil
 }

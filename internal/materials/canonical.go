@@ -7,7 +7,6 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/pack"
-	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 // canonicalRequest is version 1 of the form by which two requests are compared: the JSON of these members, in this
@@ -43,31 +42,18 @@ func (r Request) canonical() (text, digest []byte, err error) {
 	if text, err = json.Marshal(form); err != nil {
 		return nil, nil, fmt.Errorf("encode request: %w", err)
 	}
-	return text, digestOf(text), nil
+	sum := sha256.Sum256(text)
+	return text, sum[:], nil
 }
 
-func digestOf(canonical []byte) []byte {
-	sum := sha256.Sum256(canonical)
-	return sum[:]
-}
+// DecodeRequest returns the request of a stored body, without what is stored beside it.
+func DecodeRequest(body []byte) (Request, error) { return unpacked[Request](body) }
 
-// DecodeRequest returns the request of a stored canonical text, packed or as it is, without what is stored beside it.
-func DecodeRequest(body string, packed []byte) (Request, error) {
-	if packed == nil {
-		return httpapi.DecodeOwn[Request]([]byte(body))
-	}
-	text, err := pack.Unpack(packed)
+// unpacked returns what a stored body was made of.
+func unpacked[T any](body []byte) (value T, err error) {
+	text, err := pack.Unpack(body)
 	if err != nil {
-		return Request{}, err
+		return value, err
 	}
-	return httpapi.DecodeOwn[Request](text)
-}
-
-// unpackEvent returns the event of a stored body, packed or as it was sent.
-func unpackEvent(stored []byte) (event webhook.Event, err error) {
-	body, err := pack.Unpack(stored)
-	if err != nil {
-		return event, err
-	}
-	return httpapi.DecodeOwn[webhook.Event](body)
+	return httpapi.DecodeOwn[T](text)
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The digests were stored by the release before canonicalRequest was written down.
+// Digests are compared with stored ones: one that changes makes equal requests different.
 func TestCanonical_digests_of_stored_requests_stay(t *testing.T) {
 	t.Parallel()
 	text, variant, depth := "Ação <b>&", int64(-9), 1e-7

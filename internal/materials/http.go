@@ -2,6 +2,7 @@ package materials
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -112,38 +113,34 @@ func (s Handlers) List(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	page, violations := httpapi.ParsePage(query)
-	status, violation := parseStatus(query["status"])
-	if violation != nil {
-		violations = append(violations, *violation)
-	}
+	ctx := c.Request.Context()
+	page, violations := httpapi.ParseList(query)
+	status, wrong := parseStatus(query["status"])
+	filter := Filter{caller.From(ctx).SupplierID, status}
+	behind, list := int64(Newest), s.cursors(filter)
+	violations = append(append(violations, wrong...), page.Open(list, &behind)...)
 	if len(violations) > 0 {
 		return errs.InvalidInput("The parameters are not valid.", violations...)
 	}
-	ctx := c.Request.Context()
-	l, err := s.store.list(ctx, caller.From(ctx).SupplierID, status, page.Size, page.Offset())
+	l, err := s.store.requestsPage(ctx, filter, behind, page.Limit)
 	if err != nil {
 		return err
 	}
-	return httpapi.List(c, page, l.total, l.records(ctx))
+	return httpapi.AnswerList(c, l.next(list), l.records(ctx))
 }
 
-// parseStatus returns the filter that the parameter's values ask for, nil for none.
-func parseStatus(values []string) (*Status, *errs.Violation) {
-	if len(values) == 0 {
-		return nil, nil
-	}
-	status := Status(values[0])
-	var violation errs.Violation
+// parseStatus returns the status that the parameter's values ask for, empty for any.
+func parseStatus(values []string) (Status, []errs.Violation) {
 	switch {
+	case len(values) == 0:
+		return "", nil
 	case len(values) > 1:
-		violation = errs.InParameter("status", "must be given only once")
-	case !status.Valid():
-		violation = errs.InParameter("status", "must be enqueued, estimated, selected or failed")
+		return "", []errs.Violation{errs.InParameter("status", "must be given only once")}
+	case !Status(values[0]).Valid():
+		return "", []errs.Violation{errs.InParameter("status", "must be enqueued, estimated, selected or failed")}
 	default:
-		return &status, nil
+		return Status(values[0]), nil
 	}
-	return nil, &violation
 }
 
 // Reestimate handles POST /api/material-requests/{id}/re-estimate. It has no body.
@@ -219,16 +216,18 @@ func (s Handlers) Orders(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	page, violations := httpapi.ParsePage(query)
+	page, violations := httpapi.ParseList(query)
+	selectedAt, behind, list := int64(math.MaxInt64), int64(Newest), s.deps.Cursors.List("orders")
+	violations = append(violations, page.Open(list, &selectedAt, &behind)...)
 	if len(violations) > 0 {
 		return errs.InvalidInput("The parameters are not valid.", violations...)
 	}
 	ctx := c.Request.Context()
-	l, err := s.store.orders(ctx, page.Size, page.Offset())
+	l, err := s.store.ordersPage(ctx, selectedAt, behind, page.Limit)
 	if err != nil {
 		return fmt.Errorf("list orders: %w", err)
 	}
-	return httpapi.List(c, page, l.total, func(yield func([]order, error) bool) {
+	return httpapi.AnswerList(c, l.nextOrder(list), func(yield func([]order, error) bool) {
 		for records, err := range l.records(ctx) {
 			if !yield(ordersOf(records), err) {
 				return

@@ -28,14 +28,15 @@ func TestOrders_are_the_requests_with_a_selected_estimate_newest_first(t *testin
 			expect(t, p.choose(supplier, i, "e2"), 200)
 		}
 		var got []string
-		for page := 1; page <= 3; page++ {
-			answer := p.orders(fmt.Sprintf("?page=%d&pageSize=4", page))
-			if answer.Page != page || answer.PageSize != 4 || answer.Total != 6 {
-				t.Errorf("page %d of size %d, total %d", answer.Page, answer.PageSize, answer.Total)
-			}
+		for next, limit := "", 4; limit > 0; limit-- {
+			answer := p.orders(fmt.Sprintf("?limit=%d%s", limit, next))
 			for _, o := range answer.Data {
 				got = append(got, fmt.Sprintf("%s/%d %s", o.SupplierID, o.ID, o.SelectedAt.Format("05")))
 			}
+			if answer.Next == nil {
+				break
+			}
+			next = "&cursor=" + *answer.Next
 		}
 		want := []string{"acme/2 06", "acme/4 05", "acme/6 04", "other/5 01", "other/1 03", "acme/0 00"}
 		want[3], want[4] = want[4], want[3]
@@ -49,7 +50,7 @@ func TestOrders_shows_the_request_and_what_was_selected(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
-		expect(t, p.call(http.MethodGet, "/orders", ""), 200, `{"page":1,"pageSize":20,"total":0,"data":[]}`)
+		expect(t, p.call(http.MethodGet, "/orders", ""), 200, `{"next_cursor":null,"data":[]}`)
 		p.enqueue("acme", 1)
 		expect(t, p.deliver("msg_1", event("acme", 1, noon, "e1")), 200)
 		expect(t, p.choose("acme", 1, "e1"), 200)
@@ -87,20 +88,18 @@ func TestOrders_of_bad_parameters(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
-		for _, query := range []string{"?page=0", "?page=x", "?pageSize=101", "?page=1&page=1", "?page=%zz", "?page="} {
+		for _, query := range []string{"?limit=0", "?limit=x", "?limit=101", "?limit=1&limit=1", "?limit=%zz", "?limit=",
+			"?cursor=", "?cursor=x", "?cursor=x&cursor=x"} {
 			if got := p.call(http.MethodGet, "/orders"+query, "").Code; got != 400 {
 				t.Errorf("%s: %d, want 400", query, got)
 			}
 		}
-		expect(t, p.call(http.MethodGet, "/orders?page=9223372036854775807&pageSize=100", ""), 200,
-			`{"page":9223372036854775807,"pageSize":100,"total":0,"data":[]}`)
 	})
 }
 
 type ordersAnswer struct {
-	Page, PageSize int
-	Total          int64
-	Data           []struct {
+	Next *string `json:"next_cursor"`
+	Data []struct {
 		SupplierID string    `json:"supplier_id"`
 		ID         int64     `json:"id"`
 		SelectedAt time.Time `json:"selected_at"`

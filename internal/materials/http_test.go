@@ -165,7 +165,7 @@ func TestCreate_names_every_violation(t *testing.T) {
 			}
 		})
 	}
-	if got := p.get("acme", "")["total"]; got != 0.0 {
+	if got := p.get("acme", "")["data"].([]any); len(got) > 0 {
 		t.Errorf("%v requests stored, want none", got)
 	}
 }
@@ -203,7 +203,7 @@ func TestCreate_lists_each_repeated_combination_once(t *testing.T) {
 		item(object{"quantity": 9, "width": 1}), item(object{"sku": "C"})}}))
 	expect(t, w, http.StatusUnprocessableEntity, `{"message":"Duplicate material items are not allowed.","duplicates":[`+
 		`{"materialId":10,"materialVariantId":7,"sku":"B"},{"materialId":10,"materialVariantId":null,"sku":"SHELF"}]}`)
-	if got := p.get("acme", "")["total"]; got != 0.0 {
+	if got := p.get("acme", "")["data"].([]any); len(got) > 0 {
 		t.Errorf("%v requests stored, want none", got)
 	}
 }
@@ -218,40 +218,40 @@ func TestSuppliers_never_see_each_others_requests(t *testing.T) {
 		if got := p.get("other", "/1")["shop_code"]; got != "SP-2" {
 			t.Errorf("other reads shop %v", got)
 		}
-		if got := p.get("acme", "")["total"]; got != 1.0 {
-			t.Errorf("acme lists %v requests, want its own", got)
+		if got := p.get("acme", "")["data"].([]any); len(got) != 1 {
+			t.Errorf("acme lists %v, want its own", got)
 		}
 	})
 }
 
-func TestList_pages_newest_first_and_filters_by_status(t *testing.T) {
+func TestList_is_in_the_order_of_acceptance_and_filters_by_status(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
 		for id := range int64(5) {
-			p.now.Store(noon.Add(time.Duration(id/2) * time.Second).UnixMicro()) // pairs of the same instant
+			p.now.Store(noon.Add(time.Duration(-id/2) * time.Second).UnixMicro()) // whatever the clock says
 			expect(t, p.post("acme", body(id, nil)), 201)
 		}
 		expect(t, p.deliver("msg_1", event("acme", 2, noon, "e1")), 200)
 		for _, tt := range []struct {
 			query string
-			total float64
 			ids   []float64
+			more  bool
 		}{
-			{"", 5, []float64{4, 3, 2, 1, 0}},
-			{"?pageSize=2&page=2", 5, []float64{2, 1}},
-			{"?page=9223372036854775807&pageSize=100", 5, nil},
-			{"?status=estimated", 1, []float64{2}},
-			{"?status=enqueued&pageSize=3", 4, []float64{4, 3, 1}},
-			{"?status=selected", 0, nil},
+			{"", []float64{4, 3, 2, 1, 0}, false},
+			{"?limit=2", []float64{4, 3}, true},
+			{"?status=estimated", []float64{2}, false},
+			{"?status=enqueued&limit=3", []float64{4, 3, 1}, true},
+			{"?status=enqueued&limit=4", []float64{4, 3, 1, 0}, false},
+			{"?status=selected", nil, false},
 		} {
 			got := p.get("acme", tt.query)
 			var ids []float64
 			for _, r := range got["data"].([]any) {
 				ids = append(ids, r.(object)["id"].(float64))
 			}
-			if got["total"] != tt.total || !slices.Equal(ids, tt.ids) {
-				t.Errorf("%q: total %v, ids %v, want %v and %v", tt.query, got["total"], ids, tt.total, tt.ids)
+			if more := got["next_cursor"] != nil; more != tt.more || !slices.Equal(ids, tt.ids) {
+				t.Errorf("%q: ids %v and more: %t, want %v and %t", tt.query, ids, more, tt.ids, tt.more)
 			}
 		}
 	})
@@ -261,10 +261,12 @@ func TestList_names_every_bad_parameter(t *testing.T) {
 	t.Parallel()
 	p := newPipeline(t, databasetest.Open(t, database.SQLite), nil)
 	for query, want := range map[string][]string{
-		"?status=done&page=0&pageSize=101":     {"page", "pageSize", "status"},
-		"?status=enqueued&status=failed":       {"status"},
-		"?status=":                             {"status"},
-		"?page=1&page=2&pageSize=2.5&status=x": {"page", "pageSize", "status"},
+		"?status=done&limit=101&cursor=x":        {"cursor", "limit", "status"},
+		"?status=enqueued&status=failed":         {"status"},
+		"?status=":                               {"status"},
+		"?limit=0":                               {"limit"},
+		"?cursor=":                               {"cursor"},
+		"?cursor=x&cursor=x&limit=2.5&limit=2.5": {"cursor", "limit"},
 	} {
 		w := p.call(http.MethodGet, "/api/material-requests"+query, "", "X-Supplier", "acme")
 		expect(t, w, http.StatusBadRequest)

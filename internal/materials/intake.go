@@ -26,19 +26,6 @@ type intakeItem struct {
 	shopCode, traceID, traceParent string
 	digest                         []byte
 	body                           []byte // as JSON
-	packed                         []byte // the body instead; nil: it is in body
-}
-
-// digestless is the longest packed body that is stored without its digest, which is made of the body when the request
-// comes again: a batch of such bodies takes little memory.
-const digestless = 4 << 10
-
-// storedDigest is empty where the body is short and packed. Versions that do not know this read no packed bodies.
-func (i intakeItem) storedDigest() []byte {
-	if i.packed != nil && len(i.packed) <= digestless {
-		return []byte{}
-	}
-	return i.digest
 }
 
 // Submit stores the request durably and hands it to the queue without waiting. The equal request again is stored
@@ -85,9 +72,7 @@ func (s *Service) flushIntake(_ context.Context, items []intakeItem) (results []
 	ctx, end := s.traceBatch(ctx, items)
 	defer func() { end(err) }()
 	first := firstOfEach(items)
-	if s.deps.Packed && s.deps.DB.Lean(ctx) {
-		packBodies(first)
-	}
+	packBodies(first)
 	uids, err := s.store.insert(ctx, first, s.deps.Now())
 	if err != nil {
 		return nil, err
@@ -116,12 +101,10 @@ func (s *Service) flushIntake(_ context.Context, items []intakeItem) (results []
 	return results, nil
 }
 
-// packBodies packs those that become smaller. The encoder needs much of a stack: few goroutines shall have it.
+// packBodies makes the bodies what is stored of them. The encoder needs much of a stack: few goroutines shall have it.
 func packBodies(items []intakeItem) {
 	for i := range items {
-		if items[i].packed = pack.Pack(items[i].body); items[i].packed != nil {
-			items[i].body = nil
-		}
+		items[i].body = pack.Pack(items[i].body)
 	}
 }
 

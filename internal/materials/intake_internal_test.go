@@ -1,21 +1,6 @@
 package materials
 
-import (
-	"testing"
-)
-
-func TestStoredDigest_is_kept_where_making_it_again_needs_a_body_that_is_plain_or_long(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		packed []byte
-		want   int
-	}{"plain": {nil, 32}, "packed": {make([]byte, digestless), 0}, "packed, long": {make([]byte, digestless+1), 32}} {
-		got := intakeItem{digest: make([]byte, 32), packed: c.packed}.storedDigest()
-		if got == nil || len(got) != c.want {
-			t.Errorf("%s: %d bytes, nil: %t, want %d", name, len(got), got == nil, c.want)
-		}
-	}
-}
+import "testing"
 
 //nolint:paralleltest // AllocsPerRun counts what the whole process allocates
 func TestIntake_collects_no_spans_when_nothing_is_traced(t *testing.T) {

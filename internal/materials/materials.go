@@ -5,11 +5,12 @@ package materials
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/caller"
+	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/logctx"
@@ -50,7 +51,7 @@ type Deps struct {
 	Secrets   []webhook.Secret // the service's own: any of them may have signed an incoming event
 	Proofs    caller.Proofs    // that it is the service's own
 	Flushers  int              // concurrent group commits; 1 on SQLite
-	Packed    bool             // bodies are stored packed, where rows may be lean
+	Cursors   cursor.Sealer
 	// the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
 	TraceParent func(ctx context.Context) string
 	// begins the span of a batch whose members come from these spans, and returns its end; nil: nothing is traced
@@ -86,20 +87,42 @@ func (s *Service) Close() {
 	s.receipts.Close()
 }
 
-// Page returns one page of a supplier's requests, newest first, and how many there are; a nil status means any.
-func (s *Service) Page(ctx context.Context, supplierID string, status *Status, page httpapi.Page) (
-	total int64, records []Record, err error) {
-	l, err := s.store.list(ctx, supplierID, status, page.Size, page.Offset())
+// List returns a page of a supplier's requests, of a status when it is given, the newest first, and the cursor of the
+// next page; empty: that was all. errs.Invalid: the query's cursor is not one of this list.
+func (s *Service) List(ctx context.Context, filter Filter, query httpapi.ListQuery) (
+	records []Record, next string, err error) {
+	behind, list := int64(Newest), s.cursors(filter)
+	if violations := query.Open(list, &behind); len(violations) > 0 {
+		return nil, "", errs.InvalidInput("The parameters are not valid.", violations...)
+	}
+	page, err := s.store.requestsPage(ctx, filter, behind, query.Limit)
 	if err != nil {
-		return 0, nil, err
+		return nil, "", err
 	}
-	for part, err := range l.records(ctx) {
+	for part, err := range page.records(ctx) {
 		if err != nil {
-			return 0, nil, err
+			return nil, "", err
 		}
-		records = slices.Concat(records, part)
+		records = append(records, part...)
 	}
-	return l.total, records, nil
+	return records, page.next(list), nil
+}
+
+// Overviews returns a page of the requests that the filter chooses behind a uid, the newest first, and the uid behind
+// which the next page begins; 0: that was all. A page may be short, or empty, where it looked at many others.
+func (s *Service) Overviews(ctx context.Context, filter Filter, behind int64, limit int) (
+	page []Overview, next int64, err error) {
+	return s.store.overviews(ctx, filter, behind, limit)
+}
+
+// OfID returns at most limit of the requests of an id, of which every supplier may have one.
+func (s *Service) OfID(ctx context.Context, id int64, limit int) ([]Overview, error) {
+	return s.store.ofID(ctx, id, limit)
+}
+
+// cursors returns the list that the cursors of a supplier's requests belong to.
+func (s *Service) cursors(filter Filter) cursor.List {
+	return s.deps.Cursors.List("requests", filter.SupplierID, string(filter.Status))
 }
 
 // Find returns one request of the supplier. Errors: errs.NotFound.

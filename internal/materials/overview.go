@@ -6,6 +6,7 @@ import "time"
 type Overview struct {
 	SupplierID string    `json:"supplier_id"`
 	ID         int64     `json:"id"`
+	UID        int64     `json:"-"`
 	Status     Status    `json:"status"`
 	ShopCode   string    `json:"shop_code"`
 	Round      int64     `json:"round"`

@@ -33,15 +33,14 @@ func TestPlans_of_a_young_table_look_requests_up_by_their_key(t *testing.T) {
 		AND r.round = k.number`
 	statements := map[string][]any{
 		taking: received,
-		`SELECT r.supplier_id, r.id FROM ` + from:                      wanted,
-		`SELECT r.id FROM ` + rounds + inRound:                         asked,
-		one + `supplier_id = $1 AND id = $2`:                           {"acme", int64(1)},
-		one + `(supplier_id, id) IN (VALUES ($1, CAST($2 AS bigint)))`: {"acme", int64(1)},
+		`SELECT r.supplier_id, r.id FROM ` + from: wanted,
+		`SELECT r.id FROM ` + rounds + inRound:    asked,
+		one + `supplier_id = $1 AND id = $2`:      {"acme", int64(1)},
 	}
 	for _, state := range []struct{ name, statement string }{
 		{"empty", ``},
 		{"with one row", `INSERT INTO material_requests (` + intakeColumns +
-			`) VALUES ('acme', 1, 'enqueued', '', '', '', NULL, '', NULL, 1, 1, 1, 1)`},
+			`) VALUES ('acme', 1, 'enqueued', '', '', '', '', NULL, 1, 1, 1, 1)`},
 		{"analyzed", `ANALYZE material_requests`},
 		{"visited by autovacuum while empty", `TRUNCATE material_requests; ANALYZE material_requests`},
 	} {
@@ -56,3 +55,10 @@ func TestPlans_of_a_young_table_look_requests_up_by_their_key(t *testing.T) {
 		}
 	}
 }
+
+// noEvents is an outbox in which nothing is stored.
+type noEvents struct{ Outbox }
+
+func (noEvents) BodyOf(_, _, _ string) string { return `NULL` }
+
+func (noEvents) BodyOfOne(_, _, _ string) string { return `NULL` }

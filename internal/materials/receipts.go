@@ -113,7 +113,7 @@ func (s *Service) flushReceipts(_ context.Context, items []receiptItem) ([]recei
 	ctx, cancel := context.WithTimeout(context.Background(), receiptTimeout)
 	defer cancel()
 	results := make([]receiptResult, len(items))
-	taken, err := s.store.takeReceipts(ctx, ownReceipts(items), s.deps.DB.Lean(ctx), s.deps.Now())
+	taken, err := s.store.takeReceipts(ctx, ownReceipts(items), s.deps.Now())
 	if err != nil {
 		return nil, fmt.Errorf("store received estimates: %w", err)
 	}

@@ -21,11 +21,10 @@ const (
 	Failed    Status = "failed"    // could not be estimated, or not delivered in the whole schedule
 )
 
-// Statuses are all of them.
-var Statuses = [...]Status{Enqueued, Estimated, Selected, Failed}
-
 // Valid reports whether s is one of the four states.
-func (s Status) Valid() bool { return slices.Contains(Statuses[:], s) }
+func (s Status) Valid() bool {
+	return slices.Contains([]Status{Enqueued, Estimated, Selected, Failed}, s)
+}
 
 // CanBecome reports whether the move from s to next is legal.
 func (s Status) CanBecome(next Status) bool {

@@ -56,8 +56,7 @@ type requestRow struct {
 	Round              int64
 	Digest             []byte
 	ShopCode           string
-	Body               string
-	Packed             []byte // null: the body is in Body
+	Body               []byte
 	TraceID            string
 	TraceParent        *string // null: it is not traced
 	UID                int64
@@ -79,7 +78,7 @@ func (requestRow) TableName() string { return "material_requests" }
 
 // request decodes the canonical body and adds what is stored beside it.
 func (r requestRow) request() (Request, error) {
-	request, err := DecodeRequest(r.Body, r.Packed)
+	request, err := DecodeRequest(r.Body)
 	if err != nil {
 		return Request{}, fmt.Errorf("decode request %d: %w", r.ID, err)
 	}
@@ -110,7 +109,7 @@ func (r requestRow) record() (Record, error) {
 		record.SelectedAt = &at
 	}
 	if r.Event != nil {
-		event, err := unpackEvent(r.Event)
+		event, err := unpacked[webhook.Event](r.Event)
 		if err != nil {
 			return Record{}, fmt.Errorf("decode event of request %d: %w", r.ID, err)
 		}
@@ -132,7 +131,7 @@ func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
 // find reads one request of the supplier; errs.NotFound when the supplier has no such request.
 func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, error) {
-	rows, err := database.Scan(s.db.Reader(ctx).Raw(`SELECT `+columns(`true`, s.events.BodyOfOne)+`
+	rows, err := database.Scan(s.db.Reader(ctx).Raw(`SELECT `+columns(s.events.BodyOfOne)+`
 		FROM material_requests r WHERE supplier_id = ? AND id = ?`, supplierID, id), (*requestRow).places)
 	if err != nil {
 		return Record{}, fmt.Errorf("read material request: %w", err)
@@ -144,20 +143,18 @@ func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, 
 }
 
 // columns returns what a record has of a request r and of the event that has its estimates: those of the round before,
-// if any, are not on offer while fresh ones are made. What may be large is null where the condition does not hold.
-func columns(condition string, bodyOf func(supplier, uid, number string) string) string {
-	when := func(expression string) string { return `CASE WHEN ` + condition + ` THEN ` + expression + ` END` }
-	return `r.supplier_id, r.id, status, round, uid, trace_id, trace_parent, failure, r.created_at, updated_at,
-		selected_estimate_id, r.selected_at, coalesce(` + when(`body`) + `, ''), ` + when(`packed`) + `, ` +
-		when(`estimates`) + `, ` + when(`unavailable`) + `, ` +
-		when(`CASE WHEN estimates IS NULL AND received > 0 AND status <> 'enqueued' THEN `+
-			bodyOf(`r.supplier_id`, `r.uid`, `r.received`)+` END`)
+// if any, are not on offer while fresh ones are made.
+func columns(bodyOf func(supplier, uid, number string) string) string {
+	return `r.supplier_id, r.id, status, round, uid, trace_id, trace_parent, failure, created_at, updated_at,
+		selected_estimate_id, selected_at, body, estimates, unavailable,
+		CASE WHEN estimates IS NULL AND received > 0 AND status <> 'enqueued' THEN ` +
+		bodyOf(`r.supplier_id`, `r.uid`, `r.received`) + ` END`
 }
 
 // places returns where database.Scan reads the columns to.
 func (r *requestRow) places() []any {
 	return []any{&r.SupplierID, &r.ID, &r.Status, &r.Round, &r.UID, &r.TraceID, &r.TraceParent, &r.Failure, &r.CreatedAt,
-		&r.UpdatedAt, &r.SelectedEstimateID, &r.SelectedAt, &r.Body, &r.Packed, &r.Estimates, &r.Unavailable, &r.Event}
+		&r.UpdatedAt, &r.SelectedEstimateID, &r.SelectedAt, &r.Body, &r.Estimates, &r.Unavailable, &r.Event}
 }
 
 // round reads the round that a request is in; errs.NotFound when there is none.

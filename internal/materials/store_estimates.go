@@ -25,15 +25,14 @@ func (i receiptItem) mark() string {
 }
 
 // takeReceipts stores the own events' estimates where the request waits for just them, and returns whose it stored.
-// The items' requests are distinct and in the order in which all batches lock.
-// Where rows may be lean, the estimates of stored events stay in them.
-func (s *store) takeReceipts(ctx context.Context, items []receiptItem, lean bool, now time.Time) (map[requestKey]bool,
-	error) {
+// The items' requests are distinct and in the order in which all batches lock. The estimates of stored events stay in
+// them.
+func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.Time) (map[requestKey]bool, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
 	for i := range items {
-		if lean && items[i].stored {
+		if items[i].stored {
 			items[i].estimates, items[i].unavailable = "", ""
 		}
 	}
@@ -57,15 +56,14 @@ func (s *store) takeReceipts(ctx context.Context, items []receiptItem, lean bool
 	return taken, nil
 }
 
-// takingReceipts names the columns to set besides, the table of the items, a condition, and the columns to return
-// besides. It does not say status = 'enqueued', with which a plan made over an empty table goes through all requests.
+// takingReceipts has places for the table of the items and for a condition. It does not say status = 'enqueued', with which a plan made over an empty table goes through all requests.
 const takingReceipts = `UPDATE material_requests SET status = 'estimated', ticket = NULL, retry_at = NULL, failure = '',
 		updated_at = k.now, received = k.number, estimates = nullif(k.offers, ''),
-		unavailable = nullif(k.others, '')%s
+		unavailable = nullif(k.others, '')
 	FROM %s
 	WHERE supplier_id = k.supplier AND id = k.request AND material_requests.uid = k.uid AND round = k.number
 		AND received < k.number AND status NOT IN ('estimated', 'selected', 'failed')%s
-	RETURNING supplier_id, id%s`
+	RETURNING supplier_id, id`
 
 func (s *store) receiptsPostgres(items []receiptItem, now time.Time) (statement string, args []any, err error) {
 	n := len(items)
@@ -78,13 +76,7 @@ func (s *store) receiptsPostgres(items []receiptItem, now time.Time) (statement 
 	const rows = `(SELECT *, $7::bigint AS now
 		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
 		AS k(supplier, request, uid, number, offers, others)) AS k`
-	taking := fmt.Sprintf(takingReceipts, `, counted = NOT counted, noted = NOT noted`, rows,
-		s.db.Of(suppliers, `supplier_id`, `$1`), `, created_at`)
-	return `WITH taken AS (` + taking + `), changes AS (
-			` + s.db.Noting() + ` 'requests', supplier_id, 'enqueued', 'estimated',
-				created_at & ` + database.CountUnit + `, count(*), false
-			FROM taken GROUP BY 2, 5)
-		SELECT supplier_id, id FROM taken`,
+	return fmt.Sprintf(takingReceipts, rows, s.db.Of(suppliers, `supplier_id`, `$1`)),
 		[]any{suppliers, ids, uids, numbers, estimates, unavailable, now.UnixMicro()}, nil
 }
 
@@ -97,9 +89,9 @@ func receiptsSQLite(items []receiptItem, now time.Time) (statement string, args 
 	if err != nil {
 		return "", nil, fmt.Errorf("encode received estimates: %w", err)
 	}
-	return fmt.Sprintf(takingReceipts, ``, `(SELECT value->>0 AS supplier, value->>1 AS request,
+	return fmt.Sprintf(takingReceipts, `(SELECT value->>0 AS supplier, value->>1 AS request,
 		value->>2 AS uid, value->>3 AS number, value->>4 AS offers, value->>5 AS others, value->>6 AS now
-		FROM json_each(?)) AS k`, ``, ``), []any{string(batch)}, nil
+		FROM json_each(?)) AS k`, ``), []any{string(batch)}, nil
 }
 
 // lockReceipts holds the requests, until the transaction ends, and reads what decides on their events. Unknown requests

@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
-	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-const intakeColumns = `supplier_id, id, status, digest, shop_code, body, packed, trace_id, trace_parent, uid,
-	ticket, created_at, updated_at`
+const intakeColumns = `supplier_id, id, status, digest, shop_code, body, trace_id, trace_parent, uid, ticket,
+	created_at, updated_at`
 
 const intakeConflict = ` ON CONFLICT (supplier_id, id) DO NOTHING RETURNING supplier_id, id, uid`
 
@@ -45,29 +44,23 @@ func (r *insertedRow) scanTargets() []any { return []any{&r.SupplierID, &r.ID, &
 func (s *store) insertPostgres(ctx context.Context, items []intakeItem, now time.Time) ([]insertedRow, error) {
 	n := len(items)
 	suppliers, ids, digests := make([]string, n), make([]int64, n), make([][]byte, n)
-	shops, bodies, traces, parents := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-	packed := make([][]byte, n)
+	shops, bodies, traces, parents := make([]string, n), make([][]byte, n), make([]string, n), make([]string, n)
 	for i, item := range items {
-		suppliers[i], ids[i], digests[i] = item.SupplierID, item.ID, item.storedDigest()
-		shops[i], bodies[i], packed[i] = item.shopCode, string(item.body), item.packed
-		traces[i], parents[i] = item.traceID, item.traceParent
+		suppliers[i], ids[i], digests[i] = item.SupplierID, item.ID, item.digest
+		shops[i], bodies[i], traces[i], parents[i] = item.shopCode, item.body, item.traceID, item.traceParent
 	}
-	return database.Query(ctx, s.db.SQL(ctx), `WITH stored AS (
-			INSERT INTO material_requests (`+intakeColumns+`, counted, noted)
-			SELECT s, i, 'enqueued', d, c, b, z, t, nullif(p, ''), uid, uid, $8, $8, true, true
+	return database.Query(ctx, s.db.SQL(ctx), `
+			INSERT INTO material_requests (`+intakeColumns+`)
+			SELECT s, i, 'enqueued', d, c, b, t, nullif(p, ''), uid, uid, $8, $8
 			FROM (SELECT *, nextval('request_numbers') AS uid
-				FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[],
-					$9::bytea[]) AS batch(s, i, d, c, b, t, p, z)) AS numbered`+
-		intakeConflict+`), changes AS (
-			`+s.db.Noting()+` 'requests', supplier_id, '', 'enqueued', $8::bigint & `+database.CountUnit+`,
-				count(*), false
-			FROM stored GROUP BY supplier_id)
-		SELECT supplier_id, id, uid FROM stored`,
-		[]any{suppliers, ids, digests, shops, bodies, traces, parents, now.UnixMicro(), packed}, (*insertedRow).scanTargets)
+				FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::bytea[], $6::text[], $7::text[])
+					AS batch(s, i, d, c, b, t, p)) AS numbered`+
+		intakeConflict,
+		[]any{suppliers, ids, digests, shops, bodies, traces, parents, now.UnixMicro()}, (*insertedRow).scanTargets)
 }
 
 func (s *store) insertSQLite(ctx context.Context, items []intakeItem, now time.Time) (rows []insertedRow, err error) {
-	const row = `(?, ?, 'enqueued', ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?)`
+	const row = `(?, ?, 'enqueued', ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?)`
 	err = s.db.InTx(ctx, "accept requests", func(ctx context.Context) error {
 		uid, err := s.db.Numbers(ctx, len(items))
 		if err != nil {
@@ -75,8 +68,8 @@ func (s *store) insertSQLite(ctx context.Context, items []intakeItem, now time.T
 		}
 		var args []any
 		for i, item := range items {
-			args = append(args, item.SupplierID, item.ID, item.storedDigest(), item.shopCode, string(item.body),
-				item.packed, item.traceID, item.traceParent, uid+int64(i), uid+int64(i), now.UnixMicro(), now.UnixMicro())
+			args = append(args, item.SupplierID, item.ID, item.digest, item.shopCode, item.body, item.traceID,
+				item.traceParent, uid+int64(i), uid+int64(i), now.UnixMicro(), now.UnixMicro())
 		}
 		rows, err = database.Query(ctx, s.db.SQL(ctx), `INSERT INTO material_requests (`+intakeColumns+`) VALUES `+
 			row+strings.Repeat(`, `+row, len(items)-1)+intakeConflict, args, (*insertedRow).scanTargets)
@@ -90,20 +83,13 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 	if len(keys) == 0 {
 		return nil
 	}
-	rows, err := queryRequests(ctx, s, s.db.SQL(ctx), keys, `supplier_id, id, digest, packed`, false,
-		`SELECT r.supplier_id, r.id, r.digest, CASE length(r.digest) WHEN 0 THEN r.packed END FROM %s`,
-		func(r *requestRow) []any { return []any{&r.SupplierID, &r.ID, &r.Digest, &r.Packed} })
+	rows, err := queryRequests(ctx, s, s.db.SQL(ctx), keys, `supplier_id, id, digest`, false,
+		`SELECT r.supplier_id, r.id, r.digest FROM %s`,
+		func(r *requestRow) []any { return []any{&r.SupplierID, &r.ID, &r.Digest} })
 	if err != nil {
 		return fmt.Errorf("read requests' digests: %w", err)
 	}
 	for _, row := range rows {
-		if len(row.Digest) == 0 {
-			text, err := pack.Unpack(row.Packed)
-			if err != nil {
-				return fmt.Errorf("unpack request %d: %w", row.ID, err)
-			}
-			row.Digest = digestOf(text)
-		}
 		known[requestKey{row.SupplierID, row.ID}] = row.Digest
 	}
 	return nil

@@ -4,131 +4,172 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"strings"
 
+	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// A supplier's requests of one status are in an index in the order in which they came; byAge is its condition.
+// Newest is the uid behind which the first page of requests begins.
+const Newest = math.MaxInt64
+
 const (
-	byAge       = `created_at > 0`
-	newestFirst = `created_at DESC, supplier_id, id DESC`
+	part   = 1 << 20 // about how many bytes of a page are read at once
+	looked = 1000    // requests that a page looks at when no index has those that are wanted alone
 )
 
-// Lists returns the lists whose rows are counted: a supplier's requests, and the orders of all.
-func Lists() []database.List { return []database.List{requestList, orderList} }
+// newest returns the query of the newest requests that the filter chooses behind a uid, at most limit of them. No index
+// has all suppliers' requests that are estimated, or selected.
+func newest(columns string, filter Filter, behind int64, limit int) (query string, args []any) {
+	args = []any{behind, limit, filter.SupplierID}
+	of := func(condition string) string {
+		return `SELECT ` + columns + ` FROM material_requests WHERE ` + condition + ` AND uid < $1 ORDER BY uid DESC LIMIT $2`
+	}
+	ofSupplier := func(status Status) string {
+		return of(`round > 0 AND supplier_id = $3 AND status = '` + string(status) + `'`)
+	}
+	switch {
+	case filter == Filter{}:
+		return of(`uid > 0`), args[:2]
+	case filter.SupplierID == "":
+		return of(`uid > 0 AND status = '` + string(filter.Status) + `'`), args[:2]
+	case filter.Status != "":
+		return ofSupplier(filter.Status), args
+	}
+	// Merged from those of each status. Of the enqueued only what the page may have is looked at: what has left the status
+	// is in the index until it is vacuumed.
+	return `WITH settled AS (` + database.Arms([]Status{Estimated, Selected, Failed}, ofSupplier) + ` ORDER BY uid DESC LIMIT $2)
+		SELECT * FROM settled UNION ALL SELECT * FROM (` + of(`round > 0 AND supplier_id = $3 AND status = 'enqueued'
+			AND uid > (SELECT CASE count(*) WHEN $2 THEN min(uid) ELSE 0 END FROM settled)`) + `) AS enqueued
+		ORDER BY uid DESC LIMIT $2`, args
+}
 
-var requestList = database.List{Name: "requests", At: "created_at",
-	Rows: func(s database.Series) (string, []any) {
-		from := `material_requests WHERE supplier_id = ? AND ` + byAge + ` AND status `
-		if s.Status == "" {
-			return from + `IN ('enqueued', 'estimated', 'selected', 'failed')`, []any{s.Owner}
+// overviewRow is an Overview as it is stored.
+type overviewRow struct {
+	Overview
+	failure              string
+	createdAt, updatedAt int64
+}
+
+const overviewColumns = `supplier_id, id, uid, status, shop_code, round, failure, created_at, updated_at`
+
+func (r *overviewRow) places() []any {
+	return []any{&r.SupplierID, &r.ID, &r.UID, &r.Status, &r.ShopCode, &r.Round, &r.failure, &r.createdAt, &r.updatedAt}
+}
+
+// queryOverviews reads the rows of a query of overviewColumns.
+func (s *store) queryOverviews(ctx context.Context, query string, args ...any) ([]Overview, error) {
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), query, args, (*overviewRow).places)
+	if err != nil {
+		return nil, fmt.Errorf("list material requests: %w", err)
+	}
+	list := make([]Overview, len(rows))
+	for i := range rows {
+		row := &rows[i]
+		if row.Status == Failed {
+			row.Failure = &row.failure
 		}
-		return from + `= ?`, []any{s.Owner, s.Status}
-	},
-	Statuses:  []string{string(Enqueued), string(Estimated), string(Selected), string(Failed)},
-	NextOwner: `SELECT min(supplier_id) FROM material_requests WHERE supplier_id > o.owner AND ` + byAge,
-	OfAny: `material_requests WHERE supplier_id = b.owner AND ` + byAge + `
-		AND status IN ('enqueued', 'estimated', 'selected', 'failed')`,
-	OfOne: `material_requests WHERE supplier_id = b.owner AND ` + byAge + ` AND status = b.status`}
+		row.CreatedAt, row.UpdatedAt = instant(row.createdAt), instant(row.updatedAt)
+		list[i] = row.Overview
+	}
+	return list, nil
+}
 
-var orderList = database.List{Name: "orders", At: "selected_at",
-	Rows: func(database.Series) (string, []any) {
-		return `material_requests WHERE selected_at IS NOT NULL`, nil
-	},
-	Statuses:  []string{string(Selected)},
-	NextOwner: `SELECT CAST(NULL AS text)`, // they are of all suppliers
-	OfAny:     `material_requests WHERE selected_at IS NOT NULL`,
-	OfOne:     `material_requests WHERE selected_at IS NOT NULL`}
+// overviews reads a page of what the filter chooses. It returns the uid behind which the next page begins; 0: that was
+// all.
+func (s *store) overviews(ctx context.Context, filter Filter, behind int64, limit int) (page []Overview, next int64,
+	err error) {
+	asked, most := filter, limit
+	if filter.SupplierID == "" && (filter.Status == Estimated || filter.Status == Selected) {
+		asked, most = Filter{}, looked
+	}
+	query, args := newest(overviewColumns, asked, behind, most+1)
+	found, err := s.queryOverviews(ctx, query, args...)
+	if err != nil {
+		return nil, 0, err
+	}
+	page = []Overview{}
+	for i, one := range found {
+		if i == most || len(page) == limit {
+			return page, found[i-1].UID, nil
+		}
+		if filter.Status == "" || one.Status == filter.Status {
+			page = append(page, one)
+		}
+	}
+	return page, 0, nil
+}
 
-// listing is one page before all of its records are read: a page of the largest requests has 200 MiB.
+// ofID reads at most limit requests of an id, of which every supplier may have one.
+func (s *store) ofID(ctx context.Context, id int64, limit int) ([]Overview, error) {
+	columns := `r.` + strings.ReplaceAll(overviewColumns, `, `, `, r.`)
+	return s.queryOverviews(ctx, `SELECT `+columns+` FROM suppliers s
+		JOIN material_requests r ON r.supplier_id = s.id AND r.id = $1 ORDER BY s.id LIMIT $2`, id, limit)
+}
+
+// listing is a page before its records are read: those of the largest requests have 200 MiB.
 type listing struct {
 	store *store
-	total int64 // over all pages
 	rows  []listed
-	whole int64 // rows of at most so many bytes were read whole with the page
+	more  bool // rows are behind it
 }
 
-// listed is a row of the page and how many bytes it has.
+// listed is a row of a page and how many bytes it has.
 type listed struct {
-	requestRow
-	size int64
+	requestKey
+	uid, selectedAt, size int64
 }
 
-func (l *listed) places() []any { return append(l.requestRow.places(), &l.size) }
+// BodySize is the expression of how many bytes a request's body has at most, as one that is stored packed has eight
+// times its own.
+const BodySize = `octet_length(body) * 8`
 
-func (l *listed) keyPlaces() []any { return []any{&l.SupplierID, &l.ID, &l.size} }
+const listedColumns = `supplier_id, id, uid, coalesce(selected_at, 0), ` + BodySize +
+	` + coalesce(octet_length(estimates) + octet_length(unavailable), 1024)`
 
-const (
-	part  = 1 << 20 // about how many bytes of a page are read at once
-	usual = 8 << 10 // a row of so many bytes is read with its page, of which a hundred are less than a part
-)
+func (l *listed) places() []any { return []any{&l.SupplierID, &l.ID, &l.uid, &l.selectedAt, &l.size} }
 
-// BodySize is the expression of how many bytes a request's body has at most; a packed one has eight times its own.
-const BodySize = `octet_length(r.body) + coalesce(octet_length(r.packed) * 8, 0)`
-
-const listedSize = BodySize + ` + coalesce(octet_length(r.estimates) + octet_length(r.unavailable), 1024)`
-
-// list chooses one page of the supplier's requests, newest first; a nil status means any.
-func (s *store) list(ctx context.Context, supplierID string, status *Status, limit int, offset int64) (listing,
-	error) {
-	series, of := database.Series{Owner: supplierID}, Statuses[:] // any status: merged from the lists of each
-	if status != nil {
-		series.Status, of = string(*status), []Status{*status}
-	}
-	l := listing{store: s}
-	if !s.db.Spread() { // there a page of keys is not joined to their events
-		l.whole = usual
-	}
-	return s.page(ctx, l, requestList, series, limit, offset, func(place database.Place) (string, []any) {
-		var args []any
-		newest := database.Arms(of, func(status Status) string {
-			args = append(args, supplierID, status, place.Since, place.Before, place.Skip+place.Rows)
-			return `SELECT created_at, id FROM material_requests WHERE supplier_id = ? AND status = ? AND ` + byAge +
-				` AND created_at >= ? AND created_at < ? ORDER BY created_at DESC, id DESC LIMIT ?`
-		})
-		return `(` + newest + ` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) AS p
-			JOIN material_requests r ON r.supplier_id = ? AND r.id = p.id ORDER BY p.created_at DESC, p.id DESC`,
-			append(args, place.Rows, place.Skip, supplierID)
-	})
-}
-
-// orders chooses one page of all suppliers' requests with a selected estimate, latest selection first: their keys by
-// the index alone, as a page far behind others would else read a row of each of them.
-func (s *store) orders(ctx context.Context, limit int, offset int64) (listing, error) {
-	return s.page(ctx, listing{store: s}, orderList, database.Series{}, limit, offset,
-		func(place database.Place) (string, []any) {
-			return `(SELECT selected_at, supplier_id, id FROM material_requests
-					WHERE selected_at IS NOT NULL AND selected_at < ? ORDER BY selected_at DESC, supplier_id, id LIMIT ? OFFSET ?) AS p
-				JOIN material_requests r ON r.supplier_id = p.supplier_id AND r.id = p.id
-				ORDER BY p.selected_at DESC, p.supplier_id, p.id`, []any{place.Before, place.Rows, place.Skip}
-		})
-}
-
-// page chooses the rows of a page: requests r from what the function returns.
-func (s *store) page(ctx context.Context, l listing, list database.List, series database.Series, limit int,
-	offset int64, from func(database.Place) (string, []any),
-) (listing, error) {
-	place, err := s.db.Place(ctx, list, series, database.AnyTime, limit, offset)
+// page chooses a page by a query of listedColumns that asks for one row more than its limit.
+func (s *store) page(ctx context.Context, limit int, query string, args []any) (listing, error) {
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), query, args, (*listed).places)
 	if err != nil {
-		return l, err
+		return listing{}, fmt.Errorf("choose material requests: %w", err)
 	}
-	if l.total = place.Total; offset >= l.total {
-		return l, nil
-	}
-	chosen, places := `r.supplier_id, r.id`, (*listed).keyPlaces
-	if l.whole > 0 {
-		chosen, places = columns(fmt.Sprintf(`%s <= %d`, listedSize, l.whole), s.events.BodyOf), (*listed).places
-	}
-	rows, args := from(place)
-	l.rows, err = database.Scan(s.db.Reader(ctx).Raw(`SELECT `+chosen+`, `+listedSize+` FROM `+rows, args...), places)
-	if err != nil {
-		return l, fmt.Errorf("choose %s: %w", list.Name, err)
-	}
-	return l, nil
+	return listing{s, rows[:min(len(rows), limit)], len(rows) > limit}, nil
 }
 
-// records reads the page in parts of about a mebibyte, each when it is asked for.
+// requestsPage chooses a page of what the filter chooses.
+func (s *store) requestsPage(ctx context.Context, filter Filter, behind int64, limit int) (listing, error) {
+	query, args := newest(listedColumns, filter, behind, limit+1)
+	return s.page(ctx, limit, query, args)
+}
+
+// ordersPage chooses a page of all suppliers' requests with a selected estimate, the latest selection first.
+func (s *store) ordersPage(ctx context.Context, selectedAt, behind int64, limit int) (listing, error) {
+	return s.page(ctx, limit, `SELECT `+listedColumns+` FROM material_requests
+		WHERE selected_at IS NOT NULL AND (selected_at, uid) < ($1, $2) ORDER BY selected_at DESC, uid DESC LIMIT $3`,
+		[]any{selectedAt, behind, limit + 1})
+}
+
+// next returns the cursor of the next page of requests; empty: that was all.
+func (l listing) next(list cursor.List) string {
+	if !l.more {
+		return ""
+	}
+	return list.Seal(l.rows[len(l.rows)-1].uid)
+}
+
+// nextOrder is next of a page of orders.
+func (l listing) nextOrder(list cursor.List) string {
+	if !l.more {
+		return ""
+	}
+	last := l.rows[len(l.rows)-1]
+	return list.Seal(last.selectedAt, last.uid)
+}
+
+// records reads the page in parts of about a mebibyte, each when it is asked for. What is gone meanwhile is left out.
 func (l listing) records(ctx context.Context) iter.Seq2[[]Record, error] {
 	return func(yield func([]Record, error) bool) {
 		for rest := l.rows; len(rest) > 0; {
@@ -137,7 +178,7 @@ func (l listing) records(ctx context.Context) iter.Seq2[[]Record, error] {
 				size += rest[n].size
 				n++
 			}
-			records, err := l.read(ctx, rest[:n])
+			records, err := l.store.records(ctx, rest[:n])
 			if !yield(records, err) || err != nil {
 				return
 			}
@@ -146,35 +187,25 @@ func (l listing) records(ctx context.Context) iter.Seq2[[]Record, error] {
 	}
 }
 
-// read reads those of the rows that were not read with the page and returns all in their order; those that are gone
-// meanwhile are left out.
-func (l listing) read(ctx context.Context, wanted []listed) ([]Record, error) {
-	const place = `, (?, CAST(? AS bigint))`
-	var keys []any
-	for _, w := range wanted {
-		if w.size > l.whole {
-			keys = append(keys, w.SupplierID, w.ID)
-		}
+// records reads the rows in their order.
+func (s *store) records(ctx context.Context, wanted []listed) ([]Record, error) {
+	keys := make([]requestKey, len(wanted))
+	for i, w := range wanted {
+		keys[i] = w.requestKey
 	}
-	found := make(map[requestKey]requestRow, len(keys)/2)
-	if len(keys) > 0 {
-		rows, err := database.Scan(l.store.db.Reader(ctx).Raw(`SELECT `+columns(`true`, l.store.events.BodyOf)+`
-			FROM material_requests r WHERE (supplier_id, id) IN (VALUES `+strings.Repeat(place, len(keys)/2)[2:]+`)`,
-			keys...), (*requestRow).places)
-		if err != nil {
-			return nil, fmt.Errorf("read material requests: %w", err)
-		}
-		for _, row := range rows {
-			found[requestKey{row.SupplierID, row.ID}] = row
-		}
+	rows, err := queryRequests(ctx, s, s.db.ReaderSQL(ctx), keys, `*`, false,
+		`SELECT `+columns(s.events.BodyOf)+` FROM %s`, (*requestRow).places)
+	if err != nil {
+		return nil, fmt.Errorf("read material requests: %w", err)
+	}
+	found := make(map[requestKey]requestRow, len(rows))
+	for _, row := range rows {
+		found[requestKey{row.SupplierID, row.ID}] = row
 	}
 	records := make([]Record, 0, len(wanted))
-	for _, w := range wanted {
-		row, ok := w.requestRow, true
-		if w.size > l.whole {
-			row, ok = found[requestKey{w.SupplierID, w.ID}]
-		}
-		if !ok {
+	for _, key := range keys {
+		row, there := found[key]
+		if !there {
 			continue
 		}
 		record, err := row.record()

@@ -24,10 +24,10 @@ const ratio = 8
 
 var errDamaged = errors.New("packed text is damaged")
 
-// Pack returns the packed form of JSON, or nil when that is not smaller, or smaller than ratio permits.
+// Pack returns the packed form of JSON, or the text itself where that is not smaller, or smaller than ratio permits.
 func Pack(text []byte) []byte {
 	if len(text) < least {
-		return nil
+		return text
 	}
 	packed := make([]byte, header+s2.MaxEncodedLen(len(text))+trailer)
 	packed[0], packed[1] = mark, newest
@@ -35,17 +35,9 @@ func Pack(text []byte) []byte {
 	packed = packed[:header+len(block)]
 	packed = binary.LittleEndian.AppendUint32(packed, checksum(packed))
 	if len(packed) >= len(text) || len(packed)*ratio < len(text) {
-		return nil
+		return text
 	}
 	return packed
-}
-
-// Stored is Pack, but the text itself where that is not larger.
-func Stored(text []byte) []byte {
-	if packed := Pack(text); packed != nil {
-		return packed
-	}
-	return text
 }
 
 // Unpack returns the very text that was packed, and one that was not as it is.

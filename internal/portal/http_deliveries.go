@@ -54,12 +54,12 @@ func (s *Service) ShowDeliveries(c *gin.Context) error {
 			query.Del(name)
 		}
 	}
-	filter, page, violations := webhooks.ParseSentFilter(query)
+	filter, list, violations := webhooks.ParseSentFilter(query)
 	if len(violations) > 0 {
 		return errs.InvalidInput("The address has a filter that cannot be read.")
 	}
 	ctx := c.Request.Context()
-	total, items, err := s.deps.Deliveries.List(ctx, supplierOf(c), filter, page)
+	items, next, err := s.deps.Deliveries.List(ctx, supplierOf(c), filter, list)
 	if err != nil {
 		return err
 	}
@@ -68,9 +68,9 @@ func (s *Service) ShowDeliveries(c *gin.Context) error {
 		return err
 	}
 	return s.render(c, "deliveries", deliveriesPath, deliveriesPage{
-		listing: newListing(c, page, total), Items: items, Receiver: receiver,
+		listing: newListing(c, next), Items: items, Receiver: receiver,
 		Choices: choices(c, "status", []string{"", "pending", "delivered", "dead", "failed"}, s.stateWord(c)),
-		Request: query.Get("request_id"), Since: filter.Since, Until: filter.Until, Filtered: filter != webhooks.SentFilter{},
+		Request: query.Get("request_id"), Since: filter.Since, Until: filter.Until, Filtered: filter != webhooks.SentFilter{} || list.Cursor != "",
 		DayAgo: s.deps.Now().UTC().Truncate(time.Minute).Add(-24 * time.Hour),
 	})
 }

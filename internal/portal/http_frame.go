@@ -3,7 +3,6 @@ package portal
 import (
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -83,39 +82,22 @@ func (s *Service) done(c *gin.Context, message string) {
 
 func supplierOf(c *gin.Context) string { return caller.From(c.Request.Context()).SupplierID }
 
-// listing is one page of a list and the way to the others.
-type listing struct {
-	Page           httpapi.Page
-	Total          int64
-	Newest         string // addresses; empty: there is none
-	Previous, Next string
-}
+// listing is the way to the other pages of a list: the browser leads back.
+type listing struct{ Newest, Next string } // addresses; empty: there is none
 
-// newListing keeps the filters of the address.
-func newListing(c *gin.Context, page httpapi.Page, total int64) listing {
-	l := listing{Page: page, Total: total}
-	to := func(number int) string {
-		query := c.Request.URL.Query()
-		query.Set("page", strconv.Itoa(number))
-		return c.Request.URL.Path + "?" + query.Encode()
+// newListing keeps the filters of the address; next is the cursor of the next page.
+func newListing(c *gin.Context, next string) (l listing) {
+	query := c.Request.URL.Query()
+	if query.Get("cursor") != "" {
+		query.Del("cursor")
+		l.Newest = address(c.Request.URL.Path, query)
 	}
-	if page.Number > 2 {
-		l.Newest = to(1)
-	}
-	if page.Number > 1 {
-		l.Previous = to(page.Number - 1)
-	}
-	if page.Offset()+int64(page.Size) < total {
-		l.Next = to(page.Number + 1)
+	if next != "" {
+		query.Set("cursor", next)
+		l.Next = address(c.Request.URL.Path, query)
 	}
 	return l
 }
-
-// From returns the number of the first item on the page.
-func (l listing) From() int64 { return min(l.Page.Offset()+1, l.Total) }
-
-// To returns the number of the last one.
-func (l listing) To() int64 { return min(l.Page.Offset()+int64(l.Page.Size), l.Total) }
 
 // choice is a link that filters a list.
 type choice struct {
@@ -123,12 +105,12 @@ type choice struct {
 	Current       bool
 }
 
-// choices returns links for the values of a parameter, the empty one first; other filters stay, the page does not.
+// choices returns links for the values of a parameter, the empty one first; other filters stay, the cursor does not.
 func choices(c *gin.Context, parameter string, values []string, word func(string) string) []choice {
 	list := make([]choice, len(values))
 	for i, value := range values {
 		query := c.Request.URL.Query()
-		query.Del("page")
+		query.Del("cursor")
 		if query.Del(parameter); value != "" {
 			query.Set(parameter, value)
 		}

@@ -20,7 +20,7 @@ type overview struct {
 	Receiver           webhooks.ReceiverView
 	Day                tally
 	Week               tally
-	Waiting            int64 // now, whenever they were made
+	Waiting            int64 // now, whenever they were made; 100,000: that many or more
 	DayChart           template.HTML
 	WeekChart          template.HTML
 	Lost               []webhooks.Sent
@@ -44,8 +44,7 @@ func (s *Service) Overview(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	waiting, _, err := s.deps.Deliveries.List(ctx, supplier, webhooks.SentFilter{Status: webhooks.Pending},
-		httpapi.Page{Number: 1, Size: 1})
+	waiting, err := s.deps.Deliveries.Waiting(ctx, supplier)
 	if err != nil {
 		return err
 	}
@@ -64,8 +63,8 @@ func (s *Service) Overview(c *gin.Context) error {
 func (s *Service) lost(c *gin.Context) ([]webhooks.Sent, error) {
 	var lost []webhooks.Sent
 	for _, status := range []webhooks.Status{webhooks.Dead, webhooks.Failed} {
-		_, items, err := s.deps.Deliveries.List(c.Request.Context(), supplierOf(c), webhooks.SentFilter{Status: status},
-			httpapi.Page{Number: 1, Size: lostShown})
+		items, _, err := s.deps.Deliveries.List(c.Request.Context(), supplierOf(c), webhooks.SentFilter{Status: status},
+			httpapi.ListQuery{Limit: lostShown})
 		if err != nil {
 			return nil, err
 		}

@@ -14,7 +14,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
-const requestsPath = "/requests"
+const (
+	requestsPath = "/requests"
+	sentShown    = 20 // deliveries on a request's page
+)
 
 type requestsPage struct {
 	listing
@@ -33,32 +36,21 @@ func (s *Service) ShowRequests(c *gin.Context) error {
 	if err := permitted(c, caller.ScopeMaterialRequests); err != nil {
 		return err
 	}
-	page, violations := httpapi.ParsePage(c.Request.URL.Query())
-	status, err := requestStatus(c.Query("status"))
-	if err != nil || len(violations) > 0 {
+	list, violations := httpapi.ParseList(c.Request.URL.Query())
+	filter := materials.Filter{SupplierID: supplierOf(c), Status: materials.Status(c.Query("status"))}
+	if len(violations) > 0 || filter.Status != "" && !filter.Status.Valid() {
 		return errs.InvalidInput("The address has a filter that cannot be read.")
 	}
-	total, records, err := s.deps.Requests.Page(c.Request.Context(), supplierOf(c), status, page)
+	records, next, err := s.deps.Requests.List(c.Request.Context(), filter, list)
 	if err != nil {
 		return err
 	}
 	states := []string{"", "enqueued", "estimated", "selected", "failed"}
 	return s.render(c, "requests", requestsPath, requestsPage{
-		newListing(c, page, total), records,
+		newListing(c, next), records,
 		choices(c, "status", states, func(state string) string { return s.site.Text(c, requestWordOf(state)) }),
-		status != nil,
+		filter.Status != "" || list.Cursor != "",
 	})
-}
-
-func requestStatus(text string) (*materials.Status, error) {
-	if text == "" {
-		return nil, nil
-	}
-	status := materials.Status(text)
-	if !status.Valid() {
-		return nil, errs.New(errs.Invalid, "The status is not valid.")
-	}
-	return &status, nil
 }
 
 // stateWord translates a state.
@@ -99,8 +91,8 @@ func (s *Service) ShowRequest(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	_, sent, err := s.deps.Deliveries.List(ctx, supplierOf(c), webhooks.SentFilter{RequestID: &id},
-		httpapi.Page{Number: 1, Size: 20})
+	sent, _, err := s.deps.Deliveries.List(ctx, supplierOf(c), webhooks.SentFilter{RequestID: &id},
+		httpapi.ListQuery{Limit: sentShown})
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,8 @@ type Sessions interface {
 
 // Requests are a supplier's material requests.
 type Requests interface {
-	Page(ctx context.Context, supplierID string, status *materials.Status, page httpapi.Page) (total int64,
-		records []materials.Record, err error)
+	List(ctx context.Context, filter materials.Filter, query httpapi.ListQuery) (records []materials.Record, next string,
+		err error)
 	Find(ctx context.Context, supplierID string, id int64) (materials.Record, error)
 	Choose(ctx context.Context, supplierID string, id int64, estimateID string) (time.Time, error)
 	Estimate(ctx context.Context, supplierID string, id int64) error
@@ -33,8 +33,9 @@ type Requests interface {
 
 // Deliveries are what is sent to a supplier's own receiver.
 type Deliveries interface {
-	List(ctx context.Context, supplierID string, filter webhooks.SentFilter, page httpapi.Page) (total int64,
-		items []webhooks.Sent, err error)
+	List(ctx context.Context, supplierID string, filter webhooks.SentFilter, query httpapi.ListQuery) (
+		items []webhooks.Sent, next string, err error)
+	Waiting(ctx context.Context, supplierID string) (int64, error)
 	Show(ctx context.Context, supplierID, id string) (webhooks.SentDetail, error)
 	Redeliver(ctx context.Context, supplierID, id string) error
 	Recover(ctx context.Context, supplierID string, filter webhooks.SentFilter) (int64, error)

@@ -122,7 +122,8 @@ func TestPortalLink_of_another_supplier_asks_before_it_replaces_a_session(t *tes
 			cookies = append(cookies, c.Name+"="+c.Value)
 		}
 	}
-	fromMail := []string{"Cookie", strings.Join(cookies, "; "), "Sec-Fetch-Dest", "document", "Sec-Fetch-Site", "cross-site"}
+	fromMail := []string{"Cookie", strings.Join(cookies, "; "), "Sec-Fetch-Dest", "document", "Sec-Fetch-Site",
+		"cross-site"}
 	w := follow(door, http.MethodGet, "attacker", fromMail...)
 	if !l["attacker"] || len(w.Result().Cookies()) > 0 || !strings.Contains(w.Body.String(), "another supplier") {
 		t.Fatalf("the session is replaced unasked: %d %s", w.Code, w.Body)

@@ -69,8 +69,10 @@ func TestIdle_while_nothing_comes_and_nothing_is_worked_on(t *testing.T) {
 	})
 	q.Publish("mr.s1.1", nil)
 	<-working
-	if q.Idle() || q.Idle() {
-		t.Error("it is idle while a message is worked on")
+	for range 2 { // to ask changes nothing
+		if q.Idle() {
+			t.Error("it is idle while a message is worked on")
+		}
 	}
 	close(finish)
 	eventually(t, "it is idle again", q.Idle)

@@ -32,7 +32,6 @@ type Partition struct {
 	Name           string
 	First, End     int64     // uids; End is not of it
 	Opened, Closed time.Time // when new requests began to be of it, and ceased; zero: they always were, they still are
-	Settled        time.Time // when it was vacuumed for good; zero: not yet
 	Kept           string    // why retention has not dropped it although all of it is old
 }
 
@@ -65,7 +64,7 @@ func NewEvent(uid int64, now time.Time) Event {
 // end.
 const (
 	idPrefix   = "msg_"
-	dayShift   = 36   // of uids, as in the migration that makes partitions
+	dayShift   = 36   // of uids, as in the schema's webhook_border
 	timeBits   = 40   // in timeUnit, until the year 2109
 	timeUnit   = 4000 // microseconds
 	headDigits = 10

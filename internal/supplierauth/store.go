@@ -35,7 +35,8 @@ func (g grant) accessTTL() time.Duration { return time.Duration(g.AccessTTL) * t
 // session names an ended session.
 type session struct{ ID, SupplierID string }
 
-// ending ends live sessions. Their rows are purged as those that expired at that moment: nothing asks for them any more.
+// ending ends live sessions. Their rows are purged as those that expired at that moment: nothing asks for them any
+// more.
 const ending = `
 	UPDATE sessions SET ended_at = ?, ended_reason = ?, expires_at = ?, expiry_day = ? WHERE ended_at IS NULL `
 
@@ -134,7 +135,8 @@ func (s store) supplierOfKey(ctx context.Context, hash []byte, now time.Time) (s
 // supplierOfSession returns the supplier of a token's live session; empty: there is none.
 func (s store) supplierOfSession(ctx context.Context, presented refreshToken, now time.Time) (string, error) {
 	var ids []string
-	err := s.db.From(ctx).Raw(`SELECT supplier_id FROM sessions WHERE handle_hash = ? AND ended_at IS NULL AND expires_at > ?`,
+	err := s.db.From(ctx).Raw(`SELECT supplier_id FROM sessions
+		WHERE handle_hash = ? AND ended_at IS NULL AND expires_at > ?`,
 		presented.handleHash(), now.UnixMicro()).Scan(&ids).Error
 	return strings.Join(ids, ""), database.Translate(err)
 }

@@ -2,8 +2,6 @@ package supplierauth_test
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -119,39 +117,6 @@ func TestReceiver_takes_the_calls_at_once_that_were_set_for_it_or_the_general_li
 			if _, err := r.service.UpdateSupplier(t.Context(), id,
 				supplierauth.SupplierPatch{ReceiverConcurrency: &bad}); errs.KindOf(err) != errs.Invalid {
 				t.Errorf("%d is accepted: %v", bad, err)
-			}
-		}
-	})
-}
-
-func TestMigration_gives_every_supplier_the_scope_webhooks_once(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		text, err := os.ReadFile(filepath.Join("..", "database", "migrations", string(db.Engine()), "0010_receivers.sql"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, statement, found := strings.Cut(string(text), "UPDATE")
-		if !found {
-			t.Fatal("the migration updates nothing")
-		}
-		r := newReplica(t, db, newClock(), nil)
-		wanted := map[string]string{"": "webhooks", "products": "products webhooks",
-			"material-requests webhooks orders:read": "material-requests webhooks orders:read"}
-		ids := map[string]string{}
-		for scopes := range wanted {
-			ids[r.supplier(func(n *supplierauth.NewSupplier) { n.Scopes = strings.Fields(scopes) }).Supplier.ID] = scopes
-		}
-		if err := db.From(t.Context()).Exec("UPDATE" + statement).Error; err != nil {
-			t.Fatal(err)
-		}
-		list, err := r.service.ListSuppliers(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range list {
-			if before := ids[s.ID]; strings.Join(s.Scopes, " ") != wanted[before] {
-				t.Errorf("%q became %q", before, s.Scopes)
 			}
 		}
 	})

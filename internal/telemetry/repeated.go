@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -19,8 +20,7 @@ type onceAMinute struct {
 	said *said
 }
 
-// said is when each text was logged last, by time of the records. There are as many as there are such lines in the
-// code.
+// said is when each text of the last minute was logged, by time of the records.
 type said struct {
 	mu   sync.Mutex
 	last map[string]time.Time
@@ -62,7 +62,8 @@ func ofUnavailable(r slog.Record) (is bool) {
 func (s *said) again(r slog.Record) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if last, found := s.last[r.Message]; found && r.Time.Sub(last) < sayAgainAfter {
+	maps.DeleteFunc(s.last, func(_ string, at time.Time) bool { return r.Time.Sub(at) >= sayAgainAfter })
+	if _, found := s.last[r.Message]; found {
 		return false
 	}
 	s.last[r.Message] = r.Time

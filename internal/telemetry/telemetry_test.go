@@ -111,3 +111,20 @@ func TestLog_repeats_an_unavailable_dependency_once_a_minute_and_everything_else
 		}
 	}
 }
+
+func TestLog_says_again_after_a_minute_that_a_dependency_is_unavailable(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := telemetry.NewLogger(&out, "json", "info", false)
+	at := time.Date(2026, time.November, 24, 12, 0, 0, 0, time.UTC)
+	for _, after := range []time.Duration{0, 59 * time.Second, time.Minute, 119 * time.Second} {
+		r := slog.NewRecord(at.Add(after), slog.LevelError, "no room", 0)
+		r.Add("error", errs.New(errs.Unavailable, "away"))
+		if err := log.Handler().Handle(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := strings.Count(out.String(), "no room"); n != 2 {
+		t.Errorf("it is logged %d times, want 2:\n%s", n, out.String())
+	}
+}

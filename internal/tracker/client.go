@@ -18,7 +18,6 @@ import (
 )
 
 const (
-	earlierKey     = 43 // characters of the keys that were made before: base32 without a checksum
 	clientIDLength = 16
 	longestName    = 255
 	longestView    = 63 // bytes of an identifier
@@ -186,7 +185,7 @@ func noViews() error { return errs.New(errs.Forbidden, "No views available for t
 
 // clientKeys returns the form of the clients' keys.
 func clientKeys() apikey.Format {
-	return apikey.Format{Prefix: "hub_ck_", Domain: "hub/trackerkey/1\x00", Earlier: earlierKey}
+	return apikey.Format{Prefix: "hub_ck_", Domain: "hub/trackerkey/1\x00"}
 }
 
 func validateName(name string) *errs.Violation {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
 const (
@@ -26,12 +25,12 @@ type listing struct {
 	body    []byte
 }
 
-func (s *Service) newListing(total int64, page httpapi.Page) listing {
+func (s *Service) newListing(total int64, page page) listing {
 	b := s.buffer()
 	b = append(b, `{"page":`...)
-	b = strconv.AppendInt(b, int64(page.Number), 10)
+	b = strconv.AppendInt(b, int64(page.number), 10)
 	b = append(b, `,"pageSize":`...)
-	b = strconv.AppendInt(b, int64(page.Size), 10)
+	b = strconv.AppendInt(b, int64(page.size), 10)
 	b = append(b, `,"total":`...)
 	b = strconv.AppendInt(b, total, 10)
 	return listing{total: total, body: append(b, `,"data":[`...)}
@@ -48,7 +47,7 @@ func (s *Service) buffer() []byte {
 // list returns a page of all rows of the client's view, newest load first.
 func (s *Service) list(ctx context.Context, c Client, q query) (listing, error) {
 	return s.read(ctx, c, func(ctx context.Context, r *relation) (listing, error) {
-		key := pinKey{c.number, listListing, q.day, q.page.Size}
+		key := pinKey{c.number, listListing, q.day, q.page.size}
 		if r.counted() {
 			return s.countedList(ctx, c, r, key, q)
 		}
@@ -91,7 +90,7 @@ func (s *Service) read(ctx context.Context, c Client,
 
 // countedList finds the page by the counters of its days, so that its depth costs nothing.
 func (s *Service) countedList(ctx context.Context, c Client, r *relation, key pinKey, q query) (listing, error) {
-	first := q.page.Number == 1
+	first := q.page.number == 1
 	if g, ok := s.remembered(c, r, key, first); ok {
 		if l, err := s.pageOf(ctx, r, g, q); err == nil && l.records > 0 {
 			return l, nil
@@ -112,17 +111,17 @@ func (s *Service) pageOf(ctx context.Context, r *relation, g guard, q query) (li
 		return listing{}, err
 	}
 	total := counts.total()
-	day, skip := q.day, q.page.Offset()
+	day, skip := q.day, q.page.offset()
 	if q.day != "" {
 		total = counts.of(q.day)
 	} else if skip < total {
 		day, skip = counts.at(skip)
 	}
 	l := s.newListing(total, q.page)
-	if q.page.Offset() >= l.total {
+	if q.page.offset() >= l.total {
 		return l, nil
 	}
-	want := min(int64(q.page.Size), l.total-q.page.Offset())
+	want := min(int64(q.page.size), l.total-q.page.offset())
 	f := form{strict: g.strict, first: g.first, filtered: q.day != "", deferred: skip >= deferFrom}
 	if after := counts.of(day) - skip - want; after >= 0 && after < skip {
 		f.deferred, f.fromEnd, skip = true, true, after // the same rows, reached over fewer
@@ -238,7 +237,7 @@ func (s *Service) daysOf(ctx context.Context, r *relation, st state) (days, erro
 
 // foreignList counts and skips as the database can.
 func (s *Service) foreignList(ctx context.Context, c Client, r *relation, key pinKey, q query) (listing, error) {
-	st, err := s.openCursor(ctx, c, r, key, q.page.Number == 1,
+	st, err := s.openCursor(ctx, c, r, key, q.page.number == 1,
 		func(ctx context.Context, _ state) (state, error) { return s.foreignState(ctx, r) })
 	if err != nil {
 		return listing{}, err
@@ -262,12 +261,12 @@ func (s *Service) foreignList(ctx context.Context, c Client, r *relation, key pi
 		return listing{}, fmt.Errorf("count the view's rows: %w", err)
 	}
 	l := s.newListing(total, q.page)
-	if q.page.Offset() >= l.total {
+	if q.page.offset() >= l.total {
 		return l, nil
 	}
 	statement := "SELECT " + r.plain + " FROM " + r.from + where + " ORDER BY " + r.latest(columnLoadDate) + ", " +
 		r.latest(columnID) +
-		" LIMIT " + p.place(int64(q.page.Size)) + " OFFSET " + p.place(q.page.Offset())
+		" LIMIT " + p.place(int64(q.page.size)) + " OFFSET " + p.place(q.page.offset())
 	err = s.rows.Select(ctx, statement, func(row [][]byte) error {
 		l.add(s.encoder, row)
 		return nil

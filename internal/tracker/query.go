@@ -1,25 +1,43 @@
 package tracker
 
 import (
+	"math"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
 // dateFilter is what a filter starts with; a day follows.
 const dateFilter = "date:eq:"
 
+const (
+	defaultPageSize = 20
+	maxPageSize     = 100
+)
+
+// page is one page of a listing. Its number starts at 1.
+type page struct{ number, size int }
+
+// offset returns how many items are before the page. It ends at the largest int64, for a page beyond everything.
+func (p page) offset() int64 {
+	before, size := int64(p.number)-1, int64(p.size)
+	if size > 0 && before > math.MaxInt64/size {
+		return math.MaxInt64
+	}
+	return before * size
+}
+
 // query is what a caller asks of a listing.
 type query struct {
-	page httpapi.Page
+	page page
 	day  string // YYYY-MM-DD; empty: no filter
 }
 
 // parseQuery reads page, pageSize and filter. Errors: errs.Invalid with every violation.
 func parseQuery(values url.Values) (query, error) {
-	page, violations := httpapi.ParsePage(values)
+	page, violations := parsePage(values)
 	day, violation := parseFilter(values["filter"])
 	if violation != "" {
 		violations = append(violations, errs.InParameter("filter", violation))
@@ -28,6 +46,31 @@ func parseQuery(values url.Values) (query, error) {
 		return query{}, errs.InvalidInput("The parameters of the listing are not valid.", violations...)
 	}
 	return query{page: page, day: day}, nil
+}
+
+// parsePage reads page (at least 1, default 1) and pageSize (1 to 100, default 20) and names all that is wrong.
+func parsePage(values url.Values) (page, []errs.Violation) {
+	var violations []errs.Violation
+	read := func(name string, fallback, largest int, detail string) int {
+		given := values[name]
+		switch {
+		case len(given) == 0:
+			return fallback
+		case len(given) > 1:
+			violations = append(violations, errs.InParameter(name, "must be given only once"))
+			return fallback
+		}
+		n, err := strconv.Atoi(given[0])
+		if err != nil || n < 1 || n > largest || given[0][0] == '+' {
+			violations = append(violations, errs.InParameter(name, detail))
+		}
+		return n
+	}
+	p := page{
+		number: read("page", 1, math.MaxInt, "must be an integer of at least 1"),
+		size:   read("pageSize", defaultPageSize, maxPageSize, "must be an integer from 1 to 100"),
+	}
+	return p, violations
 }
 
 // parseFilter returns the day of the filter, or what is wrong with it.

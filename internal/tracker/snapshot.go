@@ -14,8 +14,8 @@ const listSnapshot = "snapshot"
 // snapshot returns a page of the devices that pinged on the target date, one record each, by device.
 func (s *Service) snapshot(ctx context.Context, c Client, q query) (listing, error) {
 	return s.read(ctx, c, func(ctx context.Context, r *relation) (listing, error) {
-		key := pinKey{c.number, listSnapshot, q.day, q.page.Size}
-		first := q.page.Number == 1
+		key := pinKey{c.number, listSnapshot, q.day, q.page.size}
+		first := q.page.number == 1
 		if g, ok := s.remembered(c, r, key, first); ok {
 			if l, err := s.fleetOf(ctx, r, g, q); err == nil && l.records > 0 {
 				return l, nil
@@ -38,11 +38,11 @@ func (s *Service) fleetOf(ctx context.Context, r *relation, g guard, q query) (l
 		return listing{}, err
 	}
 	l := s.newListing(int64(len(winners)), q.page)
-	offset := q.page.Offset()
+	offset := q.page.offset()
 	if offset >= l.total {
 		return l, nil
 	}
-	err = s.recordsOf(ctx, r, g, winners[offset:min(offset+int64(q.page.Size), l.total)], &l)
+	err = s.recordsOf(ctx, r, g, winners[offset:min(offset+int64(q.page.size), l.total)], &l)
 	return l, err
 }
 

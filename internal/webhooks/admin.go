@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +17,8 @@ import (
 
 // Of returns the deliveries of a request, newest first; never nil.
 func (d *Dispatcher) Of(ctx context.Context, request round.Round) ([]Delivery, error) {
-	return d.store.of(ctx, request)
+	rows, _, err := d.store.page(ctx, Filter{Requests: []int64{request.UID}}, Key{}, math.MaxInt)
+	return ofRows(rows), err
 }
 
 // Show returns a delivery with its attempts; errs.NotFound when there is none of that id.
@@ -66,53 +68,84 @@ func (d *Dispatcher) Redeliver(ctx context.Context, ids ...string) (int64, error
 	return n, nil
 }
 
-// redeliverBatch is how many deliveries one transaction of RedeliverStatus takes at most.
+// redeliverBatch is how many deliveries one transaction of RedeliverAll takes at most.
 const redeliverBatch = 500
 
-// RedeliverStatus is Redeliver for all deliveries that the filter chooses, which names a status. What comes to the
-// status while it runs is left as it is. done is called with how many are redelivered so far.
-func (d *Dispatcher) RedeliverStatus(ctx context.Context, filter Filter, done func(int64)) (total int64, err error) {
-	until, writing := d.deps.Now(), time.Time{}
-	err = d.store.batches(ctx, filter, until, upwards, redeliverBatch, func(int64) { done(total) },
-		func(batch []candidate) error {
-			n, err := d.reopenChosen(ctx, batch, filter.Status, until)
-			if total += n; n > 0 {
-				writing = d.deps.DB.Yield(ctx, writing)
-			}
-			return err
-		})
+// RedeliverAll is Redeliver for all deliveries that the filter chooses, which names a status, the oldest first. What
+// comes to the status while it runs is left as it is. done is called with how many are redelivered so far.
+func (d *Dispatcher) RedeliverAll(ctx context.Context, filter Filter, done func(int64)) (int64, error) {
+	filter.unchanged = d.deps.Now()
+	total, err := d.redeliver(ctx, filter, done)
 	logctx.Note(ctx, slog.Int64("count", total))
-	if err != nil {
-		err = fmt.Errorf("redeliver: %w", err)
-	}
 	return total, err
 }
 
-// reopenChosen reopens the chosen deliveries of a batch that still have their status since the given time, and returns
-// how many they are.
-func (d *Dispatcher) reopenChosen(ctx context.Context, batch []candidate, status Status, until time.Time) (
-	n int64, err error) {
-	ids := chosenIDs(batch)
-	if len(ids) == 0 {
-		return 0, nil
+func (d *Dispatcher) redeliver(ctx context.Context, filter Filter, done func(int64)) (total int64, err error) {
+	var writing time.Time
+	for behind, more := (Key{}), true; more; {
+		n, next, err := d.redeliverPage(ctx, filter, behind, redeliverBatch)
+		if total += n; err != nil {
+			return total, err
+		}
+		done(total)
+		if n > 0 {
+			writing = d.deps.DB.Yield(ctx, writing)
+		}
+		behind, more = next, !next.IsZero()
+	}
+	return total, nil
+}
+
+// RedeliverLost is RedeliverAll for the next of the dead or failed deliveries, at most limit of them, that the filter
+// chooses and that have not changed since until. It returns whether there may be more.
+func (d *Dispatcher) RedeliverLost(ctx context.Context, filter Filter, until time.Time, limit int) (
+	n int64, more bool, err error) {
+	if err := filter.lost(); err != nil {
+		return 0, false, err
+	}
+	filter.unchanged = until
+	behind := Key{}
+	for more = true; more && n == 0 && err == nil; more = !behind.IsZero() {
+		n, behind, err = d.redeliverPage(ctx, filter, behind, limit)
+	}
+	return n, more, err
+}
+
+// redeliverPage sends again those of a page that are as they were listed, and returns how many they are and the key
+// that the next page is behind.
+func (d *Dispatcher) redeliverPage(ctx context.Context, filter Filter, behind Key, limit int) (n int64, next Key,
+	err error) {
+	filter.oldest = true
+	page, next, err := d.store.page(ctx, filter, behind, limit)
+	if err != nil || len(page) == 0 {
+		return 0, next, err
+	}
+	ids := make([]string, len(page))
+	for i, row := range page {
+		ids[i] = row.ID
 	}
 	err = d.deps.DB.InTx(ctx, "redeliver chosen deliveries", func(ctx context.Context) error {
 		found, err := d.store.lockByID(ctx, ids)
 		if err != nil {
 			return err
 		}
-		found = slices.DeleteFunc(found, func(f Delivery) bool { return f.Status != status || f.UpdatedAt.After(until) })
+		found = slices.DeleteFunc(found, func(f Delivery) bool {
+			return f.Status != filter.Status || f.UpdatedAt.After(filter.unchanged)
+		})
 		n = int64(len(found))
 		return d.reopen(ctx, found)
 	})
-	return n, err
+	if err != nil {
+		return 0, Key{}, fmt.Errorf("redeliver: %w", err)
+	}
+	return n, next, nil
 }
 
 // reopen sends locked deliveries again, with their requests.
 func (d *Dispatcher) reopen(ctx context.Context, found []Delivery) error {
 	var own []round.Round
 	for _, delivery := range found {
-		if delivery.Destination == OwnEndpoint && delivery.Status != Pending {
+		if delivery.Destination == ownEndpoint && delivery.Status != Pending {
 			own = append(own, delivery.roundOf())
 		}
 	}

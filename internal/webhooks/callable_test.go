@@ -37,7 +37,8 @@ func (r *rig) gone(n int) {
 	var deliveries, receivers []string
 	for i := range n {
 		id := fmt.Sprintf("Agone%04d", i)
-		deliveries = append(deliveries, fmt.Sprintf(`('msg_0gone%d', %d, 1, '%s', '%s', 1, 'pending', 0, 0, 1, 1, 1)`, i, i, id, id))
+		deliveries = append(deliveries,
+			fmt.Sprintf(`('msg_0gone%d', %d, 1, '%s', '%s', 1, 'pending', 0, 0, 1, 1, 1)`, i, i, id, id))
 		receivers = append(receivers, fmt.Sprintf(`('%s', %d, 1, 1)`, id, dispatch.ShardOf(id)))
 	}
 	for _, statement := range []string{

@@ -32,13 +32,13 @@ const (
 	Failed    Status = "failed"    // the destination's answer was final
 )
 
-// OwnEndpoint is the destination of the service's own endpoint; every other one is a supplier's id.
-const OwnEndpoint = "own"
+// ownEndpoint is the destination of the service's own endpoint; every other one is a supplier's id.
+const ownEndpoint = "own"
 
 // Delivery is one event on its way to one destination.
 type Delivery struct {
 	ID           string     `json:"id"`          // the webhook-id, the same on every attempt
-	Destination  string     `json:"destination"` // OwnEndpoint or the supplier's id
+	Destination  string     `json:"destination"` // ownEndpoint or the supplier's id
 	SupplierID   string     `json:"supplier_id"`
 	RequestID    int64      `json:"request_id"`
 	Round        int64      `json:"round"` // of the request
@@ -76,18 +76,6 @@ type Attempt struct {
 // interrupted is the error of an attempt without an end.
 const interrupted = "interrupted: the worker ended during this attempt"
 
-// Filter chooses deliveries; a zero field chooses all.
-type Filter struct {
-	Status     Status
-	SupplierID string
-	Since      time.Time // made then or later
-}
-
-func (f Filter) chooses(d Delivery) bool {
-	return (f.Status == "" || d.Status == f.Status) && (f.SupplierID == "" || d.SupplierID == f.SupplierID) &&
-		!d.CreatedAt.Before(f.Since)
-}
-
 // job is an attempt that is begun in the database and to be sent.
 type job struct {
 	id          string
@@ -99,7 +87,7 @@ type job struct {
 	begun       time.Time // with its delivery; zero when it was claimed
 	traceID     string
 	traceParent string // the span that caused the event; empty: none is known
-	body        []byte // the event, packed when it was read like that
+	body        []byte // the event, as it is stored when it was read like that
 	target      Receiver
 	test        bool // a test call, which is not stored
 }

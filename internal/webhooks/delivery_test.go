@@ -50,7 +50,7 @@ func TestEvent_reaches_the_own_endpoint_and_the_receiver_once_each_signed(t *tes
 func TestAttempt_of_a_damaged_packed_event_fails_and_is_repeated_without_a_call(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		r := newRig(t, db, setup{idle: true, deps: func(d *webhooks.Deps) { d.Packed = true }})
+		r := newRig(t, db, setup{idle: true})
 		r.add(event("acme", 1, 1))
 		var stored []byte
 		if err := db.From(t.Context()).Raw(`SELECT body FROM webhook_events`).Row().Scan(&stored); err != nil {
@@ -145,11 +145,11 @@ func TestOwnEndpoint_s_failure_fails_the_request_in_the_same_transaction(t *test
 		r.ledger.failWith(errors.New("the ledger is stuck"))
 		r.add(event("acme", 3, 1))
 		until(t, "the ledger is asked twice", func() bool { return len(r.ledger.noted()) > 1 })
-		if s := r.statuses()[webhooks.OwnEndpoint]; s != webhooks.Pending {
+		if s := r.statuses()["own"]; s != webhooks.Pending {
 			t.Errorf("the delivery is %s although the ledger did not take part", s)
 		}
 		r.ledger.failWith(nil)
-		until(t, "the delivery failed", func() bool { return r.statuses()[webhooks.OwnEndpoint] == webhooks.Failed })
+		until(t, "the delivery failed", func() bool { return r.statuses()["own"] == webhooks.Failed })
 		if e := r.ledger.noted(); !strings.HasPrefix(e[0],
 			"failed acme/3: the estimates could not be delivered: status 409") {
 			t.Errorf("the ledger was called with %q", e[0])

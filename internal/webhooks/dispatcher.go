@@ -64,7 +64,6 @@ type Deps struct {
 	PauseAfter   time.Duration    // after which of failures only a receiver is paused; 0: never
 	Notifier     Notifier         // notifies the operator; nil: it does not
 	Peers        Peers            // nil: no other worker, or no way to reach one
-	Packed       bool             // events are stored packed, where rows may be lean
 	Drain        time.Duration    // how long Run lets attempts finish after its context ended; 0: 20 s
 	Registerer   prometheus.Registerer
 	// the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
@@ -233,7 +232,7 @@ func (d *Dispatcher) sleep(ctx context.Context, pause time.Duration, wake <-chan
 }
 
 func (d *Dispatcher) target(destination string, receivers map[string]Receiver) Receiver {
-	if destination == OwnEndpoint {
+	if destination == ownEndpoint {
 		return Receiver{URL: d.deps.BaseURL, Secrets: d.deps.OwnSecrets, Active: true}
 	}
 	return receivers[destination]
@@ -241,7 +240,7 @@ func (d *Dispatcher) target(destination string, receivers map[string]Receiver) R
 
 // lost records in the ledger that the own endpoint will not get the request's event.
 func (d *Dispatcher) lost(ctx context.Context, j job, reason string) error {
-	if j.destination != OwnEndpoint || d.deps.Ledger == nil {
+	if j.destination != ownEndpoint || d.deps.Ledger == nil {
 		return nil
 	}
 	return d.deps.Ledger.MarkFailed(ctx, j.round, "the estimates could not be delivered: "+reason)
@@ -271,7 +270,7 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 	r := newResult(j, a, outcome, now.Add(-took), took)
 	r.ended, r.measured = now, time.Now()
 	streak := ended(dispatch.Report{OK: succeeded(j, a), Took: took})
-	if j.destination != OwnEndpoint {
+	if j.destination != ownEndpoint {
 		d.learn(ctx, r, streak)
 	}
 	if outcome.Status == Pending {
@@ -286,7 +285,7 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 // succeeded reports whether the destination took the call. Our own endpoint lives when it refuses one; a receiver that
 // refuses all of them fails.
 func succeeded(j job, a answer) bool {
-	if j.destination == OwnEndpoint {
+	if j.destination == ownEndpoint {
 		return classify(a) != Pending
 	}
 	return classify(a) == Delivered

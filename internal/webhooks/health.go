@@ -45,7 +45,8 @@ func (d *Dispatcher) ReceiverState(ctx context.Context, supplierID string) (Rece
 
 // Pause stops sending to the supplier's receiver: its deliveries are kept. An operator's pause outlasts a supplier's.
 func (d *Dispatcher) Pause(ctx context.Context, supplierID, by string) error {
-	err := d.deps.DB.InTx(ctx, "pause a receiver", func(ctx context.Context) error { return d.pauseReceiver(ctx, supplierID, by, "") })
+	err := d.deps.DB.InTx(ctx, "pause a receiver",
+		func(ctx context.Context) error { return d.pauseReceiver(ctx, supplierID, by, "") })
 	if err != nil {
 		return err
 	}
@@ -196,5 +197,5 @@ func (d *Dispatcher) pauseFailing(ctx context.Context, news map[string]health) e
 
 // gone reports whether the receiver wants nothing more.
 func (r result) gone() bool {
-	return r.destination != OwnEndpoint && r.status != nil && *r.status == http.StatusGone
+	return r.destination != ownEndpoint && r.status != nil && *r.status == http.StatusGone
 }

@@ -22,20 +22,21 @@ func (s *SelfService) ListDeliveries(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	filter, page, violations := ParseSentFilter(query)
+	filter, list, violations := ParseSentFilter(query)
 	if len(violations) > 0 {
-		return errs.InvalidInput("The parameters are not valid.", violations...)
+		_, wrong := s.open(supplierOf(c), filter, list)
+		return errs.InvalidInput("The parameters are not valid.", append(violations, wrong...)...)
 	}
-	total, items, err := s.List(c.Request.Context(), supplierOf(c), filter, page)
+	items, next, err := s.List(c.Request.Context(), supplierOf(c), filter, list)
 	if err != nil {
 		return err
 	}
-	return httpapi.List(c, page, total, func(yield func([]Sent, error) bool) { yield(items, nil) })
+	return httpapi.AnswerList(c, next, func(yield func([]Sent, error) bool) { yield(items, nil) })
 }
 
 // ParseSentFilter reads the parameters of a listing and names all that is wrong.
-func ParseSentFilter(query url.Values) (SentFilter, httpapi.Page, []errs.Violation) {
-	page, violations := httpapi.ParsePage(query)
+func ParseSentFilter(query url.Values) (SentFilter, httpapi.ListQuery, []errs.Violation) {
+	list, violations := httpapi.ParseList(query)
 	var filter SentFilter
 	read := func(name, detail string, valid func(text string) bool) {
 		values := query[name]
@@ -61,7 +62,7 @@ func ParseSentFilter(query url.Values) (SentFilter, httpapi.Page, []errs.Violati
 	})
 	read("since", momentDetail, moment(&filter.Since))
 	read("until", momentDetail, moment(&filter.Until))
-	return filter, page, violations
+	return filter, list, violations
 }
 
 const momentDetail = "must be a date and time such as 2026-11-21T12:00:00Z"

@@ -12,7 +12,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
@@ -83,7 +82,7 @@ func TestRedeliver_gives_a_whole_new_schedule(t *testing.T) {
 		r.add(event("acme", 55, 1))
 		r.settled()
 		five := 0
-		err := r.EachOf(t.Context(), []round.Round{event("acme", 5, 2).Round}, webhooks.Filter{}, 3,
+		err := r.Each(t.Context(), webhooks.Filter{Requests: []int64{event("acme", 5, 2).Round.UID}}, 3,
 			func(d webhooks.Delivery) error {
 				if five++; d.RequestID != 5 {
 					t.Errorf("it is of request %d", d.RequestID)
@@ -97,7 +96,7 @@ func TestRedeliver_gives_a_whole_new_schedule(t *testing.T) {
 		if got := r.list(webhooks.Filter{Status: webhooks.Failed}); len(got) != 3 {
 			t.Fatalf("%d failed", len(got))
 		}
-		d := r.show(webhooks.OwnEndpoint)
+		d := r.show("own")
 		r.own.mu.Lock()
 		r.own.answer = nil
 		r.own.mu.Unlock()
@@ -119,11 +118,11 @@ func TestRedeliver_gives_a_whole_new_schedule(t *testing.T) {
 		if _, err := r.Show(t.Context(), "msg_nothing"); errs.KindOf(err) != errs.NotFound {
 			t.Errorf("an unknown id: %v", err)
 		}
-		if n, err := r.RedeliverStatus(t.Context(),
+		if n, err := r.RedeliverAll(t.Context(),
 			webhooks.Filter{Status: webhooks.Failed, Since: time.Now().Add(time.Hour)}, func(int64) {}); err != nil || n != 0 {
 			t.Errorf("of the future: %d, %v", n, err)
 		}
-		n, err := r.RedeliverStatus(t.Context(), webhooks.Filter{Status: webhooks.Failed}, func(int64) {})
+		n, err := r.RedeliverAll(t.Context(), webhooks.Filter{Status: webhooks.Failed}, func(int64) {})
 		if err != nil || n != 2 {
 			t.Errorf("of the status: %d, %v", n, err)
 		}

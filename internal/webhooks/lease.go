@@ -190,8 +190,8 @@ func (d *Dispatcher) lookAround(ctx context.Context, m members, judge bool) {
 	}
 }
 
-// reclaim finds attempts that are not being made: those that this worker does not know of, and those of workers that have no
-// lease any more.
+// reclaim finds attempts that are not being made: those that this worker does not know of, and those of workers that
+// have no lease any more.
 func (d *Dispatcher) reclaim(ctx context.Context, worker int64, m members, judge bool) error {
 	if time.Since(d.reclaimed) < reclaimEvery {
 		return nil

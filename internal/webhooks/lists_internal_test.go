@@ -2,10 +2,13 @@ package webhooks
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -13,87 +16,143 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// listedRows stores deliveries of acme's, the numbers from first to last, ten a second, each with its own one. One of
-// a hundred is dead.
-func listedRows(ctx context.Context, t *testing.T, db *database.DB, first, last int) {
+func tenth(n int) time.Time { return time.UnixMicro(int64(n) * 100_000) }
+
+// listedRows stores events with a delivery to the own endpoint and one to acme's receiver, the uids from first to last,
+// made ten a second but every thirtieth, which was estimated again late.
+func listedRows(ctx context.Context, t *testing.T, db *database.DB, first, last int64, status func(uid int64) Status) {
 	t.Helper()
-	err := db.From(ctx).Exec(`INSERT INTO webhook_deliveries
-		(id, uid, round, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at,
-			updated_at)
-		WITH RECURSIVE n(i) AS (SELECT CAST(? AS bigint) UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		SELECT 'msg_1000' || (10000000 + i) || to_, i, 1, to_, 'acme', i,
-			CASE i % 100 WHEN 0 THEN 'dead' ELSE 'delivered' END, 1, 1, 0, i * 100000, 1
-		FROM n CROSS JOIN (SELECT 'own' AS to_ UNION ALL SELECT 'acme') AS destinations`, first, last).Error
-	if err != nil {
-		t.Fatal(err)
+	for from := first; from <= last; from += 500 {
+		var events, deliveries strings.Builder
+		for uid := from; uid <= min(from+499, last); uid++ {
+			made := tenth(int(uid))
+			if uid%30 == 29 {
+				made = tenth(int(uid) + 3000)
+			}
+			e := round.Event{UID: uid, At: made.UnixMicro(), Nonce: uid}
+			fmt.Fprintf(&events, `,(%d, 1, %[1]d, 'acme', '', '', %d)`, uid, e.At)
+			for kind, destination := range []string{ownEndpoint, "acme"} {
+				fmt.Fprintf(&deliveries, `,('%s', %d, 1, '%s', 'acme', %[2]d, '%[4]s', 1, 1, 0, %[5]d, %[5]d)`,
+					e.WebhookID(round.Kind(kind)), uid, destination, status(uid), e.At)
+			}
+		}
+		exec(ctx, t, db, `INSERT INTO webhook_events (uid, round, nonce, supplier_id, trace_id, body, created_at)
+			VALUES `+events.String()[1:])
+		exec(ctx, t, db, `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status,
+			attempts, series, next_attempt_at, created_at, updated_at) VALUES `+deliveries.String()[1:])
 	}
 }
 
-func tenth(n int) time.Time { return time.UnixMicro(int64(n) * 100_000) }
+func every(status Status) func(int64) Status { return func(int64) Status { return status } }
 
-// samePages compares pages all over the list with what the table has.
-func samePages(ctx context.Context, t *testing.T, db *database.DB) {
+// mixed has one of a hundred dead, one failed and two pending.
+func mixed(uid int64) Status {
+	switch uid % 100 {
+	case 7:
+		return Dead
+	case 8:
+		return Failed
+	case 9, 10:
+		return Pending
+	}
+	return Delivered
+}
+
+// walked follows a list to its end.
+func walked(ctx context.Context, t *testing.T, d *Dispatcher, f Filter, limit int) (ids []string, pages int) {
 	t.Helper()
-	s := NewSelfService(SelfServiceDeps{DB: db, Now: time.Now})
-	for _, filter := range []SentFilter{
-		{}, {Status: Delivered}, {Status: Dead}, {Status: Pending}, {Since: tenth(100), Until: tenth(150)},
-		{Since: tenth(40), Status: Dead},
-		{Until: tenth(4321)}, {Until: tenth(4321), Status: Delivered}, {Since: tenth(1 << 40)}, {Until: tenth(0)},
-		{Since: tenth(300), Until: tenth(200)},
-	} {
-		times := filter.times()
+	for behind, more := (Key{}), true; more; pages++ {
+		page, next, err := d.List(ctx, f, behind, limit)
+		if err != nil || len(page) > limit || pages > 3000 {
+			t.Fatalf("page %d of %+v has %d: %v", pages, f, len(page), err)
+		}
+		for _, one := range page {
+			ids = append(ids, one.ID)
+		}
+		behind, more = next, !next.IsZero()
+	}
+	return ids, pages
+}
+
+// allFilters are of every shape.
+func allFilters() (filters []Filter) {
+	for _, of := range []Filter{{}, {Receiver: "acme"}, {SupplierID: "acme"}, {Receiver: "nothing"}} {
+		for _, times := range [][2]time.Time{{}, {tenth(100), tenth(4321)}, {tenth(1 << 40)}, {{}, tenth(0)},
+			{tenth(300), tenth(200)}} {
+			for _, status := range append([]Status{""}, statuses...) {
+				f := of
+				f.Status, f.Since, f.Until = status, times[0], times[1]
+				filters = append(filters, f)
+			}
+		}
+	}
+	return filters
+}
+
+// samePages compares what lists show with what the table has.
+func samePages(ctx context.Context, t *testing.T, db *database.DB, filters ...Filter) {
+	t.Helper()
+	d := &Dispatcher{store: &store{db}}
+	for i, f := range filters {
+		since, until, _ := f.times()
 		var want []string
-		err := db.From(ctx).Raw(`SELECT id FROM webhook_deliveries WHERE destination = 'acme' AND status IN ?
-			AND created_at >= ? AND created_at < ?
-			ORDER BY created_at DESC, id DESC`, filter.of(), times.Since, times.Until).Scan(&want).Error
+		err := db.From(ctx).Raw(`SELECT id FROM webhook_deliveries WHERE (? = '' OR destination = ?)
+			AND (? = '' OR supplier_id = ?) AND (? = '' OR status = ?) AND created_at >= ? AND created_at < ?
+			ORDER BY uid DESC, round DESC, CASE destination WHEN 'own' THEN 0 ELSE 1 END DESC`, f.Receiver, f.Receiver,
+			f.SupplierID, f.SupplierID, f.Status, f.Status, since, until).Scan(&want).Error
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, number := range []int{1, 2, 50, 101, (len(want) + 19) / 20, len(want)/20 + 2} {
-			page := httpapi.Page{Number: max(number, 1), Size: 20}
-			total, items, err := s.List(ctx, "acme", filter, page)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var ids []string
-			for _, item := range items {
-				ids = append(ids, item.ID)
-			}
-			from := min(int(page.Offset()), len(want))
-			if expected := want[from:min(from+page.Size, len(want))]; total != int64(len(want)) || !slices.Equal(ids, expected) {
-				t.Errorf("page %d of %+v has of %d %q, want of %d %q", page.Number, filter, total, ids, len(want), expected)
-			}
+		limit := []int{100, 997, 61}[i%3]
+		got, _ := walked(ctx, t, d, f, limit)
+		f.oldest = true
+		upwards, _ := walked(ctx, t, d, f, limit)
+		slices.Reverse(upwards)
+		if !slices.Equal(got, want) || !slices.Equal(upwards, want) {
+			t.Errorf("%+v shows %d, and %d from the oldest on, of %d", f, len(got), len(upwards), len(want))
 		}
 	}
 }
 
-func TestLists_of_deliveries_page_and_count_as_the_table_does(t *testing.T) {
+func TestLists_page_as_the_table_is_whatever_is_chosen(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		ctx := t.Context()
-		samePages(ctx, t, db)
-		listedRows(ctx, t, db, 1, 5000)
-		samePages(ctx, t, db)
-		databasetest.Fold(ctx, t, db, Lists()...)
-		samePages(ctx, t, db)
-		for _, statement := range []string{
-			`UPDATE webhook_deliveries SET status = 'pending' WHERE uid BETWEEN 90 AND 130 OR uid = 4000`,
-			`UPDATE webhook_deliveries SET attempts = 2`,
-			`DELETE FROM webhook_deliveries WHERE uid % 7 = 0 OR uid < 2500 AND status = 'delivered'`,
-			`UPDATE webhook_deliveries SET status = 'delivered' WHERE status = 'pending' OR uid % 3 = 0`,
-		} {
-			if err := db.From(ctx).Exec(statement).Error; err != nil {
-				t.Fatal(err)
+		samePages(ctx, t, db, allFilters()...)
+		listedRows(ctx, t, db, 1, looked+500, mixed) // more than one page looks at
+		samePages(ctx, t, db, allFilters()...)
+		exec(ctx, t, db, `UPDATE webhook_deliveries SET worker = 7, last_started_at = 1
+			WHERE status = 'pending' AND uid % 3 = 0`)
+		exec(ctx, t, db, `DELETE FROM webhook_deliveries WHERE uid % 7 = 0`)
+		exec(ctx, t, db, `DELETE FROM webhook_events WHERE uid % 7 = 0`)
+		samePages(ctx, t, db, allFilters()...)
+	})
+}
+
+// A page may be short, or empty, and leads on: what it looks at is bounded.
+func TestLists_look_at_so_many_deliveries_a_page(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		ctx, d := t.Context(), &Dispatcher{store: &store{db}}
+		const stored, each = 2*looked + 500, 10
+		listedRows(ctx, t, db, 1, stored, func(uid int64) Status {
+			if uid%each == each-1 {
+				return Delivered // one is the last that a page looks at
 			}
-			samePages(ctx, t, db)
-		}
-		listedRows(ctx, t, db, 5001, 9000)
-		databasetest.Fold(ctx, t, db, Lists()...)
-		samePages(ctx, t, db)
-		var blocks int64
-		if err := db.From(ctx).Raw(`SELECT max(n) FROM list_counts
-			WHERE list = 'deliveries'`).Scan(&blocks).Error; err != nil || blocks > 2500 {
-			t.Errorf("a block has %d rows: %v", blocks, err)
+			return Dead
+		})
+		for _, tt := range []struct {
+			Filter
+			want int
+		}{
+			{Filter{Receiver: "acme", Until: tenth(50)}, 48}, {Filter{SupplierID: "acme", Until: tenth(50)}, 96},
+			{Filter{Status: Delivered}, 2 * stored / each},
+		} {
+			ids, pages := walked(ctx, t, d, tt.Filter, 2*eventsAtOnce)
+			slices.Sort(ids)
+			if pages != 3 || len(ids) != tt.want || len(slices.Compact(ids)) != tt.want {
+				t.Errorf("%d pages of %+v show %d deliveries, want 3 and %d", pages, tt.Filter, len(ids), tt.want)
+			}
 		}
 	})
 }
@@ -108,61 +167,89 @@ func (requests) Round(_ context.Context, _ string, id int64) (round.Round, error
 	return round.Round{SupplierID: "acme", RequestID: id, UID: id, Number: 2}, nil
 }
 
+func selfService(t *testing.T, db *database.DB, now time.Time) *SelfService {
+	t.Helper()
+	cursors, err := cursor.New("a key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := func() time.Time { return now }
+	return NewSelfService(SelfServiceDeps{DB: db, Now: clock, Requests: requests{}, Cursors: cursors,
+		Dispatcher: &Dispatcher{store: &store{db}, deps: Deps{DB: db, Now: clock}}})
+}
+
 func TestLists_of_a_request_s_deliveries_are_those_of_all_its_rounds(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		ctx := t.Context()
-		add := func(id string, uid int, destination string) {
-			err := db.From(ctx).Exec(`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id,
-				status, attempts, series,
-				next_attempt_at, created_at, updated_at) VALUES (?, ?, 1, ?, 'acme', ?, 'delivered', 1, 1, 0, ?, 1)`, id, uid,
-				destination, uid, uid).Error
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		for uid := range 3 {
-			for number := range 3 {
-				e := round.NewEvent(int64(uid), time.UnixMicro(7))
-				err := db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, nonce, trace_id, body, created_at)
-					VALUES (?, ?, ?, '', '', 7)`, uid, number+1, e.Nonce).Error
-				if err != nil {
-					t.Fatal(err)
+		for uid := range int64(3) {
+			for number := range int64(3) {
+				e := round.NewEvent(uid+1, time.UnixMicro(7))
+				exec(ctx, t, db, `INSERT INTO webhook_events (uid, round, nonce, supplier_id, trace_id, body, created_at)
+					VALUES (?, ?, ?, 'acme', '', '', 7)`, uid+1, number+1, e.Nonce)
+				for kind, destination := range []string{ownEndpoint, "acme"} {
+					exec(ctx, t, db, `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id,
+							status, attempts, series, next_attempt_at, created_at, updated_at)
+						VALUES (?, ?, ?, ?, 'acme', ?, 'delivered', 1, 1, 0, 7, 1)`, e.WebhookID(round.Kind(kind)), uid+1, number+1,
+						destination, uid+1)
 				}
-				add(e.WebhookID(round.OwnEndpoint), uid, OwnEndpoint)
-				add(e.WebhookID(round.Receiver), uid, "acme")
 			}
 		}
-		s := NewSelfService(SelfServiceDeps{DB: db, Now: time.Now, Requests: requests{}})
-		for id, want := range map[int64]int64{1: 3, 2: 3, 3: 0} {
-			total, items, err := s.List(ctx, "acme", SentFilter{RequestID: &id}, httpapi.Page{Number: 2, Size: 2})
-			if err != nil || total != want || int64(len(items)) != max(want-2, 0) {
-				t.Errorf("request %d has %d deliveries, %d on the second page: %v", id, total, len(items), err)
+		s := selfService(t, db, time.Now())
+		for id, want := range map[int64]int{1: 3, 2: 3, 3: 0} {
+			filter, query, seen := SentFilter{RequestID: &id}, httpapi.ListQuery{Limit: 2}, 0
+			for more := true; more; more = query.Cursor != "" {
+				items, next, err := s.List(ctx, "acme", filter, query)
+				if err != nil || len(items) > 2 {
+					t.Fatalf("%d deliveries: %v", len(items), err)
+				}
+				seen, query.Cursor = seen+len(items), next
+			}
+			if seen != want {
+				t.Errorf("request %d has %d deliveries, want %d", id, seen, want)
 			}
 		}
 	})
 }
 
-// A page of a supplier with many deliveries reads a block's rows and its own, whatever plan a young connection made.
-func TestPlans_of_a_supplier_s_listing_read_a_block_and_the_page(t *testing.T) {
+// blocksRead is how many the transaction has read so far of the tables and indexes of events and deliveries.
+func (s *store) blocksRead(ctx context.Context, t *testing.T) (n int64) {
+	t.Helper()
+	err := s.db.From(ctx).Raw(`SELECT sum(pg_stat_get_xact_blocks_fetched(oid)) FROM pg_class
+		WHERE relname LIKE 'webhook_events%' OR relname LIKE 'webhook_deliveries%'`).Scan(&n).Error
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Whatever is chosen, a page reads little more than it shows, the first and a deep one, by plans that a young connection
+// made over empty tables.
+func TestPlans_of_lists_read_a_page_however_deep(t *testing.T) {
 	t.Parallel()
 	s := &store{databasetest.Open(t, database.Postgres)}
-	const rows = 20_000
-	err := s.db.InTx(t.Context(), "test", func(ctx context.Context) error { // one connection, which plans over an empty table
-		for _, stored := range []int{0, rows} {
+	err := s.db.InTx(t.Context(), "test", func(ctx context.Context) error {
+		for _, stored := range []int64{0, 20_000} {
 			if stored > 0 {
-				listedRows(ctx, t, s.db, 1, stored)
+				listedRows(ctx, t, s.db, 1, stored, mixed)
 			}
-			databasetest.Fold(ctx, t, s.db, Lists()...)
-			for _, filter := range []SentFilter{{}, {Status: Delivered}, {Status: Dead}, {Status: Failed}, {Since: tenth(100),
-				Until: tenth(rows - 100)}} {
-				for _, page := range []int{1, 9, 500} {
-					before := s.rowsRead(ctx, t)
-					if _, _, err := s.sent(ctx, "acme", filter, 20, int64(page-1)*20); err != nil {
-						t.Fatal(err)
-					}
-					if read := s.rowsRead(ctx, t) - before; read > 6100 {
-						t.Errorf("page %d of %+v over %d rows: %d were read", page, filter, stored, read)
+			for _, of := range []Filter{{}, {Receiver: "acme"}} {
+				for _, status := range append([]Status{""}, statuses...) {
+					for _, behind := range []Key{{}, {UID: stored / 2, Round: 1, Kind: 1}, {UID: 300, Round: 1}} {
+						for _, timed := range []bool{false, true} {
+							f, most := of, int64(400)
+							if f.Status = status; timed {
+								f.Since, f.Until, most = tenth(int(behind.UID)-150), tenth(int(behind.UID)-50), 1000
+							}
+							before := s.blocksRead(ctx, t)
+							if _, _, err := s.page(ctx, f, behind, 20); err != nil {
+								return err
+							}
+							read := s.blocksRead(ctx, t) - before
+							if read > most {
+								t.Errorf("behind %v of %d rows %+v reads %d blocks", behind, stored, f, read)
+							}
+						}
 					}
 				}
 			}
@@ -172,47 +259,4 @@ func TestPlans_of_a_supplier_s_listing_read_a_block_and_the_page(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-func TestRecent_of_a_supplier_leads_through_all_its_deliveries_each_once(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		ctx := t.Context()
-		d := &Dispatcher{store: &store{db}}
-		listedRows(ctx, t, db, 1, 2200)
-		err := db.From(ctx).Exec(`INSERT INTO webhook_deliveries
-			(id, uid, round, destination, supplier_id, request_id, status, attempts, series, next_attempt_at, created_at,
-				updated_at)
-			SELECT id || 'x', uid + 10000, 1, destination, 'acme', uid + 10000,
-				CASE uid % 3 WHEN 0 THEN 'pending' ELSE status END, 1, 1, 0, 150000000, 1
-			FROM webhook_deliveries WHERE destination = 'acme'`).Error // of one moment
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			for _, filter := range []Filter{{SupplierID: "acme"}, {SupplierID: "acme", Status: Delivered}} {
-				var want, got []string
-				err := db.From(ctx).Raw(`SELECT id FROM webhook_deliveries WHERE destination = 'acme' AND status IN ?
-					ORDER BY created_at DESC, id DESC`,
-					SentFilter{Status: filter.Status}.of()).Scan(&want).Error
-				if err != nil {
-					t.Fatal(err)
-				}
-				for after, pages := "", 0; pages == 0 || after != "" && pages < 200; pages++ {
-					page, next, err := d.Recent(ctx, filter, after, 100)
-					if err != nil {
-						t.Fatal(err)
-					}
-					for _, one := range page {
-						got = append(got, one.ID)
-					}
-					after = next
-				}
-				if !slices.Equal(got, want) {
-					t.Errorf("%+v: %d of %d deliveries", filter, len(got), len(want))
-				}
-			}
-			databasetest.Fold(ctx, t, db, Lists()...)
-		}
-	})
 }

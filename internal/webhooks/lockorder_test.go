@@ -42,7 +42,8 @@ func newContention(t *testing.T, db *database.DB) *contention {
 	}
 	// they were made in another order than that of their ids
 	r.exec(`UPDATE webhook_deliveries SET status = 'dead', created_at = created_at & -262144 | request_id * 7919 % 262144`)
-	c := &contention{rig: r, self: webhooks.NewSelfService(webhooks.SelfServiceDeps{DB: db, Now: time.Now})}
+	c := &contention{rig: r, self: webhooks.NewSelfService(webhooks.SelfServiceDeps{DB: db, Now: time.Now,
+		Dispatcher: r.Dispatcher})}
 	c.operator = operator.New(operator.Deps{DB: db, Now: time.Now, Events: r.Dispatcher})
 	for _, d := range r.list(webhooks.Filter{}) {
 		c.ids = append(c.ids, d.ID)
@@ -103,7 +104,7 @@ func TestRedeliveries_recoveries_pauses_and_retention_never_deadlock(t *testing.
 		},
 		"redeliver by ids": func(int) error { _, err := c.Redeliver(ctx, c.some(100)...); return err },
 		"redeliver by status": func(int) error {
-			_, err := c.RedeliverStatus(ctx, dead, func(int64) {})
+			_, err := c.RedeliverAll(ctx, dead, func(int64) {})
 			return err
 		},
 		"redeliver what is lost": func(int) error {

@@ -31,7 +31,7 @@ func newMetrics(r prometheus.Registerer, inFlight func() int) *metrics {
 		}),
 	}
 	// They are there from the start, so that the first increase is seen.
-	for _, destination := range []string{OwnEndpoint, "supplier"} {
+	for _, destination := range []string{ownEndpoint, "supplier"} {
 		for _, outcome := range []Status{Delivered, Pending, Dead, Failed} {
 			m.attempts.WithLabelValues(destination, outcomeLabel(outcome))
 		}
@@ -45,7 +45,7 @@ func newMetrics(r prometheus.Registerer, inFlight func() int) *metrics {
 }
 
 func (m *metrics) attempted(destination string, status Status, took time.Duration) {
-	if destination != OwnEndpoint {
+	if destination != ownEndpoint {
 		destination = "supplier"
 	}
 	m.attempts.WithLabelValues(destination, outcomeLabel(status)).Inc()

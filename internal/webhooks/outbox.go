@@ -64,7 +64,7 @@ func (d newDelivery) attemptedBy() *int64 {
 type newEvent struct {
 	Outgoing
 	ids        round.Event   // what its webhook-ids follow from
-	stored     []byte        // its body, packed or as it is sent
+	stored     []byte        // its body, as it is stored
 	deliveries []newDelivery // the first goes to the own endpoint
 }
 
@@ -80,7 +80,7 @@ func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (before []round
 	now, worker, due := d.deps.Now(), d.lease.worker(), map[string]time.Time{}
 	suppliers := slices.Collect(maps.Keys(receivers))
 	for chunk := range slices.Chunk(events, addBatch) {
-		prepared, err := d.prepare(ctx, chunk, receivers, worker, now)
+		prepared, err := d.prepare(chunk, receivers, worker, now)
 		if err != nil {
 			return nil, err
 		}
@@ -104,9 +104,8 @@ func (d *Dispatcher) Add(ctx context.Context, events []Outgoing) (before []round
 }
 
 // prepare makes the rows of the events.
-func (d *Dispatcher) prepare(ctx context.Context, events []Outgoing, receivers map[string]Receiver, worker int64,
-	now time.Time) ([]newEvent, error) {
-	packed := d.deps.Packed && d.deps.DB.Lean(ctx)
+func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, worker int64, now time.Time) (
+	[]newEvent, error) {
 	prepared := make([]newEvent, len(events))
 	for i, e := range events {
 		body := e.Body
@@ -116,11 +115,8 @@ func (d *Dispatcher) prepare(ctx context.Context, events []Outgoing, receivers m
 				return nil, fmt.Errorf("encode event of %s: %w", e.Round, err)
 			}
 		}
-		prepared[i] = newEvent{Outgoing: e, ids: round.NewEvent(e.Round.UID, now), stored: body,
+		prepared[i] = newEvent{Outgoing: e, ids: round.NewEvent(e.Round.UID, now), stored: pack.Pack(body),
 			deliveries: make([]newDelivery, 0, 2)}
-		if packed {
-			prepared[i].stored = pack.Stored(body)
-		}
 		add := func(kind round.Kind, destination string) {
 			prepared[i].deliveries = append(prepared[i].deliveries, newDelivery{job: job{
 				id: prepared[i].ids.WebhookID(kind), destination: destination, round: e.Round, number: 1, series: 1,
@@ -128,7 +124,7 @@ func (d *Dispatcher) prepare(ctx context.Context, events []Outgoing, receivers m
 				target: d.target(destination, receivers),
 			}})
 		}
-		add(round.OwnEndpoint, OwnEndpoint)
+		add(round.OwnEndpoint, ownEndpoint)
 		if receivers[e.Round.SupplierID].usable() {
 			add(round.Receiver, e.Round.SupplierID)
 		}
@@ -164,7 +160,7 @@ func (d *Dispatcher) insert(ctx context.Context, deliveries []newDelivery, known
 // to a paused or failing receiver waits.
 func (d *Dispatcher) begin(delivery *newDelivery, known standing) {
 	to := delivery.destination
-	if to != OwnEndpoint && (known.paused || known.failures >= dispatch.FailingAt || !d.ownership.owns(to)) {
+	if to != ownEndpoint && (known.paused || known.failures >= dispatch.FailingAt || !d.ownership.owns(to)) {
 		return
 	}
 	destination := d.destination(delivery.job)
@@ -183,7 +179,7 @@ func (d *Dispatcher) transactionEnded(end database.End, deliveries []newDelivery
 		case end != database.Committed:
 			delivery.permit.Cancel()
 			d.release(delivery.id)
-		case delivery.destination != OwnEndpoint && d.wakeUps.pausedSince(delivery.destination, began):
+		case delivery.destination != ownEndpoint && d.wakeUps.pausedSince(delivery.destination, began):
 			delivery.permit.Cancel()
 			back = append(back, delivery.job)
 		default:
@@ -194,7 +190,7 @@ func (d *Dispatcher) transactionEnded(end database.End, deliveries []newDelivery
 		go d.putBack(back)
 	}
 	if end == database.Committed && len(waiting) > 0 {
-		if _, own := waiting[OwnEndpoint]; own {
+		if _, own := waiting[ownEndpoint]; own {
 			d.Wake()
 		}
 		d.wakeOwners(waiting)
@@ -248,8 +244,8 @@ func unique(list []string) []string {
 
 // destination returns where a job goes, as the scheduler wants to know it.
 func (d *Dispatcher) destination(j job) dispatch.Destination {
-	if j.destination == OwnEndpoint {
-		return dispatch.Destination{Name: OwnEndpoint}
+	if j.destination == ownEndpoint {
+		return dispatch.Destination{Name: ownEndpoint}
 	}
 	return dispatch.Destination{Name: j.destination, Limit: max(j.target.Concurrency, 1)}
 }

@@ -48,11 +48,6 @@ func (d *Dispatcher) Keep(ctx context.Context, p round.Partition, why string) er
 // Drop drops the events, deliveries and attempts of a partition's requests, which no request may be of any more. It
 // returns why it did not; empty: they are gone, and DeleteDropped gives their room on the disk back.
 func (d *Dispatcher) Drop(ctx context.Context, p round.Partition) (why string, err error) {
-	if p.Settled.IsZero() {
-		if err := d.store.visible(ctx, p); err != nil {
-			return "", fmt.Errorf("vacuum partition %s: %w", p.Name, err)
-		}
-	}
 	for range dropTries {
 		if why, err = d.store.drop(database.ForMaintenance(ctx), p); err != nil || why == "" {
 			break

@@ -53,7 +53,7 @@ func (s *store) walk(ctx context.Context, t *testing.T, now time.Time, due int) 
 	if locked, err := s.lockDue(ctx, []string{"acme"}, 5); err != nil || len(locked) != min(due, 1) {
 		t.Fatalf("%d receivers: %v", len(locked), err)
 	}
-	claimed, err := s.claim(ctx, map[string]int{OwnEndpoint: 2, "acme": 2}, now, 5, 9)
+	claimed, err := s.claim(ctx, map[string]int{ownEndpoint: 2, "acme": 2}, now, 5, 9)
 	if err != nil || len(claimed) != due {
 		t.Fatalf("%d deliveries: %v", len(claimed), err)
 	}
@@ -81,7 +81,7 @@ func (s *store) walk(ctx context.Context, t *testing.T, now time.Time, due int) 
 func (s *store) pending(ctx context.Context, t *testing.T, first, last int) {
 	t.Helper()
 	for _, statement := range []string{
-		`INSERT INTO webhook_events (uid, round, trace_id, body, created_at) SELECT n, 1, '', '', 1
+		`INSERT INTO webhook_events (uid, round, supplier_id, trace_id, body, created_at) SELECT n, 1, 'acme', '', '', 1
 			FROM generate_series(?::int, ?::int) AS n`,
 		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
 			next_attempt_at, created_at, updated_at)

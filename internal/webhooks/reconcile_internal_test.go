@@ -81,7 +81,7 @@ func TestAttempt_is_held_in_memory_before_its_COMMIT_and_not_after_a_rollback(t 
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		d := newIdle(t, db)
 		d.scheduler.Start()
-		delivery := newDelivery{job: job{id: "msg_1000a", destination: OwnEndpoint, worker: 8, begun: time.Now()}}
+		delivery := newDelivery{job: job{id: "msg_1000a", destination: ownEndpoint, worker: 8, begun: time.Now()}}
 		delivery.round.SupplierID = "acme"
 		undo := errors.New("undo")
 		err := db.InTx(t.Context(), "test", func(ctx context.Context) error {

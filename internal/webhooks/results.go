@@ -165,9 +165,9 @@ func (r result) lost() bool { return r.outcome.Status == Dead || r.outcome.Statu
 // needsTransaction reports whether more than the deliveries is written; PostgreSQL writes these in one statement.
 func (d *Dispatcher) needsTransaction(results []result) bool {
 	return !d.store.postgres() || slices.ContainsFunc(results, func(r result) bool {
-		if r.destination == OwnEndpoint && r.lost() || d.notifies() && r.outcome.Status == Dead {
+		if r.destination == ownEndpoint && r.lost() || d.notifies() && r.outcome.Status == Dead {
 			return true
 		}
-		return r.destination != OwnEndpoint && (r.outcome.Status == Pending || r.gone())
+		return r.destination != ownEndpoint && (r.outcome.Status == Pending || r.gone())
 	})
 }

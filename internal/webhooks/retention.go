@@ -21,22 +21,21 @@ func (d *Dispatcher) End(ctx context.Context, before time.Time, reason string) e
 	}
 	var writing time.Time
 	for _, supplier := range suppliers {
-		total, after := 0, candidate{}
-		for more := true; more && ctx.Err() == nil; {
-			found, err := d.store.waiting(ctx, supplier, before, after, endBatch)
+		filter := Filter{Receiver: supplier, Status: Pending, Until: before, oldest: true}
+		total := 0
+		for behind, more := (Key{}), true; more && ctx.Err() == nil; {
+			found, next, err := d.List(ctx, filter, behind, endBatch)
 			if err != nil {
 				return err
 			}
-			if more = len(found) == endBatch; len(found) > 0 {
-				last := found[len(found)-1]
-				after = candidate{id: last.ID, createdAt: last.CreatedAt.UnixMicro()}
-				n, err := d.end(ctx, found, reason)
-				if err != nil {
-					return err
-				}
-				total += n
+			n, err := d.end(ctx, found, before, reason)
+			if total += n; err != nil {
+				return err
+			}
+			if n > 0 {
 				writing = d.deps.DB.Yield(ctx, writing)
 			}
+			behind, more = next, !next.IsZero()
 		}
 		if total > 0 {
 			d.deps.Log.WarnContext(ctx, "webhook deliveries are dead: "+reason, "supplier_id", supplier, "deliveries", total)
@@ -45,21 +44,28 @@ func (d *Dispatcher) End(ctx context.Context, before time.Time, reason string) e
 	return ctx.Err()
 }
 
-// end has those of the deliveries be dead that are as they were found, and returns how many they are.
-func (d *Dispatcher) end(ctx context.Context, found []Delivery, reason string) (n int, err error) {
-	was, ids := make(map[string]time.Time, len(found)), make([]string, len(found))
+// end has those of the deliveries be dead that have waited since before the given time, and returns how many they are.
+func (d *Dispatcher) end(ctx context.Context, found []Delivery, before time.Time, reason string) (n int, err error) {
+	if len(found) == 0 {
+		return 0, nil
+	}
+	ids := make([]string, len(found))
 	for i, delivery := range found {
-		was[delivery.ID], ids[i] = delivery.UpdatedAt, delivery.ID
+		ids[i] = delivery.ID
 	}
 	err = d.deps.DB.InTx(ctx, "end old deliveries", func(ctx context.Context) error {
 		locked, err := d.store.lockByID(ctx, ids)
 		if err != nil {
 			return err
 		}
+		old, err := d.store.waitedSince(ctx, ids, before)
+		if err != nil {
+			return err
+		}
 		ids = ids[:0]
 		var notices []notice.Notice
 		for _, delivery := range locked {
-			if delivery.Status == Pending && delivery.UpdatedAt.Equal(was[delivery.ID]) {
+			if old[delivery.ID] {
 				ids = append(ids, delivery.ID)
 				notices = append(notices, job{id: delivery.ID, round: delivery.roundOf()}.dead(reason))
 			}

@@ -132,7 +132,7 @@ func (d *Dispatcher) look(ctx context.Context) error {
 	found = slices.DeleteFunc(found, func(r dueRow) bool { return r.at.After(now) })
 	if !all {
 		a.due = append(slices.DeleteFunc(a.due, func(r dueRow) bool {
-			return r.destination == OwnEndpoint || slices.Contains(shards, dispatch.ShardOf(r.destination))
+			return r.destination == ownEndpoint || slices.Contains(shards, dispatch.ShardOf(r.destination))
 		}), found...)
 		return nil
 	}
@@ -144,7 +144,7 @@ func (d *Dispatcher) look(ctx context.Context) error {
 
 // giveBackPaused takes the begun attempts of receivers that were paused meanwhile out of the ready queue.
 func (d *Dispatcher) giveBackPaused(ctx context.Context) error {
-	queued := slices.DeleteFunc(d.scheduler.Queued(), func(name string) bool { return name == OwnEndpoint })
+	queued := slices.DeleteFunc(d.scheduler.Queued(), func(name string) bool { return name == ownEndpoint })
 	if len(queued) == 0 {
 		return nil
 	}
@@ -156,14 +156,14 @@ func (d *Dispatcher) giveBackPaused(ctx context.Context) error {
 }
 
 // wanted returns the destinations that are due and can be called. Of many receivers whose limits are not known yet it
-// looks some up; the others have their turn in the next rounds. What cannot be called is set aside, so that it delays no
-// other, however many there are.
+// looks some up; the others have their turn in the next rounds. What cannot be called is set aside, so that it delays
+// no other, however many there are.
 func (d *Dispatcher) wanted(ctx context.Context) (list []dispatch.Destination, err error) {
 	list = make([]dispatch.Destination, 0, len(d.agenda.due))
 	var unknown, unusable []string
 	for _, r := range d.agenda.due {
 		to := dispatch.Destination{Name: r.destination, Failures: r.failures}
-		if r.destination != OwnEndpoint {
+		if r.destination != ownEndpoint {
 			switch receiver, known := d.receivers.remembered(r.destination); {
 			case !known && len(unknown) < lookUpMost:
 				unknown = append(unknown, r.destination)
@@ -212,7 +212,8 @@ func (d *Dispatcher) setAside(ctx context.Context, suppliers []string) error {
 	if err != nil {
 		return fmt.Errorf("set receivers aside that cannot be called: %w", err)
 	}
-	d.agenda.due = slices.DeleteFunc(d.agenda.due, func(r dueRow) bool { return slices.Contains(suppliers, r.destination) })
+	d.agenda.due = slices.DeleteFunc(d.agenda.due,
+		func(r dueRow) bool { return slices.Contains(suppliers, r.destination) })
 	d.Wake() // for those that come behind them
 	return nil
 }
@@ -240,7 +241,7 @@ func (a *agenda) failures(destination string) int {
 func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, error) {
 	var suppliers []string
 	for destination := range wants {
-		if destination != OwnEndpoint {
+		if destination != ownEndpoint {
 			suppliers = append(suppliers, destination)
 		}
 	}
@@ -262,7 +263,7 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 // claimIn claims in one transaction: for the own endpoint, or for the suppliers.
 func (d *Dispatcher) claimIn(ctx context.Context, wants map[string]int, suppliers []string,
 	receivers map[string]Receiver) ([]job, error) {
-	if len(suppliers) == 0 && wants[OwnEndpoint] == 0 {
+	if len(suppliers) == 0 && wants[ownEndpoint] == 0 {
 		return nil, nil
 	}
 	worker := d.lease.worker()
@@ -301,7 +302,7 @@ func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, supplie
 	worker int64) (claimed []claimedRow, err error) {
 	mine := map[string]int{}
 	if len(suppliers) == 0 {
-		mine[OwnEndpoint] = wants[OwnEndpoint]
+		mine[ownEndpoint] = wants[ownEndpoint]
 	} else {
 		if suppliers, err = d.store.lockDue(ctx, suppliers, worker); err != nil {
 			return nil, err

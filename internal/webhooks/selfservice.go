@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2/expirable"
 
+	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
@@ -52,11 +54,25 @@ type AnsweredAttempt struct {
 	Response string `json:"response"`
 }
 
-// SentFilter chooses deliveries; a zero field chooses all. Since is inclusive, Until is not.
+// SentFilter chooses deliveries to a supplier's receiver; a zero field chooses all. Since is inclusive, Until is not.
 type SentFilter struct {
 	Status       Status
 	RequestID    *int64
 	Since, Until time.Time
+}
+
+// to returns the filter of those to the supplier's receiver.
+func (f SentFilter) to(supplierID string) Filter {
+	return Filter{Receiver: supplierID, Status: f.Status, Since: f.Since, Until: f.Until}
+}
+
+// list names the supplier's list of what the filter chooses.
+func (f SentFilter) list(cursors cursor.Sealer, supplierID string) cursor.List {
+	request := ""
+	if f.RequestID != nil {
+		request = strconv.FormatInt(*f.RequestID, 10)
+	}
+	return cursors.List("deliveries", supplierID, string(f.Status), request, f.Since.String(), f.Until.String())
 }
 
 // SecretValidity is when a secret of a receiver was made and ends; it does not hold the secret.
@@ -108,6 +124,7 @@ type SelfServiceDeps struct {
 	Accounts   Accounts
 	Requests   Requests
 	Dispatcher *Dispatcher
+	Cursors    cursor.Sealer
 }
 
 // SelfService is what suppliers see of the deliveries to their own receivers, and what they may do about them. Nothing
@@ -130,33 +147,53 @@ func NewSelfService(deps SelfServiceDeps) *SelfService {
 		histories: lru.NewLRU[string, History](historiesKept, nil, historyAge)}
 }
 
-// List returns one page of the deliveries that the filter chooses, newest first, and how many there are.
-func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFilter, page httpapi.Page) (total int64,
-	items []Sent, err error) {
-	total, rows, err := s.sent(ctx, supplierID, filter, page)
+// mostWaiting bounds what Waiting counts.
+const mostWaiting = 100_000
+
+// List returns one page of the deliveries that the filter chooses, newest first, and the cursor of the next page; empty:
+// that was all. Errors: errs.Invalid when the cursor is of another list.
+func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFilter, query httpapi.ListQuery) (
+	items []Sent, next string, err error) {
+	behind, wrong := s.open(supplierID, filter, query)
+	if len(wrong) > 0 {
+		return nil, "", errs.InvalidInput("The parameters are not valid.", wrong...)
+	}
+	chosen := filter.to(supplierID)
+	if filter.RequestID != nil {
+		latest, err := s.deps.Requests.Round(ctx, supplierID, *filter.RequestID)
+		if errs.KindOf(err) == errs.NotFound {
+			return []Sent{}, "", nil
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		chosen.Requests = []int64{latest.UID}
+	}
+	rows, end, err := s.store.page(ctx, chosen, behind, query.Limit)
 	if err != nil {
-		return 0, nil, err
+		return nil, "", err
 	}
 	items = make([]Sent, len(rows))
 	for i, row := range rows {
 		items[i] = row.sent()
 	}
-	return total, items, nil
+	if !end.IsZero() {
+		next = filter.list(s.deps.Cursors, supplierID).Seal(end.UID, end.Round, end.Kind)
+	}
+	return items, next, nil
 }
 
-func (s *SelfService) sent(ctx context.Context, supplierID string, filter SentFilter, page httpapi.Page) (total int64,
-	rows []deliveryRow, err error) {
-	if filter.RequestID == nil {
-		return s.store.sent(ctx, supplierID, filter, page.Size, page.Offset())
-	}
-	latest, err := s.deps.Requests.Round(ctx, supplierID, *filter.RequestID)
-	if errs.KindOf(err) == errs.NotFound {
-		return 0, nil, nil
-	}
-	if err != nil {
-		return 0, nil, err
-	}
-	return s.store.sentOf(ctx, supplierID, filter, latest, page.Size, page.Offset())
+// open reads the key that the page is behind.
+func (s *SelfService) open(supplierID string, filter SentFilter, query httpapi.ListQuery) (behind Key,
+	wrong []errs.Violation) {
+	list := filter.list(s.deps.Cursors, supplierID)
+	wrong = query.Open(list, &behind.UID, &behind.Round, &behind.Kind)
+	return behind, wrong
+}
+
+// Waiting counts what is pending for the supplier's receiver, up to mostWaiting.
+func (s *SelfService) Waiting(ctx context.Context, supplierID string) (int64, error) {
+	return s.store.count(ctx, Filter{Receiver: supplierID, Status: Pending}, mostWaiting)
 }
 
 // Show returns a delivery with its attempts. Errors: errs.NotFound.
@@ -207,49 +244,21 @@ func Recoverable() []Status { return []Status{undelivered, Pending, Dead, Failed
 // Recover is Redeliver for all deliveries of a status that were made in a range of time. What comes to the status while
 // it runs is left as it is.
 func (s *SelfService) Recover(ctx context.Context, supplierID string, filter SentFilter) (total int64, err error) {
-	begun, of := s.deps.Now(), []Status{filter.Status}
-	defer func(chosen SentFilter) {
-		logctx.Note(ctx, slog.String("status", string(chosen.Status)), slog.Time("since", chosen.Since),
-			slog.Time("until", chosen.Until), slog.Int64("count", total))
-	}(filter)
+	of := []Status{filter.Status}
 	if filter.Status == undelivered {
 		of = []Status{Pending, Dead, Failed} // what is dead is pending afterwards
 	}
-	for _, filter.Status = range of {
-		n, err := s.recover(ctx, supplierID, filter, begun)
-		if total += n; err != nil {
-			return total, err
+	chosen := filter.to(supplierID)
+	chosen.unchanged = s.deps.Now()
+	for _, chosen.Status = range of {
+		n, redeliverErr := s.deps.Dispatcher.redeliver(ctx, chosen, func(int64) {})
+		if total, err = total+n, redeliverErr; err != nil {
+			break
 		}
 	}
-	return total, nil
-}
-
-// recover is Recover for one status. What it sends again may stay where it goes through: each batch is behind the last.
-func (s *SelfService) recover(ctx context.Context, supplierID string, filter SentFilter, begun time.Time) (total int64,
-	err error) {
-	for after := (candidate{}); ; {
-		batch, err := s.store.chosen(ctx, supplierID, filter, begun, after)
-		if err != nil || len(batch) == 0 {
-			return total, err
-		}
-		after = batch[len(batch)-1]
-		var n int64
-		err = s.inTx(ctx, "recover deliveries", func(ctx context.Context) error {
-			found, err := s.store.lockByID(ctx, chosenIDs(batch))
-			if err != nil {
-				return err
-			}
-			found = slices.DeleteFunc(found, func(d Delivery) bool {
-				return d.Status != filter.Status || d.UpdatedAt.After(begun)
-			})
-			n = int64(len(found))
-			return s.store.again(ctx, found, s.deps.Now())
-		})
-		if err != nil {
-			return total, err
-		}
-		total += n
-	}
+	logctx.Note(ctx, slog.String("status", string(filter.Status)), slog.Time("since", filter.Since),
+		slog.Time("until", filter.Until), slog.Int64("count", total))
+	return total, err
 }
 
 // History returns the supplier's counts, at most historyAge old.
@@ -257,16 +266,22 @@ func (s *SelfService) History(ctx context.Context, supplierID string) (History, 
 	if h, known := s.histories.Get(supplierID); known {
 		return h, nil
 	}
+	const quarter, quarters = 6, 28 // hours of one, how many
 	now := s.deps.Now().UTC()
-	hours, err := s.store.history(ctx, supplierID, now.Truncate(time.Hour).Add(-23*time.Hour), time.Hour, 24)
+	from := now.Truncate(quarter * time.Hour).Add(-(quarters - 1) * quarter * time.Hour)
+	hours, err := s.store.history(ctx, supplierID, from, time.Hour, quarter*quarters)
 	if err != nil {
 		return History{}, err
 	}
-	quarters, err := s.store.history(ctx, supplierID, now.Truncate(6*time.Hour).Add(-27*6*time.Hour), 6*time.Hour, 28)
-	if err != nil {
-		return History{}, err
+	last := int(now.Sub(from) / time.Hour)
+	h := History{Hours: hours[last-23 : last+1]}
+	for some := range slices.Chunk(hours, quarter) {
+		one := Bucket{Start: some[0].Start}
+		for _, hour := range some {
+			one.Delivered, one.Pending, one.Lost = one.Delivered+hour.Delivered, one.Pending+hour.Pending, one.Lost+hour.Lost
+		}
+		h.Quarters = append(h.Quarters, one)
 	}
-	h := History{hours, quarters}
 	s.histories.Add(supplierID, h)
 	return h, nil
 }

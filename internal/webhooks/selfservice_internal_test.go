@@ -9,7 +9,6 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
-	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
 func TestPublicError_names_no_address(t *testing.T) {
@@ -62,8 +61,8 @@ func TestRecover_takes_every_delivery_of_the_range_in_batches_and_none_beside_it
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		now := time.UnixMicro(1_000_000)
-		s := NewSelfService(SelfServiceDeps{DB: db, Now: func() time.Time { return now }})
-		const lost = 2*recoverBatch + 500
+		s := selfService(t, db, now)
+		const lost = 2*redeliverBatch + 500
 		sentRows(t.Context(), t, db, 1, lost, Dead)
 		sentRows(t.Context(), t, db, lost+1, lost+10, Failed)
 		filter := SentFilter{Status: Dead, Since: time.UnixMicro(101), Until: time.UnixMicro(lost + 1)}
@@ -71,9 +70,9 @@ func TestRecover_takes_every_delivery_of_the_range_in_batches_and_none_beside_it
 			t.Fatalf("%d recovered: %v", n, err)
 		}
 		for status, want := range map[Status]int64{Pending: lost - 100, Dead: 100, Failed: 10, Delivered: 0, "": lost + 10} {
-			if total, _, err := s.List(t.Context(), "acme", SentFilter{Status: status},
-				httpapi.Page{Number: 1, Size: 1}); err != nil || total != want {
-				t.Errorf("%d are %q, want %d: %v", total, status, want, err)
+			n, err := s.store.count(t.Context(), Filter{Receiver: "acme", Status: status}, 10*redeliverBatch)
+			if err != nil || n != want {
+				t.Errorf("%d are %q, want %d: %v", n, status, want, err)
 			}
 		}
 		if n, err := s.Recover(t.Context(), "other", filter); err != nil || n != 0 {
@@ -101,6 +100,35 @@ func TestHistory_puts_each_delivery_into_its_hour(t *testing.T) {
 			buckets[1].Start.UnixMicro())
 		if got != "4 2 2 3 2 9" {
 			t.Errorf("got %s: %+v", got, buckets)
+		}
+	})
+}
+
+func TestHistory_has_the_last_day_by_hours_and_the_last_week_by_quarters_of_a_day(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		now := time.Date(2026, 11, 24, 20, 30, 0, 0, time.UTC)
+		s := selfService(t, db, now)
+		for uid, ago := range []time.Duration{0, time.Hour, 23 * time.Hour, 24 * time.Hour, 6 * 24 * time.Hour,
+			30 * 24 * time.Hour} {
+			sentRows(t.Context(), t, db, uid+1, uid+1, Dead)
+			exec(t.Context(), t, db, `UPDATE webhook_deliveries SET created_at = ? WHERE uid = ?`, now.Add(-ago).UnixMicro(),
+				uid+1)
+		}
+		h, err := s.History(t.Context(), "acme")
+		if err != nil || len(h.Hours) != 24 || len(h.Quarters) != 28 {
+			t.Fatalf("%d hours and %d quarters: %v", len(h.Hours), len(h.Quarters), err)
+		}
+		lost := func(list []Bucket) (n []int64) {
+			for _, b := range list {
+				n = append(n, b.Lost)
+			}
+			return n
+		}
+		got := fmt.Sprint(h.Hours[0].Start.Hour(), lost(h.Hours), h.Quarters[27].Start.Hour(), lost(h.Quarters))
+		if want := "21 [1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 1] 18 " +
+			"[0 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 2 0 0 0 2]"; got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	})
 }

@@ -89,7 +89,7 @@ func (w wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	h.Set(webhook.HeaderTimestamp, strconv.FormatInt(c.at.Unix(), 10))
 	signature := webhook.Sign(c.id, c.at, c.body, c.target.Secrets...)
 	h.Set(webhook.HeaderSignature, signature)
-	if c.destination == OwnEndpoint {
+	if c.destination == ownEndpoint {
 		if proof := w.proofs.Of(signature, c.round.UID, c.round.Number); proof != "" {
 			h.Set(caller.ProofHeader, proof)
 		}
@@ -128,7 +128,7 @@ func (s *sender) send(ctx context.Context, j job, at time.Time) answer {
 		return answer{err: errors.New("the receiver's address is not a valid URL")}
 	}
 	client := s.suppliers
-	if j.destination == OwnEndpoint || j.destination == operatorEvents {
+	if j.destination == ownEndpoint || j.destination == operatorEvents {
 		client = s.own
 	}
 	response, err := client.Do(request)

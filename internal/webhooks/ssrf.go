@@ -65,8 +65,8 @@ func (n Networks) contains(address netip.Addr) bool {
 	return slices.ContainsFunc(n, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
-// guardedDialer refuses addresses that are not public, or denied, at the last moment, when they are resolved: a name that resolves
-// to another address the second time gains nothing.
+// guardedDialer refuses addresses that are not public, or denied, at the last moment, when they are resolved: a name
+// that resolves to another address the second time gains nothing.
 func guardedDialer(allowPrivate bool, deny Networks) *net.Dialer {
 	dialer := &net.Dialer{Timeout: connectTimeout}
 	dialer.Control = func(_, address string, _ syscall.RawConn) error {

@@ -6,10 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"gorm.io/gorm"
-
 	"github.com/supplyhub/supplyhub/internal/database"
-	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 type deliveryRow struct {
@@ -50,33 +47,28 @@ func (r deliveryRow) delivery() Delivery {
 	return d
 }
 
-// listedColumns are what a list shows of a delivery.
-const listedColumns = `id, uid, round, worker, destination, supplier_id, request_id, status, attempts, next_attempt_at,
-	created_at, updated_at`
+// rowColumns are what a list shows of a delivery.
+const rowColumns = `id, uid, round, worker, destination, supplier_id, request_id, status, attempts, next_attempt_at,
+	created_at, updated_at, last_started_at, last_duration_us, last_status, last_error`
 
-func (r *deliveryRow) listed() []any {
+func (r *deliveryRow) places() []any {
 	return []any{&r.ID, &r.UID, &r.Round, &r.Worker, &r.Destination, &r.SupplierID, &r.RequestID, &r.Status, &r.Attempts,
-		&r.NextAttemptAt, &r.CreatedAt, &r.UpdatedAt}
+		&r.NextAttemptAt, &r.CreatedAt, &r.UpdatedAt, &r.LastStartedAt, &r.LastDurationUs, &r.LastStatus, &r.LastError}
 }
 
-// of returns the deliveries of a request, newest first.
-func (s *store) of(ctx context.Context, request round.Round) ([]Delivery, error) {
-	ids, err := s.idsOf(ctx, request.UID)
+// of returns the deliveries of requests.
+func (s *store) of(ctx context.Context, uids ...int64) ([]deliveryRow, error) {
+	ids, err := s.idsOf(ctx, uids...)
 	if err != nil {
-		return nil, fmt.Errorf("read webhook events: %w", err)
+		return nil, err
 	}
-	rows, err := s.byID(ctx, ids)
-	return ofRows(rows), err
+	return s.byID(ctx, ids)
 }
 
-// byID reads the deliveries of those ids that there are, newest first.
+// byID reads the deliveries of those ids that there are.
 func (s *store) byID(ctx context.Context, ids []string) ([]deliveryRow, error) {
-	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+listedColumns+` FROM webhook_deliveries
-		WHERE `+s.anyOf("id", 1)+` ORDER BY `+newestFirst, []any{s.values(ids)}, (*deliveryRow).listed)
-	if err != nil {
-		return nil, fmt.Errorf("read webhook deliveries: %w", err)
-	}
-	return rows, nil
+	return database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+rowColumns+` FROM webhook_deliveries
+		WHERE `+s.anyOf("id", 1), []any{s.values(ids)}, (*deliveryRow).places)
 }
 
 // lockByID holds those of the deliveries that no worker has until the transaction ends.
@@ -98,9 +90,9 @@ func (s *store) lockOf(ctx context.Context, suppliers, ids []string) ([]Delivery
 	if of != "" {
 		args = append(args, suppliers)
 	}
-	rows, err := database.Query(ctx, s.db.SQL(ctx), `SELECT `+listedColumns+` FROM webhook_deliveries
+	rows, err := database.Query(ctx, s.db.SQL(ctx), `SELECT `+rowColumns+` FROM webhook_deliveries
 		WHERE worker IS NULL AND `+s.anyOf("id", 1)+of+` ORDER BY supplier_id, id`+s.db.RowLock(` FOR UPDATE`), args,
-		(*deliveryRow).listed)
+		(*deliveryRow).places)
 	if err != nil {
 		return nil, fmt.Errorf("read webhook deliveries: %w", err)
 	}
@@ -115,23 +107,6 @@ func (s *store) known(ctx context.Context, ids []string) (map[string]bool, error
 		return nil, fmt.Errorf("look for webhook deliveries: %w", err)
 	}
 	return setOf(found), nil
-}
-
-func chosenIDs(batch []candidate) (ids []string) {
-	for _, c := range batch {
-		if c.chosen {
-			ids = append(ids, c.id)
-		}
-	}
-	return ids
-}
-
-func deliveries(query *gorm.DB) ([]Delivery, error) {
-	var rows []deliveryRow
-	if err := query.Find(&rows).Error; err != nil {
-		return nil, fmt.Errorf("read webhook deliveries: %w", err)
-	}
-	return ofRows(rows), nil
 }
 
 func ofRows(rows []deliveryRow) []Delivery {

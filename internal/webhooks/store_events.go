@@ -12,7 +12,7 @@ import (
 // statement.
 func (d *Dispatcher) BodyOf(supplier, uid, number string) string {
 	return `(SELECT e.body FROM webhook_events e WHERE e.uid = ` + uid + ` AND e.round = ` + number +
-		d.deps.DB.OnOneServer(`e.supplier_id = `+supplier) + `)`
+		` AND e.supplier_id = ` + supplier + `)`
 }
 
 // BodyOfOne is BodyOf for a statement that reads one request: it costs nothing where it is not evaluated, however many
@@ -27,13 +27,14 @@ func (d *Dispatcher) BodyOfOne(supplier, uid, number string) string {
 // storedEvent is what an event's row says of its round and its webhook-ids.
 type storedEvent struct {
 	round.Event
-	number int64 // of the round
+	number     int64 // of the round
+	supplierID string
 }
 
 // storedEvents reads events from what is said. It joins the transaction of ctx.
 func (s *store) storedEvents(ctx context.Context, from string, args ...any) ([]storedEvent, error) {
-	return database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT uid, round, nonce, created_at FROM `+from, args,
-		func(e *storedEvent) []any { return []any{&e.UID, &e.number, &e.Nonce, &e.At} })
+	return database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT uid, round, nonce, created_at, coalesce(supplier_id, '')
+		FROM `+from, args, func(e *storedEvent) []any { return []any{&e.UID, &e.number, &e.Nonce, &e.At, &e.supplierID} })
 }
 
 // eventsOf reads the events of all rounds of the requests.
@@ -41,13 +42,20 @@ func (s *store) eventsOf(ctx context.Context, uids ...int64) ([]storedEvent, err
 	return s.storedEvents(ctx, `webhook_events WHERE `+s.anyOf("uid", 1), s.values(uids))
 }
 
-// idsOf returns the ids of all deliveries of the requests; of a round that went to no receiver the second is of nothing.
-func (s *store) idsOf(ctx context.Context, uids ...int64) (ids []string, err error) {
+// idsOf returns the ids of all deliveries of the requests.
+func (s *store) idsOf(ctx context.Context, uids ...int64) ([]string, error) {
 	events, err := s.eventsOf(ctx, uids...)
+	return idsOfEvents(events), err
+}
+
+// idsOfEvents returns the ids of both deliveries of each event; of one that went to no receiver the second is of
+// nothing.
+func idsOfEvents(events []storedEvent) []string {
+	ids := make([]string, 0, 2*len(events))
 	for _, e := range events {
 		ids = append(ids, e.WebhookID(round.OwnEndpoint), e.WebhookID(round.Receiver))
 	}
-	return ids, err
+	return ids
 }
 
 func uidsOf(rounds []round.Round) []int64 {
@@ -73,5 +81,23 @@ func (d *Dispatcher) RoundOf(ctx context.Context, webhookID string) (uid, number
 	if len(found) == 0 {
 		return 0, 0, false, nil
 	}
-	return found[0].UID, found[0].Round, found[0].Destination == OwnEndpoint, nil
+	return found[0].UID, found[0].Round, found[0].Destination == ownEndpoint, nil
+}
+
+// traced bounds the search for an X-Request-Id, which has no index: the events of the newest requests.
+const traced = 10_000
+
+// Traced returns the ids of the deliveries to the own endpoint whose request came with the X-Request-Id, among the
+// events of the newest requests.
+func (d *Dispatcher) Traced(ctx context.Context, traceID string) ([]string, error) {
+	events, err := d.store.storedEvents(ctx, `(SELECT uid, round, nonce, created_at, supplier_id, trace_id
+		FROM webhook_events ORDER BY uid DESC, round DESC LIMIT $1) AS newest WHERE trace_id = $2 LIMIT 20`, traced, traceID)
+	if err != nil {
+		return nil, fmt.Errorf("look for the request id: %w", err)
+	}
+	ids := make([]string, len(events))
+	for i, e := range events {
+		ids[i] = e.WebhookID(round.OwnEndpoint)
+	}
+	return ids, nil
 }

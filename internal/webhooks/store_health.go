@@ -68,26 +68,8 @@ func microsOrNull(at time.Time) *int64 {
 }
 
 func (s *store) receiverState(ctx context.Context, supplierID string) (ReceiverState, error) {
-	var rows []struct {
-		ConsecutiveFailures                                  int
-		FailingSince, LastSuccessAt, LastFailureAt, PausedAt *int64
-		LastError, PausedBy                                  string
-	}
-	err := s.db.Reader(ctx).Raw(`SELECT consecutive_failures, failing_since, last_success_at, last_failure_at,
-			last_error, paused_by, paused_at
-		FROM webhook_receivers WHERE supplier_id = ?`, supplierID).Scan(&rows).Error
-	if err != nil {
-		return ReceiverState{}, fmt.Errorf("read the receiver's state: %w", err)
-	}
-	if len(rows) == 0 {
-		return ReceiverState{}, nil
-	}
-	r := rows[0]
-	return ReceiverState{
-		PausedBy: r.PausedBy, PausedAt: timeOrNil(r.PausedAt), Failures: r.ConsecutiveFailures,
-		FailingSince: timeOrNil(r.FailingSince),
-		LastSuccess:  timeOrNil(r.LastSuccessAt), LastFailure: timeOrNil(r.LastFailureAt), LastError: r.LastError,
-	}, nil
+	states, err := s.receiverStates(ctx, `supplier_id = ?`, supplierID)
+	return states[supplierID], err
 }
 
 func timeOrNil(micros *int64) *time.Time {
@@ -158,4 +140,41 @@ func (s *store) resume(ctx context.Context, supplierID, by string, now time.Time
 		return false, fmt.Errorf("resume the receiver: %w", err)
 	}
 	return len(left) == 0 || left[0] == "", nil
+}
+
+// ReceiverStates returns what is known of the suppliers' receivers; those without a record are not in it.
+func (d *Dispatcher) ReceiverStates(ctx context.Context, suppliers []string) (map[string]ReceiverState, error) {
+	if len(suppliers) == 0 {
+		return map[string]ReceiverState{}, nil
+	}
+	return d.store.receiverStates(ctx, `supplier_id IN ?`, suppliers)
+}
+
+// IllStates returns the states of the receivers that fail or are paused, by an index that has no others.
+func (d *Dispatcher) IllStates(ctx context.Context) (map[string]ReceiverState, error) {
+	return d.store.receiverStates(ctx, `failing_since IS NOT NULL OR paused_by <> ''`)
+}
+
+func (s *store) receiverStates(ctx context.Context, condition string, args ...any) (map[string]ReceiverState, error) {
+	var rows []struct {
+		SupplierID                                           string
+		ConsecutiveFailures                                  int
+		FailingSince, LastSuccessAt, LastFailureAt, PausedAt *int64
+		LastError, PausedBy                                  string
+	}
+	err := s.db.Reader(ctx).Raw(`SELECT supplier_id, consecutive_failures, failing_since, last_success_at,
+			last_failure_at, last_error, paused_by, paused_at
+		FROM webhook_receivers WHERE `+condition, args...).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read the receivers' states: %w", err)
+	}
+	states := make(map[string]ReceiverState, len(rows))
+	for _, r := range rows {
+		states[r.SupplierID] = ReceiverState{
+			PausedBy: r.PausedBy, PausedAt: timeOrNil(r.PausedAt), Failures: r.ConsecutiveFailures,
+			FailingSince: timeOrNil(r.FailingSince),
+			LastSuccess:  timeOrNil(r.LastSuccessAt), LastFailure: timeOrNil(r.LastFailureAt), LastError: r.LastError,
+		}
+	}
+	return states, nil
 }

@@ -75,7 +75,8 @@ func (s *store) begun(ctx context.Context, worker int64) ([]begunAttempt, error)
 
 // interrupt makes the deliveries of those of the worker's attempts due now that are as they were read, and returns how
 // many. The attempts stay on record.
-func (s *store) interrupt(ctx context.Context, worker int64, attempts []begunAttempt, now time.Time) (n int, err error) {
+func (s *store) interrupt(ctx context.Context, worker int64, attempts []begunAttempt,
+	now time.Time) (n int, err error) {
 	err = s.db.InTx(ctx, "reconcile attempts", func(ctx context.Context) error {
 		n = 0
 		due := map[string]time.Time{}

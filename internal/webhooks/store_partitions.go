@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -30,10 +29,9 @@ func (s *store) partitions(ctx context.Context) ([]round.Partition, error) {
 		FirstUID, EndUID int64
 		OpenedAt         int64
 		ClosedAt         *int64
-		SettledAt        *int64
 		Kept             string
 	}
-	err := s.db.Reader(ctx).Raw(`SELECT name, first_uid, end_uid, opened_at, closed_at, settled_at, kept
+	err := s.db.Reader(ctx).Raw(`SELECT name, first_uid, end_uid, opened_at, closed_at, kept
 		FROM webhook_partitions WHERE opened_at IS NOT NULL ORDER BY first_uid`).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read partitions: %w", err)
@@ -46,9 +44,6 @@ func (s *store) partitions(ctx context.Context) ([]round.Partition, error) {
 		}
 		if r.ClosedAt != nil {
 			list[i].Closed = time.UnixMicro(*r.ClosedAt)
-		}
-		if r.SettledAt != nil {
-			list[i].Settled = time.UnixMicro(*r.SettledAt)
 		}
 	}
 	return list, nil
@@ -84,14 +79,11 @@ func (s *store) keep(ctx context.Context, p round.Partition, why string) error {
 	return nil
 }
 
-// drop needs the lock of who adds to the counts as well: it takes rows off by their blocks.
 func (s *store) drop(ctx context.Context, p round.Partition) (why string, err error) {
 	err = s.db.InTx(ctx, "drop a partition", func(ctx context.Context) error {
-		for _, lock := range []string{redeliveries, database.CountsLock} {
-			if held, err := s.db.TryLock(ctx, lock); err != nil || !held {
-				why = "its deliveries are being redelivered or counted"
-				return err
-			}
+		if held, err := s.db.TryLock(ctx, redeliveries); err != nil || !held {
+			why = "its deliveries are being redelivered"
+			return err
 		}
 		return s.db.From(ctx).Raw(`SELECT drop_webhook_partition(?)`, p.First).Scan(&why).Error
 	})

@@ -3,7 +3,6 @@ package webhooks
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -118,34 +117,18 @@ func (s *store) insertDeliveriesPostgres(ctx context.Context, deliveries []newDe
 		uids[i], numbers[i], requests[i] = d.round.UID, d.round.Number, d.round.RequestID
 		begun[i], started[i], workers[i] = d.attempts(), d.startedAt(now), d.attemptedBy()
 	}
-	owners, added := perDestination(destinations)
 	_, err := s.db.SQL(ctx).ExecContext(ctx, `
-		WITH changes AS (
-			`+s.db.Noting()+` 'deliveries', o, '', 'pending', $10::bigint & `+database.CountUnit+`, c, false
-			FROM unnest($11::text[], $12::bigint[]) AS l(o, c))
 		INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, worker,
-			attempts, series, next_attempt_at, created_at, updated_at, last_started_at, counted, noted)
-		SELECT i, u, n, d, s, r, 'pending', w, a, a, $10, $10, $10, b, true, true
+			attempts, series, next_attempt_at, created_at, updated_at, last_started_at)
+		SELECT i, u, n, d, s, r, 'pending', w, a, a, $10, $10, $10, b
 		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[],
 			$8::bigint[], $9::bigint[])
 			AS d(i, u, n, d, s, r, w, a, b) ORDER BY i COLLATE "C"`, // an index takes them at its end
-		ids, uids, numbers, destinations, suppliers, requests, workers, begun, started, now.UnixMicro(), owners, added)
+		ids, uids, numbers, destinations, suppliers, requests, workers, begun, started, now.UnixMicro())
 	if err != nil {
 		return fmt.Errorf("insert webhook deliveries: %w", database.Translate(err))
 	}
 	return nil
-}
-
-// perDestination counts how often each of the destinations is there: a batch has few of them.
-func perDestination(destinations []string) (different []string, n []int64) {
-	for _, destination := range destinations {
-		i := slices.Index(different, destination)
-		if i < 0 {
-			i, different, n = len(different), append(different, destination), append(n, 0)
-		}
-		n[i]++
-	}
-	return different, n
 }
 
 // finishPostgres names no status in its condition, and the worker so that no index serves it: over a young table the
@@ -161,22 +144,16 @@ func (s *store) finishPostgres(ctx context.Context, results []result, now time.T
 		numbers[i], began[i], took[i], next[i], statuses[i] = r.number, r.began.UnixMicro(), r.took.Microseconds(),
 			r.outcome.Next.UnixMicro(), r.status
 	}
-	return s.written(ctx, `WITH written AS (
+	return s.written(ctx, `
 			UPDATE webhook_deliveries d SET status = r.outcome, worker = NULL, next_attempt_at = r.next, updated_at = $9,
 				last_started_at = r.began, last_duration_us = r.took, last_status = r.status, last_error = r.error,
-				last_response = r.response, counted = (d.counted <> (r.outcome = 'delivered')),
-				noted = (d.noted <> (r.outcome = 'delivered'))
+				last_response = r.response
 			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::text[],
 				$8::bigint[], $10::bigint[], $11::bigint[], $12::text[])
 				AS r(id, number, took, status, error, response, outcome, next, began, worker, supplier)
 			WHERE d.id = r.id AND d.supplier_id = r.supplier AND d.attempts = r.number
 				AND d.worker IS NOT DISTINCT FROM r.worker`+s.db.Of(suppliers, `d.supplier_id`, `$12`)+`
-			RETURNING d.id, d.status, d.destination, d.created_at
-		), changes AS (
-			`+s.db.Noting()+` 'deliveries', destination, 'pending', 'delivered',
-				CASE destination WHEN 'own' THEN 0 ELSE created_at & `+database.CountUnit+` END, count(*), false
-			FROM written WHERE status = 'delivered' GROUP BY 2, 5)
-		SELECT id FROM written`,
+			RETURNING d.id`,
 		ids, numbers, took, statuses, errorTexts, responses, outcomes, next, now.UnixMicro(), began, workers,
 		suppliers)
 }

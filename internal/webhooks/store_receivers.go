@@ -148,7 +148,7 @@ func (s *store) refreshDueOf(ctx context.Context, suppliers []string, now time.T
 // The row of a receiver that is due early enough is only kept from being due later, so that transactions that make
 // deliveries of one supplier wait do not wait for each other.
 func (s *store) markDue(ctx context.Context, at map[string]time.Time, now time.Time) error {
-	delete(at, OwnEndpoint)
+	delete(at, ownEndpoint)
 	if len(at) == 0 {
 		return nil
 	}

@@ -35,18 +35,15 @@ func (s *store) waitedFor(ctx context.Context) ([]string, error) {
 	return list, nil
 }
 
-// waiting returns the next of those deliveries that have waited for a supplier's receiver since before the given time.
-func (s *store) waiting(ctx context.Context, supplierID string, before time.Time, after candidate, limit int) (
-	[]Delivery, error) {
-	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+listedColumns+` FROM webhook_deliveries d
-		WHERE destination = $1 AND destination <> 'own' AND status = 'pending' AND worker IS NULL
-			AND created_at >= $3 AND created_at < $2 AND (created_at, id) > ($3, $4) AND `+pendingSince+` < $2
-		ORDER BY created_at, id LIMIT $5`,
-		[]any{supplierID, before.UnixMicro(), after.createdAt, after.id, limit}, (*deliveryRow).listed)
+// waitedSince returns which of the deliveries have been pending since before the given time.
+func (s *store) waitedSince(ctx context.Context, ids []string, before time.Time) (map[string]bool, error) {
+	old, err := database.Query(ctx, s.db.SQL(ctx), `SELECT id FROM webhook_deliveries d
+		WHERE `+s.anyOf("id", 1)+` AND status = 'pending' AND worker IS NULL AND `+pendingSince+` < $2`,
+		[]any{s.values(ids), before.UnixMicro()}, scanText)
 	if err != nil {
-		return nil, fmt.Errorf("read what waits for a receiver: %w", err)
+		return nil, fmt.Errorf("look how long deliveries have waited: %w", err)
 	}
-	return ofRows(rows), nil
+	return setOf(old), nil
 }
 
 func (s *store) end(ctx context.Context, ids []string, reason string, now time.Time) error {

@@ -37,7 +37,8 @@ type memberRow struct {
 
 // beat renews the worker's lease and reads the workers, the shards and whether something is due in these: an idle
 // worker asks nothing else.
-func (s *store) beat(ctx context.Context, worker int64, until time.Time, shards []int, now time.Time) ([]memberRow, error) {
+func (s *store) beat(ctx context.Context, worker int64, until time.Time, shards []int,
+	now time.Time) ([]memberRow, error) {
 	with, renewed, owners := `WITH quick AS (SELECT set_config('synchronous_commit', 'off', true)),
 		renewed AS (UPDATE workers SET alive_until = $2 WHERE id = $1 RETURNING id)`,
 		`renewed, quick`, `string_agg(worker::text, ',' ORDER BY shard)`

@@ -20,7 +20,7 @@ func (s *store) claimSpread(ctx context.Context, wants map[string]int, now time.
 	var claimed []claimedRow
 	for _, destination := range slices.Sorted(maps.Keys(wants)) {
 		suppliers, left := []string{destination}, wants[destination]
-		if destination == OwnEndpoint {
+		if destination == ownEndpoint {
 			var err error
 			if suppliers, err = s.ownDue(ctx, now, left); err != nil {
 				return nil, err

@@ -28,10 +28,10 @@ func (s *store) verified(ctx context.Context, after string, limit int, stuck tim
 				OR attempts = 0 AND (earlier > 0 OR last_started_at IS NOT NULL),
 			worker IS NOT NULL AND coalesce(last_started_at, 0) < $3
 		FROM (SELECT d.id, d.status, d.attempts, d.last_status, d.last_started_at, d.worker,
-				(SELECT count(*) FROM webhook_events e WHERE e.uid = d.uid AND e.round = d.round`+
-		s.db.OnOneServer(`e.supplier_id = d.supplier_id`)+`) AS events,
-				(SELECT count(*) FROM webhook_attempts a WHERE a.delivery_id = d.id`+
-		s.db.OnOneServer(`a.supplier_id = d.supplier_id`)+`) AS earlier
+				(SELECT count(*) FROM webhook_events e WHERE e.uid = d.uid AND e.round = d.round
+					AND e.supplier_id = d.supplier_id) AS events,
+				(SELECT count(*) FROM webhook_attempts a WHERE a.delivery_id = d.id
+					AND a.supplier_id = d.supplier_id) AS earlier
 			FROM webhook_deliveries d WHERE d.id > $1 ORDER BY d.id LIMIT $2) AS batch ORDER BY id`,
 		[]any{after, limit, stuck.UnixMicro()}, (*verifiedRow).places)
 }

@@ -24,38 +24,6 @@ func TestEvents_and_attempts_are_stored_with_their_supplier(t *testing.T) {
 	})
 }
 
-func TestEvents_and_attempts_of_the_versions_that_stored_no_supplier_are_sent_and_shown(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		gone := newRig(t, db, setup{idle: true})
-		gone.add(event("acme", 1, 1))
-		for _, statement := range []string{
-			`UPDATE webhook_events SET supplier_id = NULL`,
-			`INSERT INTO webhook_attempts (delivery_id, number, started_at, duration_us, status, error)
-				SELECT id, 1, 1, 1, 503, '' FROM webhook_deliveries WHERE destination = 'acme'`,
-			`UPDATE webhook_deliveries SET worker = 77, attempts = 2, series = 2, last_started_at = 1
-				WHERE destination = 'acme'`,
-		} {
-			if err := db.From(t.Context()).Exec(statement).Error; err != nil {
-				t.Fatal(err)
-			}
-		}
-		next := newRig(t, db, setup{})
-		next.suppliers.learn("acme", next.acme.URL, next.secret)
-		next.add(event("acme", 1, 1)) // its event is there
-		next.settled()
-		if got := next.acme.got(); len(got) != 1 || !strings.Contains(string(got[0].body), `"acme"`) {
-			t.Errorf("the receiver got %d calls", len(got))
-		}
-		if d := next.show("acme"); len(d.Attempts) != 3 || *d.Attempts[0].Status != 503 {
-			t.Errorf("the delivery is shown as %+v", d)
-		}
-		if ledger, err := next.Verify(t.Context(), func(int64) {}); err != nil || len(ledger.Faults) > 0 {
-			t.Errorf("verify found %v: %v", ledger.Faults, err)
-		}
-	})
-}
-
 func TestTables_that_are_spread_are_written_supplier_by_supplier(t *testing.T) {
 	t.Parallel()
 	db := databasetest.OpenURL(t, databasetest.Spread(t), "")

@@ -80,7 +80,7 @@ func (d *Dispatcher) woken(message []byte) {
 func (d *Dispatcher) wakeOwners(suppliers map[string]time.Time) {
 	messages := map[int64][]byte{}
 	for id := range suppliers {
-		if id != OwnEndpoint {
+		if id != ownEndpoint {
 			owner := d.ownership.owner(id)
 			messages[owner] = appendWakeUp(messages[owner], shardDue, id)
 		}

@@ -16,7 +16,8 @@ func TestWake_up_by_a_forger_makes_a_worker_look_at_shards_and_does_nothing_else
 		d := newIdle(t, db)
 		begunRow(t, db, "msg_1000a", 1)
 		d.hold("msg_1000a")
-		for _, message := range [][]byte{nil, {0}, {1, 2, 3}, slices.Repeat([]byte{255}, 1<<20), []byte(`{"body":"sign this"}`)} {
+		for _, message := range [][]byte{nil, {0}, {1, 2, 3}, slices.Repeat([]byte{255}, 1<<20),
+			[]byte(`{"body":"sign this"}`)} {
 			d.woken(message)
 			if n := len(d.wakeUps.shards()); n > dispatch.Shards {
 				t.Errorf("%d shards of %d bytes", n, len(message))

@@ -44,7 +44,7 @@ func TestErrors_say_what_is_wrong_and_where(t *testing.T) {
 	}
 	for range c.Orders(ctx) {
 	}
-	if _, err := c.OrderPage(ctx, 0, 0); !errors.Is(err, client.ErrForbidden) {
+	if _, err := c.OrderPage(ctx, 0, ""); !errors.Is(err, client.ErrForbidden) {
 		t.Errorf("without the scope: %v", err)
 	}
 	s.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
@@ -183,9 +183,19 @@ func TestIterators_yield_each_item_once_newest_first(t *testing.T) {
 	if calls := len(s.Calls()) - before; calls != 1 {
 		t.Errorf("%d calls for the first item", calls)
 	}
-	p, err := c.RequestPage(ctx, "", 3, 100)
-	if err != nil || p.Total != 280 || p.Page != 3 || p.PageSize != 100 || len(p.Data) != 80 {
-		t.Errorf("page 3: %d of %d items, %v", len(p.Data), p.Total, err)
+	p, err := c.RequestPage(ctx, "", 270, "")
+	if !errors.Is(err, client.ErrInvalid) {
+		t.Errorf("a page of 270: %v", err)
+	}
+	for _, want := range []int{100, 100, 80} {
+		if p, err = c.RequestPage(ctx, "", client.MaxLimit, p.NextCursor); err != nil || len(p.Data) != want ||
+			(p.NextCursor == "") != (want == 80) {
+			t.Fatalf("a page of %d items, next %q: %v", len(p.Data), p.NextCursor, err)
+		}
+		if _, err := c.RequestPage(ctx, client.Estimated, 0, p.NextCursor); p.NextCursor != "" &&
+			!errors.Is(err, client.ErrInvalid) {
+			t.Errorf("a cursor of another filter: %v", err)
+		}
 	}
 }
 
@@ -296,7 +306,8 @@ func TestReceiver_from_the_first_call_to_the_recovery_of_an_outage(t *testing.T)
 	if ids := got(); len(ids) != 6 {
 		t.Errorf("the receiver got %v", ids)
 	}
-	if p, err := c.DeliveryPage(ctx, client.DeliveryFilter{RequestID: new(int64(14))}, 1, 10); err != nil || p.Total != 1 {
+	if p, err := c.DeliveryPage(ctx, client.DeliveryFilter{RequestID: new(int64(14))}, 10, ""); err != nil ||
+		len(p.Data) != 1 {
 		t.Errorf("deliveries of a request: %+v, %v", p, err)
 	}
 }

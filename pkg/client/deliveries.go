@@ -76,15 +76,13 @@ func (f DeliveryFilter) query() url.Values {
 // Deliveries iterates over what goes to the supplier's own receiver, newest first. The loop may redeliver what it
 // finds.
 func (c *Client) Deliveries(ctx context.Context, f DeliveryFilter) iter.Seq2[Delivery, error] {
-	return listing[Delivery, string]{
-		path: deliveriesPath, filter: f.query(), until: true,
-		place: func(d Delivery) (time.Time, string) { return d.CreatedAt, d.ID },
-	}.all(ctx, c)
+	return all[Delivery](ctx, c, deliveriesPath, f.query())
 }
 
-// DeliveryPage returns one page of Deliveries. A number of 0 is the first page, a size of 0 means 20.
-func (c *Client) DeliveryPage(ctx context.Context, f DeliveryFilter, number, size int) (Page[Delivery], error) {
-	return page[Delivery](ctx, c, deliveriesPath, f.query(), number, size)
+// DeliveryPage returns the page of Deliveries behind a cursor, an empty one the first. A limit of 0 means 20.
+func (c *Client) DeliveryPage(ctx context.Context, f DeliveryFilter, limit int, cursor string) (
+	Page[Delivery], error) {
+	return page[Delivery](ctx, c, deliveriesPath, f.query(), limit, cursor)
 }
 
 // Delivery returns a delivery with its event and attempts.

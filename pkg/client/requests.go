@@ -119,15 +119,12 @@ func (c *Client) Wait(ctx context.Context, id int64) (Request, error) {
 // Requests iterates over the supplier's requests in the state, newest first; the empty Status means all. The loop may
 // select or re-estimate what it finds.
 func (c *Client) Requests(ctx context.Context, status Status) iter.Seq2[Request, error] {
-	return listing[Request, int64]{
-		path: requestsPath, filter: requestFilter(status), moving: status != "",
-		place: func(r Request) (time.Time, int64) { return r.CreatedAt, r.ID },
-	}.all(ctx, c)
+	return all[Request](ctx, c, requestsPath, requestFilter(status))
 }
 
-// RequestPage returns one page of Requests. A number of 0 is the first page, a size of 0 means 20.
-func (c *Client) RequestPage(ctx context.Context, status Status, number, size int) (Page[Request], error) {
-	return page[Request](ctx, c, requestsPath, requestFilter(status), number, size)
+// RequestPage returns the page of Requests behind a cursor, an empty one the first. A limit of 0 means 20.
+func (c *Client) RequestPage(ctx context.Context, status Status, limit int, cursor string) (Page[Request], error) {
+	return page[Request](ctx, c, requestsPath, requestFilter(status), limit, cursor)
 }
 
 func requestFilter(status Status) url.Values {
@@ -162,15 +159,10 @@ func (c *Client) PostEstimates(ctx context.Context, e webhook.Event) error {
 // Orders iterates over the selected requests of all suppliers, the latest selection first. It needs the scope
 // orders:read.
 func (c *Client) Orders(ctx context.Context) iter.Seq2[Order, error] {
-	type key struct {
-		supplier string
-		id       int64
-	}
-	return listing[Order, key]{path: "/orders",
-		place: func(o Order) (time.Time, key) { return o.SelectedAt, key{o.SupplierID, o.ID} }}.all(ctx, c)
+	return all[Order](ctx, c, "/orders", nil)
 }
 
-// OrderPage returns one page of Orders. A number of 0 is the first page, a size of 0 means 20.
-func (c *Client) OrderPage(ctx context.Context, number, size int) (Page[Order], error) {
-	return page[Order](ctx, c, "/orders", nil, number, size)
+// OrderPage returns the page of Orders behind a cursor, an empty one the first. A limit of 0 means 20.
+func (c *Client) OrderPage(ctx context.Context, limit int, cursor string) (Page[Order], error) {
+	return page[Order](ctx, c, "/orders", nil, limit, cursor)
 }

@@ -15,7 +15,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -46,8 +45,8 @@ type Hub struct {
 	Workers []*Process
 	NATS    *queuetest.Server // nil when embedded, or when NATS_URL was given
 	Env     map[string]string // what every process gets
-	HTTP    *http.Client      // checks every answer against the OpenAPI document, unless it began with an earlier release
-	Release string            // directory of the binaries that are started and of the commands; empty: this tree's
+	HTTP    *http.Client      // checks every answer against the OpenAPI document
+	Next    bool              // from now on commands, and processes that start, are of a version with one more migration
 	tb      testing.TB
 }
 
@@ -58,8 +57,7 @@ type Options struct {
 	// production only: each binary has the rights that deployments/ gives it, commands have the owner's
 	LeastRights bool
 	// production only: PgBouncer's mode, session or transaction, between the processes and PostgreSQL
-	Pooler  string
-	Release string // as in Hub
+	Pooler string
 	// added to every process's environment; what DATABASE_URL and NATS_URL lead to is the test's own
 	Env map[string]string
 }
@@ -67,7 +65,7 @@ type Options struct {
 // Start runs a fresh service that ends with the test.
 func Start(tb testing.TB, stack Stack, options Options) *Hub {
 	tb.Helper()
-	h := &Hub{Stack: stack, Release: options.Release, tb: tb, Env: map[string]string{
+	h := &Hub{Stack: stack, tb: tb, Env: map[string]string{
 		"HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0", "DATA_DIR": tb.TempDir(), "LOG_FORMAT": "json",
 		"WEBHOOK_ALLOW_PRIVATE": "true", "DRAIN_DELAY": "0s", "PATH": os.Getenv("PATH"), "HOME": tb.TempDir(),
 	}}
@@ -94,13 +92,9 @@ func Start(tb testing.TB, stack Stack, options Options) *Hub {
 		h.Env["WEBHOOK_SIGNING_SECRETS"] = h.generate("secrets", "generate")
 	}
 	maps.Copy(h.Env, options.Env)
-	var transport http.RoundTripper = &http.Transport{MaxIdleConnsPerHost: 128}
-	if options.Release == "" { // an earlier one answers by an earlier document
-		transport = openapitest.Validator(tb).Transport(tb, transport)
-	}
 	h.HTTP = &http.Client{
 		Timeout:       70 * time.Second,
-		Transport:     transport,
+		Transport:     openapitest.Validator(tb).Transport(tb, &http.Transport{MaxIdleConnsPerHost: 128}),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	if options.LeastRights {
@@ -227,53 +221,6 @@ func (h *Hub) generate(args ...string) string {
 		h.tb.Fatalf("api %s: exit code %d: %s", strings.Join(args, " "), code, errOut)
 	}
 	return strings.TrimSpace(out)
-}
-
-var builds sync.Map // binary name → func() (path string, err error), built once a test process
-
-// Binary builds cmd/<name> once and returns its path. SUPPLYHUB_TEST_RACE=1 builds it with the race detector.
-func Binary(tb testing.TB, name string) string {
-	tb.Helper()
-	build, _ := builds.LoadOrStore(name, sync.OnceValues(func() (string, error) { return buildBinary(name) }))
-	path, err := build.(func() (string, error))()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return path
-}
-
-func buildBinary(name string) (string, error) {
-	dir := filepath.Join(root(), "bin", "test")
-	// as the Makefile, and with what internal/database/faults_built.go lets a test do
-	args := []string{"build", "-tags", "nomsgpack,faults"}
-	if os.Getenv("SUPPLYHUB_TEST_RACE") != "" {
-		args = append(args, "-race")
-		dir += "-race"
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	final := filepath.Join(dir, name)
-	tmp, err := os.MkdirTemp(dir, "build-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(tmp)
-	_ = os.Link(final, filepath.Join(tmp, name)) // the linker leaves alone what is up to date; there may be none yet
-	cmd := exec.Command("go", append(args, "-o", filepath.Join(tmp, name), "./cmd/"+name)...)
-	cmd.Dir = root()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", &exec.Error{Name: "go build ./cmd/" + name + ": " + string(out), Err: err}
-	}
-	return final, os.Rename(filepath.Join(tmp, name), final)
-}
-
-// binary returns the path of a binary of the hub's release.
-func (h *Hub) binary(name string) string {
-	if h.Release != "" {
-		return filepath.Join(h.Release, name)
-	}
-	return Binary(h.tb, name)
 }
 
 // ServiceSecret returns the service's own webhook secrets as configured, or as the embedded default has made them.

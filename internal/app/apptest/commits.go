@@ -98,14 +98,14 @@ func (s *pgSession) answers() {
 
 // message reads one message: a letter, the length of itself and of what follows, and that.
 func message(from io.Reader) (kind byte, whole []byte, err error) {
-	whole = make([]byte, 5)
-	if _, err := io.ReadFull(from, whole); err != nil {
+	var head [5]byte
+	if _, err := io.ReadFull(from, head[:]); err != nil {
 		return 0, nil, err
 	}
-	length := int(binary.BigEndian.Uint32(whole[1:]))
-	whole = append(whole, make([]byte, max(length-4, 0))...)
-	_, err = io.ReadFull(from, whole[5:])
-	return whole[0], whole, err
+	length := int(binary.BigEndian.Uint32(head[1:]))
+	whole = append(head[:], make([]byte, max(length-4, 0))...)
+	_, err = io.ReadFull(from, whole[len(head):])
+	return head[0], whole, err
 }
 
 // startup forwards the first message, which has no letter, and reports whether a session follows.

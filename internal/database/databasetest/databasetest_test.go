@@ -2,6 +2,7 @@ package databasetest_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 
@@ -14,9 +15,8 @@ func TestEach_opens_both_engines_migrated(t *testing.T) {
 	engines := map[database.Engine]bool{}
 	t.Run("each", func(t *testing.T) {
 		databasetest.Each(t, func(t *testing.T, db *database.DB) {
-			pending, err := db.Pending(t.Context())
-			if err != nil || pending {
-				t.Errorf("Pending = %t, %v, want a migrated database", pending, err)
+			if err := db.CheckSchema(t.Context()); err != nil {
+				t.Error(err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -47,8 +47,8 @@ func TestOpen_gives_each_test_a_database_of_its_own(t *testing.T) {
 func TestEmptyPostgres_has_no_migration(t *testing.T) {
 	t.Parallel()
 	db := databasetest.OpenURL(t, databasetest.EmptyPostgres(t), "")
-	if pending, err := db.Pending(t.Context()); err != nil || !pending {
-		t.Errorf("Pending = %t, %v, want true", pending, err)
+	if err := db.CheckSchema(t.Context()); !errors.Is(err, database.ErrSchema) {
+		t.Error(err)
 	}
 }
 

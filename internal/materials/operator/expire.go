@@ -63,7 +63,7 @@ func (s *Service) expire(ctx context.Context, p round.Partition, before time.Tim
 	if err != nil || kept != "" {
 		return pruned, kept, err
 	}
-	left, err := s.held(ctx, p, time.UnixMicro(0)) // another process deletes them, or they were changed meanwhile
+	left, err := s.store.holds(ctx, p, time.UnixMicro(0)) // another process deletes them, or they were changed meanwhile
 	if err != nil || left {
 		return pruned, "requests are left", err
 	}
@@ -80,21 +80,9 @@ func (s *Service) whyKept(ctx context.Context, p round.Partition, since time.Tim
 	case unfinished:
 		return "deliveries are pending", nil
 	}
-	held, err := s.held(ctx, p, since)
+	held, err := s.store.holds(ctx, p, since)
 	if held {
 		return "requests are enqueued or were changed of late", err
 	}
 	return "", err
-}
-
-// held reports whether a request of the partition is enqueued or was changed since then.
-func (s *Service) held(ctx context.Context, p round.Partition, since time.Time) (bool, error) {
-	suppliers, err := s.store.suppliers(ctx)
-	for _, supplier := range suppliers {
-		held, err := s.store.holds(ctx, supplier, p, since)
-		if err != nil || held {
-			return held, err
-		}
-	}
-	return false, err
 }

@@ -4,8 +4,9 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
+	"math"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -18,6 +19,9 @@ import (
 type Requests interface {
 	Find(ctx context.Context, supplierID string, id int64) (materials.Record, error)
 	Reopen(ctx context.Context, supplierID string, id int64) error
+	Overviews(ctx context.Context, filter materials.Filter, behind int64, limit int) (
+		page []materials.Overview, next int64, err error)
+	OfID(ctx context.Context, id int64, limit int) ([]materials.Overview, error)
 }
 
 // Events are the events of requests.
@@ -60,25 +64,21 @@ type Deps struct {
 type Service struct {
 	deps  Deps
 	store *store
-	reach reach
 }
 
 // New returns a service over the tables of material requests.
 func New(deps Deps) *Service { return &Service{deps: deps, store: &store{deps.DB, deps.Events}} }
 
-// failedPage is how many failed requests one statement of Each returns.
-const failedPage = 1000
+// eachPage is how many requests one statement of Each returns.
+const eachPage = 1000
 
 // Each hands the requests that the filter chooses to fn, newest first, at most limit of them; 0: all, in constant
 // memory and by short statements. It ends with fn's error.
 func (s *Service) Each(ctx context.Context, filter materials.Filter, limit int,
 	fn func(materials.Overview) error) error {
-	if filter.Status != materials.Failed {
-		return s.store.each(ctx, filter, limit, fn)
-	}
 	handed := 0
-	for after := ""; ; {
-		page, next, err := s.Recent(ctx, filter, after, failedPage)
+	for behind := int64(materials.Newest); behind > 0; {
+		page, next, err := s.deps.Requests.Overviews(ctx, filter, behind, eachPage)
 		if err != nil {
 			return err
 		}
@@ -90,25 +90,31 @@ func (s *Service) Each(ctx context.Context, filter materials.Filter, limit int,
 				return nil
 			}
 		}
-		if after = next; next == "" {
-			return nil
-		}
+		behind = next
 	}
+	return nil
 }
 
 // Rounds returns the rounds that the requests of an id are in; every supplier numbers its own, and only one's is meant
 // where one is named. errs.NotFound: there is none.
-func (s *Service) Rounds(ctx context.Context, supplierID string, id int64) ([]round.Round, error) {
-	rounds, err := s.store.rounds(ctx, id)
-	of := ""
-	if supplierID != "" {
-		rounds = slices.DeleteFunc(rounds, func(r round.Round) bool { return r.SupplierID != supplierID })
-		of = " of " + supplierID
+func (s *Service) Rounds(ctx context.Context, supplierID string, id int64) (rounds []round.Round, err error) {
+	found, err := s.deps.Requests.OfID(ctx, id, math.MaxInt32)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil && len(rounds) == 0 {
-		err = errs.New(errs.NotFound, fmt.Sprintf("There is no request %d%s.", id, of))
+	for _, o := range found {
+		if supplierID == "" || supplierID == o.SupplierID {
+			rounds = append(rounds, round.Round{SupplierID: o.SupplierID, RequestID: o.ID, UID: o.UID, Number: o.Round})
+		}
 	}
-	return rounds, err
+	if len(rounds) == 0 {
+		of := ""
+		if supplierID != "" {
+			of = " of " + supplierID
+		}
+		return nil, errs.New(errs.NotFound, fmt.Sprintf("There is no request %d%s.", id, of))
+	}
+	return rounds, nil
 }
 
 // Show returns a request with all its rounds, oldest first, and the round that it is in. errs.NotFound: there is none.
@@ -128,27 +134,48 @@ func (s *Service) Reopen(ctx context.Context, supplierID string, requestID int64
 	return s.deps.Requests.Reopen(ctx, supplierID, requestID)
 }
 
+// List returns a page of the requests that the filter chooses behind a uid, the newest first, and the uid behind which
+// the next page begins; 0: that was all. A page may be short, or empty, where it looked at many others.
+func (s *Service) List(ctx context.Context, filter materials.Filter, behind int64, limit int) (
+	page []materials.Overview, next int64, err error) {
+	return s.deps.Requests.Overviews(ctx, filter, behind, limit)
+}
+
+// OfID returns at most limit of the requests of an id, of which every supplier may have one.
+func (s *Service) OfID(ctx context.Context, id int64, limit int) ([]materials.Overview, error) {
+	return s.deps.Requests.OfID(ctx, id, limit)
+}
+
 // CountFailed counts the failed requests, of one supplier when it is given, up to most.
 func (s *Service) CountFailed(ctx context.Context, supplierID string, most int) (int64, error) {
 	return s.store.countFailed(ctx, supplierID, most)
 }
 
-// ReopenFailed reopens the next failed requests, of one supplier when it is given, at most limit of them; those that
+// ReopenFailed reopens the newest failed requests, of one supplier when it is given, at most limit of them; those that
 // failed after until are left as they are. It returns how many it reopened and whether there may be more.
 func (s *Service) ReopenFailed(ctx context.Context, supplierID string, until time.Time, limit int) (
 	n int64, more bool, err error) {
-	keys, err := s.store.failedUntil(ctx, supplierID, until, limit)
-	if err != nil {
-		return 0, false, err
+	enough, tried := errors.New("enough"), 0
+	err = s.Each(ctx, materials.Filter{SupplierID: supplierID, Status: materials.Failed}, 0,
+		func(o materials.Overview) error {
+			switch {
+			case o.UpdatedAt.After(until):
+				return nil
+			case tried == limit:
+				return enough
+			}
+			tried++
+			err := s.Reopen(ctx, o.SupplierID, o.ID)
+			switch kind := errs.KindOf(err); {
+			case err == nil:
+				n++
+			case kind != errs.Conflict && kind != errs.NotFound: // another caller was faster, which is as good
+				return err
+			}
+			return nil
+		})
+	if errors.Is(err, enough) {
+		return n, true, nil
 	}
-	for _, key := range keys {
-		err := s.Reopen(ctx, key.SupplierID, key.ID)
-		switch kind := errs.KindOf(err); {
-		case err == nil:
-			n++
-		case kind != errs.Conflict && kind != errs.NotFound: // another caller was faster, which is as good
-			return n, false, err
-		}
-	}
-	return n, len(keys) == limit, nil
+	return n, false, err
 }

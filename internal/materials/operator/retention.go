@@ -54,57 +54,53 @@ type pruning struct {
 	dropped       bool // their events are not deleted with them: the partition is dropped
 }
 
+// prune goes through the requests in the order in which they were accepted, and ends behind a batch of which all were
+// made later.
 func (s *Service) prune(ctx context.Context, what pruning, done func(Pruned)) (p Pruned, err error) {
-	suppliers, err := s.store.suppliers(ctx)
-	if err != nil {
-		return p, fmt.Errorf("prune requests: %w", err)
-	}
 	var writing time.Time
-	for _, supplier := range suppliers {
-		var after place // behind which the next batch begins: what is kept is looked at once
-		for more := true; more; {
-			var batch Pruned
-			err := s.deps.DB.InTx(ctx, "delete old requests", func(ctx context.Context) (err error) {
-				batch, after, more, err = s.pruneBatch(ctx, supplier, after, what)
+	for from, more := what.of.First, true; more; {
+		var old []round.Round
+		if old, from, more, err = s.store.old(ctx, from, what, pruneBatch); err != nil {
+			return p, fmt.Errorf("prune requests: %w", err)
+		}
+		err := database.BySupplier(s.deps.DB, old, func(r round.Round) string { return r.SupplierID }, func(rounds []round.Round) error {
+			if len(rounds) == 0 {
+				return nil
+			}
+			return s.deps.DB.InTx(ctx, "delete old requests", func(ctx context.Context) error {
+				batch, held, err := s.pruneBatch(ctx, rounds, what)
+				p.Requests, p.Events, more = p.Requests+batch.Requests, p.Events+batch.Events, more && held
 				return err
 			})
-			if err != nil {
-				return p, fmt.Errorf("prune requests of %s: %w", supplier, database.Translate(err))
-			}
-			p.Requests, p.Events = p.Requests+batch.Requests, p.Events+batch.Events
-			done(p)
-			writing = s.deps.DB.Yield(ctx, writing)
+		})
+		if err != nil {
+			return p, fmt.Errorf("prune requests: %w", database.Translate(err))
 		}
+		done(p)
+		writing = s.deps.DB.Yield(ctx, writing)
 	}
 	return p, ctx.Err()
 }
 
-// pruneBatch deletes the supplier's oldest requests behind one, and returns how many, the last that it looked at and
-// whether there may be more; none while another process prunes. Deliveries are locked before requests, as everywhere.
-func (s *Service) pruneBatch(ctx context.Context, supplier string, after place, what pruning) (
-	p Pruned, last place, more bool, err error) {
-	held, err := s.deps.DB.TryLock(ctx, "retention")
-	if err != nil || !held {
-		return p, after, false, err
+// pruneBatch deletes those of the requests that are still to be deleted; none, and held is false, while another process
+// prunes. Deliveries are locked before requests, as everywhere.
+func (s *Service) pruneBatch(ctx context.Context, rounds []round.Round, what pruning) (p Pruned, held bool, err error) {
+	if held, err = s.deps.DB.TryLock(ctx, "retention"); err != nil || !held {
+		return p, held, err
 	}
-	rounds, last, err := s.store.oldest(ctx, supplier, after, what, pruneBatch)
-	if err != nil || len(rounds) == 0 {
-		return p, after, false, err
-	}
-	more = len(rounds) == pruneBatch
 	if !what.dropped {
 		if rounds, err = s.deps.Events.Hold(ctx, rounds); err != nil {
-			return p, after, false, err
+			return p, true, err
 		}
 	}
-	if rounds, err = s.store.lockOld(ctx, supplier, rounds, what); err != nil || len(rounds) == 0 {
-		return p, last, more, err
+	if rounds, err = s.store.lockOld(ctx, rounds, what); err != nil || len(rounds) == 0 {
+		return p, true, err
 	}
 	if !what.dropped {
 		if p.Events, err = s.deps.Events.Forget(ctx, rounds); err != nil {
-			return p, after, false, err
+			return p, true, err
 		}
 	}
 	p.Requests = int64(len(rounds))
-	return p, last, more, s.store.prune(ctx, rounds)
+	return p, true, s.store.prune(ctx, rounds)
 }

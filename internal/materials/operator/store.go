@@ -10,22 +10,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// byAge is the condition of the index in which a supplier's requests of a status are in the order in which they came.
-const (
-	byAge       = `created_at > 0`
-	newestFirst = `created_at DESC, supplier_id, id DESC`
-	anyStatus   = `IN ('enqueued', 'estimated', 'selected', 'failed')`
-)
-
-// ofEach joins a SELECT for each status, given the condition on it: each is read in the order of the index.
-func ofEach(query func(condition string) string) string { return ofThose(materials.Statuses[:], query) }
-
-func ofThose(statuses []materials.Status, query func(condition string) string) string {
-	return database.Arms(statuses, func(status materials.Status) string {
-		return query(`= '` + string(status) + `'`)
-	})
-}
-
 // requestKey names one request: ids are the supplier's own.
 type requestKey struct {
 	SupplierID string
@@ -37,23 +21,18 @@ type store struct {
 	events Events // where estimates are that are not in the row
 }
 
-type overviewRow struct {
-	SupplierID string
-	ID         int64
-	Status     materials.Status
-	ShopCode   string
-	Round      int64
-	Failure    string
-	CreatedAt  int64
-	UpdatedAt  int64
-}
-
-func (r overviewRow) overview() materials.Overview {
-	return materials.Overview{
-		SupplierID: r.SupplierID, ID: r.ID, Status: r.Status, ShopCode: r.ShopCode, Round: r.Round,
-		Failure:   whyFailed(r.Status, r.Failure),
-		CreatedAt: instant(r.CreatedAt), UpdatedAt: instant(r.UpdatedAt),
+// countFailed counts the failed requests, of one supplier when it is given, up to most.
+func (s *store) countFailed(ctx context.Context, supplierID string, most int) (n int64, err error) {
+	of, args := `uid > 0`, []any{most}
+	if supplierID != "" {
+		of, args = `round > 0 AND supplier_id = $2`, append(args, supplierID)
 	}
+	err = s.db.ReaderSQL(ctx).QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM material_requests
+		WHERE status = 'failed' AND `+of+` LIMIT $1) AS failed`, args...).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count failed material requests: %w", database.Translate(err))
+	}
+	return n, nil
 }
 
 func whyFailed(status materials.Status, failure string) *string {

@@ -5,105 +5,80 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
-	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// suppliers returns those with requests, found by one step through the index each.
-func (s *store) suppliers(ctx context.Context) (ids []string, err error) {
-	query := `WITH RECURSIVE known(id) AS (
-			SELECT (SELECT supplier_id FROM material_requests ORDER BY supplier_id LIMIT 1)
-			UNION ALL
-			SELECT (SELECT r.supplier_id FROM material_requests r WHERE r.supplier_id > known.id ORDER BY r.supplier_id LIMIT 1)
-			FROM known WHERE known.id IS NOT NULL)
-		SELECT id FROM known WHERE id IS NOT NULL`
-	if s.db.Spread() {
-		query = suppliersSpread
-	}
-	err = s.db.Reader(ctx).Raw(query).Scan(&ids).Error
-	return ids, database.Translate(err)
-}
+// isOld chooses the requests that are deleted, by what was made before $2 and changed before $3.
+const isOld = `status <> 'enqueued' AND created_at < $2 AND updated_at < $3`
 
-// over are the statuses of which requests are deleted.
-var over = []materials.Status{materials.Estimated, materials.Selected, materials.Failed}
-
-// isOld chooses, with its parameters, the requests that are deleted.
-const isOld = `created_at < ? AND updated_at < ? AND uid >= ? AND uid < ?`
-
-func (p pruning) args() []any {
-	return []any{p.made.UnixMicro(), p.changed.UnixMicro(), p.of.First, p.of.End}
-}
-
-// oldest returns the supplier's oldest such requests behind one, and the last of them.
-func (s *store) oldest(ctx context.Context, supplier string, after place, what pruning, limit int) (
-	rounds []round.Round, last place, err error) {
-	var args []any
-	oldest := database.Arms(over, func(status materials.Status) string {
-		args = append(args, supplier, status, after.at, after.at, after.id)
-		args = append(append(args, what.args()...), limit)
-		return `SELECT supplier_id, id AS request_id, uid, round AS number, created_at FROM material_requests
-			WHERE supplier_id = ? AND status = ? AND ` + byAge + ` AND created_at >= ? AND (created_at, id) > (?, ?) AND ` +
-			isOld + ` ORDER BY created_at, id LIMIT ?`
-	})
-	var rows []struct {
+// old looks at the next requests from a uid on, in the order in which they were accepted. It returns those that are to
+// be deleted, the uid that it would go on from, and whether there may be more.
+func (s *store) old(ctx context.Context, from int64, what pruning, limit int) (
+	old []round.Round, next int64, more bool, err error) {
+	type candidate struct {
 		round.Round
-		CreatedAt int64
+		madeBefore, old bool
 	}
-	err = s.db.From(ctx).Raw(oldest+` ORDER BY created_at, request_id LIMIT ?`, append(args, limit)...).Scan(&rows).Error
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT supplier_id, id, uid, round, created_at < $2, `+isOld+`
+		FROM material_requests WHERE uid > 0 AND uid >= $1 AND uid < $4 ORDER BY uid LIMIT $5`,
+		[]any{from, what.made.UnixMicro(), what.changed.UnixMicro(), what.of.End, limit}, func(c *candidate) []any {
+			return []any{&c.SupplierID, &c.RequestID, &c.UID, &c.Number, &c.madeBefore, &c.old}
+		})
+	if err != nil || len(rows) == 0 {
+		return nil, from, false, err
+	}
 	for _, row := range rows {
-		rounds, last = append(rounds, row.Round), place{at: row.CreatedAt, id: row.RequestID}
+		more = more || row.madeBefore
+		if row.old {
+			old = append(old, row.Round)
+		}
 	}
-	return rounds, last, err
+	return old, rows[len(rows)-1].UID + 1, more && len(rows) == limit, nil
 }
 
-// lockOld holds those of the supplier's requests that are still to be deleted until the transaction ends, and returns
-// them: against a selection, a re-estimate, another replica.
-func (s *store) lockOld(ctx context.Context, supplier string, rounds []round.Round, what pruning) (
-	[]round.Round, error) {
-	ids, found := make([]int64, len(rounds)), make(map[int64]round.Round, len(rounds))
+// lockOld holds those of the requests that are still to be deleted until the transaction ends, and returns them:
+// against a selection, a re-estimate, another replica.
+func (s *store) lockOld(ctx context.Context, rounds []round.Round, what pruning) (old []round.Round, err error) {
+	uids, suppliers, found := make([]int64, len(rounds)), make([]string, len(rounds)), map[int64]round.Round{}
 	for i, r := range rounds {
-		ids[i], found[r.UID] = r.RequestID, r
+		uids[i], suppliers[i], found[r.UID] = r.UID, r.SupplierID, r
 	}
-	uids, err := database.Query(ctx, s.db.SQL(ctx), `SELECT uid FROM material_requests
-		WHERE supplier_id = $1 AND `+s.db.AnyOf("id", 2)+` AND created_at < $3 AND updated_at < $4 AND uid >= $5
-			AND uid < $6 AND status <> 'enqueued' ORDER BY id`+s.db.RowLock(` FOR UPDATE`),
-		append([]any{supplier, s.db.Values(ids)}, what.args()...), func(uid *int64) []any { return []any{uid} })
-	old := make([]round.Round, 0, len(uids))
-	for _, uid := range uids {
-		if r, known := found[uid]; known {
-			old = append(old, r)
-		}
+	args := []any{s.db.Values(uids), what.made.UnixMicro(), what.changed.UnixMicro()}
+	ofOne := s.db.Of(suppliers, `supplier_id`, `$4`)
+	if ofOne != "" {
+		args = append(args, suppliers)
+	}
+	locked, err := database.Query(ctx, s.db.SQL(ctx), `SELECT uid FROM material_requests
+		WHERE uid > 0 AND `+s.db.AnyOf("uid", 1)+` AND `+isOld+ofOne+` ORDER BY supplier_id, id`+s.db.RowLock(` FOR UPDATE`),
+		args, func(uid *int64) []any { return []any{uid} })
+	for _, uid := range locked {
+		old = append(old, found[uid])
 	}
 	return old, err
 }
 
-// holds reports whether a request of the supplier is of the partition and was changed since then or is enqueued.
-func (s *store) holds(ctx context.Context, supplier string, p round.Partition, since time.Time) (is bool, err error) {
-	var args []any
-	found := database.Arms(materials.Statuses[:], func(status materials.Status) string {
-		args = append(args, supplier, status, madeBefore(p).UnixMicro(), p.First, p.End, since.UnixMicro())
-		return `SELECT 1 FROM material_requests WHERE supplier_id = ? AND status = ? AND ` + byAge + ` AND created_at < ?
-			AND uid >= ? AND uid < ? AND (updated_at >= ? OR status = 'enqueued')`
-	})
+// holds reports whether a request of the partition is enqueued or was changed since then.
+func (s *store) holds(ctx context.Context, p round.Partition, since time.Time) (is bool, err error) {
 	// without a statement timeout, if ctx says so
 	err = s.db.InTx(ctx, "look for old work", func(ctx context.Context) error {
-		return s.db.From(ctx).Raw(`SELECT EXISTS (`+found+`)`, args...).Scan(&is).Error
+		return s.db.SQL(ctx).QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM material_requests
+			WHERE uid > 0 AND uid >= $1 AND uid < $2 AND (updated_at >= $3 OR status = 'enqueued'))`,
+			p.First, p.End, since.UnixMicro()).Scan(&is)
 	})
-	return is, err
+	return is, database.Translate(err)
 }
 
-// prune deletes the requests, of one supplier, with the rounds that are over. A list of parameters in the place of the
-// array would be planned, once it is planned for all, as a walk through all requests of the supplier.
+// prune deletes the requests with the rounds that are over.
 func (s *store) prune(ctx context.Context, requests []round.Round) error {
-	ids, uids := make([]int64, len(requests)), make([]int64, len(requests))
+	uids := make([]int64, len(requests))
 	for i, r := range requests {
-		ids[i], uids[i] = r.RequestID, r.UID
+		uids[i] = r.UID
 	}
-	_, err := s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM material_rounds WHERE `+s.db.AnyOf("uid", 1), s.db.Values(uids))
-	if err != nil {
-		return database.Translate(err)
+	for _, table := range []string{"material_rounds", "material_requests"} {
+		_, err := s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM `+table+` WHERE uid > 0 AND `+s.db.AnyOf("uid", 1), s.db.Values(uids))
+		if err != nil {
+			return database.Translate(err)
+		}
 	}
-	_, err = s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM material_requests WHERE supplier_id = $1
-		AND `+s.db.AnyOf("id", 2), requests[0].SupplierID, s.db.Values(ids))
-	return database.Translate(err)
+	return nil
 }

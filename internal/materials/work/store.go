@@ -25,18 +25,16 @@ func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (
 		traceID     string
 		traceParent *string // null: it is not traced
 		tries       int64
-		body        *string // unless it is larger than its share
-		packed      []byte  // the body instead; null: it is in body
+		body        []byte // nil: it is larger than its share
 	}
 	rows, err := materials.QueryRounds(ctx, s.db, s.db.ReaderSQL(ctx), rounds,
-		`supplier_id, id, uid, round, trace_id, trace_parent, body, packed, status, tries`,
+		`supplier_id, id, uid, round, trace_id, trace_parent, body, status, tries`,
 		fmt.Sprintf(`SELECT r.supplier_id, r.id, r.uid, r.round, r.trace_id, r.trace_parent, r.tries,
-				CASE WHEN %[1]s <= %[2]d THEN r.body END, CASE WHEN %[1]s <= %[2]d THEN r.packed END
+				CASE WHEN %s <= %d THEN r.body END
 			FROM %%s WHERE r.status = 'enqueued' AND r.uid = k.uid AND r.round = k.number`, materials.BodySize,
 			share(maxBytes, len(rounds))),
 		func(r *dueRow) []any {
-			return []any{&r.SupplierID, &r.RequestID, &r.UID, &r.Number, &r.traceID, &r.traceParent, &r.tries, &r.body,
-				&r.packed}
+			return []any{&r.SupplierID, &r.RequestID, &r.UID, &r.Number, &r.traceID, &r.traceParent, &r.tries, &r.body}
 		})
 	if err != nil {
 		return nil, nil, fmt.Errorf("read requests to estimate: %w", err)
@@ -46,7 +44,7 @@ func (s *store) due(ctx context.Context, rounds []round.Round, maxBytes int) (
 			rest = append(rest, row.Round)
 			continue
 		}
-		request, err := materials.DecodeRequest(*row.body, row.packed)
+		request, err := materials.DecodeRequest(row.body)
 		if err != nil {
 			request, err = materials.Request{}, invalid(err)
 		}

@@ -62,7 +62,7 @@ func waiting(t *testing.T, db *database.DB, id int64, size int) round.Round {
 	body = strings.Replace(body, `"comment":"`, `"comment":"`+strings.Repeat("x", size-len(body)), 1)
 	err := db.From(t.Context()).Exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body,
 		trace_id, uid, ticket, created_at, updated_at) VALUES ('acme', ?, 'enqueued', ?, 's', ?, '', ?, ?, 1, 1)`,
-		id, []byte{1}, body, id, id).Error
+		id, []byte{1}, []byte(body), id, id).Error
 	if err != nil {
 		t.Fatal(err)
 	}

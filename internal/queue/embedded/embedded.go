@@ -3,6 +3,7 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/queue"
 )
 
@@ -92,9 +94,16 @@ func (e *embedded) busy() bool {
 // serverLog puts the server's lines into ours. What it calls a notice is only of use when looking for a fault.
 type serverLog struct{ log *slog.Logger }
 
+// trouble logs what the server's loops meet again and again, every 2 s while the disk is full. Its error has the log
+// repeat the same text once a minute only.
+func (l serverLog) trouble(level slog.Level, format string, v []any) {
+	l.log.Log(context.Background(), level, fmt.Sprintf(format, v...),
+		"error", errs.New(errs.Unavailable, "the queue's server tries again by itself"))
+}
+
 func (l serverLog) Noticef(format string, v ...any) { l.log.Debug(fmt.Sprintf(format, v...)) }
-func (l serverLog) Warnf(format string, v ...any)   { l.log.Warn(fmt.Sprintf(format, v...)) }
-func (l serverLog) Errorf(format string, v ...any)  { l.log.Error(fmt.Sprintf(format, v...)) }
+func (l serverLog) Warnf(format string, v ...any)   { l.trouble(slog.LevelWarn, format, v) }
+func (l serverLog) Errorf(format string, v ...any)  { l.trouble(slog.LevelError, format, v) }
 func (l serverLog) Fatalf(format string, v ...any)  { l.log.Error(fmt.Sprintf(format, v...)) }
 func (l serverLog) Debugf(format string, v ...any)  { l.log.Debug(fmt.Sprintf(format, v...)) }
 func (l serverLog) Tracef(format string, v ...any)  { l.log.Debug(fmt.Sprintf(format, v...)) }

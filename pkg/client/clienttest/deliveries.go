@@ -152,14 +152,14 @@ func (s *Server) listDeliveries(r *http.Request) answer {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var list []map[string]any
-	for _, d := range slices.Backward(s.deliveries) {
+	var list []placed[map[string]any]
+	for place, d := range slices.Backward(s.deliveries) {
 		if (status == "" || d.Status == status) && (id == "" || strconv.FormatInt(d.RequestID, 10) == id) &&
 			d.within(since, until) {
-			list = append(list, d.body())
+			list = append(list, placed[map[string]any]{place, d.body()})
 		}
 	}
-	return listing(c, q, list)
+	return listing(c, r, q, list)
 }
 
 func (d *delivery) within(since, until time.Time) bool {

@@ -226,13 +226,13 @@ func (s *Server) listRequests(r *http.Request) answer {
 	status := c.parameterOf(q, "status", "enqueued", "estimated", "selected", "failed")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var list []request
-	for _, id := range slices.Backward(s.order) {
+	var list []placed[request]
+	for place, id := range slices.Backward(s.order) {
 		if known := s.requests[id]; status == "" || known.Status == status {
-			list = append(list, *known)
+			list = append(list, placed[request]{place, *known})
 		}
 	}
-	return listing(c, q, list)
+	return listing(c, r, q, list)
 }
 
 func (s *Server) listOrders(r *http.Request) answer {
@@ -248,15 +248,13 @@ func (s *Server) listOrders(r *http.Request) answer {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var list []order
-	for _, id := range slices.Backward(s.order) {
-		if known := s.requests[id]; known.Status == "selected" {
-			list = append(list, order{SupplierID: s.SupplierID, request: *known,
-				SelectedEstimate: known.estimate(*known.Selected), SelectedAt: known.selectedAt})
-		}
+	var list []placed[order]
+	for place, id := range slices.Backward(s.selected) {
+		known := s.requests[id]
+		list = append(list, placed[order]{place, order{SupplierID: s.SupplierID, request: *known,
+			SelectedEstimate: known.estimate(*known.Selected), SelectedAt: known.selectedAt}})
 	}
-	slices.SortStableFunc(list, func(a, b order) int { return b.SelectedAt.Compare(a.SelectedAt) })
-	return listing(&check{}, q, list)
+	return listing(&check{}, r, q, list)
 }
 
 func (r *request) estimate(id string) webhook.Estimate {
@@ -318,6 +316,7 @@ func (s *Server) selectEstimate(r *http.Request) answer {
 				violation{Pointer: &pointer, Detail: "is past its valid_until"})
 		}
 		known.Selected, known.selectedAt = &chosen, time.Now().UTC()
+		s.selected = append(s.selected, known.ID)
 		known.become("selected")
 	}
 	return ok(map[string]any{"status": "selected", "id": known.ID, "estimate_id": chosen, "selected_at": known.selectedAt})

@@ -45,6 +45,7 @@ type Server struct {
 	sessions   sessions
 	requests   map[int64]*request
 	order      []int64 // ids, oldest first
+	selected   []int64 // ids, in the order of their selection
 	products   map[string]*product
 	receiver   receiver
 	deliveries []*delivery // oldest first

@@ -1,6 +1,7 @@
 package clienttest
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -252,20 +253,48 @@ func query(r *http.Request) (url.Values, *answer) {
 	return r.URL.Query(), nil
 }
 
-type pageBody struct {
-	Page     int `json:"page"`
-	PageSize int `json:"pageSize"`
-	Total    int `json:"total"`
-	Data     any `json:"data"`
+type pageBody[T any] struct {
+	Data       []T     `json:"data"`
+	NextCursor *string `json:"next_cursor"`
 }
 
-// listing answers with a page of items, or with what is wrong with the parameters; c has checked the others.
-func listing[T any](c *check, q url.Values, items []T) answer {
-	number, size := c.parameterInt(q, "page", 1, math.MaxInt32), c.parameterInt(q, "pageSize", 20, 100)
+// placed is an item of a list with its place, which never changes.
+type placed[T any] struct {
+	place int
+	item  T
+}
+
+// listing answers with a page of items, the newest first, or with what is wrong with the parameters; c has checked the
+// filters.
+func listing[T any](c *check, r *http.Request, q url.Values, items []placed[T]) answer {
+	limit, cursor := c.parameterInt(q, "limit", 20, 100), c.parameter(q, "cursor")
+	q.Del("limit")
+	q.Del("cursor")
+	list := r.URL.Path + "?" + q.Encode()
+	if cursor != "" {
+		number, _, _ := strings.Cut(cursor, "-")
+		behind, err := strconv.Atoi(number)
+		if err != nil || cursor != cursorBehind(list, behind) {
+			c.in("cursor", "must be the next_cursor of an answer of this list with the same filters")
+		}
+		items = items[slices.IndexFunc(append(items, placed[T]{place: math.MinInt}),
+			func(p placed[T]) bool { return p.place < behind }):]
+	}
 	if len(c.found) > 0 {
 		return refuse(http.StatusBadRequest, "The parameters are not valid.", c.found...)
 	}
-	from := min(len(items), (number-1)*size)
-	data := append([]T{}, items[from:min(len(items), from+size)]...)
-	return ok(pageBody{number, size, len(items), data})
+	page := pageBody[T]{Data: []T{}}
+	for _, p := range items[:min(limit, len(items))] {
+		page.Data = append(page.Data, p.item)
+	}
+	if len(items) > limit {
+		page.NextCursor = new(cursorBehind(list, items[limit-1].place))
+	}
+	return ok(page)
+}
+
+// cursorBehind returns the list's cursor behind a place, with a check of both.
+func cursorBehind(list string, place int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", place, list))
+	return fmt.Sprintf("%d-%x", place, sum[:8])
 }

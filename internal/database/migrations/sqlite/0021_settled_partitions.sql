@@ -1,3 +1,0 @@
--- +goose Up
--- SQLite has no partitions. The schema has the same number on both engines.
-SELECT 1;

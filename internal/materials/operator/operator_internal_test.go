@@ -1,0 +1,132 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+// columns are what fill gives a request.
+const columns = `supplier_id, id, status, digest, shop_code, body, trace_id, trace_parent, uid, ticket,
+	created_at, updated_at`
+
+// fill stores requests of three suppliers: some in the same microsecond, some minutes and some months apart.
+func (s *store) fill(ctx context.Context, t *testing.T, from, rows int, at string) {
+	t.Helper()
+	err := s.db.From(ctx).Exec(fmt.Sprintf(`INSERT INTO material_requests (`+columns+`)
+		WITH RECURSIVE n(i) AS (SELECT %d UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+		SELECT 's' || (i %% 3), i, CASE i %% 4 WHEN 0 THEN 'failed' WHEN 1 THEN 'enqueued' ELSE 'selected' END,
+			'', '', '', '', NULL, i, NULL, %s, 1 FROM n`, from, from+rows-1, at)).Error
+	if err == nil {
+		err = s.db.From(ctx).Exec(`UPDATE material_requests SET failure = 'x' WHERE status = 'failed'`).Error
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEach_hands_over_as_many_as_it_may_over_all_pages_and_ends_with_an_error(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		requests := materials.New(materials.Deps{DB: db, Now: db.Now, Flushers: 1})
+		t.Cleanup(requests.Close)
+		service := New(Deps{DB: db, Requests: requests})
+		const stored = 2*eachPage + 100
+		service.store.fill(t.Context(), t, 1, stored, `i`)
+		refused := errors.New("refused")
+		for limit, want := range map[int]int{0: stored, 1: 1, eachPage: eachPage, eachPage + 1: eachPage + 1} {
+			var got []int64
+			err := service.Each(t.Context(), materials.Filter{}, limit, func(o materials.Overview) error {
+				got = append(got, o.UID)
+				return nil
+			})
+			if err != nil || len(got) != want || got[0] != stored || got[want-1] != int64(stored-want+1) {
+				t.Errorf("limit %d: %d requests, want %d: %v", limit, len(got), want, err)
+			}
+		}
+		err := service.Each(t.Context(), materials.Filter{}, 0, func(materials.Overview) error { return refused })
+		if !errors.Is(err, refused) {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+func TestVerify_names_what_is_wrong_in_every_batch_and_at_their_edges(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		ctx := t.Context()
+		service := New(Deps{DB: db, Now: db.Now, Events: noEvents{}})
+		service.store.fill(ctx, t, 1, 3*verifyBatch/2, `i`) // what is selected has no estimates and no choice
+		if err := db.From(ctx).Exec(`UPDATE material_requests SET supplier_id = 's',
+			status = CASE WHEN id IN ? THEN 'selected' ELSE 'failed' END`,
+			[]int{1, verifyBatch, verifyBatch + 1}).Error; err != nil {
+			t.Fatal(err)
+		}
+		if err := db.From(ctx).Exec(`UPDATE material_requests SET status = 'enqueued' WHERE id IN (2, 3, ?)`,
+			3*verifyBatch/2).Error; err != nil {
+			t.Fatal(err)
+		}
+		var done []int64
+		ledger, err := service.Verify(ctx, func(_ context.Context, rounds []round.Round) (map[round.Round]bool, error) {
+			alive := map[round.Round]bool{}
+			for _, r := range rounds {
+				alive[r] = r.RequestID == 2
+			}
+			return alive, nil
+		}, func(n int64) { done = append(done, n) })
+		want := []string{"request s/1 has no estimates", fmt.Sprintf("request s/%d has no estimates", verifyBatch),
+			fmt.Sprintf("request s/%d has no estimates", verifyBatch+1), "request s/1 has no choice",
+			fmt.Sprintf("request s/%d has no choice", verifyBatch), fmt.Sprintf("request s/%d has no choice", verifyBatch+1),
+			"request s/3 is enqueued and nothing brings its estimates",
+			fmt.Sprintf("request s/%d is enqueued and nothing brings its estimates", 3*verifyBatch/2)}
+		if err != nil || !slices.Equal(ledger.Faults, want) ||
+			!slices.Equal(done, []int64{verifyBatch, 3 * verifyBatch / 2}) ||
+			ledger.Requests[materials.Selected] != 3 || ledger.Requests[materials.Enqueued] != 3 ||
+			ledger.Requests[materials.Failed] != 3*verifyBatch/2-6 {
+			t.Errorf("%v %v %v %v", ledger.Faults, ledger.Requests, done, err)
+		}
+	})
+}
+
+// A statement planned for all parameters must not go through all requests of a supplier for each batch.
+func TestPrune_reads_what_it_deletes_however_many_requests_the_supplier_has(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.Postgres)
+	s := &store{db: db}
+	s.fill(t.Context(), t, 1, 20_000, `i`)
+	err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
+		var rounds []round.Round
+		for uid := int64(3); len(rounds) < pruneBatch; uid += 3 {
+			rounds = append(rounds, round.Round{SupplierID: "s0", RequestID: uid, UID: uid, Number: 1})
+		}
+		read := func() (n int64) {
+			err := db.From(ctx).Raw(`SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
+				WHERE relname = 'material_requests'`).Scan(&n).Error
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		before := read()
+		err := s.prune(ctx, rounds)
+		if n := read() - before; n > 2*pruneBatch {
+			t.Errorf("%d rows were read to delete %d", n, pruneBatch)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// noEvents is an outbox in which nothing is stored.
+type noEvents struct{ Events }
+
+func (noEvents) BodyOf(_, _, _ string) string { return `NULL` }
