@@ -33,7 +33,13 @@ func deliveryList() *cobra.Command {
 		}
 		filter.Since = start.at(a.Now())
 		out := newStream(cmd, deliveryColumns(a.Now()))
-		err := a.EachDelivery(ctx, filter, id, *limit, func(d webhooks.Delivery) error { return out.add(d) })
+		defer out.progress.end()
+		n := int64(0)
+		err := a.EachDelivery(ctx, filter, id, *limit, func(d webhooks.Delivery) error {
+			n++
+			out.progress.show("deliveries", n)
+			return out.add(d)
+		})
 		return out, errors.Join(err, out.end(err))
 	})
 	cmd.RunE = limited(limit, func(cmd *cobra.Command, args []string) error {

@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -227,11 +228,12 @@ func TestCommands_over_requests_and_deliveries(t *testing.T) {
 					t.Errorf("delivery list %v: exit code %d, %s%s", args, code, out, errOut)
 				}
 			}
-			list := apptest.MustCommand[[]object](t, h, "delivery", "list")
-			for i := 1; i < len(list); i++ {
-				if list[i-1]["request_id"].(float64) < list[i]["request_id"].(float64) { // in the order of acceptance
-					t.Errorf("not newest first: %v", list)
-				}
+			var of []any
+			for _, d := range apptest.MustCommand[[]object](t, h, "delivery", "list") {
+				of = append(of, d["request_id"])
+			}
+			if got := fmt.Sprint(of); got != "[3 3 2 2 1 1]" {
+				t.Errorf("the deliveries, newest first in the order of acceptance, are of the requests %s", got)
 			}
 			requestRules(t, h, s)
 			if out, errOut, code := h.Command(t, "delivery", "redeliver", "--status", "dead"); code != 1 || out != "" ||

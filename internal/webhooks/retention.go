@@ -65,7 +65,7 @@ func (d *Dispatcher) end(ctx context.Context, found []Delivery, before time.Time
 		ids = ids[:0]
 		var notices []notice.Notice
 		for _, delivery := range locked {
-			if old[delivery.ID] {
+			if delivery.Status == Pending && old[delivery.ID] {
 				ids = append(ids, delivery.ID)
 				notices = append(notices, job{id: delivery.ID, round: delivery.roundOf()}.dead(reason))
 			}

@@ -11,12 +11,12 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// direction is the order of a list: what is behind a key, what is not behind another, and the first and last uids.
+// direction is the order of a list.
 type direction struct {
-	behind, until, order string
-	first, last          int64
-	half                 round.Kind // of a round's deliveries, the one that is listed first
-	sign                 int
+	behind, until, order string // operators of what is behind one key and not behind another; the columns
+	first, last          int64  // bounds of all uids
+	half                 round.Kind
+	sign                 int // of Key.compare
 }
 
 var (
@@ -31,8 +31,8 @@ func (f Filter) direction() direction {
 	return downwards
 }
 
-// from returns the uid and the round behind which rows are looked for: those of the key, or those just before when the
-// round's other delivery is still to be listed.
+// from returns the uid and the round behind which rows are looked for: those of the key, or those just before it when
+// the key is of the half of the round's deliveries that is listed first.
 func (d direction) from(behind Key) (uid, number int64) {
 	switch {
 	case behind.IsZero():
@@ -94,7 +94,7 @@ func (f Filter) arms(s *store, receiver string) (arms []string) {
 	return arms
 }
 
-// throughIndexes reads from each arm what may be on the page.
+// throughIndexes reads from each arm what may be on the page, among the next that a page looks at.
 func (s *store) throughIndexes(ctx context.Context, f Filter, behind Key, limit int) (rows []deliveryRow, next Key,
 	err error) {
 	d := f.direction()
@@ -109,7 +109,8 @@ func (s *store) throughIndexes(ctx context.Context, f Filter, behind Key, limit 
 		if f.Receiver != "" {
 			args = append(args, f.Receiver)
 		}
-		found, err := database.Query(ctx, s.db.ReaderSQL(ctx), read(`uid, round`, ``, ` LIMIT 1 OFFSET $3 - 1`), args, func(k *Key) []any { return []any{&k.UID, &k.Round} })
+		found, err := database.Query(ctx, s.db.ReaderSQL(ctx), read(`uid, round`, ``, ` LIMIT 1 OFFSET $3 - 1`), args,
+			func(k *Key) []any { return []any{&k.UID, &k.Round} })
 		if err != nil {
 			return nil, Key{}, err
 		}
@@ -125,7 +126,8 @@ func (s *store) throughIndexes(ctx context.Context, f Filter, behind Key, limit 
 	since, until, unchanged := f.times()
 	// One more than the page has shows that there is another page; the delivery that the page is behind may be read too.
 	args := []any{uid, number, limit + 2, f.Receiver + f.SupplierID, last.UID, last.Round, since, until, unchanged}
-	rows, err = database.Query(ctx, s.db.ReaderSQL(ctx), read(rowColumns, conditions, ` LIMIT $3`), args, (*deliveryRow).places)
+	rows, err = database.Query(ctx, s.db.ReaderSQL(ctx), read(rowColumns, conditions, ` LIMIT $3`), args,
+		(*deliveryRow).places)
 	return rows, next, err
 }
 
@@ -144,8 +146,8 @@ func (s *store) throughEvents(ctx context.Context, f Filter, behind Key, limit i
 	d := f.direction()
 	uid, number := d.from(behind)
 	since, until, _ := f.times()
-	for seen, n := 0, limit+2; ; n = eventsAtOnce {
-		events, err := s.storedEvents(ctx, `webhook_events WHERE (uid, round) `+d.behind+` ($1, $2) AND uid > 0
+	for seen, n := 0, limit/2+2; ; n = min(2*n, eventsAtOnce) { // most have two deliveries
+		events, err := s.storedEvents(ctx, `webhook_events WHERE (uid, round) `+d.behind+` ($1, $2)
 			ORDER BY `+d.order+` LIMIT $3`, uid, number, n)
 		if err != nil {
 			return nil, Key{}, err

@@ -11,9 +11,12 @@ import (
 
 // pendingSince is when a pending delivery d became so: when it was made, or when its series of attempts was begun by a
 // redelivery, of which the first attempt is the trace.
-const pendingSince = `CASE WHEN series = attempts THEN created_at WHEN series = 0 THEN updated_at
-	WHEN series = 1 THEN last_started_at ELSE coalesce((SELECT a.started_at FROM webhook_attempts a
-		WHERE a.delivery_id = d.id AND a.number = d.attempts - d.series + 1), created_at) END`
+func (s *store) pendingSince() string {
+	return `CASE WHEN series = attempts THEN created_at WHEN series = 0 THEN updated_at
+		WHEN series = 1 THEN last_started_at ELSE coalesce((SELECT a.started_at FROM webhook_attempts a
+			WHERE a.delivery_id = d.id AND a.supplier_id = d.supplier_id AND a.number = d.attempts - d.series + 1), created_at)
+		END`
+}
 
 // waitedFor returns the suppliers for whose receivers something waits, by one step through the index each.
 func (s *store) waitedFor(ctx context.Context) ([]string, error) {
@@ -35,10 +38,10 @@ func (s *store) waitedFor(ctx context.Context) ([]string, error) {
 	return list, nil
 }
 
-// waitedSince returns which of the deliveries have been pending since before the given time.
+// waitedSince returns which of the deliveries, if they are pending, have been so since before the given time.
 func (s *store) waitedSince(ctx context.Context, ids []string, before time.Time) (map[string]bool, error) {
 	old, err := database.Query(ctx, s.db.SQL(ctx), `SELECT id FROM webhook_deliveries d
-		WHERE `+s.anyOf("id", 1)+` AND status = 'pending' AND worker IS NULL AND `+pendingSince+` < $2`,
+		WHERE `+s.anyOf("id", 1)+` AND `+s.pendingSince()+` < $2`,
 		[]any{s.values(ids), before.UnixMicro()}, scanText)
 	if err != nil {
 		return nil, fmt.Errorf("look how long deliveries have waited: %w", err)
