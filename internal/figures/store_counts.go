@@ -34,7 +34,7 @@ const (
 	open = `webhook_deliveries WHERE status <> 'delivered' AND worker IS NULL AND uid > 0`
 
 	// ill are the receivers r that fail or are paused. A deactivated supplier, or one without an address, has none. No
-	// plan begins with the suppliers: a limited table is read as it stands.
+	// plan begins with the suppliers: a limited table is read as it is.
 	ill = `(SELECT supplier_id, paused_by FROM webhook_receivers
 			WHERE failing_since IS NOT NULL OR paused_by <> '' ORDER BY supplier_id LIMIT 300000) AS r
 		JOIN suppliers AS s ON s.id = r.supplier_id WHERE s.active AND s.webhook_url <> ''`
