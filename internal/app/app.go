@@ -44,6 +44,7 @@ type App struct {
 	pipeline
 	Trackers  *tracker.Service
 	Scores    *scoreboard.Service
+	Sent      *webhooks.SentService // suppliers see and redeliver what goes to them
 	Receivers *webhooks.SelfService
 
 	portal       *portal.Service // nil in one that was opened for a command
@@ -190,9 +191,11 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 
 // buildListings builds what is read here and takes no part in the pipeline.
 func (a *App) buildListings() (err error) {
+	a.Sent = webhooks.NewSentService(webhooks.SentServiceDeps{
+		DB: a.db, Now: a.db.Now, Requests: a.materials, Deliveries: a.Deliveries.Keeper, Cursors: a.cursors,
+	})
 	a.Receivers = webhooks.NewSelfService(webhooks.SelfServiceDeps{
-		DB: a.db, Now: a.db.Now, Accounts: a.Suppliers, Requests: a.materials,
-		Dispatcher: a.Deliveries, Cursors: a.cursors,
+		DB: a.db, Now: a.db.Now, Accounts: a.Suppliers, Receivers: a.Deliveries.Registry, Calls: a.Deliveries,
 	})
 	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.db.Now}); err != nil {
 		return fmt.Errorf("set up tracker listings: %w", err)
@@ -210,7 +213,7 @@ func (a *App) buildListings() (err error) {
 // openPortal reads the portal's pages.
 func (a *App) openPortal() (err error) {
 	a.portal, err = portal.New(portal.Deps{
-		Sessions: a.Suppliers, Requests: a.materials, Deliveries: a.Receivers, Receiver: a.Receivers,
+		Sessions: a.Suppliers, Requests: a.materials, Deliveries: a.Sent, Receiver: a.Receivers,
 		Bearer: supplierauth.Handlers{Service: a.Suppliers}.Bearer, PublicURL: a.cfg.PublicURL, Now: a.db.Now,
 	})
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 )
 
 // Of returns the deliveries of a request, newest first; never nil.
-func (d *Dispatcher) Of(ctx context.Context, request round.Round) ([]Delivery, error) {
+func (d *Keeper) Of(ctx context.Context, request round.Round) ([]Delivery, error) {
 	rows, _, err := d.store.page(ctx, Filter{Requests: []int64{request.UID}}, Key{}, math.MaxInt)
 	return ofRows(rows), err
 }
 
 // Show returns a delivery with its attempts; errs.NotFound when there is none of that id.
-func (d *Dispatcher) Show(ctx context.Context, id string) (*Detail, error) {
+func (d *Keeper) Show(ctx context.Context, id string) (*Detail, error) {
 	detail, err := d.store.detail(ctx, id)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (d *Dispatcher) Show(ctx context.Context, id string) (*Detail, error) {
 // Redeliver sends deliveries again, all or none, and returns how many they are: each is tried at once, and one that is
 // not pending gets a whole new schedule. A request that was failed because of one gets its new chance with it. What a
 // worker sends right now is left to it. errs.NotFound: some id is unknown.
-func (d *Dispatcher) Redeliver(ctx context.Context, ids ...string) (int64, error) {
+func (d *Keeper) Redeliver(ctx context.Context, ids ...string) (int64, error) {
 	var n int64
 	err := d.deps.DB.InTx(ctx, "redeliver", func(ctx context.Context) error {
 		found, err := d.store.lockByID(ctx, ids)
@@ -73,14 +73,14 @@ const redeliverBatch = 500
 
 // RedeliverAll is Redeliver for all deliveries that the filter chooses, which names a status, the oldest first. What
 // comes to the status while it runs is left as it is. done is called with how many are redelivered so far.
-func (d *Dispatcher) RedeliverAll(ctx context.Context, filter Filter, done func(int64)) (int64, error) {
+func (d *Keeper) RedeliverAll(ctx context.Context, filter Filter, done func(int64)) (int64, error) {
 	filter.unchanged = d.deps.Now()
 	total, err := d.redeliver(ctx, filter, done)
 	logctx.Note(ctx, slog.Int64("count", total))
 	return total, err
 }
 
-func (d *Dispatcher) redeliver(ctx context.Context, filter Filter, done func(int64)) (total int64, err error) {
+func (d *Keeper) redeliver(ctx context.Context, filter Filter, done func(int64)) (total int64, err error) {
 	var writing time.Time
 	for behind, more := (Key{}), true; more; {
 		n, next, err := d.redeliverPage(ctx, filter, behind, redeliverBatch)
@@ -98,7 +98,7 @@ func (d *Dispatcher) redeliver(ctx context.Context, filter Filter, done func(int
 
 // RedeliverLost is RedeliverAll for the next of the dead or failed deliveries, at most limit of them, that the filter
 // chooses and that have not changed since until. It returns whether there may be more.
-func (d *Dispatcher) RedeliverLost(ctx context.Context, filter Filter, until time.Time, limit int) (
+func (d *Keeper) RedeliverLost(ctx context.Context, filter Filter, until time.Time, limit int) (
 	n int64, more bool, err error) {
 	if err := filter.lost(); err != nil {
 		return 0, false, err
@@ -113,7 +113,7 @@ func (d *Dispatcher) RedeliverLost(ctx context.Context, filter Filter, until tim
 
 // redeliverPage sends again those of a page that are as they were listed, and returns how many they are and the key
 // that the next page is behind.
-func (d *Dispatcher) redeliverPage(ctx context.Context, filter Filter, behind Key, limit int) (n int64, next Key,
+func (d *Keeper) redeliverPage(ctx context.Context, filter Filter, behind Key, limit int) (n int64, next Key,
 	err error) {
 	filter.oldest = true
 	page, next, err := d.store.page(ctx, filter, behind, limit)
@@ -142,7 +142,7 @@ func (d *Dispatcher) redeliverPage(ctx context.Context, filter Filter, behind Ke
 }
 
 // reopen sends locked deliveries again, with their requests.
-func (d *Dispatcher) reopen(ctx context.Context, found []Delivery) error {
+func (d *Keeper) reopen(ctx context.Context, found []Delivery) error {
 	var own []round.Round
 	for _, delivery := range found {
 		if delivery.Destination == ownEndpoint && delivery.Status != Pending {
@@ -158,9 +158,9 @@ func (d *Dispatcher) reopen(ctx context.Context, found []Delivery) error {
 }
 
 // Overdue reports whether some delivery has been due for longer than the given time; those to paused receivers are not.
-func (d *Dispatcher) Overdue(ctx context.Context, longer time.Duration) (bool, error) {
+func (d *Keeper) Overdue(ctx context.Context, longer time.Duration) (bool, error) {
 	before := d.deps.Now().Add(-longer)
-	found, err := d.store.due(ctx, allShards(), before)
+	found, err := d.due.due(ctx, allShards(), before)
 	return slices.ContainsFunc(found, func(r dueRow) bool { return r.at.Before(before) }), err
 }
 

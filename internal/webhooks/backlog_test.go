@@ -10,6 +10,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
@@ -72,7 +73,7 @@ func putBehind(t *testing.T, db *database.DB, at *suppliers) {
 	past := newRig(t, db, setup{idle: true, deps: func(d *webhooks.Deps) {
 		d.Destinations, d.Now = at, func() time.Time { return time.Now().Add(-time.Minute) }
 	}})
-	events := make([]webhooks.Outgoing, backlogged)
+	events := make([]round.Outgoing, backlogged)
 	for i := range events {
 		events[i] = event("acme", int64(backlogIDs+i), 1)
 	}

@@ -9,13 +9,14 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 // uncallable makes a delivery wait for each of n suppliers that have no receiver any more, before those of acme.
 func (r *rig) uncallable(n int) {
 	r.tb.Helper()
-	events := make([]webhooks.Outgoing, n)
+	events := make([]round.Outgoing, n)
 	for i := range events {
 		id := fmt.Sprintf("Agone%04d", i)
 		r.suppliers.learn(id, r.acme.URL, r.secret)

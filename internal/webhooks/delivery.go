@@ -3,8 +3,12 @@
 package webhooks
 
 import (
+	"context"
+	"log/slog"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/notice"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -76,18 +80,27 @@ type Attempt struct {
 // interrupted is the error of an attempt without an end.
 const interrupted = "interrupted: the worker ended during this attempt"
 
-// job is an attempt that is begun in the database and to be sent.
-type job struct {
+// begun is an attempt that is begun in the database. It is the worker's while that has its lease.
+type begun struct {
 	id          string
 	destination string
 	round       round.Round
 	number      int64     // of the attempt, over all series
 	series      int64     // attempts begun since created or redelivered, this one included
 	worker      int64     // under whose lease it is begun
-	begun       time.Time // with its delivery; zero when it was claimed
+	at          time.Time // when it was begun with its delivery; zero when it was claimed
 	traceID     string
 	traceParent string // the span that caused the event; empty: none is known
 	body        []byte // the event, as it is stored when it was read like that
-	target      Receiver
-	test        bool // a test call, which is not stored
+}
+
+// context names the delivery on every log line.
+func (b begun) context(ctx context.Context) context.Context {
+	return logctx.WithRequestID(logctx.WithTraceParent(ctx, b.traceParent), b.traceID, slog.String("delivery_id", b.id),
+		slog.String("supplier_id", b.round.SupplierID), slog.Int64("material_request_id", b.round.RequestID))
+}
+
+// deadNotice tells the operator that the delivery is dead.
+func deadNotice(r round.Round, id, reason string) notice.Notice {
+	return notice.Notice{Type: notice.DeliveryDead, SupplierID: r.SupplierID, Subject: id, Error: reason}
 }

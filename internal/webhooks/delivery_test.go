@@ -13,6 +13,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -202,7 +203,7 @@ func TestAdd_in_a_transaction_that_is_rolled_back_sends_nothing_and_keeps_no_slo
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db, setup{deps: func(d *webhooks.Deps) { d.Concurrency = 1 }})
 		err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
-			if _, err := r.Add(ctx, []webhooks.Outgoing{event("acme", 1, 1)}); err != nil {
+			if _, err := r.Add(ctx, []round.Outgoing{event("acme", 1, 1)}); err != nil {
 				return err
 			}
 			return errRollback
@@ -242,7 +243,7 @@ func TestTwoDispatchers_share_the_work_and_send_nothing_twice(t *testing.T) {
 		b := newRig(t, db, setup{idle: true})
 		b.suppliers.learn("acme", a.acme.URL, a.secret)
 		const n = 60
-		var events []webhooks.Outgoing
+		var events []round.Outgoing
 		for i := range n {
 			events = append(events, event("acme", int64(i+1), 1))
 		}

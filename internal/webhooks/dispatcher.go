@@ -18,7 +18,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/logctx"
-	"github.com/supplyhub/supplyhub/internal/round"
+	"github.com/supplyhub/supplyhub/internal/notice"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -41,13 +41,6 @@ var errStopping = errors.New("interrupted: the worker stopped during this attemp
 
 var errNoLease = errors.New("this worker has no lease")
 
-// RequestLedger keeps what the end of a delivery to the own endpoint means to the round's request, and its redelivery.
-// Both join the transaction in ctx.
-type RequestLedger interface {
-	MarkFailed(ctx context.Context, r round.Round, reason string) error
-	MarkRedelivered(ctx context.Context, rounds ...round.Round) error
-}
-
 // Deps is what the package is built from.
 type Deps struct {
 	DB           *database.DB
@@ -64,7 +57,7 @@ type Deps struct {
 	Deny         Networks         // no supplier's receiver may be in one of them
 	Concurrency  int              // attempts in flight
 	PauseAfter   time.Duration    // after which of failures only a receiver is paused; 0: never
-	Notifier     Notifier         // notifies the operator; nil: it does not
+	Notifier     notice.Notifier  // notifies the operator; nil: it does not
 	Peers        Peers            // nil: no other worker, or no way to reach one
 	Drain        time.Duration    // how long Run lets attempts finish after its context ended; 0: 20 s
 	Registerer   prometheus.Registerer
@@ -77,8 +70,12 @@ type Deps struct {
 
 // Dispatcher keeps deliveries and sends them. Without Run it only keeps them.
 type Dispatcher struct {
+	*Keeper
+	*Registry
 	deps      Deps
-	store     *store
+	attempts  *attemptStore
+	due       *dueStore
+	workers   *workerStore
 	sender    *sender
 	scheduler *dispatch.Scheduler[job]
 	receivers *receivers
@@ -90,8 +87,8 @@ type Dispatcher struct {
 	lease     *lease
 	ownership ownership
 	leaving   atomic.Bool // it takes no shards any more
-	agenda    agenda      // of Run alone, but for what expect says
-	health    *healthLog
+	notices   notice.Notifier
+	agenda    agenda // of Run alone, but for what expect says
 	wakeUps   wakeUps
 	unlisten  func() // of keepLease alone, like what follows
 	listening int64  // the worker's id under which it listens
@@ -122,12 +119,17 @@ func New(deps Deps) *Dispatcher {
 		deps.Drain = defaultDrain
 	}
 	d := &Dispatcher{
-		deps: deps, store: &store{db: deps.DB}, sender: newSender(deps), schedule: deps.Schedule,
+		deps: deps, notices: notice.OrNone(deps.Notifier), attempts: &attemptStore{tables{deps.DB}}, due: &dueStore{tables{deps.DB}},
+		workers: &workerStore{tables{deps.DB}}, sender: newSender(deps), schedule: deps.Schedule,
 		receivers: newReceivers(deps.Destinations, time.Now), wake: make(chan struct{}, 1), beatNow: make(chan struct{}, 1),
-		lease:  newLease(),
-		health: newHealthLog(), held: map[string]int{}, seen: sightings{},
+		lease: newLease(),
+		held:  map[string]int{}, seen: sightings{},
 		ownership: ownership{former: map[int64]struct{}{}},
 	}
+	d.Keeper = NewKeeper(KeeperDeps{DB: deps.DB, Log: deps.Log, Now: deps.Now, Ledger: deps.Ledger,
+		Notifier: deps.Notifier, Stuck: deps.Timeout + 2*storeTimeout})
+	d.Registry = NewRegistry(RegistryDeps{DB: deps.DB, Log: deps.Log, Now: deps.Now, Deliveries: d.Keeper,
+		Notifier: deps.Notifier, PauseAfter: deps.PauseAfter, Announce: d.announce})
 	d.sending, d.stopSend = context.WithCancelCause(context.Background())
 	d.writing, d.stopWrites = context.WithCancel(context.Background())
 	d.scheduler = dispatch.New(dispatch.Config[job]{Slots: deps.Concurrency, Now: time.Now, Send: d.attempt,
@@ -184,10 +186,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		pause, err := d.round(context.WithoutCancel(ctx))
 		if err != nil {
 			d.deps.Log.WarnContext(ctx, "look for due deliveries failed", "error", err)
-			d.sleep(ctx, afterError, nil)
+			sleep(ctx, afterError, nil)
 			continue
 		}
-		d.sleep(ctx, pause, d.wake)
+		sleep(ctx, pause, d.wake)
 	}
 	return d.drain(context.WithoutCancel(ctx))
 }
@@ -224,7 +226,7 @@ func finished(done <-chan struct{}, within time.Duration) bool {
 	}
 }
 
-func (d *Dispatcher) sleep(ctx context.Context, pause time.Duration, wake <-chan struct{}) {
+func sleep(ctx context.Context, pause time.Duration, wake <-chan struct{}) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
@@ -242,7 +244,7 @@ func (d *Dispatcher) target(destination string, receivers map[string]Receiver) R
 }
 
 // lost records in the ledger that the own endpoint will not get the request's event.
-func (d *Dispatcher) lost(ctx context.Context, j job, reason string) error {
+func (d *Dispatcher) lost(ctx context.Context, j begun, reason string) error {
 	if j.destination != ownEndpoint || d.deps.Ledger == nil {
 		return nil
 	}
@@ -270,7 +272,7 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 
 	now := d.deps.Now()
 	outcome := d.schedule.outcome(j.destination, a, j.series, now, rand.Float64())
-	r := newResult(j, a, outcome, now.Add(-took), took)
+	r := newResult(j.begun, a, outcome, now.Add(-took), took)
 	r.ended, r.measured = now, time.Now()
 	streak := ended(dispatch.Report{OK: succeeded(j, a), Took: took})
 	if j.destination != ownEndpoint {
@@ -338,10 +340,4 @@ func (d *Dispatcher) logAttempt(ctx context.Context, j job, a answer, outcome Ou
 		attrs = append(attrs, slog.Time("next_attempt_at", outcome.Next))
 	}
 	d.deps.Log.LogAttrs(ctx, level, "webhook delivery attempted", attrs...)
-}
-
-// context names the delivery on every log line.
-func (j job) context(ctx context.Context) context.Context {
-	return logctx.WithRequestID(logctx.WithTraceParent(ctx, j.traceParent), j.traceID, slog.String("delivery_id", j.id),
-		slog.String("supplier_id", j.round.SupplierID), slog.Int64("material_request_id", j.round.RequestID))
 }

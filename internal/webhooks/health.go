@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,25 +42,25 @@ type ReceiverState struct {
 func (r ReceiverState) Failing() bool { return r.Failures >= dispatch.FailingAt }
 
 // ReceiverState returns the state of a supplier's receiver; one that was never called has the zero state.
-func (d *Dispatcher) ReceiverState(ctx context.Context, supplierID string) (ReceiverState, error) {
-	return d.store.receiverState(ctx, supplierID)
+func (d *Registry) ReceiverState(ctx context.Context, supplierID string) (ReceiverState, error) {
+	return d.health.receiverState(ctx, supplierID)
 }
 
 // Pause stops sending to the supplier's receiver: its deliveries are kept. An operator's pause outlasts a supplier's.
-func (d *Dispatcher) Pause(ctx context.Context, supplierID, by string) error {
+func (d *Registry) Pause(ctx context.Context, supplierID, by string) error {
 	err := d.deps.DB.InTx(ctx, "pause a receiver",
 		func(ctx context.Context) error { return d.pauseReceiver(ctx, supplierID, by, "") })
 	if err != nil {
 		return err
 	}
-	d.announce(ctx, shardPaused, supplierID)
+	d.deps.Announce(ctx, true, supplierID)
 	return nil
 }
 
 // Resume sends to the supplier's receiver again: what waits for it is due now, the longest due first. errs.Conflict: an
 // operator paused it, and by is not one. It is resumed last, so that a resume that fails is repeated whole.
-func (d *Dispatcher) Resume(ctx context.Context, supplierID, by string) error {
-	state, err := d.store.receiverState(ctx, supplierID)
+func (d *Registry) Resume(ctx context.Context, supplierID, by string) error {
+	state, err := d.health.receiverState(ctx, supplierID)
 	if err != nil {
 		return err
 	}
@@ -68,14 +70,14 @@ func (d *Dispatcher) Resume(ctx context.Context, supplierID, by string) error {
 	if err := d.sendWaiting(ctx, supplierID); err != nil {
 		return err
 	}
-	resumed, err := d.store.resume(ctx, supplierID, by, d.deps.Now())
+	resumed, err := d.health.resume(ctx, supplierID, by, d.deps.Now())
 	if err == nil && !resumed {
 		return errPausedByOperator()
 	}
 	if err != nil {
 		return err
 	}
-	d.announce(ctx, shardDue, supplierID)
+	d.deps.Announce(ctx, false, supplierID)
 	return nil
 }
 
@@ -84,8 +86,8 @@ func errPausedByOperator() error {
 }
 
 // sendWaiting makes what waits for the supplier's receiver due now, in batches, the oldest first. Schedules go on.
-func (d *Dispatcher) sendWaiting(ctx context.Context, supplierID string) error {
-	_, err := d.redeliver(ctx, Filter{Receiver: supplierID, Status: Pending, unchanged: d.deps.Now()}, func(int64) {})
+func (d *Registry) sendWaiting(ctx context.Context, supplierID string) error {
+	_, err := d.deps.Deliveries.redeliver(ctx, Filter{Receiver: supplierID, Status: Pending, unchanged: d.deps.Now()}, func(int64) {})
 	if err != nil {
 		return fmt.Errorf("send what waits for a receiver: %w", err)
 	}
@@ -112,8 +114,8 @@ func newHealthLog() *healthLog {
 }
 
 // learn takes the end of an attempt to a supplier's receiver in.
-func (d *Dispatcher) learn(ctx context.Context, r result, streak dispatch.Streak) {
-	l := d.health
+func (d *Registry) learn(ctx context.Context, r result, streak dispatch.Streak) {
+	l := d.news
 	l.mu.Lock()
 	h := l.news[r.destination]
 	if ended := r.began.Add(r.took); r.outcome.Status == Delivered {
@@ -139,17 +141,17 @@ func (d *Dispatcher) learn(ctx context.Context, r result, streak dispatch.Streak
 }
 
 // keepHealth stores what is learnt until ctx ends, and then the rest.
-func (d *Dispatcher) keepHealth(ctx context.Context) {
+func (d *Registry) keepHealth(ctx context.Context) {
 	for ctx.Err() == nil {
-		d.sleep(ctx, healthEvery, d.health.urgent)
+		sleep(ctx, healthEvery, d.news.urgent)
 		d.storeHealth(ctx)
 	}
 }
 
 // storeHealth stores what was learnt since the last time. A receiver that has recovered is stored as failing until what
 // waits for it is due, so that a worker that dies in between leaves that to the next success.
-func (d *Dispatcher) storeHealth(ctx context.Context) {
-	l := d.health
+func (d *Registry) storeHealth(ctx context.Context) {
+	l := d.news
 	l.mu.Lock()
 	news := l.news
 	l.news = make(map[string]health, len(news))
@@ -194,7 +196,7 @@ func (l *healthLog) again(supplierID string, old health) {
 
 // sendToRecovered makes due what waits for the receivers that were failing and have answered. Where that fails the news
 // of them is taken out, for the next time.
-func (d *Dispatcher) sendToRecovered(ctx context.Context, news map[string]health) error {
+func (d *Registry) sendToRecovered(ctx context.Context, news map[string]health) error {
 	var answered []string
 	for id, h := range news {
 		if !h.success.IsZero() {
@@ -203,7 +205,7 @@ func (d *Dispatcher) sendToRecovered(ctx context.Context, news map[string]health
 	}
 	reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	failing, err := d.store.failing(reading, answered)
+	failing, err := d.health.failing(reading, answered)
 	if err != nil {
 		failing = answered // it is not known which of them were
 	}
@@ -212,11 +214,11 @@ func (d *Dispatcher) sendToRecovered(ctx context.Context, news map[string]health
 			err = d.sendWaiting(ctx, id)
 		}
 		if err != nil {
-			d.health.again(id, news[id])
+			d.news.again(id, news[id])
 			delete(news, id)
 			continue
 		}
-		d.woken(appendWakeUp(nil, shardDue, id))
+		d.deps.Announce(ctx, false, id)
 	}
 	return err
 }
@@ -234,7 +236,7 @@ func (h health) after(older health) health {
 }
 
 // pauseFailing pauses receivers that have failed for as long as WEBHOOK_PAUSE_AFTER says.
-func (d *Dispatcher) pauseFailing(ctx context.Context, news map[string]health) error {
+func (d *Registry) pauseFailing(ctx context.Context, news map[string]health) error {
 	if d.deps.PauseAfter == 0 {
 		return nil
 	}
@@ -245,13 +247,13 @@ func (d *Dispatcher) pauseFailing(ctx context.Context, news map[string]health) e
 		}
 	}
 	now := d.deps.Now()
-	paused, err := d.store.pauseFailing(ctx, failing, now.Add(-d.deps.PauseAfter), now)
+	paused, err := d.health.pauseFailing(ctx, failing, now.Add(-d.deps.PauseAfter), now)
 	if err != nil {
 		return err
 	}
 	for _, id := range paused {
 		n := notice.Notice{Type: notice.ReceiverPaused, SupplierID: id, PausedBy: PausedByService, Error: news[id].lastError}
-		if err := d.note(ctx, n); err != nil {
+		if err := d.notices.Note(ctx, n); err != nil {
 			return err
 		}
 	}
@@ -261,4 +263,42 @@ func (d *Dispatcher) pauseFailing(ctx context.Context, news map[string]health) e
 // gone reports whether the receiver wants nothing more.
 func (r result) gone() bool {
 	return r.destination != ownEndpoint && r.status != nil && *r.status == http.StatusGone
+}
+
+// pauseReceiver pauses a receiver; the operator is notified unless it is paused already. It joins the transaction of
+// ctx.
+func (d *Registry) pauseReceiver(ctx context.Context, supplierID, by, reason string) error {
+	paused, err := d.health.pause(ctx, supplierID, by, d.deps.Now())
+	if err != nil || !paused {
+		return err
+	}
+	return d.notices.Note(ctx,
+		notice.Notice{Type: notice.ReceiverPaused, SupplierID: supplierID, PausedBy: by, Error: reason})
+}
+
+// storeTurns stores what was learnt about receivers and notifies the operator of those that began to fail or recovered
+// with it. What is stored decides that, and no other process changes it meanwhile: of two that saw it one notifies.
+func (d *Registry) storeTurns(ctx context.Context, news map[string]health) error {
+	if !d.notices.Open() {
+		_, err := d.health.saveHealth(ctx, news, d.deps.Now())
+		return err
+	}
+	before, err := d.health.lockFailing(ctx, news)
+	if err != nil {
+		return err
+	}
+	after, err := d.health.saveHealth(ctx, news, d.deps.Now())
+	if err != nil {
+		return err
+	}
+	var notices []notice.Notice
+	for _, id := range slices.Sorted(maps.Keys(news)) {
+		switch {
+		case after[id] && !before[id]:
+			notices = append(notices, notice.Notice{Type: notice.ReceiverFailing, SupplierID: id, Error: news[id].lastError})
+		case before[id] && !after[id]:
+			notices = append(notices, notice.Notice{Type: notice.ReceiverRecovered, SupplierID: id})
+		}
+	}
+	return d.notices.Note(ctx, notices...)
 }

@@ -29,7 +29,7 @@ func TestFailures_in_a_row_add_up_whichever_worker_saw_them(t *testing.T) {
 		} {
 			for i, call := range step.calls {
 				w, r := workers[(call|0x20)-'a'],
-					result{job: job{destination: "acme"}, began: time.Unix(int64(1000+i), 0), err: "refused"}
+					result{begun: begun{destination: "acme"}, began: time.Unix(int64(1000+i), 0), err: "refused"}
 				if r.outcome.Status = Pending; call >= 'a' {
 					r.outcome.Status = Delivered
 				}

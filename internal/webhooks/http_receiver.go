@@ -7,6 +7,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
@@ -22,7 +23,7 @@ func (s *SelfService) ShowReceiver(c *gin.Context) error {
 }
 
 func (s *SelfService) answerReceiver(c *gin.Context) error {
-	view, err := s.Receiver(c.Request.Context(), supplierOf(c))
+	view, err := s.Receiver(c.Request.Context(), ownerOf(c))
 	if err != nil {
 		return err
 	}
@@ -54,7 +55,7 @@ func (s *SelfService) PutReceiver(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.SetURL(c.Request.Context(), supplierOf(c), *body.URL); err != nil {
+	if err := s.SetURL(c.Request.Context(), ownerOf(c), *body.URL); err != nil {
 		return err
 	}
 	return s.answerReceiver(c)
@@ -65,7 +66,7 @@ func (s *SelfService) DeleteReceiver(c *gin.Context) error {
 	if _, err := httpapi.Query(c); err != nil {
 		return err
 	}
-	if err := s.SetURL(c.Request.Context(), supplierOf(c), ""); err != nil {
+	if err := s.SetURL(c.Request.Context(), ownerOf(c), ""); err != nil {
 		return err
 	}
 	c.Status(http.StatusNoContent)
@@ -105,7 +106,7 @@ func (s *SelfService) RotateReceiverSecret(c *gin.Context) error {
 		}
 	}
 	overlap, _ := body.overlap()
-	secret, err := s.RotateSecret(c.Request.Context(), supplierOf(c), overlap)
+	secret, err := s.RotateSecret(c.Request.Context(), ownerOf(c), overlap)
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func (s *SelfService) changeReceiver(c *gin.Context, change func(context.Context
 	if _, err := httpapi.Query(c); err != nil {
 		return err
 	}
-	if err := change(c.Request.Context(), supplierOf(c)); err != nil {
+	if err := change(c.Request.Context(), ownerOf(c)); err != nil {
 		return err
 	}
 	return s.answerReceiver(c)
@@ -137,7 +138,7 @@ func (s *SelfService) TestReceiver(c *gin.Context) error {
 	if _, err := httpapi.Query(c); err != nil {
 		return err
 	}
-	result, err := s.Test(c.Request.Context(), supplierOf(c))
+	result, err := s.Test(c.Request.Context(), ownerOf(c))
 	if err != nil {
 		return err
 	}
@@ -145,15 +146,4 @@ func (s *SelfService) TestReceiver(c *gin.Context) error {
 	return nil
 }
 
-// EventTypes handles GET /api/webhook-event-types.
-func (s *SelfService) EventTypes(c *gin.Context) error {
-	if _, err := httpapi.Query(c); err != nil {
-		return err
-	}
-	types, err := s.Events()
-	if err != nil {
-		return err
-	}
-	httpapi.JSON(c, http.StatusOK, types)
-	return nil
-}
+func ownerOf(c *gin.Context) string { return caller.From(c.Request.Context()).SupplierID }

@@ -17,7 +17,7 @@ import (
 func supplierOf(c *gin.Context) string { return caller.From(c.Request.Context()).SupplierID }
 
 // ListDeliveries handles GET /api/webhook-deliveries.
-func (s *SelfService) ListDeliveries(c *gin.Context) error {
+func (s *SentService) ListDeliveries(c *gin.Context) error {
 	query, err := httpapi.Query(c)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func parseMoment(text string) (time.Time, bool) {
 }
 
 // ShowDelivery handles GET /api/webhook-deliveries/{id}.
-func (s *SelfService) ShowDelivery(c *gin.Context) error {
+func (s *SentService) ShowDelivery(c *gin.Context) error {
 	if _, err := httpapi.Query(c); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (s *SelfService) ShowDelivery(c *gin.Context) error {
 }
 
 // RedeliverDelivery handles POST /api/webhook-deliveries/{id}/redeliver. It has no body.
-func (s *SelfService) RedeliverDelivery(c *gin.Context) error {
+func (s *SentService) RedeliverDelivery(c *gin.Context) error {
 	if _, err := httpapi.Query(c); err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (b *recoveryBody) filter() SentFilter {
 }
 
 // RecoverDeliveries handles POST /api/webhook-deliveries/redeliver.
-func (s *SelfService) RecoverDeliveries(c *gin.Context) error {
+func (s *SentService) RecoverDeliveries(c *gin.Context) error {
 	if _, err := httpapi.Query(c); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
@@ -27,7 +28,7 @@ func TestDeadReceivers_delay_no_other(t *testing.T) {
 		for i := range 20 {
 			r.suppliers.learn(fmt.Sprintf("dead%d", i), dead.URL, r.secret)
 		}
-		var events []webhooks.Outgoing
+		var events []round.Outgoing
 		for i := range 20 {
 			for n := range 5 {
 				events = append(events, event(fmt.Sprintf("dead%d", i), int64(n+1), 1))

@@ -105,7 +105,7 @@ func (d *Dispatcher) keepLease(ctx context.Context, got chan<- struct{}) {
 			}
 			d.lookAround(asking, m, asked.After(late))
 		}
-		d.sleep(ctx, leaseRenew, d.beatNow)
+		sleep(ctx, leaseRenew, d.beatNow)
 	}
 }
 
@@ -134,7 +134,7 @@ func (d *Dispatcher) beat(ctx context.Context, asked time.Time) (members, error)
 		d.deps.Log.WarnContext(ctx, "this worker was stopped for too long: its attempts were taken over", "worker", id)
 		d.lease.set(0, asked)
 	}
-	id, err := d.store.newLease(ctx, d.deps.Now().Add(leaseLife))
+	id, err := d.workers.newLease(ctx, d.deps.Now().Add(leaseLife))
 	if err != nil {
 		return members{}, err
 	}
@@ -147,7 +147,7 @@ func (d *Dispatcher) beat(ctx context.Context, asked time.Time) (members, error)
 
 func (d *Dispatcher) ask(ctx context.Context, worker int64) (members, error) {
 	now := d.deps.Now()
-	rows, err := d.store.beat(ctx, worker, now.Add(leaseLife), d.ownership.shards(), now)
+	rows, err := d.workers.beat(ctx, worker, now.Add(leaseLife), d.ownership.shards(), now)
 	if err != nil {
 		return members{}, err
 	}
@@ -175,7 +175,7 @@ func (d *Dispatcher) lookAround(ctx context.Context, m members, judge bool) {
 			m.live, m.stay = append(m.live, m.dead...), append(m.stay, m.dead...)
 		}
 		if d.leaving.Load() && slices.Contains(m.stay, worker) {
-			err = d.store.leave(ctx, worker)
+			err = d.workers.leave(ctx, worker)
 			m.stay = slices.DeleteFunc(m.stay, func(id int64) bool { return id == worker })
 		}
 	}
@@ -197,7 +197,7 @@ func (d *Dispatcher) reclaim(ctx context.Context, worker int64, m members, judge
 		return nil
 	}
 	d.reclaimed = time.Now()
-	holders, err := d.store.holders(ctx)
+	holders, err := d.attempts.holders(ctx)
 	if err == nil && slices.Contains(holders, worker) {
 		err = d.reconcile(ctx, worker)
 	}
@@ -214,7 +214,7 @@ func (d *Dispatcher) takeOverAll(ctx context.Context, dead []int64) error {
 		if seen, known := d.seen[worker]; known {
 			renewal = seen.renewal
 		}
-		n, err := d.store.takeOver(ctx, worker, renewal, d.deps.Now())
+		n, err := d.workers.takeOver(ctx, worker, renewal, d.deps.Now())
 		if err != nil {
 			return err
 		}
@@ -231,7 +231,7 @@ func (d *Dispatcher) endLease(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if id := d.lease.worker(); id != 0 {
-		if _, err := d.store.takeOver(ctx, id, anyRenewal, d.deps.Now()); err != nil {
+		if _, err := d.workers.takeOver(ctx, id, anyRenewal, d.deps.Now()); err != nil {
 			d.deps.Log.WarnContext(ctx, "give the worker's lease up failed", "error", err)
 		}
 	}

@@ -100,7 +100,7 @@ func (k Key) compare(other Key) int {
 
 // List returns at most limit of the deliveries that the filter chooses, those behind a key, and the key that the next
 // page is behind. A page that has looked at many which are not chosen is short, or empty, with a key for the next one.
-func (d *Dispatcher) List(ctx context.Context, filter Filter, behind Key, limit int) (
+func (d *Keeper) List(ctx context.Context, filter Filter, behind Key, limit int) (
 	page []Delivery, next Key, err error) {
 	rows, next, err := d.store.page(ctx, filter, behind, limit)
 	return ofRows(rows), next, err
@@ -108,7 +108,7 @@ func (d *Dispatcher) List(ctx context.Context, filter Filter, behind Key, limit 
 
 // Each hands the deliveries that the filter chooses to fn, page by page, at most limit of them; 0: all. It ends with
 // fn's error.
-func (d *Dispatcher) Each(ctx context.Context, filter Filter, limit int, fn func(Delivery) error) error {
+func (d *Keeper) Each(ctx context.Context, filter Filter, limit int, fn func(Delivery) error) error {
 	if limit == 0 {
 		limit = math.MaxInt
 	}
@@ -129,7 +129,7 @@ func (d *Dispatcher) Each(ctx context.Context, filter Filter, limit int, fn func
 }
 
 // CountLost counts the Dead or Failed deliveries that the filter's status and receiver choose, up to most.
-func (d *Dispatcher) CountLost(ctx context.Context, filter Filter, most int) (int64, error) {
+func (d *Keeper) CountLost(ctx context.Context, filter Filter, most int) (int64, error) {
 	if err := filter.lost(); err != nil {
 		return 0, err
 	}

@@ -59,7 +59,7 @@ func mixed(uid int64) Status {
 }
 
 // walked follows a list to its end.
-func walked(ctx context.Context, t *testing.T, d *Dispatcher, f Filter, limit int) (ids []string, pages int) {
+func walked(ctx context.Context, t *testing.T, d *Keeper, f Filter, limit int) (ids []string, pages int) {
 	t.Helper()
 	for behind, more := (Key{}), true; more; pages++ {
 		page, next, err := d.List(ctx, f, behind, limit)
@@ -92,7 +92,7 @@ func allFilters() (filters []Filter) {
 // samePages compares what lists show with what the table has.
 func samePages(ctx context.Context, t *testing.T, db *database.DB, filters ...Filter) {
 	t.Helper()
-	d := &Dispatcher{store: &store{db}}
+	d := NewKeeper(KeeperDeps{DB: db})
 	for i, f := range filters {
 		since, until, _ := f.times()
 		var want []string
@@ -133,7 +133,7 @@ func TestLists_page_as_the_table_is_whatever_is_chosen(t *testing.T) {
 func TestLists_look_at_so_many_deliveries_a_page(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		ctx, d := t.Context(), &Dispatcher{store: &store{db}}
+		ctx, d := t.Context(), NewKeeper(KeeperDeps{DB: db})
 		const stored, each = 2*looked + 500, 10
 		listedRows(ctx, t, db, 1, stored, func(uid int64) Status {
 			if uid%each == each-1 {
@@ -167,15 +167,15 @@ func (requests) Round(_ context.Context, _ string, id int64) (round.Round, error
 	return round.Round{SupplierID: "acme", RequestID: id, UID: id, Number: 2}, nil
 }
 
-func selfService(t *testing.T, db *database.DB, now time.Time) *SelfService {
+func selfService(t *testing.T, db *database.DB, now time.Time) *SentService {
 	t.Helper()
 	cursors, err := cursor.New("a key")
 	if err != nil {
 		t.Fatal(err)
 	}
 	clock := func() time.Time { return now }
-	return NewSelfService(SelfServiceDeps{DB: db, Now: clock, Requests: requests{}, Cursors: cursors,
-		Dispatcher: &Dispatcher{store: &store{db}, deps: Deps{DB: db, Now: clock}}})
+	return NewSentService(SentServiceDeps{DB: db, Now: clock, Requests: requests{}, Cursors: cursors,
+		Deliveries: NewKeeper(KeeperDeps{DB: db, Now: clock})})
 }
 
 func TestLists_of_a_request_s_deliveries_are_those_of_all_its_rounds(t *testing.T) {
@@ -227,7 +227,7 @@ func (s *store) blocksRead(ctx context.Context, t *testing.T) (n int64) {
 // made over empty tables.
 func TestPlans_of_lists_read_a_page_however_deep(t *testing.T) {
 	t.Parallel()
-	s := &store{databasetest.Open(t, database.Postgres)}
+	s := &store{tables{databasetest.Open(t, database.Postgres)}}
 	err := s.db.InTx(t.Context(), "test", func(ctx context.Context) error {
 		for _, stored := range []int64{0, 20_000} {
 			if stored > 0 {

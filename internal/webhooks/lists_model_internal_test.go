@@ -46,7 +46,7 @@ func (w *listWalk) in(d listedDelivery) bool {
 type listModel struct {
 	t      *testing.T
 	db     *database.DB
-	s      *SelfService
+	s      *SentService
 	rows   map[string]listedDelivery
 	rounds map[int64]int64 // of the stored requests, by uid
 	uid    int64
@@ -221,7 +221,7 @@ func (m *listModel) page(t *rapid.T, w *listWalk) {
 func (m *listModel) ids(t *rapid.T, w *listWalk, limit int) (ids []string) {
 	ctx := context.Background()
 	if !w.sent {
-		page, next, err := m.s.deps.Dispatcher.List(ctx, w.filter, w.behind, limit)
+		page, next, err := m.s.deps.Deliveries.List(ctx, w.filter, w.behind, limit)
 		if err != nil {
 			t.Fatal(err)
 		}

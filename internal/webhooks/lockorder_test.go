@@ -24,7 +24,7 @@ const (
 // contention is dead deliveries of acme's, of which another transaction goes on making dead what is sent again.
 type contention struct {
 	*rig
-	self     *webhooks.SelfService
+	self     *webhooks.SentService
 	operator *operator.Service
 	ids      []string
 }
@@ -42,8 +42,8 @@ func newContention(t *testing.T, db *database.DB) *contention {
 	}
 	// they were made in another order than that of their ids
 	r.exec(`UPDATE webhook_deliveries SET status = 'dead', created_at = created_at & -262144 | request_id * 7919 % 262144`)
-	c := &contention{rig: r, self: webhooks.NewSelfService(webhooks.SelfServiceDeps{DB: db, Now: time.Now,
-		Dispatcher: r.Dispatcher})}
+	c := &contention{rig: r, self: webhooks.NewSentService(webhooks.SentServiceDeps{DB: db, Now: time.Now,
+		Deliveries: r.Keeper})}
 	c.operator = operator.New(operator.Deps{DB: db, Now: time.Now, Events: r.Dispatcher})
 	for _, d := range r.list(webhooks.Filter{}) {
 		c.ids = append(c.ids, d.ID)

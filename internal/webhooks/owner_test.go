@@ -12,6 +12,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -207,7 +208,7 @@ func TestFailing_receiver_gets_one_probe_a_second_from_all_workers(t *testing.T)
 			d.Schedule = slices.Repeat([]time.Duration{time.Millisecond}, 40)
 		},
 			status(http.StatusServiceUnavailable))
-		var events []webhooks.Outgoing
+		var events []round.Outgoing
 		for i := range 20 {
 			events = append(events, event("acme", int64(i), 1))
 		}

@@ -84,14 +84,14 @@ func (d *Dispatcher) rebalance(ctx context.Context, worker int64, m members) err
 		return err
 	}
 	for to, shards := range p.give {
-		if err := d.store.giveShards(ctx, shards, worker, to); err != nil {
+		if err := d.workers.giveShards(ctx, shards, worker, to); err != nil {
 			return err
 		}
 	}
 	if len(p.take) == 0 {
 		return nil
 	}
-	if err := d.store.takeShards(ctx, p.take, worker); err != nil {
+	if err := d.workers.takeShards(ctx, p.take, worker); err != nil {
 		return err
 	}
 	m, err := d.ask(ctx, worker)
@@ -119,7 +119,7 @@ func (d *Dispatcher) own(ctx context.Context, shards []int, m members) error {
 	var elsewhere map[string]int
 	if len(former) > 0 {
 		var err error
-		if elsewhere, err = d.store.heldBy(ctx, former); err != nil {
+		if elsewhere, err = d.attempts.heldBy(ctx, former); err != nil {
 			return err
 		}
 	}
@@ -148,7 +148,7 @@ func (d *Dispatcher) own(ctx context.Context, shards []int, m members) error {
 // from before its COMMIT until its result is written, so the order matters: first the database, then the memory. What
 // ends, or begins once more, in between has another number or another beginning, which the update names.
 func (d *Dispatcher) reconcile(ctx context.Context, worker int64) error {
-	attempts, err := d.store.begun(ctx, worker)
+	attempts, err := d.attempts.begun(ctx, worker)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (d *Dispatcher) reconcile(ctx context.Context, worker int64) error {
 	if len(forgotten) == 0 {
 		return nil
 	}
-	n, err := d.store.interrupt(ctx, worker, forgotten, d.deps.Now())
+	n, err := d.attempts.interrupt(ctx, worker, forgotten, d.deps.Now())
 	if n > 0 {
 		d.deps.Log.WarnContext(ctx, "attempts that this worker began and does not make are due again: "+
 			"a COMMIT got no answer", "attempts", n)

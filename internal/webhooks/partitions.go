@@ -17,7 +17,7 @@ const (
 
 // Advance makes the next partition of events, of so many days, and has new requests be of it when its first day has
 // come. One process at a time does. SQLite has no partitions.
-func (d *Dispatcher) Advance(ctx context.Context, days int) error {
+func (d *Keeper) Advance(ctx context.Context, days int) error {
 	for more := d.store.postgres(); more; {
 		var err error
 		if more, err = d.store.advance(ctx, d.deps.Now(), days); err != nil {
@@ -28,7 +28,7 @@ func (d *Dispatcher) Advance(ctx context.Context, days int) error {
 }
 
 // Partitions returns those of events that requests were or are of, the oldest first; none on SQLite.
-func (d *Dispatcher) Partitions(ctx context.Context) ([]round.Partition, error) {
+func (d *Keeper) Partitions(ctx context.Context) ([]round.Partition, error) {
 	if !d.store.postgres() {
 		return nil, nil
 	}
@@ -36,23 +36,23 @@ func (d *Dispatcher) Partitions(ctx context.Context) ([]round.Partition, error) 
 }
 
 // Unfinished reports whether something of the partition is still to be delivered.
-func (d *Dispatcher) Unfinished(ctx context.Context, p round.Partition) (bool, error) {
+func (d *Keeper) Unfinished(ctx context.Context, p round.Partition) (bool, error) {
 	return d.store.unfinished(ctx, p)
 }
 
 // Keep notes why the partition is not dropped.
-func (d *Dispatcher) Keep(ctx context.Context, p round.Partition, why string) error {
+func (d *Keeper) Keep(ctx context.Context, p round.Partition, why string) error {
 	return d.store.keep(ctx, p, why)
 }
 
 // Drop drops the events, deliveries and attempts of a partition's requests, which no request may be of any more. It
 // returns why it did not; empty: they are gone, and DeleteDropped gives their room on the disk back.
-func (d *Dispatcher) Drop(ctx context.Context, p round.Partition) (why string, err error) {
+func (d *Keeper) Drop(ctx context.Context, p round.Partition) (why string, err error) {
 	for range dropTries {
 		if why, err = d.store.drop(database.ForMaintenance(ctx), p); err != nil || why == "" {
 			break
 		}
-		if d.sleep(ctx, dropPause, nil); ctx.Err() != nil {
+		if sleep(ctx, dropPause, nil); ctx.Err() != nil {
 			return why, ctx.Err()
 		}
 	}
@@ -64,7 +64,7 @@ func (d *Dispatcher) Drop(ctx context.Context, p round.Partition) (why string, e
 
 // DeleteDropped deletes one table of what was dropped, if there is one. Called from time to time it deletes all of them
 // without making others wait for the disk for long.
-func (d *Dispatcher) DeleteDropped(ctx context.Context) error {
+func (d *Keeper) DeleteDropped(ctx context.Context) error {
 	if !d.store.postgres() {
 		return nil
 	}

@@ -16,8 +16,8 @@ import (
 const day = 24 * time.Hour
 
 // process is one of those that make partitions, at a day of its own clock.
-func process(db *database.DB, now time.Time) *Dispatcher {
-	return &Dispatcher{store: &store{db}, deps: Deps{DB: db, Now: func() time.Time { return now }}}
+func process(db *database.DB, now time.Time) *Keeper {
+	return NewKeeper(KeeperDeps{DB: db, Now: func() time.Time { return now }})
 }
 
 // advanced returns the partitions after so many days, of one day each but the first: all are closed but the last.
@@ -234,7 +234,7 @@ func TestDrop_keeps_what_is_redelivered_and_that_is_sent(t *testing.T) {
 	now := time.UnixMicro(10)
 	var claimed []claimedRow
 	err = db.InTx(ctx, "test", func(ctx context.Context) (err error) {
-		claimed, err = d.store.claim(ctx, map[string]int{"acme": 5}, now, 7, 9)
+		claimed, err = (&attemptStore{d.store.tables}).claim(ctx, map[string]int{"acme": 5}, now, 7, 9)
 		return err
 	})
 	if err != nil || len(claimed) != 1 || claimed[0].id != id {
@@ -242,7 +242,7 @@ func TestDrop_keeps_what_is_redelivered_and_that_is_sent(t *testing.T) {
 	}
 	kept("attempted")
 	claimed[0].worker = 7
-	_, err = d.store.finish(ctx, []result{newResult(claimed[0].job, answer{status: 200},
+	_, err = (&attemptStore{d.store.tables}).finish(ctx, []result{newResult(claimed[0].begun, answer{status: 200},
 		Outcome{Status: Delivered, Next: now}, now, time.Second)}, now)
 	if err != nil {
 		t.Fatal(err)

@@ -29,22 +29,22 @@ func (r ReceiverState) show(view *ReceiverView) {
 
 // Pause keeps everything for the supplier's receiver until it is resumed. Errors: errs.Conflict without a receiver.
 func (s *SelfService) Pause(ctx context.Context, supplierID string) error {
-	return s.change(ctx, supplierID, PausedBySupplier, s.deps.Dispatcher.Pause)
+	return s.change(ctx, supplierID, PausedBySupplier, s.deps.Receivers.Pause)
 }
 
 // PauseByOperator is Pause that the supplier cannot end.
 func (s *SelfService) PauseByOperator(ctx context.Context, supplierID string) error {
-	return s.change(ctx, supplierID, PausedByOperator, s.deps.Dispatcher.Pause)
+	return s.change(ctx, supplierID, PausedByOperator, s.deps.Receivers.Pause)
 }
 
 // Resume sends what waits, in its order. Errors: errs.Conflict without a receiver, or when the operator paused it.
 func (s *SelfService) Resume(ctx context.Context, supplierID string) error {
-	return s.change(ctx, supplierID, PausedBySupplier, s.deps.Dispatcher.Resume)
+	return s.change(ctx, supplierID, PausedBySupplier, s.deps.Receivers.Resume)
 }
 
 // ResumeByOperator ends every pause. Errors: errs.Conflict without a receiver.
 func (s *SelfService) ResumeByOperator(ctx context.Context, supplierID string) error {
-	return s.change(ctx, supplierID, PausedByOperator, s.deps.Dispatcher.Resume)
+	return s.change(ctx, supplierID, PausedByOperator, s.deps.Receivers.Resume)
 }
 
 func (s *SelfService) change(ctx context.Context, supplierID, by string,

@@ -17,12 +17,12 @@ func TestPlans_of_a_young_table_read_what_is_due_and_nothing_else(t *testing.T) 
 	for _, visit := range []string{`SELECT 1`, `VACUUM webhook_deliveries`, `ANALYZE webhook_deliveries`} {
 		t.Run(visit, func(t *testing.T) {
 			t.Parallel()
-			s := &store{databasetest.Open(t, database.Postgres)}
+			s := &store{tables{databasetest.Open(t, database.Postgres)}}
 			if err := s.db.From(t.Context()).Exec(visit).Error; err != nil {
 				t.Fatal(err)
 			}
 			err := s.db.InTx(t.Context(), "test", func(ctx context.Context) error { // one connection, which plans over empty tables
-				if err := s.takeShards(ctx, allShards(), 5); err != nil {
+				if err := (&workerStore{s.tables}).takeShards(ctx, allShards(), 5); err != nil {
 					t.Fatal(err)
 				}
 				s.walk(ctx, t, now, 0)
@@ -46,33 +46,33 @@ func TestPlans_of_a_young_table_read_what_is_due_and_nothing_else(t *testing.T) 
 // walk takes what is due of two destinations, two of each at most, through an attempt.
 func (s *store) walk(ctx context.Context, t *testing.T, now time.Time, due int) {
 	t.Helper()
-	found, err := s.due(ctx, allShards(), now)
+	found, err := (&dueStore{s.tables}).due(ctx, allShards(), now)
 	if err != nil || len(found) != min(due, 2) {
 		t.Fatalf("%d destinations: %v", len(found), err)
 	}
-	if locked, err := s.lockDue(ctx, []string{"acme"}, 5); err != nil || len(locked) != min(due, 1) {
+	if locked, err := (&dueStore{s.tables}).lockDue(ctx, []string{"acme"}, 5); err != nil || len(locked) != min(due, 1) {
 		t.Fatalf("%d receivers: %v", len(locked), err)
 	}
-	claimed, err := s.claim(ctx, map[string]int{ownEndpoint: 2, "acme": 2}, now, 5, 9)
+	claimed, err := (&attemptStore{s.tables}).claim(ctx, map[string]int{ownEndpoint: 2, "acme": 2}, now, 5, 9)
 	if err != nil || len(claimed) != due {
 		t.Fatalf("%d deliveries: %v", len(claimed), err)
 	}
-	if err := s.refreshDue(ctx, []string{"acme"}, now); err != nil {
+	if err := (&dueStore{s.tables}).refreshDue(ctx, []string{"acme"}, now); err != nil {
 		t.Fatal(err)
 	}
 	if due == 0 {
 		return
 	}
-	jobs, results := make([]job, len(claimed)), make([]result, len(claimed))
+	jobs, results := make([]begun, len(claimed)), make([]result, len(claimed))
 	for i, c := range claimed {
 		c.worker = 5
-		jobs[i], results[i] = c.job,
-			newResult(c.job, answer{status: 200}, Outcome{Status: Delivered, Next: now}, now, time.Second)
+		jobs[i], results[i] = c.begun,
+			newResult(c.begun, answer{status: 200}, Outcome{Status: Delivered, Next: now}, now, time.Second)
 	}
-	if moved, err := s.finish(ctx, results, now); err != nil || len(moved) != due {
+	if moved, err := (&attemptStore{s.tables}).finish(ctx, results, now); err != nil || len(moved) != due {
 		t.Fatalf("%d deliveries moved: %v", len(moved), err)
 	}
-	if err := s.putBack(ctx, jobs, now); err != nil {
+	if err := (&attemptStore{s.tables}).putBack(ctx, jobs, now); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -92,7 +92,7 @@ func (s *store) pending(ctx context.Context, t *testing.T, first, last int) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.markDue(ctx, map[string]time.Time{"acme": time.UnixMicro(int64(first))}, time.UnixMicro(1)); err != nil {
+	if err := (&dueStore{s.tables}).markDue(ctx, map[string]time.Time{"acme": time.UnixMicro(int64(first))}, time.UnixMicro(1)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 func TestPutBack_leaves_alone_what_was_begun_by_another_worker_or_at_another_time(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		s := &store{db}
+		s := &store{tables{db}}
 		err := db.From(t.Context()).Exec(`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id,
 				request_id, status, worker, attempts, series, next_attempt_at, created_at, updated_at, last_started_at)
 			VALUES ('msg_1000x', 1, 1, 'acme', 'acme', 1, 'pending', 8, 1, 1, 1, 1, 1, 1)`).Error
@@ -24,8 +24,8 @@ func TestPutBack_leaves_alone_what_was_begun_by_another_worker_or_at_another_tim
 			worker, begun int64
 			attempts      int64
 		}{{7, 1, 1}, {8, 2, 1}, {8, 1, 0}} {
-			j := job{id: "msg_1000x", worker: tt.worker, begun: time.UnixMicro(tt.begun)}
-			if err := s.putBack(t.Context(), []job{j}, time.Unix(5, 0)); err != nil {
+			j := begun{id: "msg_1000x", worker: tt.worker, at: time.UnixMicro(tt.begun)}
+			if err := (&attemptStore{s.tables}).putBack(t.Context(), []begun{j}, time.Unix(5, 0)); err != nil {
 				t.Fatal(err)
 			}
 			var attempts int64

@@ -7,6 +7,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
@@ -33,7 +34,7 @@ func inLine(t *testing.T, db *database.DB, changes ...func(*webhooks.Deps)) (
 	stop = r.start()
 	r.add(event("acme", 0, 1))
 	r.settled()
-	var events []webhooks.Outgoing
+	var events []round.Outgoing
 	for id := range int64(20) {
 		events = append(events, event("acme", id+1, 1))
 	}

@@ -46,7 +46,7 @@ func TestReconcile_makes_due_what_the_worker_holds_in_the_database_and_not_in_me
 		if err != nil || len(rows) != 2 || rows[0] != "msg_1000a" || rows[1] != "msg_1000b" {
 			t.Errorf("due again are %v, %v", rows, err)
 		}
-		if due, err := d.store.due(t.Context(), allShards(), time.Now()); err != nil || len(due) != 1 {
+		if due, err := (&dueStore{d.store.tables}).due(t.Context(), allShards(), time.Now()); err != nil || len(due) != 1 {
 			t.Errorf("%d destinations are due: %v", len(due), err)
 		}
 	})
@@ -55,7 +55,7 @@ func TestReconcile_makes_due_what_the_worker_holds_in_the_database_and_not_in_me
 func TestReconcile_interrupts_only_the_attempt_that_it_saw(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		s := &store{db}
+		s := &store{tables{db}}
 		begunRow(t, db, "msg_1000a", 2)
 		for _, tt := range []struct {
 			seen   begunAttempt
@@ -68,7 +68,7 @@ func TestReconcile_interrupts_only_the_attempt_that_it_saw(t *testing.T) {
 			{begunAttempt{"msg_1000a", 2, 1}, 8, 1},
 			{begunAttempt{"msg_1000a", 2, 1}, 8, 0}, // a COMMIT without an answer, tried again
 		} {
-			if n, err := s.interrupt(t.Context(), tt.worker, []begunAttempt{tt.seen}, time.Now()); err != nil || n != tt.n {
+			if n, err := (&attemptStore{s.tables}).interrupt(t.Context(), tt.worker, []begunAttempt{tt.seen}, time.Now()); err != nil || n != tt.n {
 				t.Errorf("%+v of worker %d: %d were interrupted, want %d: %v", tt.seen, tt.worker, n, tt.n, err)
 			}
 		}
@@ -81,11 +81,11 @@ func TestAttempt_is_held_in_memory_before_its_COMMIT_and_not_after_a_rollback(t 
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		d := newIdle(t, db)
 		d.scheduler.Start()
-		delivery := newDelivery{job: job{id: "msg_1000a", destination: ownEndpoint, worker: 8, begun: time.Now()}}
+		delivery := planned{newDelivery: newDelivery{begun: begun{id: "msg_1000a", destination: ownEndpoint, worker: 8, at: time.Now()}}}
 		delivery.round.SupplierID = "acme"
 		undo := errors.New("undo")
 		err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
-			if err := d.insert(ctx, []newDelivery{delivery}, nil, map[string]time.Time{}, time.Now()); err != nil {
+			if err := d.insert(ctx, []planned{delivery}, nil, map[string]time.Time{}, time.Now()); err != nil {
 				return err
 			}
 			if d.held["msg_1000a"] != 1 {

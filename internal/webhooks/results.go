@@ -18,7 +18,7 @@ const errorLimit = 500
 
 // result is the end of an attempt as it is written down.
 type result struct {
-	job
+	begun
 	began    time.Time
 	took     time.Duration
 	status   *int64
@@ -39,8 +39,8 @@ func (r *result) rebase(now time.Time) {
 	}
 }
 
-func newResult(j job, a answer, outcome Outcome, began time.Time, took time.Duration) result {
-	r := result{job: j, began: began, took: took, response: a.body, outcome: outcome}
+func newResult(j begun, a answer, outcome Outcome, began time.Time, took time.Duration) result {
+	r := result{begun: j, began: began, took: took, response: a.body, outcome: outcome}
 	if a.status != 0 {
 		status := int64(a.status)
 		r.status = &status
@@ -95,7 +95,7 @@ func (d *Dispatcher) recordAgain(ctx context.Context, r result, pause time.Durat
 		return
 	}
 	d.deps.Log.WarnContext(ctx, "write webhook delivery attempt down failed, it is tried again", "error", cause)
-	d.sleep(d.writing, pause, nil)
+	sleep(d.writing, pause, nil)
 	d.record(ctx, r, min(2*pause, recordAgainMax))
 }
 
@@ -109,11 +109,11 @@ func (d *Dispatcher) flushResults(_ context.Context, results []result) ([]struct
 		results[i].rebase(now)
 	}
 	if !d.needsTransaction(results) {
-		_, err := d.store.finish(ctx, results, now)
+		_, err := d.attempts.finish(ctx, results, now)
 		return make([]struct{}, len(results)), err
 	}
 	err := d.deps.DB.InTx(ctx, "write results", func(ctx context.Context) error {
-		written, err := d.store.finish(ctx, results, now)
+		written, err := d.attempts.finish(ctx, results, now)
 		if err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (d *Dispatcher) follow(ctx context.Context, results []result, written map[s
 		case r.gone():
 			gone = append(gone, r)
 		case r.lost():
-			if err := d.lost(ctx, r.job, r.reason()); err != nil {
+			if err := d.lost(ctx, r.begun, r.reason()); err != nil {
 				return err
 			}
 		case r.outcome.Status == Pending:
@@ -149,10 +149,10 @@ func (d *Dispatcher) follow(ctx context.Context, results []result, written map[s
 		}
 		d.woken(appendWakeUp(nil, shardPaused, r.destination))
 	}
-	if err := d.note(ctx, deadNotices(results, written)...); err != nil {
+	if err := d.notices.Note(ctx, deadNotices(results, written)...); err != nil {
 		return err
 	}
-	return d.store.markDue(ctx, due, now)
+	return d.due.markDue(ctx, due, now)
 }
 
 func (r result) byRequest(other result) int {
@@ -165,7 +165,7 @@ func (r result) lost() bool { return r.outcome.Status == Dead || r.outcome.Statu
 // needsTransaction reports whether more than the deliveries is written; PostgreSQL writes these in one statement.
 func (d *Dispatcher) needsTransaction(results []result) bool {
 	return !d.store.postgres() || slices.ContainsFunc(results, func(r result) bool {
-		if r.destination == ownEndpoint && r.lost() || d.notifies() && r.outcome.Status == Dead {
+		if r.destination == ownEndpoint && r.lost() || d.notices.Open() && r.outcome.Status == Dead {
 			return true
 		}
 		return r.destination != ownEndpoint && (r.outcome.Status == Pending || r.gone())

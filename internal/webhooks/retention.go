@@ -14,7 +14,7 @@ const endBatch = 500
 
 // End has those deliveries to suppliers' receivers be dead, for the reason, that have been pending since before the
 // given time: a receiver that never comes back would keep them for ever. What a worker sends right now is left to it.
-func (d *Dispatcher) End(ctx context.Context, before time.Time, reason string) error {
+func (d *Keeper) End(ctx context.Context, before time.Time, reason string) error {
 	suppliers, err := d.store.waitedFor(ctx)
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (d *Dispatcher) End(ctx context.Context, before time.Time, reason string) e
 }
 
 // end has those of the deliveries be dead that have waited since before the given time, and returns how many they are.
-func (d *Dispatcher) end(ctx context.Context, found []Delivery, before time.Time, reason string) (n int, err error) {
+func (d *Keeper) end(ctx context.Context, found []Delivery, before time.Time, reason string) (n int, err error) {
 	if len(found) == 0 {
 		return 0, nil
 	}
@@ -67,21 +67,21 @@ func (d *Dispatcher) end(ctx context.Context, found []Delivery, before time.Time
 		for _, delivery := range locked {
 			if delivery.Status == Pending && old[delivery.ID] {
 				ids = append(ids, delivery.ID)
-				notices = append(notices, job{id: delivery.ID, round: delivery.roundOf()}.dead(reason))
+				notices = append(notices, deadNotice(delivery.roundOf(), delivery.ID, reason))
 			}
 		}
 		n = len(ids)
-		if err := d.store.end(ctx, ids, reason, d.deps.Now()); err != nil || !d.notifies() {
+		if err := d.store.end(ctx, ids, reason, d.deps.Now()); err != nil || !d.notices.Open() {
 			return err
 		}
-		return d.note(ctx, notices...)
+		return d.notices.Note(ctx, notices...)
 	})
 	return n, err
 }
 
 // Hold locks, until the transaction in ctx ends, the deliveries of all rounds of the requests and returns those of the
 // requests of which none is pending.
-func (d *Dispatcher) Hold(ctx context.Context, requests []round.Round) (over []round.Round, err error) {
+func (d *Keeper) Hold(ctx context.Context, requests []round.Round) (over []round.Round, err error) {
 	found, err := d.store.ofRequests(ctx, requests)
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (d *Dispatcher) Hold(ctx context.Context, requests []round.Round) (over []r
 
 // Forget deletes the events of all rounds of the requests with their deliveries and attempts, and returns how many
 // events they were. It joins the transaction in ctx, in which Hold has returned the requests.
-func (d *Dispatcher) Forget(ctx context.Context, requests []round.Round) (events int64, err error) {
+func (d *Keeper) Forget(ctx context.Context, requests []round.Round) (events int64, err error) {
 	if events, err = d.store.forget(ctx, requests); err != nil {
 		return 0, fmt.Errorf("delete webhook events: %w", err)
 	}

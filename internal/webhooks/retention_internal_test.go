@@ -61,8 +61,8 @@ func TestEnd_is_of_what_has_been_pending_to_a_receiver_for_longer(t *testing.T) 
 			t.Parallel()
 			databasetest.Each(t, func(t *testing.T, db *database.DB) {
 				ctx, notes := t.Context(), &noticed{}
-				d := &Dispatcher{store: &store{db}, deps: Deps{DB: db, Now: func() time.Time { return time.UnixMicro(late + 5) },
-					Log: slog.New(slog.DiscardHandler), Notifier: notes}}
+				d := NewKeeper(KeeperDeps{DB: db, Now: func() time.Time { return time.UnixMicro(late + 5) },
+					Log: slog.New(slog.DiscardHandler), Notifier: notes})
 				exec(ctx, t, db, `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status,
 					worker, attempts, series, next_attempt_at, created_at, updated_at, last_started_at,
 					last_duration_us) VALUES ('msg_1000x', 1, 1, ?, 'acme', 1, ?, ?, ?, ?, 0, ?, ?, ?, 1)`,
@@ -140,8 +140,8 @@ func manyRounds(ctx context.Context, t *testing.T, s *store, first, last, rounds
 func TestRequests_of_any_number_of_rounds_are_listed_held_and_forgotten(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		ctx, s := t.Context(), &store{db}
-		d := &Dispatcher{store: s, deps: Deps{DB: db}}
+		ctx, s := t.Context(), &store{tables{db}}
+		d := NewKeeper(KeeperDeps{DB: db})
 		requests := append(manyRounds(ctx, t, s, 1, 500, 70), manyRounds(ctx, t, s, 501, 501, 33_000)...)
 		one, other := requests[500], manyRounds(ctx, t, s, 502, 502, 3)[0]
 		if list, err := d.Of(ctx, one); err != nil || len(list) != 33_000 {
@@ -190,14 +190,14 @@ func TestRequests_of_any_number_of_rounds_are_listed_held_and_forgotten(t *testi
 func TestHold_keeps_requests_of_which_something_is_pending(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		ctx, s := t.Context(), &store{db}
+		ctx, s := t.Context(), &store{tables{db}}
 		requests := manyRounds(ctx, t, s, 1, 6, 2)
 		for i, state := range []string{`status = 'pending'`, `status = 'pending', worker = 7`,
 			`status = 'pending', destination = 'own'`, `status = 'dead'`, `status = 'failed'`} {
 			exec(ctx, t, db, `UPDATE webhook_deliveries SET `+state+` WHERE uid = ? AND round = 2`, i+1)
 		}
 		err := db.InTx(ctx, "test", func(ctx context.Context) error {
-			over, err := (&Dispatcher{store: s}).Hold(ctx, requests)
+			over, err := NewKeeper(KeeperDeps{DB: db}).Hold(ctx, requests)
 			if want := requests[3:]; !slices.Equal(over, want) {
 				t.Errorf("over are %v, want %v", over, want)
 			}

@@ -196,12 +196,12 @@ func (r *rig) start() (stop func() error) {
 }
 
 // event is that of a round of a request; the uid follows from supplier and id.
-func event(supplier string, id, number int64) webhooks.Outgoing {
+func event(supplier string, id, number int64) round.Outgoing {
 	uid := id
 	for _, letter := range supplier {
 		uid = uid*131 + int64(letter)
 	}
-	return webhooks.Outgoing{
+	return round.Outgoing{
 		Round: round.Round{SupplierID: supplier, RequestID: id, UID: uid & math.MaxUint32,
 			Number: number}, TraceID: fmt.Sprintf("trace-%d", id),
 		Event: webhook.Event{Type: webhook.TypeEstimated, Timestamp: time.Unix(1795000000, 0).UTC(), Data: webhook.Data{
@@ -213,7 +213,7 @@ func event(supplier string, id, number int64) webhooks.Outgoing {
 var errRollback = errors.New("rolled back on purpose")
 
 // add stores events in a transaction, whose end sends what it began.
-func (r *rig) add(events ...webhooks.Outgoing) {
+func (r *rig) add(events ...round.Outgoing) {
 	r.tb.Helper()
 	err := r.db.InTx(context.Background(), "test", func(ctx context.Context) error {
 		_, err := r.Add(ctx, events)

@@ -83,7 +83,7 @@ func (d *Dispatcher) round(ctx context.Context) (pause time.Duration, err error)
 	}
 	// slots come back one by one: the next ones are claimed together
 	if len(jobs) > 0 && len(jobs) < d.deps.Concurrency/8 {
-		d.sleep(ctx, pollSoonest, nil)
+		sleep(ctx, pollSoonest, nil)
 	}
 	if err != nil || len(jobs) > 0 {
 		return d.scheduler.Again(), err
@@ -113,7 +113,7 @@ func (d *Dispatcher) look(ctx context.Context) error {
 		}
 	}
 	now := d.deps.Now()
-	found, err := d.store.due(ctx, shards, now)
+	found, err := d.due.due(ctx, shards, now)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (d *Dispatcher) giveBackPaused(ctx context.Context) error {
 	if len(queued) == 0 {
 		return nil
 	}
-	paused, err := d.store.paused(ctx, queued)
+	paused, err := d.due.paused(ctx, queued)
 	for _, id := range paused {
 		d.scheduler.GiveBack(id)
 	}
@@ -199,7 +199,7 @@ func (d *Dispatcher) setAside(ctx context.Context, suppliers []string) error {
 		return nil
 	}
 	err := d.deps.DB.InTx(ctx, "set receivers aside", func(ctx context.Context) error {
-		locked, err := d.store.lockReceivers(ctx, suppliers)
+		locked, err := d.due.lockReceivers(ctx, suppliers)
 		if err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (d *Dispatcher) setAside(ctx context.Context, suppliers []string) error {
 		if err != nil {
 			return err
 		}
-		return d.store.setAside(ctx, slices.DeleteFunc(locked, func(id string) bool { return now[id].Usable() }))
+		return d.due.setAside(ctx, slices.DeleteFunc(locked, func(id string) bool { return now[id].Usable() }))
 	})
 	if err != nil {
 		return fmt.Errorf("set receivers aside that cannot be called: %w", err)
@@ -220,12 +220,12 @@ func (d *Dispatcher) setAside(ctx context.Context, suppliers []string) error {
 
 // Callable makes what waits for a supplier's receiver due, in the transaction that gives it an address or activates it.
 func (d *Dispatcher) Callable(ctx context.Context, supplierID string) error {
-	if err := d.store.dueAgain(ctx, supplierID, d.deps.Now()); err != nil {
+	if err := d.due.dueAgain(ctx, supplierID, d.deps.Now()); err != nil {
 		return err
 	}
 	d.deps.DB.AfterTx(ctx, func(end database.End) {
 		if end == database.Committed {
-			d.announce(d.writing, shardDue, supplierID) // ctx still carries the transaction
+			d.announce(d.writing, false, supplierID) // ctx still carries the transaction
 		}
 	})
 	return nil
@@ -289,8 +289,8 @@ func (d *Dispatcher) claimIn(ctx context.Context, wants map[string]int, supplier
 	var jobs []job
 	for _, c := range claimed {
 		if !c.dead {
-			c.worker, c.target = worker, d.target(c.destination, receivers)
-			jobs = append(jobs, c.job)
+			c.worker = worker
+			jobs = append(jobs, job{begun: c.begun, target: d.target(c.destination, receivers)})
 		}
 	}
 	return jobs, nil
@@ -304,7 +304,7 @@ func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, supplie
 	if len(suppliers) == 0 {
 		mine[ownEndpoint] = wants[ownEndpoint]
 	} else {
-		if suppliers, err = d.store.lockDue(ctx, suppliers, worker); err != nil {
+		if suppliers, err = d.due.lockDue(ctx, suppliers, worker); err != nil {
 			return nil, err
 		}
 		for _, id := range suppliers {
@@ -314,22 +314,22 @@ func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, supplie
 	if len(mine) == 0 {
 		return nil, nil
 	}
-	if claimed, err = d.store.claim(ctx, mine, d.deps.Now(), worker, d.schedule.attempts()); err != nil {
+	if claimed, err = d.attempts.claim(ctx, mine, d.deps.Now(), worker, d.schedule.attempts()); err != nil {
 		return nil, err
 	}
 	for _, c := range claimed {
 		if c.dead {
 			d.deps.Log.WarnContext(c.context(ctx), "webhook delivery is dead: its last attempt was interrupted")
-			if err := d.lost(ctx, c.job, interrupted); err != nil {
+			if err := d.lost(ctx, c.begun, interrupted); err != nil {
 				return nil, err
 			}
-			if err := d.note(ctx, c.job.dead(interrupted)); err != nil {
+			if err := d.notices.Note(ctx, deadNotice(c.round, c.id, interrupted)); err != nil {
 				return nil, err
 			}
 		}
 	}
 	if len(suppliers) > 0 {
-		err = d.store.refreshDue(ctx, suppliers, d.deps.Now())
+		err = d.due.refreshDue(ctx, suppliers, d.deps.Now())
 	}
 	return claimed, err
 }

@@ -78,7 +78,7 @@ func TestRecover_takes_every_delivery_of_the_range_in_batches_and_none_beside_it
 		if n, err := s.Recover(t.Context(), "other", filter); err != nil || n != 0 {
 			t.Errorf("another supplier recovers %d: %v", n, err)
 		}
-		due, err := s.store.due(t.Context(), allShards(), now.Add(time.Second))
+		due, err := (&dueStore{s.store.tables}).due(t.Context(), allShards(), now.Add(time.Second))
 		if err != nil || len(due) != 1 || due[0].destination != "acme" {
 			t.Errorf("due is %+v: %v", due, err)
 		}
@@ -88,7 +88,7 @@ func TestRecover_takes_every_delivery_of_the_range_in_batches_and_none_beside_it
 func TestHistory_puts_each_delivery_into_its_hour(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		s := &store{db}
+		s := &store{tables{db}}
 		sentRows(t.Context(), t, db, 1, 10, Delivered)
 		sentRows(t.Context(), t, db, 11, 15, Dead)
 		sentRows(t.Context(), t, db, 16, 17, Pending)

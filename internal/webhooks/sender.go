@@ -35,6 +35,13 @@ var (
 	errNoSecret   = errors.New("the receiver has no signing secret")
 )
 
+// job is an attempt to be sent.
+type job struct {
+	begun
+	target Receiver
+	test   bool // a call that no row keeps
+}
+
 // sender makes one HTTP call for one attempt. It never retries by itself: every call is an attempt on record.
 type sender struct {
 	own, suppliers *retryablehttp.Client

@@ -3,8 +3,6 @@ package webhooks
 import (
 	"context"
 	"time"
-
-	"github.com/supplyhub/supplyhub/internal/database"
 )
 
 const (
@@ -29,24 +27,13 @@ func (d *Dispatcher) RunSetBack(ctx context.Context) {
 		if turns == 0 {
 			continue
 		}
-		if err := d.setBack(ctx); err != nil {
+		if err := d.SetBack(ctx); err != nil {
 			if ctx.Err() == nil {
 				d.deps.Log.WarnContext(ctx, "deliveries wait by the clock that was set back", "error", err)
 			}
 			continue
 		}
+		d.Wake()
 		turns--
 	}
-}
-
-// setBack has what was written in what is now the future wait from now on, as long as it was to wait then. Every
-// process may do it, and again: what is done is of the present.
-func (d *Dispatcher) setBack(ctx context.Context) error {
-	now := d.deps.Now()
-	err := d.deps.DB.InTx(database.ForMaintenance(ctx), "follow a clock that was set back",
-		func(ctx context.Context) error { return d.store.setBack(ctx, now) })
-	if err == nil {
-		d.Wake()
-	}
-	return err
 }

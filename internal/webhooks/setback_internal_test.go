@@ -30,7 +30,7 @@ func TestSetBack_has_what_was_written_in_the_future_wait_from_now_on(t *testing.
 		"given back by one who is still behind": {before + time.Second, before, -time.Second, false},
 	}
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		s, want, names := &store{db}, map[string]time.Duration{}, map[string]string{"acme": "acme", "other": "other"}
+		s, want, names := &store{tables{db}}, map[string]time.Duration{}, map[string]string{"acme": "acme", "other": "other"}
 		for name, row := range rows {
 			want[name] = row.want
 			id := fmt.Sprintf("msg_1000%c", 'a'+len(want))

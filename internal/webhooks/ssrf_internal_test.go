@@ -165,7 +165,7 @@ func TestSender_follows_no_redirect_into_the_network(t *testing.T) {
 		}))
 		t.Cleanup(receiver.Close)
 		sender := newSender(Deps{Concurrency: 1, AllowPrivate: true, Timeout: time.Second})
-		a := sender.send(t.Context(), job{destination: "acme",
+		a := sender.send(t.Context(), job{begun: begun{destination: "acme"},
 			target: Receiver{URL: receiver.URL, Secrets: []webhook.Secret{webhook.NewSecret()}, Active: true}}, time.Now())
 		sender.close()
 		if a.err != nil || a.status != status || calls.Load() != 0 {

@@ -10,15 +10,23 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// store is the package's tables. Hot statements are written for each engine: PostgreSQL takes a batch as arrays in one
-// statement and one round trip, SQLite has no round trips and one writer.
-type store struct{ db *database.DB }
+// tables is what all stores share. Hot statements are written for each engine: PostgreSQL takes a batch as
+// arrays in one statement and one round trip, SQLite has no round trips and one writer.
+type tables struct{ db *database.DB }
 
-func (s *store) postgres() bool { return s.db.Engine() == database.Postgres }
+type (
+	store        struct{ tables } // reads, redelivers, verifies and deletes
+	attemptStore struct{ tables } // stores events and deliveries, begins and ends attempts
+	dueStore     struct{ tables } // when receivers are due
+	healthStore  struct{ tables } // how receivers are
+	workerStore  struct{ tables } // who lives, and owns which shard
+)
+
+func (s *tables) postgres() bool { return s.db.Engine() == database.Postgres }
 
 // claimedRow is a delivery whose next attempt is begun, or which is dead because its last one had no end.
 type claimedRow struct {
-	job
+	begun
 	dead bool
 }
 
@@ -30,7 +38,7 @@ func (c *claimedRow) places() []any {
 
 // claim begins the next attempt of as many due deliveries as are wanted of each destination, the longest due first; the
 // attempt before becomes history. It must run in a transaction; two workers never claim the same one.
-func (s *store) claim(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) (
+func (s *attemptStore) claim(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) (
 	[]claimedRow, error) {
 	if s.db.Spread() {
 		return s.claimSpread(ctx, wants, now, worker, attempts)
@@ -43,7 +51,7 @@ func (s *store) claim(ctx context.Context, wants map[string]int, now time.Time, 
 
 // insertEvents stores the events of those rounds that have none and returns which, and how the suppliers' receivers
 // are. It joins the transaction of ctx, so that what is paused before it stays unsent.
-func (s *store) insertEvents(ctx context.Context, events []newEvent, suppliers []string,
+func (s *attemptStore) insertEvents(ctx context.Context, events []newEvent, suppliers []string,
 	now time.Time) (map[round.Round]bool, map[string]standing, error) {
 	if s.postgres() {
 		return s.insertEventsPostgres(ctx, events, suppliers, now)
@@ -52,12 +60,12 @@ func (s *store) insertEvents(ctx context.Context, events []newEvent, suppliers [
 	if err != nil {
 		return nil, nil, err
 	}
-	known, err := s.standings(ctx, suppliers)
+	known, err := (&dueStore{s.tables}).standings(ctx, suppliers)
 	return fresh, known, err
 }
 
 // insertDeliveries stores deliveries, with the attempts that are begun with them. It joins the transaction of ctx.
-func (s *store) insertDeliveries(ctx context.Context, deliveries []newDelivery, now time.Time) error {
+func (s *attemptStore) insertDeliveries(ctx context.Context, deliveries []newDelivery, now time.Time) error {
 	if s.postgres() {
 		return s.insertDeliveriesPostgres(ctx, deliveries, now)
 	}
@@ -66,11 +74,11 @@ func (s *store) insertDeliveries(ctx context.Context, deliveries []newDelivery, 
 
 // putBack makes first attempts that were begun and not sent undone: their deliveries are due now. Each is named by its
 // worker and by when it began. It must run in a transaction.
-func (s *store) putBack(ctx context.Context, jobs []job, now time.Time) error {
-	type begun struct{ worker, at int64 }
-	byBegin, due := map[begun][]string{}, map[string]time.Time{}
-	for _, j := range jobs {
-		key := begun{j.worker, j.begun.UnixMicro()}
+func (s *attemptStore) putBack(ctx context.Context, attempts []begun, now time.Time) error {
+	type beginning struct{ worker, at int64 }
+	byBegin, due := map[beginning][]string{}, map[string]time.Time{}
+	for _, j := range attempts {
+		key := beginning{j.worker, j.at.UnixMicro()}
 		byBegin[key] = append(byBegin[key], j.id)
 	}
 	for key, ids := range byBegin {
@@ -86,12 +94,12 @@ func (s *store) putBack(ctx context.Context, jobs []job, now time.Time) error {
 			due[destination] = now
 		}
 	}
-	return s.markDue(ctx, due, now)
+	return (&dueStore{s.tables}).markDue(ctx, due, now)
 }
 
 // finish writes down the ends of those attempts that are still this worker's, with what they mean to their deliveries,
 // and returns the ids of these.
-func (s *store) finish(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
+func (s *attemptStore) finish(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
 	if !s.postgres() {
 		return s.finishSQLite(ctx, results, now)
 	}
@@ -106,7 +114,7 @@ func (s *store) finish(ctx context.Context, results []result, now time.Time) (ma
 }
 
 // written runs a statement that returns the ids of what it wrote.
-func (s *store) written(ctx context.Context, statement string, args ...any) (map[string]bool, error) {
+func (s *attemptStore) written(ctx context.Context, statement string, args ...any) (map[string]bool, error) {
 	ids, err := database.Query(ctx, s.db.SQL(ctx), statement, args, func(id *string) []any { return []any{id} })
 	if err != nil {
 		return nil, fmt.Errorf("write webhook attempts down: %w", err)

@@ -130,7 +130,7 @@ func (s *store) again(ctx context.Context, found []Delivery, now time.Time) erro
 	if err := s.reopen(ctx, ids, now); err != nil {
 		return err
 	}
-	return s.markDue(ctx, due, now)
+	return (&dueStore{s.tables}).markDue(ctx, due, now)
 }
 
 func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {

@@ -10,14 +10,14 @@ import (
 
 // BodyOf returns the SQL expression of the body of a round's event, so that requests are read with theirs by one
 // statement.
-func (d *Dispatcher) BodyOf(supplier, uid, number string) string {
+func (d *Keeper) BodyOf(supplier, uid, number string) string {
 	return `(SELECT e.body FROM webhook_events e WHERE e.uid = ` + uid + ` AND e.round = ` + number +
 		` AND e.supplier_id = ` + supplier + `)`
 }
 
 // BodyOfOne is BodyOf for a statement that reads one request: it costs nothing where it is not evaluated, however many
 // partitions the events have.
-func (d *Dispatcher) BodyOfOne(supplier, uid, number string) string {
+func (d *Keeper) BodyOfOne(supplier, uid, number string) string {
 	if d.deps.DB.Engine() != database.Postgres || d.deps.DB.Spread() {
 		return d.BodyOf(supplier, uid, number)
 	}
@@ -68,7 +68,7 @@ func uidsOf(rounds []round.Round) []int64 {
 
 // RoundOf returns the numbers of the round whose delivery has the webhook-id, and whether it goes to the own endpoint;
 // a number of 0 when there is none.
-func (d *Dispatcher) RoundOf(ctx context.Context, webhookID string) (uid, number int64, own bool, err error) {
+func (d *Keeper) RoundOf(ctx context.Context, webhookID string) (uid, number int64, own bool, err error) {
 	if !round.IsWebhookID(webhookID) {
 		return 0, 0, false, nil
 	}
@@ -89,7 +89,7 @@ const traced = 10_000
 
 // Traced returns the ids of the deliveries to the own endpoint whose request came with the X-Request-Id, among the
 // events of the newest requests.
-func (d *Dispatcher) Traced(ctx context.Context, traceID string) ([]string, error) {
+func (d *Keeper) Traced(ctx context.Context, traceID string) ([]string, error) {
 	events, err := d.store.storedEvents(ctx, `(SELECT uid, round, nonce, created_at, supplier_id, trace_id
 		FROM webhook_events ORDER BY uid DESC, round DESC LIMIT $1) AS newest WHERE trace_id = $2 LIMIT 20`, traced, traceID)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // saveHealth adds what was learnt about receivers to what is stored, and returns those that fail now.
-func (s *store) saveHealth(ctx context.Context, news map[string]health, now time.Time) (
+func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, now time.Time) (
 	failing map[string]bool, err error) {
 	suppliers := slices.Sorted(maps.Keys(news))
 	n := len(suppliers)
@@ -67,7 +67,7 @@ func microsOrNull(at time.Time) *int64 {
 	return &micros
 }
 
-func (s *store) receiverState(ctx context.Context, supplierID string) (ReceiverState, error) {
+func (s *healthStore) receiverState(ctx context.Context, supplierID string) (ReceiverState, error) {
 	states, err := s.receiverStates(ctx, `supplier_id = ?`, supplierID)
 	return states[supplierID], err
 }
@@ -81,7 +81,7 @@ func timeOrNil(micros *int64) *time.Time {
 }
 
 // lockFailing holds the receivers' rows until the transaction ends and returns which of them fail.
-func (s *store) lockFailing(ctx context.Context, news map[string]health) (map[string]bool, error) {
+func (s *healthStore) lockFailing(ctx context.Context, news map[string]health) (map[string]bool, error) {
 	var ids []string
 	err := s.eachSupplier(slices.Sorted(maps.Keys(news)), func(suppliers []string) error {
 		some, err := database.Query(ctx, s.db.SQL(ctx), `SELECT `+failingID+` FROM webhook_receivers
@@ -97,7 +97,7 @@ func (s *store) lockFailing(ctx context.Context, news map[string]health) (map[st
 }
 
 // failing returns those of the suppliers whose receivers are stored as failing.
-func (s *store) failing(ctx context.Context, suppliers []string) ([]string, error) {
+func (s *healthStore) failing(ctx context.Context, suppliers []string) ([]string, error) {
 	if len(suppliers) == 0 {
 		return nil, nil
 	}
@@ -111,7 +111,7 @@ func (s *store) failing(ctx context.Context, suppliers []string) ([]string, erro
 
 // pause joins the transaction of ctx and reports whether the receiver was not paused before. A supplier's pause takes
 // the service's over, an operator's any.
-func (s *store) pause(ctx context.Context, supplierID, by string, now time.Time) (paused bool, err error) {
+func (s *healthStore) pause(ctx context.Context, supplierID, by string, now time.Time) (paused bool, err error) {
 	since, err := database.Query(ctx, s.db.SQL(ctx),
 		`INSERT INTO webhook_receivers AS r (supplier_id, shard, paused_by, paused_at, updated_at) VALUES ($1, $2, $3, $4, $4)
 		ON CONFLICT (supplier_id) DO UPDATE SET paused_by = excluded.paused_by,
@@ -127,7 +127,7 @@ func (s *store) pause(ctx context.Context, supplierID, by string, now time.Time)
 }
 
 // pauseFailing pauses those of the receivers that have been failing since before the given time, and returns them.
-func (s *store) pauseFailing(ctx context.Context, suppliers []string, before, now time.Time) ([]string, error) {
+func (s *healthStore) pauseFailing(ctx context.Context, suppliers []string, before, now time.Time) ([]string, error) {
 	if len(suppliers) == 0 {
 		return nil, nil
 	}
@@ -142,7 +142,7 @@ func (s *store) pauseFailing(ctx context.Context, suppliers []string, before, no
 
 // resume reports false when an operator paused the receiver and by is not one. What failed before counts no more for
 // WEBHOOK_PAUSE_AFTER.
-func (s *store) resume(ctx context.Context, supplierID, by string, now time.Time) (resumed bool, err error) {
+func (s *healthStore) resume(ctx context.Context, supplierID, by string, now time.Time) (resumed bool, err error) {
 	left, err := database.Query(ctx, s.db.SQL(ctx), `UPDATE webhook_receivers SET updated_at = CAST($3 AS bigint),
 			paused_at = CASE WHEN paused_by = 'operator' AND $2 <> 'operator' THEN paused_at END,
 			failing_since = CASE WHEN failing_since IS NULL THEN NULL ELSE CAST($3 AS bigint) END,
@@ -156,19 +156,19 @@ func (s *store) resume(ctx context.Context, supplierID, by string, now time.Time
 }
 
 // ReceiverStates returns what is known of the suppliers' receivers; those without a record are not in it.
-func (d *Dispatcher) ReceiverStates(ctx context.Context, suppliers []string) (map[string]ReceiverState, error) {
+func (d *Registry) ReceiverStates(ctx context.Context, suppliers []string) (map[string]ReceiverState, error) {
 	if len(suppliers) == 0 {
 		return map[string]ReceiverState{}, nil
 	}
-	return d.store.receiverStates(ctx, `supplier_id IN ?`, suppliers)
+	return d.health.receiverStates(ctx, `supplier_id IN ?`, suppliers)
 }
 
 // IllStates returns the states of the receivers that fail or are paused, by an index that has no others.
-func (d *Dispatcher) IllStates(ctx context.Context) (map[string]ReceiverState, error) {
-	return d.store.receiverStates(ctx, `failing_since IS NOT NULL OR paused_by <> ''`)
+func (d *Registry) IllStates(ctx context.Context) (map[string]ReceiverState, error) {
+	return d.health.receiverStates(ctx, `failing_since IS NOT NULL OR paused_by <> ''`)
 }
 
-func (s *store) receiverStates(ctx context.Context, condition string, args ...any) (map[string]ReceiverState, error) {
+func (s *healthStore) receiverStates(ctx context.Context, condition string, args ...any) (map[string]ReceiverState, error) {
 	var rows []struct {
 		SupplierID                                           string
 		ConsecutiveFailures                                  int

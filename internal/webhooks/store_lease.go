@@ -8,7 +8,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-func (s *store) newLease(ctx context.Context, until time.Time) (id int64, err error) {
+func (s *workerStore) newLease(ctx context.Context, until time.Time) (id int64, err error) {
 	err = s.db.InTx(ctx, "register a worker", func(ctx context.Context) error {
 		if id, err = s.db.Numbers(ctx, 1); err != nil {
 			return err
@@ -29,7 +29,7 @@ const (
 
 // takeOver ends the worker's lease unless it was renewed since the given renewal, makes its attempts due again and
 // returns how many they were. The worker finds its lease gone, and each of its results names it.
-func (s *store) takeOver(ctx context.Context, worker, renewal int64, now time.Time) (n int64, err error) {
+func (s *workerStore) takeOver(ctx context.Context, worker, renewal int64, now time.Time) (n int64, err error) {
 	err = s.db.InTx(ctx, "take over a dead worker's attempts", func(ctx context.Context) error {
 		_, err := s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM workers
 			WHERE id = $1 AND (alive_until = $2 OR CAST($2 AS bigint) = -1)`, worker, renewal)
@@ -48,7 +48,7 @@ func (s *store) takeOver(ctx context.Context, worker, renewal int64, now time.Ti
 			due[destination] = now
 		}
 		n = int64(len(destinations))
-		return s.markDue(ctx, due, now)
+		return (&dueStore{s.tables}).markDue(ctx, due, now)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("take over: %w", err)
@@ -63,7 +63,7 @@ type begunAttempt struct {
 }
 
 // begun returns the attempts that the worker has begun and that have not ended.
-func (s *store) begun(ctx context.Context, worker int64) ([]begunAttempt, error) {
+func (s *attemptStore) begun(ctx context.Context, worker int64) ([]begunAttempt, error) {
 	list, err := database.Query(ctx, s.db.SQL(ctx),
 		`SELECT id, attempts, coalesce(last_started_at, 0) FROM webhook_deliveries WHERE worker = $1`, []any{worker},
 		func(a *begunAttempt) []any { return []any{&a.id, &a.number, &a.at} })
@@ -75,7 +75,7 @@ func (s *store) begun(ctx context.Context, worker int64) ([]begunAttempt, error)
 
 // interrupt makes the deliveries of those of the worker's attempts due now that are as they were read, and returns how
 // many. The attempts stay on record.
-func (s *store) interrupt(ctx context.Context, worker int64, attempts []begunAttempt,
+func (s *attemptStore) interrupt(ctx context.Context, worker int64, attempts []begunAttempt,
 	now time.Time) (n int, err error) {
 	err = s.db.InTx(ctx, "reconcile attempts", func(ctx context.Context) error {
 		n = 0
@@ -93,7 +93,7 @@ func (s *store) interrupt(ctx context.Context, worker int64, attempts []begunAtt
 				n++
 			}
 		}
-		return s.markDue(ctx, due, now)
+		return (&dueStore{s.tables}).markDue(ctx, due, now)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("reconcile attempts: %w", err)

@@ -10,7 +10,7 @@ import (
 )
 
 // claimPostgres claims for all destinations at once.
-func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now time.Time, worker,
+func (s *attemptStore) claimPostgres(ctx context.Context, wants map[string]int, now time.Time, worker,
 	attempts int64) ([]claimedRow, error) {
 	var destinations []string
 	var counts []int64
@@ -22,7 +22,7 @@ func (s *store) claimPostgres(ctx context.Context, wants map[string]int, now tim
 
 // claimOf looks rows up by arrays and LATERAL, as a join over young tables may go through all of them. suppliers are
 // empty, or one where suppliers are on several servers.
-func (s *store) claimOf(ctx context.Context, suppliers, destinations []string, counts []int64, now time.Time, worker,
+func (s *attemptStore) claimOf(ctx context.Context, suppliers, destinations []string, counts []int64, now time.Time, worker,
 	attempts int64) ([]claimedRow, error) {
 	args := []any{destinations, counts, now.UnixMicro(), worker, attempts}
 	of := s.db.Of(suppliers, `supplier_id`, `$6`)
@@ -63,7 +63,7 @@ func (s *store) claimOf(ctx context.Context, suppliers, destinations []string, c
 }
 
 // insertEventsPostgres reads the receivers in the same statement: one round trip less in each batch of work.
-func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, suppliers []string,
+func (s *attemptStore) insertEventsPostgres(ctx context.Context, events []newEvent, suppliers []string,
 	now time.Time) (map[round.Round]bool, map[string]standing, error) {
 	n := len(events)
 	uids, numbers, nonces, owners := make([]int64, n), make([]int64, n), make([]int64, n), make([]string, n)
@@ -107,7 +107,7 @@ func (s *store) insertEventsPostgres(ctx context.Context, events []newEvent, sup
 	return fresh, known, nil
 }
 
-func (s *store) insertDeliveriesPostgres(ctx context.Context, deliveries []newDelivery, now time.Time) error {
+func (s *attemptStore) insertDeliveriesPostgres(ctx context.Context, deliveries []newDelivery, now time.Time) error {
 	n := len(deliveries)
 	ids, destinations, suppliers := make([]string, n), make([]string, n), make([]string, n)
 	uids, numbers, requests := make([]int64, n), make([]int64, n), make([]int64, n)
@@ -133,7 +133,7 @@ func (s *store) insertDeliveriesPostgres(ctx context.Context, deliveries []newDe
 
 // finishPostgres names no status in its condition, and the worker so that no index serves it: over a young table the
 // planner may choose to go through all that is pending, or attempted.
-func (s *store) finishPostgres(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
+func (s *attemptStore) finishPostgres(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
 	n := len(results)
 	ids, errorTexts, outcomes, responses := make([]string, n), make([]string, n), make([]string, n), make([][]byte, n)
 	numbers, began, took, next := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)

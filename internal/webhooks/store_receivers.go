@@ -15,9 +15,9 @@ import (
 const mostDue = 50_000
 
 // anyOf returns the condition that a column is among the values of argument n, which values makes.
-func (s *store) anyOf(column string, n int) string { return s.db.AnyOf(column, n) }
+func (s *tables) anyOf(column string, n int) string { return s.db.AnyOf(column, n) }
 
-func (s *store) values(values any) any { return s.db.Values(values) }
+func (s *tables) values(values any) any { return s.db.Values(values) }
 
 // dueRow is a destination with work that is due, or will be.
 type dueRow struct {
@@ -28,7 +28,7 @@ type dueRow struct {
 
 // due reads the earliest waiting delivery to the own endpoint, due or not, and the receivers of the shards with
 // something due: one index entry each, however many receivers there are and however much waits for them.
-func (s *store) due(ctx context.Context, shards []int, now time.Time) ([]dueRow, error) {
+func (s *dueStore) due(ctx context.Context, shards []int, now time.Time) ([]dueRow, error) {
 	found, err := database.Query(ctx, s.db.SQL(ctx), `
 		SELECT destination, at, failures FROM (
 			SELECT 'own' AS destination, next_attempt_at AS at, 0 AS failures FROM webhook_deliveries
@@ -60,7 +60,7 @@ func (t scanTime) Scan(value any) error {
 
 // lockDue holds the rows of those receivers that may be sent to by this worker, until the transaction ends. They are
 // always locked in this order.
-func (s *store) lockDue(ctx context.Context, suppliers []string, worker int64) ([]string, error) {
+func (s *dueStore) lockDue(ctx context.Context, suppliers []string, worker int64) ([]string, error) {
 	if s.db.Spread() {
 		return s.lockDueSpread(ctx, suppliers, worker)
 	}
@@ -76,7 +76,7 @@ func (s *store) lockDue(ctx context.Context, suppliers []string, worker int64) (
 }
 
 // lockReceivers holds the rows of the receivers against every change until the transaction ends.
-func (s *store) lockReceivers(ctx context.Context, suppliers []string) (locked []string, err error) {
+func (s *dueStore) lockReceivers(ctx context.Context, suppliers []string) (locked []string, err error) {
 	err = s.eachSupplier(slices.Sorted(slices.Values(suppliers)), func(suppliers []string) error {
 		some, err := database.Query(ctx, s.db.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
 			WHERE `+s.anyOf("supplier_id", 1)+s.db.Of(suppliers, `supplier_id`, `$1`)+`
@@ -91,7 +91,7 @@ func (s *store) lockReceivers(ctx context.Context, suppliers []string) (locked [
 }
 
 // setAside makes nothing due to locked receivers.
-func (s *store) setAside(ctx context.Context, suppliers []string) error {
+func (s *dueStore) setAside(ctx context.Context, suppliers []string) error {
 	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET due_at = NULL WHERE `+
 		s.anyOf("supplier_id", 1), s.values(suppliers))
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *store) setAside(ctx context.Context, suppliers []string) error {
 }
 
 // dueAgain has what waits for the receiver looked for. It joins the transaction of ctx.
-func (s *store) dueAgain(ctx context.Context, supplierID string, now time.Time) error {
+func (s *dueStore) dueAgain(ctx context.Context, supplierID string, now time.Time) error {
 	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET due_at = $2 WHERE supplier_id = $1`, supplierID,
 		now.UnixMicro())
 	if err != nil {
@@ -118,11 +118,11 @@ func front(of string) string {
 
 // refreshDue stores when the locked receivers' earliest waiting deliveries are due. A receiver for which nothing is due
 // stays due now while a transaction is under way that found it due early enough, and may make a delivery wait.
-func (s *store) refreshDue(ctx context.Context, suppliers []string, now time.Time) error {
+func (s *dueStore) refreshDue(ctx context.Context, suppliers []string, now time.Time) error {
 	return s.eachSupplier(suppliers, func(suppliers []string) error { return s.refreshDueOf(ctx, suppliers, now) })
 }
 
-func (s *store) refreshDueOf(ctx context.Context, suppliers []string, now time.Time) error {
+func (s *dueStore) refreshDueOf(ctx context.Context, suppliers []string, now time.Time) error {
 	of, front := s.db.Of(suppliers, `supplier_id`, `$1`), front(s.db.Of(suppliers, `d.supplier_id`, `$1`))
 	at, args := front, []any{s.values(suppliers)}
 	if s.postgres() {
@@ -147,7 +147,7 @@ func (s *store) refreshDueOf(ctx context.Context, suppliers []string, now time.T
 // markDue makes receivers due at the given times, or earlier. It comes last in its transaction, after the deliveries.
 // The row of a receiver that is due early enough is only kept from being due later, so that transactions that make
 // deliveries of one supplier wait do not wait for each other.
-func (s *store) markDue(ctx context.Context, at map[string]time.Time, now time.Time) error {
+func (s *dueStore) markDue(ctx context.Context, at map[string]time.Time, now time.Time) error {
 	delete(at, ownEndpoint)
 	if len(at) == 0 {
 		return nil
@@ -183,7 +183,7 @@ func (s *store) markDue(ctx context.Context, at map[string]time.Time, now time.T
 }
 
 // eachRow runs a statement once over arrays on PostgreSQL, and once a row on SQLite, or where none is over arrays.
-func (s *store) eachRow(n int, begin, arrays, row, end string, one func(i int) []any, all func() []any,
+func (s *tables) eachRow(n int, begin, arrays, row, end string, one func(i int) []any, all func() []any,
 	run func(string, []any) error) error {
 	if s.postgres() && arrays != "" {
 		return run(begin+arrays+end, all())
@@ -197,7 +197,7 @@ func (s *store) eachRow(n int, begin, arrays, row, end string, one func(i int) [
 }
 
 // paused returns those of the suppliers whose receivers are paused.
-func (s *store) paused(ctx context.Context, suppliers []string) ([]string, error) {
+func (s *dueStore) paused(ctx context.Context, suppliers []string) ([]string, error) {
 	found, err := database.Query(ctx, s.db.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
 		WHERE paused_by <> '' AND `+s.anyOf("supplier_id", 1), []any{s.values(suppliers)}, scanText)
 	if err != nil {
@@ -216,7 +216,7 @@ type standing struct {
 const standingColumns = `r.supplier_id, r.consecutive_failures, r.paused_by <> ''`
 
 // standings joins the transaction of ctx, so that what is paused before it stays unsent.
-func (s *store) standings(ctx context.Context, suppliers []string) (map[string]standing, error) {
+func (s *dueStore) standings(ctx context.Context, suppliers []string) (map[string]standing, error) {
 	if len(suppliers) == 0 {
 		return map[string]standing{}, nil
 	}

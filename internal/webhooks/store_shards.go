@@ -37,7 +37,7 @@ type memberRow struct {
 
 // beat renews the worker's lease and reads the workers, the shards and whether something is due in these: an idle
 // worker asks nothing else.
-func (s *store) beat(ctx context.Context, worker int64, until time.Time, shards []int,
+func (s *workerStore) beat(ctx context.Context, worker int64, until time.Time, shards []int,
 	now time.Time) ([]memberRow, error) {
 	with, renewed, owners := `WITH quick AS (SELECT set_config('synchronous_commit', 'off', true)),
 		renewed AS (UPDATE workers SET alive_until = $2 WHERE id = $1 RETURNING id)`,
@@ -66,7 +66,7 @@ func (s *store) beat(ctx context.Context, worker int64, until time.Time, shards 
 }
 
 // holders returns who holds attempts, found by one step through an index each.
-func (s *store) holders(ctx context.Context) ([]int64, error) {
+func (s *attemptStore) holders(ctx context.Context) ([]int64, error) {
 	query := `
 		WITH RECURSIVE holder(id) AS (
 			SELECT (SELECT worker FROM webhook_deliveries WHERE worker IS NOT NULL ORDER BY worker LIMIT 1)
@@ -121,7 +121,7 @@ func (m *members) add(r memberRow, dead bool) {
 }
 
 // owner returns the worker that owns the shard, or NoOwner.
-func (s *store) owner(ctx context.Context, shard int) (worker int64, err error) {
+func (s *workerStore) owner(ctx context.Context, shard int) (worker int64, err error) {
 	err = s.db.SQL(ctx).QueryRowContext(ctx, `SELECT worker FROM webhook_shards WHERE shard = $1`, shard).Scan(&worker)
 	if err != nil {
 		return dispatch.NoOwner, fmt.Errorf("read who serves a supplier: %w", database.Translate(err))
@@ -130,7 +130,7 @@ func (s *store) owner(ctx context.Context, shard int) (worker int64, err error) 
 }
 
 // leave notes that the worker stops.
-func (s *store) leave(ctx context.Context, worker int64) error {
+func (s *workerStore) leave(ctx context.Context, worker int64) error {
 	if _, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE workers SET leaving = 1 WHERE id = $1`, worker); err != nil {
 		return fmt.Errorf("store that the worker stops: %w", database.Translate(err))
 	}
@@ -138,7 +138,7 @@ func (s *store) leave(ctx context.Context, worker int64) error {
 }
 
 // giveShards makes another worker the owner of shards of this one.
-func (s *store) giveShards(ctx context.Context, shards []int, from, to int64) error {
+func (s *workerStore) giveShards(ctx context.Context, shards []int, from, to int64) error {
 	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_shards SET worker = $3 WHERE worker = $2 AND `+
 		s.anyOf("shard", 1), s.values(shards), from, to)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *store) giveShards(ctx context.Context, shards []int, from, to int64) er
 }
 
 // takeShards makes this worker the owner of those of the shards whose owner has no lease.
-func (s *store) takeShards(ctx context.Context, shards []int, worker int64) error {
+func (s *workerStore) takeShards(ctx context.Context, shards []int, worker int64) error {
 	_, err := s.db.SQL(ctx).ExecContext(ctx, `UPDATE webhook_shards SET worker = $2 WHERE `+s.anyOf("shard", 1)+`
 		AND NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = webhook_shards.worker)`, s.values(shards), worker)
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *store) takeShards(ctx context.Context, shards []int, worker int64) erro
 }
 
 // heldBy counts the attempts that workers have in flight, by supplier.
-func (s *store) heldBy(ctx context.Context, workers []int64) (map[string]int, error) {
+func (s *attemptStore) heldBy(ctx context.Context, workers []int64) (map[string]int, error) {
 	type row struct {
 		destination string
 		n           int

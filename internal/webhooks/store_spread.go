@@ -15,7 +15,7 @@ import (
 func scanText(text *string) []any { return []any{text} }
 
 // claimSpread claims supplier by supplier. What waits for the own endpoint is of many: those are looked up first.
-func (s *store) claimSpread(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) (
+func (s *attemptStore) claimSpread(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) (
 	[]claimedRow, error) {
 	var claimed []claimedRow
 	for _, destination := range slices.Sorted(maps.Keys(wants)) {
@@ -41,7 +41,7 @@ func (s *store) claimSpread(ctx context.Context, wants map[string]int, now time.
 }
 
 // ownDue returns the suppliers of the deliveries to the own endpoint that have been due for the longest.
-func (s *store) ownDue(ctx context.Context, now time.Time, limit int) ([]string, error) {
+func (s *attemptStore) ownDue(ctx context.Context, now time.Time, limit int) ([]string, error) {
 	suppliers, err := database.Query(ctx, s.db.SQL(ctx), `SELECT DISTINCT supplier_id FROM (
 			SELECT supplier_id FROM webhook_deliveries
 			WHERE status = 'pending' AND worker IS NULL AND destination = 'own' AND next_attempt_at <= $1
@@ -53,7 +53,7 @@ func (s *store) ownDue(ctx context.Context, now time.Time, limit int) ([]string,
 }
 
 // lockDueSpread reads the worker's shards first: they are on another server than the receivers.
-func (s *store) lockDueSpread(ctx context.Context, suppliers []string, worker int64) (locked []string, err error) {
+func (s *dueStore) lockDueSpread(ctx context.Context, suppliers []string, worker int64) (locked []string, err error) {
 	shards, err := database.Query(ctx, s.db.SQL(ctx), `SELECT shard FROM webhook_shards WHERE worker = $1`,
 		[]any{worker}, func(shard *int64) []any { return []any{shard} })
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *store) lockDueSpread(ctx context.Context, suppliers []string, worker in
 }
 
 // eachSupplier is database.BySupplier for suppliers.
-func (s *store) eachSupplier(suppliers []string, fn func(suppliers []string) error) error {
+func (s *tables) eachSupplier(suppliers []string, fn func(suppliers []string) error) error {
 	return database.BySupplier(s.db, suppliers, func(id string) string { return id }, fn)
 }
 

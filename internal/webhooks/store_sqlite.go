@@ -10,7 +10,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-func (s *store) claimSQLite(ctx context.Context, wants map[string]int, now time.Time, worker,
+func (s *attemptStore) claimSQLite(ctx context.Context, wants map[string]int, now time.Time, worker,
 	attempts int64) ([]claimedRow, error) {
 	var claimed []claimedRow
 	for destination, n := range wants {
@@ -31,7 +31,7 @@ func (s *store) claimSQLite(ctx context.Context, wants map[string]int, now time.
 }
 
 // beginSQLite begins the next attempt of deliveries; those that have had all of them are dead.
-func (s *store) beginSQLite(ctx context.Context, ids []string, now time.Time, worker, attempts int64) (
+func (s *attemptStore) beginSQLite(ctx context.Context, ids []string, now time.Time, worker, attempts int64) (
 	[]claimedRow, error) {
 	dead, err := s.updateClaimed(ctx, `status = 'dead', updated_at = ? WHERE series >= ?`, ids, now.UnixMicro(), attempts)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *store) beginSQLite(ctx context.Context, ids []string, now time.Time, wo
 	return append(dead, begun...), err
 }
 
-func (s *store) updateClaimed(ctx context.Context, set string, ids []string, args ...any) ([]claimedRow, error) {
+func (s *attemptStore) updateClaimed(ctx context.Context, set string, ids []string, args ...any) ([]claimedRow, error) {
 	for _, id := range ids {
 		args = append(args, id)
 	}
@@ -66,7 +66,7 @@ func (s *store) updateClaimed(ctx context.Context, set string, ids []string, arg
 		args, (*claimedRow).places)
 }
 
-func (s *store) insertEventsSQLite(ctx context.Context, events []newEvent, now time.Time) (
+func (s *attemptStore) insertEventsSQLite(ctx context.Context, events []newEvent, now time.Time) (
 	map[round.Round]bool, error) {
 	fresh := make(map[round.Round]bool, len(events))
 	for _, e := range events {
@@ -82,7 +82,7 @@ func (s *store) insertEventsSQLite(ctx context.Context, events []newEvent, now t
 	return fresh, nil
 }
 
-func (s *store) insertDeliveriesSQLite(ctx context.Context, deliveries []newDelivery, now time.Time) error {
+func (s *attemptStore) insertDeliveriesSQLite(ctx context.Context, deliveries []newDelivery, now time.Time) error {
 	const row = `(?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?)`
 	var args []any
 	for _, d := range deliveries {
@@ -100,7 +100,7 @@ func (s *store) insertDeliveriesSQLite(ctx context.Context, deliveries []newDeli
 	return nil
 }
 
-func (s *store) finishSQLite(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
+func (s *attemptStore) finishSQLite(ctx context.Context, results []result, now time.Time) (map[string]bool, error) {
 	written := make(map[string]bool, len(results))
 	for _, r := range results {
 		one, err := s.written(ctx, `UPDATE webhook_deliveries SET status = ?, worker = NULL, next_attempt_at = ?,

@@ -6,7 +6,7 @@ import (
 )
 
 // lockTests makes other test calls of the supplier wait for this transaction and returns when the latest were made.
-func (s *store) lockTests(ctx context.Context, supplierID string) (recent string, err error) {
+func (s *healthStore) lockTests(ctx context.Context, supplierID string) (recent string, err error) {
 	err = s.db.From(ctx).Exec(`INSERT INTO webhook_tests (supplier_id, recent) VALUES (?, '')
 		ON CONFLICT (supplier_id) DO NOTHING`, supplierID).Error
 	if err == nil {
@@ -19,7 +19,7 @@ func (s *store) lockTests(ctx context.Context, supplierID string) (recent string
 	return recent, nil
 }
 
-func (s *store) saveTests(ctx context.Context, supplierID, recent string) error {
+func (s *healthStore) saveTests(ctx context.Context, supplierID, recent string) error {
 	if err := s.db.From(ctx).Exec(`UPDATE webhook_tests SET recent = ? WHERE supplier_id = ?`, recent,
 		supplierID).Error; err != nil {
 		return fmt.Errorf("count test calls: %w", err)

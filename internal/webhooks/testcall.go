@@ -3,17 +3,13 @@ package webhooks
 import (
 	"context"
 	"crypto/rand"
-	_ "embed" // the event types
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/logctx"
-	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -49,29 +45,19 @@ func (s *SelfService) Test(ctx context.Context, supplierID string) (TestResult, 
 	receiver.Active = true
 	result := TestResult{ID: "msg_test_" + strings.ToLower(rand.Text())}
 	begun := time.Now()
-	a := s.deps.Dispatcher.test(ctx, job{
-		id: result.ID, destination: supplierID, round: round.Round{SupplierID: supplierID}, traceID: logctx.RequestID(ctx),
-		body: body, target: receiver, test: true,
-	}, at)
+	status, answer, failed := s.deps.Calls.TestCall(ctx, supplierID, result.ID, receiver, body)
 	result.DurationMS = time.Since(begun).Milliseconds()
-	result.Response = strings.ToValidUTF8(string(a.body), "\uFFFD")
-	if a.err != nil {
-		text := publicError(a.err.Error())
+	result.Response = strings.ToValidUTF8(string(answer), "\uFFFD")
+	if failed != nil {
+		text := publicError(failed.Error())
 		result.Error = &text
 		return result, nil
 	}
-	result.Status = &a.status
-	if cause := probableCause(a.status); cause != "" {
+	result.Status = &status
+	if cause := probableCause(status); cause != "" {
 		result.Error = &cause
 	}
 	return result, nil
-}
-
-// test makes one call to the receiver's address, within the time of an attempt.
-func (d *Dispatcher) test(ctx context.Context, j job, at time.Time) answer {
-	ctx, cancel := context.WithTimeout(ctx, d.deps.Timeout)
-	defer cancel()
-	return d.sender.send(ctx, j, at)
 }
 
 // testEvent has no estimates: a receiver that takes it for real finds nothing in it.
@@ -89,7 +75,7 @@ func testEvent(supplierID string, at time.Time) any {
 // allowTest counts a test call over all replicas. Errors: errs.Exhausted with the time to wait.
 func (s *SelfService) allowTest(ctx context.Context, supplierID string) error {
 	return s.deps.DB.InTx(ctx, "count a test call", func(ctx context.Context) error {
-		text, err := s.store.lockTests(ctx, supplierID)
+		text, err := s.health.lockTests(ctx, supplierID)
 		if err != nil {
 			return err
 		}
@@ -100,7 +86,7 @@ func (s *SelfService) allowTest(ctx context.Context, supplierID string) error {
 			refusal.RetryAfter = time.UnixMicro(recent[len(recent)-testsAMinute]).Add(testWindow).Sub(now)
 			return refusal
 		}
-		return s.store.saveTests(ctx, supplierID, formatTests(append(recent, now.UnixMicro())))
+		return s.health.saveTests(ctx, supplierID, formatTests(append(recent, now.UnixMicro())))
 	})
 }
 
@@ -122,22 +108,3 @@ func formatTests(moments []int64) string {
 	}
 	return strings.Join(fields, " ")
 }
-
-//go:embed eventtypes.json
-var eventTypesJSON []byte
-
-// EventType is a type of event that a supplier's receiver gets.
-type EventType struct {
-	Type        string          `json:"type"`
-	Description string          `json:"description"`
-	Schema      json.RawMessage `json:"schema"`
-	Example     json.RawMessage `json:"example"`
-}
-
-var eventTypes = sync.OnceValues(func() (types []EventType, err error) {
-	err = json.Unmarshal(eventTypesJSON, &types)
-	return types, err
-})
-
-// Events returns the types of events that a supplier's receiver gets.
-func (s *SelfService) Events() ([]EventType, error) { return eventTypes() }

@@ -44,7 +44,7 @@ type verification struct {
 // Verify goes through all deliveries and events, in batches by their keys: each delivery has its event and each event
 // its delivery to the own endpoint, what is delivered was answered 2xx, no attempt is missing, and none is stuck. Of
 // each kind mostFaults are named. done is called with how many rows were checked so far.
-func (d *Dispatcher) Verify(ctx context.Context, done func(int64)) (Ledger, error) {
+func (d *Keeper) Verify(ctx context.Context, done func(int64)) (Ledger, error) {
 	v := &verification{store: d.store, stuck: d.stuckBefore(), done: done,
 		counts: map[Status]int64{Pending: 0, Delivered: 0, Dead: 0, Failed: 0}}
 	for _, walk := range []func(context.Context) error{v.deliveries, v.events} {
@@ -60,8 +60,8 @@ func (d *Dispatcher) Verify(ctx context.Context, done func(int64)) (Ledger, erro
 }
 
 // stuckBefore returns when an attempt began that should have ended by now, with its result written.
-func (d *Dispatcher) stuckBefore() time.Time {
-	return d.deps.Now().Add(-d.deps.Timeout - 2*storeTimeout)
+func (d *Keeper) stuckBefore() time.Time {
+	return d.deps.Now().Add(-d.deps.Stuck)
 }
 
 func (v *verification) deliveries(ctx context.Context) error {
@@ -109,6 +109,6 @@ func (v *verification) note(kind int, id string) {
 }
 
 // Underway returns those of the rounds that have a delivery to the own endpoint that is still tried.
-func (d *Dispatcher) Underway(ctx context.Context, rounds []round.Round) (map[round.Round]bool, error) {
+func (d *Keeper) Underway(ctx context.Context, rounds []round.Round) (map[round.Round]bool, error) {
 	return d.store.underway(ctx, rounds)
 }

@@ -40,7 +40,7 @@ func TestVerify_names_what_is_wrong_in_every_batch_and_at_their_edges(t *testing
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		ctx := t.Context()
-		d := &Dispatcher{store: &store{db}, deps: Deps{Now: time.Now}}
+		d := NewKeeper(KeeperDeps{DB: db, Now: time.Now, Stuck: 2 * storeTimeout})
 		ownRows(ctx, t, db, 1, verifyBatch+10, Delivered)
 		var seen int64
 		verify := func(want int) {
@@ -84,7 +84,7 @@ func TestVerify_and_the_list_of_pending_deliveries_name_an_attempt_that_is_stuck
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		now := time.Unix(1_795_000_000, 0)
-		d := &Dispatcher{store: &store{db}, deps: Deps{Now: func() time.Time { return now }, Timeout: time.Minute}}
+		d := NewKeeper(KeeperDeps{DB: db, Now: func() time.Time { return now }, Stuck: time.Minute + 2*storeTimeout})
 		ownRows(t.Context(), t, db, 1, 3, Pending)
 		id := idOf(2, round.OwnEndpoint)
 		for _, tt := range []struct {
@@ -122,8 +122,8 @@ func TestRedeliver_of_a_status_takes_each_delivery_once_in_batches(t *testing.T)
 	for _, status := range []Status{Dead, Delivered} {
 		databasetest.Each(t, func(t *testing.T, db *database.DB) {
 			ctx, ledger := t.Context(), &mark{}
-			d := &Dispatcher{store: &store{db}, deps: Deps{DB: db, Now: func() time.Time { return time.UnixMicro(1_000_000) },
-				Ledger: ledger, Log: slog.New(slog.DiscardHandler)}}
+			d := NewKeeper(KeeperDeps{DB: db, Now: func() time.Time { return time.UnixMicro(1_000_000) },
+				Ledger: ledger, Log: slog.New(slog.DiscardHandler)})
 			const chosen = 2*redeliverBatch + 100
 			ownRows(ctx, t, db, 1, chosen, status)
 			ownRows(ctx, t, db, chosen+1, chosen+10, Failed)

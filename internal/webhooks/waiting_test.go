@@ -10,11 +10,12 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 // inTx stores events in a transaction that is open while then runs.
-func (r *rig) inTx(events []webhooks.Outgoing, then func()) {
+func (r *rig) inTx(events []round.Outgoing, then func()) {
 	r.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -35,8 +36,8 @@ func TestTransactions_that_make_deliveries_of_one_supplier_wait_do_not_wait_for_
 	t.Parallel()
 	r := newRig(t, databasetest.Open(t, database.Postgres), setup{idle: true})
 	r.add(event("acme", 1, 1))
-	r.inTx([]webhooks.Outgoing{event("acme", 2, 1)}, func() {
-		r.inTx([]webhooks.Outgoing{event("acme", 3, 1)}, func() {})
+	r.inTx([]round.Outgoing{event("acme", 2, 1)}, func() {
+		r.inTx([]round.Outgoing{event("acme", 3, 1)}, func() {})
 	})
 	r.start()
 	r.allDeliveredOnce()
@@ -53,7 +54,7 @@ func TestDelivery_whose_transaction_ends_after_the_ones_before_it_were_sent_is_f
 	for id := range int64(20) {
 		r.add(event("acme", 1+id, 1))
 	}
-	r.inTx([]webhooks.Outgoing{event("acme", 21, 1)}, func() {
+	r.inTx([]round.Outgoing{event("acme", 21, 1)}, func() {
 		if err := r.Resume(t.Context(), "acme", webhooks.PausedByOperator); err != nil {
 			t.Error(err)
 		}
@@ -72,7 +73,7 @@ func TestDeliveries_that_many_transactions_make_wait_are_all_found(t *testing.T)
 		for w := range int64(writers) {
 			group.Go(func() {
 				for i := range int64(each) {
-					outside.inTx([]webhooks.Outgoing{event("acme", w*each+i, 1)}, func() {})
+					outside.inTx([]round.Outgoing{event("acme", w*each+i, 1)}, func() {})
 				}
 			})
 		}

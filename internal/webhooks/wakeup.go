@@ -92,8 +92,12 @@ func (d *Dispatcher) wakeOwners(suppliers map[string]time.Time) {
 
 // announce wakes the worker that owns the supplier, whichever process this is. Without it the worker finds out at its
 // next look.
-func (d *Dispatcher) announce(ctx context.Context, news byte, supplierID string) {
-	owner, err := d.store.owner(ctx, dispatch.ShardOf(supplierID))
+func (d *Dispatcher) announce(ctx context.Context, paused bool, supplierID string) {
+	news := shardDue
+	if paused {
+		news = shardPaused
+	}
+	owner, err := d.workers.owner(ctx, dispatch.ShardOf(supplierID))
 	if err != nil {
 		d.deps.Log.WarnContext(ctx, "the supplier's worker does not hear at once of a pause or its end", "error", err)
 		return

@@ -11,7 +11,6 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2/expirable"
 
-	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -76,21 +75,6 @@ func (f SentFilter) list(cursors cursor.Sealer, supplierID string) cursor.List {
 	return cursors.List("deliveries", supplierID, string(f.Status), request, f.Since.String(), f.Until.String())
 }
 
-// SecretValidity is when a secret of a receiver was made and ends; it does not hold the secret.
-type SecretValidity = caller.SecretValidity
-
-// ReceiverView is a supplier's receiver as it sees it itself.
-type ReceiverView struct {
-	URL                 *string          `json:"url"`
-	State               string           `json:"state"` // none, active, failing or paused
-	PausedBy            *string          `json:"paused_by"`
-	ConsecutiveFailures int64            `json:"consecutive_failures"`
-	LastSuccessAt       *time.Time       `json:"last_success_at"`
-	LastFailureAt       *time.Time       `json:"last_failure_at"`
-	LastError           *string          `json:"last_error"`
-	Secrets             []SecretValidity `json:"secrets"`
-}
-
 // History counts a supplier's deliveries by when they were made, the oldest first: the last 24 hours by hours, and the
 // last 7 days by quarters of a day, which are the same in every time zone.
 type History struct{ Hours, Quarters []Bucket }
@@ -101,34 +85,25 @@ type Bucket struct {
 	Delivered, Pending, Lost int64
 }
 
-// Accounts are the suppliers' addresses and secrets.
-type Accounts interface {
-	Destinations
-	SetWebhookURL(ctx context.Context, supplierID, url string) error
-	WebhookSecrets(ctx context.Context, supplierID string) ([]SecretValidity, error)
-	RotateWebhookSecret(ctx context.Context, supplierID string, overlap time.Duration) (string, error)
-}
-
 // Requests are those that deliveries bring the estimates of.
 type Requests interface {
 	// Round returns the round that a supplier's request is in; errs.NotFound: there is none.
 	Round(ctx context.Context, supplierID string, requestID int64) (round.Round, error)
 }
 
-// SelfServiceDeps is what SelfService is built from.
-type SelfServiceDeps struct {
+// SentServiceDeps is what SentService is built from.
+type SentServiceDeps struct {
 	DB         *database.DB
 	Now        func() time.Time
-	Accounts   Accounts
 	Requests   Requests
-	Dispatcher *Dispatcher
+	Deliveries *Keeper
 	Cursors    cursor.Sealer
 }
 
-// SelfService is what suppliers see of the deliveries to their own receivers, and what they may do about them. Nothing
+// SentService is what suppliers see of the deliveries to their own receivers, and what they may do about them. Nothing
 // of it reaches a delivery to the own endpoint or of another supplier. It is safe for concurrent use.
-type SelfService struct {
-	deps      SelfServiceDeps
+type SentService struct {
+	deps      SentServiceDeps
 	store     *store
 	histories *lru.LRU[string, History]
 }
@@ -136,12 +111,11 @@ type SelfService struct {
 const (
 	historiesKept = 1024
 	historyAge    = 15 * time.Second
-	longestKeep   = 7 * 24 * time.Hour // overlap of a secret that its supplier rotates
 )
 
-// NewSelfService builds it.
-func NewSelfService(deps SelfServiceDeps) *SelfService {
-	return &SelfService{deps: deps, store: &store{db: deps.DB},
+// NewSentService builds it.
+func NewSentService(deps SentServiceDeps) *SentService {
+	return &SentService{deps: deps, store: &store{tables{deps.DB}},
 		histories: lru.NewLRU[string, History](historiesKept, nil, historyAge)}
 }
 
@@ -150,7 +124,7 @@ const mostWaiting = 100_000
 
 // List returns one page of the deliveries that the filter chooses, newest first, and the cursor of the next page; empty:
 // that was all. Errors: errs.Invalid when the cursor is of another list.
-func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFilter, query httpapi.ListQuery) (
+func (s *SentService) List(ctx context.Context, supplierID string, filter SentFilter, query httpapi.ListQuery) (
 	items []Sent, next string, err error) {
 	behind, wrong := s.open(supplierID, filter, query)
 	if len(wrong) > 0 {
@@ -182,7 +156,7 @@ func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFi
 }
 
 // open reads the key that the page is behind.
-func (s *SelfService) open(supplierID string, filter SentFilter, query httpapi.ListQuery) (behind Key,
+func (s *SentService) open(supplierID string, filter SentFilter, query httpapi.ListQuery) (behind Key,
 	wrong []errs.Violation) {
 	list := filter.list(s.deps.Cursors, supplierID)
 	wrong = query.Open(list, &behind.UID, &behind.Round, &behind.Kind)
@@ -190,12 +164,12 @@ func (s *SelfService) open(supplierID string, filter SentFilter, query httpapi.L
 }
 
 // Waiting counts what is pending for the supplier's receiver, up to mostWaiting.
-func (s *SelfService) Waiting(ctx context.Context, supplierID string) (int64, error) {
+func (s *SentService) Waiting(ctx context.Context, supplierID string) (int64, error) {
 	return s.store.count(ctx, Filter{Receiver: supplierID, Status: Pending}, mostWaiting)
 }
 
 // Show returns a delivery with its attempts. Errors: errs.NotFound.
-func (s *SelfService) Show(ctx context.Context, supplierID, id string) (SentDetail, error) {
+func (s *SentService) Show(ctx context.Context, supplierID, id string) (SentDetail, error) {
 	row, err := s.store.sentByID(ctx, supplierID, id)
 	if err != nil {
 		return SentDetail{}, err
@@ -208,7 +182,7 @@ func (s *SelfService) Show(ctx context.Context, supplierID, id string) (SentDeta
 
 // Redeliver sends a delivery again, now: one that is not pending begins a new series of attempts, of a pending one the
 // next attempt is made. What a worker sends right now is left to it. Errors: errs.NotFound.
-func (s *SelfService) Redeliver(ctx context.Context, supplierID, id string) error {
+func (s *SentService) Redeliver(ctx context.Context, supplierID, id string) error {
 	row, err := s.store.sentByID(ctx, supplierID, id)
 	if err != nil {
 		return err
@@ -226,7 +200,7 @@ func (s *SelfService) Redeliver(ctx context.Context, supplierID, id string) erro
 }
 
 // inTx runs fn in a transaction and says what failed.
-func (s *SelfService) inTx(ctx context.Context, what string, fn func(context.Context) error) error {
+func (s *SentService) inTx(ctx context.Context, what string, fn func(context.Context) error) error {
 	if err := s.deps.DB.InTx(ctx, what, fn); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -241,7 +215,7 @@ func Recoverable() []Status { return []Status{undelivered, Pending, Dead, Failed
 
 // Recover is Redeliver for all deliveries of a status that were made in a range of time. What comes to the status while
 // it runs is left as it is.
-func (s *SelfService) Recover(ctx context.Context, supplierID string, filter SentFilter) (total int64, err error) {
+func (s *SentService) Recover(ctx context.Context, supplierID string, filter SentFilter) (total int64, err error) {
 	of := []Status{filter.Status}
 	if filter.Status == undelivered {
 		of = []Status{Pending, Dead, Failed} // what is dead is pending afterwards
@@ -249,7 +223,7 @@ func (s *SelfService) Recover(ctx context.Context, supplierID string, filter Sen
 	chosen := filter.to(supplierID)
 	chosen.unchanged = s.deps.Now()
 	for _, chosen.Status = range of {
-		n, redeliverErr := s.deps.Dispatcher.redeliver(ctx, chosen, func(int64) {})
+		n, redeliverErr := s.deps.Deliveries.redeliver(ctx, chosen, func(int64) {})
 		if total, err = total+n, redeliverErr; err != nil {
 			break
 		}
@@ -260,7 +234,7 @@ func (s *SelfService) Recover(ctx context.Context, supplierID string, filter Sen
 }
 
 // History returns the supplier's counts, at most historyAge old.
-func (s *SelfService) History(ctx context.Context, supplierID string) (History, error) {
+func (s *SentService) History(ctx context.Context, supplierID string) (History, error) {
 	if h, known := s.histories.Get(supplierID); known {
 		return h, nil
 	}
@@ -282,53 +256,4 @@ func (s *SelfService) History(ctx context.Context, supplierID string) (History, 
 	}
 	s.histories.Add(supplierID, h)
 	return h, nil
-}
-
-// Receiver returns the supplier's receiver and its state.
-func (s *SelfService) Receiver(ctx context.Context, supplierID string) (ReceiverView, error) {
-	found, err := s.deps.Accounts.Receivers(ctx, []string{supplierID})
-	if err != nil {
-		return ReceiverView{}, fmt.Errorf("look up receiver: %w", err)
-	}
-	view := ReceiverView{State: "none"}
-	if view.Secrets, err = s.deps.Accounts.WebhookSecrets(ctx, supplierID); err != nil {
-		return ReceiverView{}, err
-	}
-	state, err := s.store.receiverState(ctx, supplierID)
-	if err != nil {
-		return ReceiverView{}, err
-	}
-	state.show(&view)
-	if url := found[supplierID].URL; url != "" {
-		view.URL = &url
-		view.State = state.name()
-	}
-	return view, nil
-}
-
-// SetURL changes the receiver's address; empty removes the receiver. A pause stays, and so does what is pending.
-// Errors: errs.Invalid.
-func (s *SelfService) SetURL(ctx context.Context, supplierID, url string) error {
-	return s.deps.Accounts.SetWebhookURL(ctx, supplierID, url)
-}
-
-// RotateSecret returns a new secret; the current one signs beside it for the overlap. Errors: errs.Invalid.
-func (s *SelfService) RotateSecret(ctx context.Context, supplierID string, overlap time.Duration) (string, error) {
-	if overlap < 0 || overlap > longestKeep {
-		return "", errs.InvalidInput("The overlap is not valid.", errs.At("/overlap", "must be from 0s to 168h"))
-	}
-	logctx.Note(ctx, slog.Duration("overlap", overlap))
-	return s.deps.Accounts.RotateWebhookSecret(ctx, supplierID, overlap)
-}
-
-// mustHaveReceiver returns the supplier's receiver. Errors: errs.Conflict when it has none.
-func (s *SelfService) mustHaveReceiver(ctx context.Context, supplierID string) (Receiver, error) {
-	found, err := s.deps.Accounts.Receivers(ctx, []string{supplierID})
-	if err != nil {
-		return Receiver{}, fmt.Errorf("look up receiver: %w", err)
-	}
-	if found[supplierID].URL == "" {
-		return Receiver{}, errs.New(errs.Conflict, "There is no receiver. Set its address first.")
-	}
-	return found[supplierID], nil
 }
