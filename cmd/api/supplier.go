@@ -11,7 +11,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 )
 
 const defaultOverlap = 24 * time.Hour
@@ -20,9 +20,9 @@ func supplierCommand() *cobra.Command {
 	return group("supplier", "manage suppliers", supplierCreate(), supplierList(), supplierUpdate(),
 		supplierRotateKey(), supplierRotateSecret(), supplierPortalLink(), supplierRevokeSessions(),
 		receiverSwitch("pause", "keep everything for its receiver until it is resumed", "paused",
-			(*webhooks.SelfService).PauseByOperator),
+			(*receivers.SelfService).PauseByOperator),
 		receiverSwitch("resume", "send what waits for its receiver, paused by an operator or by failures", "resumed",
-			(*webhooks.SelfService).ResumeByOperator),
+			(*receivers.SelfService).ResumeByOperator),
 		supplierSwitch("deactivate", "end all sessions and refuse the API key", (*supplierauth.Service).Deactivate),
 		supplierSwitch("activate", "let a deactivated supplier in again", (*supplierauth.Service).Activate))
 }
@@ -190,7 +190,7 @@ func supplierPortalLink() *cobra.Command {
 }
 
 func receiverSwitch(use, short, status string,
-	do func(*webhooks.SelfService, context.Context, string) error) *cobra.Command {
+	do func(*receivers.SelfService, context.Context, string) error) *cobra.Command {
 	return &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			if err := do(a.Receivers, ctx, args[0]); err != nil {

@@ -33,7 +33,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 	"github.com/supplyhub/supplyhub/internal/tracker"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/receivers"
+	"github.com/supplyhub/supplyhub/internal/sending"
 )
 
 // traceEnd is how long the end of a process waits for its last spans to be taken.
@@ -44,8 +46,8 @@ type App struct {
 	pipeline
 	Trackers  *tracker.Service
 	Scores    *scoreboard.Service
-	Sent      *webhooks.SentService // suppliers see and redeliver what goes to them
-	Receivers *webhooks.SelfService
+	Sent      *deliveries.SelfService // suppliers see and redeliver what goes to them
+	Receivers *receivers.SelfService
 
 	portal       *portal.Service // nil in one that was opened for a command
 	adminAddress string          // of the operator listener of a serving api
@@ -55,7 +57,7 @@ type App struct {
 // else, so that it links nothing else.
 type pipeline struct {
 	Suppliers  *supplierauth.Service
-	Deliveries *webhooks.Dispatcher
+	Deliveries *sending.Dispatcher
 	Rates      *estimates.RateCard
 
 	cfg             *config.Config
@@ -166,7 +168,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	a.products = products.New(a.db, a.db.Now)
 	a.Rates = estimates.New(a.db, a.db.Now, time.Now)
 	ledger := materials.NewRequestLedger(a.db, a.log, a.db.Now, a.notifier)
-	a.Deliveries = webhooks.New(webhooks.Deps{
+	a.Deliveries = sending.New(sending.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: a.Suppliers, Ledger: ledger, BaseURL: a.cfg.BaseURL,
 		OwnSecrets: secrets.webhooks, Proofs: proofs, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
 		AllowPrivate: a.cfg.AllowPrivate, Deny: a.cfg.Denied(), Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Notifier: a.notifier,
@@ -191,10 +193,10 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 
 // buildListings builds what is read here and takes no part in the pipeline.
 func (a *App) buildListings() (err error) {
-	a.Sent = webhooks.NewSentService(webhooks.SentServiceDeps{
+	a.Sent = deliveries.NewSelfService(deliveries.SelfServiceDeps{
 		DB: a.db, Now: a.db.Now, Requests: a.materials, Deliveries: a.Deliveries.Keeper, Cursors: a.cursors,
 	})
-	a.Receivers = webhooks.NewSelfService(webhooks.SelfServiceDeps{
+	a.Receivers = receivers.NewSelfService(receivers.SelfServiceDeps{
 		DB: a.db, Now: a.db.Now, Accounts: a.Suppliers, Receivers: a.Deliveries.Registry, Calls: a.Deliveries,
 	})
 	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.db.Now}); err != nil {

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/supplyhub/supplyhub/internal/materials"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
 
 // RequestDetail is a material request as an operator sees it.
@@ -12,7 +12,7 @@ type RequestDetail struct {
 	SupplierID string `json:"supplier_id"`
 	materials.Record
 	Rounds     []materials.RoundOverview `json:"rounds"`
-	Deliveries []webhooks.Delivery       `json:"deliveries"`
+	Deliveries []deliveries.Delivery       `json:"deliveries"`
 }
 
 // EachRequest hands the newest requests to fn, of one supplier or status when these are given; limit 0: all of them.
@@ -23,8 +23,8 @@ func (a *App) EachRequest(ctx context.Context, supplierID, status string, limit 
 
 // EachDelivery hands the deliveries that the filter chooses to fn, of the requests with an id when one is given, the
 // newest first; limit 0: all of them. errs.NotFound: there is no request of that id.
-func (a *App) EachDelivery(ctx context.Context, filter webhooks.Filter, requestID *int64, limit int,
-	fn func(webhooks.Delivery) error) error {
+func (a *App) EachDelivery(ctx context.Context, filter deliveries.Filter, requestID *int64, limit int,
+	fn func(deliveries.Delivery) error) error {
 	if requestID != nil {
 		requests, err := a.requests.Rounds(ctx, filter.SupplierID, *requestID)
 		if err != nil {

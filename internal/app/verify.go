@@ -5,14 +5,14 @@ import (
 	"slices"
 
 	"github.com/supplyhub/supplyhub/internal/materials"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
 
 // Verification is the whole ledger: each request and each delivery is accounted for when OK is true.
 type Verification struct {
 	OK         bool                       `json:"ok"`
 	Requests   map[materials.Status]int64 `json:"requests"`
-	Deliveries map[webhooks.Status]int64  `json:"deliveries"`
+	Deliveries map[deliveries.Status]int64  `json:"deliveries"`
 	Faults     []string                   `json:"faults"` // at most a thousand of each kind; never nil
 }
 

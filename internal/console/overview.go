@@ -8,7 +8,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/figures"
 	"github.com/supplyhub/supplyhub/internal/web"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
 
 const (
@@ -58,7 +58,7 @@ func (s *Service) overview(ctx context.Context, _ query) (any, error) {
 	if err := s.describe(ctx, needs); err != nil {
 		return nil, err
 	}
-	dead, _, err := s.deps.Deliveries.List(ctx, webhooks.Filter{Status: webhooks.Dead}, webhooks.Key{}, 5)
+	dead, _, err := s.deps.Deliveries.List(ctx, deliveries.Filter{Status: deliveries.Dead}, deliveries.Key{}, 5)
 	if err != nil {
 		return nil, err
 	}

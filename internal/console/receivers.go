@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 )
 
 const (
@@ -85,7 +85,7 @@ func (s *Service) receiverOf(ctx context.Context, supplier, state string) (any, 
 }
 
 // illReceivers returns those that fail, then those that are paused, or one of the two.
-func illReceivers(states map[string]webhooks.ReceiverState, state string) []receiver {
+func illReceivers(states map[string]receivers.ReceiverState, state string) []receiver {
 	var ill []receiver
 	for _, id := range slices.Sorted(maps.Keys(states)) {
 		if r := receiverIn(id, states[id]); state == "" || state == r.State {
@@ -96,7 +96,7 @@ func illReceivers(states map[string]webhooks.ReceiverState, state string) []rece
 	return ill
 }
 
-func receiverIn(supplierID string, state webhooks.ReceiverState) receiver {
+func receiverIn(supplierID string, state receivers.ReceiverState) receiver {
 	r := receiver{
 		SupplierID: supplierID, State: "active", PausedBy: state.PausedBy, Failures: state.Failures,
 		FailingSince: state.FailingSince, LastSuccess: state.LastSuccess, LastFailure: state.LastFailure,
@@ -126,7 +126,7 @@ func (s *Service) describe(ctx context.Context, list []receiver) error {
 }
 
 // healthy goes through the suppliers for receivers that need no attention.
-func (s *Service) healthy(ctx context.Context, after string, ill map[string]webhooks.ReceiverState) (
+func (s *Service) healthy(ctx context.Context, after string, ill map[string]receivers.ReceiverState) (
 	page []receiver, next string, err error) {
 	for range mostPages {
 		suppliers, next, err := s.deps.Suppliers.SupplierPage(ctx, after, rows)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/web"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 )
 
 const receiverPath = "/receiver"
@@ -28,8 +28,8 @@ func (s *Service) ShowReceiver(c *gin.Context) error {
 }
 
 type receiverPage struct {
-	webhooks.ReceiverView
-	Events []webhooks.EventType
+	receivers.ReceiverView
+	Events []receivers.EventType
 }
 
 // SaveReceiver handles POST /portal/receiver.
@@ -93,7 +93,7 @@ func (s *Service) SendTest(c *gin.Context) error {
 }
 
 // testView is a test call's result as the page shows it.
-type testView struct{ webhooks.TestResult }
+type testView struct{ receivers.TestResult }
 
 // Well reports whether the receiver took the call.
 func (t testView) Well() bool { return t.Status != nil && *t.Status/100 == 2 }

@@ -11,7 +11,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/materials"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
 
 const (
@@ -60,7 +60,7 @@ func (s *Service) stateWord(c *gin.Context) func(string) string {
 
 type requestPage struct {
 	materials.Record
-	Deliveries []webhooks.Sent
+	Deliveries []deliveries.Sent
 	Now        time.Time
 }
 
@@ -91,7 +91,7 @@ func (s *Service) ShowRequest(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	sent, _, err := s.deps.Deliveries.List(ctx, supplierOf(c), webhooks.SentFilter{RequestID: &id},
+	sent, _, err := s.deps.Deliveries.List(ctx, supplierOf(c), deliveries.SentFilter{RequestID: &id},
 		httpapi.ListQuery{Limit: sentShown})
 	if err != nil {
 		return err
