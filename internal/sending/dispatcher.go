@@ -185,7 +185,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	d.scheduler.Start()
 	for ctx.Err() == nil {
-		pause, err := d.round(context.WithoutCancel(ctx))
+		pause, err := d.claimOnce(context.WithoutCancel(ctx))
 		if err != nil {
 			d.deps.Log.WarnContext(ctx, "look for due deliveries failed", "error", err)
 			sleep(ctx, afterError, nil)

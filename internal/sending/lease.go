@@ -103,7 +103,7 @@ func (d *Dispatcher) keepLease(ctx context.Context, got chan<- struct{}) {
 				close(got)
 				first = false
 			}
-			d.lookAround(asking, m, asked.After(late))
+			d.takeOverAndRebalance(asking, m, asked.After(late))
 		}
 		sleep(ctx, leaseRenew, d.beatNow)
 	}
@@ -158,9 +158,9 @@ func (d *Dispatcher) ask(ctx context.Context, worker int64) (members, error) {
 	return m, err
 }
 
-// lookAround takes over what dead workers held, when it may judge them, and brings this worker's shards to what they
+// takeOverAndRebalance takes over what dead workers held, when it may judge them, and brings this worker's shards to what they
 // are to be.
-func (d *Dispatcher) lookAround(ctx context.Context, m members, judge bool) {
+func (d *Dispatcher) takeOverAndRebalance(ctx context.Context, m members, judge bool) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if m.due {
@@ -183,16 +183,16 @@ func (d *Dispatcher) lookAround(ctx context.Context, m members, judge bool) {
 		err = d.rebalance(ctx, worker, m)
 	}
 	if err == nil {
-		err = d.reclaim(ctx, worker, m, judge)
+		err = d.reclaimLost(ctx, worker, m, judge)
 	}
 	if err != nil {
 		d.deps.Log.WarnContext(ctx, "look for the other workers failed", "error", err)
 	}
 }
 
-// reclaim finds attempts that are not being made: those that this worker does not know of, and those of workers that
+// reclaimLost finds attempts that are not being made: those that this worker does not know of, and those of workers that
 // have no lease any more.
-func (d *Dispatcher) reclaim(ctx context.Context, worker int64, m members, judge bool) error {
+func (d *Dispatcher) reclaimLost(ctx context.Context, worker int64, m members, judge bool) error {
 	if time.Since(d.reclaimed) < reclaimEvery {
 		return nil
 	}

@@ -51,11 +51,11 @@ func (a *agenda) pause(now time.Time) time.Duration {
 	return max(pause, pollSoonest, a.every-time.Since(a.looked))
 }
 
-// round begins and starts what is due and has slots, and returns how long there is nothing more to do.
-func (d *Dispatcher) round(ctx context.Context) (pause time.Duration, err error) {
+// claimOnce begins and starts what is due and has slots, and returns how long there is nothing more to do.
+func (d *Dispatcher) claimOnce(ctx context.Context) (pause time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if err := d.look(ctx); err != nil {
+	if err := d.readDue(ctx); err != nil {
 		return 0, err
 	}
 	wanted, err := d.wanted(ctx)
@@ -102,9 +102,9 @@ func (d *Dispatcher) pause() time.Duration {
 	return pause
 }
 
-// look reads what is due: all of it, unless that was done a moment ago, or that of the shards that this worker was
+// readDue reads what is due: all of it, unless that was done a moment ago, or that of the shards that this worker was
 // woken for.
-func (d *Dispatcher) look(ctx context.Context) error {
+func (d *Dispatcher) readDue(ctx context.Context) error {
 	a, start, woken := &d.agenda, time.Now(), d.wakeUps.shards()
 	shards := d.ownership.shards()
 	all := start.Sub(a.looked) >= a.every
