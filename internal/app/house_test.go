@@ -159,7 +159,8 @@ var helpers = []string{"internal/acceptance", "internal/app/apptest", "internal/
 var ownClocks = []string{
 	// the database's own time
 	"internal/database/faults_*.go", "internal/database/doctor.go", "internal/database/hang.go",
-	"internal/database/logger.go", "internal/database/refusals.go", "internal/database/yield.go",
+	"internal/database/logger.go", "internal/database/query.go", "internal/database/refusals.go",
+	"internal/database/yield.go",
 	"internal/app/doctor_*.go", "internal/app/meter.go", "internal/httpapi/middleware.go",
 	"internal/materials/work/sweeper.go", "internal/materials/work/direct.go", "internal/queue/*.go",
 	"internal/queue/embedded/*.go", "internal/webhooks/dispatcher.go", "internal/webhooks/lease.go",

@@ -31,7 +31,7 @@ func (d *DB) CopyTo(ctx context.Context, path string) error {
 	if err := file.Close(); err != nil {
 		return fmt.Errorf("copy the database: %w", err)
 	}
-	if err := d.read.WithContext(ctx).Exec(`VACUUM INTO ?`, path).Error; err != nil {
+	if _, err := Exec(ctx, d.ReaderSQL(ctx), `VACUUM INTO $1`, path); err != nil {
 		return fmt.Errorf("copy the database: %w", err)
 	}
 	return nil
@@ -59,7 +59,7 @@ func (d *DB) checkFile(ctx context.Context, statement string) error {
 	if d.engine != SQLite {
 		return nil
 	}
-	faults, err := Query(ctx, d.ReaderSQL(ctx), statement, nil, func(fault *string) []any { return []any{fault} })
+	faults, err := Column[string](ctx, d.ReaderSQL(ctx), statement)
 	if err != nil {
 		return fmt.Errorf("check the database file: %w", damaged(err))
 	}
@@ -75,7 +75,7 @@ func (d *DB) CheckRestored(ctx context.Context) error {
 	if err := d.CheckFile(ctx); err != nil {
 		return err
 	}
-	state, err := d.schema(ctx)
+	state, err := migrator{d}.state(ctx)
 	switch {
 	case err != nil:
 		return fmt.Errorf("read schema version: %w", err)

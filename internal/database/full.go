@@ -3,6 +3,7 @@ package database
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -43,7 +44,7 @@ func (s *server) widen() {
 
 // whenFree repeats fn while the server has no connection left, for a minute: other processes let theirs go when they
 // are idle.
-func (d *DB) whenFree(ctx context.Context, fn func() error) error {
+func whenFree(ctx context.Context, log *slog.Logger, fn func() error) error {
 	for try := 1; ; try++ {
 		err := fn()
 		pg, refused := errors.AsType[*pgconn.PgError](err)
@@ -51,7 +52,7 @@ func (d *DB) whenFree(ctx context.Context, fn func() error) error {
 			return err
 		}
 		if try == 1 {
-			d.log.WarnContext(ctx, "waiting for a connection: the database server has none left", "longest", freeTries*freeRetry)
+			log.WarnContext(ctx, "waiting for a connection: the database server has none left", "longest", freeTries*freeRetry)
 		}
 		select {
 		case <-ctx.Done():

@@ -34,8 +34,8 @@ func (d *DB) Load(ctx context.Context, table string, columns []string, next Sour
 		if d.engine == SQLite {
 			return d.loadSQLite(ctx, g, conn, table, columns, next, fn)
 		}
-		return d.inTx(ctx, g, "load records", func(ctx context.Context, tx *gorm.DB) error {
-			if err := tx.Exec("SET LOCAL statement_timeout = 0").Error; err != nil {
+		return d.inTx(ctx, g, "load records", func(ctx context.Context) error {
+			if _, err := Exec(ctx, d.SQL(ctx), "SET LOCAL statement_timeout = 0"); err != nil {
 				return err
 			}
 			return fn(ctx, func() (int64, error) {
@@ -149,11 +149,10 @@ func (d *DB) loadSQLite(ctx context.Context, g *gorm.DB, conn *sql.Conn, table s
 	if err := putAside(ctx, conn, len(columns), next); err != nil {
 		return err
 	}
-	return d.inTx(ctx, g, "load records", func(ctx context.Context, tx *gorm.DB) error {
+	return d.inTx(ctx, g, "load records", func(ctx context.Context) error {
 		return fn(ctx, func() (int64, error) {
-			result := tx.Exec("INSERT INTO main." + table + " (" + names + ") SELECT " + names +
+			return Exec(ctx, d.SQL(ctx), "INSERT INTO main."+table+" ("+names+") SELECT "+names+
 				" FROM temp.load_rows ORDER BY rowid")
-			return result.RowsAffected, result.Error
 		})
 	})
 }

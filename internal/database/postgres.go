@@ -94,8 +94,9 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 		s.write.Close()
 		return err
 	}
-	return newDB(ctx, DB{engine: Postgres, write: g, read: g, pool: sqlDB, server: s, refusals: refused, close: closeAll,
-		log: config.Log}), nil
+	db := DB{Dialect: Dialect{Postgres, &s.session.spread}, write: g, read: g, pool: sqlDB, server: s, refusals: refused,
+		close: closeAll, log: config.Log}
+	return db.follow(ctx, serverClock(sqlDB)), nil
 }
 
 // CheckURL reports what is wrong with an address of PostgreSQL, without the address: it may hold a password.

@@ -67,13 +67,15 @@ func (d *DB) TryChange(ctx context.Context) error {
 	const rows = 1000
 	process := rand.Int64() // two who try at once do not wait for each other's keys
 	err := d.write.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		err := tx.Exec(`WITH RECURSIVE steps (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM steps WHERE n < ?)
+		own := Pool{tx.Statement.ConnPool, d}
+		_, err := Exec(ctx, own, `WITH RECURSIVE steps (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM steps WHERE n < $1)
 			INSERT INTO figures (step, process, accepted, delivered)
-			SELECT -n, CAST(? AS bigint), 0, 0 FROM steps`, rows, process).Error
+			SELECT -n, CAST($2 AS bigint), 0, 0 FROM steps`, rows, process)
 		if err != nil {
 			return err
 		}
-		return tx.Exec(`DELETE FROM figures WHERE step < 0 AND process = ?`, process).Error
+		_, err = Exec(ctx, own, `DELETE FROM figures WHERE step < 0 AND process = $1`, process)
+		return err
 	})
 	if err = d.refusals.note(ctx, err); err != nil {
 		return fmt.Errorf("write rows and take them back: %w", err)

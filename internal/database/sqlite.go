@@ -61,8 +61,9 @@ func openSQLite(ctx context.Context, path string, log *slog.Logger) (*DB, error)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, damaged(err)), closeBoth())
 	}
-	return newDB(ctx, DB{engine: SQLite, write: w, read: r, pool: writer, lock: path + ".lock", refusals: refused,
-		close: closeBoth, log: log}), nil
+	db := DB{Dialect: Dialect{engine: SQLite}, write: w, read: r, pool: writer, lock: path + ".lock", refusals: refused,
+		close: closeBoth, log: log}
+	return db.follow(ctx, machineClock), nil
 }
 
 // private makes the database's files readable by their owner alone; SQLite gives new ones beside it the same mode.

@@ -29,12 +29,11 @@ const (
 // Inside another InTx it is a savepoint. No network call belongs in fn. The name says what the transaction does; the
 // fault tests cut the connection around the COMMIT of each name.
 func (d *DB) InTx(ctx context.Context, name string, fn func(ctx context.Context) error) error {
-	return d.inTx(ctx, d.From(ctx), name, func(ctx context.Context, _ *gorm.DB) error { return fn(ctx) })
+	return d.inTx(ctx, d.From(ctx), name, fn)
 }
 
 // inTx is InTx on a given connection.
-func (d *DB) inTx(ctx context.Context, on *gorm.DB, name string,
-	fn func(ctx context.Context, tx *gorm.DB) error) error {
+func (d *DB) inTx(ctx context.Context, on *gorm.DB, name string, fn func(ctx context.Context) error) error {
 	outer, nested := ctx.Value(txKey{d}).(carriedTx)
 	var ends []func(End)
 	end := RolledBack
@@ -49,7 +48,7 @@ func (d *DB) inTx(ctx context.Context, on *gorm.DB, name string,
 	}()
 	var lost error // COMMIT's answer
 	err := naming(ctx, on, name).Transaction(func(tx *gorm.DB) error {
-		err := fn(context.WithValue(ctx, txKey{d}, carriedTx{tx, &ends}), tx)
+		err := fn(context.WithValue(ctx, txKey{d}, carriedTx{tx, &ends}))
 		if err == nil {
 			end = Unknown // until COMMIT is answered
 			err, lost = failing(name, nested)
@@ -84,7 +83,7 @@ func (d *DB) TryLock(ctx context.Context, name string) (held bool, err error) {
 	if d.engine != Postgres {
 		return true, nil
 	}
-	err = d.From(ctx).Raw(`SELECT pg_try_advisory_xact_lock(?)`, lockNumber(name)).Scan(&held).Error
+	_, err = One(ctx, d.SQL(ctx), `SELECT pg_try_advisory_xact_lock($1)`, []any{lockNumber(name)}, &held)
 	return held, err
 }
 
@@ -94,7 +93,8 @@ func (d *DB) ShareLock(ctx context.Context, name string) error {
 	if d.engine != Postgres {
 		return nil
 	}
-	return d.From(ctx).Exec(`SELECT pg_advisory_xact_lock_shared(?)`, lockNumber(name)).Error
+	_, err := Exec(ctx, d.SQL(ctx), `SELECT pg_advisory_xact_lock_shared($1)`, lockNumber(name))
+	return err
 }
 
 func lockNumber(name string) int64 {

@@ -65,7 +65,7 @@ func (s *store) save(ctx context.Context, v Service) error {
 func (s *store) remove(ctx context.Context, name string, allow func(rest []Service) error) error {
 	err := s.db.InTx(ctx, "remove a delivery service", func(ctx context.Context) error {
 		if s.db.Engine() == database.Postgres {
-			if err := s.db.From(ctx).Exec("LOCK TABLE rate_services IN SHARE ROW EXCLUSIVE MODE").Error; err != nil {
+			if _, err := database.Exec(ctx, s.db.SQL(ctx), `LOCK TABLE rate_services IN SHARE ROW EXCLUSIVE MODE`); err != nil {
 				return err
 			}
 		}

@@ -16,7 +16,7 @@ type row struct {
 
 // add adds to what the process has of the step.
 func (s store) add(ctx context.Context, step, process int64, did Sample) error {
-	_, err := s.db.SQL(ctx).ExecContext(ctx, `INSERT INTO figures (step, process, accepted, delivered)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO figures (step, process, accepted, delivered)
 		VALUES ($1, $2, $3, $4)
 		ON CONFLICT (step, process) DO UPDATE SET accepted = figures.accepted + excluded.accepted,
 			delivered = figures.delivered + excluded.delivered`, step, process, did.Accepted, did.Delivered)
@@ -25,7 +25,7 @@ func (s store) add(ctx context.Context, step, process int64, did Sample) error {
 
 // trim deletes the steps up to the given one.
 func (s store) trim(ctx context.Context, step int64) error {
-	_, err := s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM figures WHERE step <= $1`, step)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM figures WHERE step <= $1`, step)
 	return wrapped("trim figures", err)
 }
 

@@ -90,9 +90,9 @@ func (s store) newest(ctx context.Context) (c Counts, err error) {
 // keep writes the counts of a step. Later ones are of a clock that was ahead.
 func (s store) keep(ctx context.Context, c Counts) error {
 	step := stepOf(c.At)
-	_, err := s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM gauges WHERE step >= $1 OR step <= $2`, step, step-kept)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM gauges WHERE step >= $1 OR step <= $2`, step, step-kept)
 	if err == nil {
-		_, err = s.db.SQL(ctx).ExecContext(ctx, `INSERT INTO gauges (step, `+countsColumns+`)
+		_, err = database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO gauges (step, `+countsColumns+`)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, step, c.At.UnixMicro(), c.Enqueued, c.FailedRequests,
 			c.Oldest.Microseconds(), c.Pending, c.Dead, c.Failed, c.Active, c.Failing, c.Paused)
 	}

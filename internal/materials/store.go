@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"gorm.io/gorm"
-
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -131,8 +129,8 @@ func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
 // find reads one request of the supplier; errs.NotFound when the supplier has no such request.
 func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, error) {
-	rows, err := database.Scan(s.db.Reader(ctx).Raw(`SELECT `+columns(s.events.BodyOfOne)+`
-		FROM material_requests r WHERE supplier_id = ? AND id = ?`, supplierID, id), (*requestRow).places)
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+columns(s.events.BodyOfOne)+`
+		FROM material_requests r WHERE supplier_id = $1 AND id = $2`, []any{supplierID, id}, (*requestRow).places)
 	if err != nil {
 		return Record{}, fmt.Errorf("read material request: %w", err)
 	}
@@ -159,16 +157,16 @@ func (r *requestRow) places() []any {
 
 // round reads the round that a request is in; errs.NotFound when there is none.
 func (s *store) round(ctx context.Context, key requestKey) (round.Round, error) {
-	var rows []struct{ UID, Round int64 }
-	err := s.db.Reader(ctx).Raw(`SELECT uid, round FROM material_requests WHERE supplier_id = ? AND id = ?`,
-		key.SupplierID, key.ID).Scan(&rows).Error
+	r := round.Round{SupplierID: key.SupplierID, RequestID: key.ID}
+	found, err := database.One(ctx, s.db.ReaderSQL(ctx), `SELECT uid, round FROM material_requests
+		WHERE supplier_id = $1 AND id = $2`, []any{key.SupplierID, key.ID}, &r.UID, &r.Number)
 	switch {
 	case err != nil:
 		return round.Round{}, fmt.Errorf("read a request's round: %w", err)
-	case len(rows) == 0:
+	case !found:
 		return round.Round{}, unknownRequest()
 	default:
-		return round.Round{SupplierID: key.SupplierID, RequestID: key.ID, UID: rows[0].UID, Number: rows[0].Round}, nil
+		return r, nil
 	}
 }
 
@@ -179,9 +177,8 @@ func (s *store) lock(ctx context.Context, key requestKey) error {
 	if s.db.Engine() != database.Postgres {
 		return nil
 	}
-	var id int64
-	err := s.db.From(ctx).Raw(`SELECT id FROM material_requests WHERE supplier_id = ? AND id = ? FOR UPDATE`,
-		key.SupplierID, key.ID).Scan(&id).Error
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `SELECT id FROM material_requests WHERE supplier_id = $1 AND id = $2
+		FOR UPDATE`, key.SupplierID, key.ID)
 	if err != nil {
 		return fmt.Errorf("lock material request: %w", err)
 	}
@@ -211,12 +208,12 @@ func (s *store) requests(keys []requestKey, columns string, lock bool) (table st
 	if err != nil {
 		return "", nil, fmt.Errorf("encode keys: %w", err)
 	}
-	return `(SELECT ` + columns + ` FROM (SELECT value->>'SupplierID' AS of, value->>'ID' AS number FROM json_each(?)) AS k
+	return `(SELECT ` + columns + ` FROM (SELECT value->>'SupplierID' AS of, value->>'ID' AS number FROM json_each($1)) AS k
 		JOIN material_requests m ON m.supplier_id = k.of AND m.id = k.number) AS r`, []any{string(batch)}, nil
 }
 
 // queryRequests reads the rows of a statement whose verb is such a table.
-func queryRequests[T any](ctx context.Context, s *store, pool gorm.ConnPool, keys []requestKey, columns string,
+func queryRequests[T any](ctx context.Context, s *store, pool database.Pool, keys []requestKey, columns string,
 	lock bool, statement string, places func(*T) []any) (rows []T, err error) {
 	err = database.BySupplier(s.db, keys, requestKey.supplier, func(keys []requestKey) error {
 		from, args, err := s.requests(keys, columns, lock)

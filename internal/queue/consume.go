@@ -159,7 +159,7 @@ func (p *pool) work(ctx context.Context, msg jetstream.Msg) bool {
 	slow := time.AfterFunc(third, func() { keepInProgress(ctx, msg, third) })
 	defer slow.Stop()
 
-	m := Message{Subject: p.queue.inside(msg.Subject()), Body: msg.Data(), Deliveries: deliveries(msg)}
+	m := Message{Subject: p.queue.cfg.inside(msg.Subject()), Body: msg.Data(), Deliveries: deliveries(msg)}
 	failure := p.call(ctx, m)
 	cancel()
 	answer, count := msg.Ack, p.queue.metrics.done

@@ -162,7 +162,7 @@ func (q *Queue) explain(err error) error {
 	case api.ErrorCode == replicasBeyondNodes, api.ErrorCode == noPeers:
 		return fmt.Errorf("NATS has too few servers for NATS_REPLICAS=%d: %w", q.cfg.Replicas, err)
 	case api.ErrorCode == subjectsOverlap:
-		return fmt.Errorf("another stream has the subjects %s: %w", q.subjects(), err)
+		return fmt.Errorf("another stream has the subjects %s: %w", q.cfg.subjects(), err)
 	default:
 		return err
 	}

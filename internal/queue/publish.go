@@ -2,12 +2,9 @@ package queue
 
 import (
 	"crypto/rand"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
@@ -42,7 +39,7 @@ func (q *Queue) Publish(subject string, body []byte) {
 	select {
 	case <-q.stopped:
 		q.metrics.dropped.Inc()
-	case q.outgoing <- message{subject: q.outside(subject), body: body}:
+	case q.outgoing <- message{subject: q.cfg.outside(subject), body: body}:
 	default:
 		q.metrics.dropped.Inc()
 	}
@@ -104,7 +101,7 @@ func (q *Queue) publishFailed(err error) {
 	now := time.Now()
 	q.failing.CompareAndSwap(0, now.UnixNano())
 	if since := q.failing.Load(); since != 0 && now.Sub(time.Unix(0, since)) >= refusedFor && q.lacking() == nil {
-		q.refused.set(q.explainRefusal(err))
+		q.refused.set(q.cfg.explainRefusal(err))
 	}
 	q.triggerReconcile()
 }
@@ -119,25 +116,3 @@ func (q *Queue) probe() {
 
 // newProbe returns a subject under which nothing is queued: a message that is refused for that says nothing.
 func newProbe() string { return probes + rand.Text() }
-
-// explainRefusal returns in an operator's words why nothing that is published is taken.
-func (q *Queue) explainRefusal(err error) error {
-	const storeFailed, sealed = 10077, 10109
-	const room = "it may be full (NATS_MAX_BYTES) or its disk; when there is room again, restart NATS or delete the stream"
-	api, _ := errors.AsType[*jetstream.APIError](err)
-	switch {
-	case api == nil, api.ErrorCode == storeFailed: // a server without room may answer nothing
-		return fmt.Errorf("the stream %s takes no message, %s: %w", q.cfg.Stream, room, err)
-	case api.ErrorCode == sealed:
-		return q.sealed()
-	default:
-		return fmt.Errorf("the stream %s takes no message: %w", q.cfg.Stream, err)
-	}
-}
-
-// queuedAlready reports whether err refuses a second message of one subject: other refusals have the same code.
-func queuedAlready(err error) bool {
-	const storeFailed, perSubject = 10077, "maximum messages per subject exceeded"
-	api, ok := errors.AsType[*jetstream.APIError](err)
-	return ok && api.ErrorCode == storeFailed && api.Description == perSubject
-}

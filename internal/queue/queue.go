@@ -219,18 +219,6 @@ func (q *Queue) options() ([]nats.Option, error) {
 	return options, nil
 }
 
-// subjects returns those of the stream.
-func (q *Queue) subjects() string { return strings.ToLower(q.cfg.Stream) + ".>" }
-
-// outside returns a subject as the server knows it, inside as it is known here: two installations may share an account.
-func (q *Queue) outside(subject string) string {
-	return strings.ToLower(q.cfg.Stream) + "." + strings.TrimPrefix(subject, root)
-}
-
-func (q *Queue) inside(subject string) string {
-	return root + strings.TrimPrefix(subject, strings.ToLower(q.cfg.Stream)+".")
-}
-
 func (q *Queue) connected(nc *nats.Conn) {
 	server := nc.ConnectedUrlRedacted()
 	if q.embedded != nil {
@@ -309,12 +297,12 @@ func (q *Queue) backlog(ctx context.Context, subjects string) (b round.Backlog, 
 	if info.NumAckPending == 0 {
 		past = info.Delivered.Stream
 	}
-	first, err := stream.GetMsg(ctx, past+1, jetstream.WithGetMsgSubject(q.outside(subjects)))
+	first, err := stream.GetMsg(ctx, past+1, jetstream.WithGetMsgSubject(q.cfg.outside(subjects)))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return b, nil
 	}
 	if err == nil {
-		b.First = q.inside(first.Subject)
+		b.First = q.cfg.inside(first.Subject)
 	}
 	return b, err
 }

@@ -34,10 +34,10 @@ func (s store) open(ctx context.Context, items []opening, now time.Time) ([]*gra
 	return inTurn(ctx, s.db, items, func(ctx context.Context, o opening) (*grant, error) {
 		return s.one(ctx, `
 			INSERT INTO sessions (id, supplier_id, handle_hash, current_hash, created_at, last_used_at, expires_at, expiry_day)
-			SELECT ?, s.id, ?, ?, ?, ?, ? + s.refresh_ttl * 1000000, (? + s.refresh_ttl * 1000000) / ?
+			SELECT $1, s.id, $2, $3, $4, $4, $4 + s.refresh_ttl * 1000000, ($4 + s.refresh_ttl * 1000000) / $5
 			FROM supplier_api_keys k JOIN suppliers s ON s.id = k.supplier_id
-			WHERE k.hash = ? AND (k.active_until IS NULL OR k.active_until > ?) AND s.active`+returningGrant,
-			o.id, o.token.handleHash(), o.token.secretHash(), at, at, at, at, day, o.keyHash, at)
+			WHERE k.hash = $6 AND (k.active_until IS NULL OR k.active_until > $4) AND s.active`+returningGrant,
+			o.id, o.token.handleHash(), o.token.secretHash(), at, int64(day), o.keyHash)
 	})
 }
 
@@ -106,22 +106,19 @@ func (s store) rotatePostgres(ctx context.Context, items []rotation, now time.Ti
 func (s store) rotateOne(ctx context.Context, r rotation, now time.Time) (*grant, error) {
 	at := now.UnixMicro()
 	return s.one(ctx, `
-		UPDATE sessions SET current_hash = ?, generation = generation + 1, last_used_at = ?,
-			expires_at = ? + (SELECT s.refresh_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) * 1000000,
-			expiry_day = (? + (SELECT s.refresh_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) * 1000000) / ?
-		WHERE handle_hash = ? AND current_hash = ? AND ended_at IS NULL AND expires_at > ?
+		UPDATE sessions SET current_hash = $1, generation = generation + 1, last_used_at = $2,
+			expires_at = $2 + (SELECT s.refresh_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) * 1000000,
+			expiry_day = ($2 + (SELECT s.refresh_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) * 1000000) / $3
+		WHERE handle_hash = $4 AND current_hash = $5 AND ended_at IS NULL AND expires_at > $2
 			AND EXISTS (SELECT 1 FROM suppliers s WHERE s.id = sessions.supplier_id AND s.active)`+returningGrant,
-		r.next.secretHash(), at, at, at, day, r.presented.handleHash(), r.presented.secretHash(), at)
+		r.next.secretHash(), at, int64(day), r.presented.handleHash(), r.presented.secretHash())
 }
 
 // one runs a writing statement that returns at most one grant. It reads to the end: only then is the row committed.
 func (s store) one(ctx context.Context, sql string, values ...any) (*grant, error) {
-	var grants []grant
-	if err := s.db.From(ctx).Raw(sql, values...).Scan(&grants).Error; err != nil {
-		return nil, database.Translate(err)
-	}
-	if len(grants) == 0 {
-		return nil, nil //nolint:nilnil // no grant is an answer
+	grants, err := database.Query(ctx, s.db.SQL(ctx), sql, values, (*grant).places)
+	if err != nil || len(grants) == 0 {
+		return nil, err // no grant is an answer
 	}
 	return &grants[0], nil
 }
@@ -133,7 +130,7 @@ func (s store) grants(ctx context.Context, sql string, values ...any) (map[strin
 		key []byte
 	}
 	rows, err := database.Query(ctx, s.db.SQL(ctx), sql, values, func(r *row) []any {
-		return []any{&r.SessionID, &r.SupplierID, &r.Name, &r.Scopes, &r.AccessTTL, &r.RefreshTTL, &r.key}
+		return append(r.places(), &r.key)
 	})
 	if err != nil {
 		return nil, err

@@ -3,11 +3,8 @@ package tracker
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
-
-	"gorm.io/gorm"
 
 	"github.com/supplyhub/supplyhub/internal/apikey"
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -30,6 +27,13 @@ type clientRow struct {
 
 // TableName returns gorm's name for the rows.
 func (clientRow) TableName() string { return "tracker_clients" }
+
+// clientColumns are the columns that places reads, of a table c.
+const clientColumns = `c.number, c.id, c.name, c.views, c.active, c.created_at, c.updated_at, c.version`
+
+func (r *clientRow) places() []any {
+	return []any{&r.Number, &r.ID, &r.Name, &r.Views, &r.Active, &r.CreatedAt, &r.UpdatedAt, &r.Version}
+}
 
 func (r clientRow) client() (Client, error) {
 	c := Client{
@@ -71,8 +75,8 @@ func (s *store) insertClient(ctx context.Context, id, name string, views []strin
 	if err != nil {
 		return 0, err
 	}
-	err = s.db.From(ctx).Raw(`INSERT INTO tracker_clients (id, name, views, active, created_at, updated_at)
-		VALUES (?, ?, ?, true, ?, ?) RETURNING number`, id, name, text, now.UnixMicro(), now.UnixMicro()).Scan(&number).Error
+	_, err = database.One(ctx, s.db.SQL(ctx), `INSERT INTO tracker_clients (id, name, views, active, created_at, updated_at)
+		VALUES ($1, $2, $3, true, $4, $4) RETURNING number`, []any{id, name, text, now.UnixMicro()}, &number)
 	if err != nil {
 		return 0, fmt.Errorf("insert tracker client: %w", err)
 	}
@@ -81,25 +85,23 @@ func (s *store) insertClient(ctx context.Context, id, name string, views []strin
 
 // lockClient holds the client until the transaction ends; errs.NotFound when there is none.
 func (s *store) lockClient(ctx context.Context, id string) (Client, error) {
-	var row clientRow
-	err := s.db.From(ctx).Raw(`SELECT * FROM tracker_clients WHERE id = ?`+s.db.RowLock(` FOR UPDATE`),
-		id).Take(&row).Error
-	return clientOf(row, id, err)
+	return s.client(ctx, s.db.SQL(ctx), id, s.db.RowLock(` FOR UPDATE`))
 }
 
 // find returns the client; errs.NotFound when there is none.
 func (s *store) find(ctx context.Context, id string) (Client, error) {
-	var row clientRow
-	err := s.db.Reader(ctx).Raw(`SELECT * FROM tracker_clients WHERE id = ?`, id).Take(&row).Error
-	return clientOf(row, id, err)
+	return s.client(ctx, s.db.ReaderSQL(ctx), id, ``)
 }
 
-func clientOf(row clientRow, id string, err error) (Client, error) {
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return Client{}, errs.New(errs.NotFound, "There is no tracker client "+id+".")
-	}
+func (s *store) client(ctx context.Context, pool database.Pool, id, lock string) (Client, error) {
+	var row clientRow
+	found, err := database.One(ctx, pool, `SELECT `+clientColumns+` FROM tracker_clients c WHERE id = $1`+lock, []any{id},
+		row.places()...)
 	if err != nil {
 		return Client{}, fmt.Errorf("read tracker client: %w", err)
+	}
+	if !found {
+		return Client{}, errs.New(errs.NotFound, "There is no tracker client "+id+".")
 	}
 	return row.client()
 }
@@ -109,25 +111,13 @@ func (s *store) saveClient(ctx context.Context, c Client) error {
 	if err != nil {
 		return err
 	}
-	err = s.db.From(ctx).Exec(`UPDATE tracker_clients SET views = ?, active = ?, updated_at = ?, version = version + 1
-		WHERE number = ?`,
-		views, c.Active, c.UpdatedAt.UnixMicro(), c.number).Error
+	_, err = database.Exec(ctx, s.db.SQL(ctx), `UPDATE tracker_clients SET views = $1, active = $2, updated_at = $3,
+		version = version + 1 WHERE number = $4`, views, c.Active, c.UpdatedAt.UnixMicro(), c.number)
 	if err != nil {
 		return fmt.Errorf("save tracker client: %w", err)
 	}
 	return nil
 }
-
-// keyRow is a key as it is stored.
-type keyRow struct {
-	Hash         []byte `gorm:"primaryKey"`
-	ClientNumber int64
-	ActiveUntil  *int64
-	CreatedAt    int64 `gorm:"autoCreateTime:false"`
-}
-
-// TableName returns gorm's name for the rows.
-func (keyRow) TableName() string { return "tracker_client_keys" }
 
 // keysOf are the keys of a client.
 type keysOf struct {
@@ -137,35 +127,35 @@ type keysOf struct {
 
 // Insert implements apikey.Keys.
 func (k keysOf) Insert(ctx context.Context, key apikey.Stored) error {
-	row := keyRow{Hash: key.Hash[:], ClientNumber: k.client, CreatedAt: key.CreatedAt.UnixMicro()}
-	return database.Translate(k.db.From(ctx).Create(&row).Error)
+	_, err := database.Exec(ctx, k.db.SQL(ctx), `INSERT INTO tracker_client_keys (hash, client_number, created_at)
+		VALUES ($1, $2, $3)`, key.Hash[:], k.client, key.CreatedAt.UnixMicro())
+	return err
 }
 
 // Expire implements apikey.Keys.
 func (k keysOf) Expire(ctx context.Context, until time.Time) error {
-	return database.Translate(k.db.From(ctx).Exec(`UPDATE tracker_client_keys SET active_until = ?
-		WHERE client_number = ? AND (active_until IS NULL OR active_until > ?)`,
-		until.UnixMicro(), k.client, until.UnixMicro()).Error)
+	_, err := database.Exec(ctx, k.db.SQL(ctx), `UPDATE tracker_client_keys SET active_until = $1
+		WHERE client_number = $2 AND (active_until IS NULL OR active_until > $1)`, until.UnixMicro(), k.client)
+	return err
 }
 
 // byKey returns the client that has the key now.
 func (s *store) byKey(ctx context.Context, hash [32]byte, now time.Time) (known knownClient, found bool, err error) {
-	var rows []struct {
-		Client      clientRow `gorm:"embedded"`
-		ActiveUntil *int64
-	}
-	err = s.db.Reader(ctx).Raw(`SELECT c.*, k.active_until FROM tracker_client_keys k
-		JOIN tracker_clients c ON c.number = k.client_number
-		WHERE k.hash = ? AND (k.active_until IS NULL OR k.active_until > ?)`, hash[:], now.UnixMicro()).Scan(&rows).Error
+	var row clientRow
+	var until *int64
+	found, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT `+clientColumns+`, k.active_until
+		FROM tracker_client_keys k JOIN tracker_clients c ON c.number = k.client_number
+		WHERE k.hash = $1 AND (k.active_until IS NULL OR k.active_until > $2)`, []any{hash[:], now.UnixMicro()},
+		append(row.places(), &until)...)
 	if err != nil {
 		return knownClient{}, false, fmt.Errorf("look up tracker client key: %w", err)
 	}
-	if len(rows) == 0 {
+	if !found {
 		return knownClient{}, false, nil
 	}
-	if rows[0].ActiveUntil != nil {
-		known.until = time.UnixMicro(*rows[0].ActiveUntil)
+	if until != nil {
+		known.until = time.UnixMicro(*until)
 	}
-	known.client, err = rows[0].Client.client()
+	known.client, err = row.client()
 	return known, err == nil, err
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// pendingSince is when a pending delivery d became so: when it was made, or when its series of attempts was begun by a
+// pendingSince returns when a pending delivery d became so: when it was made, or when its series of attempts was begun by a
 // redelivery, of which the first attempt is the trace.
 func (s *store) pendingSince() string {
 	return `CASE WHEN series = attempts THEN created_at WHEN series = 0 THEN updated_at

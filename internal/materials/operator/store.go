@@ -27,10 +27,10 @@ func (s *store) countFailed(ctx context.Context, supplierID string, most int) (n
 	if supplierID != "" {
 		of, args = `round > 0 AND supplier_id = $2`, append(args, supplierID)
 	}
-	err = s.db.ReaderSQL(ctx).QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM material_requests
-		WHERE status = 'failed' AND `+of+` LIMIT $1) AS failed`, args...).Scan(&n)
+	_, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT count(*) FROM (SELECT 1 FROM material_requests
+		WHERE status = 'failed' AND `+of+` LIMIT $1) AS failed`, args, &n)
 	if err != nil {
-		return 0, fmt.Errorf("count failed material requests: %w", database.Translate(err))
+		return 0, fmt.Errorf("count failed material requests: %w", err)
 	}
 	return n, nil
 }
@@ -44,24 +44,24 @@ func whyFailed(status materials.Status, failure string) *string {
 
 // roundsOf returns the rounds of a request, oldest first, the current one last.
 func (s *store) roundsOf(ctx context.Context, current round.Round) ([]materials.RoundOverview, error) {
-	var rows []struct {
-		Number    int64
-		Status    materials.Status
-		Failure   string
-		CreatedAt int64
+	type row struct {
+		materials.RoundOverview
+		failure string
+		began   int64
 	}
-	err := s.db.Reader(ctx).Raw(`SELECT number, status, failure, created_at FROM material_rounds WHERE uid = ?
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT number, status, failure, created_at
+		FROM material_rounds WHERE uid = $1
 		UNION ALL SELECT round, status, failure, coalesce(round_at, created_at) FROM material_requests
-		WHERE supplier_id = ? AND id = ? AND uid = ?
-		ORDER BY number`, current.UID, current.SupplierID, current.RequestID, current.UID).Scan(&rows).Error
+		WHERE supplier_id = $2 AND id = $3 AND uid = $1
+		ORDER BY number`, []any{current.UID, current.SupplierID, current.RequestID},
+		func(r *row) []any { return []any{&r.Number, &r.Status, &r.failure, &r.began} })
 	if err != nil {
 		return nil, fmt.Errorf("read rounds: %w", err)
 	}
 	rounds := make([]materials.RoundOverview, len(rows))
 	for i, row := range rows {
 		rounds[i] = materials.RoundOverview{Number: row.Number, Status: row.Status,
-			Failure:   whyFailed(row.Status, row.Failure),
-			CreatedAt: instant(row.CreatedAt)}
+			Failure: whyFailed(row.Status, row.failure), CreatedAt: instant(row.began)}
 	}
 	return rounds, nil
 }

@@ -41,9 +41,8 @@ func (s *store) verified(ctx context.Context, after requestKey, late time.Time, 
 
 // stillEnqueued reports whether the request waits for the estimates of the round.
 func (s *store) stillEnqueued(ctx context.Context, r round.Round) (still bool, err error) {
-	err = s.db.Reader(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM material_requests 
-		WHERE supplier_id = ? AND id = ? AND uid = ? AND round = ? AND status = 'enqueued')`,
-		r.SupplierID, r.RequestID, r.UID, r.Number).Scan(&still).Error
+	_, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT EXISTS (SELECT 1 FROM material_requests
+		WHERE `+materials.OfRound+` AND status = 'enqueued')`, materials.RoundArgs(r), &still)
 	if err != nil {
 		return false, fmt.Errorf("verify material requests: %w", err)
 	}

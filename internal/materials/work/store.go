@@ -85,16 +85,11 @@ func (s *store) exist(ctx context.Context, rounds []round.Round) error {
 	return nil
 }
 
-// ofRound is the condition that a statement is about this round of this request and no other.
-const ofRound = `supplier_id = ? AND id = ? AND uid = ? AND round = ?`
-
-func roundArgs(r round.Round) []any { return []any{r.SupplierID, r.RequestID, r.UID, r.Number} }
-
 // dispatched records of rounds whose events are stored that there is nothing left to queue.
 func (s *store) dispatched(ctx context.Context, rounds []round.Round) error {
 	for _, r := range slices.SortedFunc(slices.Values(rounds), round.Round.Compare) {
-		err := s.db.From(ctx).Exec(`UPDATE material_requests SET ticket = NULL, retry_at = NULL WHERE `+ofRound,
-			roundArgs(r)...).Error
+		_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE material_requests SET ticket = NULL, retry_at = NULL
+			WHERE `+materials.OfRound, materials.RoundArgs(r)...)
 		if err != nil {
 			return fmt.Errorf("record dispatched requests: %w", err)
 		}
@@ -104,9 +99,9 @@ func (s *store) dispatched(ctx context.Context, rounds []round.Round) error {
 
 // tryAgain has the round queued again at the given time.
 func (s *store) tryAgain(ctx context.Context, r round.Round, tries int64, at, now time.Time) error {
-	err := s.db.From(ctx).Exec(`UPDATE material_requests SET ticket = NULL, retry_at = ?, tries = ?, updated_at = ?
-		WHERE `+ofRound+` AND status = 'enqueued'`,
-		append([]any{at.UnixMicro(), tries, now.UnixMicro()}, roundArgs(r)...)...).Error
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE material_requests SET ticket = NULL, retry_at = $5, tries = $6,
+		updated_at = $7 WHERE `+materials.OfRound+` AND status = 'enqueued'`,
+		materials.RoundArgs(r, at.UnixMicro(), tries, now.UnixMicro())...)
 	if err != nil {
 		return fmt.Errorf("put the estimation off: %w", err)
 	}

@@ -10,9 +10,14 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// ticketRow is work that has a new ticket.
 type ticketRow struct {
-	SupplierID             string
-	ID, UID, Round, Ticket int64
+	round.Round
+	ticket int64
+}
+
+func (r *ticketRow) places() []any {
+	return []any{&r.SupplierID, &r.RequestID, &r.UID, &r.Number, &r.ticket}
 }
 
 // requeue assigns a new ticket to requests whose ticket is below the given one, the lowest first, or that are due to be
@@ -35,10 +40,10 @@ func (s *store) requeue(ctx context.Context, below int64, now time.Time, limit i
 // firstWaiting returns the work that comes first, by a ticket or because it is to be tried again by now.
 func (s *store) firstWaiting(ctx context.Context, now time.Time) (first headOfWork, err error) {
 	for column, found := range map[string]*int64{"ticket": &first.ticket, "retry_at": &first.retryAt} {
-		err := s.db.Reader(ctx).Raw(`SELECT ` + column + ` FROM material_requests WHERE ` + column + ` IS NOT NULL
-			ORDER BY ` + column + ` LIMIT 1`).Scan(found).Error
+		_, err := database.One(ctx, s.db.ReaderSQL(ctx), `SELECT `+column+` FROM material_requests
+			WHERE `+column+` IS NOT NULL ORDER BY `+column+` LIMIT 1`, nil, found)
 		if err != nil {
-			return first, fmt.Errorf("look for work that waits: %w", database.Translate(err))
+			return first, fmt.Errorf("look for work that waits: %w", err)
 		}
 	}
 	if first.retryAt > now.UnixMicro() {
@@ -47,47 +52,48 @@ func (s *store) firstWaiting(ctx context.Context, now time.Time) (first headOfWo
 	return first, nil
 }
 
-// requeueBy is requeue by one of the two indexed columns.
+// requeueBy is requeue by one of the two indexed columns. On one PostgreSQL, all rows are chosen, locked and numbered by
+// one statement, and rows that another process has locked are left to it. Elsewhere the rows are chosen without locks,
+// and each is taken if it is still to be: SQLite has one writer, and of several servers none can lock with the others.
 func (s *store) requeueBy(ctx context.Context, column string, bound int64, limit int) ([]materials.Queued, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
-	choose := `SELECT supplier_id, id FROM material_requests WHERE ` + column + ` < ? ORDER BY ` + column + ` LIMIT ?`
-	if s.db.Spread() {
-		return s.requeueSpread(ctx, choose, column, bound, limit)
-	}
-	if s.db.Engine() == database.Postgres {
-		var rows []ticketRow
-		err := s.db.From(ctx).Raw(`UPDATE material_requests r SET ticket = nextval('request_numbers'), retry_at = NULL
+	choose := `SELECT supplier_id, id FROM material_requests WHERE ` + column + ` < $1 ORDER BY ` + column + ` LIMIT $2`
+	if s.db.Engine() == database.Postgres && !s.db.Spread() {
+		rows, err := database.Query(ctx, s.db.SQL(ctx), `UPDATE material_requests r
+			SET ticket = nextval('request_numbers'), retry_at = NULL
 			FROM (`+choose+` FOR UPDATE SKIP LOCKED) AS due
 			WHERE r.supplier_id = due.supplier_id AND r.id = due.id
-			RETURNING r.supplier_id, r.id, r.uid, r.round, r.ticket`, bound, limit).Scan(&rows).Error
-		return queuedRows(rows), err
+			RETURNING r.supplier_id, r.id, r.uid, r.round, r.ticket`, []any{bound, limit}, (*ticketRow).places)
+		return queued(rows), err
 	}
-	var keys []ticketRow
-	if err := s.db.From(ctx).Raw(choose, bound, limit).Scan(&keys).Error; err != nil || len(keys) == 0 {
-		return nil, err
-	}
-	ticket, err := s.db.Numbers(ctx, len(keys))
+	chosen, err := database.Query(ctx, s.db.SQL(ctx), choose, []any{bound, limit},
+		func(r *ticketRow) []any { return []any{&r.SupplierID, &r.RequestID} })
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]ticketRow, len(keys))
-	for i, key := range keys {
-		err := s.db.From(ctx).Raw(`UPDATE material_requests SET ticket = ?, retry_at = NULL WHERE supplier_id = ? AND id = ?
-			RETURNING supplier_id, id, uid, round, ticket`, ticket+int64(i), key.SupplierID, key.ID).Scan(&rows[i]).Error
+	var taken []ticketRow
+	for _, row := range chosen {
+		ticket, err := s.db.Numbers(ctx, 1)
 		if err != nil {
 			return nil, err
 		}
+		rows, err := database.Query(ctx, s.db.SQL(ctx), `UPDATE material_requests SET ticket = $1, retry_at = NULL
+			WHERE supplier_id = $2 AND id = $3 AND `+column+` < $4 RETURNING supplier_id, id, uid, round, ticket`,
+			[]any{ticket, row.SupplierID, row.RequestID, bound}, (*ticketRow).places)
+		if err != nil {
+			return nil, err
+		}
+		taken = append(taken, rows...)
 	}
-	return queuedRows(rows), nil
+	return queued(taken), nil
 }
 
-func queuedRows(rows []ticketRow) []materials.Queued {
+func queued(rows []ticketRow) []materials.Queued {
 	list := make([]materials.Queued, len(rows))
 	for i, row := range rows {
-		list[i] = materials.Queued{Round: round.Round{SupplierID: row.SupplierID, RequestID: row.ID, UID: row.UID,
-			Number: row.Round}, Ticket: row.Ticket}
+		list[i] = materials.Queued{Round: row.Round, Ticket: row.ticket}
 	}
 	return list
 }
