@@ -1,14 +1,19 @@
 package materials
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/pack"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 const (
@@ -26,6 +31,21 @@ type Request struct {
 	Materials   []Material `json:"materials"`
 	TraceID     string     `json:"-"` // X-Request-Id of the call that made it
 	TraceParent string     `json:"-"` // the span of that call (W3C Trace Context); empty: it is not traced
+}
+
+// Record is a material request as it is now: what was asked and what became of it.
+type Record struct {
+	Request
+	Status             Status                `json:"status"`
+	Round              int64                 `json:"-"`       // which estimation this is, from 1
+	UID                int64                 `json:"-"`       // of the accepted request, never used again
+	Failure            *string               `json:"failure"` // why it is failed, in one sentence; nil in any other status
+	CreatedAt          time.Time             `json:"created_at"`
+	UpdatedAt          time.Time             `json:"updated_at"`
+	Estimates          []webhook.Estimate    `json:"estimates"`   // never nil
+	Unavailable        []webhook.Unavailable `json:"unavailable"` // never nil
+	SelectedEstimateID *string               `json:"selected_estimate_id"`
+	SelectedAt         *time.Time            `json:"-"`
 }
 
 // Material is one item of a valid request; materialBody is one that was posted and may lack what is required.
@@ -184,4 +204,37 @@ func (c *requestCheck) size(member string, value *float64, required bool) {
 	case value != nil && !(*value >= 0 && *value <= sizeLimit):
 		c.add(member, fmt.Sprintf("must be a number of centimetres from 0 to %d", sizeLimit))
 	}
+}
+
+// canonicalRequest is version 1 of the form by which two requests are compared: the JSON of these members, in this
+// order, an absent optional one as null, encoded by encoding/json. Stored digests hang on every byte of it, so it never
+// changes: a member that comes later has omitzero, which leaves the digests of requests without it as they are.
+type canonicalRequest struct {
+	ID        int64      `json:"id"`
+	ShopCode  string     `json:"shop_code"`
+	Comment   *string    `json:"comment"`
+	Materials []Material `json:"materials"`
+}
+
+// canonical returns the request's canonical text, which is stored, and the text's SHA-256: equal digests mean equal
+// requests.
+func (r Request) canonical() (text, digest []byte, err error) {
+	form := canonicalRequest{ID: r.ID, ShopCode: r.ShopCode, Comment: r.Comment, Materials: r.Materials}
+	if text, err = json.Marshal(form); err != nil {
+		return nil, nil, fmt.Errorf("encode request: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return text, sum[:], nil
+}
+
+// DecodeRequest returns the request of a stored body, without what is stored beside it.
+func DecodeRequest(body []byte) (Request, error) { return unpacked[Request](body) }
+
+// unpacked returns what a stored body was made of.
+func unpacked[T any](body []byte) (value T, err error) {
+	text, err := pack.Unpack(body)
+	if err != nil {
+		return value, err
+	}
+	return httpapi.DecodeOwn[T](text)
 }

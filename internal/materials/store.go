@@ -14,21 +14,6 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// Record is a material request as it is now: what was asked and what became of it.
-type Record struct {
-	Request
-	Status             Status                `json:"status"`
-	Round              int64                 `json:"-"`       // which estimation this is, from 1
-	UID                int64                 `json:"-"`       // of the accepted request, never used again
-	Failure            *string               `json:"failure"` // why it is failed, in one sentence; nil in any other status
-	CreatedAt          time.Time             `json:"created_at"`
-	UpdatedAt          time.Time             `json:"updated_at"`
-	Estimates          []webhook.Estimate    `json:"estimates"`   // never nil
-	Unavailable        []webhook.Unavailable `json:"unavailable"` // never nil
-	SelectedEstimateID *string               `json:"selected_estimate_id"`
-	SelectedAt         *time.Time            `json:"-"`
-}
-
 // requestKey names one request: ids are the supplier's own.
 type requestKey struct {
 	SupplierID string

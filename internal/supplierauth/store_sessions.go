@@ -7,6 +7,152 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// purgeBatch is how many rows one statement deletes, so that no writer waits long.
+const purgeBatch = 1000
+
+// maxSessions is how many live sessions a supplier may have: one more ends its oldest.
+const maxSessions = 1000
+
+// day is one in microseconds.
+const day = 86_400_000_000
+
+// store is the package's tables. Times are Unix microseconds, lifetimes seconds.
+type store struct{ db *database.DB }
+
+// grant is what a token pair is made from: the session and its supplier as they are now.
+type grant struct {
+	SessionID  string
+	SupplierID string
+	Name       string
+	Scopes     string
+	AccessTTL  int64
+	RefreshTTL int64
+}
+
+func (g *grant) places() []any {
+	return []any{&g.SessionID, &g.SupplierID, &g.Name, &g.Scopes, &g.AccessTTL, &g.RefreshTTL}
+}
+
+func (g *grant) accessTTL() time.Duration { return time.Duration(g.AccessTTL) * time.Second }
+
+// session names an ended session.
+type session struct{ ID, SupplierID string }
+
+func (s *session) places() []any { return []any{&s.ID, &s.SupplierID} }
+
+// ending ends live sessions. Their rows are purged as those that expired at that moment: nothing asks for them any
+// more.
+const ending = `
+	UPDATE sessions SET ended_at = $1, ended_reason = $2, expires_at = $1, expiry_day = $3 WHERE ended_at IS NULL `
+
+// ended returns the arguments of ending; more begin with $4.
+func ended(reason string, now time.Time, more ...any) []any {
+	at := now.UnixMicro()
+	return append([]any{at, reason, at / day}, more...)
+}
+
+// endReused ends the live session of the presented token when another token is the current one.
+func (s store) endReused(ctx context.Context, presented refreshToken, now time.Time) ([]session, error) {
+	return database.Query(ctx, s.db.SQL(ctx), ending+`AND handle_hash = $4 AND current_hash <> $5 AND expires_at > $1
+		RETURNING id, supplier_id`,
+		ended(endedByReuse, now, presented.handleHash(), presented.secretHash()), (*session).places)
+}
+
+// endFamily ends the session of a token, whichever of the family it is, and returns it.
+func (s store) endFamily(ctx context.Context, presented refreshToken, now time.Time) ([]session, error) {
+	return database.Query(ctx, s.db.SQL(ctx), ending+`AND handle_hash = $4 RETURNING id, supplier_id`,
+		ended(endedByRevoke, now, presented.handleHash()), (*session).places)
+}
+
+// endSessions ends all sessions of a supplier, those in the portal included, and returns how many families of refresh
+// tokens. There may be millions of rows: it takes them by batches, each committed by itself.
+// whileInactive: it ends none once the supplier is active again.
+func (s store) endSessions(ctx context.Context, supplierID, reason string, whileInactive bool, now time.Time) (
+	n int64, err error) {
+	if err := s.endPortalSessions(ctx, supplierID); err != nil {
+		return 0, err
+	}
+	type begun struct {
+		id string
+		at int64
+	}
+	var last begun
+	for {
+		batch, err := database.Query(ctx, s.db.SQL(ctx), `
+			SELECT id, created_at FROM sessions WHERE supplier_id = $1 AND (created_at, id) > ($2, $3)
+			ORDER BY created_at, id LIMIT $4`, []any{supplierID, last.at, last.id, purgeBatch},
+			func(b *begun) []any { return []any{&b.id, &b.at} })
+		if err != nil || len(batch) == 0 {
+			return n, err
+		}
+		last = batch[len(batch)-1]
+		ids := make([]string, len(batch))
+		for i, b := range batch {
+			ids[i] = b.id
+		}
+		changed, err := database.Exec(ctx, s.db.SQL(ctx), ending+`AND `+s.db.AnyOf("id", 4)+`
+			AND NOT ($5 AND (SELECT active FROM suppliers WHERE id = $6))`,
+			ended(reason, now, s.db.Values(ids), whileInactive, supplierID)...)
+		if err != nil {
+			return n, err
+		}
+		n += changed
+	}
+}
+
+// endOldest ends the sessions of these suppliers beyond their newest maxSessions, by deleting them: they are as unknown
+// as any other that is none.
+func (s store) endOldest(ctx context.Context, supplierIDs []string, now time.Time) (n int64, err error) {
+	for _, id := range supplierIDs {
+		oldest, err := database.Column[string](ctx, s.db.SQL(ctx), `
+			SELECT id FROM sessions WHERE supplier_id = $1 AND ended_at IS NULL AND expires_at > $2
+			ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4`, id, now.UnixMicro(), purgeBatch, maxSessions)
+		if err != nil {
+			return n, err
+		}
+		if len(oldest) == 0 {
+			continue
+		}
+		deleted, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM sessions WHERE `+s.db.AnyOf("id", 1),
+			s.db.Values(oldest))
+		if err != nil {
+			return n, err
+		}
+		n += deleted
+	}
+	return n, nil
+}
+
+// supplierOfKey returns the active supplier of an API key; empty: there is none.
+func (s store) supplierOfKey(ctx context.Context, hash []byte, now time.Time) (id string, err error) {
+	_, err = database.One(ctx, s.db.SQL(ctx), `
+		SELECT s.id FROM supplier_api_keys k JOIN suppliers s ON s.id = k.supplier_id
+		WHERE k.hash = $1 AND (k.active_until IS NULL OR k.active_until > $2) AND s.active`,
+		[]any{hash, now.UnixMicro()}, &id)
+	return id, err
+}
+
+// supplierOfSession returns the supplier of a token's live session; empty: there is none.
+func (s store) supplierOfSession(ctx context.Context, presented refreshToken, now time.Time) (id string, err error) {
+	_, err = database.One(ctx, s.db.SQL(ctx), `SELECT supplier_id FROM sessions
+		WHERE handle_hash = $1 AND ended_at IS NULL AND expires_at > $2`,
+		[]any{presented.handleHash(), now.UnixMicro()}, &id)
+	return id, err
+}
+
+// purgeSessions deletes sessions that expired before the given time.
+func (s store) purgeSessions(ctx context.Context, before time.Time) error {
+	for {
+		deleted, err := database.Exec(ctx, s.db.SQL(ctx), `
+			DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expiry_day <= $1 AND expires_at < $2
+				ORDER BY expiry_day LIMIT $3)`,
+			before.UnixMicro()/day, before.UnixMicro(), purgeBatch)
+		if err != nil || deleted < purgeBatch {
+			return err
+		}
+	}
+}
+
 // opening is a session that the holder of an API key asks for.
 type opening struct {
 	id      string

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -211,13 +210,4 @@ func (t *tokens) verifierOf(segment string) (verifier, bool) {
 	v, found := t.verifiers[header.KeyID]
 	return v, found && header.Algorithm == v.key.method.Alg() && header.Type == tokenType && header.Critical == nil &&
 		header.Base64 == nil
-}
-
-// jwks returns the verifying keys by RFC 7517.
-func (t *tokens) jwks() map[string][]jwk {
-	set := make([]jwk, 0, len(t.keys))
-	for key := range slices.Values(t.keys) {
-		set = append(set, key.jwk)
-	}
-	return map[string][]jwk{"keys": set}
 }

@@ -13,6 +13,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -133,4 +134,13 @@ func newSigningKey(private any) (*signingKey, error) {
 	key.id = encode(thumbprint[:])
 	key.jwk.ID, key.jwk.Algorithm, key.jwk.Use = key.id, key.method.Alg(), "sig"
 	return &key, nil
+}
+
+// jwks returns the verifying keys by RFC 7517.
+func (t *tokens) jwks() map[string][]jwk {
+	set := make([]jwk, 0, len(t.keys))
+	for key := range slices.Values(t.keys) {
+		set = append(set, key.jwk)
+	}
+	return map[string][]jwk{"keys": set}
 }

@@ -159,7 +159,7 @@ func (r *relation) statement(f form, g guard) string {
 }
 
 func (r *relation) write(f form, g guard) string {
-	p := newPlaces(r)
+	p := newParameters(r)
 	compare, order := " <= ", r.latest(columnLoadDate)+", "+r.latest(columnID)
 	if f.filtered || f.fromEnd {
 		compare = " = "
@@ -242,10 +242,10 @@ func (s *Service) foreignList(ctx context.Context, c Client, r *relation, key pi
 	if err != nil {
 		return listing{}, err
 	}
-	p := newPlaces(r)
+	p := newParameters(r)
 	var conditions []string
 	if st.maxID != noID {
-		conditions = append(conditions, quote(columnID)+" <= "+p.place(st.maxID))
+		conditions = append(conditions, quote(columnID)+" <= "+p.bind(st.maxID))
 	}
 	if q.day != "" {
 		conditions = append(conditions, p.on(columnLoadDate, q.day))
@@ -266,7 +266,7 @@ func (s *Service) foreignList(ctx context.Context, c Client, r *relation, key pi
 	}
 	statement := "SELECT " + r.plain + " FROM " + r.from + where + " ORDER BY " + r.latest(columnLoadDate) + ", " +
 		r.latest(columnID) +
-		" LIMIT " + p.place(int64(q.page.size)) + " OFFSET " + p.place(q.page.offset())
+		" LIMIT " + p.bind(int64(q.page.size)) + " OFFSET " + p.bind(q.page.offset())
 	err = s.rows.Select(ctx, statement, func(row [][]byte) error {
 		l.add(s.encoder, row)
 		return nil
@@ -321,42 +321,42 @@ func fieldList(prefix string) string {
 	return b.String()
 }
 
-// places numbers the parameters of a statement.
-type places struct {
+// parameters numbers the parameters of a statement.
+type parameters struct {
 	r    *relation
 	n    int
 	args []any
 }
 
-func newPlaces(r *relation) *places { return &places{r: r} }
+func newParameters(r *relation) *parameters { return &parameters{r: r} }
 
-// next returns the place of the next parameter.
-func (p *places) next() string {
+// next returns the next parameter, $1 first.
+func (p *parameters) next() string {
 	p.n++
 	return "$" + strconv.Itoa(p.n)
 }
 
-// nextDay returns the place of a load day of a view made here.
-func (p *places) nextDay() string {
+// nextDay returns the parameter of a load day of a view made here.
+func (p *parameters) nextDay() string {
 	if p.r.postgres() {
 		return p.next() + "::date"
 	}
 	return p.next()
 }
 
-// place is next for a parameter whose argument it keeps.
-func (p *places) place(arg any) string {
+// bind is next for a parameter whose argument it keeps.
+func (p *parameters) bind(arg any) string {
 	p.args = append(p.args, arg)
 	return p.next()
 }
 
 // on returns the condition that the column's date is the day.
-func (p *places) on(column, day string) string {
-	first := p.place(day)
+func (p *parameters) on(column, day string) string {
+	first := p.bind(day)
 	if p.r.postgres() {
 		return p.r.on(column, first, "")
 	}
-	return p.r.on(column, first, p.place(dayAfter(day)))
+	return p.r.on(column, first, p.bind(dayAfter(day)))
 }
 
 // dayAfter returns the next day; texts of 9999-12-31 end before the byte after the digits.

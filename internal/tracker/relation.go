@@ -72,11 +72,11 @@ func (s *Service) resolve(ctx context.Context, granted string) (*relation, error
 func (s *Service) lookUp(ctx context.Context, granted string) (*relation, error) {
 	r := &relation{granted: granted, engine: s.deps.DB.Engine(), types: map[string]class{}, plain: fieldList(""),
 		joined: fieldList("r."), seen: time.Now()}
-	look := s.lookUpSQLite
+	look := r.lookUpSQLite
 	if r.postgres() {
-		look = s.lookUpPostgres
+		look = r.lookUpPostgres
 	}
-	present, err := look(ctx, r)
+	present, err := look(ctx, s.rows)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +97,8 @@ func (s *Service) lookUp(ctx context.Context, granted string) (*relation, error)
 	return r, nil
 }
 
-func (s *Service) lookUpPostgres(ctx context.Context, r *relation) (present []string, err error) {
-	err = s.rows.Select(ctx, `SELECT c.relkind::text, format('%I.%I', n.nspname, c.relname), a.attname::text,
+func (r *relation) lookUpPostgres(ctx context.Context, rows *database.Rows) (present []string, err error) {
+	err = rows.Select(ctx, `SELECT c.relkind::text, format('%I.%I', n.nspname, c.relname), a.attname::text,
 			(CASE WHEN t.typbasetype <> 0 THEN b.typname ELSE t.typname END)::text, coalesce(v.client_number, 0)
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -133,9 +133,9 @@ func classOf(typeName string) class {
 	}
 }
 
-func (s *Service) lookUpSQLite(ctx context.Context, r *relation) (present []string, err error) {
+func (r *relation) lookUpSQLite(ctx context.Context, rows *database.Rows) (present []string, err error) {
 	r.from = quote(r.granted)
-	err = s.rows.Select(ctx, `SELECT coalesce(v.client_number, 0) FROM sqlite_master m
+	err = rows.Select(ctx, `SELECT coalesce(v.client_number, 0) FROM sqlite_master m
 		LEFT JOIN tracker_views v ON v.name = m.name AND v.definition = m.sql
 		WHERE m.type = 'view' AND m.name = ?`, func(row [][]byte) error {
 		present = []string{}
@@ -148,7 +148,7 @@ func (s *Service) lookUpSQLite(ctx context.Context, r *relation) (present []stri
 	if present == nil {
 		return nil, errNoView
 	}
-	err = s.rows.Select(ctx, `SELECT name FROM pragma_table_info(?)`, func(row [][]byte) error {
+	err = rows.Select(ctx, `SELECT name FROM pragma_table_info(?)`, func(row [][]byte) error {
 		present = append(present, string(row[0]))
 		return nil
 	}, r.granted)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/apikey"
@@ -158,4 +159,96 @@ func (s *store) byKey(ctx context.Context, hash [32]byte, now time.Time) (known 
 	}
 	known.client, err = row.client()
 	return known, err == nil, err
+}
+
+// ensureView makes the view of a client's records, unless it is there, and writes down what it looks like: when
+// another view is put in its place, the counters are not believed for that one.
+func (s *store) ensureView(ctx context.Context, client int64) error {
+	name := viewName(client)
+	definition := `SELECT sql FROM sqlite_master WHERE type = 'view' AND name = $1`
+	if s.db.Engine() == database.Postgres {
+		definition = `SELECT pg_get_viewdef(to_regclass($1))`
+	}
+	var there bool
+	_, err := database.One(ctx, s.db.SQL(ctx), `SELECT (`+definition+`) IS NOT NULL
+		AND EXISTS (SELECT 1 FROM tracker_views WHERE client_number = $2)`, []any{name, client}, &there)
+	if err != nil {
+		return fmt.Errorf("look for tracker view: %w", err)
+	}
+	if there {
+		return nil
+	}
+	list := make([]string, 0, len(columns()))
+	for _, column := range columns() {
+		list = append(list, quote(column))
+	}
+	create := fmt.Sprintf("CREATE VIEW %s AS SELECT %s FROM tracker_records WHERE client_number = %d", quote(name),
+		strings.Join(list, ", "), client)
+	if _, err := database.Exec(ctx, s.db.SQL(ctx), create); err != nil {
+		return fmt.Errorf("create tracker view: %w", err)
+	}
+	if err := s.shareView(ctx, name); err != nil {
+		return fmt.Errorf("grant tracker view: %w", err)
+	}
+	_, err = database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO tracker_views (name, client_number, definition)
+		VALUES ($1, $2, (`+definition+`))
+		ON CONFLICT (client_number) DO UPDATE SET definition = excluded.definition`, name, client)
+	if err != nil {
+		return fmt.Errorf("note tracker view: %w", err)
+	}
+	return nil
+}
+
+// shareView lets every role read the view that may read the list of views, as the api does that serves them.
+func (s *store) shareView(ctx context.Context, name string) error {
+	if s.db.Engine() == database.SQLite {
+		return nil
+	}
+	roles, err := database.Column[string](ctx, s.db.SQL(ctx), `SELECT grantee FROM information_schema.role_table_grants
+		WHERE table_schema = current_schema() AND table_name = 'tracker_views' AND privilege_type = 'SELECT'
+			AND grantee NOT IN ('PUBLIC', current_user)`)
+	if err != nil || len(roles) == 0 {
+		return err
+	}
+	for i, role := range roles {
+		roles[i] = quote(role)
+	}
+	_, err = database.Exec(ctx, s.db.SQL(ctx), "GRANT SELECT ON "+quote(name)+" TO "+strings.Join(roles, ", "))
+	return err
+}
+
+// notePin writes a crawl's state, and forgets the client's crawls that are over. A later page writes only over what is
+// not newer: the client may have begun another crawl of the same meanwhile.
+func (s *store) notePin(ctx context.Context, key pinKey, p pin, first bool, now time.Time) (written bool, err error) {
+	err = s.db.InTx(ctx, "pin a crawl", func(ctx context.Context) error {
+		over := now.Add(-pinLife).UnixMicro()
+		n, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO tracker_pins AS p
+				(client_number, listing, filter, page_size, view, generation, max_id, day, pinned_at)
+				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+			ON CONFLICT (client_number, listing, filter, page_size) DO UPDATE SET view = excluded.view,
+				generation = excluded.generation, max_id = excluded.max_id, day = excluded.day, pinned_at = excluded.pinned_at
+			WHERE $10 OR p.pinned_at < $11 OR p.view <> excluded.view OR p.generation < excluded.generation
+				OR p.generation = excluded.generation AND p.max_id <= excluded.max_id`,
+			key.client, key.listing, key.filter, key.pageSize, p.view, p.generation, p.maxID, p.day, now.UnixMicro(),
+			first, over)
+		if err != nil {
+			return err
+		}
+		written = n > 0
+		_, err = database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM tracker_pins WHERE client_number = $1 AND pinned_at < $2`,
+			key.client, over)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("note the listing's state: %w", err)
+	}
+	return written, nil
+}
+
+// pin returns the state that was noted for the crawl since the given time.
+func (s *store) pin(ctx context.Context, key pinKey, view string, since time.Time) (st state, found bool, err error) {
+	found, err = database.One(ctx, s.db.SQL(ctx), `SELECT generation, max_id, day FROM tracker_pins
+		WHERE client_number = $1 AND listing = $2 AND filter = $3 AND page_size = $4 AND view = $5 AND pinned_at > $6`,
+		[]any{key.client, key.listing, key.filter, key.pageSize, view, since.UnixMicro()}, &st.generation, &st.maxID, &st.day)
+	return st, found, err
 }
