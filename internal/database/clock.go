@@ -185,12 +185,12 @@ func (c *Clock) measure(ctx context.Context) (doubt, known bool) {
 	return doubt, true
 }
 
-// machineClock is how a Clock reads SQLite's time, which is the machine's.
+// machineClock returns SQLite's time, which is the machine's.
 func machineClock(context.Context) (measurement, error) {
 	return measurement{at: time.Now(), base: machineTime()}, nil
 }
 
-// serverClock returns how a Clock reads PostgreSQL's time. The answer is half a round trip old.
+// serverClock returns how PostgreSQL's time is read. The answer is half a round trip old.
 func serverClock(pool *sql.DB) func(context.Context) (measurement, error) {
 	return func(ctx context.Context) (measurement, error) {
 		ctx, cancel := context.WithTimeout(ctx, clockTimeout)
