@@ -112,7 +112,7 @@ func newClient(transport *http.Transport, proofs caller.Proofs) *retryablehttp.C
 
 // send makes the call of the job, signed for the given moment. ctx bounds it.
 func (s *sender) send(ctx context.Context, j job, at time.Time) answer {
-	if !j.target.usable() {
+	if !j.target.Usable() {
 		return answer{err: errNoReceiver}
 	}
 	if len(j.target.Secrets) == 0 {
