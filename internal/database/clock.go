@@ -8,6 +8,12 @@ import (
 	"time"
 )
 
+// Several processes on several machines compare stored times, so all of them go by one clock: the database's. Each
+// measures it once a second and carries it on by its own monotonic clock in between. A measurement that is more than
+// a second off is a jump, or a slow answer; only a second one that agrees makes it a jump. Until then, and for ten
+// seconds after, other processes may go by the other time (NowElsewhere), which is why signatures of our own are
+// checked against both.
+
 const (
 	clockEvery   = time.Second
 	clockAgain   = 100 * time.Millisecond // until the measurement that confirms a jump
@@ -44,6 +50,7 @@ type measurement struct {
 // drift is how much a machine's clock may go wrong, as a part of the time that passes.
 const drift = 5000
 
+// then returns the database's time at a local time, carried on from the measurement.
 func (m measurement) then(local time.Time) time.Time { return m.base.Add(local.Sub(m.at)) }
 
 // grown returns how far off the measurement may be by then.
@@ -87,6 +94,8 @@ func (c *Clock) note(now time.Time) {
 	}
 }
 
+// now carries the last measurement on. It does not go back by less than clockHold: it then repeats the time that it
+// gave last until the database's clock is past it.
 func (c *Clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

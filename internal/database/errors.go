@@ -19,6 +19,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// What an engine's error means for a caller, and what follows: an unreached engine and one that takes no changes are
+// errs.Unavailable (503 with Retry-After, and the queue brings work back); two transactions in each other's way are
+// too, with a second to wait; everything else is a defect. A change that found no room is remembered besides: Ping,
+// and so /readyz, then fails until a change of about the same size could be made and taken back.
+
 // retryAfter is the Retry-After of an answer while the database is unavailable.
 const retryAfter = 5 * time.Second
 
@@ -58,6 +63,8 @@ func Translate(err error) error {
 	}
 }
 
+// faultOf finds what an error of either driver, of the network or of a context means. An error that it does not know
+// is the statement's own: it is not repeated, and becomes a 500.
 func faultOf(err error) fault {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return faultOfPostgres(pg.Code)
@@ -118,6 +125,7 @@ const (
 	litePrimary    = 0xff
 )
 
+// faultOfSQLite reads a result code; what extends it is of no interest here.
 func faultOfSQLite(code int) fault {
 	switch code & litePrimary {
 	case liteReadOnly, liteIOError, liteFull, liteCantOpen:
@@ -178,6 +186,7 @@ func (r *refusals) note(ctx context.Context, err error) error {
 	return err
 }
 
+// failed reports whether the last change that was tried could not be stored.
 func (r *refusals) failed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -89,6 +89,7 @@ type schemaState struct {
 	development   bool  // a version before 0.1.0 made it
 }
 
+// fault returns, in one line with what to do, why this build does not work with the schema.
 func (s schemaState) fault() error {
 	if s.development {
 		return fmt.Errorf("%w: this database was made by a development version before 0.1.0: start with a new one", ErrSchema)
@@ -149,6 +150,7 @@ func (m migrator) applied(ctx context.Context) (versions []int64, development bo
 	return versions, false, err
 }
 
+// migrateSQLite migrates while it holds the lock file, which the operating system frees when a process dies.
 func (m migrator) migrateSQLite(ctx context.Context) (err error) {
 	file := flock.New(m.db.lock)
 	if err := file.Lock(); err != nil {
@@ -206,6 +208,7 @@ func (n noting) Lock(ctx context.Context, db *sql.DB) error {
 	return n.Locker.Lock(ctx, db)
 }
 
+// up applies what is missing, each migration in a transaction of its own, and logs each.
 func (m migrator) up(ctx context.Context, provider *goose.Provider) error {
 	results, err := provider.Up(ctx)
 	if err != nil {
@@ -217,6 +220,8 @@ func (m migrator) up(ctx context.Context, provider *goose.Provider) error {
 	return nil
 }
 
+// provider returns goose over the engine's embedded migrations. Nothing global is used: tests migrate many databases
+// at once.
 func (m migrator) provider(pool *sql.DB, options ...goose.ProviderOption) (*goose.Provider, error) {
 	dir, err := fs.Sub(migrations, "migrations/"+string(m.db.engine))
 	if err != nil {

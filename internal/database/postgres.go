@@ -21,6 +21,13 @@ import (
 	"gorm.io/gorm"
 )
 
+// The pools of PostgreSQL: one that writes, one for each Rows. Both give their connections up together (reset) when
+// one of them meets a server that has become read-only, or that answers no ping: the address may name several hosts,
+// and the next connections look for the primary among them.
+//
+// When the server has no connection left (53300), the process makes do with the fewest, four, for a minute after the
+// last refusal. All processes do that, so that each of them gets these.
+
 const (
 	writers      = 16 // connections, when the address does not say pool_max_conns
 	readers      = 8
@@ -56,6 +63,9 @@ type server struct {
 	reads  []*Rows
 }
 
+// openPostgres makes the writing pool and what is over it: database/sql, which gorm needs, gives transactions their
+// isolation level through conn and keeps no connection itself. Nothing is connected yet but for the clock, which
+// tries once.
 func openPostgres(ctx context.Context, config Config) (*DB, error) {
 	cfg, err := parse("DATABASE_URL", config.URL)
 	if err != nil {
@@ -139,6 +149,7 @@ func share(ctx context.Context, config Config, limit int32) (write, read int32) 
 	return divide(limit, config.NoReaders)
 }
 
+// divide returns a quarter for the readers of the connections, at most eight.
 func divide(limit int32, noReaders bool) (write, read int32) {
 	if noReaders {
 		return limit, 0
@@ -147,6 +158,7 @@ func divide(limit int32, noReaders bool) (write, read int32) {
 	return limit - read, read
 }
 
+// fewWriters returns how many of the fewest connections write.
 func (s *server) fewWriters() int { return fewest - int(s.few) }
 
 // keeps reports whether a released connection stays open. Behind a pooler, a command keeps none: in session mode,
@@ -254,6 +266,8 @@ func (s *server) ping(ctx context.Context) error {
 	return nil
 }
 
+// openGorm opens gorm without its own transactions and its ping, with the log and the translation of errors of this
+// package.
 func openGorm(dialector gorm.Dialector, refusals *refusals) (*gorm.DB, error) {
 	g, err := gorm.Open(dialector, &gorm.Config{
 		SkipDefaultTransaction: true,

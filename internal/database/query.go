@@ -47,6 +47,7 @@ func Query[T any](ctx context.Context, pool Pool, statement string, args []any, 
 	return list, pool.ended(ctx, began, statement, int64(len(list)), err)
 }
 
+// query is Query without its report.
 func query[T any](ctx context.Context, pool Pool, statement string, args []any, places func(*T) []any) (
 	list []T, err error) {
 	rows, err := pool.QueryContext(ctx, statement, args...)

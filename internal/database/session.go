@@ -14,6 +14,11 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
+// How a connection gets its settings. On PostgreSQL itself they are start-up parameters, sent once. A pooler refuses
+// or drops those, and gives each transaction whichever server connection is free, so there each transaction sets what
+// it needs (SET LOCAL, in the same message as BEGIN), and statements outside of one get a transaction of their own.
+// Which of the two it is, the first connection finds out (probe); all others wait for that.
+
 // Profile is what a database is opened for.
 type Profile int
 
@@ -66,6 +71,7 @@ var maintenance = []setting{
 	{name: "plan_cache_mode", value: "auto"},
 }
 
+// maintenanceKey is of the mark that ForMaintenance leaves in a context.
 type maintenanceKey struct{}
 
 // ForMaintenance lets the transactions begun with the context run without a statement timeout and by the server's own
@@ -323,6 +329,7 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 	return transaction{ctx, tx, c}, nil
 }
 
+// transaction is one of pgx under database/sql, on a conn that knows that it is in one.
 type transaction struct {
 	ctx  context.Context //nolint:containedctx // driver.Tx's methods take none
 	tx   pgx.Tx

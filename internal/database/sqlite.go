@@ -34,6 +34,8 @@ func Embed(driver string, dialector func(*sql.DB) gorm.Dialector) {
 	embedded.Store(&engine{driver, dialector})
 }
 
+// openSQLite opens two pools over one file: one connection that writes, so that writers queue in this process and not
+// at the file's lock, and some that read beside it (WAL).
 func openSQLite(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
 	lite := embedded.Load()
 	if lite == nil {
@@ -146,6 +148,7 @@ func (d *DB) GlanceAtFile(ctx context.Context, longest time.Duration) error {
 	return err
 }
 
+// checkFile runs one of SQLite's checks and reads what it found; "ok" is nothing.
 func (d *DB) checkFile(ctx context.Context, statement string) error {
 	if d.engine != SQLite {
 		return nil

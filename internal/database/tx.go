@@ -7,6 +7,15 @@ import (
 	"gorm.io/gorm"
 )
 
+// A transaction travels in the context. InTx begins it; each store asks SQL or From for "the transaction in ctx" and
+// so joins it without knowing of it. A call inside an InTx that uses an outer context leaves the transaction: on
+// SQLite it waits for the one writing connection until its deadline, on PostgreSQL it silently commits by itself, and
+// the tests of the embedded stack find it.
+//
+// The end has three kinds, not two. When COMMIT gets no answer the rows are stored or they are not, and this process
+// cannot know: what hangs on the end (AfterTx) must then be right in both cases.
+
+// txKey is of the transaction of this DB: a context may carry those of two.
 type txKey struct{ db *DB }
 
 // carriedTx is what the context carries of the open transaction.
@@ -97,6 +106,7 @@ func (d *DB) ShareLock(ctx context.Context, name string) error {
 	return err
 }
 
+// lockNumber returns the number of a lock, with which other programs on the server have nothing in common.
 func lockNumber(name string) int64 {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte("supplyhub " + name))

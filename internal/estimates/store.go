@@ -9,8 +9,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// store is the table of services.
 type store struct{ db *database.DB }
 
+// serviceRow is a service as it is stored.
 type serviceRow struct {
 	Name          string `gorm:"primaryKey"`
 	EffectiveFrom string `gorm:"primaryKey"`
@@ -27,6 +29,7 @@ type serviceRow struct {
 // TableName returns gorm's name for the rows.
 func (serviceRow) TableName() string { return "rate_services" }
 
+// service returns the service of a row.
 func (r serviceRow) service() Service {
 	return Service{
 		Name: r.Name, Carrier: r.Carrier, BaseCents: r.BaseCents, PerKgCents: r.PerKgCents, MinimumCents: r.MinimumCents,

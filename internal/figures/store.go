@@ -8,6 +8,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// store is the figures of processes and the gauges that one of them counts.
 type store struct{ db *database.DB }
 
 // row is a step of all processes.
@@ -136,6 +137,7 @@ func (s store) keep(ctx context.Context, c Counts) error {
 	return wrapped("keep what is counted", err)
 }
 
+// wrapped adds to an error what failed; nil stays nil.
 func wrapped(what string, err error) error {
 	if err == nil {
 		return nil

@@ -16,6 +16,10 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// A request in its three forms: as it is posted (requestBody, where anything may be missing), as it is once it is
+// valid (Request, stored as canonical JSON, whose digest says whether two are the same), and as it is shown (Record,
+// with what became of it). Rules name every violation at once, by JSON pointer.
+
 const (
 	textLimit    = 255
 	commentLimit = 4000
@@ -179,6 +183,7 @@ type requestCheck struct {
 	found []errs.Violation
 }
 
+// add adds a violation of a member, below the item that is checked.
 func (c *requestCheck) add(member, detail string) {
 	if c.item != topLevel {
 		member = "/materials/" + strconv.Itoa(c.item) + member
@@ -186,6 +191,7 @@ func (c *requestCheck) add(member, detail string) {
 	c.found = append(c.found, errs.At(member, detail))
 }
 
+// text checks a text that must be there, not blank, and not too long.
 func (c *requestCheck) text(member string, value *string) {
 	switch {
 	case value == nil:
@@ -197,6 +203,7 @@ func (c *requestCheck) text(member string, value *string) {
 	}
 }
 
+// size checks a number of centimetres.
 func (c *requestCheck) size(member string, value *float64, required bool) {
 	switch {
 	case value == nil && required:

@@ -10,6 +10,10 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// The choice of an estimate is final, and two calls may choose at once: the request's row is locked, the rule is
+// applied to what is stored then, and the UPDATE names the state again. The other call waits for the lock and finds
+// another estimate chosen, or its own, which is no error.
+
 // selectEstimate chooses one of the request's estimates, for good, and returns since when it is chosen; the same choice
 // again changes nothing. errs.NotFound: no such request of the supplier; errs.Conflict: it is not estimated yet, or
 // another estimate is chosen; errs.Unprocessable: the estimate is not one of the request's, or is no longer valid.
@@ -74,54 +78,14 @@ func (r Record) estimate(id string) *webhook.Estimate {
 	return &r.Estimates[i]
 }
 
+// anotherSelected answers a second, different choice.
 func anotherSelected() error {
 	return errs.New(errs.Conflict, "Another estimate of this request is selected already.")
 }
 
+// unselectable answers the choice of an estimate that cannot be chosen.
 func unselectable(why string) error {
 	err := errs.New(errs.Unprocessable, "The estimate cannot be selected.")
 	err.Violations = []errs.Violation{errs.At("/estimate_id", why)}
 	return err
-}
-
-// Status is the state of a material request in its life:
-//
-//	                  estimates received          an estimate chosen
-//	[POST] → enqueued ───────────────→ estimated ───────────────────→ selected
-//	          │    ↑  ←─────────────── ↑      ↺ newer estimates replace the old ones
-//	 estimation    │  re-estimate      │
-//	 or delivery   │                   │
-//	 given up ↓    │ re-estimate, or   │ estimates received after all
-//	         failed  redelivered ──────┘
-type Status string
-
-// The states of a material request.
-const (
-	Enqueued  Status = "enqueued"  // durable; its estimates are being made or delivered
-	Estimated Status = "estimated" // its estimates are stored
-	Selected  Status = "selected"  // one of its estimates was chosen; final
-	Failed    Status = "failed"    // could not be estimated, or not delivered in the whole schedule
-)
-
-// Valid reports whether s is one of the four states.
-func (s Status) Valid() bool {
-	return slices.Contains([]Status{Enqueued, Estimated, Selected, Failed}, s)
-}
-
-// CanBecome reports whether the move from s to next is legal.
-func (s Status) CanBecome(next Status) bool {
-	return slices.Contains(s.successors(), next)
-}
-
-func (s Status) successors() []Status {
-	switch s {
-	case Enqueued:
-		return []Status{Estimated, Failed}
-	case Estimated:
-		return []Status{Estimated, Selected, Enqueued}
-	case Failed:
-		return []Status{Enqueued, Estimated}
-	default:
-		return nil
-	}
 }

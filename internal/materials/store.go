@@ -25,13 +25,16 @@ func (k requestKey) compare(other requestKey) int {
 	return cmp.Or(cmp.Compare(k.SupplierID, other.SupplierID), cmp.Compare(k.ID, other.ID))
 }
 
+// supplier returns the supplier, by which a database that is spread divides batches.
 func (k requestKey) supplier() string { return k.SupplierID }
 
+// store is the tables of requests and rounds. Times are Unix microseconds.
 type store struct {
 	db     *database.DB
 	events Outbox // where the estimates of own events are
 }
 
+// requestRow is a request as it is stored; what each column means is in the schema.
 type requestRow struct {
 	SupplierID         string `gorm:"primaryKey"`
 	ID                 int64  `gorm:"primaryKey;autoIncrement:false"`
@@ -110,6 +113,7 @@ func (r requestRow) record() (Record, error) {
 	return record, nil
 }
 
+// instant returns a stored time.
 func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
 // find reads one request of the supplier; errs.NotFound when the supplier has no such request.
@@ -155,6 +159,7 @@ func (s *store) round(ctx context.Context, key requestKey) (round.Round, error) 
 	}
 }
 
+// unknownRequest answers an id of which the supplier has no request, also when another supplier has one.
 func unknownRequest() error { return errs.New(errs.NotFound, "There is no such material request.") }
 
 // lock holds the request until the transaction ends; SQLite's transactions already exclude each other.

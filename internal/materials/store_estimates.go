@@ -65,6 +65,7 @@ const takingReceipts = `UPDATE material_requests SET status = 'estimated', ticke
 		AND received < k.number AND status NOT IN ('estimated', 'selected', 'failed')%s
 	RETURNING supplier_id, id`
 
+// receiptsPostgres passes the items as arrays: one plan for every size.
 func (s *store) receiptsPostgres(items []receiptItem, now time.Time) (statement string, args []any, err error) {
 	n := len(items)
 	suppliers, ids, uids, numbers := make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n)
@@ -80,6 +81,7 @@ func (s *store) receiptsPostgres(items []receiptItem, now time.Time) (statement 
 		[]any{suppliers, ids, uids, numbers, estimates, unavailable, now.UnixMicro()}, nil
 }
 
+// receiptsSQLite passes the items as one JSON text.
 func receiptsSQLite(items []receiptItem, now time.Time) (statement string, args []any, err error) {
 	rows := make([][]any, len(items))
 	for i, item := range items {

@@ -33,11 +33,13 @@ func (s *store) insert(ctx context.Context, items []intakeItem, now time.Time) (
 	return uids, nil
 }
 
+// insertedRow is a request that was inserted, with the uid that it was given.
 type insertedRow struct {
 	requestKey
 	uid int64
 }
 
+// scanTargets returns where database.Query reads a row to.
 func (r *insertedRow) scanTargets() []any { return []any{&r.SupplierID, &r.ID, &r.uid} }
 
 // insertPostgres passes the batch as arrays: one prepared statement for every size.
@@ -59,6 +61,7 @@ func (s *store) insertPostgres(ctx context.Context, items []intakeItem, now time
 		[]any{suppliers, ids, digests, shops, bodies, traces, parents, now.UnixMicro()}, (*insertedRow).scanTargets)
 }
 
+// insertSQLite numbers and inserts the batch in one transaction, as SQLite has no sequence.
 func (s *store) insertSQLite(ctx context.Context, items []intakeItem, now time.Time) (rows []insertedRow, err error) {
 	const row = `(?, ?, 'enqueued', ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?)`
 	err = s.db.InTx(ctx, "accept requests", func(ctx context.Context) error {

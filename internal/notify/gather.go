@@ -71,6 +71,7 @@ func (d *Notifier) put(ctx context.Context, notices []stored) error {
 	return d.store.save(ctx, fresh, changed)
 }
 
+// newEvent begins an event with its first notice.
 func newEvent(n stored, name string) *event {
 	e := &event{
 		id: "msg_operator_" + strings.ToLower(rand.Text()), kind: n.Type, supplierID: n.SupplierID, supplierName: name,
@@ -82,6 +83,7 @@ func newEvent(n stored, name string) *event {
 	return e
 }
 
+// suppliersOf returns the suppliers of the notices, each once.
 func suppliersOf(notices []stored) []string {
 	seen := map[string]bool{}
 	var ids []string
@@ -116,6 +118,7 @@ type event struct {
 // open reports whether the event still takes in what happens at the given time.
 func (e *event) open(at time.Time) bool { return at.Before(e.at.Add(window)) }
 
+// takeIn adds a notice to an event that sums up. It keeps the first 20 ids and the last error.
 func (e *event) takeIn(n stored) {
 	e.count++
 	if n.Subject != "" && len(e.ids) < mostIDs {

@@ -16,6 +16,12 @@ import (
 	"github.com/supplyhub/supplyhub/internal/notice"
 )
 
+// What the operator is notified of is noted in the transaction in which it happens, so nothing is lost and nothing is
+// reported that did not happen. Run takes the notices together into events, sums up those of one kind and supplier
+// for a minute, and sends each event as a signed webhook. An event is claimed for a lease before it is sent: a
+// process that dies in between leaves it to the next one, so the operator may get it twice, under the same webhook-
+// id.
+
 const (
 	// window is what an event that sums up covers, beginning with the first.
 	window = time.Minute
@@ -25,6 +31,7 @@ const (
 	longest   = 500 // bytes of an error in an event
 )
 
+// summed reports whether notices of the kind are summed up.
 func summed(n notice.Notice) bool {
 	return n.Type == notice.DeliveryDead || n.Type == notice.RequestFailed
 }
@@ -130,6 +137,7 @@ func (d *Notifier) send(ctx context.Context) (busy bool, err error) {
 	return len(due) == sendAtOnce, nil
 }
 
+// attempt sends one event and forgets it when the receiver took it; otherwise it is put off, longer each time.
 func (d *Notifier) attempt(ctx context.Context, e *event) {
 	log := d.deps.Log.With(slog.String("event_id", e.id), slog.String("event_type", e.kind),
 		slog.String("supplier_id", e.supplierID), slog.Int64("attempt", e.attempts))

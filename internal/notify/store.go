@@ -12,8 +12,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/notice"
 )
 
+// store is the notices and the events that they become.
 type store struct{ db *database.DB }
 
+// add stores a notice in the transaction in ctx.
 func (s store) add(ctx context.Context, n notice.Notice, now time.Time) error {
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `
 		INSERT INTO operator_notices (type, supplier_id, subject, paused_by, error, at) VALUES ($1, $2, $3, $4, $5, $6)`,
@@ -21,6 +23,7 @@ func (s store) add(ctx context.Context, n notice.Notice, now time.Time) error {
 	return err
 }
 
+// anyNotice reports whether there is something to gather.
 func (s store) anyNotice(ctx context.Context) (waiting bool, err error) {
 	_, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT EXISTS (SELECT 1 FROM operator_notices)`, nil, &waiting)
 	if err != nil {
@@ -29,6 +32,7 @@ func (s store) anyNotice(ctx context.Context) (waiting bool, err error) {
 	return waiting, nil
 }
 
+// noticeRow is a notice as it is stored.
 type noticeRow struct {
 	notice.Notice
 	id, at int64
@@ -55,12 +59,14 @@ func (s store) take(ctx context.Context, limit int) ([]stored, error) {
 // eventColumns are the columns that eventRow reads, in its order.
 const eventColumns = `id, type, supplier_id, supplier_name, paused_by, count, ids, last_error, at, due_at, attempts`
 
+// eventRow is an event as it is stored.
 type eventRow struct {
 	event
 	idsText   string
 	made, due int64
 }
 
+// places returns where database.Query reads eventColumns to.
 func (r *eventRow) places() []any {
 	return []any{&r.id, &r.kind, &r.supplierID, &r.supplierName, &r.pausedBy, &r.count, &r.idsText, &r.lastError,
 		&r.made, &r.due, &r.attempts}
@@ -95,6 +101,7 @@ func (s store) openEvents(ctx context.Context, now time.Time) ([]*event, error) 
 	return events, nil
 }
 
+// save stores what gathering has made: fresh events, and those that took something in.
 func (s store) save(ctx context.Context, fresh []*event, changed map[*event]bool) error {
 	for _, e := range fresh {
 		ids, _ := json.Marshal(append([]string{}, e.ids...)) // of strings: it never fails
@@ -131,12 +138,14 @@ func (s store) claim(ctx context.Context, now time.Time, lease time.Duration, li
 
 // forget and putOff change nothing when another process attempts the event meanwhile.
 
+// forget deletes an event that was taken.
 func (s store) forget(ctx context.Context, e *event) error {
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM operator_events WHERE id = $1 AND attempts = $2`, e.id,
 		e.attempts)
 	return err
 }
 
+// putOff lets an event be attempted again at the given time.
 func (s store) putOff(ctx context.Context, e *event, until time.Time) error {
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE operator_events SET due_at = $1 WHERE id = $2 AND attempts = $3`,
 		until.UnixMicro(), e.id, e.attempts)

@@ -10,6 +10,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// One goroutine makes the stream and the consumer be as stream.go has them: when a connection was made, when a pull
+// or a publish fails, and every so often. All processes do so, whichever comes first; the others find what they want.
+// Until that has succeeded once on a connection (ours), nothing is published and nothing pulled: the stream of that
+// name may be another program's.
+
 const (
 	ensureTimeout = 5 * time.Second
 	ensureRetry   = time.Second
@@ -48,6 +53,7 @@ func (q *Queue) reconcileLoop(ctx context.Context) {
 	}
 }
 
+// reconcile tries once to have stream and consumer as they should be, and keeps why it could not.
 func (q *Queue) reconcile(ctx context.Context) {
 	err := q.ensure(ctx)
 	if err == nil {
@@ -89,6 +95,8 @@ func (q *Queue) ensure(ctx context.Context) error {
 	return nil
 }
 
+// ensureStream finds or makes the stream and puts right what was changed of it. A stream of another program or
+// installation is refused; inside this process it can only be of a database that is gone, and is made again.
 func (q *Queue) ensureStream(ctx context.Context) (jetstream.Stream, error) {
 	stream, err := q.js.Stream(ctx, q.cfg.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -125,6 +133,7 @@ func (q *Queue) settleDeleted(ctx context.Context) {
 	}
 }
 
+// createStream makes the stream. Of two processes that do so at once, one takes what the other has made.
 func (q *Queue) createStream(ctx context.Context) (jetstream.Stream, error) {
 	q.settleDeleted(ctx)
 	stream, err := q.js.CreateStream(ctx, q.cfg.streamConfig())
@@ -156,6 +165,8 @@ func (q *Queue) ensureConsumer(ctx context.Context, stream jetstream.Stream) (je
 	return q.createConsumer(ctx, stream)
 }
 
+// createConsumer makes the consumer and remembers how the server made it: with limits of its own it may differ from
+// what was asked for.
 func (q *Queue) createConsumer(ctx context.Context, stream jetstream.Stream) (jetstream.Consumer, error) {
 	q.settleDeleted(ctx)
 	consumer, err := stream.CreateConsumer(ctx, q.cfg.consumerConfig())

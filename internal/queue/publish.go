@@ -7,6 +7,12 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
+// Publishing never waits and never fails for its caller, which holds a request that is stored already: a message that
+// is dropped, refused or unanswered is published again by the sweeper. The messages pass a buffer, a goroutine that
+// may block in the socket, and a window of those without an answer. When for two seconds nothing of what is published
+// is acknowledged, the queue counts as one that takes nothing (refused): probes go out until one is taken, and
+// workers take their work from the database.
+
 const (
 	publishBuffer  = 8192 // messages that wait to be sent
 	publishWindow  = 512  // sent ones that wait for their acknowledgement: the server answers pulls behind these
@@ -18,6 +24,7 @@ const (
 	probes = root + "probe."
 )
 
+// message is what waits to be sent, under the server's name of its subject.
 type message struct {
 	subject string
 	body    []byte
@@ -72,6 +79,7 @@ func (q *Queue) sendRest() {
 	q.metrics.dropped.Add(float64(len(q.outgoing)))
 }
 
+// send hands a message to the connection. It may block while the server does not read.
 func (q *Queue) send(m message) {
 	if m.direct {
 		_ = q.nc.Publish(m.subject, m.body) // its receiver finds what is lost
@@ -91,6 +99,8 @@ func (q *Queue) published() {
 	}
 }
 
+// publishFailed is called for each message that was refused or not answered. A duplicate is as good as an
+// acknowledgement: its subject is queued.
 func (q *Queue) publishFailed(err error) {
 	if queuedAlready(err) {
 		q.metrics.duplicate.Inc()

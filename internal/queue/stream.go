@@ -102,6 +102,8 @@ func (c Config) adjustedConsumer(have jetstream.ConsumerConfig) jetstream.Consum
 	return want
 }
 
+// consumerConfig returns the one consumer that all workers share. Messages come again without an end: a round that
+// cannot be estimated is put off in its row, not here.
 func (c Config) consumerConfig() jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		Durable:       consumerName,
@@ -121,6 +123,7 @@ func (c Config) outside(subject string) string {
 	return strings.ToLower(c.Stream) + "." + strings.TrimPrefix(subject, root)
 }
 
+// inside returns a subject of the server as it is known here.
 func (c Config) inside(subject string) string {
 	return root + strings.TrimPrefix(subject, strings.ToLower(c.Stream)+".")
 }

@@ -41,6 +41,7 @@ func (s *store) spend(ctx context.Context, item spend, n, limit int64) (granted,
 	return granted, used, nil
 }
 
+// settings returns what is set, by key.
 func (s *store) settings(ctx context.Context) (map[string]string, error) {
 	type row struct{ key, value string }
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT key, value FROM settings`, nil,
@@ -55,6 +56,7 @@ func (s *store) settings(ctx context.Context) (map[string]string, error) {
 	return stored, nil
 }
 
+// set stores a setting over the one that was.
 func (s *store) set(ctx context.Context, key, value string, now time.Time) error {
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO settings (key, value, updated_at) VALUES ($1, $2, $3)
 		ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`,
@@ -65,6 +67,7 @@ func (s *store) set(ctx context.Context, key, value string, now time.Time) error
 	return nil
 }
 
+// unset removes a setting: its default counts again.
 func (s *store) unset(ctx context.Context, key string) error {
 	if _, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM settings WHERE key = $1`, key); err != nil {
 		return fmt.Errorf("remove setting: %w", err)

@@ -225,6 +225,7 @@ func (s *Service) change(ctx context.Context, what, id string,
 	return nil
 }
 
+// addSecret makes a webhook secret, stores it sealed and returns it: it can be read nowhere later.
 func (s *Service) addSecret(ctx context.Context, supplierID string, now time.Time) (string, error) {
 	id, secret := "whs_"+strings.ToLower(rand.Text()), webhook.NewSecret().Text()
 	sealed, err := s.sealer.seal(secret, id)

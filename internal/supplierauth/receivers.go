@@ -16,6 +16,13 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// Where a supplier takes webhooks. The operator sets it with the supplier (admin.go); the supplier changes its own
+// address and secrets here, over the API and in the portal. Package webhooks reads the result through Receivers for
+// each batch that it sends, and remembers it for two seconds: so long a change may go unnoticed.
+//
+// Secrets are stored sealed, AES-256-GCM under SECRETS_KEY with the secret's id as associated data: a row copied to
+// another supplier does not open.
+
 // Receivers returns the receivers of the given suppliers, by supplier id. Unknown suppliers are absent. A secret that
 // no key of SECRETS_KEY opens is reported in the log and left out, so that it stops no other supplier's webhooks.
 func (s *Service) Receivers(ctx context.Context, supplierIDs []string) (map[string]caller.Receiver, error) {
@@ -47,6 +54,7 @@ func (s *Service) Receivers(ctx context.Context, supplierIDs []string) (map[stri
 	return receivers, nil
 }
 
+// openSecret opens a secret that was sealed by one of SECRETS_KEY.
 func (s *Service) openSecret(row receiverRow) (webhook.Secret, error) {
 	text, err := s.sealer.open(row.Sealed, *row.SecretID)
 	if err != nil {

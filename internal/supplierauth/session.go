@@ -21,6 +21,14 @@ import (
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
+// A session is a family of refresh tokens (RFC 9700, 4.14.2): each refresh replaces the current token by the next
+// one, in one conditional UPDATE that names the token before. Of two callers with the same token, one wins. The other
+// one, like a thief or like a client that did not get its answer, presents a token that is not current any more; that
+// ends the whole session.
+//
+// Concurrent exchanges and refreshes share transactions, as requests do. A client whose answer is lost after the
+// COMMIT has to begin a new session with its API key; nothing else is lost.
+
 // A session is the family of refresh tokens that descends from one exchange of an API key.
 //
 //	             exchange of a valid API key
@@ -68,10 +76,13 @@ func (r *refusal) Error() string { return r.cause.Detail }
 // Unwrap shows the kind.
 func (r *refusal) Unwrap() error { return r.cause }
 
+// refuseClient answers an API key that is of no active supplier.
 func refuseClient() error {
 	return &refusal{codeClient, errs.New(errs.Unauthenticated, "The API key is missing or invalid.")}
 }
 
+// refuseGrant answers a refresh token that is not the current one of a live session, whatever it is instead: a caller
+// who guesses learns nothing.
 func refuseGrant() error {
 	return &refusal{codeGrant, errs.New(errs.Unauthenticated,
 		"The refresh token is missing, invalid, expired or already used.")}
@@ -179,6 +190,7 @@ func (s *Service) Purge(ctx context.Context) error {
 	return nil
 }
 
+// pair returns the tokens of a session as they are issued now.
 func (s *Service) pair(g *grant, refresh refreshToken) (*tokenPair, error) {
 	access, err := s.tokens.issue(*g)
 	if err != nil {
@@ -251,9 +263,13 @@ func parseRefreshToken(text string) (refreshToken, bool) {
 	return t, true
 }
 
+// handleHash returns what finds the session; it is the same for all tokens of a family.
 func (t refreshToken) handleHash() []byte { return hashOf("hub/refresh-handle/1\x00", t.handle[:]) }
+
+// secretHash returns what only the current token of the family has.
 func (t refreshToken) secretHash() []byte { return hashOf("hub/refresh-secret/1\x00", t.secret[:]) }
 
+// hashOf returns what is stored of a random text. It needs no salt and no slow hash: it cannot be guessed.
 func hashOf(domain string, value []byte) []byte {
 	sum := sha256.Sum256(append([]byte(domain), value...))
 	return sum[:]
@@ -268,6 +284,7 @@ type outcome struct {
 	err   error
 }
 
+// startCommits starts the batches in which sessions are opened and rotated.
 func (s *Service) startCommits() {
 	flushers := s.store.db.Flushers()
 	s.openings = groupcommit.New(flushers, sessionBatch, 0, s.flushOpenings)
@@ -350,6 +367,7 @@ func (s *Service) flushRotations(_ context.Context, items []rotation) ([]outcome
 	return results, nil
 }
 
+// outcomes returns the results of a batch in the order of its items.
 func outcomes(grants []*grant) []outcome {
 	results := make([]outcome, len(grants))
 	for i, g := range grants {

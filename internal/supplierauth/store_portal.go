@@ -16,6 +16,7 @@ func (s store) holdSupplier(ctx context.Context, id string) (found, active bool,
 	return found, active, err
 }
 
+// insertPortalLink stores a link, which expires by itself.
 func (s store) insertPortalLink(ctx context.Context, hash []byte, supplierID string, secure bool,
 	expires time.Time) error {
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO portal_links (supplier_id, hash, secure, expires_at)
@@ -37,12 +38,14 @@ func (s store) usePortalLink(ctx context.Context, hash []byte, now time.Time) (u
 	return used, secure, err
 }
 
+// insertPortalSession stores a browser session.
 func (s store) insertPortalSession(ctx context.Context, hash []byte, supplierID string, now, expires time.Time) error {
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO portal_sessions (supplier_id, hash, created_at, expires_at)
 		VALUES ($1, $2, $3, $4)`, supplierID, hash, now.UnixMicro(), expires.UnixMicro())
 	return err
 }
 
+// deletePortalSession ends one browser session; the others of the supplier stay.
 func (s store) deletePortalSession(ctx context.Context, hash []byte) error {
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM portal_sessions WHERE hash = $1`, hash)
 	return err

@@ -7,6 +7,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// Sessions are the hottest rows of this package. On PostgreSQL a batch is one statement over arrays. A rotation skips
+// a session that another transaction holds instead of waiting for it while it holds others, and rotates it by itself
+// afterwards. On SQLite the items of a batch are done in turn in one transaction. What ends a session sets expires_at
+// to that moment as well, so that the purge finds it by one index.
+
 // purgeBatch is how many rows one statement deletes, so that no writer waits long.
 const purgeBatch = 1000
 
@@ -29,15 +34,18 @@ type grant struct {
 	RefreshTTL int64
 }
 
+// places returns where database.Query reads a grant to.
 func (g *grant) places() []any {
 	return []any{&g.SessionID, &g.SupplierID, &g.Name, &g.Scopes, &g.AccessTTL, &g.RefreshTTL}
 }
 
+// accessTTL returns for how long the access token is valid.
 func (g *grant) accessTTL() time.Duration { return time.Duration(g.AccessTTL) * time.Second }
 
 // session names an ended session.
 type session struct{ ID, SupplierID string }
 
+// places returns where database.Query reads a session to.
 func (s *session) places() []any { return []any{&s.ID, &s.SupplierID} }
 
 // ending ends live sessions. Their rows are purged as those that expired at that moment: nothing asks for them any

@@ -14,6 +14,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// supplierRow is a supplier as it is stored: lifetimes in seconds, scopes in one text.
 type supplierRow struct {
 	ID         string `gorm:"primaryKey"`
 	Name       string
@@ -31,6 +32,7 @@ type supplierRow struct {
 // TableName returns the table of the row.
 func (supplierRow) TableName() string { return "suppliers" }
 
+// rowOf returns the row of a supplier.
 func rowOf(s Supplier) supplierRow {
 	return supplierRow{
 		ID: s.ID, Name: s.Name, WebhookURL: s.WebhookURL, Scopes: strings.Join(s.Scopes, " "), Active: s.Active,
@@ -39,6 +41,7 @@ func rowOf(s Supplier) supplierRow {
 	}
 }
 
+// supplier returns the supplier of a row.
 func (r supplierRow) supplier() Supplier {
 	return Supplier{
 		ID: r.ID, Name: r.Name, WebhookURL: r.WebhookURL, Scopes: strings.Fields(r.Scopes), Active: r.Active,
@@ -48,6 +51,7 @@ func (r supplierRow) supplier() Supplier {
 	}
 }
 
+// insertSupplier stores a new supplier; its id is random, so none has it.
 func (s store) insertSupplier(ctx context.Context, supplier Supplier) error {
 	row := rowOf(supplier)
 	return database.Translate(s.db.From(ctx).Create(&row).Error)
@@ -63,11 +67,13 @@ func (s store) lockSupplier(ctx context.Context, id string) (Supplier, error) {
 	return row.supplier(), database.Translate(err)
 }
 
+// saveSupplier writes all of a supplier that lockSupplier holds.
 func (s store) saveSupplier(ctx context.Context, supplier Supplier) error {
 	row := rowOf(supplier)
 	return database.Translate(s.db.From(ctx).Select("*").Updates(&row).Error)
 }
 
+// saveActive activates or deactivates a supplier, and writes nothing else of it.
 func (s store) saveActive(ctx context.Context, id string, active bool, now time.Time) error {
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE suppliers SET active = $1, updated_at = $2 WHERE id = $3`, active,
 		now.UnixMicro(), id)
@@ -85,6 +91,7 @@ func (s store) suppliersBehind(ctx context.Context, created int64, id string, li
 		id).Order("created_at, id").Limit(limit))
 }
 
+// suppliersOf returns the suppliers of the ids, in no order; unknown ones are absent.
 func (s store) suppliersOf(ctx context.Context, ids []string) ([]Supplier, error) {
 	if len(ids) == 0 {
 		return []Supplier{}, nil
@@ -92,6 +99,7 @@ func (s store) suppliersOf(ctx context.Context, ids []string) ([]Supplier, error
 	return suppliersFrom(s.db.Reader(ctx).Where("id IN ?", ids))
 }
 
+// suppliersFrom reads what gorm's builder asks for.
 func suppliersFrom(query *gorm.DB) ([]Supplier, error) {
 	var rows []supplierRow
 	if err := query.Find(&rows).Error; err != nil {
@@ -143,6 +151,7 @@ func (k keysOf) Expire(ctx context.Context, until time.Time) error {
 	return err
 }
 
+// insertSecret stores a secret that signs from now on, beside those that still do.
 func (s store) insertSecret(ctx context.Context, id, supplierID string, sealed []byte, now time.Time) error {
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO supplier_webhook_secrets (id, supplier_id, sealed, created_at)
 		VALUES ($1, $2, $3, $4)`, id, supplierID, sealed, now.UnixMicro())
@@ -166,6 +175,7 @@ func (s store) endOldestSecrets(ctx context.Context, supplierID string, keep int
 	return err
 }
 
+// names returns the names of the suppliers, by id; unknown ones are absent.
 func (s store) names(ctx context.Context, ids []string) (map[string]string, error) {
 	type row struct{ id, name string }
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT id, name FROM suppliers WHERE `+s.db.AnyOf("id", 1),

@@ -17,6 +17,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/caller"
 )
 
+// Access tokens are JWTs that any process verifies without the database, by the keys of JWT_SIGNING_KEYS: the first
+// signs, all verify, so that a rotation is a new first key. Nothing of a token can be taken back before it expires; a
+// deactivated supplier is refused where something is to be stored, and at its next refresh.
+
 const (
 	tokenType      = "at+jwt"         // RFC 9068
 	clockSkew      = 30 * time.Second // a token of a replica whose clock is ahead is valid at once
@@ -73,6 +77,7 @@ func (a *audience) UnmarshalJSON(text []byte) error {
 	return (*jwt.ClaimStrings)(a).UnmarshalJSON(text)
 }
 
+// newTokens returns what issues with the first key and verifies with all of them.
 func newTokens(keys []*signingKey, issuer, audience string, now, latest func() time.Time) (*tokens, error) {
 	cache, err := lru.New[[32]byte, caller.Principal](verifiedTokens)
 	if err != nil {

@@ -91,6 +91,7 @@ func parseSigningKey(text string) (*signingKey, error) {
 	return newSigningKey(private)
 }
 
+// decodeKey reads one key: PEM, or the same in base64 on one line.
 func decodeKey(text string) ([]byte, error) {
 	if !strings.HasPrefix(text, "-----BEGIN") {
 		der, err := base64.StdEncoding.Strict().DecodeString(text)
@@ -107,6 +108,8 @@ func decodeKey(text string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
+// newSigningKey returns a key with its public part and its id, the thumbprint of RFC 7638: the same key has the same
+// id in every process.
 func newSigningKey(private any) (*signingKey, error) {
 	var key signingKey
 	encode := base64.RawURLEncoding.EncodeToString

@@ -150,6 +150,7 @@ func clientKeys() apikey.Format {
 	return apikey.Format{Prefix: "hub_ck_", Domain: "hub/trackerkey/1\x00"}
 }
 
+// validateName returns what is wrong with a client's name; nil: nothing is.
 func validateName(name string) *errs.Violation {
 	if strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > longestName || hasControl(name) {
 		v := errs.At("/name", fmt.Sprintf("must be 1 to %d printable characters", longestName))
@@ -158,6 +159,7 @@ func validateName(name string) *errs.Violation {
 	return nil
 }
 
+// validateViews returns what is wrong with the form of the granted views. Whether they are there, lackingViews says.
 func validateViews(views []string) []errs.Violation {
 	var violations []errs.Violation
 	if len(views) > mostViews {
@@ -226,6 +228,7 @@ func inCatalogue(view string) bool {
 // identifiers returns the parts of a granted name: [view] or [schema, view].
 func identifiers(view string) []string { return strings.SplitN(view, ".", 2) }
 
+// hasControl reports whether a text has a character that does not print.
 func hasControl(text string) bool {
 	return !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl)
 }

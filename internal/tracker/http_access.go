@@ -13,6 +13,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
+// Who may read. The key is looked up once and remembered; the page's own statement makes sure that the client has not
+// changed since (guard), so a remembered one costs no query of its own. When that fails, or a view is gone, the key
+// is looked up again and the page read once more. The two texts of a 403 are the contract's.
+
 // keyHeader carries a client's key.
 const keyHeader = "svc-public-hub-key"
 
@@ -22,6 +26,7 @@ type caller struct {
 	key    string
 }
 
+// callerKey is of the caller in a context.
 type callerKey struct{}
 
 // ClientKey lets a request pass that carries the key of an active client. Errors: errs.Forbidden.
@@ -77,8 +82,10 @@ func (s *Service) authenticateAnew(ctx context.Context, key string) (Client, err
 	return known.client, nil
 }
 
+// refusedKey answers a key that no active client has.
 func refusedKey() error { return errs.New(errs.Forbidden, "The API key is missing or invalid.") }
 
+// noViews answers a client without a view, or whose first view is gone.
 func noViews() error { return errs.New(errs.Forbidden, "No views available for this client") }
 
 // refusal returns why the caller may read nothing at all, which comes before what is wrong with the parameters; or nil.

@@ -12,6 +12,16 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// How a page is read. The client's first granted view becomes a relation (relation.go). Of a view that was made here,
+// triggers count the records of each load day, so the total and the place of any page follow from a few numbers
+// (days), and the page's own statement reads just its rows. Of a view of others nothing is known: count, ORDER BY and
+// OFFSET do the work, under a timeout.
+//
+// A crawl reads page after page while records come in. Its first page notes which state of the view it saw (a pin, in
+// the database, for any replica); later pages read the same. The page's statement checks beside its rows that the
+// state is still there (guard). When it is not, the statement gives no row, and the page is read once more from the
+// start.
+
 const (
 	listListing = "list"
 	mostMoves   = 4   // of a view under one page, before it is given up
@@ -25,6 +35,7 @@ type listing struct {
 	body    []byte
 }
 
+// newListing begins a body with the envelope's members; records follow.
 func (s *Service) newListing(total int64, page page) listing {
 	b := s.buffer()
 	b = append(b, `{"page":`...)
@@ -158,6 +169,7 @@ func (r *relation) statement(f form, g guard) string {
 	return text
 }
 
+// write makes the text of a page's statement.
 func (r *relation) write(f form, g guard) string {
 	p := newParameters(r)
 	compare, order := " <= ", r.latest(columnLoadDate)+", "+r.latest(columnID)
@@ -328,6 +340,7 @@ type parameters struct {
 	args []any
 }
 
+// newParameters begins the parameters of a statement over the relation.
 func newParameters(r *relation) *parameters { return &parameters{r: r} }
 
 // next returns the next parameter, $1 first.

@@ -15,6 +15,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// A file is NDJSON or CSV, which its first character decides. Good lines stream into the load's transaction. The
+// first bad one ends that: the rest of the file is read for more of them, up to a hundred, which are reported
+// together, and nothing of the file is stored.
+
 const (
 	longestLine = 1 << 20 // bytes
 	readAhead   = 64 << 10
@@ -83,6 +87,7 @@ func (l *lines) next() ([][]byte, error) {
 	return l.row, nil
 }
 
+// fault keeps what is wrong with the line, for one of its members.
 func (l *lines) fault(name, detail string) {
 	l.faults = append(l.faults, errs.At("/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(name), detail))
 }
@@ -149,6 +154,7 @@ func readNDJSON(r *bufio.Reader) func(*lines) error {
 	}
 }
 
+// lineError turns an error of a decoder into a bad line; one of reading stays what it is.
 func lineError(l *lines, err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.EOF
@@ -159,6 +165,7 @@ func lineError(l *lines, err error) error {
 	return fmt.Errorf("read line %d: %w", l.number+1, err)
 }
 
+// readLine reads a line of any length into the given buffer, without its end.
 func readLine(r *bufio.Reader, line []byte) ([]byte, error) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -174,6 +181,7 @@ func readLine(r *bufio.Reader, line []byte) ([]byte, error) {
 	}
 }
 
+// setObject reads a line of NDJSON: one object, of known members, none twice.
 func (l *lines) setObject(text []byte) error {
 	decoder := jsontext.NewDecoder(bytes.NewReader(text))
 	notJSON := func() error {
@@ -237,6 +245,7 @@ func (k kind) json() jsontext.Kind {
 	}
 }
 
+// String returns the kind as messages about a file name it.
 func (k kind) String() string {
 	return [...]string{
 		textField: "a string", integerField: "an integer", numberField: "a number", boolField: "true, false",
@@ -331,6 +340,7 @@ func (l *lines) refuse(first *badLine) error {
 	return errs.InvalidInput(text, violationsOf(bad)...)
 }
 
+// violationsOf returns the bad lines as an answer has them.
 func violationsOf(bad []*badLine) []errs.Violation {
 	var violations []errs.Violation
 	for _, line := range bad {

@@ -105,6 +105,7 @@ func normalize(k kind, text []byte) (value []byte, detail string) {
 	}
 }
 
+// normalBool returns a truth value as both engines take it.
 func normalBool(text []byte) (value []byte, detail string) {
 	switch string(bytes.ToLower(bytes.TrimSpace(text))) {
 	case "true", "t", "1":

@@ -12,6 +12,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// A granted view may be one that was made here, over tracker_records, or any view of the operator's with the fifty
+// columns. What it is, is looked up and remembered for a minute: its real name, the types of its columns, and whose
+// records it shows. A view that lacks a column, or cannot be read, is refused here with what is wrong, before a
+// listing trips over it.
+
 // errNoView says that a granted name is not, or is no longer, the name of a view.
 var errNoView = errors.New("there is no such view")
 
@@ -53,6 +58,7 @@ const (
 // counted reports whether the database keeps counters of the view's rows.
 func (r *relation) counted() bool { return r.owner != 0 }
 
+// postgres reports whether the relation is in PostgreSQL.
 func (r *relation) postgres() bool { return r.engine == database.Postgres }
 
 // resolve looks the view up, or remembers it for a minute. Errors: errNoView, a missing column, a missing right.
@@ -69,6 +75,7 @@ func (s *Service) resolve(ctx context.Context, granted string) (*relation, error
 	return found, nil
 }
 
+// lookUp finds the view and what there is to know of it, and tries to read it.
 func (s *Service) lookUp(ctx context.Context, granted string) (*relation, error) {
 	r := &relation{granted: granted, engine: s.deps.DB.Engine(), types: map[string]class{}, plain: fieldList(""),
 		joined: fieldList("r."), seen: time.Now()}
@@ -97,6 +104,8 @@ func (s *Service) lookUp(ctx context.Context, granted string) (*relation, error)
 	return r, nil
 }
 
+// lookUpPostgres reads the view's columns and types. It is one that was made here if the text that was noted of it
+// then is still its text.
 func (r *relation) lookUpPostgres(ctx context.Context, rows *database.Rows) (present []string, err error) {
 	err = rows.Select(ctx, `SELECT c.relkind::text, format('%I.%I', n.nspname, c.relname), a.attname::text,
 			(CASE WHEN t.typbasetype <> 0 THEN b.typname ELSE t.typname END)::text, coalesce(v.client_number, 0)
@@ -120,6 +129,7 @@ func (r *relation) lookUpPostgres(ctx context.Context, rows *database.Rows) (pre
 	return present, err
 }
 
+// classOf returns how a column of that type is compared with a day.
 func classOf(typeName string) class {
 	switch typeName {
 	case "date":
@@ -133,6 +143,7 @@ func classOf(typeName string) class {
 	}
 }
 
+// lookUpSQLite is lookUpPostgres on SQLite, whose columns have no type of their own.
 func (r *relation) lookUpSQLite(ctx context.Context, rows *database.Rows) (present []string, err error) {
 	r.from = quote(r.granted)
 	err = rows.Select(ctx, `SELECT coalesce(v.client_number, 0) FROM sqlite_master m
@@ -168,8 +179,10 @@ func quotedName(granted string) string {
 	return strings.Join(parts, ".")
 }
 
+// quote returns a name as an SQL identifier.
 func quote(identifier string) string { return `"` + strings.ReplaceAll(identifier, `"`, `""`) + `"` }
 
+// quoted returns columns as identifiers of a statement.
 func (r *relation) quoted(columns []string) []string {
 	list := make([]string, len(columns))
 	for i, column := range columns {

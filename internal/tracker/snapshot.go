@@ -9,6 +9,10 @@ import (
 	"strings"
 )
 
+// The snapshot has one record a device, the winner: of the latest day on which any device pinged, or of the day that
+// the filter names. Finding the winners reads a whole day, so which ids they are is kept for each state (pagemap.go)
+// and shared by all who ask; a page then reads its 500 rows by their ids.
+
 const listSnapshot = "snapshot"
 
 // snapshot returns a page of the devices that pinged on the target date, one record each, by device.

@@ -11,6 +11,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// A state is "the records up to max_id of a generation". Loads only add records with greater ids, so the state of a
+// crawl stays readable while they come. A correction, by any role and any tool, begins a new generation by a trigger;
+// pages of the one before are not given any more: the crawl goes on in the new one.
+
 const (
 	pinsKept     = 4096
 	pinLife      = 30 * time.Minute // so long a crawl is noted: the 10 minutes that are promised, whatever the clock does
@@ -154,6 +158,7 @@ func (s *Service) saveCursor(ctx context.Context, r *relation, key pinKey, st st
 	}
 }
 
+// scanInts reads a row of numbers, which come as text.
 func scanInts(row [][]byte, places ...*int64) (err error) {
 	for i, place := range places {
 		if *place, err = strconv.ParseInt(string(row[i]), 10, 64); err != nil {

@@ -15,6 +15,7 @@ import (
 // store is the clients, their keys and the views made here. Records are read through database.Rows.
 type store struct{ db *database.DB }
 
+// clientRow is a client as it is stored.
 type clientRow struct {
 	Number    int64 `gorm:"primaryKey"`
 	ID        string
@@ -32,10 +33,12 @@ func (clientRow) TableName() string { return "tracker_clients" }
 // clientColumns are the columns that places reads, of a table c.
 const clientColumns = `c.number, c.id, c.name, c.views, c.active, c.created_at, c.updated_at, c.version`
 
+// places returns where database.One reads clientColumns to.
 func (r *clientRow) places() []any {
 	return []any{&r.Number, &r.ID, &r.Name, &r.Views, &r.Active, &r.CreatedAt, &r.UpdatedAt, &r.Version}
 }
 
+// client returns the client of a row.
 func (r clientRow) client() (Client, error) {
 	c := Client{
 		ID: r.ID, Name: r.Name, Views: []string{}, Active: r.Active, number: r.Number, version: r.Version,
@@ -47,6 +50,7 @@ func (r clientRow) client() (Client, error) {
 	return c, nil
 }
 
+// viewsText returns granted views as they are stored, an array also when there is none.
 func viewsText(views []string) (string, error) {
 	if views == nil {
 		views = []string{}
@@ -55,6 +59,7 @@ func viewsText(views []string) (string, error) {
 	return string(text), err
 }
 
+// list returns all clients, in the order in which they were made.
 func (s *store) list(ctx context.Context) ([]Client, error) {
 	var rows []clientRow
 	if err := s.db.Reader(ctx).Order("number").Find(&rows).Error; err != nil {
@@ -70,6 +75,7 @@ func (s *store) list(ctx context.Context) ([]Client, error) {
 	return clients, nil
 }
 
+// insertClient stores a client and returns its number, by which its records name it.
 func (s *store) insertClient(ctx context.Context, id, name string, views []string, now time.Time) (
 	number int64, err error) {
 	text, err := viewsText(views)
@@ -94,6 +100,7 @@ func (s *store) find(ctx context.Context, id string) (Client, error) {
 	return s.client(ctx, s.db.ReaderSQL(ctx), id, ``)
 }
 
+// client reads a client; errs.NotFound when there is none.
 func (s *store) client(ctx context.Context, pool database.Pool, id, lock string) (Client, error) {
 	var row clientRow
 	found, err := database.One(ctx, pool, `SELECT `+clientColumns+` FROM tracker_clients c WHERE id = $1`+lock, []any{id},
@@ -107,6 +114,7 @@ func (s *store) client(ctx context.Context, pool database.Pool, id, lock string)
 	return row.client()
 }
 
+// saveClient writes a client that lockClient holds. The new version makes every process look it up again.
 func (s *store) saveClient(ctx context.Context, c Client) error {
 	views, err := viewsText(c.Views)
 	if err != nil {

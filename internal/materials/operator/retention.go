@@ -142,6 +142,7 @@ func (s *Service) Expire(ctx context.Context, old Old, done func(p round.Partiti
 	return sum, nil
 }
 
+// isOver reports whether all requests of the partition were made before the given time.
 func isOver(p round.Partition, before time.Time) bool {
 	return !p.Closed.IsZero() && p.Closed.Before(before)
 }

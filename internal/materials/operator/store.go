@@ -16,6 +16,7 @@ type requestKey struct {
 	ID         int64
 }
 
+// store reads and deletes what package materials keeps.
 type store struct {
 	db     *database.DB
 	events Events // where estimates are that are not in the row
@@ -35,6 +36,7 @@ func (s *store) countFailed(ctx context.Context, supplierID string, most int) (n
 	return n, nil
 }
 
+// whyFailed returns why a request is failed; nil in any other state.
 func whyFailed(status materials.Status, failure string) *string {
 	if status != materials.Failed {
 		return nil
@@ -66,6 +68,7 @@ func (s *store) roundsOf(ctx context.Context, current round.Round) ([]materials.
 	return rounds, nil
 }
 
+// instant returns a stored time.
 func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
 // verifiedRow is a request and what Verify asks of it.
@@ -76,6 +79,7 @@ type verifiedRow struct {
 	faults [lostFault]bool
 }
 
+// places returns where database.Query reads a row to.
 func (r *verifiedRow) places() []any {
 	return []any{&r.SupplierID, &r.RequestID, &r.UID, &r.Number, &r.status, &r.sent, &r.faults[0], &r.faults[1],
 		&r.faults[2]}

@@ -95,6 +95,7 @@ func (s *Service) estimate(ctx context.Context, p *pending,
 	return event, body, nil
 }
 
+// items returns a request's items as an estimator takes them.
 func items(list []materials.Material, products map[string]estimates.Product) []estimates.Item {
 	items := make([]estimates.Item, len(list))
 	for i, m := range list {
@@ -109,6 +110,7 @@ func items(list []materials.Material, products map[string]estimates.Product) []e
 	return items
 }
 
+// orEmpty returns an empty list in place of nil, which JSON would show as null.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -132,9 +134,14 @@ const (
 // invalidError is an estimation's failure by its own input, not by something the service depends on.
 type invalidError struct{ cause error }
 
+// Error returns the cause's text.
 func (e *invalidError) Error() string { return e.cause.Error() }
+
+// Unwrap returns the cause.
 func (e *invalidError) Unwrap() error { return e.cause }
 
+// invalid marks an error as the request's own. Such an estimation is tried ten times, not by the schedule of what is
+// unavailable.
 func invalid(cause error) error { return &invalidError{cause} }
 
 // ownFault reports whether the same input fails the same way again, whatever else is mended meanwhile.

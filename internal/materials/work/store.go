@@ -14,6 +14,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// store reads and writes what package materials keeps: the tickets of requests.
 type store struct{ db *database.DB }
 
 // due reads the requests of those rounds that still wait for their estimation, with bodies of maxBytes at most; rest
@@ -71,9 +72,9 @@ func share(maxBytes, n int) int {
 	return maxBytes >> bits.Len(uint(n-1))
 }
 
-// exist fails unless the requests of all rounds are still there. The caller's transaction has stored the rounds'
+// mustStillExist fails unless the requests of all rounds are still there. The caller's transaction has stored the rounds'
 // events: until it ends no other worker finishes one of them, and so retention deletes none.
-func (s *store) exist(ctx context.Context, rounds []round.Round) error {
+func (s *store) mustStillExist(ctx context.Context, rounds []round.Round) error {
 	there, err := materials.QueryRounds(ctx, s.db, s.db.SQL(ctx), rounds, `supplier_id, id, uid`,
 		`SELECT r.uid FROM %s WHERE r.uid = k.uid`, func(uid *int64) []any { return []any{uid} })
 	if err != nil {
@@ -85,8 +86,9 @@ func (s *store) exist(ctx context.Context, rounds []round.Round) error {
 	return nil
 }
 
-// dispatched records of rounds whose events are stored that there is nothing left to queue.
-func (s *store) dispatched(ctx context.Context, rounds []round.Round) error {
+// clearTickets records of rounds whose events were stored before that there is nothing left to queue: another worker
+// had the same work and has committed it. Those that this worker stores keep their tickets until the estimates arrive.
+func (s *store) clearTickets(ctx context.Context, rounds []round.Round) error {
 	for _, r := range slices.SortedFunc(slices.Values(rounds), round.Round.Compare) {
 		_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE material_requests SET ticket = NULL, retry_at = NULL
 			WHERE `+materials.OfRound, materials.RoundArgs(r)...)
@@ -114,6 +116,7 @@ type ticketRow struct {
 	ticket int64
 }
 
+// places returns where database.Query reads work with its ticket to.
 func (r *ticketRow) places() []any {
 	return []any{&r.SupplierID, &r.RequestID, &r.UID, &r.Number, &r.ticket}
 }
@@ -188,6 +191,7 @@ func (s *store) requeueBy(ctx context.Context, column string, bound int64, limit
 	return queued(taken), nil
 }
 
+// queued returns rows as they are published.
 func queued(rows []ticketRow) []materials.Queued {
 	list := make([]materials.Queued, len(rows))
 	for i, row := range rows {
