@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"time"
 
@@ -168,7 +169,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: a.Suppliers, Ledger: ledger, BaseURL: a.cfg.BaseURL,
 		OwnSecrets: secrets.webhooks, Proofs: proofs, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
 		AllowPrivate: a.cfg.AllowPrivate, Deny: a.cfg.Denied(), Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Notifier: a.notifier,
-		Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent,
+		Peers: peers{a}, Registerer: a.registry, Trace: a.call, TraceParent: a.traceParent,
 	})
 	a.estimation = work.New(work.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Local: time.Now, Queue: workQueue{a}, Outbox: a.Deliveries,
@@ -240,6 +241,12 @@ func localURL(hostPort string) string {
 // span begins a span of the process that this is.
 func (a *pipeline) span(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
 	return a.tracing.Span(ctx, name, attrs...)
+}
+
+// call begins the span of a call that this process makes.
+func (a *pipeline) call(ctx context.Context, name, method string, address func() *url.URL, attrs ...slog.Attr) (
+	context.Context, func(int, error)) {
+	return a.tracing.Call(ctx, name, method, address, attrs...)
 }
 
 // batch begins the spans of batches; nil: nothing is traced, and no batch collects where its members come from.

@@ -26,7 +26,7 @@ func (s *Service) SetWebhookURL(ctx context.Context, supplierID, url string) err
 	}
 	var found bool
 	err := s.store.db.InTx(ctx, "set a webhook address", func(ctx context.Context) (err error) {
-		if found, err = s.store.setWebhookURL(ctx, supplierID, strings.TrimRight(url, "/"), s.now()); err != nil {
+		if found, err = s.store.setWebhookURL(ctx, supplierID, storedURL(url), s.now()); err != nil {
 			return err
 		}
 		return s.callable(ctx, supplierID)
