@@ -149,7 +149,7 @@ func share(ctx context.Context, config Config, limit int32) (write, read int32) 
 	return divide(limit, config.NoReaders)
 }
 
-// divide returns a quarter for the readers of the connections, at most eight.
+// divide returns how many connections write, and how many a reader has: a quarter of all, at most eight.
 func divide(limit int32, noReaders bool) (write, read int32) {
 	if noReaders {
 		return limit, 0
