@@ -47,8 +47,8 @@ build: ## build the static binaries bin/api and bin/worker
 test: ## run every test on both engines, the packages' own with the race detector
 	@for runtime in python3 node npm; do command -v $$runtime >/dev/null || echo "no $$runtime: what needs it in TestSamples is skipped" >&2; done
 	@$(WITHPOSTGRES) sh -c "status=0; \
-		$(GO) test -shuffle=on -parallel $(ATONCE) $(RACE) $(UNIT) || status=1; \
-		$(GO) test -shuffle=on -parallel $(ATONCE) ./internal/acceptance/... || status=1; \
+		$(GO) test -timeout 30m -shuffle=on -parallel $(ATONCE) $(RACE) $(UNIT) || status=1; \
+		$(GO) test -timeout 30m -shuffle=on -parallel $(ATONCE) ./internal/acceptance/... || status=1; \
 		$(GO) test -C deployments/checks -shuffle=on ./... || status=1; \
 		exit \$$status"
 
