@@ -45,8 +45,9 @@ type App struct {
 	Scores    *scoreboard.Service
 	Receivers *webhooks.SelfService
 
-	portal       *portal.Service // nil in one that was opened for a command
-	adminAddress string          // of the operator listener of a serving api
+	portal        *portal.Service // nil in one that was opened for a command
+	adminAddress  string          // of the operator listener of a serving api; empty: it is opened for a command
+	publicAddress string          // of its public listener
 }
 
 // pipeline is what both binaries have: all that a material request passes through. The worker is built from nothing
@@ -220,7 +221,7 @@ func (a *App) openPortal() (err error) {
 
 // PortalLink returns a link that signs the supplier in, once, at PUBLIC_URL or else at this machine's own address.
 func (a *App) PortalLink(ctx context.Context, supplierID string) (portal.Link, error) {
-	public := cmp.Or(a.cfg.PublicURL, localURL(a.cfg.HTTPAddr))
+	public := cmp.Or(a.cfg.PublicURL, a.publicAddress, localURL(a.cfg.HTTPAddr))
 	if public == "" {
 		return portal.Link{}, errors.New("the service's address is not known: set PUBLIC_URL")
 	}

@@ -12,12 +12,13 @@ import (
 // series are the figures' metrics, by name and the values of the labels that matter.
 const (
 	seriesAccepted  = "http_requests_total POST " + requestsRoute + " 201"
-	seriesOwn       = "supplyhub_webhook_attempts_total own delivered"
-	seriesSuppliers = "supplyhub_webhook_attempts_total supplier delivered"
+	seriesDelivered = "supplyhub_webhook_attempts_total supplier delivered"
 	seriesBacklog   = "supplyhub_requests enqueued"
+	seriesWaiting   = "supplyhub_webhook_deliveries pending"
 	seriesDead      = "supplyhub_webhook_deliveries dead"
 	seriesOldest    = "supplyhub_oldest_enqueued_request_seconds"
 	seriesFailing   = "supplyhub_webhook_receivers failing"
+	seriesPaused    = "supplyhub_webhook_receivers paused"
 )
 
 // readings are the values of a process's series.
@@ -39,8 +40,6 @@ func readingsOf(families []*dto.MetricFamily) readings {
 	return values
 }
 
-func (r readings) delivered() float64 { return r[seriesOwn] + r[seriesSuppliers] }
-
 // shown returns a figure, or nil when the process does not show it.
 func (r readings) shown(series string) *float64 {
 	value, known := r[series]
@@ -57,7 +56,7 @@ func (a *pipeline) did() (figures.Sample, error) {
 		return figures.Sample{}, fmt.Errorf("gather metrics: %w", err)
 	}
 	r := readingsOf(families)
-	return figures.Sample{Accepted: int64(r[seriesAccepted]), Delivered: int64(r.delivered())}, nil
+	return figures.Sample{Accepted: int64(r[seriesAccepted]), Delivered: int64(r[seriesDelivered])}, nil
 }
 
 func labelsOf(m *dto.Metric) map[string]string {

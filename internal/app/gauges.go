@@ -16,7 +16,7 @@ const gaugeTimeout = 4 * time.Second
 type gauges struct {
 	database                               prometheus.Gauge
 	requests, deliveries, receivers, quota *prometheus.GaugeVec
-	oldest                                 *prometheus.GaugeVec // of no label: a vector can be emptied
+	oldest, oldestPending                  *prometheus.GaugeVec // of no label: a vector can be emptied
 }
 
 func newGauges(r prometheus.Registerer) *gauges {
@@ -30,12 +30,14 @@ func newGauges(r prometheus.Registerer) *gauges {
 			"Material requests by status: those that wait for their estimates, and those that failed.", "status"),
 		oldest: vector("supplyhub_oldest_enqueued_request_seconds",
 			"How long the oldest request waits for its estimates; 0 when none does."),
+		oldestPending: vector("supplyhub_oldest_pending_delivery_seconds",
+			"How long the oldest delivery has waited that is not taken yet; 0 when none does."),
 		deliveries: vector("supplyhub_webhook_deliveries", "Webhook deliveries by status.", "status"),
 		receivers:  vector("supplyhub_webhook_receivers", "Suppliers' receivers by state.", "state"),
 		quota: vector("supplyhub_scoreboard_quota_remaining",
 			"Scoreboard requests that a requester may still send today.", "requester"),
 	}
-	r.MustRegister(g.database, g.requests, g.oldest, g.deliveries, g.receivers, g.quota)
+	r.MustRegister(g.database, g.requests, g.oldest, g.oldestPending, g.deliveries, g.receivers, g.quota)
 	return g
 }
 
@@ -74,9 +76,11 @@ func (a *pipeline) readGauges(ctx context.Context, g *gauges) error {
 	show(g.receivers, map[string]int64{"active": n.Active, "failing": n.Failing, "paused": n.Paused}, err)
 	if err != nil {
 		g.oldest.Reset()
+		g.oldestPending.Reset()
 		return err
 	}
 	g.oldest.WithLabelValues().Set(n.Oldest.Seconds())
+	g.oldestPending.WithLabelValues().Set(n.OldestPending.Seconds())
 	return nil
 }
 

@@ -21,8 +21,10 @@ type Figures struct {
 	Delivered *float64 `json:"delivered_per_second"`
 	Backlog   *float64 `json:"backlog"` // requests that wait for their estimates
 	Oldest    *float64 `json:"oldest_waiting_seconds"`
+	Waiting   *float64 `json:"waiting_deliveries"`
 	Dead      *float64 `json:"dead_deliveries"`
 	Failing   *float64 `json:"failing_receivers"`
+	Paused    *float64 `json:"paused_receivers"`
 }
 
 // Meter reads the figures of some processes from their operator listeners.
@@ -33,13 +35,16 @@ type Meter struct {
 }
 
 // NewMeter reads from the given listeners, or else from that of the api of this configuration. Each process counts what
-// it does itself: the apis what is accepted, the workers what is delivered.
+// it does itself: the apis what is accepted, the workers what is delivered to suppliers' receivers.
 func NewMeter(cfg *config.Config, addresses ...string) *Meter {
 	if len(addresses) == 0 {
 		addresses = []string{cmp.Or(cfg.AdminAddr, defaultAPIAdmin)}
 	}
 	return &Meter{addresses: addresses}
 }
+
+// Addresses returns the listeners that are read.
+func (m *Meter) Addresses() []string { return m.addresses }
 
 // Read reads all listeners. The first call knows no rates.
 func (m *Meter) Read(ctx context.Context) (f Figures, err error) {
@@ -49,10 +54,11 @@ func (m *Meter) Read(ctx context.Context) (f Figures, err error) {
 		if err != nil {
 			return Figures{}, err
 		}
-		accepted, delivered = accepted+r[seriesAccepted], delivered+r.delivered()
+		accepted, delivered = accepted+r[seriesAccepted], delivered+r[seriesDelivered]
 		// What all processes share is the same in each.
 		f.Backlog, f.Oldest = cmp.Or(f.Backlog, r.shown(seriesBacklog)), cmp.Or(f.Oldest, r.shown(seriesOldest))
-		f.Dead, f.Failing = cmp.Or(f.Dead, r.shown(seriesDead)), cmp.Or(f.Failing, r.shown(seriesFailing))
+		f.Waiting, f.Dead = cmp.Or(f.Waiting, r.shown(seriesWaiting)), cmp.Or(f.Dead, r.shown(seriesDead))
+		f.Failing, f.Paused = cmp.Or(f.Failing, r.shown(seriesFailing)), cmp.Or(f.Paused, r.shown(seriesPaused))
 	}
 	now := time.Now()
 	if seconds := now.Sub(m.at).Seconds(); !m.at.IsZero() {

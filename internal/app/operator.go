@@ -1,8 +1,10 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/console"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
@@ -21,8 +23,12 @@ func (a *App) Console() Console {
 func (a *App) operatorHandler(checks telemetry.Checks) (http.Handler, error) {
 	site, err := console.New(console.Deps{
 		Requests: a.requests, Deliveries: a.Deliveries, Suppliers: a.Suppliers, Trackers: a.Trackers,
-		Scores: consoleScores{a},
-		Live:   a.figures, Token: string(a.operatorToken), Now: a.db.Now, Log: a.log, Cursors: a.cursors,
+		Scores: consoleScores{a}, Settings: a.Scores, Rates: a.Rates,
+		Live: a.figures, Token: string(a.operatorToken), Now: a.db.Now, Log: a.log, Cursors: a.cursors,
+		PortalLink: func(ctx context.Context, supplierID string) (string, time.Time, error) {
+			link, err := a.PortalLink(ctx, supplierID)
+			return link.URL, link.ExpiresAt, err
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up console: %w", err)
@@ -32,6 +38,7 @@ func (a *App) operatorHandler(checks telemetry.Checks) (http.Handler, error) {
 	consoleRoutes(engine, site)
 	mux := http.NewServeMux()
 	mux.Handle("/", telemetry.AdminHandler(a.registry, checks))
+	mux.Handle("GET /{$}", http.RedirectHandler(console.Base, http.StatusSeeOther))
 	mux.Handle(console.Base, engine)
 	mux.Handle(console.Base+"/", engine)
 	return telemetry.OnlyHosts(a.cfg.AdminHosts, mux), nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/materials/operator"
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -25,23 +27,37 @@ func (a *App) RetentionDays() int { return a.cfg.Retention }
 
 // runRetention prunes once an hour.
 func (a *App) runRetention(ctx context.Context) error {
-	for a.cfg.Retention > 0 && ctx.Err() == nil {
-		old := operator.Days(a.db.Now(), a.cfg.Retention)
-		p, err := a.requests.Expire(database.ForMaintenance(ctx), old, func(p round.Partition, kept string) {
-			if kept != "" {
-				a.log.WarnContext(ctx, "old events are kept", "partition", p.Name, "reason", kept)
-				return
-			}
-			a.log.InfoContext(ctx, "old events are dropped", "partition", p.Name)
-		})
-		if err != nil && ctx.Err() == nil {
-			a.log.WarnContext(ctx, "retention failed", "error", err)
-		} else if p != (operator.Pruned{}) {
-			a.log.InfoContext(ctx, "old records are deleted", "requests", p.Requests, "events", p.Events)
-		}
+	if a.cfg.Retention == 0 {
+		return nil
+	}
+	kept := prometheus.NewGauge(prometheus.GaugeOpts{Name: "supplyhub_retention_kept_partitions",
+		Help: "Partitions of events that are old and that retention could not drop when it ran last."})
+	a.registry.MustRegister(kept)
+	for ctx.Err() == nil {
+		a.retain(ctx, kept)
 		pause(ctx, pruneInterval)
 	}
 	return nil
+}
+
+// retain prunes once.
+func (a *App) retain(ctx context.Context, keptPartitions prometheus.Gauge) {
+	kept := 0
+	old := operator.Days(a.db.Now(), a.cfg.Retention)
+	p, err := a.requests.Expire(database.ForMaintenance(ctx), old, func(p round.Partition, why string) {
+		if why != "" {
+			kept++
+			a.log.WarnContext(ctx, "old events are kept", "partition", p.Name, "reason", why)
+			return
+		}
+		a.log.InfoContext(ctx, "old events are dropped", "partition", p.Name)
+	})
+	if err != nil && ctx.Err() == nil {
+		a.log.WarnContext(ctx, "retention failed", "error", err)
+	} else if p != (operator.Pruned{}) {
+		a.log.InfoContext(ctx, "old records are deleted", "requests", p.Requests, "events", p.Events)
+	}
+	keptPartitions.Set(float64(kept))
 }
 
 // runPartitions makes partitions ahead where retention will drop them, about ten of them: each costs the statements

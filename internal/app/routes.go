@@ -115,4 +115,12 @@ func consoleRoutes(r *gin.Engine, c *console.Service) {
 	r.POST(console.Base+"/receivers/resume", c.Operator, c.Act(c.Resume))
 	r.POST(console.Base+"/suppliers/activate", c.Operator, c.Act(c.Activate))
 	r.POST(console.Base+"/suppliers/deactivate", c.Operator, c.Act(c.Deactivate))
+	r.POST(console.Base+"/suppliers/portal-link", c.Operator, c.Act(c.PortalLink))
+	r.POST(console.Base+"/suppliers/create", c.Operator, c.Act(c.CreateSupplier))
+	r.POST(console.Base+"/suppliers/rotate-key", c.Operator, c.Act(c.RotateKey))
+	r.POST(console.Base+"/suppliers/rotate-secret", c.Operator, c.Act(c.RotateSecret))
+	r.POST(console.Base+"/suppliers/concurrency", c.Operator, c.Act(c.SetConcurrency))
+	r.POST(console.Base+"/rates/set", c.Operator, c.Act(c.SetRate))
+	r.POST(console.Base+"/rates/remove", c.Operator, c.Act(c.RemoveRate))
+	r.POST(console.Base+"/scoreboard/set", c.Operator, c.Act(c.Set))
 }

@@ -102,7 +102,7 @@ func listen(ctx context.Context, httpAddr, adminAddr string) (public, admin net.
 // HTTP drained, sweeper stopped; Close does the rest.
 func (a *App) serve(ctx context.Context, public, admin net.Listener, started func(context.Context) error) error {
 	s := &api{App: a, public: public, admin: admin}
-	a.adminAddress = ownAddress(admin.Addr())
+	a.publicAddress, a.adminAddress = ownAddress(public.Addr()), ownAddress(admin.Addr())
 	if err := a.openQueue(ctx, "api"); err != nil {
 		return unlessStopped(ctx, err)
 	}

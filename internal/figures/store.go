@@ -10,8 +10,8 @@ type store struct{ db *database.DB }
 
 // row is a step of all processes.
 type row struct {
-	step, accepted, delivered         int64
-	enqueued, oldestUs, dead, failing int64
+	step, accepted, delivered                          int64
+	enqueued, oldestUs, pending, dead, failing, paused int64
 }
 
 // add adds to what the process has of the step.
@@ -33,12 +33,14 @@ func (s store) trim(ctx context.Context, step int64) error {
 func (s store) since(ctx context.Context, step int64) ([]row, error) {
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT step, CAST(sum(accepted) AS bigint),
 			CAST(sum(delivered) AS bigint), CAST(sum(enqueued) AS bigint), CAST(sum(oldest_us) AS bigint),
-			CAST(sum(dead) AS bigint), CAST(sum(failing) AS bigint)
-		FROM (SELECT step, accepted, delivered, 0 AS enqueued, 0 AS oldest_us, 0 AS dead, 0 AS failing
-				FROM figures WHERE step >= $1
-			UNION ALL SELECT step, 0, 0, enqueued, oldest_us, dead, failing FROM gauges WHERE step >= $1) AS parts
+			CAST(sum(pending) AS bigint), CAST(sum(dead) AS bigint), CAST(sum(failing) AS bigint), CAST(sum(paused) AS bigint)
+		FROM (SELECT step, accepted, delivered, 0 AS enqueued, 0 AS oldest_us, 0 AS pending, 0 AS dead, 0 AS failing,
+				0 AS paused FROM figures WHERE step >= $1
+			UNION ALL SELECT step, 0, 0, enqueued, oldest_us, pending, dead, failing, paused
+				FROM gauges WHERE step >= $1) AS parts
 		GROUP BY step`, []any{step}, func(r *row) []any {
-		return []any{&r.step, &r.accepted, &r.delivered, &r.enqueued, &r.oldestUs, &r.dead, &r.failing}
+		return []any{&r.step, &r.accepted, &r.delivered, &r.enqueued, &r.oldestUs, &r.pending, &r.dead, &r.failing,
+			&r.paused}
 	})
 	return rows, wrapped("read figures", err)
 }

@@ -31,44 +31,19 @@ func field(v errs.Violation) string {
 	}
 }
 
-// wordOf returns a state as the pages write it, to be translated.
-func wordOf(state any) string {
-	switch text := asString(state); text {
-	case "":
-		return "All"
-	case "pending":
-		return "Pending"
-	case "delivered":
-		return "Delivered"
-	case "dead":
-		return "Dead"
-	case "failed":
-		return "Failed"
-	case "enqueued":
-		return "Being estimated"
-	case "estimated":
-		return "Estimated"
-	case "selected":
-		return "Chosen"
-	case "active":
-		return "Active"
-	case "failing":
-		return "Failing"
-	case "paused":
-		return "Paused"
-	case "none":
-		return "Not set"
+// hint returns what a test call's answer says of the receiver: the two mistakes that are made first, in words. Empty: the
+// answer speaks for itself.
+func hint(status int) string {
+	switch status {
+	case 401, 403:
+		return "Your receiver refused the signature: check that it has the current secret, reads the raw body, and that its clock is right."
+	case 404, 405:
+		return "Nothing takes calls at this path: check the address, and that your receiver takes POST below it."
+	case 410:
+		return "Your receiver says that it is gone. A delivery that is answered 410 pauses your receiver."
 	default:
-		return text
+		return ""
 	}
-}
-
-// requestWordOf is wordOf for a request: it fails for other reasons than a delivery.
-func requestWordOf(state any) string {
-	if asString(state) == "failed" {
-		return "Not estimated"
-	}
-	return wordOf(state)
 }
 
 // within returns how long a call waited in vain; empty when it failed by something else.

@@ -119,11 +119,7 @@ func (s store) secrets(ctx context.Context, supplierID string, now time.Time) ([
 		ORDER BY (active_until IS NULL) DESC, created_at DESC, id`, supplierID, now.UnixMicro()).Scan(&rows).Error
 	secrets := make([]WebhookSecret, len(rows))
 	for i, row := range rows {
-		secrets[i].CreatedAt = time.UnixMicro(row.CreatedAt).UTC()
-		if row.ActiveUntil != nil {
-			end := time.UnixMicro(*row.ActiveUntil).UTC()
-			secrets[i].ExpiresAt = &end
-		}
+		secrets[i] = WebhookSecret{time.UnixMicro(row.CreatedAt).UTC(), timeOrNil(row.ActiveUntil)}
 	}
 	return secrets, database.Translate(err)
 }
