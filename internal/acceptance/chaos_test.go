@@ -187,7 +187,13 @@ func (c *chaos) reuseIDs() {
 	c.t.Helper()
 	ids := c.estimatedAside(20)
 	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ", "), "[]")
-	c.exec(`UPDATE material_requests SET created_at = 1, updated_at = 1 WHERE id IN (` + list + `)`)
+	// Retention reads in the order of acceptance and ends where nothing is old any more: all that was accepted before
+	// is old too, and stays, as it was changed of late.
+	c.exec(`WITH before AS MATERIALIZED (SELECT uid FROM material_requests WHERE uid <=
+			(SELECT max(uid) FROM material_requests WHERE id IN (` + list + `)) ORDER BY supplier_id, id FOR UPDATE)
+		UPDATE material_requests SET created_at = 1,
+			updated_at = CASE WHEN id IN (` + list + `) THEN 1 ELSE updated_at END
+		WHERE uid IN (SELECT uid FROM before)`)
 	var deleted int64 // what is still being delivered stays
 	apptest.Eventually(c.t, "all are deleted", func() bool {
 		deleted += apptest.MustCommand[pruned](c.t, c.hub, "retention", "run", "--days", "1").Requests

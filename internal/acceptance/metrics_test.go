@@ -129,20 +129,22 @@ func TestMetrics_of_shared_state_follow_what_happens(t *testing.T) {
 	t.Parallel()
 	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
 	receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusBadRequest)
+		w.WriteHeader(http.StatusGone)
 	})
-	s := h.Supplier(t, "--webhook-url", receiver.URL)
+	suppliers := []*apptest.Supplier{h.Supplier(t, "--webhook-url", receiver.URL),
+		h.Supplier(t, "--webhook-url", receiver.URL)}
 	h.Workers[0].Stop()
-	ids := []int64{submit(t, s, nil), submit(t, s, nil)}
+	ids := []int64{submit(t, suppliers[0], nil), submit(t, suppliers[1], nil)}
 	shows(t, h.APIs[0], `supplyhub_requests{status="enqueued"}`, "2")
 	h.Workers[0].Restart()
-	for _, id := range ids {
-		becomes(t, s, id, "estimated")
+	for i, id := range ids {
+		becomes(t, suppliers[i], id, "estimated")
 	}
 	for _, p := range slices.Concat(h.APIs, h.Workers) {
 		shows(t, p, `supplyhub_requests{status="enqueued"}`, "0")
 		shows(t, p, `supplyhub_oldest_enqueued_request_seconds`, "0")
 		shows(t, p, `supplyhub_webhook_deliveries{status="failed"}`, "2")
+		shows(t, p, `supplyhub_webhook_receivers{state="paused"}`, "2")
 		shows(t, p, `supplyhub_webhook_deliveries{status="pending"}`, "0")
 	}
 	shows(t, h.Workers[0], `supplyhub_webhook_attempts_total{destination="supplier",outcome="failed"}`, "2")

@@ -3,6 +3,7 @@ package acceptance
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,10 +83,17 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("%+v", r)
 		}
 	})
+	rule(t, "an address with an international name is kept as the URI that is called", func(t *testing.T) {
+		s := h.Supplier(t)
+		want(t, s.Do(t, http.MethodPut, receiverPath, object{"url": "https://münchen.example:8443/füße"}), 200)
+		if got := *receiverOf(t, s).URL; got != "https://xn--mnchen-3ya.example:8443/f%C3%BC%C3%9Fe" {
+			t.Errorf("the address is %s", got)
+		}
+	})
 	rule(t, "an address that is not one is a 400 that says why", func(t *testing.T) {
 		s := h.Supplier(t)
 		for _, address := range []any{"", "ftp://x", "x", "https://u:p@example.com", "https://example.com/#f",
-			"https://example.com/?q", "https://", nil, 7} {
+			"https://example.com/?q", "https://", "https://ü\u0301\u200d.example", nil, 7} {
 			p := wantProblem(t, s.Do(t, http.MethodPut, receiverPath, object{"url": address}), 400, "/url")
 			if text, is := address.(string); is && text != "" && strings.Contains(p.Errors[0].Detail, text+" ") {
 				t.Errorf("%v: the answer repeats the address", address)
@@ -179,6 +187,18 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 		apptest.MustCommand[object](t, h, "supplier", "resume", s.ID)
 		if r := receiverOf(t, s); r.State != "active" {
 			t.Errorf("%+v", r)
+		}
+	})
+	rule(t, "a test call that is answered 401, 403, 404 or with a redirect says what is probably wrong", func(t *testing.T) {
+		receiver, status := switchable(t, 200)
+		s := h.Supplier(t, "--webhook-url", receiver.URL)
+		for answer, says := range map[int64]string{401: "secret", 403: "secret", 404: "path", 302: "redirect", 500: "", 200: ""} {
+			status.Store(answer)
+			result := apptest.Decode[testResult](t, s.Do(t, http.MethodPost, receiverPath+"/test", nil))
+			if result.Status == nil || int64(*result.Status) != answer || (result.Error != nil) != (says != "") ||
+				says != "" && !strings.Contains(*result.Error, says) {
+				t.Errorf("after %d: %+v", answer, result)
+			}
 		}
 	})
 	rule(t, "a test call is signed, goes to the address itself, is not stored and not counted, also while paused",
@@ -310,6 +330,60 @@ func TestReceiver_is_paused_after_failures_only(t *testing.T) {
 			status.Store(200)
 			want(t, s.Do(t, http.MethodPost, receiverPath+"/resume", nil), 200)
 			reaches(t, s, "delivered", 1)
+		})
+	}
+}
+
+// TestOutage_ends_with_the_first_success_or_one_call holds that what waits hours for its next attempt is sent when its
+// receiver answers again.
+func TestOutage_ends_with_the_first_success_or_one_call(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "12h"}})
+			const since = "2020-01-01T00:00:00Z"
+			for _, ends := range []struct {
+				by, path string
+				body     any
+				answer   int
+			}{
+				{by: "the first success of a failing receiver", path: requests, body: request(nextID(), nil), answer: 201},
+				{by: "a recovery of what is undelivered", path: deliveriesPath + "/redeliver",
+					body: object{"status": "undelivered", "since": since}, answer: 202},
+				{by: "a recovery of what is pending", path: deliveriesPath + "/redeliver",
+					body: object{"status": "pending", "since": since}, answer: 202},
+				{by: "a resume", path: receiverPath + "/resume", answer: 200},
+			} {
+				rule(t, "what waits is sent by "+ends.by+", once", func(t *testing.T) {
+					receiver, status := switchable(t, 500)
+					s := h.Supplier(t, "--webhook-url", receiver.URL)
+					for range 5 {
+						submit(t, s, nil)
+					}
+					apptest.Eventually(t, "all were tried and wait", func() bool {
+						list := listDeliveries(t, s, "status=pending").Data
+						return len(list) == 5 && !slices.ContainsFunc(list, func(d sentDelivery) bool {
+							return d.AttemptCount != 1 || d.NextAttempt == nil || *d.NextAttempt < time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+						})
+					})
+					apptest.Eventually(t, "it is failing", func() bool { return receiverOf(t, s).State == "failing" })
+					status.Store(200)
+					want(t, s.Do(t, http.MethodPost, ends.path, ends.body), ends.answer)
+					n := 5
+					if ends.answer == 201 {
+						n++
+					}
+					for _, d := range reaches(t, s, "delivered", n) {
+						if d.AttemptCount > 2 {
+							t.Errorf("%d attempts", d.AttemptCount)
+						}
+					}
+					if calls := len(receiver.Calls()); calls != 5+n {
+						t.Errorf("%d calls, want %d", calls, 5+n)
+					}
+				})
+			}
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"time"
 
@@ -166,13 +167,13 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	a.Rates = estimates.New(a.db, a.db.Now, time.Now)
 	ledger := materials.NewRequestLedger(a.db, a.log, a.db.Now, a.notifier)
 	a.Deliveries = webhooks.New(webhooks.Deps{
-		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: destinations{a.Suppliers}, Ledger: ledger, BaseURL: a.cfg.BaseURL,
+		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: a.Suppliers, Ledger: ledger, BaseURL: a.cfg.BaseURL,
 		OwnSecrets: secrets.webhooks, Proofs: proofs, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
 		AllowPrivate: a.cfg.AllowPrivate, Deny: a.cfg.Denied(), Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Notifier: a.notifier,
-		Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent,
+		Peers: peers{a}, Registerer: a.registry, Trace: a.call, TraceParent: a.traceParent,
 	})
 	a.estimation = work.New(work.Deps{
-		DB: a.db, Log: a.log, Now: a.db.Now, Local: time.Now, Queue: workQueue{a}, Outbox: outbox{a.Deliveries},
+		DB: a.db, Log: a.log, Now: a.db.Now, Local: time.Now, Queue: workQueue{a}, Outbox: a.Deliveries,
 		Catalogue: catalogue{a.products}, Estimator: estimator{a},
 		Ledger: ledger, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(), Batch: a.batch(),
 	})
@@ -191,7 +192,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 // buildListings builds what is read here and takes no part in the pipeline.
 func (a *App) buildListings() (err error) {
 	a.Receivers = webhooks.NewSelfService(webhooks.SelfServiceDeps{
-		DB: a.db, Now: a.db.Now, Accounts: accounts{destinations{a.Suppliers}}, Requests: a.materials,
+		DB: a.db, Now: a.db.Now, Accounts: a.Suppliers, Requests: a.materials,
 		Dispatcher: a.Deliveries, Cursors: a.cursors,
 	})
 	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.db.Now}); err != nil {
@@ -241,6 +242,12 @@ func localURL(hostPort string) string {
 // span begins a span of the process that this is.
 func (a *pipeline) span(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
 	return a.tracing.Span(ctx, name, attrs...)
+}
+
+// call begins the span of a call that this process makes.
+func (a *pipeline) call(ctx context.Context, name, method string, address func() *url.URL, attrs ...slog.Attr) (
+	context.Context, func(int, error)) {
+	return a.tracing.Call(ctx, name, method, address, attrs...)
 }
 
 // batch begins the spans of batches; nil: nothing is traced, and no batch collects where its members come from.

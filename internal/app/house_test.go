@@ -51,13 +51,13 @@ var edges = map[string][]string{
 	"internal/figures":     {"internal/database"},
 	"internal/notice":      {},
 	"internal/notify":      {"internal/database", "internal/notice"},
-	"internal/caller":      {},
+	"internal/caller":      {"pkg/webhook"}, // what signs the calls of a receiver
 	"internal/cursor":      {},
 	"internal/config":      {"pkg/webhook"}, // checks that configured secrets are ones
 	"internal/apikey":      {"internal/errs"},
 	"internal/errs":        {},
 	"internal/logctx":      {},
-	"internal/round":       {},
+	"internal/round":       {"pkg/webhook"}, // the event on its way
 	"internal/pack":        {},
 	"internal/groupcommit": {"internal/errs"},
 	"internal/dispatch":    {},
@@ -66,7 +66,7 @@ var edges = map[string][]string{
 
 	"internal/database/sqlite": {"internal/database"},
 
-	"internal/queue":          {},
+	"internal/queue":          {"internal/round"},
 	"internal/queue/embedded": {"internal/errs", "internal/queue"},
 
 	"internal/telemetry": {"internal/errs", "internal/logctx"},

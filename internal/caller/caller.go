@@ -1,5 +1,5 @@
-// Package caller is who calls and what it may do: package supplierauth finds that out, the features read it from the
-// context.
+// Package caller is who calls, what it may do, and where it is called: package supplierauth finds that out, the features
+// read the caller from the context and the receiver by the supplier's id.
 package caller
 
 import (

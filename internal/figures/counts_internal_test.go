@@ -101,7 +101,7 @@ func TestCounts_are_of_each_request_delivery_and_receiver_once(t *testing.T) {
 	})
 }
 
-// numbers gives a table of n numbers.
+// numbers returns a table of n numbers.
 func numbers(n int) string {
 	return fmt.Sprintf(`(WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < %d) SELECT n FROM n) AS n`, n)
 }

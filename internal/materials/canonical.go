@@ -13,32 +13,16 @@ import (
 // order, an absent optional one as null, encoded by encoding/json. Stored digests hang on every byte of it, so it never
 // changes: a member that comes later has omitzero, which leaves the digests of requests without it as they are.
 type canonicalRequest struct {
-	ID        int64               `json:"id"`
-	ShopCode  string              `json:"shop_code"`
-	Comment   *string             `json:"comment"`
-	Materials []canonicalMaterial `json:"materials"`
-}
-
-type canonicalMaterial struct {
-	MaterialID        int64    `json:"material_id"`
-	Material          string   `json:"material"`
-	MaterialVariantID *int64   `json:"material_variant_id"`
-	MaterialVariant   *string  `json:"material_variant"`
-	SKU               string   `json:"sku"`
-	Width             float64  `json:"width"`
-	Height            float64  `json:"height"`
-	Depth             *float64 `json:"depth"`
-	Quantity          int64    `json:"quantity"`
+	ID        int64      `json:"id"`
+	ShopCode  string     `json:"shop_code"`
+	Comment   *string    `json:"comment"`
+	Materials []Material `json:"materials"`
 }
 
 // canonical returns the request's canonical text, which is stored, and the text's SHA-256: equal digests mean equal
 // requests.
 func (r Request) canonical() (text, digest []byte, err error) {
-	form := canonicalRequest{ID: r.ID, ShopCode: r.ShopCode, Comment: r.Comment,
-		Materials: make([]canonicalMaterial, len(r.Materials))}
-	for i, m := range r.Materials {
-		form.Materials[i] = canonicalMaterial(m)
-	}
+	form := canonicalRequest{ID: r.ID, ShopCode: r.ShopCode, Comment: r.Comment, Materials: r.Materials}
 	if text, err = json.Marshal(form); err != nil {
 		return nil, nil, fmt.Errorf("encode request: %w", err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/materials"
-	"github.com/supplyhub/supplyhub/internal/materials/work"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 func request(supplierID string, id int64, shop string) materials.Request {
@@ -201,7 +201,7 @@ func TestRunSweeper_refills_a_queue_that_lost_its_work_and_leaves_alone_what_wai
 		}
 	}
 	first := p.world.takeMessages()[1].Subject
-	p.world.hold(work.Backlog{First: first, Length: 2, Store: 1}, nil) // the message before it was lost
+	p.world.hold(round.Backlog{First: first, Length: 2, Store: 1}, nil) // the message before it was lost
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.RunSweeper(ctx) }()
@@ -215,8 +215,8 @@ func TestRunSweeper_refills_a_queue_that_lost_its_work_and_leaves_alone_what_wai
 		}
 	}
 	eventually(t, "what was lost before the first message is published", published("acme/0/1"))
-	p.world.hold(work.Backlog{}, errors.New("away"))
-	p.world.hold(work.Backlog{Store: 2}, nil) // its store is gone
+	p.world.hold(round.Backlog{}, errors.New("away"))
+	p.world.hold(round.Backlog{Store: 2}, nil) // its store is gone
 	eventually(t, "all that was old enough is published at once", published("acme/1/1", "acme/2/1"))
 	stop()
 	if err := <-ended; err != nil {
@@ -231,7 +231,7 @@ func TestRunSweeper_publishes_what_was_lost_though_the_queue_is_never_empty(t *t
 		t.Fatal(err)
 	}
 	p.world.takeMessages() // lost
-	p.world.hold(work.Backlog{First: "mr.work.9999", Length: 100_000, Store: 1}, nil)
+	p.world.hold(round.Backlog{First: "mr.work.9999", Length: 100_000, Store: 1}, nil)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.RunSweeper(ctx) }()

@@ -350,14 +350,14 @@ type world struct {
 	db        *database.DB
 	estimate  func(ctx context.Context, r estimates.Request) (estimates.Result, error)
 	products  func(supplierID string, skus []string) (map[string]estimates.Product, error)
-	outbox    func(events []work.Outgoing) error
+	outbox    func(events []round.Outgoing) error
 	adds      atomic.Int64
-	backlog   work.Backlog
+	backlog   round.Backlog
 	away      error // of the queue
 	mu        sync.Mutex
 	sent      []string
 	published []work.Message
-	last      work.Outgoing
+	last      round.Outgoing
 	asked     estimates.Request
 }
 
@@ -409,26 +409,26 @@ func (w *world) Estimate(ctx context.Context, r estimates.Request) (estimates.Re
 }
 
 // hold makes the queue hold what backlog says, or be away with err.
-func (w *world) hold(backlog work.Backlog, err error) {
+func (w *world) hold(backlog round.Backlog, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.backlog, w.away = backlog, err
 }
 
-func (w *world) Backlog(context.Context, string) (work.Backlog, error) {
+func (w *world) Backlog(context.Context, string) (round.Backlog, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.backlog, w.away
 }
 
-func (w *world) Add(ctx context.Context, events []work.Outgoing) (before []round.Round, err error) {
+func (w *world) Add(ctx context.Context, events []round.Outgoing) (before []round.Round, err error) {
 	w.adds.Add(1)
 	if w.outbox != nil {
 		if err := w.outbox(events); err != nil {
 			return nil, err
 		}
 	}
-	var fresh []work.Outgoing
+	var fresh []round.Outgoing
 	for _, e := range events {
 		result := w.db.From(ctx).Exec(`INSERT INTO webhook_events (uid, round, supplier_id, trace_id, body, created_at)
 			VALUES (?, ?, ?, ?, ?, 0) ON CONFLICT DO NOTHING`, e.Round.UID, e.Round.Number, e.Round.SupplierID, e.TraceID,

@@ -28,17 +28,25 @@ type Request struct {
 	TraceParent string     `json:"-"` // the span of that call (W3C Trace Context); empty: it is not traced
 }
 
-// Material is one item of a request. Sizes are centimetres of one piece.
-type Material struct {
-	MaterialID        int64    `json:"material_id"`
-	Material          string   `json:"material"`
+// Material is one item of a valid request; materialBody is one that was posted and may lack what is required.
+type (
+	Material     = materialOf[int64, string, float64]
+	materialBody = materialOf[*int64, *string, *float64]
+)
+
+// materialOf is an item of a request: Number, Text and Size are the types of the members that it must have, pointers
+// where they may be missing. Sizes are centimetres of one piece. The names, their order and the types of Material are
+// part of the canonical form (canonical.go), so a later member goes to the end and has omitzero.
+type materialOf[Number, Text, Size any] struct {
+	MaterialID        Number   `json:"material_id"`
+	Material          Text     `json:"material"`
 	MaterialVariantID *int64   `json:"material_variant_id"`
 	MaterialVariant   *string  `json:"material_variant"`
-	SKU               string   `json:"sku"`
-	Width             float64  `json:"width"`
-	Height            float64  `json:"height"`
+	SKU               Text     `json:"sku"`
+	Width             Size     `json:"width"`
+	Height            Size     `json:"height"`
 	Depth             *float64 `json:"depth"`
-	Quantity          int64    `json:"quantity"`
+	Quantity          Number   `json:"quantity"`
 }
 
 // Duplicate is a combination that several items of one request share.
@@ -77,18 +85,6 @@ type requestBody struct {
 	Materials []*materialBody `json:"materials"`
 }
 
-type materialBody struct {
-	MaterialID        *int64   `json:"material_id"`
-	Material          *string  `json:"material"`
-	MaterialVariantID *int64   `json:"material_variant_id"`
-	MaterialVariant   *string  `json:"material_variant"`
-	SKU               *string  `json:"sku"`
-	Width             *float64 `json:"width"`
-	Height            *float64 `json:"height"`
-	Depth             *float64 `json:"depth"`
-	Quantity          *int64   `json:"quantity"`
-}
-
 // validate names every rule that the body breaks. Without any, request may be called.
 func (b *requestBody) validate() []errs.Violation {
 	c := requestCheck{item: topLevel}
@@ -106,14 +102,15 @@ func (b *requestBody) validate() []errs.Violation {
 		c.add("/materials", "must have at least one item")
 	}
 	for c.item = range b.Materials {
-		if b.Materials[c.item].validate(&c); len(c.found) >= httpapi.EnoughViolations {
+		if validateMaterial(b.Materials[c.item], &c); len(c.found) >= httpapi.EnoughViolations {
 			break // a body of 1 MiB can break two million rules
 		}
 	}
 	return c.found
 }
 
-func (m *materialBody) validate(c *requestCheck) {
+// validateMaterial names every rule that an item breaks; nil is an item that is null.
+func validateMaterial(m *materialBody, c *requestCheck) {
 	if m == nil {
 		c.add("", "is required")
 		return

@@ -47,7 +47,7 @@ func TestWork_estimates_a_request_and_hands_its_event_to_the_outbox(t *testing.T
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := work.Outgoing{Round: p.round("acme", -5), TraceID: "trace-acme--5", Event: sent, Body: body}
+		out := round.Outgoing{Round: p.round("acme", -5), TraceID: "trace-acme--5", Event: sent, Body: body}
 		if diff := cmp.Diff(out, p.world.last); diff != "" {
 			t.Errorf("the outbox got (-want +got):\n%s", diff)
 		}
@@ -370,8 +370,8 @@ func TestWork_of_several_requests_of_which_the_outbox_refuses_one_is_done_for_th
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
-		p.world.outbox = func(events []work.Outgoing) error {
-			if slices.ContainsFunc(events, func(e work.Outgoing) bool { return e.Round.RequestID == 2 }) {
+		p.world.outbox = func(events []round.Outgoing) error {
+			if slices.ContainsFunc(events, func(e round.Outgoing) bool { return e.Round.RequestID == 2 }) {
 				return errors.New("refused")
 			}
 			return nil

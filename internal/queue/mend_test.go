@@ -13,6 +13,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/queue"
 	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 const allWork = "mr.work.>"
@@ -230,7 +231,7 @@ func TestBacklog_passes_by_what_the_consumer_is_past(t *testing.T) {
 	queuetest.Orphan(t, js, "MR", "worker")
 	again := open(t, queue.Config{URL: server.URL()})
 	ready(t, again)
-	backlog := func() queue.Backlog {
+	backlog := func() round.Backlog {
 		b, err := again.Backlog(t.Context(), allWork)
 		if err != nil {
 			t.Fatal(err)

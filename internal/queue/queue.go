@@ -18,6 +18,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // Names on the server; operators meet them in the permissions of NATS users.
@@ -272,18 +274,11 @@ func (q *Queue) look(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	return consumer.CachedInfo(), nil
 }
 
-// Backlog is what the queue holds.
-type Backlog struct {
-	First  string // the subject of the first message that is not done; empty when there is none
-	Length int64  // messages that wait or are being worked on
-	Store  int64  // changes when the queue has lost its store
-}
-
 // Backlog returns what the queue holds right now under the subjects. It fails too while the queue takes nothing: what
 // it holds then says nothing about what was published.
-func (q *Queue) Backlog(ctx context.Context, subjects string) (Backlog, error) {
+func (q *Queue) Backlog(ctx context.Context, subjects string) (round.Backlog, error) {
 	if reason := q.refused.reason(); reason != nil {
-		return Backlog{}, reason
+		return round.Backlog{}, reason
 	}
 	backlog, err := q.backlog(ctx, subjects)
 	if err != nil {
@@ -291,18 +286,18 @@ func (q *Queue) Backlog(ctx context.Context, subjects string) (Backlog, error) {
 		if q.ours.Load() && q.store.reason() == nil { // otherwise the reason is known
 			q.unread.setAfter(unreadFor, err)
 		}
-		return Backlog{}, err
+		return round.Backlog{}, err
 	}
 	q.unread.clear()
 	return backlog, nil
 }
 
-func (q *Queue) backlog(ctx context.Context, subjects string) (b Backlog, err error) {
+func (q *Queue) backlog(ctx context.Context, subjects string) (b round.Backlog, err error) {
 	info, err := q.look(ctx)
 	if err != nil {
 		return b, err
 	}
-	b = Backlog{Length: int64(waiting(info)), Store: info.Created.UnixNano()}
+	b = round.Backlog{Length: int64(waiting(info)), Store: info.Created.UnixNano()}
 	if b.Length == 0 {
 		return b, nil
 	}

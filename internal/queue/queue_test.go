@@ -22,6 +22,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/queue"
 	_ "github.com/supplyhub/supplyhub/internal/queue/embedded" // the embedded default
 	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 const (
@@ -238,7 +239,7 @@ func TestBacklog_is_the_first_message_that_is_not_done_and_how_many_there_are(t 
 	stacks(t, func(t *testing.T, cfg queue.Config) {
 		q := open(t, cfg)
 		ready(t, q)
-		backlog := func() queue.Backlog {
+		backlog := func() round.Backlog {
 			b, err := q.Backlog(t.Context(), allWork)
 			if err != nil {
 				t.Fatal(err)

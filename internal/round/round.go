@@ -1,5 +1,6 @@
-// Package round names what travels between the packages: one round of one accepted request, and the webhook-ids of its
-// event. It imports nothing of ours.
+// Package round has what travels between the packages for one round of one accepted request: its name, its event on the
+// way to the outbox, the webhook-ids of that event, and what the queue holds of rounds. It imports no package of
+// internal/.
 package round
 
 import (
@@ -11,6 +12,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 // Round is one estimation of one accepted request.
@@ -25,6 +28,23 @@ type Round struct {
 func (r Round) Compare(other Round) int {
 	return cmp.Or(strings.Compare(r.SupplierID, other.SupplierID), cmp.Compare(r.RequestID, other.RequestID),
 		cmp.Compare(r.UID, other.UID), cmp.Compare(r.Number, other.Number))
+}
+
+// Outgoing is the event of a round, to be stored and delivered. The same round twice is one event: work that the queue
+// brings twice, or that two workers do, stores one.
+type Outgoing struct {
+	Round       Round
+	TraceID     string // X-Request-Id of the call that caused it
+	TraceParent string // the span of that call; empty: it is not traced
+	Event       webhook.Event
+	Body        []byte // the event as JSON; nil: the outbox encodes it
+}
+
+// Backlog is what the queue holds of the messages that name rounds: what the sweeper compares with the database.
+type Backlog struct {
+	First  string // the subject of the first message that is not done; empty when there is none
+	Length int64  // messages that wait or are being worked on
+	Store  int64  // changes when the queue has lost its store
 }
 
 // Partition is a range of uids whose events are stored together, and dropped together.

@@ -4,20 +4,14 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
-// WebhookSecret is when a secret of a supplier was made and ends; it does not hold the secret.
-type WebhookSecret struct {
-	CreatedAt time.Time  `json:"created_at"`
-	ExpiresAt *time.Time `json:"expires_at"` // nil: until it is rotated
-}
-
 // WebhookSecrets returns the secrets that sign now, the newest first; never nil.
-func (s *Service) WebhookSecrets(ctx context.Context, supplierID string) ([]WebhookSecret, error) {
+func (s *Service) WebhookSecrets(ctx context.Context, supplierID string) ([]caller.SecretValidity, error) {
 	secrets, err := s.store.secrets(ctx, supplierID, s.now())
 	if err != nil {
 		return nil, fmt.Errorf("list webhook secrets: %w", err)
@@ -32,7 +26,7 @@ func (s *Service) SetWebhookURL(ctx context.Context, supplierID, url string) err
 	}
 	var found bool
 	err := s.store.db.InTx(ctx, "set a webhook address", func(ctx context.Context) (err error) {
-		if found, err = s.store.setWebhookURL(ctx, supplierID, strings.TrimRight(url, "/"), s.now()); err != nil {
+		if found, err = s.store.setWebhookURL(ctx, supplierID, storedURL(url), s.now()); err != nil {
 			return err
 		}
 		return s.callable(ctx, supplierID)

@@ -4,22 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// Receiver is where a supplier takes webhooks, and what signs them.
-type Receiver struct {
-	URL     string           // base address, without a trailing slash; empty: it has none
-	Secrets []webhook.Secret // all that sign now, the newest first
-	Active  bool
-
-	Concurrency int // calls that it takes at once, from all workers together
-}
-
 // Receivers returns the receivers of the given suppliers, by supplier id. Unknown suppliers are absent. A secret that
 // no key of SECRETS_KEY opens is reported in the log and left out, so that it stops no other supplier's webhooks.
-func (s *Service) Receivers(ctx context.Context, supplierIDs []string) (map[string]Receiver, error) {
-	receivers := make(map[string]Receiver, len(supplierIDs))
+func (s *Service) Receivers(ctx context.Context, supplierIDs []string) (map[string]caller.Receiver, error) {
+	receivers := make(map[string]caller.Receiver, len(supplierIDs))
 	if len(supplierIDs) == 0 {
 		return receivers, nil
 	}

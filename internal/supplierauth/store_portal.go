@@ -108,7 +108,7 @@ func (s store) setWebhookURL(ctx context.Context, supplierID, url string, now ti
 }
 
 // secrets returns those that sign now, the newest first.
-func (s store) secrets(ctx context.Context, supplierID string, now time.Time) ([]WebhookSecret, error) {
+func (s store) secrets(ctx context.Context, supplierID string, now time.Time) ([]caller.SecretValidity, error) {
 	var rows []struct {
 		CreatedAt   int64
 		ActiveUntil *int64
@@ -117,7 +117,7 @@ func (s store) secrets(ctx context.Context, supplierID string, now time.Time) ([
 		SELECT created_at, active_until FROM supplier_webhook_secrets
 		WHERE supplier_id = ? AND (active_until IS NULL OR active_until > ?)
 		ORDER BY (active_until IS NULL) DESC, created_at DESC, id`, supplierID, now.UnixMicro()).Scan(&rows).Error
-	secrets := make([]WebhookSecret, len(rows))
+	secrets := make([]caller.SecretValidity, len(rows))
 	for i, row := range rows {
 		secrets[i] = WebhookSecret{time.UnixMicro(row.CreatedAt).UTC(), timeOrNil(row.ActiveUntil)}
 	}

@@ -12,6 +12,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/net/idna"
+
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
@@ -147,7 +149,7 @@ func (p SupplierPatch) apply(s *Supplier) {
 		s.Name = *p.Name
 	}
 	if p.WebhookURL != nil {
-		s.WebhookURL = strings.TrimRight(*p.WebhookURL, "/")
+		s.WebhookURL = storedURL(*p.WebhookURL)
 	}
 	if p.AccessTTL != nil {
 		s.AccessTTL = *p.AccessTTL
@@ -202,13 +204,37 @@ func webhookURLFault(text string, allowPrivate bool) string {
 		return "must not have a query or fragment"
 	case u.Hostname() == "":
 		return "must name a host"
+	case asciiHost(u) == "":
+		return "must name a host that the DNS can have"
 	case !validPort(u):
 		return "must have a port from 1 to 65535, or none"
-	case !allowPrivate && literalPrivate(u.Hostname()):
+	case !allowPrivate && literalPrivate((&url.URL{Host: asciiHost(u)}).Hostname()):
 		return "must not be a loopback, private or other special address" + unlessAllowed
 	default:
 		return ""
 	}
+}
+
+// storedURL returns a valid address without a trailing slash, in ASCII: a URI is (RFC 3986), whatever browsers show.
+func storedURL(text string) string {
+	if u, err := url.Parse(text); err == nil && u.Host != "" {
+		u.Host = asciiHost(u)
+		text = u.String()
+	}
+	return strings.TrimRight(text, "/")
+}
+
+// asciiHost returns the host, with its port, as it is called: an international name as net/http encodes it (RFC 5891),
+// any other one as it is; "" when there is no such name.
+func asciiHost(u *url.URL) string {
+	if !strings.ContainsFunc(u.Host, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return u.Host
+	}
+	host, err := idna.Lookup.ToASCII(u.Hostname())
+	if err != nil {
+		return ""
+	}
+	return host + strings.TrimPrefix(u.Host, u.Hostname())
 }
 
 func validPort(u *url.URL) bool {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/supplyhub/supplyhub/pkg/webhook"
+	"github.com/supplyhub/supplyhub/internal/caller"
 )
 
 const (
@@ -16,22 +16,13 @@ const (
 	receiversMax = 16_384          // entries kept before outdated ones are dropped
 )
 
-// Receiver is where a destination takes its calls and what signs them; the first secret is the current one.
-type Receiver struct {
-	URL     string // without the path of the call
-	Secrets []webhook.Secret
-	Active  bool
-
-	Concurrency int // calls that it takes at once, from all workers together
-}
+// Receiver is where a supplier takes webhooks.
+type Receiver = caller.Receiver
 
 // Destinations returns the suppliers' receivers; a supplier that is unknown or has none is absent or without a URL.
 type Destinations interface {
 	Receivers(ctx context.Context, supplierIDs []string) (map[string]Receiver, error)
 }
-
-// usable reports whether there is anything to call.
-func (r Receiver) usable() bool { return r.Active && r.URL != "" }
 
 // callURL returns the address of a request's call below a receiver's URL.
 func callURL(base string, requestID int64) string {
@@ -90,5 +81,5 @@ func (r *receivers) remembered(supplierID string) (Receiver, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known, ok := r.known[supplierID]
-	return known.Receiver, ok && (known.usable() || r.now().Sub(known.readAt) <= receiverAge)
+	return known.Receiver, ok && (known.Usable() || r.now().Sub(known.readAt) <= receiverAge)
 }

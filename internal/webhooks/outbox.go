@@ -12,7 +12,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/round"
-	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 const (
@@ -20,14 +19,8 @@ const (
 	roomWait = 500 * time.Millisecond
 )
 
-// Outgoing is one event to be delivered. The same round twice is one event.
-type Outgoing struct {
-	Round       round.Round
-	TraceID     string // X-Request-Id of the call that caused it
-	TraceParent string // the span of that call; empty: it is not traced
-	Event       webhook.Event
-	Body        []byte // the event as JSON; nil: Add encodes it
-}
+// Outgoing is one event to be delivered.
+type Outgoing = round.Outgoing
 
 // newDelivery is a delivery that Add makes. Its first attempt is begun with it when there is a permit.
 type newDelivery struct {
@@ -125,7 +118,7 @@ func (d *Dispatcher) prepare(events []Outgoing, receivers map[string]Receiver, w
 			}})
 		}
 		add(round.OwnEndpoint, ownEndpoint)
-		if receivers[e.Round.SupplierID].usable() {
+		if receivers[e.Round.SupplierID].Usable() {
 			add(round.Receiver, e.Round.SupplierID)
 		}
 	}

@@ -170,7 +170,7 @@ func (d *Dispatcher) wanted(ctx context.Context) (list []dispatch.Destination, e
 				continue
 			case !known:
 				continue
-			case !receiver.usable():
+			case !receiver.Usable():
 				unusable = append(unusable, r.destination)
 				continue
 			default:
@@ -184,7 +184,7 @@ func (d *Dispatcher) wanted(ctx context.Context) (list []dispatch.Destination, e
 		return nil, err
 	}
 	for _, id := range unknown {
-		if r := found[id]; r.usable() {
+		if r := found[id]; r.Usable() {
 			list = append(list, dispatch.Destination{Name: id, Limit: max(r.Concurrency, 1), Failures: d.agenda.failures(id)})
 		} else {
 			unusable = append(unusable, id)
@@ -207,7 +207,7 @@ func (d *Dispatcher) setAside(ctx context.Context, suppliers []string) error {
 		if err != nil {
 			return err
 		}
-		return d.store.setAside(ctx, slices.DeleteFunc(locked, func(id string) bool { return now[id].usable() }))
+		return d.store.setAside(ctx, slices.DeleteFunc(locked, func(id string) bool { return now[id].Usable() }))
 	})
 	if err != nil {
 		return fmt.Errorf("set receivers aside that cannot be called: %w", err)
@@ -250,7 +250,7 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 	if err != nil {
 		return nil, err
 	}
-	suppliers = slices.DeleteFunc(suppliers, func(id string) bool { return !receivers[id].usable() })
+	suppliers = slices.DeleteFunc(suppliers, func(id string) bool { return !receivers[id].Usable() })
 	// apart from each other: what dies of the own ones changes requests, which are locked before receivers
 	jobs, err := d.claimIn(ctx, wants, nil, receivers)
 	if err != nil || len(suppliers) == 0 {

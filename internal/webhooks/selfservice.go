@@ -11,6 +11,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2/expirable"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -76,10 +77,7 @@ func (f SentFilter) list(cursors cursor.Sealer, supplierID string) cursor.List {
 }
 
 // SecretValidity is when a secret of a receiver was made and ends; it does not hold the secret.
-type SecretValidity struct {
-	CreatedAt time.Time  `json:"created_at"`
-	ExpiresAt *time.Time `json:"expires_at"` // nil: until it is rotated
-}
+type SecretValidity = caller.SecretValidity
 
 // ReceiverView is a supplier's receiver as it sees it itself.
 type ReceiverView struct {

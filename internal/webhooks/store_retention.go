@@ -9,8 +9,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// pendingSince is when a pending delivery d became so: when it was made, or when its series of attempts was begun by a
-// redelivery, of which the first attempt is the trace.
+// pendingSince returns the expression of when a pending delivery d became so: when it was made, or when its series of
+// attempts was begun by a redelivery, of which the first attempt is the trace.
 func (s *store) pendingSince() string {
 	return `CASE WHEN series = attempts THEN created_at WHEN series = 0 THEN updated_at
 		WHEN series = 1 THEN last_started_at ELSE coalesce((SELECT a.started_at FROM webhook_attempts a

@@ -49,6 +49,7 @@ func newValidator() (*V, error) {
 		return nil, fmt.Errorf("parse the document: %w", err)
 	}
 	v := &V{document: parsed.(object), schemas: map[string]*jsonschema.Schema{}}
+	strict(v.document)
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.AssertFormat()

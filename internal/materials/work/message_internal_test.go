@@ -18,7 +18,9 @@ func (r *recorder) Publish(subject string, body []byte) {
 	r.last = Message{Subject: subject, Body: body}
 }
 
-func (r *recorder) Backlog(context.Context, string) (Backlog, error) { return Backlog{}, nil }
+func (r *recorder) Backlog(context.Context, string) (round.Backlog, error) {
+	return round.Backlog{}, nil
+}
 
 func TestPublish_names_all_rounds_in_one_message_under_their_lowest_ticket(t *testing.T) {
 	t.Parallel()

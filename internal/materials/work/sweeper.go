@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 const (
@@ -97,7 +98,7 @@ type sighting struct {
 }
 
 // observe returns the ticket below which all are lost.
-func (v *queueView) observe(at time.Time, last int64, backlog Backlog) (below int64) {
+func (v *queueView) observe(at time.Time, last int64, backlog round.Backlog) (below int64) {
 	head, known := last+1, true
 	if backlog.First != "" {
 		head, known = parseTicket(backlog.First)

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 func TestQueueView(t *testing.T) {
@@ -47,7 +49,7 @@ func TestQueueView(t *testing.T) {
 					v.unavailable(at, l.last)
 					continue
 				}
-				backlog := Backlog{Store: l.store}
+				backlog := round.Backlog{Store: l.store}
 				if l.first > 0 {
 					backlog.First = subjectPrefix + strconv.FormatInt(l.first, 10)
 				}

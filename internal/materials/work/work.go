@@ -13,7 +13,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
-	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 // Queue holds messages, first in, first out.
@@ -22,30 +21,14 @@ type Queue interface {
 	Publish(subject string, body []byte)
 
 	// Backlog returns what the queue holds under the subjects. An error means that it is unavailable or takes nothing.
-	Backlog(ctx context.Context, subjects string) (Backlog, error)
-}
-
-// Backlog is what the queue holds.
-type Backlog struct {
-	First  string // the subject of its first message that is not done; empty when there is none
-	Length int64  // messages that wait or are being worked on
-	Store  int64  // changes when the queue has lost its store
-}
-
-// Outgoing is one event for the outbox. The same round twice is one event.
-type Outgoing struct {
-	Round       round.Round
-	TraceID     string
-	TraceParent string // the span of the call that caused it; empty: it is not traced
-	Event       webhook.Event
-	Body        []byte // the event as JSON
+	Backlog(ctx context.Context, subjects string) (round.Backlog, error)
 }
 
 // Outbox stores events for sending.
 type Outbox interface {
 	// Add stores the events in the caller's transaction and has them sent once it is committed. stored are the rounds
 	// whose events were stored before: these stay as they are.
-	Add(ctx context.Context, events []Outgoing) (stored []round.Round, err error)
+	Add(ctx context.Context, events []round.Outgoing) (stored []round.Round, err error)
 
 	// Reserve waits a moment when more is added than can be sent, and returns how many events to add next; done ends that.
 	Reserve(want int) (n int, done func())

@@ -137,17 +137,17 @@ func (s *Service) traceBatch(requests []*pending) (context.Context, func(error))
 // sends; the other one clears its ticket. A worker that was stopped since it read the requests may
 // find them estimated by another one and deleted by retention: their events would belong to nothing.
 func (s *Service) dispatch(requests []*pending, read time.Time) error {
-	events := make([]Outgoing, 0, len(requests))
+	events := make([]round.Outgoing, 0, len(requests))
 	for _, p := range requests {
 		if p.err == nil {
-			events = append(events, Outgoing{Round: p.Round, TraceID: p.TraceID, TraceParent: p.TraceParent,
+			events = append(events, round.Outgoing{Round: p.Round, TraceID: p.TraceID, TraceParent: p.TraceParent,
 				Event: p.event, Body: p.body})
 		}
 	}
 	if len(events) == 0 {
 		return nil
 	}
-	slices.SortFunc(events, func(a, b Outgoing) int { // as they are stored: another worker may have the same
+	slices.SortFunc(events, func(a, b round.Outgoing) int { // as they are stored: another worker may have the same
 		return cmp.Or(cmp.Compare(a.Round.UID, b.Round.UID), cmp.Compare(a.Round.Number, b.Round.Number))
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), workStoreTimeout)
@@ -168,7 +168,7 @@ func (s *Service) dispatch(requests []*pending, read time.Time) error {
 	return nil
 }
 
-func roundsOf(events []Outgoing) []round.Round {
+func roundsOf(events []round.Outgoing) []round.Round {
 	list := make([]round.Round, len(events))
 	for i, e := range events {
 		list[i] = e.Round
