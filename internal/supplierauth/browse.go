@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/caller"
 )
 
 // SupplierPage returns the suppliers behind a place in the list of all, oldest first. next leads on from there; empty:
@@ -57,10 +59,10 @@ const mostLooked = 5000
 
 // Access is what opens the service to a supplier: its keys and sessions, by their counts and ages. It holds no secret.
 type Access struct {
-	Keys     []Key           `json:"api_keys"`        // that work now, the newest first
-	Secrets  []WebhookSecret `json:"webhook_secrets"` // that sign now, the newest first
-	Sessions Sessions        `json:"sessions"`
-	Portal   int64           `json:"portal_sessions"` // browsers that are signed in to the portal
+	Keys     []Key                   `json:"api_keys"`        // that work now, the newest first
+	Secrets  []caller.SecretValidity `json:"webhook_secrets"` // that sign now, the newest first
+	Sessions Sessions                `json:"sessions"`
+	Portal   int64                   `json:"portal_sessions"` // browsers that are signed in to the portal
 }
 
 // Key is an API key as the operator sees it.

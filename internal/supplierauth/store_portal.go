@@ -119,7 +119,7 @@ func (s store) secrets(ctx context.Context, supplierID string, now time.Time) ([
 		ORDER BY (active_until IS NULL) DESC, created_at DESC, id`, supplierID, now.UnixMicro()).Scan(&rows).Error
 	secrets := make([]caller.SecretValidity, len(rows))
 	for i, row := range rows {
-		secrets[i] = WebhookSecret{time.UnixMicro(row.CreatedAt).UTC(), timeOrNil(row.ActiveUntil)}
+		secrets[i] = caller.SecretValidity{CreatedAt: time.UnixMicro(row.CreatedAt).UTC(), ExpiresAt: timeOrNil(row.ActiveUntil)}
 	}
 	return secrets, database.Translate(err)
 }
