@@ -30,7 +30,7 @@ func (a *App) routes(r *gin.Engine) {
 	r.POST("/api/external-auth/revoke", authErrors(auth.Revoke))
 	r.GET("/api/external/ping", auth.Bearer(""), handle(auth.Ping))
 	r.GET("/.well-known/jwks.json", handle(auth.JWKS))
-	r.GET("/", handle(httpapi.Home))
+	r.GET("/", handle(httpapi.Home(telemetry.Version())))
 	r.GET("/openapi.json", handle(httpapi.OpenAPI(telemetry.Version())))
 	r.GET("/docs", handle(docs))
 	r.GET("/docs/:file", handle(docs))
