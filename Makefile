@@ -164,8 +164,8 @@ lint-openapi: ## lint the OpenAPI document by two linters (needs npm)
 		npx --yes $(SPECTRAL) lint --fail-severity=hint -r deployments/lint/spectral.yaml internal/httpapi/openapi.yaml; \
 	fi
 
-readme: ## write the table of variables in README.md from internal/config
-	$(GO) test ./deployments -run '^TestReadme' -count=1 -update
+readme: ## write the table of variables in deployments/configuration.md from internal/config
+	$(GO) test ./deployments -run '^TestConfiguration' -count=1 -update
 
 # What a migrated database has cannot be out of date, and what is written down has the reasons: `make check` compares their names.
 schema: ## print the schema of a migrated database: PostgreSQL's by pg_dump, SQLite's as it keeps it

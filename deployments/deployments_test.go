@@ -17,7 +17,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/config"
 )
 
-var update = flag.Bool("update", false, "write README.md's table of variables")
+var update = flag.Bool("update", false, "write configuration.md's table of variables")
 
 func TestYAML_parses(t *testing.T) {
 	t.Parallel()
@@ -29,15 +29,15 @@ func TestYAML_parses(t *testing.T) {
 	}
 }
 
-// The table is between two comments in README.md; `make readme` writes it.
-func TestReadme_has_the_table_of_variables(t *testing.T) {
+// The table is between two comments in configuration.md; `make readme` writes it.
+func TestConfiguration_has_the_table_of_variables(t *testing.T) {
 	t.Parallel()
 	const begin, end = "<!-- variables: written by make readme -->\n", "<!-- end of variables -->"
-	content := read(t, "../README.md")
+	content := read(t, "configuration.md")
 	before, rest, found := bytes.Cut(content, []byte(begin))
 	_, after, closed := bytes.Cut(rest, []byte(end))
 	if !found || !closed {
-		t.Fatalf("README.md must have the lines %q and %q", strings.TrimSpace(begin), end)
+		t.Fatalf("configuration.md must have the lines %q and %q", strings.TrimSpace(begin), end)
 	}
 	table := bytes.NewBufferString("| variable | default | meaning |\n| --- | --- | --- |\n")
 	for _, v := range config.Variables() {
@@ -48,9 +48,9 @@ func TestReadme_has_the_table_of_variables(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatal("README.md's table of variables is not internal/config's: run `make readme`")
+		t.Fatal("configuration.md's table of variables is not internal/config's: run `make readme`")
 	}
-	if err := os.WriteFile("../README.md", want, 0o644); err != nil {
+	if err := os.WriteFile("configuration.md", want, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

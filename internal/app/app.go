@@ -46,9 +46,8 @@ type App struct {
 	Scores    *scoreboard.Service
 	Receivers *webhooks.SelfService
 
-	portal        *portal.Service // nil in one that was opened for a command
-	adminAddress  string          // of the operator listener of a serving api; empty: it is opened for a command
-	publicAddress string          // of its public listener
+	portal                      *portal.Service // nil in one that was opened for a command
+	publicAddress, adminAddress string          // of the listeners of a serving api
 }
 
 // pipeline is what both binaries have: all that a material request passes through. The worker is built from nothing
@@ -220,7 +219,7 @@ func (a *App) openPortal() (err error) {
 	return nil
 }
 
-// PortalLink returns a link that signs the supplier in, once, at PUBLIC_URL or else at this machine's own address.
+// PortalLink returns a link that signs the supplier in, once, at PUBLIC_URL or else where the service listens.
 func (a *App) PortalLink(ctx context.Context, supplierID string) (portal.Link, error) {
 	public := cmp.Or(a.cfg.PublicURL, a.publicAddress, localURL(a.cfg.HTTPAddr))
 	if public == "" {

@@ -91,8 +91,8 @@ func (s *Service) SendTest(c *gin.Context) error {
 	if result.Status != nil {
 		message = s.site.Text(c, "Your receiver answered the test with %s.", http.StatusText(*result.Status)+" ("+
 			itoa(*result.Status)+")")
-		if probably := hint(*result.Status); probably != "" {
-			message += " " + s.site.Text(c, probably)
+		if probably := text(result.Error); probably != "" {
+			message += " " + s.site.Text(c, "Probably") + ": " + s.site.Text(c, probably) + "."
 		}
 	}
 	s.site.Answer(c, http.StatusOK, web.Outcome{Message: message, Result: fragment})
@@ -108,12 +108,12 @@ type testView struct {
 // Well reports whether the receiver took the call.
 func (t testView) Well() bool { return t.Status != nil && *t.Status/100 == 2 }
 
-// Hint returns what is probably wrong; empty: nothing, or the answer says it.
+// Hint returns what is probably wrong with a receiver that answered; empty: nothing, or the answer says it.
 func (t testView) Hint() string {
 	if t.Status == nil {
 		return ""
 	}
-	return hint(*t.Status)
+	return text(t.Error)
 }
 
 // RotateSecret handles POST /portal/receiver/rotate-secret.
