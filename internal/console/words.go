@@ -8,6 +8,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// refusedByRole is in PostgreSQL's answer to a statement that the role may not run.
+const refusedByRole = "SQLSTATE 42501"
+
 // labels are what the forms call the values that a violation names.
 var labels = map[string]string{
 	"name": "Name", "webhook_url": "Receiver's address", "overlap": "The old one works for",
@@ -21,6 +24,10 @@ var labels = map[string]string{
 // explain returns an error for the reader, with every violation.
 func (s *Service) explain(c *gin.Context, err error) string {
 	const internal = "This could not be read or done. The log of the api says why, under this request's X-Request-Id."
+	if strings.Contains(err.Error(), refusedByRole) {
+		return s.site.Text(c, "The api's role in the database may not do this. Use the command, or grant it as "+
+			"deployments/postgres-roles.sql says.")
+	}
 	return s.site.Explain(c, err, internal, func(e *errs.Error) string {
 		sentences := []string{s.site.Text(c, e.Detail)}
 		for _, v := range e.Violations {

@@ -46,7 +46,12 @@ func Decode[T any](tb testing.TB, a Answer) T {
 // Supplier makes a supplier with the given flags of `supplier create` and opens a session.
 func (h *Hub) Supplier(tb testing.TB, flags ...string) *Supplier {
 	tb.Helper()
-	s := MustCommand[Supplier](tb, h, append([]string{"supplier", "create", "--name", tb.Name()}, flags...)...)
+	return h.Known(tb, MustCommand[Supplier](tb, h, append([]string{"supplier", "create", "--name", tb.Name()}, flags...)...))
+}
+
+// Known opens a session of a supplier that is there.
+func (h *Hub) Known(tb testing.TB, s Supplier) *Supplier {
+	tb.Helper()
 	s.hub = h
 	s.tokens = s.Token(tb)
 	return &s
