@@ -15,8 +15,8 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// broken is a supplier whose receiver is broken, and what becomes of it.
-type broken struct {
+// outage is a supplier whose receiver is broken, and what becomes of it.
+type outage struct {
 	*apptest.Supplier
 	name     string
 	receiver *apptest.Receiver
@@ -75,9 +75,9 @@ func TestOutage_is_seen_and_ended_in_a_minute(t *testing.T) {
 }
 
 // breakThree makes the three suppliers. A receiver takes what is signed by its supplier's secret once it is repaired.
-func breakThree(t *testing.T, h *apptest.Hub) []*broken {
+func breakThree(t *testing.T, h *apptest.Hub) []*outage {
 	t.Helper()
-	all := []*broken{
+	all := []*outage{
 		{name: "Acme Gone", words: english, reader: browser.Options{Width: 390, Language: "en", Scripts: true},
 			says: "paused because it answered 410 Gone"},
 		{name: "Borges Secret", words: portuguese, says: "recusa a assinatura",
@@ -102,7 +102,7 @@ func breakThree(t *testing.T, h *apptest.Hub) []*broken {
 	return all
 }
 
-func (s *broken) answer(_ int, w http.ResponseWriter, r *http.Request) {
+func (s *outage) answer(_ int, w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.repaired.Load():
 		if !strings.HasSuffix(r.URL.Path, "/delivery-estimates") { // a test goes to the address itself
@@ -119,7 +119,7 @@ func (s *broken) answer(_ int, w http.ResponseWriter, r *http.Request) {
 }
 
 // commandsShow is the operator's look by commands.
-func commandsShow(t *testing.T, h *apptest.Hub, all []*broken) {
+func commandsShow(t *testing.T, h *apptest.Hub, all []*outage) {
 	t.Helper()
 	rows := map[string]object{}
 	for _, row := range apptest.MustCommand[[]object](t, h, "receiver", "list") {
@@ -208,7 +208,7 @@ func operatorSees(t *testing.T, h *apptest.Hub, b *browser.Browser, stack string
 }
 
 // operatorLinks makes a link into the portal, from the page that a search for the supplier's name leads to.
-func operatorLinks(t *testing.T, h *apptest.Hub, b *browser.Browser, s *broken, stack string) string {
+func operatorLinks(t *testing.T, h *apptest.Hub, b *browser.Browser, s *outage, stack string) string {
 	t.Helper()
 	b.Open(h.APIs[0].AdminURL("/console/receivers"))
 	b.Fill("Search", s.name)
@@ -233,7 +233,7 @@ func operatorLinks(t *testing.T, h *apptest.Hub, b *browser.Browser, s *broken, 
 }
 
 // repairs is what the supplier does with the link.
-func (s *broken) repairs(t *testing.T, h *apptest.Hub, link, stack string) {
+func (s *outage) repairs(t *testing.T, h *apptest.Hub, link, stack string) {
 	t.Helper()
 	b, w := browser.Start(t, s.reader), s.words
 	b.Open(link)
@@ -283,7 +283,7 @@ func (s *broken) repairs(t *testing.T, h *apptest.Hub, link, stack string) {
 }
 
 // onPhone looks at the same pages of the console on a phone, in Portuguese.
-func onPhone(t *testing.T, h *apptest.Hub, all []*broken, stack string) {
+func onPhone(t *testing.T, h *apptest.Hub, all []*outage, stack string) {
 	t.Helper()
 	b := browser.Start(t, browser.Options{Width: 390, Language: "pt-BR", Dark: true, Scripts: true})
 	for what, path := range map[string]string{"overview": "", "receivers": "/receivers", "suppliers": "/suppliers",

@@ -31,7 +31,7 @@ func (s *Site) functions(l *locale) template.FuncMap {
 		"args":    arguments, // args "Name" value … makes the argument of a part
 		"deref":   deref,
 		"lower":   strings.ToLower,
-		"word":    StateWord, // t (word .Status)
+		"word":    stateWord, // t (word .Status)
 		"kind":    kindOf,
 	}
 	maps.Copy(f, s.cfg.Functions)

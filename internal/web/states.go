@@ -1,10 +1,6 @@
 package web
 
-import (
-	"fmt"
-
-	"github.com/gin-gonic/gin"
-)
+import "fmt"
 
 // stateWords are the states that the API has, as the pages of every site write them, to be translated. Suppliers and
 // operators thus say the same of one delivery, and a program's words lead to those of a page.
@@ -18,17 +14,14 @@ var stateWords = map[string]string{
 	"true": "Active", "false": "Deactivated", // suppliers
 }
 
-// StateWord returns a state of any type as the pages write it, to be translated.
-func StateWord(state any) string {
+// stateWord returns a state of any type as the pages write it, to be translated.
+func stateWord(state any) string {
 	text := fmt.Sprint(state)
 	if word := stateWords[text]; word != "" {
 		return word
 	}
 	return text
 }
-
-// State returns a state in the reader's language.
-func (s *Site) State(c *gin.Context, state string) string { return s.Text(c, StateWord(state)) }
 
 // kindOf returns the colour of a state of any type.
 func kindOf(state any) string {

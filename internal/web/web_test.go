@@ -203,22 +203,3 @@ func TestCharts_escape_their_texts_and_show_the_smallest_part(t *testing.T) {
 		t.Errorf("%s", none)
 	}
 }
-
-func TestStates_have_one_word_in_each_language_and_a_word_of_their_own(t *testing.T) {
-	t.Parallel()
-	site, err := web.New(page(`t "Hello"`, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, state := range []string{"enqueued", "estimated", "selected", "pending", "delivered", "dead", "failed",
-		"undelivered", "active", "failing", "paused", "none", "true", "false", ""} {
-		english := web.StateWord(state)
-		portuguese := site.Translate("pt", english)
-		if english == state || portuguese == english {
-			t.Errorf("the state %q is %q, in Portuguese %q", state, english, portuguese)
-		}
-	}
-	if word := web.StateWord("of a later version"); word != "of a later version" {
-		t.Errorf("an unknown state is %q", word)
-	}
-}
