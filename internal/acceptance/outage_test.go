@@ -15,8 +15,8 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// outage is a supplier whose receiver is broken, and what becomes of it.
-type outage struct {
+// stricken is a supplier whose receiver is broken, and what becomes of it.
+type stricken struct {
 	*apptest.Supplier
 	name     string
 	receiver *apptest.Receiver
@@ -75,9 +75,9 @@ func TestOutage_is_seen_and_ended_in_a_minute(t *testing.T) {
 }
 
 // breakThree makes the three suppliers. A receiver takes what is signed by its supplier's secret once it is repaired.
-func breakThree(t *testing.T, h *apptest.Hub) []*outage {
+func breakThree(t *testing.T, h *apptest.Hub) []*stricken {
 	t.Helper()
-	all := []*outage{
+	all := []*stricken{
 		{name: "Acme Gone", words: english, reader: browser.Options{Width: 390, Language: "en", Scripts: true},
 			says: "paused because it answered 410 Gone"},
 		{name: "Borges Secret", words: portuguese, says: "recusa a assinatura",
@@ -102,7 +102,7 @@ func breakThree(t *testing.T, h *apptest.Hub) []*outage {
 	return all
 }
 
-func (s *outage) answer(_ int, w http.ResponseWriter, r *http.Request) {
+func (s *stricken) answer(_ int, w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.repaired.Load():
 		if !strings.HasSuffix(r.URL.Path, "/delivery-estimates") { // a test goes to the address itself
@@ -119,7 +119,7 @@ func (s *outage) answer(_ int, w http.ResponseWriter, r *http.Request) {
 }
 
 // commandsShow is the operator's look by commands.
-func commandsShow(t *testing.T, h *apptest.Hub, all []*outage) {
+func commandsShow(t *testing.T, h *apptest.Hub, all []*stricken) {
 	t.Helper()
 	rows := map[string]object{}
 	for _, row := range apptest.MustCommand[[]object](t, h, "receiver", "list") {
@@ -208,7 +208,7 @@ func operatorSees(t *testing.T, h *apptest.Hub, b *browser.Browser, stack string
 }
 
 // operatorLinks makes a link into the portal, from the page that a search for the supplier's name leads to.
-func operatorLinks(t *testing.T, h *apptest.Hub, b *browser.Browser, s *outage, stack string) string {
+func operatorLinks(t *testing.T, h *apptest.Hub, b *browser.Browser, s *stricken, stack string) string {
 	t.Helper()
 	b.Open(h.APIs[0].AdminURL("/console/receivers"))
 	b.Fill("Search", s.name)
@@ -233,7 +233,7 @@ func operatorLinks(t *testing.T, h *apptest.Hub, b *browser.Browser, s *outage, 
 }
 
 // repairs is what the supplier does with the link.
-func (s *outage) repairs(t *testing.T, h *apptest.Hub, link, stack string) {
+func (s *stricken) repairs(t *testing.T, h *apptest.Hub, link, stack string) {
 	t.Helper()
 	b, w := browser.Start(t, s.reader), s.words
 	b.Open(link)
@@ -283,7 +283,7 @@ func (s *outage) repairs(t *testing.T, h *apptest.Hub, link, stack string) {
 }
 
 // onPhone looks at the same pages of the console on a phone, in Portuguese.
-func onPhone(t *testing.T, h *apptest.Hub, all []*outage, stack string) {
+func onPhone(t *testing.T, h *apptest.Hub, all []*stricken, stack string) {
 	t.Helper()
 	b := browser.Start(t, browser.Options{Width: 390, Language: "pt-BR", Dark: true, Scripts: true})
 	for what, path := range map[string]string{"overview": "", "receivers": "/receivers", "suppliers": "/suppliers",
