@@ -38,7 +38,7 @@ func (c Condition) Gone() bool {
 // Ails reports whether the last error is of now.
 func (c Condition) Ails() bool { return c.Failures > 0 || c.Gone() }
 
-// Gone reports the same as that of Condition.
+// Gone reports whether the service paused the receiver because it answered 410, as Condition.Gone does.
 func (v ReceiverView) Gone() bool {
 	return v.PausedBy != nil && *v.PausedBy == PausedByService &&
 		(v.ConsecutiveFailures < dispatch.FailingAt || v.LastError != nil && *v.LastError == gone)
