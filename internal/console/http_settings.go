@@ -32,7 +32,7 @@ func (s *Service) scoreboard(ctx context.Context, _ query) (any, error) {
 // Set handles POST /console/scoreboard/set; an empty value gives the setting its default again.
 func (s *Service) Set(c *gin.Context) error {
 	ctx, key, value := c.Request.Context(), form(c, "key"), form(c, "value")
-	logctx.Note(ctx, slog.String("key", key), slog.String("value", value))
+	logctx.Note(ctx, slog.Any("ids", []string{key}), slog.String("value", value))
 	var err error
 	if value == "" {
 		_, err = s.deps.Settings.UnsetSetting(ctx, key)
@@ -93,7 +93,7 @@ func (s *Service) SetRate(c *gin.Context) error {
 	if len(wrong) > 0 {
 		return errs.InvalidInput("The service is not valid.", wrong...)
 	}
-	logctx.Note(c.Request.Context(), slog.Any("rate", rate))
+	logctx.Note(c.Request.Context(), slog.Any("ids", []string{rate.Name}), slog.Any("rate", rate))
 	if err := s.deps.Rates.Set(c.Request.Context(), rate); err != nil {
 		return err
 	}
