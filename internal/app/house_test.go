@@ -106,8 +106,8 @@ var edges = map[string][]string{
 
 	// What helps tests and measurements; nothing that runs in production may import it.
 	"internal/acceptance": {},
-	"internal/app/apptest": {"internal/database/databasetest", "internal/queue/queuetest",
-		"internal/httpapi/openapitest"},
+	"internal/app/apptest": {"internal/database", "internal/database/databasetest", "internal/queue/queuetest",
+		"internal/httpapi/openapitest", "internal/supplierauth", "pkg/webhook"},
 	"internal/app/apptest/browser": {},
 	"internal/bench": {"internal/database", "internal/database/sqlite", "internal/database/databasetest/cluster",
 		"internal/cursor", "internal/dispatch", "internal/httpapi", "internal/materials", "internal/pack",
