@@ -192,6 +192,7 @@ type packing struct {
 	holds []string
 }
 
+// addMark writes what the tar is, first: a restore refuses any other tar at its first entry.
 func (p *packing) addMark() error {
 	text, err := json.Marshal(mark{Format: backupFormat, Version: Version(), CreatedAt: p.at})
 	if err != nil {
@@ -201,13 +202,16 @@ func (p *packing) addMark() error {
 	return p.add(backupMark, text)
 }
 
+// sumLine returns a line as sha256sum writes it, so that a backup can be checked by hand.
 func sumLine(sum [sha256.Size]byte, name string) string { return fmt.Sprintf("%x  %s\n", sum, name) }
 
+// header begins an entry of the tar, for its owner alone.
 func (p *packing) header(name string, size int64) error {
 	return p.w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600,
 		ModTime: p.at.Truncate(time.Second)})
 }
 
+// add writes an entry from memory, and its digest.
 func (p *packing) add(name string, content []byte) error {
 	if err := p.header(name, int64(len(content))); err != nil {
 		return err
@@ -253,6 +257,7 @@ func place(from, to string) error {
 	return syncDir(filepath.Dir(to))
 }
 
+// syncDir makes names in a directory survive a loss of power.
 func syncDir(path string) (err error) {
 	dir, err := os.Open(path)
 	if err != nil {

@@ -21,6 +21,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
+// What the operator's commands do, and what the api does for them by the hour: list and show requests, verify that
+// everything accepted is accounted for, delete what is old. Commands and the running api share this code and the
+// database's locks, so a command may run at any time.
+
 // Console is where the console is and what an operator enters to act in it; no token: it only shows.
 type Console struct{ Address, Token string }
 

@@ -21,6 +21,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// The schema has a version, the number of its last migration. A process serves a schema of its own version, or of the
+// next one while an upgrade rolls; a database of a development version is refused in one line. goose applies
+// migrations; the table of versions has a name of ours, by which older databases are recognised.
+
 const (
 	lockPoll  = 500 * time.Millisecond
 	lockTries = 1200             // ten minutes

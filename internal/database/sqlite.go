@@ -17,6 +17,10 @@ import (
 	"gorm.io/gorm"
 )
 
+// The embedded engine: one file, one writer. Commits survive a loss of power (synchronous FULL, WAL). SQLite itself
+// is linked by package database/sqlite, so that a worker does not carry it. The file can be copied while it is used,
+// and is checked at each start as far as two seconds reach.
+
 // sqliteReaders is how many connections read beside the one that writes.
 const sqliteReaders = 4
 

@@ -9,6 +9,9 @@ import (
 	"github.com/rickar/cal/v2/br"
 )
 
+// Days are São Paulo's, whatever the machine's zone. Work that comes after the cut-off hour, or on a day that is no
+// business day, begins on the next business day.
+
 const (
 	zoneName   = "America/Sao_Paulo"
 	cutOffHour = 14 // São Paulo time: work that comes later begins on the next business day

@@ -19,6 +19,10 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// The own endpoint: events of our workers, and of suppliers that estimate by themselves. A signature by one of
+// WEBHOOK_SIGNING_SECRETS or an access token with estimates:write lets one in. A proof, which only processes of this
+// service can make, spares the checks of the members and names the round.
+
 // Authenticator identifies the caller of a request by its access token, as supplierauth.Service does.
 type Authenticator interface {
 	Identify(c *gin.Context, scope string) (caller.Principal, error)

@@ -14,6 +14,10 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// All batches lock requests in one order, that of (supplier_id, id): two of them wait for each other and never both.
+// On PostgreSQL a batch is arrays, so a statement has one plan for every size, and each row is looked up by its key.
+// On SQLite it is one JSON text.
+
 // requestKey names one request: ids are the supplier's own.
 type requestKey struct {
 	SupplierID string

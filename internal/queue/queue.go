@@ -22,6 +22,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// A Queue is one connection. Several things run on it and know of each other by its fields alone: the goroutine that
+// keeps the stream (keep.go), the one that publishes (publish.go), Consume in a worker, and the callbacks of the
+// client. Each keeps its own trouble (health.go). NATS may be away at any time, from the start on; nothing here waits
+// for it but Consume.
+
 // Names on the server; operators meet them in the permissions of NATS users.
 const (
 	streamName   = "MR" // unless Config.Stream says otherwise

@@ -11,6 +11,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// Names on the server follow from NATS_STREAM, so that two installations can share an account. The stream is a work
+// queue: one message a subject, kept in a file until it is acknowledged, new ones refused when it is full. What an
+// operator added to it (replicas' placement, descriptions) stays.
+
 const maxWaiting = 512 // pulls of all workers that wait; the server's own default
 
 // What the stream and its consumer are on the server, and how subjects are named there. All of it follows from the

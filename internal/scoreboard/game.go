@@ -11,6 +11,9 @@ import (
 	_ "time/tzdata" // São Paulo's history, wherever this runs
 )
 
+// A match in our words, which the providers' packages translate into: they differ in what a state, a stage or a
+// minute is, and nothing behind this file knows that.
+
 // Status is the state of a match.
 type Status string
 

@@ -17,6 +17,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
+// The order of checks is the interface's: a route that is not configured (503), the key (401), the parameters (400),
+// the quota (429), then the answer. The quota's headers come first and are on every one of them.
+
 const (
 	keyHeader     = "svc-pulse-key"
 	defaultLeague = 648

@@ -15,6 +15,10 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// What the operator does with suppliers. Each change locks the supplier's row, so that two changes do not undo each
+// other. A deactivation ends all sessions in batches, as there may be many, and a supplier that is activated again
+// meanwhile keeps the rest. Secrets are returned once, when they are made.
+
 const (
 	supplierIDLength = 16 // letters and digits after sup_: 80 random bits
 	maxSecrets       = 5  // webhook secrets that sign at a time: receivers take headers of 8 KiB, a signature has 48 bytes

@@ -14,6 +14,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// Suppliers, their keys and their secrets. Few rows, changed by the operator: gorm's builder reads and writes whole
+// ones. What is asked for by every batch of calls (receivers) is one statement over all its suppliers.
+
 // supplierRow is a supplier as it is stored: lifetimes in seconds, scopes in one text.
 type supplierRow struct {
 	ID         string `gorm:"primaryKey"`
