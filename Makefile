@@ -15,6 +15,10 @@ VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/supplyhub/supplyhub/internal/telemetry.version=$(VERSION))
 # gin's MessagePack codec, which is not used here, is 6 MB of a binary.
 BUILD = CGO_ENABLED=0 $(GO) build -tags nomsgpack -trimpath -ldflags '$(LDFLAGS)' -o bin/
+# One line that counts what go build -v names, which is in no terminal's log; what else it says is printed as it is.
+PROGRESS = awk -v tty="$$([ -t 2 ] && echo 1)" '$$1 == "exit" && NF == 2 {code = $$2; next} \
+	NF == 1 || /^go: downloading/ {n++; if (tty) {printf "\r%d packages", n > "/dev/stderr"}; next} {print > "/dev/stderr"} \
+	END {if (n) {printf "\r%d packages compiled.\n", n > "/dev/stderr"}; exit code}'
 # Those that take longest begin first.
 UNIT = ./internal/webhooks ./internal/materials ./internal/tracker $$($(GO) list ./... | grep -v '/internal/acceptance' | tr '\n' ' ')
 # Tests wait for each other's processes, for answers and for time more than they compute.
@@ -28,29 +32,35 @@ RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)
 .PHONY: help run demo build test test-platforms test-citus race chaos sweep fuzz lint-openapi bench bench-bytes bench-cache bench-citus bench-commands bench-lists bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker bench-turns check readme schema migrate-new release-schema check-clients clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+##@ Use
 # Not by `go run`, which fails when it is interrupted although the service ended well.
 run: ## serve on http://localhost:8080 with a demo supplier; everything is kept in ./data
-	@echo 'Downloading what is missing and compiling bin/api, package by package: minutes the first time, seconds later.'
-	@$(BUILD) -v ./cmd/api
+	@echo 'Compiling bin/api: about three minutes the first time, seconds later.'
+	@{ $(BUILD) -v ./cmd/api 2>&1; echo "exit $$?"; } | $(PROGRESS)
 	@echo 'Starting it; everything is kept in ./data.'
 	@bin/api serve --demo
 
-demo: ## the whole story in a few seconds: a receiver fails and recovers, the operator looks on; then it stays until Ctrl-C
-	@$(BUILD) ./cmd/api
+demo: ## watch a receiver fail and recover in ten seconds, then look around until Ctrl-C
+	@{ $(BUILD) -v ./cmd/api 2>&1; echo "exit $$?"; } | $(PROGRESS)
 	@deployments/demo/demo.sh bin/api --stay
 
 build: ## build the static binaries bin/api and bin/worker
 	$(BUILD) ./cmd/api ./cmd/worker
 
-test: ## run every test on both engines, the packages' own with the race detector
+##@ Develop
+test: ## run every test on both stacks; PKG=./internal/products runs one package's, RUN=TestSync some of them
 	@for runtime in python3 node npm; do command -v $$runtime >/dev/null || echo "no $$runtime: what needs it in TestSamples is skipped" >&2; done
+ifdef PKG
+	@$(WITHPOSTGRES) $(GO) test -count=1 $(if $(RUN),-run '$(RUN)') $(PKG)
+else
 	@$(WITHPOSTGRES) sh -c "status=0; \
-		$(GO) test -shuffle=on -parallel $(ATONCE) $(RACE) $(UNIT) || status=1; \
-		$(GO) test -shuffle=on -parallel $(ATONCE) ./internal/acceptance/... || status=1; \
+		$(GO) test -timeout 30m -shuffle=on -parallel $(ATONCE) $(RACE) $(UNIT) || status=1; \
+		$(GO) test -timeout 30m -shuffle=on -parallel $(ATONCE) ./internal/acceptance/... || status=1; \
 		$(GO) test -C deployments/checks -shuffle=on ./... || status=1; \
 		exit \$$status"
+endif
 
 test-platforms: ## test where it runs: PgBouncer, a standby and failovers, small servers, NATS' certificates, upgrades
 	@SUPPLYHUB_TEST_CHAOS=1 $(WITHPOSTGRES) sh -c "status=0; \
@@ -190,8 +200,8 @@ lint-openapi: ## lint the OpenAPI document by two linters (needs npm)
 		npx --yes $(SPECTRAL) lint --fail-severity=hint -r deployments/lint/spectral.yaml internal/httpapi/openapi.yaml; \
 	fi
 
-readme: ## write the table of variables in README.md from internal/config
-	$(GO) test ./deployments -run '^TestReadme' -count=1 -update
+readme: ## write the table of variables in deployments/configuration.md from internal/config
+	$(GO) test ./deployments -run '^TestConfiguration' -count=1 -update
 
 # What a migrated database has cannot be out of date, and what is written down has the reasons: `make check` compares their names.
 schema: ## print the schema of a migrated database: PostgreSQL's by pg_dump, SQLite's as it keeps it

@@ -222,7 +222,7 @@ func TestPortal_shows_what_is_unusual_well(t *testing.T) {
 				"no receiver":   "/receiver", "not found": "/nowhere", "a filter that is none": "/deliveries?cursor=x",
 			})
 			receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
-				w.WriteHeader(http.StatusBadRequest)
+				w.WriteHeader(http.StatusGone)
 				_, _ = w.Write([]byte(hostile + strings.Repeat("wide", 300)))
 			})
 			s := h.Supplier(t, "--webhook-url", receiver.URL+"/"+strings.Repeat("a-very-long-path/", 40))
@@ -245,7 +245,7 @@ func TestPortal_shows_what_is_unusual_well(t *testing.T) {
 			})
 			b.Open(h.URL(0, "/portal/receiver"))
 			b.Press("button", map[bool]string{true: english.sendTest, false: portuguese.sendTest}[o.Language == "en"], "\r")
-			b.Until("the test's result", `document.querySelector("[data-result]").innerText.includes("400")`)
+			b.Until("the test's result", `document.querySelector("[data-result]").innerText.includes("410")`)
 			looked("wide test")
 			marks := browser.Eval[int](b, `document.querySelectorAll("main b, main i, main script, header b").length`)
 			if marks != 0 {

@@ -122,16 +122,21 @@ func clientDeliveries(t *testing.T, c *client.Client, answers func(status int64)
 		t.Errorf("what was resumed: %+v", d)
 	}
 
-	answers(http.StatusBadRequest)
+	answers(http.StatusGone)
 	second := clientSubmits(t, c)
 	d := clientDelivery(t, c, clientFinds(t, c, second, client.DeliveryFailed).ID, client.DeliveryFailed)
 	var event webhook.Event
 	err = json.Unmarshal(d.Event, &event)
-	if err != nil || event.Data.RequestID != second || len(d.Attempts) != 1 || d.Attempts[0].Status != 400 ||
-		d.LastAttempt == nil || d.LastAttempt.Status != 400 || !d.NextAttemptAt.IsZero() {
+	if err != nil || event.Data.RequestID != second || len(d.Attempts) != 1 || d.Attempts[0].Status != 410 ||
+		d.LastAttempt == nil || d.LastAttempt.Status != 410 || !d.NextAttemptAt.IsZero() {
 		t.Errorf("what was refused: %+v, %v", d, err)
 	}
 	answers(http.StatusOK)
+	r, err = c.ResumeReceiver(ctx)
+	must(t, "resume what the 410 paused", err)
+	if r.State == client.ReceiverPaused {
+		t.Errorf("after the resume: %+v", r)
+	}
 	must(t, "redeliver", c.Redeliver(ctx, d.ID))
 	d = clientDelivery(t, c, d.ID, client.Delivered)
 	if len(d.Attempts) != 2 || d.Attempts[0].Number != 1 || d.Attempts[1].Status != 200 {

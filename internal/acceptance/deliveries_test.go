@@ -224,11 +224,12 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 			}
 		})
 	rule(t, "redeliver begins a new series under the same webhook-id, and tries a pending one now", func(t *testing.T) {
-		receiver, status := switchable(t, 400)
+		receiver, status := switchable(t, 410)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		submit(t, s, nil)
 		id := reaches(t, s, "failed", 1)[0].ID
 		status.Store(200)
+		want(t, s.Do(t, http.MethodPost, receiverPath+"/resume", nil), 200)
 		wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/"+id+"/redeliver", nil), 202,
 			object{"id": id, "status": "pending"})
 		d := showDelivery(t, s, reaches(t, s, "delivered", 1)[0].ID)
@@ -262,16 +263,19 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 		}
 	})
 	rule(t, "what was lost in an outage is recovered with one call", func(t *testing.T) {
-		receiver, status := switchable(t, 400)
+		receiver, status := switchable(t, 410)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
+		resume := func() { want(t, s.Do(t, http.MethodPost, receiverPath+"/resume", nil), 200) }
 		submit(t, s, nil)
 		first := reaches(t, s, "failed", 1)[0]
 		failed := []sentDelivery{first}
 		for n := range 4 {
+			resume()
 			submit(t, s, nil)
 			failed = reaches(t, s, "failed", n+2)
 		}
 		status.Store(200)
+		resume()
 		since, until := first.CreatedAt.Add(time.Microsecond).Format(time.RFC3339Nano),
 			failed[0].CreatedAt.Format(time.RFC3339Nano)
 		wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver",

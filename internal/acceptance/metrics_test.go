@@ -129,20 +129,22 @@ func TestMetrics_of_shared_state_follow_what_happens(t *testing.T) {
 	t.Parallel()
 	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
 	receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusBadRequest)
+		w.WriteHeader(http.StatusGone)
 	})
-	s := h.Supplier(t, "--webhook-url", receiver.URL)
+	suppliers := []*apptest.Supplier{h.Supplier(t, "--webhook-url", receiver.URL),
+		h.Supplier(t, "--webhook-url", receiver.URL)}
 	h.Workers[0].Stop()
-	ids := []int64{submit(t, s, nil), submit(t, s, nil)}
+	ids := []int64{submit(t, suppliers[0], nil), submit(t, suppliers[1], nil)}
 	shows(t, h.APIs[0], `supplyhub_requests{status="enqueued"}`, "2")
 	h.Workers[0].Restart()
-	for _, id := range ids {
-		becomes(t, s, id, "estimated")
+	for i, id := range ids {
+		becomes(t, suppliers[i], id, "estimated")
 	}
 	for _, p := range slices.Concat(h.APIs, h.Workers) {
 		shows(t, p, `supplyhub_requests{status="enqueued"}`, "0")
 		shows(t, p, `supplyhub_oldest_enqueued_request_seconds`, "0")
 		shows(t, p, `supplyhub_webhook_deliveries{status="failed"}`, "2")
+		shows(t, p, `supplyhub_webhook_receivers{state="paused"}`, "2")
 		shows(t, p, `supplyhub_webhook_deliveries{status="pending"}`, "0")
 	}
 	shows(t, h.Workers[0], `supplyhub_webhook_attempts_total{destination="supplier",outcome="failed"}`, "2")
@@ -197,11 +199,11 @@ func TestMetrics_of_shared_state_are_exact_and_young_and_the_same_whichever_proc
 				if _, err := db.ExecContext(t.Context(), step.change); err != nil {
 					t.Fatal(err)
 				}
-				changed := time.Now()
+				sinceChange := apptest.Stopwatch(t)
 				for _, p := range processes {
 					shows(t, p, `supplyhub_webhook_deliveries{status="dead"}`, step.dead)
 				}
-				if took := time.Since(changed); took > aGaugesAge {
+				if took := sinceChange(); took > aGaugesAge {
 					t.Errorf("%d processes show %s after %s", len(processes), step.dead, took)
 				}
 				sameIn(t, processes, shared...)
@@ -229,13 +231,13 @@ func TestMetrics_are_scraped_while_the_tables_are_locked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	begun := time.Now()
+	sinceBegin := apptest.Stopwatch(t)
 	for range 20 {
 		for _, p := range slices.Concat(h.APIs, h.Workers) {
 			scrape(t, p)
 		}
 	}
-	if took := time.Since(begun); took > 2*time.Second {
+	if took := sinceBegin(); took > 2*time.Second {
 		t.Errorf("40 scrapes took %s", took)
 	}
 	if err := tx.Rollback(); err != nil {

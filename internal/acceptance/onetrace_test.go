@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -24,6 +26,7 @@ type span struct {
 	kind                    tracepb.Span_SpanKind
 	attributes              map[string]string
 	links                   []string // ids of spans
+	failed                  bool
 }
 
 // collector is an OTLP endpoint over HTTP.
@@ -68,12 +71,16 @@ func (c *collector) take(data *tracepb.TracesData) {
 		for _, scope := range resource.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
 				taken := span{
-					trace: hex.EncodeToString(s.GetTraceId()), id: hex.EncodeToString(s.GetSpanId()),
+					failed: s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR,
+					trace:  hex.EncodeToString(s.GetTraceId()), id: hex.EncodeToString(s.GetSpanId()),
 					parent: hex.EncodeToString(s.GetParentSpanId()),
 					name:   s.GetName(), kind: s.GetKind(), attributes: map[string]string{},
 				}
 				for _, a := range s.GetAttributes() {
 					taken.attributes[a.GetKey()] = a.GetValue().GetStringValue()
+					if n, isInt := a.GetValue().GetValue().(*commonpb.AnyValue_IntValue); isInt {
+						taken.attributes[a.GetKey()] = strconv.FormatInt(n.IntValue, 10)
+					}
 				}
 				for _, l := range s.GetLinks() {
 					taken.links = append(taken.links, hex.EncodeToString(l.GetSpanId()))
@@ -160,6 +167,9 @@ func TestTraces_show_all_of_a_request_in_the_caller_s_trace(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				id := r.Header.Get("webhook-id")
+				if state := r.Header.Get("tracestate"); state != "vendor=known" {
+					t.Errorf("an attempt carries tracestate %q", state)
+				}
 				if carried[id] = append(carried[id], r.Header.Get("traceparent")); len(carried[id]) == 1 {
 					w.WriteHeader(http.StatusServiceUnavailable) // the second attempt is read from the database
 				}
@@ -173,7 +183,7 @@ func TestTraces_show_all_of_a_request_in_the_caller_s_trace(t *testing.T) {
 				callers[id] = trace
 				posting.Go(func() { // at once: they share batches
 					want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "X-Request-Id", id, "traceparent", "00-"+trace+
-						"-00000000000000aa-01"), http.StatusCreated)
+						"-00000000000000aa-01", "tracestate", "vendor=known"), http.StatusCreated)
 				})
 			}
 			posting.Wait()
@@ -188,6 +198,9 @@ func TestTraces_show_all_of_a_request_in_the_caller_s_trace(t *testing.T) {
 					known[one.id] = true
 				}
 				for _, one := range spans {
+					if one.name == "webhook attempt" {
+						isCall(t, one, receiver.URL, h.BaseURL())
+					}
 					if one.trace != trace {
 						t.Errorf("%s of %s is in trace %s, the caller's is %s", one.name, id, one.trace, trace)
 					}
@@ -233,6 +246,23 @@ func TestTraces_show_all_of_a_request_in_the_caller_s_trace(t *testing.T) {
 				t.Errorf("%d attempts carried a traceparent, not %d", len(seen), 2*calls)
 			}
 		})
+	}
+}
+
+// isCall fails unless the span is that of an HTTP client: service graphs are drawn from these.
+func isCall(t *testing.T, one span, receiver, own string) {
+	t.Helper()
+	to, a := receiver, one.attributes
+	if a["destination"] == "own" {
+		to = own
+	}
+	host, port, _ := strings.Cut(strings.TrimPrefix(to, "http://"), ":")
+	failed := a["http.response.status_code"] == "503"
+	if one.kind != tracepb.Span_SPAN_KIND_CLIENT || a["http.request.method"] != "POST" ||
+		!strings.HasPrefix(a["url.full"], to+"/api/material-requests/") || a["server.address"] != host ||
+		a["server.port"] != port || !failed && a["http.response.status_code"] != "200" || one.failed != failed ||
+		failed != (a["error.type"] == "503") {
+		t.Errorf("an attempt's span is %+v", one)
 	}
 }
 

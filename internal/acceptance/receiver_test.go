@@ -3,6 +3,7 @@ package acceptance
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,6 +189,18 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("%+v", r)
 		}
 	})
+	rule(t, "a test call that is answered 401, 403, 404 or with a redirect says what is probably wrong", func(t *testing.T) {
+		receiver, status := switchable(t, 200)
+		s := h.Supplier(t, "--webhook-url", receiver.URL)
+		for answer, says := range map[int64]string{401: "secret", 403: "secret", 404: "path", 302: "redirect", 500: "", 200: ""} {
+			status.Store(answer)
+			result := apptest.Decode[testResult](t, s.Do(t, http.MethodPost, receiverPath+"/test", nil))
+			if result.Status == nil || int64(*result.Status) != answer || (result.Error != nil) != (says != "") ||
+				says != "" && !strings.Contains(*result.Error, says) {
+				t.Errorf("after %d: %+v", answer, result)
+			}
+		}
+	})
 	rule(t, "a test call is signed, goes to the address itself, is not stored and not counted, also while paused",
 		func(t *testing.T) {
 			receiver, status := switchable(t, 202)
@@ -317,6 +330,60 @@ func TestReceiver_is_paused_after_failures_only(t *testing.T) {
 			status.Store(200)
 			want(t, s.Do(t, http.MethodPost, receiverPath+"/resume", nil), 200)
 			reaches(t, s, "delivered", 1)
+		})
+	}
+}
+
+// TestOutage_ends_with_the_first_success_or_one_call holds that what waits hours for its next attempt is sent when its
+// receiver answers again.
+func TestOutage_ends_with_the_first_success_or_one_call(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "12h"}})
+			const since = "2020-01-01T00:00:00Z"
+			for _, ends := range []struct {
+				by, path string
+				body     any
+				answer   int
+			}{
+				{by: "the first success of a failing receiver", path: requests, body: request(nextID(), nil), answer: 201},
+				{by: "a recovery of what is undelivered", path: deliveriesPath + "/redeliver",
+					body: object{"status": "undelivered", "since": since}, answer: 202},
+				{by: "a recovery of what is pending", path: deliveriesPath + "/redeliver",
+					body: object{"status": "pending", "since": since}, answer: 202},
+				{by: "a resume", path: receiverPath + "/resume", answer: 200},
+			} {
+				rule(t, "what waits is sent by "+ends.by+", once", func(t *testing.T) {
+					receiver, status := switchable(t, 500)
+					s := h.Supplier(t, "--webhook-url", receiver.URL)
+					for range 5 {
+						submit(t, s, nil)
+					}
+					apptest.Eventually(t, "all were tried and wait", func() bool {
+						list := listDeliveries(t, s, "status=pending").Data
+						return len(list) == 5 && !slices.ContainsFunc(list, func(d sentDelivery) bool {
+							return d.AttemptCount != 1 || d.NextAttempt == nil || *d.NextAttempt < time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+						})
+					})
+					apptest.Eventually(t, "it is failing", func() bool { return receiverOf(t, s).State == "failing" })
+					status.Store(200)
+					want(t, s.Do(t, http.MethodPost, ends.path, ends.body), ends.answer)
+					n := 5
+					if ends.answer == 201 {
+						n++
+					}
+					for _, d := range reaches(t, s, "delivered", n) {
+						if d.AttemptCount > 2 {
+							t.Errorf("%d attempts", d.AttemptCount)
+						}
+					}
+					if calls := len(receiver.Calls()); calls != 5+n {
+						t.Errorf("%d calls, want %d", calls, 5+n)
+					}
+				})
+			}
 		})
 	}
 }

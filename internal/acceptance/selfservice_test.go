@@ -82,7 +82,7 @@ func selfServiceRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "of an answer the first KiB is kept, as text, whatever its bytes are; no page takes it for its own",
 		func(t *testing.T) {
 			receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
-				w.WriteHeader(http.StatusBadRequest)
+				w.WriteHeader(http.StatusGone)
 				_, _ = w.Write([]byte(hostile + strings.Repeat("é", 1<<10)))
 			})
 			s := h.Supplier(t, "--webhook-url", receiver.URL)
@@ -121,11 +121,12 @@ func selfServiceRules(t *testing.T, h *apptest.Hub) {
 	})
 	rule(t, "a recovery takes delivered ones too, and nothing of another supplier or the own endpoint",
 		func(t *testing.T) {
-			receiver, status := switchable(t, 400)
+			receiver, status := switchable(t, 410)
 			s, other := h.Supplier(t, "--webhook-url", receiver.URL), h.Supplier(t, "--webhook-url", receiver.URL)
 			submit(t, other, nil)
 			reaches(t, other, "failed", 1)
 			status.Store(200)
+			want(t, other.Do(t, http.MethodPost, receiverPath+"/resume", nil), 200)
 			for range 2 {
 				becomes(t, s, submit(t, s, nil), "estimated") // the own endpoint's deliveries are delivered too
 			}

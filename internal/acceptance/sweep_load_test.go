@@ -94,6 +94,7 @@ func (s *sweep) deliveries(of *sweepSupplier, query string) []sentDelivery {
 // recovers has deliveries that were refused sent again: by the supplier, all or one, and in the console.
 func (s *sweep) recovers(round int) {
 	s.posted(s.refusing, nil)
+	s.asks(s.refusing, http.MethodPost, receiverPath+"/resume", nil, 200)
 	failed := s.deliveries(s.refusing, "status=failed")
 	switch {
 	case round%6 == 0:
@@ -204,6 +205,7 @@ func (s *sweep) consoles(round int) {
 
 // restores ends what callers have stopped, so that everything can be delivered.
 func (s *sweep) restores() {
+	s.asks(s.refusing, http.MethodPost, receiverPath+"/resume", nil, 200)
 	s.recoverAll()
 	s.settlesDown()
 	s.clicks("/suppliers/activate", one(s.switched.ID))

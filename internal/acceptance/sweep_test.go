@@ -33,7 +33,7 @@ type sweep struct {
 	store *sql.DB // past the proxy
 
 	steady, stumbling *sweepSupplier
-	refusing          *sweepSupplier // refuses most deliveries once, for good
+	refusing          *sweepSupplier // refuses most deliveries once, for good, which pauses it
 	moving, switched  *sweepSupplier // change their receiver; are stopped in the console
 	ailing            *sweepSupplier // its receiver always fails
 	suppliers         []*sweepSupplier
@@ -97,7 +97,7 @@ func newSweep(t *testing.T, stack apptest.Stack, plan *sweepPlan) *sweep {
 	always := func(status int) func(int) int { return func(int) int { return status } }
 	s.steady, s.stumbling, s.ailing = s.supplier(always(200)), s.supplier(stumbles(503)), s.supplier(always(500))
 	s.moving, s.switched = s.supplier(always(200)), s.supplier(always(200))
-	s.refusing = s.supplier(stumbles(400))
+	s.refusing = s.supplier(stumbles(410))
 	return s
 }
 

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"time"
 
@@ -45,8 +46,8 @@ type App struct {
 	Scores    *scoreboard.Service
 	Receivers *webhooks.SelfService
 
-	portal       *portal.Service // nil in one that was opened for a command
-	adminAddress string          // of the operator listener of a serving api
+	portal                      *portal.Service // nil in one that was opened for a command
+	publicAddress, adminAddress string          // of the listeners of a serving api
 }
 
 // pipeline is what both binaries have: all that a material request passes through. The worker is built from nothing
@@ -168,7 +169,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: a.Suppliers, Ledger: ledger, BaseURL: a.cfg.BaseURL,
 		OwnSecrets: secrets.webhooks, Proofs: proofs, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
 		AllowPrivate: a.cfg.AllowPrivate, Deny: a.cfg.Denied(), Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Notifier: a.notifier,
-		Peers: peers{a}, Registerer: a.registry, Trace: a.span, TraceParent: a.traceParent,
+		Peers: peers{a}, Registerer: a.registry, Trace: a.call, TraceParent: a.traceParent,
 	})
 	a.estimation = work.New(work.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Local: time.Now, Queue: workQueue{a}, Outbox: a.Deliveries,
@@ -218,9 +219,9 @@ func (a *App) openPortal() (err error) {
 	return nil
 }
 
-// PortalLink returns a link that signs the supplier in, once, at PUBLIC_URL or else at this machine's own address.
+// PortalLink returns a link that signs the supplier in, once, at PUBLIC_URL or else where the service listens.
 func (a *App) PortalLink(ctx context.Context, supplierID string) (portal.Link, error) {
-	public := cmp.Or(a.cfg.PublicURL, localURL(a.cfg.HTTPAddr))
+	public := cmp.Or(a.cfg.PublicURL, a.publicAddress, localURL(a.cfg.HTTPAddr))
 	if public == "" {
 		return portal.Link{}, errors.New("the service's address is not known: set PUBLIC_URL")
 	}
@@ -240,6 +241,12 @@ func localURL(hostPort string) string {
 // span begins a span of the process that this is.
 func (a *pipeline) span(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
 	return a.tracing.Span(ctx, name, attrs...)
+}
+
+// call begins the span of a call that this process makes.
+func (a *pipeline) call(ctx context.Context, name, method string, address func() *url.URL, attrs ...slog.Attr) (
+	context.Context, func(int, error)) {
+	return a.tracing.Call(ctx, name, method, address, attrs...)
 }
 
 // batch begins the spans of batches; nil: nothing is traced, and no batch collects where its members come from.

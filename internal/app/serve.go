@@ -102,7 +102,7 @@ func listen(ctx context.Context, httpAddr, adminAddr string) (public, admin net.
 // HTTP drained, sweeper stopped; Close does the rest.
 func (a *App) serve(ctx context.Context, public, admin net.Listener, started func(context.Context) error) error {
 	s := &api{App: a, public: public, admin: admin}
-	a.adminAddress = ownAddress(admin.Addr())
+	a.publicAddress, a.adminAddress = ownAddress(public.Addr()), ownAddress(admin.Addr())
 	if err := a.openQueue(ctx, "api"); err != nil {
 		return unlessStopped(ctx, err)
 	}
@@ -229,5 +229,30 @@ func (s *api) wait(ctx context.Context, done <-chan error) error {
 	case <-ctx.Done():
 		s.log.WarnContext(ctx, "the worker did not drain in time; the queue delivers its work again")
 		return nil
+	}
+}
+
+const (
+	wakeSubject  = "mr.due.deliveries" // no supplier is called due
+	wakeInterval = 5 * time.Second
+	overdue      = 10 * time.Second
+)
+
+// runWake puts a message on the queue while deliveries are overdue: a worker pool that is scaled by the queue's
+// length, down to none, would never see a retry that waits in the database alone.
+func (a *App) runWake(ctx context.Context) error {
+	for {
+		pause(ctx, wakeInterval)
+		if ctx.Err() != nil {
+			return nil
+		}
+		late, err := a.Deliveries.Overdue(ctx, overdue)
+		if err != nil {
+			a.log.WarnContext(ctx, "look for overdue deliveries failed", "error", err)
+			continue
+		}
+		if late {
+			a.queue.Publish(wakeSubject, nil)
+		}
 	}
 }

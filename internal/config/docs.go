@@ -1,6 +1,6 @@
 package config
 
-// docs has what people read of each variable, in --help and in the README: its default, where that is not the plain
+// docs has what people read of each variable, in --help and in configuration.md: its default, where that is not the plain
 // value of the struct's tag, and its sentence.
 var docs = map[string]struct{ shown, sentence string }{
 	"HTTP_ADDR": {"", "public listener (api)"},

@@ -31,6 +31,7 @@ type docsPage struct{ Name, Title string }
 // docsPages are the pages in the order of the navigation. The reference, at /docs, is not among them.
 var docsPages = []docsPage{
 	{"authentication", "Authentication"}, {"webhooks", "Webhooks"}, {"errors", "Errors"}, {"retries", "Retries"},
+	{"estimates", "Estimates"}, {"trackers", "Trackers"}, {"scoreboard", "Scoreboard"},
 }
 
 // Docs serves the documentation: the reference at /docs, pages and assets at /docs/:file. version is shown.
@@ -66,8 +67,9 @@ type docsFile struct {
 // docsAssets returns the files of our own by name; the empty name is the reference.
 func docsAssets(version string) (map[string]docsFile, error) {
 	files := map[string]docsFile{}
-	for name, file := range map[string]string{"docs.css": "docs.css", "docs.js": "docs.js", "receiver.go": "receiver/main.go",
-		"receiver.py": "receiver/receiver.py", "receiver.mjs": "receiver/receiver.mjs"} {
+	for name, file := range map[string]string{"docs.css": "docs.css", "docs.js": "docs.js", "pages.js": "pages.js",
+		"icon.svg": "icon.svg", "receiver.go": "receiver/main.go", "receiver.py": "receiver/receiver.py",
+		"receiver.mjs": "receiver/receiver.mjs"} {
 		content, err := docsFiles.ReadFile("docs/" + file)
 		if err != nil {
 			return nil, fmt.Errorf("read the documentation: %w", err)

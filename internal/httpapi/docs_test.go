@@ -20,7 +20,8 @@ import (
 
 const docsVersion = "v1.2.3-test"
 
-var docsPages = []string{"/docs", "/docs/authentication", "/docs/webhooks", "/docs/errors", "/docs/retries"}
+var docsPages = []string{"/docs", "/docs/authentication", "/docs/webhooks", "/docs/errors", "/docs/retries",
+	"/docs/estimates", "/docs/trackers", "/docs/scoreboard"}
 
 // docsService serves the documentation as the service does.
 func docsService(t *testing.T) http.Handler {

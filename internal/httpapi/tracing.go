@@ -32,15 +32,16 @@ func traced(provider trace.TracerProvider, scheme string) gin.HandlerFunc {
 		if named != "" {
 			ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(c.Request.Header))
 		}
-		isValid := trace.SpanContextFromContext(ctx).IsValid()
+		caller := trace.SpanContextFromContext(ctx)
 		ctx, span := tracer.Start(ctx, c.Request.Method+" "+cmp.Or(c.FullPath(), "route not found"),
 			trace.WithSpanKind(trace.SpanKindServer))
 		switch {
 		case span.IsRecording():
 			defer describe(span, c, scheme)
 			c.Request = c.Request.WithContext(ctx)
-		case isValid:
-			c.Request = c.Request.WithContext(logctx.WithTraceParent(c.Request.Context(), named[:traceParentLength]))
+		case caller.IsValid():
+			c.Request = c.Request.WithContext(logctx.WithTraceParent(c.Request.Context(),
+				logctx.JoinTrace(named[:traceParentLength], caller.TraceState().String())))
 		}
 		c.Next()
 	}

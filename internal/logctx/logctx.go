@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 )
 
 type (
@@ -47,7 +48,25 @@ func RequestID(ctx context.Context) string {
 	return id
 }
 
-// WithTraceParent names the span that caused this work, as W3C Trace Context writes it; empty: none is known.
+// longestState is how much of a caller's tracestate is carried: what W3C Trace Context asks for.
+const longestState = 512
+
+// JoinTrace returns one text of the two headers of W3C Trace Context, traceparent and tracestate, so that a span is
+// kept and passed on as one. A state that is too long is left out, whole: its parts are other systems'.
+func JoinTrace(parent, state string) string {
+	if parent == "" || state == "" || len(state) > longestState {
+		return parent
+	}
+	return parent + " " + state
+}
+
+// SplitTrace returns the two headers that JoinTrace joined.
+func SplitTrace(joined string) (parent, state string) {
+	parent, state, _ = strings.Cut(joined, " ")
+	return parent, state
+}
+
+// WithTraceParent names the span that caused this work, as JoinTrace writes it; empty: none is known.
 func WithTraceParent(ctx context.Context, parent string) context.Context {
 	if parent == "" {
 		return ctx

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/url"
+	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -19,7 +21,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
-const traceParent = "traceparent" // the header of W3C Trace Context
+// The headers of W3C Trace Context.
+const (
+	traceParent = "traceparent"
+	traceState  = "tracestate"
+)
 
 // Tracing is where spans go. A nil Provider means that nothing is traced.
 type Tracing struct {
@@ -64,8 +70,50 @@ func (t *Tracing) On() bool { return t != nil && t.Provider != nil }
 // work whose call was not sampled there is no span, and the TraceParent of the context returned says so to what it
 // calls.
 func (t *Tracing) Span(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
+	ctx, span := t.begin(ctx, name, attrs)
+	return ctx, func(err error) { end(span, err) }
+}
+
+// Call is Span for a call of an HTTP client: service graphs draw an arrow from it. address returns what may be shown of
+// where it goes; end takes the answer's status, 0 without an answer, and why the call came to nothing.
+func (t *Tracing) Call(ctx context.Context, name, method string, address func() *url.URL, attrs ...slog.Attr) (
+	context.Context, func(status int, err error)) {
+	ctx, span := t.begin(ctx, name, attrs, trace.WithSpanKind(trace.SpanKindClient))
+	if span == nil {
+		return ctx, func(int, error) {}
+	}
+	to := address()
+	span.SetAttributes(semconv.HTTPRequestMethodKey.String(method), semconv.URLFull(to.String()),
+		semconv.ServerAddress(to.Hostname()), semconv.ServerPort(portOf(to)))
+	return ctx, func(status int, err error) {
+		switch {
+		case status != 0:
+			span.SetAttributes(semconv.HTTPResponseStatusCode(status))
+			if err != nil {
+				span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(status)))
+			}
+		case err != nil:
+			span.SetAttributes(semconv.ErrorTypeOther)
+		}
+		end(span, err)
+	}
+}
+
+func portOf(address *url.URL) int {
+	if port, err := strconv.Atoi(address.Port()); err == nil {
+		return port
+	}
+	if address.Scheme == "http" {
+		return 80
+	}
+	return 443
+}
+
+// begin returns no span where none is recorded.
+func (t *Tracing) begin(ctx context.Context, name string, attrs []slog.Attr, options ...trace.SpanStartOption) (
+	context.Context, trace.Span) {
 	if !t.On() {
-		return ctx, func(error) {}
+		return ctx, nil
 	}
 	parent := trace.SpanContextFromContext(ctx)
 	if !parent.IsValid() {
@@ -77,7 +125,7 @@ func (t *Tracing) Span(ctx context.Context, name string, attrs ...slog.Attr) (co
 		if !parent.IsValid() {
 			ctx = logctx.WithTraceParent(ctx, notSampled())
 		}
-		return ctx, func(error) {}
+		return ctx, nil
 	}
 	described := make([]attribute.KeyValue, 0, len(attrs)+1)
 	if id := logctx.RequestID(ctx); id != "" {
@@ -86,12 +134,11 @@ func (t *Tracing) Span(ctx context.Context, name string, attrs ...slog.Attr) (co
 	for _, a := range attrs {
 		described = append(described, attribute.String(a.Key, a.Value.String()))
 	}
-	options := []trace.SpanStartOption{trace.WithAttributes(described...)}
+	options = append(options, trace.WithAttributes(described...))
 	if batch := spanOf(logctx.Batch(ctx)); batch.IsValid() {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: batch}))
 	}
-	ctx, span := t.Provider.Tracer("supplyhub").Start(ctx, name, options...)
-	return ctx, func(err error) { end(span, err) }
+	return t.Provider.Tracer("supplyhub").Start(ctx, name, options...)
 }
 
 // notSampled names a span that is not recorded, as W3C Trace Context writes it, so that what is called records none.
@@ -100,6 +147,9 @@ func notSampled() string {
 }
 
 func end(span trace.Span, err error) {
+	if span == nil {
+		return
+	}
 	if err != nil {
 		span.SetStatus(codes.Error, err.Error())
 	}
@@ -136,11 +186,12 @@ func (t *Tracing) Link(ctx context.Context, other string) {
 }
 
 // spanOf reads a span as W3C Trace Context writes it; the invalid one for any other text.
-func spanOf(parent string) trace.SpanContext {
-	if parent == "" {
+func spanOf(named string) trace.SpanContext {
+	if named == "" {
 		return trace.SpanContext{}
 	}
-	carrier := propagation.MapCarrier{traceParent: parent}
+	parent, state := logctx.SplitTrace(named)
+	carrier := propagation.MapCarrier{traceParent: parent, traceState: state}
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 }
 
@@ -155,7 +206,7 @@ func (t *Tracing) Parent(ctx context.Context) string {
 	}
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
-	return carrier[traceParent]
+	return logctx.JoinTrace(carrier[traceParent], carrier[traceState])
 }
 
 // Close sends what is left.

@@ -108,8 +108,8 @@ func TestStatuses_of_answers(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		var codes []int
 		want := map[int64]webhooks.Status{}
-		for code, is := range map[int]webhooks.Status{200: "delivered", 204: "delivered", 299: "delivered", 301: "failed",
-			307: "failed", 400: "failed", 401: "failed", 404: "failed", 422: "failed", 408: "dead", 425: "dead", 429: "dead",
+		for code, is := range map[int]webhooks.Status{200: "delivered", 204: "delivered", 299: "delivered", 301: "dead",
+			307: "dead", 400: "dead", 401: "dead", 404: "dead", 422: "dead", 408: "dead", 425: "dead", 429: "dead",
 			500: "dead", 503: "dead", 599: "dead"} {
 			codes = append(codes, code)
 			want[int64(code)] = is
@@ -134,6 +134,46 @@ func TestStatuses_of_answers(t *testing.T) {
 		}
 		if events := r.ledger.noted(); len(events) != 0 {
 			t.Errorf("a receiver's failures reached the ledger: %v", events)
+		}
+	})
+}
+
+func TestStatuses_of_the_own_endpoint_s_answers(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		want := map[int64]webhooks.Status{200: "delivered", 204: "delivered", 301: "failed", 400: "failed", 401: "failed",
+			404: "failed", 409: "failed", 410: "failed", 408: "dead", 425: "dead", 429: "dead", 500: "dead", 503: "dead"}
+		r := newRig(t, db, setup{own: func(_ int, w http.ResponseWriter, request *http.Request) {
+			code, _ := strconv.Atoi(strings.Split(request.URL.Path, "/")[3])
+			w.WriteHeader(code)
+		}})
+		for code := range want {
+			r.add(event("unknown", code, 1))
+		}
+		r.settled()
+		for _, d := range r.list(webhooks.Filter{}) {
+			if d.Status != want[d.RequestID] || (d.AttemptCount == 3) != (d.Status == webhooks.Dead) {
+				t.Errorf("%d: %s after %d attempts, want %s", d.RequestID, d.Status, d.AttemptCount, want[d.RequestID])
+			}
+		}
+	})
+}
+
+func TestReceiver_that_answers_410_is_paused_and_the_others_wait(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := newRig(t, db, setup{acme: status(http.StatusGone)})
+		r.add(event("acme", 1, 1))
+		until(t, "it is paused", func() bool {
+			state, err := r.ReceiverState(t.Context(), "acme")
+			return err == nil && state.PausedBy == webhooks.PausedByService && state.LastError == "status 410"
+		})
+		r.add(event("acme", 2, 1))
+		if d := r.list(webhooks.Filter{Receiver: "acme", Status: webhooks.Failed}); len(d) != 1 || d[0].AttemptCount != 1 {
+			t.Errorf("failed are %+v", d)
+		}
+		if d := r.list(webhooks.Filter{Receiver: "acme", Status: webhooks.Pending}); len(d) != 1 || d[0].AttemptCount != 0 {
+			t.Errorf("pending are %+v", d)
 		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,7 +71,8 @@ type Deps struct {
 	// the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
 	TraceParent func(ctx context.Context) string
 	// nil: nothing is traced
-	Trace func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error))
+	Trace func(ctx context.Context, name, method string, address func() *url.URL, attrs ...slog.Attr) (
+		context.Context, func(status int, err error))
 }
 
 // Dispatcher keeps deliveries and sends them. Without Run it only keeps them.
@@ -111,8 +114,8 @@ func New(deps Deps) *Dispatcher {
 		deps.TraceParent = logctx.TraceParent
 	}
 	if deps.Trace == nil {
-		deps.Trace = func(ctx context.Context, _ string, _ ...slog.Attr) (context.Context, func(error)) {
-			return ctx, func(error) {}
+		deps.Trace = func(ctx context.Context, _, _ string, _ func() *url.URL, _ ...slog.Attr) (context.Context, func(int, error)) {
+			return ctx, func(int, error) {}
 		}
 	}
 	if deps.Drain == 0 {
@@ -257,16 +260,16 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 	}
 	call, cancel := context.WithTimeout(ctx, d.deps.Timeout)
 	defer cancel()
-	call, end := d.deps.Trace(call, "webhook attempt", slog.String("delivery_id", j.id),
+	call, end := d.deps.Trace(call, "webhook attempt", http.MethodPost, j.shownAddress, slog.String("delivery_id", j.id),
 		slog.String("destination", j.destination), slog.Int64("attempt", j.number))
 	j.traceParent = d.deps.TraceParent(call)
 	started := time.Now()
 	a := d.sender.send(call, j, d.deps.Now())
 	took := time.Since(started)
-	end(a.failure())
+	end(a.status, a.failure())
 
 	now := d.deps.Now()
-	outcome := d.schedule.outcome(a, j.series, now, rand.Float64())
+	outcome := d.schedule.outcome(j.destination, a, j.series, now, rand.Float64())
 	r := newResult(j, a, outcome, now.Add(-took), took)
 	r.ended, r.measured = now, time.Now()
 	streak := ended(dispatch.Report{OK: succeeded(j, a), Took: took})
@@ -286,9 +289,9 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 // refuses all of them fails.
 func succeeded(j job, a answer) bool {
 	if j.destination == ownEndpoint {
-		return classify(a) != Pending
+		return classify(ownEndpoint, a) != Pending
 	}
-	return classify(a) == Delivered
+	return classify(j.destination, a) == Delivered
 }
 
 // hold notes that this worker begins an attempt, before that is committed.

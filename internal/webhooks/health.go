@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -54,17 +55,40 @@ func (d *Dispatcher) Pause(ctx context.Context, supplierID, by string) error {
 	return nil
 }
 
-// Resume sends to the supplier's receiver again, the longest due first. errs.Conflict: an operator paused it, and by is
-// not one.
+// Resume sends to the supplier's receiver again: what waits for it is due now, the longest due first. errs.Conflict: an
+// operator paused it, and by is not one. It is resumed last, so that a resume that fails is repeated whole.
 func (d *Dispatcher) Resume(ctx context.Context, supplierID, by string) error {
+	state, err := d.store.receiverState(ctx, supplierID)
+	if err != nil {
+		return err
+	}
+	if state.PausedBy == PausedByOperator && by != PausedByOperator {
+		return errPausedByOperator()
+	}
+	if err := d.sendWaiting(ctx, supplierID); err != nil {
+		return err
+	}
 	resumed, err := d.store.resume(ctx, supplierID, by, d.deps.Now())
 	if err == nil && !resumed {
-		return errs.New(errs.Conflict, "The operator paused this receiver, and only the operator can resume it.")
+		return errPausedByOperator()
 	}
 	if err != nil {
 		return err
 	}
 	d.announce(ctx, shardDue, supplierID)
+	return nil
+}
+
+func errPausedByOperator() error {
+	return errs.New(errs.Conflict, "The operator paused this receiver, and only the operator can resume it.")
+}
+
+// sendWaiting makes what waits for the supplier's receiver due now, in batches, the oldest first. Schedules go on.
+func (d *Dispatcher) sendWaiting(ctx context.Context, supplierID string) error {
+	_, err := d.redeliver(ctx, Filter{Receiver: supplierID, Status: Pending, unchanged: d.deps.Now()}, func(int64) {})
+	if err != nil {
+		return fmt.Errorf("send what waits for a receiver: %w", err)
+	}
 	return nil
 }
 
@@ -118,10 +142,12 @@ func (d *Dispatcher) learn(ctx context.Context, r result, streak dispatch.Streak
 func (d *Dispatcher) keepHealth(ctx context.Context) {
 	for ctx.Err() == nil {
 		d.sleep(ctx, healthEvery, d.health.urgent)
-		d.storeHealth(context.WithoutCancel(ctx))
+		d.storeHealth(ctx)
 	}
 }
 
+// storeHealth stores what was learnt since the last time. A receiver that has recovered is stored as failing until what
+// waits for it is due, so that a worker that dies in between leaves that to the next success.
 func (d *Dispatcher) storeHealth(ctx context.Context) {
 	l := d.health
 	l.mu.Lock()
@@ -131,7 +157,10 @@ func (d *Dispatcher) storeHealth(ctx context.Context) {
 	if len(news) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	if err := d.sendToRecovered(ctx, news); err != nil && ctx.Err() == nil {
+		d.deps.Log.WarnContext(ctx, "what waits for receivers that answer again is not sent yet", "error", err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	var end database.End
 	err := d.deps.DB.InTx(ctx, "store receivers' health", func(ctx context.Context) error {
@@ -145,17 +174,51 @@ func (d *Dispatcher) storeHealth(ctx context.Context) {
 		return
 	}
 	d.deps.Log.WarnContext(ctx, "store the receivers' state failed", "error", err)
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for id, old := range news {
 		if end == database.Unknown && old.success.IsZero() {
 			old.failures = 0 // they may be counted already: too few put a state off, too many invent one
 		}
-		if newer, known := l.news[id]; known {
-			old = newer.after(old)
-		}
-		l.news[id] = old
+		l.again(id, old)
 	}
+}
+
+// again takes in what could not be stored, for the next time.
+func (l *healthLog) again(supplierID string, old health) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if newer, known := l.news[supplierID]; known {
+		old = newer.after(old)
+	}
+	l.news[supplierID] = old
+}
+
+// sendToRecovered makes due what waits for the receivers that were failing and have answered. Where that fails the news
+// of them is taken out, for the next time.
+func (d *Dispatcher) sendToRecovered(ctx context.Context, news map[string]health) error {
+	var answered []string
+	for id, h := range news {
+		if !h.success.IsZero() {
+			answered = append(answered, id)
+		}
+	}
+	reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	failing, err := d.store.failing(reading, answered)
+	if err != nil {
+		failing = answered // it is not known which of them were
+	}
+	for _, id := range failing {
+		if err == nil {
+			err = d.sendWaiting(ctx, id)
+		}
+		if err != nil {
+			d.health.again(id, news[id])
+			delete(news, id)
+			continue
+		}
+		d.woken(appendWakeUp(nil, shardDue, id))
+	}
+	return err
 }
 
 // after returns what both say together, h being the newer one.

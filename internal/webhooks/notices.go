@@ -22,7 +22,7 @@ func (d *Dispatcher) SendToOperator(ctx context.Context, to Receiver, id string,
 	if err := a.failure(); err != nil {
 		reason = err.Error()
 	}
-	return d.schedule.outcome(a, attempt, d.deps.Now(), rand.Float64()), reason
+	return d.schedule.outcome(operatorEvents, a, attempt, d.deps.Now(), rand.Float64()), reason
 }
 
 // Notifier stores notices for the operator.

@@ -348,7 +348,7 @@ func TestDelivery_without_a_receiver_waits_for_one(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.settled()
-		if d := r.show("acme"); d.Status != webhooks.Delivered || d.AttemptCount != 2 {
+		if d := r.show("acme"); d.Status != webhooks.Delivered || d.AttemptCount != 4 {
 			t.Errorf("%s after %d attempts", d.Status, d.AttemptCount)
 		}
 	})

@@ -1,6 +1,9 @@
 package webhooks
 
-import "strings"
+import (
+	"net/http"
+	"strings"
+)
 
 // notPublic is one sentence for names that do not exist, names that the resolver does not answer for, and addresses of
 // the operator's own network: kept apart they would show which names there are inside.
@@ -37,4 +40,19 @@ func publicError(text string) string {
 		}
 	}
 	return "the call failed"
+}
+
+// probableCause returns what is probably wrong with a receiver that answers a test call so; empty: the answer says it.
+func probableCause(status int) string {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return "the receiver refuses the signature: check that it verifies with your signing secret"
+	case status == http.StatusNotFound:
+		return "the receiver has nothing at this path: a test call goes to the address itself, " +
+			"any other call to /api/material-requests/{id}/delivery-estimates below it"
+	case status/100 == 3:
+		return "the receiver redirects, and redirects are not followed: set the address that it redirects to"
+	default:
+		return ""
+	}
 }

@@ -64,13 +64,13 @@ func TestSchedule_waits_within_its_jitter(t *testing.T) {
 	now := time.Unix(1_795_000_000, 0)
 	rapid.Check(t, func(rt *rapid.T) {
 		series := rapid.Int64Range(1, 2).Draw(rt, "attempt")
-		o := s.outcome(answer{status: 500}, series, now, rapid.Float64Range(0, 0.999).Draw(rt, "random"))
+		o := s.outcome("acme", answer{status: 500}, series, now, rapid.Float64Range(0, 0.999).Draw(rt, "random"))
 		step := s[series-1]
 		if wait := o.Next.Sub(now); o.Status != Pending || wait < step*8/10 || wait > step*12/10 {
 			rt.Fatalf("attempt %d: %s after %s", series, o.Status, wait)
 		}
 	})
-	if o := s.outcome(answer{status: 500}, 3, now, 0); o.Status != Dead {
+	if o := s.outcome("acme", answer{status: 500}, 3, now, 0); o.Status != Dead {
 		t.Errorf("after the last attempt: %s", o.Status)
 	}
 }

@@ -30,9 +30,9 @@ type schedule []time.Duration
 
 func (s schedule) attempts() int64 { return int64(len(s)) + 1 }
 
-// outcome judges the answer to attempt number series of its series. random is in [0, 1).
-func (s schedule) outcome(a answer, series int64, now time.Time, random float64) Outcome {
-	switch verdict := classify(a); {
+// outcome judges a destination's answer to attempt number series of its series. random is in [0, 1).
+func (s schedule) outcome(destination string, a answer, series int64, now time.Time, random float64) Outcome {
+	switch verdict := classify(destination, a); {
 	case verdict != Pending:
 		return Outcome{Status: verdict, Next: now}
 	case series >= s.attempts():
@@ -42,20 +42,31 @@ func (s schedule) outcome(a answer, series int64, now time.Time, random float64)
 	}
 }
 
-// classify returns what an answer means by itself: Delivered, Failed, or Pending for "try again". What is not known is
-// tried again.
-func classify(a answer) Status {
+// classify returns what an answer means by itself: Delivered, Failed, or Pending for "try again". Only the destination
+// of the service's own endpoint means a refusal: the service wrote both sides. The author of a receiver gets its path,
+// its secret or its redirects wrong first, and repairs them: of its answers only 410 is final.
+func classify(destination string, a answer) Status {
 	switch {
 	case a.err != nil:
 		return Pending
 	case a.status >= 200 && a.status < 300:
 		return Delivered
-	case a.status == http.StatusRequestTimeout, a.status == http.StatusTooEarly, a.status == http.StatusTooManyRequests:
-		return Pending
-	case a.status >= 300 && a.status < 500:
+	case destination != ownEndpoint && a.status == http.StatusGone:
+		return Failed
+	case destination == ownEndpoint && refuses(a.status):
 		return Failed
 	default:
 		return Pending
+	}
+}
+
+// refuses reports whether the own endpoint answers so to what it will never take.
+func refuses(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	default:
+		return status >= 300 && status < 500
 	}
 }
 

@@ -9,11 +9,13 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/supplyhub/supplyhub/internal/caller"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -82,8 +84,11 @@ func (w wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	h.Set("Content-Type", "application/json")
 	h.Set("User-Agent", userAgent)
 	h.Set("X-Request-Id", c.traceID)
-	if c.traceParent != "" {
-		h.Set("traceparent", c.traceParent)
+	if parent, state := logctx.SplitTrace(c.traceParent); parent != "" {
+		h.Set("traceparent", parent)
+		if state != "" {
+			h.Set("tracestate", state)
+		}
 	}
 	h.Set(webhook.HeaderID, c.id)
 	h.Set(webhook.HeaderTimestamp, strconv.FormatInt(c.at.Unix(), 10))
@@ -152,6 +157,22 @@ func (j job) address() string {
 		return j.target.URL
 	}
 	return callURL(j.target.URL, j.round.RequestID)
+}
+
+// shownAddress returns where the call goes, as a trace shows it. Of a supplier's address only the host is shown: its path may
+// hold a secret of the supplier's.
+func (j job) shownAddress() *url.URL {
+	at, err := url.Parse(j.address())
+	if err != nil {
+		return &url.URL{}
+	}
+	path := at.Path
+	if at, err := url.Parse(j.target.URL); err == nil && j.destination != ownEndpoint {
+		if hidden := strings.TrimRight(at.Path, "/"); hidden != "" {
+			path = "/REDACTED" + strings.TrimPrefix(path, hidden)
+		}
+	}
+	return &url.URL{Scheme: at.Scheme, Host: at.Host, Path: path}
 }
 
 // failure returns why the answer is none that delivers; nil when it is one.

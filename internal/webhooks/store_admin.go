@@ -36,13 +36,16 @@ func (deliveryRow) TableName() string { return "webhook_deliveries" }
 func (r deliveryRow) delivery() Delivery {
 	d := Delivery{
 		ID: r.ID, Destination: r.Destination, SupplierID: r.SupplierID, RequestID: r.RequestID, Round: r.Round,
-		Status: r.Status,
-		uid:    r.UID, worker: r.Worker, AttemptCount: r.Attempts, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(),
+		Status: r.Status, LastStatus: r.LastStatus,
+		uid: r.UID, worker: r.Worker, AttemptCount: r.Attempts, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(),
 		UpdatedAt: time.UnixMicro(r.UpdatedAt).UTC(),
 	}
 	if r.Status == Pending && r.Worker == nil {
 		next := time.UnixMicro(r.NextAttemptAt).UTC()
 		d.NextAttempt = &next
+	}
+	if r.LastError != "" {
+		d.LastError = &r.LastError
 	}
 	return d
 }
@@ -120,9 +123,12 @@ func ofRows(rows []deliveryRow) []Delivery {
 // again sends locked deliveries again: of one that is pending the next attempt is due now, any other begins a whole new
 // series of attempts. It comes last in its transaction.
 func (s *store) again(ctx context.Context, found []Delivery, now time.Time) error {
-	ids, due := make([]string, len(found)), map[string]time.Time{}
-	for i, delivery := range found {
-		ids[i], due[delivery.Destination] = delivery.ID, now
+	ids, due := make([]string, 0, len(found)), map[string]time.Time{}
+	for _, delivery := range found {
+		due[delivery.Destination] = now
+		if delivery.NextAttempt == nil || delivery.NextAttempt.After(now) {
+			ids = append(ids, delivery.ID)
+		}
 	}
 	if err := s.reopen(ctx, ids, now); err != nil {
 		return err

@@ -96,6 +96,19 @@ func (s *store) lockFailing(ctx context.Context, news map[string]health) (map[st
 	return setOf(ids), nil
 }
 
+// failing returns those of the suppliers whose receivers are stored as failing.
+func (s *store) failing(ctx context.Context, suppliers []string) ([]string, error) {
+	if len(suppliers) == 0 {
+		return nil, nil
+	}
+	found, err := database.Query(ctx, s.db.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
+		WHERE failing_since IS NOT NULL AND `+s.anyOf("supplier_id", 1), []any{s.values(suppliers)}, scanText)
+	if err != nil {
+		return nil, fmt.Errorf("read which receivers fail: %w", err)
+	}
+	return found, nil
+}
+
 // pause joins the transaction of ctx and reports whether the receiver was not paused before. A supplier's pause takes
 // the service's over, an operator's any.
 func (s *store) pause(ctx context.Context, supplierID, by string, now time.Time) (paused bool, err error) {

@@ -26,7 +26,7 @@ const (
 type TestResult struct {
 	ID         string  `json:"id"`
 	Status     *int    `json:"status"`
-	Error      *string `json:"error"`
+	Error      *string `json:"error"` // why there was no answer, or what is probably wrong where the answer shows it
 	DurationMS int64   `json:"duration_ms"`
 	Response   string  `json:"response"`
 }
@@ -61,6 +61,9 @@ func (s *SelfService) Test(ctx context.Context, supplierID string) (TestResult, 
 		return result, nil
 	}
 	result.Status = &a.status
+	if cause := probableCause(a.status); cause != "" {
+		result.Error = &cause
+	}
 	return result, nil
 }
 

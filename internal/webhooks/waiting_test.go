@@ -2,12 +2,14 @@ package webhooks_test
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
@@ -78,6 +80,112 @@ func TestDeliveries_that_many_transactions_make_wait_are_all_found(t *testing.T)
 		r.allDeliveredOnce()
 		if n := len(r.acme.got()); n != writers*each {
 			t.Errorf("%d calls", n)
+		}
+	})
+}
+
+// outage is a rig whose receiver answered 503 until six deliveries wait for an hour, and answers now.
+func outage(t *testing.T, db *database.DB) *rig {
+	t.Helper()
+	r := newRig(t, db, setup{acme: status(http.StatusServiceUnavailable), deps: func(d *webhooks.Deps) {
+		d.Schedule = []time.Duration{time.Hour, time.Hour}
+	}})
+	for id := range int64(6) {
+		r.add(event("acme", id, 1))
+	}
+	until(t, "all have failed once, and wait", func() bool {
+		waiting := 0
+		for _, d := range r.list(webhooks.Filter{Receiver: "acme", Status: webhooks.Pending}) {
+			if d.AttemptCount == 1 && d.NextAttempt != nil && time.Until(*d.NextAttempt) > 30*time.Minute {
+				waiting++
+			}
+		}
+		return waiting == 6
+	})
+	until(t, "it is failing", func() bool {
+		state, err := r.ReceiverState(t.Context(), "acme")
+		return err == nil && state.Failing()
+	})
+	r.acme.mu.Lock()
+	r.acme.answer = nil
+	r.acme.mu.Unlock()
+	return r
+}
+
+// deliveredOnceMore waits until nothing is pending and fails when some delivery was sent twice since the outage.
+func (r *rig) deliveredOnceMore(calls int) {
+	r.tb.Helper()
+	r.settled()
+	if n := len(r.acme.got()); n != calls {
+		r.tb.Errorf("%d calls, want %d", n, calls)
+	}
+	for _, d := range r.list(webhooks.Filter{Receiver: "acme"}) {
+		if d.Status != webhooks.Delivered || d.AttemptCount > 2 {
+			r.tb.Errorf("%s after %d attempts", d.Status, d.AttemptCount)
+		}
+	}
+}
+
+func TestWhat_waits_is_sent_after_the_first_success_of_a_failing_receiver(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := outage(t, db)
+		r.add(event("acme", 6, 1))
+		r.deliveredOnceMore(13)
+	})
+}
+
+func TestWhat_waits_is_sent_after_a_resume(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := outage(t, db)
+		for _, change := range []func(context.Context, string, string) error{r.Pause, r.Resume} {
+			if err := change(t.Context(), "acme", webhooks.PausedBySupplier); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.deliveredOnceMore(12)
+	})
+}
+
+func TestOperator_s_pause_keeps_what_waits_from_a_supplier_s_resume(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := outage(t, db)
+		if err := r.Pause(t.Context(), "acme", webhooks.PausedByOperator); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Resume(t.Context(), "acme", webhooks.PausedBySupplier); errs.KindOf(err) != errs.Conflict {
+			t.Errorf("resumed: %v", err)
+		}
+		for _, d := range r.list(webhooks.Filter{Receiver: "acme"}) {
+			if time.Until(*d.NextAttempt) < 30*time.Minute {
+				t.Errorf("it waits until %s", d.NextAttempt)
+			}
+		}
+	})
+}
+
+func TestPending_delivery_is_sent_by_its_redelivery_and_its_schedule_goes_on(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := outage(t, db)
+		r.acme.mu.Lock()
+		r.acme.answer = status(http.StatusServiceUnavailable)
+		r.acme.mu.Unlock()
+		id := r.show("acme").ID
+		for attempts := int64(2); attempts <= 3; attempts++ { // the schedule has two waits
+			if _, err := r.Redeliver(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "it was tried", func() bool {
+				d, err := r.Show(t.Context(), id)
+				return err == nil && d.AttemptCount == attempts && (d.NextAttempt != nil || d.Status == webhooks.Dead)
+			})
+		}
+		d, err := r.Show(t.Context(), id)
+		if err != nil || d.Status != webhooks.Dead {
+			t.Errorf("%+v: %v", d, err)
 		}
 	})
 }

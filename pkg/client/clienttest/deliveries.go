@@ -84,14 +84,9 @@ func (s *Server) settle(d *delivery, a attempt) {
 	if a.Error == "" {
 		s.receiver.lastError = "HTTP status " + strconv.Itoa(a.Status)
 	}
-	switch {
-	case a.Status == 0, a.Status == 408, a.Status == 425, a.Status == 429, a.Status >= 500:
-		d.Status = "dead"
-	default:
-		d.Status = "failed"
-	}
+	d.Status = "dead"
 	if a.Status == http.StatusGone {
-		s.receiver.paused, s.receiver.pausedBy = true, "service"
+		d.Status, s.receiver.paused, s.receiver.pausedBy = "failed", true, "service"
 	}
 }
 

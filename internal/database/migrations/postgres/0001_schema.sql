@@ -339,6 +339,7 @@ CREATE TABLE gauges (
     failed_requests      bigint NOT NULL,
     oldest_us            bigint NOT NULL,              -- microseconds that the oldest enqueued request had waited; 0: none did
     pending              bigint NOT NULL,              -- deliveries
+    pending_us           bigint NOT NULL,              -- microseconds that the oldest pending one had waited; 0: none did
     dead                 bigint NOT NULL,
     failed               bigint NOT NULL,
     active               bigint NOT NULL,              -- receivers
@@ -405,6 +406,8 @@ CREATE TABLE tracker_views (
     definition           text NOT NULL
 );
 
+-- The records of devices. client_number is tracker_clients.number, dt_carga the day of the load; the other columns, in Portuguese, are
+-- members of the listings and mean what the interface says of them.
 -- Insert-only tables are vacuumed after a fifth of them is new; a listing reads just the newest part.
 CREATE TABLE tracker_records (
     id                   bigint GENERATED ALWAYS AS IDENTITY,

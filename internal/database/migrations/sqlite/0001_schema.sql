@@ -322,6 +322,7 @@ CREATE TABLE gauges (
     failed_requests      integer NOT NULL,
     oldest_us            integer NOT NULL,              -- microseconds that the oldest enqueued request had waited; 0: none did
     pending              integer NOT NULL,              -- deliveries
+    pending_us           integer NOT NULL,              -- microseconds that the oldest pending one had waited; 0: none did
     dead                 integer NOT NULL,
     failed               integer NOT NULL,
     active               integer NOT NULL,              -- receivers
@@ -388,6 +389,8 @@ CREATE TABLE tracker_views (
     definition           text NOT NULL
 );
 
+-- The records of devices. client_number is tracker_clients.number, dt_carga the day of the load; the other columns, in Portuguese, are
+-- members of the listings and mean what the interface says of them.
 CREATE TABLE tracker_records (
     id                   integer PRIMARY KEY AUTOINCREMENT,
     client_number        integer NOT NULL,
