@@ -29,7 +29,7 @@ UNWATCHED = -gcflags=modernc.org/...=-race=false -gcflags=github.com/glebarez/go
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race $(UNWATCHED); else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run demo build test test-platforms test-citus race chaos sweep fuzz lint-openapi bench bench-bytes bench-cache bench-citus bench-commands bench-lists bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker bench-turns check readme schema migrate-new release-schema clean
+.PHONY: help run demo build test test-platforms test-citus race chaos sweep fuzz lint-openapi bench bench-bytes bench-cache bench-citus bench-commands bench-lists bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker bench-turns check readme schema migrate-new release-schema check-clients clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -137,12 +137,14 @@ bench-pages: ## read every page of the console over 10 million requests of 10,00
 bench-tracker: ## measure the tracker listings over 5 million records
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench tracker
 
-check: $(TOOLS)/golangci-lint-$(GOLANGCI) $(TOOLS)/govulncheck-$(GOVULNCHECK) $(TOOLS)/actionlint-$(ACTIONLINT) lint-openapi ## format, vet, lint, the OpenAPI document, known vulnerabilities, and whether both engines have the schema that is written down
+check: $(TOOLS)/golangci-lint-$(GOLANGCI) $(TOOLS)/govulncheck-$(GOVULNCHECK) $(TOOLS)/actionlint-$(ACTIONLINT) lint-openapi check-clients ## format, vet, lint, the OpenAPI document and its clients, alert rules, known vulnerabilities, and whether both engines have the schema that is written down
 	@unformatted=$$(gofmt -l cmd internal pkg deployments); [ -z "$$unformatted" ] || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -C deployments/checks ./...
 	$(WITHPOSTGRES) $(GO) test -count=1 -run '^TestSchema_is_what' ./internal/database
 	$(TOOLS)/actionlint-$(ACTIONLINT) .github/workflows/*.yaml
+	$(GO) -C deployments/checks tool promtool check rules ../prometheus/alerts.yaml
+	$(GO) -C deployments/checks tool promtool test rules ../prometheus/alerts_test.yaml
 	$(TOOLS)/golangci-lint-$(GOLANGCI) run -c deployments/lint/golangci.yml ./...
 	@status=0; out=$$($(TOOLS)/govulncheck-$(GOVULNCHECK) ./... 2>&1) || status=$$?; \
 	case "$$status $$out" in \
@@ -163,6 +165,30 @@ $(TOOLS)/govulncheck-$(GOVULNCHECK):
 $(TOOLS)/actionlint-$(ACTIONLINT):
 	GOFLAGS= GOBIN=$(TOOLS) $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT)
 	@mv $(TOOLS)/actionlint $@
+
+# The generators are pinned in the module of the check, and by a package-lock. What they make is in bin/clients, a module and
+# a package of their own, so that nothing of theirs is the product's. 32 bits are compiled only: not every machine runs them.
+CLIENTS := deployments/checks/clients
+DOCUMENT := $(CURDIR)/internal/httpapi/openapi.yaml
+check-clients: ## generate clients of the OpenAPI document by five generators and have each walk the story against the service
+	@rm -rf bin/clients; mkdir -p bin/clients/oapi bin/clients/ogen bin/clients/typescript
+	@printf 'module generated.invalid/clients\n\ngo 1.26.0\n' > bin/clients/go.mod
+	$(GO) -C $(CLIENTS) tool oapi-codegen -config oapi-codegen.yaml -o $(CURDIR)/bin/clients/oapi/oapi.go $(DOCUMENT)
+	$(GO) -C $(CLIENTS) tool ogen -loglevel error -config ogen.yaml -target $(CURDIR)/bin/clients/ogen -package ogen $(DOCUMENT)
+	GOARCH=386 CGO_ENABLED=0 $(GO) -C $(CLIENTS) vet .
+	$(GO) build -o bin/clients/api ./cmd/api
+	@cp $(CLIENTS)/typescript/* bin/clients/typescript; \
+	if ! command -v npx >/dev/null; then echo "no npx: the clients in TypeScript were NOT checked" >&2; \
+	elif ! npm view openapi-fetch version >/dev/null 2>&1; then \
+		echo "the npm registry is not reachable from here: the clients in TypeScript were NOT checked" >&2; \
+	else \
+		cd bin/clients/typescript && npm ci --ignore-scripts --no-audit --no-fund && \
+		npx openapi-typescript $(DOCUMENT) -o generated/openapi-typescript.ts && \
+		npx openapi-ts -i $(DOCUMENT) -o generated/hey-api -c @hey-api/client-fetch && \
+		npx swagger-typescript-api generate -p $(DOCUMENT) -o generated -n swagger-typescript-api.ts && \
+		npx tsc; \
+	fi
+	$(GO) test -C $(CLIENTS) -count=1 ./...
 
 # npx runs the pinned linters without installing anything into the project. Warnings fail, of either one.
 lint-openapi: ## lint the OpenAPI document by two linters (needs npm)

@@ -61,7 +61,8 @@ var edges = map[string][]string{
 	"internal/pack":        {},
 	"internal/groupcommit": {"internal/errs"},
 	"internal/dispatch":    {},
-	"internal/httpapi":     {"internal/cursor", "internal/errs", "internal/logctx"},
+	"deployments/samples":  nil,
+	"internal/httpapi":     {"deployments/samples", "internal/cursor", "internal/errs", "internal/logctx"},
 	"internal/database":    {"internal/errs"},
 
 	"internal/database/sqlite": {"internal/database"},

@@ -186,7 +186,7 @@ func (s *api) shutdown(ctx context.Context, server *http.Server) {
 
 // serve answers on a listener until the server is shut down, which is no error.
 func serve(server *http.Server, l net.Listener) error {
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(httpapi.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)
 	}
 	return nil

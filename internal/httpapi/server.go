@@ -10,7 +10,8 @@ import (
 // connections, goes to log as warnings.
 func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler:                      handler,
+		Handler:                      closeWhenAmbiguous(handler),
+		ConnContext:                  withWire,
 		ReadHeaderTimeout:            5 * time.Second,
 		ReadTimeout:                  30 * time.Second,
 		WriteTimeout:                 75 * time.Second, // a long poll of 60 s and its answer

@@ -4,6 +4,7 @@ package openapitest
 
 import (
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"mime"
@@ -204,6 +205,15 @@ func (v *V) bodyFaults(answer, method string, header http.Header, body []byte) [
 	}
 	if method == http.MethodHead || mediaType != "application/json" && !strings.HasSuffix(mediaType, "+json") {
 		return nil
+	}
+	if header.Get("Content-Encoding") == "gzip" {
+		unzipped, err := gzip.NewReader(bytes.NewReader(body))
+		if err == nil {
+			body, err = io.ReadAll(unzipped)
+		}
+		if err != nil {
+			return []string{fmt.Sprintf("the body is not compressed as it says: %v", err)}
+		}
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
