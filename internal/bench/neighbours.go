@@ -129,7 +129,7 @@ func (p *pipeline) beside(ctx context.Context, handle http.HandlerFunc) (loadRes
 
 // other returns the load of a supplier of its own with the receiver.
 func (p *pipeline) other(ctx context.Context, receiver string) (loadPlan, error) {
-	_, token, err := p.supplier(ctx, p.plan.Address, receiver)
+	token, err := p.supplier(ctx, p.plan.Address, receiver)
 	plan := p.plan
 	plan.Token, plan.Receiver, plan.FirstID, plan.Connections = token, "", 1, 16
 	return plan, err
