@@ -1,4 +1,4 @@
-// Package deployments_test keeps what is beside the code true: files that no compiler reads.
+// Package deployments_test keeps what is next to the code true: files that no compiler reads.
 package deployments_test
 
 import (
@@ -128,7 +128,7 @@ func TestDocuments_name_tests_that_there_are(t *testing.T) {
 	}
 }
 
-// A link between the documents leads to a file, and to a heading of it.
+// A link between the documents points at a file, and at a heading of it.
 func TestDocuments_link_to_what_there_is(t *testing.T) {
 	t.Parallel()
 	documents, err := filepath.Glob("../*.md")

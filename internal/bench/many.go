@@ -43,7 +43,7 @@ func (c *manyReceivers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Unlock()
 }
 
-// amongMany measures a healthy supplier beside receivers of which three in ten are dead and one in ten is slow.
+// amongMany measures a healthy supplier among receivers of which three in ten are dead and one in ten is slow.
 func (p *pipeline) amongMany(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, manyWithin)
 	defer cancel()
@@ -68,24 +68,24 @@ func (p *pipeline) amongMany(ctx context.Context, n int) error {
 		return err
 	}
 	wait(ctx, 2*loadDuration) // the dead ones are found to be
-	alone, beside, err := p.inTurns(ctx, ids)
+	alone, among, err := p.inTurns(ctx, ids)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("%d workers, a healthy supplier at %d/s alone: p50 %s p99 %s; among %d receivers, %d dead and %d slow: "+
 		"p50 %s p99 %s, %.2f times\n", len(workers), neighbourRate, milliseconds(alone.Delivery50),
-		milliseconds(alone.Delivery99), n, 3*n/10, n/10, milliseconds(beside.Delivery50),
-		milliseconds(beside.Delivery99), float64(beside.Delivery99)/float64(alone.Delivery99))
+		milliseconds(alone.Delivery99), n, 3*n/10, n/10, milliseconds(among.Delivery50),
+		milliseconds(among.Delivery99), float64(among.Delivery99)/float64(alone.Delivery99))
 	fmt.Printf("  a slow receiver saw at most %d calls at once, of %d\n", others.most, manyLimit)
 	return stop()
 }
 
 // inTurns measures the healthy supplier while the others are paused and while they are not, a few times each, and
 // returns the runs with the middle p99.
-func (p *pipeline) inTurns(ctx context.Context, others []string) (alone, beside loadResult, err error) {
+func (p *pipeline) inTurns(ctx context.Context, others []string) (alone, among loadResult, err error) {
 	conn, err := pgx.Connect(ctx, p.database())
 	if err != nil {
-		return alone, beside, err
+		return alone, among, err
 	}
 	defer conn.Close(ctx)
 	runs := map[string][]loadResult{}
@@ -95,12 +95,12 @@ func (p *pipeline) inTurns(ctx context.Context, others []string) (alone, beside 
 				FROM webhook_receivers WHERE supplier_id = ANY($2) ORDER BY supplier_id FOR UPDATE) AS locked
 				WHERE r.supplier_id = locked.supplier_id`, pausedBy, others)
 			if err != nil {
-				return alone, beside, fmt.Errorf("pause the others: %w", err)
+				return alone, among, fmt.Errorf("pause the others: %w", err)
 			}
 			wait(ctx, 2*slowCall) // what was under way ends, and what is due is found
 			run, err := p.run(ctx, loadDuration, neighbourRate)
 			if err != nil {
-				return alone, beside, err
+				return alone, among, err
 			}
 			runs[pausedBy] = append(runs[pausedBy], run)
 			fmt.Printf("  p99 %s, others paused: %t\n", milliseconds(run.Delivery99), pausedBy != "")

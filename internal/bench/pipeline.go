@@ -70,7 +70,7 @@ func (s *stack) startPipeline(ctx context.Context) (*pipeline, error) {
 	return p, nil
 }
 
-// startOwn runs an api to which the workers that are started later lead.
+// startOwn runs an api which the workers that are started later call.
 func (s *stack) startOwn() (address string, api *exec.Cmd, err error) {
 	if address, api, err = s.startAPI(); err == nil {
 		s.env = append(s.env, "ADMIN_ADDR=127.0.0.1:0", "ESTIMATES_WEBHOOK_BASE_URL=http://"+address)

@@ -72,7 +72,7 @@ func (r *receiver) take(w http.ResponseWriter, request *http.Request) {
 	r.last = now
 }
 
-// requestID finds the id without decoding the event: the load is to cost little beside what it measures.
+// requestID finds the id without decoding the event: the load is to cost little compared with what it measures.
 func requestID(body io.Reader) (int64, error) {
 	text, err := io.ReadAll(body)
 	if err != nil {

@@ -27,7 +27,7 @@ func besideRiver(ctx context.Context) error {
 	return nil
 }
 
-// startPeer runs it in a database of its own, its two processes under the names of ours.
+// startPeer runs it in a database of its own, its two processes under our names.
 func (s *stack) startPeer(ctx context.Context) (*pipeline, error) {
 	for _, name := range []string{"api", "worker"} {
 		cmd := exec.CommandContext(ctx, "go", "build", "-C", riverModule, "-o", filepath.Join(s.dir, name), ".")

@@ -71,8 +71,8 @@ func size(ctx context.Context, s *stack) error {
 	if err := full.dropDays(ctx, stored/sizeDays); err != nil {
 		return err
 	}
-	err = onStack(ctx, func(ctx context.Context, beside *stack) error {
-		young, err := beside.unworked(ctx)
+	err = onStack(ctx, func(ctx context.Context, s *stack) error {
+		young, err := s.unworked(ctx)
 		if err != nil {
 			return err
 		}

@@ -164,7 +164,7 @@ func (s *stack) close() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// startNATS runs a nats-server, waits until it listens and leads what is started later to it.
+// startNATS runs a nats-server, waits until it listens and gives its address to what is started later.
 func (s *stack) startNATS() error {
 	port, err := freePort()
 	if err != nil {

@@ -175,7 +175,7 @@ func (f *fleet) measure(ctx context.Context) error {
 	return f.compare(ctx)
 }
 
-// compare puts the list of random days beside its statements alone, whose rows are read and dropped.
+// compare puts the list of random days against its statements alone, whose rows are read and dropped.
 func (f *fleet) compare(ctx context.Context) error {
 	type page struct {
 		day    string

@@ -44,8 +44,8 @@ var docs = map[string]struct{ shown, sentence string }{
 		"where suppliers' browsers find the api, such as https://hub.example: links into the portal begin with it"},
 	"WEBHOOK_TIMEOUT":        {"", "longest time of one webhook attempt"},
 	"WEBHOOK_RETRY_SCHEDULE": {"", "waits between webhook attempts, each with 20 % jitter"},
-	"WEBHOOK_DENY_NETWORKS":  {"none", "networks with public addresses of your own that no supplier's webhook may lead to"},
-	"WEBHOOK_ALLOW_PRIVATE":  {"", "let suppliers' webhooks lead to loopback and private addresses"},
+	"WEBHOOK_DENY_NETWORKS":  {"none", "networks with public addresses of your own that no supplier's webhook may reach"},
+	"WEBHOOK_ALLOW_PRIVATE":  {"", "allow suppliers' webhooks to loopback and private addresses"},
 	"WORKER_CONCURRENCY":     {"", "deliveries in flight per worker, 1 to 10000"},
 	"RECEIVER_CONCURRENCY": {"",
 		"calls that a supplier's receiver takes at once from all workers together, 1 to 10000; a supplier may have a " +

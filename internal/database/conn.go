@@ -89,7 +89,7 @@ func (t transaction) Rollback() error {
 }
 
 // alone reports whether a statement needs a transaction of its own to run under the right settings. Those that work
-// on an index beside other writers run in none.
+// on an index while others write run in none.
 func (c *conn) alone(query string) bool {
 	d := c.session.decision.Load()
 	return !c.inTx && d != nil && d.alone && !strings.Contains(query, " INDEX CONCURRENTLY ")

@@ -15,7 +15,7 @@ import (
 	"gorm.io/gorm"
 )
 
-// sqliteReaders is how many connections read beside the one that writes.
+// sqliteReaders is how many connections read while one writes.
 const sqliteReaders = 4
 
 // embedded is SQLite in a program that has it, as database/sql keeps its drivers.
@@ -65,7 +65,7 @@ func openSQLite(ctx context.Context, path string, log *slog.Logger) (*DB, error)
 		close: closeBoth, log: log}), nil
 }
 
-// private makes the database's files readable by their owner alone; SQLite gives new ones beside it the same mode.
+// private makes the database's files readable by their owner alone; SQLite gives new ones next to it the same mode.
 func private(path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -21,7 +21,7 @@ const homePage = `<!doctype html>
 </ul>
 `
 
-// Home answers the bare address with a page that leads to the documentation.
+// Home answers the bare address with a page that links to the documentation.
 func Home(c *gin.Context) error {
 	c.Header("Content-Security-Policy", "default-src 'self'; base-uri 'none'; frame-ancestors 'none'")
 	c.Header("X-Content-Type-Options", "nosniff")

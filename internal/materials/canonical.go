@@ -30,7 +30,7 @@ func (r Request) canonical() (text, digest []byte, err error) {
 	return text, sum[:], nil
 }
 
-// DecodeRequest returns the request of a stored body, without what is stored beside it.
+// DecodeRequest returns the request of a stored body, without what is stored next to it.
 func DecodeRequest(body []byte) (Request, error) { return unpacked[Request](body) }
 
 // unpacked returns what a stored body was made of.

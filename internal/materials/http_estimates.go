@@ -167,7 +167,7 @@ func (s Handlers) authenticateSignature(c *gin.Context) (sender, error) {
 }
 
 // verifySignature checks the signature and its time. While the database's clock jumps, the worker that signed may go by
-// the other time: its call would be refused for good.
+// the other time: its call would be refused permanently.
 func (s Handlers) verifySignature(ctx context.Context, h http.Header, raw []byte) (id string, err error) {
 	id, err = webhook.Verify(h, raw, s.deps.Now(), s.deps.Secrets...)
 	if !errors.Is(err, webhook.ErrTimestamp) {

@@ -121,7 +121,7 @@ func (q *Queue) ensureStream(ctx context.Context) (jetstream.Stream, error) {
 }
 
 // settleDeleted waits a moment where a stream or a consumer was deleted on a running server: its files are removed
-// beside that, and one of the same name that is made at once may lose its own to it.
+// next to that, and one of the same name that is made at once may lose its own to it.
 func (q *Queue) settleDeleted(ctx context.Context) {
 	if q.consumer.Swap(nil) != nil {
 		pause(ctx, deletedFor)
@@ -165,7 +165,7 @@ func (q *Queue) foreign(have jetstream.StreamConfig) error {
 		return program("subjects are %s", strings.Join(have.Subjects, ", "), strings.Join(want.Subjects, ", "))
 	case owner != "" && q.cfg.Installation != "" && owner != q.cfg.Installation:
 		return foreignError{fmt.Sprintf("the stream %[1]s belongs to installation %[2]s, and this is %[3]s: choose another "+
-			"NATS_STREAM, or delete it (nats stream rm %[1]s) when that installation's database is gone for good",
+			"NATS_STREAM, or delete it (nats stream rm %[1]s) when that installation's database no longer exists",
 			q.cfg.Stream, owner, q.cfg.Installation)}
 	default:
 		return nil

@@ -12,7 +12,7 @@ import (
 
 const maxWaiting = 512 // pulls of all workers that wait; the server's own default
 
-// ensureConsumer makes the consumer, anew where it is not as it should be: what another program changed of it would
+// ensureConsumer makes the consumer, or makes it again where it is not as it should be: what another program changed of it would
 // keep work from the workers, and an update leaves the server's count of what waits wrong. What is worked on at that
 // moment comes once more.
 func (q *Queue) ensureConsumer(ctx context.Context, stream jetstream.Stream) (jetstream.Consumer, error) {

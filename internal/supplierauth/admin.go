@@ -102,7 +102,7 @@ func (s *Service) RotateAPIKey(ctx context.Context, id string, overlap time.Dura
 	return key, nil
 }
 
-// RotateWebhookSecret makes a new webhook secret. The current one signs beside it for the overlap, from 0 to 90 days,
+// RotateWebhookSecret makes a new webhook secret. The current one signs too for the overlap, from 0 to 90 days,
 // one that was rotated before until its own end, at most maxSecrets at a time; without an overlap all end now.
 // Errors: errs.Invalid, errs.NotFound.
 func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap time.Duration) (

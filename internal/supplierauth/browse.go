@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// SupplierPage returns the suppliers behind a place in the list of all, oldest first. next leads on from there; empty:
+// SupplierPage returns the suppliers behind a place in the list of all, oldest first. next goes on from there; empty:
 // that was all.
 func (s *Service) SupplierPage(ctx context.Context, after string, limit int) (page []Supplier, next string, err error) {
 	var created int64

@@ -80,7 +80,7 @@ func (s *Service) read(ctx context.Context, c Client,
 		case errors.Is(err, errMoved) && moved < mostMoves:
 			moved++
 		case !errors.Is(err, errMoved) && !lookedAgain:
-			lookedAgain = true // the view may have been made anew, or dropped
+			lookedAgain = true // the view may have been made again, or dropped
 			s.relations.Remove(c.Views[0])
 		default:
 			return listing{}, fmt.Errorf("list view %s of %s: %w", c.Views[0], c.ID, err)
@@ -139,7 +139,7 @@ func (s *Service) pageOf(ctx context.Context, r *relation, g guard, q query) (li
 	return l, nil
 }
 
-// form is what the text of a page's statement depends on, beside its view.
+// form is what the text of a page's statement depends on, apart from its view.
 type form struct {
 	strict, first bool // as the guard
 	filtered      bool // rows of one load day only; else the page may go on into older days
