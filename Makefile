@@ -56,8 +56,8 @@ ifdef PKG
 	@$(WITHPOSTGRES) $(GO) test -count=1 $(if $(RUN),-run '$(RUN)') $(PKG)
 else
 	@$(WITHPOSTGRES) sh -c "status=0; \
-		$(GO) test -shuffle=on -parallel $(ATONCE) $(RACE) $(UNIT) || status=1; \
-		$(GO) test -shuffle=on -parallel $(ATONCE) ./internal/acceptance/... || status=1; \
+		$(GO) test -timeout 30m -shuffle=on -parallel $(ATONCE) $(RACE) $(UNIT) || status=1; \
+		$(GO) test -timeout 30m -shuffle=on -parallel $(ATONCE) ./internal/acceptance/... || status=1; \
 		$(GO) test -C deployments/checks -shuffle=on ./... || status=1; \
 		exit \$$status"
 endif

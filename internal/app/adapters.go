@@ -8,11 +8,13 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/estimates"
+	"github.com/supplyhub/supplyhub/internal/notify"
 	"github.com/supplyhub/supplyhub/internal/products"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
 	"github.com/supplyhub/supplyhub/internal/scoreboard/balldontlie"
 	"github.com/supplyhub/supplyhub/internal/scoreboard/sportmonks"
+	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 // Packages meet here: each adapter fills an interface that one declares with what another has.
@@ -101,4 +103,24 @@ func fallback(cfg *config.Config, log *slog.Logger) scoreboard.Provider {
 		return nil
 	}
 	return balldontlie.New(cfg.FallbackURL, string(cfg.FallbackKey), log)
+}
+
+// openNotifier makes the operator's notifier; nil without OPERATOR_WEBHOOK_URL.
+func (a *pipeline) openNotifier() *notify.Notifier {
+	if a.cfg.EventsURL == "" {
+		return nil
+	}
+	secrets, _ := config.ParseWebhookSecrets(a.cfg.EventsSecrets) // Load has checked them
+	to := webhooks.Receiver{URL: string(a.cfg.EventsURL), Secrets: secrets, Active: true}
+	return notify.New(notify.Deps{
+		DB: a.db, Log: a.log, Now: a.db.Now, Names: a.Suppliers.Names, Timeout: a.cfg.Timeout,
+		Send: func(ctx context.Context, id string, body []byte, attempt int64) notify.Verdict {
+			outcome, reason := a.Deliveries.SendToOperator(ctx, to, id, body, attempt)
+			verdict := notify.Verdict{Delivered: outcome.Status == webhooks.Delivered, Reason: reason}
+			if outcome.Status == webhooks.Pending {
+				verdict.Again = outcome.Next
+			}
+			return verdict
+		},
+	})
 }

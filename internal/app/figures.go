@@ -1,11 +1,20 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
+	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/figures"
 )
 
@@ -100,4 +109,163 @@ func (s consoleScores) Providers() (map[string]map[string]int64, error) {
 		}
 	}
 	return asked, nil
+}
+
+const gaugeTimeout = 4 * time.Second
+
+// gauges are the figures of what all processes share. Each process reads them in the background, whether it is scraped
+// or not, so that a scrape costs the database nothing. What is not known is left out, never an old figure.
+type gauges struct {
+	database                               prometheus.Gauge
+	requests, deliveries, receivers, quota *prometheus.GaugeVec
+	oldest                                 *prometheus.GaugeVec // of no label: a vector can be emptied
+}
+
+func newGauges(r prometheus.Registerer) *gauges {
+	vector := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	}
+	g := &gauges{
+		database: prometheus.NewGauge(prometheus.GaugeOpts{Name: "supplyhub_database_up",
+			Help: "1 while the database answers this process."}),
+		requests: vector("supplyhub_requests",
+			"Material requests by status: those that wait for their estimates, and those that failed.", "status"),
+		oldest: vector("supplyhub_oldest_enqueued_request_seconds",
+			"How long the oldest request waits for its estimates; 0 when none does."),
+		deliveries: vector("supplyhub_webhook_deliveries", "Webhook deliveries by status.", "status"),
+		receivers:  vector("supplyhub_webhook_receivers", "Suppliers' receivers by state.", "state"),
+		quota: vector("supplyhub_scoreboard_quota_remaining",
+			"Scoreboard requests that a requester may still send today.", "requester"),
+	}
+	r.MustRegister(g.database, g.requests, g.oldest, g.deliveries, g.receivers, g.quota)
+	return g
+}
+
+// runGauges reads them until ctx ends.
+func (a *pipeline) runGauges(ctx context.Context) error {
+	g := newGauges(a.registry)
+	a.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "supplyhub_database_clock_jumps_total",
+		Help: "How often the database's clock was found more than a second away from where it should be."},
+		func() float64 { return float64(a.db.ClockJumps()) }))
+	for failed := 0; ctx.Err() == nil; pause(ctx, figures.LookEvery) {
+		err := a.readGauges(ctx, g)
+		if failed++; err == nil {
+			failed = 0
+		}
+		if failed == 2 && ctx.Err() == nil { // said once; a first look may come while another process counts
+			a.log.WarnContext(ctx, "gauges of shared state are left out", "error", err)
+		}
+	}
+	return nil
+}
+
+// readGauges reads few rows, however much is stored. It returns why the shared state is not known.
+func (a *pipeline) readGauges(ctx context.Context, g *gauges) error {
+	ctx, cancel := context.WithTimeout(ctx, gaugeTimeout)
+	defer cancel()
+	up := 0.0
+	if a.db.Ping(ctx) == nil {
+		up = 1
+	}
+	g.database.Set(up)
+	left, err := a.quotas.Remaining(ctx)
+	show(g.quota, left, err)
+	n, err := a.figures.Counts(ctx)
+	show(g.requests, map[string]int64{"enqueued": n.Enqueued, "failed": n.FailedRequests}, err)
+	show(g.deliveries, map[string]int64{"pending": n.Pending, "dead": n.Dead, "failed": n.Failed}, err)
+	show(g.receivers, map[string]int64{"active": n.Active, "failing": n.Failing, "paused": n.Paused}, err)
+	if err != nil {
+		g.oldest.Reset()
+		return err
+	}
+	g.oldest.WithLabelValues().Set(n.Oldest.Seconds())
+	return nil
+}
+
+// show sets the vector's one label to what was read, or takes it away when that is not known.
+func show(v *prometheus.GaugeVec, figures map[string]int64, err error) {
+	if err != nil {
+		v.Reset()
+		return
+	}
+	for label, n := range figures {
+		v.WithLabelValues(label).Set(float64(n))
+	}
+}
+
+// Figures are the console's overview; nil is a figure that no process shows.
+type Figures struct {
+	Accepted  *float64 `json:"accepted_per_second"` // since the figures before
+	Delivered *float64 `json:"delivered_per_second"`
+	Backlog   *float64 `json:"backlog"` // requests that wait for their estimates
+	Oldest    *float64 `json:"oldest_waiting_seconds"`
+	Dead      *float64 `json:"dead_deliveries"`
+	Failing   *float64 `json:"failing_receivers"`
+}
+
+// Meter reads the figures of some processes from their operator listeners.
+type Meter struct {
+	addresses           []string
+	at                  time.Time
+	accepted, delivered float64
+}
+
+// NewMeter reads from the given listeners, or else from that of the api of this configuration. Each process counts what
+// it does itself: the apis what is accepted, the workers what is delivered.
+func NewMeter(cfg *config.Config, addresses ...string) *Meter {
+	if len(addresses) == 0 {
+		addresses = []string{cmp.Or(cfg.AdminAddr, defaultAPIAdmin)}
+	}
+	return &Meter{addresses: addresses}
+}
+
+// Read reads all listeners. The first call knows no rates.
+func (m *Meter) Read(ctx context.Context) (f Figures, err error) {
+	var accepted, delivered float64
+	for _, address := range m.addresses {
+		r, err := scrape(ctx, reachable(address))
+		if err != nil {
+			return Figures{}, err
+		}
+		accepted, delivered = accepted+r[seriesAccepted], delivered+r.delivered()
+		// What all processes share is the same in each.
+		f.Backlog, f.Oldest = cmp.Or(f.Backlog, r.shown(seriesBacklog)), cmp.Or(f.Oldest, r.shown(seriesOldest))
+		f.Dead, f.Failing = cmp.Or(f.Dead, r.shown(seriesDead)), cmp.Or(f.Failing, r.shown(seriesFailing))
+	}
+	now := time.Now()
+	if seconds := now.Sub(m.at).Seconds(); !m.at.IsZero() {
+		f.Accepted, f.Delivered = rate(accepted-m.accepted, seconds), rate(delivered-m.delivered, seconds)
+	}
+	m.at, m.accepted, m.delivered = now, accepted, delivered
+	return f, nil
+}
+
+// rate returns 0 after a restart, which begins the counters again.
+func rate(more, seconds float64) *float64 {
+	r := max(more, 0) / seconds
+	return &r
+}
+
+func scrape(ctx context.Context, address string) (readings, error) {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		return nil, fmt.Errorf("read metrics: %w", err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: it is an operator's listener
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("read metrics: %w", err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("read metrics of %s: status %d", address, response.StatusCode)
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read metrics of %s: %w", address, err)
+	}
+	return readingsOf(slices.Collect(maps.Values(families))), nil
 }

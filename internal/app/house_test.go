@@ -106,8 +106,8 @@ var edges = map[string][]string{
 
 	// What helps tests and measurements; nothing that runs in production may import it.
 	"internal/acceptance": {},
-	"internal/app/apptest": {"internal/database/databasetest", "internal/queue/queuetest",
-		"internal/httpapi/openapitest"},
+	"internal/app/apptest": {"internal/database", "internal/database/databasetest", "internal/queue/queuetest",
+		"internal/httpapi/openapitest", "internal/supplierauth", "pkg/webhook"},
 	"internal/app/apptest/browser": {},
 	"internal/bench": {"internal/database", "internal/database/sqlite", "internal/dispatch", "internal/pack",
 		"internal/round", "internal/supplierauth"},
@@ -156,16 +156,16 @@ var helpers = []string{"internal/acceptance", "internal/app/apptest", "internal/
 // it, is the database's time.
 var ownClocks = []string{
 	// the database's own time
-	"internal/database/faults_*.go", "internal/database/doctor.go", "internal/database/hang.go",
-	"internal/database/logger.go", "internal/database/refusals.go", "internal/database/yield.go",
-	"internal/app/doctor_*.go", "internal/app/meter.go", "internal/httpapi/middleware.go",
+	"internal/database/faults_*.go", "internal/database/doctor.go", "internal/database/errors.go",
+	"internal/database/query.go", "internal/database/sqlite.go", "internal/database/unresponsive_server.go",
+	"internal/app/doctor_*.go", "internal/app/figures.go", "internal/httpapi/middleware.go",
 	"internal/materials/work/sweeper.go", "internal/materials/work/direct.go", "internal/queue/*.go",
 	"internal/queue/embedded/*.go", "internal/webhooks/dispatcher.go", "internal/webhooks/lease.go",
 	"internal/webhooks/outbox.go", "internal/webhooks/ownership.go", "internal/webhooks/results.go",
 	"internal/webhooks/store_shards.go", "internal/webhooks/wakeup.go", "internal/webhooks/round.go",
 	"internal/webhooks/testcall.go",
 	"internal/database/clock*.go", "internal/app/app.go", "internal/console/console.go",
-	"internal/console/http_matching.go", "internal/tracker/guard.go", "internal/tracker/relation.go",
+	"internal/console/http_matching.go", "internal/tracker/relation.go",
 	"internal/tracker/state.go",
 	"internal/scoreboard/fetch/fetch.go", // a provider's Retry-After
 	"cmd/api/demo.go", "cmd/api/listen.go", "cmd/api/progress.go", "cmd/api/scoreboard.go", "cmd/api/top.go",

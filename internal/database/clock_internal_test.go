@@ -7,13 +7,13 @@ import (
 
 // machine is a process's local clock and the clock that it follows.
 type machine struct {
-	clock
+	Clock
 	at time.Time
 }
 
 func newMachine() *machine {
 	m := &machine{at: time.Date(2026, 11, 22, 12, 10, 0, 0, time.UTC)} // ten minutes ahead
-	m.clock = clock{local: func() time.Time { return m.at }}
+	m.Clock = Clock{local: func() time.Time { return m.at }}
 	return m
 }
 

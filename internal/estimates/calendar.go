@@ -25,6 +25,7 @@ type calendar struct {
 	known    sync.Map // Unix day → bool: the library computes each day's holidays again
 }
 
+// newCalendar loads the zone of São Paulo and the national holidays of Brazil.
 func newCalendar() (*calendar, error) {
 	zone, err := time.LoadLocation(zoneName)
 	if err != nil {
@@ -91,6 +92,7 @@ func (c *calendar) between(from, to time.Time) int {
 	return n
 }
 
+// isBusinessDay reports whether goods are made and carried on that day.
 func (c *calendar) isBusinessDay(day time.Time) bool {
 	number := day.Unix() / secondsPerDay
 	if known, found := c.known.Load(number); found {

@@ -131,6 +131,8 @@ func (r *Recorder) Hour() []Point {
 	return points
 }
 
+// stepOf returns the step of ten seconds that a time is in.
 func stepOf(at time.Time) int64 { return at.Unix() / int64(stepLength/time.Second) }
 
+// perSecond returns a step's number as a rate.
 func perSecond(n int64) float64 { return float64(n) / stepLength.Seconds() }

@@ -30,12 +30,14 @@ type Batcher[I, O any] struct {
 	flushers  sync.WaitGroup
 }
 
+// call is an item that waits for its batch, and where its result goes.
 type call[I, O any] struct {
 	ctx  context.Context
 	item I
 	done func(O, error)
 }
 
+// result is what a caller of Do waits for.
 type result[O any] struct {
 	value O
 	err   error

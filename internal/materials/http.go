@@ -23,11 +23,13 @@ type Handlers struct {
 	Bearer Authenticator // for the receiving end of the events
 }
 
+// enqueuedAnswer is the answer to a request that is accepted.
 type enqueuedAnswer struct {
 	Status Status `json:"status"`
 	ID     int64  `json:"id"`
 }
 
+// duplicatesAnswer is the answer to a request with repeated combinations: the interface gives it a form of its own.
 type duplicatesAnswer struct {
 	Message    string      `json:"message"`
 	Duplicates []Duplicate `json:"duplicates"`
@@ -160,10 +162,12 @@ func (s Handlers) Reestimate(c *gin.Context) error {
 	return nil
 }
 
+// selectionBody is a posted choice; nil is missing or null.
 type selectionBody struct {
 	EstimateID *string `json:"estimate_id"`
 }
 
+// validate names every rule that the body breaks.
 func (b *selectionBody) validate() []errs.Violation {
 	switch {
 	case b.EstimateID == nil:
@@ -175,6 +179,7 @@ func (b *selectionBody) validate() []errs.Violation {
 	}
 }
 
+// selectionAnswer is the answer to a choice.
 type selectionAnswer struct {
 	Status     Status    `json:"status"`
 	ID         int64     `json:"id"`
@@ -236,6 +241,7 @@ func (s Handlers) Orders(c *gin.Context) error {
 	})
 }
 
+// ordersOf returns records as the list of orders shows them.
 func ordersOf(records []Record) []order {
 	orders := make([]order, len(records))
 	for i, r := range records {

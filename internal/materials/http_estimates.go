@@ -141,11 +141,14 @@ func (s Handlers) authenticateEvent(c *gin.Context) (sender, error) {
 	return from, err
 }
 
+// validWebhookID reports whether a text may be an id of another sender's event: it is kept in a row.
 func validWebhookID(id string) bool {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 	return id != "" && len(id) <= 128 && strings.Trim(id, alphabet) == ""
 }
 
+// authenticateSignature finds who signed: a worker of ours, by its proof, which costs no query; otherwise another holder of
+// the secret, and the webhook-id says whether the event is one of ours.
 func (s Handlers) authenticateSignature(c *gin.Context) (sender, error) {
 	raw, err := httpapi.PeekBody(c)
 	if err != nil {

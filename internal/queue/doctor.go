@@ -79,8 +79,8 @@ func (q *Queue) examineStore(ctx context.Context, e *Examination) {
 		e.Stream = q.explain(err)
 	default:
 		have := stream.CachedInfo().Config
-		if e.Stream = q.foreign(have); e.Stream == nil && have.Sealed {
-			e.Stream = q.sealed()
+		if e.Stream = q.cfg.foreign(have); e.Stream == nil && have.Sealed {
+			e.Stream = q.cfg.sealed()
 		}
 	}
 	if e.Stream != nil {
@@ -116,14 +116,14 @@ func (q *Queue) changed(info *jetstream.ConsumerInfo) error {
 func (q *Queue) mayPublish(ctx context.Context) (denied, refused error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	_, err := q.js.PublishMsg(ctx, &nats.Msg{Subject: q.outside(newProbe())}, jetstream.WithRetryAttempts(0))
+	_, err := q.js.PublishMsg(ctx, &nats.Msg{Subject: q.cfg.outside(newProbe())}, jetstream.WithRetryAttempts(0))
 	if err == nil {
 		return nil, nil
 	}
 	if denied := q.lacking(); denied != nil {
 		return denied, nil
 	}
-	return nil, q.explainRefusal(err)
+	return nil, q.cfg.explainRefusal(err)
 }
 
 // mayTake sends a pull for a message of one byte, which no message has: the server gives none and says why.

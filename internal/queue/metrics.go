@@ -6,12 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// metrics count what becomes of messages, on both sides.
 type metrics struct {
 	publishes, deliveries             *prometheus.CounterVec
 	acked, duplicate, dropped, failed prometheus.Counter
 	done, retried                     prometheus.Counter
 }
 
+// newMetrics returns metrics that are not shown yet.
 func newMetrics() *metrics {
 	publishes := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "supplyhub_queue_publishes_total",

@@ -128,6 +128,7 @@ func (s *Service) authenticated(h http.Header) bool {
 	return good == 1
 }
 
+// limitHeaders sets the quota's headers, which every answer has, refusals included.
 func limitHeaders(c *gin.Context, q quota) {
 	c.Header("X-RateLimit-Limit", format(q.limit))
 	c.Header("X-RateLimit-Remaining", format(q.remaining()))

@@ -19,6 +19,7 @@ type sightings struct {
 	latest  map[string]sighting // by requester
 }
 
+// sighting is how much of a requester's day was seen spent.
 type sighting struct {
 	day  string
 	used int64

@@ -21,6 +21,7 @@ type limiter struct {
 	buckets   *lru.Cache[string, *rate.Limiter]
 }
 
+// newLimiter returns the buckets of suppliers; nil when there is no limit.
 func newLimiter(perSecond int, now func() time.Time) (*limiter, error) {
 	if perSecond <= 0 {
 		return nil, nil

@@ -137,6 +137,7 @@ func (s *Service) holdActive(ctx context.Context, supplierID string) error {
 	}
 }
 
+// usedLink answers a link that was used, has expired or never was one.
 func usedLink() error {
 	return errs.New(errs.Unauthenticated, "This link was used already, has expired or is incomplete.")
 }
@@ -144,6 +145,7 @@ func usedLink() error {
 // newPortalToken has 130 random bits.
 func newPortalToken() string { return strings.ToLower(rand.Text()) }
 
+// portalHash returns what is stored of a link or of a browser's cookie.
 func portalHash(token string) []byte {
 	sum := sha256.Sum256([]byte(token))
 	return sum[:]

@@ -165,6 +165,7 @@ func (p SupplierPatch) apply(s *Supplier) {
 	}
 }
 
+// nameFault returns what is wrong with a name; empty: nothing is.
 func nameFault(name string) string {
 	switch {
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
@@ -178,6 +179,7 @@ func nameFault(name string) string {
 	}
 }
 
+// ttlFault returns what is wrong with a lifetime; empty: nothing is.
 func ttlFault(ttl, longest time.Duration) string {
 	if ttl < time.Second || ttl > longest || ttl%time.Second != 0 {
 		return fmt.Sprintf("must be whole seconds, from 1s to %s", longest)
@@ -237,6 +239,7 @@ func asciiHost(u *url.URL) string {
 	return host + strings.TrimPrefix(u.Host, u.Hostname())
 }
 
+// validPort reports whether the address names no port, or one from 1 to 65535.
 func validPort(u *url.URL) bool {
 	if strings.HasSuffix(u.Host, ":") {
 		return false

@@ -106,6 +106,7 @@ func (k kind) format() string {
 	}[k]
 }
 
+// fieldNames returns the members that a file may have.
 func fieldNames() []string {
 	names := make([]string, 0, len(fields()))
 	for _, f := range fields() {

@@ -35,6 +35,7 @@ type dayCount struct {
 // days is a list by load day, newest first.
 type days []dayCount
 
+// total returns how many records there are.
 func (d days) total() int64 {
 	if len(d) == 0 {
 		return 0
@@ -92,6 +93,7 @@ type pageMaps struct {
 	known *simplelru.LRU[mapKey, *pageMap]
 }
 
+// pageMap has the winners of a state, in the order of the listing.
 type pageMap struct {
 	days    days
 	winners []winner
@@ -108,6 +110,7 @@ func newPageMaps() *pageMaps {
 	return &pageMaps{bound: int(min(mapsBytes, debug.SetMemoryLimit(-1)/mapsShare)), known: known}
 }
 
+// get returns the map of a key, if it is remembered.
 func (p *pageMaps) get(key mapKey) (*pageMap, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

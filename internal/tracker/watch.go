@@ -87,6 +87,7 @@ func (s *Service) forget(views map[string]bool) {
 	maps.DeleteFunc(s.watched.faults, func(view string, _ error) bool { return !views[view] })
 }
 
+// set keeps why a granted view cannot be read, and logs when that begins and ends.
 func (w *watched) set(view string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -405,6 +405,8 @@ CREATE TABLE tracker_views (
     definition           text NOT NULL
 );
 
+-- The records of devices. client_number is tracker_clients.number, dt_carga the day of the load; the other columns, in Portuguese, are
+-- members of the listings and mean what the interface says of them.
 -- Insert-only tables are vacuumed after a fifth of them is new; a listing reads just the newest part.
 CREATE TABLE tracker_records (
     id                   bigint GENERATED ALWAYS AS IDENTITY,

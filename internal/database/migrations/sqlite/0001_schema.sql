@@ -388,6 +388,8 @@ CREATE TABLE tracker_views (
     definition           text NOT NULL
 );
 
+-- The records of devices. client_number is tracker_clients.number, dt_carga the day of the load; the other columns, in Portuguese, are
+-- members of the listings and mean what the interface says of them.
 CREATE TABLE tracker_records (
     id                   integer PRIMARY KEY AUTOINCREMENT,
     client_number        integer NOT NULL,

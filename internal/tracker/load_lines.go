@@ -15,6 +15,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// A file is NDJSON or CSV, which its first character decides. Good lines stream into the load's transaction. The
+// first bad one ends that: the rest of the file is read for more of them, up to a hundred, which are reported
+// together, and nothing of the file is stored.
+
 const (
 	longestLine = 1 << 20 // bytes
 	readAhead   = 64 << 10
@@ -83,6 +87,7 @@ func (l *lines) next() ([][]byte, error) {
 	return l.row, nil
 }
 
+// fault keeps what is wrong with the line, for one of its members.
 func (l *lines) fault(name, detail string) {
 	l.faults = append(l.faults, errs.At("/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(name), detail))
 }
@@ -149,6 +154,7 @@ func readNDJSON(r *bufio.Reader) func(*lines) error {
 	}
 }
 
+// lineError turns an error of a decoder into a bad line; one of reading stays what it is.
 func lineError(l *lines, err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.EOF
@@ -159,6 +165,7 @@ func lineError(l *lines, err error) error {
 	return fmt.Errorf("read line %d: %w", l.number+1, err)
 }
 
+// readLine reads a line of any length into the given buffer, without its end.
 func readLine(r *bufio.Reader, line []byte) ([]byte, error) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -174,6 +181,7 @@ func readLine(r *bufio.Reader, line []byte) ([]byte, error) {
 	}
 }
 
+// setObject reads a line of NDJSON: one object, of known members, none twice.
 func (l *lines) setObject(text []byte) error {
 	decoder := jsontext.NewDecoder(bytes.NewReader(text))
 	notJSON := func() error {
@@ -237,6 +245,7 @@ func (k kind) json() jsontext.Kind {
 	}
 }
 
+// String returns the kind as messages about a file name it.
 func (k kind) String() string {
 	return [...]string{
 		textField: "a string", integerField: "an integer", numberField: "a number", boolField: "true, false",
@@ -288,4 +297,60 @@ func readCSV(l *lines, r io.Reader) (func(*lines) error, error) {
 		}
 		return nil
 	}, nil
+}
+
+// mostBadLines is how many lines of a file are named.
+const mostBadLines = 100
+
+// badLine is a line of a file that is not a record.
+type badLine struct {
+	number int64
+	detail string
+	faults []errs.Violation // of its fields
+	last   bool             // the records after it cannot be found
+}
+
+// Error returns the line for a person.
+func (b *badLine) Error() string { return fmt.Sprintf("line %d %s", b.number, b.detail) }
+
+// refuse reads on after a bad line, only to name the others. Errors: errs.Invalid with all of them.
+func (l *lines) refuse(first *badLine) error {
+	bad := []*badLine{first}
+	for len(bad) < mostBadLines && !bad[len(bad)-1].last {
+		_, err := l.next()
+		next, isBad := errors.AsType[*badLine](err)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil && !isBad {
+			return err
+		}
+		if isBad {
+			bad = append(bad, next)
+		}
+	}
+	if len(bad) == 1 {
+		return errs.InvalidInput(fmt.Sprintf("Line %d %s; nothing was loaded.", first.number, first.detail), first.faults...)
+	}
+	text := fmt.Sprintf("%d lines are not valid records; nothing was loaded.", len(bad))
+	if len(bad) == mostBadLines {
+		text = fmt.Sprintf("At least %d lines are not valid records, the first of which follow; nothing was loaded.",
+			len(bad))
+	}
+	return errs.InvalidInput(text, violationsOf(bad)...)
+}
+
+// violationsOf returns the bad lines as an answer has them.
+func violationsOf(bad []*badLine) []errs.Violation {
+	var violations []errs.Violation
+	for _, line := range bad {
+		at := fmt.Sprintf("/Line %d", line.number)
+		if len(line.faults) == 0 {
+			violations = append(violations, errs.At(at, line.detail))
+		}
+		for _, fault := range line.faults {
+			violations = append(violations, errs.At(at+*fault.Pointer, fault.Detail))
+		}
+	}
+	return violations
 }

@@ -13,6 +13,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
+// What happens, in order: a statement has waited a second for its server (suspects); a connection of its own asks the
+// server the first question of the protocol (ask); two seconds later, if neither that one nor any other connection
+// got a byte, the server counts as one that hangs (judge): its connections are closed, waiting statements fail as
+// unavailable, and none is dialled until it answers. Without this they would wait for their statement timeout of 30
+// s, which such a server does not keep, or for TCP.
+
 const (
 	hangTick    = 250 * time.Millisecond
 	hangSuspect = time.Second     // without an answer: the server is asked whether it still answers anybody
@@ -41,6 +47,7 @@ type hangs struct {
 	asking  sync.WaitGroup
 }
 
+// endpoint is a server as it is dialled.
 type endpoint struct{ network, address string }
 
 // suspect is what is known of a server that kept a statement waiting.
@@ -49,6 +56,7 @@ type suspect struct {
 	answered    time.Time
 }
 
+// newHangs watches the connections that dial makes; found is called after those of a server that hangs are given up.
 func newHangs(dial pgconn.DialFunc, found func(), log *slog.Logger) *hangs {
 	return &hangs{dial: dial, found: found, log: log, start: time.Now(), conns: make(map[*answering]endpoint),
 		servers: make(map[endpoint]*suspect), answers: make(map[endpoint]*atomic.Int64)}
@@ -190,6 +198,7 @@ func (h *hangs) set(to endpoint, hung bool) (lost []net.Conn, before bool) {
 	return lost, before
 }
 
+// report logs that a server has begun to hang, or answers again.
 func (h *hangs) report(ctx context.Context, to endpoint, hung bool) {
 	if hung {
 		h.log.WarnContext(ctx, "a database server answers nothing: its connections are closed", "server", to.address)
@@ -225,6 +234,7 @@ func (c *answering) Close() error {
 	return c.Conn.Close()
 }
 
+// waited returns for how long the connection has waited for a byte; 0 when nothing reads from it.
 func (c *answering) waited() time.Duration {
 	since := c.since.Load()
 	if since == 0 {
