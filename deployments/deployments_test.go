@@ -164,3 +164,30 @@ func anchors(text string) (all []string) {
 	}
 	return all
 }
+
+// A file of the code that a document names is there.
+func TestDocuments_name_files_that_there_are(t *testing.T) {
+	t.Parallel()
+	var files []string
+	err := filepath.WalkDir("..", func(file string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			files = append(files, "/"+filepath.ToSlash(file))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents, err := filepath.Glob("../*.md")
+	if err != nil || len(documents) < 6 {
+		t.Fatalf("%v: %v", err, documents)
+	}
+	named := regexp.MustCompile("`([a-z0-9_][a-z0-9_./]*\\.(?:go|html|json|yaml|sql))`")
+	for _, document := range documents {
+		for _, found := range named.FindAllStringSubmatch(string(read(t, document)), -1) {
+			if !slices.ContainsFunc(files, func(file string) bool { return strings.HasSuffix(file, "/"+found[1]) }) {
+				t.Errorf("%s names %s, which is no file", document, found[1])
+			}
+		}
+	}
+}

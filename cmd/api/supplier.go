@@ -24,7 +24,7 @@ func supplierCommand() *cobra.Command {
 		receiverSwitch("resume", "send what waits for its receiver, paused by an operator or by failures", "resumed",
 			(*webhooks.SelfService).ResumeByOperator),
 		supplierSwitch("deactivate", "end all sessions and refuse the API key", (*supplierauth.Service).Deactivate),
-		supplierSwitch("activate", "let a deactivated supplier in again", (*supplierauth.Service).Activate))
+		supplierSwitch("activate", "let a deactivated supplier sign in again", (*supplierauth.Service).Activate))
 }
 
 // supplierFlags are the flags that create and update share.
