@@ -29,7 +29,9 @@ func rateList() *cobra.Command {
 func rateSet() *cobra.Command {
 	var s estimates.Service
 	cmd := &cobra.Command{Use: "set SERVICE", Short: "add a service, or change the given values of one",
-		Args: cobra.ExactArgs(1)}
+		Args: cobra.ExactArgs(1), Example: `  api rate set road --base-cents 2700
+  api rate set night --carrier "Noite Cargas" --base-cents 9000 --per-kg-cents 700 --minimum-cents 12000 \
+    --cubage 167 --max-side 120 --max-weight 30 --transit-days 1 --from 2027-01-01`}
 	f := cmd.Flags()
 	f.StringVar(&s.Carrier, "carrier", "", "name of the carrier")
 	f.Int64Var(&s.BaseCents, "base-cents", 0, "price before the weight")

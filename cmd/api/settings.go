@@ -17,7 +17,8 @@ func settingsCommand() *cobra.Command {
 			return table{list, plain("key", "value", "is_set:SET", "meaning")}, err
 		})}
 	set := &cobra.Command{Use: "set KEY VALUE", Short: "change a setting; lists are separated by commas",
-		Args: cobra.ExactArgs(2),
+		Args: cobra.ExactArgs(2), Example: `  api settings set scoreboard.daily_quota 120
+  api settings set scoreboard.match_ids 18535049,18535050`,
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			if err := knownSetting(ctx, a, args[0]); err != nil {
 				return nil, err

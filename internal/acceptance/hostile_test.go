@@ -32,8 +32,8 @@ func TestHostileCallers(t *testing.T) {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
 			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
-			s := h.Supplier(t)
-			cutOff := slowCallers(t, h, s)
+			s, slow := h.Supplier(t), h.Supplier(t)
+			cutOff := slowCallers(t, h, s, slow)
 			for name, attack := range map[string]func(*testing.T, *apptest.Hub, *apptest.Supplier){
 				"Smuggling": smuggling, "Paths": pathTricks, "Overrides": overrides, "Bodies": hostileBodies,
 				"Idle": idleCallers, "Slow": func(*testing.T, *apptest.Hub, *apptest.Supplier) { cutOff() },
@@ -243,9 +243,9 @@ func hostileBodies(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 
 // slowCallers: who sends its headers or its body drop by drop is cut off, and keeps no other caller waiting meanwhile.
 // They begin; cutOff waits for their end.
-func slowCallers(t *testing.T, h *apptest.Hub, s *apptest.Supplier) (cutOff func()) {
+func slowCallers(t *testing.T, h *apptest.Hub, s, slow *apptest.Supplier) (cutOff func()) {
 	t.Helper()
-	bearer := "Authorization: Bearer " + s.AccessToken()
+	bearer := "Authorization: Bearer " + slow.AccessToken()
 	begun := map[string]string{
 		"headers": "GET " + ping + " HTTP/1.1\r\nHost: x\r\n",
 		"body":    head("POST "+requests, bearer, "Content-Type: application/json", "Content-Length: 100000") + "{",

@@ -53,6 +53,15 @@ func auditedConsole() map[string]string {
 		"POST " + console.Base + "/receivers/resume":     "receiver.resume",
 		"POST " + console.Base + "/suppliers/activate":   "supplier.activate",
 		"POST " + console.Base + "/suppliers/deactivate": "supplier.deactivate",
+
+		"POST " + console.Base + "/suppliers/portal-link":   "portal.link",
+		"POST " + console.Base + "/suppliers/create":        "supplier.create",
+		"POST " + console.Base + "/suppliers/rotate-key":    "supplier.rotate-key",
+		"POST " + console.Base + "/suppliers/rotate-secret": "receiver.rotate-secret",
+		"POST " + console.Base + "/suppliers/concurrency":   "supplier.update",
+		"POST " + console.Base + "/rates/set":               "rate.set",
+		"POST " + console.Base + "/rates/remove":            "rate.remove",
+		"POST " + console.Base + "/scoreboard/set":          "settings.set",
 	}
 }
 

@@ -21,12 +21,13 @@ import (
 // series are the figures' metrics, by name and the values of the labels that matter.
 const (
 	seriesAccepted  = "http_requests_total POST " + requestsRoute + " 201"
-	seriesOwn       = "supplyhub_webhook_attempts_total own delivered"
-	seriesSuppliers = "supplyhub_webhook_attempts_total supplier delivered"
+	seriesDelivered = "supplyhub_webhook_attempts_total supplier delivered"
 	seriesBacklog   = "supplyhub_requests enqueued"
+	seriesWaiting   = "supplyhub_webhook_deliveries pending"
 	seriesDead      = "supplyhub_webhook_deliveries dead"
 	seriesOldest    = "supplyhub_oldest_enqueued_request_seconds"
 	seriesFailing   = "supplyhub_webhook_receivers failing"
+	seriesPaused    = "supplyhub_webhook_receivers paused"
 )
 
 // readings are the values of a process's series.
@@ -48,8 +49,6 @@ func readingsOf(families []*dto.MetricFamily) readings {
 	return values
 }
 
-func (r readings) delivered() float64 { return r[seriesOwn] + r[seriesSuppliers] }
-
 // shown returns a figure, or nil when the process does not show it.
 func (r readings) shown(series string) *float64 {
 	value, known := r[series]
@@ -66,7 +65,7 @@ func (a *pipeline) did() (figures.Sample, error) {
 		return figures.Sample{}, fmt.Errorf("gather metrics: %w", err)
 	}
 	r := readingsOf(families)
-	return figures.Sample{Accepted: int64(r[seriesAccepted]), Delivered: int64(r.delivered())}, nil
+	return figures.Sample{Accepted: int64(r[seriesAccepted]), Delivered: int64(r[seriesDelivered])}, nil
 }
 
 func labelsOf(m *dto.Metric) map[string]string {
@@ -118,7 +117,7 @@ const gaugeTimeout = 4 * time.Second
 type gauges struct {
 	database                               prometheus.Gauge
 	requests, deliveries, receivers, quota *prometheus.GaugeVec
-	oldest                                 *prometheus.GaugeVec // of no label: a vector can be emptied
+	oldest, oldestPending                  *prometheus.GaugeVec // of no label: a vector can be emptied
 }
 
 func newGauges(r prometheus.Registerer) *gauges {
@@ -132,12 +131,14 @@ func newGauges(r prometheus.Registerer) *gauges {
 			"Material requests by status: those that wait for their estimates, and those that failed.", "status"),
 		oldest: vector("supplyhub_oldest_enqueued_request_seconds",
 			"How long the oldest request waits for its estimates; 0 when none does."),
+		oldestPending: vector("supplyhub_oldest_pending_delivery_seconds",
+			"How long the oldest delivery has waited that is not taken yet; 0 when none does."),
 		deliveries: vector("supplyhub_webhook_deliveries", "Webhook deliveries by status.", "status"),
 		receivers:  vector("supplyhub_webhook_receivers", "Suppliers' receivers by state.", "state"),
 		quota: vector("supplyhub_scoreboard_quota_remaining",
 			"Scoreboard requests that a requester may still send today.", "requester"),
 	}
-	r.MustRegister(g.database, g.requests, g.oldest, g.deliveries, g.receivers, g.quota)
+	r.MustRegister(g.database, g.requests, g.oldest, g.oldestPending, g.deliveries, g.receivers, g.quota)
 	return g
 }
 
@@ -176,9 +177,11 @@ func (a *pipeline) readGauges(ctx context.Context, g *gauges) error {
 	show(g.receivers, map[string]int64{"active": n.Active, "failing": n.Failing, "paused": n.Paused}, err)
 	if err != nil {
 		g.oldest.Reset()
+		g.oldestPending.Reset()
 		return err
 	}
 	g.oldest.WithLabelValues().Set(n.Oldest.Seconds())
+	g.oldestPending.WithLabelValues().Set(n.OldestPending.Seconds())
 	return nil
 }
 
@@ -199,8 +202,10 @@ type Figures struct {
 	Delivered *float64 `json:"delivered_per_second"`
 	Backlog   *float64 `json:"backlog"` // requests that wait for their estimates
 	Oldest    *float64 `json:"oldest_waiting_seconds"`
+	Waiting   *float64 `json:"waiting_deliveries"`
 	Dead      *float64 `json:"dead_deliveries"`
 	Failing   *float64 `json:"failing_receivers"`
+	Paused    *float64 `json:"paused_receivers"`
 }
 
 // Meter reads the figures of some processes from their operator listeners.
@@ -211,13 +216,16 @@ type Meter struct {
 }
 
 // NewMeter reads from the given listeners, or else from that of the api of this configuration. Each process counts what
-// it does itself: the apis what is accepted, the workers what is delivered.
+// it does itself: the apis what is accepted, the workers what is delivered to suppliers' receivers.
 func NewMeter(cfg *config.Config, addresses ...string) *Meter {
 	if len(addresses) == 0 {
 		addresses = []string{cmp.Or(cfg.AdminAddr, defaultAPIAdmin)}
 	}
 	return &Meter{addresses: addresses}
 }
+
+// Addresses returns the listeners that are read.
+func (m *Meter) Addresses() []string { return m.addresses }
 
 // Read reads all listeners. The first call knows no rates.
 func (m *Meter) Read(ctx context.Context) (f Figures, err error) {
@@ -227,10 +235,11 @@ func (m *Meter) Read(ctx context.Context) (f Figures, err error) {
 		if err != nil {
 			return Figures{}, err
 		}
-		accepted, delivered = accepted+r[seriesAccepted], delivered+r.delivered()
+		accepted, delivered = accepted+r[seriesAccepted], delivered+r[seriesDelivered]
 		// What all processes share is the same in each.
 		f.Backlog, f.Oldest = cmp.Or(f.Backlog, r.shown(seriesBacklog)), cmp.Or(f.Oldest, r.shown(seriesOldest))
-		f.Dead, f.Failing = cmp.Or(f.Dead, r.shown(seriesDead)), cmp.Or(f.Failing, r.shown(seriesFailing))
+		f.Waiting, f.Dead = cmp.Or(f.Waiting, r.shown(seriesWaiting)), cmp.Or(f.Dead, r.shown(seriesDead))
+		f.Failing, f.Paused = cmp.Or(f.Failing, r.shown(seriesFailing)), cmp.Or(f.Paused, r.shown(seriesPaused))
 	}
 	now := time.Now()
 	if seconds := now.Sub(m.at).Seconds(); !m.at.IsZero() {

@@ -4,8 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+
 	"slices"
+
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/supplyhub/supplyhub/internal/console"
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -29,8 +33,12 @@ func (a *App) Console() Console {
 func (a *App) operatorHandler(checks telemetry.Checks) (http.Handler, error) {
 	site, err := console.New(console.Deps{
 		Requests: a.requests, Deliveries: a.Deliveries, Suppliers: a.Suppliers, Trackers: a.Trackers,
-		Scores: consoleScores{a},
-		Live:   a.figures, Token: string(a.operatorToken), Now: a.db.Now, Log: a.log, Cursors: a.cursors,
+		Scores: consoleScores{a}, Settings: a.Scores, Rates: a.Rates,
+		Live: a.figures, Token: string(a.operatorToken), Now: a.db.Now, Log: a.log, Cursors: a.cursors,
+		PortalLink: func(ctx context.Context, supplierID string) (string, time.Time, error) {
+			link, err := a.PortalLink(ctx, supplierID)
+			return link.URL, link.ExpiresAt, err
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up console: %w", err)
@@ -40,6 +48,7 @@ func (a *App) operatorHandler(checks telemetry.Checks) (http.Handler, error) {
 	consoleRoutes(engine, site)
 	mux := http.NewServeMux()
 	mux.Handle("/", telemetry.AdminHandler(a.registry, checks))
+	mux.Handle("GET /{$}", http.RedirectHandler(console.Base, http.StatusSeeOther))
 	mux.Handle(console.Base, engine)
 	mux.Handle(console.Base+"/", engine)
 	return telemetry.OnlyHosts(a.cfg.AdminHosts, mux), nil
@@ -131,23 +140,37 @@ func (a *App) RetentionDays() int { return a.cfg.Retention }
 
 // runRetention prunes once an hour.
 func (a *App) runRetention(ctx context.Context) error {
-	for a.cfg.Retention > 0 && ctx.Err() == nil {
-		old := operator.Days(a.db.Now(), a.cfg.Retention)
-		p, err := a.requests.Expire(database.ForMaintenance(ctx), old, func(p round.Partition, kept string) {
-			if kept != "" {
-				a.log.WarnContext(ctx, "old events are kept", "partition", p.Name, "reason", kept)
-				return
-			}
-			a.log.InfoContext(ctx, "old events are dropped", "partition", p.Name)
-		})
-		if err != nil && ctx.Err() == nil {
-			a.log.WarnContext(ctx, "retention failed", "error", err)
-		} else if p != (operator.Pruned{}) {
-			a.log.InfoContext(ctx, "old records are deleted", "requests", p.Requests, "events", p.Events)
-		}
+	if a.cfg.Retention == 0 {
+		return nil
+	}
+	kept := prometheus.NewGauge(prometheus.GaugeOpts{Name: "supplyhub_retention_kept_partitions",
+		Help: "Partitions of events that are old and that retention could not drop when it ran last."})
+	a.registry.MustRegister(kept)
+	for ctx.Err() == nil {
+		a.retain(ctx, kept)
 		pause(ctx, pruneInterval)
 	}
 	return nil
+}
+
+// retain prunes once.
+func (a *App) retain(ctx context.Context, keptPartitions prometheus.Gauge) {
+	kept := 0
+	old := operator.Days(a.db.Now(), a.cfg.Retention)
+	p, err := a.requests.Expire(database.ForMaintenance(ctx), old, func(p round.Partition, why string) {
+		if why != "" {
+			kept++
+			a.log.WarnContext(ctx, "old events are kept", "partition", p.Name, "reason", why)
+			return
+		}
+		a.log.InfoContext(ctx, "old events are dropped", "partition", p.Name)
+	})
+	if err != nil && ctx.Err() == nil {
+		a.log.WarnContext(ctx, "retention failed", "error", err)
+	} else if p != (operator.Pruned{}) {
+		a.log.InfoContext(ctx, "old records are deleted", "requests", p.Requests, "events", p.Events)
+	}
+	keptPartitions.Set(float64(kept))
 }
 
 // runPartitions makes partitions ahead where retention will drop them, about ten of them: each costs the statements

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -194,30 +193,6 @@ func (s *Service) delivery(ctx context.Context, q query) (any, error) {
 	return deliveryView{detail, names[detail.SupplierID]}, err
 }
 
-type suppliersView struct {
-	Items []supplierauth.Supplier `json:"items"`
-	Next  *string                 `json:"next_cursor"`
-}
-
-func (s *Service) suppliers(ctx context.Context, q query) (any, error) {
-	page, next, err := s.deps.Suppliers.SupplierPage(ctx, q.values.Get("cursor"), rows)
-	if err != nil {
-		return nil, err
-	}
-	return suppliersView{page, orNil(next)}, nil
-}
-
-type scoreboardView struct {
-	Remaining map[string]int64            `json:"remaining"` // of today, by requester
-	Providers map[string]map[string]int64 `json:"providers"` // what this process asked since its start, by outcome
-}
-
-func (s *Service) scoreboard(ctx context.Context, _ query) (any, error) {
-	left, err := s.deps.Scores.Remaining(ctx)
-	asked, askedErr := s.deps.Scores.Providers()
-	return scoreboardView{left, asked}, errors.Join(err, askedErr)
-}
-
 type trackersView struct {
 	Items  []tracker.Client  `json:"items"`
 	Faults map[string]string `json:"faults"` // of views that cannot be listed
@@ -304,6 +279,8 @@ func (s *Service) searchDeliveries(ctx context.Context, r *searchResult) error {
 func (r *searchResult) single() {
 	switch {
 	case len(r.Requests)+len(r.Deliveries)+len(r.Suppliers) != 1:
+	case len(r.Suppliers) == 1:
+		r.Only = supplierPath(r.Suppliers[0].ID)
 	case len(r.Requests) == 1:
 		r.Only = "/requests/" + r.Requests[0].SupplierID + "/" + strconv.FormatInt(r.Requests[0].ID, 10)
 	case len(r.Deliveries) == 1 && strings.HasPrefix(r.Text, "msg_"):

@@ -26,6 +26,7 @@ type Counts struct {
 	Enqueued, FailedRequests int64
 	Oldest                   time.Duration // how long the oldest enqueued request had waited; 0: none did
 	Pending, Dead, Failed    int64         // deliveries
+	OldestPending            time.Duration // how long the oldest pending delivery had waited; 0: none did
 	Active, Failing, Paused  int64         // receivers
 }
 

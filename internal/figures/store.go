@@ -13,8 +13,8 @@ type store struct{ db *database.DB }
 
 // row is a step of all processes.
 type row struct {
-	step, accepted, delivered         int64
-	enqueued, oldestUs, dead, failing int64
+	step, accepted, delivered                          int64
+	enqueued, oldestUs, pending, dead, failing, paused int64
 }
 
 // add adds to what the process has of the step.
@@ -36,12 +36,14 @@ func (s store) trim(ctx context.Context, step int64) error {
 func (s store) since(ctx context.Context, step int64) ([]row, error) {
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT step, CAST(sum(accepted) AS bigint),
 			CAST(sum(delivered) AS bigint), CAST(sum(enqueued) AS bigint), CAST(sum(oldest_us) AS bigint),
-			CAST(sum(dead) AS bigint), CAST(sum(failing) AS bigint)
-		FROM (SELECT step, accepted, delivered, 0 AS enqueued, 0 AS oldest_us, 0 AS dead, 0 AS failing
-				FROM figures WHERE step >= $1
-			UNION ALL SELECT step, 0, 0, enqueued, oldest_us, dead, failing FROM gauges WHERE step >= $1) AS parts
+			CAST(sum(pending) AS bigint), CAST(sum(dead) AS bigint), CAST(sum(failing) AS bigint), CAST(sum(paused) AS bigint)
+		FROM (SELECT step, accepted, delivered, 0 AS enqueued, 0 AS oldest_us, 0 AS pending, 0 AS dead, 0 AS failing,
+				0 AS paused FROM figures WHERE step >= $1
+			UNION ALL SELECT step, 0, 0, enqueued, oldest_us, pending, dead, failing, paused
+				FROM gauges WHERE step >= $1) AS parts
 		GROUP BY step`, []any{step}, func(r *row) []any {
-		return []any{&r.step, &r.accepted, &r.delivered, &r.enqueued, &r.oldestUs, &r.dead, &r.failing}
+		return []any{&r.step, &r.accepted, &r.delivered, &r.enqueued, &r.oldestUs, &r.pending, &r.dead, &r.failing,
+			&r.paused}
 	})
 	return rows, wrapped("read figures", err)
 }
@@ -50,7 +52,8 @@ func (s store) since(ctx context.Context, step int64) ([]row, error) {
 const most = 100_000
 
 // counting reads each figure by the index that has just its rows, in its order and up to `most` of them. The conditions
-// repeat those of the indexes. Of the enqueued requests the 10,000 that were accepted first have the oldest.
+// repeat those of the indexes. Of the enqueued requests and of the pending deliveries the
+// 10,000 that were accepted first have the oldest.
 const counting = `
 	SELECT 'enqueued' AS what, count(*) AS n FROM (SELECT 1 FROM material_requests
 		WHERE uid > 0 AND status = 'enqueued' ORDER BY uid LIMIT 100000) AS c
@@ -61,6 +64,8 @@ const counting = `
 	UNION ALL SELECT 'pending', count(*) FROM (SELECT 1 FROM webhook_deliveries
 		WHERE worker IS NOT NULL ORDER BY worker LIMIT 100000) AS c
 	UNION ALL SELECT 'pending', count(*) FROM (SELECT 1 FROM ` + open + ` AND status = 'pending' LIMIT 100000) AS c
+	UNION ALL SELECT 'pending since', coalesce(min(since), 0) FROM (SELECT created_at AS since
+		FROM ` + open + ` AND status = 'pending' ORDER BY uid LIMIT 10000) AS c
 	UNION ALL SELECT 'dead', count(*) FROM (SELECT 1 FROM ` + open + ` AND status = 'dead' LIMIT 100000) AS c
 	UNION ALL SELECT 'failed', count(*) FROM (SELECT 1 FROM ` + open + ` AND status = 'failed' LIMIT 100000) AS c
 	UNION ALL SELECT 'receivers', count(*) FROM (SELECT 1 FROM suppliers
@@ -98,30 +103,35 @@ func (s store) count(ctx context.Context, now time.Time) (c Counts, err error) {
 		Dead: capped("dead"), Failed: capped("failed"), Failing: capped("failing"), Paused: capped("paused"),
 		Active: min(found["receivers"]-found["failing"]-found["paused"], most),
 	}
-	if since := found["since"]; since > 0 {
-		c.Oldest = max(now.Sub(time.UnixMicro(since)), 0)
+	since := func(what string) (waited time.Duration) {
+		if at := found[what]; at > 0 {
+			waited = max(now.Sub(time.UnixMicro(at)), 0)
+		}
+		return waited
 	}
+	c.Oldest, c.OldestPending = since("since"), since("pending since")
 	return c, nil
 }
 
-const countsColumns = `counted_at, enqueued, failed_requests, oldest_us, pending, dead, failed, active, failing, paused`
+const countsColumns = `counted_at, enqueued, failed_requests, oldest_us, pending, pending_us, dead, failed, active, failing, paused`
 
 // newest returns the counts of the latest step; zeros when nothing was counted yet.
 func (s store) newest(ctx context.Context) (c Counts, err error) {
 	type row struct {
 		Counts
-		at, oldest int64
+		at, oldest, oldestPending int64
 	}
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+countsColumns+` FROM gauges ORDER BY step DESC LIMIT 1`,
 		nil, func(r *row) []any {
-			return []any{&r.at, &r.Enqueued, &r.FailedRequests, &r.oldest, &r.Pending, &r.Dead, &r.Failed, &r.Active,
-				&r.Failing, &r.Paused}
+			return []any{&r.at, &r.Enqueued, &r.FailedRequests, &r.oldest, &r.Pending, &r.oldestPending, &r.Dead, &r.Failed,
+				&r.Active, &r.Failing, &r.Paused}
 		})
 	if err != nil || len(rows) == 0 {
 		return c, wrapped("read what is counted", err)
 	}
 	c = rows[0].Counts
 	c.At, c.Oldest = time.UnixMicro(rows[0].at), time.Duration(rows[0].oldest)*time.Microsecond
+	c.OldestPending = time.Duration(rows[0].oldestPending) * time.Microsecond
 	return c, nil
 }
 
@@ -131,8 +141,8 @@ func (s store) keep(ctx context.Context, c Counts) error {
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM gauges WHERE step >= $1 OR step <= $2`, step, step-kept)
 	if err == nil {
 		_, err = database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO gauges (step, `+countsColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, step, c.At.UnixMicro(), c.Enqueued, c.FailedRequests,
-			c.Oldest.Microseconds(), c.Pending, c.Dead, c.Failed, c.Active, c.Failing, c.Paused)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`, step, c.At.UnixMicro(), c.Enqueued, c.FailedRequests,
+			c.Oldest.Microseconds(), c.Pending, c.OldestPending.Microseconds(), c.Dead, c.Failed, c.Active, c.Failing, c.Paused)
 	}
 	return wrapped("keep what is counted", err)
 }

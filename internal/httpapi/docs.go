@@ -66,7 +66,7 @@ type docsFile struct {
 // docsAssets returns the files of our own by name; the empty name is the reference.
 func docsAssets(version string) (map[string]docsFile, error) {
 	files := map[string]docsFile{}
-	for _, name := range []string{"docs.css", "docs.js"} {
+	for _, name := range []string{"docs.css", "docs.js", "pages.js", "icon.svg"} {
 		content, err := docsFiles.ReadFile("docs/" + name)
 		if err != nil {
 			return nil, fmt.Errorf("read the documentation: %w", err)

@@ -48,14 +48,9 @@ func (s *Service) ShowRequests(c *gin.Context) error {
 	states := []string{"", "enqueued", "estimated", "selected", "failed"}
 	return s.render(c, "requests", requestsPath, requestsPage{
 		newListing(c, next), records,
-		choices(c, "status", states, func(state string) string { return s.site.Text(c, requestWordOf(state)) }),
+		choices(c, "status", states, func(state string) string { return s.site.State(c, state) }),
 		filter.Status != "" || list.Cursor != "",
 	})
-}
-
-// stateWord translates a state.
-func (s *Service) stateWord(c *gin.Context) func(string) string {
-	return func(state string) string { return s.site.Text(c, wordOf(state)) }
 }
 
 type requestPage struct {

@@ -187,7 +187,7 @@ func (s *Service) Activate(ctx context.Context, id string) error {
 	return s.setActive(ctx, "activate supplier", id, true)
 }
 
-// setActive writes no other column, so that the console needs no right to any.
+// setActive writes no other column.
 func (s *Service) setActive(ctx context.Context, what, id string, active bool) error {
 	err := s.store.db.InTx(ctx, "switch a supplier", func(ctx context.Context) error {
 		if _, err := s.store.lockSupplier(ctx, id); err != nil {

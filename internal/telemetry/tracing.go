@@ -75,7 +75,7 @@ func (t *Tracing) Span(ctx context.Context, name string, attrs ...slog.Attr) (co
 }
 
 // Call is Span for a call of an HTTP client: service graphs draw an arrow from it. address returns what may be shown of
-// where it goes; end is told the answer's status, 0 without an answer, and why the call came to nothing.
+// where it goes; end takes the answer's status, 0 without an answer, and why the call came to nothing.
 func (t *Tracing) Call(ctx context.Context, name, method string, address func() *url.URL, attrs ...slog.Attr) (
 	context.Context, func(status int, err error)) {
 	ctx, span := t.begin(ctx, name, attrs, trace.WithSpanKind(trace.SpanKindClient))

@@ -43,8 +43,8 @@ func (s schedule) outcome(destination string, a answer, series int64, now time.T
 }
 
 // classify returns what an answer means by itself: Delivered, Failed, or Pending for "try again". Only the destination
-// of the service's own endpoint means a final refusal: the service wrote both sides. Whoever writes a receiver gets
-// its path, its secret or its redirects wrong first, and repairs them: of its answers only 410 is final.
+// of the service's own endpoint means a refusal: the service wrote both sides. The author of a receiver gets its path,
+// its secret or its redirects wrong first, and repairs them: of its answers only 410 is final.
 func classify(destination string, a answer) Status {
 	switch {
 	case a.err != nil:

@@ -77,9 +77,15 @@ func (h *Hub) Supplier(tb testing.TB, flags ...string) *Supplier {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &Supplier{ID: created.Supplier.ID, APIKey: created.APIKey, WebhookSecret: created.WebhookSecret, hub: h}
+	return h.Known(tb, Supplier{ID: created.Supplier.ID, APIKey: created.APIKey, WebhookSecret: created.WebhookSecret})
+}
+
+// Known opens a session of a supplier that is there.
+func (h *Hub) Known(tb testing.TB, s Supplier) *Supplier {
+	tb.Helper()
+	s.hub = h
 	s.tokens = s.Token(tb)
-	return s
+	return &s
 }
 
 // newSupplier reads the flags of `supplier create`.

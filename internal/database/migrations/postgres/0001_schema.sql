@@ -339,6 +339,7 @@ CREATE TABLE gauges (
     failed_requests      bigint NOT NULL,
     oldest_us            bigint NOT NULL,              -- microseconds that the oldest enqueued request had waited; 0: none did
     pending              bigint NOT NULL,              -- deliveries
+    pending_us           bigint NOT NULL,              -- microseconds that the oldest pending one had waited; 0: none did
     dead                 bigint NOT NULL,
     failed               bigint NOT NULL,
     active               bigint NOT NULL,              -- receivers

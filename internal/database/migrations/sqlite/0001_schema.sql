@@ -322,6 +322,7 @@ CREATE TABLE gauges (
     failed_requests      integer NOT NULL,
     oldest_us            integer NOT NULL,              -- microseconds that the oldest enqueued request had waited; 0: none did
     pending              integer NOT NULL,              -- deliveries
+    pending_us           integer NOT NULL,              -- microseconds that the oldest pending one had waited; 0: none did
     dead                 integer NOT NULL,
     failed               integer NOT NULL,
     active               integer NOT NULL,              -- receivers
