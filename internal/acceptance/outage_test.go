@@ -205,7 +205,7 @@ func includes(text string) string {
 func operatorSees(t *testing.T, h *apptest.Hub, b *browser.Browser, stack string) {
 	t.Helper()
 	b.Open(h.APIs[0].AdminURL("/"))
-	b.Until("the address leads to the console", `location.pathname === "/console"`)
+	b.Until("the address opens the console", `location.pathname === "/console"`)
 	b.Has("figure", "Waiting deliveries")
 	b.Until("the overview says what is wrong", includes("2 receivers fail. The service paused 1 receiver."))
 	b.Until("the figure counts what waits",
@@ -220,13 +220,13 @@ func operatorSees(t *testing.T, h *apptest.Hub, b *browser.Browser, stack string
 	looks(t, b, stack+" 2 receivers")
 }
 
-// operatorLinks makes a link into the portal, from the page that a search for the supplier's name leads to.
+// operatorLinks makes a link into the portal, from the page that a search for the supplier's name finds.
 func operatorLinks(t *testing.T, h *apptest.Hub, b *browser.Browser, s *stricken, stack string) string {
 	t.Helper()
 	b.Open(h.APIs[0].AdminURL("/console/receivers"))
 	b.Fill("Search", s.name)
 	b.Press("textbox", "Search", "\r")
-	b.Until("the search leads to the supplier", fmt.Sprintf(`location.pathname === "/console/suppliers/%s"`, s.ID))
+	b.Until("the search opens the supplier", fmt.Sprintf(`location.pathname === "/console/suppliers/%s"`, s.ID))
 	for _, table := range []string{"Deliveries", "Requests"} {
 		b.Has("table", table)
 	}

@@ -258,7 +258,7 @@ func (m *Meter) Read(ctx context.Context) (f Figures, err error) {
 	return f, nil
 }
 
-// rate returns 0 after a restart, which begins the counters anew.
+// rate returns 0 after a restart, which begins the counters again.
 func rate(more, seconds float64) *float64 {
 	r := max(more, 0) / seconds
 	return &r

@@ -33,7 +33,7 @@ func (a *App) Console() Console {
 	return Console{Address: a.adminAddress + console.Base, Token: string(a.operatorToken)}
 }
 
-// operatorHandler returns the operator listener of an api: the console beside what every process shows.
+// operatorHandler returns the operator listener of an api: the console next to what every process shows.
 func (a *App) operatorHandler(checks telemetry.Checks) (http.Handler, error) {
 	site, err := console.New(console.Deps{
 		Requests: a.requests, Deliveries: a.Deliveries, Suppliers: a.Suppliers, Trackers: a.Trackers,

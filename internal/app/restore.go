@@ -192,7 +192,7 @@ func (u *unpacking) readMark() error {
 	return nil
 }
 
-// readFile writes one file into the directory. Only the names of a backup are taken, each once: none leads out of it.
+// readFile writes one file into the directory. Only the names of a backup are taken, each once: none points outside it.
 func (u *unpacking) readFile(header *tar.Header) (err error) {
 	place := slices.Index(u.names, header.Name)
 	isKey := place >= 0 && place < len(u.names)-1

@@ -100,7 +100,7 @@ func keptSecret(file string, generate func() (string, error)) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// writeSecret makes the file whole or not at all: written and synced beside it, then linked to its name.
+// writeSecret makes the file whole or not at all: written and synced next to it, then linked to its name.
 func writeSecret(file string, generate func() (string, error)) error {
 	text, err := generate()
 	if err != nil {

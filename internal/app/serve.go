@@ -30,7 +30,7 @@ import (
 
 const (
 	defaultAPIAdmin = "127.0.0.1:9090"
-	drainTimeout    = 28 * time.Second // of the 30 s that SIGTERM grants; DRAIN_DELAY runs beside
+	drainTimeout    = 28 * time.Second // of the 30 s that SIGTERM grants; DRAIN_DELAY runs at the same time
 	purgeInterval   = time.Hour
 	longestGlance   = 2 * time.Second // at the embedded database's file
 )
@@ -104,7 +104,7 @@ func listen(ctx context.Context, httpAddr, adminAddr string) (public, admin net.
 }
 
 // serve runs the api until ctx ends and everything in flight is finished. Order of the stop: readiness off, for
-// DRAIN_DELAY requests are still taken and beside that the embedded worker is drained, which calls our own endpoint;
+// DRAIN_DELAY requests are still taken and meanwhile the embedded worker is drained, which calls our own endpoint;
 // HTTP drained, sweeper stopped; Close does the rest.
 func (a *App) serve(ctx context.Context, public, admin net.Listener, started func(context.Context) error) error {
 	s := &api{App: a, public: public, admin: admin}

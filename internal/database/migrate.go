@@ -37,7 +37,7 @@ const (
 //go:embed migrations
 var migrations embed.FS
 
-// versionTable has the versions of the migrations that were applied. A database that has tables of ours without it was
+// versionTable has the versions of the migrations that were applied. A database that has our tables without it was
 // made by a development version: those used goose's own name.
 const versionTable = "schema_versions"
 

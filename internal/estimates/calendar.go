@@ -25,7 +25,7 @@ const (
 type calendar struct {
 	business *cal.BusinessCalendar
 	zone     *time.Location
-	known    sync.Map // Unix day → bool: the library works each day's holidays out anew
+	known    sync.Map // Unix day → bool: the library computes each day's holidays again
 }
 
 // newCalendar loads the zone of São Paulo and the national holidays of Brazil.

@@ -40,7 +40,7 @@ type duplicatesAnswer struct {
 
 // Create handles POST /api/material-requests.
 func (s Handlers) Create(c *gin.Context) error {
-	request, err := ReadRequest(c)
+	request, err := readRequest(c)
 	if err != nil {
 		return err
 	}
@@ -57,9 +57,9 @@ func (s Handlers) Create(c *gin.Context) error {
 	return nil
 }
 
-// ReadRequest returns the posted request of the caller. Its errors are httpapi.DecodeJSON's: errs.Invalid names every
+// readRequest returns the posted request of the caller. Its errors are httpapi.DecodeJSON's: errs.Invalid names every
 // violation.
-func ReadRequest(c *gin.Context) (Request, error) {
+func readRequest(c *gin.Context) (Request, error) {
 	body, err := httpapi.DecodeJSON(c, (*requestBody).validate)
 	if err != nil {
 		return Request{}, err

@@ -66,7 +66,7 @@ type requestRow struct {
 // TableName returns gorm's name for the rows.
 func (requestRow) TableName() string { return "material_requests" }
 
-// request decodes the canonical body and adds what is stored beside it.
+// request decodes the canonical body and adds what is stored next to it.
 func (r requestRow) request() (Request, error) {
 	request, err := DecodeRequest(r.Body)
 	if err != nil {

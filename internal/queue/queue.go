@@ -189,7 +189,7 @@ func (q *Queue) options() ([]nats.Option, error) {
 		nats.Timeout(connectTimeout),
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
-		nats.IgnoreAuthErrorAbort(), // permissions may be mended while we run
+		nats.IgnoreAuthErrorAbort(), // permissions may be repaired while we run
 		nats.ReconnectWait(reconnectWait),
 		nats.PingInterval(pingInterval),
 		nats.ReconnectBufSize(-1), // what cannot be sent now is published again by its owner
@@ -308,7 +308,7 @@ func (q *Queue) backlog(ctx context.Context, subjects string) (b round.Backlog, 
 	if err != nil {
 		return b, err
 	}
-	past := info.AckFloor.Stream // it is done, though a failed write may have left it in the stream for good
+	past := info.AckFloor.Stream // it is done, though a failed write may have left it in the stream
 	if info.NumAckPending == 0 {
 		past = info.Delivered.Stream
 	}

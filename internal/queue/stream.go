@@ -49,7 +49,7 @@ func (c Config) foreign(have jetstream.StreamConfig) error {
 		return program("subjects are %s", strings.Join(have.Subjects, ", "), strings.Join(want.Subjects, ", "))
 	case owner != "" && c.Installation != "" && owner != c.Installation:
 		return foreignError{fmt.Sprintf("the stream %[1]s belongs to installation %[2]s, and this is %[3]s: choose another "+
-			"NATS_STREAM, or delete it (nats stream rm %[1]s) when that installation's database is gone for good",
+			"NATS_STREAM, or delete it (nats stream rm %[1]s) when that installation's database no longer exists",
 			c.Stream, owner, c.Installation)}
 	default:
 		return nil

@@ -116,7 +116,7 @@ func (r request) withOverrides(v values) request {
 	return r
 }
 
-// authenticated reports whether the key is one of ours, in constant time.
+// authenticated reports whether the key is a configured one, in constant time.
 func (s *Service) authenticated(h http.Header) bool {
 	presented := h.Values(keyHeader)
 	if len(presented) != 1 {
