@@ -15,6 +15,10 @@ VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/supplyhub/supplyhub/internal/telemetry.version=$(VERSION))
 # gin's MessagePack codec, which is not used here, is 6 MB of a binary.
 BUILD = CGO_ENABLED=0 $(GO) build -tags nomsgpack -trimpath -ldflags '$(LDFLAGS)' -o bin/
+# One line that counts what go build -v names, which is in no terminal's log; what else it says is printed as it is.
+PROGRESS = awk -v tty="$$([ -t 2 ] && echo 1)" '$$1 == "exit" && NF == 2 {code = $$2; next} \
+	NF == 1 || /^go: downloading/ {n++; if (tty) {printf "\r%d packages", n > "/dev/stderr"}; next} {print > "/dev/stderr"} \
+	END {if (n) {printf "\r%d packages compiled.\n", n > "/dev/stderr"}; exit code}'
 # Those that take longest begin first.
 UNIT = ./internal/webhooks ./internal/materials ./internal/tracker $$($(GO) list ./... | grep -v '/internal/acceptance' | tr '\n' ' ')
 # Tests wait for each other's processes, for answers and for time more than they compute.
@@ -25,32 +29,38 @@ UNWATCHED = -gcflags=modernc.org/...=-race=false -gcflags=github.com/glebarez/go
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race $(UNWATCHED); else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run demo build test test-platforms test-citus race chaos sweep fuzz lint-openapi bench bench-bytes bench-cache bench-citus bench-commands bench-lists bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker bench-turns check readme schema migrate-new release-schema clean
+.PHONY: help run demo build test test-platforms test-citus race chaos sweep fuzz lint-openapi bench bench-neighbours bench-receivers bench-size bench-tracker bench-turns check readme schema migrate-new release-schema check-clients clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+##@ Use
 # Not by `go run`, which fails when it is interrupted although the service ended well.
 run: ## serve on http://localhost:8080 with a demo supplier; everything is kept in ./data
-	@echo 'Downloading what is missing and compiling bin/api, package by package: minutes the first time, seconds later.'
-	@$(BUILD) -v ./cmd/api
+	@echo 'Compiling bin/api: about three minutes the first time, seconds later.'
+	@{ $(BUILD) -v ./cmd/api 2>&1; echo "exit $$?"; } | $(PROGRESS)
 	@echo 'Starting it; everything is kept in ./data.'
 	@bin/api serve --demo
 
-demo: ## the whole story in a few seconds: a receiver fails and recovers, the operator looks on; then it stays until Ctrl-C
-	@$(BUILD) ./cmd/api
+demo: ## watch a receiver fail and recover in ten seconds, then look around until Ctrl-C
+	@{ $(BUILD) -v ./cmd/api 2>&1; echo "exit $$?"; } | $(PROGRESS)
 	@deployments/demo/demo.sh bin/api --stay
 
 build: ## build the static binaries bin/api and bin/worker
 	$(BUILD) ./cmd/api ./cmd/worker
 
-test: ## run every test on both engines, the packages' own with the race detector
+##@ Develop
+test: ## run every test on both stacks; PKG=./internal/products runs one package's, RUN=TestSync some of them
 	@for runtime in python3 node npm; do command -v $$runtime >/dev/null || echo "no $$runtime: what needs it in TestSamples is skipped" >&2; done
+ifdef PKG
+	@$(WITHPOSTGRES) $(GO) test -count=1 $(if $(RUN),-run '$(RUN)') $(PKG)
+else
 	@$(WITHPOSTGRES) sh -c "status=0; \
-		$(GO) test -shuffle=on -parallel $(ATONCE) $(RACE) $(UNIT) || status=1; \
-		$(GO) test -shuffle=on -parallel $(ATONCE) ./internal/acceptance/... || status=1; \
+		$(GO) test -timeout 30m -shuffle=on -parallel $(ATONCE) $(RACE) $(UNIT) || status=1; \
+		$(GO) test -timeout 30m -shuffle=on -parallel $(ATONCE) ./internal/acceptance/... || status=1; \
 		$(GO) test -C deployments/checks -shuffle=on ./... || status=1; \
 		exit \$$status"
+endif
 
 test-platforms: ## test where it runs: PgBouncer, a standby and failovers, small servers, NATS' certificates, upgrades
 	@SUPPLYHUB_TEST_CHAOS=1 $(WITHPOSTGRES) sh -c "status=0; \
@@ -79,60 +89,14 @@ fuzz: ## run each fuzz target for FUZZTIME (60s); what it learns stays in .fuzz
 		done; \
 	done
 
-# PostgreSQL's settings of deployments/compose.yaml, where they are not the bench's.
-SMALL = -c shared_buffers=48MB -c default_statistics_target=25
-
-bench: ## measure the whole service against this machine's limits, then the single parts
-	$(WITHPOSTGRES) -durable sh -c "$(GO) run ./internal/bench && $(GO) test -run '^$$' -bench . ./internal/... ./pkg/..."
-
-bench-cache: ## measure the tracker's pages/s with a full cache beside an empty one (about 3 minutes)
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench tracker-cache
-
-bench-citus: ## measure the pipeline on one server and spread over three of Citus, where that extension is installed (about 2 minutes)
-	$(WITHPOSTGRES) -citus -durable $(GO) run ./internal/bench citus
-
-bench-lists: ## read the lists of a supplier with a million requests, at their beginning, in the middle and at the end (about 5 minutes, 4 GB; LISTS_REQUESTS=100000, or LISTS_OF=HTTP_ADDR LISTS_KEY=its API key)
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench lists
-
-bench-commands: ## run the operator's commands over 10 million requests of one supplier (40 GB; LISTS_REQUESTS=1000000)
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench commands
-
-bench-memory: ## measure the pipeline and what all its processes hold, set up for a small machine as in compose.yaml
-	$(WITHPOSTGRES) -durable $(SMALL) $(GO) run ./internal/bench memory
-
-bench-neighbours: ## measure a healthy supplier beside slow, ill and dead receivers
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench neighbours
-
-bench-receivers: ## measure many receivers, dead and slow ones among them, and 1 to 8 workers (about 13 minutes; RECEIVERS=10000; PARTS='scale killed idle many')
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench receivers $(PARTS)
-
-bench-turns: ## compare this tree with the checkouts in OTHER, burst by burst (ROUNDS=6; AT_ONCE=1: at the same moments; OTHER_ENV='NAME=value'; OTHER_WORKERS='2 4')
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench turns
-
-bench-queue: ## measure intake without NATS and with it, and the sweeper while a million requests wait in the queue (about 5 minutes)
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench queue
-
-bench-recovery: ## measure a supplier beside another one's resumed receiver and its recovery of 100,000 deliveries (about 3 minutes)
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench recovery
-
-bench-size: ## measure intake, reads, the sweeper and dropping a day over 10 million stored requests (25 GB of disk; SIZE_REQUESTS=1000000)
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench size
-
-bench-bytes: ## measure what a request occupies, young and kept (about a minute)
-	$(WITHPOSTGRES) -durable -c autovacuum=off $(GO) run ./internal/bench bytes
-
-bench-pages: ## read every page of the console over 10 million requests of 10,000 suppliers (15 minutes, 11 GB; PAGES_REQUESTS=1000000, or PAGES_OF=http://ADMIN_ADDR SECRETS_KEY=its key)
-	$(WITHPOSTGRES) $(GO) run ./internal/bench pages
-
-bench-tracker: ## measure the tracker listings over 5 million records
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench tracker
-
-check: $(TOOLS)/golangci-lint-$(GOLANGCI) $(TOOLS)/govulncheck-$(GOVULNCHECK) $(TOOLS)/actionlint-$(ACTIONLINT) lint-openapi ## format, vet, lint, the OpenAPI document, known vulnerabilities, and whether both engines have the schema that is written down
+check: $(TOOLS)/golangci-lint-$(GOLANGCI) $(TOOLS)/govulncheck-$(GOVULNCHECK) $(TOOLS)/actionlint-$(ACTIONLINT) lint-openapi check-clients ## format, vet, lint, the OpenAPI document and its clients, alert rules, known vulnerabilities, and whether both engines have the schema that is written down
 	@unformatted=$$(gofmt -l cmd internal pkg deployments); [ -z "$$unformatted" ] || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -C deployments/checks ./...
 	$(WITHPOSTGRES) $(GO) test -count=1 -run '^TestSchema_is_what' ./internal/database
 	$(TOOLS)/actionlint-$(ACTIONLINT) .github/workflows/*.yaml
+	$(GO) -C deployments/checks tool promtool check rules ../prometheus/alerts.yaml
+	$(GO) -C deployments/checks tool promtool test rules ../prometheus/alerts_test.yaml
 	$(TOOLS)/golangci-lint-$(GOLANGCI) run -c deployments/lint/golangci.yml ./...
 	@status=0; out=$$($(TOOLS)/govulncheck-$(GOVULNCHECK) ./... 2>&1) || status=$$?; \
 	case "$$status $$out" in \
@@ -154,6 +118,30 @@ $(TOOLS)/actionlint-$(ACTIONLINT):
 	GOFLAGS= GOBIN=$(TOOLS) $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT)
 	@mv $(TOOLS)/actionlint $@
 
+# The generators are pinned in the module of the check, and by a package-lock. What they make is in bin/clients, a module and
+# a package of their own, so that nothing of theirs is the product's. 32 bits are compiled only: not every machine runs them.
+CLIENTS := deployments/checks/clients
+DOCUMENT := $(CURDIR)/internal/httpapi/openapi.yaml
+check-clients: ## generate clients of the OpenAPI document by five generators and have each walk the story against the service
+	@rm -rf bin/clients; mkdir -p bin/clients/oapi bin/clients/ogen bin/clients/typescript
+	@printf 'module generated.invalid/clients\n\ngo 1.26.0\n' > bin/clients/go.mod
+	$(GO) -C $(CLIENTS) tool oapi-codegen -config oapi-codegen.yaml -o $(CURDIR)/bin/clients/oapi/oapi.go $(DOCUMENT)
+	$(GO) -C $(CLIENTS) tool ogen -loglevel error -config ogen.yaml -target $(CURDIR)/bin/clients/ogen -package ogen $(DOCUMENT)
+	GOARCH=386 CGO_ENABLED=0 $(GO) -C $(CLIENTS) vet .
+	$(GO) build -o bin/clients/api ./cmd/api
+	@cp $(CLIENTS)/typescript/* bin/clients/typescript; \
+	if ! command -v npx >/dev/null; then echo "no npx: the clients in TypeScript were NOT checked" >&2; \
+	elif ! npm view openapi-fetch version >/dev/null 2>&1; then \
+		echo "the npm registry is not reachable from here: the clients in TypeScript were NOT checked" >&2; \
+	else \
+		cd bin/clients/typescript && npm ci --ignore-scripts --no-audit --no-fund && \
+		npx openapi-typescript $(DOCUMENT) -o generated/openapi-typescript.ts && \
+		npx openapi-ts -i $(DOCUMENT) -o generated/hey-api -c @hey-api/client-fetch && \
+		npx swagger-typescript-api generate -p $(DOCUMENT) -o generated -n swagger-typescript-api.ts && \
+		npx tsc; \
+	fi
+	$(GO) test -C $(CLIENTS) -count=1 ./...
+
 # npx runs the pinned linters without installing anything into the project. Warnings fail, of either one.
 lint-openapi: ## lint the OpenAPI document by two linters (needs npm)
 	@if ! command -v npx >/dev/null; then echo "no npx: the OpenAPI document was NOT linted" >&2; \
@@ -164,8 +152,8 @@ lint-openapi: ## lint the OpenAPI document by two linters (needs npm)
 		npx --yes $(SPECTRAL) lint --fail-severity=hint -r deployments/lint/spectral.yaml internal/httpapi/openapi.yaml; \
 	fi
 
-readme: ## write the table of variables in README.md from internal/config
-	$(GO) test ./deployments -run '^TestReadme' -count=1 -update
+readme: ## write the table of variables in deployments/configuration.md from internal/config
+	$(GO) test ./deployments -run '^TestConfiguration' -count=1 -update
 
 # What a migrated database has cannot be out of date, and what is written down has the reasons: `make check` compares their names.
 schema: ## print the schema of a migrated database: PostgreSQL's by pg_dump, SQLite's as it keeps it
@@ -190,3 +178,22 @@ release-schema: ## note the migrations of a release, which are never edited from
 
 clean: ## remove what the build made; ./data stays
 	rm -rf bin coverage.out
+
+##@ Measure
+bench: ## measure the whole service in turns with one on River that does the same work (about 5 minutes)
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench
+
+bench-neighbours: ## measure a healthy supplier next to slow, failing and dead receivers (about 5 minutes)
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench neighbours
+
+bench-receivers: ## measure 1 to 8 workers, and many receivers of which some are dead or slow (about 12 minutes; RECEIVERS=10000 PARTS='scale many')
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench receivers $(PARTS)
+
+bench-size: ## measure lists, intake, reads and dropping a day over 10 million stored requests (25 GB of disk; SIZE_REQUESTS=1000000)
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench size
+
+bench-tracker: ## measure the tracker listings over 5 million records (about 5 minutes)
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench tracker
+
+bench-turns: ## compare this tree with the checkouts in OTHER, burst by burst (ROUNDS=6; AT_ONCE=1: at the same moments; OTHER_ENV='NAME=value'; OTHER_WORKERS='2 4')
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench turns

@@ -3,8 +3,8 @@
 -- stored; the processes are started after it. The cluster is made as Citus' manual says: CREATE EXTENSION citus in the database
 -- of this name on every server, citus_set_coordinator_host and citus_add_node on the coordinator.
 --   psql "$OWNER_URL" -v ON_ERROR_STOP=1 -1 -f deployments/citus.sql
--- max_prepared_transactions of every server must be at least the coordinator's max_connections. README (Production and scaling)
--- says what is different then.
+-- max_prepared_transactions of every server must be at least the coordinator's max_connections. scaling.md says what
+-- is different then.
 
 -- Citus drops the tables of a partition on all servers at once; it does not detach them first.
 CREATE OR REPLACE FUNCTION drop_webhook_partition(uid bigint) RETURNS text

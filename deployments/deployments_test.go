@@ -1,13 +1,17 @@
-// Package deployments_test keeps what is beside the code true: files that no compiler reads.
+// Package deployments_test keeps what is next to the code true: files that no compiler reads.
 package deployments_test
 
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +21,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/config"
 )
 
-var update = flag.Bool("update", false, "write README.md's table of variables")
+var update = flag.Bool("update", false, "write configuration.md's table of variables")
 
 func TestYAML_parses(t *testing.T) {
 	t.Parallel()
@@ -29,15 +33,15 @@ func TestYAML_parses(t *testing.T) {
 	}
 }
 
-// The table is between two comments in README.md; `make readme` writes it.
-func TestReadme_has_the_table_of_variables(t *testing.T) {
+// The table is between two comments in configuration.md; `make readme` writes it.
+func TestConfiguration_has_the_table_of_variables(t *testing.T) {
 	t.Parallel()
 	const begin, end = "<!-- variables: written by make readme -->\n", "<!-- end of variables -->"
-	content := read(t, "../README.md")
+	content := read(t, "configuration.md")
 	before, rest, found := bytes.Cut(content, []byte(begin))
 	_, after, closed := bytes.Cut(rest, []byte(end))
 	if !found || !closed {
-		t.Fatalf("README.md must have the lines %q and %q", strings.TrimSpace(begin), end)
+		t.Fatalf("configuration.md must have the lines %q and %q", strings.TrimSpace(begin), end)
 	}
 	table := bytes.NewBufferString("| variable | default | meaning |\n| --- | --- | --- |\n")
 	for _, v := range config.Variables() {
@@ -48,9 +52,9 @@ func TestReadme_has_the_table_of_variables(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatal("README.md's table of variables is not internal/config's: run `make readme`")
+		t.Fatal("configuration.md's table of variables is not internal/config's: run `make readme`")
 	}
-	if err := os.WriteFile("../README.md", want, 0o644); err != nil {
+	if err := os.WriteFile("configuration.md", want, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -91,5 +95,99 @@ func TestSamples_are_material_requests(t *testing.T) {
 	if err := decoder.Decode(&request); err != nil || request.ID == nil || request.ShopCode == "" ||
 		len(request.Materials) == 0 {
 		t.Errorf("%v, %+v", err, request)
+	}
+}
+
+// What RELIABILITY.md and SECURITY.md promise is tested by the tests that they name.
+func TestDocuments_name_tests_that_there_are(t *testing.T) {
+	t.Parallel()
+	tests := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	err := filepath.WalkDir("..", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		for _, found := range declared.FindAllSubmatch(read(t, file), -1) {
+			tests[string(found[1])] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range []string{"../RELIABILITY.md", "../SECURITY.md"} {
+		named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)[`/]").FindAllSubmatch(read(t, document), -1)
+		if len(named) < 10 {
+			t.Errorf("%s names only %d tests", document, len(named))
+		}
+		for _, name := range named {
+			if !tests[string(name[1])] {
+				t.Errorf("%s names %s, which is no test", document, name[1])
+			}
+		}
+	}
+}
+
+// A link between the documents points at a file, and at a heading of it.
+func TestDocuments_link_to_what_there_is(t *testing.T) {
+	t.Parallel()
+	documents, err := filepath.Glob("../*.md")
+	guides, err2 := filepath.Glob("*.md")
+	if err := errors.Join(err, err2); err != nil || len(documents) < 6 || len(guides) < 5 {
+		t.Fatalf("%v: %v, %v", err, documents, guides)
+	}
+	link := regexp.MustCompile(`\]\(([^)#]*)(#[^)]*)?\)`)
+	for _, document := range append(documents, guides...) {
+		for _, found := range link.FindAllStringSubmatch(string(read(t, document)), -1) {
+			target := found[1]
+			if strings.HasPrefix(target, "http") {
+				continue
+			}
+			file := filepath.Join(filepath.Dir(document), target)
+			if target == "" {
+				file = document
+			}
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s links to %s: %v", document, target, err)
+			} else if found[2] != "" && !slices.Contains(anchors(string(read(t, file))), found[2]) {
+				t.Errorf("%s links to %s%s, which is no heading", document, target, found[2])
+			}
+		}
+	}
+}
+
+// anchors are what a document's headings are linked by.
+func anchors(text string) (all []string) {
+	for _, found := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		kept := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(found[1]), "")
+		all = append(all, "#"+strings.ReplaceAll(kept, " ", "-"))
+	}
+	return all
+}
+
+// A file of the code that a document names is there.
+func TestDocuments_name_files_that_there_are(t *testing.T) {
+	t.Parallel()
+	var files []string
+	err := filepath.WalkDir("..", func(file string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			files = append(files, "/"+filepath.ToSlash(file))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents, err := filepath.Glob("../*.md")
+	if err != nil || len(documents) < 6 {
+		t.Fatalf("%v: %v", err, documents)
+	}
+	named := regexp.MustCompile("`([a-z0-9_][a-z0-9_./]*\\.(?:go|html|json|yaml|sql))`")
+	for _, document := range documents {
+		for _, found := range named.FindAllStringSubmatch(string(read(t, document)), -1) {
+			if !slices.ContainsFunc(files, func(file string) bool { return strings.HasSuffix(file, "/"+found[1]) }) {
+				t.Errorf("%s names %s, which is no file", document, found[1])
+			}
+		}
 	}
 }

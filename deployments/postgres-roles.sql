@@ -74,6 +74,10 @@ GRANT SELECT ON tracker_clients, tracker_client_keys, tracker_views, tracker_day
 
 -- The console: what it shows, and what an operator with OPERATOR_TOKEN does in it.
 GRANT UPDATE (active) ON suppliers TO supplyhub_api;
+-- Only when suppliers, keys, rates and settings are changed in the console too; without it the commands change them, as the owner.
+-- GRANT INSERT, UPDATE ON suppliers TO supplyhub_api;
+-- GRANT INSERT, UPDATE (active_until) ON supplier_api_keys TO supplyhub_api;
+-- GRANT INSERT, UPDATE, DELETE ON rate_services, settings TO supplyhub_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON figures TO supplyhub_api, supplyhub_worker;
 
 -- The views of tracker clients; `api tracker load` grants those that it makes from now on. Other tables that a later version makes

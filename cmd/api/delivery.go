@@ -13,14 +13,16 @@ import (
 )
 
 func deliveryCommand() *cobra.Command {
-	return group("delivery", "look into webhook deliveries and send them again", deliveryList(), deliveryShow(),
+	return group("delivery", "look at webhook deliveries, and send them again", deliveryList(), deliveryShow(),
 		deliveryRedeliver())
 }
 
 func deliveryList() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "list deliveries, newest first", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "list", Short: "list deliveries, newest first", Args: cobra.NoArgs,
+		Example: `  api delivery list --status pending --supplier Acme
+  api delivery list --status dead --since 24h`}
 	status := choiceFlag(cmd, cmd.Flags(), "status", "", "only those of this status", deliveryStatuses()...)
-	supplier := cmd.Flags().String("supplier", "", "only those of this supplier")
+	supplier := cmd.Flags().String("supplier", "", "only those of this supplier, by id or name")
 	request := cmd.Flags().Int64("request", 0, "only those of the request with this id, which is the supplier's own")
 	since := cmd.Flags().String("since", "", "only those made since this time (RFC 3339) or this long ago (such as 24h)")
 	limit := limitFlag(cmd)
@@ -28,14 +30,20 @@ func deliveryList() *cobra.Command {
 	var id *int64
 	var start moment
 	list := operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
-		if err := knownSupplier(ctx, a, *supplier); err != nil {
+		of, err := supplierOf(ctx, a, *supplier)
+		if err != nil {
 			return nil, err
 		}
-		filter.Since = start.at(a.Now())
-		out := newStream(cmd, deliveryColumns(a.Now()))
+		filter.SupplierID, filter.Since = of, start.at(a.Now())
+		columns := deliveryColumns(a.Now())
+		if filter.Status == deliveries.Pending {
+			columns = aged(a.Now(), "id", "request_id:REQUEST", "attempt_count:TRIES", "last_status|last_error:LAST",
+				"next_attempt_at:NEXT", "created_at:AGE", "destination:TO")
+		}
+		out := newStream(cmd, columns)
 		defer out.progress.end()
 		n := int64(0)
-		err := a.EachDelivery(ctx, filter, id, *limit, func(d deliveries.Delivery) error {
+		err = a.EachDelivery(ctx, filter, id, *limit, func(d deliveries.Delivery) error {
 			n++
 			out.progress.show("deliveries", n)
 			return out.add(d)
@@ -48,7 +56,7 @@ func deliveryList() *cobra.Command {
 			return err
 		}
 		start = from
-		filter = deliveries.Filter{Status: deliveries.Status(status.value), SupplierID: *supplier}
+		filter = deliveries.Filter{Status: deliveries.Status(status.value)}
 		if cmd.Flags().Changed("request") {
 			id = request
 		}
@@ -78,6 +86,7 @@ func deliveryIDs(ctx context.Context, a *app.App) ([]cobra.Completion, error) {
 
 func deliveryShow() *cobra.Command {
 	cmd := &cobra.Command{Use: "show ID", Short: "show a delivery with its attempts", Args: cobra.ExactArgs(1),
+		Example: "  api delivery show msg_0aB1cD2eF3gH4iJ5kL6mN7",
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			delivery, err := a.Deliveries.Show(ctx, args[0])
 			return page{delivery, map[string]columns{"attempts": plain("number:#", "time", "status", "duration_ms:MS",
@@ -88,12 +97,14 @@ func deliveryShow() *cobra.Command {
 
 func deliveryRedeliver() *cobra.Command {
 	cmd := &cobra.Command{Use: "redeliver [ID…]",
-		Short: "send deliveries again now, by id or by --status; those that are not pending get a whole new schedule"}
+		Short: "send deliveries again, by id or by --status, with all retries; a pending one is tried now",
+		Example: `  api delivery redeliver msg_0aB1cD2eF3gH4iJ5kL6mN7
+  api delivery redeliver --status dead --supplier Acme --since 24h`}
 	status := choiceFlag(cmd, cmd.Flags(), "status", "", "redeliver all of this status; says how many and asks first",
 		"dead", "failed", "delivered")
 	since := cmd.Flags().String("since", "",
 		"with --status: only those made since this time (RFC 3339) or this long ago (such as 24h)")
-	supplier := cmd.Flags().String("supplier", "", "with --status: only those of this supplier")
+	supplier := cmd.Flags().String("supplier", "", "with --status: only those of this supplier, by id or name")
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	var from moment
 	redeliver := operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
@@ -101,7 +112,11 @@ func deliveryRedeliver() *cobra.Command {
 			n, err := a.Deliveries.Redeliver(ctx, args...)
 			return redelivered{n}, err
 		}
-		filter := deliveries.Filter{Status: deliveries.Status(status.value), Since: from.at(a.Now()), SupplierID: *supplier}
+		of, err := supplierOf(ctx, a, *supplier)
+		if err != nil {
+			return nil, err
+		}
+		filter := deliveries.Filter{Status: deliveries.Status(status.value), Since: from.at(a.Now()), SupplierID: of}
 		return redeliverAll(ctx, cmd, a, filter, *yes)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -127,9 +142,6 @@ type redelivered struct {
 
 // redeliverAll prints how many it would be, and asks.
 func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter deliveries.Filter, yes bool) (any, error) {
-	if err := knownSupplier(ctx, a, filter.SupplierID); err != nil {
-		return nil, err
-	}
 	p := newProgress(cmd)
 	defer p.end()
 	n := int64(0)

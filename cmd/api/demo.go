@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -26,8 +25,8 @@ const (
 	demoName = "demo"
 )
 
-// demo is the demo supplier with its credentials.
-type demo struct{ supplier, key, secret string }
+// demo is the demo supplier with its credentials, and where it calls.
+type demo struct{ supplier, key, secret, url string }
 
 // demonstrate prepares the configuration of `serve --demo`; what it returns prints the tour once the service is ready.
 func demonstrate(cmd *cobra.Command, cfg *config.Config) (
@@ -47,10 +46,7 @@ func demonstrate(cmd *cobra.Command, cfg *config.Config) (
 		if err != nil {
 			return fmt.Errorf("make demo supplier: %w", err)
 		}
-		if err := printTour(cmd.OutOrStdout(), cfg, d, address, scores); err != nil {
-			return err
-		}
-		return printConsole(cmd.OutOrStdout(), a.Console())
+		return printTour(ctx, cmd.OutOrStdout(), cfg, a, d, scores)
 	}, nil
 }
 
@@ -76,12 +72,18 @@ func demoSupplier(ctx context.Context, suppliers *supplierauth.Service, file, ad
 	if err != nil {
 		return demo{}, err
 	}
-	if works, err := kept.works(ctx, suppliers, address); works || err != nil {
+	works, err := kept.works(ctx, suppliers, address)
+	if err != nil || works && kept.url == address {
 		return kept, err
 	}
-	d, err := renewDemo(ctx, suppliers)
-	if err != nil || file == "" {
-		return d, err
+	d := kept
+	if !works {
+		if d, err = renewDemo(ctx, suppliers); err != nil {
+			return d, err
+		}
+	}
+	if d.url = address; file == "" {
+		return d, nil
 	}
 	return d, writeDemo(file, d)
 }
@@ -122,7 +124,7 @@ func renewDemo(ctx context.Context, suppliers *supplierauth.Service) (demo, erro
 			Name: demoName, AccessTTL: supplierauth.DefaultAccessTTL, RefreshTTL: supplierauth.DefaultRefreshTTL,
 			Scopes: supplierauth.DefaultScopes(),
 		})
-		return demo{created.Supplier.ID, created.APIKey, created.WebhookSecret}, err
+		return demo{supplier: created.Supplier.ID, key: created.APIKey, secret: created.WebhookSecret}, err
 	}
 	d := demo{supplier: list[at].ID}
 	if d.key, err = suppliers.RotateAPIKey(ctx, d.supplier, defaultOverlap); err != nil {
@@ -132,7 +134,9 @@ func renewDemo(ctx context.Context, suppliers *supplierauth.Service) (demo, erro
 	return d, err
 }
 
-const demoVariables = "DEMO_SUPPLIER=%s\nDEMO_KEY=%s\nDEMO_SECRET=%s\n"
+// demoVariables are those that the samples and `api listen` read.
+const demoVariables = "export SUPPLIER_ID=%s\nexport SUPPLYHUB_API_KEY=%s\nexport WEBHOOK_SECRET=%s\n" +
+	"export SUPPLYHUB_URL=%s\n"
 
 func readDemo(file string) (d demo, err error) {
 	text, err := os.ReadFile(file)
@@ -142,7 +146,7 @@ func readDemo(file string) (d demo, err error) {
 	if err != nil {
 		return d, err
 	}
-	_, _ = fmt.Sscanf(string(text), demoVariables, &d.supplier, &d.key, &d.secret) // what cannot be read does not work
+	_, _ = fmt.Sscanf(string(text), demoVariables, &d.supplier, &d.key, &d.secret, &d.url) // what cannot be read does not work
 	return d, nil
 }
 
@@ -153,19 +157,9 @@ func writeDemo(file string, d demo) error {
 		return err
 	}
 	defer os.Remove(tmp.Name())
-	_, err = fmt.Fprintf(tmp, demoVariables, d.supplier, d.key, d.secret)
+	_, err = fmt.Fprintf(tmp, demoVariables, d.supplier, d.key, d.secret, d.url)
 	if err := errors.Join(err, tmp.Close()); err != nil {
 		return err
 	}
 	return os.Rename(tmp.Name(), file)
-}
-
-// printConsole prints where the operator's console is, and the token that an action in it asks for.
-func printConsole(w io.Writer, c app.Console) error {
-	token := c.Token
-	if token == "" {
-		token = "none is set: it only shows" //nolint:gosec // words, no credential
-	}
-	_, err := fmt.Fprintf(w, "\nOperator's console: %s\nOperator token:     %s\n", c.Address, token)
-	return err
 }

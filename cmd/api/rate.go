@@ -18,7 +18,7 @@ func rateCommand() *cobra.Command {
 }
 
 func rateList() *cobra.Command {
-	return &cobra.Command{Use: "list", Short: "list all services with the days from which they count", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "list", Short: "list all services, and from which day each price applies", Args: cobra.NoArgs,
 		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 			list, err := a.Rates.List(ctx)
 			return table{list, plain("service", "effective_from:FROM", "base_cents:BASE", "per_kg_cents:PER KG",
@@ -29,7 +29,9 @@ func rateList() *cobra.Command {
 func rateSet() *cobra.Command {
 	var s estimates.Service
 	cmd := &cobra.Command{Use: "set SERVICE", Short: "add a service, or change the given values of one",
-		Args: cobra.ExactArgs(1)}
+		Args: cobra.ExactArgs(1), Example: `  api rate set road --base-cents 2700
+  api rate set night --carrier "Noite Cargas" --base-cents 9000 --per-kg-cents 700 --minimum-cents 12000 \
+    --cubage 167 --max-side 120 --max-weight 30 --transit-days 1 --from 2027-01-01`}
 	f := cmd.Flags()
 	f.StringVar(&s.Carrier, "carrier", "", "name of the carrier")
 	f.Int64Var(&s.BaseCents, "base-cents", 0, "price before the weight")
@@ -90,7 +92,7 @@ func merge(s, current estimates.Service, given *pflag.FlagSet) estimates.Service
 }
 
 func rateRemove() *cobra.Command {
-	cmd := &cobra.Command{Use: "remove SERVICE", Short: "take a service off the card, with all its days",
+	cmd := &cobra.Command{Use: "remove SERVICE", Short: "remove a service from the card, for all days",
 		Args: cobra.ExactArgs(1),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			if err := a.Rates.Remove(ctx, args[0]); err != nil {

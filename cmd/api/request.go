@@ -14,24 +14,26 @@ import (
 const defaultLimit = 50
 
 func requestCommand() *cobra.Command {
-	return group("request", "look into material requests and give failed ones a new chance", requestList(), requestShow(),
+	return group("request", "look at material requests, and enqueue failed ones again", requestList(), requestShow(),
 		requestReopen())
 }
 
 func requestList() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "list requests, newest first", Args: cobra.NoArgs}
-	supplier := cmd.Flags().String("supplier", "", "only those of this supplier")
+	cmd := &cobra.Command{Use: "list", Short: "list requests, newest first", Args: cobra.NoArgs,
+		Example: "  api request list --status failed\n  api request list --supplier Acme --limit 0 -o json"}
+	supplier := cmd.Flags().String("supplier", "", "only those of this supplier, by id or name")
 	status := choiceFlag(cmd, cmd.Flags(), "status", "", "only those of this status", "enqueued", "estimated", "selected",
 		"failed")
 	limit := limitFlag(cmd)
 	list := operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
-		if err := knownSupplier(ctx, a, *supplier); err != nil {
+		of, err := supplierOf(ctx, a, *supplier)
+		if err != nil {
 			return nil, err
 		}
 		out := newStream(cmd, aged(a.Now(), "id", "status", "round", "created_at:AGE", "supplier_id:SUPPLIER", "failure"))
 		n := int64(0)
 		defer out.progress.end()
-		err := a.EachRequest(ctx, *supplier, status.value, *limit, func(o materials.Overview) error {
+		err = a.EachRequest(ctx, of, status.value, *limit, func(o materials.Overview) error {
 			n++
 			out.progress.show("requests", n)
 			return out.add(o)
@@ -45,7 +47,7 @@ func requestList() *cobra.Command {
 
 func requestShow() *cobra.Command {
 	cmd := &cobra.Command{Use: "show SUPPLIER ID", Short: "show a request with its rounds and deliveries",
-		Args: cobra.ExactArgs(2)}
+		Args: cobra.ExactArgs(2), Example: "  api request show Acme 3004"}
 	cmd.RunE = withRequest(func(ctx context.Context, a *app.App, supplier string, id int64) (any, error) {
 		detail, err := a.ShowRequest(ctx, supplier, id)
 		return page{detail, map[string]columns{
@@ -61,7 +63,7 @@ func requestShow() *cobra.Command {
 
 func requestReopen() *cobra.Command {
 	cmd := &cobra.Command{Use: "reopen SUPPLIER ID", Short: "enqueue a failed request again, in a new round",
-		Args: cobra.ExactArgs(2)}
+		Args: cobra.ExactArgs(2), Example: "  api request reopen Acme 3004"}
 	cmd.RunE = withRequest(func(ctx context.Context, a *app.App, supplier string, id int64) (any, error) {
 		if err := a.ReopenRequest(ctx, supplier, id); err != nil {
 			return nil, err
@@ -85,10 +87,11 @@ func withRequest(
 			return errors.New("the id of a request is a whole number")
 		}
 		return operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
-			if err := knownSupplier(ctx, a, args[0]); err != nil {
+			supplier, err := supplierOf(ctx, a, args[0])
+			if err != nil {
 				return nil, err
 			}
-			return fn(ctx, a, args[0], id)
+			return fn(ctx, a, supplier, id)
 		})(cmd, args)
 	}
 }

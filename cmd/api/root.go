@@ -90,7 +90,7 @@ func newRoot() *cobra.Command {
 	}
 	root.Flags().AddFlagSet(serve.Flags())
 	root.PersistentFlags().StringP("output", "o", "text", "output of commands: text or json")
-	root.AddCommand(serve, migrateCommand(), keysCommand(), secretsCommand(), supplierCommand(), rateCommand(),
+	root.AddCommand(serve, migrateCommand(), keysCommand(), secretsCommand(), supplierCommand(), receiverCommand(), rateCommand(),
 		requestCommand(), deliveryCommand(), trackerCommand(), settingsCommand(), verifyCommand(), retentionCommand(),
 		listenCommand(), scoreboardCommand(), healthcheckCommand(), doctorCommand(), topCommand(),
 		backupCommand(), restoreCommand())
@@ -127,6 +127,17 @@ func operate(
 	fn func(ctx context.Context, a *app.App, args []string) (any, error),
 ) func(*cobra.Command, []string) error {
 	return operateOn(app.Open, quiet, fn)
+}
+
+// onSupplier is operate for a command whose first argument is a supplier, by its id or its name.
+func onSupplier(fn func(ctx context.Context, a *app.App, id string) (any, error)) func(*cobra.Command, []string) error {
+	return operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
+		id, err := supplierOf(ctx, a, args[0])
+		if err != nil {
+			return nil, err
+		}
+		return fn(ctx, a, id)
+	})
 }
 
 // operateOn is operate with another opening and log.

@@ -17,21 +17,22 @@ func settingsCommand() *cobra.Command {
 			return table{list, plain("key", "value", "is_set:SET", "meaning")}, err
 		})}
 	set := &cobra.Command{Use: "set KEY VALUE", Short: "change a setting; lists are separated by commas",
-		Args: cobra.ExactArgs(2),
+		Args: cobra.ExactArgs(2), Example: `  api settings set scoreboard.daily_quota 120
+  api settings set scoreboard.match_ids 18535049,18535050`,
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			if err := knownSetting(ctx, a, args[0]); err != nil {
 				return nil, err
 			}
 			return a.Scores.SetSetting(ctx, args[0], args[1])
 		})}
-	unset := &cobra.Command{Use: "unset KEY", Short: "give a setting its default again", Args: cobra.ExactArgs(1),
+	unset := &cobra.Command{Use: "unset KEY", Short: "reset a setting to its default", Args: cobra.ExactArgs(1),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			if err := knownSetting(ctx, a, args[0]); err != nil {
 				return nil, err
 			}
 			return a.Scores.UnsetSetting(ctx, args[0])
 		})}
-	return group("settings", "runtime settings; a change needs no restart and counts everywhere within 5 seconds",
+	return group("settings", "runtime settings; a change needs no restart and applies everywhere within 5 seconds",
 		list, completing(set, false, settingKeys), completing(unset, false, settingKeys))
 }
 

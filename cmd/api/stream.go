@@ -108,20 +108,23 @@ func limited(limit *int, list func(*cobra.Command, []string) error) func(*cobra.
 	}
 }
 
-// knownSupplier refuses the id of no supplier; an empty one is none that was asked for.
-func knownSupplier(ctx context.Context, a *app.App, id string) error {
-	if id == "" {
-		return nil
+// supplierOf returns the id of the supplier that is named, by its id or a name that only one has; an empty one is none
+// that was asked for.
+func supplierOf(ctx context.Context, a *app.App, named string) (string, error) {
+	if named == "" {
+		return "", nil
 	}
-	suppliers, err := a.Suppliers.ListSuppliers(ctx)
-	if err != nil {
-		return err
+	id, err := a.SupplierID(ctx, named)
+	if errs.KindOf(err) != errs.NotFound {
+		return id, err
 	}
-	ids := make([]string, len(suppliers))
-	for i, s := range suppliers {
-		if ids[i] = s.ID; s.ID == id {
-			return nil
-		}
+	suppliers, listErr := a.Suppliers.ListSuppliers(ctx)
+	if listErr != nil {
+		return "", listErr
 	}
-	return errs.New(errs.NotFound, "There is no supplier "+id+didYouMean(id, ids...))
+	var near []string
+	for _, s := range suppliers {
+		near = append(near, s.ID, s.Name)
+	}
+	return "", errs.New(errs.NotFound, "There is no supplier "+named+didYouMean(named, near...))
 }

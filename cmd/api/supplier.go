@@ -10,21 +10,24 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/supplyhub/supplyhub/internal/app"
-	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/receivers"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
-const defaultOverlap = 24 * time.Hour
+const (
+	defaultOverlap     = 24 * time.Hour
+	defaultConcurrency = " (default RECEIVER_CONCURRENCY)"
+)
 
 func supplierCommand() *cobra.Command {
-	return group("supplier", "manage suppliers", supplierCreate(), supplierList(), supplierUpdate(),
+	return group("supplier", "manage suppliers, by their ids or names", supplierCreate(), supplierList(), supplierUpdate(),
 		supplierRotateKey(), supplierRotateSecret(), supplierPortalLink(), supplierRevokeSessions(),
 		receiverSwitch("pause", "keep everything for its receiver until it is resumed", "paused",
 			(*receivers.SelfService).PauseByOperator),
-		receiverSwitch("resume", "send what waits for its receiver, paused by an operator or by failures", "resumed",
+		receiverSwitch("resume", "end any pause of its receiver; what waits is sent now", "resumed",
 			(*receivers.SelfService).ResumeByOperator),
 		supplierSwitch("deactivate", "end all sessions and refuse the API key", (*supplierauth.Service).Deactivate),
-		supplierSwitch("activate", "let a deactivated supplier in again", (*supplierauth.Service).Activate))
+		supplierSwitch("activate", "let a deactivated supplier sign in again", (*supplierauth.Service).Activate))
 }
 
 // supplierFlags are the flags that create and update share.
@@ -42,7 +45,7 @@ func (f *supplierFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.scopes, "scopes", strings.Join(supplierauth.DefaultScopes(), ","),
 		"what its tokens may do, separated by commas")
 	flags.IntVar(&f.receiverConcurrency, "receiver-concurrency", 0,
-		"calls that its receiver takes at once, 1 to 10000 (default RECEIVER_CONCURRENCY)")
+		"calls that its receiver takes at once, 1 to 10000"+defaultConcurrency)
 }
 
 func splitList(text string) []string {
@@ -57,7 +60,9 @@ func splitList(text string) []string {
 
 func supplierCreate() *cobra.Command {
 	var f supplierFlags
-	cmd := &cobra.Command{Use: "create", Short: "create a supplier; its key and secret are shown once", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "create", Short: "create a supplier; its key and secret are shown once", Args: cobra.NoArgs,
+		Example: `  api supplier create --name Acme
+  api supplier create --name Acme --webhook-url https://hooks.acme.example --scopes material-requests,products,webhooks`}
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		created, err := a.Suppliers.CreateSupplier(ctx, supplierauth.NewSupplier{
 			Name: f.name, WebhookURL: f.webhookURL, AccessTTL: f.accessTTL, RefreshTTL: f.refreshTTL,
@@ -83,18 +88,22 @@ type credentials struct {
 }
 
 func supplierList() *cobra.Command {
-	return &cobra.Command{Use: "list", Short: "list suppliers", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "list", Short: "list suppliers and the states of their receivers", Args: cobra.NoArgs,
+		Example: "  api supplier list",
 		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
-			list, err := a.Suppliers.ListSuppliers(ctx)
-			return table{list, aged(a.Now(), "id", "active", "created_at:AGE", "name", "webhook_url:RECEIVER")}, err
+			list, err := a.SupplierStatuses(ctx)
+			return table{list, aged(a.Now(), "id", "active", "state", "consecutive_failures:FAILURES", "waiting",
+				"created_at:AGE", "name", "webhook_url:RECEIVER")}, err
 		})}
 }
 
 func supplierUpdate() *cobra.Command {
 	var f supplierFlags
-	cmd := &cobra.Command{Use: "update ID", Short: "change the given flags of a supplier", Args: cobra.ExactArgs(1)}
-	update := operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-		return a.Suppliers.UpdateSupplier(ctx, args[0], f.patch(cmd.Flags()))
+	cmd := &cobra.Command{Use: "update ID", Short: "change what is given of a supplier, and nothing else",
+		Args: cobra.ExactArgs(1), Example: `  api supplier update Acme --webhook-url https://hooks.acme.example
+  api supplier update Acme --scopes material-requests,products,webhooks,orders:read`}
+	update := onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
+		return a.Suppliers.UpdateSupplier(ctx, id, f.patch(cmd.Flags()))
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().NFlag() == 0 {
@@ -103,6 +112,9 @@ func supplierUpdate() *cobra.Command {
 		return update(cmd, args)
 	}
 	f.add(cmd.Flags())
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) { // what is not given stays as it is: a default would promise a change
+		flag.DefValue, flag.Usage = "", strings.TrimSuffix(flag.Usage, defaultConcurrency)
+	})
 	return completing(cmd, false, supplierIDs)
 }
 
@@ -149,10 +161,11 @@ func supplierRotateSecret() *cobra.Command {
 
 func rotation(use, short string, rotate func(context.Context, *supplierauth.Service, string,
 	time.Duration) (credentials, error)) *cobra.Command {
-	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
+		Example: "  api supplier " + use + " Acme --overlap 48h"}
 	overlap := cmd.Flags().Duration("overlap", defaultOverlap, "how long the old one keeps working")
-	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-		c, err := rotate(ctx, a.Suppliers, args[0], *overlap)
+	cmd.RunE = onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
+		c, err := rotate(ctx, a.Suppliers, id, *overlap)
 		if err != nil {
 			return nil, err
 		}
@@ -163,39 +176,44 @@ func rotation(use, short string, rotate func(context.Context, *supplierauth.Serv
 
 func supplierSwitch(use, short string, do func(*supplierauth.Service, context.Context, string) error) *cobra.Command {
 	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
-		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-			if err := do(a.Suppliers, ctx, args[0]); err != nil {
+		Example: "  api supplier " + use + " Acme",
+		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
+			if err := do(a.Suppliers, ctx, id); err != nil {
 				return nil, err
 			}
-			return map[string]string{"id": args[0], "status": use + "d"}, nil
+			return map[string]string{"id": id, "status": use + "d"}, nil
 		})}
 	return completing(cmd, false, supplierIDs)
 }
 
 func supplierRevokeSessions() *cobra.Command {
-	return &cobra.Command{Use: "revoke-sessions ID", Short: "end all its sessions, those in the portal included",
-		Args: cobra.ExactArgs(1),
-		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-			ended, err := a.Suppliers.RevokeSessions(ctx, args[0])
-			return map[string]any{"id": args[0], "sessions_ended": ended}, err
+	cmd := &cobra.Command{Use: "revoke-sessions ID", Short: "end all its sessions, those in the portal included",
+		Args: cobra.ExactArgs(1), Example: "  api supplier revoke-sessions Acme",
+		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
+			ended, err := a.Suppliers.RevokeSessions(ctx, id)
+			return map[string]any{"id": id, "sessions_ended": ended}, err
 		})}
+	return completing(cmd, false, supplierIDs)
 }
 
 func supplierPortalLink() *cobra.Command {
-	return &cobra.Command{Use: "portal-link ID", Short: "make a link that opens the portal for it, once within 5 minutes",
-		Args: cobra.ExactArgs(1),
-		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-			return a.PortalLink(ctx, args[0])
+	cmd := &cobra.Command{Use: "portal-link ID", Short: "make a link that opens the portal for it, once within 5 minutes",
+		Args: cobra.ExactArgs(1), Example: "  api supplier portal-link Acme",
+		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
+			return a.PortalLink(ctx, id)
 		})}
+	return completing(cmd, false, supplierIDs)
 }
 
 func receiverSwitch(use, short, status string,
 	do func(*receivers.SelfService, context.Context, string) error) *cobra.Command {
-	return &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
-		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-			if err := do(a.Receivers, ctx, args[0]); err != nil {
+	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
+		Example: "  api supplier " + use + " Acme",
+		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
+			if err := do(a.Receivers, ctx, id); err != nil {
 				return nil, err
 			}
-			return map[string]string{"id": args[0], "status": status}, nil
+			return map[string]string{"id": id, "status": status}, nil
 		})}
+	return completing(cmd, false, supplierIDs)
 }

@@ -101,8 +101,11 @@ func cells(fields []field, columns columns) []string {
 			if list[i] = fields[at].text(); list[i] == nothing {
 				continue
 			}
-			if title == "AGE" {
+			switch title {
+			case "AGE", "OLDEST":
 				list[i] = age(list[i], columns.now)
+			case "NEXT":
+				list[i] = until(list[i], columns.now)
 			}
 			break
 		}
@@ -116,15 +119,33 @@ func age(moment string, now time.Time) string {
 	if err != nil {
 		return moment
 	}
-	switch ago := max(now.Sub(at), 0); {
-	case ago < time.Minute:
-		return fmt.Sprintf("%ds", ago/time.Second)
-	case ago < time.Hour:
-		return fmt.Sprintf("%dm", ago/time.Minute)
-	case ago < 2*24*time.Hour:
-		return fmt.Sprintf("%dh", ago/time.Hour)
+	return long(max(now.Sub(at), 0))
+}
+
+// until returns how long it is to a moment.
+func until(moment string, now time.Time) string {
+	at, err := time.Parse(shownTime, moment)
+	switch {
+	case err != nil:
+		return moment
+	case !at.After(now):
+		return "now"
 	default:
-		return fmt.Sprintf("%dd", ago/(24*time.Hour))
+		return "in " + long(at.Sub(now))
+	}
+}
+
+// long returns a duration in its largest unit.
+func long(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 2*24*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	default:
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
 	}
 }
 

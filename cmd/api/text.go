@@ -16,7 +16,7 @@ import (
 
 const (
 	nothing   = "-" // what null and empty text look like
-	shownTime = "2006-01-02 15:04:05"
+	shownTime = "2006-01-02 15:04:05 UTC"
 )
 
 // page is one object that reads like a page: its members, then its lists as tables with the given columns.

@@ -57,7 +57,7 @@ func TestPage_shows_members_then_lists_and_obeys_no_answer(t *testing.T) {
 		"f_faults": []string{strings.Repeat("one two ", 20), "three"},
 	}, map[string]columns{"d_attempts": plain("id:#", "name")}})
 	want := `a_status  dead
-b_at      2026-11-21 05:09:54
+b_at      2026-11-21 05:09:54 UTC
 c_none    -
 
 d_attempts

@@ -23,7 +23,10 @@ const (
 )
 
 // overview reads as the console's figures.
-type overview struct{ app.Figures }
+type overview struct {
+	app.Figures
+	from []string
+}
 
 func (o overview) writeText(w io.Writer) error {
 	for _, line := range []struct {
@@ -31,7 +34,8 @@ func (o overview) writeText(w io.Writer) error {
 		value      *float64
 	}{
 		{"Accepted per second", "", o.Accepted}, {"Delivered per second", "", o.Delivered}, {"Backlog", "", o.Backlog},
-		{"Oldest waiting", " s", o.Oldest}, {"Dead deliveries", "", o.Dead}, {"Failing receivers", "", o.Failing},
+		{"Oldest waiting", " s", o.Oldest}, {"Waiting deliveries", "", o.Waiting}, {"Dead deliveries", "", o.Dead},
+		{"Failing receivers", "", o.Failing}, {"Paused receivers", "", o.Paused},
 	} {
 		shown := nothing
 		if line.value != nil {
@@ -42,7 +46,8 @@ func (o overview) writeText(w io.Writer) error {
 			return err
 		}
 	}
-	return nil
+	_, err := fmt.Fprintf(w, "\nread from %s\n", strings.Join(o.from, ", "))
+	return err
 }
 
 func topCommand() *cobra.Command {
@@ -95,7 +100,7 @@ func printTop(cmd *cobra.Command, meter *app.Meter) error {
 	if err != nil {
 		return err
 	}
-	return print(cmd, overview{figures})
+	return print(cmd, overview{figures, meter.Addresses()})
 }
 
 // watchTop draws the figures again and again until q is pressed.
@@ -134,7 +139,7 @@ func drawTop(ctx context.Context, w io.Writer, meter *app.Meter) error {
 	figures, err := meter.Read(ctx)
 	if err != nil {
 		fmt.Fprintln(&text, err)
-	} else if err := (overview{figures}).writeText(&text); err != nil {
+	} else if err := (overview{figures, meter.Addresses()}).writeText(&text); err != nil {
 		return err
 	}
 	fmt.Fprintf(&text, "\n%s   q ends", time.Now().Format(time.TimeOnly))

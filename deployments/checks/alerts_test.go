@@ -43,7 +43,8 @@ type unitTest struct {
 		At       model.Duration `yaml:"eval_time"`
 		Name     string         `yaml:"alertname"`
 		Expected []struct {
-			Labels map[string]string `yaml:"exp_labels"`
+			Labels      map[string]string `yaml:"exp_labels"`
+			Annotations map[string]string `yaml:"exp_annotations"`
 		} `yaml:"exp_alerts"`
 	} `yaml:"alert_rule_test"`
 }
@@ -86,7 +87,7 @@ func TestAlerts_fire_when_they_should_and_only_then(t *testing.T) {
 			query := rules.EngineQueryFunc(promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery), storage)
 			for _, rule := range alerts(t) {
 				alert := alerting(t, rule)
-				for at := time.Duration(0); at <= 30*time.Minute; at += time.Duration(cases.Interval) {
+				for at := time.Duration(0); at <= last(c); at += time.Duration(cases.Interval) {
 					if _, err := alert.Eval(t.Context(), 0, time.Unix(0, 0).Add(at).UTC(), query, nil, 0); err != nil {
 						t.Fatal(err)
 					}
@@ -94,7 +95,7 @@ func TestAlerts_fire_when_they_should_and_only_then(t *testing.T) {
 						if want.Name == rule.Alert && time.Duration(want.At) == at {
 							var expected []string
 							for _, e := range want.Expected {
-								expected = append(expected, labels.FromMap(e.Labels).String())
+								expected = append(expected, labels.FromMap(e.Labels).String()+labels.FromMap(e.Annotations).String())
 							}
 							slices.Sort(expected)
 							if got := firing(alert); !slices.Equal(got, expected) {
@@ -119,12 +120,20 @@ func alerting(t *testing.T, rule rulefmt.Rule) *rules.AlertingRule {
 		labels.EmptyLabels(), "", true, slog.New(slog.DiscardHandler))
 }
 
-// firing are the labels of the alerts that fire, without the name.
+// last is when a test looks last.
+func last(c unitTest) (at time.Duration) {
+	for _, a := range c.Alerts {
+		at = max(at, time.Duration(a.At))
+	}
+	return at
+}
+
+// firing are the labels of the alerts that fire, without the name, and what each says.
 func firing(alert *rules.AlertingRule) []string {
 	var list []string
 	for _, a := range alert.ActiveAlerts() {
 		if a.State == rules.StateFiring {
-			list = append(list, labels.NewBuilder(a.Labels).Del("alertname").Labels().String())
+			list = append(list, labels.NewBuilder(a.Labels).Del("alertname").Labels().String()+a.Annotations.String())
 		}
 	}
 	slices.Sort(list)

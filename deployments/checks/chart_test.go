@@ -189,19 +189,19 @@ func env(c corev1.Container) map[string]string {
 	return values
 }
 
-// README.md's table is printed from the configuration itself.
+// configuration.md's table is printed from the configuration itself.
 func variables(t *testing.T) []string {
 	t.Helper()
-	readme, err := os.ReadFile("../../README.md")
+	table, err := os.ReadFile("../configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, match := range regexp.MustCompile("(?m)^\\| `([A-Z][A-Z0-9_]+)` \\|").FindAllSubmatch(readme, -1) {
+	for _, match := range regexp.MustCompile("(?m)^\\| `([A-Z][A-Z0-9_]+)` \\|").FindAllSubmatch(table, -1) {
 		names = append(names, string(match[1]))
 	}
 	if len(names) < 20 {
-		t.Fatalf("README.md's table has only %v", names)
+		t.Fatalf("configuration.md's table has only %v", names)
 	}
 	return names
 }

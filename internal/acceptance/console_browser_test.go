@@ -49,7 +49,7 @@ func walkConsole(t *testing.T, h *apptest.Hub, b *browser.Browser, name string) 
 	}
 	b.Open(h.APIs[0].AdminURL("/console"))
 	for _, figure := range []string{"Accepted per second", "Delivered per second", "Backlog", "Oldest waiting",
-		"Dead deliveries", "Failing receivers"} {
+		"Waiting deliveries", "Dead deliveries", "Failing receivers"} {
 		b.Has("figure", figure)
 	}
 	for _, link := range []string{"Overview", "Requests", "Deliveries", "Receivers", "Suppliers", "Scoreboard",
@@ -127,8 +127,8 @@ func walkConsole(t *testing.T, h *apptest.Hub, b *browser.Browser, name string) 
 	}
 	b.Press("link", "Português", "\r")
 	b.Has("link", "Visão geral")
-	for page, words := range map[string]string{"": "pausado por operador", "/requests": "Estimada",
-		"/receivers":  "pausado por operador",
+	for page, words := range map[string]string{"": "pausado pelo operador", "/requests": "Estimada",
+		"/receivers":  "pausado pelo operador",
 		"/scoreboard": "0 respondidas"} {
 		b.Open(h.APIs[0].AdminURL("/console" + page))
 		b.Until("it is in Portuguese: "+page, fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, words))

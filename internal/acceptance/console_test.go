@@ -126,7 +126,7 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 		}
 	})
 	rule(t, "every page and the same as JSON is read without a credential", func(t *testing.T) {
-		for _, page := range []string{"", "/requests", "/deliveries", "/receivers", "/suppliers", "/scoreboard", "/trackers",
+		for _, page := range []string{"", "/rates", "/requests", "/deliveries", "/receivers", "/suppliers", "/scoreboard", "/trackers",
 			"/search", "/requests?status=failed", "/deliveries?status=pending"} {
 			a := atConsole(t, h.APIs[0], "/console"+page, nil)
 			if a.Status != 200 || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") ||
@@ -215,14 +215,15 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 					return sum >= 3.9
 				})
 			}
-			for _, name := range []string{"Backlog", "Oldest waiting", "Dead deliveries", "Failing receivers"} {
+			for _, name := range []string{"Backlog", "Oldest waiting", "Waiting deliveries", "Dead deliveries",
+				"Failing receivers", "Paused receivers"} {
 				if _, hour := figure(t, p, name); len(hour) != 360 {
 					t.Errorf("%s has %d points", name, len(hour))
 				}
 			}
 		}
 	})
-	rule(t, "lists lead on by a cursor through every request and delivery, each once", func(t *testing.T) {
+	rule(t, "lists go on by a cursor through every request and delivery, each once", func(t *testing.T) {
 		for range 2 {
 			s := h.Supplier(t)
 			for range 40 {
@@ -250,16 +251,20 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 		story := fmt.Sprintf("/console/requests/%s/%d", s.ID, id)
 		delivery := apptest.Decode[struct{ Deliveries []struct{ ID string } }](t,
 			atConsole(t, h.APIs[0], strings.Replace(story, "/console", "/console/api", 1), nil)).Deliveries[0].ID
-		for text, leads := range map[string]string{fmt.Sprint(id): story, delivery: "/console/deliveries/" + delivery,
+		for text, target := range map[string]string{fmt.Sprint(id): story, delivery: "/console/deliveries/" + delivery,
 			trace: story} {
 			a := atConsole(t, h.APIs[0], "/console/search?q="+text, nil)
-			if a.Header.Get("Location") != leads {
-				t.Errorf("%s leads to %d %q, want %s", text, a.Status, a.Header.Get("Location"), leads)
+			if a.Header.Get("Location") != target {
+				t.Errorf("%s points at %d %q, want %s", text, a.Status, a.Header.Get("Location"), target)
 			}
 		}
 		for _, text := range []string{s.ID, url.QueryEscape(t.Name())} {
 			if a := atConsole(t, h.APIs[0], "/console/api/search?q="+text, nil); !strings.Contains(string(a.Body), s.ID) {
 				t.Errorf("%s finds %s", text, a.Body)
+			}
+			a := atConsole(t, h.APIs[0], "/console/search?q="+text, nil)
+			if a.Header.Get("Location") != "/console/suppliers/"+s.ID {
+				t.Errorf("%s points at %d %q", text, a.Status, a.Header.Get("Location"))
 			}
 		}
 		if page := atConsole(t, h.APIs[0], story, nil); !strings.Contains(string(page.Body), trace) ||
@@ -279,7 +284,9 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 	rule(t, "an action without the token or with a wrong one is 401, and the token is kept for the browser's session",
 		func(t *testing.T) {
 			for _, path := range []string{"/deliveries/redeliver", "/requests/reopen", "/receivers/pause", "/receivers/resume",
-				"/suppliers/activate", "/suppliers/deactivate"} {
+				"/suppliers/activate", "/suppliers/deactivate", "/suppliers/portal-link", "/suppliers/create",
+				"/suppliers/rotate-key", "/suppliers/rotate-secret", "/suppliers/concurrency", "/rates/set", "/rates/remove",
+				"/scoreboard/set"} {
 				for _, headers := range [][]string{nil, page, {"Authorization", "Bearer wrong"},
 					{"Cookie", "supplyhub_operator=wrong"}} {
 					if a := act(t, path, url.Values{"id": {"x"}}, headers...); a.Status != 401 {

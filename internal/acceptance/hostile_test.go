@@ -24,18 +24,19 @@ const (
 	hostileMemory = 256 // MiB that an api may hold at any time
 )
 
-// TestHostileCallers lets one service meet them all, one kind after the other, and asks it for its usual answers after
-// each.
+// TestHostileCallers lets one service meet them all, one kind after the other while the slow ones are there, and asks it
+// for its usual answers after each.
 func TestHostileCallers(t *testing.T) {
 	t.Parallel()
 	for _, stack := range apptest.Stacks {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
 			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
-			s := h.Supplier(t)
+			s, slow := h.Supplier(t), h.Supplier(t)
+			cutOff := slowCallers(t, h, s, slow)
 			for name, attack := range map[string]func(*testing.T, *apptest.Hub, *apptest.Supplier){
-				"Smuggling": smuggling, "Paths": pathTricks, "Overrides": overrides, "Bodies": hostileBodies, "Slow": slowCallers,
-				"Idle": idleCallers,
+				"Smuggling": smuggling, "Paths": pathTricks, "Overrides": overrides, "Bodies": hostileBodies,
+				"Idle": idleCallers, "Slow": func(*testing.T, *apptest.Hub, *apptest.Supplier) { cutOff() },
 			} {
 				t.Run(name, func(t *testing.T) { attack(t, h, s) })
 				becomes(t, s, submit(t, s, nil), "estimated")
@@ -56,11 +57,12 @@ func raw(t *testing.T, h *apptest.Hub, text string) []*http.Response {
 	if _, err := io.WriteString(conn, text); err != nil && !errors.Is(err, net.ErrClosed) {
 		t.Logf("the server hung up while it was written to: %v", err)
 	}
-	if err := conn.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
 	var answers []*http.Response
-	for reader := bufio.NewReader(conn); ; {
+	patience := time.Minute // for the first answer, which each of them has
+	for reader := bufio.NewReader(conn); ; patience = 2 * time.Second {
+		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
 		response, err := http.ReadResponse(reader, nil)
 		if err != nil {
 			return answers
@@ -121,13 +123,13 @@ func smuggling(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 			}
 		}
 	}
-	// The length is ignored beside chunks, as RFC 9112 6.3 has it; what a proxy took for the body is no second request.
+	// The length is ignored with chunks, as RFC 9112 6.3 has it; what a proxy took for the body is no second request.
 	hidden := head("GET "+ping, bearer)
 	both := head("POST "+requests, bearer, "Content-Type: application/json",
 		fmt.Sprintf("Content-Length: %d", 5+len(hidden)), "Transfer-Encoding: chunked") + "0\r\n\r\n" + hidden
 	if answers := raw(t, h, both); len(answers) != 1 || answers[0].StatusCode != http.StatusBadRequest ||
 		!answers[0].Close {
-		t.Errorf("a length beside chunks: %d answers", len(answers))
+		t.Errorf("a length with chunks: %d answers", len(answers))
 	}
 }
 
@@ -240,13 +242,17 @@ func hostileBodies(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 }
 
 // slowCallers: who sends its headers or its body drop by drop is cut off, and keeps no other caller waiting meanwhile.
-func slowCallers(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
-	bearer := "Authorization: Bearer " + s.AccessToken()
+// They begin; cutOff waits for their end.
+func slowCallers(t *testing.T, h *apptest.Hub, s, slow *apptest.Supplier) (cutOff func()) {
+	t.Helper()
+	bearer := "Authorization: Bearer " + slow.AccessToken()
 	begun := map[string]string{
 		"headers": "GET " + ping + " HTTP/1.1\r\nHost: x\r\n",
 		"body":    head("POST "+requests, bearer, "Content-Type: application/json", "Content-Length: 100000") + "{",
 	}
 	var group sync.WaitGroup
+	took := apptest.Stopwatch(t)
+	t.Cleanup(group.Wait)
 	for name, text := range begun {
 		for range 100 {
 			group.Go(func() {
@@ -256,9 +262,9 @@ func slowCallers(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 					return
 				}
 				defer conn.Close()
-				begin := time.Now()
+				begin := took()
 				for _, err = io.WriteString(conn, text); err == nil; _, err = io.WriteString(conn, "x") {
-					if time.Since(begin) > hostileWait { // ReadTimeout is 30 s
+					if took()-begin > hostileWait { // ReadTimeout is 30 s
 						t.Errorf("slow %s: still connected after %v", name, hostileWait)
 						return
 					}
@@ -273,8 +279,8 @@ func slowCallers(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 		want(t, s.Do(t, http.MethodGet, ping, nil), http.StatusOK)
 		slowest = max(slowest, time.Since(begin))
 	}
-	t.Logf("beside 200 slow callers the slowest of 20 answers took %v", slowest)
-	group.Wait()
+	t.Logf("while 200 callers are slow, the slowest of 20 answers took %v", slowest)
+	return group.Wait
 }
 
 // idleCallers: connections without a request cost little memory, and the others are served as ever.

@@ -167,7 +167,7 @@ func TestTraces_show_all_of_a_request_in_the_caller_s_trace(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				id := r.Header.Get("webhook-id")
-				if state := r.Header.Get("tracestate"); state != "vendor=told" {
+				if state := r.Header.Get("tracestate"); state != "vendor=known" {
 					t.Errorf("an attempt carries tracestate %q", state)
 				}
 				if carried[id] = append(carried[id], r.Header.Get("traceparent")); len(carried[id]) == 1 {
@@ -183,7 +183,7 @@ func TestTraces_show_all_of_a_request_in_the_caller_s_trace(t *testing.T) {
 				callers[id] = trace
 				posting.Go(func() { // at once: they share batches
 					want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "X-Request-Id", id, "traceparent", "00-"+trace+
-						"-00000000000000aa-01", "tracestate", "vendor=told"), http.StatusCreated)
+						"-00000000000000aa-01", "tracestate", "vendor=known"), http.StatusCreated)
 				})
 			}
 			posting.Wait()

@@ -126,11 +126,11 @@ func failover(t *testing.T, attrs string, fault func(*cluster.Cluster) error) {
 	if err := standby.Promote(); err != nil {
 		t.Fatal(err)
 	}
-	promoted := time.Now()
+	sincePromotion := apptest.Stopwatch(t)
 	served := func(what string, condition func() bool) {
 		t.Helper()
 		apptest.Eventually(t, what, condition)
-		if took := time.Since(promoted).Round(time.Millisecond); took > failoverTime {
+		if took := sincePromotion().Round(time.Millisecond); took > failoverTime {
 			t.Errorf("%s: %v after the promotion", what, took)
 		} else {
 			t.Logf("%s: %v after the promotion", what, took)

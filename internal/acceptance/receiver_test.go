@@ -83,10 +83,17 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("%+v", r)
 		}
 	})
+	rule(t, "an address with an international name is kept as the URI that is called", func(t *testing.T) {
+		s := h.Supplier(t)
+		want(t, s.Do(t, http.MethodPut, receiverPath, object{"url": "https://münchen.example:8443/füße"}), 200)
+		if got := *receiverOf(t, s).URL; got != "https://xn--mnchen-3ya.example:8443/f%C3%BC%C3%9Fe" {
+			t.Errorf("the address is %s", got)
+		}
+	})
 	rule(t, "an address that is not one is a 400 that says why", func(t *testing.T) {
 		s := h.Supplier(t)
 		for _, address := range []any{"", "ftp://x", "x", "https://u:p@example.com", "https://example.com/#f",
-			"https://example.com/?q", "https://", nil, 7} {
+			"https://example.com/?q", "https://", "https://ü\u0301\u200d.example", nil, 7} {
 			p := wantProblem(t, s.Do(t, http.MethodPut, receiverPath, object{"url": address}), 400, "/url")
 			if text, is := address.(string); is && text != "" && strings.Contains(p.Errors[0].Detail, text+" ") {
 				t.Errorf("%v: the answer repeats the address", address)
@@ -94,7 +101,7 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 		}
 		wantProblem(t, s.Do(t, http.MethodPut, receiverPath, object{}), 400, "/url")
 	})
-	rule(t, "a new secret signs beside the old one for the overlap, without overlap alone", func(t *testing.T) {
+	rule(t, "a new secret signs together with the old one for the overlap, without overlap alone", func(t *testing.T) {
 		receiver := apptest.NewReceiver(t, nil)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		rotate := func(body any) string {

@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,8 +123,9 @@ func TestSamples(t *testing.T) {
 				line := fmt.Sprintf("request %d estimates %d\n", id, estimates)
 				apptest.Eventually(t, "the receiver printed "+line, func() bool { return strings.Contains(p.printed(), line) })
 				refusals(t, "http://127.0.0.1:"+port, secret(t, s.WebhookSecret))
-				if n := strings.Count(p.printed(), " estimates "); n != 2 {
-					t.Errorf("the real call and the one of the test were handled %d times:\n%s", n, p.printed())
+				breaks(t, "127.0.0.1:"+port, secret(t, s.WebhookSecret))
+				if n := strings.Count(p.printed(), " estimates "); n != 3 {
+					t.Errorf("the real call and the two of the test were handled %d times:\n%s", n, p.printed())
 				}
 			})
 	}
@@ -143,11 +148,47 @@ func TestSamples(t *testing.T) {
 	})
 }
 
+// estimatedEvent is an event that every receiver takes.
+const estimatedEvent = `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z",
+	"data":{"supplier_id":"s","request_id":1,"shop_code":"x","estimates":[],"unavailable":[]}}`
+
+// breaks makes the receiver fail: by a caller that hangs up within its body, and by an event that it cannot work on, which
+// is no success. The same call with one that it can is handled then.
+func breaks(t *testing.T, address string, by webhook.Secret) {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+	_ = conn.Close()
+	for _, c := range []struct {
+		body string
+		good bool
+	}{{`{"type":"material_request.estimated","timestamp":7,"data":null}`, false}, {"no JSON", false}, {estimatedEvent, true}} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		r.Header.Set(webhook.HeaderID, "broken_1")
+		r.Header.Set(webhook.HeaderTimestamp, fmt.Sprint(now.Unix()))
+		r.Header.Set(webhook.HeaderSignature, webhook.Sign("broken_1", now, []byte(c.body), by))
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatalf("the receiver does not answer any more: %v", err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode >= 300 == c.good {
+			t.Errorf("%s: answered %d", c.body, answer.StatusCode)
+		}
+	}
+}
+
 // refusals makes calls of its own: a good one twice, and what no receiver may take.
 func refusals(t *testing.T, url string, by webhook.Secret) {
 	t.Helper()
-	body := `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z",
-		"data":{"supplier_id":"s","request_id":1,"shop_code":"x","estimates":[],"unavailable":[]}}`
+	body := estimatedEvent
 	now := time.Now()
 	for _, c := range []struct {
 		name, id string
@@ -189,8 +230,8 @@ func sampleSupplier(t *testing.T, h *apptest.Hub, dir string, command ...string)
 	t.Helper()
 	port := freePort(t)
 	s := h.Supplier(t, "--webhook-url", "http://127.0.0.1:"+port)
-	env := []string{"SUPPLYHUB_URL=" + h.URL(0, ""), "SUPPLYHUB_API_KEY=" + s.APIKey, "WEBHOOK_SECRET=" + s.WebhookSecret,
-		"PORT=" + port}
+	env := []string{"SUPPLYHUB_URL=" + refusesTheFirstChoice(t, h.URL(0, "")), "SUPPLYHUB_API_KEY=" + s.APIKey,
+		"WEBHOOK_SECRET=" + s.WebhookSecret, "PORT=" + port}
 	receiver := program(t, dir, env, append(command, "receive")...)
 	listens(t, port)
 	id := nextID()
@@ -204,6 +245,30 @@ func sampleSupplier(t *testing.T, h *apptest.Hub, dir string, command ...string)
 	if r := read(t, s, id); r.Status != "selected" || r.SelectedEstimateID == nil {
 		t.Errorf("got %+v", r)
 	}
+	sent := showDelivery(t, s, reaches(t, s, "delivered", 1)[0].ID)
+	if len(sent.Attempts) != 2 || *sent.Attempts[0].Status != http.StatusInternalServerError {
+		t.Errorf("the work that failed was answered by %+v", sent.Attempts)
+	}
+}
+
+// refusesTheFirstChoice passes everything to the service but the first choice of an estimate.
+func refusesTheFirstChoice(t *testing.T, service string) string {
+	t.Helper()
+	target, err := url.Parse(service)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	var refused atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPatch && refused.CompareAndSwap(false, true) {
+			w.WriteHeader(http.StatusConflict)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
 }
 
 // builtTypeScript is a directory with the built sample.

@@ -71,7 +71,7 @@ func TestTexts_that_nothing_can_have_are_refused_and_never_a_500(t *testing.T) {
 		for _, page := range []string{"/requests/x/1", "/requests?supplier_id=x", "/requests?status=x",
 			"/requests?after=1~x~1", "/deliveries/x", "/deliveries?supplier_id=x", "/deliveries?status=x",
 			"/receivers?supplier_id=x",
-			"/receivers?after=x", "/suppliers?after=x", "/search?q=x"} {
+			"/receivers?after=x", "/suppliers?after=x", "/suppliers/x", "/rates?service=x", "/search?q=x"} {
 			for _, of := range []string{"/console", "/console/api"} {
 				address := of + strings.ReplaceAll(page, "x", text)
 				if status := atConsole(t, h.APIs[0], address, nil).Status; status == http.StatusInternalServerError {
@@ -84,7 +84,8 @@ func TestTexts_that_nothing_can_have_are_refused_and_never_a_500(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, action := range []string{"/deliveries/redeliver", "/requests/reopen", "/receivers/pause", "/receivers/resume",
-			"/suppliers/activate", "/suppliers/deactivate"} {
+			"/suppliers/activate", "/suppliers/deactivate", "/suppliers/portal-link", "/suppliers/rotate-key",
+			"/suppliers/concurrency", "/rates/remove"} {
 			a := atConsole(t, h.APIs[0], "/console"+action, url.Values{"id": {raw}},
 				"Authorization", "Bearer "+operatorToken)
 			if a.Status >= 500 || a.Status == http.StatusUnauthorized {

@@ -15,7 +15,7 @@ func TestTop_prints_the_overview_of_all_named_processes_once_without_a_terminal(
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
 			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
-			s := h.Supplier(t)
+			s := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL)
 			var listeners []string
 			for _, p := range append(h.APIs, h.Workers...) {
 				listeners = append(listeners, strings.TrimPrefix(p.AdminURL(""), "http://"))
@@ -46,11 +46,17 @@ func TestTop_prints_the_overview_of_all_named_processes_once_without_a_terminal(
 				return rates && *figures["accepted_per_second"] > 0 && *figures["delivered_per_second"] > 0 &&
 					figures["backlog"] != nil
 			})
-			if dead := figures["dead_deliveries"]; dead == nil || *dead != 0 {
-				t.Errorf("dead deliveries are %v", dead)
+			for _, name := range []string{"dead_deliveries", "failing_receivers", "paused_receivers"} {
+				if n := figures[name]; n == nil || *n != 0 {
+					t.Errorf("%s are %v", name, n)
+				}
+			}
+			if figures["waiting_deliveries"] == nil {
+				t.Error("how many deliveries wait is not shown")
 			}
 			text, _, code := h.Command(t, "top", "--admin", listeners[0])
-			if code != 0 || !strings.Contains(text, "Oldest waiting") || strings.Contains(text, "\x1b") {
+			if code != 0 || !strings.Contains(text, "Waiting deliveries") ||
+				!strings.Contains(text, "read from "+listeners[0]) || strings.Contains(text, "\x1b") {
 				t.Errorf("exit code %d, the text is:\n%s", code, text)
 			}
 			if _, errOut, code := h.Command(t, "top", "--admin", "127.0.0.1:1"); code != 1 ||

@@ -4,12 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"html"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,10 +20,29 @@ import (
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 )
 
+// lockedBuffer keeps what a process writes while it is read.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
 // newcomer is a directory with bin/api and a running `bin/api serve --demo`.
 type newcomer struct {
 	dir, receiver string
 	url, printed  string // where it serves, and what it printed
+	logged        string // until then
 	stop          func()
 }
 
@@ -53,7 +75,7 @@ func (n *newcomer) serve(t *testing.T) {
 	cmd.Dir = n.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HTTP_ADDR=127.0.0.1:0", "ADMIN_ADDR=127.0.0.1:0", "DRAIN_DELAY=0s"}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	var logs bytes.Buffer
+	var logs lockedBuffer
 	cmd.Stderr = &logs
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -82,59 +104,122 @@ func (n *newcomer) serve(t *testing.T) {
 		}
 	}
 	t.Cleanup(n.stop)
-	n.printed = text.String()
+	n.printed, n.logged = text.String(), logs.String()
 	if n.url = regexp.MustCompile(`http://[0-9.]+:[0-9]+`).FindString(n.printed); n.url == "" {
 		t.Fatalf("it printed\n%s\n%s", n.printed, &logs)
 	}
 }
 
-// walk types the lines into one shell; `listen` goes on in a terminal of its own. It returns what both showed.
-func (n *newcomer) walk(t *testing.T, commands []string) (shown, received string) {
+// run has a shell run the script in the newcomer's directory. It returns what the shell printed on its standard output.
+func (n *newcomer) run(t *testing.T, script string, shell ...string) string {
 	t.Helper()
-	script := "set -eu\n"
-	for _, command := range commands {
-		command = strings.NewReplacer("http://localhost:8080", n.url, "127.0.0.1:7001", n.receiver).Replace(command)
-		if strings.Contains(command, "bin/api listen") {
-			if !strings.Contains(command, n.receiver) {
-				command += " --addr " + n.receiver
-			}
-			command += " >received 2>listening & listener=$!\n" +
-				"trap 'kill $listener' EXIT; until grep -q listening listening; do kill -0 $listener; sleep 0.1; done"
-		}
-		script += command + "\n"
-	}
-	script += "until grep -q signature received; do kill -0 $listener; sleep 0.1; done\n"
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", script)
-	cmd.Dir, cmd.Env = n.dir, []string{"PATH=" + os.Getenv("PATH")}
-	out, err := cmd.CombinedOutput()
-	calls, _ := os.ReadFile(filepath.Join(n.dir, "received"))
+	cmd := exec.CommandContext(ctx, shell[0], shell[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdin = n.dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir}, strings.NewReader(script)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%v\n%s\n--\n%s\n--\n%s", err, script, out, calls)
+		t.Fatalf("%v\n%s\n--\n%s\n--\n%s\n--\n%s", err, script, out, &said, n.received())
 	}
-	return string(out), string(calls)
+	return string(out)
 }
 
-// commandsOf are the lines behind a mark, each with the lines that continue it.
-func commandsOf(text, mark string) []string {
-	var commands []string
-	going := false
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\n")
-		rest, marked := strings.CutPrefix(line, mark)
-		switch {
-		case going:
-			commands[len(commands)-1] += "\n" + line
-		case marked && !strings.HasPrefix(rest, "#"):
-			commands = append(commands, rest)
-		default:
-			continue
-		}
-		going = strings.HasSuffix(line, `\`)
-	}
-	return commands
+// received is what the receiver of the walk printed.
+func (n *newcomer) received() string {
+	calls, _ := os.ReadFile(filepath.Join(n.dir, "received"))
+	return string(calls)
 }
+
+// here has a text of the documents name this service, this receiver and this directory.
+func (n *newcomer) here(t *testing.T, text string) string {
+	t.Helper()
+	samples, err := filepath.Abs(repository("deployments", "samples"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.NewReplacer("http://localhost:8080", n.url, "https://hub.example", n.url, "127.0.0.1:7001", n.receiver,
+		"deployments/samples/", samples+"/").Replace(text)
+}
+
+// inThirdTerminal has `api listen` go on while the shell goes on, which then waits until it listens.
+func (n *newcomer) inThirdTerminal(command string) string {
+	if !strings.Contains(command, n.receiver) {
+		command += " --addr " + n.receiver
+	}
+	return command + " >received 2>listening & listener=$!\n" +
+		"trap 'kill $listener' EXIT; until grep -q listening listening; do kill -0 $listener || exit 1; sleep 0.1; done"
+}
+
+// untilReceived ends when the receiver has checked a signature.
+const untilReceived = "\nuntil grep -q signature received; do kill -0 $listener || exit 1; sleep 0.1; done\nexit 0\n"
+
+// A step of a document: what is typed, and what the document shows of the output, which may be nothing.
+type step struct{ commands, output string }
+
+// fence is a block of code in Markdown, page one in HTML.
+var (
+	fence = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$")
+	page  = regexp.MustCompile(`(?s)<pre><code>(.*?)</code></pre>`)
+)
+
+// stepsOf returns the steps of a Markdown text, commands being in blocks of sh, or of a page of HTML, where a command
+// begins with its program.
+func stepsOf(text string) (steps []step) {
+	add := func(isCommand bool, block string) {
+		if isCommand {
+			steps = append(steps, step{commands: strings.TrimSpace(block)})
+		} else if len(steps) > 0 {
+			steps[len(steps)-1].output = block
+		}
+	}
+	for _, found := range fence.FindAllStringSubmatch(text, -1) {
+		add(found[1] == "sh", found[2])
+	}
+	for _, found := range page.FindAllStringSubmatch(text, -1) {
+		block := html.UnescapeString(found[1])
+		add(strings.HasPrefix(block, "curl ") || strings.HasPrefix(block, "bin/api "), block)
+	}
+	return steps
+}
+
+// walk types the steps into one shell and compares what it prints with what the document shows, where … is anything and
+// white space is nothing.
+func (n *newcomer) walk(t *testing.T, steps []step) (shown string) {
+	t.Helper()
+	script := "set -eu\n"
+	for _, s := range steps {
+		lines := strings.Split(n.here(t, s.commands), "\n")
+		for i, line := range lines {
+			if strings.HasPrefix(line, "bin/api listen") {
+				lines[i] = n.inThirdTerminal(line)
+			}
+		}
+		script += strings.Join(lines, "\n") + "\nprintf '\\036'\n"
+	}
+	if strings.Contains(script, "listener=") {
+		script += untilReceived
+	}
+	shown = n.run(t, script, "sh")
+	parts := strings.Split(shown, "\036")
+	if len(parts) < len(steps) {
+		t.Fatalf("%d steps printed %d parts:\n%s", len(steps), len(parts), shown)
+	}
+	for i, s := range steps {
+		if s.output != "" && !outputOf(s.output).MatchString(bare(parts[i])) {
+			t.Errorf("the document shows\n%s\nbut this prints something else:\n%s\n%s", s.output, s.commands, parts[i])
+		}
+	}
+	return shown
+}
+
+func outputOf(documented string) *regexp.Regexp {
+	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(bare(documented)), "…", ".*") + "$")
+}
+
+// bare is a text without white space.
+func bare(text string) string { return strings.Join(strings.Fields(text), "") }
 
 func wantTour(t *testing.T, shown, received string) {
 	t.Helper()
@@ -153,35 +238,105 @@ func wantTour(t *testing.T, shown, received string) {
 	}
 }
 
-func TestTour_of_the_README_runs_as_it_is_printed(t *testing.T) {
-	t.Parallel()
-	readme, err := os.ReadFile("../../README.md")
+// chapter returns what is between the heading and the next one of its rank; of a page all of it.
+func chapter(t *testing.T, file, heading string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(readme), "## Five minutes")
-	tour, _, ended := strings.Cut(rest, "\n## ")
-	if !found || !ended {
-		t.Fatal("README.md has no chapter Five minutes")
+	_, rest, found := strings.Cut(string(text), heading)
+	if !found {
+		t.Fatalf("%s has no %q", file, heading)
 	}
+	rest, _, _ = strings.Cut(rest, "\n## ")
+	return rest
+}
+
+func TestTour_of_the_README_runs_as_it_is_written_and_prints_what_it_shows(t *testing.T) {
+	t.Parallel()
 	n := newNewcomer(t)
-	shown, received := n.walk(t, commandsOf(tour, "$ "))
-	wantTour(t, shown, received)
-	if !strings.Contains(shown, `"pointer":"/materials/0/width"`) {
-		t.Errorf("the violations are missing:\n%s", shown)
+	steps := stepsOf(chapter(t, "../../README.md", "## Five minutes"))
+	shown := n.walk(t, steps)
+	wantTour(t, shown, n.received())
+	if outputs := slices.DeleteFunc(steps, func(s step) bool { return s.output == "" }); len(outputs) != 4 {
+		t.Errorf("%d outputs are compared", len(outputs))
 	}
 }
 
-func TestTour_of_the_demo_runs_as_it_is_printed(t *testing.T) {
+// What follows is typed by an operator who has read the page or the guide.
+func TestDocuments_commands_print_what_the_documents_show(t *testing.T) {
 	t.Parallel()
 	n := newNewcomer(t)
-	shown, received := n.walk(t, commandsOf(n.printed, "  "))
-	wantTour(t, shown, received)
-	if !strings.Contains(shown, `"ShortMessage":"SCOREBOARD"`) || !strings.Contains(shown, `"match_id"`) {
-		t.Errorf("no scoreboard:\n%s", shown)
+	value := regexp.MustCompile(`(?m)^(id|api_key) +(\S+)$`)
+	var client, key string
+	// A page shows the call before the commands that make its key.
+	trackers := stepsOf(chapter(t, "../httpapi/docs/trackers.html", "<h1>"))
+	if len(trackers) != 3 {
+		t.Fatalf("trackers.html has %d steps", len(trackers))
 	}
-	if !strings.Contains(n.printed, "WEBHOOK_ALLOW_PRIVATE=true") {
-		t.Errorf("that private receivers are allowed is not said:\n%s", n.printed)
+	for _, found := range value.FindAllStringSubmatch(n.walk(t, trackers[1:2]), -1) {
+		if found[1] == "id" {
+			client = found[2]
+		} else {
+			key = found[2]
+		}
+	}
+	for _, s := range []step{trackers[2], trackers[0]} {
+		s.commands = strings.NewReplacer("trk_…", client, "hub_ck_…", key).Replace(s.commands)
+		n.walk(t, []step{s})
+	}
+	for file, steps := range map[string]int{"../httpapi/docs/scoreboard.html": 2, "../../deployments/configuration.md": 1} {
+		got := stepsOf(chapter(t, file, ""))
+		if len(got) != steps {
+			t.Errorf("%s has %d steps, not %d", file, len(got), steps)
+		}
+		n.walk(t, got)
+	}
+}
+
+// The shells that people paste into. bash without interactive comments reads as zsh does, which is not everywhere.
+func TestTour_of_the_demo_runs_when_it_is_pasted_into(t *testing.T) {
+	t.Parallel()
+	for name, shell := range map[string][]string{"bash": {"bash", "--norc", "-i"},
+		"bash without comments": {"bash", "--norc", "+O", "interactive_comments", "-i"}, "zsh": {"zsh", "-f", "-i"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(shell[0]); err != nil && name == "zsh" {
+				t.Skip("zsh is not installed: bash without comments reads as it does")
+			}
+			n := newNewcomer(t)
+			_, tour, _ := strings.Cut(n.printed, "In another terminal:\n")
+			tour, rest, found := strings.Cut(tour, "\nReceivers at private addresses are allowed")
+			if !found || !strings.Contains(rest, "WEBHOOK_ALLOW_PRIVATE=true") {
+				t.Fatalf("that private receivers are allowed is not said:\n%s", n.printed)
+			}
+			lines := strings.Split(n.here(t, tour), "\n")
+			for i, line := range lines {
+				if strings.Contains(line, "bin/api listen") {
+					lines[i] = n.inThirdTerminal(line)
+				}
+			}
+			shown := n.run(t, strings.Join(lines, "\n")+untilReceived, shell...)
+			wantTour(t, shown, n.received())
+			if !strings.Contains(shown, `"ShortMessage":"SCOREBOARD"`) || !strings.Contains(shown, `"match_id"`) {
+				t.Errorf("no scoreboard:\n%s", shown)
+			}
+		})
+	}
+}
+
+func TestDemo_prints_its_links_and_little_before_the_tour(t *testing.T) {
+	t.Parallel()
+	n := newNewcomer(t)
+	for _, link := range []string{n.url + "/docs", n.url + "/portal/", "/console"} {
+		if !strings.Contains(n.printed, link) {
+			t.Errorf("it prints no %s:\n%s", link, n.printed)
+		}
+	}
+	before, _, _ := strings.Cut(n.printed, "supplyhub is ready")
+	if lines := strings.Count(before+n.logged, "\n"); lines > 10 || lines == 0 {
+		t.Errorf("%d lines are before the tour:\n%s%s", lines, before, n.logged)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/figures"
 	"github.com/supplyhub/supplyhub/internal/materials"
@@ -29,14 +30,18 @@ import (
 	"github.com/supplyhub/supplyhub/internal/portal"
 	"github.com/supplyhub/supplyhub/internal/products"
 	"github.com/supplyhub/supplyhub/internal/queue"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
+	"github.com/supplyhub/supplyhub/internal/sending"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 	"github.com/supplyhub/supplyhub/internal/tracker"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
-	"github.com/supplyhub/supplyhub/internal/receivers"
-	"github.com/supplyhub/supplyhub/internal/sending"
 )
+
+// The order of construction is the order of the code below: secrets, the database, then the packages over it, each
+// given what it needs and nothing else. What one package needs of another is an interface that it declares itself;
+// adapters.go has what must be converted. A worker is built from the pipeline alone. Close releases all of it in the
+// reverse order.
 
 // traceEnd is how long the end of a process waits for its last spans to be taken.
 const traceEnd = 2 * time.Second
@@ -49,8 +54,8 @@ type App struct {
 	Sent      *deliveries.SelfService // suppliers see and redeliver what goes to them
 	Receivers *receivers.SelfService
 
-	portal       *portal.Service // nil in one that was opened for a command
-	adminAddress string          // of the operator listener of a serving api
+	portal                      *portal.Service // nil in one that was opened for a command
+	publicAddress, adminAddress string          // of the listeners of a serving api
 }
 
 // pipeline is what both binaries have: all that a material request passes through. The worker is built from nothing
@@ -102,6 +107,7 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (*App, erro
 	return a, nil
 }
 
+// build opens the database and builds all services over it.
 func build(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*App, error) {
 	a := &App{pipeline: pipeline{cfg: cfg, log: log, registry: telemetry.NewRegistry()}}
 	if err := a.open(ctx, u); err != nil {
@@ -145,6 +151,7 @@ func inDataDir(cfg *config.Config, err error) error {
 	return fmt.Errorf("DATA_DIR (%s) must be a directory that this process can write: %w", cfg.DataDir, err)
 }
 
+// build builds the pipeline, in the order in which its parts need each other.
 func (a *pipeline) build(secrets *secrets) (err error) {
 	a.Suppliers, err = supplierauth.New(supplierauth.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Latest: a.db.Latest, Local: time.Now,
@@ -224,9 +231,9 @@ func (a *App) openPortal() (err error) {
 	return nil
 }
 
-// PortalLink returns a link that signs the supplier in, once, at PUBLIC_URL or else at this machine's own address.
+// PortalLink returns a link that signs the supplier in, once, at PUBLIC_URL or else where the service listens.
 func (a *App) PortalLink(ctx context.Context, supplierID string) (portal.Link, error) {
-	public := cmp.Or(a.cfg.PublicURL, localURL(a.cfg.HTTPAddr))
+	public := cmp.Or(a.cfg.PublicURL, a.publicAddress, localURL(a.cfg.HTTPAddr))
 	if public == "" {
 		return portal.Link{}, errors.New("the service's address is not known: set PUBLIC_URL")
 	}
@@ -281,6 +288,7 @@ func (a *pipeline) trace(ctx context.Context, role string) (err error) {
 	return err
 }
 
+// endTrace sends the last spans, for a moment only: no work waits for a collector that is away.
 func (a *pipeline) endTrace(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), traceEnd)
 	defer cancel()

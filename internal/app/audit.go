@@ -14,6 +14,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/portal"
 )
 
+// The audit log has one line for each action that changes who may do what or where webhooks go, whichever way it was
+// done: over the API, in the portal, in the console, by a command. It names who did it, to what, and whether it
+// succeeded, and never a secret.
+
 // audited returns the routes of the public listener that change a supplier's access or receiver, and what the log calls
 // it.
 func audited() map[string]string {
@@ -53,6 +57,15 @@ func auditedConsole() map[string]string {
 		"POST " + console.Base + "/receivers/resume":     "receiver.resume",
 		"POST " + console.Base + "/suppliers/activate":   "supplier.activate",
 		"POST " + console.Base + "/suppliers/deactivate": "supplier.deactivate",
+
+		"POST " + console.Base + "/suppliers/portal-link":   "portal.link",
+		"POST " + console.Base + "/suppliers/create":        "supplier.create",
+		"POST " + console.Base + "/suppliers/rotate-key":    "supplier.rotate-key",
+		"POST " + console.Base + "/suppliers/rotate-secret": "receiver.rotate-secret",
+		"POST " + console.Base + "/suppliers/concurrency":   "supplier.update",
+		"POST " + console.Base + "/rates/set":               "rate.set",
+		"POST " + console.Base + "/rates/remove":            "rate.remove",
+		"POST " + console.Base + "/scoreboard/set":          "settings.set",
 	}
 }
 

@@ -234,6 +234,20 @@ func (r *rig) asOperator(supplier string) {
 	act("/receivers/resume", url.Values{"id": {supplier}}, 1, bearer...)
 	act("/deliveries/redeliver", url.Values{"id": {r.deadDelivery(supplier)}}, 1, bearer...)
 	act("/requests/reopen", url.Values{"matching": {"1"}, "status": {"failed"}, "confirm": {"1"}}, 1, bearer...)
+	shown := func(w *httptest.ResponseRecorder) { // what a page shows once is in no line
+		r.secrets = append(r.secrets, regexp.MustCompile(`hub_sk_\w+|whsec_[\w+/=]+|token=[\w-]+`).FindAllString(w.Body.String(), -1)...)
+	}
+	shown(act("/suppliers/create", url.Values{"name": {"Borges"}}, 1, bearer...))
+	shown(act("/suppliers/rotate-key", url.Values{"id": {supplier}, "overlap": {"1h"}}, 1, bearer...))
+	shown(act("/suppliers/rotate-secret", url.Values{"id": {supplier}, "overlap": {"1h"}}, 1, bearer...))
+	shown(act("/suppliers/portal-link", url.Values{"id": {supplier}}, 1, bearer...))
+	act("/suppliers/concurrency", url.Values{"id": {supplier}, "receiver_concurrency": {"7"}}, 1, bearer...)
+	act("/suppliers/concurrency", url.Values{"id": {supplier}, "receiver_concurrency": {"0"}}, 0, bearer...) // refused
+	act("/rates/set", url.Values{"service": {"night"}, "carrier": {"Noite"}, "from": {"2026-01-01"}, "base-cents": {"1"},
+		"per-kg-cents": {"1"}, "minimum-cents": {"1"}, "cubage": {"167"}, "max-side": {"120"}, "max-weight": {"30"},
+		"transit-days": {"1"}}, 1, bearer...)
+	act("/rates/remove", url.Values{"id": {"night"}}, 1, bearer...)
+	act("/scoreboard/set", url.Values{"key": {"scoreboard.daily_quota"}, "value": {"90"}}, 1, bearer...)
 	act("/sign-out", nil, 1, "Cookie", cookie)
 }
 

@@ -148,7 +148,8 @@ func (d *doctor) opened(ctx context.Context) bool {
 		return false
 	}
 	if err := d.open(ctx, use{profile: database.Serving, noReaders: true, asItIs: true}); err != nil {
-		d.say(broken, "database", "see the reason", "it cannot be opened: %v", err)
+		d.say(broken, "database", "correct DATABASE_URL, or let this user read and write DATA_DIR", "it cannot be opened: %v",
+			err)
 		return false
 	}
 	return true

@@ -77,7 +77,7 @@ func (d *doctor) examineDatabase(ctx context.Context) bool {
 // examineChanges has the database make a change and take it back.
 func (d *doctor) examineChanges(ctx context.Context, version string) {
 	if err := d.db.TryChange(ctx); err != nil {
-		d.say(broken, "database", "see the reason: make room on its disk, or end what keeps it from writing",
+		d.say(broken, "database", "make room on its disk, or end what keeps it from writing",
 			"it answers and takes no changes: %v", err)
 		return
 	}
@@ -98,7 +98,7 @@ func (d *doctor) examineServer(ctx context.Context, found database.Examination) 
 	lacking, err := d.db.Lacking(ctx, rights(d.role))
 	switch {
 	case err != nil:
-		d.say(broken, "database rights", "see the reason", "%v", err)
+		d.say(broken, "database rights", "run deployments/postgres-roles.sql as the owner", "they cannot be read: %v", err)
 	case len(lacking) > 0:
 		names := make([]string, len(lacking))
 		for i, r := range lacking {
@@ -168,7 +168,7 @@ func (d *doctor) examinePartitions(ctx context.Context) {
 		}
 	}
 	if len(kept) > 0 {
-		d.say(warning, name, "it goes by itself when the reason is gone, or with `api retention run`",
+		d.say(warning, name, "`api delivery list --status pending` shows what waits; resume or end it, then run `api retention run`",
 			"partitions of events that are old are kept: %s", strings.Join(kept, ", "))
 		return
 	}

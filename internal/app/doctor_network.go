@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,9 +35,9 @@ func (d *doctor) examineWaiting(ctx context.Context) {
 	}
 	switch {
 	case err != nil:
-		d.say(broken, name, "see the reason", "%v", err)
+		d.say(broken, name, "repair the database: it answers, and this could not be read", "%v", err)
 	case waiting > longWait:
-		d.say(warning, name, "see below whether a worker runs, and `api request list --status enqueued`",
+		d.say(warning, name, "start a worker, or more of them; `api request list --status enqueued` shows which wait",
 			"the oldest has waited %s for its estimates", waiting.Round(time.Second))
 	default:
 		d.say(well, name, "", "none has waited for long")
@@ -70,7 +71,8 @@ func (d *doctor) examineQueue(ctx context.Context) {
 	}
 	switch {
 	case found.Refused != nil:
-		d.say(broken, "nats rights", "see the reason; workers take work from the database meanwhile", "%v", found.Refused)
+		d.say(broken, "nats rights", "make room in the stream or unseal it; workers take work from the database meanwhile",
+			"the queue takes no message: %v", found.Refused)
 	case found.Rights != nil:
 		d.say(broken, "nats rights", "give the user the permissions of deployments/nats-users.conf", "%v", found.Rights)
 	default:
@@ -82,20 +84,21 @@ func (d *doctor) examineQueue(ctx context.Context) {
 // sayProcess reports what the process of the role that runs on this machine, if one does, sees of the queue.
 func (d *doctor) sayProcess(ctx context.Context, role string) {
 	const name = "process"
-	ask := APIHealth
+	ask, address := APIHealth, cmp.Or(d.cfg.AdminAddr, defaultAPIAdmin)
 	if d.role == config.ForWorker {
-		ask = WorkerHealth
+		ask, address = WorkerHealth, cmp.Or(d.cfg.AdminAddr, defaultWorkerAdmin)
 	}
 	health, err := ask(ctx, d.cfg)
 	switch {
 	case errors.Is(err, errNotReady):
-		d.say(broken, name, "see the reason", "the %s at ADMIN_ADDR is %v", role, err)
+		d.say(broken, name, "repair what its /readyz names", "the %s at %s is %v", role, address, err)
 	case err != nil:
-		d.say(well, name, "", "no %s answers at ADMIN_ADDR of this machine", role)
+		d.say(well, name, "", "no %s answers at %s", role, address)
 	case health.Checks["nats"] != well:
-		d.say(warning, name, "see the reason; workers take work from the database meanwhile", "%s", health.Checks["nats"])
+		d.say(warning, name, "repair what it names; workers take work from the database meanwhile", "the %s at %s: %s", role,
+			address, health.Checks["nats"])
 	default:
-		d.say(well, name, "", "work travels by the queue")
+		d.say(well, name, "", "the %s at %s: work travels by the queue", role, address)
 	}
 }
 
@@ -105,7 +108,7 @@ func (d *doctor) sayStored(name string, err error) bool {
 	case errors.Is(err, queue.ErrAbsent):
 		d.say(warning, name, "start the api or a worker: each makes it", "%v", err)
 	case err != nil:
-		d.say(broken, name, "see the reason", "%v", err)
+		d.say(broken, name, "give the user the permissions of deployments/nats-users.conf, or repair the server", "%v", err)
 	default:
 		d.say(well, name, "", "it can be read")
 	}
@@ -125,14 +128,17 @@ func (d *doctor) sayLag(found queue.Examination) {
 
 // examineOwnQueue asks the api in which JetStream runs.
 func (d *doctor) examineOwnQueue(ctx context.Context) {
+	address := cmp.Or(d.cfg.AdminAddr, defaultAPIAdmin)
 	health, err := APIHealth(ctx, d.cfg)
 	switch {
 	case err != nil:
-		d.say(broken, "nats", "start `api serve`", "JetStream runs inside the api: %v", err)
+		d.say(broken, "nats", "start `api serve`, or set ADMIN_ADDR as it has it", "JetStream runs inside the api at %s: %v",
+			address, err)
 	case health.Checks["nats"] != well:
-		d.say(broken, "nats", "see the api's log", "inside the api: %s", health.Checks["nats"])
+		d.say(broken, "nats", "make room in DATA_DIR and restart the api; its log says more", "inside the api at %s: %s", address,
+			health.Checks["nats"])
 	default:
-		d.say(well, "nats", "", "JetStream inside the api answers")
+		d.say(well, "nats", "", "JetStream inside the api at %s answers", address)
 	}
 }
 
@@ -155,8 +161,8 @@ func (d *doctor) examineEndpoint(ctx context.Context) {
 	case err != nil:
 		d.say(broken, name, "start the api, or correct ESTIMATES_WEBHOOK_BASE_URL", "%s does not answer: %v", base, err)
 	case status == http.StatusUnauthorized:
-		d.say(broken, name, "give both binaries the same WEBHOOK_SIGNING_SECRETS, and set the clocks by NTP",
-			"%s refuses the signature", base)
+		d.say(broken, name, "if this is another installation's api set HTTP_ADDR and ADMIN_ADDR as yours has them; otherwise give "+
+			"both binaries the same WEBHOOK_SIGNING_SECRETS, and set the clocks by NTP", "%s refuses the signature", base)
 	case status != http.StatusBadRequest:
 		d.say(broken, name, "correct ESTIMATES_WEBHOOK_BASE_URL: this is not the api", "%s answers with status %d",
 			base, status)
@@ -194,7 +200,7 @@ func (d *doctor) examineReceivers(ctx context.Context) {
 	const name = "receivers"
 	suppliers, err := d.Suppliers.ListSuppliers(ctx)
 	if err != nil {
-		d.say(broken, name, "see the reason", "%v", err)
+		d.say(broken, name, "repair the database: it answers, and this could not be read", "%v", err)
 		return
 	}
 	suppliers = slices.DeleteFunc(suppliers, func(s supplierauth.Supplier) bool { return !s.Active || s.WebhookURL == "" })
@@ -203,7 +209,7 @@ func (d *doctor) examineReceivers(ctx context.Context) {
 	}
 	for _, s := range suppliers {
 		if err := d.examineReceiver(ctx, s); err != nil {
-			d.say(broken, "receiver of "+s.ID, "see the reason", "%v", err)
+			d.say(broken, "receiver of "+s.ID, "repair the database: it answers, and this could not be read", "%v", err)
 		}
 	}
 }
@@ -225,9 +231,11 @@ func (d *doctor) examineReceiver(ctx context.Context, s supplierauth.Supplier) e
 	}
 	switch {
 	case state.PausedBy != "":
-		d.say(warning, name, "run `api supplier resume "+s.ID+"` when it is well again", "paused by the %s", state.PausedBy)
+		why := map[bool]string{true: ": it answered 410"}[state.Condition().Gone()]
+		d.say(warning, name, "run `api supplier resume "+s.ID+"` when it works again; `api receiver list` shows what waits",
+			"paused by the %s%s", state.PausedBy, why)
 	case state.Failing():
-		d.say(warning, name, "ask the supplier; `api delivery list --supplier "+s.ID+"` shows the attempts",
+		d.say(warning, name, "send the supplier the link of `api supplier portal-link "+s.ID+"`; `api receiver list` shows what waits",
 			"failing, %d times in a row: %s", state.Failures, state.LastError)
 	case state.LastSuccess == nil && state.LastFailure == nil:
 		d.say(well, name, "", "never called yet")

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"time"
 
@@ -20,6 +21,9 @@ const (
 func (d *doctor) providers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
+	if len(d.cfg.ScoreboardKeys()) == 0 && d.cfg.PrimaryToken == "" && d.elsewhere(ctx) {
+		return
+	}
 	if len(d.cfg.ScoreboardKeys()) == 0 {
 		d.lacks("scoreboard", "set PULSE_API_KEY if it is wanted", "it is off: every call is answered 503")
 	} else {
@@ -45,6 +49,26 @@ func (d *doctor) providers(ctx context.Context) {
 		d.lacks("provider balldontlie", "set FALLBACK_API_KEY for a second provider",
 			"without a key there is no fallback when the first one refuses")
 	}
+}
+
+// elsewhere reports whether the api that runs at HTTP_ADDR has a scoreboard although this environment has none: it was
+// started with another environment, or as a demo. Without a key it answers 503 where it has none, and 401 where it has.
+func (d *doctor) elsewhere(ctx context.Context) bool {
+	if d.role == config.ForWorker {
+		return false
+	}
+	address := ownURL(d.cfg.HTTPAddr)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address+"/pulse/scoreboard", nil)
+	if err != nil {
+		return false
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: it is this machine
+	response, err := client.Do(request)
+	if err != nil || response.Body.Close() != nil || response.StatusCode != http.StatusUnauthorized {
+		return false
+	}
+	d.say(well, "scoreboard", "", "the api at %s has a key for its callers, which this environment has not", address)
+	return true
 }
 
 // lacks prints that something of the scoreboard is not configured, which only the api serves.

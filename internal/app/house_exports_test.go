@@ -10,11 +10,10 @@ import (
 
 // forTests are exported names that tests of other packages and the benchmark need, and the product does not.
 var forTests = map[string]string{
-	"internal/config.Variables":          "the README's table is made from them",
+	"internal/config.Variables":          "configuration.md's table is made from them",
 	"internal/database.Fingerprint":      "keys the databases that tests copy",
 	"internal/dispatch.Cooldown":         "what a test lets pass",
 	"internal/httpapi.OpenAPIDocument":   "the tests check every answer against it",
-	"internal/materials.ReadRequest":     "the bare intake that the benchmark compares with",
 	"internal/scoreboard/sample.Match":   "the acceptance tests' provider answers with it",
 	"internal/scoreboard/sample.Fixture": "as above",
 	"internal/scoreboard/sample.Goals":   "as above",

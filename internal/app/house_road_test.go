@@ -36,8 +36,8 @@ var road = []struct{ file, function, next string }{
 	{"internal/materials/work/estimation.go", "estimate", "Estimate"},
 	{"internal/estimates/ratecard.go", "Estimate", "compute"},
 	{"internal/estimates/compute.go", "compute", endOfTheRoad}, // back to workOn
-	{"internal/materials/work/worker.go", "workOn", "dispatch"},
-	{"internal/materials/work/worker.go", "dispatch", "Add"},
+	{"internal/materials/work/worker.go", "workOn", "storeEvents"},
+	{"internal/materials/work/worker.go", "storeEvents", "Add"},
 	{"internal/sending/outbox.go", "Add", "insert"},
 	{"internal/sending/outbox.go", "insert", "transactionEnded"},
 	{"internal/sending/outbox.go", "transactionEnded", "Send"},

@@ -1,13 +1,29 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
+	"slices"
+
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/supplyhub/supplyhub/internal/console"
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/materials/operator"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
+
+// What the operator's commands do, and what the api does for them by the hour: list and show requests, verify that
+// everything accepted is accounted for, delete what is old. Commands and the running api share this code and the
+// database's locks, so a command may run at any time.
 
 // Console is where the console is and what an operator enters to act in it; no token: it only shows.
 type Console struct{ Address, Token string }
@@ -17,12 +33,16 @@ func (a *App) Console() Console {
 	return Console{Address: a.adminAddress + console.Base, Token: string(a.operatorToken)}
 }
 
-// operatorHandler returns the operator listener of an api: the console beside what every process shows.
+// operatorHandler returns the operator listener of an api: the console next to what every process shows.
 func (a *App) operatorHandler(checks telemetry.Checks) (http.Handler, error) {
 	site, err := console.New(console.Deps{
 		Requests: a.requests, Deliveries: a.Deliveries, Suppliers: a.Suppliers, Trackers: a.Trackers,
-		Scores: consoleScores{a},
-		Live:   a.figures, Token: string(a.operatorToken), Now: a.db.Now, Log: a.log, Cursors: a.cursors,
+		Scores: consoleScores{a}, Settings: a.Scores, Rates: a.Rates,
+		Live: a.figures, Token: string(a.operatorToken), Now: a.db.Now, Log: a.log, Cursors: a.cursors,
+		PortalLink: func(ctx context.Context, supplierID string) (string, time.Time, error) {
+			link, err := a.PortalLink(ctx, supplierID)
+			return link.URL, link.ExpiresAt, err
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up console: %w", err)
@@ -32,7 +52,154 @@ func (a *App) operatorHandler(checks telemetry.Checks) (http.Handler, error) {
 	consoleRoutes(engine, site)
 	mux := http.NewServeMux()
 	mux.Handle("/", telemetry.AdminHandler(a.registry, checks))
+	mux.Handle("GET /{$}", http.RedirectHandler(console.Base, http.StatusSeeOther))
 	mux.Handle(console.Base, engine)
 	mux.Handle(console.Base+"/", engine)
 	return telemetry.OnlyHosts(a.cfg.AdminHosts, mux), nil
 }
+
+// RequestDetail is a material request as an operator sees it.
+type RequestDetail struct {
+	SupplierID string `json:"supplier_id"`
+	materials.Record
+	Rounds     []materials.RoundOverview `json:"rounds"`
+	Deliveries []deliveries.Delivery     `json:"deliveries"`
+}
+
+// EachRequest hands the newest requests to fn, of one supplier or status when these are given; limit 0: all of them.
+func (a *App) EachRequest(ctx context.Context, supplierID, status string, limit int,
+	fn func(materials.Overview) error) error {
+	return a.requests.Each(ctx, materials.Filter{SupplierID: supplierID, Status: materials.Status(status)}, limit, fn)
+}
+
+// EachDelivery hands the deliveries that the filter chooses to fn, of the requests with an id when one is given, the
+// newest first; limit 0: all of them. errs.NotFound: there is no request of that id.
+func (a *App) EachDelivery(ctx context.Context, filter deliveries.Filter, requestID *int64, limit int,
+	fn func(deliveries.Delivery) error) error {
+	if requestID != nil {
+		requests, err := a.requests.Rounds(ctx, filter.SupplierID, *requestID)
+		if err != nil {
+			return err
+		}
+		for _, r := range requests {
+			filter.Requests = append(filter.Requests, r.UID)
+		}
+	}
+	return a.Deliveries.Each(ctx, filter, limit, fn)
+}
+
+// ShowRequest returns a request with its rounds and deliveries. errs.NotFound: the supplier has none of that id.
+func (a *App) ShowRequest(ctx context.Context, supplierID string, requestID int64) (d RequestDetail, err error) {
+	record, rounds, current, err := a.requests.Show(ctx, supplierID, requestID)
+	if err != nil {
+		return d, err
+	}
+	d = RequestDetail{SupplierID: supplierID, Record: record, Rounds: rounds}
+	d.Deliveries, err = a.Deliveries.Of(ctx, current)
+	return d, err
+}
+
+// ReopenRequest enqueues a failed request again, in a new round. Errors: errs.NotFound, errs.Conflict when it is not
+// failed.
+func (a *App) ReopenRequest(ctx context.Context, supplierID string, requestID int64) error {
+	return a.requests.Reopen(ctx, supplierID, requestID)
+}
+
+// Verification is the whole ledger: each request and each delivery is accounted for when OK is true.
+type Verification struct {
+	OK         bool                        `json:"ok"`
+	Requests   map[materials.Status]int64  `json:"requests"`
+	Deliveries map[deliveries.Status]int64 `json:"deliveries"`
+	Faults     []string                    `json:"faults"` // at most a thousand of each kind; never nil
+}
+
+// Verify goes through everything that was ever accepted. It changes nothing and may run at any time. done is called with how much was checked so far.
+func (a *App) Verify(ctx context.Context, done func(what string, n int64)) (Verification, error) {
+	requests, err := a.requests.Verify(ctx, a.Deliveries.Underway, func(n int64) { done("requests", n) })
+	if err != nil {
+		return Verification{}, err
+	}
+	deliveries, err := a.Deliveries.Verify(ctx, func(n int64) { done("deliveries and events", n) })
+	if err != nil {
+		return Verification{}, err
+	}
+	faults := slices.Concat(requests.Faults, deliveries.Faults)
+	return Verification{OK: len(faults) == 0, Requests: requests.Requests, Deliveries: deliveries.Deliveries,
+		Faults: faults}, nil
+}
+
+const (
+	pruneInterval      = time.Hour
+	partitionsInterval = time.Minute
+	livePartitions     = 10
+)
+
+// Prune deletes the finished requests that are old. done is called with what is deleted so far.
+func (a *App) Prune(ctx context.Context, old operator.Old, done func(operator.Pruned)) (operator.Pruned, error) {
+	return a.requests.Prune(ctx, old, done)
+}
+
+// RetentionDays returns RETENTION_DAYS; 0: everything is kept.
+func (a *App) RetentionDays() int { return a.cfg.Retention }
+
+// runRetention prunes once an hour.
+func (a *App) runRetention(ctx context.Context) error {
+	if a.cfg.Retention == 0 {
+		return nil
+	}
+	kept := prometheus.NewGauge(prometheus.GaugeOpts{Name: "supplyhub_retention_kept_partitions",
+		Help: "Partitions of events that are old and that retention could not drop when it ran last."})
+	a.registry.MustRegister(kept)
+	for ctx.Err() == nil {
+		a.retain(ctx, kept)
+		pause(ctx, pruneInterval)
+	}
+	return nil
+}
+
+// retain prunes once.
+func (a *App) retain(ctx context.Context, keptPartitions prometheus.Gauge) {
+	kept := 0
+	old := operator.Days(a.db.Now(), a.cfg.Retention)
+	p, err := a.requests.Expire(database.ForMaintenance(ctx), old, func(p round.Partition, why string) {
+		if why != "" {
+			kept++
+			a.log.WarnContext(ctx, "old events are kept", "partition", p.Name, "reason", why)
+			return
+		}
+		a.log.InfoContext(ctx, "old events are dropped", "partition", p.Name)
+	})
+	if err != nil && ctx.Err() == nil {
+		a.log.WarnContext(ctx, "retention failed", "error", err)
+	} else if p != (operator.Pruned{}) {
+		a.log.InfoContext(ctx, "old records are deleted", "requests", p.Requests, "events", p.Events)
+	}
+	keptPartitions.Set(float64(kept))
+}
+
+// runPartitions makes partitions ahead where retention will drop them, about ten of them: each costs the statements
+// that look into all a little.
+func (a *App) runPartitions(ctx context.Context) error {
+	days := (a.cfg.Retention + livePartitions - 1) / livePartitions
+	for a.cfg.Retention > 0 && ctx.Err() == nil {
+		if err := a.Deliveries.Advance(ctx, days); err != nil && ctx.Err() == nil {
+			a.log.WarnContext(ctx, "making partitions failed", "error", err)
+		}
+		pause(ctx, partitionsInterval)
+	}
+	return nil
+}
+
+// runDeleting deletes what retention dropped, a table a minute.
+func (a *App) runDeleting(ctx context.Context) error {
+	for a.cfg.Retention > 0 && ctx.Err() == nil {
+		if err := a.Deliveries.DeleteDropped(ctx); err != nil && ctx.Err() == nil {
+			a.log.WarnContext(ctx, "deleting old events failed", "error", err)
+		}
+		pause(ctx, partitionsInterval)
+	}
+	return nil
+}
+
+// Now returns the database's time.
+func (a *App) Now() time.Time { return a.db.Now() }

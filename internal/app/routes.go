@@ -14,6 +14,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
+// The table of contents: method, path, who may call, handler. Nothing is decided here. What a caller must show is
+// checked before the body may be large.
+
 // requestsRoute is where requests come in.
 const requestsRoute = "/api/material-requests"
 
@@ -30,7 +33,7 @@ func (a *App) routes(r *gin.Engine) {
 	r.POST("/api/external-auth/revoke", authErrors(auth.Revoke))
 	r.GET("/api/external/ping", auth.Bearer(""), handle(auth.Ping))
 	r.GET("/.well-known/jwks.json", handle(auth.JWKS))
-	r.GET("/", handle(httpapi.Home))
+	r.GET("/", handle(httpapi.Home(telemetry.Version())))
 	r.GET("/openapi.json", handle(httpapi.OpenAPI(telemetry.Version())))
 	r.GET("/docs", handle(docs))
 	r.GET("/docs/:file", handle(docs))
@@ -115,4 +118,12 @@ func consoleRoutes(r *gin.Engine, c *console.Service) {
 	r.POST(console.Base+"/receivers/resume", c.Operator, c.Act(c.Resume))
 	r.POST(console.Base+"/suppliers/activate", c.Operator, c.Act(c.Activate))
 	r.POST(console.Base+"/suppliers/deactivate", c.Operator, c.Act(c.Deactivate))
+	r.POST(console.Base+"/suppliers/portal-link", c.Operator, c.Act(c.PortalLink))
+	r.POST(console.Base+"/suppliers/create", c.Operator, c.Act(c.CreateSupplier))
+	r.POST(console.Base+"/suppliers/rotate-key", c.Operator, c.Act(c.RotateKey))
+	r.POST(console.Base+"/suppliers/rotate-secret", c.Operator, c.Act(c.RotateSecret))
+	r.POST(console.Base+"/suppliers/concurrency", c.Operator, c.Act(c.SetConcurrency))
+	r.POST(console.Base+"/rates/set", c.Operator, c.Act(c.SetRate))
+	r.POST(console.Base+"/rates/remove", c.Operator, c.Act(c.RemoveRate))
+	r.POST(console.Base+"/scoreboard/set", c.Operator, c.Act(c.Set))
 }

@@ -4,15 +4,24 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
+	"github.com/supplyhub/supplyhub/internal/telemetry"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
+
+// Where the secrets come from. In production they are configured, the same for all processes. With the embedded
+// database those that are missing are made once and kept in DATA_DIR, readable by its owner alone, so that a first
+// start needs no configuration; a command makes none.
 
 // The files in DATA_DIR that hold what must not be lost or shown.
 const (
@@ -22,6 +31,7 @@ const (
 	operatorTokenFile = "operator_token"
 )
 
+// secrets are the service's own, from the configuration or from DATA_DIR.
 type secrets struct {
 	signingKeys string
 	secretsKeys string
@@ -90,7 +100,7 @@ func keptSecret(file string, generate func() (string, error)) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// writeSecret makes the file whole or not at all: written and synced beside it, then linked to its name.
+// writeSecret makes the file whole or not at all: written and synced next to it, then linked to its name.
 func writeSecret(file string, generate func() (string, error)) error {
 	text, err := generate()
 	if err != nil {
@@ -119,3 +129,57 @@ func GenerateSecretsKey() (string, error) { return supplierauth.GenerateSecretsK
 
 // GenerateWebhookSecret makes a value for WEBHOOK_SIGNING_SECRETS.
 func GenerateWebhookSecret() (string, error) { return webhook.NewSecret().Text(), nil }
+
+// Environment returns the process environment as pairs.
+func Environment() map[string]string {
+	pairs := map[string]string{}
+	for _, entry := range os.Environ() {
+		name, value, _ := strings.Cut(entry, "=")
+		pairs[name] = value
+	}
+	return pairs
+}
+
+// Configure loads the configuration and makes the logger that it asks for. The error lists every bad value.
+func Configure(environ map[string]string, role config.Role, logs io.Writer) (*config.Config, *slog.Logger, error) {
+	cfg, err := config.Load(environ, role, rules()...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return cfg, telemetry.NewLogger(logs, cfg.LogFormat, cfg.LogLevel, terminal(logs)), nil
+}
+
+// rules returns the forms that config leaves to the packages that know them.
+func rules() []config.Rule {
+	return []config.Rule{
+		{Variable: "DATABASE_URL", Check: database.CheckURL},
+		{Variable: "DATABASE_READ_URL", Check: database.CheckURL},
+		{Variable: "JWT_SIGNING_KEYS", Check: supplierauth.CheckSigningKeys},
+		{Variable: "SECRETS_KEY", Check: supplierauth.CheckSecretsKeys},
+	}
+}
+
+// terminal reports whether a person reads there.
+func terminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// ownAddress returns where this process reaches itself when it listens on addr.
+func ownAddress(addr net.Addr) string { return ownURL(addr.String()) }
+
+// ownURL returns the loopback address of an api on this machine that listens on hostPort.
+func ownURL(hostPort string) string {
+	_, port, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		return ""
+	}
+	return "http://" + net.JoinHostPort("127.0.0.1", port)
+}
+
+// Version names this build.
+func Version() string { return telemetry.Version() }

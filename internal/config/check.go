@@ -15,9 +15,8 @@ import (
 )
 
 const (
-	mustBeHTTP     = "must be an http:// or https:// address without query, fragment or user"
-	mustBePostgres = "must start with postgres://"
-	mostOfPorts    = 65535
+	mustBeHTTP  = "must be an http:// or https:// address without query, fragment or user"
+	mostOfPorts = 65535
 )
 
 // faults are those found, one for each variable: the first says enough.
@@ -131,8 +130,12 @@ func (c *Config) checkHosts(f *faults) {
 // checkServers looks at the addresses of PostgreSQL and NATS.
 func (c *Config) checkServers(f *faults) {
 	db, read := string(c.DatabaseURL), string(c.ReadURL)
-	f.bad(db != "" && !postgresAddress(db), "DATABASE_URL", mustBePostgres)
-	f.bad(read != "" && !postgresAddress(read), "DATABASE_READ_URL", mustBePostgres)
+	if db != "" {
+		f.wrong("DATABASE_URL", postgresFault(db))
+	}
+	if read != "" {
+		f.wrong("DATABASE_READ_URL", postgresFault(read))
+	}
 	f.bad(read != "" && db == "", "DATABASE_READ_URL", "needs DATABASE_URL")
 	c.checkNATS(f)
 }
@@ -206,10 +209,6 @@ func listenFault(address string) error {
 		return errors.New("its host must be a name or an IP address")
 	}
 	return nil
-}
-
-func postgresAddress(text string) bool {
-	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
 func httpAddress(text string) bool {

@@ -1,4 +1,4 @@
-// Package config turns the environment into one struct. Its tags and docs make `--help` and the README's table, so that
+// Package config turns the environment into one struct. Its tags and docs make `--help` and configuration.md's table, so that
 // they cannot drift from the code. Features receive the values they need, never the struct.
 package config
 

@@ -177,3 +177,37 @@ func TestLoad_DATA_DIR_is_no_file(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestLoad_addresses_of_PostgreSQL(t *testing.T) {
+	t.Parallel()
+	const encode, libpq = "written %40", "which only libpq knows"
+	for address, fault := range map[string]string{
+		"postgres://db/x": "",
+		"postgresql://u@db:5432,db2:5432/x?target_session_attrs=any": "",
+		"postgres://u:p%40ss%2F%3F%23@db/x?sslmode=verify-full":      "",
+		"postgres:///x?host=%2Frun%2Fpostgresql&user=u":              "",
+		"postgres://db/x?user=u@server":                              "",
+		"postgres://u:12?hunter2@db":                                 encode,
+		"postgres://u:hunter2/@db/x":                                 encode,
+		"postgres://u:hunter2?@db/x":                                 encode,
+		"postgres://u:hunter2#@db/x":                                 encode,
+		"postgres://u:hunter2%@db/x":                                 encode,
+		"postgres://u:pa@hunter2/x@db/x":                             encode,
+		"postgres://u:hunter2@db/x?keepalives=1&gssencmode=disable":  "gssencmode, keepalives, " + libpq,
+		"postgres://u:hunter2@db/x?load_balance_hosts=random":        "load_balance_hosts, " + libpq,
+		"host=db dbname=x password=hunter2":                          "must start with postgres://",
+	} {
+		for _, variable := range []string{"DATABASE_URL", "DATABASE_READ_URL"} {
+			environ := production()
+			environ[variable] = address
+			_, err := config.Load(environ, config.ForAPI)
+			if (err != nil) != (fault != "") || err != nil && !strings.Contains(err.Error(), variable+": ") ||
+				err != nil && !strings.Contains(err.Error(), fault) {
+				t.Errorf("%s=%s: %v", variable, address, err)
+			}
+			if err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the password is shown: %v", err)
+			}
+		}
+	}
+}

@@ -1,6 +1,6 @@
 package config
 
-// docs has what people read of each variable, in --help and in the README: its default, where that is not the plain
+// docs has what people read of each variable, in --help and in configuration.md: its default, where that is not the plain
 // value of the struct's tag, and its sentence.
 var docs = map[string]struct{ shown, sentence string }{
 	"HTTP_ADDR": {"", "public listener (api)"},
@@ -9,10 +9,10 @@ var docs = map[string]struct{ shown, sentence string }{
 	"ADMIN_HOSTS": {"none",
 		"names, separated by commas, under which the operator listener is called; IP addresses and localhost always work"},
 	"OPERATOR_TOKEN": {"embedded: generated in DATA_DIR; else empty: the console only shows",
-		"what an operator enters to act in the console"},
+		"what an operator enters to act in the console, at least 16 characters"},
 	"OPERATOR_WEBHOOK_URL": {"empty: no events are sent",
-		"where operator events are sent: of receivers that fail, recover or are paused, of dead deliveries and failed " +
-			"requests (all processes)"},
+		"where operator events are sent: receivers that fail, recover or are paused, dead deliveries, failed requests " +
+			"(all processes)"},
 	"OPERATOR_WEBHOOK_SECRET": {"empty; required with OPERATOR_WEBHOOK_URL",
 		"whsec_ secrets separated by commas: each signs what is sent there"},
 	"DATA_DIR":          {"", "everything that the embedded default keeps"},
@@ -27,7 +27,7 @@ var docs = map[string]struct{ shown, sentence string }{
 	"NATS_KEY":   {"", "file of the client certificate's PEM key"},
 	"NATS_STREAM": {"",
 		"name of the stream, and in small letters of its subjects: one for each installation in an account"},
-	"NATS_MAX_BYTES": {"", "bytes of queued messages, reserved by the server; more are refused and published again later"},
+	"NATS_MAX_BYTES": {"", "size limit of the queue in bytes, reserved by the server; when it is full, requests wait in the database"},
 	"NATS_REPLICAS":  {"", "replicas of the stream, 1 to 5"},
 	"JWT_SIGNING_KEYS": {"embedded: generated in DATA_DIR; required with DATABASE_URL",
 		"JWT signing keys separated by commas: the first signs, all verify"},
@@ -39,17 +39,16 @@ var docs = map[string]struct{ shown, sentence string }{
 		"keys separated by commas that encrypt suppliers' webhook secrets at rest: the first encrypts, all decrypt"},
 	"ESTIMATES_WEBHOOK_BASE_URL": {"the api's own address on loopback; required by the worker",
 		"where the service's own delivery-estimates endpoint is called"},
-	"WEBHOOK_PAUSE_AFTER": {"", "after which of failures only a receiver is paused, e.g. 120h; empty: never"},
+	"WEBHOOK_PAUSE_AFTER": {"", "pause a receiver that has only failed for this long, e.g. 120h; empty: never"},
 	"PUBLIC_URL": {"the address that a call came in at",
-		"where suppliers' browsers find the api, such as https://hub.example: links into the portal begin with it"},
+		"where suppliers' browsers find the api, such as https://hub.example: portal links begin with it"},
 	"WEBHOOK_TIMEOUT":        {"", "longest time of one webhook attempt"},
 	"WEBHOOK_RETRY_SCHEDULE": {"", "waits between webhook attempts, each with 20 % jitter"},
-	"WEBHOOK_DENY_NETWORKS":  {"none", "networks with public addresses of your own that no supplier's webhook may lead to"},
-	"WEBHOOK_ALLOW_PRIVATE":  {"", "let suppliers' webhooks lead to loopback and private addresses"},
+	"WEBHOOK_DENY_NETWORKS":  {"none", "networks with public addresses of your own that no supplier's webhook may reach"},
+	"WEBHOOK_ALLOW_PRIVATE":  {"", "allow suppliers' webhooks to loopback and private addresses"},
 	"WORKER_CONCURRENCY":     {"", "deliveries in flight per worker, 1 to 10000"},
 	"RECEIVER_CONCURRENCY": {"",
-		"calls that a supplier's receiver takes at once from all workers together, 1 to 10000; a supplier may have a " +
-			"limit of its own"},
+		"calls that one receiver gets at once from all workers together, 1 to 10000; a supplier may have a limit of its own"},
 	"PULSE_API_KEY": {"empty: the scoreboard answers 503",
 		"key of the scoreboard's callers; two separated by a comma while it is rotated"},
 	"FALLBACK_API_KEY":     {"empty: no fallback", "key of the scoreboard's second provider"},

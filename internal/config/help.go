@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// Variable is one row of the help and of the README's table.
+// Variable is one row of the help and of configuration.md's table.
 type Variable struct{ Name, Default, Doc string }
 
 // Variables lists every variable in the struct's order.

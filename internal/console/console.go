@@ -11,14 +11,16 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/cursor"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/figures"
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/round"
+	"github.com/supplyhub/supplyhub/internal/scoreboard"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/tracker"
 	"github.com/supplyhub/supplyhub/internal/web"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
-	"github.com/supplyhub/supplyhub/internal/receivers"
 )
 
 // Base is the path of the first page.
@@ -50,6 +52,7 @@ type Deliveries interface {
 	CountLost(ctx context.Context, filter deliveries.Filter, most int) (int64, error)
 	RedeliverLost(ctx context.Context, filter deliveries.Filter, until time.Time, limit int) (n int64, more bool, err error)
 	ReceiverStates(ctx context.Context, suppliers []string) (map[string]receivers.ReceiverState, error)
+	Count(ctx context.Context, c *receivers.Condition, supplierID string, most int) error
 	IllStates(ctx context.Context) (map[string]receivers.ReceiverState, error)
 	Pause(ctx context.Context, supplierID, by string) error
 	Resume(ctx context.Context, supplierID, by string) error
@@ -61,8 +64,28 @@ type Suppliers interface {
 	SuppliersOf(ctx context.Context, ids []string) ([]supplierauth.Supplier, error)
 	SearchSuppliers(ctx context.Context, text string, limit int) ([]supplierauth.Supplier, error)
 	Names(ctx context.Context, ids []string) (map[string]string, error)
+	AccessOf(ctx context.Context, supplierID string) (supplierauth.Access, error)
 	Activate(ctx context.Context, id string) error
 	Deactivate(ctx context.Context, id string) error
+	CreateSupplier(ctx context.Context, n supplierauth.NewSupplier) (supplierauth.Created, error)
+	UpdateSupplier(ctx context.Context, id string, patch supplierauth.SupplierPatch) (supplierauth.Supplier, error)
+	RotateAPIKey(ctx context.Context, id string, overlap time.Duration) (string, error)
+	RotateWebhookSecret(ctx context.Context, id string, overlap time.Duration) (string, error)
+}
+
+// Rates are the rate card.
+type Rates interface {
+	List(ctx context.Context) ([]estimates.Service, error)
+	Today() (string, error)
+	Set(ctx context.Context, s estimates.Service) error
+	Remove(ctx context.Context, name string) error
+}
+
+// Settings are the scoreboard's.
+type Settings interface {
+	ListSettings(ctx context.Context) ([]scoreboard.Setting, error)
+	SetSetting(ctx context.Context, key, value string) (scoreboard.Setting, error)
+	UnsetSetting(ctx context.Context, key string) (scoreboard.Setting, error)
 }
 
 // Trackers are the clients of the tracker listings.
@@ -90,7 +113,11 @@ type Deps struct {
 	Suppliers  Suppliers
 	Trackers   Trackers
 	Scores     Scores
+	Settings   Settings
+	Rates      Rates
 	Live       Live
+	// PortalLink makes a link that opens the portal for a supplier, once and until it expires.
+	PortalLink func(ctx context.Context, supplierID string) (address string, expires time.Time, err error)
 	Token      string // OPERATOR_TOKEN; empty: actions are off
 	Now        func() time.Time
 	Log        *slog.Logger
@@ -115,7 +142,7 @@ func New(deps Deps) (*Service, error) {
 		Base: Base, Title: "Operator's console", SignOut: "/sign-out", Pages: files, Functions: functions(), Navigation: []web.Link{
 			{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"}, {Text: "Deliveries", Path: "/deliveries"},
 			{Text: "Receivers", Path: "/receivers"}, {Text: "Suppliers", Path: "/suppliers"},
-			{Text: "Scoreboard", Path: "/scoreboard"},
+			{Text: "Rate card", Path: "/rates"}, {Text: "Scoreboard", Path: "/scoreboard"},
 			{Text: "Trackers", Path: "/trackers"},
 		},
 	})

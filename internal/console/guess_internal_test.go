@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -18,28 +19,16 @@ import (
 
 const rightToken = "an operator's token"
 
-// guarded is an engine with the console's sign-in and one action, at a time that can be set.
+// guarded is an engine with the console's sign-in and one action.
 type guarded struct {
 	*gin.Engine
-	log     *bytes.Buffer
-	advance func(time.Duration)
+	log *bytes.Buffer
 }
 
 func newGuarded(t *testing.T) guarded {
 	t.Helper()
-	var mu sync.Mutex
-	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	g := guarded{log: &bytes.Buffer{}, advance: func(d time.Duration) {
-		mu.Lock()
-		defer mu.Unlock()
-		now = now.Add(d)
-	}}
-	log := slog.New(slog.NewJSONHandler(g.log, nil))
-	s, err := New(Deps{Token: rightToken, Log: log, Now: func() time.Time {
-		mu.Lock()
-		defer mu.Unlock()
-		return now
-	}})
+	g := guarded{log: &bytes.Buffer{}}
+	s, err := New(Deps{Token: rightToken, Log: slog.New(slog.NewJSONHandler(g.log, nil)), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,56 +54,59 @@ func (g guarded) post(path, token, cookie string, headers ...string) *httptest.R
 
 func TestGuess_of_the_operator_token_is_looked_at_once_a_second_and_logged(t *testing.T) {
 	t.Parallel()
-	g := newGuarded(t)
-	begun := time.Now()
-	for _, guess := range []func() int{
-		func() int { return g.post("/console/token", "wrong", "").Code },
-		func() int { return g.post("/act", "", "", "Authorization", "Bearer wrong").Code },
-		func() int { return g.post("/console/token", "", "").Code },
-	} {
-		if code := guess(); code != http.StatusUnauthorized {
-			t.Errorf("status %d", code)
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuarded(t)
+		begun := time.Now()
+		for _, guess := range []func() int{
+			func() int { return g.post("/console/token", "wrong", "").Code },
+			func() int { return g.post("/act", "", "", "Authorization", "Bearer wrong").Code },
+			func() int { return g.post("/console/token", "", "").Code },
+		} {
+			if code := guess(); code != http.StatusUnauthorized {
+				t.Errorf("status %d", code)
+			}
 		}
-	}
-	if took := time.Since(begun); took < 2*guessPause {
-		t.Errorf("three guesses took %s", took)
-	}
-	const warning = `"level":"WARN","msg":"a wrong operator token was tried","client":`
-	if warned := strings.Count(g.log.String(), warning); warned != 3 {
-		t.Errorf("%d warnings:\n%s", warned, g.log)
-	}
-	if code := g.post("/act", "", "", "Authorization", "Bearer "+rightToken).Code; code != http.StatusNoContent {
-		t.Errorf("the right token: %d", code)
-	}
+		if took := time.Since(begun); took != 2*guessPause {
+			t.Errorf("three guesses took %s", took)
+		}
+		const warning = `"level":"WARN","msg":"a wrong operator token was tried","client":`
+		if warned := strings.Count(g.log.String(), warning); warned != 3 {
+			t.Errorf("%d warnings:\n%s", warned, g.log)
+		}
+		if code := g.post("/act", "", "", "Authorization", "Bearer "+rightToken).Code; code != http.StatusNoContent {
+			t.Errorf("the right token: %d", code)
+		}
+	})
 }
 
 func TestGuesses_at_once_are_refused_unseen_and_the_session_of_who_is_in_goes_on(t *testing.T) {
 	t.Parallel()
-	g := newGuarded(t)
-	in := cookieOf(g.post("/console/token", rightToken, ""))
-	g.post("/console/token", "wrong", "")
-	var group sync.WaitGroup
-	var mu sync.Mutex
-	codes := map[int]int{}
-	for range mostGuessing + 20 {
-		group.Go(func() {
-			r := httptest.NewRequest(http.MethodPost, "/act", nil).WithContext(t.Context())
-			r.Header.Set("Authorization", "Bearer wrong")
-			w := httptest.NewRecorder()
-			g.ServeHTTP(w, r)
-			mu.Lock()
-			defer mu.Unlock()
-			codes[w.Code]++
-		})
-	}
-	if code := g.post("/act", "", in).Code; code != http.StatusNoContent {
-		t.Errorf("the operator's session waits for the guesses: %d", code)
-	}
-	group.Wait()
-	if codes[http.StatusUnauthorized]+codes[http.StatusTooManyRequests] != mostGuessing+20 ||
-		codes[http.StatusTooManyRequests] == 0 {
-		t.Errorf("answers %v", codes)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuarded(t)
+		in := cookieOf(g.post("/console/token", rightToken, ""))
+		g.post("/console/token", "wrong", "")
+		var group sync.WaitGroup
+		var mu sync.Mutex
+		codes := map[int]int{}
+		for range mostGuessing + 20 {
+			group.Go(func() {
+				r := httptest.NewRequest(http.MethodPost, "/act", nil).WithContext(t.Context())
+				r.Header.Set("Authorization", "Bearer wrong")
+				w := httptest.NewRecorder()
+				g.ServeHTTP(w, r)
+				mu.Lock()
+				defer mu.Unlock()
+				codes[w.Code]++
+			})
+		}
+		if code := g.post("/act", "", in).Code; code != http.StatusNoContent {
+			t.Errorf("the operator's session waits for the guesses: %d", code)
+		}
+		group.Wait()
+		if codes[http.StatusUnauthorized] != mostGuessing || codes[http.StatusTooManyRequests] != 20 {
+			t.Errorf("answers %v", codes)
+		}
+	})
 }
 
 func cookieOf(w *httptest.ResponseRecorder) string {
@@ -126,20 +118,22 @@ func cookieOf(w *httptest.ResponseRecorder) string {
 
 func TestConsoleSession_ends_after_twelve_hours_or_with_sign_out(t *testing.T) {
 	t.Parallel()
-	g := newGuarded(t)
-	in := cookieOf(g.post("/console/token", rightToken, ""))
-	g.advance(12*time.Hour - time.Second)
-	if code := g.post("/act", "", in).Code; code != http.StatusNoContent {
-		t.Errorf("within 12 hours: %d", code)
-	}
-	g.advance(time.Second)
-	forged := strings.Replace(in, "=", "=9", 1) // a later end
-	for _, cookie := range []string{in, forged, "", "supplyhub_operator=1.x"} {
-		if code := g.post("/act", "", cookie).Code; code != http.StatusUnauthorized {
-			t.Errorf("%q: %d", cookie, code)
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuarded(t)
+		in := cookieOf(g.post("/console/token", rightToken, ""))
+		time.Sleep(12*time.Hour - time.Second)
+		if code := g.post("/act", "", in).Code; code != http.StatusNoContent {
+			t.Errorf("within 12 hours: %d", code)
 		}
-	}
-	if out := g.post("/console/sign-out", "", in); out.Result().Cookies()[0].MaxAge >= 0 {
-		t.Errorf("sign-out keeps the cookie: %v", out.Header())
-	}
+		time.Sleep(time.Second)
+		forged := strings.Replace(in, "=", "=9", 1) // a later end
+		for _, cookie := range []string{in, forged, "", "supplyhub_operator=1.x"} {
+			if code := g.post("/act", "", cookie).Code; code != http.StatusUnauthorized {
+				t.Errorf("%q: %d", cookie, code)
+			}
+		}
+		if out := g.post("/console/sign-out", "", in); out.Result().Cookies()[0].MaxAge >= 0 {
+			t.Errorf("sign-out keeps the cookie: %v", out.Header())
+		}
+	})
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/web"
 )
@@ -41,6 +40,8 @@ func (s *Service) Views() map[string]View {
 		"/deliveries/:id":         {API: "/deliveries/:id", page: "delivery", current: "/deliveries", read: s.delivery},
 		"/receivers":              view("receivers", s.receivers),
 		"/suppliers":              view("suppliers", s.suppliers),
+		"/suppliers/:id":          {API: "/suppliers/:id", page: "supplier", current: "/suppliers", read: s.supplier},
+		"/rates":                  view("rates", s.rates),
 		"/scoreboard":             view("scoreboard", s.scoreboard),
 		"/trackers":               view("trackers", s.trackers),
 		"/search":                 view("search", s.search),
@@ -132,10 +133,4 @@ func (s *Service) fail(c *gin.Context, err error) {
 		s.frame(c, "none", map[string]any{"Status": status, "Message": s.explain(c, err)})); renderErr != nil {
 		httpapi.RenderProblem(c, errors.Join(err, renderErr))
 	}
-}
-
-// explain returns an error for the reader.
-func (s *Service) explain(c *gin.Context, err error) string {
-	const internal = "This could not be read or done. The log of the api says why, under this request's X-Request-Id."
-	return s.site.Explain(c, err, internal, func(e *errs.Error) string { return s.site.Text(c, e.Detail) })
 }

@@ -2,17 +2,19 @@ package console
 
 import (
 	"context"
-	"fmt"
 	"html/template"
+	"slices"
 	"time"
 
-	"github.com/supplyhub/supplyhub/internal/figures"
-	"github.com/supplyhub/supplyhub/internal/web"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/figures"
+	"github.com/supplyhub/supplyhub/internal/receivers"
+	"github.com/supplyhub/supplyhub/internal/web"
 )
 
 const (
 	mostNeedy = 10
+	mostLost  = 5
 	recently  = 6           // steps that a rate is the mean of
 	tooLong   = time.Minute // for a request to wait for its estimates
 )
@@ -30,12 +32,17 @@ type overviewView struct {
 	Figures []Figure      `json:"figures"`
 	Needs   []receiver    `json:"needs"` // receivers that fail or are paused, the first ten
 	Failing int           `json:"failing"`
+	Stopped int           `json:"paused_by_service"`
+	Pending int64         `json:"waiting"` // deliveries, as the figure has them
 	Waiting time.Duration `json:"oldest_waiting_ns"`
-	Dead    []deliveryRow `json:"dead"` // the newest five
+	GivenUp []deliveryRow `json:"given_up"` // the newest five that are dead or failed
 }
 
 // Stuck reports whether a request waits longer than it should.
 func (v overviewView) Stuck() bool { return v.Waiting > tooLong }
+
+// Ill reports whether a receiver keeps its supplier's deliveries waiting, unless its supplier or the operator wants that.
+func (v overviewView) Ill() bool { return v.Failing+v.Stopped > 0 }
 
 // Oldest returns how long the oldest has waited, in milliseconds.
 func (v overviewView) Oldest() int64 { return v.Waiting.Milliseconds() }
@@ -47,28 +54,48 @@ func (s *Service) overview(ctx context.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	needs := append([]receiver{}, illReceivers(states, "")...)
-	failing := 0
-	for _, r := range needs {
-		if r.State == "failing" {
-			failing++
+	v := overviewView{At: s.deps.Now().UTC(), Needs: append([]receiver{}, illReceivers(states, "")...),
+		Pending: now.Pending, Waiting: now.Oldest}
+	paused := 0
+	for _, r := range v.Needs {
+		switch {
+		case r.State == "failing":
+			v.Failing++
+		case r.PausedBy == receivers.PausedByService:
+			v.Stopped++
+			paused++
+		default:
+			paused++
 		}
 	}
-	needs = needs[:min(len(needs), mostNeedy)]
-	if err := s.describe(ctx, needs); err != nil {
+	v.Needs = v.Needs[:min(len(v.Needs), mostNeedy)]
+	if err := s.describe(ctx, v.Needs); err != nil {
 		return nil, err
 	}
-	dead, _, err := s.deps.Deliveries.List(ctx, deliveries.Filter{Status: deliveries.Dead}, deliveries.Key{}, 5)
+	lost, dead, err := s.givenUp(ctx)
 	if err != nil {
 		return nil, err
 	}
-	now.Failing, now.Dead = int64(failing), max(now.Dead, int64(len(dead))) // what is counted may be older than these
-	v := overviewView{At: s.deps.Now().UTC(), Figures: figuresOf(s.deps.Live.Hour(), now), Needs: needs, Failing: failing,
-		Waiting: now.Oldest}
-	if v.Dead, err = s.namedDeliveries(ctx, dead); err != nil {
-		return nil, err
+	// what is counted may be older than what was read just now
+	now.Failing, now.Paused, now.Dead = int64(v.Failing), int64(paused), max(now.Dead, int64(dead))
+	v.Figures = figuresOf(s.deps.Live.Hour(), now)
+	v.GivenUp, err = s.namedDeliveries(ctx, lost)
+	return v, err
+}
+
+// givenUp returns the newest deliveries that are dead or failed, and how many dead ones it has seen.
+func (s *Service) givenUp(ctx context.Context) (lost []deliveries.Delivery, dead int, err error) {
+	for _, status := range []deliveries.Status{deliveries.Dead, deliveries.Failed} {
+		page, _, err := s.deps.Deliveries.List(ctx, deliveries.Filter{Status: status}, deliveries.Key{}, mostLost)
+		if err != nil {
+			return nil, 0, err
+		}
+		if lost = append(lost, page...); status == deliveries.Dead {
+			dead = len(page)
+		}
 	}
-	return v, nil
+	slices.SortStableFunc(lost, func(a, b deliveries.Delivery) int { return b.UpdatedAt.Compare(a.UpdatedAt) })
+	return lost[:min(len(lost), mostLost)], dead, nil
 }
 
 func figuresOf(hour []figures.Point, now figures.Counts) []Figure {
@@ -87,18 +114,24 @@ func figuresOf(hour []figures.Point, now figures.Counts) []Figure {
 	}
 	accepted := series(func(p figures.Point) float64 { return p.Accepted })
 	delivered := series(func(p figures.Point) float64 { return p.Delivered })
+	count := func(name, unit string, n int64, of func(figures.Point) int64) Figure {
+		return Figure{Name: name, Value: known(float64(n)), Unit: unit,
+			Values: series(func(p figures.Point) float64 { return float64(of(p)) })}
+	}
 	return []Figure{
-		{Name: "Accepted per second", Value: mean(accepted), Unit: "requests a second, the last minute", Values: accepted},
-		{Name: "Delivered per second", Value: mean(delivered), Unit: "deliveries a second, the last minute",
+		{Name: "Accepted per second", Value: mean(accepted), Unit: "requests, the last minute", Values: accepted},
+		{Name: "Delivered per second", Value: mean(delivered), Unit: "to receivers, the last minute",
 			Values: delivered},
-		{Name: "Backlog", Value: known(float64(now.Enqueued)), Unit: "requests wait for their estimates",
-			Values: series(func(p figures.Point) float64 { return float64(p.Backlog) })},
+		count("Backlog", "requests wait for their estimates", now.Enqueued,
+			func(p figures.Point) int64 { return p.Backlog }),
 		{Name: "Oldest waiting", Value: known(now.Oldest.Seconds()), Unit: "seconds",
 			Values: series(func(p figures.Point) float64 { return p.Oldest.Seconds() })},
-		{Name: "Dead deliveries", Value: known(float64(now.Dead)), Unit: "deliveries given up",
-			Values: series(func(p figures.Point) float64 { return float64(p.Dead) })},
-		{Name: "Failing receivers", Value: known(float64(now.Failing)), Unit: "receivers",
-			Values: series(func(p figures.Point) float64 { return float64(p.Failing) })},
+		count("Waiting deliveries", "deliveries are not taken yet", now.Pending,
+			func(p figures.Point) int64 { return p.Waiting }),
+		count("Dead deliveries", "deliveries used up their retries", now.Dead,
+			func(p figures.Point) int64 { return p.Dead }),
+		count("Failing receivers", "receivers fail", now.Failing, func(p figures.Point) int64 { return p.Failing }),
+		count("Paused receivers", "receivers are paused", now.Paused, func(p figures.Point) int64 { return p.Paused }),
 	}
 }
 
@@ -111,13 +144,12 @@ func mean(values []float64) *float64 {
 	return &m
 }
 
-// functions returns what the pages call beside those of package web.
+// functions returns what the pages call in addition to those of package web.
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"line":  web.Line,
 		"count": func(n int) int64 { return int64(n) },
 		"peak":  maximum,
-		"word":  wordOf,
 	}
 }
 
@@ -126,19 +158,4 @@ func maximum(values []float64) (m float64) {
 		m = max(m, v)
 	}
 	return m
-}
-
-// wordOf returns a state as the pages write it, to be translated.
-func wordOf(state any) string {
-	words := map[string]string{
-		"pending": "Pending", "delivered": "Delivered", "dead": "Dead", "failed": "Failed", "enqueued": "Enqueued",
-		"estimated": "Estimated",
-		"selected":  "Selected", "active": "Active", "failing": "Failing", "paused": "Paused", "true": "Active",
-		"false": "Deactivated",
-	}
-	text := fmt.Sprint(state)
-	if word := words[text]; word != "" {
-		return word
-	}
-	return text
 }

@@ -7,30 +7,27 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/receivers"
 )
 
 const (
-	mostPages = 10   // of suppliers that one page of receivers looks through
-	listed    = "s~" // begins the place of a page that goes through the suppliers
+	mostPages   = 10     // of suppliers that one page of receivers looks through
+	listed      = "s~"   // begins the place of a page that goes through the suppliers
+	mostWaiting = 10_000 // deliveries that are counted for each receiver
 )
 
 // receiver is a supplier's receiver and how it does.
 type receiver struct {
-	SupplierID   string     `json:"supplier_id"`
-	Supplier     string     `json:"supplier_name"`
-	URL          string     `json:"url"`
-	State        string     `json:"state"` // failing, paused, active
-	PausedBy     string     `json:"paused_by"`
-	Failures     int        `json:"consecutive_failures"`
-	FailingSince *time.Time `json:"failing_since"`
-	LastSuccess  *time.Time `json:"last_success_at"`
-	LastFailure  *time.Time `json:"last_failure_at"`
-	LastError    string     `json:"last_error"`
+	SupplierID string `json:"supplier_id"`
+	Supplier   string `json:"supplier_name"`
+	URL        string `json:"url"`
+	receivers.Condition
 }
+
+// More reports whether more waits than is counted.
+func (r receiver) More() bool { return r.Waiting >= mostWaiting }
 
 type receiversView struct {
 	Items []receiver `json:"items"`
@@ -44,7 +41,11 @@ func (s *Service) receivers(ctx context.Context, q query) (any, error) {
 		return nil, errs.New(errs.Invalid, "Receivers are listed by the state failing, paused or active, or without a state.")
 	}
 	if supplier != "" {
-		return s.receiverOf(ctx, supplier, state)
+		one, err := s.receiverOf(ctx, supplier)
+		if err != nil || one == nil || state != "" && state != one.State {
+			return receiversView{Items: []receiver{}}, err
+		}
+		return receiversView{Items: []receiver{*one}}, nil
 	}
 	states, err := s.deps.Deliveries.IllStates(ctx)
 	if err != nil {
@@ -70,18 +71,18 @@ func (s *Service) receivers(ctx context.Context, q query) (any, error) {
 	return receiversView{append(view.Items, healthy...), orNil(next)}, err
 }
 
-func (s *Service) receiverOf(ctx context.Context, supplier, state string) (any, error) {
+// receiverOf returns a supplier's receiver; nil: it has none, and never had one that was called.
+func (s *Service) receiverOf(ctx context.Context, supplier string) (*receiver, error) {
 	states, err := s.deps.Deliveries.ReceiverStates(ctx, []string{supplier})
 	if err != nil {
 		return nil, err
 	}
 	known, found := states[supplier]
 	one := []receiver{receiverIn(supplier, known)}
-	err = s.describe(ctx, one)
-	if state != "" && state != one[0].State || !found && one[0].URL == "" {
-		one = []receiver{}
+	if err := s.describe(ctx, one); err != nil || !found && one[0].URL == "" {
+		return nil, err
 	}
-	return receiversView{Items: one}, err
+	return &one[0], nil
 }
 
 // illReceivers returns those that fail, then those that are paused, or one of the two.
@@ -97,21 +98,10 @@ func illReceivers(states map[string]receivers.ReceiverState, state string) []rec
 }
 
 func receiverIn(supplierID string, state receivers.ReceiverState) receiver {
-	r := receiver{
-		SupplierID: supplierID, State: "active", PausedBy: state.PausedBy, Failures: state.Failures,
-		FailingSince: state.FailingSince, LastSuccess: state.LastSuccess, LastFailure: state.LastFailure,
-		LastError: state.LastError,
-	}
-	switch {
-	case state.PausedBy != "":
-		r.State = "paused"
-	case state.Failing():
-		r.State = "failing"
-	}
-	return r
+	return receiver{SupplierID: supplierID, Condition: state.Condition()}
 }
 
-// describe adds what the suppliers say of their receivers.
+// describe adds what the suppliers say of their receivers, and what waits for them.
 func (s *Service) describe(ctx context.Context, list []receiver) error {
 	ids := make([]string, len(list))
 	for i, r := range list {
@@ -122,7 +112,15 @@ func (s *Service) describe(ctx context.Context, list []receiver) error {
 		i := slices.Index(ids, supplier.ID)
 		list[i].Supplier, list[i].URL = supplier.Name, supplier.WebhookURL
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if err := s.deps.Deliveries.Count(ctx, &list[i].Condition, list[i].SupplierID, mostWaiting); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // healthy goes through the suppliers for receivers that need no attention.
@@ -144,16 +142,14 @@ func (s *Service) healthy(ctx context.Context, after string, ill map[string]rece
 		for _, supplier := range suppliers {
 			state, known := states[supplier.ID]
 			if _, found := ill[supplier.ID]; !found && (known || supplier.WebhookURL != "") {
-				r := receiverIn(supplier.ID, state)
-				r.Supplier, r.URL = supplier.Name, supplier.WebhookURL
-				page = append(page, r)
+				page = append(page, receiverIn(supplier.ID, state))
 			}
 		}
 		if after = next; next == "" || len(page) > 0 {
 			break
 		}
 	}
-	return page, after, nil
+	return page, after, s.describe(ctx, page)
 }
 
 // pageOf cuts a page out of a list that is in memory.

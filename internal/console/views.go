@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,12 +9,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/supplyhub/supplyhub/internal/cursor"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/tracker"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
 
 const (
@@ -112,7 +111,7 @@ type requestView struct {
 	TraceID    string `json:"x_request_id"`
 	materials.Record
 	Rounds     []materials.RoundOverview `json:"rounds"`
-	Deliveries []*deliveries.Detail        `json:"deliveries"` // with their attempts, newest first
+	Deliveries []*deliveries.Detail      `json:"deliveries"` // with their attempts, newest first
 }
 
 // request returns one request's whole story.
@@ -192,30 +191,6 @@ func (s *Service) delivery(ctx context.Context, q query) (any, error) {
 	}
 	names, err := s.names(ctx, detail.SupplierID)
 	return deliveryView{detail, names[detail.SupplierID]}, err
-}
-
-type suppliersView struct {
-	Items []supplierauth.Supplier `json:"items"`
-	Next  *string                 `json:"next_cursor"`
-}
-
-func (s *Service) suppliers(ctx context.Context, q query) (any, error) {
-	page, next, err := s.deps.Suppliers.SupplierPage(ctx, q.values.Get("cursor"), rows)
-	if err != nil {
-		return nil, err
-	}
-	return suppliersView{page, orNil(next)}, nil
-}
-
-type scoreboardView struct {
-	Remaining map[string]int64            `json:"remaining"` // of today, by requester
-	Providers map[string]map[string]int64 `json:"providers"` // what this process asked since its start, by outcome
-}
-
-func (s *Service) scoreboard(ctx context.Context, _ query) (any, error) {
-	left, err := s.deps.Scores.Remaining(ctx)
-	asked, askedErr := s.deps.Scores.Providers()
-	return scoreboardView{left, asked}, errors.Join(err, askedErr)
 }
 
 type trackersView struct {
@@ -300,10 +275,12 @@ func (s *Service) searchDeliveries(ctx context.Context, r *searchResult) error {
 	return err
 }
 
-// single leads on when there is one thing to look at.
+// single redirects when there is one thing to look at.
 func (r *searchResult) single() {
 	switch {
 	case len(r.Requests)+len(r.Deliveries)+len(r.Suppliers) != 1:
+	case len(r.Suppliers) == 1:
+		r.Only = supplierPath(r.Suppliers[0].ID)
 	case len(r.Requests) == 1:
 		r.Only = "/requests/" + r.Requests[0].SupplierID + "/" + strconv.FormatInt(r.Requests[0].ID, 10)
 	case len(r.Deliveries) == 1 && strings.HasPrefix(r.Text, "msg_"):

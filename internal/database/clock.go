@@ -2,9 +2,17 @@ package database
 
 import (
 	"context"
+	"database/sql"
+	"log/slog"
 	"sync"
 	"time"
 )
+
+// Several processes on several machines compare stored times, so all of them go by one clock: the database's. Each
+// measures it once a second and carries it on by its own monotonic clock in between. A measurement that is more than
+// a second off is a jump, or a slow answer; only a second one that agrees makes it a jump. Until then, and for ten
+// seconds after, other processes may go by the other time (NowElsewhere), which is why signatures of our own are
+// checked against both.
 
 const (
 	clockEvery   = time.Second
@@ -14,10 +22,13 @@ const (
 	clockTimeout = 2 * time.Second
 )
 
-// clock follows the database's clock, so that all processes on one database share one time whatever their own clocks
+// Clock follows the database's clock, so that all processes on one database share one time whatever their own clocks
 // say: measured each second, and carried on by the process's monotonic clock in between. It goes back only when the
 // database's clock was set back, or another server with another clock took over.
-type clock struct {
+type Clock struct {
+	read func(context.Context) (measurement, error)
+	log  *slog.Logger
+
 	mu      sync.Mutex
 	local   func() time.Time // monotonic
 	known   bool             // whether there was a measurement
@@ -39,6 +50,7 @@ type measurement struct {
 // drift is how much a machine's clock may go wrong, as a part of the time that passes.
 const drift = 5000
 
+// then returns the database's time at a local time, carried on from the measurement.
 func (m measurement) then(local time.Time) time.Time { return m.base.Add(local.Sub(m.at)) }
 
 // grown returns how far off the measurement may be by then.
@@ -52,7 +64,7 @@ func (m measurement) apart(later measurement) time.Duration {
 // set takes a measurement. One that agrees with what is known and is less exact is dropped. One that is more than
 // clockHold apart is taken when the next one confirms it: set then returns by how much the clock jumped; until then
 // doubt says that it is to be measured again.
-func (c *clock) set(m measurement) (jump time.Duration, doubt bool) {
+func (c *Clock) set(m measurement) (jump time.Duration, doubt bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	apart := c.last.apart(m)
@@ -76,13 +88,15 @@ func (c *clock) set(m measurement) (jump time.Duration, doubt bool) {
 }
 
 // note keeps the furthest time.
-func (c *clock) note(now time.Time) {
+func (c *Clock) note(now time.Time) {
 	if now.After(c.latest) {
 		c.latest = now
 	}
 }
 
-func (c *clock) now() time.Time {
+// now carries the last measurement on. It does not go back by less than clockHold: it then repeats the time that it
+// gave last until the database's clock is past it.
+func (c *Clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := c.last.then(c.local()); now.After(c.given) || c.given.Sub(now) > clockHold {
@@ -93,7 +107,7 @@ func (c *clock) now() time.Time {
 }
 
 // elsewhere returns the other time that processes may go by while the clock jumps.
-func (c *clock) elsewhere() (time.Time, bool) {
+func (c *Clock) elsewhere() (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	local := c.local()
@@ -109,56 +123,44 @@ func (c *clock) elsewhere() (time.Time, bool) {
 
 // Now returns the database's time, UTC: for what is stored, and for nothing that lasts within this process, as it jumps
 // with the database's clock. SQLite's is that of the machine.
-func (d *DB) Now() time.Time { return d.clock.now() }
+func (c *Clock) Now() time.Time { return c.now() }
 
 // Latest returns the furthest that Now has been: what another process dated before the clock was set back is not after
 // it.
-func (d *DB) Latest() time.Time {
-	d.clock.now()
-	d.clock.mu.Lock()
-	defer d.clock.mu.Unlock()
-	return d.clock.latest
+func (c *Clock) Latest() time.Time {
+	c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.latest
 }
 
 // ClockJumps returns how often the database's clock has jumped while this process followed it.
-func (d *DB) ClockJumps() int64 {
-	d.clock.mu.Lock()
-	defer d.clock.mu.Unlock()
-	return d.clock.jumps
+func (c *Clock) ClockJumps() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.jumps
 }
 
 // NowElsewhere measures the database's clock and returns, while it jumps and for some seconds after, the time that
 // other processes may still, or already, go by.
-func (d *DB) NowElsewhere(ctx context.Context) (other time.Time, jumping bool) {
-	if _, err := d.measureClock(ctx); err != nil {
-		d.log.DebugContext(ctx, "read the database's clock failed", "error", err)
-	}
-	return d.clock.elsewhere()
+func (c *Clock) NowElsewhere(ctx context.Context) (other time.Time, jumping bool) {
+	c.measure(ctx)
+	return c.elsewhere()
 }
 
-// newDB starts the clock of an opened database.
-func newDB(ctx context.Context, d DB) *DB {
-	following, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var follower sync.WaitGroup
-	closeEngine, start := d.close, machineTime()
-	d.clock = &clock{local: time.Now, last: measurement{at: time.Now(), base: start}}
-	d.close = func() error {
-		stop()
-		follower.Wait()
-		return closeEngine()
-	}
+// newClock returns a clock that goes by the machine's until it has measured the database's, which it tries at once.
+func newClock(ctx context.Context, read func(context.Context) (measurement, error), log *slog.Logger) *Clock {
+	c := &Clock{read: read, log: log, local: time.Now, last: measurement{at: time.Now(), base: machineTime()}}
 	for range 3 { // the first answer comes over a new connection, late
-		if _, err := d.measureClock(ctx); err != nil {
-			d.log.DebugContext(ctx, "read the database's clock failed", "error", err)
+		if _, known := c.measure(ctx); !known {
 			break
 		}
 	}
-	follower.Go(func() { d.followClock(following) })
-	return &d
+	return c
 }
 
-// followClock measures the database's clock until ctx ends.
-func (d *DB) followClock(ctx context.Context) {
+// follow measures the database's clock until ctx ends.
+func (c *Clock) follow(ctx context.Context) {
 	timer := time.NewTimer(clockEvery)
 	defer timer.Stop()
 	for {
@@ -168,43 +170,47 @@ func (d *DB) followClock(ctx context.Context) {
 		case <-timer.C:
 		}
 		next := clockEvery
-		doubt, err := d.measureClock(ctx)
-		if err != nil && ctx.Err() == nil {
-			d.log.DebugContext(ctx, "read the database's clock failed", "error", err)
-		}
-		if doubt {
+		if doubt, _ := c.measure(ctx); doubt {
 			next = clockAgain
 		}
 		timer.Reset(next)
 	}
 }
 
-// measureClock asks the database for its time, and reports whether the answer is to be confirmed by another one.
-func (d *DB) measureClock(ctx context.Context) (doubt bool, err error) {
-	m, err := d.readClock(ctx)
+// measure asks the database for its time. It reports whether the answer is to be confirmed by another one, and whether
+// there was one: without it the clock goes on by the process's own.
+func (c *Clock) measure(ctx context.Context) (doubt, known bool) {
+	m, err := c.read(ctx)
 	if err != nil {
-		return false, err
+		if ctx.Err() == nil {
+			c.log.DebugContext(ctx, "read the database's clock failed", "error", err)
+		}
+		return false, false
 	}
-	jump, doubt := d.clock.set(m)
+	jump, doubt := c.set(m)
 	if jump != 0 {
-		d.log.WarnContext(ctx, "the database's clock jumped: all times follow it", "by", jump, "now", m.base)
+		c.log.WarnContext(ctx, "the database's clock jumped: all times follow it", "by", jump, "now", m.base)
 	}
-	return doubt, nil
+	return doubt, true
 }
 
-// readClock reads the time. The database's answer is half a round trip old. SQLite's time is the machine's.
-func (d *DB) readClock(ctx context.Context) (measurement, error) {
-	if d.engine != Postgres {
-		return measurement{at: d.clock.local(), base: machineTime()}, nil
+// machineClock returns SQLite's time, which is the machine's.
+func machineClock(context.Context) (measurement, error) {
+	return measurement{at: time.Now(), base: machineTime()}, nil
+}
+
+// serverClock returns how PostgreSQL's time is read. The answer is half a round trip old.
+func serverClock(pool *sql.DB) func(context.Context) (measurement, error) {
+	return func(ctx context.Context) (measurement, error) {
+		ctx, cancel := context.WithTimeout(ctx, clockTimeout)
+		defer cancel()
+		var micros int64
+		before := time.Now()
+		err := pool.QueryRowContext(ctx, `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`).Scan(&micros)
+		if err != nil {
+			return measurement{}, Translate(err)
+		}
+		took := time.Since(before)
+		return measurement{before.Add(took / 2), time.UnixMicro(micros).UTC(), took / 2}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, clockTimeout)
-	defer cancel()
-	var micros int64
-	before := d.clock.local()
-	err := d.pool.QueryRowContext(ctx, `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`).Scan(&micros)
-	if err != nil {
-		return measurement{}, Translate(err)
-	}
-	took := d.clock.local().Sub(before)
-	return measurement{before.Add(took / 2), time.UnixMicro(micros).UTC(), took / 2}, nil
 }

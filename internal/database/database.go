@@ -9,17 +9,9 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 
 	"gorm.io/gorm"
-)
-
-// Engine names the SQL engine behind a DB.
-type Engine string
-
-// The two engines.
-const (
-	Postgres Engine = "postgres"
-	SQLite   Engine = "sqlite"
 )
 
 // Config says where the database is and what it is opened for.
@@ -33,14 +25,19 @@ type Config struct {
 }
 
 // DB is one open database. All times in it are Unix microseconds in UTC, on both engines.
+//
+// It is divided by what it does: Dialect is the engine's SQL, Clock its time; migrations.go brings the schema up to date,
+// file.go looks after SQLite's file, rows.go reads without gorm. What is left here is how statements get a connection
+// (From, SQL) and a transaction (InTx).
 type DB struct {
-	engine Engine
+	Dialect
+	*Clock
+
 	write  *gorm.DB
 	read   *gorm.DB
 	pool   *sql.DB // the writing pool, for migrations and pings
 	server *server // PostgreSQL only
 	lock   string  // SQLite: the file that serialises migrations between processes
-	clock  *clock
 
 	refusals *refusals
 	close    func() error
@@ -60,26 +57,22 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 	return openPostgres(ctx, config)
 }
 
-// Engine returns which engine this is, for the few statements that cannot be the same on both.
-func (d *DB) Engine() Engine { return d.engine }
-
 // Replicated reports whether Rows reads from a replica, which may be behind what was committed.
 func (d *DB) Replicated() bool { return d.server != nil && d.server.config.ReadURL != "" }
 
-// RowLock returns the locking clause on PostgreSQL, and nothing on SQLite, which has one writer.
-func (d *DB) RowLock(clause string) string {
-	if d.engine == Postgres {
-		return clause
+// follow begins to follow the clock of an opened database, until it is closed.
+func (d DB) follow(ctx context.Context, read func(context.Context) (measurement, error)) *DB {
+	following, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var follower sync.WaitGroup
+	closeEngine := d.close
+	d.Clock = newClock(ctx, read, d.log)
+	d.close = func() error {
+		stop()
+		follower.Wait()
+		return closeEngine()
 	}
-	return ""
-}
-
-// Flushers returns how many batches are worth writing side by side.
-func (d *DB) Flushers() int {
-	if d.engine == Postgres {
-		return 2
-	}
-	return 1 // SQLite has one writer
+	follower.Go(func() { d.Clock.follow(following) })
+	return &d
 }
 
 // From returns the transaction in ctx, or else the writing pool.
@@ -87,14 +80,6 @@ func (d *DB) From(ctx context.Context) *gorm.DB { return d.in(ctx, d.write).With
 
 // Reader returns the transaction in ctx, or else the reading pool (the same as the writing one on PostgreSQL).
 func (d *DB) Reader(ctx context.Context) *gorm.DB { return d.in(ctx, d.read).WithContext(ctx) }
-
-// SQL is From without gorm's query building, for hot statements; slices pass as PostgreSQL arrays.
-func (d *DB) SQL(ctx context.Context) gorm.ConnPool { return d.in(ctx, d.write).Statement.ConnPool }
-
-// ReaderSQL is Reader without gorm's query building.
-func (d *DB) ReaderSQL(ctx context.Context) gorm.ConnPool {
-	return d.in(ctx, d.read).Statement.ConnPool
-}
 
 // in returns the transaction in ctx, or else the pool.
 func (d *DB) in(ctx context.Context, pool *gorm.DB) *gorm.DB {

@@ -156,11 +156,12 @@ func TestEngineThatIsAway_is_unavailable_and_everything_else_is_not(t *testing.T
 func TestRows_change_nothing_and_end_at_their_timeout(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		rows := db.Rows(300 * time.Millisecond)
+		patient, rows := db.Rows(time.Minute), db.Rows(300*time.Millisecond)
+		defer patient.Close()
 		defer rows.Close()
 		none := func([][]byte) error { return nil }
 		if db.Engine() == database.Postgres {
-			if err := rows.Select(t.Context(), `DELETE FROM settings`, none); err == nil ||
+			if err := patient.Select(t.Context(), `DELETE FROM settings`, none); err == nil ||
 				!strings.Contains(err.Error(), "read-only") {
 				t.Errorf("a change: %v", err)
 			}
@@ -169,7 +170,7 @@ func TestRows_change_nothing_and_end_at_their_timeout(t *testing.T) {
 			}
 		}
 		var got []string
-		err := rows.Select(t.Context(), `SELECT 1, NULL, 'é'`, func(f [][]byte) error {
+		err := patient.Select(t.Context(), `SELECT 1, NULL, 'é'`, func(f [][]byte) error {
 			for _, field := range f {
 				got = append(got, string(field))
 			}

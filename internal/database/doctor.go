@@ -3,6 +3,7 @@ package database
 import (
 	"context"
 	"crypto/tls"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net"
@@ -47,7 +48,7 @@ func (d *DB) Examine(ctx context.Context) (e Examination, err error) {
 		return e, err
 	}
 	if d.engine == Postgres {
-		err = d.examinePostgres(ctx, &e)
+		err = e.examinePostgres(ctx, d)
 	} else {
 		e.Left = -1
 		err = d.pool.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&e.Version)
@@ -61,7 +62,8 @@ func (d *DB) Examine(ctx context.Context) (e Examination, err error) {
 	return e, nil
 }
 
-func (d *DB) examinePostgres(ctx context.Context, e *Examination) error {
+// examinePostgres asks PostgreSQL.
+func (e *Examination) examinePostgres(ctx context.Context, d *DB) error {
 	var micros int64
 	before := time.Now()
 	err := d.pool.QueryRowContext(ctx, `SELECT current_setting('server_version'),
@@ -74,7 +76,7 @@ func (d *DB) examinePostgres(ctx context.Context, e *Examination) error {
 	if decision := d.server.session.decision.Load(); decision != nil {
 		e.Pooler = decision.pooler
 	}
-	if e.Plain, err = d.unencrypted(ctx); err != nil {
+	if e.Plain, err = unencrypted(ctx, d.pool); err != nil {
 		return err
 	}
 	return d.pool.QueryRowContext(ctx, connectionsLeft).Scan(&e.Left)
@@ -82,8 +84,8 @@ func (d *DB) examinePostgres(ctx context.Context, e *Examination) error {
 
 // unencrypted reports whether the connection leaves this machine, and not by TLS. It looks at this end: behind a pooler
 // the server's knows only the pooler's.
-func (d *DB) unencrypted(ctx context.Context) (plain bool, err error) {
-	taken, err := d.pool.Conn(ctx)
+func unencrypted(ctx context.Context, pool *sql.DB) (plain bool, err error) {
+	taken, err := pool.Conn(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -127,7 +129,7 @@ func (d *DB) Lacking(ctx context.Context, rights []Right) ([]Right, error) {
 	for i, r := range rights {
 		tables[i], privileges[i] = r.Table, r.Privilege
 	}
-	lacking, err := Query(ctx, d.pool, `SELECT t, p FROM unnest($1::text[], $2::text[]) AS wanted(t, p)
+	lacking, err := Query(ctx, Pool{d.pool, d}, `SELECT t, p FROM unnest($1::text[], $2::text[]) AS wanted(t, p)
 		WHERE to_regclass(t) IS NULL OR NOT CASE p
 			WHEN 'DELETE' THEN has_table_privilege(to_regclass(t), p)
 			WHEN 'USAGE' THEN has_sequence_privilege(to_regclass(t), p)

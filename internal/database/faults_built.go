@@ -29,6 +29,7 @@ func machineTime() time.Time {
 	return time.Now().Add(skew).Round(0).UTC()
 }
 
+// nameKey is of a transaction's name in a context.
 type nameKey struct{}
 
 // naming lets a COMMIT tell its transaction's name: a proxy before PostgreSQL cuts there.

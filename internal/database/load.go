@@ -12,6 +12,11 @@ import (
 	"gorm.io/gorm"
 )
 
+// Loading a file of records takes minutes and must hold nothing up. On PostgreSQL the rows stream through COPY into
+// the transaction that fn has opened. SQLite has one writer, so rows go into a temporary table first, which locks
+// nothing, and one short transaction moves them. A fault anywhere, or a process that dies, leaves the table as it
+// was.
+
 const (
 	loadBatch  = 100       // rows of one INSERT on SQLite
 	loadBuffer = 64 * 1024 // bytes of COPY that are made ahead
@@ -34,8 +39,8 @@ func (d *DB) Load(ctx context.Context, table string, columns []string, next Sour
 		if d.engine == SQLite {
 			return d.loadSQLite(ctx, g, conn, table, columns, next, fn)
 		}
-		return d.inTx(ctx, g, "load records", func(ctx context.Context, tx *gorm.DB) error {
-			if err := tx.Exec("SET LOCAL statement_timeout = 0").Error; err != nil {
+		return d.inTx(ctx, g, "load records", func(ctx context.Context) error {
+			if _, err := Exec(ctx, d.SQL(ctx), "SET LOCAL statement_timeout = 0"); err != nil {
 				return err
 			}
 			return fn(ctx, func() (int64, error) {
@@ -46,6 +51,8 @@ func (d *DB) Load(ctx context.Context, table string, columns []string, next Sour
 	return Translate(err)
 }
 
+// copyRows streams the source through COPY on the transaction's own connection. A fault of the source ends the COPY,
+// and its error wins over the server's, which only repeats it.
 func copyRows(ctx context.Context, conn *sql.Conn, table string, columns []string, next Source) (
 	count int64, err error) {
 	source := &copyText{next: next}
@@ -90,6 +97,7 @@ func (c *copyText) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// fill makes the next loadBuffer bytes of rows.
 func (c *copyText) fill() error {
 	c.row = c.row[:0]
 	for len(c.row) < loadBuffer {
@@ -113,6 +121,7 @@ func (c *copyText) fill() error {
 	return nil
 }
 
+// appendCopyField appends a field with what COPY's text format escapes; nil is \N.
 func appendCopyField(b, field []byte) []byte {
 	if field == nil {
 		return append(b, `\N`...)
@@ -149,15 +158,15 @@ func (d *DB) loadSQLite(ctx context.Context, g *gorm.DB, conn *sql.Conn, table s
 	if err := putAside(ctx, conn, len(columns), next); err != nil {
 		return err
 	}
-	return d.inTx(ctx, g, "load records", func(ctx context.Context, tx *gorm.DB) error {
+	return d.inTx(ctx, g, "load records", func(ctx context.Context) error {
 		return fn(ctx, func() (int64, error) {
-			result := tx.Exec("INSERT INTO main." + table + " (" + names + ") SELECT " + names +
+			return Exec(ctx, d.SQL(ctx), "INSERT INTO main."+table+" ("+names+") SELECT "+names+
 				" FROM temp.load_rows ORDER BY rowid")
-			return result.RowsAffected, result.Error
 		})
 	})
 }
 
+// putAside inserts all rows into the temporary table in one transaction of that table alone.
 func putAside(ctx context.Context, conn *sql.Conn, columns int, next Source) error {
 	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil { // takes no lock until the database itself is touched
 		return err
@@ -170,6 +179,8 @@ func putAside(ctx context.Context, conn *sql.Conn, columns int, next Source) err
 	return err
 }
 
+// insertAside inserts the rows, loadBatch a statement, which is prepared once; the last statement has those that are
+// left.
 func insertAside(ctx context.Context, conn *sql.Conn, columns int, next Source) error {
 	one := "(" + strings.TrimSuffix(strings.Repeat("?, ", columns), ", ") + ")"
 	statement := func(rows int) string {

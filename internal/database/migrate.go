@@ -2,8 +2,10 @@ package database
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,6 +21,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// The schema has a version, the number of its last migration. A process serves a schema of its own version, or of the
+// next one while an upgrade rolls; a database of a development version is refused in one line. goose applies
+// migrations; the table of versions has a name of ours, by which older databases are recognised.
+
 const (
 	lockPoll  = 500 * time.Millisecond
 	lockTries = 1200             // ten minutes
@@ -31,7 +37,7 @@ const (
 //go:embed migrations
 var migrations embed.FS
 
-// versionTable has the versions of the migrations that were applied. A database that has tables of ours without it was
+// versionTable has the versions of the migrations that were applied. A database that has our tables without it was
 // made by a development version: those used goose's own name.
 const versionTable = "schema_versions"
 
@@ -41,9 +47,12 @@ var ErrSchema = errors.New("the schema's version does not fit this build")
 // Migrate brings the schema to the newest version. Several processes may call it at once: a row with a lease on
 // PostgreSQL, which holds through a connection pooler too, or a lock file on SQLite lets one of them work while the
 // others wait. The schema of the next version is left as it is, so that an upgrade can roll; a newer one is ErrSchema.
+//
+// A process that dies while it migrates leaves what goose has committed, a whole migration or none of it; the next one
+// gets the lock when the lease of 30 s is over and goes on from there.
 func (d *DB) Migrate(ctx context.Context) (err error) {
-	var state schemaState
-	err = d.whenFree(ctx, func() (err error) { state, err = d.schema(ctx); return err })
+	m := migrator{d}
+	state, err := m.patientState(ctx)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
@@ -59,15 +68,14 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 		return nil
 	}
 	if d.engine == SQLite {
-		return d.migrateSQLite(ctx)
+		return m.migrateSQLite(ctx)
 	}
-	return d.migratePostgres(ctx)
+	return m.migratePostgres(ctx)
 }
 
 // CheckSchema reports ErrSchema unless the schema is exactly the one of this build.
 func (d *DB) CheckSchema(ctx context.Context) error {
-	var state schemaState
-	err := d.whenFree(ctx, func() (err error) { state, err = d.schema(ctx); return err })
+	state, err := migrator{d}.patientState(ctx)
 	if err != nil {
 		return fmt.Errorf("read schema version: %w", err)
 	}
@@ -85,6 +93,7 @@ type schemaState struct {
 	development   bool  // a version before 0.1.0 made it
 }
 
+// fault returns, in one line with what to do, why this build does not work with the schema.
 func (s schemaState) fault() error {
 	if s.development {
 		return fmt.Errorf("%w: this database was made by a development version before 0.1.0: start with a new one", ErrSchema)
@@ -95,14 +104,24 @@ func (s schemaState) fault() error {
 	return fmt.Errorf("%w: it is at version %d, older than %d: run `api migrate`", ErrSchema, s.newest, s.known)
 }
 
-func (d *DB) schema(ctx context.Context) (schemaState, error) {
+// migrator compares a database with the migrations of this build, and applies those that it lacks.
+type migrator struct{ db *DB }
+
+// patientState is state for a process that starts: it waits while the server has no connection left.
+func (m migrator) patientState(ctx context.Context) (state schemaState, err error) {
+	err = whenFree(ctx, m.db.log, func() (err error) { state, err = m.state(ctx); return err })
+	return state, err
+}
+
+// state reads which migrations the database has. It changes nothing.
+func (m migrator) state(ctx context.Context) (schemaState, error) {
 	var s schemaState
-	applied, development, err := d.applied(ctx)
+	applied, development, err := m.applied(ctx)
 	if err != nil {
 		return s, err
 	}
 	s.development = development
-	provider, err := d.provider(d.pool)
+	provider, err := m.provider(m.db.pool)
 	if err != nil {
 		return s, err
 	}
@@ -121,37 +140,37 @@ func (d *DB) schema(ctx context.Context) (schemaState, error) {
 
 // applied lists the versions that the schema has, and reports whether a development version made it. It makes nothing,
 // as goose would.
-func (d *DB) applied(ctx context.Context) (versions []int64, development bool, err error) {
+func (m migrator) applied(ctx context.Context) (versions []int64, development bool, err error) {
 	tables := `SELECT count(*) FILTER (WHERE name = '` + versionTable + `'),
 		count(*) FILTER (WHERE name = 'material_requests') FROM sqlite_master`
-	if d.engine == Postgres {
+	if m.db.engine == Postgres {
 		tables = `SELECT count(to_regclass('` + versionTable + `')), count(to_regclass('material_requests'))`
 	}
 	var versioned, used int
-	if err := d.pool.QueryRowContext(ctx, tables).Scan(&versioned, &used); err != nil || versioned == 0 {
+	if err := m.db.pool.QueryRowContext(ctx, tables).Scan(&versioned, &used); err != nil || versioned == 0 {
 		return nil, used > 0, Translate(err)
 	}
-	versions, err = Query(ctx, d.pool, `SELECT version_id FROM `+versionTable+` WHERE is_applied`, nil,
-		func(v *int64) []any { return []any{v} })
+	versions, err = Column[int64](ctx, Pool{m.db.pool, m.db}, `SELECT version_id FROM `+versionTable+` WHERE is_applied`)
 	return versions, false, err
 }
 
-func (d *DB) migrateSQLite(ctx context.Context) (err error) {
-	file := flock.New(d.lock)
+// migrateSQLite migrates while it holds the lock file, which the operating system frees when a process dies.
+func (m migrator) migrateSQLite(ctx context.Context) (err error) {
+	file := flock.New(m.db.lock)
 	if err := file.Lock(); err != nil {
-		return fmt.Errorf("migrate: lock %s: %w", d.lock, err)
+		return fmt.Errorf("migrate: lock %s: %w", m.db.lock, err)
 	}
 	defer func() { err = errors.Join(err, file.Unlock()) }()
-	provider, err := d.provider(d.pool)
+	provider, err := m.provider(m.db.pool)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	return d.up(ctx, provider)
+	return m.up(ctx, provider)
 }
 
 // migratePostgres works on connections of its own, without a statement timeout.
-func (d *DB) migratePostgres(ctx context.Context) (err error) {
-	config := d.server.config
+func (m migrator) migratePostgres(ctx context.Context) (err error) {
+	config := m.db.server.config
 	config.Profile, config.NoReaders = Maintenance, true
 	own, err := openPostgres(ctx, config)
 	if err != nil {
@@ -165,11 +184,11 @@ func (d *DB) migratePostgres(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	provider, err := own.provider(own.pool, goose.WithLocker(noting{locker, d.log}))
+	provider, err := migrator{own}.provider(own.pool, goose.WithLocker(noting{locker, m.db.log}))
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	return d.up(ctx, provider)
+	return m.up(ctx, provider)
 }
 
 // held reports whether the lock could not be taken because another process has it.
@@ -193,26 +212,49 @@ func (n noting) Lock(ctx context.Context, db *sql.DB) error {
 	return n.Locker.Lock(ctx, db)
 }
 
-func (d *DB) up(ctx context.Context, provider *goose.Provider) error {
+// up applies what is missing, each migration in a transaction of its own, and logs each.
+func (m migrator) up(ctx context.Context, provider *goose.Provider) error {
 	results, err := provider.Up(ctx)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", Translate(err))
 	}
 	for _, r := range results {
-		d.log.InfoContext(ctx, "migration applied", "migration", r.Source.Version, "duration", r.Duration)
+		m.db.log.InfoContext(ctx, "migration applied", "migration", r.Source.Version, "duration", r.Duration)
 	}
 	return nil
 }
 
-func (d *DB) provider(pool *sql.DB, options ...goose.ProviderOption) (*goose.Provider, error) {
-	dir, err := fs.Sub(migrations, "migrations/"+string(d.engine))
+// provider returns goose over the engine's embedded migrations. Nothing global is used: tests migrate many databases
+// at once.
+func (m migrator) provider(pool *sql.DB, options ...goose.ProviderOption) (*goose.Provider, error) {
+	dir, err := fs.Sub(migrations, "migrations/"+string(m.db.engine))
 	if err != nil {
 		return nil, err
 	}
 	dialect := goose.DialectSQLite3
-	if d.engine == Postgres {
+	if m.db.engine == Postgres {
 		dialect = goose.DialectPostgres
 	}
 	return goose.NewProvider(dialect, pool, dir, append(options, goose.WithDisableGlobalRegistry(true),
 		goose.WithTableName(versionTable))...)
+}
+
+// Fingerprint returns a hash of the engine's migrations, names and contents: the same fingerprint means the same
+// schema.
+func Fingerprint(engine Engine) (string, error) {
+	hash := sha256.New()
+	err := fs.WalkDir(migrations, "migrations/"+string(engine), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := migrations.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(content)
+		hash.Write([]byte(path + "\x00"))
+		hash.Write(sum[:])
+		return nil
+	})
+	return hex.EncodeToString(hash.Sum(nil)), err
 }

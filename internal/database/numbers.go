@@ -6,13 +6,13 @@ import (
 )
 
 // Numbers takes n numbers that are never given out again, in every process, and returns the first; on PostgreSQL n is
-// 1.
+// 1. They are a request's uid and its tickets in the queue. A transaction that is rolled back leaves a gap.
 func (d *DB) Numbers(ctx context.Context, n int) (first int64, err error) {
 	if d.engine == Postgres {
-		err = d.From(ctx).Raw(`SELECT nextval('request_numbers')`).Scan(&first).Error
+		_, err = One(ctx, d.SQL(ctx), `SELECT nextval('request_numbers')`, nil, &first)
 	} else {
-		err = d.From(ctx).Raw(`UPDATE sequences SET value = value + ? WHERE name = 'request_numbers' RETURNING value - ?`, n,
-			n-1).Scan(&first).Error
+		_, err = One(ctx, d.SQL(ctx), `UPDATE sequences SET value = value + $1 WHERE name = 'request_numbers'
+			RETURNING value - $2`, []any{n, n - 1}, &first)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("take numbers: %w", err)
@@ -26,8 +26,17 @@ func (d *DB) LastNumber(ctx context.Context) (last int64, err error) {
 	if d.engine == Postgres {
 		statement = `SELECT last_value FROM request_numbers`
 	}
-	if err := d.Reader(ctx).Raw(statement).Scan(&last).Error; err != nil {
+	if _, err := One(ctx, d.ReaderSQL(ctx), statement, nil, &last); err != nil {
 		return 0, fmt.Errorf("read the last number: %w", err)
 	}
 	return last, nil
+}
+
+// Installation returns the random id that the first migration gave this installation. A copy of the database has the
+// same.
+func (d *DB) Installation(ctx context.Context) (id string, err error) {
+	if _, err := One(ctx, d.ReaderSQL(ctx), `SELECT id FROM installation`, nil, &id); err != nil {
+		return "", fmt.Errorf("read the installation's id: %w", err)
+	}
+	return id, nil
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"slices"
 	"strings"
@@ -19,6 +20,13 @@ import (
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 )
+
+// The pools of PostgreSQL: one that writes, one for each Rows. Both give their connections up together (reset) when
+// one of them meets a server that has become read-only, or that answers no ping: the address may name several hosts,
+// and the next connections look for the primary among them.
+//
+// When the server has no connection left (53300), the process makes do with the fewest, four, for a minute after the
+// last refusal. All processes do that, so that each of them gets these.
 
 const (
 	writers      = 16 // connections, when the address does not say pool_max_conns
@@ -55,6 +63,9 @@ type server struct {
 	reads  []*Rows
 }
 
+// openPostgres makes the writing pool and what is over it: database/sql, which gorm needs, gives transactions their
+// isolation level through conn and keeps no connection itself. Nothing is connected yet but for the clock, which
+// tries once.
 func openPostgres(ctx context.Context, config Config) (*DB, error) {
 	cfg, err := parse("DATABASE_URL", config.URL)
 	if err != nil {
@@ -94,8 +105,9 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 		s.write.Close()
 		return err
 	}
-	return newDB(ctx, DB{engine: Postgres, write: g, read: g, pool: sqlDB, server: s, refusals: refused, close: closeAll,
-		log: config.Log}), nil
+	db := DB{Dialect: Dialect{Postgres, &s.session.spread}, write: g, read: g, pool: sqlDB, server: s, refusals: refused,
+		close: closeAll, log: config.Log}
+	return db.follow(ctx, serverClock(sqlDB)), nil
 }
 
 // CheckURL reports what is wrong with an address of PostgreSQL, without the address: it may hold a password.
@@ -137,6 +149,7 @@ func share(ctx context.Context, config Config, limit int32) (write, read int32) 
 	return divide(limit, config.NoReaders)
 }
 
+// divide returns how many connections write, and how many a reader has: a quarter of all, at most eight.
 func divide(limit int32, noReaders bool) (write, read int32) {
 	if noReaders {
 		return limit, 0
@@ -145,6 +158,7 @@ func divide(limit int32, noReaders bool) (write, read int32) {
 	return limit - read, read
 }
 
+// fewWriters returns how many of the fewest connections write.
 func (s *server) fewWriters() int { return fewest - int(s.few) }
 
 // keeps reports whether a released connection stays open. Behind a pooler, a command keeps none: in session mode,
@@ -252,6 +266,8 @@ func (s *server) ping(ctx context.Context) error {
 	return nil
 }
 
+// openGorm opens gorm without its own transactions and its ping, with the log and the translation of errors of this
+// package.
 func openGorm(dialector gorm.Dialector, refusals *refusals) (*gorm.DB, error) {
 	g, err := gorm.Open(dialector, &gorm.Config{
 		SkipDefaultTransaction: true,
@@ -272,4 +288,57 @@ func connection(c any) (*pgx.Conn, error) {
 		return nil, errors.New("not a connection of this package")
 	}
 	return own.Conn.Conn(), nil
+}
+
+const (
+	codeFull     = "53300"
+	codeDiskFull = "53100"
+	codeIOError  = "58030"
+	fullTime     = time.Minute // after the last refusal: so long a process makes do with the fewest connections
+	freeRetry    = time.Second
+	freeTries    = 60
+)
+
+// tighten lets the process make do with the fewest connections, as its server has none left: what it has beyond them is
+// given up, so that other processes get theirs.
+func (s *server) tighten() {
+	s.mu.Lock()
+	before := s.tight.Swap(true)
+	s.loosen.Reset(fullTime)
+	s.mu.Unlock()
+	if before {
+		return
+	}
+	s.limit(s.fewWriters())
+	s.config.Log.Warn("the database server has no connection left: this process makes do with the fewest", "connections",
+		fewest)
+	s.reset()
+}
+
+// widen ends tighten.
+func (s *server) widen() {
+	s.tight.Store(false)
+	if s.limited || !s.session.pooler() {
+		s.limit(0)
+	}
+}
+
+// whenFree repeats fn while the server has no connection left, for a minute: other processes let theirs go when they
+// are idle.
+func whenFree(ctx context.Context, log *slog.Logger, fn func() error) error {
+	for try := 1; ; try++ {
+		err := fn()
+		pg, refused := errors.AsType[*pgconn.PgError](err)
+		if !refused || pg.Code != codeFull || try == freeTries {
+			return err
+		}
+		if try == 1 {
+			log.WarnContext(ctx, "waiting for a connection: the database server has none left", "longest", freeTries*freeRetry)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(freeRetry):
+		}
+	}
 }

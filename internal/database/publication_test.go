@@ -18,7 +18,7 @@ import (
 
 func texts(t *testing.T, db *database.DB, query string) []string {
 	t.Helper()
-	list, err := database.Query(t.Context(), db.SQL(t.Context()), query, nil, func(s *string) []any { return []any{s} })
+	list, err := database.Column[string](t.Context(), db.SQL(t.Context()), query)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,64 +2,88 @@ package database
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
+	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// Query reads the rows of a statement to their end, each into the places of a fresh T. It is for the statements of
-// batches, in which gorm would look for its placeholders each time.
-func Query[T any](ctx context.Context, pool gorm.ConnPool, statement string, args []any, places func(*T) []any) (
-	[]T, error) {
-	rows, err := pool.QueryContext(ctx, statement, args...)
-	if err != nil {
-		return nil, Translate(err)
-	}
-	return scan(rows, places)
+// Statements are written out, with $1, $2, … on both engines, and run by Query, Column, One and Exec. gorm carries the
+// connection and the transaction; its builder is for administration, where a statement follows from a row's struct.
+
+// Pool is where statements run: the transaction of a context, or else a pool of connections.
+type Pool struct {
+	gorm.ConnPool
+	db *DB
 }
 
-// Scan is Query for a statement of gorm's, which is logged when it is slow or fails. gorm's own looks for the place of
-// each column of each row.
-func Scan[T any](statement *gorm.DB, places func(*T) []any) ([]T, error) {
-	rows, err := statement.Rows()
+// SQL returns the transaction in ctx, or else the writing pool; slices pass as PostgreSQL arrays.
+func (d *DB) SQL(ctx context.Context) Pool { return Pool{d.in(ctx, d.write).Statement.ConnPool, d} }
+
+// ReaderSQL returns the transaction in ctx, or else the reading pool (the same as the writing one on PostgreSQL).
+func (d *DB) ReaderSQL(ctx context.Context) Pool {
+	return Pool{d.in(ctx, d.read).Statement.ConnPool, d}
+}
+
+// ended reports a statement to the log when it was slow or has failed, as gorm does with its own, and remembers a change
+// that could not be stored: Ping then tries one until it can. It returns the error as Translate does.
+func (p Pool) ended(ctx context.Context, began time.Time, statement string, rows int64, err error) error {
+	p.db.write.Logger.Trace(ctx, began, func() (string, int64) { return statement, rows }, err)
+	return p.db.refusals.note(ctx, err)
+}
+
+// Query reads the rows of a statement to their end, each into the places of a fresh T. Only then is a statement outside
+// of a transaction committed. gorm's own reading looks for the place of each column of each row.
+func Query[T any](ctx context.Context, pool Pool, statement string, args []any, places func(*T) []any) ([]T, error) {
+	began := time.Now()
+	list, err := query(ctx, pool, statement, args, places)
+	return list, pool.ended(ctx, began, statement, int64(len(list)), err)
+}
+
+// query is Query without its report.
+func query[T any](ctx context.Context, pool Pool, statement string, args []any, places func(*T) []any) (
+	list []T, err error) {
+	rows, err := pool.QueryContext(ctx, statement, args...)
 	if err != nil {
 		return nil, err
 	}
-	return scan(rows, places)
-}
-
-func scan[T any](rows *sql.Rows, places func(*T) []any) ([]T, error) {
 	defer rows.Close()
-	var list []T
 	for rows.Next() {
 		var v T
 		if err := rows.Scan(places(&v)...); err != nil {
-			return nil, Translate(err)
+			return nil, err
 		}
 		list = append(list, v)
 	}
-	return list, Translate(rows.Err())
+	return list, rows.Err()
 }
 
-// AnyOf returns the condition that a column is among the values of argument n, which Values makes: one array is planned
-// alike however many they are.
-func (d *DB) AnyOf(column string, n int) string {
-	if d.engine == Postgres {
-		return fmt.Sprintf(`%s = ANY($%d)`, column, n)
-	}
-	return fmt.Sprintf(`%s IN (SELECT value FROM json_each($%d))`, column, n)
+// Column is Query for rows of one column.
+func Column[T any](ctx context.Context, pool Pool, statement string, args ...any) ([]T, error) {
+	return Query(ctx, pool, statement, args, func(v *T) []any { return []any{v} })
 }
 
-// Values returns the argument of AnyOf, given a slice of texts or numbers.
-func (d *DB) Values(values any) any {
-	if d.engine == Postgres {
-		return values
+// One reads at most one row into the places, and reports whether there is one. Without one they keep what they had.
+func One(ctx context.Context, pool Pool, statement string, args []any, places ...any) (found bool, err error) {
+	rows, err := Query(ctx, pool, statement, args, func(*struct{}) []any { return places })
+	return len(rows) > 0, err
+}
+
+// Exec runs a statement that returns no rows, and returns how many it changed.
+func Exec(ctx context.Context, pool Pool, statement string, args ...any) (changed int64, err error) {
+	began := time.Now()
+	result, err := pool.ExecContext(ctx, statement, args...)
+	if err == nil {
+		changed, err = result.RowsAffected()
 	}
-	text, _ := json.Marshal(values) // it never fails
-	return string(text)
+	return changed, pool.ended(ctx, began, statement, changed, err)
 }
 
 // Arms joins one SELECT for each status, of which each is read in the order of its index.
@@ -69,4 +93,73 @@ func Arms[S ~string](statuses []S, arm func(S) string) string {
 		arms[i] = `SELECT * FROM (` + arm(status) + `) AS arm`
 	}
 	return strings.Join(arms, ` UNION ALL `)
+}
+
+const (
+	slowStatement = time.Second
+	unavailableAt = time.Minute // how often it is said that the database is unavailable
+)
+
+// statements logs statements that fail or are slow, and never a bound value: those hold secrets' hashes and suppliers'
+// data. A statement whose caller hung up has not failed, and while the database is unavailable one line a minute says
+// so.
+type statements struct {
+	log *slog.Logger
+
+	mu    sync.Mutex
+	quiet time.Time // until then nothing is said of an unavailable database
+}
+
+// LogMode is gorm's way of changing the level, which the log's own level decides.
+func (s *statements) LogMode(logger.LogLevel) logger.Interface { return s }
+
+// Info logs what gorm itself says.
+func (s *statements) Info(ctx context.Context, text string, args ...any) {
+	s.log.InfoContext(ctx, fmt.Sprintf(text, args...))
+}
+
+// Warn logs what gorm itself says.
+func (s *statements) Warn(ctx context.Context, text string, args ...any) {
+	s.log.WarnContext(ctx, fmt.Sprintf(text, args...))
+}
+
+// Error logs what gorm itself says.
+func (s *statements) Error(ctx context.Context, text string, args ...any) {
+	s.log.ErrorContext(ctx, fmt.Sprintf(text, args...))
+}
+
+// ParamsFilter keeps the values out of the statement that Trace is given.
+func (s *statements) ParamsFilter(_ context.Context, sql string, _ ...any) (string, []any) {
+	return sql, nil
+}
+
+// Trace is called after each statement.
+func (s *statements) Trace(ctx context.Context, begin time.Time, statement func() (string, int64), err error) {
+	took := time.Since(begin)
+	failed := err != nil && !errors.Is(err, gorm.ErrRecordNotFound)
+	switch {
+	case !failed && took < slowStatement, errors.Is(ctx.Err(), context.Canceled), errors.Is(err, context.Canceled):
+	case !failed:
+		sql, rows := statement()
+		s.log.WarnContext(ctx, "slow statement", "statement", sql, "rows", rows, "duration", took)
+	case errs.KindOf(Translate(err)) == errs.Unavailable:
+		if s.sayUnavailable() {
+			s.log.WarnContext(ctx, "the database is unavailable", "error", err.Error())
+		}
+	default:
+		sql, _ := statement()
+		s.log.ErrorContext(ctx, "a statement failed", "statement", sql, "duration", took, "error", err.Error())
+	}
+}
+
+// sayUnavailable reports whether it is time to say it again.
+func (s *statements) sayUnavailable() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if now.Before(s.quiet) {
+		return false
+	}
+	s.quiet = now.Add(unavailableAt)
+	return true
 }

@@ -15,6 +15,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// A second way to read, for the tracker's listings: a page is 500 rows of fifty fields that go out as they come in,
+// so fields stay text and no row becomes a struct. It has connections of its own, which can change nothing, because
+// views of others run arbitrary SQL of their owners.
+
 const (
 	codeQueryCancel  = "57014" // the statement timeout
 	connectionsGrace = time.Second
@@ -139,6 +143,7 @@ func (r *Rows) inTx(ctx context.Context, level pgx.TxIsoLevel, fn func(pgx.Tx) e
 	return pgx.BeginTxFunc(ctx, conn, options, fn)
 }
 
+// togetherSQLite is Snapshot on SQLite: a transaction that only reads sees one state of the file.
 func (r *Rows) togetherSQLite(ctx context.Context, fn func(Select) error) error {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout+connectionsGrace)
 	defer cancel()
@@ -208,6 +213,8 @@ func target(cfg *pgx.ConnConfig, address string, replica bool) pgconn.ValidateCo
 	}
 }
 
+// settings returns what a reader's connections have: nothing can be changed, a statement ends after the timeout, and
+// values look as clients get them.
 func (r *Rows) settings() []setting {
 	return []setting{
 		{name: "default_transaction_read_only", value: "on"},
@@ -231,6 +238,7 @@ func shown(d time.Duration) string {
 	}
 }
 
+// selectPostgres reads rows as text. The bytes belong to the connection and are overwritten by the next row.
 func selectPostgres(ctx context.Context, on interface {
 	Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
 }, query string, each func([][]byte) error, args []any,
@@ -248,6 +256,7 @@ func selectPostgres(ctx context.Context, on interface {
 	return rows.Err()
 }
 
+// selectSQLite reads rows as text, into one set of fields for all of them.
 func selectSQLite(ctx context.Context, on interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }, query string, each func([][]byte) error, args []any,

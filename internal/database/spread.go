@@ -20,7 +20,7 @@ const spreadQuery = `SELECT EXISTS (
 	SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('material_requests'))`
 
 // Spread reports whether the tables are spread over several servers. It is found out with the first connection.
-func (d *DB) Spread() bool { return d.server != nil && d.server.session.spread.Load() }
+func (d Dialect) Spread() bool { return d.spread != nil && d.spread.Load() }
 
 // findSpread finds it out.
 func findSpread(ctx context.Context, conn *pgx.Conn) (spread bool, err error) {
@@ -75,7 +75,7 @@ func BySupplier[T any](d *DB, items []T, supplier func(T) string, fn func(items 
 
 // Of returns, where the suppliers are on several servers and these are all the same one, the condition that sends a
 // statement to its server: the column is the first of the array, a parameter. Elsewhere it returns nothing.
-func (d *DB) Of(suppliers []string, column, array string) string {
+func (d Dialect) Of(suppliers []string, column, array string) string {
 	if !d.Spread() || len(slices.Compact(slices.Clone(suppliers))) != 1 {
 		return ""
 	}

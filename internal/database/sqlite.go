@@ -10,12 +10,18 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
+	"time"
 
 	"gorm.io/gorm"
 )
 
-// sqliteReaders is how many connections read beside the one that writes.
+// The embedded engine: one file, one writer. Commits survive a loss of power (synchronous FULL, WAL). SQLite itself
+// is linked by package database/sqlite, so that a worker does not carry it. The file can be copied while it is used,
+// and is checked at each start as far as two seconds reach.
+
+// sqliteReaders is how many connections read while one writes.
 const sqliteReaders = 4
 
 // embedded is SQLite in a program that has it, as database/sql keeps its drivers.
@@ -32,6 +38,8 @@ func Embed(driver string, dialector func(*sql.DB) gorm.Dialector) {
 	embedded.Store(&engine{driver, dialector})
 }
 
+// openSQLite opens two pools over one file: one connection that writes, so that writers queue in this process and not
+// at the file's lock, and some that read next to it (WAL).
 func openSQLite(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
 	lite := embedded.Load()
 	if lite == nil {
@@ -61,11 +69,12 @@ func openSQLite(ctx context.Context, path string, log *slog.Logger) (*DB, error)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, damaged(err)), closeBoth())
 	}
-	return newDB(ctx, DB{engine: SQLite, write: w, read: r, pool: writer, lock: path + ".lock", refusals: refused,
-		close: closeBoth, log: log}), nil
+	db := DB{Dialect: Dialect{engine: SQLite}, write: w, read: r, pool: writer, lock: path + ".lock", refusals: refused,
+		close: closeBoth, log: log}
+	return db.follow(ctx, machineClock), nil
 }
 
-// private makes the database's files readable by their owner alone; SQLite gives new ones beside it the same mode.
+// private makes the database's files readable by their owner alone; SQLite gives new ones next to it the same mode.
 func private(path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -95,4 +104,108 @@ func (e *engine) connections(path string, n int) (*sql.DB, error) {
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
 	return db, nil
+}
+
+// ErrDamaged says that the SQLite file is not whole.
+var ErrDamaged = errors.New("the database file is damaged, restore a backup (`api restore`)")
+
+// damaged adds ErrDamaged to an error that says so.
+func damaged(err error) error {
+	if lite, ok := errors.AsType[liteError](err); ok {
+		if code := lite.Code() & litePrimary; code == liteCorrupt || code == liteNoDatabase {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+	}
+	return err
+}
+
+// CopyTo writes the SQLite file as it is at one moment to a path where nothing is. Others read and write meanwhile.
+func (d *DB) CopyTo(ctx context.Context, path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // SQLite takes an empty file, with its mode
+	if err != nil {
+		return fmt.Errorf("copy the database: %w", err)
+	}
+	if err := file.Close(); err != nil {
+		return fmt.Errorf("copy the database: %w", err)
+	}
+	if _, err := Exec(ctx, d.ReaderSQL(ctx), `VACUUM INTO $1`, path); err != nil {
+		return fmt.Errorf("copy the database: %w", err)
+	}
+	return nil
+}
+
+// CheckFile reads the whole SQLite file and returns ErrDamaged when something in it contradicts something else, its
+// indexes included. On PostgreSQL there is nothing to check.
+func (d *DB) CheckFile(ctx context.Context) error {
+	return d.checkFile(ctx, `PRAGMA integrity_check(3)`)
+}
+
+// GlanceAtFile is CheckFile for a start, which cannot take long: it leaves the indexes out, and ends unfinished when
+// the time is over.
+func (d *DB) GlanceAtFile(ctx context.Context, longest time.Duration) error {
+	glance, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	err := d.checkFile(glance, `PRAGMA quick_check(3)`)
+	if glance.Err() != nil && !errors.Is(err, ErrDamaged) {
+		return ctx.Err()
+	}
+	return err
+}
+
+// checkFile runs one of SQLite's checks and reads what it found; "ok" is nothing.
+func (d *DB) checkFile(ctx context.Context, statement string) error {
+	if d.engine != SQLite {
+		return nil
+	}
+	faults, err := Column[string](ctx, d.ReaderSQL(ctx), statement)
+	if err != nil {
+		return fmt.Errorf("check the database file: %w", damaged(err))
+	}
+	if found := strings.Join(faults, "; "); found != "ok" {
+		return fmt.Errorf("%w: %s", ErrDamaged, found)
+	}
+	return nil
+}
+
+// CheckRestored reports what keeps this build from serving a database that was put there: ErrDamaged, or ErrSchema of a
+// newer build. An older schema is migrated when it is served.
+func (d *DB) CheckRestored(ctx context.Context) error {
+	if err := d.CheckFile(ctx); err != nil {
+		return err
+	}
+	state, err := migrator{d}.state(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read schema version: %w", err)
+	case state.development:
+		return state.fault()
+	case state.newest == 0:
+		return fmt.Errorf("%w: it has none of supplyhub's tables", ErrSchema)
+	case state.ahead > 0:
+		return state.fault()
+	default:
+		return nil
+	}
+}
+
+const (
+	yieldAfter = 50 * time.Millisecond  // of writing
+	yieldFor   = 150 * time.Millisecond // longer than what waits for SQLite's lock sleeps between two looks
+)
+
+// Yield lets other processes write between two transactions of a long command, which has written since the given time
+// (zero: it just began), and returns since when it does now. SQLite wakes none that waits: each looks now and then, and
+// would find the next transaction under way. PostgreSQL has no need of it.
+func (d *DB) Yield(ctx context.Context, since time.Time) time.Time {
+	switch {
+	case since.IsZero():
+		return time.Now()
+	case d.Engine() != SQLite || time.Since(since) < yieldAfter:
+		return since
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(yieldFor):
+	}
+	return time.Now()
 }

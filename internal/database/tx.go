@@ -7,6 +7,15 @@ import (
 	"gorm.io/gorm"
 )
 
+// A transaction travels in the context. InTx begins it; each store asks SQL or From for "the transaction in ctx" and
+// so joins it without knowing of it. A call inside an InTx that uses an outer context leaves the transaction: on
+// SQLite it waits for the one writing connection until its deadline, on PostgreSQL it silently commits by itself, and
+// the tests of the embedded stack find it.
+//
+// The end has three kinds, not two. When COMMIT gets no answer the rows are stored or they are not, and this process
+// cannot know: what hangs on the end (AfterTx) must then be right in both cases.
+
+// txKey is of the transaction of this DB: a context may carry those of two.
 type txKey struct{ db *DB }
 
 // carriedTx is what the context carries of the open transaction.
@@ -29,12 +38,11 @@ const (
 // Inside another InTx it is a savepoint. No network call belongs in fn. The name says what the transaction does; the
 // fault tests cut the connection around the COMMIT of each name.
 func (d *DB) InTx(ctx context.Context, name string, fn func(ctx context.Context) error) error {
-	return d.inTx(ctx, d.From(ctx), name, func(ctx context.Context, _ *gorm.DB) error { return fn(ctx) })
+	return d.inTx(ctx, d.From(ctx), name, fn)
 }
 
 // inTx is InTx on a given connection.
-func (d *DB) inTx(ctx context.Context, on *gorm.DB, name string,
-	fn func(ctx context.Context, tx *gorm.DB) error) error {
+func (d *DB) inTx(ctx context.Context, on *gorm.DB, name string, fn func(ctx context.Context) error) error {
 	outer, nested := ctx.Value(txKey{d}).(carriedTx)
 	var ends []func(End)
 	end := RolledBack
@@ -49,7 +57,7 @@ func (d *DB) inTx(ctx context.Context, on *gorm.DB, name string,
 	}()
 	var lost error // COMMIT's answer
 	err := naming(ctx, on, name).Transaction(func(tx *gorm.DB) error {
-		err := fn(context.WithValue(ctx, txKey{d}, carriedTx{tx, &ends}), tx)
+		err := fn(context.WithValue(ctx, txKey{d}, carriedTx{tx, &ends}))
 		if err == nil {
 			end = Unknown // until COMMIT is answered
 			err, lost = failing(name, nested)
@@ -84,7 +92,7 @@ func (d *DB) TryLock(ctx context.Context, name string) (held bool, err error) {
 	if d.engine != Postgres {
 		return true, nil
 	}
-	err = d.From(ctx).Raw(`SELECT pg_try_advisory_xact_lock(?)`, lockNumber(name)).Scan(&held).Error
+	_, err = One(ctx, d.SQL(ctx), `SELECT pg_try_advisory_xact_lock($1)`, []any{lockNumber(name)}, &held)
 	return held, err
 }
 
@@ -94,9 +102,11 @@ func (d *DB) ShareLock(ctx context.Context, name string) error {
 	if d.engine != Postgres {
 		return nil
 	}
-	return d.From(ctx).Exec(`SELECT pg_advisory_xact_lock_shared(?)`, lockNumber(name)).Error
+	_, err := Exec(ctx, d.SQL(ctx), `SELECT pg_advisory_xact_lock_shared($1)`, lockNumber(name))
+	return err
 }
 
+// lockNumber returns the number of a lock, with which other programs on the server have nothing in common.
 func lockNumber(name string) int64 {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte("supplyhub " + name))

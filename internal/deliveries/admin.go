@@ -17,13 +17,13 @@ import (
 
 // Of returns the deliveries of a request, newest first; never nil.
 func (d *Keeper) Of(ctx context.Context, request round.Round) ([]Delivery, error) {
-	rows, _, err := d.Store.page(ctx, Filter{Requests: []int64{request.UID}}, Key{}, math.MaxInt)
+	rows, _, err := d.store.page(ctx, Filter{Requests: []int64{request.UID}}, Key{}, math.MaxInt)
 	return ofRows(rows), err
 }
 
 // Show returns a delivery with its attempts; errs.NotFound when there is none of that id.
 func (d *Keeper) Show(ctx context.Context, id string) (*Detail, error) {
-	detail, err := d.Store.detail(ctx, id)
+	detail, err := d.store.detail(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -46,11 +46,11 @@ func (d *Keeper) Show(ctx context.Context, id string) (*Detail, error) {
 func (d *Keeper) Redeliver(ctx context.Context, ids ...string) (int64, error) {
 	var n int64
 	err := d.deps.DB.InTx(ctx, "redeliver", func(ctx context.Context) error {
-		found, err := d.Store.lockByID(ctx, ids)
+		found, err := d.store.lockByID(ctx, ids)
 		if err != nil {
 			return err
 		}
-		known, err := d.Store.known(ctx, ids)
+		known, err := d.store.known(ctx, ids)
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (d *Keeper) RedeliverLost(ctx context.Context, filter Filter, until time.Ti
 func (d *Keeper) redeliverPage(ctx context.Context, filter Filter, behind Key, limit int) (n int64, next Key,
 	err error) {
 	filter.oldest = true
-	page, next, err := d.Store.page(ctx, filter, behind, limit)
+	page, next, err := d.store.page(ctx, filter, behind, limit)
 	if err != nil || len(page) == 0 {
 		return 0, next, err
 	}
@@ -125,7 +125,7 @@ func (d *Keeper) redeliverPage(ctx context.Context, filter Filter, behind Key, l
 		ids[i] = row.ID
 	}
 	err = d.deps.DB.InTx(ctx, "redeliver chosen deliveries", func(ctx context.Context) error {
-		found, err := d.Store.lockByID(ctx, ids)
+		found, err := d.store.lockByID(ctx, ids)
 		if err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (d *Keeper) reopen(ctx context.Context, found []Delivery) error {
 			return err
 		}
 	}
-	return d.Store.again(ctx, found, d.deps.Now())
+	return d.store.again(ctx, found, d.deps.Now())
 }
 
 // Overdue reports whether some delivery has been due for longer than the given time; those to paused receivers are not.
@@ -183,4 +183,19 @@ func (d *Keeper) SendWaiting(ctx context.Context, supplierID string) error {
 		return fmt.Errorf("send what waits for a receiver: %w", err)
 	}
 	return nil
+}
+
+// Waiting counts what is pending for the supplier's receiver, up to most, and returns since when: the oldest is the
+// delivery whose request was accepted first; nil: nothing waits any more.
+func (d *Keeper) Waiting(ctx context.Context, supplierID string, most int) (n int64, oldest *time.Time, err error) {
+	filter := Filter{Receiver: supplierID, Status: Pending, oldest: true}
+	if n, err = d.store.count(ctx, filter, most); err != nil || n == 0 {
+		return n, nil, err
+	}
+	first, _, err := d.store.page(ctx, filter, Key{}, 1)
+	if err == nil && len(first) > 0 { // otherwise it was delivered since it was counted
+		at := time.UnixMicro(first[0].CreatedAt).UTC()
+		oldest = &at
+	}
+	return n, oldest, err
 }

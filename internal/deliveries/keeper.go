@@ -31,14 +31,14 @@ type KeeperDeps struct {
 // it makes due the owner of the supplier finds. It is safe for concurrent use.
 type Keeper struct {
 	deps    KeeperDeps
-	Store   *store
+	store   *store
 	due     *DueStore
 	notices notice.Notifier
 }
 
 // NewKeeper builds it.
 func NewKeeper(deps KeeperDeps) *Keeper {
-	return &Keeper{deps: deps, Store: &store{Tables{deps.DB}}, due: &DueStore{Tables{deps.DB}}, notices: notice.OrNone(deps.Notifier)}
+	return &Keeper{deps: deps, store: &store{Tables{deps.DB}}, due: &DueStore{Tables{deps.DB}}, notices: notice.OrNone(deps.Notifier)}
 }
 
 // SetBack has what was written in what is now the future wait from now on, as long as it was to wait then. Every
@@ -46,5 +46,5 @@ func NewKeeper(deps KeeperDeps) *Keeper {
 func (d *Keeper) SetBack(ctx context.Context) error {
 	now := d.deps.Now()
 	return d.deps.DB.InTx(database.ForMaintenance(ctx), "follow a clock that was set back",
-		func(ctx context.Context) error { return d.Store.setBack(ctx, now) })
+		func(ctx context.Context) error { return d.store.setBack(ctx, now) })
 }

@@ -102,7 +102,7 @@ func (k Key) compare(other Key) int {
 // page is behind. A page that has looked at many which are not chosen is short, or empty, with a key for the next one.
 func (d *Keeper) List(ctx context.Context, filter Filter, behind Key, limit int) (
 	page []Delivery, next Key, err error) {
-	rows, next, err := d.Store.page(ctx, filter, behind, limit)
+	rows, next, err := d.store.page(ctx, filter, behind, limit)
 	return ofRows(rows), next, err
 }
 
@@ -133,5 +133,5 @@ func (d *Keeper) CountLost(ctx context.Context, filter Filter, most int) (int64,
 	if err := filter.lost(); err != nil {
 		return 0, err
 	}
-	return d.Store.count(ctx, filter, most)
+	return d.store.count(ctx, filter, most)
 }

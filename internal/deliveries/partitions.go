@@ -18,9 +18,9 @@ const (
 // Advance makes the next partition of events, of so many days, and has new requests be of it when its first day has
 // come. One process at a time does. SQLite has no partitions.
 func (d *Keeper) Advance(ctx context.Context, days int) error {
-	for more := d.Store.Postgres(); more; {
+	for more := d.store.Postgres(); more; {
 		var err error
-		if more, err = d.Store.advance(ctx, d.deps.Now(), days); err != nil {
+		if more, err = d.store.advance(ctx, d.deps.Now(), days); err != nil {
 			return fmt.Errorf("make partitions: %w", err)
 		}
 	}
@@ -29,27 +29,27 @@ func (d *Keeper) Advance(ctx context.Context, days int) error {
 
 // Partitions returns those of events that requests were or are of, the oldest first; none on SQLite.
 func (d *Keeper) Partitions(ctx context.Context) ([]round.Partition, error) {
-	if !d.Store.Postgres() {
+	if !d.store.Postgres() {
 		return nil, nil
 	}
-	return d.Store.partitions(ctx)
+	return d.store.partitions(ctx)
 }
 
 // Unfinished reports whether something of the partition is still to be delivered.
 func (d *Keeper) Unfinished(ctx context.Context, p round.Partition) (bool, error) {
-	return d.Store.unfinished(ctx, p)
+	return d.store.unfinished(ctx, p)
 }
 
 // Keep notes why the partition is not dropped.
 func (d *Keeper) Keep(ctx context.Context, p round.Partition, why string) error {
-	return d.Store.keep(ctx, p, why)
+	return d.store.keep(ctx, p, why)
 }
 
 // Drop drops the events, deliveries and attempts of a partition's requests, which no request may be of any more. It
 // returns why it did not; empty: they are gone, and DeleteDropped gives their room on the disk back.
 func (d *Keeper) Drop(ctx context.Context, p round.Partition) (why string, err error) {
 	for range dropTries {
-		if why, err = d.Store.drop(database.ForMaintenance(ctx), p); err != nil || why == "" {
+		if why, err = d.store.drop(database.ForMaintenance(ctx), p); err != nil || why == "" {
 			break
 		}
 		select {
@@ -67,9 +67,9 @@ func (d *Keeper) Drop(ctx context.Context, p round.Partition) (why string, err e
 // DeleteDropped deletes one table of what was dropped, if there is one. Called from time to time it deletes all of them
 // without making others wait for the disk for long.
 func (d *Keeper) DeleteDropped(ctx context.Context) error {
-	if !d.Store.Postgres() {
+	if !d.store.Postgres() {
 		return nil
 	}
-	_, err := d.Store.deleteDropped(ctx)
+	_, err := d.store.deleteDropped(ctx)
 	return err
 }

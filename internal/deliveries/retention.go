@@ -15,7 +15,7 @@ const endBatch = 500
 // End has those deliveries to suppliers' receivers be dead, for the reason, that have been pending since before the
 // given time: a receiver that never comes back would keep them for ever. What a worker sends right now is left to it.
 func (d *Keeper) End(ctx context.Context, before time.Time, reason string) error {
-	suppliers, err := d.Store.waitedFor(ctx)
+	suppliers, err := d.store.waitedFor(ctx)
 	if err != nil {
 		return err
 	}
@@ -54,11 +54,11 @@ func (d *Keeper) end(ctx context.Context, found []Delivery, before time.Time, re
 		ids[i] = delivery.ID
 	}
 	err = d.deps.DB.InTx(ctx, "end old deliveries", func(ctx context.Context) error {
-		locked, err := d.Store.lockByID(ctx, ids)
+		locked, err := d.store.lockByID(ctx, ids)
 		if err != nil {
 			return err
 		}
-		old, err := d.Store.waitedSince(ctx, ids, before)
+		old, err := d.store.waitedSince(ctx, ids, before)
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (d *Keeper) end(ctx context.Context, found []Delivery, before time.Time, re
 			}
 		}
 		n = len(ids)
-		if err := d.Store.end(ctx, ids, reason, d.deps.Now()); err != nil || !d.notices.Open() {
+		if err := d.store.end(ctx, ids, reason, d.deps.Now()); err != nil || !d.notices.Open() {
 			return err
 		}
 		return d.notices.Note(ctx, notices...)
@@ -82,11 +82,11 @@ func (d *Keeper) end(ctx context.Context, found []Delivery, before time.Time, re
 // Hold locks, until the transaction in ctx ends, the deliveries of all rounds of the requests and returns those of the
 // requests of which none is pending.
 func (d *Keeper) Hold(ctx context.Context, requests []round.Round) (over []round.Round, err error) {
-	found, err := d.Store.ofRequests(ctx, requests)
+	found, err := d.store.ofRequests(ctx, requests)
 	if err != nil {
 		return nil, err
 	}
-	locked, err := d.Store.lockByID(ctx, idsOfFound(found))
+	locked, err := d.store.lockByID(ctx, idsOfFound(found))
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (d *Keeper) Hold(ctx context.Context, requests []round.Round) (over []round
 // Forget deletes the events of all rounds of the requests with their deliveries and attempts, and returns how many
 // events they were. It joins the transaction in ctx, in which Hold has returned the requests.
 func (d *Keeper) Forget(ctx context.Context, requests []round.Round) (events int64, err error) {
-	if events, err = d.Store.forget(ctx, requests); err != nil {
+	if events, err = d.store.forget(ctx, requests); err != nil {
 		return 0, fmt.Errorf("delete webhook events: %w", err)
 	}
 	return events, nil

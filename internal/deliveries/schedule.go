@@ -43,7 +43,7 @@ func (s Schedule) Outcome(destination string, a Answer, series int64, now time.T
 }
 
 // Classify returns what an answer means by itself: Delivered, Failed, or Pending for "try again". Only the destination
-// of the service's own endpoint means a refusal for good: the service wrote both sides. Whoever writes a receiver gets
+// of the service's own endpoint means a refusal: the service wrote both sides. The author of a receiver gets
 // its path, its secret or its redirects wrong first, and repairs them: of its answers only 410 is final.
 func Classify(destination string, a Answer) Status {
 	switch {

@@ -36,13 +36,16 @@ func (deliveryRow) TableName() string { return "webhook_deliveries" }
 func (r deliveryRow) delivery() Delivery {
 	d := Delivery{
 		ID: r.ID, Destination: r.Destination, SupplierID: r.SupplierID, RequestID: r.RequestID, Round: r.Round,
-		Status: r.Status,
-		uid:    r.UID, worker: r.Worker, AttemptCount: r.Attempts, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(),
+		Status: r.Status, LastStatus: r.LastStatus,
+		uid: r.UID, worker: r.Worker, AttemptCount: r.Attempts, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(),
 		UpdatedAt: time.UnixMicro(r.UpdatedAt).UTC(),
 	}
 	if r.Status == Pending && r.Worker == nil {
 		next := time.UnixMicro(r.NextAttemptAt).UTC()
 		d.NextAttempt = &next
+	}
+	if r.LastError != "" {
+		d.LastError = &r.LastError
 	}
 	return d
 }

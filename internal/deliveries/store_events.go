@@ -90,7 +90,7 @@ const traced = 10_000
 // Traced returns the ids of the deliveries to the own endpoint whose request came with the X-Request-ID, among the
 // events of the newest requests.
 func (d *Keeper) Traced(ctx context.Context, traceID string) ([]string, error) {
-	events, err := d.Store.storedEvents(ctx, `(SELECT uid, round, nonce, created_at, supplier_id, trace_id
+	events, err := d.store.storedEvents(ctx, `(SELECT uid, round, nonce, created_at, supplier_id, trace_id
 		FROM webhook_events ORDER BY uid DESC, round DESC LIMIT $1) AS newest WHERE trace_id = $2 LIMIT 20`, traced, traceID)
 	if err != nil {
 		return nil, fmt.Errorf("look for the request id: %w", err)

@@ -45,7 +45,7 @@ type verification struct {
 // its delivery to the own endpoint, what is delivered was answered 2xx, no attempt is missing, and none is stuck. Of
 // each kind mostFaults are named. done is called with how many rows were checked so far.
 func (d *Keeper) Verify(ctx context.Context, done func(int64)) (Ledger, error) {
-	v := &verification{store: d.Store, stuck: d.stuckBefore(), done: done,
+	v := &verification{store: d.store, stuck: d.stuckBefore(), done: done,
 		counts: map[Status]int64{Pending: 0, Delivered: 0, Dead: 0, Failed: 0}}
 	for _, walk := range []func(context.Context) error{v.deliveries, v.events} {
 		if err := walk(ctx); err != nil {
@@ -110,5 +110,5 @@ func (v *verification) note(kind int, id string) {
 
 // Underway returns those of the rounds that have a delivery to the own endpoint that is still tried.
 func (d *Keeper) Underway(ctx context.Context, rounds []round.Round) (map[round.Round]bool, error) {
-	return d.Store.underway(ctx, rounds)
+	return d.store.underway(ctx, rounds)
 }

@@ -9,6 +9,9 @@ import (
 	"github.com/rickar/cal/v2/br"
 )
 
+// Days are São Paulo's, whatever the machine's zone. Work that comes after the cut-off hour, or on a day that is no
+// business day, begins on the next business day.
+
 const (
 	zoneName   = "America/Sao_Paulo"
 	cutOffHour = 14 // São Paulo time: work that comes later begins on the next business day
@@ -22,9 +25,10 @@ const (
 type calendar struct {
 	business *cal.BusinessCalendar
 	zone     *time.Location
-	known    sync.Map // Unix day → bool: the library works each day's holidays out anew
+	known    sync.Map // Unix day → bool: the library computes each day's holidays again
 }
 
+// newCalendar loads the zone of São Paulo and the national holidays of Brazil.
 func newCalendar() (*calendar, error) {
 	zone, err := time.LoadLocation(zoneName)
 	if err != nil {
@@ -91,6 +95,7 @@ func (c *calendar) between(from, to time.Time) int {
 	return n
 }
 
+// isBusinessDay reports whether goods are made and carried on that day.
 func (c *calendar) isBusinessDay(day time.Time) bool {
 	number := day.Unix() / secondsPerDay
 	if known, found := c.known.Load(number); found {

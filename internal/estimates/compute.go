@@ -14,6 +14,10 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// The computation is pure: the same request, card and moment give the same estimates, ids included. So a round that
+// is estimated twice, by two workers or again after a crash, has one result, and it does not matter whose event is
+// stored.
+
 const (
 	currency          = "BRL"
 	longestProduction = 3650 // business days; beyond it a request cannot be promised
@@ -30,6 +34,7 @@ type load struct {
 	inactive           string // an item whose product is not sold any more
 }
 
+// measure adds up what the service's price depends on, over all items.
 func measure(items []Item) load {
 	var l load
 	for _, item := range items {
@@ -100,6 +105,7 @@ func price(s Service, kg float64) int64 {
 	return max(s.MinimumCents, s.BaseCents+byWeight)
 }
 
+// estimate returns the offer of one service for the goods.
 func estimate(r Request, l load, s Service, c *calendar, when dates) webhook.Estimate {
 	kg := max(chargeable(l, s), 0)
 	delivery := c.after(when.dispatch, s.TransitDays)

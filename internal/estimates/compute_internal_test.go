@@ -47,8 +47,8 @@ func shelf(quantity int64, p *Product) Request {
 		Items: []Item{{SKU: "SHELF-90", Width: 90, Height: 30, Depth: 25, Quantity: quantity, Product: p}}}
 }
 
-// TestEstimate_of_the_README asserts the numbers of the README's table.
-func TestEstimate_of_the_README(t *testing.T) {
+// The numbers are those of the table at /docs/estimates.
+func TestEstimate_of_the_documentation_by_hand(t *testing.T) {
 	t.Parallel()
 	got := compute(shelf(4, nil), card(), days(t))
 	if len(got.Estimates) != 2 || len(got.Unavailable) != 1 {

@@ -15,6 +15,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// The rate card is a table: one row for each service and the day from which it counts. The default card is inserted
+// by the first migration (internal/database/migrations, rate_services); an operator changes it by a command. A
+// process reads the whole card when the one that it has is a second old. When that fails the estimation fails, and is
+// tried again by its schedule.
+
 // cardAge is how long a read card serves: so soon a change counts everywhere.
 const cardAge = time.Second
 
@@ -147,6 +152,7 @@ func (c *RateCard) Remove(ctx context.Context, name string) error {
 	})
 }
 
+// unknownService answers a name that the card does not have.
 func unknownService(name string) error {
 	return errs.New(errs.NotFound, fmt.Sprintf("The rate card has no service %q.", name))
 }
@@ -159,6 +165,7 @@ const (
 
 var serviceName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
+// validate names every rule that a service breaks.
 func (s Service) validate() []errs.Violation {
 	var found []errs.Violation
 	check := func(ok bool, parameter, detail string) {
@@ -180,4 +187,5 @@ func (s Service) validate() []errs.Violation {
 	return found
 }
 
+// within reports whether a number is 0 to the largest.
 func within(v, largest float64) bool { return v >= 0 && v <= largest && !math.IsNaN(v) }

@@ -9,8 +9,13 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// The card's table. A service whose price changes gets a new row with the day from which it counts; old rows stay, so
+// that it can be seen what an estimate was made from.
+
+// store is the table of services.
 type store struct{ db *database.DB }
 
+// serviceRow is a service as it is stored.
 type serviceRow struct {
 	Name          string `gorm:"primaryKey"`
 	EffectiveFrom string `gorm:"primaryKey"`
@@ -27,6 +32,7 @@ type serviceRow struct {
 // TableName returns gorm's name for the rows.
 func (serviceRow) TableName() string { return "rate_services" }
 
+// service returns the service of a row.
 func (r serviceRow) service() Service {
 	return Service{
 		Name: r.Name, Carrier: r.Carrier, BaseCents: r.BaseCents, PerKgCents: r.PerKgCents, MinimumCents: r.MinimumCents,
@@ -65,7 +71,7 @@ func (s *store) save(ctx context.Context, v Service) error {
 func (s *store) remove(ctx context.Context, name string, allow func(rest []Service) error) error {
 	err := s.db.InTx(ctx, "remove a delivery service", func(ctx context.Context) error {
 		if s.db.Engine() == database.Postgres {
-			if err := s.db.From(ctx).Exec("LOCK TABLE rate_services IN SHARE ROW EXCLUSIVE MODE").Error; err != nil {
+			if _, err := database.Exec(ctx, s.db.SQL(ctx), `LOCK TABLE rate_services IN SHARE ROW EXCLUSIVE MODE`); err != nil {
 				return err
 			}
 		}

@@ -92,7 +92,8 @@ func TestCounts_are_of_each_request_delivery_and_receiver_once(t *testing.T) {
 		} {
 			supplier(t, db, fmt.Sprint("s", i), r.url, r.active, r.failing, r.paused)
 		}
-		want := Counts{At: noon, Enqueued: 5, FailedRequests: 1, Oldest: 50 * time.Second, Pending: 6, Dead: 2, Failed: 1,
+		want := Counts{At: noon, Enqueued: 5, FailedRequests: 1, Oldest: 50 * time.Second, Pending: 6,
+			OldestPending: 900 * time.Second, Dead: 2, Failed: 1,
 			Active: 1, Failing: 2, Paused: 3}
 		if got, err := at(db, noon).Count(t.Context()); err != nil || got != want {
 			t.Errorf("%+v, want %+v: %v", got, want, err)

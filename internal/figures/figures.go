@@ -33,8 +33,10 @@ type Point struct {
 	Delivered float64       `json:"delivered_per_second"`
 	Backlog   int64         `json:"backlog"`
 	Oldest    time.Duration `json:"oldest_waiting_ns"`
+	Waiting   int64         `json:"waiting_deliveries"`
 	Dead      int64         `json:"dead_deliveries"`
 	Failing   int64         `json:"failing_receivers"`
+	Paused    int64         `json:"paused_receivers"`
 }
 
 // Recorder adds this process's part and keeps the sum. It is safe for concurrent use.
@@ -125,12 +127,15 @@ func (r *Recorder) Hour() []Point {
 		points = append(points, Point{
 			At: time.Unix(step*int64(stepLength/time.Second), 0).UTC(), Accepted: perSecond(row.accepted),
 			Delivered: perSecond(row.delivered), Backlog: row.enqueued,
-			Oldest: time.Duration(row.oldestUs) * time.Microsecond, Dead: row.dead, Failing: row.failing,
+			Oldest: time.Duration(row.oldestUs) * time.Microsecond, Waiting: row.pending, Dead: row.dead,
+			Failing: row.failing, Paused: row.paused,
 		})
 	}
 	return points
 }
 
+// stepOf returns the step of ten seconds that a time is in.
 func stepOf(at time.Time) int64 { return at.Unix() / int64(stepLength/time.Second) }
 
+// perSecond returns a step's number as a rate.
 func perSecond(n int64) float64 { return float64(n) / stepLength.Seconds() }

@@ -2,21 +2,24 @@ package figures
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// store is the figures of processes and the gauges that one of them counts.
 type store struct{ db *database.DB }
 
 // row is a step of all processes.
 type row struct {
-	step, accepted, delivered         int64
-	enqueued, oldestUs, dead, failing int64
+	step, accepted, delivered                          int64
+	enqueued, oldestUs, pending, dead, failing, paused int64
 }
 
 // add adds to what the process has of the step.
 func (s store) add(ctx context.Context, step, process int64, did Sample) error {
-	_, err := s.db.SQL(ctx).ExecContext(ctx, `INSERT INTO figures (step, process, accepted, delivered)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO figures (step, process, accepted, delivered)
 		VALUES ($1, $2, $3, $4)
 		ON CONFLICT (step, process) DO UPDATE SET accepted = figures.accepted + excluded.accepted,
 			delivered = figures.delivered + excluded.delivered`, step, process, did.Accepted, did.Delivered)
@@ -25,7 +28,7 @@ func (s store) add(ctx context.Context, step, process int64, did Sample) error {
 
 // trim deletes the steps up to the given one.
 func (s store) trim(ctx context.Context, step int64) error {
-	_, err := s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM figures WHERE step <= $1`, step)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM figures WHERE step <= $1`, step)
 	return wrapped("trim figures", err)
 }
 
@@ -33,12 +36,121 @@ func (s store) trim(ctx context.Context, step int64) error {
 func (s store) since(ctx context.Context, step int64) ([]row, error) {
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT step, CAST(sum(accepted) AS bigint),
 			CAST(sum(delivered) AS bigint), CAST(sum(enqueued) AS bigint), CAST(sum(oldest_us) AS bigint),
-			CAST(sum(dead) AS bigint), CAST(sum(failing) AS bigint)
-		FROM (SELECT step, accepted, delivered, 0 AS enqueued, 0 AS oldest_us, 0 AS dead, 0 AS failing
-				FROM figures WHERE step >= $1
-			UNION ALL SELECT step, 0, 0, enqueued, oldest_us, dead, failing FROM gauges WHERE step >= $1) AS parts
+			CAST(sum(pending) AS bigint), CAST(sum(dead) AS bigint), CAST(sum(failing) AS bigint), CAST(sum(paused) AS bigint)
+		FROM (SELECT step, accepted, delivered, 0 AS enqueued, 0 AS oldest_us, 0 AS pending, 0 AS dead, 0 AS failing,
+				0 AS paused FROM figures WHERE step >= $1
+			UNION ALL SELECT step, 0, 0, enqueued, oldest_us, pending, dead, failing, paused
+				FROM gauges WHERE step >= $1) AS parts
 		GROUP BY step`, []any{step}, func(r *row) []any {
-		return []any{&r.step, &r.accepted, &r.delivered, &r.enqueued, &r.oldestUs, &r.dead, &r.failing}
+		return []any{&r.step, &r.accepted, &r.delivered, &r.enqueued, &r.oldestUs, &r.pending, &r.dead, &r.failing,
+			&r.paused}
 	})
 	return rows, wrapped("read figures", err)
+}
+
+// most is up to where rows are counted, as the contract has it.
+const most = 100_000
+
+// counting reads each figure by the index that has just its rows, in its order and up to `most` of them. The conditions
+// repeat those of the indexes. Of the enqueued requests and of the pending deliveries the
+// 10,000 that were accepted first have the oldest.
+const counting = `
+	SELECT 'enqueued' AS what, count(*) AS n FROM (SELECT 1 FROM material_requests
+		WHERE uid > 0 AND status = 'enqueued' ORDER BY uid LIMIT 100000) AS c
+	UNION ALL SELECT 'since', coalesce(min(since), 0) FROM (SELECT coalesce(round_at, created_at) AS since FROM material_requests
+		WHERE uid > 0 AND status = 'enqueued' ORDER BY uid LIMIT 10000) AS c
+	UNION ALL SELECT 'failed requests', count(*) FROM (SELECT 1 FROM material_requests
+		WHERE uid > 0 AND status = 'failed' ORDER BY uid LIMIT 100000) AS c
+	UNION ALL SELECT 'pending', count(*) FROM (SELECT 1 FROM webhook_deliveries
+		WHERE worker IS NOT NULL ORDER BY worker LIMIT 100000) AS c
+	UNION ALL SELECT 'pending', count(*) FROM (SELECT 1 FROM ` + open + ` AND status = 'pending' LIMIT 100000) AS c
+	UNION ALL SELECT 'pending since', coalesce(min(since), 0) FROM (SELECT created_at AS since
+		FROM ` + open + ` AND status = 'pending' ORDER BY uid LIMIT 10000) AS c
+	UNION ALL SELECT 'dead', count(*) FROM (SELECT 1 FROM ` + open + ` AND status = 'dead' LIMIT 100000) AS c
+	UNION ALL SELECT 'failed', count(*) FROM (SELECT 1 FROM ` + open + ` AND status = 'failed' LIMIT 100000) AS c
+	UNION ALL SELECT 'receivers', count(*) FROM (SELECT 1 FROM suppliers
+		WHERE active AND webhook_url <> '' ORDER BY id LIMIT 300000) AS c
+	UNION ALL SELECT 'failing', count(*) FROM ` + ill + ` AND r.paused_by = ''
+	UNION ALL SELECT 'paused', count(*) FROM ` + ill + ` AND r.paused_by <> ''`
+
+const (
+	open = `webhook_deliveries WHERE status <> 'delivered' AND worker IS NULL AND uid > 0`
+
+	// ill are the receivers r that fail or are paused. A deactivated supplier, or one without an address, has none. No
+	// plan begins with the suppliers: a limited table is read as it is.
+	ill = `(SELECT supplier_id, paused_by FROM webhook_receivers
+			WHERE failing_since IS NOT NULL OR paused_by <> '' ORDER BY supplier_id LIMIT 300000) AS r
+		JOIN suppliers AS s ON s.id = r.supplier_id WHERE s.active AND s.webhook_url <> ''`
+)
+
+// count counts all of it as one moment has it. A receiver that is paused does not count as failing.
+func (s store) count(ctx context.Context, now time.Time) (c Counts, err error) {
+	type figure struct {
+		what string
+		n    int64
+	}
+	list, err := database.Query(ctx, s.db.SQL(ctx), counting, nil, func(f *figure) []any { return []any{&f.what, &f.n} })
+	if err != nil {
+		return c, fmt.Errorf("count what all processes show: %w", err)
+	}
+	found := map[string]int64{}
+	for _, f := range list {
+		found[f.what] += f.n
+	}
+	capped := func(what string) int64 { return min(found[what], most) }
+	c = Counts{
+		At: now, Enqueued: capped("enqueued"), FailedRequests: capped("failed requests"), Pending: capped("pending"),
+		Dead: capped("dead"), Failed: capped("failed"), Failing: capped("failing"), Paused: capped("paused"),
+		Active: min(found["receivers"]-found["failing"]-found["paused"], most),
+	}
+	since := func(what string) (waited time.Duration) {
+		if at := found[what]; at > 0 {
+			waited = max(now.Sub(time.UnixMicro(at)), 0)
+		}
+		return waited
+	}
+	c.Oldest, c.OldestPending = since("since"), since("pending since")
+	return c, nil
+}
+
+const countsColumns = `counted_at, enqueued, failed_requests, oldest_us, pending, pending_us, dead, failed, active, failing, paused`
+
+// newest returns the counts of the latest step; zeros when nothing was counted yet.
+func (s store) newest(ctx context.Context) (c Counts, err error) {
+	type row struct {
+		Counts
+		at, oldest, oldestPending int64
+	}
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+countsColumns+` FROM gauges ORDER BY step DESC LIMIT 1`,
+		nil, func(r *row) []any {
+			return []any{&r.at, &r.Enqueued, &r.FailedRequests, &r.oldest, &r.Pending, &r.oldestPending, &r.Dead, &r.Failed,
+				&r.Active, &r.Failing, &r.Paused}
+		})
+	if err != nil || len(rows) == 0 {
+		return c, wrapped("read what is counted", err)
+	}
+	c = rows[0].Counts
+	c.At, c.Oldest = time.UnixMicro(rows[0].at), time.Duration(rows[0].oldest)*time.Microsecond
+	c.OldestPending = time.Duration(rows[0].oldestPending) * time.Microsecond
+	return c, nil
+}
+
+// keep writes the counts of a step. Later ones are of a clock that was ahead.
+func (s store) keep(ctx context.Context, c Counts) error {
+	step := stepOf(c.At)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM gauges WHERE step >= $1 OR step <= $2`, step, step-kept)
+	if err == nil {
+		_, err = database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO gauges (step, `+countsColumns+`)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`, step, c.At.UnixMicro(), c.Enqueued, c.FailedRequests,
+			c.Oldest.Microseconds(), c.Pending, c.OldestPending.Microseconds(), c.Dead, c.Failed, c.Active, c.Failing, c.Paused)
+	}
+	return wrapped("keep what is counted", err)
+}
+
+// wrapped adds to an error what failed; nil stays nil.
+func wrapped(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, database.Translate(err))
 }

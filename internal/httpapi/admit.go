@@ -28,6 +28,7 @@ type admitted struct {
 	*admission
 	caller string // "": not known
 	peeked []byte // the body, when it was read for its signature
+	read   bool   // the whole body
 	from   *shares
 	key    string
 	weight int64

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
@@ -87,6 +88,7 @@ func readBody(c *gin.Context, limit int64, acquire func() error) ([]byte, error)
 	raw, err := readAll(http.MaxBytesReader(c.Writer, c.Request.Body, limit), c.Request.ContentLength)
 	switch {
 	case err == nil:
+		admissionOf(c).read = true
 		return raw, nil
 	case errors.Is(err, os.ErrDeadlineExceeded): // net/http ends the context too, though the caller is still there
 		return nil, errs.Wrap(errs.Invalid, "The request body did not arrive in time.", err)
@@ -97,6 +99,24 @@ func readBody(c *gin.Context, limit int64, acquire func() error) ([]byte, error)
 	default:
 		return nil, errs.Wrap(errs.Invalid, "The request body did not arrive whole.", err)
 	}
+}
+
+// bodyOfStrangers is how long the body of who is not known may take to arrive: most come with their request.
+const bodyOfStrangers = 50 * time.Millisecond
+
+// dropBody makes a 401 wait for no body that was announced, as net/http does. When it is not all there it ends the
+// connection, on which the rest would be read as the next request. Who expects an answer first gets no other one.
+func dropBody(c *gin.Context) {
+	if c.Request.ContentLength == 0 || admissionOf(c).read {
+		return
+	}
+	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(bodyOfStrangers))
+	if c.Request.Header.Get("Expect") == "" {
+		if n, err := io.CopyN(io.Discard, c.Request.Body, strangerBody+1); n <= strangerBody && errors.Is(err, io.EOF) {
+			return
+		}
+	}
+	c.Header("Connection", "close")
 }
 
 // tooLarge ends the connection too: what is left of the body would be read as the next request.

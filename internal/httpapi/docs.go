@@ -14,6 +14,7 @@ import (
 	"github.com/swaggest/swgui/v5/static"
 	"github.com/vearutop/statigz"
 
+	"github.com/supplyhub/supplyhub/deployments/samples"
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
@@ -30,6 +31,7 @@ type docsPage struct{ Name, Title string }
 // docsPages are the pages in the order of the navigation. The reference, at /docs, is not among them.
 var docsPages = []docsPage{
 	{"authentication", "Authentication"}, {"webhooks", "Webhooks"}, {"errors", "Errors"}, {"retries", "Retries"},
+	{"estimates", "Estimates"}, {"trackers", "Trackers"}, {"scoreboard", "Scoreboard"},
 }
 
 // Docs serves the documentation: the reference at /docs, pages and assets at /docs/:file. version is shown.
@@ -65,12 +67,21 @@ type docsFile struct {
 // docsAssets returns the files of our own by name; the empty name is the reference.
 func docsAssets(version string) (map[string]docsFile, error) {
 	files := map[string]docsFile{}
-	for _, name := range []string{"docs.css", "docs.js"} {
-		content, err := docsFiles.ReadFile("docs/" + name)
+	for name, file := range map[string]string{"docs.css": "docs.css", "docs.js": "docs.js", "pages.js": "pages.js",
+		"icon.svg": "icon.svg", "receiver.go": "receiver/main.go", "receiver.py": "receiver/receiver.py",
+		"receiver.mjs": "receiver/receiver.mjs"} {
+		content, err := docsFiles.ReadFile("docs/" + file)
 		if err != nil {
 			return nil, fmt.Errorf("read the documentation: %w", err)
 		}
-		files[name] = docsFile{mime.TypeByExtension(path.Ext(name)), content}
+		mediaType := "text/plain; charset=utf-8" // shown, not run
+		if name == file {
+			mediaType = mime.TypeByExtension(path.Ext(name))
+		}
+		files[name] = docsFile{mediaType, content}
+	}
+	for name, content := range samples.Files() {
+		files[name] = docsFile{"text/plain; charset=utf-8", content}
 	}
 	for _, p := range append([]docsPage{{"", "Reference"}}, docsPages...) {
 		content, err := renderDocs(p, version)

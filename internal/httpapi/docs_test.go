@@ -20,7 +20,8 @@ import (
 
 const docsVersion = "v1.2.3-test"
 
-var docsPages = []string{"/docs", "/docs/authentication", "/docs/webhooks", "/docs/errors", "/docs/retries"}
+var docsPages = []string{"/docs", "/docs/authentication", "/docs/webhooks", "/docs/errors", "/docs/retries",
+	"/docs/estimates", "/docs/trackers", "/docs/scoreboard"}
 
 // docsService serves the documentation as the service does.
 func docsService(t *testing.T) http.Handler {
@@ -71,6 +72,19 @@ func TestDocs_pages_fit_a_phone_name_the_version_and_load_nothing_from_elsewhere
 	}
 }
 
+func TestDocs_serve_the_samples_as_text(t *testing.T) {
+	t.Parallel()
+	h := docsService(t)
+	for name, first := range map[string]string{"receiver.go": "// Command receiver", "receiver.py": "# A receiver",
+		"receiver.mjs": "// A receiver", "supplier.py": `"""A supplier`, "supplier.ts": "// A supplier", "hub.ts": ""} {
+		w := fetch(t, h, "/docs/"+name)
+		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" || w.Body.Len() < 500 ||
+			!strings.HasPrefix(w.Body.String(), first) {
+			t.Errorf("%s: %d %v %.60q", name, w.Code, w.Header(), w.Body.String())
+		}
+	}
+}
+
 func TestDocs_links_lead_somewhere(t *testing.T) {
 	t.Parallel()
 	h := docsService(t)
@@ -105,7 +119,7 @@ func TestDocs_every_kind_of_error_has_a_type_that_leads_to_its_section(t *testin
 		}
 		path, section, _ := strings.Cut(problem.Type, "#")
 		if path != "/docs/errors" || !strings.Contains(page, `<section id="`+section+`">`+"\n<h2>"+fmt.Sprint(w.Code)+" ") {
-			t.Errorf("%d has the type %q, which leads to no section", w.Code, problem.Type)
+			t.Errorf("%d has the type %q, which points at no section", w.Code, problem.Type)
 		}
 	}
 }

@@ -38,13 +38,17 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	}
 	o := newObserver(cfg.Log, cfg.Registry)
 	engine.Use(serveHead(engine))
+	scheme := "http"
+	if cfg.HTTPS {
+		scheme = "https"
+	}
 	if cfg.Tracer != nil {
-		engine.Use(traced(cfg.Tracer))
+		engine.Use(traced(cfg.Tracer, scheme))
 	}
 	if cfg.HTTPS {
 		engine.Use(func(c *gin.Context) { c.Header("Strict-Transport-Security", "max-age=31536000") })
 	}
-	engine.Use(o.observe, closeAfterChunks, o.recoverPanic, newAdmission().middleware)
+	engine.Use(o.observe, o.recoverPanic, newAdmission().middleware)
 	engine.NoRoute(Handle(NotFound))
 	engine.NoMethod(func(c *gin.Context) {
 		allowed := c.Writer.Header().Get("Allow")

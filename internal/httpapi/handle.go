@@ -39,6 +39,9 @@ func HandleWith(h Handler, render Renderer) gin.HandlerFunc {
 		}
 		_ = c.Error(err) // the access log shows it
 		if !c.Writer.Written() {
+			if StatusOf(err) == http.StatusUnauthorized {
+				dropBody(c)
+			}
 			render(c, err)
 		}
 	}

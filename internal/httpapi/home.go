@@ -6,25 +6,16 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// homePage is what a browser that only knows the address sees.
-const homePage = `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>supplyhub</title>
-<h1>supplyhub</h1>
-<p>Material requests, device trackers and a football scoreboard over HTTP.</p>
-<ul>
-<li><a href="/docs">The API, described and to be tried out</a></li>
-<li><a href="/openapi.json">The same as OpenAPI 3.1</a></li>
-</ul>
-`
-
-// Home answers the bare address with a page that leads to the documentation.
-func Home(c *gin.Context) error {
-	c.Header("Content-Security-Policy", "default-src 'self'; base-uri 'none'; frame-ancestors 'none'")
-	c.Header("X-Content-Type-Options", "nosniff")
-	write(c, http.StatusOK, "text/html; charset=utf-8", []byte(homePage))
-	return nil
+// Home answers the bare address with a page of the documentation's family, which links to it and to the portal.
+func Home(version string) Handler {
+	page, err := renderDocs(docsPage{"home", "Home"}, version)
+	return func(c *gin.Context) error {
+		if err != nil {
+			return err
+		}
+		c.Header("Content-Security-Policy", docsPolicy)
+		c.Header("Cache-Control", "public, max-age=300")
+		write(c, http.StatusOK, "text/html; charset=utf-8", page)
+		return nil
+	}
 }

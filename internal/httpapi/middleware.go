@@ -65,7 +65,7 @@ func (o *observer) account(c *gin.Context, start time.Time) {
 		size = 0
 	}
 	o.requests.WithLabelValues(method, route, strconv.Itoa(status)).Inc()
-	o.duration.WithLabelValues(method, route).Observe(elapsed.Seconds())
+	observeTraced(c.Request.Context(), o.duration.WithLabelValues(method, route), elapsed)
 
 	ctx, level := c.Request.Context(), logLevel(c, status)
 	if !o.log.Enabled(ctx, level) {
@@ -93,14 +93,6 @@ func logLevel(c *gin.Context, status int) slog.Level {
 		return slog.LevelWarn
 	default:
 		return slog.LevelError
-	}
-}
-
-// closeAfterChunks lets nothing follow a body in chunks on its connection: net/http hides whether a length was sent
-// too, by which a proxy may have found another end of the request (RFC 9112, 6.1).
-func closeAfterChunks(c *gin.Context) {
-	if len(c.Request.TransferEncoding) > 0 {
-		c.Header("Connection", "close")
 	}
 }
 

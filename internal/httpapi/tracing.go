@@ -2,9 +2,12 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
@@ -21,8 +24,8 @@ const (
 )
 
 // traced returns the middleware that begins a span for each call that is sampled, in the trace that the caller names.
-// Of any other call it keeps what the caller named, and does nothing more.
-func traced(provider trace.TracerProvider) gin.HandlerFunc {
+// Of any other call it keeps what the caller named, and does nothing more. scheme is the one that callers come by.
+func traced(provider trace.TracerProvider, scheme string) gin.HandlerFunc {
 	tracer := provider.Tracer("supplyhub")
 	return func(c *gin.Context) {
 		ctx, named := c.Request.Context(), c.GetHeader(traceParent)
@@ -34,7 +37,7 @@ func traced(provider trace.TracerProvider) gin.HandlerFunc {
 			trace.WithSpanKind(trace.SpanKindServer))
 		switch {
 		case span.IsRecording():
-			defer describe(span, c)
+			defer describe(span, c, scheme)
 			c.Request = c.Request.WithContext(ctx)
 		case caller.IsValid():
 			c.Request = c.Request.WithContext(logctx.WithTraceParent(c.Request.Context(),
@@ -45,16 +48,26 @@ func traced(provider trace.TracerProvider) gin.HandlerFunc {
 }
 
 // describe ends the span of an answered call.
-func describe(span trace.Span, c *gin.Context) {
+func describe(span trace.Span, c *gin.Context, scheme string) {
 	status := c.Writer.Status()
 	span.SetAttributes(
 		attribute.String("request_id", logctx.RequestID(c.Request.Context())), // as on every other span of the request
 		semconv.HTTPRequestMethodKey.String(methodLabel(c.Request)), semconv.HTTPRoute(c.FullPath()),
-		semconv.URLPath(c.Request.URL.Path), semconv.ClientAddress(c.ClientIP()),
+		semconv.URLScheme(scheme), semconv.URLPath(c.Request.URL.Path), semconv.ClientAddress(c.ClientIP()),
 		semconv.UserAgentOriginal(c.Request.UserAgent()), semconv.HTTPResponseStatusCode(status),
 		semconv.HTTPResponseBodySize(max(c.Writer.Size(), 0)))
 	if status >= http.StatusInternalServerError {
 		span.SetStatus(codes.Error, "")
 	}
 	span.End()
+}
+
+// observeTraced counts a duration, with the trace in which it was spent as its exemplar.
+func observeTraced(ctx context.Context, durations prometheus.Observer, elapsed time.Duration) {
+	span := trace.SpanContextFromContext(ctx)
+	if traced, ok := durations.(prometheus.ExemplarObserver); ok && span.IsSampled() {
+		traced.ObserveWithExemplar(elapsed.Seconds(), prometheus.Labels{"trace_id": span.TraceID().String()})
+		return
+	}
+	durations.Observe(elapsed.Seconds())
 }

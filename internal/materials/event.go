@@ -14,6 +14,11 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// An event as the own endpoint takes it. One of our own workers, proved by its header, is believed; all others are
+// checked member by member here, since suppliers who estimate by themselves post events too. The same rules check
+// what an estimator made before it is stored and sent (CheckEstimates), so that nothing is sent that would be
+// refused.
+
 const (
 	eventTextLimit   = 255       // characters of an id, a name or a code
 	eventReasonLimit = 4000      // characters of a reason
@@ -28,6 +33,7 @@ type eventBody struct {
 	Data      *eventData `json:"data"`
 }
 
+// eventData is the data of a received event.
 type eventData struct {
 	SupplierID  *string             `json:"supplier_id"`
 	RequestID   *int64              `json:"request_id"`
@@ -36,6 +42,7 @@ type eventData struct {
 	Unavailable []*eventUnavailable `json:"unavailable"`
 }
 
+// eventEstimate is one estimate of a received event.
 type eventEstimate struct {
 	EstimateID         *string  `json:"estimate_id"`
 	Service            *string  `json:"service"`
@@ -50,6 +57,7 @@ type eventEstimate struct {
 	ValidUntil         *string  `json:"valid_until"`
 }
 
+// eventUnavailable is a service that cannot be offered, of a received event.
 type eventUnavailable struct {
 	Service *string `json:"service"`
 	Reason  *string `json:"reason"`
@@ -73,6 +81,7 @@ func (b *eventBody) event(requestID int64) (webhook.Event, []errs.Violation) {
 	return event, c.found
 }
 
+// data returns the data, checked.
 func (d *eventData) data(c *eventCheck, requestID int64) webhook.Data {
 	data := webhook.Data{
 		SupplierID: c.text("/data/supplier_id", d.SupplierID, eventTextLimit), RequestID: requestID,
@@ -87,6 +96,7 @@ func (d *eventData) data(c *eventCheck, requestID int64) webhook.Data {
 	return data
 }
 
+// estimates returns the estimates, whose ids must be distinct. It ends early when there are violations enough.
 func (d *eventData) estimates(c *eventCheck) []webhook.Estimate {
 	estimates := make([]webhook.Estimate, 0, min(len(d.Estimates), eventUsual))
 	if d.Estimates == nil {
@@ -113,6 +123,7 @@ func (d *eventData) estimates(c *eventCheck) []webhook.Estimate {
 	return estimates
 }
 
+// unavailable returns the services that cannot be offered.
 func (d *eventData) unavailable(c *eventCheck) []webhook.Unavailable {
 	unavailable := []webhook.Unavailable{}
 	if d.Unavailable == nil {
@@ -135,6 +146,7 @@ func (d *eventData) unavailable(c *eventCheck) []webhook.Unavailable {
 	return unavailable
 }
 
+// estimate returns one estimate, checked member by member.
 func (e *eventEstimate) estimate(c *eventCheck) webhook.Estimate {
 	estimate := webhook.Estimate{
 		EstimateID:         c.text("/estimate_id", e.EstimateID, eventTextLimit),
@@ -191,6 +203,7 @@ type eventCheck struct {
 	found []errs.Violation
 }
 
+// add adds a violation at a pointer, below the item that is checked.
 func (c *eventCheck) add(pointer, detail string) {
 	if c.list != "" {
 		pointer = c.list + strconv.Itoa(c.item) + pointer
@@ -201,8 +214,10 @@ func (c *eventCheck) add(pointer, detail string) {
 // full reports whether no further violation would be shown.
 func (c *eventCheck) full() bool { return len(c.found) >= httpapi.EnoughViolations }
 
+// missing adds that a member is required.
 func (c *eventCheck) missing(pointer string) { c.add(pointer, "is required") }
 
+// text checks a text that must be there and not blank.
 func (c *eventCheck) text(pointer string, value *string, limit int) string {
 	switch {
 	case value == nil:
@@ -219,6 +234,7 @@ func (c *eventCheck) text(pointer string, value *string, limit int) string {
 	return ""
 }
 
+// count checks a whole number from 0 to the limit.
 func (c *eventCheck) count(pointer string, value *int64, limit int64) int64 {
 	switch {
 	case value == nil:
@@ -231,6 +247,7 @@ func (c *eventCheck) count(pointer string, value *int64, limit int64) int64 {
 	return 0
 }
 
+// amount checks a number that is not negative.
 func (c *eventCheck) amount(pointer string, value *float64) float64 {
 	switch {
 	case value == nil:
@@ -243,6 +260,7 @@ func (c *eventCheck) amount(pointer string, value *float64) float64 {
 	return 0
 }
 
+// currency checks a code of three capital letters.
 func (c *eventCheck) currency(pointer string, value *string) string {
 	if value == nil {
 		c.missing(pointer)
@@ -256,6 +274,7 @@ func (c *eventCheck) currency(pointer string, value *string) string {
 	return code
 }
 
+// day checks a date, YYYY-MM-DD.
 func (c *eventCheck) day(pointer string, value *string) string {
 	if value == nil {
 		c.missing(pointer)
@@ -268,6 +287,7 @@ func (c *eventCheck) day(pointer string, value *string) string {
 	return *value
 }
 
+// moment checks a time of RFC 3339.
 func (c *eventCheck) moment(pointer string, value *string) time.Time {
 	if value == nil {
 		c.missing(pointer)

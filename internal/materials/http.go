@@ -16,6 +16,9 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// The suppliers' routes. A body is decoded once, strictly, and every violation is reported. A call that waits for its
+// estimates (?wait) begins to wait when its request is stored: one that is cut off meanwhile has lost nothing.
+
 // Handlers answer the package's routes. They are apart from Service because the linker keeps all exported methods of
 // what reflection may reach: a worker, which has no routes, would link gin.
 type Handlers struct {
@@ -23,11 +26,13 @@ type Handlers struct {
 	Bearer Authenticator // for the receiving end of the events
 }
 
+// enqueuedAnswer is the answer to a request that is accepted.
 type enqueuedAnswer struct {
 	Status Status `json:"status"`
 	ID     int64  `json:"id"`
 }
 
+// duplicatesAnswer is the answer to a request with repeated combinations: the interface gives it a form of its own.
 type duplicatesAnswer struct {
 	Message    string      `json:"message"`
 	Duplicates []Duplicate `json:"duplicates"`
@@ -35,7 +40,7 @@ type duplicatesAnswer struct {
 
 // Create handles POST /api/material-requests.
 func (s Handlers) Create(c *gin.Context) error {
-	request, err := ReadRequest(c)
+	request, err := readRequest(c)
 	if err != nil {
 		return err
 	}
@@ -52,9 +57,9 @@ func (s Handlers) Create(c *gin.Context) error {
 	return nil
 }
 
-// ReadRequest returns the posted request of the caller. Its errors are httpapi.DecodeJSON's: errs.Invalid names every
+// readRequest returns the posted request of the caller. Its errors are httpapi.DecodeJSON's: errs.Invalid names every
 // violation.
-func ReadRequest(c *gin.Context) (Request, error) {
+func readRequest(c *gin.Context) (Request, error) {
 	body, err := httpapi.DecodeJSON(c, (*requestBody).validate)
 	if err != nil {
 		return Request{}, err
@@ -160,10 +165,12 @@ func (s Handlers) Reestimate(c *gin.Context) error {
 	return nil
 }
 
+// selectionBody is a posted choice; nil is missing or null.
 type selectionBody struct {
 	EstimateID *string `json:"estimate_id"`
 }
 
+// validate names every rule that the body breaks.
 func (b *selectionBody) validate() []errs.Violation {
 	switch {
 	case b.EstimateID == nil:
@@ -175,6 +182,7 @@ func (b *selectionBody) validate() []errs.Violation {
 	}
 }
 
+// selectionAnswer is the answer to a choice.
 type selectionAnswer struct {
 	Status     Status    `json:"status"`
 	ID         int64     `json:"id"`
@@ -236,6 +244,7 @@ func (s Handlers) Orders(c *gin.Context) error {
 	})
 }
 
+// ordersOf returns records as the list of orders shows them.
 func ordersOf(records []Record) []order {
 	orders := make([]order, len(records))
 	for i, r := range records {

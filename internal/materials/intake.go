@@ -15,6 +15,15 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// Accepting a request, step by step: the caller's goroutine makes the canonical form and its digest and waits in a
+// batch; one statement inserts the batch, in the one order in which all batches lock; after its COMMIT the new
+// requests are published to the queue, and each caller gets its answer. 201 means stored. A process that dies before
+// the COMMIT has stored nothing and answered no caller of the batch; one that dies after it has left the row, which the
+// sweeper queues.
+//
+// A request whose id is taken is compared by its digest: the equal one is accepted again and stored once, a different
+// one is a conflict.
+
 const (
 	intakeBatch   = 128              // requests that share a statement
 	intakeTimeout = 10 * time.Second // for that statement
@@ -60,6 +69,7 @@ type intakeResult struct {
 	batch    string
 }
 
+// newIntakeBatcher starts the intake's batches. None lingers: a request that comes alone is stored at once.
 func newIntakeBatcher(s *Service) *groupcommit.Batcher[intakeItem, intakeResult] {
 	return groupcommit.New(s.deps.Flushers, intakeBatch, 0, s.flushIntake)
 }

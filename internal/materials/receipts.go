@@ -12,6 +12,15 @@ import (
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 )
 
+// What the own endpoint does with an event. Most are those that our own workers send, each for the round that its
+// request waits for: one statement takes a whole batch of them. Everything else (an event once more, of an earlier
+// round, of a supplier that estimates by itself, of an unknown request) is decided one by one with the request's row
+// locked.
+//
+// An event may come twice, late, or after its request was deleted and its id used again. The uid and the number of
+// the round decide, never a clock; only events that a supplier posted itself are compared by their timestamp. What
+// changes nothing is answered 200, so that the sender stops.
+
 const (
 	receiptBatch   = 128 // received events that share a transaction
 	receiptLinger  = 2 * time.Millisecond
@@ -102,6 +111,7 @@ func (s *Service) receive(ctx context.Context, item receiptItem) error {
 	}
 }
 
+// newReceiptBatcher starts the batches of received events, one at a time: two would wait for each other's rows.
 func newReceiptBatcher(s *Service) *groupcommit.Batcher[receiptItem, receiptResult] {
 	return groupcommit.New(1, receiptBatch, receiptLinger, s.flushReceipts)
 }
@@ -176,6 +186,7 @@ func (s *Service) decideReceipts(ctx context.Context, items []receiptItem, place
 	})
 }
 
+// orEmpty returns an empty list in place of nil, which JSON would show as null.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -1,15 +1,24 @@
 package materials
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/pack"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
+
+// A request in its three forms: as it is posted (requestBody, where anything may be missing), as it is once it is
+// valid (Request, stored as canonical JSON, whose digest says whether two are the same), and as it is shown (Record,
+// with what became of it). Rules name every violation at once, by JSON pointer.
 
 const (
 	textLimit    = 255
@@ -28,6 +37,21 @@ type Request struct {
 	TraceParent string     `json:"-"` // the span of that call (W3C Trace Context); empty: it is not traced
 }
 
+// Record is a material request as it is now: what was asked and what became of it.
+type Record struct {
+	Request
+	Status             Status                `json:"status"`
+	Round              int64                 `json:"-"`       // which estimation this is, from 1
+	UID                int64                 `json:"-"`       // of the accepted request, never used again
+	Failure            *string               `json:"failure"` // why it is failed, in one sentence; nil in any other status
+	CreatedAt          time.Time             `json:"created_at"`
+	UpdatedAt          time.Time             `json:"updated_at"`
+	Estimates          []webhook.Estimate    `json:"estimates"`   // never nil
+	Unavailable        []webhook.Unavailable `json:"unavailable"` // never nil
+	SelectedEstimateID *string               `json:"selected_estimate_id"`
+	SelectedAt         *time.Time            `json:"-"`
+}
+
 // Material is one item of a valid request; materialBody is one that was posted and may lack what is required.
 type (
 	Material     = materialOf[int64, string, float64]
@@ -36,7 +60,7 @@ type (
 
 // materialOf is an item of a request: Number, Text and Size are the types of the members that it must have, pointers
 // where they may be missing. Sizes are centimetres of one piece. The names, their order and the types of Material are
-// part of the canonical form (canonical.go), so a later member goes to the end and has omitzero.
+// part of the canonical form (below), so a later member goes to the end and has omitzero.
 type materialOf[Number, Text, Size any] struct {
 	MaterialID        Number   `json:"material_id"`
 	Material          Text     `json:"material"`
@@ -159,6 +183,7 @@ type requestCheck struct {
 	found []errs.Violation
 }
 
+// add adds a violation of a member, below the item that is checked.
 func (c *requestCheck) add(member, detail string) {
 	if c.item != topLevel {
 		member = "/materials/" + strconv.Itoa(c.item) + member
@@ -166,6 +191,7 @@ func (c *requestCheck) add(member, detail string) {
 	c.found = append(c.found, errs.At(member, detail))
 }
 
+// text checks a text that must be there, not blank, and not too long.
 func (c *requestCheck) text(member string, value *string) {
 	switch {
 	case value == nil:
@@ -177,6 +203,7 @@ func (c *requestCheck) text(member string, value *string) {
 	}
 }
 
+// size checks a number of centimetres.
 func (c *requestCheck) size(member string, value *float64, required bool) {
 	switch {
 	case value == nil && required:
@@ -184,4 +211,37 @@ func (c *requestCheck) size(member string, value *float64, required bool) {
 	case value != nil && !(*value >= 0 && *value <= sizeLimit):
 		c.add(member, fmt.Sprintf("must be a number of centimetres from 0 to %d", sizeLimit))
 	}
+}
+
+// canonicalRequest is version 1 of the form by which two requests are compared: the JSON of these members, in this
+// order, an absent optional one as null, encoded by encoding/json. Stored digests hang on every byte of it, so it never
+// changes: a member that comes later has omitzero, which leaves the digests of requests without it as they are.
+type canonicalRequest struct {
+	ID        int64      `json:"id"`
+	ShopCode  string     `json:"shop_code"`
+	Comment   *string    `json:"comment"`
+	Materials []Material `json:"materials"`
+}
+
+// canonical returns the request's canonical text, which is stored, and the text's SHA-256: equal digests mean equal
+// requests.
+func (r Request) canonical() (text, digest []byte, err error) {
+	form := canonicalRequest{ID: r.ID, ShopCode: r.ShopCode, Comment: r.Comment, Materials: r.Materials}
+	if text, err = json.Marshal(form); err != nil {
+		return nil, nil, fmt.Errorf("encode request: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return text, sum[:], nil
+}
+
+// DecodeRequest returns the request of a stored body, without what is stored next to it.
+func DecodeRequest(body []byte) (Request, error) { return unpacked[Request](body) }
+
+// unpacked returns what a stored body was made of.
+func unpacked[T any](body []byte) (value T, err error) {
+	text, err := pack.Unpack(body)
+	if err != nil {
+		return value, err
+	}
+	return httpapi.DecodeOwn[T](text)
 }

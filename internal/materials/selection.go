@@ -10,7 +10,11 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// selectEstimate chooses one of the request's estimates, for good, and returns since when it is chosen; the same choice
+// The choice of an estimate is final, and two calls may choose at once: the request's row is locked, the rule is
+// applied to what is stored then, and the UPDATE names the state again. The other call waits for the lock and finds
+// another estimate chosen, or its own, which is no error.
+
+// selectEstimate chooses one of the request's estimates, permanently, and returns since when it is chosen; the same choice
 // again changes nothing. errs.NotFound: no such request of the supplier; errs.Conflict: it is not estimated yet, or
 // another estimate is chosen; errs.Unprocessable: the estimate is not one of the request's, or is no longer valid.
 func (s *Service) selectEstimate(ctx context.Context, key requestKey, estimateID string) (
@@ -74,10 +78,12 @@ func (r Record) estimate(id string) *webhook.Estimate {
 	return &r.Estimates[i]
 }
 
+// anotherSelected answers a second, different choice.
 func anotherSelected() error {
 	return errs.New(errs.Conflict, "Another estimate of this request is selected already.")
 }
 
+// unselectable answers the choice of an estimate that cannot be chosen.
 func unselectable(why string) error {
 	err := errs.New(errs.Unprocessable, "The estimate cannot be selected.")
 	err.Violations = []errs.Violation{errs.At("/estimate_id", why)}

@@ -1,6 +1,24 @@
 package materials
 
-import "slices"
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/notice"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+// The states of a request and the moves between them. intake.go makes enqueued; receipts.go moves to estimated;
+// selection.go to selected. What is here are the other moves: the sender or the estimator gives a round up (Fail,
+// MarkFailed), an operator redelivers it (MarkRedelivered), and a supplier or an operator asks for another round
+// (Estimate, Reopen). Each is one conditional UPDATE that names the round: one that comes too late changes nothing.
 
 // Status is the state of a material request in its life:
 //
@@ -31,6 +49,7 @@ func (s Status) CanBecome(next Status) bool {
 	return slices.Contains(s.successors(), next)
 }
 
+// successors returns the states that may follow.
 func (s Status) successors() []Status {
 	switch s {
 	case Enqueued:
@@ -42,4 +61,111 @@ func (s Status) successors() []Status {
 	default:
 		return nil
 	}
+}
+
+// failureUndelivered is why a request is failed whose estimates never arrived, in words for the supplier.
+const failureUndelivered = "The delivery estimates were computed " +
+	"and could not be delivered in the whole retry schedule."
+
+// Notifier stores notices for the operator; it joins the transaction in ctx.
+type Notifier interface {
+	Note(ctx context.Context, notices ...notice.Notice) error
+}
+
+// RequestLedger records on a request what became of its round: that it failed, or is redelivered. It needs nothing of
+// the sender, so that the sender can be built over it. It is safe for concurrent use.
+type RequestLedger struct {
+	store    *store
+	log      *slog.Logger
+	now      func() time.Time
+	notifier Notifier
+}
+
+// NewRequestLedger returns a ledger that notifies the operator of failed requests; nil: it does not.
+func NewRequestLedger(db *database.DB, log *slog.Logger, now func() time.Time, notifier Notifier) *RequestLedger {
+	return &RequestLedger{store: &store{db: db}, log: log, now: now, notifier: notifier}
+}
+
+// MarkFailed moves the round's request from enqueued to failed, because its event could not be delivered; in any other
+// state or round it does nothing. reason is for the log. It joins the transaction in ctx.
+func (l *RequestLedger) MarkFailed(ctx context.Context, r round.Round, reason string) error {
+	traceID, moved, err := l.Fail(ctx, r, failureUndelivered, reason)
+	if err != nil {
+		return fmt.Errorf("mark material request failed: %w", err)
+	}
+	if moved {
+		l.log.WarnContext(logctx.WithRequest(ctx, r.SupplierID, r.RequestID, traceID), "material request failed",
+			"reason", reason)
+	}
+	return nil
+}
+
+// MarkRedelivered moves the rounds' requests from failed back to enqueued, because an operator has their events
+// delivered again; in any other state or round it does nothing. It joins the transaction in ctx.
+func (l *RequestLedger) MarkRedelivered(ctx context.Context, rounds ...round.Round) error {
+	moved, err := l.store.redelivered(ctx, rounds, l.now())
+	if err != nil {
+		return fmt.Errorf("mark material requests redelivered: %w", err)
+	}
+	for _, row := range moved {
+		l.log.InfoContext(logctx.WithRequest(ctx, row.SupplierID, row.ID, row.TraceID), "material request is redelivered")
+	}
+	return nil
+}
+
+// Fail moves the round's request from enqueued to failed and notifies the operator; moved is false when it was not
+// enqueued in this round. sentence is for the supplier, cause for the operator. It joins the transaction in ctx.
+func (l *RequestLedger) Fail(ctx context.Context, r round.Round, sentence, cause string) (
+	traceID string, moved bool, err error) {
+	err = l.store.db.InTx(ctx, "fail a request", func(ctx context.Context) (err error) {
+		if traceID, moved, err = l.store.fail(ctx, r, sentence, l.now()); err != nil || !moved || l.notifier == nil {
+			return err
+		}
+		return l.notifier.Note(ctx, notice.Notice{
+			Type: notice.RequestFailed, SupplierID: r.SupplierID, Subject: strconv.FormatInt(r.RequestID, 10), Error: cause,
+		})
+	})
+	return traceID, moved, err
+}
+
+// reestimate asks for fresh estimates: the request is enqueued again for its next round, whose event has a key and
+// estimate ids of its own. A request that is enqueued already stays as it is: its fresh estimates are on the way.
+// errs.NotFound: no such request of the supplier; errs.Conflict: an estimate is selected.
+func (s *Service) reestimate(ctx context.Context, key requestKey) error {
+	next, moved, err := s.store.nextRound(ctx, key, s.deps.Now(), Estimated, Failed)
+	if err != nil {
+		return fmt.Errorf("re-estimate: %w", err)
+	}
+	if moved {
+		s.deps.Publisher.Publish(next)
+		return nil
+	}
+	record, err := s.store.find(ctx, key.SupplierID, key.ID)
+	switch {
+	case err != nil:
+		return fmt.Errorf("re-estimate: %w", err)
+	case record.Status == Selected:
+		return errs.New(errs.Conflict, "An estimate of this request is selected already.")
+	default:
+		return nil
+	}
+}
+
+// Reopen enqueues a failed request again, for its next round. errs.NotFound: no such request of the supplier;
+// errs.Conflict: it is not failed.
+func (s *Service) Reopen(ctx context.Context, supplierID string, requestID int64) error {
+	key := requestKey{supplierID, requestID}
+	next, moved, err := s.store.nextRound(ctx, key, s.deps.Now(), Failed)
+	if err != nil {
+		return fmt.Errorf("reopen: %w", err)
+	}
+	if moved {
+		s.deps.Publisher.Publish(next)
+		return nil
+	}
+	record, err := s.store.find(ctx, supplierID, requestID)
+	if err != nil {
+		return fmt.Errorf("reopen: %w", err)
+	}
+	return errs.New(errs.Conflict, fmt.Sprintf("The request is %s, not failed.", record.Status))
 }

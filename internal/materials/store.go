@@ -8,28 +8,15 @@ import (
 	"slices"
 	"time"
 
-	"gorm.io/gorm"
-
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// Record is a material request as it is now: what was asked and what became of it.
-type Record struct {
-	Request
-	Status             Status                `json:"status"`
-	Round              int64                 `json:"-"`       // which estimation this is, from 1
-	UID                int64                 `json:"-"`       // of the accepted request, never used again
-	Failure            *string               `json:"failure"` // why it is failed, in one sentence; nil in any other status
-	CreatedAt          time.Time             `json:"created_at"`
-	UpdatedAt          time.Time             `json:"updated_at"`
-	Estimates          []webhook.Estimate    `json:"estimates"`   // never nil
-	Unavailable        []webhook.Unavailable `json:"unavailable"` // never nil
-	SelectedEstimateID *string               `json:"selected_estimate_id"`
-	SelectedAt         *time.Time            `json:"-"`
-}
+// All batches lock requests in one order, that of (supplier_id, id): two of them wait for each other and never both.
+// On PostgreSQL a batch is arrays, so a statement has one plan for every size, and each row is looked up by its key.
+// On SQLite it is one JSON text.
 
 // requestKey names one request: ids are the supplier's own.
 type requestKey struct {
@@ -42,13 +29,16 @@ func (k requestKey) compare(other requestKey) int {
 	return cmp.Or(cmp.Compare(k.SupplierID, other.SupplierID), cmp.Compare(k.ID, other.ID))
 }
 
+// supplier returns the supplier, by which a database that is spread divides batches.
 func (k requestKey) supplier() string { return k.SupplierID }
 
+// store is the tables of requests and rounds. Times are Unix microseconds.
 type store struct {
 	db     *database.DB
 	events Outbox // where the estimates of own events are
 }
 
+// requestRow is a request as it is stored; what each column means is in the schema.
 type requestRow struct {
 	SupplierID         string `gorm:"primaryKey"`
 	ID                 int64  `gorm:"primaryKey;autoIncrement:false"`
@@ -76,7 +66,7 @@ type requestRow struct {
 // TableName returns gorm's name for the rows.
 func (requestRow) TableName() string { return "material_requests" }
 
-// request decodes the canonical body and adds what is stored beside it.
+// request decodes the canonical body and adds what is stored next to it.
 func (r requestRow) request() (Request, error) {
 	request, err := DecodeRequest(r.Body)
 	if err != nil {
@@ -127,12 +117,13 @@ func (r requestRow) record() (Record, error) {
 	return record, nil
 }
 
+// instant returns a stored time.
 func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
 // find reads one request of the supplier; errs.NotFound when the supplier has no such request.
 func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, error) {
-	rows, err := database.Scan(s.db.Reader(ctx).Raw(`SELECT `+columns(s.events.BodyOfOne)+`
-		FROM material_requests r WHERE supplier_id = ? AND id = ?`, supplierID, id), (*requestRow).places)
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+columns(s.events.BodyOfOne)+`
+		FROM material_requests r WHERE supplier_id = $1 AND id = $2`, []any{supplierID, id}, (*requestRow).places)
 	if err != nil {
 		return Record{}, fmt.Errorf("read material request: %w", err)
 	}
@@ -159,19 +150,20 @@ func (r *requestRow) places() []any {
 
 // round reads the round that a request is in; errs.NotFound when there is none.
 func (s *store) round(ctx context.Context, key requestKey) (round.Round, error) {
-	var rows []struct{ UID, Round int64 }
-	err := s.db.Reader(ctx).Raw(`SELECT uid, round FROM material_requests WHERE supplier_id = ? AND id = ?`,
-		key.SupplierID, key.ID).Scan(&rows).Error
+	r := round.Round{SupplierID: key.SupplierID, RequestID: key.ID}
+	found, err := database.One(ctx, s.db.ReaderSQL(ctx), `SELECT uid, round FROM material_requests
+		WHERE supplier_id = $1 AND id = $2`, []any{key.SupplierID, key.ID}, &r.UID, &r.Number)
 	switch {
 	case err != nil:
 		return round.Round{}, fmt.Errorf("read a request's round: %w", err)
-	case len(rows) == 0:
+	case !found:
 		return round.Round{}, unknownRequest()
 	default:
-		return round.Round{SupplierID: key.SupplierID, RequestID: key.ID, UID: rows[0].UID, Number: rows[0].Round}, nil
+		return r, nil
 	}
 }
 
+// unknownRequest answers an id of which the supplier has no request, also when another supplier has one.
 func unknownRequest() error { return errs.New(errs.NotFound, "There is no such material request.") }
 
 // lock holds the request until the transaction ends; SQLite's transactions already exclude each other.
@@ -179,9 +171,8 @@ func (s *store) lock(ctx context.Context, key requestKey) error {
 	if s.db.Engine() != database.Postgres {
 		return nil
 	}
-	var id int64
-	err := s.db.From(ctx).Raw(`SELECT id FROM material_requests WHERE supplier_id = ? AND id = ? FOR UPDATE`,
-		key.SupplierID, key.ID).Scan(&id).Error
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `SELECT id FROM material_requests WHERE supplier_id = $1 AND id = $2
+		FOR UPDATE`, key.SupplierID, key.ID)
 	if err != nil {
 		return fmt.Errorf("lock material request: %w", err)
 	}
@@ -211,12 +202,12 @@ func (s *store) requests(keys []requestKey, columns string, lock bool) (table st
 	if err != nil {
 		return "", nil, fmt.Errorf("encode keys: %w", err)
 	}
-	return `(SELECT ` + columns + ` FROM (SELECT value->>'SupplierID' AS of, value->>'ID' AS number FROM json_each(?)) AS k
+	return `(SELECT ` + columns + ` FROM (SELECT value->>'SupplierID' AS of, value->>'ID' AS number FROM json_each($1)) AS k
 		JOIN material_requests m ON m.supplier_id = k.of AND m.id = k.number) AS r`, []any{string(batch)}, nil
 }
 
 // queryRequests reads the rows of a statement whose verb is such a table.
-func queryRequests[T any](ctx context.Context, s *store, pool gorm.ConnPool, keys []requestKey, columns string,
+func queryRequests[T any](ctx context.Context, s *store, pool database.Pool, keys []requestKey, columns string,
 	lock bool, statement string, places func(*T) []any) (rows []T, err error) {
 	err = database.BySupplier(s.db, keys, requestKey.supplier, func(keys []requestKey) error {
 		from, args, err := s.requests(keys, columns, lock)

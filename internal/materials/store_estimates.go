@@ -12,6 +12,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// Storing estimates is one statement for a whole batch of own events, and one UPDATE for each other event. The
+// estimates of an own event stay in the event; the row only says of which round it has them (received). Those that a
+// supplier posts itself are in no event and so in the row.
+
 // webhookIDsLimit is about how many bytes of webhook-ids are remembered of a request; beyond it the oldest are
 // forgotten, and should one of them come again, its event is older than the stored one.
 const webhookIDsLimit = 16 << 10
@@ -65,6 +69,7 @@ const takingReceipts = `UPDATE material_requests SET status = 'estimated', ticke
 		AND received < k.number AND status NOT IN ('estimated', 'selected', 'failed')%s
 	RETURNING supplier_id, id`
 
+// receiptsPostgres passes the items as arrays: one plan for every size.
 func (s *store) receiptsPostgres(items []receiptItem, now time.Time) (statement string, args []any, err error) {
 	n := len(items)
 	suppliers, ids, uids, numbers := make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n)
@@ -80,6 +85,7 @@ func (s *store) receiptsPostgres(items []receiptItem, now time.Time) (statement 
 		[]any{suppliers, ids, uids, numbers, estimates, unavailable, now.UnixMicro()}, nil
 }
 
+// receiptsSQLite passes the items as one JSON text.
 func receiptsSQLite(items []receiptItem, now time.Time) (statement string, args []any, err error) {
 	rows := make([][]any, len(items))
 	for i, item := range items {
@@ -91,7 +97,7 @@ func receiptsSQLite(items []receiptItem, now time.Time) (statement string, args 
 	}
 	return fmt.Sprintf(takingReceipts, `(SELECT value->>0 AS supplier, value->>1 AS request,
 		value->>2 AS uid, value->>3 AS number, value->>4 AS offers, value->>5 AS others, value->>6 AS now
-		FROM json_each(?)) AS k`, ``), []any{string(batch)}, nil
+		FROM json_each($1)) AS k`, ``), []any{string(batch)}, nil
 }
 
 // lockReceipts holds the requests, until the transaction ends, and reads what decides on their events. Unknown requests
@@ -130,15 +136,15 @@ func (s *store) saveReceipt(ctx context.Context, key requestKey, state *receiptS
 		webhookIDs = webhookIDs[len(webhookIDs)-webhookIDsLimit:]
 		webhookIDs = webhookIDs[strings.IndexByte(webhookIDs, '\n'):]
 	}
-	set, args := `webhook_ids = ?`, []any{webhookIDs}
+	set, args := `webhook_ids = $3`, []any{key.SupplierID, key.ID, webhookIDs}
 	if state.latest != nil {
-		set += `, status = 'estimated', ticket = NULL, retry_at = NULL, failure = '', updated_at = ?,
-			received = ?, posted_at = ?, estimates = ?, unavailable = ?`
+		set += `, status = 'estimated', ticket = NULL, retry_at = NULL, failure = '', updated_at = $4,
+			received = $5, posted_at = $6, estimates = $7, unavailable = $8`
 		args = append(args, now.UnixMicro(), state.received, postedAt(state.postedAt), state.latest.estimates,
 			state.latest.unavailable)
 	}
-	err := s.db.From(ctx).Exec(`UPDATE material_requests SET `+set+` WHERE supplier_id = ? AND id = ?`,
-		append(args, key.SupplierID, key.ID)...).Error
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE material_requests SET `+set+` WHERE supplier_id = $1 AND id = $2`,
+		args...)
 	if err != nil {
 		return fmt.Errorf("store estimates: %w", err)
 	}
@@ -155,11 +161,11 @@ func postedAt(at int64) *int64 {
 
 // choose moves an estimated request to selected; false when it is not estimated any more.
 func (s *store) choose(ctx context.Context, key requestKey, estimateID string, at int64) (bool, error) {
-	result := s.db.From(ctx).Exec(`UPDATE material_requests SET status = 'selected', selected_estimate_id = ?,
-		selected_at = ?, updated_at = ? WHERE supplier_id = ? AND id = ? AND status = 'estimated'`,
-		estimateID, at, at, key.SupplierID, key.ID)
-	if result.Error != nil {
-		return false, fmt.Errorf("store selection: %w", result.Error)
+	n, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE material_requests SET status = 'selected',
+		selected_estimate_id = $1, selected_at = $2, updated_at = $2
+		WHERE supplier_id = $3 AND id = $4 AND status = 'estimated'`, estimateID, at, key.SupplierID, key.ID)
+	if err != nil {
+		return false, fmt.Errorf("store selection: %w", err)
 	}
-	return result.RowsAffected == 1, nil
+	return n == 1, nil
 }

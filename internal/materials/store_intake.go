@@ -33,11 +33,13 @@ func (s *store) insert(ctx context.Context, items []intakeItem, now time.Time) (
 	return uids, nil
 }
 
+// insertedRow is a request that was inserted, with the uid that it was given.
 type insertedRow struct {
 	requestKey
 	uid int64
 }
 
+// scanTargets returns where database.Query reads a row to.
 func (r *insertedRow) scanTargets() []any { return []any{&r.SupplierID, &r.ID, &r.uid} }
 
 // insertPostgres passes the batch as arrays: one prepared statement for every size.
@@ -59,6 +61,7 @@ func (s *store) insertPostgres(ctx context.Context, items []intakeItem, now time
 		[]any{suppliers, ids, digests, shops, bodies, traces, parents, now.UnixMicro()}, (*insertedRow).scanTargets)
 }
 
+// insertSQLite numbers and inserts the batch in one transaction, as SQLite has no sequence.
 func (s *store) insertSQLite(ctx context.Context, items []intakeItem, now time.Time) (rows []insertedRow, err error) {
 	const row = `(?, ?, 'enqueued', ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?)`
 	err = s.db.InTx(ctx, "accept requests", func(ctx context.Context) error {
@@ -99,6 +102,10 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 // moved is false in any other status.
 func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, from ...Status) (
 	next Queued, moved bool, err error) {
+	statuses := make([]string, len(from))
+	for i, status := range from {
+		statuses[i] = string(status)
+	}
 	err = s.db.InTx(ctx, "begin the next round", func(ctx context.Context) error {
 		if err := s.lock(ctx, key); err != nil {
 			return err
@@ -107,30 +114,28 @@ func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, fr
 		if err != nil {
 			return err
 		}
-		err = s.db.From(ctx).Exec(`INSERT INTO material_rounds
+		which := `supplier_id = $1 AND id = $2 AND ` + s.db.AnyOf("status", 3) //nolint:mnd // the third of both
+		_, err = database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO material_rounds
 				(supplier_id, request_id, uid, number, status, failure, created_at)
 			SELECT supplier_id, id, uid, round, status, failure, coalesce(round_at, created_at) FROM material_requests
-			WHERE supplier_id = ? AND id = ? AND status IN ?`, key.SupplierID, key.ID, from).Error
+			WHERE `+which, key.SupplierID, key.ID, s.db.Values(statuses))
 		if err != nil {
 			return fmt.Errorf("record the round before: %w", err)
 		}
-		var rows []requestRow
-		err = s.db.From(ctx).Raw(`UPDATE material_requests SET status = 'enqueued', round = round + 1,
-			round_at = ?, ticket = ?, retry_at = NULL, tries = 0, posted_at = NULL, failure = '', updated_at = ?
-			WHERE supplier_id = ? AND id = ? AND status IN ? RETURNING uid, round`,
-			now.UnixMicro(), ticket, now.UnixMicro(), key.SupplierID, key.ID, from).Scan(&rows).Error
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		moved = true
-		next.Ticket = ticket
-		next.Round = round.Round{SupplierID: key.SupplierID, RequestID: key.ID, UID: rows[0].UID, Number: rows[0].Round}
-		return nil
+		next = Queued{Round: round.Round{SupplierID: key.SupplierID, RequestID: key.ID}, Ticket: ticket}
+		moved, err = database.One(ctx, s.db.SQL(ctx), `UPDATE material_requests SET status = 'enqueued', round = round + 1,
+			round_at = $4, ticket = $5, retry_at = NULL, tries = 0, posted_at = NULL, failure = '', updated_at = $4
+			WHERE `+which+` RETURNING uid, round`,
+			[]any{key.SupplierID, key.ID, s.db.Values(statuses), now.UnixMicro(), ticket}, &next.Round.UID, &next.Round.Number)
+		return err
 	})
 	if err != nil {
 		return Queued{}, false, fmt.Errorf("begin the next round: %w", err)
 	}
-	return next, moved, nil
+	if !moved {
+		return Queued{}, false, nil
+	}
+	return next, true, nil
 }
 
 // left returns those of the requests that are not enqueued any more.

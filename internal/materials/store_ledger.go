@@ -6,24 +6,33 @@ import (
 	"fmt"
 	"time"
 
-	"gorm.io/gorm"
-
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// ofRound is the condition that a statement is about this round of this request and no other.
-const ofRound = `supplier_id = ? AND id = ? AND uid = ? AND round = ?`
+// Statements about one round of one request: a request that was deleted and whose id is used again has another uid, a
+// request that was estimated again another number. Both are in every condition here.
 
-func roundArgs(r round.Round) []any { return []any{r.SupplierID, r.RequestID, r.UID, r.Number} }
+// OfRound is the condition that a statement is about this round of this request and no other; RoundArgs are its $1 to
+// $4, and more arguments behind them.
+const OfRound = `supplier_id = $1 AND id = $2 AND uid = $3 AND round = $4`
+
+// RoundArgs returns the arguments of a statement with OfRound.
+func RoundArgs(r round.Round, more ...any) []any {
+	return append([]any{r.SupplierID, r.RequestID, r.UID, r.Number}, more...)
+}
 
 // fail moves the round's request from enqueued to failed and returns its trace id; moved is false when it was not
 // enqueued in this round.
 func (s *store) fail(ctx context.Context, r round.Round, reason string, now time.Time) (
 	traceID string, moved bool, err error) {
-	return s.moveOne(ctx, `UPDATE material_requests SET status = 'failed', ticket = NULL, retry_at = NULL,
-		failure = ?, updated_at = ?
-		WHERE `+ofRound+` AND status = 'enqueued'`, append([]any{reason, now.UnixMicro()}, roundArgs(r)...)...)
+	moved, err = database.One(ctx, s.db.SQL(ctx), `UPDATE material_requests SET status = 'failed', ticket = NULL,
+		retry_at = NULL, failure = $5, updated_at = $6
+		WHERE `+OfRound+` AND status = 'enqueued' RETURNING trace_id`, RoundArgs(r, reason, now.UnixMicro()), &traceID)
+	if err != nil {
+		return "", false, fmt.Errorf("move material request: %w", err)
+	}
+	return traceID, moved, nil
 }
 
 // redelivered moves the rounds' requests from failed back to enqueued and returns them: their events are on their way
@@ -55,17 +64,6 @@ func (s *store) lockAll(ctx context.Context, keys []requestKey) error {
 	return err
 }
 
-func (s *store) moveOne(ctx context.Context, statement string, args ...any) (traceID string, moved bool, err error) {
-	var rows []requestRow
-	if err := s.db.From(ctx).Raw(statement+` RETURNING trace_id`, args...).Scan(&rows).Error; err != nil {
-		return "", false, fmt.Errorf("move material request: %w", err)
-	}
-	if len(rows) == 0 {
-		return "", false, nil
-	}
-	return rows[0].TraceID, true, nil
-}
-
 // roundsTable returns a table r of the columns of those requests that are stored, joined to the rounds k that were
 // asked for, and its parameters. The condition that r is in that round is the caller's.
 func roundsTable(db *database.DB, rounds []round.Round, columns string) (table string, args []any, err error) {
@@ -86,13 +84,13 @@ func roundsTable(db *database.DB, rounds []round.Round, columns string) (table s
 		return "", nil, fmt.Errorf("encode rounds: %w", err)
 	}
 	return `(SELECT value->>'SupplierID' AS of, value->>'RequestID' AS request, value->>'UID' AS uid,
-			value->>'Number' AS number FROM json_each(?)) AS k
+			value->>'Number' AS number FROM json_each($1)) AS k
 		JOIN (SELECT ` + columns + ` FROM material_requests) AS r ON r.supplier_id = k.of AND r.id = k.request`,
 		[]any{string(batch)}, nil
 }
 
 // QueryRounds reads the rows of a statement whose verb is such a table.
-func QueryRounds[T any](ctx context.Context, db *database.DB, pool gorm.ConnPool, rounds []round.Round, columns,
+func QueryRounds[T any](ctx context.Context, db *database.DB, pool database.Pool, rounds []round.Round, columns,
 	statement string, places func(*T) []any) (rows []T, err error) {
 	supplier := func(r round.Round) string { return r.SupplierID }
 	err = database.BySupplier(db, rounds, supplier, func(rounds []round.Round) error {

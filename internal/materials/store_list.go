@@ -6,10 +6,16 @@ import (
 	"iter"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
 )
+
+// Lists are cursors over the uid, newest first. Without a status, a supplier's list is merged from one arm for each
+// status, each of which walks the index in its order; so a page costs its own rows at any depth. The rows are chosen
+// first, by their sizes, and read in parts of about a mebibyte while the answer is written: a page of the largest
+// requests has 200 MiB.
 
 // Newest is the uid behind which the first page of requests begins.
 const Newest = math.MaxInt64
@@ -54,6 +60,7 @@ type overviewRow struct {
 
 const overviewColumns = `supplier_id, id, uid, status, shop_code, round, failure, created_at, updated_at`
 
+// places returns where database.Query reads overviewColumns to.
 func (r *overviewRow) places() []any {
 	return []any{&r.SupplierID, &r.ID, &r.UID, &r.Status, &r.ShopCode, &r.Round, &r.failure, &r.createdAt, &r.updatedAt}
 }
@@ -128,6 +135,7 @@ const BodySize = `octet_length(body) * 8`
 const listedColumns = `supplier_id, id, uid, coalesce(selected_at, 0), ` + BodySize +
 	` + coalesce(octet_length(estimates) + octet_length(unavailable), 1024)`
 
+// places returns where database.Query reads listedColumns to.
 func (l *listed) places() []any { return []any{&l.SupplierID, &l.ID, &l.uid, &l.selectedAt, &l.size} }
 
 // page chooses a page by a query of listedColumns that asks for one row more than its limit.
@@ -215,4 +223,31 @@ func (s *store) records(ctx context.Context, wanted []listed) ([]Record, error) 
 		records = append(records, record)
 	}
 	return records, nil
+}
+
+// Overview is a request in an operator's list.
+type Overview struct {
+	SupplierID string    `json:"supplier_id"`
+	ID         int64     `json:"id"`
+	UID        int64     `json:"-"`
+	Status     Status    `json:"status"`
+	ShopCode   string    `json:"shop_code"`
+	Round      int64     `json:"round"`
+	Failure    *string   `json:"failure"` // nil unless it is failed
+	CreatedAt  time.Time `json:"created_at"`
+	UpdatedAt  time.Time `json:"updated_at"`
+}
+
+// RoundOverview is one round of a request.
+type RoundOverview struct {
+	Number    int64     `json:"number"`
+	Status    Status    `json:"status"`  // as it is, or how the round ended
+	Failure   *string   `json:"failure"` // nil unless it is failed
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// Filter chooses requests; a zero field chooses all.
+type Filter struct {
+	SupplierID string
+	Status     Status
 }

@@ -10,6 +10,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// POST …?wait and GET …?wait hold a call until the request has its estimates. Nearly always the process that holds
+// the call also takes the event, and wakes it (notify). With several processes, or after a restart, another one may
+// have taken it: one query every 200 ms asks for all waiting calls together. A call that waits in vain gets the
+// request as it is; nothing hangs on the wait.
+
 const (
 	maxWaiters  = 1000                   // calls that wait in one process
 	waitLook    = 200 * time.Millisecond // between two queries of the database, for all waiting calls
@@ -36,6 +41,8 @@ type subscription struct {
 	n    int
 }
 
+// newWaiters starts the polling, which asks nothing while no call waits; look returns those of the requests that are
+// not enqueued any more.
 func newWaiters(look func(context.Context, []requestKey) ([]requestKey, error)) *waiters {
 	w := &waiters{waiting: make(map[requestKey]*subscription), free: maxWaiters, held: make(map[string]int),
 		arrived: make(chan struct{}, 1), stop: make(chan struct{})}
@@ -67,6 +74,7 @@ func (w *waiters) subscribe(key requestKey) (done <-chan struct{}, unsubscribe f
 	return c.done, func() { w.unsubscribe(key, c) }, nil
 }
 
+// unsubscribe ends a call's wait, however it ended, and frees its place.
 func (w *waiters) unsubscribe(key requestKey, c *subscription) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,6 +99,7 @@ func (w *waiters) notify(keys ...requestKey) {
 	}
 }
 
+// keys returns the requests that are waited for.
 func (w *waiters) keys() []requestKey {
 	w.mu.Lock()
 	defer w.mu.Unlock()

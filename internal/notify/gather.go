@@ -3,11 +3,18 @@ package notify
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/notice"
 )
+
+// Gathering takes notices from the database in one transaction and leaves events in it. An event about one receiver's
+// state is sent at once. Dead deliveries and failed requests come by the thousand when something is down, so those of
+// a supplier within the window are one event, which takes more in until it is first attempted.
 
 // gatherBatch is how many notices are put into events at once.
 const gatherBatch = 2000
@@ -68,6 +75,7 @@ func (d *Notifier) put(ctx context.Context, notices []stored) error {
 	return d.store.save(ctx, fresh, changed)
 }
 
+// newEvent begins an event with its first notice.
 func newEvent(n stored, name string) *event {
 	e := &event{
 		id: "msg_operator_" + strings.ToLower(rand.Text()), kind: n.Type, supplierID: n.SupplierID, supplierName: name,
@@ -79,6 +87,7 @@ func newEvent(n stored, name string) *event {
 	return e
 }
 
+// suppliersOf returns the suppliers of the notices, each once.
 func suppliersOf(notices []stored) []string {
 	seen := map[string]bool{}
 	var ids []string
@@ -95,4 +104,63 @@ func suppliersOf(notices []stored) []string {
 type stored struct {
 	notice.Notice
 	at time.Time
+}
+
+// mostIDs is how many ids an event names.
+const mostIDs = 20
+
+// event is what the operator's receiver gets, once it is sent.
+type event struct {
+	id, kind, supplierID, supplierName, pausedBy string
+	count                                        int64
+	ids                                          []string
+	lastError                                    string
+	at, due                                      time.Time
+	attempts                                     int64
+}
+
+// open reports whether the event still takes in what happens at the given time.
+func (e *event) open(at time.Time) bool { return at.Before(e.at.Add(window)) }
+
+// takeIn adds a notice to an event that sums up. It keeps the first 20 ids and the last error.
+func (e *event) takeIn(n stored) {
+	e.count++
+	if n.Subject != "" && len(e.ids) < mostIDs {
+		e.ids = append(e.ids, n.Subject)
+	}
+	if n.Error != "" {
+		e.lastError = n.Error
+	}
+}
+
+// body returns the event as JSON, the same on every attempt.
+func (e *event) body() ([]byte, error) {
+	type data struct {
+		SupplierID   string  `json:"supplier_id"`
+		SupplierName string  `json:"supplier_name"`
+		Count        int64   `json:"count"`
+		IDs          []any   `json:"ids"`
+		LastError    *string `json:"last_error"`
+		PausedBy     string  `json:"paused_by,omitempty"`
+	}
+	d := data{SupplierID: e.supplierID, SupplierName: e.supplierName, Count: e.count, IDs: make([]any, len(e.ids)),
+		PausedBy: e.pausedBy}
+	for i, id := range e.ids {
+		d.IDs[i] = id
+		if number, err := strconv.ParseInt(id, 10, 64); e.kind == notice.RequestFailed && err == nil {
+			d.IDs[i] = number // as the callers know their requests
+		}
+	}
+	if e.lastError != "" {
+		d.LastError = &e.lastError
+	}
+	body, err := json.Marshal(struct {
+		Type      string    `json:"type"`
+		Timestamp time.Time `json:"timestamp"`
+		Data      data      `json:"data"`
+	}{e.kind, e.at.UTC().Truncate(time.Second), d})
+	if err != nil {
+		return nil, fmt.Errorf("encode operator event: %w", err)
+	}
+	return body, nil
 }

@@ -9,11 +9,18 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/notice"
 )
+
+// What the operator is notified of is noted in the transaction in which it happens, so nothing is lost and nothing is
+// reported that did not happen. Run takes the notices together into events, sums up those of one kind and supplier
+// for a minute, and sends each event as a signed webhook. An event is claimed for a lease before it is sent: a
+// process that dies in between leaves it to the next one, so the operator may get it twice, under the same webhook-
+// id.
 
 const (
 	// window is what an event that sums up covers, beginning with the first.
@@ -24,6 +31,7 @@ const (
 	longest   = 500 // bytes of an error in an event
 )
 
+// summed reports whether notices of the kind are summed up.
 func summed(n notice.Notice) bool {
 	return n.Type == notice.DeliveryDead || n.Type == notice.RequestFailed
 }
@@ -106,5 +114,51 @@ func (d *Notifier) again(ctx context.Context, what string, step func(context.Con
 		case <-ctx.Done():
 		}
 		timer.Stop()
+	}
+}
+
+const (
+	sendAtOnce = 8
+	sendGrace  = 5 * time.Second // beyond its timeout, after which an attempt counts as interrupted
+)
+
+// send makes one attempt for each of some events that are due. An attempt is begun in the database first: of a process
+// that dies in it another one sends the event again.
+func (d *Notifier) send(ctx context.Context) (busy bool, err error) {
+	due, err := d.store.claim(ctx, d.deps.Now(), d.deps.Timeout+sendGrace, sendAtOnce)
+	if err != nil {
+		return false, err
+	}
+	var attempts sync.WaitGroup
+	for _, e := range due {
+		attempts.Go(func() { d.attempt(ctx, e) })
+	}
+	attempts.Wait()
+	return len(due) == sendAtOnce, nil
+}
+
+// attempt sends one event and forgets it when the receiver took it; otherwise it is put off, longer each time.
+func (d *Notifier) attempt(ctx context.Context, e *event) {
+	log := d.deps.Log.With(slog.String("event_id", e.id), slog.String("event_type", e.kind),
+		slog.String("supplier_id", e.supplierID), slog.Int64("attempt", e.attempts))
+	body, err := e.body()
+	if err != nil {
+		log.ErrorContext(ctx, "operator event cannot be sent", "error", err)
+		return
+	}
+	verdict := d.deps.Send(ctx, e.id, body, e.attempts)
+	switch {
+	case verdict.Delivered:
+		log.InfoContext(ctx, "operator event delivered")
+		err = d.store.forget(ctx, e)
+	case verdict.Again.IsZero():
+		log.ErrorContext(ctx, "operator event is given up", "error", verdict.Reason, "event", string(body))
+		err = d.store.forget(ctx, e)
+	default:
+		log.WarnContext(ctx, "operator event is not delivered yet", "error", verdict.Reason, "next_attempt_at", verdict.Again)
+		err = d.store.putOff(ctx, e, verdict.Again)
+	}
+	if err != nil { // it counts as interrupted
+		log.WarnContext(ctx, "write operator event down failed", "error", err)
 	}
 }

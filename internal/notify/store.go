@@ -12,107 +12,117 @@ import (
 	"github.com/supplyhub/supplyhub/internal/notice"
 )
 
+// Notices are only ever added by other transactions, and taken here: no two of those wait for each other. An event that
+// is attempted belongs to the process whose number of attempts it has: what another one then deletes or puts off by an
+// older number changes nothing.
+
+// store is the notices and the events that they become.
 type store struct{ db *database.DB }
 
+// add stores a notice in the transaction in ctx.
 func (s store) add(ctx context.Context, n notice.Notice, now time.Time) error {
-	return database.Translate(s.db.From(ctx).Exec(`
-		INSERT INTO operator_notices (type, supplier_id, subject, paused_by, error, at) VALUES (?, ?, ?, ?, ?, ?)`,
-		n.Type, n.SupplierID, n.Subject, n.PausedBy, n.Error, now.UnixMicro()).Error)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `
+		INSERT INTO operator_notices (type, supplier_id, subject, paused_by, error, at) VALUES ($1, $2, $3, $4, $5, $6)`,
+		n.Type, n.SupplierID, n.Subject, n.PausedBy, n.Error, now.UnixMicro())
+	return err
 }
 
+// anyNotice reports whether there is something to gather.
 func (s store) anyNotice(ctx context.Context) (waiting bool, err error) {
-	err = s.db.Reader(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM operator_notices)`).Scan(&waiting).Error
+	_, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT EXISTS (SELECT 1 FROM operator_notices)`, nil, &waiting)
 	if err != nil {
-		return false, fmt.Errorf("look for operator notices: %w", database.Translate(err))
+		return false, fmt.Errorf("look for operator notices: %w", err)
 	}
 	return waiting, nil
 }
 
+// noticeRow is a notice as it is stored.
 type noticeRow struct {
-	ID                                         int64
-	Type, SupplierID, Subject, PausedBy, Error string
-	At                                         int64
+	notice.Notice
+	id, at int64
 }
 
 // take deletes the oldest notices and returns them, oldest first.
 func (s store) take(ctx context.Context, limit int) ([]stored, error) {
-	var rows []noticeRow
-	err := s.db.From(ctx).Raw(`DELETE FROM operator_notices
-		WHERE id IN (SELECT id FROM operator_notices ORDER BY id LIMIT ?)
-		RETURNING id, type, supplier_id, subject, paused_by, error, at`, limit).Scan(&rows).Error
+	rows, err := database.Query(ctx, s.db.SQL(ctx), `DELETE FROM operator_notices
+		WHERE id IN (SELECT id FROM operator_notices ORDER BY id LIMIT $1)
+		RETURNING id, type, supplier_id, subject, paused_by, error, at`, []any{limit}, func(r *noticeRow) []any {
+		return []any{&r.id, &r.Type, &r.SupplierID, &r.Subject, &r.PausedBy, &r.Error, &r.at}
+	})
 	if err != nil {
-		return nil, fmt.Errorf("take operator notices: %w", database.Translate(err))
+		return nil, fmt.Errorf("take operator notices: %w", err)
 	}
-	slices.SortFunc(rows, func(a, b noticeRow) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(rows, func(a, b noticeRow) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id)) })
 	notices := make([]stored, len(rows))
 	for i, r := range rows {
-		notices[i] = stored{notice.Notice{Type: r.Type, SupplierID: r.SupplierID, Subject: r.Subject, PausedBy: r.PausedBy,
-			Error: r.Error}, time.UnixMicro(r.At).UTC()}
+		notices[i] = stored{r.Notice, time.UnixMicro(r.at).UTC()}
 	}
 	return notices, nil
 }
 
+// eventColumns are the columns that eventRow reads, in its order.
+const eventColumns = `id, type, supplier_id, supplier_name, paused_by, count, ids, last_error, at, due_at, attempts`
+
+// eventRow is an event as it is stored.
 type eventRow struct {
-	ID, Type, SupplierID, SupplierName, PausedBy string
-	Count                                        int64
-	IDs                                          string `gorm:"column:ids"`
-	LastError                                    string
-	At, DueAt, Attempts                          int64
+	event
+	idsText   string
+	made, due int64
 }
 
-func (r eventRow) event() (*event, error) {
-	e := &event{
-		id: r.ID, kind: r.Type, supplierID: r.SupplierID, supplierName: r.SupplierName, pausedBy: r.PausedBy, count: r.Count,
-		lastError: r.LastError, at: time.UnixMicro(r.At).UTC(), due: time.UnixMicro(r.DueAt).UTC(), attempts: r.Attempts,
-	}
-	if err := json.Unmarshal([]byte(r.IDs), &e.ids); err != nil {
-		return nil, fmt.Errorf("decode operator event %s: %w", r.ID, err)
-	}
-	return e, nil
+// places returns where database.Query reads eventColumns to.
+func (r *eventRow) places() []any {
+	return []any{&r.id, &r.kind, &r.supplierID, &r.supplierName, &r.pausedBy, &r.count, &r.idsText, &r.lastError,
+		&r.made, &r.due, &r.attempts}
 }
 
-func eventsOf(rows []eventRow) ([]*event, error) {
+// queryEvents reads the rows of a statement of eventColumns.
+func (s store) queryEvents(ctx context.Context, statement string, args ...any) ([]*event, error) {
+	rows, err := database.Query(ctx, s.db.SQL(ctx), statement, args, (*eventRow).places)
+	if err != nil {
+		return nil, err
+	}
 	events := make([]*event, len(rows))
-	for i, r := range rows {
-		e, err := r.event()
-		if err != nil {
-			return nil, err
+	for i := range rows {
+		r := &rows[i]
+		r.event.at, r.event.due = time.UnixMicro(r.made).UTC(), time.UnixMicro(r.due).UTC()
+		if err := json.Unmarshal([]byte(r.idsText), &r.ids); err != nil {
+			return nil, fmt.Errorf("decode operator event %s: %w", r.id, err)
 		}
-		events[i] = e
+		events[i] = &r.event
 	}
 	return events, nil
 }
 
 // openEvents returns the ones that may take more in. One that is attempted meanwhile is not saved any more.
 func (s store) openEvents(ctx context.Context, now time.Time) ([]*event, error) {
-	var rows []eventRow
-	err := s.db.From(ctx).Raw(`SELECT * FROM operator_events WHERE due_at > ? AND attempts = 0 AND type IN (?, ?)`+
-		s.db.RowLock(` FOR UPDATE`),
-		now.UnixMicro(), notice.DeliveryDead, notice.RequestFailed).Scan(&rows).Error
+	events, err := s.queryEvents(ctx, `SELECT `+eventColumns+` FROM operator_events
+		WHERE due_at > $1 AND attempts = 0 AND type IN ($2, $3)`+s.db.RowLock(` FOR UPDATE`),
+		now.UnixMicro(), notice.DeliveryDead, notice.RequestFailed)
 	if err != nil {
-		return nil, fmt.Errorf("read open operator events: %w", database.Translate(err))
+		return nil, fmt.Errorf("read open operator events: %w", err)
 	}
-	return eventsOf(rows)
+	return events, nil
 }
 
+// save stores what gathering has made: fresh events, and those that took something in.
 func (s store) save(ctx context.Context, fresh []*event, changed map[*event]bool) error {
 	for _, e := range fresh {
 		ids, _ := json.Marshal(append([]string{}, e.ids...)) // of strings: it never fails
-		err := s.db.From(ctx).Exec(`INSERT INTO operator_events
-				(id, type, supplier_id, supplier_name, paused_by, count, ids, last_error, at, due_at, attempts)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`,
+		_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO operator_events (`+eventColumns+`)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0)`,
 			e.id, e.kind, e.supplierID, e.supplierName, e.pausedBy, e.count, string(ids), e.lastError,
-			e.at.UnixMicro(), e.due.UnixMicro()).Error
+			e.at.UnixMicro(), e.due.UnixMicro())
 		if err != nil {
-			return fmt.Errorf("insert operator event: %w", database.Translate(err))
+			return fmt.Errorf("insert operator event: %w", err)
 		}
 	}
 	for e := range changed {
 		ids, _ := json.Marshal(e.ids)
-		err := s.db.From(ctx).Exec(`UPDATE operator_events SET count = ?, ids = ?, last_error = ? WHERE id = ?`, e.count,
-			string(ids), e.lastError, e.id).Error
+		_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE operator_events SET count = $1, ids = $2, last_error = $3
+			WHERE id = $4`, e.count, string(ids), e.lastError, e.id)
 		if err != nil {
-			return fmt.Errorf("add to operator event: %w", database.Translate(err))
+			return fmt.Errorf("add to operator event: %w", err)
 		}
 	}
 	return nil
@@ -120,25 +130,28 @@ func (s store) save(ctx context.Context, fresh []*event, changed map[*event]bool
 
 // claim begins an attempt for each of some due events.
 func (s store) claim(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]*event, error) {
-	var rows []eventRow
-	err := s.db.From(ctx).Raw(`UPDATE operator_events SET attempts = attempts + 1, due_at = ?
-		WHERE id IN (SELECT id FROM operator_events WHERE due_at <= ? ORDER BY due_at LIMIT ?`+
-		s.db.RowLock(` FOR UPDATE SKIP LOCKED`)+`) RETURNING *`,
-		now.Add(lease).UnixMicro(), now.UnixMicro(), limit).Scan(&rows).Error
+	events, err := s.queryEvents(ctx, `UPDATE operator_events SET attempts = attempts + 1, due_at = $1
+		WHERE id IN (SELECT id FROM operator_events WHERE due_at <= $2 ORDER BY due_at LIMIT $3`+
+		s.db.RowLock(` FOR UPDATE SKIP LOCKED`)+`) RETURNING `+eventColumns,
+		now.Add(lease).UnixMicro(), now.UnixMicro(), limit)
 	if err != nil {
-		return nil, fmt.Errorf("begin to send operator events: %w", database.Translate(err))
+		return nil, fmt.Errorf("begin to send operator events: %w", err)
 	}
-	return eventsOf(rows)
+	return events, nil
 }
 
 // forget and putOff change nothing when another process attempts the event meanwhile.
 
+// forget deletes an event that was taken.
 func (s store) forget(ctx context.Context, e *event) error {
-	return database.Translate(s.db.From(ctx).Exec(`DELETE FROM operator_events WHERE id = ? AND attempts = ?`, e.id,
-		e.attempts).Error)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM operator_events WHERE id = $1 AND attempts = $2`, e.id,
+		e.attempts)
+	return err
 }
 
+// putOff lets an event be attempted again at the given time.
 func (s store) putOff(ctx context.Context, e *event, until time.Time) error {
-	return database.Translate(s.db.From(ctx).Exec(`UPDATE operator_events SET due_at = ? WHERE id = ? AND attempts = ?`,
-		until.UnixMicro(), e.id, e.attempts).Error)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE operator_events SET due_at = $1 WHERE id = $2 AND attempts = $3`,
+		until.UnixMicro(), e.id, e.attempts)
+	return err
 }

@@ -39,7 +39,7 @@ func New(deps Deps) (*Service, error) {
 	}
 	site, err := web.New(web.Config{
 		Base: Base, Title: "Supplier portal", SignOut: "/sign-out", Pages: files, Functions: functions(),
-		Navigation: []web.Link{{Text: "Requests", Path: "/requests"}, {Text: "Deliveries", Path: "/deliveries"},
+		Navigation: []web.Link{{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"}, {Text: "Deliveries", Path: "/deliveries"},
 			{Text: "Receiver", Path: "/receiver"}},
 	})
 	if err != nil {
@@ -48,13 +48,10 @@ func New(deps Deps) (*Service, error) {
 	return &Service{deps: deps, site: site}, nil
 }
 
-// functions returns what the pages call beside those of package web.
+// functions returns what the pages call in addition to those of package web.
 func functions() map[string]any {
 	return map[string]any{
-		"raw":  func(m json.RawMessage) []byte { return m },
-		"word": wordOf,
-
-		"requestword": requestWordOf,
-		"within":      within,
+		"raw":    func(m json.RawMessage) []byte { return m },
+		"within": within,
 	}
 }

@@ -8,10 +8,10 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/receivers"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
 
 const (
@@ -70,7 +70,7 @@ func (s *Service) ShowDeliveries(c *gin.Context) error {
 	}
 	return s.render(c, "deliveries", deliveriesPath, deliveriesPage{
 		listing: newListing(c, next), Items: items, Receiver: receiver,
-		Choices: choices(c, "status", []string{"", "pending", "delivered", "dead", "failed"}, s.stateWord(c)),
+		Choices: choices(c, "status", []string{"", "pending", "delivered", "dead", "failed"}, func(state string) string { return s.site.State(c, state) }),
 		Request: query.Get("request_id"), Since: filter.Since, Until: filter.Until, Filtered: filter != deliveries.SentFilter{} || list.Cursor != "",
 		DayAgo: s.deps.Now().UTC().Truncate(time.Minute).Add(-24 * time.Hour),
 	})

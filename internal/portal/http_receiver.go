@@ -8,8 +8,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/web"
 	"github.com/supplyhub/supplyhub/internal/receivers"
+	"github.com/supplyhub/supplyhub/internal/web"
 )
 
 const receiverPath = "/receiver"
@@ -69,7 +69,7 @@ func (s *Service) ResumeReceiver(c *gin.Context) error {
 	if err := s.deps.Receiver.Resume(c.Request.Context(), supplierOf(c)); err != nil {
 		return err
 	}
-	s.done(c, s.site.Text(c, "Resumed. What waited is sent now, in its order."))
+	s.done(c, s.site.Text(c, "Resumed. What waited is sent now."))
 	return nil
 }
 
@@ -79,7 +79,11 @@ func (s *Service) SendTest(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	fragment, err := s.site.Fragment(c, "receiver", "test", testView{result})
+	waiting, err := s.deps.Deliveries.Waiting(c.Request.Context(), supplierOf(c))
+	if err != nil {
+		return err
+	}
+	fragment, err := s.site.Fragment(c, "receiver", "test", testView{result, waiting})
 	if err != nil {
 		return err
 	}
@@ -87,16 +91,30 @@ func (s *Service) SendTest(c *gin.Context) error {
 	if result.Status != nil {
 		message = s.site.Text(c, "Your receiver answered the test with %s.", http.StatusText(*result.Status)+" ("+
 			itoa(*result.Status)+")")
+		if probably := text(result.Error); probably != "" {
+			message += " " + s.site.Text(c, "Probably") + ": " + s.site.Text(c, probably) + "."
+		}
 	}
 	s.site.Answer(c, http.StatusOK, web.Outcome{Message: message, Result: fragment})
 	return nil
 }
 
 // testView is a test call's result as the page shows it.
-type testView struct{ receivers.TestResult }
+type testView struct {
+	receivers.TestResult
+	Waiting int64 // for the receiver
+}
 
 // Well reports whether the receiver took the call.
 func (t testView) Well() bool { return t.Status != nil && *t.Status/100 == 2 }
+
+// Hint returns what is probably wrong with a receiver that answered; empty: nothing, or the answer says it.
+func (t testView) Hint() string {
+	if t.Status == nil {
+		return ""
+	}
+	return text(t.Error)
+}
 
 // RotateSecret handles POST /portal/receiver/rotate-secret.
 func (s *Service) RotateSecret(c *gin.Context) error {

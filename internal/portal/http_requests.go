@@ -8,10 +8,10 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/supplyhub/supplyhub/internal/caller"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/materials"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
 
 const (
@@ -48,14 +48,9 @@ func (s *Service) ShowRequests(c *gin.Context) error {
 	states := []string{"", "enqueued", "estimated", "selected", "failed"}
 	return s.render(c, "requests", requestsPath, requestsPage{
 		newListing(c, next), records,
-		choices(c, "status", states, func(state string) string { return s.site.Text(c, requestWordOf(state)) }),
+		choices(c, "status", states, func(state string) string { return s.site.State(c, state) }),
 		filter.Status != "" || list.Cursor != "",
 	})
-}
-
-// stateWord translates a state.
-func (s *Service) stateWord(c *gin.Context) func(string) string {
-	return func(state string) string { return s.site.Text(c, wordOf(state)) }
 }
 
 type requestPage struct {

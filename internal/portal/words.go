@@ -31,46 +31,6 @@ func field(v errs.Violation) string {
 	}
 }
 
-// wordOf returns a state as the pages write it, to be translated.
-func wordOf(state any) string {
-	switch text := asString(state); text {
-	case "":
-		return "All"
-	case "pending":
-		return "Pending"
-	case "delivered":
-		return "Delivered"
-	case "dead":
-		return "Dead"
-	case "failed":
-		return "Failed"
-	case "enqueued":
-		return "Being estimated"
-	case "estimated":
-		return "Estimated"
-	case "selected":
-		return "Chosen"
-	case "active":
-		return "Active"
-	case "failing":
-		return "Failing"
-	case "paused":
-		return "Paused"
-	case "none":
-		return "Not set"
-	default:
-		return text
-	}
-}
-
-// requestWordOf is wordOf for a request: it fails for other reasons than a delivery.
-func requestWordOf(state any) string {
-	if asString(state) == "failed" {
-		return "Not estimated"
-	}
-	return wordOf(state)
-}
-
 // within returns how long a call waited in vain; empty when it failed by something else.
 func within(reason any) string {
 	text, _ := strings.CutPrefix(asString(reason), "no answer within ")

@@ -13,6 +13,7 @@ import (
 // what reflection may reach: a worker, which has no routes, would link gin.
 type Handlers struct{ *Service }
 
+// syncAnswer is what became of the product of a sync.
 type syncAnswer struct {
 	SKU    string `json:"sku"`
 	Status Status `json:"status"`

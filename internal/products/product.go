@@ -17,6 +17,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// Syncs bring a supplier's products in any order, again and again. Which change is newer is decided by the
+// supplier's own updated_at, or by when it arrived: an older one is stale and changes nothing. A product is never
+// deleted; deactivated, it stays and can be synced again.
+
 const (
 	textLimit = 255
 	sizeLimit = 1_000_000 // centimetres
@@ -38,6 +42,7 @@ type Product struct {
 	Active            bool     `json:"-"`
 }
 
+// digest returns the SHA-256 of the product's canonical JSON: equal means unchanged.
 func (p Product) digest() ([]byte, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -124,6 +129,7 @@ type syncBody struct {
 	Product   *productBody `json:"product"`
 }
 
+// productBody is a posted product; nil is missing or null.
 type productBody struct {
 	SKU               *string  `json:"sku"`
 	MaterialID        *int64   `json:"material_id"`
@@ -165,6 +171,7 @@ func (b *syncBody) validate() []errs.Violation {
 	return found
 }
 
+// validate names every rule that the body breaks.
 func (p *productBody) validate(found *violations, upsert bool) {
 	found.text("/product/sku", p.SKU, true)
 	if upsert && p.MaterialID == nil {
@@ -206,10 +213,13 @@ func positiveZero(v *float64) *float64 {
 	return v
 }
 
+// violations collects what is wrong with one product.
 type violations []errs.Violation
 
+// add adds a violation of a member.
 func (v *violations) add(pointer, detail string) { *v = append(*v, errs.At(pointer, detail)) }
 
+// text checks a text that must be there.
 func (v *violations) text(pointer string, value *string, required bool) {
 	switch {
 	case value == nil && required:
@@ -222,6 +232,7 @@ func (v *violations) text(pointer string, value *string, required bool) {
 	}
 }
 
+// number checks a number that may be absent.
 func (v *violations) number(pointer string, value *float64, largest float64) {
 	switch {
 	case value == nil || *value >= 0 && *value <= largest:

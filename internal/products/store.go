@@ -10,8 +10,13 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// Each product is inserted or decided on under its row's lock. Two syncs of one product at once have one outcome,
+// that of the newer change.
+
+// store is the table of products, of all suppliers.
 type store struct{ db *database.DB }
 
+// productRow is a product as it is stored. Times are Unix microseconds.
 type productRow struct {
 	SupplierID        string `gorm:"primaryKey"`
 	SKU               string `gorm:"primaryKey;column:sku"`
@@ -34,6 +39,7 @@ type productRow struct {
 // TableName returns gorm's name for the rows.
 func (productRow) TableName() string { return "products" }
 
+// product returns the product of a row.
 func (r productRow) product() Product {
 	return Product{
 		SKU: r.SKU, MaterialID: r.MaterialID, Material: r.Material, MaterialVariantID: r.MaterialVariantID,
@@ -43,6 +49,7 @@ func (r productRow) product() Product {
 	}
 }
 
+// newRow returns the row of a product that is active; its times are the caller's.
 func newRow(supplierID string, p Product, digest []byte) productRow {
 	return productRow{
 		SupplierID: supplierID, SKU: p.SKU, Active: true, Digest: digest, MaterialID: p.MaterialID, Material: p.Material,
@@ -51,6 +58,7 @@ func newRow(supplierID string, p Product, digest []byte) productRow {
 	}
 }
 
+// find returns a supplier's products by SKU; unknown ones are absent.
 func (s *store) find(ctx context.Context, supplierID string, skus []string) (map[string]Product, error) {
 	var rows []productRow
 	if err := s.db.Reader(ctx).Where("supplier_id = ? AND sku IN ?", supplierID, skus).Find(&rows).Error; err != nil {

@@ -14,6 +14,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// How a message is worked on: it is pulled when a call is free for it, so that AckWait runs only while it is worked
+// on; a call that takes longer than a third of AckWait extends it again and again; the message is acknowledged when
+// handle has returned nil, after its transaction. A worker that dies extends nothing: another one gets the message
+// after AckWait. An acknowledgement that is lost brings it once more. So a message comes at least once, and what is
+// done twice is stored once.
+
 const (
 	pullWait    = 500 * time.Millisecond // an idle pull's length, and so the longest wait at the end of Consume
 	pullRetry   = 200 * time.Millisecond
@@ -108,6 +114,7 @@ func (p *pool) pull(ctx context.Context, consumer jetstream.Consumer, turn Turn)
 	return nil
 }
 
+// fetch asks for messages: the first worker waits for them at the server, the others take what is there.
 func fetch(consumer jetstream.Consumer, most int, turn Turn) (jetstream.MessageBatch, error) {
 	if turn == first {
 		return consumer.Fetch(most, jetstream.FetchMaxWait(pullWait))
@@ -130,6 +137,8 @@ func (p *pool) free(ctx context.Context) int {
 	}
 }
 
+// begin works on a message in a goroutine of its own. The end of ctx does not reach the work, which is finished, but
+// ends the pause after a failure.
 func (p *pool) begin(ctx context.Context, msg jetstream.Msg) {
 	p.busy.Add(1)
 	p.queue.working.Add(1)
@@ -142,6 +151,7 @@ func (p *pool) begin(ctx context.Context, msg jetstream.Msg) {
 	})
 }
 
+// end frees a call and leaves a note for free, which may wait for it.
 func (p *pool) end() {
 	p.busy.Add(-1)
 	p.queue.working.Add(-1)
@@ -159,7 +169,7 @@ func (p *pool) work(ctx context.Context, msg jetstream.Msg) bool {
 	slow := time.AfterFunc(third, func() { keepInProgress(ctx, msg, third) })
 	defer slow.Stop()
 
-	m := Message{Subject: p.queue.inside(msg.Subject()), Body: msg.Data(), Deliveries: deliveries(msg)}
+	m := Message{Subject: p.queue.cfg.inside(msg.Subject()), Body: msg.Data(), Deliveries: deliveries(msg)}
 	failure := p.call(ctx, m)
 	cancel()
 	answer, count := msg.Ack, p.queue.metrics.done
@@ -197,6 +207,7 @@ func keepInProgress(ctx context.Context, msg jetstream.Msg, every time.Duration)
 	}
 }
 
+// deliveries returns how often the message was delivered, from 1.
 func deliveries(msg jetstream.Msg) int {
 	meta, err := msg.Metadata()
 	if err != nil {

@@ -11,6 +11,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// What `api doctor` asks of NATS. It makes nothing and takes no work, but it must find out what only trying shows: a
+// permission that is missing, a stream that is full. It publishes a message of no meaning, which the next worker
+// forgets, and pulls for one that cannot exist.
+
 const askTimeout = 3 * time.Second
 
 // Examination is what an operator wants to know of a queue that is reached. Nil errors mean that something is well.
@@ -79,8 +83,8 @@ func (q *Queue) examineStore(ctx context.Context, e *Examination) {
 		e.Stream = q.explain(err)
 	default:
 		have := stream.CachedInfo().Config
-		if e.Stream = q.foreign(have); e.Stream == nil && have.Sealed {
-			e.Stream = q.sealed()
+		if e.Stream = q.cfg.foreign(have); e.Stream == nil && have.Sealed {
+			e.Stream = q.cfg.sealed()
 		}
 	}
 	if e.Stream != nil {
@@ -116,14 +120,14 @@ func (q *Queue) changed(info *jetstream.ConsumerInfo) error {
 func (q *Queue) mayPublish(ctx context.Context) (denied, refused error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	_, err := q.js.PublishMsg(ctx, &nats.Msg{Subject: q.outside(newProbe())}, jetstream.WithRetryAttempts(0))
+	_, err := q.js.PublishMsg(ctx, &nats.Msg{Subject: q.cfg.outside(newProbe())}, jetstream.WithRetryAttempts(0))
 	if err == nil {
 		return nil, nil
 	}
 	if denied := q.lacking(); denied != nil {
 		return denied, nil
 	}
-	return nil, q.explainRefusal(err)
+	return nil, q.cfg.explainRefusal(err)
 }
 
 // mayTake sends a pull for a message of one byte, which no message has: the server gives none and says why.

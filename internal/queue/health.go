@@ -13,6 +13,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// Why the queue does not work is kept as a set of troubles, one for each thing that can fail by itself. Each logs
+// when it begins, now and then while it lasts, and when it is over; Health returns the one that explains the others,
+// in words that say what an operator can do.
+
 const (
 	noteEvery = time.Minute      // a reason that stays is repeated in the log
 	noteOther = 10 * time.Second // another one is logged: some differ in a port's number each time
@@ -67,12 +71,14 @@ func (t *trouble) keep(err error) {
 	}
 }
 
+// clear ends the trouble and logs that, if it had begun.
 func (t *trouble) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.err, t.noted, t.begun = nil, time.Time{}, time.Time{}
 }
 
+// reason returns why; nil: there is no trouble.
 func (t *trouble) reason() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,7 +168,7 @@ func (q *Queue) explain(err error) error {
 	case api.ErrorCode == replicasBeyondNodes, api.ErrorCode == noPeers:
 		return fmt.Errorf("NATS has too few servers for NATS_REPLICAS=%d: %w", q.cfg.Replicas, err)
 	case api.ErrorCode == subjectsOverlap:
-		return fmt.Errorf("another stream has the subjects %s: %w", q.subjects(), err)
+		return fmt.Errorf("another stream has the subjects %s: %w", q.cfg.subjects(), err)
 	default:
 		return err
 	}

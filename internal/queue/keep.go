@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
+
+// One goroutine makes the stream and the consumer be as stream.go has them: when a connection was made, when a pull
+// or a publish fails, and every so often. All processes do so, whichever comes first; the others find what they want.
+// Until that has succeeded once on a connection (ours), nothing is published and nothing pulled: the stream of that
+// name may be another program's.
 
 const (
 	ensureTimeout = 5 * time.Second
@@ -51,6 +53,7 @@ func (q *Queue) reconcileLoop(ctx context.Context) {
 	}
 }
 
+// reconcile tries once to have stream and consumer as they should be, and keeps why it could not.
 func (q *Queue) reconcile(ctx context.Context) {
 	err := q.ensure(ctx)
 	if err == nil {
@@ -92,6 +95,8 @@ func (q *Queue) ensure(ctx context.Context) error {
 	return nil
 }
 
+// ensureStream finds or makes the stream and puts right what was changed of it. A stream of another program or
+// installation is refused; inside this process it can only be of a database that is gone, and is made again.
 func (q *Queue) ensureStream(ctx context.Context) (jetstream.Stream, error) {
 	stream, err := q.js.Stream(ctx, q.cfg.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -101,7 +106,7 @@ func (q *Queue) ensureStream(ctx context.Context) (jetstream.Stream, error) {
 		return nil, err
 	}
 	have := stream.CachedInfo().Config
-	if err := q.foreign(have); err != nil && q.embedded == nil {
+	if err := q.cfg.foreign(have); err != nil && q.embedded == nil {
 		return nil, err
 	} else if err != nil { // only ours is in this process: it was left by a database that is gone
 		if err := q.js.DeleteStream(ctx, q.cfg.Stream); err != nil {
@@ -110,9 +115,9 @@ func (q *Queue) ensureStream(ctx context.Context) (jetstream.Stream, error) {
 		return q.createStream(ctx)
 	}
 	if have.Sealed {
-		return nil, q.sealed()
+		return nil, q.cfg.sealed()
 	}
-	want := q.adjusted(have)
+	want := q.cfg.adjusted(have)
 	if reflect.DeepEqual(have, want) {
 		return stream, nil
 	}
@@ -121,96 +126,86 @@ func (q *Queue) ensureStream(ctx context.Context) (jetstream.Stream, error) {
 }
 
 // settleDeleted waits a moment where a stream or a consumer was deleted on a running server: its files are removed
-// beside that, and one of the same name that is made at once may lose its own to it.
+// next to that, and one of the same name that is made at once may lose its own to it.
 func (q *Queue) settleDeleted(ctx context.Context) {
 	if q.consumer.Swap(nil) != nil {
 		pause(ctx, deletedFor)
 	}
 }
 
+// createStream makes the stream. Of two processes that do so at once, one takes what the other has made.
 func (q *Queue) createStream(ctx context.Context) (jetstream.Stream, error) {
 	q.settleDeleted(ctx)
-	stream, err := q.js.CreateStream(ctx, q.streamConfig())
+	stream, err := q.js.CreateStream(ctx, q.cfg.streamConfig())
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		return q.js.Stream(ctx, q.cfg.Stream) // another process, configured differently, was faster
 	}
 	return stream, err
 }
 
-func (q *Queue) sealed() error {
-	return fmt.Errorf("the stream %[1]s is sealed: delete it (nats stream rm %[1]s), it is made again", q.cfg.Stream)
+// ensureConsumer makes the consumer, or makes it again where it is not as it should be: what another program changed of it would
+// keep work from the workers, and an update leaves the server's count of what waits wrong. What is worked on at that
+// moment comes once more.
+func (q *Queue) ensureConsumer(ctx context.Context, stream jetstream.Stream) (jetstream.Consumer, error) {
+	consumer, err := stream.Consumer(ctx, consumerName)
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		return q.createConsumer(ctx, stream)
+	case err != nil && !errors.Is(err, jetstream.ErrNotPullConsumer):
+		return nil, err
+	case err == nil && q.unchanged(consumer.CachedInfo().Config):
+		return consumer, q.resume(ctx, stream, consumer.CachedInfo())
+	}
+	q.log.Warn("the queue's consumer was changed and is made again", "consumer", consumerName)
+	if err := stream.DeleteConsumer(ctx, consumerName); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return nil, fmt.Errorf("the queue's consumer was changed and cannot be made again: %w", err)
+	}
+	q.consumer.Store(nil)
+	pause(ctx, deletedFor)
+	return q.createConsumer(ctx, stream)
 }
 
-// foreignError says whose the stream is that is not ours.
-type foreignError struct{ text string }
-
-func (e foreignError) Error() string { return e.text }
-
-// foreign returns an error when the stream belongs to another program or to another installation of this one: what
-// makes it a work queue cannot be changed, and messages under other subjects are not ours to drop. One that names no
-// installation is ours: it was made by hand.
-func (q *Queue) foreign(have jetstream.StreamConfig) error {
-	want := q.streamConfig()
-	program := func(what string, have, want any) error {
-		return foreignError{fmt.Sprintf("the stream %s was made by another program: its %s, not %s; "+
-			"choose another NATS_STREAM", q.cfg.Stream, fmt.Sprintf(what, have), want)}
+// createConsumer makes the consumer and remembers how the server made it: with limits of its own it may differ from
+// what was asked for.
+func (q *Queue) createConsumer(ctx context.Context, stream jetstream.Stream) (jetstream.Consumer, error) {
+	q.settleDeleted(ctx)
+	consumer, err := stream.CreateConsumer(ctx, q.cfg.consumerConfig())
+	if errors.Is(err, jetstream.ErrConsumerExists) {
+		return stream.Consumer(ctx, consumerName) // another process, configured differently, was faster
 	}
-	owner := have.Metadata[installationKey]
-	switch {
-	case have.Retention != want.Retention:
-		return program("retention is %s", have.Retention, want.Retention)
-	case have.Storage != want.Storage:
-		return program("storage is %s", have.Storage, want.Storage)
-	case !slices.Equal(have.Subjects, want.Subjects):
-		return program("subjects are %s", strings.Join(have.Subjects, ", "), strings.Join(want.Subjects, ", "))
-	case owner != "" && q.cfg.Installation != "" && owner != q.cfg.Installation:
-		return foreignError{fmt.Sprintf("the stream %[1]s belongs to installation %[2]s, and this is %[3]s: choose another "+
-			"NATS_STREAM, or delete it (nats stream rm %[1]s) when that installation's database is gone for good",
-			q.cfg.Stream, owner, q.cfg.Installation)}
-	default:
+	if err != nil {
+		return nil, err
+	}
+	made := consumer.CachedInfo().Config
+	q.made.Store(&made)
+	return consumer, nil
+}
+
+// unchanged reports whether the consumer is as we want it, or as the server made it when we did: it has limits of its
+// own.
+func (q *Queue) unchanged(have jetstream.ConsumerConfig) bool {
+	if reflect.DeepEqual(have, q.cfg.adjustedConsumer(have)) {
+		return true
+	}
+	made := q.made.Load()
+	have.PauseUntil = nil
+	return made != nil && reflect.DeepEqual(have, *made)
+}
+
+// resume ends a pause: it is no way to stop the service, as workers take what waits from the database.
+func (q *Queue) resume(ctx context.Context, stream jetstream.Stream, have *jetstream.ConsumerInfo) error {
+	if !have.Paused {
 		return nil
 	}
-}
-
-// adjusted returns have with our values in it; what the server or its operator added stays.
-func (q *Queue) adjusted(have jetstream.StreamConfig) jetstream.StreamConfig {
-	want := q.streamConfig()
-	have.Description, have.Subjects = want.Description, want.Subjects
-	have.Retention, have.Storage, have.Replicas = want.Retention, want.Storage, want.Replicas
-	have.Discard, have.DiscardNewPerSubject, have.MaxMsgsPerSubject = want.Discard, want.DiscardNewPerSubject,
-		want.MaxMsgsPerSubject
-	have.MaxMsgs, have.MaxBytes, have.MaxAge, have.MaxMsgSize = want.MaxMsgs, want.MaxBytes, want.MaxAge, want.MaxMsgSize
-	have.NoAck, have.SubjectTransform, have.ConsumerLimits = want.NoAck, want.SubjectTransform, want.ConsumerLimits
-	if q.cfg.Installation != "" {
-		have.Metadata = maps.Clone(have.Metadata) // the server's own entries stay
-		if have.Metadata == nil {
-			have.Metadata = map[string]string{}
-		}
-		have.Metadata[installationKey] = q.cfg.Installation
+	until := "an unknown time"
+	if at := have.Config.PauseUntil; at != nil {
+		until = at.UTC().Format(time.RFC3339)
 	}
-	return have
-}
-
-// streamConfig keeps one message a subject: what is queued or being worked on is not queued again.
-func (q *Queue) streamConfig() jetstream.StreamConfig {
-	c := jetstream.StreamConfig{
-		Name:                 q.cfg.Stream,
-		Description:          "material requests that wait for a worker",
-		Subjects:             []string{q.subjects()},
-		Retention:            jetstream.WorkQueuePolicy,
-		Storage:              jetstream.FileStorage,
-		Replicas:             q.cfg.Replicas,
-		Discard:              jetstream.DiscardNew,
-		DiscardNewPerSubject: true,
-		MaxMsgsPerSubject:    1,
-		MaxMsgs:              maxMessages,
-		MaxMsgSize:           -1,
-		MaxBytes:             q.cfg.MaxBytes,
+	if _, err := stream.ResumeConsumer(ctx, consumerName); err != nil {
+		return fmt.Errorf("the queue's consumer is paused until %s and cannot be resumed: %w", until, err)
 	}
-	if q.cfg.Installation != "" {
-		c.Metadata = map[string]string{installationKey: q.cfg.Installation}
-	}
-	return c
+	q.log.Warn("the queue's consumer was paused and is resumed", "consumer", consumerName, "until", until)
+	return nil
 }
 
 // pause waits for d or until ctx ends.

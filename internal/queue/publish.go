@@ -2,13 +2,16 @@ package queue
 
 import (
 	"crypto/rand"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
+
+// Publishing never waits and never fails for its caller, which holds a request that is stored already: a message that
+// is dropped, refused or unanswered is published again by the sweeper. The messages pass a buffer, a goroutine that
+// may block in the socket, and a window of those without an answer. When for two seconds nothing of what is published
+// is acknowledged, the queue counts as one that takes nothing (refused): probes go out until one is taken, and
+// workers take their work from the database.
 
 const (
 	publishBuffer  = 8192 // messages that wait to be sent
@@ -21,6 +24,7 @@ const (
 	probes = root + "probe."
 )
 
+// message is what waits to be sent, under the server's name of its subject.
 type message struct {
 	subject string
 	body    []byte
@@ -42,7 +46,7 @@ func (q *Queue) Publish(subject string, body []byte) {
 	select {
 	case <-q.stopped:
 		q.metrics.dropped.Inc()
-	case q.outgoing <- message{subject: q.outside(subject), body: body}:
+	case q.outgoing <- message{subject: q.cfg.outside(subject), body: body}:
 	default:
 		q.metrics.dropped.Inc()
 	}
@@ -75,6 +79,7 @@ func (q *Queue) sendRest() {
 	q.metrics.dropped.Add(float64(len(q.outgoing)))
 }
 
+// send hands a message to the connection. It may block while the server does not read.
 func (q *Queue) send(m message) {
 	if m.direct {
 		_ = q.nc.Publish(m.subject, m.body) // its receiver finds what is lost
@@ -94,6 +99,8 @@ func (q *Queue) published() {
 	}
 }
 
+// publishFailed is called for each message that was refused or not answered. A duplicate is as good as an
+// acknowledgement: its subject is queued.
 func (q *Queue) publishFailed(err error) {
 	if queuedAlready(err) {
 		q.metrics.duplicate.Inc()
@@ -104,7 +111,7 @@ func (q *Queue) publishFailed(err error) {
 	now := time.Now()
 	q.failing.CompareAndSwap(0, now.UnixNano())
 	if since := q.failing.Load(); since != 0 && now.Sub(time.Unix(0, since)) >= refusedFor && q.lacking() == nil {
-		q.refused.set(q.explainRefusal(err))
+		q.refused.set(q.cfg.explainRefusal(err))
 	}
 	q.triggerReconcile()
 }
@@ -120,24 +127,25 @@ func (q *Queue) probe() {
 // newProbe returns a subject under which nothing is queued: a message that is refused for that says nothing.
 func newProbe() string { return probes + rand.Text() }
 
-// explainRefusal returns in an operator's words why nothing that is published is taken.
-func (q *Queue) explainRefusal(err error) error {
-	const storeFailed, sealed = 10077, 10109
-	const room = "it may be full (NATS_MAX_BYTES) or its disk; when there is room again, restart NATS or delete the stream"
-	api, _ := errors.AsType[*jetstream.APIError](err)
-	switch {
-	case api == nil, api.ErrorCode == storeFailed: // a server without room may answer nothing
-		return fmt.Errorf("the stream %s takes no message, %s: %w", q.cfg.Stream, room, err)
-	case api.ErrorCode == sealed:
-		return q.sealed()
+// Send sends a worker a message, fire and forget, and reports whether it may arrive.
+func (q *Queue) Send(worker int64, body []byte) bool {
+	if !q.Connected() {
+		return false
+	}
+	select {
+	case q.outgoing <- message{subject: q.cfg.peerSubject(worker), body: body, direct: true}:
+		return true
 	default:
-		return fmt.Errorf("the stream %s takes no message: %w", q.cfg.Stream, err)
+		return false
 	}
 }
 
-// queuedAlready reports whether err refuses a second message of one subject: other refusals have the same code.
-func queuedAlready(err error) bool {
-	const storeFailed, perSubject = 10077, "maximum messages per subject exceeded"
-	api, ok := errors.AsType[*jetstream.APIError](err)
-	return ok && api.ErrorCode == storeFailed && api.Description == perSubject
+// Listen calls take with each message for the worker, one after the other, until stop.
+func (q *Queue) Listen(worker int64, take func(body []byte)) (stop func(), err error) {
+	subscription, err := q.nc.Subscribe(q.cfg.peerSubject(worker), func(m *nats.Msg) { take(m.Data) })
+	if err != nil {
+		return nil, err
+	}
+	// it fails when the connection is closed, and with it the subscription
+	return func() { _ = subscription.Unsubscribe() }, nil
 }

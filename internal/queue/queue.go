@@ -22,6 +22,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// A Queue is one connection. Several things run on it and know of each other by its fields alone: the goroutine that
+// keeps the stream (keep.go), the one that publishes (publish.go), Consume in a worker, and the callbacks of the
+// client. Each keeps its own trouble (health.go). NATS may be away at any time, from the start on; nothing here waits
+// for it but Consume.
+
 // Names on the server; operators meet them in the permissions of NATS users.
 const (
 	streamName   = "MR" // unless Config.Stream says otherwise
@@ -62,6 +67,7 @@ type Config struct {
 	AckWait  time.Duration // after which the message of a worker that died goes to another one; 0 means 2.5 s
 }
 
+// withDefaults returns the configuration with what it leaves open.
 func (c Config) withDefaults() Config {
 	c.Name, c.Stream = cmp.Or(c.Name, "supplyhub"), cmp.Or(c.Stream, streamName)
 	c.Replicas, c.MaxBytes = max(c.Replicas, 1), cmp.Or(c.MaxBytes, defaultMaxBytes)
@@ -139,6 +145,8 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	return q, nil
 }
 
+// open connects, or starts the server inside the process and connects to that. A server outside that is away is no
+// error: the client goes on trying.
 func (q *Queue) open() (err error) {
 	q.metrics = newMetrics()
 	options, err := q.options()
@@ -172,6 +180,8 @@ func (q *Queue) open() (err error) {
 	return q.metrics.register(q.cfg.Registerer, q.nc.IsConnected, q.length)
 }
 
+// options returns how the connection behaves: it never gives up, keeps nothing to be sent later, and reports each of
+// its states to the troubles.
 func (q *Queue) options() ([]nats.Option, error) {
 	options := []nats.Option{
 		nats.Name("supplyhub " + q.cfg.Name),
@@ -179,7 +189,7 @@ func (q *Queue) options() ([]nats.Option, error) {
 		nats.Timeout(connectTimeout),
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
-		nats.IgnoreAuthErrorAbort(), // permissions may be mended while we run
+		nats.IgnoreAuthErrorAbort(), // permissions may be repaired while we run
 		nats.ReconnectWait(reconnectWait),
 		nats.PingInterval(pingInterval),
 		nats.ReconnectBufSize(-1), // what cannot be sent now is published again by its owner
@@ -219,18 +229,7 @@ func (q *Queue) options() ([]nats.Option, error) {
 	return options, nil
 }
 
-// subjects returns those of the stream.
-func (q *Queue) subjects() string { return strings.ToLower(q.cfg.Stream) + ".>" }
-
-// outside returns a subject as the server knows it, inside as it is known here: two installations may share an account.
-func (q *Queue) outside(subject string) string {
-	return strings.ToLower(q.cfg.Stream) + "." + strings.TrimPrefix(subject, root)
-}
-
-func (q *Queue) inside(subject string) string {
-	return root + strings.TrimPrefix(subject, strings.ToLower(q.cfg.Stream)+".")
-}
-
+// connected is called when a server was reached, first or again. It may be one that knows nothing of our stream.
 func (q *Queue) connected(nc *nats.Conn) {
 	server := nc.ConnectedUrlRedacted()
 	if q.embedded != nil {
@@ -258,6 +257,8 @@ func (q *Queue) Lag(ctx context.Context) (uint64, error) {
 	return waiting(info), nil
 }
 
+// waiting returns how many messages a consumer still has: those to be delivered and those delivered and not
+// acknowledged.
 func waiting(info *jetstream.ConsumerInfo) uint64 {
 	return info.NumPending + uint64(max(info.NumAckPending, 0))
 }
@@ -292,6 +293,8 @@ func (q *Queue) Backlog(ctx context.Context, subjects string) (round.Backlog, er
 	return backlog, nil
 }
 
+// backlog reads what Backlog returns. The first message that is not done is the one behind the last of which all
+// before are.
 func (q *Queue) backlog(ctx context.Context, subjects string) (b round.Backlog, err error) {
 	info, err := q.look(ctx)
 	if err != nil {
@@ -305,16 +308,16 @@ func (q *Queue) backlog(ctx context.Context, subjects string) (b round.Backlog, 
 	if err != nil {
 		return b, err
 	}
-	past := info.AckFloor.Stream // it is done, though a failed write may have left it in the stream for good
+	past := info.AckFloor.Stream // it is done, though a failed write may have left it in the stream
 	if info.NumAckPending == 0 {
 		past = info.Delivered.Stream
 	}
-	first, err := stream.GetMsg(ctx, past+1, jetstream.WithGetMsgSubject(q.outside(subjects)))
+	first, err := stream.GetMsg(ctx, past+1, jetstream.WithGetMsgSubject(q.cfg.outside(subjects)))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return b, nil
 	}
 	if err == nil {
-		b.First = q.inside(first.Subject)
+		b.First = q.cfg.inside(first.Subject)
 	}
 	return b, err
 }
@@ -349,6 +352,7 @@ func (q *Queue) Close() {
 	})
 }
 
+// release closes the connection and, inside the process, the server.
 func (q *Queue) release() error {
 	if q.nc != nil {
 		q.nc.Close()

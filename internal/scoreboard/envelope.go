@@ -22,6 +22,7 @@ type envelope struct {
 	HTTPStatusCode int       `json:"HttpStatusCode"`
 }
 
+// message, response and the types below are the envelope of the interface, with its own names.
 type message struct {
 	Type    string `json:"Type"`
 	Code    string `json:"Code"`
@@ -131,4 +132,5 @@ func failed(status int, short, text string) envelope {
 		HTTPStatusCode: status}
 }
 
+// format writes a number as the envelope has it.
 func format(n int64) string { return strconv.FormatInt(n, 10) }

@@ -30,6 +30,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
+// asked counts a call of a provider by its outcome.
 func (m *Metrics) asked(provider string, err error) {
 	outcome := "ok"
 	if _, limited := errors.AsType[*fetch.RateLimited](err); limited {

@@ -11,6 +11,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 )
 
+// A requester's day has a number of units, 80 unless set, over all replicas: spending is one conditional upsert, so
+// no unit is granted twice. What several callers of one process ask at once is spent together, and those who came
+// first get what is left. A unit that was spent is gone, whatever becomes of the answer.
+
 const (
 	spendBatch   = 256
 	spendTimeout = 5 * time.Second
@@ -36,6 +40,7 @@ type quota struct {
 	reset       time.Time // the next midnight in São Paulo
 }
 
+// remaining returns what is left; a quota that was lowered leaves nothing, not less.
 func (q quota) remaining() int64 { return max(q.limit-q.used, 0) }
 
 // spend is one unit of a requester's day.

@@ -22,6 +22,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
 
+// The road of a question: the key and the parameters are checked, a unit of the requester's day is spent, and only
+// then is anything asked. An answer is remembered for SCOREBOARD_CACHE_TTL; equal questions at one moment share one
+// call of the provider, at most sixteen different ones at once, ten seconds at most. A 429 of the primary provider
+// starts its cooldown, during which the second one answers; no other failure does.
+
 const (
 	deadline      = 10 * time.Second // of a whole answer, both providers included
 	mostQuestions = 16               // that are asked of providers at a time
@@ -103,6 +108,7 @@ type request struct {
 	matchIDs []string // empty: all
 }
 
+// key returns what equal requests have in common.
 func (r request) key() string {
 	return r.question.Day.Format(time.DateOnly) + "/" + format(r.question.League) + "/" + strings.Join(r.matchIDs, ",")
 }
@@ -179,12 +185,14 @@ func (s *Service) fetch(ctx context.Context, q Question) (Board, string, error) 
 	return board, s.deps.Fallback.Name(), err
 }
 
+// inCooldown reports whether the primary provider has asked for a rest that is not over.
 func (s *Service) inCooldown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.deps.Local().Before(s.paused)
 }
 
+// startCooldown lets the primary provider rest for as long as it asked for, an hour at most.
 func (s *Service) startCooldown(d time.Duration) {
 	if d <= 0 {
 		d = defaultPause

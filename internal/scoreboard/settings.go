@@ -14,6 +14,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// What an operator changes while the service runs: the league, the matches shown, the quota. Each process believes
+// what it read for two seconds, and all callers of one moment share a reading. When the database does not answer, the
+// question fails as one that could not be counted; only the header with the quota goes by what was read last.
+
 // settingsTrust is how long a replica believes what it read; a change is in effect everywhere before 5 seconds.
 const settingsTrust = 2 * time.Second
 
@@ -68,6 +72,7 @@ type settings struct {
 	at   time.Time
 }
 
+// newSettings reads the settings of a store; local is the process's clock.
 func newSettings(st *store, now func() time.Time) *settings {
 	return &settings{store: st, now: now, last: values{dailyQuota: defaultQuota}}
 }
@@ -155,6 +160,7 @@ func (v *values) read(key, text string) (detail string) {
 	return ""
 }
 
+// isID reports whether a text may be a provider's id: at most twenty digits.
 func isID(text string) bool {
 	return text != "" && len(text) <= longestID && strings.Trim(text, "0123456789") == ""
 }
@@ -197,6 +203,7 @@ func (s *Service) UnsetSetting(ctx context.Context, key string) (Setting, error)
 	return s.setting(ctx, key)
 }
 
+// setting returns the setting of a key that is known.
 func (s *Service) setting(ctx context.Context, key string) (Setting, error) {
 	list, err := s.ListSettings(ctx)
 	if err != nil {

@@ -13,8 +13,8 @@ type store struct{ db *database.DB }
 
 // used returns how much of the day's quota the requester has spent.
 func (s *store) used(ctx context.Context, requester, day string) (used int64, err error) {
-	err = s.db.Reader(ctx).Raw(`SELECT coalesce(max(used), 0) FROM scoreboard_usage WHERE requester = ? AND day = ?`,
-		requester, day).Scan(&used).Error
+	_, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT used FROM scoreboard_usage
+		WHERE requester = $1 AND day = $2`, []any{requester, day}, &used)
 	if err != nil {
 		return 0, fmt.Errorf("read scoreboard usage: %w", err)
 	}
@@ -30,42 +30,46 @@ func (s *store) spend(ctx context.Context, item spend, n, limit int64) (granted,
 	if s.db.Engine() == database.SQLite {
 		least, greatest = "min", "max"
 	}
-	grant := least + `(?, ` + greatest + `(? - scoreboard_usage.used, 0))`
-	var row struct{ Granted, Used int64 }
-	err = s.db.From(ctx).Raw(`INSERT INTO scoreboard_usage (requester, day, used, granted) VALUES (?, ?, ?, ?)
+	grant := least + `($4, ` + greatest + `($5 - scoreboard_usage.used, 0))`
+	_, err = database.One(ctx, s.db.SQL(ctx), `INSERT INTO scoreboard_usage (requester, day, used, granted)
+		VALUES ($1, $2, $3, $3)
 		ON CONFLICT (requester, day) DO UPDATE SET used = scoreboard_usage.used + `+grant+`, granted = `+grant+`
-		RETURNING granted, used`,
-		item.requester, item.day, min(n, limit), min(n, limit), n, limit, n, limit).Scan(&row).Error
+		RETURNING granted, used`, []any{item.requester, item.day, min(n, limit), n, limit}, &granted, &used)
 	if err != nil {
 		return 0, 0, fmt.Errorf("count scoreboard requests: %w", err)
 	}
-	return row.Granted, row.Used, nil
+	return granted, used, nil
 }
 
+// settings returns what is set, by key.
 func (s *store) settings(ctx context.Context) (map[string]string, error) {
-	var rows []struct{ Key, Value string }
-	if err := s.db.Reader(ctx).Raw(`SELECT key, value FROM settings`).Scan(&rows).Error; err != nil {
+	type row struct{ key, value string }
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT key, value FROM settings`, nil,
+		func(r *row) []any { return []any{&r.key, &r.value} })
+	if err != nil {
 		return nil, fmt.Errorf("read settings: %w", err)
 	}
 	stored := make(map[string]string, len(rows))
 	for _, row := range rows {
-		stored[row.Key] = row.Value
+		stored[row.key] = row.value
 	}
 	return stored, nil
 }
 
+// set stores a setting over the one that was.
 func (s *store) set(ctx context.Context, key, value string, now time.Time) error {
-	err := s.db.From(ctx).Exec(`INSERT INTO settings (key, value, updated_at) VALUES (?, ?, ?)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO settings (key, value, updated_at) VALUES ($1, $2, $3)
 		ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`,
-		key, value, now.UnixMicro()).Error
+		key, value, now.UnixMicro())
 	if err != nil {
 		return fmt.Errorf("store setting: %w", err)
 	}
 	return nil
 }
 
+// unset removes a setting: its default counts again.
 func (s *store) unset(ctx context.Context, key string) error {
-	if err := s.db.From(ctx).Exec(`DELETE FROM settings WHERE key = ?`, key).Error; err != nil {
+	if _, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM settings WHERE key = $1`, key); err != nil {
 		return fmt.Errorf("remove setting: %w", err)
 	}
 	return nil

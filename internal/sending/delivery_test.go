@@ -151,7 +151,7 @@ func TestStatuses_of_the_own_endpoint_s_answers(t *testing.T) {
 			w.WriteHeader(code)
 		}})
 		for code := range want {
-			r.add(event("nobody", code, 1))
+			r.add(event("unknown", code, 1))
 		}
 		r.settled()
 		for _, d := range r.list(deliveries.Filter{}) {

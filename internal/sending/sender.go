@@ -163,7 +163,7 @@ func (j job) address() string {
 	return callURL(j.target.URL, j.Round.RequestID)
 }
 
-// shownAddress is where the call goes as a trace shows it. Of a supplier's address only the host is shown: its path may
+// shownAddress returns where the call goes, as a trace shows it. Of a supplier's address only the host is shown: its path may
 // hold a secret of the supplier's.
 func (j job) shownAddress() *url.URL {
 	at, err := url.Parse(j.address())

@@ -24,7 +24,7 @@ func TestWake_up_by_a_forger_makes_a_worker_look_at_shards_and_does_nothing_else
 				t.Errorf("%d shards of %d bytes", n, len(message))
 			}
 		}
-		attempts, err := deliveries.NewAttemptStore(d.Store.DB).Begun(t.Context(), 8)
+		attempts, err := deliveries.NewAttemptStore(d.deps.DB).Begun(t.Context(), 8)
 		if err != nil || len(attempts) != 1 || d.scheduler.InFlight() > 0 || d.held["msg_1000a"] != 1 {
 			t.Errorf("begun are %v, %d are in flight: %v", attempts, d.scheduler.InFlight(), err)
 		}

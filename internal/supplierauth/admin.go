@@ -15,6 +15,10 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// What the operator does with suppliers. Each change locks the supplier's row, so that two changes do not undo each
+// other. A deactivation ends all sessions in batches, as there may be many, and a supplier that is activated again
+// meanwhile keeps the rest. Secrets are returned once, when they are made.
+
 const (
 	supplierIDLength = 16 // letters and digits after sup_: 80 random bits
 	maxSecrets       = 5  // webhook secrets that sign at a time: receivers take headers of 8 KiB, a signature has 48 bytes
@@ -102,7 +106,7 @@ func (s *Service) RotateAPIKey(ctx context.Context, id string, overlap time.Dura
 	return key, nil
 }
 
-// RotateWebhookSecret makes a new webhook secret. The current one signs beside it for the overlap, from 0 to 90 days,
+// RotateWebhookSecret makes a new webhook secret. The current one signs too for the overlap, from 0 to 90 days,
 // one that was rotated before until its own end, at most maxSecrets at a time; without an overlap all end now.
 // Errors: errs.Invalid, errs.NotFound.
 func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap time.Duration) (
@@ -187,7 +191,7 @@ func (s *Service) Activate(ctx context.Context, id string) error {
 	return s.setActive(ctx, "activate supplier", id, true)
 }
 
-// setActive writes no other column, so that the console needs no right to any.
+// setActive writes no other column.
 func (s *Service) setActive(ctx context.Context, what, id string, active bool) error {
 	err := s.store.db.InTx(ctx, "switch a supplier", func(ctx context.Context) error {
 		if _, err := s.store.lockSupplier(ctx, id); err != nil {
@@ -225,6 +229,7 @@ func (s *Service) change(ctx context.Context, what, id string,
 	return nil
 }
 
+// addSecret makes a webhook secret, stores it sealed and returns it: it can be read nowhere later.
 func (s *Service) addSecret(ctx context.Context, supplierID string, now time.Time) (string, error) {
 	id, secret := "whs_"+strings.ToLower(rand.Text()), webhook.NewSecret().Text()
 	sealed, err := s.sealer.seal(secret, id)
@@ -240,4 +245,49 @@ func hostOf(address string) slog.Attr {
 		return slog.String("receiver_host", u.Host)
 	}
 	return slog.String("receiver_host", "")
+}
+
+// SupplierPage returns the suppliers behind a place in the list of all, oldest first. next goes on from there; empty:
+// that was all.
+func (s *Service) SupplierPage(ctx context.Context, after string, limit int) (page []Supplier, next string, err error) {
+	var created int64
+	var id string
+	if n, err := fmt.Sscanf(strings.Replace(after, "~", " ", 1), "%d %s", &created, &id); err != nil || n != 2 {
+		created, id = 0, ""
+	}
+	page, err = s.store.suppliersBehind(ctx, created, id, limit)
+	if err != nil {
+		return nil, "", fmt.Errorf("list suppliers: %w", err)
+	}
+	if len(page) < limit {
+		return page, "", nil
+	}
+	last := page[limit-1]
+	return page, fmt.Sprintf("%d~%s", last.CreatedAt.UnixMicro(), last.ID), nil
+}
+
+// SuppliersOf returns the suppliers of the ids, in no order; unknown ones are absent.
+func (s *Service) SuppliersOf(ctx context.Context, ids []string) ([]Supplier, error) {
+	found, err := s.store.suppliersOf(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read suppliers: %w", err)
+	}
+	return found, nil
+}
+
+// SearchSuppliers returns the suppliers whose id is the text or whose name has it, in whichever case, at most limit of
+// them.
+func (s *Service) SearchSuppliers(ctx context.Context, text string, limit int) ([]Supplier, error) {
+	text = strings.ToLower(text)
+	var ids []string
+	err := s.store.eachName(ctx, func(id, name string) bool {
+		if id == text || strings.Contains(strings.ToLower(name), text) {
+			ids = append(ids, id)
+		}
+		return len(ids) < limit
+	})
+	if err != nil {
+		return nil, fmt.Errorf("search suppliers: %w", err)
+	}
+	return s.SuppliersOf(ctx, ids)
 }

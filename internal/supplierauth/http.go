@@ -35,12 +35,11 @@ func (s Handlers) Token(c *gin.Context) error {
 	if len(keys) != 1 { // of two, a proxy and we might take different ones
 		return refuseClient()
 	}
-	long := httpapi.SkipBody(c)
 	pair, err := s.exchange(c.Request.Context(), keys[0])
 	if err != nil {
 		return err
 	}
-	if long != nil {
+	if long := httpapi.SkipBody(c); long != nil {
 		return errors.Join(long, s.revoke(c.Request.Context(), pair.RefreshToken))
 	}
 	httpapi.JSON(c, http.StatusOK, pair)

@@ -14,6 +14,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
+// How a supplier gets into the portal: a link with a random text, asked for by the supplier's program or made by the
+// operator, works once and for minutes. Using it deletes it, in the transaction that begins the browser's session; of
+// two browsers with the same link one gets in. A deactivation ends links and sessions.
+
 // How long a link into the portal waits for its one use, and how long the session lives that it opens.
 const (
 	portalLinkTTL    = 5 * time.Minute
@@ -137,6 +141,7 @@ func (s *Service) holdActive(ctx context.Context, supplierID string) error {
 	}
 }
 
+// usedLink answers a link that was used, has expired or never was one.
 func usedLink() error {
 	return errs.New(errs.Unauthenticated, "This link was used already, has expired or is incomplete.")
 }
@@ -144,6 +149,7 @@ func usedLink() error {
 // newPortalToken has 130 random bits.
 func newPortalToken() string { return strings.ToLower(rand.Text()) }
 
+// portalHash returns what is stored of a link or of a browser's cookie.
 func portalHash(token string) []byte {
 	sum := sha256.Sum256([]byte(token))
 	return sum[:]

@@ -86,9 +86,21 @@ func TestPortal_sessions_and_links_end_by_time(t *testing.T) {
 		r := newReplica(t, db, newClock(), nil)
 		id := r.supplier(nil).Supplier.ID
 		late, session := r.portalLink(id), r.openPortal(r.portalLink(id), "")
-		r.clock.advance(portalLinkTTL)
+		kept := func(table string) (n int) {
+			if err := db.From(t.Context()).Raw(`SELECT count(*) FROM ` + table).Scan(&n).Error; err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		r.clock.advance(portalLinkTTL + time.Microsecond)
 		r.refusesLink(late)
-		r.clock.advance(supplierauth.PortalSessionTTL - portalLinkTTL - time.Second)
+		if err := r.service.Purge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if links, sessions := kept("portal_links"), kept("portal_sessions"); links != 0 || sessions != 1 {
+			t.Errorf("a link outlives its 5 minutes: %d links, %d sessions are kept", links, sessions)
+		}
+		r.clock.advance(supplierauth.PortalSessionTTL - portalLinkTTL - time.Second - time.Microsecond)
 		if !r.signedIn(session, id) {
 			t.Error("a session ended before its hour")
 		}
@@ -96,8 +108,12 @@ func TestPortal_sessions_and_links_end_by_time(t *testing.T) {
 		if r.signedIn(session, id) {
 			t.Error("a session outlived its hour")
 		}
+		r.clock.advance(time.Microsecond)
 		if err := r.service.Purge(t.Context()); err != nil {
 			t.Fatal(err)
+		}
+		if n := kept("portal_sessions"); n != 0 {
+			t.Errorf("%d sessions are kept that have ended", n)
 		}
 	})
 }

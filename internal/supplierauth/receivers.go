@@ -2,11 +2,26 @@ package supplierauth
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/caller"
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
+
+// Where a supplier takes webhooks. The operator sets it with the supplier (admin.go); the supplier changes its own
+// address and secrets here, over the API and in the portal. Package webhooks reads the result through Receivers for
+// each batch that it sends, and remembers it for two seconds: so long a change may go unnoticed.
+//
+// Secrets are stored sealed, AES-256-GCM under SECRETS_KEY with the secret's id as associated data: a row copied to
+// another supplier does not open.
 
 // Receivers returns the receivers of the given suppliers, by supplier id. Unknown suppliers are absent. A secret that
 // no key of SECRETS_KEY opens is reported in the log and left out, so that it stops no other supplier's webhooks.
@@ -39,6 +54,7 @@ func (s *Service) Receivers(ctx context.Context, supplierIDs []string) (map[stri
 	return receivers, nil
 }
 
+// openSecret opens a secret that was sealed by one of SECRETS_KEY.
 func (s *Service) openSecret(row receiverRow) (webhook.Secret, error) {
 	text, err := s.sealer.open(row.Sealed, *row.SecretID)
 	if err != nil {
@@ -54,4 +70,107 @@ func (s *Service) Names(ctx context.Context, supplierIDs []string) (map[string]s
 		return nil, fmt.Errorf("read suppliers' names: %w", err)
 	}
 	return names, nil
+}
+
+// WebhookSecrets returns the secrets that sign now, the newest first; never nil.
+func (s *Service) WebhookSecrets(ctx context.Context, supplierID string) ([]caller.SecretValidity, error) {
+	secrets, err := s.store.secrets(ctx, supplierID, s.now())
+	if err != nil {
+		return nil, fmt.Errorf("list webhook secrets: %w", err)
+	}
+	return secrets, nil
+}
+
+// SetWebhookURL stores a supplier's own choice of its receiver; empty removes it. Errors: errs.Invalid, errs.NotFound.
+func (s *Service) SetWebhookURL(ctx context.Context, supplierID, url string) error {
+	if fault := s.ownURLFault(url); fault != "" {
+		return errs.InvalidInput("The receiver's address is not valid.", errs.At("/url", fault))
+	}
+	var found bool
+	err := s.store.db.InTx(ctx, "set a webhook address", func(ctx context.Context) (err error) {
+		if found, err = s.store.setWebhookURL(ctx, supplierID, storedURL(url), s.now()); err != nil {
+			return err
+		}
+		return s.callable(ctx, supplierID)
+	})
+	if err != nil {
+		return fmt.Errorf("set webhook address: %w", err)
+	}
+	if !found {
+		return errs.New(errs.NotFound, "There is no supplier with this id.")
+	}
+	logctx.Note(ctx, hostOf(url))
+	return nil
+}
+
+// ownURLFault is stricter than the operator's rule: a supplier's own address is https, unless private ones are allowed.
+// It names no setting, which suppliers cannot change.
+func (s *Service) ownURLFault(url string) string {
+	if fault := webhookURLFault(url, s.allowPrivate); fault != "" || url == "" {
+		return strings.TrimSuffix(fault, unlessAllowed)
+	}
+	if scheme, _, _ := strings.Cut(url, ":"); !s.allowPrivate && !strings.EqualFold(scheme, "https") {
+		return "must start with https://"
+	}
+	return ""
+}
+
+const secretsKeySize = 32 // AES-256
+
+// sealer encrypts what must be readable again, with AES-256-GCM: the first key encrypts, all decrypt.
+type sealer struct{ keys []cipher.AEAD }
+
+// GenerateSecretsKey makes a value for SECRETS_KEY.
+func GenerateSecretsKey() (string, error) {
+	key := make([]byte, secretsKeySize)
+	rand.Read(key) // never fails: the process ends first
+	return base64.StdEncoding.EncodeToString(key), nil
+}
+
+// CheckSecretsKeys reports what is wrong with a value of SECRETS_KEY: the position of a bad key, never the key.
+func CheckSecretsKeys(text string) error {
+	_, err := newSealer(text)
+	return err
+}
+
+// newSealer reads keys separated by commas, each base64 of 32 bytes. Without any key it can neither seal nor open.
+func newSealer(text string) (sealer, error) {
+	var s sealer
+	if text == "" {
+		return s, nil
+	}
+	for i, part := range strings.Split(text, ",") {
+		key, err := base64.StdEncoding.Strict().DecodeString(strings.TrimSpace(part))
+		if err != nil || len(key) != secretsKeySize {
+			return sealer{}, fmt.Errorf("key %d must be base64 of %d bytes", i+1, secretsKeySize)
+		}
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			return sealer{}, err
+		}
+		aead, err := cipher.NewGCMWithRandomNonce(block)
+		if err != nil {
+			return sealer{}, err
+		}
+		s.keys = append(s.keys, aead)
+	}
+	return s, nil
+}
+
+// seal encrypts text. What is sealed for one row cannot be opened as another's.
+func (s sealer) seal(text, row string) ([]byte, error) {
+	if len(s.keys) == 0 {
+		return nil, errors.New("SECRETS_KEY is not set: a webhook secret cannot be stored")
+	}
+	return s.keys[0].Seal(nil, nil, []byte(text), []byte(row)), nil
+}
+
+// open returns the text that was sealed for the row.
+func (s sealer) open(sealed []byte, row string) (string, error) {
+	for _, key := range s.keys {
+		if text, err := key.Open(nil, nil, sealed, []byte(row)); err == nil {
+			return string(text), nil
+		}
+	}
+	return "", errors.New("no key of SECRETS_KEY opens it")
 }

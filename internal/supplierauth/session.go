@@ -3,16 +3,31 @@ package supplierauth
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/apikey"
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
+
+// A session is a family of refresh tokens (RFC 9700, 4.14.2): each refresh replaces the current token by the next
+// one, in one conditional UPDATE that names the token before. Of two callers with the same token, one wins. The other
+// one, like a thief or like a client that did not get its answer, presents a token that is not current any more; that
+// ends the whole session.
+//
+// Concurrent exchanges and refreshes share transactions, as requests do. A client whose answer is lost after the
+// COMMIT has to begin a new session with its API key; nothing else is lost.
 
 // A session is the family of refresh tokens that descends from one exchange of an API key.
 //
@@ -26,7 +41,7 @@ import (
 //	   1,000 newer ones are live                   ▼
 //	                                             ended ◀── also by time: no refresh in 14 days
 //
-// Nothing leads back from ended. Access tokens are not part of it: an issued one lives until its own expiry.
+// Nothing returns from ended. Access tokens are not part of it: an issued one lives until its own expiry.
 //
 // Every arrow out of active is one conditional UPDATE on the one row of the family, so that of two callers at once,
 // over any number of processes, exactly one wins, and a loser is seen as the reuse that it is. Never read first and
@@ -61,10 +76,13 @@ func (r *refusal) Error() string { return r.cause.Detail }
 // Unwrap shows the kind.
 func (r *refusal) Unwrap() error { return r.cause }
 
+// refuseClient answers an API key that is of no active supplier.
 func refuseClient() error {
 	return &refusal{codeClient, errs.New(errs.Unauthenticated, "The API key is missing or invalid.")}
 }
 
+// refuseGrant answers a refresh token that is not the current one of a live session, whatever it is instead: a caller
+// who guesses learns nothing.
 func refuseGrant() error {
 	return &refusal{codeGrant, errs.New(errs.Unauthenticated,
 		"The refresh token is missing, invalid, expired or already used.")}
@@ -172,6 +190,7 @@ func (s *Service) Purge(ctx context.Context) error {
 	return nil
 }
 
+// pair returns the tokens of a session as they are issued now.
 func (s *Service) pair(g *grant, refresh refreshToken) (*tokenPair, error) {
 	access, err := s.tokens.issue(*g)
 	if err != nil {
@@ -186,4 +205,173 @@ func (s *Service) pair(g *grant, refresh refreshToken) (*tokenPair, error) {
 // detached keeps a write going when its caller hangs up: either state would be right, a cut one costs the session.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+}
+
+const (
+	refreshPrefix = "hub_rt_"
+	handleSize    = 16
+	secretSize    = 32
+	refreshSize   = handleSize + secretSize + crc32.Size
+)
+
+// refreshToken is one of a family: the handle is the family's and stays, the secret is the token's own.
+// Only a client that has held a token of the family knows its handle, which is written in no other place; the database
+// keeps hashes. So a right handle with any other secret than the current one is a used token.
+type refreshToken struct {
+	handle [handleSize]byte
+	secret [secretSize]byte
+}
+
+// newRefreshToken begins a family.
+func newRefreshToken() refreshToken {
+	var t refreshToken
+	rand.Read(t.handle[:]) // never fails: the process ends first
+	return t.successor()
+}
+
+// successor returns a fresh token of the same family.
+func (t refreshToken) successor() refreshToken {
+	rand.Read(t.secret[:])
+	return t
+}
+
+// text returns the token as its holder gets it.
+func (t refreshToken) text() string {
+	raw := make([]byte, 0, refreshSize)
+	raw = append(raw, t.handle[:]...)
+	raw = append(raw, t.secret[:]...)
+	raw = binary.BigEndian.AppendUint32(raw, crc32.ChecksumIEEE(raw))
+	return refreshPrefix + base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// parseRefreshToken reads a token's text. There is one spelling of each token; garbage stops here, before the database.
+func parseRefreshToken(text string) (refreshToken, bool) {
+	var t refreshToken
+	if len(text) != len(refreshPrefix)+base64.RawURLEncoding.EncodedLen(refreshSize) ||
+		!strings.HasPrefix(text, refreshPrefix) {
+		return refreshToken{}, false
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(text[len(refreshPrefix):])
+	if err != nil || len(raw) != refreshSize {
+		return refreshToken{}, false
+	}
+	copy(t.handle[:], raw)
+	copy(t.secret[:], raw[handleSize:])
+	if t.text() != text { // checksum, and bits or line breaks that the decoder skips
+		return refreshToken{}, false
+	}
+	return t, true
+}
+
+// handleHash returns what finds the session; it is the same for all tokens of a family.
+func (t refreshToken) handleHash() []byte { return hashOf("hub/refresh-handle/1\x00", t.handle[:]) }
+
+// secretHash returns what only the current token of the family has.
+func (t refreshToken) secretHash() []byte { return hashOf("hub/refresh-secret/1\x00", t.secret[:]) }
+
+// hashOf returns what is stored of a random text. It needs no salt and no slow hash: it cannot be guessed.
+func hashOf(domain string, value []byte) []byte {
+	sum := sha256.Sum256(append([]byte(domain), value...))
+	return sum[:]
+}
+
+// sessionBatch is how many callers share a transaction.
+const sessionBatch = 64
+
+// outcome is what became of one caller's session: a batch that is committed for some may fail for others.
+type outcome struct {
+	grant *grant // nil: none
+	err   error
+}
+
+// startCommits starts the batches in which sessions are opened and rotated.
+func (s *Service) startCommits() {
+	flushers := s.store.db.Flushers()
+	s.openings = groupcommit.New(flushers, sessionBatch, 0, s.flushOpenings)
+	s.rotations = groupcommit.New(flushers, sessionBatch, 0, s.flushRotations)
+}
+
+// Close refuses new sessions and rotations, finishes those begun and waits for them.
+func (s *Service) Close() {
+	s.openings.Close()
+	s.rotations.Close()
+}
+
+// shared hands an item to a group commit.
+func shared[T any](ctx context.Context, batcher *groupcommit.Batcher[T, outcome], item T) (*grant, error) {
+	result, err := batcher.Do(ctx, item)
+	if errors.Is(err, groupcommit.ErrClosed) {
+		return nil, errs.NewUnavailable("The service is stopping.", time.Second, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return result.grant, result.err
+}
+
+// flushOpenings begins a batch of sessions. It belongs to no single caller, so nothing of its context is used.
+func (s *Service) flushOpenings(_ context.Context, items []opening) ([]outcome, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	grants, err := s.store.open(ctx, items, s.now())
+	if err != nil {
+		return nil, err
+	}
+	s.endOldest(ctx, grants)
+	return outcomes(grants), nil
+}
+
+// endOldest keeps the suppliers of new sessions, which are committed, to maxSessions: of several processes that begin
+// some at once the last one sees all. What it fails to end the next one ends.
+func (s *Service) endOldest(ctx context.Context, opened []*grant) {
+	var suppliers []string
+	for _, g := range opened {
+		if g != nil && !slices.Contains(suppliers, g.SupplierID) {
+			suppliers = append(suppliers, g.SupplierID)
+		}
+	}
+	n, err := s.store.endOldest(ctx, suppliers, s.now())
+	if err != nil {
+		s.log.WarnContext(ctx, "the oldest sessions of a supplier with too many could not be ended", "error", err)
+	}
+	s.ended.WithLabelValues(endedByNumber).Add(float64(n))
+}
+
+// flushRotations replaces a batch of refresh tokens. Those that PostgreSQL left out are tried by themselves: they are
+// not the current ones of their sessions, or another transaction held these.
+func (s *Service) flushRotations(_ context.Context, items []rotation) ([]outcome, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	now := s.now()
+	if s.store.db.Engine() != database.Postgres {
+		grants, err := inTurn(ctx, s.store.db, items,
+			func(ctx context.Context, r rotation) (*grant, error) { return s.store.rotateOne(ctx, r, now) })
+		if err != nil {
+			return nil, err
+		}
+		return outcomes(grants), nil
+	}
+	grants, err := s.store.rotatePostgres(ctx, items, now)
+	if err != nil {
+		return nil, err
+	}
+	results := make([]outcome, len(items))
+	for i, r := range items {
+		if g := grants[string(r.next.secretHash())]; g != nil {
+			results[i] = outcome{grant: g}
+			continue
+		}
+		g, err := s.store.rotateOne(ctx, r, now)
+		results[i] = outcome{g, err}
+	}
+	return results, nil
+}
+
+// outcomes returns the results of a batch in the order of its items.
+func outcomes(grants []*grant) []outcome {
+	results := make([]outcome, len(grants))
+	for i, g := range grants {
+		results[i].grant = g
+	}
+	return results
 }

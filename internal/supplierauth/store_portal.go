@@ -9,86 +9,83 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// What the portal and a supplier's own changes write. The api's role may update few columns of a supplier, so that a
+// fault in the portal cannot give a supplier a scope.
+
 // holdSupplier makes a deactivation wait for this transaction.
 func (s store) holdSupplier(ctx context.Context, id string) (found, active bool, err error) {
-	var rows []bool
-	err = s.db.From(ctx).Raw(`SELECT active FROM suppliers WHERE id = ?`+s.db.RowLock(` FOR SHARE`), id).Scan(&rows).Error
-	return len(rows) > 0, len(rows) > 0 && rows[0], database.Translate(err)
+	found, err = database.One(ctx, s.db.SQL(ctx), `SELECT active FROM suppliers WHERE id = $1`+s.db.RowLock(` FOR SHARE`),
+		[]any{id}, &active)
+	return found, active, err
 }
 
+// insertPortalLink stores a link, which expires by itself.
 func (s store) insertPortalLink(ctx context.Context, hash []byte, supplierID string, secure bool,
 	expires time.Time) error {
-	// Not the hash first: gorm spreads the bytes of a value that is right behind a parenthesis.
-	return database.Translate(s.db.From(ctx).Exec(`INSERT INTO portal_links (supplier_id, hash, secure, expires_at)
-		VALUES (?, ?, ?, ?)`,
-		supplierID, hash, secure, expires.UnixMicro()).Error)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO portal_links (supplier_id, hash, secure, expires_at)
+		VALUES ($1, $2, $3, $4)`, supplierID, hash, secure, expires.UnixMicro())
+	return err
 }
 
 // portalLinkOwner returns the supplier of a link, used or not; empty for none.
-func (s store) portalLinkOwner(ctx context.Context, hash []byte) (string, error) {
-	var ids []string
-	err := s.db.Reader(ctx).Raw(`SELECT supplier_id FROM portal_links WHERE hash = ?`, hash).Scan(&ids).Error
-	if err != nil || len(ids) == 0 {
-		return "", database.Translate(err)
-	}
-	return ids[0], nil
+func (s store) portalLinkOwner(ctx context.Context, hash []byte) (id string, err error) {
+	_, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT supplier_id FROM portal_links WHERE hash = $1`, []any{hash},
+		&id)
+	return id, err
 }
 
 // usePortalLink deletes a live link: of several callers at once, one finds it.
 func (s store) usePortalLink(ctx context.Context, hash []byte, now time.Time) (used, secure bool, err error) {
-	var rows []bool
-	err = s.db.From(ctx).Raw(`DELETE FROM portal_links WHERE hash = ? AND expires_at > ? RETURNING secure`, hash,
-		now.UnixMicro()).Scan(&rows).Error
-	return len(rows) > 0, len(rows) > 0 && rows[0], database.Translate(err)
+	used, err = database.One(ctx, s.db.SQL(ctx), `DELETE FROM portal_links WHERE hash = $1 AND expires_at > $2
+		RETURNING secure`, []any{hash, now.UnixMicro()}, &secure)
+	return used, secure, err
 }
 
+// insertPortalSession stores a browser session.
 func (s store) insertPortalSession(ctx context.Context, hash []byte, supplierID string, now, expires time.Time) error {
-	return database.Translate(s.db.From(ctx).Exec(`INSERT INTO portal_sessions (supplier_id, hash, created_at, expires_at)
-		VALUES (?, ?, ?, ?)`,
-		supplierID, hash, now.UnixMicro(), expires.UnixMicro()).Error)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO portal_sessions (supplier_id, hash, created_at, expires_at)
+		VALUES ($1, $2, $3, $4)`, supplierID, hash, now.UnixMicro(), expires.UnixMicro())
+	return err
 }
 
+// deletePortalSession ends one browser session; the others of the supplier stay.
 func (s store) deletePortalSession(ctx context.Context, hash []byte) error {
-	return database.Translate(s.db.From(ctx).Exec(`DELETE FROM portal_sessions WHERE hash = ?`, hash).Error)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM portal_sessions WHERE hash = $1`, hash)
+	return err
 }
 
 // portalPrincipal returns the zero Principal when there is no live session of that hash, or its supplier is
 // deactivated.
 func (s store) portalPrincipal(ctx context.Context, hash []byte, now time.Time) (caller.Principal, error) {
-	var rows []struct {
-		ID, Name, Scopes string
-		ExpiresAt        int64
-	}
-	err := s.db.Reader(ctx).Raw(`
+	p, scopes, expires := caller.Principal{SessionID: portalSessionID}, "", int64(0)
+	found, err := database.One(ctx, s.db.ReaderSQL(ctx), `
 		SELECT s.id, s.name, s.scopes, p.expires_at FROM portal_sessions p JOIN suppliers s ON s.id = p.supplier_id
-		WHERE p.hash = ? AND p.expires_at > ? AND s.active`, hash, now.UnixMicro()).Scan(&rows).Error
-	if err != nil || len(rows) == 0 {
-		return caller.Principal{}, database.Translate(err)
+		WHERE p.hash = $1 AND p.expires_at > $2 AND s.active`, []any{hash, now.UnixMicro()},
+		&p.SupplierID, &p.SupplierName, &scopes, &expires)
+	if err != nil || !found {
+		return caller.Principal{}, err
 	}
-	r := rows[0]
-	return caller.Principal{
-		SupplierID: r.ID, SupplierName: r.Name, SessionID: portalSessionID, Scopes: strings.Fields(r.Scopes),
-		ExpiresAt: time.UnixMicro(r.ExpiresAt).UTC(),
-	}, nil
+	p.Scopes, p.ExpiresAt = strings.Fields(scopes), time.UnixMicro(expires).UTC()
+	return p, nil
 }
 
 // endPortalSessions ends all browser sessions of a supplier, and the links that would open new ones.
 func (s store) endPortalSessions(ctx context.Context, supplierID string) error {
-	for _, statement := range []string{`DELETE FROM portal_links WHERE supplier_id = ?`,
-		`DELETE FROM portal_sessions WHERE supplier_id = ?`} {
-		if err := s.db.From(ctx).Exec(statement, supplierID).Error; err != nil {
-			return database.Translate(err)
-		}
-	}
-	return nil
+	return s.execEach(ctx, supplierID, `DELETE FROM portal_links WHERE supplier_id = $1`,
+		`DELETE FROM portal_sessions WHERE supplier_id = $1`)
 }
 
 // purgePortal deletes links and sessions that have expired: there is nothing to know of them.
 func (s store) purgePortal(ctx context.Context, before time.Time) error {
-	for _, statement := range []string{`DELETE FROM portal_links WHERE expires_at < ?`,
-		`DELETE FROM portal_sessions WHERE expires_at < ?`} {
-		if err := s.db.From(ctx).Exec(statement, before.UnixMicro()).Error; err != nil {
-			return database.Translate(err)
+	return s.execEach(ctx, before.UnixMicro(), `DELETE FROM portal_links WHERE expires_at < $1`,
+		`DELETE FROM portal_sessions WHERE expires_at < $1`)
+}
+
+// execEach runs statements that have the same parameter.
+func (s store) execEach(ctx context.Context, value any, statements ...string) error {
+	for _, statement := range statements {
+		if _, err := database.Exec(ctx, s.db.SQL(ctx), statement, value); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -96,34 +93,34 @@ func (s store) purgePortal(ctx context.Context, before time.Time) error {
 
 // touchSupplier holds the supplier until the transaction ends, with no more rights than the api has.
 func (s store) touchSupplier(ctx context.Context, id string, now time.Time) (found bool, err error) {
-	result := s.db.From(ctx).Exec(`UPDATE suppliers SET updated_at = ? WHERE id = ?`, now.UnixMicro(), id)
-	return result.RowsAffected > 0, database.Translate(result.Error)
+	n, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE suppliers SET updated_at = $1 WHERE id = $2`, now.UnixMicro(), id)
+	return n > 0, err
 }
 
 // setWebhookURL writes nothing else of the supplier: the api may not.
 func (s store) setWebhookURL(ctx context.Context, supplierID, url string, now time.Time) (found bool, err error) {
-	result := s.db.From(ctx).Exec(`UPDATE suppliers SET webhook_url = ?, updated_at = ? WHERE id = ?`, url,
-		now.UnixMicro(), supplierID)
-	return result.RowsAffected > 0, database.Translate(result.Error)
+	n, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE suppliers SET webhook_url = $1, updated_at = $2 WHERE id = $3`,
+		url, now.UnixMicro(), supplierID)
+	return n > 0, err
 }
 
 // secrets returns those that sign now, the newest first.
 func (s store) secrets(ctx context.Context, supplierID string, now time.Time) ([]caller.SecretValidity, error) {
-	var rows []struct {
-		CreatedAt   int64
-		ActiveUntil *int64
+	type row struct {
+		made  int64
+		until *int64
 	}
-	err := s.db.Reader(ctx).Raw(`
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `
 		SELECT created_at, active_until FROM supplier_webhook_secrets
-		WHERE supplier_id = ? AND (active_until IS NULL OR active_until > ?)
-		ORDER BY (active_until IS NULL) DESC, created_at DESC, id`, supplierID, now.UnixMicro()).Scan(&rows).Error
+		WHERE supplier_id = $1 AND (active_until IS NULL OR active_until > $2)
+		ORDER BY (active_until IS NULL) DESC, created_at DESC, id`, []any{supplierID, now.UnixMicro()},
+		func(r *row) []any { return []any{&r.made, &r.until} })
 	secrets := make([]caller.SecretValidity, len(rows))
 	for i, row := range rows {
-		secrets[i].CreatedAt = time.UnixMicro(row.CreatedAt).UTC()
-		if row.ActiveUntil != nil {
-			end := time.UnixMicro(*row.ActiveUntil).UTC()
-			secrets[i].ExpiresAt = &end
+		secrets[i].CreatedAt = time.UnixMicro(row.made).UTC()
+		if row.until != nil {
+			secrets[i].ExpiresAt = new(time.UnixMicro(*row.until).UTC())
 		}
 	}
-	return secrets, database.Translate(err)
+	return secrets, err
 }

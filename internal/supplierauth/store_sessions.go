@@ -7,6 +7,160 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// Sessions are the hottest rows of this package. On PostgreSQL a batch is one statement over arrays. A rotation skips
+// a session that another transaction holds instead of waiting for it while it holds others, and rotates it by itself
+// afterwards. On SQLite the items of a batch are done in turn in one transaction. What ends a session sets expires_at
+// to that moment as well, so that the purge finds it by one index.
+
+// purgeBatch is how many rows one statement deletes, so that no writer waits long.
+const purgeBatch = 1000
+
+// maxSessions is how many live sessions a supplier may have: one more ends its oldest.
+const maxSessions = 1000
+
+// day is one in microseconds.
+const day = 86_400_000_000
+
+// store is the package's tables. Times are Unix microseconds, lifetimes seconds.
+type store struct{ db *database.DB }
+
+// grant is what a token pair is made from: the session and its supplier as they are now.
+type grant struct {
+	SessionID  string
+	SupplierID string
+	Name       string
+	Scopes     string
+	AccessTTL  int64
+	RefreshTTL int64
+}
+
+// places returns where database.Query reads a grant to.
+func (g *grant) places() []any {
+	return []any{&g.SessionID, &g.SupplierID, &g.Name, &g.Scopes, &g.AccessTTL, &g.RefreshTTL}
+}
+
+// accessTTL returns for how long the access token is valid.
+func (g *grant) accessTTL() time.Duration { return time.Duration(g.AccessTTL) * time.Second }
+
+// session names an ended session.
+type session struct{ ID, SupplierID string }
+
+// places returns where database.Query reads a session to.
+func (s *session) places() []any { return []any{&s.ID, &s.SupplierID} }
+
+// ending ends live sessions. Their rows are purged as those that expired at that moment: nothing asks for them any
+// more.
+const ending = `
+	UPDATE sessions SET ended_at = $1, ended_reason = $2, expires_at = $1, expiry_day = $3 WHERE ended_at IS NULL `
+
+// ended returns the arguments of ending; more begin with $4.
+func ended(reason string, now time.Time, more ...any) []any {
+	at := now.UnixMicro()
+	return append([]any{at, reason, at / day}, more...)
+}
+
+// endReused ends the live session of the presented token when another token is the current one.
+func (s store) endReused(ctx context.Context, presented refreshToken, now time.Time) ([]session, error) {
+	return database.Query(ctx, s.db.SQL(ctx), ending+`AND handle_hash = $4 AND current_hash <> $5 AND expires_at > $1
+		RETURNING id, supplier_id`,
+		ended(endedByReuse, now, presented.handleHash(), presented.secretHash()), (*session).places)
+}
+
+// endFamily ends the session of a token, whichever of the family it is, and returns it.
+func (s store) endFamily(ctx context.Context, presented refreshToken, now time.Time) ([]session, error) {
+	return database.Query(ctx, s.db.SQL(ctx), ending+`AND handle_hash = $4 RETURNING id, supplier_id`,
+		ended(endedByRevoke, now, presented.handleHash()), (*session).places)
+}
+
+// endSessions ends all sessions of a supplier, those in the portal included, and returns how many families of refresh
+// tokens. There may be millions of rows: it takes them by batches, each committed by itself.
+// whileInactive: it ends none once the supplier is active again.
+func (s store) endSessions(ctx context.Context, supplierID, reason string, whileInactive bool, now time.Time) (
+	n int64, err error) {
+	if err := s.endPortalSessions(ctx, supplierID); err != nil {
+		return 0, err
+	}
+	type begun struct {
+		id string
+		at int64
+	}
+	var last begun
+	for {
+		batch, err := database.Query(ctx, s.db.SQL(ctx), `
+			SELECT id, created_at FROM sessions WHERE supplier_id = $1 AND (created_at, id) > ($2, $3)
+			ORDER BY created_at, id LIMIT $4`, []any{supplierID, last.at, last.id, purgeBatch},
+			func(b *begun) []any { return []any{&b.id, &b.at} })
+		if err != nil || len(batch) == 0 {
+			return n, err
+		}
+		last = batch[len(batch)-1]
+		ids := make([]string, len(batch))
+		for i, b := range batch {
+			ids[i] = b.id
+		}
+		changed, err := database.Exec(ctx, s.db.SQL(ctx), ending+`AND `+s.db.AnyOf("id", 4)+`
+			AND NOT ($5 AND (SELECT active FROM suppliers WHERE id = $6))`,
+			ended(reason, now, s.db.Values(ids), whileInactive, supplierID)...)
+		if err != nil {
+			return n, err
+		}
+		n += changed
+	}
+}
+
+// endOldest ends the sessions of these suppliers beyond their newest maxSessions, by deleting them: they are as unknown
+// as any other that is none.
+func (s store) endOldest(ctx context.Context, supplierIDs []string, now time.Time) (n int64, err error) {
+	for _, id := range supplierIDs {
+		oldest, err := database.Column[string](ctx, s.db.SQL(ctx), `
+			SELECT id FROM sessions WHERE supplier_id = $1 AND ended_at IS NULL AND expires_at > $2
+			ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4`, id, now.UnixMicro(), purgeBatch, maxSessions)
+		if err != nil {
+			return n, err
+		}
+		if len(oldest) == 0 {
+			continue
+		}
+		deleted, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM sessions WHERE `+s.db.AnyOf("id", 1),
+			s.db.Values(oldest))
+		if err != nil {
+			return n, err
+		}
+		n += deleted
+	}
+	return n, nil
+}
+
+// supplierOfKey returns the active supplier of an API key; empty: there is none.
+func (s store) supplierOfKey(ctx context.Context, hash []byte, now time.Time) (id string, err error) {
+	_, err = database.One(ctx, s.db.SQL(ctx), `
+		SELECT s.id FROM supplier_api_keys k JOIN suppliers s ON s.id = k.supplier_id
+		WHERE k.hash = $1 AND (k.active_until IS NULL OR k.active_until > $2) AND s.active`,
+		[]any{hash, now.UnixMicro()}, &id)
+	return id, err
+}
+
+// supplierOfSession returns the supplier of a token's live session; empty: there is none.
+func (s store) supplierOfSession(ctx context.Context, presented refreshToken, now time.Time) (id string, err error) {
+	_, err = database.One(ctx, s.db.SQL(ctx), `SELECT supplier_id FROM sessions
+		WHERE handle_hash = $1 AND ended_at IS NULL AND expires_at > $2`,
+		[]any{presented.handleHash(), now.UnixMicro()}, &id)
+	return id, err
+}
+
+// purgeSessions deletes sessions that expired before the given time.
+func (s store) purgeSessions(ctx context.Context, before time.Time) error {
+	for {
+		deleted, err := database.Exec(ctx, s.db.SQL(ctx), `
+			DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expiry_day <= $1 AND expires_at < $2
+				ORDER BY expiry_day LIMIT $3)`,
+			before.UnixMicro()/day, before.UnixMicro(), purgeBatch)
+		if err != nil || deleted < purgeBatch {
+			return err
+		}
+	}
+}
+
 // opening is a session that the holder of an API key asks for.
 type opening struct {
 	id      string
@@ -34,10 +188,10 @@ func (s store) open(ctx context.Context, items []opening, now time.Time) ([]*gra
 	return inTurn(ctx, s.db, items, func(ctx context.Context, o opening) (*grant, error) {
 		return s.one(ctx, `
 			INSERT INTO sessions (id, supplier_id, handle_hash, current_hash, created_at, last_used_at, expires_at, expiry_day)
-			SELECT ?, s.id, ?, ?, ?, ?, ? + s.refresh_ttl * 1000000, (? + s.refresh_ttl * 1000000) / ?
+			SELECT $1, s.id, $2, $3, $4, $4, $4 + s.refresh_ttl * 1000000, ($4 + s.refresh_ttl * 1000000) / $5
 			FROM supplier_api_keys k JOIN suppliers s ON s.id = k.supplier_id
-			WHERE k.hash = ? AND (k.active_until IS NULL OR k.active_until > ?) AND s.active`+returningGrant,
-			o.id, o.token.handleHash(), o.token.secretHash(), at, at, at, at, day, o.keyHash, at)
+			WHERE k.hash = $6 AND (k.active_until IS NULL OR k.active_until > $4) AND s.active`+returningGrant,
+			o.id, o.token.handleHash(), o.token.secretHash(), at, int64(day), o.keyHash)
 	})
 }
 
@@ -106,22 +260,19 @@ func (s store) rotatePostgres(ctx context.Context, items []rotation, now time.Ti
 func (s store) rotateOne(ctx context.Context, r rotation, now time.Time) (*grant, error) {
 	at := now.UnixMicro()
 	return s.one(ctx, `
-		UPDATE sessions SET current_hash = ?, generation = generation + 1, last_used_at = ?,
-			expires_at = ? + (SELECT s.refresh_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) * 1000000,
-			expiry_day = (? + (SELECT s.refresh_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) * 1000000) / ?
-		WHERE handle_hash = ? AND current_hash = ? AND ended_at IS NULL AND expires_at > ?
+		UPDATE sessions SET current_hash = $1, generation = generation + 1, last_used_at = $2,
+			expires_at = $2 + (SELECT s.refresh_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) * 1000000,
+			expiry_day = ($2 + (SELECT s.refresh_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) * 1000000) / $3
+		WHERE handle_hash = $4 AND current_hash = $5 AND ended_at IS NULL AND expires_at > $2
 			AND EXISTS (SELECT 1 FROM suppliers s WHERE s.id = sessions.supplier_id AND s.active)`+returningGrant,
-		r.next.secretHash(), at, at, at, day, r.presented.handleHash(), r.presented.secretHash(), at)
+		r.next.secretHash(), at, int64(day), r.presented.handleHash(), r.presented.secretHash())
 }
 
 // one runs a writing statement that returns at most one grant. It reads to the end: only then is the row committed.
 func (s store) one(ctx context.Context, sql string, values ...any) (*grant, error) {
-	var grants []grant
-	if err := s.db.From(ctx).Raw(sql, values...).Scan(&grants).Error; err != nil {
-		return nil, database.Translate(err)
-	}
-	if len(grants) == 0 {
-		return nil, nil //nolint:nilnil // no grant is an answer
+	grants, err := database.Query(ctx, s.db.SQL(ctx), sql, values, (*grant).places)
+	if err != nil || len(grants) == 0 {
+		return nil, err // no grant is an answer
 	}
 	return &grants[0], nil
 }
@@ -133,7 +284,7 @@ func (s store) grants(ctx context.Context, sql string, values ...any) (map[strin
 		key []byte
 	}
 	rows, err := database.Query(ctx, s.db.SQL(ctx), sql, values, func(r *row) []any {
-		return []any{&r.SessionID, &r.SupplierID, &r.Name, &r.Scopes, &r.AccessTTL, &r.RefreshTTL, &r.key}
+		return append(r.places(), &r.key)
 	})
 	if err != nil {
 		return nil, err

@@ -14,6 +14,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// Suppliers, their keys and their secrets. Few rows, changed by the operator: gorm's builder reads and writes whole
+// ones. What is asked for by every batch of calls (receivers) is one statement over all its suppliers.
+
+// supplierRow is a supplier as it is stored: lifetimes in seconds, scopes in one text.
 type supplierRow struct {
 	ID         string `gorm:"primaryKey"`
 	Name       string
@@ -31,6 +35,7 @@ type supplierRow struct {
 // TableName returns the table of the row.
 func (supplierRow) TableName() string { return "suppliers" }
 
+// rowOf returns the row of a supplier.
 func rowOf(s Supplier) supplierRow {
 	return supplierRow{
 		ID: s.ID, Name: s.Name, WebhookURL: s.WebhookURL, Scopes: strings.Join(s.Scopes, " "), Active: s.Active,
@@ -39,6 +44,7 @@ func rowOf(s Supplier) supplierRow {
 	}
 }
 
+// supplier returns the supplier of a row.
 func (r supplierRow) supplier() Supplier {
 	return Supplier{
 		ID: r.ID, Name: r.Name, WebhookURL: r.WebhookURL, Scopes: strings.Fields(r.Scopes), Active: r.Active,
@@ -48,6 +54,7 @@ func (r supplierRow) supplier() Supplier {
 	}
 }
 
+// insertSupplier stores a new supplier; its id is random, so none has it.
 func (s store) insertSupplier(ctx context.Context, supplier Supplier) error {
 	row := rowOf(supplier)
 	return database.Translate(s.db.From(ctx).Create(&row).Error)
@@ -63,14 +70,17 @@ func (s store) lockSupplier(ctx context.Context, id string) (Supplier, error) {
 	return row.supplier(), database.Translate(err)
 }
 
+// saveSupplier writes all of a supplier that lockSupplier holds.
 func (s store) saveSupplier(ctx context.Context, supplier Supplier) error {
 	row := rowOf(supplier)
 	return database.Translate(s.db.From(ctx).Select("*").Updates(&row).Error)
 }
 
+// saveActive activates or deactivates a supplier, and writes nothing else of it.
 func (s store) saveActive(ctx context.Context, id string, active bool, now time.Time) error {
-	return database.Translate(s.db.From(ctx).Exec(`UPDATE suppliers SET active = ?, updated_at = ? WHERE id = ?`, active,
-		now.UnixMicro(), id).Error)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE suppliers SET active = $1, updated_at = $2 WHERE id = $3`, active,
+		now.UnixMicro(), id)
+	return err
 }
 
 // listSuppliers reads all suppliers, oldest first.
@@ -84,6 +94,7 @@ func (s store) suppliersBehind(ctx context.Context, created int64, id string, li
 		id).Order("created_at, id").Limit(limit))
 }
 
+// suppliersOf returns the suppliers of the ids, in no order; unknown ones are absent.
 func (s store) suppliersOf(ctx context.Context, ids []string) ([]Supplier, error) {
 	if len(ids) == 0 {
 		return []Supplier{}, nil
@@ -91,6 +102,7 @@ func (s store) suppliersOf(ctx context.Context, ids []string) ([]Supplier, error
 	return suppliersFrom(s.db.Reader(ctx).Where("id IN ?", ids))
 }
 
+// suppliersFrom reads what gorm's builder asks for.
 func suppliersFrom(query *gorm.DB) ([]Supplier, error) {
 	var rows []supplierRow
 	if err := query.Find(&rows).Error; err != nil {
@@ -105,7 +117,7 @@ func suppliersFrom(query *gorm.DB) ([]Supplier, error) {
 
 // eachName hands over the suppliers' ids and names, oldest first, until more is false.
 func (s store) eachName(ctx context.Context, more func(id, name string) bool) error {
-	rows, err := s.db.Reader(ctx).Raw(`SELECT id, name FROM suppliers ORDER BY created_at, id`).Rows()
+	rows, err := s.db.ReaderSQL(ctx).QueryContext(ctx, `SELECT id, name FROM suppliers ORDER BY created_at, id`)
 	if err != nil {
 		return database.Translate(err)
 	}
@@ -130,54 +142,52 @@ type keysOf struct {
 
 // Insert implements apikey.Keys.
 func (k keysOf) Insert(ctx context.Context, key apikey.Stored) error {
-	// Not the hash first: gorm spreads the bytes of a value right behind a parenthesis.
-	return database.Translate(k.db.From(ctx).Exec(`INSERT INTO supplier_api_keys (supplier_id, hash, last4, created_at)
-		VALUES (?, ?, ?, ?)`,
-		k.supplier, key.Hash[:], key.Last4, key.CreatedAt.UnixMicro()).Error)
+	_, err := database.Exec(ctx, k.db.SQL(ctx), `INSERT INTO supplier_api_keys (supplier_id, hash, last4, created_at)
+		VALUES ($1, $2, $3, $4)`, k.supplier, key.Hash[:], key.Last4, key.CreatedAt.UnixMicro())
+	return err
 }
 
 // Expire implements apikey.Keys.
 func (k keysOf) Expire(ctx context.Context, until time.Time) error {
-	return database.Translate(k.db.From(ctx).Exec(`
-		UPDATE supplier_api_keys SET active_until = ? WHERE supplier_id = ? AND (active_until IS NULL OR active_until > ?)`,
-		until.UnixMicro(), k.supplier, until.UnixMicro()).Error)
+	_, err := database.Exec(ctx, k.db.SQL(ctx), `UPDATE supplier_api_keys SET active_until = $1
+		WHERE supplier_id = $2 AND (active_until IS NULL OR active_until > $1)`, until.UnixMicro(), k.supplier)
+	return err
 }
 
+// insertSecret stores a secret that signs from now on, next to those that still do.
 func (s store) insertSecret(ctx context.Context, id, supplierID string, sealed []byte, now time.Time) error {
-	return database.Translate(s.db.From(ctx).Exec(`
-		INSERT INTO supplier_webhook_secrets (id, supplier_id, sealed, created_at) VALUES (?, ?, ?, ?)`,
-		id, supplierID, sealed, now.UnixMicro()).Error)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO supplier_webhook_secrets (id, supplier_id, sealed, created_at)
+		VALUES ($1, $2, $3, $4)`, id, supplierID, sealed, now.UnixMicro())
+	return err
 }
 
 // expireSecrets lets the supplier's current webhook secret sign until the given time, and earlier ones until their own
 // end; all lets none of them sign longer than that.
 func (s store) expireSecrets(ctx context.Context, supplierID string, until time.Time, all bool) error {
-	return database.Translate(s.db.From(ctx).Exec(`
-		UPDATE supplier_webhook_secrets SET active_until = ?
-		WHERE supplier_id = ? AND (active_until IS NULL OR active_until > ? AND ?)`,
-		until.UnixMicro(), supplierID, until.UnixMicro(), all).Error)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE supplier_webhook_secrets SET active_until = $1
+		WHERE supplier_id = $2 AND (active_until IS NULL OR active_until > $1 AND $3)`, until.UnixMicro(), supplierID, all)
+	return err
 }
 
 // endOldestSecrets lets only the newest so many of a supplier's secrets sign on.
 func (s store) endOldestSecrets(ctx context.Context, supplierID string, keep int, now time.Time) error {
-	return database.Translate(s.db.From(ctx).Exec(`
-		UPDATE supplier_webhook_secrets SET active_until = ?
-		WHERE supplier_id = ? AND active_until > ? AND id NOT IN (
-			SELECT id FROM supplier_webhook_secrets WHERE supplier_id = ? AND active_until > ?
-			ORDER BY created_at DESC, active_until DESC, id LIMIT ?)`,
-		now.UnixMicro(), supplierID, now.UnixMicro(), supplierID, now.UnixMicro(), keep).Error)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE supplier_webhook_secrets SET active_until = $1
+		WHERE supplier_id = $2 AND active_until > $1 AND id NOT IN (
+			SELECT id FROM supplier_webhook_secrets WHERE supplier_id = $2 AND active_until > $1
+			ORDER BY created_at DESC, active_until DESC, id LIMIT $3)`, now.UnixMicro(), supplierID, keep)
+	return err
 }
 
+// names returns the names of the suppliers, by id; unknown ones are absent.
 func (s store) names(ctx context.Context, ids []string) (map[string]string, error) {
-	var rows []struct{ ID, Name string }
-	if err := s.db.Reader(ctx).Raw(`SELECT id, name FROM suppliers WHERE id IN ?`, ids).Scan(&rows).Error; err != nil {
-		return nil, database.Translate(err)
-	}
+	type row struct{ id, name string }
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT id, name FROM suppliers WHERE `+s.db.AnyOf("id", 1),
+		[]any{s.db.Values(ids)}, func(r *row) []any { return []any{&r.id, &r.name} })
 	names := make(map[string]string, len(rows))
 	for _, r := range rows {
-		names[r.ID] = r.Name
+		names[r.id] = r.name
 	}
-	return names, nil
+	return names, err
 }
 
 // receiverRow is a supplier with one of its secrets, or without any.
@@ -193,25 +203,18 @@ type receiverRow struct {
 
 // receivers reads suppliers with the secrets that sign now, the newest first.
 func (s store) receivers(ctx context.Context, ids []string, now time.Time) ([]receiverRow, error) {
-	var rows []receiverRow
-	err := s.db.Reader(ctx).Raw(`
-		SELECT s.id AS supplier_id, s.webhook_url, s.active, s.receiver_concurrency, w.id AS secret_id, w.sealed
+	return database.Query(ctx, s.db.ReaderSQL(ctx), `
+		SELECT s.id, s.webhook_url, s.active, s.receiver_concurrency, w.id, w.sealed
 		FROM suppliers s LEFT JOIN supplier_webhook_secrets w
-			ON w.supplier_id = s.id AND (w.active_until IS NULL OR w.active_until > ?)
-		WHERE s.id IN ? ORDER BY s.id, (w.active_until IS NULL) DESC, w.created_at DESC, w.id`,
-		now.UnixMicro(), ids).Scan(&rows).Error
-	return rows, database.Translate(err)
+			ON w.supplier_id = s.id AND (w.active_until IS NULL OR w.active_until > $1)
+		WHERE `+s.db.AnyOf("s.id", 2)+` ORDER BY s.id, (w.active_until IS NULL) DESC, w.created_at DESC, w.id`,
+		[]any{now.UnixMicro(), s.db.Values(ids)}, func(r *receiverRow) []any {
+			return []any{&r.SupplierID, &r.WebhookURL, &r.Active, &r.ReceiverConcurrency, &r.SecretID, &r.Sealed}
+		})
 }
 
 // purgeRotated deletes API keys and webhook secrets that stopped working before the given time.
 func (s store) purgeRotated(ctx context.Context, before time.Time) error {
-	for _, statement := range []string{
-		`DELETE FROM supplier_api_keys WHERE active_until < ?`,
-		`DELETE FROM supplier_webhook_secrets WHERE active_until < ?`,
-	} {
-		if err := s.db.From(ctx).Exec(statement, before.UnixMicro()).Error; err != nil {
-			return database.Translate(err)
-		}
-	}
-	return nil
+	return s.execEach(ctx, before.UnixMicro(), `DELETE FROM supplier_api_keys WHERE active_until < $1`,
+		`DELETE FROM supplier_webhook_secrets WHERE active_until < $1`)
 }

@@ -12,9 +12,15 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/net/idna"
+
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
+
+// The rules of a supplier: names, scopes, lifetimes, and which address its receiver may have. Private addresses are
+// refused here by their text, so that a mistake is seen at once; what a name resolves to is checked when a connection
+// is made.
 
 // Lifetimes of a supplier's tokens: what a new supplier gets, and the longest that can be set.
 const (
@@ -147,7 +153,7 @@ func (p SupplierPatch) apply(s *Supplier) {
 		s.Name = *p.Name
 	}
 	if p.WebhookURL != nil {
-		s.WebhookURL = strings.TrimRight(*p.WebhookURL, "/")
+		s.WebhookURL = storedURL(*p.WebhookURL)
 	}
 	if p.AccessTTL != nil {
 		s.AccessTTL = *p.AccessTTL
@@ -163,6 +169,7 @@ func (p SupplierPatch) apply(s *Supplier) {
 	}
 }
 
+// nameFault returns what is wrong with a name; empty: nothing is.
 func nameFault(name string) string {
 	switch {
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
@@ -176,6 +183,7 @@ func nameFault(name string) string {
 	}
 }
 
+// ttlFault returns what is wrong with a lifetime; empty: nothing is.
 func ttlFault(ttl, longest time.Duration) string {
 	if ttl < time.Second || ttl > longest || ttl%time.Second != 0 {
 		return fmt.Sprintf("must be whole seconds, from 1s to %s", longest)
@@ -202,15 +210,40 @@ func webhookURLFault(text string, allowPrivate bool) string {
 		return "must not have a query or fragment"
 	case u.Hostname() == "":
 		return "must name a host"
+	case asciiHost(u) == "":
+		return "must name a host that the DNS can have"
 	case !validPort(u):
 		return "must have a port from 1 to 65535, or none"
-	case !allowPrivate && literalPrivate(u.Hostname()):
+	case !allowPrivate && literalPrivate((&url.URL{Host: asciiHost(u)}).Hostname()):
 		return "must not be a loopback, private or other special address" + unlessAllowed
 	default:
 		return ""
 	}
 }
 
+// storedURL returns a valid address without a trailing slash, in ASCII: a URI is (RFC 3986), whatever browsers show.
+func storedURL(text string) string {
+	if u, err := url.Parse(text); err == nil && u.Host != "" {
+		u.Host = asciiHost(u)
+		text = u.String()
+	}
+	return strings.TrimRight(text, "/")
+}
+
+// asciiHost returns the host, with its port, as it is called: an international name as net/http encodes it (RFC 5891),
+// any other one as it is; "" when there is no such name.
+func asciiHost(u *url.URL) string {
+	if !strings.ContainsFunc(u.Host, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return u.Host
+	}
+	host, err := idna.Lookup.ToASCII(u.Hostname())
+	if err != nil {
+		return ""
+	}
+	return host + strings.TrimPrefix(u.Host, u.Hostname())
+}
+
+// validPort reports whether the address names no port, or one from 1 to 65535.
 func validPort(u *url.URL) bool {
 	if strings.HasSuffix(u.Host, ":") {
 		return false

@@ -29,7 +29,7 @@ func TestWebhookURL_accepted_and_refused(t *testing.T) {
 		}
 	}
 	private := []string{"http://127.0.0.1", "http://10.0.0.1:80", "http://[::1]", "http://169.254.169.254",
-		"http://100.64.1.1", "http://[fe80::1%25eth0]", "http://0.0.0.0", "http://[::ffff:10.0.0.1]", "http://224.0.0.1"}
+		"http://100.64.1.1", "http://１２７.0.0.1", "http://[fe80::1%25eth0]", "http://0.0.0.0", "http://[::ffff:10.0.0.1]", "http://224.0.0.1"}
 	for _, address := range private {
 		if err := set(strict, id, address); errs.KindOf(err) != errs.Invalid {
 			t.Errorf("%s: %v", address, err)
@@ -41,7 +41,7 @@ func TestWebhookURL_accepted_and_refused(t *testing.T) {
 	for _, address := range []string{"ftp://a.example", "a.example", "//a.example", "https://",
 		"https://user:secret-pw@a.example", "https://a.example?x=1", "https://a.example#x", "https://a.example:0",
 		"https://a.example:70000", "https://a.example:", "https://a.example/" + strings.Repeat("x", 2100), "https://a\x00b",
-		"https://a b"} {
+		"https://a b", "https://ü\u200d.example"} {
 		if err := set(loose, id, address); errs.KindOf(err) != errs.Invalid || strings.Contains(err.Error(), "secret-pw") {
 			t.Errorf("%q: %v", address, err)
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +16,10 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/caller"
 )
+
+// Access tokens are JWTs that any process verifies without the database, by the keys of JWT_SIGNING_KEYS: the first
+// signs, all verify, so that a rotation is a new first key. Nothing of a token can be taken back before it expires; a
+// deactivated supplier is refused where something is to be stored, and at its next refresh.
 
 const (
 	tokenType      = "at+jwt"         // RFC 9068
@@ -74,6 +77,7 @@ func (a *audience) UnmarshalJSON(text []byte) error {
 	return (*jwt.ClaimStrings)(a).UnmarshalJSON(text)
 }
 
+// newTokens returns what issues with the first key and verifies with all of them.
 func newTokens(keys []*signingKey, issuer, audience string, now, latest func() time.Time) (*tokens, error) {
 	cache, err := lru.New[[32]byte, caller.Principal](verifiedTokens)
 	if err != nil {
@@ -211,13 +215,4 @@ func (t *tokens) verifierOf(segment string) (verifier, bool) {
 	v, found := t.verifiers[header.KeyID]
 	return v, found && header.Algorithm == v.key.method.Alg() && header.Type == tokenType && header.Critical == nil &&
 		header.Base64 == nil
-}
-
-// jwks returns the verifying keys by RFC 7517.
-func (t *tokens) jwks() map[string][]jwk {
-	set := make([]jwk, 0, len(t.keys))
-	for key := range slices.Values(t.keys) {
-		set = append(set, key.jwk)
-	}
-	return map[string][]jwk{"keys": set}
 }

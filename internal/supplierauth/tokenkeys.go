@@ -13,10 +13,14 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/golang-jwt/jwt/v5"
 )
+
+// The keys of access tokens and their public side, /.well-known/jwks.json: Ed25519 or P-256, each key with one
+// algorithm, so that a token cannot choose another one.
 
 // signingKey is one of JWT_SIGNING_KEYS. Its kind decides its algorithm: Ed25519 is EdDSA, P-256 is ES256.
 type signingKey struct {
@@ -90,6 +94,7 @@ func parseSigningKey(text string) (*signingKey, error) {
 	return newSigningKey(private)
 }
 
+// decodeKey reads one key: PEM, or the same in base64 on one line.
 func decodeKey(text string) ([]byte, error) {
 	if !strings.HasPrefix(text, "-----BEGIN") {
 		der, err := base64.StdEncoding.Strict().DecodeString(text)
@@ -106,6 +111,8 @@ func decodeKey(text string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
+// newSigningKey returns a key with its public part and its id, the thumbprint of RFC 7638: the same key has the same
+// id in every process.
 func newSigningKey(private any) (*signingKey, error) {
 	var key signingKey
 	encode := base64.RawURLEncoding.EncodeToString
@@ -133,4 +140,13 @@ func newSigningKey(private any) (*signingKey, error) {
 	key.id = encode(thumbprint[:])
 	key.jwk.ID, key.jwk.Algorithm, key.jwk.Use = key.id, key.method.Alg(), "sig"
 	return &key, nil
+}
+
+// jwks returns the verifying keys by RFC 7517.
+func (t *tokens) jwks() map[string][]jwk {
+	set := make([]jwk, 0, len(t.keys))
+	for key := range slices.Values(t.keys) {
+		set = append(set, key.jwk)
+	}
+	return map[string][]jwk{"keys": set}
 }

@@ -92,6 +92,11 @@ func TestAdmin_reports_liveness_and_readiness(t *testing.T) {
 	if code, _ := get("/debug/pprof/"); code != 200 {
 		t.Errorf("pprof: %d", code)
 	}
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	r.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+	if h.ServeHTTP(w, r); !strings.HasSuffix(w.Body.String(), "# EOF\n") {
+		t.Error("/metrics is not OpenMetrics for who asks for it, and so without the traces' exemplars")
+	}
 }
 
 func TestLog_repeats_an_unavailable_dependency_once_a_minute_and_everything_else_each_time(t *testing.T) {

@@ -65,7 +65,7 @@ func NewTracing(ctx context.Context, environ map[string]string, role string) (*T
 // On reports whether anything is traced.
 func (t *Tracing) On() bool { return t != nil && t.Provider != nil }
 
-// Span begins a span and gives its end, which notes a failure. It carries the request's id, by which it is found beside
+// Span begins a span and gives its end, which notes a failure. It carries the request's id, by which it is found next to
 // the logs. Outside of any span it continues the trace that logctx names. A trace begins with a call of the api: of
 // work whose call was not sampled there is no span, and the TraceParent of the context returned says so to what it
 // calls.
@@ -75,7 +75,7 @@ func (t *Tracing) Span(ctx context.Context, name string, attrs ...slog.Attr) (co
 }
 
 // Call is Span for a call of an HTTP client: service graphs draw an arrow from it. address returns what may be shown of
-// where it goes; end is told the answer's status, 0 without an answer, and why the call came to nothing.
+// where it goes; end takes the answer's status, 0 without an answer, and why the call came to nothing.
 func (t *Tracing) Call(ctx context.Context, name, method string, address func() *url.URL, attrs ...slog.Attr) (
 	context.Context, func(status int, err error)) {
 	ctx, span := t.begin(ctx, name, attrs, trace.WithSpanKind(trace.SpanKindClient))

@@ -17,6 +17,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
+// Clients are managed by the operator alone. A client has a name, keys (one, or two while one is rotated) and views,
+// the first of which is read. Each change raises the client's version: what other processes remember of it is found
+// to be old by the next page's own statement.
+
 const (
 	clientIDLength = 16
 	longestName    = 255
@@ -145,49 +149,12 @@ func (s *Service) change(ctx context.Context, what, id string, fn func(context.C
 	return changed, nil
 }
 
-// knownClient is what a key was found to be.
-type knownClient struct {
-	client Client
-	until  time.Time // the key's end, zero for none
-}
-
-// authenticate returns the active client whose key it is, remembered or looked up; the reader of a remembered one makes
-// sure that it has not changed. errs.Forbidden: no client has the key.
-func (s *Service) authenticate(ctx context.Context, key string) (Client, error) {
-	known, remembered := s.clients.Get(clientKeys().Hash(key))
-	if remembered && (known.until.IsZero() || s.deps.Now().Before(known.until)) {
-		return known.client, nil
-	}
-	return s.authenticateAnew(ctx, key)
-}
-
-// authenticateAnew looks the key up. errs.Forbidden: no client has it.
-func (s *Service) authenticateAnew(ctx context.Context, key string) (Client, error) {
-	if !clientKeys().Valid(key) {
-		return Client{}, refusedKey()
-	}
-	hash := clientKeys().Hash(key)
-	known, found, err := s.store.byKey(ctx, hash, s.deps.Now())
-	if err != nil {
-		return Client{}, err
-	}
-	if !found || !known.client.Active {
-		s.clients.Remove(hash)
-		return Client{}, refusedKey()
-	}
-	s.clients.Add(hash, known)
-	return known.client, nil
-}
-
-func refusedKey() error { return errs.New(errs.Forbidden, "The API key is missing or invalid.") }
-
-func noViews() error { return errs.New(errs.Forbidden, "No views available for this client") }
-
 // clientKeys returns the form of the clients' keys.
 func clientKeys() apikey.Format {
 	return apikey.Format{Prefix: "hub_ck_", Domain: "hub/trackerkey/1\x00"}
 }
 
+// validateName returns what is wrong with a client's name; nil: nothing is.
 func validateName(name string) *errs.Violation {
 	if strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > longestName || hasControl(name) {
 		v := errs.At("/name", fmt.Sprintf("must be 1 to %d printable characters", longestName))
@@ -196,6 +163,7 @@ func validateName(name string) *errs.Violation {
 	return nil
 }
 
+// validateViews returns what is wrong with the form of the granted views. Whether they are there, lackingViews says.
 func validateViews(views []string) []errs.Violation {
 	var violations []errs.Violation
 	if len(views) > mostViews {
@@ -264,6 +232,7 @@ func inCatalogue(view string) bool {
 // identifiers returns the parts of a granted name: [view] or [schema, view].
 func identifiers(view string) []string { return strings.SplitN(view, ".", 2) }
 
+// hasControl reports whether a text has a character that does not print.
 func hasControl(text string) bool {
 	return !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl)
 }

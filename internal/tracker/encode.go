@@ -8,6 +8,9 @@ import (
 	"unicode/utf8"
 )
 
+// Fields come as the engine's text and go out as JSON without becoming Go values: a page has 25,000 of them. What is
+// not in its kind's plain form, as views of others may have it, is converted; what cannot be is null.
+
 const (
 	dateLength = len(time.DateOnly)
 	timeLength = len(time.TimeOnly)
@@ -19,6 +22,7 @@ type encoder struct {
 	kinds []kind
 }
 
+// newEncoder prepares what is between two values: the members' names with their punctuation.
 func newEncoder() encoder {
 	var e encoder
 	for i, f := range fields() {
@@ -64,6 +68,7 @@ func appendValue(b []byte, k kind, text []byte) []byte {
 	}
 }
 
+// appendInteger appends an integer, or null.
 func appendInteger(b, text []byte) []byte {
 	if plainInteger(text) {
 		return append(b, text...)
@@ -84,6 +89,7 @@ func plainInteger(text []byte) bool {
 	return allDigits(digits)
 }
 
+// allDigits reports whether a text is one or more digits.
 func allDigits(text []byte) bool {
 	for _, c := range text {
 		if c < '0' || c > '9' {
@@ -110,6 +116,8 @@ func parseInteger(text string) (int64, bool) {
 	return int64(f), true
 }
 
+// cutZeroFraction returns the text without a fraction of zeros, as numeric columns have it; ok is false for another
+// fraction.
 func cutZeroFraction(text string) (string, bool) {
 	for i := len(text) - 1; i > 0; i-- {
 		if text[i] == '.' {
@@ -122,6 +130,7 @@ func cutZeroFraction(text string) (string, bool) {
 	return "", false
 }
 
+// appendNumber appends a number, or null: JSON has no NaN and no infinity.
 func appendNumber(b, text []byte) []byte {
 	if plainNumber(text) {
 		return append(b, text...)
@@ -142,6 +151,7 @@ func plainNumber(text []byte) bool {
 	return !dotted || (len(fraction) > 0 && allDigits(fraction))
 }
 
+// appendBool appends a truth value, or null. SQLite and views of others have their own words for it.
 func appendBool(b, text []byte) []byte {
 	if len(text) == 1 { // as PostgreSQL writes it
 		switch text[0] {
@@ -198,6 +208,7 @@ func validDate(text []byte) bool {
 	return year >= 1 && month >= 1 && month <= 12 && day >= 1 && day <= daysIn(year, month)
 }
 
+// number returns the number of some digits.
 func number(digits []byte) int {
 	n := 0
 	for _, c := range digits {
@@ -206,6 +217,7 @@ func number(digits []byte) int {
 	return n
 }
 
+// daysIn returns how many days the month has.
 func daysIn(year, month int) int {
 	switch month {
 	case 4, 6, 9, 11:

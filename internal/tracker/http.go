@@ -3,45 +3,13 @@ package tracker
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
-	"github.com/supplyhub/supplyhub/internal/logctx"
 )
-
-// keyHeader carries a client's key.
-const keyHeader = "svc-public-hub-key"
-
-// caller is who asks, in the request's context.
-type caller struct {
-	client Client
-	key    string
-}
-
-type callerKey struct{}
-
-// ClientKey lets a request pass that carries the key of an active client. Errors: errs.Forbidden.
-func (s *Service) ClientKey() gin.HandlerFunc {
-	return httpapi.Handle(func(c *gin.Context) error {
-		values := c.Request.Header.Values(keyHeader)
-		if len(values) != 1 {
-			return refusedKey()
-		}
-		ctx := c.Request.Context()
-		client, err := s.authenticate(ctx, values[0])
-		if err != nil {
-			return err
-		}
-		ctx = logctx.With(context.WithValue(ctx, callerKey{}, caller{client, values[0]}),
-			slog.String("tracker_client", client.ID))
-		c.Request = c.Request.WithContext(ctx)
-		return nil
-	})
-}
 
 // List handles GET /watch/devices/trackers.
 func (s *Service) List(c *gin.Context) error { return s.answer(c, s.list) }
@@ -49,6 +17,8 @@ func (s *Service) List(c *gin.Context) error { return s.answer(c, s.list) }
 // Snapshot handles GET /watch/devices/trackers/snapshot.
 func (s *Service) Snapshot(c *gin.Context) error { return s.answer(c, s.snapshot) }
 
+// answer reads a page and writes it. What was remembered of the client may be old: the page is then read once more
+// with what is known now.
 func (s *Service) answer(c *gin.Context, read func(context.Context, Client, query) (listing, error)) error {
 	ctx := c.Request.Context()
 	who, _ := ctx.Value(callerKey{}).(caller)
@@ -78,25 +48,11 @@ func (s *Service) answer(c *gin.Context, read func(context.Context, Client, quer
 	return nil
 }
 
+// readQuery reads the parameters, with every violation.
 func readQuery(c *gin.Context) (query, error) {
 	values, err := httpapi.Query(c)
 	if err != nil {
 		return query{}, err
 	}
 	return parseQuery(values)
-}
-
-// refusal returns why the caller may read nothing at all, which comes before what is wrong with the parameters; or nil.
-func (s *Service) refusal(ctx context.Context, who caller) error {
-	client, err := s.authenticateAnew(ctx, who.key)
-	if err != nil {
-		return err
-	}
-	if len(client.Views) == 0 {
-		return noViews()
-	}
-	if _, err := s.lookUp(ctx, client.Views[0]); errors.Is(err, errNoView) {
-		return noViews()
-	}
-	return nil
 }

@@ -12,6 +12,16 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// How a page is read. The client's first granted view becomes a relation (relation.go). Of a view that was made here,
+// triggers count the records of each load day, so the total and the place of any page follow from a few numbers
+// (days), and the page's own statement reads just its rows. Of a view of others nothing is known: count, ORDER BY and
+// OFFSET do the work, under a timeout.
+//
+// A crawl reads page after page while records come in. Its first page notes which state of the view it saw (a pin, in
+// the database, for any replica); later pages read the same. The page's statement checks next to its rows that the
+// state is still there (guard). When it is not, the statement gives no row, and the page is read once more from the
+// start.
+
 const (
 	listListing = "list"
 	mostMoves   = 4   // of a view under one page, before it is given up
@@ -25,6 +35,7 @@ type listing struct {
 	body    []byte
 }
 
+// newListing begins a body with the envelope's members; records follow.
 func (s *Service) newListing(total int64, page page) listing {
 	b := s.buffer()
 	b = append(b, `{"page":`...)
@@ -80,7 +91,7 @@ func (s *Service) read(ctx context.Context, c Client,
 		case errors.Is(err, errMoved) && moved < mostMoves:
 			moved++
 		case !errors.Is(err, errMoved) && !lookedAgain:
-			lookedAgain = true // the view may have been made anew, or dropped
+			lookedAgain = true // the view may have been made again, or dropped
 			s.relations.Remove(c.Views[0])
 		default:
 			return listing{}, fmt.Errorf("list view %s of %s: %w", c.Views[0], c.ID, err)
@@ -139,7 +150,7 @@ func (s *Service) pageOf(ctx context.Context, r *relation, g guard, q query) (li
 	return l, nil
 }
 
-// form is what the text of a page's statement depends on, beside its view.
+// form is what the text of a page's statement depends on, apart from its view.
 type form struct {
 	strict, first bool // as the guard
 	filtered      bool // rows of one load day only; else the page may go on into older days
@@ -158,8 +169,9 @@ func (r *relation) statement(f form, g guard) string {
 	return text
 }
 
+// write makes the text of a page's statement.
 func (r *relation) write(f form, g guard) string {
-	p := newPlaces(r)
+	p := newParameters(r)
 	compare, order := " <= ", r.latest(columnLoadDate)+", "+r.latest(columnID)
 	if f.filtered || f.fromEnd {
 		compare = " = "
@@ -242,10 +254,10 @@ func (s *Service) foreignList(ctx context.Context, c Client, r *relation, key pi
 	if err != nil {
 		return listing{}, err
 	}
-	p := newPlaces(r)
+	p := newParameters(r)
 	var conditions []string
 	if st.maxID != noID {
-		conditions = append(conditions, quote(columnID)+" <= "+p.place(st.maxID))
+		conditions = append(conditions, quote(columnID)+" <= "+p.bind(st.maxID))
 	}
 	if q.day != "" {
 		conditions = append(conditions, p.on(columnLoadDate, q.day))
@@ -266,7 +278,7 @@ func (s *Service) foreignList(ctx context.Context, c Client, r *relation, key pi
 	}
 	statement := "SELECT " + r.plain + " FROM " + r.from + where + " ORDER BY " + r.latest(columnLoadDate) + ", " +
 		r.latest(columnID) +
-		" LIMIT " + p.place(int64(q.page.size)) + " OFFSET " + p.place(q.page.offset())
+		" LIMIT " + p.bind(int64(q.page.size)) + " OFFSET " + p.bind(q.page.offset())
 	err = s.rows.Select(ctx, statement, func(row [][]byte) error {
 		l.add(s.encoder, row)
 		return nil
@@ -321,42 +333,43 @@ func fieldList(prefix string) string {
 	return b.String()
 }
 
-// places numbers the parameters of a statement.
-type places struct {
+// parameters numbers the parameters of a statement.
+type parameters struct {
 	r    *relation
 	n    int
 	args []any
 }
 
-func newPlaces(r *relation) *places { return &places{r: r} }
+// newParameters begins the parameters of a statement over the relation.
+func newParameters(r *relation) *parameters { return &parameters{r: r} }
 
-// next returns the place of the next parameter.
-func (p *places) next() string {
+// next returns the next parameter, $1 first.
+func (p *parameters) next() string {
 	p.n++
 	return "$" + strconv.Itoa(p.n)
 }
 
-// nextDay returns the place of a load day of a view made here.
-func (p *places) nextDay() string {
+// nextDay returns the parameter of a load day of a view made here.
+func (p *parameters) nextDay() string {
 	if p.r.postgres() {
 		return p.next() + "::date"
 	}
 	return p.next()
 }
 
-// place is next for a parameter whose argument it keeps.
-func (p *places) place(arg any) string {
+// bind is next for a parameter whose argument it keeps.
+func (p *parameters) bind(arg any) string {
 	p.args = append(p.args, arg)
 	return p.next()
 }
 
 // on returns the condition that the column's date is the day.
-func (p *places) on(column, day string) string {
-	first := p.place(day)
+func (p *parameters) on(column, day string) string {
+	first := p.bind(day)
 	if p.r.postgres() {
 		return p.r.on(column, first, "")
 	}
-	return p.r.on(column, first, p.place(dayAfter(day)))
+	return p.r.on(column, first, p.bind(dayAfter(day)))
 }
 
 // dayAfter returns the next day; texts of 9999-12-31 end before the byte after the digits.

@@ -10,6 +10,11 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
+// What makes deep pages cheap is kept in memory, for each state that was asked for lately: of the listing, how many
+// records each load day has; of the snapshot, the winners' ids in order. A state never changes, so a map is right for
+// as long as it is kept. All maps together have a bounded size in bytes, and the oldest go first. Callers who need
+// the same map at one moment share its making; a process that restarts makes it again.
+
 const (
 	mapsBytes   = 64 << 20 // that the page maps hold together at most
 	mapsShare   = 8        // of the memory limit they hold one part in so many
@@ -35,6 +40,7 @@ type dayCount struct {
 // days is a list by load day, newest first.
 type days []dayCount
 
+// total returns how many records there are.
 func (d days) total() int64 {
 	if len(d) == 0 {
 		return 0
@@ -92,6 +98,7 @@ type pageMaps struct {
 	known *simplelru.LRU[mapKey, *pageMap]
 }
 
+// pageMap has the winners of a state, in the order of the listing.
 type pageMap struct {
 	days    days
 	winners []winner
@@ -108,6 +115,7 @@ func newPageMaps() *pageMaps {
 	return &pageMaps{bound: int(min(mapsBytes, debug.SetMemoryLimit(-1)/mapsShare)), known: known}
 }
 
+// get returns the map of a key, if it is remembered.
 func (p *pageMaps) get(key mapKey) (*pageMap, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

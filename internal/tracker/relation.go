@@ -12,6 +12,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// A granted view may be one that was made here, over tracker_records, or any view of the operator's with the fifty
+// columns. What it is, is looked up and remembered for a minute: its real name, the types of its columns, and whose
+// records it shows. A view that lacks a column, or cannot be read, is refused here with what is wrong, before a
+// listing trips over it.
+
 // errNoView says that a granted name is not, or is no longer, the name of a view.
 var errNoView = errors.New("there is no such view")
 
@@ -53,6 +58,7 @@ const (
 // counted reports whether the database keeps counters of the view's rows.
 func (r *relation) counted() bool { return r.owner != 0 }
 
+// postgres reports whether the relation is in PostgreSQL.
 func (r *relation) postgres() bool { return r.engine == database.Postgres }
 
 // resolve looks the view up, or remembers it for a minute. Errors: errNoView, a missing column, a missing right.
@@ -69,14 +75,15 @@ func (s *Service) resolve(ctx context.Context, granted string) (*relation, error
 	return found, nil
 }
 
+// lookUp finds the view and what there is to know of it, and tries to read it.
 func (s *Service) lookUp(ctx context.Context, granted string) (*relation, error) {
 	r := &relation{granted: granted, engine: s.deps.DB.Engine(), types: map[string]class{}, plain: fieldList(""),
 		joined: fieldList("r."), seen: time.Now()}
-	look := s.lookUpSQLite
+	look := r.lookUpSQLite
 	if r.postgres() {
-		look = s.lookUpPostgres
+		look = r.lookUpPostgres
 	}
-	present, err := look(ctx, r)
+	present, err := look(ctx, s.rows)
 	if err != nil {
 		return nil, err
 	}
@@ -97,15 +104,17 @@ func (s *Service) lookUp(ctx context.Context, granted string) (*relation, error)
 	return r, nil
 }
 
-func (s *Service) lookUpPostgres(ctx context.Context, r *relation) (present []string, err error) {
-	err = s.rows.Select(ctx, `SELECT c.relkind::text, format('%I.%I', n.nspname, c.relname), a.attname::text,
+// lookUpPostgres reads the view's columns and types. It is one that was made here if the text that was noted of it
+// then is still its text.
+func (r *relation) lookUpPostgres(ctx context.Context, rows *database.Rows) (present []string, err error) {
+	err = rows.Select(ctx, `SELECT c.relkind::text, format('%I.%I', n.nspname, c.relname), a.attname::text,
 			(CASE WHEN t.typbasetype <> 0 THEN b.typname ELSE t.typname END)::text, coalesce(v.client_number, 0)
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 		JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = t.typbasetype
 		LEFT JOIN tracker_views v ON c.oid = to_regclass(v.name) AND v.definition = pg_get_viewdef(c.oid)
 		WHERE c.oid = to_regclass($1)`, func(row [][]byte) error {
-		if kind := string(row[0]); kind != "v" && kind != "m" { // a table is not a view, least of all one of ours
+		if kind := string(row[0]); kind != "v" && kind != "m" { // a table is not a view, least of all one of our own
 			return errNoView
 		}
 		column := string(row[2])
@@ -120,6 +129,7 @@ func (s *Service) lookUpPostgres(ctx context.Context, r *relation) (present []st
 	return present, err
 }
 
+// classOf returns how a column of that type is compared with a day.
 func classOf(typeName string) class {
 	switch typeName {
 	case "date":
@@ -133,9 +143,10 @@ func classOf(typeName string) class {
 	}
 }
 
-func (s *Service) lookUpSQLite(ctx context.Context, r *relation) (present []string, err error) {
+// lookUpSQLite is lookUpPostgres on SQLite, whose columns have no type of their own.
+func (r *relation) lookUpSQLite(ctx context.Context, rows *database.Rows) (present []string, err error) {
 	r.from = quote(r.granted)
-	err = s.rows.Select(ctx, `SELECT coalesce(v.client_number, 0) FROM sqlite_master m
+	err = rows.Select(ctx, `SELECT coalesce(v.client_number, 0) FROM sqlite_master m
 		LEFT JOIN tracker_views v ON v.name = m.name AND v.definition = m.sql
 		WHERE m.type = 'view' AND m.name = ?`, func(row [][]byte) error {
 		present = []string{}
@@ -148,7 +159,7 @@ func (s *Service) lookUpSQLite(ctx context.Context, r *relation) (present []stri
 	if present == nil {
 		return nil, errNoView
 	}
-	err = s.rows.Select(ctx, `SELECT name FROM pragma_table_info(?)`, func(row [][]byte) error {
+	err = rows.Select(ctx, `SELECT name FROM pragma_table_info(?)`, func(row [][]byte) error {
 		present = append(present, string(row[0]))
 		return nil
 	}, r.granted)
@@ -168,8 +179,10 @@ func quotedName(granted string) string {
 	return strings.Join(parts, ".")
 }
 
+// quote returns a name as an SQL identifier.
 func quote(identifier string) string { return `"` + strings.ReplaceAll(identifier, `"`, `""`) + `"` }
 
+// quoted returns columns as identifiers of a statement.
 func (r *relation) quoted(columns []string) []string {
 	list := make([]string, len(columns))
 	for i, column := range columns {
@@ -207,7 +220,7 @@ func (r *relation) on(column, day, after string) string {
 	}
 }
 
-// lastPing returns the latest date that a row can have pinged on, as YYYY-MM-DD text; what is no date of ours is left
+// lastPing returns the latest date that a row can have pinged on, as YYYY-MM-DD text; what is no date in our form is left
 // out.
 func (r *relation) lastPing(where string) string {
 	c := quote(columnPingDate)

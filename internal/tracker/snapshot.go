@@ -9,6 +9,10 @@ import (
 	"strings"
 )
 
+// The snapshot has one record a device, the winner: of the latest day on which any device pinged, or of the day that
+// the filter names. Finding the winners reads a whole day, so which ids they are is kept for each state (pagemap.go)
+// and shared by all who ask; a page then reads its 500 rows by their ids.
+
 const listSnapshot = "snapshot"
 
 // snapshot returns a page of the devices that pinged on the target date, one record each, by device.
@@ -90,15 +94,15 @@ func (s *Service) winnersOf(ctx context.Context, r *relation, st state) ([]winne
 	if known, found := s.maps.get(key); found && r.counted() {
 		return known.winners, nil
 	}
-	p := newPlaces(r)
+	p := newParameters(r)
 	condition := p.on(columnPingDate, st.day)
 	if st.maxID != noID {
-		condition += " AND " + quote(columnID) + " <= " + p.place(st.maxID)
+		condition += " AND " + quote(columnID) + " <= " + p.bind(st.maxID)
 	}
 	order := r.latest(columnPingTime) + ", " + r.latest(columnLoadDate) + ", " + r.latest(columnID)
 	generation := "0"
 	if r.counted() {
-		generation = "(SELECT generation FROM tracker_versions WHERE client_number = " + p.place(r.owner) + ")"
+		generation = "(SELECT generation FROM tracker_versions WHERE client_number = " + p.bind(r.owner) + ")"
 		order = quote(columnDevice) + ", " + order // as its index has them: then nothing is sorted
 	}
 	var winners []winner
@@ -134,7 +138,7 @@ func (s *Service) recordsOf(ctx context.Context, r *relation, g guard, winners [
 	type part struct{ from, to int }
 	parts, got := make([]part, len(winners)), 0
 	read := s.buffer() // in the database's order
-	p := newPlaces(r)
+	p := newParameters(r)
 	err := s.rows.Select(ctx, p.records(g, winners), func(row [][]byte) error {
 		device, _ := parseInteger(strings.TrimSpace(string(row[0])))
 		if i, ok := wanted[winner{device, string(row[1])}]; ok && parts[i].to == 0 {
@@ -160,7 +164,7 @@ func (s *Service) recordsOf(ctx context.Context, r *relation, g guard, winners [
 }
 
 // records returns the statement for the winners' rows.
-func (p *places) records(g guard, winners []winner) string {
+func (p *parameters) records(g guard, winners []winner) string {
 	where := " WHERE " + g.condition(p)
 	if !p.r.counted() || !p.r.postgres() {
 		return "SELECT " + quote(columnDevice) + ", " + quote(columnID) + ", " + p.r.plain +
@@ -170,19 +174,19 @@ func (p *places) records(g guard, winners []winner) string {
 	// records.
 	numbers := make([]int64, len(winners))
 	for i, w := range winners {
-		numbers[i], _ = strconv.ParseInt(w.id, 10, 64) // of a table of ours: always a number
+		numbers[i], _ = strconv.ParseInt(w.id, 10, 64) // of one of our tables: always a number
 	}
 	return "SELECT r." + quote(columnDevice) + ", r." + quote(columnID) + ", " + p.r.joined +
-		" FROM unnest(" + p.place(numbers) + "::bigint[]) p(" + quote(columnID) + ") " + p.r.joinByID() + where + "true"
+		" FROM unnest(" + p.bind(numbers) + "::bigint[]) p(" + quote(columnID) + ") " + p.r.joinByID() + where + "true"
 }
 
 // ids returns the condition that a row's id is one of the winners'.
-func (p *places) ids(winners []winner) string {
+func (p *parameters) ids(winners []winner) string {
 	column := quote(columnID)
 	if !p.r.postgres() {
 		marks := make([]string, len(winners))
 		for i, w := range winners {
-			marks[i] = p.place(idArgument(w.id))
+			marks[i] = p.bind(idArgument(w.id))
 		}
 		return column + " IN (" + strings.Join(marks, ", ") + ")"
 	}
@@ -194,9 +198,9 @@ func (p *places) ids(winners []winner) string {
 		}
 	}
 	if p.r.types[columnID] == otherClass && len(numbers) == len(winners) {
-		return column + " = ANY(" + p.place(numbers) + "::bigint[])"
+		return column + " = ANY(" + p.bind(numbers) + "::bigint[])"
 	}
-	return column + "::text = ANY(" + p.place(texts) + "::text[])"
+	return column + "::text = ANY(" + p.bind(texts) + "::text[])"
 }
 
 // idArgument returns an id as SQLite compares it: a number when it reads as one.

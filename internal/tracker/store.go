@@ -3,20 +3,22 @@ package tracker
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"strings"
 	"time"
-
-	"gorm.io/gorm"
 
 	"github.com/supplyhub/supplyhub/internal/apikey"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// What the service itself keeps of the tracker: clients and their keys, the views that it has made, and the pins of
+// crawls. Records are read through database.Rows.
+
 // store is the clients, their keys and the views made here. Records are read through database.Rows.
 type store struct{ db *database.DB }
 
+// clientRow is a client as it is stored.
 type clientRow struct {
 	Number    int64 `gorm:"primaryKey"`
 	ID        string
@@ -31,6 +33,15 @@ type clientRow struct {
 // TableName returns gorm's name for the rows.
 func (clientRow) TableName() string { return "tracker_clients" }
 
+// clientColumns are the columns that places reads, of a table c.
+const clientColumns = `c.number, c.id, c.name, c.views, c.active, c.created_at, c.updated_at, c.version`
+
+// places returns where database.One reads clientColumns to.
+func (r *clientRow) places() []any {
+	return []any{&r.Number, &r.ID, &r.Name, &r.Views, &r.Active, &r.CreatedAt, &r.UpdatedAt, &r.Version}
+}
+
+// client returns the client of a row.
 func (r clientRow) client() (Client, error) {
 	c := Client{
 		ID: r.ID, Name: r.Name, Views: []string{}, Active: r.Active, number: r.Number, version: r.Version,
@@ -42,6 +53,7 @@ func (r clientRow) client() (Client, error) {
 	return c, nil
 }
 
+// viewsText returns granted views as they are stored, an array also when there is none.
 func viewsText(views []string) (string, error) {
 	if views == nil {
 		views = []string{}
@@ -50,6 +62,7 @@ func viewsText(views []string) (string, error) {
 	return string(text), err
 }
 
+// list returns all clients, in the order in which they were made.
 func (s *store) list(ctx context.Context) ([]Client, error) {
 	var rows []clientRow
 	if err := s.db.Reader(ctx).Order("number").Find(&rows).Error; err != nil {
@@ -65,14 +78,15 @@ func (s *store) list(ctx context.Context) ([]Client, error) {
 	return clients, nil
 }
 
+// insertClient stores a client and returns its number, by which its records name it.
 func (s *store) insertClient(ctx context.Context, id, name string, views []string, now time.Time) (
 	number int64, err error) {
 	text, err := viewsText(views)
 	if err != nil {
 		return 0, err
 	}
-	err = s.db.From(ctx).Raw(`INSERT INTO tracker_clients (id, name, views, active, created_at, updated_at)
-		VALUES (?, ?, ?, true, ?, ?) RETURNING number`, id, name, text, now.UnixMicro(), now.UnixMicro()).Scan(&number).Error
+	_, err = database.One(ctx, s.db.SQL(ctx), `INSERT INTO tracker_clients (id, name, views, active, created_at, updated_at)
+		VALUES ($1, $2, $3, true, $4, $4) RETURNING number`, []any{id, name, text, now.UnixMicro()}, &number)
 	if err != nil {
 		return 0, fmt.Errorf("insert tracker client: %w", err)
 	}
@@ -81,53 +95,41 @@ func (s *store) insertClient(ctx context.Context, id, name string, views []strin
 
 // lockClient holds the client until the transaction ends; errs.NotFound when there is none.
 func (s *store) lockClient(ctx context.Context, id string) (Client, error) {
-	var row clientRow
-	err := s.db.From(ctx).Raw(`SELECT * FROM tracker_clients WHERE id = ?`+s.db.RowLock(` FOR UPDATE`),
-		id).Take(&row).Error
-	return clientOf(row, id, err)
+	return s.client(ctx, s.db.SQL(ctx), id, s.db.RowLock(` FOR UPDATE`))
 }
 
 // find returns the client; errs.NotFound when there is none.
 func (s *store) find(ctx context.Context, id string) (Client, error) {
-	var row clientRow
-	err := s.db.Reader(ctx).Raw(`SELECT * FROM tracker_clients WHERE id = ?`, id).Take(&row).Error
-	return clientOf(row, id, err)
+	return s.client(ctx, s.db.ReaderSQL(ctx), id, ``)
 }
 
-func clientOf(row clientRow, id string, err error) (Client, error) {
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return Client{}, errs.New(errs.NotFound, "There is no tracker client "+id+".")
-	}
+// client reads a client; errs.NotFound when there is none.
+func (s *store) client(ctx context.Context, pool database.Pool, id, lock string) (Client, error) {
+	var row clientRow
+	found, err := database.One(ctx, pool, `SELECT `+clientColumns+` FROM tracker_clients c WHERE id = $1`+lock, []any{id},
+		row.places()...)
 	if err != nil {
 		return Client{}, fmt.Errorf("read tracker client: %w", err)
+	}
+	if !found {
+		return Client{}, errs.New(errs.NotFound, "There is no tracker client "+id+".")
 	}
 	return row.client()
 }
 
+// saveClient writes a client that lockClient holds. The new version makes every process look it up again.
 func (s *store) saveClient(ctx context.Context, c Client) error {
 	views, err := viewsText(c.Views)
 	if err != nil {
 		return err
 	}
-	err = s.db.From(ctx).Exec(`UPDATE tracker_clients SET views = ?, active = ?, updated_at = ?, version = version + 1
-		WHERE number = ?`,
-		views, c.Active, c.UpdatedAt.UnixMicro(), c.number).Error
+	_, err = database.Exec(ctx, s.db.SQL(ctx), `UPDATE tracker_clients SET views = $1, active = $2, updated_at = $3,
+		version = version + 1 WHERE number = $4`, views, c.Active, c.UpdatedAt.UnixMicro(), c.number)
 	if err != nil {
 		return fmt.Errorf("save tracker client: %w", err)
 	}
 	return nil
 }
-
-// keyRow is a key as it is stored.
-type keyRow struct {
-	Hash         []byte `gorm:"primaryKey"`
-	ClientNumber int64
-	ActiveUntil  *int64
-	CreatedAt    int64 `gorm:"autoCreateTime:false"`
-}
-
-// TableName returns gorm's name for the rows.
-func (keyRow) TableName() string { return "tracker_client_keys" }
 
 // keysOf are the keys of a client.
 type keysOf struct {
@@ -137,35 +139,127 @@ type keysOf struct {
 
 // Insert implements apikey.Keys.
 func (k keysOf) Insert(ctx context.Context, key apikey.Stored) error {
-	row := keyRow{Hash: key.Hash[:], ClientNumber: k.client, CreatedAt: key.CreatedAt.UnixMicro()}
-	return database.Translate(k.db.From(ctx).Create(&row).Error)
+	_, err := database.Exec(ctx, k.db.SQL(ctx), `INSERT INTO tracker_client_keys (hash, client_number, created_at)
+		VALUES ($1, $2, $3)`, key.Hash[:], k.client, key.CreatedAt.UnixMicro())
+	return err
 }
 
 // Expire implements apikey.Keys.
 func (k keysOf) Expire(ctx context.Context, until time.Time) error {
-	return database.Translate(k.db.From(ctx).Exec(`UPDATE tracker_client_keys SET active_until = ?
-		WHERE client_number = ? AND (active_until IS NULL OR active_until > ?)`,
-		until.UnixMicro(), k.client, until.UnixMicro()).Error)
+	_, err := database.Exec(ctx, k.db.SQL(ctx), `UPDATE tracker_client_keys SET active_until = $1
+		WHERE client_number = $2 AND (active_until IS NULL OR active_until > $1)`, until.UnixMicro(), k.client)
+	return err
 }
 
 // byKey returns the client that has the key now.
 func (s *store) byKey(ctx context.Context, hash [32]byte, now time.Time) (known knownClient, found bool, err error) {
-	var rows []struct {
-		Client      clientRow `gorm:"embedded"`
-		ActiveUntil *int64
-	}
-	err = s.db.Reader(ctx).Raw(`SELECT c.*, k.active_until FROM tracker_client_keys k
-		JOIN tracker_clients c ON c.number = k.client_number
-		WHERE k.hash = ? AND (k.active_until IS NULL OR k.active_until > ?)`, hash[:], now.UnixMicro()).Scan(&rows).Error
+	var row clientRow
+	var until *int64
+	found, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT `+clientColumns+`, k.active_until
+		FROM tracker_client_keys k JOIN tracker_clients c ON c.number = k.client_number
+		WHERE k.hash = $1 AND (k.active_until IS NULL OR k.active_until > $2)`, []any{hash[:], now.UnixMicro()},
+		append(row.places(), &until)...)
 	if err != nil {
 		return knownClient{}, false, fmt.Errorf("look up tracker client key: %w", err)
 	}
-	if len(rows) == 0 {
+	if !found {
 		return knownClient{}, false, nil
 	}
-	if rows[0].ActiveUntil != nil {
-		known.until = time.UnixMicro(*rows[0].ActiveUntil)
+	if until != nil {
+		known.until = time.UnixMicro(*until)
 	}
-	known.client, err = rows[0].Client.client()
+	known.client, err = row.client()
 	return known, err == nil, err
+}
+
+// ensureView makes the view of a client's records, unless it is there, and writes down what it looks like: when
+// another view is put in its place, the counters are not believed for that one.
+func (s *store) ensureView(ctx context.Context, client int64) error {
+	name := viewName(client)
+	definition := `SELECT sql FROM sqlite_master WHERE type = 'view' AND name = $1`
+	if s.db.Engine() == database.Postgres {
+		definition = `SELECT pg_get_viewdef(to_regclass($1))`
+	}
+	var there bool
+	_, err := database.One(ctx, s.db.SQL(ctx), `SELECT (`+definition+`) IS NOT NULL
+		AND EXISTS (SELECT 1 FROM tracker_views WHERE client_number = $2)`, []any{name, client}, &there)
+	if err != nil {
+		return fmt.Errorf("look for tracker view: %w", err)
+	}
+	if there {
+		return nil
+	}
+	list := make([]string, 0, len(columns()))
+	for _, column := range columns() {
+		list = append(list, quote(column))
+	}
+	create := fmt.Sprintf("CREATE VIEW %s AS SELECT %s FROM tracker_records WHERE client_number = %d", quote(name),
+		strings.Join(list, ", "), client)
+	if _, err := database.Exec(ctx, s.db.SQL(ctx), create); err != nil {
+		return fmt.Errorf("create tracker view: %w", err)
+	}
+	if err := s.shareView(ctx, name); err != nil {
+		return fmt.Errorf("grant tracker view: %w", err)
+	}
+	_, err = database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO tracker_views (name, client_number, definition)
+		VALUES ($1, $2, (`+definition+`))
+		ON CONFLICT (client_number) DO UPDATE SET definition = excluded.definition`, name, client)
+	if err != nil {
+		return fmt.Errorf("note tracker view: %w", err)
+	}
+	return nil
+}
+
+// shareView lets every role read the view that may read the list of views, as the api does that serves them.
+func (s *store) shareView(ctx context.Context, name string) error {
+	if s.db.Engine() == database.SQLite {
+		return nil
+	}
+	roles, err := database.Column[string](ctx, s.db.SQL(ctx), `SELECT grantee FROM information_schema.role_table_grants
+		WHERE table_schema = current_schema() AND table_name = 'tracker_views' AND privilege_type = 'SELECT'
+			AND grantee NOT IN ('PUBLIC', current_user)`)
+	if err != nil || len(roles) == 0 {
+		return err
+	}
+	for i, role := range roles {
+		roles[i] = quote(role)
+	}
+	_, err = database.Exec(ctx, s.db.SQL(ctx), "GRANT SELECT ON "+quote(name)+" TO "+strings.Join(roles, ", "))
+	return err
+}
+
+// notePin writes a crawl's state, and forgets the client's crawls that are over. A later page writes only over what is
+// not newer: the client may have begun another crawl of the same meanwhile.
+func (s *store) notePin(ctx context.Context, key pinKey, p pin, first bool, now time.Time) (written bool, err error) {
+	err = s.db.InTx(ctx, "pin a crawl", func(ctx context.Context) error {
+		over := now.Add(-pinLife).UnixMicro()
+		n, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO tracker_pins AS p
+				(client_number, listing, filter, page_size, view, generation, max_id, day, pinned_at)
+				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+			ON CONFLICT (client_number, listing, filter, page_size) DO UPDATE SET view = excluded.view,
+				generation = excluded.generation, max_id = excluded.max_id, day = excluded.day, pinned_at = excluded.pinned_at
+			WHERE $10 OR p.pinned_at < $11 OR p.view <> excluded.view OR p.generation < excluded.generation
+				OR p.generation = excluded.generation AND p.max_id <= excluded.max_id`,
+			key.client, key.listing, key.filter, key.pageSize, p.view, p.generation, p.maxID, p.day, now.UnixMicro(),
+			first, over)
+		if err != nil {
+			return err
+		}
+		written = n > 0
+		_, err = database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM tracker_pins WHERE client_number = $1 AND pinned_at < $2`,
+			key.client, over)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("note the listing's state: %w", err)
+	}
+	return written, nil
+}
+
+// pin returns the state that was noted for the crawl since the given time.
+func (s *store) pin(ctx context.Context, key pinKey, view string, since time.Time) (st state, found bool, err error) {
+	found, err = database.One(ctx, s.db.SQL(ctx), `SELECT generation, max_id, day FROM tracker_pins
+		WHERE client_number = $1 AND listing = $2 AND filter = $3 AND page_size = $4 AND view = $5 AND pinned_at > $6`,
+		[]any{key.client, key.listing, key.filter, key.pageSize, view, since.UnixMicro()}, &st.generation, &st.maxID, &st.day)
+	return st, found, err
 }

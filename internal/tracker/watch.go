@@ -10,6 +10,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// Views of others break when their owner changes them. Every few seconds the api looks whether those that clients are
+// granted can be read, and reports the faults in /readyz as degraded: the client concerned gets its 403 or 503, all
+// others are served.
+
 const (
 	watchAtOnce = 20              // views that are looked at in a second, however many there are
 	mostFaults  = 20              // that are named
@@ -87,6 +91,7 @@ func (s *Service) forget(views map[string]bool) {
 	maps.DeleteFunc(s.watched.faults, func(view string, _ error) bool { return !views[view] })
 }
 
+// set keeps why a granted view cannot be read, and logs when that begins and ends.
 func (w *watched) set(view string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -31,26 +31,11 @@ func (s *Site) functions(l *locale) template.FuncMap {
 		"args":    arguments, // args "Name" value … makes the argument of a part
 		"deref":   deref,
 		"lower":   strings.ToLower,
+		"word":    stateWord, // t (word .Status)
 		"kind":    kindOf,
 	}
 	maps.Copy(f, s.cfg.Functions)
 	return f
-}
-
-// kindOf returns the colour of a state of any type.
-func kindOf(state any) string {
-	switch fmt.Sprint(state) {
-	case "delivered", "estimated", "selected", "active", "true":
-		return "good"
-	case "pending", "enqueued":
-		return "busy"
-	case "dead", "failed", "failing":
-		return "bad"
-	case "paused":
-		return "warn"
-	default:
-		return "calm"
-	}
 }
 
 // plural chooses the text by the count, which is its first argument.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"testing"
 
 	"golang.org/x/text/language"
@@ -22,5 +23,27 @@ func TestDecimals_are_short_and_in_the_reader_s_language(t *testing.T) {
 	}
 	if got := english.milliseconds(0); got != "< 1 ms" {
 		t.Errorf("0 is %q", got)
+	}
+}
+
+func TestStates_have_one_word_in_each_language_and_a_word_of_their_own(t *testing.T) {
+	t.Parallel()
+	content, err := embedded.ReadFile("pt.json")
+	portuguese := map[string]string{}
+	if err == nil {
+		err = json.Unmarshal(content, &portuguese)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, state := range []string{"enqueued", "estimated", "selected", "pending", "delivered", "dead", "failed",
+		"undelivered", "active", "failing", "paused", "none", "true", "false", ""} {
+		english := stateWord(state)
+		if english == state || portuguese[english] == "" {
+			t.Errorf("the state %q is %q, in Portuguese %q", state, english, portuguese[english])
+		}
+	}
+	if word := stateWord("of a later version"); word != "of a later version" {
+		t.Errorf("an unknown state is %q", word)
 	}
 }

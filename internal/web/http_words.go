@@ -13,6 +13,9 @@ func (s *Site) Text(c *gin.Context, text string, arguments ...any) string {
 	return s.Translate(s.Language(c.Request), text, arguments...)
 }
 
+// State returns a state in the reader's language.
+func (s *Site) State(c *gin.Context, state string) string { return s.Text(c, stateWord(state)) }
+
 // Count returns a text that depends on a number.
 func (s *Site) Count(c *gin.Context, one, many string, n int64) string {
 	if n == 1 {

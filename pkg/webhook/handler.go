@@ -27,12 +27,12 @@ func WithMaxBody(n int64) Option { return func(h *handler) { h.maxBody = n } }
 
 // Handler returns a receiver for the service's webhook calls. It verifies each call against secrets (several while
 // one is being rotated), decodes it and calls handle, once for each webhook-id unless handle fails; IDFrom returns
-// that id. It serves any path: mount it where the webhook-url leads.
+// that id. It serves any path: mount it where the webhook-url points.
 //
 // It answers 204 when handle returns nil, for a call that was handled before, and for events of other types than
 // TypeEstimated, test calls included, which never reach handle. It answers 500 when handle returns an error, so that
 // the service tries again on its schedule, and 503 while the same call is still being handled. 401, 400, 405 and 413
-// are the answers to what is not a signed event; the service does not repeat those.
+// are the answers to what is not a signed event.
 //
 // The service waits 15 seconds for an answer by default and then cancels the call, which ends handle's context:
 // longer work belongs into a queue of the receiver's own. Handler panics without a secret: it could verify nothing.

@@ -88,21 +88,26 @@ def receive(hub, secret, port):
 
     class Receiver(BaseHTTPRequestHandler):
         def do_POST(self):
-            length = int(self.headers.get("content-length", 0))
-            if length > 1 << 20:
-                return self.answer(413)
-            body = self.rfile.read(length)  # the raw bytes, before anything parses them
-            if not verified(key, self.headers, body):
-                return self.answer(401)
-            call_id, event = self.headers["webhook-id"], json.loads(body)
-            self.answer(204)  # answer first, work afterwards
-            if event["type"] == "material_request.estimated" and call_id not in handled:
-                handled.add(call_id)
-                choose(hub, event["data"])
-
-        def answer(self, status):
+            try:  # nothing is 2xx before the work is done: what fails is sent again on the schedule
+                status = self.take()
+            except Exception as failed:
+                print(repr(failed), file=sys.stderr, flush=True)
+                status = 500
             self.send_response(status)
             self.end_headers()
+
+        def take(self):
+            length = int(self.headers.get("content-length", 0))
+            if length > 1 << 20:
+                return 413
+            body = self.rfile.read(length)  # the raw bytes, before anything parses them
+            if not verified(key, self.headers, body):
+                return 401
+            call_id, event = self.headers["webhook-id"], json.loads(body)
+            if event["type"] == "material_request.estimated" and call_id not in handled:
+                choose(hub, event["data"])  # longer work than the 15 s of a call: store the event here instead
+                handled.add(call_id)  # not before: what failed has to be done again
+            return 204
 
         def log_message(self, *_):
             pass
@@ -115,7 +120,7 @@ def choose(hub, data):
     if not data["estimates"]:
         return print("request", data["request_id"], "cannot be delivered:", data["unavailable"], flush=True)
     path = f"/api/material-requests/{data['request_id']}"
-    hub.call("GET", path + "?wait=30s")  # the call may come here before the service itself has the estimates
+    hub.call("GET", path + "?wait=5s")  # the call may come here before the service itself has the estimates
     cheapest = min(data["estimates"], key=lambda e: e["price_cents"])
     chosen = hub.call("PATCH", path + "/selected-estimate", {"estimate_id": cheapest["estimate_id"]})
     print("request", chosen["id"], "is", chosen["status"], "by", cheapest["service"], flush=True)

@@ -1,7 +1,7 @@
 // A supplier: npm ci && npm run build, then with SUPPLYHUB_URL, SUPPLYHUB_API_KEY, WEBHOOK_SECRET and PORT
 //   node build/supplier.js receive        serves the webhook-url http://127.0.0.1:$PORT and chooses the cheapest estimate
 //   node build/supplier.js request 1001   asks for materials
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage } from "node:http";
 import { Webhook } from "standardwebhooks";
 import { Hub } from "./hub.js";
 
@@ -16,25 +16,32 @@ const hub = new Hub(process.env.SUPPLYHUB_URL ?? "http://localhost:8080", proces
 function receive(secret: string, port: number): void {
   const webhook = new Webhook(secret);
   const handled = new Set<string>(); // keep the ids in your database
-  createServer(async (request, response) => {
+
+  // Returns the status to answer with. Nothing is 2xx before the work is done: what fails is sent again on the schedule.
+  async function take(request: IncomingMessage): Promise<number> {
     const chunks: Buffer[] = []; // the raw bytes, before anything parses them
     let size = 0;
     for await (const chunk of request) {
-      if ((size += chunk.length) > 1 << 20) return void response.writeHead(413).end();
+      if ((size += chunk.length) > 1 << 20) return 413;
       chunks.push(chunk);
     }
     let event: Estimated;
     try {
       event = webhook.verify(Buffer.concat(chunks).toString(), request.headers as Record<string, string>) as Estimated;
     } catch {
-      return void response.writeHead(401).end();
+      return 401;
     }
-    response.writeHead(204).end(); // answer first, work afterwards
     const id = String(request.headers["webhook-id"]);
     if (event.type === "material_request.estimated" && !handled.has(id)) {
-      handled.add(id);
-      await choose(event).catch((error: unknown) => console.error(error));
+      await choose(event); // longer work than the 15 s of a call: store the event here instead
+      handled.add(id); // not before: what failed has to be done again
     }
+    return 204;
+  }
+
+  createServer((request, response) => {
+    void take(request).catch((error: unknown) => (console.error(error), 500))
+      .then((status) => response.writeHead(status).end());
   }).listen(port, "127.0.0.1", () => console.log(`receiving on port ${port}`));
 }
 
@@ -42,7 +49,7 @@ async function choose({ data }: Estimated): Promise<void> {
   const [cheapest] = [...data.estimates].sort((a, b) => a.price_cents - b.price_cents);
   if (!cheapest) return console.log("request", data.request_id, "cannot be delivered:", data.unavailable);
   const path = `/api/material-requests/${data.request_id}`;
-  await hub.call("GET", `${path}?wait=30s`); // the call may come here before the service itself has the estimates
+  await hub.call("GET", `${path}?wait=5s`); // the call may come here before the service itself has the estimates
   const chosen = await hub.call<{ id: number; status: string }>("PATCH", `${path}/selected-estimate`, { estimate_id: cheapest.estimate_id });
   console.log("request", chosen.id, "is", chosen.status, "by", cheapest.service);
 }

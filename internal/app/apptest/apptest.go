@@ -21,6 +21,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/httpapi/openapitest"
 	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 // Stack names one of the two ways in which the service runs.
@@ -35,8 +37,8 @@ const (
 // Stacks are both, for tests that loop.
 var Stacks = []Stack{Embedded, Production}
 
-// deadline bounds every wait for a condition.
-const deadline = 30 * time.Second
+// deadline bounds every wait for a condition. What takes seconds takes longer on a machine that does other work.
+const deadline = 2 * time.Minute
 
 // Hub is a running service.
 type Hub struct {
@@ -58,7 +60,7 @@ type Options struct {
 	LeastRights bool
 	// production only: PgBouncer's mode, session or transaction, between the processes and PostgreSQL
 	Pooler string
-	// added to every process's environment; what DATABASE_URL and NATS_URL lead to is the test's own
+	// added to every process's environment; what DATABASE_URL and NATS_URL name is the test's own
 	Env map[string]string
 }
 
@@ -87,9 +89,16 @@ func Start(tb testing.TB, stack Stack, options Options) *Hub {
 					"supplyhub_worker")
 			}
 		}
-		h.Env["JWT_SIGNING_KEYS"] = h.generate("keys", "generate")
-		h.Env["SECRETS_KEY"] = h.generate("keys", "generate", "--secrets")
-		h.Env["WEBHOOK_SIGNING_SECRETS"] = h.generate("secrets", "generate")
+		for variable, generate := range map[string]func() (string, error){
+			"JWT_SIGNING_KEYS": supplierauth.GenerateSigningKey, "SECRETS_KEY": supplierauth.GenerateSecretsKey,
+			"WEBHOOK_SIGNING_SECRETS": func() (string, error) { return webhook.NewSecret().Text(), nil },
+		} {
+			text, err := generate()
+			if err != nil {
+				tb.Fatal(err)
+			}
+			h.Env[variable] = text
+		}
 	}
 	maps.Copy(h.Env, options.Env)
 	h.HTTP = &http.Client{
@@ -214,22 +223,19 @@ func MustCommand[T any](tb testing.TB, h *Hub, args ...string) T {
 	return v
 }
 
-func (h *Hub) generate(args ...string) string {
-	h.tb.Helper()
-	out, errOut, code := h.Command(h.tb, args...)
-	if code != 0 {
-		h.tb.Fatalf("api %s: exit code %d: %s", strings.Join(args, " "), code, errOut)
-	}
-	return strings.TrimSpace(out)
-}
-
 // ServiceSecret returns the service's own webhook secrets as configured, or as the embedded default has made them.
 func (h *Hub) ServiceSecret(tb testing.TB) string {
 	tb.Helper()
-	if text := h.Env["WEBHOOK_SIGNING_SECRETS"]; text != "" {
+	return h.own(tb, "WEBHOOK_SIGNING_SECRETS", "webhook_signing_secrets")
+}
+
+// own returns a key as configured, or as the embedded default keeps it in the file.
+func (h *Hub) own(tb testing.TB, variable, file string) string {
+	tb.Helper()
+	if text := h.Env[variable]; text != "" {
 		return text
 	}
-	text, err := os.ReadFile(filepath.Join(h.Env["DATA_DIR"], "webhook_signing_secrets"))
+	text, err := os.ReadFile(filepath.Join(h.Env["DATA_DIR"], file))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -23,6 +23,7 @@ func TestDocument_every_schema_has_an_example_that_it_accepts(t *testing.T) {
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.AssertFormat()
+	strict(document.(object))
 	if err := compiler.AddResource(base, document); err != nil {
 		t.Fatal(err)
 	}

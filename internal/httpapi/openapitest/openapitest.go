@@ -4,6 +4,7 @@ package openapitest
 
 import (
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"mime"
@@ -49,6 +50,7 @@ func newValidator() (*V, error) {
 		return nil, fmt.Errorf("parse the document: %w", err)
 	}
 	v := &V{document: parsed.(object), schemas: map[string]*jsonschema.Schema{}}
+	strict(v.document)
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.AssertFormat()
@@ -203,6 +205,15 @@ func (v *V) bodyFaults(answer, method string, header http.Header, body []byte) [
 	}
 	if method == http.MethodHead || mediaType != "application/json" && !strings.HasSuffix(mediaType, "+json") {
 		return nil
+	}
+	if header.Get("Content-Encoding") == "gzip" {
+		unzipped, err := gzip.NewReader(bytes.NewReader(body))
+		if err == nil {
+			body, err = io.ReadAll(unzipped)
+		}
+		if err != nil {
+			return []string{fmt.Sprintf("the body is not compressed as it says: %v", err)}
+		}
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {

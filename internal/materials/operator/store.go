@@ -16,6 +16,7 @@ type requestKey struct {
 	ID         int64
 }
 
+// store reads and deletes what package materials keeps.
 type store struct {
 	db     *database.DB
 	events Events // where estimates are that are not in the row
@@ -27,14 +28,15 @@ func (s *store) countFailed(ctx context.Context, supplierID string, most int) (n
 	if supplierID != "" {
 		of, args = `round > 0 AND supplier_id = $2`, append(args, supplierID)
 	}
-	err = s.db.ReaderSQL(ctx).QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM material_requests
-		WHERE status = 'failed' AND `+of+` LIMIT $1) AS failed`, args...).Scan(&n)
+	_, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT count(*) FROM (SELECT 1 FROM material_requests
+		WHERE status = 'failed' AND `+of+` LIMIT $1) AS failed`, args, &n)
 	if err != nil {
-		return 0, fmt.Errorf("count failed material requests: %w", database.Translate(err))
+		return 0, fmt.Errorf("count failed material requests: %w", err)
 	}
 	return n, nil
 }
 
+// whyFailed returns why a request is failed; nil in any other state.
 func whyFailed(status materials.Status, failure string) *string {
 	if status != materials.Failed {
 		return nil
@@ -44,26 +46,67 @@ func whyFailed(status materials.Status, failure string) *string {
 
 // roundsOf returns the rounds of a request, oldest first, the current one last.
 func (s *store) roundsOf(ctx context.Context, current round.Round) ([]materials.RoundOverview, error) {
-	var rows []struct {
-		Number    int64
-		Status    materials.Status
-		Failure   string
-		CreatedAt int64
+	type row struct {
+		materials.RoundOverview
+		failure string
+		began   int64
 	}
-	err := s.db.Reader(ctx).Raw(`SELECT number, status, failure, created_at FROM material_rounds WHERE uid = ?
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT number, status, failure, created_at
+		FROM material_rounds WHERE uid = $1
 		UNION ALL SELECT round, status, failure, coalesce(round_at, created_at) FROM material_requests
-		WHERE supplier_id = ? AND id = ? AND uid = ?
-		ORDER BY number`, current.UID, current.SupplierID, current.RequestID, current.UID).Scan(&rows).Error
+		WHERE supplier_id = $2 AND id = $3 AND uid = $1
+		ORDER BY number`, []any{current.UID, current.SupplierID, current.RequestID},
+		func(r *row) []any { return []any{&r.Number, &r.Status, &r.failure, &r.began} })
 	if err != nil {
 		return nil, fmt.Errorf("read rounds: %w", err)
 	}
 	rounds := make([]materials.RoundOverview, len(rows))
 	for i, row := range rows {
 		rounds[i] = materials.RoundOverview{Number: row.Number, Status: row.Status,
-			Failure:   whyFailed(row.Status, row.Failure),
-			CreatedAt: instant(row.CreatedAt)}
+			Failure: whyFailed(row.Status, row.failure), CreatedAt: instant(row.began)}
 	}
 	return rounds, nil
 }
 
+// instant returns a stored time.
 func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
+
+// verifiedRow is a request and what Verify asks of it.
+type verifiedRow struct {
+	round.Round
+	status materials.Status
+	sent   bool // it is enqueued and nothing is left to queue
+	faults [lostFault]bool
+}
+
+// places returns where database.Query reads a row to.
+func (r *verifiedRow) places() []any {
+	return []any{&r.SupplierID, &r.RequestID, &r.UID, &r.Number, &r.status, &r.sent, &r.faults[0], &r.faults[1],
+		&r.faults[2]}
+}
+
+// verified checks the next requests behind a key.
+func (s *store) verified(ctx context.Context, after requestKey, late time.Time, limit int) ([]verifiedRow, error) {
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT supplier_id, id, uid, round, status,
+			status = 'enqueued' AND ticket IS NULL AND retry_at IS NULL,
+			CASE WHEN status IN ('estimated', 'selected') AND (estimates IS NULL OR unavailable IS NULL) THEN `+
+		s.events.BodyOf(`material_requests.supplier_id`, `material_requests.uid`, `received`)+` IS NULL ELSE false END,
+			status = 'selected' AND (selected_estimate_id IS NULL OR selected_at IS NULL),
+			status = 'enqueued' AND ticket IS NOT NULL AND updated_at < $3
+		FROM material_requests WHERE (supplier_id, id) > ($1, $2) ORDER BY supplier_id, id LIMIT $4`,
+		[]any{after.SupplierID, after.ID, late.UnixMicro(), limit}, (*verifiedRow).places)
+	if err != nil {
+		return nil, fmt.Errorf("verify material requests: %w", err)
+	}
+	return rows, nil
+}
+
+// stillEnqueued reports whether the request waits for the estimates of the round.
+func (s *store) stillEnqueued(ctx context.Context, r round.Round) (still bool, err error) {
+	_, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT EXISTS (SELECT 1 FROM material_requests
+		WHERE `+materials.OfRound+` AND status = 'enqueued')`, materials.RoundArgs(r), &still)
+	if err != nil {
+		return false, fmt.Errorf("verify material requests: %w", err)
+	}
+	return still, nil
+}

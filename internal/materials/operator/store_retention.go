@@ -48,9 +48,9 @@ func (s *store) lockOld(ctx context.Context, rounds []round.Round, what pruning)
 	if ofOne != "" {
 		args = append(args, suppliers)
 	}
-	locked, err := database.Query(ctx, s.db.SQL(ctx), `SELECT uid FROM material_requests
+	locked, err := database.Column[int64](ctx, s.db.SQL(ctx), `SELECT uid FROM material_requests
 		WHERE uid > 0 AND `+s.db.AnyOf("uid", 1)+` AND `+isOld+ofOne+` ORDER BY supplier_id, id`+s.db.RowLock(` FOR UPDATE`),
-		args, func(uid *int64) []any { return []any{uid} })
+		args...)
 	for _, uid := range locked {
 		old = append(old, found[uid])
 	}
@@ -61,11 +61,12 @@ func (s *store) lockOld(ctx context.Context, rounds []round.Round, what pruning)
 func (s *store) holds(ctx context.Context, p round.Partition, since time.Time) (is bool, err error) {
 	// without a statement timeout, if ctx says so
 	err = s.db.InTx(ctx, "look for old work", func(ctx context.Context) error {
-		return s.db.SQL(ctx).QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM material_requests
+		_, err := database.One(ctx, s.db.SQL(ctx), `SELECT EXISTS (SELECT 1 FROM material_requests
 			WHERE uid > 0 AND uid >= $1 AND uid < $2 AND (updated_at >= $3 OR status = 'enqueued'))`,
-			p.First, p.End, since.UnixMicro()).Scan(&is)
+			[]any{p.First, p.End, since.UnixMicro()}, &is)
+		return err
 	})
-	return is, database.Translate(err)
+	return is, err
 }
 
 // prune deletes the requests with the rounds that are over.
@@ -75,9 +76,10 @@ func (s *store) prune(ctx context.Context, requests []round.Round) error {
 		uids[i] = r.UID
 	}
 	for _, table := range []string{"material_rounds", "material_requests"} {
-		_, err := s.db.SQL(ctx).ExecContext(ctx, `DELETE FROM `+table+` WHERE uid > 0 AND `+s.db.AnyOf("uid", 1), s.db.Values(uids))
+		_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM `+table+` WHERE uid > 0 AND `+s.db.AnyOf("uid", 1),
+			s.db.Values(uids))
 		if err != nil {
-			return database.Translate(err)
+			return err
 		}
 	}
 	return nil

@@ -102,6 +102,7 @@ func (s *Service) check(ctx context.Context, batch []verifiedRow, underway Under
 	return nil
 }
 
+// note adds a fault to a list that is bounded.
 func note(faults *[len(faultTexts)][]string, kind int, r round.Round) {
 	if len(faults[kind]) < mostFaults {
 		faults[kind] = append(faults[kind], fmt.Sprintf("request %s/%d %s", r.SupplierID, r.RequestID, faultTexts[kind]))

@@ -11,6 +11,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// The last resort, when messages do not reach workers at all: NATS is away, or its consumer is broken in a way that
+// nothing reports. An idle worker looks once a second at the work that comes first in the database. When three looks
+// find the same, no worker takes it, and this one does, by the tickets, as the sweeper would. It ends as soon as a
+// message comes. Several workers may do so at once: each takes rows that the others have not locked.
+
 const (
 	directInterval = time.Second
 	directLooks    = 3           // that find the same work waiting: no worker takes it
@@ -135,12 +140,14 @@ func (u *undelivered) set(now time.Time) (note bool) {
 	return note
 }
 
+// clear forgets it: the queue delivers.
 func (u *undelivered) clear() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.at = time.Time{}
 }
 
+// reason returns ErrUndelivered for a minute after work was taken; then nil.
 func (u *undelivered) reason(now time.Time) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// store reads and writes what package materials keeps: the tickets of requests.
 type store struct{ db *database.DB }
 
 // due reads the requests of those rounds that still wait for their estimation, with bodies of maxBytes at most; rest
@@ -71,9 +72,9 @@ func share(maxBytes, n int) int {
 	return maxBytes >> bits.Len(uint(n-1))
 }
 
-// exist fails unless the requests of all rounds are still there. The caller's transaction has stored the rounds'
+// mustStillExist fails unless the requests of all rounds are still there. The caller's transaction has stored the rounds'
 // events: until it ends no other worker finishes one of them, and so retention deletes none.
-func (s *store) exist(ctx context.Context, rounds []round.Round) error {
+func (s *store) mustStillExist(ctx context.Context, rounds []round.Round) error {
 	there, err := materials.QueryRounds(ctx, s.db, s.db.SQL(ctx), rounds, `supplier_id, id, uid`,
 		`SELECT r.uid FROM %s WHERE r.uid = k.uid`, func(uid *int64) []any { return []any{uid} })
 	if err != nil {
@@ -85,16 +86,12 @@ func (s *store) exist(ctx context.Context, rounds []round.Round) error {
 	return nil
 }
 
-// ofRound is the condition that a statement is about this round of this request and no other.
-const ofRound = `supplier_id = ? AND id = ? AND uid = ? AND round = ?`
-
-func roundArgs(r round.Round) []any { return []any{r.SupplierID, r.RequestID, r.UID, r.Number} }
-
-// dispatched records of rounds whose events are stored that there is nothing left to queue.
-func (s *store) dispatched(ctx context.Context, rounds []round.Round) error {
+// clearTickets records of rounds whose events were stored before that there is nothing left to queue: another worker
+// had the same work and has committed it. Those that this worker stores keep their tickets until the estimates arrive.
+func (s *store) clearTickets(ctx context.Context, rounds []round.Round) error {
 	for _, r := range slices.SortedFunc(slices.Values(rounds), round.Round.Compare) {
-		err := s.db.From(ctx).Exec(`UPDATE material_requests SET ticket = NULL, retry_at = NULL WHERE `+ofRound,
-			roundArgs(r)...).Error
+		_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE material_requests SET ticket = NULL, retry_at = NULL
+			WHERE `+materials.OfRound, materials.RoundArgs(r)...)
 		if err != nil {
 			return fmt.Errorf("record dispatched requests: %w", err)
 		}
@@ -104,11 +101,101 @@ func (s *store) dispatched(ctx context.Context, rounds []round.Round) error {
 
 // tryAgain has the round queued again at the given time.
 func (s *store) tryAgain(ctx context.Context, r round.Round, tries int64, at, now time.Time) error {
-	err := s.db.From(ctx).Exec(`UPDATE material_requests SET ticket = NULL, retry_at = ?, tries = ?, updated_at = ?
-		WHERE `+ofRound+` AND status = 'enqueued'`,
-		append([]any{at.UnixMicro(), tries, now.UnixMicro()}, roundArgs(r)...)...).Error
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE material_requests SET ticket = NULL, retry_at = $5, tries = $6,
+		updated_at = $7 WHERE `+materials.OfRound+` AND status = 'enqueued'`,
+		materials.RoundArgs(r, at.UnixMicro(), tries, now.UnixMicro())...)
 	if err != nil {
 		return fmt.Errorf("put the estimation off: %w", err)
 	}
 	return nil
+}
+
+// ticketRow is work that has a new ticket.
+type ticketRow struct {
+	round.Round
+	ticket int64
+}
+
+// places returns where database.Query reads work with its ticket to.
+func (r *ticketRow) places() []any {
+	return []any{&r.SupplierID, &r.RequestID, &r.UID, &r.Number, &r.ticket}
+}
+
+// requeue assigns a new ticket to requests whose ticket is below the given one, the lowest first, or that are due to be
+// tried again, and returns them.
+func (s *store) requeue(ctx context.Context, below int64, now time.Time, limit int) (
+	rows []materials.Queued, err error) {
+	for _, due := range []struct {
+		column string
+		bound  int64
+	}{{"ticket", below}, {"retry_at", now.UnixMicro()}} {
+		found, err := s.requeueBy(ctx, due.column, due.bound, limit-len(rows))
+		if err != nil {
+			return nil, fmt.Errorf("queue requests again: %w", err)
+		}
+		rows = append(rows, found...)
+	}
+	return rows, nil
+}
+
+// firstWaiting returns the work that comes first, by a ticket or because it is to be tried again by now.
+func (s *store) firstWaiting(ctx context.Context, now time.Time) (first headOfWork, err error) {
+	for column, found := range map[string]*int64{"ticket": &first.ticket, "retry_at": &first.retryAt} {
+		_, err := database.One(ctx, s.db.ReaderSQL(ctx), `SELECT `+column+` FROM material_requests
+			WHERE `+column+` IS NOT NULL ORDER BY `+column+` LIMIT 1`, nil, found)
+		if err != nil {
+			return first, fmt.Errorf("look for work that waits: %w", err)
+		}
+	}
+	if first.retryAt > now.UnixMicro() {
+		first.retryAt = 0
+	}
+	return first, nil
+}
+
+// requeueBy is requeue by one of the two indexed columns. On one PostgreSQL, all rows are chosen, locked and numbered by
+// one statement, and rows that another process has locked are left to it. Elsewhere the rows are chosen without locks,
+// and each is taken if it is still to be: SQLite has one writer, and of several servers none can lock with the others.
+func (s *store) requeueBy(ctx context.Context, column string, bound int64, limit int) ([]materials.Queued, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	choose := `SELECT supplier_id, id FROM material_requests WHERE ` + column + ` < $1 ORDER BY ` + column + ` LIMIT $2`
+	if s.db.Engine() == database.Postgres && !s.db.Spread() {
+		rows, err := database.Query(ctx, s.db.SQL(ctx), `UPDATE material_requests r
+			SET ticket = nextval('request_numbers'), retry_at = NULL
+			FROM (`+choose+` FOR UPDATE SKIP LOCKED) AS due
+			WHERE r.supplier_id = due.supplier_id AND r.id = due.id
+			RETURNING r.supplier_id, r.id, r.uid, r.round, r.ticket`, []any{bound, limit}, (*ticketRow).places)
+		return queued(rows), err
+	}
+	chosen, err := database.Query(ctx, s.db.SQL(ctx), choose, []any{bound, limit},
+		func(r *ticketRow) []any { return []any{&r.SupplierID, &r.RequestID} })
+	if err != nil {
+		return nil, err
+	}
+	var taken []ticketRow
+	for _, row := range chosen {
+		ticket, err := s.db.Numbers(ctx, 1)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := database.Query(ctx, s.db.SQL(ctx), `UPDATE material_requests SET ticket = $1, retry_at = NULL
+			WHERE supplier_id = $2 AND id = $3 AND `+column+` < $4 RETURNING supplier_id, id, uid, round, ticket`,
+			[]any{ticket, row.SupplierID, row.RequestID, bound}, (*ticketRow).places)
+		if err != nil {
+			return nil, err
+		}
+		taken = append(taken, rows...)
+	}
+	return queued(taken), nil
+}
+
+// queued returns rows as they are published.
+func queued(rows []ticketRow) []materials.Queued {
+	list := make([]materials.Queued, len(rows))
+	for i, row := range rows {
+		list[i] = materials.Queued{Round: row.Round, Ticket: row.ticket}
+	}
+	return list
 }

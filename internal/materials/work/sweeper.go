@@ -10,6 +10,12 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// The queue may lose anything at any time: with its store, by a message that was dropped because NATS was away, by a
+// process that died between COMMIT and publish. What must be queued is in the database: a row with a ticket. Tickets
+// ascend, the queue is first in, first out, so all tickets below that of the first message which the consumer still
+// has are in no message any more, once what is on its way has had time to settle. The sweeper gives those a new
+// ticket and publishes them again. One api sweeps at a time; if it dies, its lock ends with its transaction.
+
 const (
 	sweepInterval = time.Second
 	sweepTimeout  = 15 * time.Second
@@ -92,6 +98,7 @@ type queueView struct {
 	heads []sighting
 }
 
+// sighting is a number and when it was seen.
 type sighting struct {
 	at     time.Time
 	number int64

@@ -14,6 +14,16 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// Working on a message, step by step: its rounds join a batch with those of other messages; the requests that still
+// wait for that round are read; each is estimated, outside of any transaction; then one transaction stores an event
+// for each round and its deliveries; only then is the message acknowledged. A worker that dies anywhere before the
+// COMMIT leaves everything to be done again by another one. After it the sender has the event; the request keeps its
+// ticket until the own endpoint has the estimates, and work that comes once more before that finds the event stored
+// and clears the ticket.
+//
+// Two workers may have the same round, when a message was taken for lost. Both estimate it, and the event's key lets
+// one store it.
+
 const (
 	workMessages     = 64               // messages that are worked on together
 	workBatch        = 128              // requests that share a transaction
@@ -47,6 +57,7 @@ type pending struct {
 	err   error
 }
 
+// newWorkerBatcher starts the batches. None lingers: what comes alone is estimated at once.
 func newWorkerBatcher(s *Service) *groupcommit.Batcher[[]round.Round, struct{}] {
 	return groupcommit.New(s.deps.Flushers, workMessages, 0, s.flushWork)
 }
@@ -106,7 +117,7 @@ func (s *Service) workOn(rounds []round.Round) (rest []round.Round, err error) {
 	inBatch, end := s.traceBatch(requests)
 	defer func() { end(err) }()
 	s.estimateAll(inBatch, requests)
-	if err := s.dispatch(requests, read); err != nil {
+	if err := s.storeEvents(requests, read); err != nil {
 		return nil, err
 	}
 	for _, p := range requests {
@@ -132,11 +143,11 @@ func (s *Service) traceBatch(requests []*pending) (context.Context, func(error))
 	return s.deps.Batch(ctx, "estimate batch", parents)
 }
 
-// dispatch stores the events of the estimated rounds, which are sent when that is committed. A crash before the commit
+// storeEvents stores the events of the estimated rounds, which are sent when that is committed. A crash before the commit
 // leaves the work to be done again; one after it, to the outbox. Of two workers with the same round, one stores and
 // sends; the other one clears its ticket. A worker that was stopped since it read the requests may
 // find them estimated by another one and deleted by retention: their events would belong to nothing.
-func (s *Service) dispatch(requests []*pending, read time.Time) error {
+func (s *Service) storeEvents(requests []*pending, read time.Time) error {
 	events := make([]round.Outgoing, 0, len(requests))
 	for _, p := range requests {
 		if p.err == nil {
@@ -155,12 +166,12 @@ func (s *Service) dispatch(requests []*pending, read time.Time) error {
 	err := s.deps.DB.InTx(ctx, "store estimations", func(ctx context.Context) error {
 		stored, err := s.deps.Outbox.Add(ctx, events)
 		if err == nil && s.deps.Local().Sub(read) > workStale {
-			err = s.store.exist(ctx, roundsOf(events))
+			err = s.store.mustStillExist(ctx, roundsOf(events))
 		}
 		if err != nil {
 			return err
 		}
-		return s.store.dispatched(ctx, stored)
+		return s.store.clearTickets(ctx, stored)
 	})
 	if err != nil {
 		return fmt.Errorf("hand events to the outbox: %w", err)
@@ -168,6 +179,7 @@ func (s *Service) dispatch(requests []*pending, read time.Time) error {
 	return nil
 }
 
+// roundsOf returns the events' rounds.
 func roundsOf(events []round.Outgoing) []round.Round {
 	list := make([]round.Round, len(events))
 	for i, e := range events {

@@ -18,6 +18,7 @@ func main() {
 		log.Fatal(err)
 	}
 	receiver := webhook.Handler([]webhook.Secret{secret}, func(ctx context.Context, e webhook.Event) error {
+		// Do the work here, or store the event: 2xx is answered after it.
 		fmt.Println(webhook.IDFrom(ctx), "request", e.Data.RequestID, "estimates", len(e.Data.Estimates))
 		return nil // an error makes the service try again
 	})

@@ -14,20 +14,28 @@ function verified(headers, body) {
     .some((one) => one.length === expected.length && timingSafeEqual(one, expected));
 }
 
-createServer(async (request, response) => {
-  const answer = (status) => response.writeHead(status).end();
+// Returns the status to answer with. Nothing is 2xx before the work is done: what fails is sent again on the schedule.
+async function receive(request) {
   const chunks = []; // the raw bytes, before anything parses them
   let size = 0;
   for await (const chunk of request) {
-    if ((size += chunk.length) > 1 << 20) return answer(413);
+    if ((size += chunk.length) > 1 << 20) return 413;
     chunks.push(chunk);
   }
   const body = Buffer.concat(chunks);
-  if (request.method !== "POST" || !verified(request.headers, body)) return answer(401);
+  if (request.method !== "POST" || !verified(request.headers, body)) return 401;
   const event = JSON.parse(body), id = request.headers["webhook-id"];
   if (event.type === "material_request.estimated" && !handled.has(id)) {
-    console.log(id, "request", event.data.request_id, "estimates", event.data.estimates.length);
-    handled.add(id);
+    await work(id, event.data);
+    handled.add(id); // not before: what failed has to be done again
   }
-  answer(204);
+  return 204;
+}
+
+async function work(id, data) { // or store the event, and work on it afterwards
+  console.log(id, "request", data.request_id, "estimates", data.estimates.length);
+}
+
+createServer((request, response) => {
+  receive(request).catch((error) => (console.error(error), 500)).then((status) => response.writeHead(status).end());
 }).listen(Number(process.env.PORT), "127.0.0.1");

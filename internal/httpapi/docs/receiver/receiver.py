@@ -1,5 +1,5 @@
 # A receiver of supplyhub's webhook calls: python3 receiver.py with WEBHOOK_SECRET and PORT.
-import base64, hashlib, hmac, json, os, time
+import base64, hashlib, hmac, json, os, sys, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 KEY = base64.b64decode(os.environ["WEBHOOK_SECRET"].removeprefix("whsec_"))
@@ -18,22 +18,30 @@ def verified(headers, body):
 
 class Receiver(BaseHTTPRequestHandler):
     def do_POST(self):
-        length = int(self.headers.get("content-length", 0))
-        if length > 1 << 20:
-            return self.answer(413)
-        body = self.rfile.read(length)  # the raw bytes, before anything parses them
-        if not verified(self.headers, body):
-            return self.answer(401)
-        event, call_id = json.loads(body), self.headers["webhook-id"]
-        if event["type"] == "material_request.estimated" and call_id not in handled:
-            data = event["data"]
-            print(call_id, "request", data["request_id"], "estimates", len(data["estimates"]), flush=True)
-            handled.add(call_id)
-        self.answer(204)
-
-    def answer(self, status):
+        try:  # nothing is 2xx before the work is done: what fails is sent again on the schedule
+            status = self.receive()
+        except Exception as failed:
+            print(repr(failed), file=sys.stderr, flush=True)
+            status = 500
         self.send_response(status)
         self.end_headers()
+
+    def receive(self):
+        length = int(self.headers.get("content-length", 0))
+        if length > 1 << 20:
+            return 413
+        body = self.rfile.read(length)  # the raw bytes, before anything parses them
+        if not verified(self.headers, body):
+            return 401
+        event, call_id = json.loads(body), self.headers["webhook-id"]
+        if event["type"] == "material_request.estimated" and call_id not in handled:
+            work(call_id, event["data"])
+            handled.add(call_id)  # not before: what failed has to be done again
+        return 204
+
+
+def work(call_id, data):  # or store the event, and work on it afterwards
+    print(call_id, "request", data["request_id"], "estimates", len(data["estimates"]), flush=True)
 
 
 ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Receiver).serve_forever()

@@ -1,0 +1,22 @@
+// Package samples holds whole suppliers in other languages, which the service shows under /docs too.
+package samples
+
+import (
+	"embed"
+	"path"
+)
+
+//go:embed python/supplier.py typescript/hub.ts typescript/supplier.ts
+var files embed.FS
+
+// Files returns the sources by their names.
+func Files() map[string][]byte {
+	sources := map[string][]byte{}
+	for _, name := range []string{"python/supplier.py", "typescript/hub.ts", "typescript/supplier.ts"} {
+		content, err := files.ReadFile(name)
+		if err == nil { // what is embedded can be read
+			sources[path.Base(name)] = content
+		}
+	}
+	return sources
+}

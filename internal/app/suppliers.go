@@ -1,0 +1,114 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/receivers"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
+)
+
+// mostWaiting is up to where a command counts what waits for a receiver.
+const mostWaiting = 100_000
+
+// SupplierStatus is a supplier with how its receiver does. State is none when it has none.
+type SupplierStatus struct {
+	Supplier supplierauth.Supplier
+	Receiver receivers.Condition
+}
+
+// MarshalJSON returns the supplier's members, then those of its receiver that say whether it needs attention.
+func (s SupplierStatus) MarshalJSON() ([]byte, error) {
+	supplier, err := json.Marshal(s.Supplier)
+	if err != nil {
+		return nil, err
+	}
+	receiver, err := json.Marshal(struct {
+		State    string `json:"state"`
+		Failures int    `json:"consecutive_failures"`
+		Waiting  int64  `json:"waiting"`
+	}{s.Receiver.State, s.Receiver.Failures, s.Receiver.Waiting})
+	return append(append(supplier[:len(supplier)-1], ','), receiver[1:]...), err
+}
+
+// ReceiverStatus is a supplier's receiver and how it does.
+type ReceiverStatus struct {
+	SupplierID string `json:"supplier_id"`
+	Supplier   string `json:"supplier_name"`
+	URL        string `json:"url"`
+	receivers.Condition
+}
+
+// SupplierStatuses returns all suppliers, oldest first; never nil.
+func (a *App) SupplierStatuses(ctx context.Context) ([]SupplierStatus, error) {
+	suppliers, err := a.Suppliers.ListSuppliers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(suppliers))
+	for i, s := range suppliers {
+		ids[i] = s.ID
+	}
+	conditions, err := a.Deliveries.Conditions(ctx, ids, mostWaiting)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]SupplierStatus, len(suppliers))
+	for i, s := range suppliers {
+		list[i] = SupplierStatus{s, conditions[s.ID]}
+		if s.WebhookURL == "" {
+			list[i].Receiver.State = "none"
+		}
+	}
+	return list, nil
+}
+
+// ReceiverStatuses returns all receivers, those that need attention first; never nil.
+func (a *App) ReceiverStatuses(ctx context.Context) ([]ReceiverStatus, error) {
+	suppliers, err := a.SupplierStatuses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := []ReceiverStatus{}
+	for _, state := range []string{"failing", "paused", "active"} {
+		for _, s := range suppliers {
+			if s.Receiver.State == state {
+				list = append(list, ReceiverStatus{s.Supplier.ID, s.Supplier.Name, s.Supplier.WebhookURL, s.Receiver})
+			}
+		}
+	}
+	return list, nil
+}
+
+// SupplierID returns the id of the supplier that an operator names: by its id, or by a name that only one has, in
+// whichever case. Errors: errs.NotFound, errs.Invalid when several have the name.
+func (a *App) SupplierID(ctx context.Context, named string) (string, error) {
+	suppliers, err := a.Suppliers.ListSuppliers(ctx)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, s := range suppliers {
+		if s.ID == named {
+			return s.ID, nil
+		}
+		if strings.EqualFold(s.Name, named) {
+			found = append(found, s.ID)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", errs.New(errs.NotFound, "There is no supplier "+named)
+	case 1:
+		logctx.Note(ctx, slog.String("supplier_id", found[0]))
+		return found[0], nil
+	default:
+		return "", errs.New(errs.Invalid, fmt.Sprintf("%d suppliers have the name %s: give an id, %s", len(found), named,
+			strings.Join(found, " or ")))
+	}
+}

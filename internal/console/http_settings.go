@@ -1,0 +1,114 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/estimates"
+	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/scoreboard"
+)
+
+type scoreboardView struct {
+	Remaining map[string]int64            `json:"remaining"` // of today, by requester
+	Providers map[string]map[string]int64 `json:"providers"` // what this process asked since its start, by outcome
+	Settings  []scoreboard.Setting        `json:"settings"`
+}
+
+func (s *Service) scoreboard(ctx context.Context, _ query) (any, error) {
+	left, err := s.deps.Scores.Remaining(ctx)
+	asked, askedErr := s.deps.Scores.Providers()
+	settings, settingsErr := s.deps.Settings.ListSettings(ctx)
+	return scoreboardView{left, asked, settings}, errors.Join(err, askedErr, settingsErr)
+}
+
+// Set handles POST /console/scoreboard/set; an empty value gives the setting its default again.
+func (s *Service) Set(c *gin.Context) error {
+	ctx, key, value := c.Request.Context(), form(c, "key"), form(c, "value")
+	logctx.Note(ctx, slog.Any("ids", []string{key}), slog.String("value", value))
+	var err error
+	if value == "" {
+		_, err = s.deps.Settings.UnsetSetting(ctx, key)
+	} else {
+		_, err = s.deps.Settings.SetSetting(ctx, key, value)
+	}
+	if err != nil {
+		return err
+	}
+	s.done(c, s.site.Text(c, "Saved. It counts on every replica within 5 seconds."))
+	return nil
+}
+
+type ratesView struct {
+	Today string              `json:"today"` // in São Paulo
+	Items []estimates.Service `json:"items"`
+	Edit  *estimates.Service  `json:"-"` // the service whose values the form has
+}
+
+func (s *Service) rates(ctx context.Context, q query) (any, error) {
+	card, err := s.deps.Rates.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	today, err := s.deps.Rates.Today()
+	view := ratesView{Today: today, Items: append([]estimates.Service{}, card...)}
+	for i, service := range card {
+		if name := q.values.Get("service"); name != "" && service.Name == name {
+			view.Edit = &card[i] // the latest of its days
+		}
+	}
+	return view, err
+}
+
+// SetRate handles POST /console/rates/set: a service as it is from a day on.
+func (s *Service) SetRate(c *gin.Context) error {
+	var wrong []errs.Violation
+	whole := func(name string) int64 {
+		n, err := strconv.ParseInt(form(c, name), 10, 64)
+		if err != nil {
+			wrong = append(wrong, errs.InParameter(name, "must be a whole number"))
+		}
+		return n
+	}
+	decimal := func(name string) float64 {
+		n, err := strconv.ParseFloat(strings.ReplaceAll(form(c, name), ",", "."), 64)
+		if err != nil {
+			wrong = append(wrong, errs.InParameter(name, "must be a number"))
+		}
+		return n
+	}
+	rate := estimates.Service{
+		Name: form(c, "service"), Carrier: form(c, "carrier"), BaseCents: whole("base-cents"),
+		PerKgCents: whole("per-kg-cents"), MinimumCents: whole("minimum-cents"), CubageKgM3: decimal("cubage"),
+		MaxSideCm: decimal("max-side"), MaxWeightKg: decimal("max-weight"), TransitDays: int(whole("transit-days")),
+		EffectiveFrom: form(c, "from"),
+	}
+	if len(wrong) > 0 {
+		return errs.InvalidInput("The service is not valid.", wrong...)
+	}
+	logctx.Note(c.Request.Context(), slog.Any("ids", []string{rate.Name}), slog.Any("rate", rate))
+	if err := s.deps.Rates.Set(c.Request.Context(), rate); err != nil {
+		return err
+	}
+	s.done(c, s.site.Text(c, "Saved. Estimates that were sent stay as they are."))
+	return nil
+}
+
+// RemoveRate handles POST /console/rates/remove.
+func (s *Service) RemoveRate(c *gin.Context) error {
+	b := bulk{
+		button: "Remove", danger: true, ask: "Remove %d service with all its days?",
+		askMany: "Remove %d services with all their days?", done: "%d service is off the card.",
+		doneMany: "%d services are off the card.", do: s.deps.Rates.Remove,
+	}
+	form(c, "id")
+	c.Request.PostForm["id"] = slices.Compact(slices.Sorted(slices.Values(c.PostFormArray("id")))) // a row is a day of it
+	return s.run(c, b)
+}

@@ -1,0 +1,145 @@
+package console
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
+	"github.com/supplyhub/supplyhub/internal/web"
+)
+
+// form returns a field of a posted form, without blanks around it.
+func form(c *gin.Context, name string) string {
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, formBytes)
+	return strings.TrimSpace(c.PostForm(name))
+}
+
+// sole returns the supplier that an action is about.
+func (s *Service) sole(c *gin.Context) (supplierauth.Supplier, error) {
+	form(c, "id")
+	ids := c.PostFormArray("id")
+	if len(ids) != 1 {
+		return supplierauth.Supplier{}, errs.New(errs.Invalid, "Choose one supplier.")
+	}
+	logctx.Note(c.Request.Context(), slog.Any("ids", ids))
+	found, err := s.deps.Suppliers.SuppliersOf(c.Request.Context(), ids)
+	if err == nil && len(found) == 0 {
+		err = errs.New(errs.NotFound, "There is no such supplier.")
+	}
+	if err != nil {
+		return supplierauth.Supplier{}, err
+	}
+	return found[0], nil
+}
+
+// done answers an action with its message.
+func (s *Service) done(c *gin.Context, message string) {
+	s.cache.forget()
+	s.site.Answer(c, http.StatusOK, web.Outcome{Message: message})
+}
+
+// show answers an action with a part of a page that is shown this once.
+func (s *Service) show(c *gin.Context, message, page, part string, data any) error {
+	s.cache.forget()
+	result, err := s.site.Fragment(c, page, part, data)
+	if err == nil {
+		s.site.Answer(c, http.StatusOK, web.Outcome{Message: message, Result: result})
+	}
+	return err
+}
+
+// PortalLink handles POST /console/suppliers/portal-link.
+func (s *Service) PortalLink(c *gin.Context) error {
+	supplier, err := s.sole(c)
+	if err != nil {
+		return err
+	}
+	address, expires, err := s.deps.PortalLink(c.Request.Context(), supplier.ID)
+	if err != nil {
+		return err
+	}
+	return s.show(c, s.site.Text(c, "The link is on this page, this once."), "supplier", "link",
+		map[string]any{"Name": supplier.Name, "Address": address, "Expires": expires})
+}
+
+// secrets are what is shown once of a supplier; what is empty was not made.
+type secrets struct{ ID, Name, APIKey, WebhookSecret string }
+
+// CreateSupplier handles POST /console/suppliers/create; what the form does not ask for is as the command has it.
+func (s *Service) CreateSupplier(c *gin.Context) error {
+	created, err := s.deps.Suppliers.CreateSupplier(c.Request.Context(), supplierauth.NewSupplier{
+		Name: form(c, "name"), WebhookURL: form(c, "webhook_url"), AccessTTL: supplierauth.DefaultAccessTTL,
+		RefreshTTL: supplierauth.DefaultRefreshTTL, Scopes: supplierauth.DefaultScopes(),
+	})
+	if err != nil {
+		return err
+	}
+	return s.show(c, s.site.Text(c, "The supplier is made. Its key and secret are on this page, this once."), "suppliers",
+		"secrets", secrets{created.Supplier.ID, created.Supplier.Name, created.APIKey, created.WebhookSecret})
+}
+
+// RotateKey handles POST /console/suppliers/rotate-key.
+func (s *Service) RotateKey(c *gin.Context) error {
+	return s.rotate(c, "The new key is on this page, this once.",
+		func(ctx context.Context, of supplierauth.Supplier, overlap time.Duration) (made secrets, err error) {
+			made = secrets{ID: of.ID, Name: of.Name}
+			made.APIKey, err = s.deps.Suppliers.RotateAPIKey(ctx, of.ID, overlap)
+			return made, err
+		})
+}
+
+// RotateSecret handles POST /console/suppliers/rotate-secret.
+func (s *Service) RotateSecret(c *gin.Context) error {
+	return s.rotate(c, "The new secret is on this page, this once.",
+		func(ctx context.Context, of supplierauth.Supplier, overlap time.Duration) (made secrets, err error) {
+			made = secrets{ID: of.ID, Name: of.Name}
+			made.WebhookSecret, err = s.deps.Suppliers.RotateWebhookSecret(ctx, of.ID, overlap)
+			return made, err
+		})
+}
+
+func (s *Service) rotate(c *gin.Context, message string,
+	rotate func(context.Context, supplierauth.Supplier, time.Duration) (secrets, error)) error {
+	supplier, err := s.sole(c)
+	if err != nil {
+		return err
+	}
+	overlap, err := time.ParseDuration(form(c, "overlap"))
+	if err != nil {
+		return errs.InvalidInput("The overlap is not valid.", errs.At("/overlap", "must be a duration such as 24h"))
+	}
+	logctx.Note(c.Request.Context(), slog.Duration("overlap", overlap))
+	made, err := rotate(c.Request.Context(), supplier, overlap)
+	if err != nil {
+		return err
+	}
+	return s.show(c, s.site.Text(c, message), "suppliers", "secrets", made)
+}
+
+// SetConcurrency handles POST /console/suppliers/concurrency.
+func (s *Service) SetConcurrency(c *gin.Context) error {
+	supplier, err := s.sole(c)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(form(c, "receiver_concurrency"))
+	if err != nil {
+		return errs.InvalidInput("The supplier is not valid.", errs.At("/receiver_concurrency", "must be a whole number"))
+	}
+	logctx.Note(c.Request.Context(), slog.Int("receiver_concurrency", n))
+	_, err = s.deps.Suppliers.UpdateSupplier(c.Request.Context(), supplier.ID,
+		supplierauth.SupplierPatch{ReceiverConcurrency: &n})
+	if err != nil {
+		return err
+	}
+	s.done(c, s.site.Text(c, "Saved. Its receiver takes at most %d calls at once.", n))
+	return nil
+}

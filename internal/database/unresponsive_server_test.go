@@ -1,0 +1,112 @@
+package database_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest/cluster"
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// patience bounds every wait for what must happen by itself.
+const patience = time.Minute
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !condition(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+// begun is the end of a statement that runs by then, without a time limit of its own.
+func begun(t *testing.T, db *database.DB, statement string) (end chan error) {
+	t.Helper()
+	end = make(chan error, 1)
+	go func() { end <- db.From(t.Context()).Exec(statement).Error }()
+	eventually(t, "the statement runs", func() bool {
+		var n int
+		err := db.From(t.Context()).Raw(`SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = ?`,
+			statement).Scan(&n).Error
+		return err == nil && n == 1
+	})
+	return end
+}
+
+// serverOf is a server of its own that runs the statement, and may be frozen.
+func serverOf(t *testing.T, statement string) (server *cluster.Cluster, db *database.DB, end chan error) {
+	t.Helper()
+	server, err := cluster.Start(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Remove)
+	db = raw(t, server.Address(), "")
+	t.Cleanup(func() { _ = server.Thaw() }) // it may have ended
+	return server, db, begun(t, db, statement)
+}
+
+func TestServer_that_hangs_keeps_no_caller_waiting_and_is_used_again_when_it_answers(t *testing.T) {
+	t.Parallel()
+	server, db, end := serverOf(t, `SELECT pg_sleep(25)`)
+	if err := server.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-end:
+		if errs.KindOf(err) != errs.Unavailable {
+			t.Errorf("the statement that hung: %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("a statement waits for a server that hangs")
+	}
+	if err := db.From(t.Context()).Exec(`SELECT 1`).Error; errs.KindOf(err) != errs.Unavailable {
+		t.Errorf("a statement for a server that hangs: %v", err)
+	}
+	if err := server.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the server is used again", func() bool { return db.Ping(t.Context()) == nil })
+}
+
+func TestServer_that_takes_long_for_a_statement_does_not_hang(t *testing.T) {
+	t.Parallel()
+	db := raw(t, databasetest.Postgres(t), "")
+	if err := db.From(t.Context()).Exec(`SELECT pg_sleep(5)`).Error; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServer_that_takes_no_new_connection_does_not_hang_while_it_answers(t *testing.T) {
+	t.Parallel()
+	server, db, end := serverOf(t, `SELECT pg_sleep(5)`) // seen by a second connection, which is used again
+	var open sync.WaitGroup
+	for range 3 { // the clock asks too
+		open.Go(func() {
+			if err := db.From(t.Context()).Exec(`SELECT pg_sleep(0.2)`).Error; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	open.Wait()
+	if err := server.FreezeNew(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		select {
+		case err := <-end:
+			if err != nil {
+				t.Errorf("a statement among others that are answered: %v", err)
+			}
+			return
+		default:
+			if err := db.From(t.Context()).Exec(`SELECT 1`).Error; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

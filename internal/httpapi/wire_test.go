@@ -1,0 +1,135 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+)
+
+// wireServer is a server as the api runs it, with one route that reads a body and one that knows nobody.
+func wireServer(t *testing.T) string {
+	t.Helper()
+	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})
+	engine.POST("/read", func(c *gin.Context) { _, _ = io.Copy(c.Writer, c.Request.Body) })
+	engine.POST("/unknown", httpapi.Handle(func(*gin.Context) error { return errs.New(errs.Unauthenticated, "Who are you?") }))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httpapi.NewServer(engine, slog.New(slog.DiscardHandler))
+	go func() { _ = server.Serve(httpapi.Listener(l)) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return l.Addr().String()
+}
+
+func post(path string, fields ...string) string {
+	return "POST " + path + " HTTP/1.1\r\nHost: hub\r\n" + strings.Join(append(fields, "\r\n"), "\r\n")
+}
+
+const chunks = "2\r\nhi\r\n0\r\n\r\n"
+
+// Whoever is before the service may have read another end of a request that says two.
+func TestServer_keeps_connections_unless_a_length_and_chunks_came_together(t *testing.T) {
+	t.Parallel()
+	const chunked, length = "Transfer-Encoding: chunked", "Content-Length: 2"
+	for name, c := range map[string]struct {
+		requests []string
+		kept     bool // after the last one
+	}{
+		"chunks":                      {[]string{post("/read", chunked) + chunks, post("/read", chunked) + chunks}, true},
+		"a length":                    {[]string{post("/read", length) + "hi"}, true},
+		"chunks after lengths":        {[]string{post("/read", length) + "hi", post("/read", length) + "hi", post("/read", chunked) + chunks}, true},
+		"both":                        {[]string{post("/read", chunked, length) + chunks}, false},
+		"both, the length first":      {[]string{post("/read", "content-LENGTH:2", chunked) + chunks}, false},
+		"both after what is right":    {[]string{post("/read", length) + "hi", post("/read", chunked) + chunks, post("/read", length, chunked) + chunks}, false},
+		"a body that looks like both": {[]string{post("/read", "Content-Length: 19") + "\r\nContent-Length: 2", post("/read", chunked) + chunks}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", wireServer(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			answers := bufio.NewReader(conn)
+			for i, request := range c.requests {
+				for _, part := range []string{request[:len(request)/2], request[len(request)/2:]} { // a field in two reads too
+					if _, err := io.WriteString(conn, part); err != nil {
+						t.Fatal(err)
+					}
+				}
+				answer, err := http.ReadResponse(answers, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, _ = io.Copy(io.Discard, answer.Body)
+				if kept := i < len(c.requests)-1 || c.kept; answer.StatusCode != 200 || answer.Close == kept {
+					t.Errorf("answer %d: %s, closes: %t", i, answer.Status, answer.Close)
+				}
+			}
+		})
+	}
+}
+
+func TestServer_answers_who_is_not_known_without_waiting_for_the_body(t *testing.T) {
+	t.Parallel()
+	for name, fields := range map[string][]string{
+		"a length":           {"Content-Length: 100"},
+		"chunks":             {"Transfer-Encoding: chunked"},
+		"an expected answer": {"Content-Length: 100", "Expect: 100-continue"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", wireServer(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			// Within the 30 s after which a body is given up: whoever waits for it answers later.
+			if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := fmt.Fprint(conn, post("/unknown", fields...)); err != nil {
+				t.Fatal(err)
+			}
+			answers := bufio.NewReader(conn)
+			answer, err := http.ReadResponse(answers, nil)
+			if err != nil || answer.StatusCode != 401 {
+				t.Fatalf("%v, %v", answer, err)
+			}
+			if _, err := io.Copy(io.Discard, answers); err != nil {
+				t.Errorf("the connection stays open for a body that does not come: %v", err)
+			}
+		})
+	}
+	t.Run("a body that comes keeps the connection", func(t *testing.T) {
+		t.Parallel()
+		conn, err := net.Dial("tcp", wireServer(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		answers := bufio.NewReader(conn)
+		for range 2 {
+			if _, err := fmt.Fprint(conn, post("/unknown", "Content-Length: 2")+"hi"); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := http.ReadResponse(answers, nil)
+			if err != nil || answer.StatusCode != 401 || answer.Close {
+				t.Fatalf("%v, %v", answer, err)
+			}
+			_, _ = io.Copy(io.Discard, answer.Body)
+		}
+	})
+}
