@@ -172,8 +172,8 @@ func (s *stack) startNATS() error {
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	s.env = append(s.env, "NATS_URL=nats://"+address)
-	_, _, err = s.start("nats-server", "-js", "-sd", filepath.Join(s.dir, "nats"), "-a", "127.0.0.1", "-p", strconv.Itoa(port),
-		"-l", filepath.Join(s.dir, "nats.log"))
+	_, _, err = s.start("nats-server", "-js", "-sd", filepath.Join(s.dir, "nats"), "-a", "127.0.0.1",
+		"-p", strconv.Itoa(port), "-l", filepath.Join(s.dir, "nats.log"))
 	if err != nil {
 		return err
 	}
@@ -295,7 +295,8 @@ func (s *stack) load(ctx context.Context, plan loadPlan) (loadResult, error) {
 // database returns the address of the stack's database, for a connection of our own.
 func (s *stack) database() string { return s.variable("DATABASE_URL") }
 
-// variable returns the value of one of the processes' environment variables; of one that is given twice the last counts.
+// variable returns the value of one of the processes' environment variables; of one that is given twice the last
+// counts.
 func (s *stack) variable(name string) string {
 	for _, entry := range slices.Backward(s.env) {
 		if value, found := strings.CutPrefix(entry, name+"="); found {
