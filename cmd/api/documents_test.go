@@ -24,7 +24,8 @@ func TestDocuments_name_commands_and_flags_that_there_are(t *testing.T) {
 	t.Parallel()
 	var files []string
 	for _, pattern := range []string{"*.md", "deployments/*.md", "deployments/*/*.md", "deployments/*.sh",
-		"deployments/compose.yaml", "deployments/prometheus/*.yaml", "deployments/systemd/*", "internal/httpapi/docs/*.html"} {
+		"deployments/compose.yaml", "deployments/prometheus/*.yaml", "deployments/systemd/*",
+		"internal/httpapi/docs/*.html"} {
 		found, err := filepath.Glob("../../" + pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %v, %v", pattern, found, err)

@@ -133,6 +133,7 @@ func (f filling) statements(engine database.Engine) []string {
 // eventText is what the worker stores of a request.
 const eventText = `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z","data":{` +
 	`"supplier_id":"sup","request_id":1,"shop_code":"SP-0001","estimates":[{"estimate_id":"est-road","service":"road",` +
-	`"carrier":"Rodovia Cargas","price_cents":17080,"currency":"BRL","lead_time_days":6,"dispatch_date":"2026-11-23","delivery_date":"2026-11-30",` +
+	`"carrier":"Rodovia Cargas","price_cents":17080,"currency":"BRL","lead_time_days":6,` +
+	`"dispatch_date":"2026-11-23","delivery_date":"2026-11-30",` +
 	`"chargeable_weight_kg":81,"volume_m3":0.27,"valid_until":"2026-11-29T02:59:59Z"}],` +
 	`"unavailable":[{"service":"express","reason":"The chargeable weight is 45.1 kg, the service takes up to 30 kg."}]}}`

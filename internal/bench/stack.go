@@ -39,7 +39,7 @@ const (
 
 // onStack runs a measurement on a stack of its own.
 func onStack(ctx context.Context, measurement func(context.Context, *stack) error) error {
-	s, err := newStack(ctx)
+	s, err := newStackOf(ctx, "")
 	if s != nil {
 		defer s.close()
 	}
@@ -48,8 +48,6 @@ func onStack(ctx context.Context, measurement func(context.Context, *stack) erro
 	}
 	return measurement(ctx, s)
 }
-
-func newStack(ctx context.Context) (*stack, error) { return newStackOf(ctx, "") }
 
 // newStackOf returns a stack of the api and the worker of a checkout; empty: this one.
 func newStackOf(ctx context.Context, tree string) (*stack, error) {
