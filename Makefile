@@ -29,7 +29,7 @@ UNWATCHED = -gcflags=modernc.org/...=-race=false -gcflags=github.com/glebarez/go
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race $(UNWATCHED); else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run demo build test test-platforms test-citus race chaos sweep fuzz lint-openapi bench bench-bytes bench-cache bench-citus bench-commands bench-lists bench-memory bench-neighbours bench-pages bench-queue bench-receivers bench-recovery bench-size bench-tracker bench-turns check readme schema migrate-new release-schema check-clients fuzz-api clean
+.PHONY: help run demo build test test-platforms test-citus race chaos sweep fuzz lint-openapi bench bench-neighbours bench-receivers bench-size bench-tracker bench-turns check readme schema migrate-new release-schema check-clients fuzz-api clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,54 +91,6 @@ fuzz: ## run each fuzz target for FUZZTIME (60s); what it learns stays in .fuzz
 
 fuzz-api: ## make 50,000 calls by the OpenAPI document on each stack, valid and hostile ones (CALLS=50000; SUPPLYHUB_TEST_SEED)
 	@SUPPLYHUB_TEST_CALLS=$(or $(CALLS),50000) $(WITHPOSTGRES) $(GO) test -count=1 -v -timeout 60m -run '^TestFuzzAPI$$' ./internal/acceptance
-
-# PostgreSQL's settings of deployments/compose.yaml, where they are not the bench's.
-SMALL = -c shared_buffers=48MB -c default_statistics_target=25
-
-bench: ## measure the whole service against this machine's limits, then the single parts
-	$(WITHPOSTGRES) -durable sh -c "$(GO) run ./internal/bench && $(GO) test -run '^$$' -bench . ./internal/... ./pkg/..."
-
-bench-cache: ## measure the tracker's pages/s with a full cache beside an empty one (about 3 minutes)
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench tracker-cache
-
-bench-citus: ## measure the pipeline on one server and spread over three of Citus, where that extension is installed (about 2 minutes)
-	$(WITHPOSTGRES) -citus -durable $(GO) run ./internal/bench citus
-
-bench-lists: ## read the lists of a supplier with a million requests, at their beginning, in the middle and at the end (about 5 minutes, 4 GB; LISTS_REQUESTS=100000, or LISTS_OF=HTTP_ADDR LISTS_KEY=its API key)
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench lists
-
-bench-commands: ## run the operator's commands over 10 million requests of one supplier (40 GB; LISTS_REQUESTS=1000000)
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench commands
-
-bench-memory: ## measure the pipeline and what all its processes hold, set up for a small machine as in compose.yaml
-	$(WITHPOSTGRES) -durable $(SMALL) $(GO) run ./internal/bench memory
-
-bench-neighbours: ## measure a healthy supplier beside slow, ill and dead receivers
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench neighbours
-
-bench-receivers: ## measure many receivers, dead and slow ones among them, and 1 to 8 workers (about 13 minutes; RECEIVERS=10000; PARTS='scale killed idle many')
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench receivers $(PARTS)
-
-bench-turns: ## compare this tree with the checkouts in OTHER, burst by burst (ROUNDS=6; AT_ONCE=1: at the same moments; OTHER_ENV='NAME=value'; OTHER_WORKERS='2 4')
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench turns
-
-bench-queue: ## measure intake without NATS and with it, and the sweeper while a million requests wait in the queue (about 5 minutes)
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench queue
-
-bench-recovery: ## measure a supplier beside another one's resumed receiver and its recovery of 100,000 deliveries (about 3 minutes)
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench recovery
-
-bench-size: ## measure intake, reads, the sweeper and dropping a day over 10 million stored requests (25 GB of disk; SIZE_REQUESTS=1000000)
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench size
-
-bench-bytes: ## measure what a request occupies, young and kept (about a minute)
-	$(WITHPOSTGRES) -durable -c autovacuum=off $(GO) run ./internal/bench bytes
-
-bench-pages: ## read every page of the console over 10 million requests of 10,000 suppliers (15 minutes, 11 GB; PAGES_REQUESTS=1000000, or PAGES_OF=http://ADMIN_ADDR SECRETS_KEY=its key)
-	$(WITHPOSTGRES) $(GO) run ./internal/bench pages
-
-bench-tracker: ## measure the tracker listings over 5 million records
-	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench tracker
 
 check: $(TOOLS)/golangci-lint-$(GOLANGCI) $(TOOLS)/govulncheck-$(GOVULNCHECK) $(TOOLS)/actionlint-$(ACTIONLINT) lint-openapi check-clients ## format, vet, lint, the OpenAPI document and its clients, alert rules, known vulnerabilities, and whether both engines have the schema that is written down
 	@unformatted=$$(gofmt -l cmd internal pkg deployments); [ -z "$$unformatted" ] || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
@@ -229,3 +181,22 @@ release-schema: ## note the migrations of a release, which are never edited from
 
 clean: ## remove what the build made; ./data stays
 	rm -rf bin coverage.out
+
+##@ Measure
+bench: ## measure the whole service in turns with one on River that does the same work (about 5 minutes)
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench
+
+bench-neighbours: ## measure a healthy supplier next to slow, failing and dead receivers (about 5 minutes)
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench neighbours
+
+bench-receivers: ## measure 1 to 8 workers, and many receivers of which some are dead or slow (about 12 minutes; RECEIVERS=10000 PARTS='scale many')
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench receivers $(PARTS)
+
+bench-size: ## measure lists, intake, reads and dropping a day over 10 million stored requests (25 GB of disk; SIZE_REQUESTS=1000000)
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench size
+
+bench-tracker: ## measure the tracker listings over 5 million records (about 5 minutes)
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench tracker
+
+bench-turns: ## compare this tree with the checkouts in OTHER, burst by burst (ROUNDS=6; AT_ONCE=1: at the same moments; OTHER_ENV='NAME=value'; OTHER_WORKERS='2 4')
+	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench turns

@@ -1,4 +1,4 @@
-// Package deployments_test keeps what is beside the code true: files that no compiler reads.
+// Package deployments_test keeps what is next to the code true: files that no compiler reads.
 package deployments_test
 
 import (
@@ -128,7 +128,7 @@ func TestDocuments_name_tests_that_there_are(t *testing.T) {
 	}
 }
 
-// A link between the documents leads to a file, and to a heading of it.
+// A link between the documents points at a file, and at a heading of it.
 func TestDocuments_link_to_what_there_is(t *testing.T) {
 	t.Parallel()
 	documents, err := filepath.Glob("../*.md")
@@ -163,4 +163,31 @@ func anchors(text string) (all []string) {
 		all = append(all, "#"+strings.ReplaceAll(kept, " ", "-"))
 	}
 	return all
+}
+
+// A file of the code that a document names is there.
+func TestDocuments_name_files_that_there_are(t *testing.T) {
+	t.Parallel()
+	var files []string
+	err := filepath.WalkDir("..", func(file string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			files = append(files, "/"+filepath.ToSlash(file))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents, err := filepath.Glob("../*.md")
+	if err != nil || len(documents) < 6 {
+		t.Fatalf("%v: %v", err, documents)
+	}
+	named := regexp.MustCompile("`([a-z0-9_][a-z0-9_./]*\\.(?:go|html|json|yaml|sql))`")
+	for _, document := range documents {
+		for _, found := range named.FindAllStringSubmatch(string(read(t, document)), -1) {
+			if !slices.ContainsFunc(files, func(file string) bool { return strings.HasSuffix(file, "/"+found[1]) }) {
+				t.Errorf("%s names %s, which is no file", document, found[1])
+			}
+		}
+	}
 }

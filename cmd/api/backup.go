@@ -11,7 +11,7 @@ import (
 
 func backupCommand() *cobra.Command {
 	return &cobra.Command{Use: "backup FILE", Args: cobra.ExactArgs(1),
-		Short: "copy DATA_DIR, database and keys, into one tar, beside a running service",
+		Short: "copy database and keys into one tar, also while the service runs",
 		RunE: operateOn(app.OpenForBackup, quiet, func(ctx context.Context, a *app.App, args []string) (any, error) {
 			return a.Backup(ctx, args[0])
 		})}

@@ -13,7 +13,7 @@ import (
 )
 
 func deliveryCommand() *cobra.Command {
-	return group("delivery", "look into webhook deliveries and send them again", deliveryList(), deliveryShow(),
+	return group("delivery", "look at webhook deliveries, and send them again", deliveryList(), deliveryShow(),
 		deliveryRedeliver())
 }
 
@@ -97,7 +97,7 @@ func deliveryShow() *cobra.Command {
 
 func deliveryRedeliver() *cobra.Command {
 	cmd := &cobra.Command{Use: "redeliver [ID…]",
-		Short: "send deliveries again now, by id or by --status; those that are not pending get a whole new schedule",
+		Short: "send deliveries again, by id or by --status, with all retries; a pending one is tried now",
 		Example: `  api delivery redeliver msg_0aB1cD2eF3gH4iJ5kL6mN7
   api delivery redeliver --status dead --supplier Acme --since 24h`}
 	status := choiceFlag(cmd, cmd.Flags(), "status", "", "redeliver all of this status; says how many and asks first",

@@ -18,7 +18,7 @@ func rateCommand() *cobra.Command {
 }
 
 func rateList() *cobra.Command {
-	return &cobra.Command{Use: "list", Short: "list all services with the days from which they count", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "list", Short: "list all services, and from which day each price applies", Args: cobra.NoArgs,
 		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 			list, err := a.Rates.List(ctx)
 			return table{list, plain("service", "effective_from:FROM", "base_cents:BASE", "per_kg_cents:PER KG",
@@ -92,7 +92,7 @@ func merge(s, current estimates.Service, given *pflag.FlagSet) estimates.Service
 }
 
 func rateRemove() *cobra.Command {
-	cmd := &cobra.Command{Use: "remove SERVICE", Short: "take a service off the card, with all its days",
+	cmd := &cobra.Command{Use: "remove SERVICE", Short: "remove a service from the card, for all days",
 		Args: cobra.ExactArgs(1),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			if err := a.Rates.Remove(ctx, args[0]); err != nil {

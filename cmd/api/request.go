@@ -14,7 +14,7 @@ import (
 const defaultLimit = 50
 
 func requestCommand() *cobra.Command {
-	return group("request", "look into material requests and give failed ones a new chance", requestList(), requestShow(),
+	return group("request", "look at material requests, and enqueue failed ones again", requestList(), requestShow(),
 		requestReopen())
 }
 

@@ -25,14 +25,14 @@ func settingsCommand() *cobra.Command {
 			}
 			return a.Scores.SetSetting(ctx, args[0], args[1])
 		})}
-	unset := &cobra.Command{Use: "unset KEY", Short: "give a setting its default again", Args: cobra.ExactArgs(1),
+	unset := &cobra.Command{Use: "unset KEY", Short: "reset a setting to its default", Args: cobra.ExactArgs(1),
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			if err := knownSetting(ctx, a, args[0]); err != nil {
 				return nil, err
 			}
 			return a.Scores.UnsetSetting(ctx, args[0])
 		})}
-	return group("settings", "runtime settings; a change needs no restart and counts everywhere within 5 seconds",
+	return group("settings", "runtime settings; a change needs no restart and applies everywhere within 5 seconds",
 		list, completing(set, false, settingKeys), completing(unset, false, settingKeys))
 }
 

@@ -27,7 +27,7 @@ func supplierCommand() *cobra.Command {
 		receiverSwitch("resume", "end any pause of its receiver; what waits is sent now", "resumed",
 			(*webhooks.SelfService).ResumeByOperator),
 		supplierSwitch("deactivate", "end all sessions and refuse the API key", (*supplierauth.Service).Deactivate),
-		supplierSwitch("activate", "let a deactivated supplier in again", (*supplierauth.Service).Activate))
+		supplierSwitch("activate", "let a deactivated supplier sign in again", (*supplierauth.Service).Activate))
 }
 
 // supplierFlags are the flags that create and update share.

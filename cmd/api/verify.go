@@ -9,7 +9,7 @@ import (
 )
 
 func verifyCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "verify", Short: "account for every request and delivery, and name every fault",
+	cmd := &cobra.Command{Use: "verify", Short: "check every request and delivery for inconsistencies",
 		Args: cobra.NoArgs}
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		p := newProgress(cmd)

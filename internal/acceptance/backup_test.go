@@ -97,7 +97,7 @@ func aBackup(t *testing.T) (entries []entry, whole []byte) {
 	}
 	_, errOut, code := h.Command(t, "restore", file)
 	if code != 1 || !strings.Contains(errOut, "a service runs on DATA_DIR") {
-		t.Errorf("beside the service: exit code %d, %s", code, errOut)
+		t.Errorf("while the service runs: exit code %d, %s", code, errOut)
 	}
 	whole, err := os.ReadFile(file)
 	if err != nil {
@@ -199,7 +199,7 @@ func TestRestore_refuses_what_is_no_whole_backup_and_leaves_nothing(t *testing.T
 		"one byte other":                {flipped(whole, len(whole)/2), "no backup"},
 		"no database":                   {tarOf(t, changed(entries, database)), "no supplyhub.db"},
 		"two databases":                 {before(file(database)), "no backup"},
-		"a name that leads out":         {before(file("../evil")), "no backup"},
+		"a name that points outside":    {before(file("../evil")), "no backup"},
 		"an absolute name":              {before(file("/tmp/supplyhub-evil")), "no backup"},
 		"a name below":                  {before(file("nats/evil")), "no backup"},
 		"a file that no backup has":     {before(file("other")), "no backup"},
@@ -293,7 +293,7 @@ func TestBackup_killed_leaves_nothing_behind_the_next_one(t *testing.T) {
 	if err := os.Remove(endless); err != nil {
 		t.Fatal(err)
 	}
-	apptest.MustCommand[object](t, h, "backup", filepath.Join(dir, "beside.tar"))
+	apptest.MustCommand[object](t, h, "backup", filepath.Join(dir, "first.tar"))
 	if left() != 1 {
 		t.Error("a backup has removed what another one is about to finish")
 	}
@@ -302,8 +302,8 @@ func TestBackup_killed_leaves_nothing_behind_the_next_one(t *testing.T) {
 	}
 	_ = backup.Wait() // it was killed
 	apptest.MustCommand[object](t, h, "backup", filepath.Join(dir, "next.tar"))
-	if names := files(t, dir); !slices.Equal(names, []string{"", "/beside.tar", "/next.tar"}) {
-		t.Errorf("beside the backups are %v", names)
+	if names := files(t, dir); !slices.Equal(names, []string{"", "/first.tar", "/next.tar"}) {
+		t.Errorf("next to the backups are %v", names)
 	}
 }
 

@@ -90,7 +90,7 @@ func limited(t *testing.T, s *apptest.Supplier, method, path string) {
 	t.Errorf("%s %s: 20 requests at once are within a limit of 2 a second", method, path)
 }
 
-// TestFairness: a request of 150 KiB is answered as fast beside 200 strangers and a greedy supplier, all of whom send
+// TestFairness: a request of 150 KiB is answered as fast among 200 strangers and a greedy supplier, all of whom send
 // large bodies drop by drop, as it is alone.
 func TestFairness_slow_uploads_of_one_hold_up_no_other_supplier_s_large_request(t *testing.T) {
 	t.Parallel()
@@ -114,10 +114,10 @@ func TestFairness_slow_uploads_of_one_hold_up_no_other_supplier_s_large_request(
 				uploading(t, h, head("POST "+requests, "Authorization: Bearer "+greedy.AccessToken(),
 					"Content-Type: application/json", length))
 			}
-			beside := fastest(t, s)
-			t.Logf("alone %v, beside 200 strangers and a greedy supplier %v", alone, beside)
-			if beside > 2*alone+time.Second { // one that is held up takes 10 s; a machine that runs other tests is not steadier
-				t.Errorf("beside slow uploads a request of 150 KiB takes %v, alone %v", beside, alone)
+			among := fastest(t, s)
+			t.Logf("alone %v, among 200 strangers and a greedy supplier %v", alone, among)
+			if among > 2*alone+time.Second { // one that is held up takes 10 s; a machine that runs other tests is not steadier
+				t.Errorf("during slow uploads a request of 150 KiB takes %v, alone %v", among, alone)
 			}
 		})
 	}

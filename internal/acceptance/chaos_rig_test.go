@@ -71,7 +71,7 @@ func newChaos(t *testing.T) *chaos {
 	return c
 }
 
-// environment leads one process to its servers through proxies of its own.
+// environment points one process at its servers through proxies of its own.
 func (c *chaos) environment(name string) map[string]string {
 	database, servers := &c.apiDatabase, &c.apiNATS
 	if name == "worker" {

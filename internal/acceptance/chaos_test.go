@@ -15,7 +15,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 )
 
-// fault breaks something and mends it again; requests are sent all the time.
+// fault breaks something and repairs it again; requests are sent all the time.
 type fault struct {
 	name  string
 	short bool // in `make test` too
@@ -207,7 +207,7 @@ func (c *chaos) reuseIDs() {
 	}
 }
 
-// estimatedAside are estimated requests beside those that the clients send.
+// estimatedAside are estimated requests next to those that the clients send.
 func (c *chaos) estimatedAside(n int) []int64 {
 	c.t.Helper()
 	ids := make([]int64, n)

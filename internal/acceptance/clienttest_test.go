@@ -15,7 +15,7 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/client/clienttest"
 )
 
-// rawCall is a call that no client of ours makes; suppliers with a client of their own do.
+// rawCall is a call that none of our clients makes; suppliers with a client of their own do.
 type rawCall struct {
 	name, method, path, body string
 	headers                  []string // names and values in turn; an empty value removes the header

@@ -223,7 +223,7 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 			}
 		}
 	})
-	rule(t, "lists lead on by a cursor through every request and delivery, each once", func(t *testing.T) {
+	rule(t, "lists go on by a cursor through every request and delivery, each once", func(t *testing.T) {
 		for range 2 {
 			s := h.Supplier(t)
 			for range 40 {
@@ -251,11 +251,11 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 		story := fmt.Sprintf("/console/requests/%s/%d", s.ID, id)
 		delivery := apptest.Decode[struct{ Deliveries []struct{ ID string } }](t,
 			atConsole(t, h.APIs[0], strings.Replace(story, "/console", "/console/api", 1), nil)).Deliveries[0].ID
-		for text, leads := range map[string]string{fmt.Sprint(id): story, delivery: "/console/deliveries/" + delivery,
+		for text, target := range map[string]string{fmt.Sprint(id): story, delivery: "/console/deliveries/" + delivery,
 			trace: story} {
 			a := atConsole(t, h.APIs[0], "/console/search?q="+text, nil)
-			if a.Header.Get("Location") != leads {
-				t.Errorf("%s leads to %d %q, want %s", text, a.Status, a.Header.Get("Location"), leads)
+			if a.Header.Get("Location") != target {
+				t.Errorf("%s points at %d %q, want %s", text, a.Status, a.Header.Get("Location"), target)
 			}
 		}
 		for _, text := range []string{s.ID, url.QueryEscape(t.Name())} {
@@ -264,7 +264,7 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 			}
 			a := atConsole(t, h.APIs[0], "/console/search?q="+text, nil)
 			if a.Header.Get("Location") != "/console/suppliers/"+s.ID {
-				t.Errorf("%s leads to %d %q", text, a.Status, a.Header.Get("Location"))
+				t.Errorf("%s points at %d %q", text, a.Status, a.Header.Get("Location"))
 			}
 		}
 		if page := atConsole(t, h.APIs[0], story, nil); !strings.Contains(string(page.Body), trace) ||

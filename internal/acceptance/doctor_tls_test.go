@@ -27,7 +27,7 @@ import (
 )
 
 // ownAddress returns an address of this machine that is not a loopback's: to a process it is another host's. Without
-// one the test is skipped, aloud.
+// one the test is skipped, and says so.
 func ownAddress(t *testing.T) netip.Addr {
 	t.Helper()
 	all, err := net.InterfaceAddrs()

@@ -123,13 +123,13 @@ func smuggling(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 			}
 		}
 	}
-	// The length is ignored beside chunks, as RFC 9112 6.3 has it; what a proxy took for the body is no second request.
+	// The length is ignored with chunks, as RFC 9112 6.3 has it; what a proxy took for the body is no second request.
 	hidden := head("GET "+ping, bearer)
 	both := head("POST "+requests, bearer, "Content-Type: application/json",
 		fmt.Sprintf("Content-Length: %d", 5+len(hidden)), "Transfer-Encoding: chunked") + "0\r\n\r\n" + hidden
 	if answers := raw(t, h, both); len(answers) != 1 || answers[0].StatusCode != http.StatusBadRequest ||
 		!answers[0].Close {
-		t.Errorf("a length beside chunks: %d answers", len(answers))
+		t.Errorf("a length with chunks: %d answers", len(answers))
 	}
 }
 

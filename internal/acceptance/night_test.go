@@ -66,7 +66,7 @@ func night(t *testing.T, h *apptest.Hub, o *operator) {
 	})
 }
 
-// click follows a page's first link in the main part whose text matches, and returns where it leads.
+// click follows a page's first link in the main part whose text matches, and returns its target.
 func click(t *testing.T, h *apptest.Hub, page, text string) string {
 	t.Helper()
 	body := string(atConsole(t, h.APIs[0], page, nil).Body)

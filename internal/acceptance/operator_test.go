@@ -20,7 +20,7 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-const refusedShop = "REFUSED" // whose estimates the way to the own endpoint refuses for good
+const refusedShop = "REFUSED" // whose estimates the way to the own endpoint refuses permanently
 
 // operatorEvent is the body of a call to the operator's receiver.
 type operatorEvent struct {
@@ -163,7 +163,7 @@ func TestOperator(t *testing.T) {
 }
 
 func operatorRules(t *testing.T, h *apptest.Hub, o *operator) {
-	// not beside the others: it kills what they use
+	// not at the same time as the others: it kills what they use
 	t.Run("a receiver that fails, is paused and recovers is notified of, once each over all replicas, and none is lost "+
 		"by kill -9", func(t *testing.T) {
 		receiver, status := switchable(t, 503)

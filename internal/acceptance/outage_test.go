@@ -42,21 +42,31 @@ func TestOutage_is_seen_and_ended_in_a_minute(t *testing.T) {
 			env["OPERATOR_TOKEN"], env["WEBHOOK_RETRY_SCHEDULE"], env["WEBHOOK_TIMEOUT"] = operatorToken, "1h,1h", "2s"
 			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: env})
 			all := breakThree(t, h)
-			for _, s := range all {
+			gone, secret, refused := all[0], all[1], all[2]
+			submit(t, gone.Supplier, nil)
+			reaches(t, gone.Supplier, "failed", 1) // and with it the receiver is paused
+			for range lostEach - 1 {
+				submit(t, gone.Supplier, nil)
+			}
+			for _, s := range []*stricken{secret, refused} {
 				for range lostEach {
 					submit(t, s.Supplier, nil)
 				}
 			}
-			gone, secret, refused := all[0], all[1], all[2]
 			o.hears(t, secret.ID, "receiver.failing", 1)
 			o.hears(t, refused.ID, "receiver.failing", 1)
 			if paused := o.hears(t, gone.ID, "receiver.paused", 1); paused.Data.PausedBy != "service" {
 				t.Errorf("%+v", paused)
 			}
-			reaches(t, secret.Supplier, "pending", lostEach)
-			reaches(t, refused.Supplier, "pending", lostEach)
-			reaches(t, gone.Supplier, "failed", 1)
 			reaches(t, gone.Supplier, "pending", lostEach-1)
+			for _, s := range []*stricken{secret, refused} {
+				apptest.Eventually(t, "each was tried once and waits for an hour", func() bool {
+					found := listDeliveries(t, s.Supplier, "status=pending").Data
+					return len(found) == lostEach && !slices.ContainsFunc(found, func(d sentDelivery) bool {
+						return d.AttemptCount != 1 || d.NextAttempt == nil
+					})
+				})
+			}
 			commandsShow(t, h, all)
 			b := browser.Start(t, browser.Options{Width: 1280, Language: "en", Scripts: true})
 			operatorSees(t, h, b, string(stack))
@@ -122,9 +132,12 @@ func (s *stricken) answer(_ int, w http.ResponseWriter, r *http.Request) {
 func commandsShow(t *testing.T, h *apptest.Hub, all []*stricken) {
 	t.Helper()
 	rows := map[string]object{}
-	for _, row := range apptest.MustCommand[[]object](t, h, "receiver", "list") {
-		rows[fmt.Sprint(row["supplier_name"])] = row
-	}
+	apptest.Eventually(t, "the last failures are noted", func() bool {
+		for _, row := range apptest.MustCommand[[]object](t, h, "receiver", "list") {
+			rows[fmt.Sprint(row["supplier_name"])] = row
+		}
+		return rows["Borges Secret"]["consecutive_failures"] == 6. && rows["Clara Refused"]["consecutive_failures"] == 6.
+	})
 	for name, want := range map[string]object{
 		"Acme Gone":     {"state": "paused", "waiting": 5., "paused_by": "service", "last_error": "status 410"},
 		"Borges Secret": {"state": "failing", "waiting": 6., "consecutive_failures": 6., "last_error": "status 401"},
@@ -192,7 +205,7 @@ func includes(text string) string {
 func operatorSees(t *testing.T, h *apptest.Hub, b *browser.Browser, stack string) {
 	t.Helper()
 	b.Open(h.APIs[0].AdminURL("/"))
-	b.Until("the address leads to the console", `location.pathname === "/console"`)
+	b.Until("the address opens the console", `location.pathname === "/console"`)
 	b.Has("figure", "Waiting deliveries")
 	b.Until("the overview says what is wrong", includes("2 receivers fail. The service paused 1 receiver."))
 	b.Until("the figure counts what waits",
@@ -207,24 +220,22 @@ func operatorSees(t *testing.T, h *apptest.Hub, b *browser.Browser, stack string
 	looks(t, b, stack+" 2 receivers")
 }
 
-// operatorLinks makes a link into the portal, from the page that a search for the supplier's name leads to.
+// operatorLinks makes a link into the portal, from the page that a search for the supplier's name finds.
 func operatorLinks(t *testing.T, h *apptest.Hub, b *browser.Browser, s *stricken, stack string) string {
 	t.Helper()
 	b.Open(h.APIs[0].AdminURL("/console/receivers"))
 	b.Fill("Search", s.name)
 	b.Press("textbox", "Search", "\r")
-	b.Until("the search leads to the supplier", fmt.Sprintf(`location.pathname === "/console/suppliers/%s"`, s.ID))
+	b.Until("the search opens the supplier", fmt.Sprintf(`location.pathname === "/console/suppliers/%s"`, s.ID))
 	for _, table := range []string{"Deliveries", "Requests"} {
 		b.Has("table", table)
 	}
 	looks(t, b, stack+" 3 "+s.name)
 	b.Press("button", "Portal link", "\r")
-	if browser.Eval[bool](b, `new Promise((done) => setTimeout(() => done(!!document.querySelector("dialog") ||
-		!document.querySelector("#link")), 500))`) {
-		if browser.Eval[bool](b, `!!document.querySelector("dialog")`) { // the token is asked for once
-			b.Fill("Operator token", operatorToken)
-			b.Press("button", "Enter", "\r")
-		}
+	b.Until("the token is asked for, or the link is there", `!!document.querySelector("dialog, #link")`)
+	if browser.Eval[bool](b, `!!document.querySelector("dialog")`) { // it is asked for once
+		b.Fill("Operator token", operatorToken)
+		b.Press("button", "Enter", "\r")
 	}
 	b.Until("the link is shown", `/\/portal\/sign-in\?token=/.test(document.querySelector("#link")?.textContent ?? "")`)
 	b.Faults() // the browser notes the 401 itself

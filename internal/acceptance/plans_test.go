@@ -79,7 +79,7 @@ func readsFew(t *testing.T, h *apptest.Hub, db *sql.DB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It is 4 beside 7 written, and 9 to 15 with one such plan. On a machine that is short of everything more deliveries
+	// It is 4 with 7 written, and 9 to 15 with one such plan. On a machine that is short of everything more deliveries
 	// go through the database: each reads 3 rows for one more that it writes.
 	if read > 6+3*max(written-7, 0) {
 		t.Errorf("%.1f rows were read and %.1f written for each request; %s", read, written, readers(t, db))

@@ -85,7 +85,7 @@ var fromPage = [2]string{"X-Page-Request", "1"}
 func portalRules(t *testing.T, h *apptest.Hub) {
 	page := func(path string) string { return h.URL(0, "/portal"+path) }
 
-	rule(t, "a link opens a session of an hour with a strict cookie, and leads to the portal", func(t *testing.T) {
+	rule(t, "a link begins a session of an hour with a strict cookie, and opens the portal", func(t *testing.T) {
 		s := h.Supplier(t)
 		link := apptest.Decode[portalLink](t, s.Do(t, http.MethodPost, portalSessions, nil))
 		if left := time.Until(link.ExpiresAt); left > 5*time.Minute || left < 4*time.Minute ||
@@ -107,7 +107,7 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 		}
 		want(t, visit(t, http.MethodGet, page(""), sessionOf(a)), 200)
 	})
-	rule(t, "a link from another site works: the page itself leads on, as a strict cookie does not follow its redirect",
+	rule(t, "a link from another site works: the page itself goes on, as a strict cookie does not follow its redirect",
 		func(t *testing.T) {
 			a := visit(t, http.MethodGet, portalLinkOf(t, h.Supplier(t)), "", "Sec-Fetch-Site", "cross-site")
 			if a.Status != 200 || !strings.HasSuffix(a.Header.Get("Refresh"), "/portal") || sessionOf(a) == "" {
@@ -140,11 +140,11 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 				t.Errorf("%d %s", again.Status, again.Body)
 			}
 		})
-	rule(t, "the language can be switched where a link leads, which does not use it up", func(t *testing.T) {
+	rule(t, "the language can be switched at a link's target, which does not use it up", func(t *testing.T) {
 		link := portalLinkOf(t, h.Supplier(t))
 		a := visit(t, http.MethodGet, link+"&lang=pt", "")
 		if want(t, a, 303); !strings.HasSuffix(link, a.Header.Get("Location")) || sessionOf(a) != "" {
-			t.Errorf("it leads to %q", a.Header.Get("Location"))
+			t.Errorf("it points at %q", a.Header.Get("Location"))
 		}
 		want(t, visit(t, http.MethodGet, page("/nowhere?lang=pt"), ""), 303)
 		want(t, visit(t, http.MethodGet, link, ""), 303)
@@ -183,7 +183,7 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("the link's answer: %v", link.Header)
 		}
 	})
-	rule(t, "a table leads on to its next page with the same filters, each row once, and back to the newest",
+	rule(t, "a table links to its next page with the same filters, each row once, and back to the newest",
 		func(t *testing.T) {
 			s := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL)
 			var ids []string
@@ -209,7 +209,7 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 					newest := strings.Contains(string(a.Body), ">Newest</a>")
 					next := regexp.MustCompile(`rel="next" href="([^"]+)"`).FindStringSubmatch(string(a.Body))
 					if newest == (pages == 1) || (next == nil) != (pages == 3) || pages > 3 {
-						t.Fatalf("page %d leads on to %q and to the newest: %t", pages, next, newest)
+						t.Fatalf("page %d links to %q and to the newest: %t", pages, next, newest)
 					}
 					if next == nil {
 						break
@@ -410,7 +410,7 @@ func secureLinks(t *testing.T, h *apptest.Hub) {
 		}
 		cookie := sessionOf(a)
 		want(t, visit(t, http.MethodGet, h.URL(0, "/portal"), cookie), 200)
-		planted := strings.TrimPrefix(cookie, "__Host-") // as any host beside this one can set it
+		planted := strings.TrimPrefix(cookie, "__Host-") // as any host near this one can set it
 		want(t, visit(t, http.MethodGet, h.URL(0, "/portal"), planted), 401)
 		wantEmpty(t, h.Do(t, http.MethodGet, receiverPath, nil, "Cookie", planted), 401)
 	}

@@ -213,7 +213,7 @@ func TestQueue_whose_disk_is_full_delays_no_request(t *testing.T) {
 	})
 }
 
-// Two installations that were given one account and one stream, as staging beside production.
+// Two installations that were given one account and one stream, as staging and production.
 func TestQueue_of_another_installation_is_refused(t *testing.T) {
 	t.Parallel()
 	own, shared := queuetest.New(t), queuetest.New(t)

@@ -101,7 +101,7 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 		}
 		wantProblem(t, s.Do(t, http.MethodPut, receiverPath, object{}), 400, "/url")
 	})
-	rule(t, "a new secret signs beside the old one for the overlap, without overlap alone", func(t *testing.T) {
+	rule(t, "a new secret signs together with the old one for the overlap, without overlap alone", func(t *testing.T) {
 		receiver := apptest.NewReceiver(t, nil)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		rotate := func(body any) string {

@@ -174,13 +174,13 @@ func wantShort(t *testing.T, a apptest.Answer, status int, short string) {
 func TestScoreboard(t *testing.T) {
 	t.Parallel()
 	rules := map[string]func(*testing.T, *apptest.Hub, *providers){
-		"games of the day and the next, ordered, with every field":      gamesRule,
-		"states, minutes and stages":                                    statesRule,
-		"parameters and keys":                                           parametersRule,
-		"the quota is counted over all apis and ends exactly":           quotaRule,
-		"429 of the first provider, and only that, leads to the second": fallbackRule,
-		"runtime settings count without a restart":                      settingsRule,
-		"equal questions cause one call, failures are not kept":         sharedRule,
+		"games of the day and the next, ordered, with every field":  gamesRule,
+		"states, minutes and stages":                                statesRule,
+		"parameters and keys":                                       parametersRule,
+		"the quota is counted over all apis and ends exactly":       quotaRule,
+		"429 of the first provider, and only that, asks the second": fallbackRule,
+		"runtime settings count without a restart":                  settingsRule,
+		"equal questions cause one call, failures are not kept":     sharedRule,
 	}
 	for _, stack := range apptest.Stacks {
 		for name, test := range rules {
@@ -429,7 +429,7 @@ func fallbackRule(t *testing.T, h *apptest.Hub, p *providers) {
 		wantShort(t, ask(t, h, 0, "?referenceDate=2026-06-14"), 500, "SCOREBOARD_ERROR")
 	}
 	if p.fallbackCalls.Load() != 0 {
-		t.Fatal("something else than a 429 led to the fallback")
+		t.Fatal("something else than a 429 asked the fallback")
 	}
 	match := func(id int, kickOff, status string, changes object) object {
 		home, away := sample.Side{ID: 21, Name: "Netherlands", Code: "NED"}, sample.Side{ID: 22, Name: "Japan", Code: "JPN"}

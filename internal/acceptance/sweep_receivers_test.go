@@ -110,7 +110,7 @@ func stumbles(status int) func(n int) int {
 	}
 }
 
-// countedEndpoint leads to the service's own endpoint at the api, and refuses the first call for each request of
+// countedEndpoint calls the service's own endpoint at the api, and refuses the first call for each request of
 // refusedShop.
 func countedEndpoint(t *testing.T, l *callLedger, api func() string) string {
 	t.Helper()

@@ -33,7 +33,7 @@ type sweep struct {
 	store *sql.DB // past the proxy
 
 	steady, stumbling *sweepSupplier
-	refusing          *sweepSupplier // refuses most deliveries once, for good, which pauses it
+	refusing          *sweepSupplier // refuses most deliveries once, permanently, which pauses it
 	moving, switched  *sweepSupplier // change their receiver; are stopped in the console
 	ailing            *sweepSupplier // its receiver always fails
 	suppliers         []*sweepSupplier
@@ -101,7 +101,7 @@ func newSweep(t *testing.T, stack apptest.Stack, plan *sweepPlan) *sweep {
 	return s
 }
 
-// throughProxy leads to the database at the address, past the plan.
+// throughProxy connects to the database at the address, past the plan.
 func (s *sweep) throughProxy(address string) string {
 	s.t.Helper()
 	database, err := url.Parse(address)

@@ -20,7 +20,7 @@ func TestUpgrade_rolls_under_load(t *testing.T) {
 	l.reaches(t, 100)
 	h.Next = true
 	if _, errOut, code := h.Command(t, "migrate"); code != 0 {
-		t.Fatalf("migrate beside the version before: exit code %d: %s", code, errOut)
+		t.Fatalf("migrate while the version before runs: exit code %d: %s", code, errOut)
 	}
 	l.reaches(t, 100) // by the version before alone, on the next schema
 	h.Next = false

@@ -109,7 +109,7 @@ func estimatesRules(t *testing.T, h *apptest.Hub) {
 			"another body's":     sign(t, "m1", now, event(s, id, now, "y"), own(t)),
 			"an empty signature": {webhook.HeaderID, "m1", webhook.HeaderTimestamp, fmt.Sprint(now.Unix()),
 				webhook.HeaderSignature, "v1,"},
-			"a bad one beside a good Bearer": append(sign(t, "m1", now, e, secret(t, s.WebhookSecret)), "Authorization",
+			"a bad one with a good Bearer": append(sign(t, "m1", now, e, secret(t, s.WebhookSecret)), "Authorization",
 				"Bearer "+h.Supplier(t, "--scopes", "estimates:write").AccessToken()),
 		}
 		for name, headers := range bad {

@@ -22,6 +22,7 @@ import (
 // workQueue is the queue of a serving process; a command has none.
 type workQueue struct{ app *pipeline }
 
+// Publish queues work; a command, which has no queue, leaves it to the sweeper of an api.
 func (q workQueue) Publish(subject string, body []byte) {
 	if q.app.queue != nil {
 		q.app.queue.Publish(subject, body)
@@ -43,6 +44,7 @@ var errNoQueue = errors.New("the queue is not connected")
 // estimator is the rate card, each of whose estimations is a span.
 type estimator struct{ app *pipeline }
 
+// Estimate computes a request's estimates within a span.
 func (e estimator) Estimate(ctx context.Context, r estimates.Request) (estimates.Result, error) {
 	ctx, end := e.app.span(ctx, "estimate", slog.String("supplier_id", r.SupplierID),
 		slog.Int64("material_request_id", r.RequestID))
@@ -61,12 +63,15 @@ func (p peers) Send(worker int64, message []byte) {
 	}
 }
 
+// Listen takes what other workers send to the worker of that number.
 func (p peers) Listen(worker int64, take func([]byte)) (stop func(), err error) {
 	return p.app.queue.Listen(worker, take)
 }
 
+// catalogue is the products, with what matters to an estimate.
 type catalogue struct{ products *products.Service }
 
+// Products returns the products of these SKUs; unknown ones are absent.
 func (c catalogue) Products(ctx context.Context, supplierID string, skus []string) (
 	map[string]estimates.Product, error) {
 	found, err := c.products.Find(ctx, supplierID, skus)
@@ -81,6 +86,7 @@ func (c catalogue) Products(ctx context.Context, supplierID string, skus []strin
 	return facts, nil
 }
 
+// orZero returns what the pointer points to; zero for nil.
 func orZero[T any](p *T) T {
 	if p == nil {
 		var zero T

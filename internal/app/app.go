@@ -36,6 +36,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
+// The order of construction is the order of the code below: secrets, the database, then the packages over it, each
+// given what it needs and nothing else. What one package needs of another is an interface that it declares itself;
+// adapters.go has what must be converted. A worker is built from the pipeline alone. Close releases all of it in the
+// reverse order.
+
 // traceEnd is how long the end of a process waits for its last spans to be taken.
 const traceEnd = 2 * time.Second
 
@@ -99,6 +104,7 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (*App, erro
 	return a, nil
 }
 
+// build opens the database and builds all services over it.
 func build(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*App, error) {
 	a := &App{pipeline: pipeline{cfg: cfg, log: log, registry: telemetry.NewRegistry()}}
 	if err := a.open(ctx, u); err != nil {
@@ -142,6 +148,7 @@ func inDataDir(cfg *config.Config, err error) error {
 	return fmt.Errorf("DATA_DIR (%s) must be a directory that this process can write: %w", cfg.DataDir, err)
 }
 
+// build builds the pipeline, in the order in which its parts need each other.
 func (a *pipeline) build(secrets *secrets) (err error) {
 	a.Suppliers, err = supplierauth.New(supplierauth.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Latest: a.db.Latest, Local: time.Now,
@@ -276,6 +283,7 @@ func (a *pipeline) trace(ctx context.Context, role string) (err error) {
 	return err
 }
 
+// endTrace sends the last spans, for a moment only: no work waits for a collector that is away.
 func (a *pipeline) endTrace(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), traceEnd)
 	defer cancel()

@@ -14,6 +14,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/portal"
 )
 
+// The audit log has one line for each action that changes who may do what or where webhooks go, whichever way it was
+// done: over the API, in the portal, in the console, by a command. It names who did it, to what, and whether it
+// succeeded, and never a secret.
+
 // audited returns the routes of the public listener that change a supplier's access or receiver, and what the log calls
 // it.
 func audited() map[string]string {

@@ -27,7 +27,7 @@ const (
 	backupMark   = "supplyhub-backup.json"
 	backupSums   = "sha256sums"
 	backupFormat = 1
-	staging      = ".backup-" // begins the name of a directory beside the backup, while it is made
+	staging      = ".backup-" // begins the name of a directory next to the backup, while it is made
 	stagingLock  = "lock"
 )
 
@@ -63,7 +63,7 @@ func OpenForBackup(ctx context.Context, cfg *config.Config, log *slog.Logger) (*
 	return Open(ctx, cfg, log)
 }
 
-// Backup copies DATA_DIR into a tar that is not there yet, beside a service that runs on it. The tar is there whole, or
+// Backup copies DATA_DIR into a tar that is not there yet, also while a service runs on it. The tar is there whole, or
 // not at all.
 func (a *App) Backup(ctx context.Context, file string) (b Backup, err error) {
 	if _, err := os.Lstat(file); err == nil {
@@ -93,8 +93,8 @@ func (a *App) Backup(ctx context.Context, file string) (b Backup, err error) {
 }
 
 // stage makes a directory for what is not whole yet, and removes those that killed backups left.
-func (a *App) stage(ctx context.Context, beside string) (dir string, lock *flock.Flock, err error) {
-	entries, err := os.ReadDir(beside)
+func (a *App) stage(ctx context.Context, near string) (dir string, lock *flock.Flock, err error) {
+	entries, err := os.ReadDir(near)
 	if err != nil {
 		return "", nil, err
 	}
@@ -102,11 +102,11 @@ func (a *App) stage(ctx context.Context, beside string) (dir string, lock *flock
 		if !e.IsDir() || !strings.HasPrefix(e.Name(), staging) {
 			continue
 		}
-		if err := removeLeft(filepath.Join(beside, e.Name())); err != nil {
+		if err := removeLeft(filepath.Join(near, e.Name())); err != nil {
 			a.log.WarnContext(ctx, "what a killed backup left cannot be removed", "name", e.Name(), "error", err)
 		}
 	}
-	if dir, err = os.MkdirTemp(beside, staging); err != nil { // for its owner alone
+	if dir, err = os.MkdirTemp(near, staging); err != nil { // for its owner alone
 		return "", nil, err
 	}
 	lock = flock.New(filepath.Join(dir, stagingLock))
@@ -153,7 +153,7 @@ func checkCopy(ctx context.Context, path string, log *slog.Logger) (err error) {
 	return db.CheckRestored(ctx)
 }
 
-// keyFiles returns the names of the files beside the database that a backup has, where they are there.
+// keyFiles returns the names of the files next to the database that a backup has, where they are there.
 func keyFiles() []string {
 	return []string{signingKeysFile, secretsKeyFile, webhooksFile, operatorTokenFile, DemoFile}
 }
@@ -192,6 +192,7 @@ type packing struct {
 	holds []string
 }
 
+// addMark writes what the tar is, first: a restore refuses any other tar at its first entry.
 func (p *packing) addMark() error {
 	text, err := json.Marshal(mark{Format: backupFormat, Version: Version(), CreatedAt: p.at})
 	if err != nil {
@@ -201,13 +202,16 @@ func (p *packing) addMark() error {
 	return p.add(backupMark, text)
 }
 
+// sumLine returns a line as sha256sum writes it, so that a backup can be checked by hand.
 func sumLine(sum [sha256.Size]byte, name string) string { return fmt.Sprintf("%x  %s\n", sum, name) }
 
+// header begins an entry of the tar, for its owner alone.
 func (p *packing) header(name string, size int64) error {
 	return p.w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600,
 		ModTime: p.at.Truncate(time.Second)})
 }
 
+// add writes an entry from memory, and its digest.
 func (p *packing) add(name string, content []byte) error {
 	if err := p.header(name, int64(len(content))); err != nil {
 		return err
@@ -239,7 +243,7 @@ func (p *packing) addFile(path string) (err error) {
 	return nil
 }
 
-// place moves a file to a name that nothing has, for good.
+// place moves a file to a name that nothing has, durably.
 func place(from, to string) error {
 	err := os.Link(from, to)
 	if err != nil && !errors.Is(err, fs.ErrExist) { // a file system without links
@@ -253,6 +257,7 @@ func place(from, to string) error {
 	return syncDir(filepath.Dir(to))
 }
 
+// syncDir makes names in a directory survive a loss of power.
 func syncDir(path string) (err error) {
 	dir, err := os.Open(path)
 	if err != nil {

@@ -18,6 +18,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/figures"
 )
 
+// What the console and /metrics show. A process counts its own work in its metrics; every ten seconds it adds that to
+// its row in the database, from which the console sums all processes up. What is a state of the database (how much
+// waits, how much failed) is counted by one process for all of them, and each shows it as gauges.
+
 // series are the figures' metrics, by name and the values of the labels that matter.
 const (
 	seriesAccepted  = "http_requests_total POST " + requestsRoute + " 201"
@@ -33,6 +37,7 @@ const (
 // readings are the values of a process's series.
 type readings map[string]float64
 
+// readingsOf adds the metrics up by the labels that the figures distinguish.
 func readingsOf(families []*dto.MetricFamily) readings {
 	values := readings{}
 	for _, f := range families {
@@ -68,6 +73,7 @@ func (a *pipeline) did() (figures.Sample, error) {
 	return figures.Sample{Accepted: int64(r[seriesAccepted]), Delivered: int64(r[seriesDelivered])}, nil
 }
 
+// labelsOf returns the labels of a metric, by name.
 func labelsOf(m *dto.Metric) map[string]string {
 	labels := make(map[string]string, len(m.GetLabel()))
 	for _, l := range m.GetLabel() {
@@ -76,6 +82,8 @@ func labelsOf(m *dto.Metric) map[string]string {
 	return labels
 }
 
+// runFigures adds this process's figures to the database until ctx ends; keep: it counts the gauges and trims as
+// well.
 func (a *pipeline) runFigures(ctx context.Context, keep bool) error {
 	return a.figures.Run(ctx, a.log, keep)
 }
@@ -120,6 +128,7 @@ type gauges struct {
 	oldest, oldestPending                  *prometheus.GaugeVec // of no label: a vector can be emptied
 }
 
+// newGauges registers the gauges, which show nothing until something is known.
 func newGauges(r prometheus.Registerer) *gauges {
 	vector := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
@@ -249,12 +258,13 @@ func (m *Meter) Read(ctx context.Context) (f Figures, err error) {
 	return f, nil
 }
 
-// rate returns 0 after a restart, which begins the counters anew.
+// rate returns 0 after a restart, which begins the counters again.
 func rate(more, seconds float64) *float64 {
 	r := max(more, 0) / seconds
 	return &r
 }
 
+// scrape reads the metrics of one process.
 func scrape(ctx context.Context, address string) (readings, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()

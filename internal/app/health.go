@@ -36,6 +36,7 @@ func WorkerHealth(ctx context.Context, cfg *config.Config) (Health, error) {
 	return health(ctx, cmp.Or(cfg.AdminAddr, defaultWorkerAdmin))
 }
 
+// health asks the operator listener of a process for /readyz.
 func health(ctx context.Context, adminAddr string) (h Health, err error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()

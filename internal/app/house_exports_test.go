@@ -14,7 +14,6 @@ var forTests = map[string]string{
 	"internal/database.Fingerprint":      "keys the databases that tests copy",
 	"internal/dispatch.Cooldown":         "what a test lets pass",
 	"internal/httpapi.OpenAPIDocument":   "the tests check every answer against it",
-	"internal/materials.ReadRequest":     "the bare intake that the benchmark compares with",
 	"internal/scoreboard/sample.Match":   "the acceptance tests' provider answers with it",
 	"internal/scoreboard/sample.Fixture": "as above",
 	"internal/scoreboard/sample.Goals":   "as above",

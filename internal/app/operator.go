@@ -21,6 +21,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
+// What the operator's commands do, and what the api does for them by the hour: list and show requests, verify that
+// everything accepted is accounted for, delete what is old. Commands and the running api share this code and the
+// database's locks, so a command may run at any time.
+
 // Console is where the console is and what an operator enters to act in it; no token: it only shows.
 type Console struct{ Address, Token string }
 
@@ -29,7 +33,7 @@ func (a *App) Console() Console {
 	return Console{Address: a.adminAddress + console.Base, Token: string(a.operatorToken)}
 }
 
-// operatorHandler returns the operator listener of an api: the console beside what every process shows.
+// operatorHandler returns the operator listener of an api: the console next to what every process shows.
 func (a *App) operatorHandler(checks telemetry.Checks) (http.Handler, error) {
 	site, err := console.New(console.Deps{
 		Requests: a.requests, Deliveries: a.Deliveries, Suppliers: a.Suppliers, Trackers: a.Trackers,

@@ -20,6 +20,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/config"
 )
 
+// A restore is all or nothing. Everything is unpacked into a directory of its own inside DATA_DIR, where no service
+// starts while that directory is there; digests and database are checked; then each file is given its place, the
+// database last. A restore that breaks off leaves a DATA_DIR that is refused until it is emptied.
+
 const (
 	restoring  = ".restore" // in DATA_DIR: what is not in its place yet
 	keyLongest = 1 << 20    // bytes of a file that is no database
@@ -164,6 +168,7 @@ func (u *unpacking) next() (*tar.Header, error) {
 	return header, nil
 }
 
+// readMark reads the first entry and refuses what is no backup, or one of a later format.
 func (u *unpacking) readMark() error {
 	header, err := u.next()
 	if err != nil {
@@ -187,7 +192,7 @@ func (u *unpacking) readMark() error {
 	return nil
 }
 
-// readFile writes one file into the directory. Only the names of a backup are taken, each once: none leads out of it.
+// readFile writes one file into the directory. Only the names of a backup are taken, each once: none points outside it.
 func (u *unpacking) readFile(header *tar.Header) (err error) {
 	place := slices.Index(u.names, header.Name)
 	isKey := place >= 0 && place < len(u.names)-1

@@ -19,6 +19,10 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// Where the secrets come from. In production they are configured, the same for all processes. With the embedded
+// database those that are missing are made once and kept in DATA_DIR, readable by its owner alone, so that a first
+// start needs no configuration; a command makes none.
+
 // The files in DATA_DIR that hold what must not be lost or shown.
 const (
 	signingKeysFile   = "jwt_signing_keys"
@@ -27,6 +31,7 @@ const (
 	operatorTokenFile = "operator_token"
 )
 
+// secrets are the service's own, from the configuration or from DATA_DIR.
 type secrets struct {
 	signingKeys string
 	secretsKeys string
@@ -95,7 +100,7 @@ func keptSecret(file string, generate func() (string, error)) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// writeSecret makes the file whole or not at all: written and synced beside it, then linked to its name.
+// writeSecret makes the file whole or not at all: written and synced next to it, then linked to its name.
 func writeSecret(file string, generate func() (string, error)) error {
 	text, err := generate()
 	if err != nil {
@@ -154,6 +159,7 @@ func rules() []config.Rule {
 	}
 }
 
+// terminal reports whether a person reads there.
 func terminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	if !ok {

@@ -22,9 +22,15 @@ import (
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
+// The life of an api. Its listeners are opened first, so that a wrong address is reported before anything is made;
+// then the schema is migrated, the queue opened (which may be away), and requests are answered. SIGTERM: /readyz says
+// no, requests are taken for DRAIN_DELAY more, HTTP is drained, then what runs beside it is stopped. There are 30
+// seconds for that. Whatever does not end in time is cut off and loses nothing: an accepted request is in the
+// database, and what this process had begun another one does again.
+
 const (
 	defaultAPIAdmin = "127.0.0.1:9090"
-	drainTimeout    = 28 * time.Second // of the 30 s that SIGTERM grants; DRAIN_DELAY runs beside
+	drainTimeout    = 28 * time.Second // of the 30 s that SIGTERM grants; DRAIN_DELAY runs at the same time
 	purgeInterval   = time.Hour
 	longestGlance   = 2 * time.Second // at the embedded database's file
 )
@@ -98,7 +104,7 @@ func listen(ctx context.Context, httpAddr, adminAddr string) (public, admin net.
 }
 
 // serve runs the api until ctx ends and everything in flight is finished. Order of the stop: readiness off, for
-// DRAIN_DELAY requests are still taken and beside that the embedded worker is drained, which calls our own endpoint;
+// DRAIN_DELAY requests are still taken and meanwhile the embedded worker is drained, which calls our own endpoint;
 // HTTP drained, sweeper stopped; Close does the rest.
 func (a *App) serve(ctx context.Context, public, admin net.Listener, started func(context.Context) error) error {
 	s := &api{App: a, public: public, admin: admin}
@@ -115,6 +121,7 @@ func (a *App) serve(ctx context.Context, public, admin net.Listener, started fun
 	return s.run(ctx, engine, started)
 }
 
+// run answers requests and runs what is beside them until ctx ends or one of them fails, then stops all in order.
 func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.Context) error) error {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx)) // the embedded worker
 	defer stopWork()
@@ -177,6 +184,7 @@ func (s *api) shutdown(ctx context.Context, server *http.Server) {
 	}
 }
 
+// serve answers on a listener until the server is shut down, which is no error.
 func serve(server *http.Server, l net.Listener) error {
 	if err := server.Serve(httpapi.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)

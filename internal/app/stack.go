@@ -21,6 +21,7 @@ type use struct {
 	asItIs    bool   // nothing is made that is not there
 }
 
+// openDatabase opens PostgreSQL where DATABASE_URL is set, and otherwise the file in DATA_DIR.
 func openDatabase(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*database.DB, error) {
 	return database.Open(ctx, database.Config{
 		URL: string(cfg.DatabaseURL), ReadURL: string(cfg.ReadURL), Path: cfg.SQLitePath(),
@@ -40,6 +41,7 @@ func (a *pipeline) openQueue(ctx context.Context, role string) (err error) {
 	return err
 }
 
+// queueConfig returns the queue's configuration for a role.
 func (a *pipeline) queueConfig(role string) queue.Config {
 	return queue.Config{
 		Name: role, URL: string(a.cfg.NATSURL), Creds: a.cfg.NATSCreds, NKey: a.cfg.NATSNKey, CA: a.cfg.NATSCA,

@@ -17,9 +17,15 @@ import (
 // privateWords are words that this project once had for things that have a name in the field, and what to say instead.
 // They stay out of names, comments, texts, tests and documents.
 var privateWords = map[string]string{
+	"aloud":    "and says so",
+	"anew":     "again",
+	"beside":   "while, at the same time, with; of a place: next to",
 	"crowd":    "subscription, or what they are: receivers, callers",
 	"desk":     "notifier",
 	"lane":     "destination",
+	"mend":     "repair, fix",
+	"mended":   "repaired, fixed",
+	"mends":    "repairs, fixes",
 	"nobody":   "no client, no worker, no owner",
 	"rooms":    "packages",
 	"somebody": "a client, another worker, another transaction",
@@ -30,6 +36,21 @@ var privateWords = map[string]string{
 	"told":     "notified, logged, given",
 	"whoever":  "the caller, the owner, the client",
 }
+
+// privatePhrases are those that are no English, or hide who does what.
+var privatePhrases = []struct {
+	form    *regexp.Regexp
+	instead string
+}{
+	{regexp.MustCompile(`(?i)\b(leads?|leading|led) (to|on|here|there|back|out|through|into)\b`),
+		"points at, links to, redirects to, goes on, causes"},
+	{regexp.MustCompile(`(?i)\bof ours\b`), "our"},
+	{regexp.MustCompile(`(?i)\bfor good\b`), "permanently, finally"},
+	{regexp.MustCompile(`(?i)\ba supplier and (minute|second|day)\b`), "for each supplier in each minute"},
+}
+
+// whatIs is a sentence whose subject is a clause: the reader learns at its end what it was about.
+var whatIs = regexp.MustCompile(`(^|[.:|] )What [^.?!:|]{2,80} (is|are|was|were|has|goes|comes) `)
 
 // quotedWords are files in which private words stay: a name that is not ours, what is released, this list.
 var quotedWords = []string{
@@ -57,6 +78,15 @@ func TestHouse_speaks_the_words_of_the_field(t *testing.T) {
 		number := 0
 		for line := range strings.Lines(text) {
 			number++
+			for _, phrase := range privatePhrases {
+				if found := phrase.form.FindString(line); found != "" {
+					t.Errorf("%s:%d says %q: say %s", name, number, found, phrase.instead)
+				}
+			}
+			if document(name) && whatIs.MatchString(line) {
+				t.Errorf("%s:%d begins a sentence with a what-clause: begin it with its subject: %q", name, number,
+					whatIs.FindString(line))
+			}
 			if !mayBePrivate(line) {
 				continue
 			}
@@ -72,6 +102,11 @@ func TestHouse_speaks_the_words_of_the_field(t *testing.T) {
 	if checked < 500 {
 		t.Errorf("only %d files were read", checked)
 	}
+}
+
+// document reports whether people read the file without the code.
+func document(name string) bool {
+	return path.Ext(name) == ".md" || strings.HasPrefix(name, "internal/httpapi/docs/")
 }
 
 // mayBePrivate reports whether a private word is anywhere in the line: quicker than to take all lines apart.

@@ -19,6 +19,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
+// The life of a worker: it takes messages, estimates, and sends; nothing else is linked into its binary. At the end
+// it first takes no more messages, finishes the batches under way, then lets the calls to receivers end. A worker
+// that is killed instead leaves its messages to the others after AckWait, and its deliveries when its lease is over.
+
 // workers is how many messages are worked on at once: enough that their transactions fill batches, and that the first
 // of several processes leaves the others few.
 const workers = 256

@@ -2,11 +2,9 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,15 +44,6 @@ func (u usage) per1000(n int64) float64 {
 		total += t
 	}
 	return total.Seconds() * 1000 / float64(n)
-}
-
-// shares names each program's part.
-func (u usage) shares(n int64) string {
-	names := slices.Sorted(maps.Keys(u))
-	for i, name := range names {
-		names[i] = fmt.Sprintf("%s %.3f", name, u[name].Seconds()*1000/float64(n))
-	}
-	return strings.Join(names, ", ")
 }
 
 // postgresCPU returns the postmaster's time with that of its children, those that ended included, without the
@@ -122,4 +111,19 @@ func processTimes(pid int) (own, children time.Duration, err error) {
 		return time.Duration(n) * time.Second / ticksPerSecond
 	}
 	return ticks(11) + ticks(12), ticks(13) + ticks(14), nil
+}
+
+// peakMemory returns the most memory that the process had, in MiB.
+func peakMemory(pid int) int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		var kib int
+		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kib); n == 1 {
+			return kib / 1024
+		}
+	}
+	return 0
 }

@@ -26,12 +26,9 @@ type loadPlan struct {
 	Duration    time.Duration // of the sending
 	PerSecond   int           // paced over all connections; 0: as fast as answers come
 	FirstID     int64         // request ids count up from here
-	Requests    int64         // ends the sending too; 0: only its duration does
 	Receiver    string        // host:port at which webhooks are awaited; empty: none
 	Paths       []string      // asked for by GET, at random; empty: POST requests to Path
 	Header      string        // of each GET, name and value
-	APIKey      string        // exchanged for a session by POST requests to Path
-	Refresh     bool          // then refreshes that session of each connection again and again
 }
 
 // loadResult is what it measured.
@@ -41,12 +38,20 @@ type loadResult struct {
 	Seconds  float64
 	P50, P99 time.Duration
 
-	Delivered             int64 // webhooks of accepted requests: all of them
-	DeliveredWhilePosting int64
-	DrainSeconds          float64 // from the first request to the last webhook
-	DeliverySeconds       float64 // from the first webhook to the last
+	Delivered    int64   // webhooks of accepted requests: all of them
+	DrainSeconds float64 // from the first request to the last webhook
 
-	Delivery50, Delivery95, Delivery99 time.Duration // from the sending of the request to the arrival of its webhook
+	Delivery50, Delivery99 time.Duration // from the sending of the request to the arrival of its webhook
+}
+
+// perSecond returns the rate of accepted requests.
+func (r loadResult) perSecond() float64 { return float64(r.Accepted) / r.Seconds }
+
+func (r loadResult) flawless() error {
+	if r.Other > 0 {
+		return fmt.Errorf("%d of %d requests were not accepted", r.Other, r.Other+r.Accepted)
+	}
+	return nil
 }
 
 // runLoad generates the load: lean on purpose, as it shares the machine with what it measures.
@@ -71,7 +76,6 @@ func runLoad(p loadPlan) (loadResult, error) {
 	}
 	group.Wait()
 	result := loadResult{Accepted: accepted.Load(), Other: other.Load(), Seconds: time.Since(begin).Seconds()}
-	result.DeliveredWhilePosting = hooks.count()
 	all := slices.Concat(latencies...)
 	slices.Sort(all)
 	if len(all) > 0 {
@@ -107,10 +111,7 @@ func (p loadPlan) connection(begin, end time.Time, number int, hooks *receiver, 
 			}
 		}
 		id := next.Add(1)
-		if p.Requests > 0 && id > p.FirstID+p.Requests {
-			break
-		}
-		p.write(&buffer, id, answer)
+		p.write(&buffer, id)
 		start := time.Now()
 		hooks.posting(id, start)
 		if _, err := conn.Write(buffer.Bytes()); err != nil {
@@ -143,11 +144,7 @@ func body(id int64) []byte {
 		id)
 }
 
-func (p loadPlan) write(buffer *bytes.Buffer, id int64, last []byte) {
-	if p.APIKey != "" {
-		p.writeSession(buffer, last)
-		return
-	}
+func (p loadPlan) write(buffer *bytes.Buffer, id int64) {
 	if len(p.Paths) > 0 {
 		buffer.Reset()
 		fmt.Fprintf(buffer, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n\r\n",
@@ -160,23 +157,6 @@ func (p loadPlan) write(buffer *bytes.Buffer, id int64, last []byte) {
 		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n",
 		p.Path, p.Address, p.Token, len(text))
 	buffer.Write(text)
-}
-
-// writeSession asks for a session or, having one in the last answer, refreshes it.
-func (p loadPlan) writeSession(buffer *bytes.Buffer, last []byte) {
-	const member = `"RefreshToken":"`
-	buffer.Reset()
-	at := bytes.Index(last, []byte(member))
-	if !p.Refresh || at < 0 {
-		fmt.Fprintf(buffer, "POST /api/external-auth/token HTTP/1.1\r\nHost: %s\r\nX-Api-Key: %s\r\n"+
-			"Content-Length: 0\r\n\r\n", p.Address, p.APIKey)
-		return
-	}
-	token := last[at+len(member):]
-	token = token[:bytes.IndexByte(token, '"')]
-	text := `{"refreshToken":"` + string(token) + `"}`
-	fmt.Fprintf(buffer, "POST /api/external-auth/refresh HTTP/1.1\r\nHost: %s\r\n"+
-		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", p.Address, len(text), text)
 }
 
 var contentLength = []byte("Content-Length: ")

@@ -1,5 +1,5 @@
-// Command bench measures the service against the bare limits of the machine that it runs on, all in one run: the load
-// comes from a process of its own, PostgreSQL and NATS are real processes with real fsync. `make bench` starts it.
+// Command bench measures the service on the machine that it runs on: the load comes from a process of its own, PostgreSQL
+// and NATS are real processes with real fsync. `make bench` and its relatives start it; each prints what it measured.
 package main
 
 import (
@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
+	"time"
 
-	_ "github.com/supplyhub/supplyhub/internal/database/sqlite" // the embedded engine's bare limits
+	_ "github.com/supplyhub/supplyhub/internal/database/sqlite" // the lists are measured on both engines
 )
 
 func main() {
@@ -22,40 +24,19 @@ func main() {
 		part = os.Args[1]
 	}
 	run, known := map[string]func(context.Context) error{
-		"":              whole(measure),
-		"pipeline":      whole(pipelineOnly),
-		"memory":        whole(memoryBench),
-		"river":         func(ctx context.Context) error { return besideRiver(ctx, &plot{}) },
-		"sessions":      whole(sessionsOnly),
-		"tracker":       whole(trackerBench),
-		"tracker-cache": whole(cacheBench),
-		"neighbours":    whole(neighbours),
-		"size":          whole(size),
-		"receivers":     whole(receiversBench),
-		"queue":         whole(queueBench),
-		"commands":      whole(commandsBench),
-		"sweeper":       whole(sweeperBench),
-		"recovery":      whole(recovery),
-		"pages":         pagesBench,
-		"lists":         listsBench,
-		"bytes":         whole(bytesBench),
-		"citus":         citusBench,
-		"turns":         turnsBench,
-		"bare-tracker":  bareTracker,
-		"load":          func(context.Context) error { return loadProcess() },
-		"bare-http":     bareHTTP,
-		"bare-sessions": bareSessionServer,
-		"bare-inserts":  func(ctx context.Context) error { return bareSessionRows(ctx, false) },
-		"bare-updates":  func(ctx context.Context) error { return bareSessionRows(ctx, true) },
-		"bare-rows":     bareRows,
-		"bare-publish":  barePublish,
+		"":           pipelineBench,
+		"neighbours": whole(neighbours),
+		"receivers":  whole(receiversBench),
+		"size":       whole(size),
+		"tracker":    whole(trackerBench),
+		"turns":      turnsBench,
+		"load":       func(context.Context) error { return loadProcess() },
 	}[part]
 	if !known {
 		fmt.Fprintf(os.Stderr, "bench: unknown part %q\n", part)
 		os.Exit(1)
 	}
-	err := run(ctx)
-	if err != nil {
+	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -75,3 +56,22 @@ func required(name string) (string, error) {
 	}
 	return "", fmt.Errorf("%s is not set: run it by `make bench`", name)
 }
+
+// machine names what the figures are of.
+func machine() string {
+	model := runtime.GOARCH
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	return fmt.Sprintf("%s, %d cores shared by load, api, worker, PostgreSQL and NATS, %s, %s", model, runtime.NumCPU(),
+		runtime.Version(), time.Now().Format(time.DateOnly))
+}
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%.1f ms", inMilliseconds(d)) }
+
+func inMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -20,7 +20,7 @@ const (
 	deadBacklog    = 50_000                  // deliveries that wait for the dead receiver
 )
 
-// neighbours measures the latency of a healthy supplier's deliveries beside receivers that are not.
+// neighbours measures the latency of a healthy supplier's deliveries while other receivers are not healthy.
 func neighbours(ctx context.Context, s *stack) error {
 	if err := s.startNATS(); err != nil {
 		return err
@@ -36,7 +36,7 @@ func neighbours(ctx context.Context, s *stack) error {
 	if err := p.tidy(ctx); err != nil {
 		return err
 	}
-	fmt.Printf("publish to delivery of a healthy supplier at %d requests/s, beside another supplier\n", neighbourRate)
+	fmt.Printf("publish to delivery of a healthy supplier at %d requests/s, with another supplier\n", neighbourRate)
 	alone, err := p.median(ctx, func() (loadResult, error) { return p.run(ctx, loadDuration, neighbourRate) })
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func neighbours(ctx context.Context, s *stack) error {
 			}
 		}},
 	} {
-		result, err := p.median(ctx, func() (loadResult, error) { return p.beside(ctx, n.handle) })
+		result, err := p.median(ctx, func() (loadResult, error) { return p.among(ctx, n.handle) })
 		if err != nil {
 			return fmt.Errorf("%s: %w", n.name, err)
 		}
@@ -100,8 +100,8 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// beside runs the healthy supplier while another one's requests come as fast as its own.
-func (p *pipeline) beside(ctx context.Context, handle http.HandlerFunc) (loadResult, error) {
+// among runs the healthy supplier while another one's requests come as fast as its own.
+func (p *pipeline) among(ctx context.Context, handle http.HandlerFunc) (loadResult, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return loadResult{}, err
@@ -129,7 +129,7 @@ func (p *pipeline) beside(ctx context.Context, handle http.HandlerFunc) (loadRes
 
 // other returns the load of a supplier of its own with the receiver.
 func (p *pipeline) other(ctx context.Context, receiver string) (loadPlan, error) {
-	_, token, err := p.supplier(ctx, p.plan.Address, receiver)
+	token, err := p.supplier(ctx, p.plan.Address, receiver)
 	plan := p.plan
 	plan.Token, plan.Receiver, plan.FirstID, plan.Connections = token, "", 1, 16
 	return plan, err

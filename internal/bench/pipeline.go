@@ -4,14 +4,47 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"strings"
 	"time"
 )
+
+const (
+	intakePath   = "/api/material-requests"
+	loadDuration = 10 * time.Second
+	warmUp       = 3 * time.Second
+	pacedRate    = 400 // requests/s
+)
+
+// pipelineBench measures the whole service in turns with builds on River, and then intake alone and the embedded default.
+func pipelineBench(ctx context.Context) error {
+	fmt.Println(machine())
+	if err := besideRiver(ctx); err != nil {
+		return err
+	}
+	return onStack(ctx, func(ctx context.Context, s *stack) error {
+		p, err := s.started(ctx)
+		if err != nil {
+			return err
+		}
+		if err := p.intake(ctx); err != nil {
+			return err
+		}
+		return s.embedded(ctx)
+	})
+}
+
+// started returns a pipeline without a worker on a fresh queue.
+func (s *stack) started(ctx context.Context) (*pipeline, error) {
+	if err := s.startNATS(); err != nil {
+		return nil, err
+	}
+	return s.startPipeline(ctx)
+}
 
 // pipeline is one api and one worker with a supplier whose receiver the load generator serves.
 type pipeline struct {
 	*stack
 	api, worker *exec.Cmd
-	key         string // of the supplier
 	plan        loadPlan
 	receiver    string // where the load generator serves it, host:port
 	nextID      int64
@@ -28,16 +61,16 @@ func (s *stack) startPipeline(ctx context.Context) (*pipeline, error) {
 		return nil, err
 	}
 	receiver := fmt.Sprintf("127.0.0.1:%d", port)
-	key, token, err := s.supplier(ctx, address, "http://"+receiver+"/hook")
+	token, err := s.supplier(ctx, address, "http://"+receiver+"/hook")
 	if err != nil {
 		return nil, err
 	}
-	p.api, p.key = api, key
+	p.api = api
 	p.plan = loadPlan{Address: address, Path: intakePath, Token: token, Connections: connections, Receiver: receiver}
 	return p, nil
 }
 
-// startOwn runs an api to which the workers that are started later lead.
+// startOwn runs an api which the workers that are started later call.
 func (s *stack) startOwn() (address string, api *exec.Cmd, err error) {
 	if address, api, err = s.startAPI(); err == nil {
 		s.env = append(s.env, "ADMIN_ADDR=127.0.0.1:0", "ESTIMATES_WEBHOOK_BASE_URL=http://"+address)
@@ -70,45 +103,46 @@ func (p *pipeline) run(ctx context.Context, duration time.Duration, perSecond in
 	return result, result.flawless()
 }
 
-// intake posts as fast as answers come while no worker runs, which is then started and drains what was taken in.
-func (p *pipeline) intake(ctx context.Context, l limits, drawn *plot) error {
+// intake posts as fast as answers come while no worker runs.
+func (p *pipeline) intake(ctx context.Context) error {
 	plan := p.plan
-	plan.Duration, plan.FirstID, plan.Receiver = loadDuration, p.nextID, ""
-	before := p.cpu()
+	plan.Duration, plan.Receiver = loadDuration, ""
 	result, err := p.load(ctx, plan)
 	if err != nil {
 		return err
 	}
-	used := p.cpu().since(before)
-	p.nextID += result.Accepted + result.Other
-	fmt.Printf("intake alone, as fast as answers come, %d connections\n", connections)
-	fmt.Printf("  accepted/s                     %8.0f   %.2f of H, p50 %s p99 %s\n", result.perSecond(),
-		result.perSecond()/l.composed(), milliseconds(result.P50), milliseconds(result.P99))
-	fmt.Printf("  CPU s per 1,000 accepted       %8.3f   %s\n", used.per1000(result.Accepted),
-		used.shares(result.Accepted))
-	drawn.atLeast("intake, accepted/s of H", result.perSecond()/l.composed(), 0.85)
-	drawn.atMost("intake, p99 of p50", float64(result.P99)/float64(result.P50), 6)
-	return result.flawless()
+	fmt.Printf("intake alone, %d connections: %.0f accepted/s, p50 %s p99 %s\n", connections, result.perSecond(),
+		milliseconds(result.P50), milliseconds(result.P99))
+	return p.stop(p.api)
 }
 
-// show prints the pipeline's own figures.
-func (f figures) show(l limits, drawn *plot) {
-	fmt.Printf("pipeline, as fast as answers come, %d connections\n", connections)
-	fmt.Printf("  accepted/s                     %8.0f   %.2f of H, p50 %s p99 %s\n", f.flat.perSecond(),
-		f.flat.perSecond()/l.composed(), milliseconds(f.flat.P50), milliseconds(f.flat.P99))
-	fmt.Printf("  delivered/s, to the last one   %8.0f   while posting %.0f\n", f.delivered(),
-		float64(f.flat.DeliveredWhilePosting)/f.flat.Seconds)
-	fmt.Printf("  CPU s per 1,000 delivered      %8.3f   %s\n", f.cpu(), f.used.shares(f.flat.Delivered))
-	fmt.Printf("  MiB held by all, PSS, at most  %s\n", f.held)
-	fmt.Printf("pipeline, %d requests/s, the run of three with the middle p99\n", pacedRate)
-	fmt.Printf("  POST answered                  p50 %s  p99 %s\n", milliseconds(f.paced.P50), milliseconds(f.paced.P99))
-	fmt.Printf("  publish to delivery            p50 %s  p95 %s  p99 %s\n", milliseconds(f.paced.Delivery50),
-		milliseconds(f.paced.Delivery95), milliseconds(f.paced.Delivery99))
-	drawn.atLeast("intake with a worker on the same cores, of H", f.flat.perSecond()/l.composed(), 0.85)
-	drawn.atMost(fmt.Sprintf("publish to delivery at %d/s, p50 ms", pacedRate), inMilliseconds(f.paced.Delivery50), 8)
-	drawn.atMost(fmt.Sprintf("publish to delivery at %d/s, p99 ms", pacedRate), inMilliseconds(f.paced.Delivery99), 25)
+// embedded measures the default without PostgreSQL and NATS.
+func (s *stack) embedded(ctx context.Context) error {
+	s.becomeEmbedded()
+	p, err := s.startPipeline(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.warm(ctx); err != nil {
+		return err
+	}
+	result, err := p.run(ctx, loadDuration, 0)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("embedded, SQLite with synchronous FULL: %.0f accepted/s, p50 %s p99 %s; %.0f delivered/s\n", result.perSecond(),
+		milliseconds(result.P50), milliseconds(result.P99), float64(result.Delivered)/result.DrainSeconds)
+	return nil
 }
 
-func milliseconds(d time.Duration) string {
-	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
+// becomeEmbedded has what is started later keep everything in DATA_DIR.
+func (s *stack) becomeEmbedded() {
+	var env []string
+	for _, entry := range s.env {
+		if !strings.HasPrefix(entry, "DATABASE_URL=") && !strings.HasPrefix(entry, "NATS_URL=") &&
+			!strings.HasPrefix(entry, "ESTIMATES_WEBHOOK_BASE_URL=") {
+			env = append(env, entry)
+		}
+	}
+	s.env = env
 }

@@ -5,13 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"slices"
 	"strconv"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/supplyhub/supplyhub/internal/database"
 )
 
 const (
@@ -21,6 +25,7 @@ const (
 	droppedDays    = 6
 	dropTries      = 8      // while requests come in
 	newestRequests = 10_000 // that are read
+	sizeRounds     = 4
 )
 
 // sizeFigures are measured over both, a second.
@@ -28,95 +33,77 @@ var sizeFigures = [...]struct {
 	name    string
 	measure func(*pipeline, context.Context) (float64, error)
 }{
-	{"accepted/s", (*pipeline).accepts},
+	{"accepted/s", func(p *pipeline, ctx context.Context) (float64, error) {
+		result, err := p.run(ctx, loadDuration, 0)
+		return result.perSecond(), err
+	}},
 	{"status reads/s", func(p *pipeline, ctx context.Context) (float64, error) {
 		return p.readsNewest(ctx, newestRequests, loadDuration)
 	}},
-	{"sweeps/s", (*pipeline).sweeps},
 }
 
-// size measures intake, reads and the sweeper's statement over a large database and over a young one, at the same
-// moments as the machine's speed drifts, and what dropping a day of the large one costs who uses it.
+// size measures a large database: the lists of a supplier that has a tenth of it, at any depth and on both engines; what
+// dropping a day costs who uses it; and intake and reads compared with a young database, at the same moments.
 func size(ctx context.Context, s *stack) error {
+	stored, err := strconv.ParseInt(cmp.Or(os.Getenv(sizeRequests), strconv.Itoa(storedRequests)), 10, 64)
+	if err != nil {
+		return fmt.Errorf("%s: %w", sizeRequests, err)
+	}
+	fmt.Println(machine())
 	full, err := s.unworked(ctx)
 	if err != nil {
 		return err
 	}
-	return onStack(ctx, func(ctx context.Context, beside *stack) error {
-		young, err := beside.unworked(ctx)
-		if err != nil {
-			return err
-		}
-		return young.besideFull(ctx, full)
-	})
-}
-
-// storedCount returns how many requests a large database has.
-func storedCount() (int64, error) {
-	stored, err := strconv.ParseInt(cmp.Or(os.Getenv(sizeRequests), strconv.Itoa(storedRequests)), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", sizeRequests, err)
-	}
-	return stored, nil
-}
-
-// besideFull fills the other database and measures both.
-func (p *pipeline) besideFull(ctx context.Context, full *pipeline) error {
-	stored, err := storedCount()
-	if err != nil {
-		return err
-	}
 	begin := time.Now()
-	if err := errors.Join(full.fillUp(ctx, stored), p.fillFew(ctx)); err != nil {
-		return err
+	key, err := full.fill(ctx, stored)
+	if err != nil {
+		return fmt.Errorf("fill: %w", err)
 	}
 	fmt.Printf("%d requests, events, deliveries and attempts of %d days stored in %.0f s\n", stored, sizeDays,
 		time.Since(begin).Seconds())
-	begin = time.Now()
-	if err := full.settle(ctx); err != nil {
+	if err := full.tidy(ctx); err != nil {
 		return err
 	}
-	fmt.Printf("vacuumed and indexed anew, as a service does that runs for days, in %.0f s\n", time.Since(begin).Seconds())
-	wait(ctx, time.Since(begin)/2) // a disk that was written to for minutes answers late for some more
+	wait(ctx, time.Since(begin)/4) // a disk that was written to for minutes answers late for some more
+	if err := readLists(ctx, full.plan.Address, key); err != nil {
+		return err
+	}
 	if err := full.dropDays(ctx, stored/sizeDays); err != nil {
 		return err
 	}
-	rates, err := p.sideBySide(ctx, full)
+	err = onStack(ctx, func(ctx context.Context, s *stack) error {
+		young, err := s.unworked(ctx)
+		if err != nil {
+			return err
+		}
+		return young.compareWith(ctx, full)
+	})
 	if err != nil {
 		return err
 	}
-	for i, figure := range sizeFigures {
-		fmt.Printf("  %-16s %8.0f of a young database   %8.0f of the full one   %.2f times\n", figure.name, rates[0][i],
-			rates[1][i], rates[1][i]/rates[0][i])
-	}
-	return nil
+	return onStack(ctx, func(ctx context.Context, s *stack) error { return s.embeddedLists(ctx, stored/sizeDays) })
 }
 
-// sideBySide returns the pipelines' figures, each measured of both at the same moments.
-func (p *pipeline) sideBySide(ctx context.Context, full *pipeline) (rates [2][len(sizeFigures)]float64, err error) {
-	const rounds = 4
-	pipelines := []*pipeline{p, full}
-	for range rounds {
-		for _, one := range pipelines {
-			if err := errors.Join(one.warm(ctx), one.tidy(ctx)); err != nil {
-				return rates, err
-			}
-		}
-		for n, figure := range sizeFigures {
-			both, ctx := errgroup.WithContext(ctx)
-			for i, one := range pipelines {
-				both.Go(func() error {
-					rate, err := figure.measure(one, ctx)
-					rates[i][n] += rate / rounds
-					return err
-				})
-			}
-			if err := both.Wait(); err != nil {
-				return rates, fmt.Errorf("%s: %w", figure.name, err)
-			}
-		}
+// embeddedLists reads the lists of a supplier with so many requests from SQLite.
+func (s *stack) embeddedLists(ctx context.Context, requests int64) error {
+	s.becomeEmbedded()
+	if _, err := s.command(ctx, "migrate"); err != nil {
+		return err
 	}
-	return rates, nil
+	supplier, key, err := s.create(ctx, "http://127.0.0.1:9/hook", "--scopes", listScopes)
+	if err != nil {
+		return err
+	}
+	rows := filling{supplier: supplier, all: true, from: 1, to: requests, first: 1 << 36, pending: requests * 9 / 10}
+	if err := s.store(ctx, database.Config{Path: s.dir + "/data/supplyhub.db"}, rows); err != nil {
+		return fmt.Errorf("fill SQLite: %w", err)
+	}
+	address, _, err := s.startAPI()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("SQLite, %d requests of one supplier\n", requests)
+	return readLists(ctx, address, key)
 }
 
 // unworked returns a pipeline without a worker: nothing is delivered.
@@ -129,47 +116,114 @@ func (s *stack) unworked(ctx context.Context) (*pipeline, error) {
 	return p, nil
 }
 
-// accepts returns the accepted requests a second.
-func (p *pipeline) accepts(ctx context.Context) (float64, error) {
-	result, err := p.run(ctx, loadDuration, 0)
-	return result.perSecond(), err
+// compareWith prints the figures of both pipelines, each measured of both at the same moments.
+func (p *pipeline) compareWith(ctx context.Context, full *pipeline) error {
+	var rates [2][len(sizeFigures)]float64
+	pipelines := []*pipeline{p, full}
+	for range sizeRounds {
+		for _, one := range pipelines {
+			if err := errors.Join(one.warm(ctx), one.tidy(ctx)); err != nil {
+				return err
+			}
+		}
+		for n, figure := range sizeFigures {
+			both, ctx := errgroup.WithContext(ctx)
+			for i, one := range pipelines {
+				both.Go(func() error {
+					rate, err := figure.measure(one, ctx)
+					rates[i][n] += rate / sizeRounds
+					return err
+				})
+			}
+			if err := both.Wait(); err != nil {
+				return fmt.Errorf("%s: %w", figure.name, err)
+			}
+		}
+	}
+	for i, figure := range sizeFigures {
+		fmt.Printf("  %-16s %8.0f of a young database   %8.0f of the full one   %.2f times\n", figure.name, rates[0][i],
+			rates[1][i], rates[1][i]/rates[0][i])
+	}
+	return nil
 }
 
 // readsNewest returns the status reads of some of the newest requests a second.
 func (p *pipeline) readsNewest(ctx context.Context, newest int64, duration time.Duration) (float64, error) {
-	result, err := p.load(ctx, loadPlan{Address: p.plan.Address, Paths: p.someRequests(newest), Connections: connections,
-		Duration: duration, Header: "Authorization: Bearer " + p.plan.Token})
-	return result.perSecond(), errors.Join(err, result.flawless())
-}
-
-// someRequests returns the paths of some of the newest requests.
-func (p *pipeline) someRequests(newest int64) []string {
+	newest = min(newest, p.nextID-1)
 	paths := make([]string, pathsOfRun)
 	for i := range paths {
 		paths[i] = fmt.Sprintf("%s/%d", intakePath, p.nextID-rand.Int64N(newest))
 	}
-	return paths
+	result, err := p.load(ctx, loadPlan{Address: p.plan.Address, Paths: paths, Connections: connections,
+		Duration: duration, Header: "Authorization: Bearer " + p.plan.Token})
+	return result.perSecond(), errors.Join(err, result.flawless())
 }
 
-func (s *stack) sweeps(ctx context.Context) (float64, error) {
-	cfg, err := pgx.ParseConfig(s.database())
-	if err != nil {
-		return 0, err
-	}
-	cfg.RuntimeParams["plan_cache_mode"] = "force_generic_plan" // as the service's connections have it
-	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close(ctx)
-	begin := time.Now()
-	const times = 10_000
-	for range times {
-		_, err := conn.Exec(ctx, `SELECT supplier_id, id FROM material_requests
-			WHERE ticket < $1 ORDER BY ticket LIMIT 128 FOR UPDATE SKIP LOCKED`, 0)
-		if err != nil {
-			return 0, err
+// dropDays drops the oldest of the filled partitions while requests come in and are delivered, each between two runs
+// without a drop and as the first that the processes' connections see, as where one day ends a day.
+func (p *pipeline) dropDays(ctx context.Context, requests int64) error {
+	p.plan.Receiver = p.receiver
+	for range droppedDays {
+		if err := p.restart(ctx); err != nil {
+			return err
 		}
+		before, err := p.run(ctx, loadDuration, pacedRate)
+		if err != nil {
+			return err
+		}
+		var took time.Duration
+		during := make(chan error, 1)
+		go func() {
+			wait(ctx, loadDuration/2)
+			var err error
+			took, err = p.dropOldest(ctx)
+			during <- err
+		}()
+		with, err := p.run(ctx, loadDuration, pacedRate)
+		if err = errors.Join(err, <-during); err != nil {
+			return err
+		}
+		fmt.Printf("a day of %d requests dropped in %s at %d/s; p99 before and meanwhile: POST %s, %s, delivery %s, %s\n",
+			requests, milliseconds(took), pacedRate, milliseconds(before.P99), milliseconds(with.P99),
+			milliseconds(before.Delivery99), milliseconds(with.Delivery99))
 	}
-	return times / time.Since(begin).Seconds(), nil
+	p.plan.Receiver = ""
+	return p.stop(p.worker)
+}
+
+// restart has a new api and a new worker, whose connections know no statement yet.
+func (p *pipeline) restart(ctx context.Context) (err error) {
+	for _, cmd := range slices.DeleteFunc([]*exec.Cmd{p.api, p.worker}, func(c *exec.Cmd) bool { return c == nil }) {
+		err = errors.Join(err, p.stop(cmd))
+	}
+	if err = errors.Join(err, p.tidy(ctx)); err != nil {
+		return err
+	}
+	if p.plan.Address, p.api, err = p.startOwn(); err != nil {
+		return err
+	}
+	return p.startWorker(ctx)
+}
+
+// dropOldest drops the oldest partition, as retention does when its requests are deleted, and returns how long it took;
+// it tries again where it would make others wait.
+func (s *stack) dropOldest(ctx context.Context) (time.Duration, error) {
+	db, err := database.Open(ctx, database.Config{URL: s.database(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close()
+	why := ""
+	for range dropTries {
+		begin := time.Now()
+		err := db.InTx(ctx, "drop the oldest day", func(ctx context.Context) error {
+			return db.From(ctx).Raw(`SELECT drop_webhook_partition((SELECT min(first_uid) FROM webhook_partitions
+				WHERE first_uid > 0))`).Scan(&why).Error
+		})
+		if err != nil || why == "" {
+			return time.Since(begin), err
+		}
+		wait(ctx, time.Second/2)
+	}
+	return 0, fmt.Errorf("the oldest partition could not be dropped while requests came in: %s", why)
 }

@@ -4,273 +4,133 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/pack"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-const microsOfDay = 24 * 60 * 60 * 1_000_000
+const (
+	microsOfDay = 24 * 60 * 60 * 1_000_000
+	fillBatch   = 50_000
+)
 
-// advance does what the api does at a day's beginning, and once more, which makes the next day's partition ahead.
-func advance(ctx context.Context, conn *pgx.Conn, day int64) error {
-	for range 2 {
-		if _, err := conn.Exec(ctx, `SELECT advance_webhook_partitions($1, 1)`, day*microsOfDay); err != nil {
-			return err
-		}
-	}
-	return nil
+// filling are the requests of some numbers: a tenth of them, or all, are of the supplier whose lists are read. Of those a
+// tenth is selected, a hundredth failed and a hundredth waits; half of the deliveries go to the own endpoint.
+type filling struct {
+	supplier string
+	all      bool
+	first    int64 // uid before that of number 0
+	from, to int64
+	pending  int64 // from this number on some deliveries are: a partition with one of these is not dropped
 }
 
-// fillUp stores what two suppliers' years of requests would leave, each of ten days in a partition of its own.
-func (s *stack) fillUp(ctx context.Context, stored int64) error {
+// fill stores ten days of requests, each day in a partition of its own, and returns the API key of the supplier that has
+// a tenth of them.
+func (s *stack) fill(ctx context.Context, stored int64) (key string, err error) {
+	supplier, key, err := s.create(ctx, "http://127.0.0.1:9/hook", "--scopes", listScopes)
+	if err != nil {
+		return "", err
+	}
 	conn, err := pgx.Connect(ctx, s.database())
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer conn.Close(ctx)
 	today := time.Now().Unix() * 1_000_000 / microsOfDay
-	for day := range int64(sizeDays + 1) { // the last is of what is measured
-		if err := advance(ctx, conn, today+day); err != nil {
-			return err
+	rows := filling{supplier: supplier, pending: stored - stored/sizeDays}
+	for day := range int64(sizeDays + 2) { // the first partition is of what was before, the last of what is measured
+		for range 2 { // what the api does at a day's beginning, and once more, which makes the next day's ahead
+			if _, err := conn.Exec(ctx, `SELECT advance_webhook_partitions($1, 1)`, (today+day)*microsOfDay); err != nil {
+				return "", err
+			}
 		}
-		if day > 0 {
-			err = fillDay(ctx, conn, (day-1)*stored/sizeDays+1, day*stored/sizeDays)
+		if day == 0 || day > sizeDays {
+			continue
 		}
+		err := conn.QueryRow(ctx, `SELECT max(first_uid) FROM webhook_partitions WHERE opened_at IS NOT NULL`).Scan(&rows.first)
 		if err != nil {
-			return err
+			return "", err
+		}
+		rows.from, rows.to = (day-1)*stored/sizeDays+1, day*stored/sizeDays
+		if err := s.store(ctx, database.Config{URL: s.database()}, rows); err != nil {
+			return "", err
 		}
 	}
-	return advance(ctx, conn, today+sizeDays+1)
+	return key, nil
 }
 
-// fillFew stores ten requests of each of the suppliers, whose ids come after the measured one's: of one supplier alone
-// each entry would be the last of its index, which PostgreSQL inserts without a search.
-func (s *stack) fillFew(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, s.database())
+// store inserts the rows, by statements that both engines know.
+func (s *stack) store(ctx context.Context, config database.Config, rows filling) error {
+	config.Profile, config.Log = database.Maintenance, slog.New(slog.DiscardHandler)
+	db, err := database.Open(ctx, config)
 	if err != nil {
 		return err
-	}
-	defer conn.Close(ctx)
-	return fillDay(ctx, conn, 1, 1000)
-}
-
-// settle leaves the days that are over as they are where it runs for days: vacuumed and frozen, with nothing under way.
-func (s *stack) settle(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, s.database())
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	for _, statement := range []string{`VACUUM (FREEZE, ANALYZE)`, `CHECKPOINT`} {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return rests(ctx, conn, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'autovacuum worker')`)
-}
-
-// rests waits until the query says true.
-func rests(ctx context.Context, conn *pgx.Conn, query string) error {
-	for done := false; !done; time.Sleep(time.Second) {
-		if err := conn.QueryRow(ctx, query).Scan(&done); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fillDay stores the requests of these numbers in the open partition, whose webhook-ids begin like its first, as far
-// apart as ten million in ten days are: one half is sent to suppliers' receivers, the other to the own endpoint.
-func fillDay(ctx context.Context, conn *pgx.Conn, from, to int64) error {
-	for _, statement := range []string{
-		`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, received,
-			created_at, updated_at, estimates, unavailable)
-			SELECT 'sup_zz_' || n % 100, n, 'estimated', decode(md5(n::text) || md5(n::text), 'hex'), 'SP-0001', $4, 'trace',
-				$3 + n, 1, 1700000000000000 + n * 86400, 1700000000000000 + n * 86400, '[]', '[]'
-			FROM generate_series($1::bigint, $2::bigint) AS n`,
-		`INSERT INTO webhook_events (uid, round, trace_id, body, created_at, supplier_id)
-			SELECT $3 + n, 1, 'trace', substr($4::bytea, 1, 200), 1700000000000000 + n * 86400, 'sup_zz_' || n % 100
-			FROM generate_series($1::bigint, $2::bigint) AS n`,
-		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
-			next_attempt_at, created_at, updated_at, last_started_at, last_duration_us, last_status)
-			SELECT webhook_border($3) || lpad(n::text, 9, '0'), $3 + n, 1,
-				CASE n % 2 WHEN 0 THEN 'own' ELSE 'sup_zz_' || n % 100 END, 'sup_zz_' || n % 100, n, 'delivered', 2, 2, n,
-				1700000000000000 + n * 86400, n, n, 1000, 200
-			FROM generate_series($1::bigint, $2::bigint) AS n WHERE length($4::bytea) > 0`,
-		`INSERT INTO webhook_attempts (delivery_id, supplier_id, number, started_at, duration_us, status)
-			SELECT webhook_border($3) || lpad(n::text, 9, '0'), 'sup_zz_' || n % 100, 1, n, 1000, 503
-			FROM generate_series($1::bigint, $2::bigint) AS n WHERE length($4::bytea) > 0`,
-	} {
-		var first int64
-		if err := conn.QueryRow(ctx, `SELECT greatest(max(first_uid), 1::bigint << 40) FROM webhook_partitions
-			WHERE opened_at IS NOT NULL`).Scan(&first); err != nil {
-			return err
-		}
-		if _, err := conn.Exec(ctx, statement, from, to, first, pack.Pack(body(1))); err != nil {
-			return fmt.Errorf("%.40s: %w", statement, err)
-		}
-	}
-	return nil
-}
-
-// dropDays drops the oldest of the filled partitions while requests come in and are delivered, each between two runs
-// without a drop and as the first that the processes' connections see, as where one day ends a day, and then deletes
-// the tables of one of them.
-func (p *pipeline) dropDays(ctx context.Context, requests int64) error {
-	p.plan.Receiver = p.receiver
-	var without, with []loadResult
-	for range droppedDays {
-		if err := p.restart(ctx); err != nil {
-			return err
-		}
-		before, err := p.run(ctx, loadDuration, pacedRate)
-		if err != nil {
-			return err
-		}
-		var d droppedDay
-		during, err := p.meanwhile(ctx, func(ctx context.Context) (err error) {
-			d, err = p.dropOldest(ctx)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		after, err := p.run(ctx, loadDuration, pacedRate)
-		if err != nil {
-			return err
-		}
-		fmt.Printf("one day of %d, %d requests, dropped in %s, %s of it to commit, at try %d, while %d/s come in\n", sizeDays,
-			requests, milliseconds(d.took), milliseconds(d.committed), d.tries, pacedRate)
-		fmt.Printf("  p99 before, meanwhile and after it: POST %s, %s, %s, delivery %s, %s, %s\n", milliseconds(before.P99),
-			milliseconds(during.P99), milliseconds(after.P99), milliseconds(before.Delivery99),
-			milliseconds(during.Delivery99), milliseconds(after.Delivery99))
-		without, with = append(without, before, after), append(with, during)
-	}
-	compareAll("dropped", without, with)
-	var deleted []loadResult
-	for range 3 { // its attempts, deliveries and events
-		during, err := p.meanwhile(ctx, p.deleteTable)
-		if err != nil {
-			return err
-		}
-		deleted = append(deleted, during)
-	}
-	compareAll("its tables deleted", without, deleted)
-	p.plan.Receiver = ""
-	return p.stop(p.worker)
-}
-
-// restart has a new api and a new worker, whose connections know no statement yet.
-func (p *pipeline) restart(ctx context.Context) (err error) {
-	if err := p.stop(p.api); err != nil {
-		return err
-	}
-	if p.worker != nil {
-		if err := p.stop(p.worker); err != nil {
-			return err
-		}
-	}
-	if err := p.tidy(ctx); err != nil {
-		return err
-	}
-	if p.plan.Address, p.api, err = p.startOwn(); err != nil {
-		return err
-	}
-	return p.startWorker(ctx)
-}
-
-// meanwhile runs the load and does something in its middle.
-func (p *pipeline) meanwhile(ctx context.Context, something func(context.Context) error) (r loadResult, err error) {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) {
-		r, err = p.run(ctx, loadDuration, pacedRate)
-		return err
-	})
-	group.Go(func() error {
-		time.Sleep(loadDuration / 2)
-		return something(ctx)
-	})
-	err = group.Wait()
-	return r, err
-}
-
-// p99s are the figures of a run by which it is compared.
-var p99s = [...]struct {
-	name string
-	of   func(loadResult) time.Duration
-}{
-	{"POST answered, p99", func(r loadResult) time.Duration { return r.P99 }},
-	{"delivered, p99", func(r loadResult) time.Duration { return r.Delivery99 }},
-}
-
-// compareAll prints how the p99 of some runs scatters beside that of runs without it.
-func compareAll(what string, without, with []loadResult) {
-	for _, f := range p99s {
-		before, during := sortedBy(f.of, without), sortedBy(f.of, with)
-		middle := before[len(before)/2]
-		fmt.Printf("  %-20s without %s   %s %s   %.2f times in the middle\n", f.name, scatter(before, 2*middle), what,
-			scatter(during, 2*middle), float64(during[len(during)/2])/float64(middle))
-	}
-}
-
-func sortedBy(p99 func(loadResult) time.Duration, runs []loadResult) []time.Duration {
-	sorted := make([]time.Duration, len(runs))
-	for i, run := range runs {
-		sorted[i] = p99(run)
-	}
-	slices.Sort(sorted)
-	return sorted
-}
-
-func scatter(sorted []time.Duration, limit time.Duration) string {
-	first, _ := slices.BinarySearch(sorted, limit)
-	return fmt.Sprintf("%s (%s to %s), %d of %d over twice the middle without", milliseconds(sorted[len(sorted)/2]),
-		milliseconds(sorted[0]), milliseconds(sorted[len(sorted)-1]), len(sorted)-first, len(sorted))
-}
-
-// deleteTable deletes the next table of what was dropped, as the api does one a minute.
-func (s *stack) deleteTable(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, s.database())
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	_, err = conn.Exec(ctx, `SELECT delete_webhook_table()`)
-	return err
-}
-
-// droppedDay is how dropping a partition went.
-type droppedDay struct {
-	took, committed time.Duration
-	tries           int
-}
-
-// dropOldest drops the oldest partition, as retention does when its requests are deleted, and returns how long it took,
-// and its commit; it tries again where it would make others wait.
-func (s *stack) dropOldest(ctx context.Context) (d droppedDay, err error) {
-	db, err := database.Open(ctx, database.Config{URL: s.database(), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return d, err
 	}
 	defer db.Close()
-	why := ""
-	for d.tries = 1; d.tries <= dropTries; d.tries++ {
-		begin, dropped := time.Now(), time.Time{}
-		err := db.InTx(ctx, "drop the oldest day", func(ctx context.Context) error {
-			defer func() { dropped = time.Now() }()
-			return db.From(ctx).Raw(`SELECT drop_webhook_partition((SELECT min(first_uid) FROM webhook_partitions
-				WHERE first_uid > 0))`).Scan(&why).Error
+	for end := rows.to; rows.from <= end; rows.from += fillBatch {
+		rows.to = min(rows.from+fillBatch-1, end)
+		err := db.InTx(ctx, "fill", func(ctx context.Context) error {
+			for _, statement := range rows.statements(db.Engine()) {
+				if err := db.From(ctx).Exec(statement).Error; err != nil {
+					return fmt.Errorf("%.40s: %w", statement, err)
+				}
+			}
+			return nil
 		})
-		if err != nil || why == "" {
-			d.took, d.committed = time.Since(begin), time.Since(dropped)
-			return d, err
+		if err != nil {
+			return err
 		}
-		time.Sleep(time.Second / 2)
 	}
-	return d, fmt.Errorf("the oldest partition could not be dropped while requests came in: %s", why)
+	return nil
 }
+
+func (f filling) statements(engine database.Engine) []string {
+	blob := func(text []byte) string {
+		if engine == database.SQLite {
+			return fmt.Sprintf("x'%x'", text)
+		}
+		return fmt.Sprintf("'\\x%x'::bytea", text)
+	}
+	numbers := fmt.Sprintf(`WITH RECURSIVE all_numbers(n) AS (SELECT CAST(%d AS bigint) UNION ALL SELECT n + 1 FROM all_numbers
+		WHERE n < %d) `, f.from, f.to)
+	ours, part := "n % 10 = 0", "n / 10"
+	if f.all {
+		ours, part = "1 = 1", "n"
+	}
+	from := fmt.Sprintf(` FROM (SELECT n, 1700000000000000 + n * 86400 AS at, n + %d AS uid, %s AS part,
+			CASE WHEN %s THEN '%s' ELSE 'sup_zz_' || (n %% 100) END AS supplier, CAST('%s' || (1000000000 + n) AS text) AS id,
+			%d AS next_year FROM all_numbers) AS r`, f.first, part, ours, f.supplier, round.Border(f.first),
+		time.Now().AddDate(1, 0, 0).UnixMicro())
+	const status = `CASE WHEN part % 100 = 7 THEN 'failed' WHEN part % 100 = 8 THEN 'enqueued'
+		WHEN part % 10 = 3 THEN 'selected' ELSE 'estimated' END`
+	return []string{
+		numbers + `INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, received,
+			failure, created_at, updated_at, selected_estimate_id, selected_at, retry_at)
+			SELECT supplier, n, ` + status + `, ` + blob(make([]byte, 32)) + `, 'SP-0001', ` + blob(pack.Pack(body(1))) + `, 'trace',
+				uid, CASE WHEN part % 100 IN (7, 8) THEN 0 ELSE 1 END,
+				CASE WHEN part % 100 = 7 THEN 'The delivery estimates could not be delivered.' ELSE '' END, at, at,
+				CASE WHEN part % 10 = 3 THEN 'est-road' END, CASE WHEN part % 10 = 3 THEN at END,
+				CASE WHEN part % 100 = 8 THEN next_year END` + from,
+		numbers + `INSERT INTO webhook_events (uid, round, nonce, trace_id, body, created_at, supplier_id)
+			SELECT uid, 1, n, 'trace', ` + blob(pack.Pack([]byte(eventText))) + `, at, supplier` + from + ` WHERE part % 100 <> 8`,
+		numbers + `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
+			next_attempt_at, created_at, updated_at, last_started_at, last_duration_us, last_status)
+			SELECT id, uid, 1, CASE part % 2 WHEN 0 THEN 'own' ELSE supplier END, supplier, n,
+				CASE WHEN part % 100 = 7 OR part % 100 = 51 THEN 'dead' WHEN part % 100 = 53 THEN 'failed'
+					WHEN part % 100 = 55 AND n >= ` + fmt.Sprint(f.pending) + ` THEN 'pending' ELSE 'delivered' END,
+				2, 2, next_year, at, at, at, 1000, 200` + from + ` WHERE part % 100 <> 8`,
+		numbers + `INSERT INTO webhook_attempts (delivery_id, supplier_id, number, started_at, duration_us, status)
+			SELECT id, supplier, 1, at, 1000, 503` + from + ` WHERE part % 100 <> 8`,
+	}
+}
+
+// eventText is what the worker stores of a request.
+const eventText = `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z","data":{"supplier_id":"sup",` +
+	`"request_id":1,"shop_code":"SP-0001","estimates":[{"estimate_id":"est-road","service":"road","carrier":"Rodovia Cargas",` +
+	`"price_cents":17080,"currency":"BRL","lead_time_days":6,"dispatch_date":"2026-11-23","delivery_date":"2026-11-30",` +
+	`"chargeable_weight_kg":81,"volume_m3":0.27,"valid_until":"2026-11-29T02:59:59Z"}],` +
+	`"unavailable":[{"service":"express","reason":"The chargeable weight is 45.1 kg, the service takes up to 30 kg."}]}}`

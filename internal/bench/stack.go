@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -27,10 +28,8 @@ type stack struct {
 	dir   string
 	env   []string
 	procs []*exec.Cmd
-	nats  *exec.Cmd
 
-	postmaster    int    // process id
-	spareDatabase string // for the bare parts: what they store is no one's work
+	postmaster int // process id
 }
 
 const (
@@ -61,9 +60,6 @@ func newStackOf(ctx context.Context, tree string) (*stack, error) {
 	s := &stack{dir: dir}
 	database, err := s.createDatabase(ctx)
 	if err != nil {
-		return s, err
-	}
-	if s.spareDatabase, err = s.createDatabase(ctx); err != nil {
 		return s, err
 	}
 	for _, b := range []struct{ tree, target string }{{tree, "./cmd/api"}, {tree, "./cmd/worker"},
@@ -168,14 +164,20 @@ func (s *stack) close() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// startNATS runs a nats-server, waits until it listens and leads what is started later to it.
+// startNATS runs a nats-server, waits until it listens and gives its address to what is started later.
 func (s *stack) startNATS() error {
 	port, err := freePort()
 	if err != nil {
 		return err
 	}
-	s.env = append(s.env, fmt.Sprintf("NATS_URL=nats://127.0.0.1:%d", port))
-	return s.runNATS()
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	s.env = append(s.env, "NATS_URL=nats://"+address)
+	_, _, err = s.start("nats-server", "-js", "-sd", filepath.Join(s.dir, "nats"), "-a", "127.0.0.1", "-p", strconv.Itoa(port),
+		"-l", filepath.Join(s.dir, "nats.log"))
+	if err != nil {
+		return err
+	}
+	return until(func() bool { return listens(address) })
 }
 
 func listens(address string) bool {
@@ -233,13 +235,13 @@ func until(condition func() bool) error {
 	return errors.New("a part of the stack did not start within 30 s")
 }
 
-// supplier makes a supplier and returns its API key and an access token that outlives the bench.
-func (s *stack) supplier(ctx context.Context, address, webhookURL string) (key, token string, err error) {
-	if _, key, err = s.create(ctx, webhookURL); err != nil {
-		return "", "", err
+// supplier makes a supplier and returns an access token that outlives the bench.
+func (s *stack) supplier(ctx context.Context, address, webhookURL string) (token string, err error) {
+	_, key, err := s.create(ctx, webhookURL)
+	if err != nil {
+		return "", err
 	}
-	token, err = tokenOf(ctx, address, key)
-	return key, token, err
+	return tokenOf(ctx, address, key)
 }
 
 // create makes a supplier and returns its id and API key.
@@ -290,16 +292,15 @@ func (s *stack) load(ctx context.Context, plan loadPlan) (loadResult, error) {
 	return result, json.Unmarshal(out, &result)
 }
 
-// rate runs a bare part and reads the rate per second that it prints.
-func (s *stack) rate(name string) (float64, error) {
-	env := s.env
-	defer func() { s.env = env }()
-	s.env = append(slices.Clone(env), "DATABASE_URL="+s.spareDatabase)
-	cmd, out, err := s.start("bench", name)
-	if err != nil {
-		return 0, err
+// database returns the address of the stack's database, for a connection of our own.
+func (s *stack) database() string { return s.variable("DATABASE_URL") }
+
+// variable returns the value of one of the processes' environment variables; of one that is given twice the last counts.
+func (s *stack) variable(name string) string {
+	for _, entry := range slices.Backward(s.env) {
+		if value, found := strings.CutPrefix(entry, name+"="); found {
+			return value
+		}
 	}
-	var rate float64
-	_, scanErr := fmt.Fscan(out, &rate)
-	return rate, errors.Join(scanErr, cmd.Wait())
+	return ""
 }

@@ -7,10 +7,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 )
 
 // The fleet that is listed: the first client has about half of all records.
@@ -35,10 +36,7 @@ func trackerBench(ctx context.Context, s *stack) error {
 	if f.address, _, err = s.startAPI(); err != nil {
 		return err
 	}
-	if err := f.measure(ctx); err != nil {
-		return err
-	}
-	return f.loads(ctx)
+	return f.measure(ctx)
 }
 
 // fleet is the clients with their keys; the first one is measured.
@@ -80,23 +78,6 @@ func (s *stack) newFleet(ctx context.Context, clients int) (*fleet, error) {
 	var err error
 	f.conn, err = pgx.Connect(ctx, s.database())
 	return f, err
-}
-
-// database returns the address of the stack's database, for a connection of our own.
-func (s *stack) database() string {
-	address, _, _ := strings.Cut(s.variable("DATABASE_URL"), fewConnections)
-	return address
-}
-
-// variable returns the value of one of the processes' environment variables; of one that is given twice the last
-// counts.
-func (s *stack) variable(name string) string {
-	for _, entry := range slices.Backward(s.env) {
-		if value, found := strings.CutPrefix(entry, name+"="); found {
-			return value
-		}
-	}
-	return ""
 }
 
 func (s *stack) loadFile(ctx context.Context, client, records string) error {
@@ -194,78 +175,75 @@ func (f *fleet) measure(ctx context.Context) error {
 	return f.compare(ctx)
 }
 
-// compare puts the list of random days beside handlers that run the same statement: one drops the rows and answers
-// stored bytes, the other lets PostgreSQL make the JSON.
+// compare puts the list of random days against its statements alone, whose rows are read and dropped.
 func (f *fleet) compare(ctx context.Context) error {
-	cmd, out, err := f.start("bench", "bare-tracker")
+	type page struct {
+		day    string
+		offset int
+	}
+	pages, paths := make([]page, pathsOfRun), make([]string, pathsOfRun)
+	for i := range pages {
+		pages[i] = page{f.lastDay.AddDate(0, 0, -rand.IntN(trackerDays)).Format(time.DateOnly), 20 * rand.IntN(5)}
+		paths[i] = fmt.Sprintf("%s?filter=date:eq:%s&page=%d", listPath, pages[i].day, 1+pages[i].offset/20)
+	}
+	cfg, err := pgxpool.ParseConfig(f.database())
 	if err != nil {
 		return err
 	}
-	var bare string
-	if _, err := fmt.Fscan(out, &bare); err != nil {
+	cfg.MaxConns = 8 // as the api's readers
+	cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
 		return err
 	}
-	days := make([]string, pathsOfRun)
-	for i := range days {
-		days[i] = fmt.Sprintf("?filter=date:eq:%s&page=%d",
-			f.lastDay.AddDate(0, 0, -rand.IntN(trackerDays)).Format(time.DateOnly), 1+rand.IntN(5))
-	}
-	at := func(path string) []string {
-		paths := slices.Clone(days)
-		for i := range paths {
-			paths[i] = path + paths[i]
+	defer pool.Close()
+	alone := func(p page) error {
+		if err := dropped(ctx, pool, `SELECT generation, max_id FROM tracker_versions WHERE client_number = 1`); err != nil {
+			return err
 		}
-		return paths
+		return dropped(ctx, pool, `SELECT * FROM tracker_client_1 WHERE dt_carga = $1::date ORDER BY dt_carga DESC, id DESC
+			LIMIT 20 OFFSET $2`, p.day, p.offset)
 	}
-	rates := map[string][]float64{}
+	var lists, statements []float64
 	for range 3 { // in turns, as the machine is not equally fast all the time
-		for name, target := range map[string]struct{ address, path string }{"list": {f.address, listPath},
-			"floor": {bare, "/floor"}, "json_agg": {bare, "/json_agg"}} {
-			result, err := f.run(ctx, target.address, connections, at(target.path))
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			rates[name] = append(rates[name], result.perSecond())
+		result, err := f.run(ctx, f.address, connections, paths)
+		if err != nil {
+			return err
 		}
+		begin := time.Now()
+		group := new(errgroup.Group)
+		for i := range connections {
+			group.Go(func() error {
+				for n := range 200 {
+					if err := alone(pages[(i*200+n)%len(pages)]); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		lists = append(lists, result.perSecond())
+		statements = append(statements, connections*200/time.Since(begin).Seconds())
 	}
-	median := func(name string) float64 { slices.Sort(rates[name]); return rates[name][1] }
-	fmt.Printf("  list of random days %.0f/s: %.2f of a handler that drops the rows (%.0f/s), "+
-		"%.2f of one with json_agg (%.0f/s)\n",
-		median("list"), median("list")/median("floor"), median("floor"), median("list")/median("json_agg"),
-		median("json_agg"))
-	return f.stop(cmd)
+	slices.Sort(lists)
+	slices.Sort(statements)
+	fmt.Printf("  list of random days %.0f/s: %.2f of its statements alone (%.0f/s)\n", lists[1], lists[1]/statements[1],
+		statements[1])
+	return nil
 }
 
-// loads measures the upkeep: a day's load into the store beside the same rows into a bare table with its key.
-func (f *fleet) loads(ctx context.Context) error {
-	if _, err := f.conn.Exec(ctx, `CREATE TABLE bare_records (LIKE tracker_records);
-		ALTER TABLE bare_records ADD PRIMARY KEY (id)`); err != nil {
+// dropped reads the rows of a query as they come over the network.
+func dropped(ctx context.Context, pool *pgxpool.Pool, query string, args ...any) error {
+	rows, err := pool.Query(ctx, query, args...)
+	if err != nil {
 		return err
 	}
-	columns := `client_number, dt_carga, imei, data_de_ping, hora_de_ping, dispositivo, material, identificador, cnpj,
-		planejado, endereco, latitude, longitude, ligado, nome_do_pdv, canal, regiao, cidade_positivacao,
-		latitude_rastreada, perc_bateria`
-	var kept, bare []time.Duration
-	for i := range 5 {
-		day := f.lastDay.AddDate(0, 0, i+1)
-		rows := "SELECT " + strings.Replace(columns, "dt_carga", "$1::date", 1) +
-			" FROM tracker_records WHERE client_number = 1 AND dt_carga > $2::date - 3 AND dt_carga <= $2::date"
-		begin := time.Now()
-		if _, err := f.conn.Exec(ctx, "INSERT INTO bare_records (id, "+columns+
-			") SELECT row_number() OVER () + $3, r.* FROM ("+rows+") r", day, f.lastDay, 1_000_000*i); err != nil {
-			return err
-		}
-		bare = append(bare, time.Since(begin))
-		begin = time.Now()
-		if _, err := f.conn.Exec(ctx, "INSERT INTO tracker_records ("+columns+") "+rows, day, f.lastDay); err != nil {
-			return err
-		}
-		kept = append(kept, time.Since(begin))
+	defer rows.Close()
+	for rows.Next() {
+		_ = rows.RawValues()
 	}
-	slices.Sort(kept)
-	slices.Sort(bare)
-	fmt.Printf("  a load of %d rows with all upkeep %s, %.2f of a bare table with its key (%s)\n", 3*f.total/trackerDays,
-		milliseconds(kept[2]),
-		float64(kept[2])/float64(bare[2]), milliseconds(bare[2]))
-	return nil
+	return rows.Err()
 }

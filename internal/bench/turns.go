@@ -31,7 +31,7 @@ type contender struct {
 	name, tree string // the checkout that its binaries are built from
 	env        []string
 	workers    int
-	peer       *peer // instead of this service; nil: this service
+	peer       bool // the one with River, instead of this service
 
 	*pipeline
 	running []*exec.Cmd // the workers
@@ -137,8 +137,8 @@ func inTurns(ctx context.Context, contenders []*contender, rounds int) error {
 
 func (c *contender) open(ctx context.Context, s *stack) (err error) {
 	c.seen = make([][]float64, len(compared))
-	if c.peer != nil {
-		if c.pipeline, err = s.startPeer(ctx, c.peer); err != nil {
+	if c.peer {
+		if c.pipeline, err = s.startPeer(ctx); err != nil {
 			return err
 		}
 		c.running = []*exec.Cmd{c.worker}
@@ -207,7 +207,7 @@ func (c *contender) burst(ctx context.Context) error {
 	}
 	wait(ctx, settle)
 	reads := 0.0 // of a peer, which has no such operation
-	if c.peer == nil {
+	if !c.peer {
 		if reads, err = c.readsNewest(ctx, paced.Accepted, burstDuration); err != nil {
 			return err
 		}

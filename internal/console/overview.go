@@ -143,7 +143,7 @@ func mean(values []float64) *float64 {
 	return &m
 }
 
-// functions returns what the pages call beside those of package web.
+// functions returns what the pages call in addition to those of package web.
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"line":  web.Line,

@@ -26,7 +26,7 @@ func (s *Service) suppliers(ctx context.Context, q query) (any, error) {
 	return suppliersView{page, orNil(next)}, nil
 }
 
-// supplierView is all about one supplier on one page: every name leads to it.
+// supplierView is all about one supplier on one page: every name links to it.
 type supplierView struct {
 	Supplier   supplierauth.Supplier `json:"supplier"`
 	Receiver   *receiver             `json:"receiver"` // nil: it has none

@@ -275,7 +275,7 @@ func (s *Service) searchDeliveries(ctx context.Context, r *searchResult) error {
 	return err
 }
 
-// single leads on when there is one thing to look at.
+// single redirects when there is one thing to look at.
 func (r *searchResult) single() {
 	switch {
 	case len(r.Requests)+len(r.Deliveries)+len(r.Suppliers) != 1:

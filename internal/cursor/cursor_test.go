@@ -67,7 +67,7 @@ func TestCursor_holds_while_SECRETS_KEY_is_rotated(t *testing.T) {
 	var uid int64
 	before := sealer(t, oldKey).List("requests").Seal(7)
 	if !sealer(t, newKey+", "+oldKey).List("requests").Open(before, &uid) || uid != 7 {
-		t.Error("a cursor sealed with the old key does not open beside the new key")
+		t.Error("a cursor sealed with the old key does not open when the new key is there")
 	}
 	if sealer(t, newKey).List("requests").Open(before, &uid) {
 		t.Error("a cursor sealed with a key that is gone opens")

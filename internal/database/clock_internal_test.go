@@ -22,7 +22,7 @@ func TestClock_follows_the_database_within_a_second_both_ways_and_waits_out_a_sm
 	const off = time.Millisecond
 	type measured struct {
 		after, ahead, off time.Duration // since the measurement before, of the database's clock before the first one's
-		now               time.Duration // what the clock shows then, beside the database's first clock
+		now               time.Duration // what the clock shows then, next to the database's first clock
 		doubt             bool
 		jumps             int64
 	}
@@ -72,7 +72,7 @@ func TestClock_follows_the_database_within_a_second_both_ways_and_waits_out_a_sm
 					t.Errorf("measurement %d: doubt %t, %d jumps", i+1, doubt, m.jumps)
 				}
 				if got := m.now().Sub(db); got != s.now {
-					t.Errorf("after measurement %d it is %s beside the first clock, want %s", i+1, got, s.now)
+					t.Errorf("after measurement %d it is %s next to the first clock, want %s", i+1, got, s.now)
 				}
 			}
 		})

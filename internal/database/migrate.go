@@ -21,6 +21,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// The schema has a version, the number of its last migration. A process serves a schema of its own version, or of the
+// next one while an upgrade rolls; a database of a development version is refused in one line. goose applies
+// migrations; the table of versions has a name of ours, by which older databases are recognised.
+
 const (
 	lockPoll  = 500 * time.Millisecond
 	lockTries = 1200             // ten minutes
@@ -33,7 +37,7 @@ const (
 //go:embed migrations
 var migrations embed.FS
 
-// versionTable has the versions of the migrations that were applied. A database that has tables of ours without it was
+// versionTable has the versions of the migrations that were applied. A database that has our tables without it was
 // made by a development version: those used goose's own name.
 const versionTable = "schema_versions"
 

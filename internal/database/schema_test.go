@@ -73,7 +73,7 @@ func TestSchema_of_a_development_version_is_refused_and_left_alone(t *testing.T)
 			t.Parallel()
 			exec(t.Context(), t, db, `CREATE TABLE goose_db_version (version_id bigint)`) // another service may have it
 			if err := db.CheckSchema(t.Context()); err == nil || !strings.Contains(err.Error(), "api migrate") {
-				t.Errorf("before there is a table of ours: %v", err)
+				t.Errorf("before there is one of our tables: %v", err)
 			}
 			exec(t.Context(), t, db, `CREATE TABLE material_requests (id bigint)`)
 			for what, err := range map[string]error{"Migrate": db.Migrate(t.Context()),

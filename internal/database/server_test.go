@@ -76,7 +76,7 @@ func TestOpen_finds_the_primary_whatever_target_session_attrs_says(t *testing.T)
 	}
 }
 
-func TestRows_reads_where_DATABASE_READ_URL_leads(t *testing.T) {
+func TestRows_reads_at_DATABASE_READ_URL(t *testing.T) {
 	t.Parallel()
 	primary, replica := databasetest.Postgres(t), databasetest.Postgres(t)
 	db, err := database.Open(t.Context(), database.Config{URL: primary, ReadURL: replica,

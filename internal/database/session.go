@@ -44,7 +44,7 @@ var settings = map[Profile][]setting{
 		isolation,
 		{name: "idle_in_transaction_session_timeout", value: "1min"},
 		{name: "statement_timeout", value: "30s"},
-		{name: "jit", value: "off"}, // no statement of ours runs long enough to earn it back
+		{name: "jit", value: "off"}, // none of our statements runs long enough to earn it back
 		// The hot statements look rows up by key; the default, meant for spinning disks, reads whole tables instead.
 		{name: "random_page_cost", value: "1.1"},
 		// Plans are made once a connection, as making them costs as much as the hot statements themselves. One that was
@@ -349,7 +349,7 @@ func (t transaction) Rollback() error {
 }
 
 // alone reports whether a statement needs a transaction of its own to run under the right settings. Those that work
-// on an index beside other writers run in none.
+// on an index while others write run in none.
 func (c *conn) alone(query string) bool {
 	d := c.session.decision.Load()
 	return !c.inTx && d != nil && d.alone && !strings.Contains(query, " INDEX CONCURRENTLY ")

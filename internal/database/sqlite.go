@@ -17,7 +17,11 @@ import (
 	"gorm.io/gorm"
 )
 
-// sqliteReaders is how many connections read beside the one that writes.
+// The embedded engine: one file, one writer. Commits survive a loss of power (synchronous FULL, WAL). SQLite itself
+// is linked by package database/sqlite, so that a worker does not carry it. The file can be copied while it is used,
+// and is checked at each start as far as two seconds reach.
+
+// sqliteReaders is how many connections read while one writes.
 const sqliteReaders = 4
 
 // embedded is SQLite in a program that has it, as database/sql keeps its drivers.
@@ -35,7 +39,7 @@ func Embed(driver string, dialector func(*sql.DB) gorm.Dialector) {
 }
 
 // openSQLite opens two pools over one file: one connection that writes, so that writers queue in this process and not
-// at the file's lock, and some that read beside it (WAL).
+// at the file's lock, and some that read next to it (WAL).
 func openSQLite(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
 	lite := embedded.Load()
 	if lite == nil {
@@ -70,7 +74,7 @@ func openSQLite(ctx context.Context, path string, log *slog.Logger) (*DB, error)
 	return db.follow(ctx, machineClock), nil
 }
 
-// private makes the database's files readable by their owner alone; SQLite gives new ones beside it the same mode.
+// private makes the database's files readable by their owner alone; SQLite gives new ones next to it the same mode.
 func private(path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -100,7 +100,7 @@ func TestServer_that_takes_no_new_connection_does_not_hang_while_it_answers(t *t
 		select {
 		case err := <-end:
 			if err != nil {
-				t.Errorf("a statement beside others that are answered: %v", err)
+				t.Errorf("a statement among others that are answered: %v", err)
 			}
 			return
 		default:

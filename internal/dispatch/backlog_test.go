@@ -101,7 +101,7 @@ func TestFirst_attempts_have_all_slots_again_when_nothing_waits_in_the_database(
 		f.end("one", true, time.Millisecond)
 		f.end("one", true, time.Millisecond)
 		if a, one := f.flying("a"), f.flying("one"); a != 6 || one != 0 {
-			t.Errorf("beside the backlog %d and %d", a, one)
+			t.Errorf("with the backlog %d and %d", a, one)
 		}
 		f.claim()
 		if a, one := f.flying("a"), f.flying("one"); a != 8 || one != 1 {

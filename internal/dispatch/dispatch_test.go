@@ -244,7 +244,7 @@ func TestSlots_a_destination_with_nothing_in_flight_gets_one_when_all_are_taken(
 			t.Errorf("what those that answer fast have left: %v", got)
 		}
 		if got := f.claim(to("one more"), to("fast")); len(got) != 1 || got["fast"] != 1 {
-			t.Errorf("beside one that answers fast: %v", got)
+			t.Errorf("next to one that answers fast: %v", got)
 		}
 		if got := f.claim(to("one more")); len(got) != 0 {
 			t.Errorf("more than twice the slots: %v", got)
@@ -300,7 +300,7 @@ func TestFailures_that_a_former_owner_counted_are_taken_over_though_the_first_at
 		stored := to("moved")
 		stored.Failures = dispatch.FailingAt
 		if got := f.claim(stored); got["moved"] != 0 {
-			t.Errorf("%d attempts beside the one in flight", got["moved"])
+			t.Errorf("%d attempts besides the one in flight", got["moved"])
 		}
 		f.end("moved", true, time.Millisecond)
 		if got := f.claim(stored); got["moved"] == 0 {
@@ -454,7 +454,7 @@ func TestFast_is_judged_by_the_average_of_the_calls(t *testing.T) {
 	})
 }
 
-// TestScheduler_keeps_its_limits admits, claims, ends and moves at random and counts beside it.
+// TestScheduler_keeps_its_limits admits, claims, ends and moves at random and counts along.
 func TestScheduler_keeps_its_limits(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -9,6 +9,9 @@ import (
 	"github.com/rickar/cal/v2/br"
 )
 
+// Days are São Paulo's, whatever the machine's zone. Work that comes after the cut-off hour, or on a day that is no
+// business day, begins on the next business day.
+
 const (
 	zoneName   = "America/Sao_Paulo"
 	cutOffHour = 14 // São Paulo time: work that comes later begins on the next business day
@@ -22,7 +25,7 @@ const (
 type calendar struct {
 	business *cal.BusinessCalendar
 	zone     *time.Location
-	known    sync.Map // Unix day → bool: the library works each day's holidays out anew
+	known    sync.Map // Unix day → bool: the library computes each day's holidays again
 }
 
 // newCalendar loads the zone of São Paulo and the national holidays of Brazil.

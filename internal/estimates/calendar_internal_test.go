@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// nationalHolidays are written down by hand from the calendars of these years, as a second opinion beside the
+// nationalHolidays are written down by hand from the calendars of these years, as a second opinion next to the
 // library's.
 var nationalHolidays = map[int][]string{
 	2026: {"01-01", "02-17", "04-03", "04-21", "05-01", "06-04", "09-07", "10-12", "11-02", "11-15", "11-20", "12-25"},

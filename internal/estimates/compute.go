@@ -14,6 +14,10 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// The computation is pure: the same request, card and moment give the same estimates, ids included. So a round that
+// is estimated twice, by two workers or again after a crash, has one result, and it does not matter whose event is
+// stored.
+
 const (
 	currency          = "BRL"
 	longestProduction = 3650 // business days; beyond it a request cannot be promised

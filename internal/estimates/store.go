@@ -9,6 +9,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// The card's table. A service whose price changes gets a new row with the day from which it counts; old rows stay, so
+// that it can be seen what an estimate was made from.
+
 // store is the table of services.
 type store struct{ db *database.DB }
 

@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// The gauges that all processes share are counted by one of them, once a step of ten seconds, each up to 100,000, so
+// that counting costs the same however much there is. If the process that counts dies, another one does at the next
+// step; figures that are too old are not shown.
+
 // The gauges of shared state, in every process:
 //
 //  1. Every LookEvery it reads the newest row of table gauges. That row is what it shows.

@@ -11,6 +11,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// A commit waits for a disk, which takes milliseconds; a batch waits once for all of its callers. While one batch is
+// flushed the next one collects, so batches grow by themselves as load does, and a caller that comes alone waits for
+// none. The batch belongs to no caller: one that hangs up leaves its item in it.
+
 // ErrClosed is what Do answers after Close.
 var ErrClosed = errors.New("group commit is closed")
 

@@ -88,7 +88,7 @@ func tooDeep(raw []byte) bool {
 
 var errFull = errors.New("enough violations")
 
-// collector gathers the violations of one text: at most maxViolations, and as many as their pointers stay small beside
+// collector gathers the violations of one text: at most maxViolations, and as many as their pointers stay small next to
 // the text. A pointer is built whole, and one name, or a thousand levels, may fill the text.
 type collector struct {
 	raw        []byte

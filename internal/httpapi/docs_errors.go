@@ -34,7 +34,7 @@ var docsErrors = []docsError{
 	{http.StatusMethodNotAllowed, "The path takes other methods.", "use one that Allow names."},
 	{http.StatusConflict, "The state of the resource does not allow it: another content under the same id, an estimate " +
 		"that is selected already or not there yet, a delivery that is pending, no receiver.",
-		"read the resource and decide anew. Repeating the same call does not help."},
+		"read the resource and decide again. Repeating the same call does not help."},
 	{http.StatusRequestEntityTooLarge, "The body is over 1 MiB, or over 16 KiB at routes without authentication.",
 		"send less at once: split the material request."},
 	{http.StatusUnsupportedMediaType, "The body is not application/json in UTF-8, or is compressed.",
@@ -57,6 +57,6 @@ func problemSlug(status int) string {
 	return strings.ReplaceAll(strings.ToLower(http.StatusText(status)), " ", "-")
 }
 
-// problemType leads to the section of /docs/errors that explains the status: a relative reference with its full path
+// problemType points at the section of /docs/errors that explains the status: a relative reference with its full path
 // (RFC 9457, 3.1.1), as the service does not know by which name it is reached.
 func problemType(status int) string { return "/docs/errors#" + problemSlug(status) }

@@ -119,7 +119,7 @@ func TestDocs_every_kind_of_error_has_a_type_that_leads_to_its_section(t *testin
 		}
 		path, section, _ := strings.Cut(problem.Type, "#")
 		if path != "/docs/errors" || !strings.Contains(page, `<section id="`+section+`">`+"\n<h2>"+fmt.Sprint(w.Code)+" ") {
-			t.Errorf("%d has the type %q, which leads to no section", w.Code, problem.Type)
+			t.Errorf("%d has the type %q, which points at no section", w.Code, problem.Type)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// Home answers the bare address with a page of the documentation's family, which leads to it and to the portal.
+// Home answers the bare address with a page of the documentation's family, which links to it and to the portal.
 func Home(version string) Handler {
 	page, err := renderDocs(docsPage{"home", "Home"}, version)
 	return func(c *gin.Context) error {

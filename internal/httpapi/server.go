@@ -16,7 +16,7 @@ func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 		ReadTimeout:                  30 * time.Second,
 		WriteTimeout:                 75 * time.Second, // a long poll of 60 s and its answer
 		IdleTimeout:                  90 * time.Second,
-		MaxHeaderBytes:               16 << 10, // nothing of ours needs more; a stranger's connection holds as much
+		MaxHeaderBytes:               16 << 10, // none of our routes needs more; a stranger's connection holds as much
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}

@@ -37,7 +37,7 @@ func TestShares_are_equal_and_a_newcomer_always_finds_one(t *testing.T) {
 			}
 		}
 		if err := s.acquire(patient(t), "newcomer", share/2-body); err != nil {
-			t.Errorf("beside %d greedy callers a newcomer is refused: %v", greedy, err)
+			t.Errorf("among %d greedy callers a newcomer is refused: %v", greedy, err)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func Attrs(ctx context.Context) []slog.Attr {
 	return attrs
 }
 
-// WithRequestID names the X-Request-Id that this work belongs to, in the worker too, and adds attributes beside it.
+// WithRequestID names the X-Request-Id that this work belongs to, in the worker too, and adds attributes.
 func WithRequestID(ctx context.Context, id string, attrs ...slog.Attr) context.Context {
 	all := slices.Concat(Attrs(ctx), []slog.Attr{slog.String("request_id", id)}, attrs)
 	return context.WithValue(context.WithValue(ctx, requestIDKey{}, id), attrsKey{}, all)

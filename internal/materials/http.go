@@ -16,6 +16,9 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// The suppliers' routes. A body is decoded once, strictly, and every violation is reported. A call that waits for its
+// estimates (?wait) begins to wait when its request is stored: one that is cut off meanwhile has lost nothing.
+
 // Handlers answer the package's routes. They are apart from Service because the linker keeps all exported methods of
 // what reflection may reach: a worker, which has no routes, would link gin.
 type Handlers struct {
@@ -37,7 +40,7 @@ type duplicatesAnswer struct {
 
 // Create handles POST /api/material-requests.
 func (s Handlers) Create(c *gin.Context) error {
-	request, err := ReadRequest(c)
+	request, err := readRequest(c)
 	if err != nil {
 		return err
 	}
@@ -54,9 +57,9 @@ func (s Handlers) Create(c *gin.Context) error {
 	return nil
 }
 
-// ReadRequest returns the posted request of the caller. Its errors are httpapi.DecodeJSON's: errs.Invalid names every
+// readRequest returns the posted request of the caller. Its errors are httpapi.DecodeJSON's: errs.Invalid names every
 // violation.
-func ReadRequest(c *gin.Context) (Request, error) {
+func readRequest(c *gin.Context) (Request, error) {
 	body, err := httpapi.DecodeJSON(c, (*requestBody).validate)
 	if err != nil {
 		return Request{}, err

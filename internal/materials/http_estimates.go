@@ -19,6 +19,10 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// The own endpoint: events of our workers, and of suppliers that estimate by themselves. A signature by one of
+// WEBHOOK_SIGNING_SECRETS or an access token with estimates:write lets one in. A proof, which only processes of this
+// service can make, spares the checks of the members and names the round.
+
 // Authenticator identifies the caller of a request by its access token, as supplierauth.Service does.
 type Authenticator interface {
 	Identify(c *gin.Context, scope string) (caller.Principal, error)
@@ -147,8 +151,8 @@ func validWebhookID(id string) bool {
 	return id != "" && len(id) <= 128 && strings.Trim(id, alphabet) == ""
 }
 
-// authenticateSignature finds who signed: a worker of ours, by its proof, which costs no query; otherwise another holder of
-// the secret, and the webhook-id says whether the event is one of ours.
+// authenticateSignature finds who signed: one of our workers, by its proof, which costs no query; otherwise another holder of
+// the secret, and the webhook-id says whether the event is one of our own.
 func (s Handlers) authenticateSignature(c *gin.Context) (sender, error) {
 	raw, err := httpapi.PeekBody(c)
 	if err != nil {
@@ -170,7 +174,7 @@ func (s Handlers) authenticateSignature(c *gin.Context) (sender, error) {
 }
 
 // verifySignature checks the signature and its time. While the database's clock jumps, the worker that signed may go by
-// the other time: its call would be refused for good.
+// the other time: its call would be refused permanently.
 func (s Handlers) verifySignature(ctx context.Context, h http.Header, raw []byte) (id string, err error) {
 	id, err = webhook.Verify(h, raw, s.deps.Now(), s.deps.Secrets...)
 	if !errors.Is(err, webhook.ErrTimestamp) {

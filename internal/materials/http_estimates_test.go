@@ -116,13 +116,13 @@ func TestReceiveEstimates_authentication(t *testing.T) {
 			`Bearer error="invalid_token"`},
 		{"a token without the scope", func(webhook.Secret) []string { return []string{"Authorization", mayNot} }, 403,
 			`Bearer error="insufficient_scope"`},
-		{"a bad signature beside a good token", func(webhook.Secret) []string {
+		{"a bad signature with a good token", func(webhook.Secret) []string {
 			return append(signed("msg_1", noon, other), "Authorization", mayWrite)
 		}, 401, `Bearer error="invalid_token"`},
-		{"an empty signature beside a good token", func(webhook.Secret) []string {
+		{"an empty signature with a good token", func(webhook.Secret) []string {
 			return []string{"Authorization", mayWrite, signature, ""}
 		}, 401, `Bearer error="invalid_token"`},
-		{"a good signature beside a bad token", func(s webhook.Secret) []string {
+		{"a good signature with a bad token", func(s webhook.Secret) []string {
 			return append(signed("msg_1", noon, s), "Authorization", "Bearer x")
 		}, 200, ""},
 	} {

@@ -18,6 +18,15 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// The life of a request, file by file: http.go takes it, request.go checks it, intake.go stores it; package work
+// estimates it and package webhooks sends its event; http_estimates.go and receipts.go take the estimates;
+// selection.go and state.go move it on; store_list.go shows it. The row of the request is the only truth about its
+// state. Every move is a statement that names the state, or the round, that it moves from, so that of two processes
+// that do the same one changes something.
+//
+// Service is built once a process. Its batches and its waiters are the only goroutines that it has, and Close ends
+// them.
+
 // Queued is a round that is to be estimated, under the ticket that its row has.
 type Queued struct {
 	round.Round

@@ -34,7 +34,7 @@ type made struct {
 	event webhook.Event
 }
 
-// modelRun drives two processes whose clocks are 20 minutes apart, and the model beside them.
+// modelRun drives two processes whose clocks are 20 minutes apart, and the model along with them.
 type modelRun struct {
 	processes []*pipeline
 	supplier  string

@@ -60,7 +60,7 @@ type (
 
 // materialOf is an item of a request: Number, Text and Size are the types of the members that it must have, pointers
 // where they may be missing. Sizes are centimetres of one piece. The names, their order and the types of Material are
-// part of the canonical form (canonical.go), so a later member goes to the end and has omitzero.
+// part of the canonical form (below), so a later member goes to the end and has omitzero.
 type materialOf[Number, Text, Size any] struct {
 	MaterialID        Number   `json:"material_id"`
 	Material          Text     `json:"material"`
@@ -234,7 +234,7 @@ func (r Request) canonical() (text, digest []byte, err error) {
 	return text, sum[:], nil
 }
 
-// DecodeRequest returns the request of a stored body, without what is stored beside it.
+// DecodeRequest returns the request of a stored body, without what is stored next to it.
 func DecodeRequest(body []byte) (Request, error) { return unpacked[Request](body) }
 
 // unpacked returns what a stored body was made of.

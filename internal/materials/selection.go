@@ -14,7 +14,7 @@ import (
 // applied to what is stored then, and the UPDATE names the state again. The other call waits for the lock and finds
 // another estimate chosen, or its own, which is no error.
 
-// selectEstimate chooses one of the request's estimates, for good, and returns since when it is chosen; the same choice
+// selectEstimate chooses one of the request's estimates, permanently, and returns since when it is chosen; the same choice
 // again changes nothing. errs.NotFound: no such request of the supplier; errs.Conflict: it is not estimated yet, or
 // another estimate is chosen; errs.Unprocessable: the estimate is not one of the request's, or is no longer valid.
 func (s *Service) selectEstimate(ctx context.Context, key requestKey, estimateID string) (

@@ -14,6 +14,10 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// All batches lock requests in one order, that of (supplier_id, id): two of them wait for each other and never both.
+// On PostgreSQL a batch is arrays, so a statement has one plan for every size, and each row is looked up by its key.
+// On SQLite it is one JSON text.
+
 // requestKey names one request: ids are the supplier's own.
 type requestKey struct {
 	SupplierID string
@@ -62,7 +66,7 @@ type requestRow struct {
 // TableName returns gorm's name for the rows.
 func (requestRow) TableName() string { return "material_requests" }
 
-// request decodes the canonical body and adds what is stored beside it.
+// request decodes the canonical body and adds what is stored next to it.
 func (r requestRow) request() (Request, error) {
 	request, err := DecodeRequest(r.Body)
 	if err != nil {

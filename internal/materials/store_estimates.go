@@ -12,6 +12,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// Storing estimates is one statement for a whole batch of own events, and one UPDATE for each other event. The
+// estimates of an own event stay in the event; the row only says of which round it has them (received). Those that a
+// supplier posts itself are in no event and so in the row.
+
 // webhookIDsLimit is about how many bytes of webhook-ids are remembered of a request; beyond it the oldest are
 // forgotten, and should one of them come again, its event is older than the stored one.
 const webhookIDsLimit = 16 << 10

@@ -10,6 +10,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// Statements about one round of one request: a request that was deleted and whose id is used again has another uid, a
+// request that was estimated again another number. Both are in every condition here.
+
 // OfRound is the condition that a statement is about this round of this request and no other; RoundArgs are its $1 to
 // $4, and more arguments behind them.
 const OfRound = `supplier_id = $1 AND id = $2 AND uid = $3 AND round = $4`

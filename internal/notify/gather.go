@@ -12,6 +12,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/notice"
 )
 
+// Gathering takes notices from the database in one transaction and leaves events in it. An event about one receiver's
+// state is sent at once. Dead deliveries and failed requests come by the thousand when something is down, so those of
+// a supplier within the window are one event, which takes more in until it is first attempted.
+
 // gatherBatch is how many notices are put into events at once.
 const gatherBatch = 2000
 

@@ -48,7 +48,7 @@ func New(deps Deps) (*Service, error) {
 	return &Service{deps: deps, site: site}, nil
 }
 
-// functions returns what the pages call beside those of package web.
+// functions returns what the pages call in addition to those of package web.
 func functions() map[string]any {
 	return map[string]any{
 		"raw":    func(m json.RawMessage) []byte { return m },

@@ -82,7 +82,7 @@ func (s *Service) done(c *gin.Context, message string) {
 
 func supplierOf(c *gin.Context) string { return caller.From(c.Request.Context()).SupplierID }
 
-// listing is the way to the other pages of a list: the browser leads back.
+// listing is the way to the other pages of a list: the browser goes back.
 type listing struct{ Newest, Next string } // addresses; empty: there is none
 
 // newListing keeps the filters of the address; next is the cursor of the next page.

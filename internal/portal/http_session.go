@@ -104,7 +104,7 @@ func permitted(c *gin.Context, scope string) error {
 func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
 // sessionToken returns the cookie's; of two cookies the one for https counts. A cookie that comes twice is none: one of
-// them is another one's. So is a cookie without the prefix where a browser would have kept one with it: any host beside
+// them is another one's. So is a cookie without the prefix where a browser would have kept one with it: any host near
 // this one could have set it, to have a person work in another one's session.
 func (s *Service) sessionToken(r *http.Request) string { return s.cookie(r, plainCookie) }
 

@@ -22,7 +22,7 @@ const (
 )
 
 // whoseCookie names whose session the browser has. It is not secret and opens nothing; unlike the session's it comes
-// with a link that another site leads to, which must not replace one supplier's session by another's unasked.
+// with a link from another site, which must not replace one supplier's session by another's unasked.
 const whoseCookie = "supplyhub_signed_in"
 
 // SignIn handles the link: it is used up, and the browser has a session. Only a person's visit uses it up. What looks
@@ -51,7 +51,7 @@ func (s *Service) SignIn(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	// A strict cookie does not follow a redirect that another site's link began: the page itself leads on then.
+	// A strict cookie does not follow a redirect that another site's link began: the page itself goes on then.
 	if site := c.GetHeader("Sec-Fetch-Site"); site == "" || site == "none" || site == "same-origin" {
 		c.Header("Cache-Control", "no-store")
 		c.Header("Referrer-Policy", "no-referrer")

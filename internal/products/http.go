@@ -13,7 +13,7 @@ import (
 // what reflection may reach: a worker, which has no routes, would link gin.
 type Handlers struct{ *Service }
 
-// syncAnswer has one status for each product of the body, in its order.
+// syncAnswer is what became of the product of a sync.
 type syncAnswer struct {
 	SKU    string `json:"sku"`
 	Status Status `json:"status"`

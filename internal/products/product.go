@@ -17,7 +17,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// A sync brings a supplier's products in any order, again and again. Which change is newer is decided by the
+// Syncs bring a supplier's products in any order, again and again. Which change is newer is decided by the
 // supplier's own updated_at, or by when it arrived: an older one is stale and changes nothing. A product is never
 // deleted; deactivated, it stays and can be synced again.
 

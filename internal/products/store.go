@@ -10,6 +10,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// Each product is inserted or decided on under its row's lock. Two syncs of one product at once have one outcome,
+// that of the newer change.
+
 // store is the table of products, of all suppliers.
 type store struct{ db *database.DB }
 

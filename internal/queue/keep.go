@@ -126,7 +126,7 @@ func (q *Queue) ensureStream(ctx context.Context) (jetstream.Stream, error) {
 }
 
 // settleDeleted waits a moment where a stream or a consumer was deleted on a running server: its files are removed
-// beside that, and one of the same name that is made at once may lose its own to it.
+// next to that, and one of the same name that is made at once may lose its own to it.
 func (q *Queue) settleDeleted(ctx context.Context) {
 	if q.consumer.Swap(nil) != nil {
 		pause(ctx, deletedFor)
@@ -143,7 +143,7 @@ func (q *Queue) createStream(ctx context.Context) (jetstream.Stream, error) {
 	return stream, err
 }
 
-// ensureConsumer makes the consumer, anew where it is not as it should be: what another program changed of it would
+// ensureConsumer makes the consumer, or makes it again where it is not as it should be: what another program changed of it would
 // keep work from the workers, and an update leaves the server's count of what waits wrong. What is worked on at that
 // moment comes once more.
 func (q *Queue) ensureConsumer(ctx context.Context, stream jetstream.Stream) (jetstream.Consumer, error) {

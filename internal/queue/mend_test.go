@@ -54,7 +54,7 @@ func edit(change func(*jetstream.ConsumerConfig)) func(*testing.T, jetstream.Jet
 	}
 }
 
-// replace puts another consumer in the place of ours.
+// replace puts another consumer in the place of our own.
 func replace(change func(*jetstream.ConsumerConfig)) func(*testing.T, jetstream.JetStream) {
 	return func(t *testing.T, js jetstream.JetStream) {
 		t.Helper()

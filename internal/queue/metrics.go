@@ -6,6 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// What is counted shows the health of the queue from outside: dropped and failed messages are no loss, as the sweeper
+// queues them again, but many of them say that NATS is slow or away.
+
 // metrics count what becomes of messages, on both sides.
 type metrics struct {
 	publishes, deliveries             *prometheus.CounterVec

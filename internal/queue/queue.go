@@ -22,6 +22,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// A Queue is one connection. Several things run on it and know of each other by its fields alone: the goroutine that
+// keeps the stream (keep.go), the one that publishes (publish.go), Consume in a worker, and the callbacks of the
+// client. Each keeps its own trouble (health.go). NATS may be away at any time, from the start on; nothing here waits
+// for it but Consume.
+
 // Names on the server; operators meet them in the permissions of NATS users.
 const (
 	streamName   = "MR" // unless Config.Stream says otherwise
@@ -184,7 +189,7 @@ func (q *Queue) options() ([]nats.Option, error) {
 		nats.Timeout(connectTimeout),
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
-		nats.IgnoreAuthErrorAbort(), // permissions may be mended while we run
+		nats.IgnoreAuthErrorAbort(), // permissions may be repaired while we run
 		nats.ReconnectWait(reconnectWait),
 		nats.PingInterval(pingInterval),
 		nats.ReconnectBufSize(-1), // what cannot be sent now is published again by its owner
@@ -303,7 +308,7 @@ func (q *Queue) backlog(ctx context.Context, subjects string) (b round.Backlog, 
 	if err != nil {
 		return b, err
 	}
-	past := info.AckFloor.Stream // it is done, though a failed write may have left it in the stream for good
+	past := info.AckFloor.Stream // it is done, though a failed write may have left it in the stream
 	if info.NumAckPending == 0 {
 		past = info.Delivered.Stream
 	}

@@ -11,6 +11,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// Names on the server follow from NATS_STREAM, so that two installations can share an account. The stream is a work
+// queue: one message a subject, kept in a file until it is acknowledged, new ones refused when it is full. What an
+// operator added to it (replicas' placement, descriptions) stays.
+
 const maxWaiting = 512 // pulls of all workers that wait; the server's own default
 
 // What the stream and its consumer are on the server, and how subjects are named there. All of it follows from the
@@ -45,7 +49,7 @@ func (c Config) foreign(have jetstream.StreamConfig) error {
 		return program("subjects are %s", strings.Join(have.Subjects, ", "), strings.Join(want.Subjects, ", "))
 	case owner != "" && c.Installation != "" && owner != c.Installation:
 		return foreignError{fmt.Sprintf("the stream %[1]s belongs to installation %[2]s, and this is %[3]s: choose another "+
-			"NATS_STREAM, or delete it (nats stream rm %[1]s) when that installation's database is gone for good",
+			"NATS_STREAM, or delete it (nats stream rm %[1]s) when that installation's database no longer exists",
 			c.Stream, owner, c.Installation)}
 	default:
 		return nil

@@ -105,7 +105,7 @@ func TestRound_text_leads_back(t *testing.T) {
 	t.Parallel()
 	want := round.Round{SupplierID: "sup_é", RequestID: math.MinInt64, UID: 7, Number: 2}
 	if got, ok := round.Parse(want.String()); !ok || got != want {
-		t.Fatalf("%q leads to %+v, %v", want.String(), got, ok)
+		t.Fatalf("%q is of %+v, %v", want.String(), got, ok)
 	}
 }
 

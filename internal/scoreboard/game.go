@@ -11,6 +11,9 @@ import (
 	_ "time/tzdata" // São Paulo's history, wherever this runs
 )
 
+// A match in our words, which the providers' packages translate into: they differ in what a state, a stage or a
+// minute is, and nothing behind this file knows that.
+
 // Status is the state of a match.
 type Status string
 
@@ -101,7 +104,7 @@ func startOf(y int, m time.Month, d int) time.Time {
 	return start
 }
 
-// webAddress returns the address when it leads to the web, else nothing: callers put it into pages.
+// webAddress returns the address when it is on the web, else nothing: callers put it into pages.
 func webAddress(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {

@@ -17,6 +17,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
+// The order of checks is the interface's: a route that is not configured (503), the key (401), the parameters (400),
+// the quota (429), then the answer. The quota's headers come first and are on every one of them.
+
 const (
 	keyHeader     = "svc-pulse-key"
 	defaultLeague = 648
@@ -113,7 +116,7 @@ func (r request) withOverrides(v values) request {
 	return r
 }
 
-// authenticated reports whether the key is one of ours, in constant time.
+// authenticated reports whether the key is a configured one, in constant time.
 func (s *Service) authenticated(h http.Header) bool {
 	presented := h.Values(keyHeader)
 	if len(presented) != 1 {

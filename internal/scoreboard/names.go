@@ -11,6 +11,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
+// The words of the answer are Portuguese, whatever the providers say: these tables translate.
+
 // nation is a national team: its Portuguese name, its FIFA and ISO codes, its English spellings.
 type nation struct {
 	portuguese string

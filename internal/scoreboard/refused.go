@@ -8,6 +8,10 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
+// A caller without a valid key is refused, and its answer has the requester's quota all the same. Such callers cost
+// nothing to make, so what they are shown is remembered for a moment: all wrong keys together cost the database four
+// statements a second.
+
 // refusedTrust is how old the quota may be that a caller without a key is shown: all wrong keys of a requester together
 // cost four statements a second.
 const refusedTrust = 250 * time.Millisecond

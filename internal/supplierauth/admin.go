@@ -15,6 +15,10 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// What the operator does with suppliers. Each change locks the supplier's row, so that two changes do not undo each
+// other. A deactivation ends all sessions in batches, as there may be many, and a supplier that is activated again
+// meanwhile keeps the rest. Secrets are returned once, when they are made.
+
 const (
 	supplierIDLength = 16 // letters and digits after sup_: 80 random bits
 	maxSecrets       = 5  // webhook secrets that sign at a time: receivers take headers of 8 KiB, a signature has 48 bytes
@@ -102,7 +106,7 @@ func (s *Service) RotateAPIKey(ctx context.Context, id string, overlap time.Dura
 	return key, nil
 }
 
-// RotateWebhookSecret makes a new webhook secret. The current one signs beside it for the overlap, from 0 to 90 days,
+// RotateWebhookSecret makes a new webhook secret. The current one signs too for the overlap, from 0 to 90 days,
 // one that was rotated before until its own end, at most maxSecrets at a time; without an overlap all end now.
 // Errors: errs.Invalid, errs.NotFound.
 func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap time.Duration) (
@@ -243,7 +247,7 @@ func hostOf(address string) slog.Attr {
 	return slog.String("receiver_host", "")
 }
 
-// SupplierPage returns the suppliers behind a place in the list of all, oldest first. next leads on from there; empty:
+// SupplierPage returns the suppliers behind a place in the list of all, oldest first. next goes on from there; empty:
 // that was all.
 func (s *Service) SupplierPage(ctx context.Context, after string, limit int) (page []Supplier, next string, err error) {
 	var created int64

@@ -13,6 +13,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
+// Who calls: the access token is verified, and the supplier's rate is counted, before the body is read. Without a
+// valid token a body may have 16 KiB. The answers to bad tokens have no body: 401 for who, 403 for what.
+
 // Bearer lets a request pass that carries a valid access token with the scope; "" asks for any valid token.
 // The caller is then in the request's context: caller.From. A refusal has an empty body.
 func (s Handlers) Bearer(scope string) gin.HandlerFunc {

@@ -14,6 +14,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
+// How a supplier gets into the portal: a link with a random text, asked for by the supplier's program or made by the
+// operator, works once and for minutes. Using it deletes it, in the transaction that begins the browser's session; of
+// two browsers with the same link one gets in. A deactivation ends links and sessions.
+
 // How long a link into the portal waits for its one use, and how long the session lives that it opens.
 const (
 	portalLinkTTL    = 5 * time.Minute

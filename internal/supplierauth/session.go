@@ -41,7 +41,7 @@ import (
 //	   1,000 newer ones are live                   ▼
 //	                                             ended ◀── also by time: no refresh in 14 days
 //
-// Nothing leads back from ended. Access tokens are not part of it: an issued one lives until its own expiry.
+// Nothing returns from ended. Access tokens are not part of it: an issued one lives until its own expiry.
 //
 // Every arrow out of active is one conditional UPDATE on the one row of the family, so that of two callers at once,
 // over any number of processes, exactly one wins, and a loser is seen as the reuse that it is. Never read first and

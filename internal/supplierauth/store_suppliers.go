@@ -14,6 +14,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// Suppliers, their keys and their secrets. Few rows, changed by the operator: gorm's builder reads and writes whole
+// ones. What is asked for by every batch of calls (receivers) is one statement over all its suppliers.
+
 // supplierRow is a supplier as it is stored: lifetimes in seconds, scopes in one text.
 type supplierRow struct {
 	ID         string `gorm:"primaryKey"`
@@ -151,7 +154,7 @@ func (k keysOf) Expire(ctx context.Context, until time.Time) error {
 	return err
 }
 
-// insertSecret stores a secret that signs from now on, beside those that still do.
+// insertSecret stores a secret that signs from now on, next to those that still do.
 func (s store) insertSecret(ctx context.Context, id, supplierID string, sealed []byte, now time.Time) error {
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO supplier_webhook_secrets (id, supplier_id, sealed, created_at)
 		VALUES ($1, $2, $3, $4)`, id, supplierID, sealed, now.UnixMicro())

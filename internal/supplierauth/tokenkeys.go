@@ -19,6 +19,9 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
+// The keys of access tokens and their public side, /.well-known/jwks.json: Ed25519 or P-256, each key with one
+// algorithm, so that a token cannot choose another one.
+
 // signingKey is one of JWT_SIGNING_KEYS. Its kind decides its algorithm: Ed25519 is EdDSA, P-256 is ES256.
 type signingKey struct {
 	id      string // RFC 7638 thumbprint

@@ -9,7 +9,7 @@ import (
 )
 
 // OnlyHosts answers 403 with an empty body unless the request's Host is an IP address, a loopback name or one of the
-// names: a page of another site whose name leads here (DNS rebinding) reaches nothing.
+// names: a page of another site whose name resolves to it (DNS rebinding) reaches nothing.
 func OnlyHosts(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !knownHost(r.Host, names) {

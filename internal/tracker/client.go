@@ -17,6 +17,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
+// Clients are managed by the operator alone. A client has a name, keys (one, or two while one is rotated) and views,
+// the first of which is read. Each change raises the client's version: what other processes remember of it is found
+// to be old by the next page's own statement.
+
 const (
 	clientIDLength = 16
 	longestName    = 255

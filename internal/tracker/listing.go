@@ -18,7 +18,7 @@ import (
 // OFFSET do the work, under a timeout.
 //
 // A crawl reads page after page while records come in. Its first page notes which state of the view it saw (a pin, in
-// the database, for any replica); later pages read the same. The page's statement checks beside its rows that the
+// the database, for any replica); later pages read the same. The page's statement checks next to its rows that the
 // state is still there (guard). When it is not, the statement gives no row, and the page is read once more from the
 // start.
 
@@ -91,7 +91,7 @@ func (s *Service) read(ctx context.Context, c Client,
 		case errors.Is(err, errMoved) && moved < mostMoves:
 			moved++
 		case !errors.Is(err, errMoved) && !lookedAgain:
-			lookedAgain = true // the view may have been made anew, or dropped
+			lookedAgain = true // the view may have been made again, or dropped
 			s.relations.Remove(c.Views[0])
 		default:
 			return listing{}, fmt.Errorf("list view %s of %s: %w", c.Views[0], c.ID, err)
@@ -150,7 +150,7 @@ func (s *Service) pageOf(ctx context.Context, r *relation, g guard, q query) (li
 	return l, nil
 }
 
-// form is what the text of a page's statement depends on, beside its view.
+// form is what the text of a page's statement depends on, apart from its view.
 type form struct {
 	strict, first bool // as the guard
 	filtered      bool // rows of one load day only; else the page may go on into older days

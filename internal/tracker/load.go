@@ -9,6 +9,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// A load is one transaction: the file is checked and streamed into the table while it is read, and triggers move the
+// client's version on when it commits. Listings read what was there before until then. A file with a fault, or a
+// process that is killed, changes nothing.
+
 // Loaded is what a load did.
 type Loaded struct {
 	ClientID string `json:"client_id"`

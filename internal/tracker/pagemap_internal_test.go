@@ -65,7 +65,7 @@ func TestPageMaps_forget_the_least_used(t *testing.T) {
 	}
 }
 
-// BenchmarkPageMaps puts and gets beside a cache that is empty or full: the full one costs about the same.
+// BenchmarkPageMaps puts and gets with a cache that is empty or full: the full one costs about the same.
 func BenchmarkPageMaps(b *testing.B) {
 	for name, full := range map[string]bool{"empty": false, "full of winners": true} {
 		b.Run(name, func(b *testing.B) {

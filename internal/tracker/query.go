@@ -9,6 +9,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// The parameters of a page. Everything that is wrong with them is reported at once. A page beyond the last is valid
+// and empty.
+
 // dateFilter is what a filter starts with; a day follows.
 const dateFilter = "date:eq:"
 

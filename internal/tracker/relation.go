@@ -114,7 +114,7 @@ func (r *relation) lookUpPostgres(ctx context.Context, rows *database.Rows) (pre
 		JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = t.typbasetype
 		LEFT JOIN tracker_views v ON c.oid = to_regclass(v.name) AND v.definition = pg_get_viewdef(c.oid)
 		WHERE c.oid = to_regclass($1)`, func(row [][]byte) error {
-		if kind := string(row[0]); kind != "v" && kind != "m" { // a table is not a view, least of all one of ours
+		if kind := string(row[0]); kind != "v" && kind != "m" { // a table is not a view, least of all one of our own
 			return errNoView
 		}
 		column := string(row[2])
@@ -220,7 +220,7 @@ func (r *relation) on(column, day, after string) string {
 	}
 }
 
-// lastPing returns the latest date that a row can have pinged on, as YYYY-MM-DD text; what is no date of ours is left
+// lastPing returns the latest date that a row can have pinged on, as YYYY-MM-DD text; what is no date in our form is left
 // out.
 func (r *relation) lastPing(where string) string {
 	c := quote(columnPingDate)

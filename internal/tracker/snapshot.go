@@ -174,7 +174,7 @@ func (p *parameters) records(g guard, winners []winner) string {
 	// records.
 	numbers := make([]int64, len(winners))
 	for i, w := range winners {
-		numbers[i], _ = strconv.ParseInt(w.id, 10, 64) // of a table of ours: always a number
+		numbers[i], _ = strconv.ParseInt(w.id, 10, 64) // of one of our tables: always a number
 	}
 	return "SELECT r." + quote(columnDevice) + ", r." + quote(columnID) + ", " + p.r.joined +
 		" FROM unnest(" + p.bind(numbers) + "::bigint[]) p(" + quote(columnID) + ") " + p.r.joinByID() + where + "true"

@@ -168,7 +168,7 @@ func scanInts(row [][]byte, places ...*int64) (err error) {
 	return nil
 }
 
-// guard is what a page's own statement checks beside its rows, so that a page whose state is remembered needs no other:
+// guard is what a page's own statement checks with its rows, so that a page whose state is remembered needs no other:
 // when it does not hold, the statement gives no row.
 type guard struct {
 	client Client

@@ -12,6 +12,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// What the service itself keeps of the tracker: clients and their keys, the views that it has made, and the pins of
+// crawls. Records are read through database.Rows.
+
 // store is the clients, their keys and the views made here. Records are read through database.Rows.
 type store struct{ db *database.DB }
 

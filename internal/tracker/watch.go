@@ -10,6 +10,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
+// Views of others break when their owner changes them. Every few seconds the api looks whether those that clients are
+// granted can be read, and reports the faults in /readyz as degraded: the client concerned gets its 403 or 503, all
+// others are served.
+
 const (
 	watchAtOnce = 20              // views that are looked at in a second, however many there are
 	mostFaults  = 20              // that are named

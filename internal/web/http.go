@@ -98,7 +98,7 @@ func (s *Site) has(tag string) bool {
 	return slices.ContainsFunc(s.languages, func(l *locale) bool { return l.tag == tag })
 }
 
-// SwitchLanguage is a middleware: ?lang=pt keeps the choice in a cookie and leads to the page without it.
+// SwitchLanguage is a middleware: ?lang=pt keeps the choice in a cookie and redirects to the page without it.
 func (s *Site) SwitchLanguage(c *gin.Context) {
 	query := c.Request.URL.Query()
 	tag := query.Get("lang")

@@ -3,7 +3,7 @@ package web
 import "fmt"
 
 // stateWords are the states that the API has, as the pages of every site write them, to be translated. Suppliers and
-// operators thus say the same of one delivery, and a program's words lead to those of a page.
+// operators thus say the same of one delivery, and a program's words are found by those of a page.
 var stateWords = map[string]string{
 	"": "All",
 

@@ -25,7 +25,7 @@ const (
 	PausedByService  = "service"  // it answered 410, or failed for too long
 )
 
-// ReceiverState is what is known of a supplier's receiver, beside its address.
+// ReceiverState is what is known of a supplier's receiver, apart from its address.
 type ReceiverState struct {
 	PausedBy     string // empty: it is not paused
 	PausedAt     *time.Time

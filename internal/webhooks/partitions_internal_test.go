@@ -268,7 +268,7 @@ func TestDrop_beside_a_long_reader_lets_others_in_between_its_tries(t *testing.T
 			return err
 		}
 		if why, err := d.store.drop(ctx, p); err != nil || why != "its tables are in use" {
-			t.Errorf("beside a reader that stays: %q, %v", why, err)
+			t.Errorf("with a reader that stays: %q, %v", why, err)
 		}
 		go func() {
 			why, err := d.Drop(ctx, p)

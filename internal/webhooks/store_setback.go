@@ -12,7 +12,7 @@ import (
 const clockApart = time.Second
 
 // setBack makes waiting deliveries that were written after now wait from now on, and has all receivers looked at that
-// are due later: it is found out anew when they are. What others are changing is theirs.
+// are due later: it is found out again when they are. What others are changing is theirs.
 func (s *store) setBack(ctx context.Context, now time.Time) error {
 	for _, change := range []struct{ table, key, set, those string }{
 		{"webhook_deliveries", "id", `next_attempt_at = $1 + next_attempt_at - updated_at, updated_at = $1`,

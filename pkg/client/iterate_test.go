@@ -61,7 +61,7 @@ func TestIterators_yield_each_item_once_while_the_loop_changes_them(t *testing.T
 		}
 		eachOnce(t, again)
 	})
-	t.Run("beside more new ones than two pages have", func(t *testing.T) {
+	t.Run("with more new ones than two pages have", func(t *testing.T) {
 		seen := map[int64]int{}
 		for r, err := range c.Requests(ctx, "") {
 			if err != nil {

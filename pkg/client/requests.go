@@ -139,7 +139,7 @@ func (c *Client) Reestimate(ctx context.Context, id int64) error {
 	return c.do(ctx, call{method: http.MethodPost, path: requestPath(id) + "/re-estimate"}, nil)
 }
 
-// Select chooses an estimate, for good. The same choice again is a success; another one, or one too early, is
+// Select chooses an estimate, permanently. The same choice again is a success; another one, or one too early, is
 // ErrConflict; an estimate that is not the request's or is past its time is ErrUnprocessable.
 func (c *Client) Select(ctx context.Context, id int64, estimateID string) (Selection, error) {
 	return fetch[Selection](ctx, c, call{

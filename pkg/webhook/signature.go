@@ -93,7 +93,7 @@ func validTimestamp(text string, now time.Time) bool {
 	return now.Sub(time.Unix(int64(seconds), 0)).Abs() <= Tolerance
 }
 
-// decode picks the signatures of our version out of the header; others may be beside them and are not ours.
+// decode picks the signatures of our version out of the header; others may be next to them and are not ours.
 func decode(header string) [][]byte {
 	var signatures [][]byte
 	for _, text := range strings.Fields(header) {

@@ -60,7 +60,7 @@ type Options struct {
 	LeastRights bool
 	// production only: PgBouncer's mode, session or transaction, between the processes and PostgreSQL
 	Pooler string
-	// added to every process's environment; what DATABASE_URL and NATS_URL lead to is the test's own
+	// added to every process's environment; what DATABASE_URL and NATS_URL name is the test's own
 	Env map[string]string
 }
 

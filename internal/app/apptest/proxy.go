@@ -8,7 +8,7 @@ import (
 )
 
 // Proxy is a TCP proxy that can cut every connection, delay what passes, or let nothing pass without a sign, as
-// networks do. It is our own because PostgreSQL listens on a socket file in the tests, where no proxy library leads.
+// networks do. It is our own because PostgreSQL listens on a socket file in the tests, which no proxy library reaches.
 type Proxy struct {
 	Address string
 	network string

@@ -126,7 +126,7 @@ func TestCheckRejects(t *testing.T) {
 		"a 405 without Allow": {"DELETE", "/orders", 405, problemType(),
 			strings.ReplaceAll(notFound, "404", "405")},
 		"a method in lower case": {"get", "/orders", 403, nil, ""},
-		"a plain 400 of ours":    {"GET", "/orders", 400, headers("text/plain"), "400"},
+		"our own plain 400":      {"GET", "/orders", 400, headers("text/plain"), "400"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

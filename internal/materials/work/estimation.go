@@ -144,7 +144,7 @@ func (e *invalidError) Unwrap() error { return e.cause }
 // unavailable.
 func invalid(cause error) error { return &invalidError{cause} }
 
-// ownFault reports whether the same input fails the same way again, whatever else is mended meanwhile.
+// ownFault reports whether the same input fails the same way again, whatever else is repaired meanwhile.
 func ownFault(err error) bool {
 	_, invalid := errors.AsType[*invalidError](err)
 	return invalid || errs.KindOf(err) == errs.Invalid || errs.KindOf(err) == errs.Unprocessable

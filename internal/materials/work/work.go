@@ -54,7 +54,7 @@ type Deps struct {
 	Outbox    Outbox
 	Catalogue Catalogue
 	Estimator Estimator
-	Ledger    *materials.RequestLedger // records that an estimation failed for good
+	Ledger    *materials.RequestLedger // records that an estimation failed permanently
 	Flushers  int                      // concurrent batches; 1 on SQLite
 	// begins the span of a batch whose members come from these spans, and returns its end; nil: nothing is traced
 	Batch func(ctx context.Context, name string, members []string) (context.Context, func(error))

@@ -77,7 +77,7 @@ func NewWithUsers(tb testing.TB, file string, users ...string) *Server {
 	return s
 }
 
-// Orphan leaves the first message of the consumer in the stream for good, and lets the consumer be past it, as a failed
+// Orphan leaves the first message of the consumer in the stream, and lets the consumer be past it, as a failed
 // write of the server does to one that was acknowledged.
 func Orphan(tb testing.TB, js jetstream.JetStream, stream, name string) {
 	tb.Helper()
@@ -115,7 +115,7 @@ func (s *Server) URLOf(user string) string {
 	return fmt.Sprintf("nats://%s:%s@127.0.0.1:%d", user, Password, s.port)
 }
 
-// URL leads to the server, also while it is stopped.
+// URL is the server's address, also while it is stopped.
 func (s *Server) URL() string {
 	return fmt.Sprintf("nats://127.0.0.1:%d", s.port)
 }

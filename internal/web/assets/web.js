@@ -15,7 +15,7 @@ function moment(at, seconds) {
   return moments.get(key).format(at);
 }
 
-// local shows times in the reader's zone; the machine-readable one stays beside it.
+// local shows times in the reader's zone; the machine-readable one stays next to it.
 function local(root) {
   for (const time of root.querySelectorAll('time[datetime]')) {
     const at = new Date(time.dateTime);

@@ -105,7 +105,7 @@ func (c *Cluster) Own(path string) error {
 	return os.Chown(path, int(c.account.Uid), int(c.account.Gid))
 }
 
-// Tool returns the path of one of the server's programs, such as pg_dump, or its name where PATH leads to it.
+// Tool returns the path of one of the server's programs, such as pg_dump, or its name where PATH has it.
 func (c *Cluster) Tool(name string) string {
 	server, err := filepath.EvalSymlinks(filepath.Join(c.bin, "postgres"))
 	if err != nil {
@@ -287,7 +287,7 @@ func settings(durable bool) []string {
 	return s
 }
 
-// Address leads to the maintenance database.
+// Address names the maintenance database.
 func (c *Cluster) Address() string {
 	return "postgres://" + role + "@/postgres?" + url.Values{"host": {c.dir}, "port": {port}}.Encode()
 }

@@ -132,7 +132,7 @@ func (p *Pooler) ready() error {
 	}
 }
 
-// Address leads through the pooler to the database that the server's address names.
+// Address is that of the server's database, through the pooler.
 func (p *Pooler) Address() string { return p.address.String() }
 
 // Remove ends the pooler and deletes its files.

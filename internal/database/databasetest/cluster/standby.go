@@ -58,7 +58,7 @@ func (c *Cluster) Set(name, value string) error {
 	return err
 }
 
-// program returns the path of one of PostgreSQL's, which are beside the server even where PATH has links to it alone.
+// program returns the path of one of PostgreSQL's, which are next to the server even where PATH has links to it alone.
 func (c *Cluster) program(name string) string {
 	server, err := filepath.EvalSymlinks(filepath.Join(c.bin, "postgres"))
 	if err != nil {

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Command withpostgres runs a command beside a PostgreSQL server of its own, thrown away afterwards:
+// Command withpostgres runs a command with a PostgreSQL server of its own, thrown away afterwards:
 //
 //	withpostgres [-durable] [-citus] [-c NAME=VALUE]… COMMAND ARGUMENT…
 //

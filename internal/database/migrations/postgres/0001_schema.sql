@@ -103,7 +103,7 @@ CREATE INDEX portal_sessions_supplier ON portal_sessions (supplier_id);
 
 CREATE SEQUENCE request_numbers; -- uids and tickets: a number is given out once
 
--- All that becomes of a request is written by one UPDATE, its estimates beside it: each further row costs as much again.
+-- All that becomes of a request is written by one UPDATE, its estimates next to it: each further row costs as much again.
 -- An update's second entry for a key finds room: PostgreSQL (from 14 on) deletes the entries of versions that are dead before it
 -- splits a leaf for it, so leaves need not be half empty.
 CREATE TABLE material_requests (
@@ -204,7 +204,7 @@ INSERT INTO rate_services VALUES
 -- ---- Events, deliveries, attempts ----
 
 -- No foreign keys: the rows of an event are written and deleted together, and checking each costs a sixth of the insert. An event
--- leads to its deliveries by their primary key, as their ids follow from it: a second index on them costs as much again.
+-- gives its deliveries by their primary key, as their ids follow from it: a second index on them costs as much again.
 -- The three tables are partitioned by uid, and retention drops whole partitions. Deliveries and attempts have the webhook-id for
 -- it, which begins with the uid's day (webhook_border).
 CREATE TABLE webhook_events (
@@ -219,7 +219,7 @@ CREATE TABLE webhook_events (
     PRIMARY KEY (uid, round)
 ) PARTITION BY RANGE (uid);
 
--- Each row is written twice, the second time beside the first, which makes a second entry in the key's index: half-empty leaves
+-- Each row is written twice, the second time next to the first, which makes a second entry in the key's index: half-empty leaves
 -- have room for it, full ones would be searched and split.
 CREATE TABLE webhook_deliveries (
     uid                  bigint NOT NULL,
@@ -281,7 +281,7 @@ CREATE TABLE webhook_partitions (
 
 -- ---- Receivers, workers, shards ----
 
--- What is known of each supplier's receiver, beside its address. A supplier without a row has nothing waiting and a clean record.
+-- What is known of each supplier's receiver, apart from its address. A supplier without a row has nothing waiting and a clean record.
 CREATE TABLE webhook_receivers (
     supplier_id          text PRIMARY KEY,
     shard                bigint NOT NULL,              -- follows from supplier_id

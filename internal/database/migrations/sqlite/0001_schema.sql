@@ -103,7 +103,7 @@ CREATE TABLE sequences (
 );
 INSERT INTO sequences VALUES ('request_numbers', 0); -- uids and tickets: a number is given out once
 
--- All that becomes of a request is written by one UPDATE, its estimates beside it: each further row costs as much again.
+-- All that becomes of a request is written by one UPDATE, its estimates next to it: each further row costs as much again.
 CREATE TABLE material_requests (
     uid                  integer NOT NULL CHECK (uid > 0), -- of the accepted request, never used again; it keys all that travels
     id                   integer NOT NULL,             -- the supplier's own; it may be used again after retention
@@ -202,7 +202,7 @@ INSERT INTO rate_services VALUES
 -- ---- Events, deliveries, attempts ----
 
 -- No foreign keys: the rows of an event are written and deleted together, and checking each costs a sixth of the insert. An event
--- leads to its deliveries by their primary key, as their ids follow from it: a second index on them costs as much again.
+-- gives its deliveries by their primary key, as their ids follow from it: a second index on them costs as much again.
 CREATE TABLE webhook_events (
     uid                  integer NOT NULL,
     round                integer NOT NULL,
@@ -263,7 +263,7 @@ CREATE TABLE webhook_attempts (
 
 -- ---- Receivers, workers, shards ----
 
--- What is known of each supplier's receiver, beside its address. A supplier without a row has nothing waiting and a clean record.
+-- What is known of each supplier's receiver, apart from its address. A supplier without a row has nothing waiting and a clean record.
 CREATE TABLE webhook_receivers (
     supplier_id          text PRIMARY KEY,
     shard                integer NOT NULL,             -- follows from supplier_id
