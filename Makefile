@@ -29,7 +29,7 @@ UNWATCHED = -gcflags=modernc.org/...=-race=false -gcflags=github.com/glebarez/go
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race $(UNWATCHED); else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run demo build test test-platforms test-citus race chaos sweep fuzz lint-openapi bench bench-neighbours bench-receivers bench-size bench-tracker bench-turns check readme schema migrate-new release-schema check-clients clean
+.PHONY: help run demo build test test-platforms test-citus race chaos sweep fuzz lint-openapi bench bench-neighbours bench-receivers bench-size bench-tracker bench-turns check readme schema migrate-new release-schema check-clients fuzz-api clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ fuzz: ## run each fuzz target for FUZZTIME (60s); what it learns stays in .fuzz
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$(dirname "$$file")" -args -test.fuzzcachedir="$(CURDIR)/.fuzz/$$(dirname "$$file")/$$target"; \
 		done; \
 	done
+
+fuzz-api: ## make 50,000 calls by the OpenAPI document on each stack, valid and hostile ones (CALLS=50000; SUPPLYHUB_TEST_SEED)
+	@SUPPLYHUB_TEST_CALLS=$(or $(CALLS),50000) $(WITHPOSTGRES) $(GO) test -count=1 -v -timeout 60m -run '^TestFuzzAPI$$' ./internal/acceptance
 
 check: $(TOOLS)/golangci-lint-$(GOLANGCI) $(TOOLS)/govulncheck-$(GOVULNCHECK) $(TOOLS)/actionlint-$(ACTIONLINT) lint-openapi check-clients ## format, vet, lint, the OpenAPI document and its clients, alert rules, known vulnerabilities, and whether both engines have the schema that is written down
 	@unformatted=$$(gofmt -l cmd internal pkg deployments); [ -z "$$unformatted" ] || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }

@@ -113,7 +113,8 @@ type Verification struct {
 	Faults     []string                    `json:"faults"` // at most a thousand of each kind; never nil
 }
 
-// Verify goes through everything that was ever accepted. It changes nothing and may run at any time. done is called with how much was checked so far.
+// Verify goes through everything that was ever accepted. It changes nothing and may run at any time. done is called
+// with how much was checked so far.
 func (a *App) Verify(ctx context.Context, done func(what string, n int64)) (Verification, error) {
 	requests, err := a.requests.Verify(ctx, a.Deliveries.Underway, func(n int64) { done("requests", n) })
 	if err != nil {

@@ -22,8 +22,8 @@ func besideRiver(ctx context.Context) error {
 	if err := inTurns(ctx, []*contender{ours, river}, roundsOfPeers); err != nil {
 		return err
 	}
-	fmt.Printf("ours of River: %.2f times its delivered/s for %.2f of its CPU\n", 1/river.ratio(ours, deliveredFigure, 0.5),
-		1/river.ratio(ours, cpuFigure, 0.5))
+	fmt.Printf("ours of River: %.2f times its delivered/s for %.2f of its CPU\n",
+		1/river.ratio(ours, deliveredFigure, 0.5), 1/river.ratio(ours, cpuFigure, 0.5))
 	return nil
 }
 

@@ -41,7 +41,8 @@ type overviewView struct {
 // Stuck reports whether a request waits longer than it should.
 func (v overviewView) Stuck() bool { return v.Waiting > tooLong }
 
-// Ill reports whether a receiver keeps its supplier's deliveries waiting, unless its supplier or the operator wants that.
+// Ill reports whether a receiver keeps its supplier's deliveries waiting, unless its supplier or the operator wants
+// that.
 func (v overviewView) Ill() bool { return v.Failing+v.Stopped > 0 }
 
 // Oldest returns how long the oldest has waited, in milliseconds.

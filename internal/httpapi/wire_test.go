@@ -39,7 +39,7 @@ func post(path string, fields ...string) string {
 
 const chunks = "2\r\nhi\r\n0\r\n\r\n"
 
-// Whoever is before the service may have read another end of a request that says two.
+// A proxy may have read another end of a request that says two.
 func TestServer_keeps_connections_unless_a_length_and_chunks_came_together(t *testing.T) {
 	t.Parallel()
 	const chunked, length = "Transfer-Encoding: chunked", "Content-Length: 2"
@@ -96,7 +96,7 @@ func TestServer_answers_who_is_not_known_without_waiting_for_the_body(t *testing
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			// Within the 30 s after which a body is given up: whoever waits for it answers later.
+			// Within the 30 s after which a body is given up: a server that waits for it answers later.
 			if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 				t.Fatal(err)
 			}

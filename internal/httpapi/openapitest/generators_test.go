@@ -41,22 +41,6 @@ func walk(value any, pointer string, visit func(pointer string, members object))
 	}
 }
 
-// types returns what a schema says of its type, be it one or several.
-func types(schema object) []string {
-	switch t := schema["type"].(type) {
-	case string:
-		return []string{t}
-	case []any:
-		var all []string
-		for _, one := range t {
-			all = append(all, one.(string))
-		}
-		return all
-	default:
-		return nil
-	}
-}
-
 // Without a format a generator takes 32 bits for an integer, and single precision for a number; without a type it makes
 // an enum of anything; a closed answer breaks its clients with the next member.
 func TestDocument_has_what_generators_need(t *testing.T) {
@@ -104,7 +88,8 @@ func TestDocument_gives_no_name_twice(t *testing.T) {
 	}
 }
 
-// A generator may lose the type of an answer that is a reference, and the method of a webhook that has a security scheme.
+// A generator may lose the type of an answer that is a reference, and the method of a webhook that has a security
+// scheme.
 func TestDocument_writes_successes_and_the_webhooks_signature_where_they_are(t *testing.T) {
 	t.Parallel()
 	document := published(t)

@@ -28,6 +28,7 @@ type object = map[string]any
 type V struct {
 	document object
 	schemas  map[string]*jsonschema.Schema // by JSON pointer of every schema of a response
+	open     *jsonschema.Compiler          // of the document as it is published
 }
 
 // Validator reads the service's document and compiles every schema of its answers.
@@ -49,13 +50,18 @@ func newValidator() (*V, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the document: %w", err)
 	}
+	published, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("parse the document: %w", err)
+	}
 	v := &V{document: parsed.(object), schemas: map[string]*jsonschema.Schema{}}
 	strict(v.document)
-	compiler := jsonschema.NewCompiler()
-	compiler.DefaultDraft(jsonschema.Draft2020)
-	compiler.AssertFormat()
-	if err := compiler.AddResource(base, parsed); err != nil {
-		return nil, fmt.Errorf("add the document: %w", err)
+	compiler, err := compilerOf(parsed)
+	if err != nil {
+		return nil, err
+	}
+	if v.open, err = compilerOf(published); err != nil {
+		return nil, err
 	}
 	for _, pointer := range v.schemaPointers() {
 		if v.schemas[pointer], err = compiler.Compile(base + "#" + pointer); err != nil {
@@ -63,6 +69,16 @@ func newValidator() (*V, error) {
 		}
 	}
 	return v, nil
+}
+
+func compilerOf(document any) (*jsonschema.Compiler, error) {
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	compiler.AssertFormat()
+	if err := compiler.AddResource(base, document); err != nil {
+		return nil, fmt.Errorf("add the document: %w", err)
+	}
+	return compiler, nil
 }
 
 // Check fails the test when the answer to method and requestPath is not one that the document describes: route, method,
