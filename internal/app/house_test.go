@@ -170,7 +170,7 @@ var ownClocks = []string{
 	"internal/materials/work/sweeper.go", "internal/materials/work/direct.go", "internal/queue/*.go",
 	"internal/queue/embedded/*.go", "internal/sending/dispatcher.go", "internal/sending/lease.go",
 	"internal/sending/outbox.go", "internal/sending/ownership.go", "internal/sending/results.go",
-	"internal/sending/store_shards.go", "internal/sending/wakeup.go", "internal/sending/claim.go",
+	"internal/sending/store_shards.go", "internal/deliveries/result.go", "internal/sending/wakeup.go", "internal/sending/claim.go",
 	"internal/receivers/testcall.go", "internal/receivers/health.go",
 	"internal/database/clock*.go", "internal/app/app.go", "internal/console/console.go",
 	"internal/console/http_matching.go", "internal/tracker/relation.go",

@@ -17,6 +17,7 @@ const mostDue = 50_000
 // AnyOf returns the condition that a column is among the values of argument n, which values makes.
 func (s *Tables) AnyOf(column string, n int) string { return s.DB.AnyOf(column, n) }
 
+// Values returns the argument that AnyOf takes.
 func (s *Tables) Values(values any) any { return s.DB.Values(values) }
 
 // DueRow is a destination with work that is due, or will be.

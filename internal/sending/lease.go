@@ -87,7 +87,7 @@ func (s sightings) forget(others []int64) {
 
 // keepLease gets a lease and renews it until ctx ends, and takes over what workers hold whose leases ran out. got is
 // closed with the first lease.
-func (d *Dispatcher) keepLease(ctx context.Context, got chan<- struct{}) {
+func (d *owner) keepLease(ctx context.Context, got chan<- struct{}) {
 	asking := context.WithoutCancel(ctx) // what is begun ends
 	// until then no other worker counts as dead: while the database was unavailable no lease could be renewed
 	var late time.Time
@@ -116,7 +116,7 @@ func (l *lease) lastRenewal() time.Time {
 }
 
 // beat renews the lease, or gets a new one when there is none or it was taken away, and returns who lives.
-func (d *Dispatcher) beat(ctx context.Context, asked time.Time) (members, error) {
+func (d *owner) beat(ctx context.Context, asked time.Time) (members, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseLife)
 	defer cancel()
 	d.lease.mu.Lock()
@@ -145,7 +145,7 @@ func (d *Dispatcher) beat(ctx context.Context, asked time.Time) (members, error)
 	return d.ask(ctx, id)
 }
 
-func (d *Dispatcher) ask(ctx context.Context, worker int64) (members, error) {
+func (d *owner) ask(ctx context.Context, worker int64) (members, error) {
 	now := d.deps.Now()
 	rows, err := d.workers.beat(ctx, worker, now.Add(leaseLife), d.ownership.shards(), now)
 	if err != nil {
@@ -160,7 +160,7 @@ func (d *Dispatcher) ask(ctx context.Context, worker int64) (members, error) {
 
 // takeOverAndRebalance takes over what dead workers held, when it may judge them, and brings this worker's shards to what they
 // are to be.
-func (d *Dispatcher) takeOverAndRebalance(ctx context.Context, m members, judge bool) {
+func (d *owner) takeOverAndRebalance(ctx context.Context, m members, judge bool) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if m.due {
@@ -192,7 +192,7 @@ func (d *Dispatcher) takeOverAndRebalance(ctx context.Context, m members, judge 
 
 // reclaimLost finds attempts that are not being made: those that this worker does not know of, and those of workers that
 // have no lease any more.
-func (d *Dispatcher) reclaimLost(ctx context.Context, worker int64, m members, judge bool) error {
+func (d *owner) reclaimLost(ctx context.Context, worker int64, m members, judge bool) error {
 	if time.Since(d.reclaimed) < reclaimEvery {
 		return nil
 	}
@@ -208,7 +208,7 @@ func (d *Dispatcher) reclaimLost(ctx context.Context, worker int64, m members, j
 }
 
 // takeOverAll makes due what workers hold that live no more.
-func (d *Dispatcher) takeOverAll(ctx context.Context, dead []int64) error {
+func (d *owner) takeOverAll(ctx context.Context, dead []int64) error {
 	for _, worker := range dead {
 		renewal := noRenewal // its row was gone, or it came after the last look: then it lives
 		if seen, known := d.seen[worker]; known {
@@ -227,7 +227,7 @@ func (d *Dispatcher) takeOverAll(ctx context.Context, dead []int64) error {
 }
 
 // endLease releases the lease; what is still begun under it is taken over at once.
-func (d *Dispatcher) endLease(ctx context.Context) {
+func (d *owner) endLease(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if id := d.lease.worker(); id != 0 {

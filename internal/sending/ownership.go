@@ -37,7 +37,7 @@ func (o *ownership) owns(supplierID string) bool {
 }
 
 // Behind returns how many workers come behind the first, and 0 to the first itself, as far as this one knows.
-func (d *Dispatcher) Behind() int {
+func (d *owner) Behind() int {
 	o := &d.ownership
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -79,7 +79,7 @@ func (m members) plan(worker int64) plan {
 // rebalance brings this worker's shards to what they are to be. Shards that it gives away are left alone before another
 // worker can own them; those that it gets are served from the next round on, which counts what their former owners have
 // in flight.
-func (d *Dispatcher) rebalance(ctx context.Context, worker int64, m members) error {
+func (d *owner) rebalance(ctx context.Context, worker int64, m members) error {
 	p := m.plan(worker)
 	if err := d.own(ctx, p.keep, m); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (d *Dispatcher) rebalance(ctx context.Context, worker int64, m members) err
 }
 
 // own takes the shards for this worker's and forgets all others.
-func (d *Dispatcher) own(ctx context.Context, shards []int, m members) error {
+func (d *owner) own(ctx context.Context, shards []int, m members) error {
 	o := &d.ownership
 	o.mu.Lock()
 	changed := !slices.Equal(o.owned, shards)
@@ -148,7 +148,7 @@ func (d *Dispatcher) own(ctx context.Context, shards []int, m members) error {
 // transactions whose COMMIT got no answer: it counts as interrupted and is due again. What is begun is held in memory
 // from before its COMMIT until its result is written, so the order matters: first the database, then the memory. What
 // ends, or begins once more, in between has another number or another beginning, which the update names.
-func (d *Dispatcher) reconcile(ctx context.Context, worker int64) error {
+func (d *owner) reconcile(ctx context.Context, worker int64) error {
 	attempts, err := d.attempts.Begun(ctx, worker)
 	if err != nil {
 		return err
