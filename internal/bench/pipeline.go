@@ -19,7 +19,7 @@ const (
 // default.
 func pipelineBench(ctx context.Context) error {
 	fmt.Println(machine())
-	if err := besideRiver(ctx); err != nil {
+	if err := againstRiver(ctx); err != nil {
 		return err
 	}
 	return onStack(ctx, func(ctx context.Context, s *stack) error {
