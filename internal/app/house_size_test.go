@@ -27,19 +27,19 @@ var manyImports = map[string]string{
 	"internal/materials":  "as deliveries",
 }
 
-// manyMethods are the types that may have more methods, and why.
+// manyMethods are the types that may have more, and why.
 var manyMethods = map[string]string{
-	"internal/console.Service":     "a handler for each page and each button",
-	"pkg/client/clienttest.Server": "a handler for each route of the service",
+	"internal/console.Service":     "one a page and a button",
+	"pkg/client/clienttest.Server": "one a route",
 }
 
-func TestHouse_packages_and_types_can_be_held_in_the_head(t *testing.T) {
+func TestHouse_packages_and_types_stay_small_enough_to_be_known(t *testing.T) {
 	t.Parallel()
 	files, lines, methods := map[string]int{}, map[string]int{}, map[string]int{}
 	imports := map[string]map[string]bool{}
 	for _, f := range sources(t) {
 		room := path.Dir(f.name)
-		if f.test || isHelper(room) && room != "internal/bench" {
+		if f.test || isHelper(room) {
 			continue
 		}
 		files[room]++
@@ -68,8 +68,8 @@ func TestHouse_packages_and_types_can_be_held_in_the_head(t *testing.T) {
 		}
 	}
 	for name, n := range methods {
-		if n > mostMethods && manyMethods[name] == "" {
-			t.Errorf("%s has %d methods, at most %d", name, n, mostMethods)
+		if n > mostMethods != (manyMethods[name] != "") {
+			t.Errorf("%s has %d methods, at most %d unless the table says why", name, n, mostMethods)
 		}
 	}
 }

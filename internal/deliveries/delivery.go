@@ -21,7 +21,7 @@ const (
 	Failed    Status = "failed"    // the destination's answer was final
 )
 
-// ownEndpoint is the destination of the service's own endpoint; every other one is a supplier's id.
+// OwnEndpoint is the destination of the service's own endpoint; every other one is a supplier's id.
 const OwnEndpoint = "own"
 
 // Delivery is one event on its way to one destination.

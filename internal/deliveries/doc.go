@@ -9,8 +9,7 @@
 // # The states of a delivery and of its attempts
 //
 // A delivery is a row of webhook_deliveries, with its last attempt in it; the attempts before are rows of
-// webhook_attempts. The column worker has who attempts it. Each arrow is one transaction, and its letter says
-// which.
+// webhook_attempts. The column worker says who attempts it. Each arrow is one transaction, which its letter names.
 //
 //	           stored with its event
 //	     ┌──────────────┴──────────────┐

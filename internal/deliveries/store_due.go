@@ -127,7 +127,7 @@ func (s *DueStore) refreshDueOf(ctx context.Context, suppliers []string, now tim
 	of, front := s.DB.Of(suppliers, `supplier_id`, `$1`), front(s.DB.Of(suppliers, `d.supplier_id`, `$1`))
 	at, args := front, []any{s.Values(suppliers)}
 	if s.Postgres() {
-		// only FOR UPDATE excludes markDue's lock; what was committed before it is seen by the statement after it
+		// only FOR UPDATE excludes MarkDue's lock; what was committed before it is seen by the statement after it
 		done, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
 			WHERE supplier_id = ANY($1) AND coalesce(`+front+`, 9223372036854775807) > $2`+of+` FOR UPDATE SKIP LOCKED`,
 			[]any{suppliers, now.UnixMicro()}, func(id *string) []any { return []any{id} })

@@ -13,6 +13,12 @@ const (
 	leaseRenew = 700 * time.Millisecond
 )
 
+// A worker lives as long as it renews its lease, every 0.7 s for 2 s. The others judge that by the renewals that they read
+// and by their own clocks, never by the database's, which may jump. They take over what a dead worker had begun (step f of
+// the states), in a transaction that deletes its lease first: a worker that comes back finds its lease gone, drops what
+// it held and registers again. While the database was away no worker could renew anything: none counts as dead
+// until a lease's life after it is back.
+
 // lease is this worker's claim to the attempts that it has begun. While it is renewed no other worker touches them; a
 // worker that was stopped for longer than leaseLife finds it lost, and then neither sends nor writes what it had begun.
 type lease struct {

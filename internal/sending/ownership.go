@@ -2,16 +2,21 @@ package sending
 
 import (
 	"context"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
 // reclaimEvery is how often a worker looks for attempts that are not being made.
 const reclaimEvery = 2 * time.Second
+
+// Every worker computes who is to own which shard from the same rows (dispatch.Assign) and acts on its own part only: it
+// gives shards away and takes those whose owner is dead. A shard is given in one UPDATE that names its owner, so it never
+// has two; one whose giver or taker dies in between has a dead owner and is taken at the next look. That two workers
+// believe to own one for a moment does no harm: the claim asks the database again.
 
 // ownership is which suppliers this worker serves. It alone looks for their due deliveries, limits them and probes the
 // failing ones. What it says is checked again by the database where an attempt is begun.

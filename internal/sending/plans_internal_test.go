@@ -2,12 +2,12 @@ package sending
 
 import (
 	"context"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"testing"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 

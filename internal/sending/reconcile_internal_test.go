@@ -3,13 +3,13 @@ package sending
 import (
 	"context"
 	"errors"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
 
 // begunRow is a delivery that worker 8 is making an attempt of.

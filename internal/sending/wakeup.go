@@ -3,12 +3,16 @@ package sending
 import (
 	"context"
 	"fmt"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"sync"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
+
+// A wake-up is a hint that costs nothing when it is lost, late, repeated or forged: it names a shard, and its owner looks
+// at the database, which it does once a second anyway. Its one other use is to keep what is begun and not sent yet from
+// a receiver that was paused meanwhile.
 
 // Peers carries wake-ups to workers, fire and forget. A lost one costs time alone: each worker looks for what is due
 // anyway, at least once a second.
