@@ -146,10 +146,11 @@ func (v *V) route(requestPath string) (string, bool) {
 		return "", false
 	}
 	paths := v.document["paths"].(object)
-	if _, ok := paths[u.Path]; ok {
-		return u.Path, true
+	path := u.EscapedPath() // a path is what it spells
+	if _, ok := paths[path]; ok {
+		return path, true
 	}
-	segments := strings.Split(u.Path, "/")
+	segments := strings.Split(path, "/")
 	for template := range paths {
 		if matches(strings.Split(template, "/"), segments) {
 			return template, true
