@@ -13,7 +13,7 @@ import (
 
 // A tag that was moved, by who took over an account, changes nothing here: what a build runs and an image is made of
 // is named by its digest, with the version next to it for people.
-func TestSupplyChain_is_pinned_by_digest_with_the_version_beside_it(t *testing.T) {
+func TestSupplyChain_is_pinned_by_digest_with_the_version_next_to_it(t *testing.T) {
 	t.Parallel()
 	workflows, err := filepath.Glob("../.github/workflows/*")
 	if err != nil || len(workflows) == 0 {

@@ -146,7 +146,8 @@ func readDemo(file string) (d demo, err error) {
 	if err != nil {
 		return d, err
 	}
-	_, _ = fmt.Sscanf(string(text), demoVariables, &d.supplier, &d.key, &d.secret, &d.url) // what cannot be read does not work
+	// What cannot be read does not work.
+	_, _ = fmt.Sscanf(string(text), demoVariables, &d.supplier, &d.key, &d.secret, &d.url)
 	return d, nil
 }
 

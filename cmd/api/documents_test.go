@@ -11,10 +11,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// written finds commands of the api in documents: between backticks or tags, or as a line of a block. The name is behind
-// a path, assignments, what Compose runs, or nothing.
+// written finds commands of the api in documents: between backticks or tags, or as a line of a block. The name is
+// behind a path, assignments, what Compose runs, or nothing.
 var written = regexp.MustCompile(
-	"(?m)(?:`|<code>|^|&& |; )(?:[A-Z_]+=\\S* )*(?:bin/api|supplyhub-api|api|docker compose .* run --rm command) ([a-z-][^`\\n<]*)")
+	"(?m)(?:`|<code>|^|&& |; )(?:[A-Z_]+=\\S* )*" +
+		"(?:bin/api|supplyhub-api|api|docker compose .* run --rm command) ([a-z-][^`\\n<]*)")
 
 // sibling is a word of a table's cell that begins with a command of the same parent: `api rate list`, `set`.
 var sibling = regexp.MustCompile("`api ((?:[a-z-]+ )+)[a-z-]+`((?:, `[a-z-]+`)+)")
@@ -22,8 +23,9 @@ var sibling = regexp.MustCompile("`api ((?:[a-z-]+ )+)[a-z-]+`((?:, `[a-z-]+`)+)
 func TestDocuments_name_commands_and_flags_that_there_are(t *testing.T) {
 	t.Parallel()
 	var files []string
-	for _, pattern := range []string{"*.md", "deployments/*.md", "deployments/*/*.md", "deployments/*.sh", "deployments/compose.yaml",
-		"deployments/prometheus/*.yaml", "deployments/systemd/*", "internal/httpapi/docs/*.html"} {
+	for _, pattern := range []string{"*.md", "deployments/*.md", "deployments/*/*.md", "deployments/*.sh",
+		"deployments/compose.yaml", "deployments/prometheus/*.yaml", "deployments/systemd/*",
+		"internal/httpapi/docs/*.html"} {
 		found, err := filepath.Glob("../../" + pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %v, %v", pattern, found, err)
@@ -98,7 +100,8 @@ func flagsExist(cmd *cobra.Command, words []string) bool {
 
 func TestDocuments_a_command_that_there_is_not_is_found(t *testing.T) {
 	t.Parallel()
-	for text, is := range map[string]bool{"`api supplier list`": true, "`api supplier lists`": false, "`bin/api nothing`": false,
+	for text, is := range map[string]bool{"`api supplier list`": true, "`api supplier lists`": false,
+		"`bin/api nothing`": false,
 		"<code>bin/api delivery list --stats dead</code>": false, "api verify\n": true, "`api rate list`, `set`": true,
 		"`api rate list`, `sets`": false, "A=b bin/api supplier update ID --webhook-url x\n": true} {
 		lines := namedCommands(text)

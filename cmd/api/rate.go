@@ -18,7 +18,7 @@ func rateCommand() *cobra.Command {
 }
 
 func rateList() *cobra.Command {
-	return &cobra.Command{Use: "list", Short: "list all services, and from which day each price applies", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "list", Short: "list all services, and from which day each applies", Args: cobra.NoArgs,
 		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 			list, err := a.Rates.List(ctx)
 			return table{list, plain("service", "effective_from:FROM", "base_cents:BASE", "per_kg_cents:PER KG",

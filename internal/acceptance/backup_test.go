@@ -41,7 +41,7 @@ func restored(t *testing.T, file string) *apptest.Hub {
 	return apptest.Start(t, apptest.Embedded, apptest.Options{Env: map[string]string{"DATA_DIR": dir}})
 }
 
-func TestBackup_beside_a_service_under_load_has_all_that_was_accepted_before(t *testing.T) {
+func TestBackup_of_a_service_under_load_has_all_that_was_accepted_before(t *testing.T) {
 	t.Parallel()
 	h, s := faultHub(t, apptest.Embedded, nil)
 	l := (&chaos{t: t, hub: h, supplier: s}).startClients()

@@ -24,8 +24,8 @@ const (
 	hostileMemory = 256 // MiB that an api may hold at any time
 )
 
-// TestHostileCallers lets one service meet them all, one kind after the other while the slow ones are there, and asks it
-// for its usual answers after each.
+// TestHostileCallers lets one service meet them all, one kind after the other while the slow ones are there, and asks
+// it for its usual answers after each.
 func TestHostileCallers(t *testing.T) {
 	t.Parallel()
 	for _, stack := range apptest.Stacks {

@@ -30,8 +30,8 @@ type stricken struct {
 const lostEach = 6 // deliveries that each of them misses
 
 // TestOutage_is_seen_and_ended_in_a_minute is an outage of an hour of the schedule: one receiver answers 410, one has a
-// wrong secret, at one nothing listens. The operator is notified, sees how much waits where, and makes one link for each
-// supplier; the supplier repairs, tests and recovers. Nothing is sent twice that was taken.
+// wrong secret, at one nothing listens. The operator is notified, sees how much waits where, and makes one link for
+// each supplier; the supplier repairs, tests and recovers. Nothing is sent twice that was taken.
 func TestOutage_is_seen_and_ended_in_a_minute(t *testing.T) {
 	t.Parallel()
 	for _, stack := range apptest.Stacks {

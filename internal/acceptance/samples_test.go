@@ -152,8 +152,8 @@ func TestSamples(t *testing.T) {
 const estimatedEvent = `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z",
 	"data":{"supplier_id":"s","request_id":1,"shop_code":"x","estimates":[],"unavailable":[]}}`
 
-// breaks makes the receiver fail: by a caller that hangs up within its body, and by an event that it cannot work on, which
-// is no success. The same call with one that it can is handled then.
+// breaks makes the receiver fail: by a caller that hangs up within its body, and by an event that it cannot work on,
+// which is no success. The same call with one that it can is handled then.
 func breaks(t *testing.T, address string, by webhook.Secret) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)

@@ -16,8 +16,8 @@ import (
 // of it.
 const hostile = "<script>alert(1)</script>\x1b[31m\x00\xff\u202e" + "é"
 
-// selfServiceRules hold the forms and bounds of chapter 8, in addition to what deliveryRules and receiverRules show of its
-// behaviour.
+// selfServiceRules hold the forms and bounds of chapter 8, in addition to what deliveryRules and receiverRules show of
+// its behaviour.
 func selfServiceRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "a parameter of the list that is given twice, empty or unknown in value is named", func(t *testing.T) {
 		s := h.Supplier(t)

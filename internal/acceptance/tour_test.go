@@ -286,7 +286,8 @@ func TestDocuments_commands_print_what_the_documents_show(t *testing.T) {
 		s.commands = strings.NewReplacer("trk_…", client, "hub_ck_…", key).Replace(s.commands)
 		n.walk(t, []step{s})
 	}
-	for file, steps := range map[string]int{"../httpapi/docs/scoreboard.html": 2, "../../deployments/configuration.md": 1} {
+	for file, steps := range map[string]int{"../httpapi/docs/scoreboard.html": 2,
+		"../../deployments/configuration.md": 1} {
 		got := stepsOf(chapter(t, file, ""))
 		if len(got) != steps {
 			t.Errorf("%s has %d steps, not %d", file, len(got), steps)

@@ -22,11 +22,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
-// The life of an api. Its listeners are opened first, so that a wrong address is reported before anything is made;
-// then the schema is migrated, the queue opened (which may be away), and requests are answered. SIGTERM: /readyz says
-// no, requests are taken for DRAIN_DELAY more, HTTP is drained, then what runs beside it is stopped. There are 30
-// seconds for that. Whatever does not end in time is cut off and loses nothing: an accepted request is in the
-// database, and what this process had begun another one does again.
+// The life of an api. Its listeners are opened first, so that a wrong address is reported before anything is made; then
+// the schema is migrated, the queue opened (which may be away), and requests are answered. SIGTERM: /readyz says no,
+// requests are taken for DRAIN_DELAY more, HTTP is drained, then the process's other tasks are stopped. There are 30
+// seconds for that. Whatever does not end in time is cut off and loses nothing: an accepted request is in the database,
+// and what this process had begun another one does again.
 
 const (
 	defaultAPIAdmin = "127.0.0.1:9090"
@@ -121,7 +121,7 @@ func (a *App) serve(ctx context.Context, public, admin net.Listener, started fun
 	return s.run(ctx, engine, started)
 }
 
-// run answers requests and runs what is beside them until ctx ends or one of them fails, then stops all in order.
+// run answers requests and runs the other tasks until ctx ends or one of them fails, then stops all in order.
 func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.Context) error) error {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx)) // the embedded worker
 	defer stopWork()

@@ -15,10 +15,11 @@ const (
 	pacedRate    = 400 // requests/s
 )
 
-// pipelineBench measures the whole service in turns with builds on River, and then intake alone and the embedded default.
+// pipelineBench measures the whole service in turns with builds on River, and then intake alone and the embedded
+// default.
 func pipelineBench(ctx context.Context) error {
 	fmt.Println(machine())
-	if err := besideRiver(ctx); err != nil {
+	if err := againstRiver(ctx); err != nil {
 		return err
 	}
 	return onStack(ctx, func(ctx context.Context, s *stack) error {
@@ -130,8 +131,8 @@ func (s *stack) embedded(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("embedded, SQLite with synchronous FULL: %.0f accepted/s, p50 %s p99 %s; %.0f delivered/s\n", result.perSecond(),
-		milliseconds(result.P50), milliseconds(result.P99), float64(result.Delivered)/result.DrainSeconds)
+	fmt.Printf("embedded, SQLite with synchronous FULL: %.0f accepted/s, p50 %s p99 %s; %.0f delivered/s\n",
+		result.perSecond(), milliseconds(result.P50), milliseconds(result.P99), float64(result.Delivered)/result.DrainSeconds)
 	return nil
 }
 

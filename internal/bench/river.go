@@ -16,14 +16,14 @@ const (
 	roundsOfPeers = 5
 )
 
-// besideRiver measures the service and the one with River in turns, on a machine whose speed changes by the minute.
-func besideRiver(ctx context.Context) error {
+// againstRiver measures the service and the one with River in turns, on a machine whose speed changes by the minute.
+func againstRiver(ctx context.Context) error {
 	ours, river := &contender{name: "this tree", workers: 1}, &contender{name: "River", peer: true}
 	if err := inTurns(ctx, []*contender{ours, river}, roundsOfPeers); err != nil {
 		return err
 	}
-	fmt.Printf("ours of River: %.2f times its delivered/s for %.2f of its CPU\n", 1/river.ratio(ours, deliveredFigure, 0.5),
-		1/river.ratio(ours, cpuFigure, 0.5))
+	fmt.Printf("ours of River: %.2f times its delivered/s for %.2f of its CPU\n",
+		1/river.ratio(ours, deliveredFigure, 0.5), 1/river.ratio(ours, cpuFigure, 0.5))
 	return nil
 }
 

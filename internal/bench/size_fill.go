@@ -18,8 +18,8 @@ const (
 	fillBatch   = 50_000
 )
 
-// filling are the requests of some numbers: a tenth of them, or all, are of the supplier whose lists are read. Of those a
-// tenth is selected, a hundredth failed and a hundredth waits; half of the deliveries go to the own endpoint.
+// filling are the requests of some numbers: a tenth of them, or all, are of the supplier whose lists are read. Of those
+// a tenth is selected, a hundredth failed and a hundredth waits; half of the deliveries go to the own endpoint.
 type filling struct {
 	supplier string
 	all      bool
@@ -28,8 +28,8 @@ type filling struct {
 	pending  int64 // from this number on some deliveries are: a partition with one of these is not dropped
 }
 
-// fill stores ten days of requests, each day in a partition of its own, and returns the API key of the supplier that has
-// a tenth of them.
+// fill stores ten days of requests, each day in a partition of its own, and returns the API key of the supplier that
+// has a tenth of them.
 func (s *stack) fill(ctx context.Context, stored int64) (key string, err error) {
 	supplier, key, err := s.create(ctx, "http://127.0.0.1:9/hook", "--scopes", listScopes)
 	if err != nil {
@@ -51,7 +51,8 @@ func (s *stack) fill(ctx context.Context, stored int64) (key string, err error) 
 		if day == 0 || day > sizeDays {
 			continue
 		}
-		err := conn.QueryRow(ctx, `SELECT max(first_uid) FROM webhook_partitions WHERE opened_at IS NOT NULL`).Scan(&rows.first)
+		err := conn.QueryRow(ctx, `SELECT max(first_uid) FROM webhook_partitions WHERE opened_at IS NOT NULL`).
+			Scan(&rows.first)
 		if err != nil {
 			return "", err
 		}
@@ -95,8 +96,8 @@ func (f filling) statements(engine database.Engine) []string {
 		}
 		return fmt.Sprintf("'\\x%x'::bytea", text)
 	}
-	numbers := fmt.Sprintf(`WITH RECURSIVE all_numbers(n) AS (SELECT CAST(%d AS bigint) UNION ALL SELECT n + 1 FROM all_numbers
-		WHERE n < %d) `, f.from, f.to)
+	numbers := fmt.Sprintf(`WITH RECURSIVE all_numbers(n) AS (SELECT CAST(%d AS bigint) UNION ALL
+		SELECT n + 1 FROM all_numbers WHERE n < %d) `, f.from, f.to)
 	ours, part := "n % 10 = 0", "n / 10"
 	if f.all {
 		ours, part = "1 = 1", "n"
@@ -110,15 +111,16 @@ func (f filling) statements(engine database.Engine) []string {
 	return []string{
 		numbers + `INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, received,
 			failure, created_at, updated_at, selected_estimate_id, selected_at, retry_at)
-			SELECT supplier, n, ` + status + `, ` + blob(make([]byte, 32)) + `, 'SP-0001', ` + blob(pack.Pack(body(1))) + `, 'trace',
-				uid, CASE WHEN part % 100 IN (7, 8) THEN 0 ELSE 1 END,
+			SELECT supplier, n, ` + status + `, ` + blob(make([]byte, 32)) + `, 'SP-0001',
+				` + blob(pack.Pack(body(1))) + `, 'trace', uid, CASE WHEN part % 100 IN (7, 8) THEN 0 ELSE 1 END,
 				CASE WHEN part % 100 = 7 THEN 'The delivery estimates could not be delivered.' ELSE '' END, at, at,
 				CASE WHEN part % 10 = 3 THEN 'est-road' END, CASE WHEN part % 10 = 3 THEN at END,
 				CASE WHEN part % 100 = 8 THEN next_year END` + from,
 		numbers + `INSERT INTO webhook_events (uid, round, nonce, trace_id, body, created_at, supplier_id)
-			SELECT uid, 1, n, 'trace', ` + blob(pack.Pack([]byte(eventText))) + `, at, supplier` + from + ` WHERE part % 100 <> 8`,
-		numbers + `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
-			next_attempt_at, created_at, updated_at, last_started_at, last_duration_us, last_status)
+			SELECT uid, 1, n, 'trace', ` + blob(pack.Pack([]byte(eventText))) + `, at, supplier` + from +
+			` WHERE part % 100 <> 8`,
+		numbers + `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts,
+			series, next_attempt_at, created_at, updated_at, last_started_at, last_duration_us, last_status)
 			SELECT id, uid, 1, CASE part % 2 WHEN 0 THEN 'own' ELSE supplier END, supplier, n,
 				CASE WHEN part % 100 = 7 OR part % 100 = 51 THEN 'dead' WHEN part % 100 = 53 THEN 'failed'
 					WHEN part % 100 = 55 AND n >= ` + fmt.Sprint(f.pending) + ` THEN 'pending' ELSE 'delivered' END,
@@ -129,8 +131,9 @@ func (f filling) statements(engine database.Engine) []string {
 }
 
 // eventText is what the worker stores of a request.
-const eventText = `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z","data":{"supplier_id":"sup",` +
-	`"request_id":1,"shop_code":"SP-0001","estimates":[{"estimate_id":"est-road","service":"road","carrier":"Rodovia Cargas",` +
-	`"price_cents":17080,"currency":"BRL","lead_time_days":6,"dispatch_date":"2026-11-23","delivery_date":"2026-11-30",` +
+const eventText = `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z","data":{` +
+	`"supplier_id":"sup","request_id":1,"shop_code":"SP-0001","estimates":[{"estimate_id":"est-road","service":"road",` +
+	`"carrier":"Rodovia Cargas","price_cents":17080,"currency":"BRL","lead_time_days":6,` +
+	`"dispatch_date":"2026-11-23","delivery_date":"2026-11-30",` +
 	`"chargeable_weight_kg":81,"volume_m3":0.27,"valid_until":"2026-11-29T02:59:59Z"}],` +
 	`"unavailable":[{"service":"express","reason":"The chargeable weight is 45.1 kg, the service takes up to 30 kg."}]}}`

@@ -39,7 +39,7 @@ const (
 
 // onStack runs a measurement on a stack of its own.
 func onStack(ctx context.Context, measurement func(context.Context, *stack) error) error {
-	s, err := newStack(ctx)
+	s, err := newStackOf(ctx, "")
 	if s != nil {
 		defer s.close()
 	}
@@ -48,8 +48,6 @@ func onStack(ctx context.Context, measurement func(context.Context, *stack) erro
 	}
 	return measurement(ctx, s)
 }
-
-func newStack(ctx context.Context) (*stack, error) { return newStackOf(ctx, "") }
 
 // newStackOf returns a stack of the api and the worker of a checkout; empty: this one.
 func newStackOf(ctx context.Context, tree string) (*stack, error) {
@@ -172,8 +170,8 @@ func (s *stack) startNATS() error {
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	s.env = append(s.env, "NATS_URL=nats://"+address)
-	_, _, err = s.start("nats-server", "-js", "-sd", filepath.Join(s.dir, "nats"), "-a", "127.0.0.1", "-p", strconv.Itoa(port),
-		"-l", filepath.Join(s.dir, "nats.log"))
+	_, _, err = s.start("nats-server", "-js", "-sd", filepath.Join(s.dir, "nats"), "-a", "127.0.0.1",
+		"-p", strconv.Itoa(port), "-l", filepath.Join(s.dir, "nats.log"))
 	if err != nil {
 		return err
 	}
@@ -295,7 +293,8 @@ func (s *stack) load(ctx context.Context, plan loadPlan) (loadResult, error) {
 // database returns the address of the stack's database, for a connection of our own.
 func (s *stack) database() string { return s.variable("DATABASE_URL") }
 
-// variable returns the value of one of the processes' environment variables; of one that is given twice the last counts.
+// variable returns the value of one of the processes' environment variables; of one that is given twice the last
+// counts.
 func (s *stack) variable(name string) string {
 	for _, entry := range slices.Backward(s.env) {
 		if value, found := strings.CutPrefix(entry, name+"="); found {

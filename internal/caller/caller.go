@@ -1,5 +1,5 @@
-// Package caller is who calls, what it may do, and where it is called: package supplierauth finds that out, the features
-// read the caller from the context and the receiver by the supplier's id.
+// Package caller is who calls, what it may do, and where it is called: package supplierauth finds that out, the
+// features read the caller from the context and the receiver by the supplier's id.
 package caller
 
 import (

@@ -6,8 +6,8 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// Receiver is where a supplier takes webhooks, and what signs them. Package supplierauth keeps it; package webhooks reads
-// it before each attempt or remembers it for a moment.
+// Receiver is where a supplier takes webhooks, and what signs them. Package supplierauth keeps it; package webhooks
+// reads it before each attempt or remembers it for a moment.
 type Receiver struct {
 	URL     string           // base address, without a trailing slash and the path of the call; empty: it has none
 	Secrets []webhook.Secret // all that sign now, the newest first

@@ -1,5 +1,5 @@
-// Package config turns the environment into one struct. Its tags and docs make `--help` and configuration.md's table, so that
-// they cannot drift from the code. Features receive the values they need, never the struct.
+// Package config turns the environment into one struct. Its tags and docs make `--help` and configuration.md's table,
+// so that they cannot drift from the code. Features receive the values they need, never the struct.
 package config
 
 import (

@@ -1,7 +1,7 @@
 package config
 
-// docs has what people read of each variable, in --help and in configuration.md: its default, where that is not the plain
-// value of the struct's tag, and its sentence.
+// docs has what people read of each variable, in --help and in configuration.md: its default, where that is not the
+// plain value of the struct's tag, and its sentence.
 var docs = map[string]struct{ shown, sentence string }{
 	"HTTP_ADDR": {"", "public listener (api)"},
 	"ADMIN_ADDR": {"127.0.0.1:9090, worker 127.0.0.1:9091",
@@ -27,8 +27,9 @@ var docs = map[string]struct{ shown, sentence string }{
 	"NATS_KEY":   {"", "file of the client certificate's PEM key"},
 	"NATS_STREAM": {"",
 		"name of the stream, and in small letters of its subjects: one for each installation in an account"},
-	"NATS_MAX_BYTES": {"", "size limit of the queue in bytes, reserved by the server; when it is full, requests wait in the database"},
-	"NATS_REPLICAS":  {"", "replicas of the stream, 1 to 5"},
+	"NATS_MAX_BYTES": {"",
+		"size limit of the queue in bytes, reserved by the server; when it is full, requests wait in the database"},
+	"NATS_REPLICAS": {"", "replicas of the stream, 1 to 5"},
 	"JWT_SIGNING_KEYS": {"embedded: generated in DATA_DIR; required with DATABASE_URL",
 		"JWT signing keys separated by commas: the first signs, all verify"},
 	"JWT_ISSUER":   {"", "iss of the access tokens"},

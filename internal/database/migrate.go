@@ -23,7 +23,7 @@ import (
 
 // The schema has a version, the number of its last migration. A process serves a schema of its own version, or of the
 // next one while an upgrade rolls; a database of a development version is refused in one line. goose applies
-// migrations; the table of versions has a name of ours, by which older databases are recognised.
+// migrations; the table of versions has a name of its own, by which older databases are recognised.
 
 const (
 	lockPoll  = 500 * time.Millisecond

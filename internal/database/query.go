@@ -32,8 +32,8 @@ func (d *DB) ReaderSQL(ctx context.Context) Pool {
 	return Pool{d.in(ctx, d.read).Statement.ConnPool, d}
 }
 
-// ended reports a statement to the log when it was slow or has failed, as gorm does with its own, and remembers a change
-// that could not be stored: Ping then tries one until it can. It returns the error as Translate does.
+// ended reports a statement to the log when it was slow or has failed, as gorm does with its own, and remembers a
+// change that could not be stored: Ping then tries one until it can. It returns the error as Translate does.
 func (p Pool) ended(ctx context.Context, began time.Time, statement string, rows int64, err error) error {
 	p.db.write.Logger.Trace(ctx, began, func() (string, int64) { return statement, rows }, err)
 	return p.db.refusals.note(ctx, err)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pressly/goose/v3/lock"
 
@@ -138,17 +139,24 @@ func TestMigrate_says_what_it_waits_for_and_takes_the_lock_of_a_process_that_die
 			lock_id bigint NOT NULL PRIMARY KEY, locked boolean NOT NULL DEFAULT false,
 		locked_at timestamptz NULL, locked_by text NULL, lease_expires_at timestamptz NULL, updated_at timestamptz NULL)`)
 	exec(t.Context(), t, raw(t, url, ""), `INSERT INTO goose_lock VALUES (`+strconv.FormatInt(lock.DefaultLockID, 10)+
-		`, true, now(), 'dead', now() + interval '2 seconds', now())`)
-	var log strings.Builder
+		`, true, now(), 'dead', 'infinity', now())`)
+	var log written
 	db, err := database.Open(t.Context(), database.Config{URL: url, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	if err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
+	migrated := make(chan error, 1)
+	go func() { migrated <- db.Migrate(t.Context()) }()
+	for !strings.Contains(log.String(), "waiting for another process's migration") {
+		select {
+		case err := <-migrated:
+			t.Fatalf("it took the lock: %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
-	if !strings.Contains(log.String(), "waiting for another process's migration") {
-		t.Errorf("log:\n%s", log.String())
+	exec(t.Context(), t, raw(t, url, ""), `UPDATE goose_lock SET lease_expires_at = now()`)
+	if err := <-migrated; err != nil {
+		t.Fatal(err)
 	}
 }

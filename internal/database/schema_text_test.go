@@ -100,7 +100,8 @@ func byTable(a, b string) int {
 	return strings.Compare(key(a), key(b))
 }
 
-// onlyOf reports whether a part is of no other engine: partitions are PostgreSQL's, and the table of sequences SQLite's.
+// onlyOf reports whether a part is of no other engine: partitions are PostgreSQL's, and the table of sequences
+// SQLite's.
 func onlyOf(engine database.Engine) func(part string) bool {
 	table := map[database.Engine]string{database.Postgres: "webhook_partitions ", database.SQLite: "sequences "}[engine]
 	return func(part string) bool { return strings.HasPrefix(part, table) }

@@ -1,6 +1,6 @@
 // Package figures is what an operator sees of all processes together: the shared state, which one process counts each
-// ten seconds, and the last hour in such steps, to which each process adds what it did itself. An api keeps that hour in
-// memory, so that reading it costs the database nothing.
+// ten seconds, and the last hour in such steps, to which each process adds what it did itself. An api keeps that hour
+// in memory, so that reading it costs the database nothing.
 package figures
 
 import (

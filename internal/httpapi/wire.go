@@ -10,7 +10,7 @@ import (
 // lengthField is how a header field begins that says a body's length.
 const lengthField = "content-length:"
 
-// Listener makes connections count the lengths that requests announce. net/http hides a length that was sent beside
+// Listener makes connections count the lengths that requests announce. net/http hides a length that was sent next to
 // "Transfer-Encoding: chunked", by which a proxy may have found another end of the request (RFC 9112, 6.1); what
 // follows on such a connection may be no request of the proxy's callers.
 func Listener(l net.Listener) net.Listener { return listener{l} }

@@ -151,8 +151,8 @@ func validWebhookID(id string) bool {
 	return id != "" && len(id) <= 128 && strings.Trim(id, alphabet) == ""
 }
 
-// authenticateSignature finds who signed: one of our workers, by its proof, which costs no query; otherwise another holder of
-// the secret, and the webhook-id says whether the event is one of our own.
+// authenticateSignature finds who signed: one of our workers, by its proof, which costs no query; otherwise another
+// holder of the secret, and the webhook-id says whether the event is one of our own.
 func (s Handlers) authenticateSignature(c *gin.Context) (sender, error) {
 	raw, err := httpapi.PeekBody(c)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 // applied to what is stored then, and the UPDATE names the state again. The other call waits for the lock and finds
 // another estimate chosen, or its own, which is no error.
 
-// selectEstimate chooses one of the request's estimates, permanently, and returns since when it is chosen; the same choice
-// again changes nothing. errs.NotFound: no such request of the supplier; errs.Conflict: it is not estimated yet, or
-// another estimate is chosen; errs.Unprocessable: the estimate is not one of the request's, or is no longer valid.
+// selectEstimate chooses one of the request's estimates, permanently, and returns since when it is chosen; the same
+// choice again changes nothing. errs.NotFound: no such request of the supplier; errs.Conflict: it is not estimated yet,
+// or another estimate is chosen; errs.Unprocessable: the estimate is not one of the request's, or is no longer valid.
 func (s *Service) selectEstimate(ctx context.Context, key requestKey, estimateID string) (
 	selectedAt time.Time, err error) {
 	err = s.deps.DB.InTx(ctx, "select an estimate", func(ctx context.Context) error {

@@ -60,7 +60,8 @@ func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.
 	return taken, nil
 }
 
-// takingReceipts has places for the table of the items and for a condition. It does not say status = 'enqueued', with which a plan made over an empty table goes through all requests.
+// takingReceipts has places for the table of the items and for a condition. It does not say status = 'enqueued', with
+// which a plan made over an empty table goes through all requests.
 const takingReceipts = `UPDATE material_requests SET status = 'estimated', ticket = NULL, retry_at = NULL, failure = '',
 		updated_at = k.now, received = k.number, estimates = nullif(k.offers, ''),
 		unavailable = nullif(k.others, '')

@@ -36,9 +36,6 @@ func (s *Service) Show(c *gin.Context) error {
 		limitHeaders(c, s.shownToRefused(ctx, requester, err))
 		return err
 	}
-	if s.deps.Primary == nil {
-		return s.unconfigured(c, requester)
-	}
 	spent, err := s.take(ctx, requester)
 	limitHeaders(c, spent.quota)
 	if err != nil {
@@ -46,6 +43,9 @@ func (s *Service) Show(c *gin.Context) error {
 	}
 	if !spent.granted {
 		return s.exhausted(c, requester, spent.quota)
+	}
+	if s.deps.Primary == nil {
+		return errors.New("fetch scoreboard: SPORTMONKS_API_TOKEN is not set")
 	}
 	current, err := s.settings.current(ctx)
 	if err != nil {
@@ -74,19 +74,6 @@ func (s *Service) exhausted(c *gin.Context, requester string, q quota) error {
 	c.Header("Retry-After", format(max(int64(q.reset.Sub(s.deps.Now())/time.Second), 1)))
 	return errs.New(errs.Exhausted, fmt.Sprintf("The requester %s has reached its daily quota. It is reset at %s.",
 		requester, q.reset.In(promised()).Format(stampShape)))
-}
-
-// unconfigured answers without a first provider: no provider is asked, so nothing is spent.
-func (s *Service) unconfigured(c *gin.Context, requester string) error {
-	standing, err := s.standing(c.Request.Context(), requester)
-	limitHeaders(c, standing)
-	if err != nil {
-		return err
-	}
-	if standing.remaining() == 0 {
-		return s.exhausted(c, requester, standing)
-	}
-	return errors.New("fetch scoreboard: SPORTMONKS_API_TOKEN is not set")
 }
 
 // admit returns the caller's question. Errors, in this order: errs.Unavailable, errs.Unauthenticated, errs.Invalid.

@@ -61,11 +61,11 @@ func (s *Service) authenticate(ctx context.Context, key string) (Client, error) 
 	if remembered && (known.until.IsZero() || s.deps.Now().Before(known.until)) {
 		return known.client, nil
 	}
-	return s.authenticateAnew(ctx, key)
+	return s.authenticateAgain(ctx, key)
 }
 
-// authenticateAnew looks the key up. errs.Forbidden: no client has it.
-func (s *Service) authenticateAnew(ctx context.Context, key string) (Client, error) {
+// authenticateAgain looks the key up. errs.Forbidden: no client has it.
+func (s *Service) authenticateAgain(ctx context.Context, key string) (Client, error) {
 	if !clientKeys().Valid(key) {
 		return Client{}, refusedKey()
 	}
@@ -90,7 +90,7 @@ func noViews() error { return errs.New(errs.Forbidden, "No views available for t
 
 // refusal returns why the caller may read nothing at all, which comes before what is wrong with the parameters; or nil.
 func (s *Service) refusal(ctx context.Context, who caller) error {
-	client, err := s.authenticateAnew(ctx, who.key)
+	client, err := s.authenticateAgain(ctx, who.key)
 	if err != nil {
 		return err
 	}

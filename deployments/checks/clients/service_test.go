@@ -1,6 +1,6 @@
-// Package clients_test has clients that others' generators made of the OpenAPI document walk the whole story against the
-// built service: first as it answers, then with one more member in every object of every answer. It is a module of its
-// own, so that go.mod stays the product's; `make check-clients` generates the clients into bin/clients and runs it.
+// Package clients_test has clients that others' generators made of the OpenAPI document walk the whole story against
+// the built service: first as it answers, then with one more member in every object of every answer. It is a module of
+// its own, so that go.mod stays the product's; `make check-clients` generates the clients into bin/clients and runs it.
 package clients_test
 
 import (

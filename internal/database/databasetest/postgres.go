@@ -102,7 +102,8 @@ func As(tb testing.TB, address, role string) string {
 }
 
 // Pooled returns the address of the same database through a PgBouncer of the mode, session or transaction, with its
-// default configuration. It knows the test server's role and the users. Without a PgBouncer the test is skipped, and says so.
+// default configuration. It knows the test server's role and the users. Without a PgBouncer the test is skipped, and
+// says so.
 func Pooled(tb testing.TB, address, mode string, users ...string) string {
 	tb.Helper()
 	u, err := url.Parse(address)

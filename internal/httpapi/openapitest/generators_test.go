@@ -88,7 +88,8 @@ func TestDocument_gives_no_name_twice(t *testing.T) {
 	}
 }
 
-// A generator may lose the type of an answer that is a reference, and the method of a webhook that has a security scheme.
+// A generator may lose the type of an answer that is a reference, and the method of a webhook that has a security
+// scheme.
 func TestDocument_writes_successes_and_the_webhooks_signature_where_they_are(t *testing.T) {
 	t.Parallel()
 	document := published(t)

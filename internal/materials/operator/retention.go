@@ -110,8 +110,8 @@ func (s *Service) pruneBatch(ctx context.Context, rounds []round.Round, what pru
 func madeBefore(p round.Partition) time.Time { return p.Closed.AddDate(0, 0, 1) }
 
 // Expire is Prune as the service does it by itself. Where events are in partitions, one is dropped, with its requests,
-// when all of it is old: it is kept while a delivery is pending or a request was changed of late, and its other requests
-// are deleted one by one. So is what was there before partitions were made, until all of that is old. done is
+// when all of it is old: it is kept while a delivery is pending or a request was changed of late, and its other
+// requests are deleted one by one. So is what was there before partitions were made, until all of that is old. done is
 // called with each partition that is dropped, or kept for a reason.
 func (s *Service) Expire(ctx context.Context, old Old, done func(p round.Partition, kept string)) (
 	sum Pruned, err error) {

@@ -72,8 +72,8 @@ func share(maxBytes, n int) int {
 	return maxBytes >> bits.Len(uint(n-1))
 }
 
-// mustStillExist fails unless the requests of all rounds are still there. The caller's transaction has stored the rounds'
-// events: until it ends no other worker finishes one of them, and so retention deletes none.
+// mustStillExist fails unless the requests of all rounds are still there. The caller's transaction has stored the
+// rounds' events: until it ends no other worker finishes one of them, and so retention deletes none.
 func (s *store) mustStillExist(ctx context.Context, rounds []round.Round) error {
 	there, err := materials.QueryRounds(ctx, s.db, s.db.SQL(ctx), rounds, `supplier_id, id, uid`,
 		`SELECT r.uid FROM %s WHERE r.uid = k.uid`, func(uid *int64) []any { return []any{uid} })
@@ -153,9 +153,10 @@ func (s *store) firstWaiting(ctx context.Context, now time.Time) (first headOfWo
 	return first, nil
 }
 
-// requeueBy is requeue by one of the two indexed columns. On one PostgreSQL, all rows are chosen, locked and numbered by
-// one statement, and rows that another process has locked are left to it. Elsewhere the rows are chosen without locks,
-// and each is taken if it is still to be: SQLite has one writer, and of several servers none can lock with the others.
+// requeueBy is requeue by one of the two indexed columns. On one PostgreSQL, all rows are chosen, locked and numbered
+// by one statement, and rows that another process has locked are left to it. Elsewhere the rows are chosen without
+// locks, and each is taken if it is still to be: SQLite has one writer, and of several servers none can lock with the
+// others.
 func (s *store) requeueBy(ctx context.Context, column string, bound int64, limit int) ([]materials.Queued, error) {
 	if limit <= 0 {
 		return nil, nil

@@ -143,10 +143,10 @@ func (s *Service) traceBatch(requests []*pending) (context.Context, func(error))
 	return s.deps.Batch(ctx, "estimate batch", parents)
 }
 
-// storeEvents stores the events of the estimated rounds, which are sent when that is committed. A crash before the commit
-// leaves the work to be done again; one after it, to the outbox. Of two workers with the same round, one stores and
-// sends; the other one clears its ticket. A worker that was stopped since it read the requests may
-// find them estimated by another one and deleted by retention: their events would belong to nothing.
+// storeEvents stores the events of the estimated rounds, which are sent when that is committed. A crash before the
+// commit leaves the work to be done again; one after it, to the outbox. Of two workers with the same round, one stores
+// and sends; the other one clears its ticket. A worker that was stopped since it read the requests may find them
+// estimated by another one and deleted by retention: their events would belong to nothing.
 func (s *Service) storeEvents(requests []*pending, read time.Time) error {
 	events := make([]round.Outgoing, 0, len(requests))
 	for _, p := range requests {

@@ -58,7 +58,7 @@ func NewProxy(tb testing.TB, server *Server) *Proxy {
 	return p
 }
 
-// URL is the proxy's address.
+// URL returns the proxy's address.
 func (p *Proxy) URL() string { return "nats://" + p.address }
 
 // Spoil has the fault happen to every call whose subject matches the pattern, and to no other, until Heal.

@@ -115,7 +115,7 @@ func (s *Server) URLOf(user string) string {
 	return fmt.Sprintf("nats://%s:%s@127.0.0.1:%d", user, Password, s.port)
 }
 
-// URL is the server's address, also while it is stopped.
+// URL returns the server's address, also while it is stopped.
 func (s *Server) URL() string {
 	return fmt.Sprintf("nats://127.0.0.1:%d", s.port)
 }
