@@ -17,7 +17,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
-// wireServer is a server as the api runs it, with one route that reads a body and one that knows nobody.
+// wireServer is a server as the api runs it, with one route that reads a body and one that knows no caller.
 func wireServer(t *testing.T) string {
 	t.Helper()
 	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})
