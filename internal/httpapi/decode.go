@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
@@ -99,39 +98,6 @@ func readBody(c *gin.Context, limit int64, acquire func() error) ([]byte, error)
 	default:
 		return nil, errs.Wrap(errs.Invalid, "The request body did not arrive whole.", err)
 	}
-}
-
-// The body of a caller that is not known: how long it may pause, and take altogether, before the answer does not wait
-// for it.
-const (
-	strangersPause = time.Second
-	strangersBody  = 5 * time.Second
-)
-
-// dropBody reads what is on its way of a body that a 401 needs no more, so that its sender is not cut off and reads the
-// answer. When the rest does not come it ends the connection, on which that would be read as the next request; net/http
-// would wait for it. A caller that expects an answer before it sends the body gets this one.
-func dropBody(c *gin.Context) {
-	if c.Request.ContentLength == 0 || admissionOf(c).read {
-		return
-	}
-	connection, buffer := http.NewResponseController(c.Writer), make([]byte, 16<<10)
-	end, left := time.Now().Add(strangersBody), maxBody
-	if c.Request.Header.Get("Expect") != "" {
-		left = 0
-	}
-	for left > 0 && time.Now().Before(end) {
-		_ = connection.SetReadDeadline(time.Now().Add(strangersPause)) // without one it waits, as net/http does
-		n, err := c.Request.Body.Read(buffer)
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if left -= n; err != nil {
-			break
-		}
-	}
-	_ = connection.SetReadDeadline(time.Now()) // no more of it
-	c.Header("Connection", "close")
 }
 
 // tooLarge ends the connection too: what is left of the body would be read as the next request.

@@ -132,7 +132,7 @@ func (c *Calls) security(o operation) string {
 	return ""
 }
 
-// bad reports whether the next value is hostile.
+// bad draws whether the next value is hostile, and reports whether it is.
 func (c *Calls) bad() bool {
 	hostile := c.IntN(100) < c.hostile
 	c.used = c.used || hostile

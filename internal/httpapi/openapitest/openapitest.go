@@ -7,9 +7,11 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -114,15 +116,15 @@ func refusedByServer(resp *http.Response) bool {
 
 // find returns the pointer of the answer's description. Unknown routes have one answer, 404, wrong methods one, 405.
 func (v *V) find(method, requestPath string, status int) (pointer, fault string) {
-	path, known := v.route(requestPath)
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	path, known := v.route(method, requestPath)
 	if !known {
 		if status != http.StatusNotFound {
 			return "", "the route is not in the document"
 		}
 		return "/components/responses/NotFound", ""
-	}
-	if method == http.MethodHead {
-		method = http.MethodGet
 	}
 	operation := "/paths/" + escape(path) + "/" + strings.ToLower(method)
 	if v.at(operation) == nil || method != strings.ToUpper(method) {
@@ -139,24 +141,27 @@ func (v *V) find(method, requestPath string, status int) (pointer, fault string)
 	return follow(pointer, answer), ""
 }
 
-// route returns the path template of the document; a plain path wins over one with parameters.
-func (v *V) route(requestPath string) (string, bool) {
+// route returns the path template of the document; a plain path wins over one with parameters, and one that has the
+// method over one that has not.
+func (v *V) route(method, requestPath string) (string, bool) {
 	u, err := url.Parse(requestPath)
 	if err != nil {
 		return "", false
 	}
-	paths := v.document["paths"].(object)
-	path := u.EscapedPath() // a path is what it spells
-	if _, ok := paths[path]; ok {
-		return path, true
-	}
-	segments := strings.Split(path, "/")
-	for template := range paths {
-		if matches(strings.Split(template, "/"), segments) {
+	paths, segments := v.document["paths"].(object), strings.Split(u.EscapedPath(), "/") // a path is what it spells
+	found := ""
+	for _, template := range slices.Sorted(maps.Keys(paths)) { // a letter comes before the brace
+		if !matches(strings.Split(template, "/"), segments) {
+			continue
+		}
+		if paths[template].(object)[strings.ToLower(method)] != nil {
 			return template, true
 		}
+		if found == "" {
+			found = template
+		}
 	}
-	return "", false
+	return found, found != ""
 }
 
 func matches(template, segments []string) bool {
@@ -223,7 +228,7 @@ func (v *V) bodyFaults(answer, method string, header http.Header, body []byte) [
 	if method == http.MethodHead || mediaType != "application/json" && !strings.HasSuffix(mediaType, "+json") {
 		return nil
 	}
-	if body, err = inflated(header, body); err != nil {
+	if body, err = plain(header, body); err != nil {
 		return []string{fmt.Sprintf("the body is not compressed as it says: %v", err)}
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
@@ -240,16 +245,16 @@ func (v *V) bodyFaults(answer, method string, header http.Header, body []byte) [
 	return nil
 }
 
-// inflated returns a body without the coding that its header names.
-func inflated(header http.Header, body []byte) ([]byte, error) {
+// plain returns a body without its compression.
+func plain(header http.Header, body []byte) ([]byte, error) {
 	if header.Get("Content-Encoding") != "gzip" {
 		return body, nil
 	}
-	reader, err := gzip.NewReader(bytes.NewReader(body))
+	unzipped, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(reader)
+	return io.ReadAll(unzipped)
 }
 
 func describedType(content object, mediaType string) (string, bool) {
