@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/supplyhub/supplyhub/internal/app"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
 
 func deliveryCommand() *cobra.Command {
@@ -26,7 +26,7 @@ func deliveryList() *cobra.Command {
 	request := cmd.Flags().Int64("request", 0, "only those of the request with this id, which is the supplier's own")
 	since := cmd.Flags().String("since", "", "only those made since this time (RFC 3339) or this long ago (such as 24h)")
 	limit := limitFlag(cmd)
-	var filter webhooks.Filter
+	var filter deliveries.Filter
 	var id *int64
 	var start moment
 	list := operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
@@ -36,14 +36,14 @@ func deliveryList() *cobra.Command {
 		}
 		filter.SupplierID, filter.Since = of, start.at(a.Now())
 		columns := deliveryColumns(a.Now())
-		if filter.Status == webhooks.Pending {
+		if filter.Status == deliveries.Pending {
 			columns = aged(a.Now(), "id", "request_id:REQUEST", "attempt_count:TRIES", "last_status|last_error:LAST",
 				"next_attempt_at:NEXT", "created_at:AGE", "destination:TO")
 		}
 		out := newStream(cmd, columns)
 		defer out.progress.end()
 		n := int64(0)
-		err = a.EachDelivery(ctx, filter, id, *limit, func(d webhooks.Delivery) error {
+		err = a.EachDelivery(ctx, filter, id, *limit, func(d deliveries.Delivery) error {
 			n++
 			out.progress.show("deliveries", n)
 			return out.add(d)
@@ -56,7 +56,7 @@ func deliveryList() *cobra.Command {
 			return err
 		}
 		start = from
-		filter = webhooks.Filter{Status: webhooks.Status(status.value)}
+		filter = deliveries.Filter{Status: deliveries.Status(status.value)}
 		if cmd.Flags().Changed("request") {
 			id = request
 		}
@@ -71,13 +71,13 @@ func deliveryColumns(now time.Time) columns {
 }
 
 func deliveryStatuses() []string {
-	return []string{string(webhooks.Pending), string(webhooks.Delivered), string(webhooks.Dead), string(webhooks.Failed)}
+	return []string{string(deliveries.Pending), string(deliveries.Delivered), string(deliveries.Dead), string(deliveries.Failed)}
 }
 
 // deliveryIDs returns the newest deliveries.
 func deliveryIDs(ctx context.Context, a *app.App) ([]cobra.Completion, error) {
-	var list []webhooks.Delivery
-	err := a.Deliveries.Each(ctx, webhooks.Filter{}, mostCompletions, func(d webhooks.Delivery) error {
+	var list []deliveries.Delivery
+	err := a.Deliveries.Each(ctx, deliveries.Filter{}, mostCompletions, func(d deliveries.Delivery) error {
 		list = append(list, d)
 		return nil
 	})
@@ -116,7 +116,7 @@ func deliveryRedeliver() *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		filter := webhooks.Filter{Status: webhooks.Status(status.value), Since: from.at(a.Now()), SupplierID: of}
+		filter := deliveries.Filter{Status: deliveries.Status(status.value), Since: from.at(a.Now()), SupplierID: of}
 		return redeliverAll(ctx, cmd, a, filter, *yes)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -141,11 +141,11 @@ type redelivered struct {
 }
 
 // redeliverAll prints how many it would be, and asks.
-func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter webhooks.Filter, yes bool) (any, error) {
+func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter deliveries.Filter, yes bool) (any, error) {
 	p := newProgress(cmd)
 	defer p.end()
 	n := int64(0)
-	err := a.Deliveries.Each(ctx, filter, 0, func(webhooks.Delivery) error {
+	err := a.Deliveries.Each(ctx, filter, 0, func(deliveries.Delivery) error {
 		n++
 		p.show("deliveries found", n)
 		return nil

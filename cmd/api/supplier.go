@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/supplyhub/supplyhub/internal/app"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 const (
@@ -23,9 +23,9 @@ func supplierCommand() *cobra.Command {
 	return group("supplier", "manage suppliers, by their ids or names", supplierCreate(), supplierList(), supplierUpdate(),
 		supplierRotateKey(), supplierRotateSecret(), supplierPortalLink(), supplierRevokeSessions(),
 		receiverSwitch("pause", "keep everything for its receiver until it is resumed", "paused",
-			(*webhooks.SelfService).PauseByOperator),
+			(*receivers.SelfService).PauseByOperator),
 		receiverSwitch("resume", "end any pause of its receiver; what waits is sent now", "resumed",
-			(*webhooks.SelfService).ResumeByOperator),
+			(*receivers.SelfService).ResumeByOperator),
 		supplierSwitch("deactivate", "end all sessions and refuse the API key", (*supplierauth.Service).Deactivate),
 		supplierSwitch("activate", "let a deactivated supplier sign in again", (*supplierauth.Service).Activate))
 }
@@ -206,7 +206,7 @@ func supplierPortalLink() *cobra.Command {
 }
 
 func receiverSwitch(use, short, status string,
-	do func(*webhooks.SelfService, context.Context, string) error) *cobra.Command {
+	do func(*receivers.SelfService, context.Context, string) error) *cobra.Command {
 	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
 		Example: "  api supplier " + use + " Acme",
 		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {

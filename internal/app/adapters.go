@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/notify"
 	"github.com/supplyhub/supplyhub/internal/products"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
 	"github.com/supplyhub/supplyhub/internal/scoreboard/balldontlie"
 	"github.com/supplyhub/supplyhub/internal/scoreboard/sportmonks"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 // Packages meet here: each adapter fills an interface that one declares with what another has.
@@ -117,13 +118,13 @@ func (a *pipeline) openNotifier() *notify.Notifier {
 		return nil
 	}
 	secrets, _ := config.ParseWebhookSecrets(a.cfg.EventsSecrets) // Load has checked them
-	to := webhooks.Receiver{URL: string(a.cfg.EventsURL), Secrets: secrets, Active: true}
+	to := receivers.Receiver{URL: string(a.cfg.EventsURL), Secrets: secrets, Active: true}
 	return notify.New(notify.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Names: a.Suppliers.Names, Timeout: a.cfg.Timeout,
 		Send: func(ctx context.Context, id string, body []byte, attempt int64) notify.Verdict {
 			outcome, reason := a.Deliveries.SendToOperator(ctx, to, id, body, attempt)
-			verdict := notify.Verdict{Delivered: outcome.Status == webhooks.Delivered, Reason: reason}
-			if outcome.Status == webhooks.Pending {
+			verdict := notify.Verdict{Delivered: outcome.Status == deliveries.Delivered, Reason: reason}
+			if outcome.Status == deliveries.Pending {
 				verdict.Again = outcome.Next
 			}
 			return verdict

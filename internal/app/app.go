@@ -20,6 +20,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/figures"
 	"github.com/supplyhub/supplyhub/internal/materials"
@@ -29,11 +30,12 @@ import (
 	"github.com/supplyhub/supplyhub/internal/portal"
 	"github.com/supplyhub/supplyhub/internal/products"
 	"github.com/supplyhub/supplyhub/internal/queue"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
+	"github.com/supplyhub/supplyhub/internal/sending"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 	"github.com/supplyhub/supplyhub/internal/tracker"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 // The order of construction is the order of the code below: secrets, the database, then the packages over it, each
@@ -49,7 +51,8 @@ type App struct {
 	pipeline
 	Trackers  *tracker.Service
 	Scores    *scoreboard.Service
-	Receivers *webhooks.SelfService
+	Sent      *deliveries.SelfService // suppliers see and redeliver what goes to them
+	Receivers *receivers.SelfService
 
 	portal                      *portal.Service // nil in one that was opened for a command
 	publicAddress, adminAddress string          // of the listeners of a serving api
@@ -59,7 +62,7 @@ type App struct {
 // else, so that it links nothing else.
 type pipeline struct {
 	Suppliers  *supplierauth.Service
-	Deliveries *webhooks.Dispatcher
+	Deliveries *sending.Dispatcher
 	Rates      *estimates.RateCard
 
 	cfg             *config.Config
@@ -172,7 +175,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	a.products = products.New(a.db, a.db.Now)
 	a.Rates = estimates.New(a.db, a.db.Now, time.Now)
 	ledger := materials.NewRequestLedger(a.db, a.log, a.db.Now, a.notifier)
-	a.Deliveries = webhooks.New(webhooks.Deps{
+	a.Deliveries = sending.New(sending.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: a.Suppliers, Ledger: ledger, BaseURL: a.cfg.BaseURL,
 		OwnSecrets: secrets.webhooks, Proofs: proofs, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
 		AllowPrivate: a.cfg.AllowPrivate, Deny: a.cfg.Denied(), Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Notifier: a.notifier,
@@ -197,9 +200,11 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 
 // buildListings builds what is read here and takes no part in the pipeline.
 func (a *App) buildListings() (err error) {
-	a.Receivers = webhooks.NewSelfService(webhooks.SelfServiceDeps{
-		DB: a.db, Now: a.db.Now, Accounts: a.Suppliers, Requests: a.materials,
-		Dispatcher: a.Deliveries, Cursors: a.cursors,
+	a.Sent = deliveries.NewSelfService(deliveries.SelfServiceDeps{
+		DB: a.db, Now: a.db.Now, Requests: a.materials, Deliveries: a.Deliveries.Keeper, Cursors: a.cursors,
+	})
+	a.Receivers = receivers.NewSelfService(receivers.SelfServiceDeps{
+		DB: a.db, Now: a.db.Now, Accounts: a.Suppliers, Receivers: a.Deliveries.Registry, Calls: a.Deliveries,
 	})
 	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.db.Now}); err != nil {
 		return fmt.Errorf("set up tracker listings: %w", err)
@@ -217,7 +222,7 @@ func (a *App) buildListings() (err error) {
 // openPortal reads the portal's pages.
 func (a *App) openPortal() (err error) {
 	a.portal, err = portal.New(portal.Deps{
-		Sessions: a.Suppliers, Requests: a.materials, Deliveries: a.Receivers, Receiver: a.Receivers,
+		Sessions: a.Suppliers, Requests: a.materials, Deliveries: a.Sent, Receiver: a.Receivers,
 		Bearer: supplierauth.Handlers{Service: a.Suppliers}.Bearer, PublicURL: a.cfg.PublicURL, Now: a.db.Now,
 	})
 	if err != nil {

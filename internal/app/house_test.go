@@ -24,7 +24,7 @@ const (
 	longestTest  = 600
 	longestFunc  = 80
 	mostTangled  = 15 // branches of a function, plus one
-	longestChain = 6  // packages, each imported by the one before
+	longestChain = 7  // packages, each imported by the one before
 	internalDir  = "internal/"
 )
 
@@ -32,7 +32,7 @@ const (
 var edges = map[string][]string{
 	"cmd/api": {"internal/app", "internal/config", "internal/database/sqlite", "internal/queue/embedded", "internal/errs",
 		"internal/estimates", "internal/materials", "internal/materials/operator", "internal/scoreboard/sample",
-		"internal/supplierauth", "internal/tracker", "internal/webhooks", "pkg/webhook"},
+		"internal/supplierauth", "internal/tracker", "internal/deliveries", "internal/receivers", "pkg/webhook"},
 	"cmd/worker": {"internal/app", "internal/config"},
 
 	"internal/app": {
@@ -41,13 +41,14 @@ var edges = map[string][]string{
 		"internal/portal", "internal/products", "internal/queue", "internal/scoreboard",
 		"internal/scoreboard/balldontlie", "internal/scoreboard/fetch", "internal/scoreboard/sportmonks",
 		"internal/supplierauth", "internal/telemetry",
-		"internal/round", "internal/tracker", "internal/webhooks", "pkg/webhook",
+		"internal/round", "internal/tracker", "internal/deliveries", "internal/receivers", "internal/sending",
+		"pkg/webhook",
 		"internal/console", "internal/figures", "internal/notify", "internal/errs", "internal/logctx",
 	},
 	"internal/console": {"internal/cursor", "internal/errs", "internal/estimates", "internal/figures", "internal/httpapi",
 		"internal/logctx",
 		"internal/materials", "internal/round", "internal/scoreboard", "internal/supplierauth", "internal/tracker", "internal/web",
-		"internal/webhooks"},
+		"internal/deliveries", "internal/receivers"},
 	"internal/figures":     {"internal/database"},
 	"internal/notice":      {},
 	"internal/notify":      {"internal/database", "internal/notice"},
@@ -78,9 +79,14 @@ var edges = map[string][]string{
 		"internal/httpapi", "internal/logctx", "pkg/webhook"},
 	"internal/estimates": {"internal/database", "internal/errs", "pkg/webhook"},
 	"internal/products":  {"internal/caller", "internal/database", "internal/errs", "internal/httpapi"},
-	"internal/webhooks": {"internal/caller", "internal/cursor", "internal/database", "internal/dispatch", "internal/errs",
-		"internal/groupcommit", "internal/httpapi", "internal/logctx", "internal/notice", "internal/pack", "internal/round",
+	"internal/deliveries": {"internal/caller", "internal/cursor", "internal/database", "internal/dispatch",
+		"internal/errs", "internal/httpapi", "internal/logctx", "internal/notice", "internal/pack", "internal/round",
 		"pkg/webhook"},
+	"internal/receivers": {"internal/caller", "internal/database", "internal/deliveries", "internal/dispatch",
+		"internal/errs", "internal/httpapi", "internal/logctx", "internal/notice", "pkg/webhook"},
+	"internal/sending": {"internal/caller", "internal/database", "internal/deliveries", "internal/dispatch",
+		"internal/groupcommit", "internal/logctx", "internal/notice", "internal/pack", "internal/receivers",
+		"internal/round", "pkg/webhook"},
 	"internal/tracker": {"internal/apikey", "internal/database", "internal/errs", "internal/httpapi",
 		"internal/logctx"},
 	"internal/scoreboard": {"internal/database", "internal/errs", "internal/groupcommit", "internal/httpapi",
@@ -99,7 +105,7 @@ var edges = map[string][]string{
 		"internal/logctx", "internal/materials", "internal/round", "pkg/webhook"},
 	"internal/portal": {
 		"internal/caller", "internal/errs", "internal/httpapi", "internal/logctx", "internal/materials",
-		"internal/supplierauth", "internal/web", "internal/webhooks",
+		"internal/supplierauth", "internal/web", "internal/deliveries", "internal/receivers",
 	},
 
 	"pkg/webhook":           {},
@@ -138,7 +144,7 @@ var homes = []struct {
 	{"github.com/jackc/pgx", []string{"internal/database/*.go"}},
 	{"github.com/pressly/goose", []string{"internal/database/*.go"}},
 	{"github.com/nats-io/", []string{"internal/queue/*.go", "internal/queue/embedded/*.go"}},
-	{"github.com/hashicorp/go-retryablehttp", []string{"internal/webhooks/sender.go", "internal/scoreboard/fetch/*.go"}},
+	{"github.com/hashicorp/go-retryablehttp", []string{"internal/sending/sender.go", "internal/scoreboard/fetch/*.go"}},
 	{"github.com/golang-jwt/jwt", []string{"internal/supplierauth/token*.go"}},
 	{"github.com/spf13/cobra", []string{"cmd/api/*.go"}},
 	{"github.com/caarlos0/env", []string{"internal/config/*.go"}},
@@ -162,10 +168,10 @@ var ownClocks = []string{
 	"internal/database/query.go", "internal/database/sqlite.go", "internal/database/unresponsive_server.go",
 	"internal/app/doctor_*.go", "internal/app/figures.go", "internal/httpapi/middleware.go",
 	"internal/materials/work/sweeper.go", "internal/materials/work/direct.go", "internal/queue/*.go",
-	"internal/queue/embedded/*.go", "internal/webhooks/dispatcher.go", "internal/webhooks/lease.go",
-	"internal/webhooks/outbox.go", "internal/webhooks/ownership.go", "internal/webhooks/results.go",
-	"internal/webhooks/store_shards.go", "internal/webhooks/wakeup.go", "internal/webhooks/round.go",
-	"internal/webhooks/testcall.go",
+	"internal/queue/embedded/*.go", "internal/sending/dispatcher.go", "internal/sending/lease.go",
+	"internal/sending/outbox.go", "internal/sending/ownership.go", "internal/sending/results.go",
+	"internal/sending/store_shards.go", "internal/sending/wakeup.go", "internal/sending/claim.go",
+	"internal/receivers/testcall.go", "internal/receivers/health.go",
 	"internal/database/clock*.go", "internal/app/app.go", "internal/console/console.go",
 	"internal/console/http_matching.go", "internal/tracker/relation.go",
 	"internal/tracker/state.go",

@@ -13,12 +13,12 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/console"
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/materials/operator"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 // What the operator's commands do, and what the api does for them by the hour: list and show requests, verify that
@@ -63,7 +63,7 @@ type RequestDetail struct {
 	SupplierID string `json:"supplier_id"`
 	materials.Record
 	Rounds     []materials.RoundOverview `json:"rounds"`
-	Deliveries []webhooks.Delivery       `json:"deliveries"`
+	Deliveries []deliveries.Delivery     `json:"deliveries"`
 }
 
 // EachRequest hands the newest requests to fn, of one supplier or status when these are given; limit 0: all of them.
@@ -74,8 +74,8 @@ func (a *App) EachRequest(ctx context.Context, supplierID, status string, limit 
 
 // EachDelivery hands the deliveries that the filter chooses to fn, of the requests with an id when one is given, the
 // newest first; limit 0: all of them. errs.NotFound: there is no request of that id.
-func (a *App) EachDelivery(ctx context.Context, filter webhooks.Filter, requestID *int64, limit int,
-	fn func(webhooks.Delivery) error) error {
+func (a *App) EachDelivery(ctx context.Context, filter deliveries.Filter, requestID *int64, limit int,
+	fn func(deliveries.Delivery) error) error {
 	if requestID != nil {
 		requests, err := a.requests.Rounds(ctx, filter.SupplierID, *requestID)
 		if err != nil {
@@ -107,10 +107,10 @@ func (a *App) ReopenRequest(ctx context.Context, supplierID string, requestID in
 
 // Verification is the whole ledger: each request and each delivery is accounted for when OK is true.
 type Verification struct {
-	OK         bool                       `json:"ok"`
-	Requests   map[materials.Status]int64 `json:"requests"`
-	Deliveries map[webhooks.Status]int64  `json:"deliveries"`
-	Faults     []string                   `json:"faults"` // at most a thousand of each kind; never nil
+	OK         bool                        `json:"ok"`
+	Requests   map[materials.Status]int64  `json:"requests"`
+	Deliveries map[deliveries.Status]int64 `json:"deliveries"`
+	Faults     []string                    `json:"faults"` // at most a thousand of each kind; never nil
 }
 
 // Verify goes through everything that was ever accepted. It changes nothing and may run at any time. done is called

@@ -58,10 +58,10 @@ func (a *App) routes(r *gin.Engine) {
 	r.POST("/api/products/sync", auth.Bearer(caller.ScopeProducts), handle(catalogue.Sync))
 
 	own := a.portal.APISession(caller.ScopeWebhooks) // by access token or portal session
-	r.GET("/api/webhook-deliveries", own, handle(a.Receivers.ListDeliveries))
-	r.GET("/api/webhook-deliveries/:id", own, handle(a.Receivers.ShowDelivery))
-	r.POST("/api/webhook-deliveries/:id/redeliver", own, handle(a.Receivers.RedeliverDelivery))
-	r.POST("/api/webhook-deliveries/redeliver", own, handle(a.Receivers.RecoverDeliveries))
+	r.GET("/api/webhook-deliveries", own, handle(a.Sent.ListDeliveries))
+	r.GET("/api/webhook-deliveries/:id", own, handle(a.Sent.ShowDelivery))
+	r.POST("/api/webhook-deliveries/:id/redeliver", own, handle(a.Sent.RedeliverDelivery))
+	r.POST("/api/webhook-deliveries/redeliver", own, handle(a.Sent.RecoverDeliveries))
 	r.GET("/api/webhook-receiver", own, handle(a.Receivers.ShowReceiver))
 	r.PUT("/api/webhook-receiver", own, handle(a.Receivers.PutReceiver))
 	r.DELETE("/api/webhook-receiver", own, handle(a.Receivers.DeleteReceiver))

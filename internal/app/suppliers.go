@@ -9,8 +9,8 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 // mostWaiting is up to where a command counts what waits for a receiver.
@@ -19,7 +19,7 @@ const mostWaiting = 100_000
 // SupplierStatus is a supplier with how its receiver does. State is none when it has none.
 type SupplierStatus struct {
 	Supplier supplierauth.Supplier
-	Receiver webhooks.Condition
+	Receiver receivers.Condition
 }
 
 // MarshalJSON returns the supplier's members, then those of its receiver that say whether it needs attention.
@@ -41,7 +41,7 @@ type ReceiverStatus struct {
 	SupplierID string `json:"supplier_id"`
 	Supplier   string `json:"supplier_name"`
 	URL        string `json:"url"`
-	webhooks.Condition
+	receivers.Condition
 }
 
 // SupplierStatuses returns all suppliers, oldest first; never nil.

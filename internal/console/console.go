@@ -11,15 +11,16 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/cursor"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/figures"
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/tracker"
 	"github.com/supplyhub/supplyhub/internal/web"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 // Base is the path of the first page.
@@ -42,17 +43,17 @@ type Requests interface {
 
 // Deliveries are the webhook deliveries and the receivers that they go to.
 type Deliveries interface {
-	List(ctx context.Context, filter webhooks.Filter, behind webhooks.Key, limit int) (
-		page []webhooks.Delivery, next webhooks.Key, err error)
-	Of(ctx context.Context, latest round.Round) ([]webhooks.Delivery, error)
-	Show(ctx context.Context, id string) (*webhooks.Detail, error)
+	List(ctx context.Context, filter deliveries.Filter, behind deliveries.Key, limit int) (
+		page []deliveries.Delivery, next deliveries.Key, err error)
+	Of(ctx context.Context, latest round.Round) ([]deliveries.Delivery, error)
+	Show(ctx context.Context, id string) (*deliveries.Detail, error)
 	Traced(ctx context.Context, traceID string) ([]string, error)
 	Redeliver(ctx context.Context, ids ...string) (int64, error)
-	CountLost(ctx context.Context, filter webhooks.Filter, most int) (int64, error)
-	RedeliverLost(ctx context.Context, filter webhooks.Filter, until time.Time, limit int) (n int64, more bool, err error)
-	ReceiverStates(ctx context.Context, suppliers []string) (map[string]webhooks.ReceiverState, error)
-	Count(ctx context.Context, c *webhooks.Condition, supplierID string, most int) error
-	IllStates(ctx context.Context) (map[string]webhooks.ReceiverState, error)
+	CountLost(ctx context.Context, filter deliveries.Filter, most int) (int64, error)
+	RedeliverLost(ctx context.Context, filter deliveries.Filter, until time.Time, limit int) (n int64, more bool, err error)
+	ReceiverStates(ctx context.Context, suppliers []string) (map[string]receivers.ReceiverState, error)
+	Count(ctx context.Context, c *receivers.Condition, supplierID string, most int) error
+	IllStates(ctx context.Context) (map[string]receivers.ReceiverState, error)
 	Pause(ctx context.Context, supplierID, by string) error
 	Resume(ctx context.Context, supplierID, by string) error
 }

@@ -10,12 +10,13 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/web"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 const (
@@ -111,11 +112,11 @@ func (s *Service) Redeliver(c *gin.Context) error {
 		},
 		matching: &matching{
 			count: func(ctx context.Context, status, supplier string) (int64, error) {
-				filter := webhooks.Filter{Status: webhooks.Status(status), Receiver: supplier}
+				filter := deliveries.Filter{Status: deliveries.Status(status), Receiver: supplier}
 				return s.deps.Deliveries.CountLost(ctx, filter, mostCounted+1)
 			},
 			some: func(ctx context.Context, status, supplier string, until time.Time) (int64, bool, error) {
-				filter := webhooks.Filter{Status: webhooks.Status(status), Receiver: supplier}
+				filter := deliveries.Filter{Status: deliveries.Status(status), Receiver: supplier}
 				return s.deps.Deliveries.RedeliverLost(ctx, filter, until, atOnce)
 			},
 		},
@@ -157,7 +158,7 @@ func (s *Service) Pause(c *gin.Context) error {
 		done:     "%d receiver is paused; its deliveries are kept.",
 		doneMany: "%d receivers are paused; their deliveries are kept.",
 		do: func(ctx context.Context, id string) error {
-			return s.deps.Deliveries.Pause(ctx, id, webhooks.PausedByOperator)
+			return s.deps.Deliveries.Pause(ctx, id, receivers.PausedByOperator)
 		},
 	})
 }
@@ -168,7 +169,7 @@ func (s *Service) Resume(c *gin.Context) error {
 		button: "Resume", withoutAsking: true, ask: "Resume %d receiver?", askMany: "Resume %d receivers?",
 		done: "%d receiver is sent to again.", doneMany: "%d receivers are sent to again.",
 		do: func(ctx context.Context, id string) error {
-			return s.deps.Deliveries.Resume(ctx, id, webhooks.PausedByOperator)
+			return s.deps.Deliveries.Resume(ctx, id, receivers.PausedByOperator)
 		},
 	})
 }

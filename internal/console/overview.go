@@ -6,9 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/figures"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/web"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 const (
@@ -61,7 +62,7 @@ func (s *Service) overview(ctx context.Context, _ query) (any, error) {
 		switch {
 		case r.State == "failing":
 			v.Failing++
-		case r.PausedBy == webhooks.PausedByService:
+		case r.PausedBy == receivers.PausedByService:
 			v.Stopped++
 			paused++
 		default:
@@ -84,17 +85,17 @@ func (s *Service) overview(ctx context.Context, _ query) (any, error) {
 }
 
 // givenUp returns the newest deliveries that are dead or failed, and how many dead ones it has seen.
-func (s *Service) givenUp(ctx context.Context) (lost []webhooks.Delivery, dead int, err error) {
-	for _, status := range []webhooks.Status{webhooks.Dead, webhooks.Failed} {
-		page, _, err := s.deps.Deliveries.List(ctx, webhooks.Filter{Status: status}, webhooks.Key{}, mostLost)
+func (s *Service) givenUp(ctx context.Context) (lost []deliveries.Delivery, dead int, err error) {
+	for _, status := range []deliveries.Status{deliveries.Dead, deliveries.Failed} {
+		page, _, err := s.deps.Deliveries.List(ctx, deliveries.Filter{Status: status}, deliveries.Key{}, mostLost)
 		if err != nil {
 			return nil, 0, err
 		}
-		if lost = append(lost, page...); status == webhooks.Dead {
+		if lost = append(lost, page...); status == deliveries.Dead {
 			dead = len(page)
 		}
 	}
-	slices.SortStableFunc(lost, func(a, b webhooks.Delivery) int { return b.UpdatedAt.Compare(a.UpdatedAt) })
+	slices.SortStableFunc(lost, func(a, b deliveries.Delivery) int { return b.UpdatedAt.Compare(a.UpdatedAt) })
 	return lost[:min(len(lost), mostLost)], dead, nil
 }
 

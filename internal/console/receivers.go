@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 )
 
 const (
@@ -23,7 +23,7 @@ type receiver struct {
 	SupplierID string `json:"supplier_id"`
 	Supplier   string `json:"supplier_name"`
 	URL        string `json:"url"`
-	webhooks.Condition
+	receivers.Condition
 }
 
 // More reports whether more waits than is counted.
@@ -86,7 +86,7 @@ func (s *Service) receiverOf(ctx context.Context, supplier string) (*receiver, e
 }
 
 // illReceivers returns those that fail, then those that are paused, or one of the two.
-func illReceivers(states map[string]webhooks.ReceiverState, state string) []receiver {
+func illReceivers(states map[string]receivers.ReceiverState, state string) []receiver {
 	var ill []receiver
 	for _, id := range slices.Sorted(maps.Keys(states)) {
 		if r := receiverIn(id, states[id]); state == "" || state == r.State {
@@ -97,7 +97,7 @@ func illReceivers(states map[string]webhooks.ReceiverState, state string) []rece
 	return ill
 }
 
-func receiverIn(supplierID string, state webhooks.ReceiverState) receiver {
+func receiverIn(supplierID string, state receivers.ReceiverState) receiver {
 	return receiver{SupplierID: supplierID, Condition: state.Condition()}
 }
 
@@ -124,7 +124,7 @@ func (s *Service) describe(ctx context.Context, list []receiver) error {
 }
 
 // healthy goes through the suppliers for receivers that need no attention.
-func (s *Service) healthy(ctx context.Context, after string, ill map[string]webhooks.ReceiverState) (
+func (s *Service) healthy(ctx context.Context, after string, ill map[string]receivers.ReceiverState) (
 	page []receiver, next string, err error) {
 	for range mostPages {
 		suppliers, next, err := s.deps.Suppliers.SupplierPage(ctx, after, rows)

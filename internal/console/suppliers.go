@@ -5,10 +5,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 const newest = 10 // requests and deliveries that a supplier's page shows
@@ -62,7 +62,7 @@ func (s *Service) supplier(ctx context.Context, q query) (any, error) {
 		return err
 	})
 	group.Go(func() error {
-		page, _, err := s.deps.Deliveries.List(ctx, webhooks.Filter{Receiver: id}, webhooks.Key{}, newest)
+		page, _, err := s.deps.Deliveries.List(ctx, deliveries.Filter{Receiver: id}, deliveries.Key{}, newest)
 		if err == nil {
 			view.Deliveries, err = s.namedDeliveries(ctx, page)
 		}

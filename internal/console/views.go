@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/supplyhub/supplyhub/internal/cursor"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/tracker"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 const (
@@ -77,9 +77,9 @@ func (s *Service) named(ctx context.Context, page []materials.Overview) ([]reque
 		func(o materials.Overview, name string) requestRow { return requestRow{o, name} })
 }
 
-func (s *Service) namedDeliveries(ctx context.Context, page []webhooks.Delivery) ([]deliveryRow, error) {
-	return withNames(ctx, s, page, func(d webhooks.Delivery) string { return d.SupplierID },
-		func(d webhooks.Delivery, name string) deliveryRow { return deliveryRow{d, name} })
+func (s *Service) namedDeliveries(ctx context.Context, page []deliveries.Delivery) ([]deliveryRow, error) {
+	return withNames(ctx, s, page, func(d deliveries.Delivery) string { return d.SupplierID },
+		func(d deliveries.Delivery, name string) deliveryRow { return deliveryRow{d, name} })
 }
 
 // withNames adds the suppliers' names to a page.
@@ -111,7 +111,7 @@ type requestView struct {
 	TraceID    string `json:"x_request_id"`
 	materials.Record
 	Rounds     []materials.RoundOverview `json:"rounds"`
-	Deliveries []*webhooks.Detail        `json:"deliveries"` // with their attempts, newest first
+	Deliveries []*deliveries.Detail      `json:"deliveries"` // with their attempts, newest first
 }
 
 // request returns one request's whole story.
@@ -146,7 +146,7 @@ func (s *Service) request(ctx context.Context, q query) (any, error) {
 }
 
 type deliveryRow struct {
-	webhooks.Delivery
+	deliveries.Delivery
 	Supplier string `json:"supplier_name"`
 }
 
@@ -156,13 +156,13 @@ type deliveriesView struct {
 }
 
 func (s *Service) deliveries(ctx context.Context, q query) (any, error) {
-	filter := webhooks.Filter{Receiver: q.values.Get("supplier_id"), Status: webhooks.Status(q.values.Get("status"))}
-	known := []webhooks.Status{"", webhooks.Pending, webhooks.Delivered, webhooks.Dead, webhooks.Failed}
+	filter := deliveries.Filter{Receiver: q.values.Get("supplier_id"), Status: deliveries.Status(q.values.Get("status"))}
+	known := []deliveries.Status{"", deliveries.Pending, deliveries.Delivered, deliveries.Dead, deliveries.Failed}
 	if !slices.Contains(known, filter.Status) {
 		return nil, errs.New(errs.Invalid,
 			"Deliveries are listed by the status pending, delivered, dead or failed, or without a status.")
 	}
-	var behind webhooks.Key
+	var behind deliveries.Key
 	list := s.deps.Cursors.List("console deliveries", filter.Receiver, string(filter.Status))
 	if err := q.open(list, &behind.UID, &behind.Round, &behind.Kind); err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (s *Service) deliveries(ctx context.Context, q query) (any, error) {
 }
 
 type deliveryView struct {
-	*webhooks.Detail
+	*deliveries.Detail
 	Supplier string `json:"supplier_name"`
 }
 
@@ -259,7 +259,7 @@ func (s *Service) searchDeliveries(ctx context.Context, r *searchResult) error {
 			return err
 		}
 	}
-	var found []webhooks.Delivery
+	var found []deliveries.Delivery
 	for _, id := range ids {
 		detail, err := s.deps.Deliveries.Show(ctx, id)
 		if errs.KindOf(err) == errs.NotFound {

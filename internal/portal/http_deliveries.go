@@ -8,9 +8,10 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 )
 
 const (
@@ -26,19 +27,19 @@ func form(c *gin.Context, name string) string {
 
 type deliveriesPage struct {
 	listing
-	Items    []webhooks.Sent
+	Items    []deliveries.Sent
 	Choices  []choice
 	Request  string // filters as they are in the address
 	Since    time.Time
 	Until    time.Time
 	Filtered bool
-	Receiver webhooks.ReceiverView
+	Receiver receivers.ReceiverView
 	DayAgo   time.Time
 }
 
 // Waiting reports whether something on the page changes by itself.
 func (p deliveriesPage) Waiting() bool {
-	return slices.ContainsFunc(p.Items, func(d webhooks.Sent) bool { return d.Status == webhooks.Pending })
+	return slices.ContainsFunc(p.Items, func(d deliveries.Sent) bool { return d.Status == deliveries.Pending })
 }
 
 // ShowDeliveries handles GET /portal/deliveries; its filters are those of GET /api/webhook-deliveries.
@@ -54,7 +55,7 @@ func (s *Service) ShowDeliveries(c *gin.Context) error {
 			query.Del(name)
 		}
 	}
-	filter, list, violations := webhooks.ParseSentFilter(query)
+	filter, list, violations := deliveries.ParseSentFilter(query)
 	if len(violations) > 0 {
 		return errs.InvalidInput("The address has a filter that cannot be read.")
 	}
@@ -70,18 +71,18 @@ func (s *Service) ShowDeliveries(c *gin.Context) error {
 	return s.render(c, "deliveries", deliveriesPath, deliveriesPage{
 		listing: newListing(c, next), Items: items, Receiver: receiver,
 		Choices: choices(c, "status", []string{"", "pending", "delivered", "dead", "failed"}, func(state string) string { return s.site.State(c, state) }),
-		Request: query.Get("request_id"), Since: filter.Since, Until: filter.Until, Filtered: filter != webhooks.SentFilter{} || list.Cursor != "",
+		Request: query.Get("request_id"), Since: filter.Since, Until: filter.Until, Filtered: filter != deliveries.SentFilter{} || list.Cursor != "",
 		DayAgo: s.deps.Now().UTC().Truncate(time.Minute).Add(-24 * time.Hour),
 	})
 }
 
 type deliveryPage struct {
-	webhooks.SentDetail
-	Receiver webhooks.ReceiverView
+	deliveries.SentDetail
+	Receiver receivers.ReceiverView
 }
 
 // Waiting reports whether the delivery changes by itself.
-func (p deliveryPage) Waiting() bool { return p.Status == webhooks.Pending }
+func (p deliveryPage) Waiting() bool { return p.Status == deliveries.Pending }
 
 // ShowDelivery handles GET /portal/deliveries/{id}.
 func (s *Service) ShowDelivery(c *gin.Context) error {
@@ -132,8 +133,8 @@ func (s *Service) Recover(c *gin.Context) error {
 	return nil
 }
 
-func recovery(c *gin.Context) (webhooks.SentFilter, error) {
-	filter := webhooks.SentFilter{Status: webhooks.Status(form(c, "status"))}
+func recovery(c *gin.Context) (deliveries.SentFilter, error) {
+	filter := deliveries.SentFilter{Status: deliveries.Status(form(c, "status"))}
 	var violations []errs.Violation
 	for _, m := range []struct {
 		name string
@@ -149,7 +150,7 @@ func recovery(c *gin.Context) (webhooks.SentFilter, error) {
 		}
 		*m.to = at
 	}
-	if !slices.Contains(webhooks.Recoverable(), filter.Status) {
+	if !slices.Contains(deliveries.Recoverable(), filter.Status) {
 		violations = append(violations, errs.At("/status", "must be undelivered, pending, dead, failed or delivered"))
 	}
 	if len(violations) > 0 {

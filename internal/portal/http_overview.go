@@ -8,22 +8,23 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/web"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 const lostShown = 5
 
 // overview answers: is everything well, and if not, what is to be done?
 type overview struct {
-	Receiver           webhooks.ReceiverView
+	Receiver           receivers.ReceiverView
 	Day                tally
 	Week               tally
 	Waiting            int64 // now, whenever they were made; 100,000: that many or more
 	DayChart           template.HTML
 	WeekChart          template.HTML
-	Lost               []webhooks.Sent
+	Lost               []deliveries.Sent
 	DayStart, WeekFrom time.Time
 }
 
@@ -60,21 +61,21 @@ func (s *Service) Overview(c *gin.Context) error {
 }
 
 // lost returns the newest deliveries that need attention.
-func (s *Service) lost(c *gin.Context) ([]webhooks.Sent, error) {
-	var lost []webhooks.Sent
-	for _, status := range []webhooks.Status{webhooks.Dead, webhooks.Failed} {
-		items, _, err := s.deps.Deliveries.List(c.Request.Context(), supplierOf(c), webhooks.SentFilter{Status: status},
+func (s *Service) lost(c *gin.Context) ([]deliveries.Sent, error) {
+	var lost []deliveries.Sent
+	for _, status := range []deliveries.Status{deliveries.Dead, deliveries.Failed} {
+		items, _, err := s.deps.Deliveries.List(c.Request.Context(), supplierOf(c), deliveries.SentFilter{Status: status},
 			httpapi.ListQuery{Limit: lostShown})
 		if err != nil {
 			return nil, err
 		}
 		lost = append(lost, items...)
 	}
-	slices.SortFunc(lost, func(a, b webhooks.Sent) int { return b.UpdatedAt.Compare(a.UpdatedAt) })
+	slices.SortFunc(lost, func(a, b deliveries.Sent) int { return b.UpdatedAt.Compare(a.UpdatedAt) })
 	return lost[:min(len(lost), lostShown)], nil
 }
 
-func sum(buckets []webhooks.Bucket) (t tally) {
+func sum(buckets []deliveries.Bucket) (t tally) {
 	for _, b := range buckets {
 		t.Delivered, t.Pending, t.Lost = t.Delivered+b.Delivered, t.Pending+b.Pending, t.Lost+b.Lost
 		t.Peak = max(t.Peak, b.Delivered+b.Pending+b.Lost)
@@ -82,7 +83,7 @@ func sum(buckets []webhooks.Bucket) (t tally) {
 	return t
 }
 
-func (s *Service) chart(c *gin.Context, title string, t tally, buckets []webhooks.Bucket) template.HTML {
+func (s *Service) chart(c *gin.Context, title string, t tally, buckets []deliveries.Bucket) template.HTML {
 	words := func(delivered, pending, lost int64) string {
 		return s.site.Text(c, "%d delivered, %d pending, %d given up", delivered, pending, lost)
 	}

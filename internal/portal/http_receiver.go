@@ -8,8 +8,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/web"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 const receiverPath = "/receiver"
@@ -28,8 +28,8 @@ func (s *Service) ShowReceiver(c *gin.Context) error {
 }
 
 type receiverPage struct {
-	webhooks.ReceiverView
-	Events []webhooks.EventType
+	receivers.ReceiverView
+	Events []receivers.EventType
 }
 
 // SaveReceiver handles POST /portal/receiver.
@@ -105,7 +105,7 @@ func (s *Service) SendTest(c *gin.Context) error {
 
 // testView is a test call's result as the page shows it.
 type testView struct {
-	webhooks.TestResult
+	receivers.TestResult
 	Waiting int64 // for the receiver
 	Paused  bool  // what waits is sent when it is resumed
 }

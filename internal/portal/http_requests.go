@@ -8,10 +8,10 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/supplyhub/supplyhub/internal/caller"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/materials"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 const (
@@ -55,7 +55,7 @@ func (s *Service) ShowRequests(c *gin.Context) error {
 
 type requestPage struct {
 	materials.Record
-	Deliveries []webhooks.Sent
+	Deliveries []deliveries.Sent
 	Now        time.Time
 }
 
@@ -86,7 +86,7 @@ func (s *Service) ShowRequest(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	sent, _, err := s.deps.Deliveries.List(ctx, supplierOf(c), webhooks.SentFilter{RequestID: &id},
+	sent, _, err := s.deps.Deliveries.List(ctx, supplierOf(c), deliveries.SentFilter{RequestID: &id},
 		httpapi.ListQuery{Limit: sentShown})
 	if err != nil {
 		return err

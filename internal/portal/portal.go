@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/caller"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
-	"github.com/supplyhub/supplyhub/internal/webhooks"
 )
 
 // Sessions are the suppliers' links and browser sessions.
@@ -33,22 +34,22 @@ type Requests interface {
 
 // Deliveries are what is sent to a supplier's own receiver.
 type Deliveries interface {
-	List(ctx context.Context, supplierID string, filter webhooks.SentFilter, query httpapi.ListQuery) (
-		items []webhooks.Sent, next string, err error)
+	List(ctx context.Context, supplierID string, filter deliveries.SentFilter, query httpapi.ListQuery) (
+		items []deliveries.Sent, next string, err error)
 	Waiting(ctx context.Context, supplierID string) (int64, error)
-	Show(ctx context.Context, supplierID, id string) (webhooks.SentDetail, error)
+	Show(ctx context.Context, supplierID, id string) (deliveries.SentDetail, error)
 	Redeliver(ctx context.Context, supplierID, id string) error
-	Recover(ctx context.Context, supplierID string, filter webhooks.SentFilter) (int64, error)
-	History(ctx context.Context, supplierID string) (webhooks.History, error)
+	Recover(ctx context.Context, supplierID string, filter deliveries.SentFilter) (int64, error)
+	History(ctx context.Context, supplierID string) (deliveries.History, error)
 }
 
 // Receiver is where a supplier takes its deliveries.
 type Receiver interface {
-	Receiver(ctx context.Context, supplierID string) (webhooks.ReceiverView, error)
+	Receiver(ctx context.Context, supplierID string) (receivers.ReceiverView, error)
 	SetURL(ctx context.Context, supplierID, url string) error
 	RotateSecret(ctx context.Context, supplierID string, overlap time.Duration) (string, error)
 	Pause(ctx context.Context, supplierID string) error
 	Resume(ctx context.Context, supplierID string) error
-	Test(ctx context.Context, supplierID string) (webhooks.TestResult, error)
-	Events() ([]webhooks.EventType, error)
+	Test(ctx context.Context, supplierID string) (receivers.TestResult, error)
+	Events() ([]receivers.EventType, error)
 }

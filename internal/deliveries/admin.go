@@ -1,0 +1,201 @@
+package deliveries
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+// Of returns the deliveries of a request, newest first; never nil.
+func (d *Keeper) Of(ctx context.Context, request round.Round) ([]Delivery, error) {
+	rows, _, err := d.store.page(ctx, Filter{Requests: []int64{request.UID}}, Key{}, math.MaxInt)
+	return ofRows(rows), err
+}
+
+// Show returns a delivery with its attempts; errs.NotFound when there is none of that id.
+func (d *Keeper) Show(ctx context.Context, id string) (*Detail, error) {
+	detail, err := d.store.detail(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if detail == nil {
+		return nil, unknownDeliveries([]string{id})
+	}
+	for i := range detail.Attempts {
+		underWay := detail.worker != nil && i == len(detail.Attempts)-1
+		if detail.Attempts[i].DurationMS == nil && !underWay {
+			text := Interrupted
+			detail.Attempts[i].Error = &text
+		}
+	}
+	return detail, nil
+}
+
+// Redeliver sends deliveries again, all or none, and returns how many they are: each is tried at once, and one that is
+// not pending gets a whole new schedule. A request that was failed because of one gets its new chance with it. What a
+// worker sends right now is left to it. errs.NotFound: some id is unknown.
+func (d *Keeper) Redeliver(ctx context.Context, ids ...string) (int64, error) {
+	var n int64
+	err := d.deps.DB.InTx(ctx, "redeliver", func(ctx context.Context) error {
+		found, err := d.store.lockByID(ctx, ids)
+		if err != nil {
+			return err
+		}
+		known, err := d.store.known(ctx, ids)
+		if err != nil {
+			return err
+		}
+		missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return known[id] })
+		if len(missing) > 0 {
+			return unknownDeliveries(missing)
+		}
+		n = int64(len(known))
+		return d.reopen(ctx, found)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("redeliver: %w", err)
+	}
+	logctx.Note(ctx, slog.Int64("count", n))
+	return n, nil
+}
+
+// redeliverBatch is how many deliveries one transaction of RedeliverAll takes at most.
+const redeliverBatch = 500
+
+// RedeliverAll is Redeliver for all deliveries that the filter chooses, which names a status, the oldest first. What
+// comes to the status while it runs is left as it is. done is called with how many are redelivered so far.
+func (d *Keeper) RedeliverAll(ctx context.Context, filter Filter, done func(int64)) (int64, error) {
+	filter.unchanged = d.deps.Now()
+	total, err := d.redeliver(ctx, filter, done)
+	logctx.Note(ctx, slog.Int64("count", total))
+	return total, err
+}
+
+func (d *Keeper) redeliver(ctx context.Context, filter Filter, done func(int64)) (total int64, err error) {
+	var writing time.Time
+	for behind, more := (Key{}), true; more; {
+		n, next, err := d.redeliverPage(ctx, filter, behind, redeliverBatch)
+		if total += n; err != nil {
+			return total, err
+		}
+		done(total)
+		if n > 0 {
+			writing = d.deps.DB.Yield(ctx, writing)
+		}
+		behind, more = next, !next.IsZero()
+	}
+	return total, nil
+}
+
+// RedeliverLost is RedeliverAll for the next of the dead or failed deliveries, at most limit of them, that the filter
+// chooses and that have not changed since until. It returns whether there may be more.
+func (d *Keeper) RedeliverLost(ctx context.Context, filter Filter, until time.Time, limit int) (
+	n int64, more bool, err error) {
+	if err := filter.lost(); err != nil {
+		return 0, false, err
+	}
+	filter.unchanged = until
+	behind := Key{}
+	for more = true; more && n == 0 && err == nil; more = !behind.IsZero() {
+		n, behind, err = d.redeliverPage(ctx, filter, behind, limit)
+	}
+	return n, more, err
+}
+
+// redeliverPage sends again those of a page that are as they were listed, and returns how many they are and the key
+// that the next page is behind.
+func (d *Keeper) redeliverPage(ctx context.Context, filter Filter, behind Key, limit int) (n int64, next Key,
+	err error) {
+	filter.oldest = true
+	page, next, err := d.store.page(ctx, filter, behind, limit)
+	if err != nil || len(page) == 0 {
+		return 0, next, err
+	}
+	ids := make([]string, len(page))
+	for i, row := range page {
+		ids[i] = row.ID
+	}
+	err = d.deps.DB.InTx(ctx, "redeliver chosen deliveries", func(ctx context.Context) error {
+		found, err := d.store.lockByID(ctx, ids)
+		if err != nil {
+			return err
+		}
+		found = slices.DeleteFunc(found, func(f Delivery) bool {
+			return f.Status != filter.Status || f.UpdatedAt.After(filter.unchanged)
+		})
+		n = int64(len(found))
+		return d.reopen(ctx, found)
+	})
+	if err != nil {
+		return 0, Key{}, fmt.Errorf("redeliver: %w", err)
+	}
+	return n, next, nil
+}
+
+// reopen sends locked deliveries again, with their requests.
+func (d *Keeper) reopen(ctx context.Context, found []Delivery) error {
+	var own []round.Round
+	for _, delivery := range found {
+		if delivery.Destination == OwnEndpoint && delivery.Status != Pending {
+			own = append(own, delivery.roundOf())
+		}
+	}
+	if len(own) > 0 && d.deps.Ledger != nil {
+		if err := d.deps.Ledger.MarkRedelivered(ctx, own...); err != nil {
+			return err
+		}
+	}
+	return d.store.again(ctx, found, d.deps.Now())
+}
+
+// Overdue reports whether some delivery has been due for longer than the given time; those to paused receivers are not.
+func (d *Keeper) Overdue(ctx context.Context, longer time.Duration) (bool, error) {
+	before := d.deps.Now().Add(-longer)
+	found, err := d.due.Due(ctx, AllShards(), before)
+	return slices.ContainsFunc(found, func(r DueRow) bool { return r.At.Before(before) }), err
+}
+
+func AllShards() []int {
+	all := make([]int, dispatch.Shards)
+	for shard := range all {
+		all[shard] = shard
+	}
+	return all
+}
+
+func unknownDeliveries(ids []string) error {
+	return errs.New(errs.NotFound, "There is no delivery "+strings.Join(ids, ", ")+".")
+}
+
+// SendWaiting makes what waits for the supplier's receiver due now, in batches, the oldest first. Schedules go on.
+func (d *Keeper) SendWaiting(ctx context.Context, supplierID string) error {
+	_, err := d.redeliver(ctx, Filter{Receiver: supplierID, Status: Pending, unchanged: d.deps.Now()}, func(int64) {})
+	if err != nil {
+		return fmt.Errorf("send what waits for a receiver: %w", err)
+	}
+	return nil
+}
+
+// Waiting counts what is pending for the supplier's receiver, up to most, and returns since when: the oldest is the
+// delivery whose request was accepted first; nil: nothing waits any more.
+func (d *Keeper) Waiting(ctx context.Context, supplierID string, most int) (n int64, oldest *time.Time, err error) {
+	filter := Filter{Receiver: supplierID, Status: Pending, oldest: true}
+	if n, err = d.store.count(ctx, filter, most); err != nil || n == 0 {
+		return n, nil, err
+	}
+	first, _, err := d.store.page(ctx, filter, Key{}, 1)
+	if err == nil && len(first) > 0 { // otherwise it was delivered since it was counted
+		at := time.UnixMicro(first[0].CreatedAt).UTC()
+		oldest = &at
+	}
+	return n, oldest, err
+}

@@ -1,0 +1,108 @@
+// Package webhooks sends signed events, whatever they are about: deliveries and attempts are rows, the schedule of
+// retries is in the database, each destination has limits of its own. It knows requests only through its RequestLedger.
+package deliveries
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/notice"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+// Status is the state of a delivery.
+//
+//	   2xx                       ┌───────────┐
+//	pending ────────────────────▶│ delivered │───┐
+//	 │ ▲ │                       └───────────┘   │
+//	 │ │ │ 410, own: 3xx, 4xx    ┌────────┐      │
+//	 │ │ └──────────────────────▶│ failed │──────┤
+//	 │ │                         └────────┘      │
+//	 │ │ schedule used up        ┌────────┐      │ redeliver:
+//	 └─┼────────────────────────▶│  dead  │──────┤ a whole new schedule
+//	   │                         └────────┘      │
+//	   └─────────────────────────────────────────┘
+//
+// A pending delivery is tried until one of the three arrows leaves; each try is an attempt.
+type Status string
+
+// The statuses of a delivery.
+const (
+	Pending   Status = "pending"   // due now or later, or being attempted
+	Delivered Status = "delivered" // the destination answered 2xx
+	Dead      Status = "dead"      // every attempt of the schedule came to nothing, or retention ended it
+	Failed    Status = "failed"    // the destination's answer was final
+)
+
+// ownEndpoint is the destination of the service's own endpoint; every other one is a supplier's id.
+const OwnEndpoint = "own"
+
+// Delivery is one event on its way to one destination.
+type Delivery struct {
+	ID           string     `json:"id"`          // the webhook-id, the same on every attempt
+	Destination  string     `json:"destination"` // ownEndpoint or the supplier's id
+	SupplierID   string     `json:"supplier_id"`
+	RequestID    int64      `json:"request_id"`
+	Round        int64      `json:"round"` // of the request
+	Status       Status     `json:"status"`
+	AttemptCount int64      `json:"attempt_count"`   // attempts begun, over all series
+	LastStatus   *int       `json:"last_status"`     // of the last attempt's answer; nil when there was none
+	LastError    *string    `json:"last_error"`      // why there was none; nil when there was one, or may still be
+	NextAttempt  *time.Time `json:"next_attempt_at"` // nil unless pending, and during an attempt
+	CreatedAt    time.Time  `json:"created_at"`
+	UpdatedAt    time.Time  `json:"updated_at"`
+
+	uid    int64
+	worker *int64 // that attempts it right now
+}
+
+// roundOf returns the round whose event is delivered.
+func (d Delivery) roundOf() round.Round {
+	return round.Round{SupplierID: d.SupplierID, RequestID: d.RequestID, UID: d.uid, Number: d.Round}
+}
+
+// Detail is a delivery with all its attempts, oldest first.
+type Detail struct {
+	Delivery
+	Attempts []Attempt `json:"attempts"`
+}
+
+// Attempt is one call of a delivery. It is recorded before it is sent, so one whose worker died in it is here too.
+type Attempt struct {
+	Number     int64     `json:"number"` // from 1, over all series
+	Time       time.Time `json:"time"`
+	Status     *int      `json:"status"`      // the answer's HTTP status; nil when there was no answer
+	Error      *string   `json:"error"`       // why there was no answer; nil when there was one, or may still be
+	DurationMS *int64    `json:"duration_ms"` // nil while it is under way, or interrupted
+	Response   string    `json:"response"`    // the answer's first 1 KiB; bytes that are not UTF-8 are replaced
+}
+
+// interrupted is the error of an attempt without an end.
+const Interrupted = "interrupted: the worker ended during this attempt"
+
+// Begun is an attempt that is begun in the database. It is the worker's while that has its lease.
+type Begun struct {
+	ID          string
+	Destination string
+	Round       round.Round
+	Number      int64     // of the attempt, over all series
+	Series      int64     // attempts begun since created or redelivered, this one included
+	Worker      int64     // under whose lease it is begun
+	At          time.Time // when it was begun with its delivery; zero when it was claimed
+	TraceID     string
+	TraceParent string // the span that caused the event; empty: none is known
+	Body        []byte // the event, as it is stored when it was read like that
+}
+
+// Context names the delivery on every log line.
+func (b Begun) Context(ctx context.Context) context.Context {
+	return logctx.WithRequestID(logctx.WithTraceParent(ctx, b.TraceParent), b.TraceID, slog.String("delivery_id", b.ID),
+		slog.String("supplier_id", b.Round.SupplierID), slog.Int64("material_request_id", b.Round.RequestID))
+}
+
+// DeadNotice tells the operator that the delivery is dead.
+func DeadNotice(r round.Round, id, reason string) notice.Notice {
+	return notice.Notice{Type: notice.DeliveryDead, SupplierID: r.SupplierID, Subject: id, Error: reason}
+}

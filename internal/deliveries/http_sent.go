@@ -1,0 +1,167 @@
+package deliveries
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/caller"
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+)
+
+func supplierOf(c *gin.Context) string { return caller.From(c.Request.Context()).SupplierID }
+
+// ListDeliveries handles GET /api/webhook-deliveries.
+func (s *SelfService) ListDeliveries(c *gin.Context) error {
+	query, err := httpapi.Query(c)
+	if err != nil {
+		return err
+	}
+	filter, list, violations := ParseSentFilter(query)
+	if len(violations) > 0 {
+		_, wrong := s.open(supplierOf(c), filter, list)
+		return errs.InvalidInput("The parameters are not valid.", append(violations, wrong...)...)
+	}
+	items, next, err := s.List(c.Request.Context(), supplierOf(c), filter, list)
+	if err != nil {
+		return err
+	}
+	return httpapi.AnswerList(c, next, func(yield func([]Sent, error) bool) { yield(items, nil) })
+}
+
+// ParseSentFilter reads the parameters of a listing and names all that is wrong.
+func ParseSentFilter(query url.Values) (SentFilter, httpapi.ListQuery, []errs.Violation) {
+	list, violations := httpapi.ParseList(query)
+	var filter SentFilter
+	read := func(name, detail string, valid func(text string) bool) {
+		values := query[name]
+		switch {
+		case len(values) == 0:
+		case len(values) > 1:
+			violations = append(violations, errs.InParameter(name, "must be given only once"))
+		case !valid(values[0]):
+			violations = append(violations, errs.InParameter(name, detail))
+		}
+	}
+	moment := func(to *time.Time) func(string) bool {
+		return func(text string) (ok bool) { *to, ok = parseMoment(text); return ok }
+	}
+	read("status", "must be pending, delivered, dead or failed", func(text string) bool {
+		filter.Status = Status(text)
+		return slices.Contains([]Status{Pending, Delivered, Dead, Failed}, filter.Status)
+	})
+	read("request_id", "must be an integer of 64 bits", func(text string) bool {
+		id, err := strconv.ParseInt(text, 10, 64)
+		filter.RequestID = &id
+		return err == nil && strconv.FormatInt(id, 10) == text
+	})
+	read("since", momentDetail, moment(&filter.Since))
+	read("until", momentDetail, moment(&filter.Until))
+	return filter, list, violations
+}
+
+const momentDetail = "must be a date and time such as 2026-11-21T12:00:00Z"
+
+// parseMoment takes what the database can count to: years 1 to 9999.
+func parseMoment(text string) (time.Time, bool) {
+	at, ok := httpapi.Moment(text)
+	return at, ok && !at.IsZero()
+}
+
+// ShowDelivery handles GET /api/webhook-deliveries/{id}.
+func (s *SelfService) ShowDelivery(c *gin.Context) error {
+	if _, err := httpapi.Query(c); err != nil {
+		return err
+	}
+	id, err := httpapi.PathText(c, "id")
+	if err != nil {
+		return err
+	}
+	detail, err := s.Show(c.Request.Context(), supplierOf(c), id)
+	if err != nil {
+		return err
+	}
+	httpapi.JSON(c, http.StatusOK, detail)
+	return nil
+}
+
+// RedeliverDelivery handles POST /api/webhook-deliveries/{id}/redeliver. It has no body.
+func (s *SelfService) RedeliverDelivery(c *gin.Context) error {
+	if _, err := httpapi.Query(c); err != nil {
+		return err
+	}
+	id, err := httpapi.PathText(c, "id")
+	if err != nil {
+		return err
+	}
+	if err := s.Redeliver(c.Request.Context(), supplierOf(c), id); err != nil {
+		return err
+	}
+	httpapi.JSON(c, http.StatusAccepted, struct {
+		ID     string `json:"id"`
+		Status Status `json:"status"`
+	}{id, Pending})
+	return nil
+}
+
+type recoveryBody struct {
+	Status *string `json:"status"`
+	Since  *string `json:"since"`
+	Until  *string `json:"until"`
+}
+
+func (b *recoveryBody) validate() []errs.Violation {
+	var violations []errs.Violation
+	if b.Status == nil {
+		violations = append(violations, errs.At("/status", "is required"))
+	} else if !slices.Contains(Recoverable(), Status(*b.Status)) {
+		violations = append(violations, errs.At("/status", "must be undelivered, pending, dead, failed or delivered"))
+	}
+	for _, moment := range []struct {
+		pointer  string
+		text     *string
+		required bool
+	}{{"/since", b.Since, true}, {"/until", b.Until, false}} {
+		if moment.text == nil {
+			if moment.required {
+				violations = append(violations, errs.At(moment.pointer, "is required"))
+			}
+		} else if _, ok := parseMoment(*moment.text); !ok {
+			violations = append(violations, errs.At(moment.pointer, momentDetail))
+		}
+	}
+	return violations
+}
+
+func (b *recoveryBody) filter() SentFilter {
+	filter := SentFilter{Status: Status(*b.Status)}
+	filter.Since, _ = parseMoment(*b.Since)
+	if b.Until != nil {
+		filter.Until, _ = parseMoment(*b.Until)
+	}
+	return filter
+}
+
+// RecoverDeliveries handles POST /api/webhook-deliveries/redeliver.
+func (s *SelfService) RecoverDeliveries(c *gin.Context) error {
+	if _, err := httpapi.Query(c); err != nil {
+		return err
+	}
+	body, err := httpapi.DecodeJSON(c, (*recoveryBody).validate)
+	if err != nil {
+		return err
+	}
+	n, err := s.Recover(c.Request.Context(), supplierOf(c), body.filter())
+	if err != nil {
+		return err
+	}
+	httpapi.JSON(c, http.StatusAccepted, struct {
+		Redelivered int64 `json:"redelivered"`
+	}{n})
+	return nil
+}

@@ -1,0 +1,50 @@
+package deliveries
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/notice"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+// RequestLedger keeps what the end of a delivery to the own endpoint means to the round's request, and its redelivery.
+// Both join the transaction in ctx.
+type RequestLedger interface {
+	MarkFailed(ctx context.Context, r round.Round, reason string) error
+	MarkRedelivered(ctx context.Context, rounds ...round.Round) error
+}
+
+// KeeperDeps is what a Keeper is built from.
+type KeeperDeps struct {
+	DB       *database.DB
+	Log      *slog.Logger
+	Now      func() time.Time
+	Ledger   RequestLedger   // nil: nothing is told
+	Notifier notice.Notifier // nil: the operator is not notified
+	Stuck    time.Duration   // after which an attempt should have ended, with its result written
+}
+
+// Keeper lists, redelivers, verifies and deletes what is kept of events, deliveries and attempts. It sends nothing: what
+// it makes due the owner of the supplier finds. It is safe for concurrent use.
+type Keeper struct {
+	deps    KeeperDeps
+	store   *store
+	due     *DueStore
+	notices notice.Notifier
+}
+
+// NewKeeper builds it.
+func NewKeeper(deps KeeperDeps) *Keeper {
+	return &Keeper{deps: deps, store: &store{Tables{deps.DB}}, due: &DueStore{Tables{deps.DB}}, notices: notice.OrNone(deps.Notifier)}
+}
+
+// SetBack has what was written in what is now the future wait from now on, as long as it was to wait then. Every
+// process may do it, and again: what is done is of the present.
+func (d *Keeper) SetBack(ctx context.Context) error {
+	now := d.deps.Now()
+	return d.deps.DB.InTx(database.ForMaintenance(ctx), "follow a clock that was set back",
+		func(ctx context.Context) error { return d.store.setBack(ctx, now) })
+}

@@ -1,0 +1,137 @@
+package deliveries
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+const (
+	eachPage     = 500  // deliveries that one statement of Each reads
+	looked       = 5000 // deliveries that one page looks at when no index has just those that are chosen
+	eventsAtOnce = 1000
+)
+
+// statuses are all of them: what is listed whatever its status is merged from these.
+var statuses = []Status{Pending, Delivered, Dead, Failed}
+
+// Filter chooses deliveries; a zero field chooses all.
+type Filter struct {
+	Receiver   string  // to the receiver of this supplier; empty: to all destinations
+	SupplierID string  // of requests of this supplier
+	Requests   []int64 // of those requests, by uid
+	Status     Status
+	Since      time.Time // made then or later …
+	Until      time.Time // … and before
+
+	unchanged time.Time // as they are since then or longer
+	oldest    bool      // the oldest first
+}
+
+// of returns the statuses that the filter chooses.
+func (f Filter) of() []Status {
+	if f.Status == "" {
+		return statuses
+	}
+	return []Status{f.Status}
+}
+
+// looks reports whether deliveries have to be looked at to choose them.
+func (f Filter) looks() bool {
+	return f.SupplierID != "" || !f.Since.IsZero() || !f.Until.IsZero() || !f.unchanged.IsZero()
+}
+
+// times returns what bounds when the deliveries were made, and last changed.
+func (f Filter) times() (since, until, unchanged int64) {
+	until, unchanged = math.MaxInt64, math.MaxInt64
+	if !f.Since.IsZero() {
+		since = micros(f.Since)
+	}
+	if !f.Until.IsZero() {
+		until = micros(f.Until)
+	}
+	if !f.unchanged.IsZero() {
+		unchanged = f.unchanged.UnixMicro()
+	}
+	return since, until, unchanged
+}
+
+// micros rounds up: nothing that is before the moment is at it.
+func micros(at time.Time) int64 { return at.Add(time.Microsecond - 1).UnixMicro() }
+
+// chooses reports whether the filter chooses a row among those that it was looked for.
+func (f Filter) chooses(r deliveryRow) bool {
+	since, until, unchanged := f.times()
+	return (f.Status == "" || r.Status == f.Status) && (f.SupplierID == "" || r.SupplierID == f.SupplierID) &&
+		(f.Receiver == "" || r.Destination == f.Receiver) && r.CreatedAt >= since && r.CreatedAt < until &&
+		r.UpdatedAt <= unchanged
+}
+
+// lost refuses a filter that chooses others than dead or failed deliveries.
+func (f Filter) lost() error {
+	if f.Status != Dead && f.Status != Failed {
+		return errs.New(errs.Invalid, "Only dead or failed deliveries can be redelivered all at once: "+
+			"choose one of these states.")
+	}
+	return nil
+}
+
+// Key is the place of a delivery in a list: lists are in the order in which the requests were accepted, the newest
+// first, and of one request in that of its rounds. The zero Key is where a list begins, and where it ends.
+type Key struct{ UID, Round, Kind int64 }
+
+// IsZero reports whether the key is where a list begins, or ends.
+func (k Key) IsZero() bool { return k == Key{} }
+
+func (r deliveryRow) key() Key {
+	if r.Destination == OwnEndpoint {
+		return Key{r.UID, r.Round, int64(round.OwnEndpoint)}
+	}
+	return Key{r.UID, r.Round, int64(round.Receiver)}
+}
+
+func (k Key) compare(other Key) int {
+	return cmp.Or(cmp.Compare(k.UID, other.UID), cmp.Compare(k.Round, other.Round), cmp.Compare(k.Kind, other.Kind))
+}
+
+// List returns at most limit of the deliveries that the filter chooses, those behind a key, and the key that the next
+// page is behind. A page that has looked at many which are not chosen is short, or empty, with a key for the next one.
+func (d *Keeper) List(ctx context.Context, filter Filter, behind Key, limit int) (
+	page []Delivery, next Key, err error) {
+	rows, next, err := d.store.page(ctx, filter, behind, limit)
+	return ofRows(rows), next, err
+}
+
+// Each hands the deliveries that the filter chooses to fn, page by page, at most limit of them; 0: all. It ends with
+// fn's error.
+func (d *Keeper) Each(ctx context.Context, filter Filter, limit int, fn func(Delivery) error) error {
+	if limit == 0 {
+		limit = math.MaxInt
+	}
+	for behind, more := (Key{}), true; more; {
+		page, next, err := d.List(ctx, filter, behind, min(limit, eachPage))
+		if err != nil {
+			return err
+		}
+		for _, one := range page {
+			if err := fn(one); err != nil {
+				return err
+			}
+		}
+		limit -= len(page)
+		behind, more = next, !next.IsZero() && limit > 0
+	}
+	return nil
+}
+
+// CountLost counts the Dead or Failed deliveries that the filter's status and receiver choose, up to most.
+func (d *Keeper) CountLost(ctx context.Context, filter Filter, most int) (int64, error) {
+	if err := filter.lost(); err != nil {
+		return 0, err
+	}
+	return d.store.count(ctx, filter, most)
+}

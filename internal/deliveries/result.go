@@ -1,0 +1,90 @@
+package deliveries
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// errorLimit is the longest error text that is kept, in bytes.
+const errorLimit = 500
+
+// Result is the end of an attempt as it is written down.
+type Result struct {
+	Begun
+	Began    time.Time
+	Took     time.Duration
+	status   *int64
+	Err      string
+	response []byte
+	Outcome  Outcome
+
+	Ended    time.Time // by the database's clock
+	Measured time.Time // the same moment by this process's
+}
+
+// Rebase moves the next attempt to the database's time now. Results may wait for a failover to a server whose clock is
+// another one.
+func (r *Result) Rebase(now time.Time) {
+	if r.Outcome.Status == Pending && !r.Measured.IsZero() {
+		r.Outcome.Next = now.Add(r.Outcome.Next.Sub(r.Ended) - time.Since(r.Measured))
+		r.Ended, r.Measured = now, time.Now()
+	}
+}
+
+func NewResult(j Begun, a Answer, outcome Outcome, began time.Time, took time.Duration) Result {
+	r := Result{Begun: j, Began: began, Took: took, response: a.Body, Outcome: outcome}
+	if a.Status != 0 {
+		status := int64(a.Status)
+		r.status = &status
+	}
+	if a.Err != nil {
+		r.Err = cleanText(a.Err.Error())
+	}
+	return r
+}
+
+// cleanText makes any text fit for the database: bounded, valid UTF-8, without NUL.
+func cleanText(text string) string {
+	if len(text) > errorLimit {
+		text = text[:errorLimit]
+		for !utf8.RuneStart(text[len(text)-1]) {
+			text = text[:len(text)-1]
+		}
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
+}
+
+// Reason returns in a few words why the attempt did not deliver.
+func (r Result) Reason() string {
+	if r.Err != "" {
+		return r.Err
+	}
+	if r.status != nil {
+		return fmt.Sprintf("status %d", *r.status)
+	}
+	return "no answer"
+}
+
+func (r Result) ByRequest(other Result) int {
+	return cmp.Or(cmp.Compare(r.Round.SupplierID, other.Round.SupplierID),
+		cmp.Compare(r.Round.RequestID, other.Round.RequestID))
+}
+
+func (r Result) Lost() bool { return r.Outcome.Status == Dead || r.Outcome.Status == Failed }
+
+// Gone reports whether the receiver wants nothing more.
+func (r Result) Gone() bool {
+	return r.Destination != OwnEndpoint && r.status != nil && *r.status == http.StatusGone
+}
+
+// Failure returns why the answer is none that delivers; nil when it is one.
+func (a Answer) Failure() error {
+	if a.Err == nil && a.Status/100 != 2 {
+		return fmt.Errorf("status %d", a.Status)
+	}
+	return a.Err
+}

@@ -1,0 +1,117 @@
+package deliveries
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/notice"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+// endBatch is how many deliveries one transaction of End ends at most.
+const endBatch = 500
+
+// End has those deliveries to suppliers' receivers be dead, for the reason, that have been pending since before the
+// given time: a receiver that never comes back would keep them for ever. What a worker sends right now is left to it.
+func (d *Keeper) End(ctx context.Context, before time.Time, reason string) error {
+	suppliers, err := d.store.waitedFor(ctx)
+	if err != nil {
+		return err
+	}
+	var writing time.Time
+	for _, supplier := range suppliers {
+		filter := Filter{Receiver: supplier, Status: Pending, Until: before, oldest: true}
+		total := 0
+		for behind, more := (Key{}), true; more && ctx.Err() == nil; {
+			found, next, err := d.List(ctx, filter, behind, endBatch)
+			if err != nil {
+				return err
+			}
+			n, err := d.end(ctx, found, before, reason)
+			if total += n; err != nil {
+				return err
+			}
+			if n > 0 {
+				writing = d.deps.DB.Yield(ctx, writing)
+			}
+			behind, more = next, !next.IsZero()
+		}
+		if total > 0 {
+			d.deps.Log.WarnContext(ctx, "webhook deliveries are dead: "+reason, "supplier_id", supplier, "deliveries", total)
+		}
+	}
+	return ctx.Err()
+}
+
+// end has those of the deliveries be dead that have waited since before the given time, and returns how many they are.
+func (d *Keeper) end(ctx context.Context, found []Delivery, before time.Time, reason string) (n int, err error) {
+	if len(found) == 0 {
+		return 0, nil
+	}
+	ids := make([]string, len(found))
+	for i, delivery := range found {
+		ids[i] = delivery.ID
+	}
+	err = d.deps.DB.InTx(ctx, "end old deliveries", func(ctx context.Context) error {
+		locked, err := d.store.lockByID(ctx, ids)
+		if err != nil {
+			return err
+		}
+		old, err := d.store.waitedSince(ctx, ids, before)
+		if err != nil {
+			return err
+		}
+		ids = ids[:0]
+		var notices []notice.Notice
+		for _, delivery := range locked {
+			if delivery.Status == Pending && old[delivery.ID] {
+				ids = append(ids, delivery.ID)
+				notices = append(notices, DeadNotice(delivery.roundOf(), delivery.ID, reason))
+			}
+		}
+		n = len(ids)
+		if err := d.store.end(ctx, ids, reason, d.deps.Now()); err != nil || !d.notices.Open() {
+			return err
+		}
+		return d.notices.Note(ctx, notices...)
+	})
+	return n, err
+}
+
+// Hold locks, until the transaction in ctx ends, the deliveries of all rounds of the requests and returns those of the
+// requests of which none is pending.
+func (d *Keeper) Hold(ctx context.Context, requests []round.Round) (over []round.Round, err error) {
+	found, err := d.store.ofRequests(ctx, requests)
+	if err != nil {
+		return nil, err
+	}
+	locked, err := d.store.lockByID(ctx, idsOfFound(found))
+	if err != nil {
+		return nil, err
+	}
+	left := map[int64]int{} // deliveries that a worker has, or that are pending
+	for _, one := range found {
+		left[one.uid]++
+	}
+	for _, delivery := range locked {
+		if delivery.Status != Pending {
+			left[delivery.uid]--
+		}
+	}
+	for _, r := range requests {
+		if left[r.UID] == 0 {
+			over = append(over, r)
+		}
+	}
+	return over, nil
+}
+
+// Forget deletes the events of all rounds of the requests with their deliveries and attempts, and returns how many
+// events they were. It joins the transaction in ctx, in which Hold has returned the requests.
+func (d *Keeper) Forget(ctx context.Context, requests []round.Round) (events int64, err error) {
+	if events, err = d.store.forget(ctx, requests); err != nil {
+		return 0, fmt.Errorf("delete webhook events: %w", err)
+	}
+	return events, nil
+}

@@ -1,0 +1,50 @@
+package deliveries
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestSchedule_waits_within_its_jitter(t *testing.T) {
+	t.Parallel()
+	s := Schedule{5 * time.Second, time.Minute}
+	now := time.Unix(1_795_000_000, 0)
+	rapid.Check(t, func(rt *rapid.T) {
+		series := rapid.Int64Range(1, 2).Draw(rt, "attempt")
+		o := s.Outcome("acme", Answer{Status: 500}, series, now, rapid.Float64Range(0, 0.999).Draw(rt, "random"))
+		step := s[series-1]
+		if wait := o.Next.Sub(now); o.Status != Pending || wait < step*8/10 || wait > step*12/10 {
+			rt.Fatalf("attempt %d: %s after %s", series, o.Status, wait)
+		}
+	})
+	if o := s.Outcome("acme", Answer{Status: 500}, 3, now, 0); o.Status != Dead {
+		t.Errorf("after the last attempt: %s", o.Status)
+	}
+}
+
+func TestRetryAfter_forms(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"": 0, "0": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "3601": time.Hour, "99999999999999999999": time.Hour,
+		"-5": 0, "1.5": 0, "soon": 0,
+		"Sat, 21 Nov 2026 12:00:30 GMT": 30 * time.Second, "Sat, 21 Nov 2026 11:00:00 GMT": 0,
+		"Sun, 21 Nov 2027 11:00:00 GMT": time.Hour,
+	} {
+		if got := parseRetryAfter(text, now, time.Hour); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+func FuzzRetryAfter(f *testing.F) {
+	f.Add("120")
+	f.Add("Sat, 21 Nov 2026 12:00:30 GMT")
+	f.Fuzz(func(t *testing.T, text string) {
+		if got := parseRetryAfter(text, time.Unix(1_795_000_000, 0), time.Hour); got < 0 || got > time.Hour {
+			t.Fatalf("%q: %s", text, got)
+		}
+	})
+}

@@ -1,0 +1,259 @@
+package deliveries
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2/expirable"
+
+	"github.com/supplyhub/supplyhub/internal/cursor"
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+// Sent is a delivery as the supplier sees it whose receiver it goes to.
+type Sent struct {
+	ID           string       `json:"id"` // the webhook-id
+	RequestID    int64        `json:"request_id"`
+	EventType    string       `json:"event_type"`
+	Status       Status       `json:"status"`
+	AttemptCount int64        `json:"attempt_count"`
+	NextAttempt  *time.Time   `json:"next_attempt_at"` // nil unless pending
+	CreatedAt    time.Time    `json:"created_at"`
+	UpdatedAt    time.Time    `json:"updated_at"`
+	LastAttempt  *SentAttempt `json:"last_attempt"` // the last one begun; nil: none yet
+}
+
+// SentAttempt is one call of a delivery.
+type SentAttempt struct {
+	Number     int64     `json:"number"`
+	StartedAt  time.Time `json:"started_at"`
+	DurationMS *int64    `json:"duration_ms"` // nil until it has ended
+	Status     *int      `json:"status"`
+	Error      *string   `json:"error"` // without any address of the operator's network
+}
+
+// SentDetail is a delivery with what is sent and every attempt, the oldest first.
+type SentDetail struct {
+	Sent
+	Event    json.RawMessage   `json:"event"`
+	Attempts []AnsweredAttempt `json:"attempts"`
+}
+
+// AnsweredAttempt is an attempt with the first 1 KiB of its answer.
+type AnsweredAttempt struct {
+	SentAttempt
+	Response string `json:"response"`
+}
+
+// SentFilter chooses deliveries to a supplier's receiver; a zero field chooses all. Since is inclusive, Until is not.
+type SentFilter struct {
+	Status       Status
+	RequestID    *int64
+	Since, Until time.Time
+}
+
+// to returns the filter of those to the supplier's receiver.
+func (f SentFilter) to(supplierID string) Filter {
+	return Filter{Receiver: supplierID, Status: f.Status, Since: f.Since, Until: f.Until}
+}
+
+// list names the supplier's list of what the filter chooses.
+func (f SentFilter) list(cursors cursor.Sealer, supplierID string) cursor.List {
+	request := ""
+	if f.RequestID != nil {
+		request = strconv.FormatInt(*f.RequestID, 10)
+	}
+	return cursors.List("deliveries", supplierID, string(f.Status), request, f.Since.String(), f.Until.String())
+}
+
+// History counts a supplier's deliveries by when they were made, the oldest first: the last 24 hours by hours, and the
+// last 7 days by quarters of a day, which are the same in every time zone.
+type History struct{ Hours, Quarters []Bucket }
+
+// Bucket counts the deliveries that were made from Start on and what has become of them.
+type Bucket struct {
+	Start                    time.Time
+	Delivered, Pending, Lost int64
+}
+
+// Requests are those that deliveries bring the estimates of.
+type Requests interface {
+	// Round returns the round that a supplier's request is in; errs.NotFound: there is none.
+	Round(ctx context.Context, supplierID string, requestID int64) (round.Round, error)
+}
+
+// SentServiceDeps is what SentService is built from.
+type SelfServiceDeps struct {
+	DB         *database.DB
+	Now        func() time.Time
+	Requests   Requests
+	Deliveries *Keeper
+	Cursors    cursor.Sealer
+}
+
+// SentService is what suppliers see of the deliveries to their own receivers, and what they may do about them. Nothing
+// of it reaches a delivery to the own endpoint or of another supplier. It is safe for concurrent use.
+type SelfService struct {
+	deps      SelfServiceDeps
+	store     *store
+	histories *lru.LRU[string, History]
+}
+
+const (
+	historiesKept = 1024
+	historyAge    = 15 * time.Second
+)
+
+// NewSentService builds it.
+func NewSelfService(deps SelfServiceDeps) *SelfService {
+	return &SelfService{deps: deps, store: &store{Tables{deps.DB}},
+		histories: lru.NewLRU[string, History](historiesKept, nil, historyAge)}
+}
+
+// mostWaiting bounds what Waiting counts.
+const mostWaiting = 100_000
+
+// List returns one page of the deliveries that the filter chooses, newest first, and the cursor of the next page; empty:
+// that was all. Errors: errs.Invalid when the cursor is of another list.
+func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFilter, query httpapi.ListQuery) (
+	items []Sent, next string, err error) {
+	behind, wrong := s.open(supplierID, filter, query)
+	if len(wrong) > 0 {
+		return nil, "", errs.InvalidInput("The parameters are not valid.", wrong...)
+	}
+	chosen := filter.to(supplierID)
+	if filter.RequestID != nil {
+		latest, err := s.deps.Requests.Round(ctx, supplierID, *filter.RequestID)
+		if errs.KindOf(err) == errs.NotFound {
+			return []Sent{}, "", nil
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		chosen.Requests = []int64{latest.UID}
+	}
+	rows, end, err := s.store.page(ctx, chosen, behind, query.Limit)
+	if err != nil {
+		return nil, "", err
+	}
+	items = make([]Sent, len(rows))
+	for i, row := range rows {
+		items[i] = row.sent()
+	}
+	if !end.IsZero() {
+		next = filter.list(s.deps.Cursors, supplierID).Seal(end.UID, end.Round, end.Kind)
+	}
+	return items, next, nil
+}
+
+// open reads the key that the page is behind.
+func (s *SelfService) open(supplierID string, filter SentFilter, query httpapi.ListQuery) (behind Key,
+	wrong []errs.Violation) {
+	list := filter.list(s.deps.Cursors, supplierID)
+	wrong = query.Open(list, &behind.UID, &behind.Round, &behind.Kind)
+	return behind, wrong
+}
+
+// Waiting counts what is pending for the supplier's receiver, up to mostWaiting.
+func (s *SelfService) Waiting(ctx context.Context, supplierID string) (int64, error) {
+	return s.store.count(ctx, Filter{Receiver: supplierID, Status: Pending}, mostWaiting)
+}
+
+// Show returns a delivery with its attempts. Errors: errs.NotFound.
+func (s *SelfService) Show(ctx context.Context, supplierID, id string) (SentDetail, error) {
+	row, err := s.store.sentByID(ctx, supplierID, id)
+	if err != nil {
+		return SentDetail{}, err
+	}
+	if row == nil {
+		return SentDetail{}, errs.New(errs.NotFound, "There is no such delivery.")
+	}
+	return s.store.sentDetail(ctx, *row)
+}
+
+// Redeliver sends a delivery again, now: one that is not pending begins a new series of attempts, of a pending one the
+// next attempt is made. What a worker sends right now is left to it. Errors: errs.NotFound.
+func (s *SelfService) Redeliver(ctx context.Context, supplierID, id string) error {
+	row, err := s.store.sentByID(ctx, supplierID, id)
+	if err != nil {
+		return err
+	}
+	if row == nil {
+		return errs.New(errs.NotFound, "There is no such delivery.")
+	}
+	return s.inTx(ctx, "redeliver", func(ctx context.Context) error {
+		found, err := s.store.lockByID(ctx, []string{id})
+		if err != nil {
+			return err
+		}
+		return s.store.again(ctx, found, s.deps.Now())
+	})
+}
+
+// inTx runs fn in a transaction and says what failed.
+func (s *SelfService) inTx(ctx context.Context, what string, fn func(context.Context) error) error {
+	if err := s.deps.DB.InTx(ctx, what, fn); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// undelivered is the status, of a recovery alone, of all that is not delivered.
+const undelivered Status = "undelivered"
+
+// Recoverable returns the statuses of a recovery.
+func Recoverable() []Status { return []Status{undelivered, Pending, Dead, Failed, Delivered} }
+
+// Recover is Redeliver for all deliveries of a status that were made in a range of time. What comes to the status while
+// it runs is left as it is.
+func (s *SelfService) Recover(ctx context.Context, supplierID string, filter SentFilter) (total int64, err error) {
+	of := []Status{filter.Status}
+	if filter.Status == undelivered {
+		of = []Status{Pending, Dead, Failed} // what is dead is pending afterwards
+	}
+	chosen := filter.to(supplierID)
+	chosen.unchanged = s.deps.Now()
+	for _, chosen.Status = range of {
+		n, redeliverErr := s.deps.Deliveries.redeliver(ctx, chosen, func(int64) {})
+		if total, err = total+n, redeliverErr; err != nil {
+			break
+		}
+	}
+	logctx.Note(ctx, slog.String("status", string(filter.Status)), slog.Time("since", filter.Since),
+		slog.Time("until", filter.Until), slog.Int64("count", total))
+	return total, err
+}
+
+// History returns the supplier's counts, at most historyAge old.
+func (s *SelfService) History(ctx context.Context, supplierID string) (History, error) {
+	if h, known := s.histories.Get(supplierID); known {
+		return h, nil
+	}
+	const quarter, quarters = 6, 28 // hours of one, how many
+	now := s.deps.Now().UTC()
+	from := now.Truncate(quarter * time.Hour).Add(-(quarters - 1) * quarter * time.Hour)
+	hours, err := s.store.history(ctx, supplierID, from, time.Hour, quarter*quarters)
+	if err != nil {
+		return History{}, err
+	}
+	last := int(now.Sub(from) / time.Hour)
+	h := History{Hours: hours[last-23 : last+1]}
+	for some := range slices.Chunk(hours, quarter) {
+		one := Bucket{Start: some[0].Start}
+		for _, hour := range some {
+			one.Delivered, one.Pending, one.Lost = one.Delivered+hour.Delivered, one.Pending+hour.Pending, one.Lost+hour.Lost
+		}
+		h.Quarters = append(h.Quarters, one)
+	}
+	s.histories.Add(supplierID, h)
+	return h, nil
+}

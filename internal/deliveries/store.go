@@ -1,0 +1,141 @@
+package deliveries
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+// Tables is what all stores share, those of other packages too. Hot statements are written for each engine: PostgreSQL
+// takes a batch as arrays in one statement and one round trip, SQLite has no round trips and one writer.
+type Tables struct{ DB *database.DB }
+
+type (
+	// AttemptStore stores events and deliveries, begins attempts and ends them.
+	AttemptStore struct{ Tables }
+	// DueStore keeps when something is due to each receiver.
+	DueStore struct{ Tables }
+	// store reads, redelivers, verifies and deletes.
+	store struct{ Tables }
+)
+
+// NewTables returns the tables of a database.
+func NewTables(db *database.DB) Tables { return Tables{DB: db} }
+
+// NewAttemptStore returns the attempts of a database.
+func NewAttemptStore(db *database.DB) *AttemptStore { return &AttemptStore{Tables{db}} }
+
+// NewDueStore returns when the receivers of a database are due.
+func NewDueStore(db *database.DB) *DueStore { return &DueStore{Tables{db}} }
+
+func (s *Tables) Postgres() bool { return s.DB.Engine() == database.Postgres }
+
+// claimedRow is a delivery whose next attempt is begun, or which is dead because its last one had no end.
+type Claimed struct {
+	Begun
+	Dead bool
+}
+
+// places returns where database.Query reads a claimed row to.
+func (c *Claimed) places() []any {
+	return []any{&c.ID, &c.Destination, &c.Round.SupplierID, &c.Round.RequestID, &c.Round.UID, &c.Round.Number,
+		&c.Number, &c.Series, &c.Dead, &c.TraceID, &c.TraceParent, &c.Body}
+}
+
+// Claim begins the next attempt of as many due deliveries as are wanted of each destination, the longest due first; the
+// attempt before becomes history. It must run in a transaction; two workers never claim the same one.
+func (s *AttemptStore) Claim(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) (
+	[]Claimed, error) {
+	if s.DB.Spread() {
+		return s.claimSpread(ctx, wants, now, worker, attempts)
+	}
+	if s.Postgres() {
+		return s.claimPostgres(ctx, wants, now, worker, attempts)
+	}
+	return s.claimSQLite(ctx, wants, now, worker, attempts)
+}
+
+// InsertEvents stores the events of those rounds that have none and returns which, and how the suppliers' receivers
+// are. It joins the transaction of ctx, so that what is paused before it stays unsent.
+func (s *AttemptStore) InsertEvents(ctx context.Context, events []DraftEvent, suppliers []string,
+	now time.Time) (map[round.Round]bool, map[string]Standing, error) {
+	if s.Postgres() {
+		return s.insertEventsPostgres(ctx, events, suppliers, now)
+	}
+	fresh, err := s.insertEventsSQLite(ctx, events, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	known, err := (&DueStore{s.Tables}).standings(ctx, suppliers)
+	return fresh, known, err
+}
+
+// InsertDeliveries stores deliveries, with the attempts that are begun with them. It joins the transaction of ctx.
+func (s *AttemptStore) InsertDeliveries(ctx context.Context, deliveries []DraftDelivery, now time.Time) error {
+	if s.Postgres() {
+		return s.insertDeliveriesPostgres(ctx, deliveries, now)
+	}
+	return s.insertDeliveriesSQLite(ctx, deliveries, now)
+}
+
+// PutBack makes first attempts that were begun and not sent undone: their deliveries are due now. Each is named by its
+// worker and by when it began. It must run in a transaction.
+func (s *AttemptStore) PutBack(ctx context.Context, attempts []Begun, now time.Time) error {
+	type beginning struct{ worker, at int64 }
+	byBegin, due := map[beginning][]string{}, map[string]time.Time{}
+	for _, j := range attempts {
+		key := beginning{j.Worker, j.At.UnixMicro()}
+		byBegin[key] = append(byBegin[key], j.ID)
+	}
+	for key, ids := range byBegin {
+		destinations, err := database.Query(ctx, s.DB.SQL(ctx),
+			`UPDATE webhook_deliveries SET attempts = 0, series = 0, worker = NULL,
+				next_attempt_at = $1, updated_at = $1, last_started_at = NULL
+			WHERE worker + 0 = $2 AND attempts = 1 AND last_started_at = $3 AND `+s.AnyOf("id", 4)+` RETURNING destination`,
+			[]any{now.UnixMicro(), key.worker, key.at, s.Values(ids)}, func(d *string) []any { return []any{d} })
+		if err != nil {
+			return fmt.Errorf("give webhook attempts back: %w", err)
+		}
+		for _, destination := range destinations {
+			due[destination] = now
+		}
+	}
+	return (&DueStore{s.Tables}).MarkDue(ctx, due, now)
+}
+
+// Finish writes down the ends of those attempts that are still this worker's, with what they mean to their deliveries,
+// and returns the ids of these.
+func (s *AttemptStore) Finish(ctx context.Context, results []Result, now time.Time) (map[string]bool, error) {
+	if !s.Postgres() {
+		return s.finishSQLite(ctx, results, now)
+	}
+	written := make(map[string]bool, len(results))
+	supplier := func(r Result) string { return r.Round.SupplierID }
+	err := database.BySupplier(s.DB, results, supplier, func(results []Result) error {
+		some, err := s.finishPostgres(ctx, results, now)
+		maps.Copy(written, some)
+		return err
+	})
+	return written, err
+}
+
+// written runs a statement that returns the ids of what it wrote.
+func (s *AttemptStore) written(ctx context.Context, statement string, args ...any) (map[string]bool, error) {
+	ids, err := database.Query(ctx, s.DB.SQL(ctx), statement, args, func(id *string) []any { return []any{id} })
+	if err != nil {
+		return nil, fmt.Errorf("write webhook attempts down: %w", err)
+	}
+	return setOf(ids), nil
+}
+
+func setOf(list []string) map[string]bool {
+	set := make(map[string]bool, len(list))
+	for _, text := range list {
+		set[text] = true
+	}
+	return set
+}

@@ -1,0 +1,203 @@
+package deliveries
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+type deliveryRow struct {
+	ID            string
+	UID           int64
+	Round         int64
+	Worker        *int64
+	Destination   string
+	SupplierID    string
+	RequestID     int64
+	Status        Status
+	Attempts      int64
+	NextAttemptAt int64
+	CreatedAt     int64
+	UpdatedAt     int64
+
+	LastStartedAt  *int64
+	LastDurationUs *int64
+	LastStatus     *int
+	LastError      string
+	LastResponse   []byte
+}
+
+// TableName returns gorm's name for the rows.
+func (deliveryRow) TableName() string { return "webhook_deliveries" }
+
+func (r deliveryRow) delivery() Delivery {
+	d := Delivery{
+		ID: r.ID, Destination: r.Destination, SupplierID: r.SupplierID, RequestID: r.RequestID, Round: r.Round,
+		Status: r.Status, LastStatus: r.LastStatus,
+		uid: r.UID, worker: r.Worker, AttemptCount: r.Attempts, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(),
+		UpdatedAt: time.UnixMicro(r.UpdatedAt).UTC(),
+	}
+	if r.Status == Pending && r.Worker == nil {
+		next := time.UnixMicro(r.NextAttemptAt).UTC()
+		d.NextAttempt = &next
+	}
+	if r.LastError != "" {
+		d.LastError = &r.LastError
+	}
+	return d
+}
+
+// rowColumns are what a list shows of a delivery.
+const rowColumns = `id, uid, round, worker, destination, supplier_id, request_id, status, attempts, next_attempt_at,
+	created_at, updated_at, last_started_at, last_duration_us, last_status, last_error`
+
+func (r *deliveryRow) places() []any {
+	return []any{&r.ID, &r.UID, &r.Round, &r.Worker, &r.Destination, &r.SupplierID, &r.RequestID, &r.Status, &r.Attempts,
+		&r.NextAttemptAt, &r.CreatedAt, &r.UpdatedAt, &r.LastStartedAt, &r.LastDurationUs, &r.LastStatus, &r.LastError}
+}
+
+// of returns the deliveries of requests.
+func (s *store) of(ctx context.Context, uids ...int64) ([]deliveryRow, error) {
+	ids, err := s.idsOf(ctx, uids...)
+	if err != nil {
+		return nil, err
+	}
+	return s.byID(ctx, ids)
+}
+
+// byID reads the deliveries of those ids that there are.
+func (s *store) byID(ctx context.Context, ids []string) ([]deliveryRow, error) {
+	return database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT `+rowColumns+` FROM webhook_deliveries
+		WHERE `+s.AnyOf("id", 1), []any{s.Values(ids)}, (*deliveryRow).places)
+}
+
+// lockByID holds those of the deliveries that no worker has until the transaction ends.
+//
+// A transaction locks rows that others lock too in this order, so that two wait for each other instead of
+// deadlocking: 1. deliveries, by supplier and id; 2. requests, by supplier and id; 3. receivers, by supplier (markDue).
+// What is claimed is locked where it is free (SKIP LOCKED); what a worker has is waited for by no other transaction.
+// Rows that others may insert as well (events, requests, receivers) are inserted in the order of their keys.
+func (s *store) lockByID(ctx context.Context, ids []string) ([]Delivery, error) {
+	if s.DB.Spread() {
+		return s.lockSpread(ctx, ids)
+	}
+	return s.lockOf(ctx, nil, ids)
+}
+
+// lockOf is lockByID; suppliers are empty, or one where suppliers are on several servers.
+func (s *store) lockOf(ctx context.Context, suppliers, ids []string) ([]Delivery, error) {
+	args, of := []any{s.Values(ids)}, s.DB.Of(suppliers, `supplier_id`, `$2`)
+	if of != "" {
+		args = append(args, suppliers)
+	}
+	rows, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT `+rowColumns+` FROM webhook_deliveries
+		WHERE worker IS NULL AND `+s.AnyOf("id", 1)+of+` ORDER BY supplier_id, id`+s.DB.RowLock(` FOR UPDATE`), args,
+		(*deliveryRow).places)
+	if err != nil {
+		return nil, fmt.Errorf("read webhook deliveries: %w", err)
+	}
+	return ofRows(rows), nil
+}
+
+// known returns which of the ids are those of deliveries.
+func (s *store) known(ctx context.Context, ids []string) (map[string]bool, error) {
+	found, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT id FROM webhook_deliveries WHERE `+s.AnyOf("id", 1),
+		[]any{s.Values(ids)}, scanText)
+	if err != nil {
+		return nil, fmt.Errorf("look for webhook deliveries: %w", err)
+	}
+	return setOf(found), nil
+}
+
+func ofRows(rows []deliveryRow) []Delivery {
+	found := make([]Delivery, len(rows))
+	for i, row := range rows {
+		found[i] = row.delivery()
+	}
+	return found
+}
+
+// again sends locked deliveries again: of one that is pending the next attempt is due now, any other begins a whole new
+// series of attempts. It comes last in its transaction.
+func (s *store) again(ctx context.Context, found []Delivery, now time.Time) error {
+	ids, due := make([]string, 0, len(found)), map[string]time.Time{}
+	for _, delivery := range found {
+		due[delivery.Destination] = now
+		if delivery.NextAttempt == nil || delivery.NextAttempt.After(now) {
+			ids = append(ids, delivery.ID)
+		}
+	}
+	if err := s.reopen(ctx, ids, now); err != nil {
+		return err
+	}
+	return (&DueStore{s.Tables}).MarkDue(ctx, due, now)
+}
+
+func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {
+	if err := s.DB.ShareLock(ctx, redeliveries); err != nil {
+		return fmt.Errorf("reopen webhook deliveries: %w", err)
+	}
+	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_deliveries SET status = 'pending',
+			series = CASE status WHEN 'pending' THEN series ELSE 0 END,
+			next_attempt_at = CASE WHEN status = 'pending' AND next_attempt_at < $1 THEN next_attempt_at ELSE $1 END,
+			updated_at = CASE status WHEN 'pending' THEN updated_at ELSE $1 END
+		WHERE worker IS NULL AND `+s.AnyOf("id", 2), now.UnixMicro(), s.Values(ids))
+	if err != nil {
+		return fmt.Errorf("reopen webhook deliveries: %w", database.Translate(err))
+	}
+	return nil
+}
+
+// attemptRow is an attempt as webhook_attempts keeps it.
+type attemptRow struct {
+	Number     int64
+	StartedAt  int64
+	DurationUs *int64
+	Status     *int
+	Error      string
+	Response   []byte
+}
+
+func (r attemptRow) attempt() Attempt {
+	a := Attempt{
+		Number: r.Number, Time: time.UnixMicro(r.StartedAt).UTC(), Status: r.Status,
+		Response: strings.ToValidUTF8(string(r.Response), "\uFFFD"),
+	}
+	if r.Error != "" {
+		a.Error = &r.Error
+	}
+	if r.DurationUs != nil {
+		ms := *r.DurationUs / 1000
+		a.DurationMS = &ms
+	}
+	return a
+}
+
+// detail returns a delivery with its attempts, oldest first; nil when there is none of that id.
+func (s *store) detail(ctx context.Context, id string) (*Detail, error) {
+	var found []deliveryRow
+	if err := s.DB.Reader(ctx).Where("id = ?", id).Find(&found).Error; err != nil {
+		return nil, fmt.Errorf("read webhook delivery: %w", err)
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	var rows []attemptRow
+	err := s.DB.Reader(ctx).Raw(`SELECT number, started_at, duration_us, status, error, response FROM webhook_attempts
+		WHERE delivery_id = ? AND number < ? ORDER BY number`, id, found[0].Attempts).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read webhook attempts: %w", err)
+	}
+	if d := found[0]; d.LastStartedAt != nil {
+		rows = append(rows, attemptRow{d.Attempts, *d.LastStartedAt, d.LastDurationUs, d.LastStatus, d.LastError,
+			d.LastResponse})
+	}
+	detail := &Detail{Delivery: found[0].delivery(), Attempts: make([]Attempt, len(rows))}
+	for i, row := range rows {
+		detail.Attempts[i] = row.attempt()
+	}
+	return detail, nil
+}

@@ -1,0 +1,234 @@
+package deliveries
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+)
+
+// mostDue bounds one look for what is due.
+const mostDue = 50_000
+
+// AnyOf returns the condition that a column is among the values of argument n, which values makes.
+func (s *Tables) AnyOf(column string, n int) string { return s.DB.AnyOf(column, n) }
+
+func (s *Tables) Values(values any) any { return s.DB.Values(values) }
+
+// DueRow is a destination with work that is due, or will be.
+type DueRow struct {
+	Destination string
+	At          time.Time
+	Failures    int
+}
+
+// Due reads the earliest waiting delivery to the own endpoint, due or not, and the receivers of the shards with
+// something due: one index entry each, however many receivers there are and however much waits for them.
+func (s *DueStore) Due(ctx context.Context, shards []int, now time.Time) ([]DueRow, error) {
+	found, err := database.Query(ctx, s.DB.SQL(ctx), `
+		SELECT destination, at, failures FROM (
+			SELECT 'own' AS destination, next_attempt_at AS at, 0 AS failures FROM webhook_deliveries
+			WHERE status = 'pending' AND worker IS NULL AND destination = 'own' ORDER BY next_attempt_at LIMIT 1) AS own
+		UNION ALL
+		SELECT destination, at, failures FROM (
+			SELECT supplier_id AS destination, due_at AS at, consecutive_failures AS failures FROM webhook_receivers
+			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $2 AND `+s.AnyOf("shard", 1)+` LIMIT $3) AS receivers`,
+		[]any{s.Values(shards), now.UnixMicro(), mostDue},
+		func(r *DueRow) []any { return []any{&r.Destination, scanTime{&r.At}, &r.Failures} })
+	if err != nil {
+		return nil, fmt.Errorf("read what is due: %w", err)
+	}
+	return found, nil
+}
+
+// scanTime reads Unix microseconds into a time.
+type scanTime struct{ to *time.Time }
+
+// Scan implements sql.Scanner.
+func (t scanTime) Scan(value any) error {
+	micros, ok := value.(int64)
+	if !ok {
+		return fmt.Errorf("%T is no time", value)
+	}
+	*t.to = time.UnixMicro(micros).UTC()
+	return nil
+}
+
+// LockDue holds the rows of those receivers that may be sent to by this worker, until the transaction ends. They are
+// always locked in this order.
+func (s *DueStore) LockDue(ctx context.Context, suppliers []string, worker int64) ([]string, error) {
+	if s.DB.Spread() {
+		return s.lockDueSpread(ctx, suppliers, worker)
+	}
+	found, err := database.Query(ctx, s.DB.SQL(ctx), `
+		SELECT r.supplier_id FROM webhook_receivers r WHERE `+s.AnyOf("r.supplier_id", 1)+` AND r.paused_by = ''
+			AND EXISTS (SELECT 1 FROM webhook_shards s WHERE s.shard = r.shard AND s.worker = $2)
+		ORDER BY r.supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE OF r`), []any{s.Values(suppliers), worker},
+		func(id *string) []any { return []any{id} })
+	if err != nil {
+		return nil, fmt.Errorf("lock receivers: %w", err)
+	}
+	return found, nil
+}
+
+// LockReceivers holds the rows of the receivers against every change until the transaction ends.
+func (s *DueStore) LockReceivers(ctx context.Context, suppliers []string) (locked []string, err error) {
+	err = s.EachSupplier(slices.Sorted(slices.Values(suppliers)), func(suppliers []string) error {
+		some, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
+			WHERE `+s.AnyOf("supplier_id", 1)+s.DB.Of(suppliers, `supplier_id`, `$1`)+`
+			ORDER BY supplier_id`+s.DB.RowLock(` FOR UPDATE`), []any{s.Values(suppliers)}, scanText)
+		locked = append(locked, some...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("lock receivers: %w", err)
+	}
+	return locked, nil
+}
+
+// SetAside makes nothing due to locked receivers.
+func (s *DueStore) SetAside(ctx context.Context, suppliers []string) error {
+	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET due_at = NULL WHERE `+
+		s.AnyOf("supplier_id", 1), s.Values(suppliers))
+	if err != nil {
+		return fmt.Errorf("store that receivers cannot be called: %w", database.Translate(err))
+	}
+	return nil
+}
+
+// DueAgain has what waits for the receiver looked for. It joins the transaction of ctx.
+func (s *DueStore) DueAgain(ctx context.Context, supplierID string, now time.Time) error {
+	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET due_at = $2 WHERE supplier_id = $1`, supplierID,
+		now.UnixMicro())
+	if err != nil {
+		return fmt.Errorf("store when a receiver is due: %w", database.Translate(err))
+	}
+	return nil
+}
+
+// front selects when the earliest delivery that waits for a receiver is due; of names its supplier, where needed.
+func front(of string) string {
+	return `(SELECT d.next_attempt_at FROM webhook_deliveries d WHERE d.status = 'pending' AND d.worker IS NULL
+		AND d.destination = webhook_receivers.supplier_id` + of + ` ORDER BY d.next_attempt_at LIMIT 1)`
+}
+
+// RefreshDue stores when the locked receivers' earliest waiting deliveries are due. A receiver for which nothing is due
+// stays due now while a transaction is under way that found it due early enough, and may make a delivery wait.
+func (s *DueStore) RefreshDue(ctx context.Context, suppliers []string, now time.Time) error {
+	return s.EachSupplier(suppliers, func(suppliers []string) error { return s.refreshDueOf(ctx, suppliers, now) })
+}
+
+func (s *DueStore) refreshDueOf(ctx context.Context, suppliers []string, now time.Time) error {
+	of, front := s.DB.Of(suppliers, `supplier_id`, `$1`), front(s.DB.Of(suppliers, `d.supplier_id`, `$1`))
+	at, args := front, []any{s.Values(suppliers)}
+	if s.Postgres() {
+		// only FOR UPDATE excludes markDue's lock; what was committed before it is seen by the statement after it
+		done, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
+			WHERE supplier_id = ANY($1) AND coalesce(`+front+`, 9223372036854775807) > $2`+of+` FOR UPDATE SKIP LOCKED`,
+			[]any{suppliers, now.UnixMicro()}, func(id *string) []any { return []any{id} })
+		if err != nil {
+			return fmt.Errorf("lock receivers with nothing due: %w", err)
+		}
+		at = `LEAST(` + front + `, CASE WHEN supplier_id = ANY($2) THEN NULL ELSE $3::bigint END)`
+		args = append(args, done, now.UnixMicro())
+	}
+	_, err := s.DB.SQL(ctx).ExecContext(ctx,
+		`UPDATE webhook_receivers SET due_at = `+at+` WHERE `+s.AnyOf("supplier_id", 1)+of, args...)
+	if err != nil {
+		return fmt.Errorf("store when receivers are due: %w", database.Translate(err))
+	}
+	return nil
+}
+
+// MarkDue makes receivers due at the given times, or earlier. It comes last in its transaction, after the deliveries.
+// The row of a receiver that is due early enough is only kept from being due later, so that transactions that make
+// deliveries of one supplier wait do not wait for each other.
+func (s *DueStore) MarkDue(ctx context.Context, at map[string]time.Time, now time.Time) error {
+	delete(at, OwnEndpoint)
+	if len(at) == 0 {
+		return nil
+	}
+	const onConflict = ` ON CONFLICT (supplier_id) DO UPDATE SET due_at = excluded.due_at
+		WHERE r.due_at IS NULL OR r.due_at > excluded.due_at`
+	suppliers := slices.Sorted(maps.Keys(at))
+	shards, times := make([]int64, len(suppliers)), make([]int64, len(suppliers))
+	for i, id := range suppliers {
+		shards[i], times[i] = int64(dispatch.ShardOf(id)), at[id].UnixMicro()
+	}
+	const insert = `INSERT INTO webhook_receivers AS r (supplier_id, shard, due_at, updated_at) `
+	arrays := `
+		WITH wanted AS (SELECT s, h, at FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS d(s, h, at)),
+			enough AS (SELECT r.supplier_id FROM wanted JOIN webhook_receivers r ON r.supplier_id = s
+				WHERE r.due_at <= at FOR KEY SHARE OF r)
+		` + insert + `SELECT s, h, at, $4 FROM wanted WHERE NOT EXISTS (SELECT 1 FROM enough WHERE supplier_id = s)
+			ORDER BY s`
+	if s.DB.Spread() { // rows on several servers are not locked together
+		arrays = ``
+	}
+	err := s.EachRow(len(suppliers), ``, arrays, insert+`VALUES ($1, $2, $3, $4)`, onConflict,
+		func(i int) []any { return []any{suppliers[i], shards[i], times[i], now.UnixMicro()} },
+		func() []any { return []any{suppliers, shards, times, now.UnixMicro()} },
+		func(statement string, args []any) error {
+			_, err := s.DB.SQL(ctx).ExecContext(ctx, statement, args...)
+			return err
+		})
+	if err != nil {
+		return fmt.Errorf("store when receivers are due: %w", database.Translate(err))
+	}
+	return nil
+}
+
+// EachRow runs a statement once over arrays on PostgreSQL, and once a row on SQLite, or where none is over arrays.
+func (s *Tables) EachRow(n int, begin, arrays, row, end string, one func(i int) []any, all func() []any,
+	run func(string, []any) error) error {
+	if s.Postgres() && arrays != "" {
+		return run(begin+arrays+end, all())
+	}
+	for i := range n {
+		if err := run(begin+row+end, one(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Paused returns those of the suppliers whose receivers are paused.
+func (s *DueStore) Paused(ctx context.Context, suppliers []string) ([]string, error) {
+	found, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
+		WHERE paused_by <> '' AND `+s.AnyOf("supplier_id", 1), []any{s.Values(suppliers)}, scanText)
+	if err != nil {
+		return nil, fmt.Errorf("read which receivers are paused: %w", err)
+	}
+	return found, nil
+}
+
+// Standing is what decides whether a new delivery to a receiver may be begun with its insertion.
+type Standing struct {
+	supplierID string
+	Failures   int
+	Paused     bool
+}
+
+const standingColumns = `r.supplier_id, r.consecutive_failures, r.paused_by <> ''`
+
+// standings joins the transaction of ctx, so that what is paused before it stays unsent.
+func (s *DueStore) standings(ctx context.Context, suppliers []string) (map[string]Standing, error) {
+	if len(suppliers) == 0 {
+		return map[string]Standing{}, nil
+	}
+	list, err := database.Query(ctx, s.DB.SQL(ctx),
+		`SELECT `+standingColumns+` FROM webhook_receivers r WHERE `+s.AnyOf("r.supplier_id", 1),
+		[]any{s.Values(suppliers)}, func(r *Standing) []any { return []any{&r.supplierID, &r.Failures, &r.Paused} })
+	if err != nil {
+		return nil, fmt.Errorf("read receivers: %w", err)
+	}
+	found := make(map[string]Standing, len(list))
+	for _, r := range list {
+		found[r.supplierID] = r
+	}
+	return found, nil
+}

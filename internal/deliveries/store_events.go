@@ -1,0 +1,103 @@
+package deliveries
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+// BodyOf returns the SQL expression of the body of a round's event, so that requests are read with theirs by one
+// statement.
+func (d *Keeper) BodyOf(supplier, uid, number string) string {
+	return `(SELECT e.body FROM webhook_events e WHERE e.uid = ` + uid + ` AND e.round = ` + number +
+		` AND e.supplier_id = ` + supplier + `)`
+}
+
+// BodyOfOne is BodyOf for a statement that reads one request: it costs nothing where it is not evaluated, however many
+// partitions the events have.
+func (d *Keeper) BodyOfOne(supplier, uid, number string) string {
+	if d.deps.DB.Engine() != database.Postgres || d.deps.DB.Spread() {
+		return d.BodyOf(supplier, uid, number)
+	}
+	return `webhook_event_body(` + uid + `, ` + number + `)`
+}
+
+// storedEvent is what an event's row says of its round and its webhook-ids.
+type storedEvent struct {
+	round.Event
+	number     int64 // of the round
+	supplierID string
+}
+
+// storedEvents reads events from what is said. It joins the transaction of ctx.
+func (s *store) storedEvents(ctx context.Context, from string, args ...any) ([]storedEvent, error) {
+	return database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT uid, round, nonce, created_at, coalesce(supplier_id, '')
+		FROM `+from, args, func(e *storedEvent) []any { return []any{&e.UID, &e.number, &e.Nonce, &e.At, &e.supplierID} })
+}
+
+// eventsOf reads the events of all rounds of the requests.
+func (s *store) eventsOf(ctx context.Context, uids ...int64) ([]storedEvent, error) {
+	return s.storedEvents(ctx, `webhook_events WHERE `+s.AnyOf("uid", 1), s.Values(uids))
+}
+
+// idsOf returns the ids of all deliveries of the requests.
+func (s *store) idsOf(ctx context.Context, uids ...int64) ([]string, error) {
+	events, err := s.eventsOf(ctx, uids...)
+	return idsOfEvents(events), err
+}
+
+// idsOfEvents returns the ids of both deliveries of each event; of one that went to no receiver the second is of
+// nothing.
+func idsOfEvents(events []storedEvent) []string {
+	ids := make([]string, 0, 2*len(events))
+	for _, e := range events {
+		ids = append(ids, e.WebhookID(round.OwnEndpoint), e.WebhookID(round.Receiver))
+	}
+	return ids
+}
+
+func uidsOf(rounds []round.Round) []int64 {
+	uids := make([]int64, len(rounds))
+	for i, r := range rounds {
+		uids[i] = r.UID
+	}
+	return uids
+}
+
+// RoundOf returns the numbers of the round whose delivery has the webhook-id, and whether it goes to the own endpoint;
+// a number of 0 when there is none.
+func (d *Keeper) RoundOf(ctx context.Context, webhookID string) (uid, number int64, own bool, err error) {
+	if !round.IsWebhookID(webhookID) {
+		return 0, 0, false, nil
+	}
+	var found []deliveryRow
+	err = d.deps.DB.Reader(ctx).Raw(`SELECT uid, round, destination FROM webhook_deliveries WHERE id = ?`,
+		webhookID).Scan(&found).Error
+	if err != nil {
+		return 0, 0, false, fmt.Errorf("look for the webhook delivery: %w", err)
+	}
+	if len(found) == 0 {
+		return 0, 0, false, nil
+	}
+	return found[0].UID, found[0].Round, found[0].Destination == OwnEndpoint, nil
+}
+
+// traced bounds the search for an X-Request-ID, which has no index: the events of the newest requests.
+const traced = 10_000
+
+// Traced returns the ids of the deliveries to the own endpoint whose request came with the X-Request-ID, among the
+// events of the newest requests.
+func (d *Keeper) Traced(ctx context.Context, traceID string) ([]string, error) {
+	events, err := d.store.storedEvents(ctx, `(SELECT uid, round, nonce, created_at, supplier_id, trace_id
+		FROM webhook_events ORDER BY uid DESC, round DESC LIMIT $1) AS newest WHERE trace_id = $2 LIMIT 20`, traced, traceID)
+	if err != nil {
+		return nil, fmt.Errorf("look for the request id: %w", err)
+	}
+	ids := make([]string, len(events))
+	for i, e := range events {
+		ids[i] = e.WebhookID(round.OwnEndpoint)
+	}
+	return ids, nil
+}

@@ -1,0 +1,92 @@
+package deliveries
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+// HeldAttempt is an attempt that is begun in the database.
+type HeldAttempt struct {
+	ID         string
+	Number, At int64
+}
+
+// Begun returns the attempts that the worker has begun and that have not ended.
+func (s *AttemptStore) Begun(ctx context.Context, worker int64) ([]HeldAttempt, error) {
+	list, err := database.Query(ctx, s.DB.SQL(ctx),
+		`SELECT id, attempts, coalesce(last_started_at, 0) FROM webhook_deliveries WHERE worker = $1`, []any{worker},
+		func(a *HeldAttempt) []any { return []any{&a.ID, &a.Number, &a.At} })
+	if err != nil {
+		return nil, fmt.Errorf("read attempts in flight: %w", err)
+	}
+	return list, nil
+}
+
+// Interrupt makes the deliveries of those of the worker's attempts due now that are as they were read, and returns how
+// many. The attempts stay on record.
+func (s *AttemptStore) Interrupt(ctx context.Context, worker int64, attempts []HeldAttempt,
+	now time.Time) (n int, err error) {
+	err = s.DB.InTx(ctx, "reconcile attempts", func(ctx context.Context) error {
+		n = 0
+		due := map[string]time.Time{}
+		for _, a := range attempts {
+			destinations, err := database.Query(ctx, s.DB.SQL(ctx), `UPDATE webhook_deliveries
+				SET worker = NULL, next_attempt_at = $1, updated_at = $1
+				WHERE id = $2 AND worker + 0 = $3 AND attempts = $4 AND coalesce(last_started_at, 0) = $5 RETURNING destination`,
+				[]any{now.UnixMicro(), a.ID, worker, a.Number, a.At}, func(d *string) []any { return []any{d} })
+			if err != nil {
+				return err
+			}
+			for _, destination := range destinations {
+				due[destination] = now
+				n++
+			}
+		}
+		return (&DueStore{s.Tables}).MarkDue(ctx, due, now)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("reconcile attempts: %w", err)
+	}
+	return n, nil
+}
+
+// Holders returns who holds attempts, found by one step through an index each.
+func (s *AttemptStore) Holders(ctx context.Context) ([]int64, error) {
+	query := `
+		WITH RECURSIVE holder(id) AS (
+			SELECT (SELECT worker FROM webhook_deliveries WHERE worker IS NOT NULL ORDER BY worker LIMIT 1)
+			UNION ALL
+			SELECT (SELECT d.worker FROM webhook_deliveries d WHERE d.worker > holder.id ORDER BY d.worker LIMIT 1)
+			FROM holder WHERE holder.id IS NOT NULL)
+		SELECT id FROM holder WHERE id IS NOT NULL`
+	if s.DB.Spread() {
+		query = holdersSpread
+	}
+	list, err := database.Query(ctx, s.DB.SQL(ctx), query, nil, func(id *int64) []any { return []any{id} })
+	if err != nil {
+		return nil, fmt.Errorf("read who holds attempts: %w", err)
+	}
+	return list, nil
+}
+
+// HeldBy counts the attempts that workers have in flight, by supplier.
+func (s *AttemptStore) HeldBy(ctx context.Context, workers []int64) (map[string]int, error) {
+	type row struct {
+		destination string
+		n           int
+	}
+	list, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT destination, count(*) FROM webhook_deliveries
+		WHERE worker IS NOT NULL AND destination <> 'own' AND `+s.AnyOf("worker", 1)+` GROUP BY destination`,
+		[]any{s.Values(workers)}, func(r *row) []any { return []any{&r.destination, &r.n} })
+	if err != nil {
+		return nil, fmt.Errorf("count attempts in flight: %w", err)
+	}
+	held := make(map[string]int, len(list))
+	for _, r := range list {
+		held[r.destination] = r.n
+	}
+	return held, nil
+}

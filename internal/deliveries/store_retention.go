@@ -1,0 +1,111 @@
+package deliveries
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+// pendingSince returns the expression of when a pending delivery d became so: when it was made, or when its series of
+// attempts was begun by a redelivery, of which the first attempt is the trace.
+func (s *store) pendingSince() string {
+	return `CASE WHEN series = attempts THEN created_at WHEN series = 0 THEN updated_at
+		WHEN series = 1 THEN last_started_at ELSE coalesce((SELECT a.started_at FROM webhook_attempts a
+			WHERE a.delivery_id = d.id AND a.supplier_id = d.supplier_id AND a.number = d.attempts - d.series + 1), created_at)
+		END`
+}
+
+// waitedFor returns the suppliers for whose receivers something waits, by one step through the index each.
+func (s *store) waitedFor(ctx context.Context) ([]string, error) {
+	query := `WITH RECURSIVE waited(id) AS (
+			SELECT (SELECT destination FROM webhook_deliveries WHERE status = 'pending' AND worker IS NULL
+				ORDER BY destination LIMIT 1)
+			UNION ALL
+			SELECT (SELECT d.destination FROM webhook_deliveries d WHERE d.status = 'pending' AND d.worker IS NULL
+				AND d.destination > waited.id ORDER BY d.destination LIMIT 1)
+			FROM waited WHERE waited.id IS NOT NULL)
+		SELECT id FROM waited WHERE id <> 'own'`
+	if s.DB.Spread() {
+		query = waitedForSpread
+	}
+	list, err := database.Query(ctx, s.DB.ReaderSQL(ctx), query, nil, scanText)
+	if err != nil {
+		return nil, fmt.Errorf("look for whom deliveries wait: %w", err)
+	}
+	return list, nil
+}
+
+// waitedSince returns which of the deliveries, if they are pending, have been so since before the given time.
+func (s *store) waitedSince(ctx context.Context, ids []string, before time.Time) (map[string]bool, error) {
+	old, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT id FROM webhook_deliveries d
+		WHERE `+s.AnyOf("id", 1)+` AND `+s.pendingSince()+` < $2`,
+		[]any{s.Values(ids), before.UnixMicro()}, scanText)
+	if err != nil {
+		return nil, fmt.Errorf("look how long deliveries have waited: %w", err)
+	}
+	return setOf(old), nil
+}
+
+func (s *store) end(ctx context.Context, ids []string, reason string, now time.Time) error {
+	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_deliveries SET status = 'dead', updated_at = $1,
+		last_error = $2 WHERE `+s.AnyOf("id", 3), now.UnixMicro(), reason, s.Values(ids))
+	if err != nil {
+		return fmt.Errorf("end old webhook deliveries: %w", database.Translate(err))
+	}
+	return nil
+}
+
+// foundID is a delivery's id and its request.
+type foundID struct {
+	id  string
+	uid int64
+}
+
+// ofRequests returns the deliveries of all rounds of the requests, which are any number.
+func (s *store) ofRequests(ctx context.Context, requests []round.Round) ([]foundID, error) {
+	ids, err := s.idsOf(ctx, uidsOf(requests)...)
+	if err != nil {
+		return nil, err
+	}
+	found, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT id, uid FROM webhook_deliveries WHERE `+s.AnyOf("id", 1),
+		[]any{s.Values(ids)}, func(f *foundID) []any { return []any{&f.id, &f.uid} })
+	if err != nil {
+		return nil, fmt.Errorf("read the webhook deliveries of requests: %w", err)
+	}
+	return found, nil
+}
+
+func idsOfFound(found []foundID) []string {
+	ids := make([]string, len(found))
+	for i, one := range found {
+		ids[i] = one.id
+	}
+	return ids
+}
+
+// forget deletes the events of the requests, with their deliveries and attempts.
+func (s *store) forget(ctx context.Context, requests []round.Round) (events int64, err error) {
+	found, err := s.ofRequests(ctx, requests)
+	if err != nil {
+		return 0, err
+	}
+	ids := s.Values(idsOfFound(found))
+	for _, table := range []struct {
+		name, key string
+		values    any
+	}{{"webhook_attempts", "delivery_id", ids}, {"webhook_deliveries", "id", ids},
+		{"webhook_events", "uid", s.Values(uidsOf(requests))}} {
+		statement := `DELETE FROM ` + table.name + ` WHERE ` + s.AnyOf(table.key, 1)
+		deleted, err := s.DB.SQL(ctx).ExecContext(ctx, statement, table.values)
+		if err != nil {
+			return 0, database.Translate(err)
+		}
+		if events, err = deleted.RowsAffected(); err != nil {
+			return 0, err
+		}
+	}
+	return events, nil
+}

@@ -1,0 +1,136 @@
+package deliveries
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/pack"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+// toReceiver chooses the deliveries to a supplier's receiver.
+const toReceiver = `destination = ? AND destination <> 'own'`
+
+// sentByID returns nil when the supplier has no delivery of that id to its own receiver.
+func (s *store) sentByID(ctx context.Context, supplierID, id string) (*deliveryRow, error) {
+	var rows []deliveryRow
+	err := s.DB.Reader(ctx).Raw(`SELECT * FROM webhook_deliveries WHERE id = ?`, id).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read webhook delivery: %w", err)
+	}
+	if len(rows) == 0 || rows[0].Destination != supplierID {
+		return nil, nil
+	}
+	return &rows[0], nil
+}
+
+func (r deliveryRow) sent() Sent {
+	d := r.delivery()
+	sent := Sent{
+		ID: d.ID, RequestID: d.RequestID, EventType: webhook.TypeEstimated, Status: d.Status, AttemptCount: d.AttemptCount,
+		NextAttempt: d.NextAttempt, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+	}
+	if r.LastStartedAt != nil {
+		last := r.last().answered(r.Worker != nil)
+		sent.LastAttempt = &last.SentAttempt
+	}
+	return sent
+}
+
+func (r deliveryRow) last() attemptRow {
+	return attemptRow{r.Attempts, *r.LastStartedAt, r.LastDurationUs, r.LastStatus, r.LastError, r.LastResponse}
+}
+
+// answered returns the attempt as its receiver's owner may see it.
+func (r attemptRow) answered(underWay bool) AnsweredAttempt {
+	a := r.attempt()
+	sent := SentAttempt{Number: a.Number, StartedAt: a.Time, DurationMS: a.DurationMS, Status: a.Status}
+	switch {
+	case a.Error != nil:
+		text := PublicError(*a.Error)
+		sent.Error = &text
+	case a.DurationMS == nil && !underWay:
+		text := Interrupted
+		sent.Error = &text
+	}
+	return AnsweredAttempt{sent, a.Response}
+}
+
+// sentDetail adds the event and all attempts.
+func (s *store) sentDetail(ctx context.Context, row deliveryRow) (SentDetail, error) {
+	detail := SentDetail{Sent: row.sent(), Attempts: []AnsweredAttempt{}}
+	body, err := s.eventOf(ctx, row)
+	if err != nil {
+		return SentDetail{}, err
+	}
+	detail.Event = json.RawMessage(body)
+	var rows []attemptRow
+	err = s.DB.Reader(ctx).Raw(`SELECT number, started_at, duration_us, status, error, response FROM webhook_attempts
+		WHERE delivery_id = ? AND number < ? ORDER BY number`, row.ID, row.Attempts).Scan(&rows).Error
+	if err != nil {
+		return SentDetail{}, fmt.Errorf("read webhook attempts: %w", err)
+	}
+	for _, earlier := range rows {
+		detail.Attempts = append(detail.Attempts, earlier.answered(false))
+	}
+	if row.LastStartedAt != nil {
+		detail.Attempts = append(detail.Attempts, row.last().answered(row.Worker != nil))
+	}
+	return detail, nil
+}
+
+// eventOf returns the event as it is sent.
+func (s *store) eventOf(ctx context.Context, row deliveryRow) ([]byte, error) {
+	var rows []struct{ Body []byte }
+	err := s.DB.Reader(ctx).Raw(`SELECT body FROM webhook_events WHERE uid = ? AND round = ?`, row.UID,
+		row.Round).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read webhook event: %w", err)
+	}
+	if len(rows) == 0 { // deleted by retention between two statements
+		return nil, unknownDeliveries([]string{row.ID})
+	}
+	body, err := pack.Unpack(rows[0].Body)
+	if err != nil {
+		return nil, fmt.Errorf("read webhook event: %w", err)
+	}
+	return body, nil
+}
+
+// history counts n buckets of the width from the given time on, by their indexes alone.
+func (s *store) history(ctx context.Context, supplierID string, from time.Time, width time.Duration, n int) ([]Bucket,
+	error) {
+	buckets := make([]Bucket, n)
+	for i := range buckets {
+		buckets[i].Start = from.Add(time.Duration(i) * width)
+	}
+	type row struct{ bucket, n int64 }
+	for _, status := range statuses {
+		made := database.Arms(Filter{Receiver: supplierID, Status: status}.arms(s, `$1`), func(arm string) string {
+			return `SELECT (created_at - $2) / $3 AS bucket FROM webhook_deliveries WHERE ` + arm + ` AND created_at >= $2`
+		})
+		rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT bucket, count(*) FROM (`+made+`) AS made GROUP BY 1`,
+			[]any{supplierID, from.UnixMicro(), width.Microseconds()}, func(r *row) []any { return []any{&r.bucket, &r.n} })
+		if err != nil {
+			return nil, fmt.Errorf("count webhook deliveries by time: %w", err)
+		}
+		for _, row := range rows {
+			buckets[min(max(row.bucket, 0), int64(n-1))].add(status, row.n)
+		}
+	}
+	return buckets, nil
+}
+
+func (b *Bucket) add(status Status, n int64) {
+	switch status {
+	case Delivered:
+		b.Delivered += n
+	case Pending:
+		b.Pending += n
+	default:
+		b.Lost += n
+	}
+}

@@ -1,0 +1,38 @@
+package deliveries
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+// clockApart is how far the times of two processes may be apart while the database's clock goes well.
+const clockApart = time.Second
+
+// setBack makes waiting deliveries that were written after now wait from now on, and has all receivers looked at that
+// are due later: it is found out again when they are. What others are changing is theirs.
+func (s *store) setBack(ctx context.Context, now time.Time) error {
+	for _, change := range []struct{ table, key, set, those string }{
+		{"webhook_deliveries", "id", `next_attempt_at = $1 + next_attempt_at - updated_at, updated_at = $1`,
+			`status = 'pending' AND worker IS NULL AND next_attempt_at > $1 AND updated_at > $2`},
+		{"webhook_receivers", "supplier_id", `due_at = $1`, `due_at > $2`},
+	} {
+		_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE `+change.table+` SET `+change.set+` WHERE `+
+			s.free(change.table, change.key, change.those), now.UnixMicro(), now.Add(clockApart).UnixMicro())
+		if err != nil {
+			return fmt.Errorf("have deliveries wait from now on: %w", database.Translate(err))
+		}
+	}
+	return nil
+}
+
+// free returns the condition that a row is one of those and locked by no transaction. SQLite has one writer, and rows
+// on several servers are not locked together.
+func (s *store) free(table, key, those string) string {
+	if !s.Postgres() || s.DB.Spread() {
+		return those
+	}
+	return key + ` = ANY (ARRAY(SELECT ` + key + ` FROM ` + table + ` WHERE ` + those + ` FOR UPDATE SKIP LOCKED))`
+}

@@ -1,0 +1,107 @@
+package deliveries
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+// What this package does differently where Citus spreads the tables over several servers; see database/spread.go.
+
+func scanText(text *string) []any { return []any{text} }
+
+// claimSpread claims supplier by supplier. What waits for the own endpoint is of many: those are looked up first.
+func (s *AttemptStore) claimSpread(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) (
+	[]Claimed, error) {
+	var claimed []Claimed
+	for _, destination := range slices.Sorted(maps.Keys(wants)) {
+		suppliers, left := []string{destination}, wants[destination]
+		if destination == OwnEndpoint {
+			var err error
+			if suppliers, err = s.ownDue(ctx, now, left); err != nil {
+				return nil, err
+			}
+		}
+		for _, supplier := range suppliers {
+			if left <= 0 {
+				break
+			}
+			some, err := s.claimOf(ctx, []string{supplier}, []string{destination}, []int64{int64(left)}, now, worker, attempts)
+			if err != nil {
+				return nil, err
+			}
+			claimed, left = append(claimed, some...), left-len(some)
+		}
+	}
+	return claimed, nil
+}
+
+// ownDue returns the suppliers of the deliveries to the own endpoint that have been due for the longest.
+func (s *AttemptStore) ownDue(ctx context.Context, now time.Time, limit int) ([]string, error) {
+	suppliers, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT DISTINCT supplier_id FROM (
+			SELECT supplier_id FROM webhook_deliveries
+			WHERE status = 'pending' AND worker IS NULL AND destination = 'own' AND next_attempt_at <= $1
+			ORDER BY next_attempt_at LIMIT $2) AS due ORDER BY supplier_id`, []any{now.UnixMicro(), limit}, scanText)
+	if err != nil {
+		return nil, fmt.Errorf("look whose webhook deliveries are due: %w", err)
+	}
+	return suppliers, nil
+}
+
+// lockDueSpread reads the worker's shards first: they are on another server than the receivers.
+func (s *DueStore) lockDueSpread(ctx context.Context, suppliers []string, worker int64) (locked []string, err error) {
+	shards, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT shard FROM webhook_shards WHERE worker = $1`,
+		[]any{worker}, func(shard *int64) []any { return []any{shard} })
+	if err != nil {
+		return nil, fmt.Errorf("read a worker's shards: %w", err)
+	}
+	err = s.EachSupplier(suppliers, func(suppliers []string) error {
+		one, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
+			WHERE supplier_id = $1 AND paused_by = '' AND shard = ANY($2) FOR NO KEY UPDATE`,
+			[]any{suppliers[0], shards}, scanText)
+		locked = append(locked, one...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("lock receivers: %w", err)
+	}
+	return locked, nil
+}
+
+// EachSupplier is database.BySupplier for suppliers.
+func (s *Tables) EachSupplier(suppliers []string, fn func(suppliers []string) error) error {
+	return database.BySupplier(s.DB, suppliers, func(id string) string { return id }, fn)
+}
+
+// lockSpread is lockByID supplier by supplier, whose deliveries they are being read before.
+func (s *store) lockSpread(ctx context.Context, ids []string) (locked []Delivery, err error) {
+	type place struct{ supplierID, id string }
+	places, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id, id FROM webhook_deliveries WHERE id = ANY($1)`,
+		[]any{ids}, func(p *place) []any { return []any{&p.supplierID, &p.id} })
+	if err != nil {
+		return nil, fmt.Errorf("read whose webhook deliveries they are: %w", err)
+	}
+	err = database.BySupplier(s.DB, places, func(p place) string { return p.supplierID }, func(places []place) error {
+		its := make([]string, len(places))
+		for i, p := range places {
+			its[i] = p.id
+		}
+		some, err := s.lockOf(ctx, []string{places[0].supplierID}, its)
+		locked = append(locked, some...)
+		return err
+	})
+	return locked, err
+}
+
+// holdersSpread and waitedForSpread take all rows where one server steps through an index: such a query cannot be sent
+// to several.
+const (
+	holdersSpread = `SELECT DISTINCT worker FROM webhook_deliveries WHERE worker IS NOT NULL`
+
+	waitedForSpread = `SELECT DISTINCT destination FROM webhook_deliveries
+		WHERE status = 'pending' AND worker IS NULL AND destination <> 'own'`
+)

@@ -1,0 +1,114 @@
+package deliveries
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+// verifyBatch is how many rows one statement of Verify looks at.
+const verifyBatch = 5000
+
+// mostFaults is how many faults of one kind are named.
+const mostFaults = 1000
+
+// What Verify finds, in the order in which it is reported. All but the last are verifiedRow.faults.
+var faultTexts = [...]string{
+	"delivery %s has no event",
+	"delivery %s is delivered and its last attempt was not answered 2xx",
+	"delivery %s lacks attempts",
+	"delivery %s has been in a worker's hands for longer than an attempt takes",
+	"event %s has no delivery to the own endpoint",
+}
+
+const noOwnFault = len(faultTexts) - 1
+
+// Ledger is what Verify found: how many deliveries are in each status, and every one that is not accounted for.
+type Ledger struct {
+	Deliveries map[Status]int64 `json:"deliveries"`
+	Faults     []string         `json:"faults"` // never nil
+}
+
+// verification is a Verify under way.
+type verification struct {
+	store   *store
+	stuck   time.Time // an attempt that began before is not being made
+	counts  map[Status]int64
+	faults  [len(faultTexts)][]string
+	checked int64
+	done    func(int64)
+}
+
+// Verify goes through all deliveries and events, in batches by their keys: each delivery has its event and each event
+// its delivery to the own endpoint, what is delivered was answered 2xx, no attempt is missing, and none is stuck. Of
+// each kind mostFaults are named. done is called with how many rows were checked so far.
+func (d *Keeper) Verify(ctx context.Context, done func(int64)) (Ledger, error) {
+	v := &verification{store: d.store, stuck: d.stuckBefore(), done: done,
+		counts: map[Status]int64{Pending: 0, Delivered: 0, Dead: 0, Failed: 0}}
+	for _, walk := range []func(context.Context) error{v.deliveries, v.events} {
+		if err := walk(ctx); err != nil {
+			return Ledger{}, fmt.Errorf("verify webhook deliveries: %w", err)
+		}
+	}
+	ledger := Ledger{Deliveries: v.counts, Faults: []string{}}
+	for _, found := range v.faults {
+		ledger.Faults = append(ledger.Faults, found...)
+	}
+	return ledger, nil
+}
+
+// stuckBefore returns when an attempt began that should have ended by now, with its result written.
+func (d *Keeper) stuckBefore() time.Time {
+	return d.deps.Now().Add(-d.deps.Stuck)
+}
+
+func (v *verification) deliveries(ctx context.Context) error {
+	for after := ""; ; {
+		batch, err := v.store.verified(ctx, after, verifyBatch, v.stuck)
+		if err != nil || len(batch) == 0 {
+			return err
+		}
+		for _, row := range batch {
+			v.counts[row.status]++
+			for kind, found := range row.faults {
+				if found {
+					v.note(kind, row.id)
+				}
+			}
+		}
+		after = batch[len(batch)-1].id
+		v.report(len(batch))
+	}
+}
+
+func (v *verification) events(ctx context.Context) error {
+	for after := (round.Round{UID: -1}); ; {
+		batch, lost, err := v.store.withoutOwn(ctx, after, verifyBatch)
+		if err != nil || len(batch) == 0 {
+			return err
+		}
+		for _, r := range lost {
+			v.note(noOwnFault, fmt.Sprintf("%d/%d", r.UID, r.Number))
+		}
+		after = batch[len(batch)-1]
+		v.report(len(batch))
+	}
+}
+
+func (v *verification) report(rows int) {
+	v.checked += int64(rows)
+	v.done(v.checked)
+}
+
+func (v *verification) note(kind int, id string) {
+	if len(v.faults[kind]) < mostFaults {
+		v.faults[kind] = append(v.faults[kind], fmt.Sprintf(faultTexts[kind], id))
+	}
+}
+
+// Underway returns those of the rounds that have a delivery to the own endpoint that is still tried.
+func (d *Keeper) Underway(ctx context.Context, rounds []round.Round) (map[round.Round]bool, error) {
+	return d.store.underway(ctx, rounds)
+}

@@ -1,0 +1,44 @@
+package receivers
+
+import (
+	_ "embed" // the event types
+	"encoding/json"
+	"net/http"
+	"sync"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+)
+
+//go:embed eventtypes.json
+var eventTypesJSON []byte
+
+// EventType is a type of event that a supplier's receiver gets.
+type EventType struct {
+	Type        string          `json:"type"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"schema"`
+	Example     json.RawMessage `json:"example"`
+}
+
+var eventTypes = sync.OnceValues(func() (types []EventType, err error) {
+	err = json.Unmarshal(eventTypesJSON, &types)
+	return types, err
+})
+
+// Events returns the types of events that a supplier's receiver gets.
+func (s *SelfService) Events() ([]EventType, error) { return eventTypes() }
+
+// EventTypes handles GET /api/webhook-event-types.
+func (s *SelfService) EventTypes(c *gin.Context) error {
+	if _, err := httpapi.Query(c); err != nil {
+		return err
+	}
+	types, err := s.Events()
+	if err != nil {
+		return err
+	}
+	httpapi.JSON(c, http.StatusOK, types)
+	return nil
+}

@@ -1,0 +1,296 @@
+package receivers
+
+import (
+	"context"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/notice"
+)
+
+// healthEvery is how often what was learnt about receivers is stored, in one statement; that one begins to fail or
+// recovers is stored at once.
+const (
+	healthEvery   = time.Second
+	healthTimeout = 15 * time.Second // of storing it
+)
+
+// Who paused a receiver.
+const (
+	PausedBySupplier = "supplier"
+	PausedByOperator = "operator" // only the operator resumes it
+	PausedByService  = "service"  // it answered 410, or failed for too long
+)
+
+// ReceiverState is what is known of a supplier's receiver, apart from its address.
+type ReceiverState struct {
+	PausedBy     string // empty: it is not paused
+	PausedAt     *time.Time
+	Failures     int        // in a row
+	FailingSince *time.Time // nil unless five calls in a row failed
+	LastSuccess  *time.Time
+	LastFailure  *time.Time
+	LastError    string // of the last failure, also when it recovered since
+}
+
+// Failing reports whether the receiver's last calls failed, five of them at least.
+func (r ReceiverState) Failing() bool { return r.Failures >= dispatch.FailingAt }
+
+// ReceiverState returns the state of a supplier's receiver; one that was never called has the zero state.
+func (d *Registry) ReceiverState(ctx context.Context, supplierID string) (ReceiverState, error) {
+	return d.health.receiverState(ctx, supplierID)
+}
+
+// Pause stops sending to the supplier's receiver: its deliveries are kept. An operator's pause outlasts a supplier's.
+func (d *Registry) Pause(ctx context.Context, supplierID, by string) error {
+	err := d.deps.DB.InTx(ctx, "pause a receiver",
+		func(ctx context.Context) error { return d.PauseReceiver(ctx, supplierID, by, "") })
+	if err != nil {
+		return err
+	}
+	d.deps.Announce(ctx, true, supplierID)
+	return nil
+}
+
+// Resume sends to the supplier's receiver again: what waits for it is due now, the longest due first. errs.Conflict: an
+// operator paused it, and by is not one. It is resumed last, so that a resume that fails is repeated whole.
+func (d *Registry) Resume(ctx context.Context, supplierID, by string) error {
+	state, err := d.health.receiverState(ctx, supplierID)
+	if err != nil {
+		return err
+	}
+	if state.PausedBy == PausedByOperator && by != PausedByOperator {
+		return errPausedByOperator()
+	}
+	if err := d.deps.Deliveries.SendWaiting(ctx, supplierID); err != nil {
+		return err
+	}
+	resumed, err := d.health.resume(ctx, supplierID, by, d.deps.Now())
+	if err == nil && !resumed {
+		return errPausedByOperator()
+	}
+	if err != nil {
+		return err
+	}
+	d.deps.Announce(ctx, false, supplierID)
+	return nil
+}
+
+func errPausedByOperator() error {
+	return errs.New(errs.Conflict, "The operator paused this receiver, and only the operator can resume it.")
+}
+
+// health is what was learnt about a receiver and is not stored yet. It is added to what is stored, not put in its
+// place: while a supplier moves from one worker to another both may have something to say.
+type health struct {
+	failures         int // since the last success; without one, since what is stored
+	success, failure time.Time
+	lastError        string
+}
+
+// healthLog collects what is learnt about receivers.
+type healthLog struct {
+	mu     sync.Mutex
+	news   map[string]health
+	urgent chan struct{}
+}
+
+func newHealthLog() *healthLog {
+	return &healthLog{news: map[string]health{}, urgent: make(chan struct{}, 1)}
+}
+
+// Learn takes the end of an attempt to a supplier's receiver in.
+func (d *Registry) Learn(ctx context.Context, r deliveries.Result, streak dispatch.Streak) {
+	l := d.news
+	l.mu.Lock()
+	h := l.news[r.Destination]
+	if ended := r.Began.Add(r.Took); r.Outcome.Status == deliveries.Delivered {
+		h.success, h.failures = ended, 0
+	} else {
+		h.failure, h.lastError = ended, r.Reason()
+		h.failures++
+	}
+	l.news[r.Destination] = h
+	l.mu.Unlock()
+	switch {
+	case streak.Failed():
+		d.deps.Log.WarnContext(ctx, "receiver is failing", slog.String("error", r.Reason()))
+	case streak.Recovered():
+		d.deps.Log.InfoContext(ctx, "receiver has recovered")
+	default:
+		return
+	}
+	select {
+	case l.urgent <- struct{}{}:
+	default:
+	}
+}
+
+// KeepHealth stores what is learnt until ctx ends, and then the rest.
+func (d *Registry) KeepHealth(ctx context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case <-time.After(healthEvery):
+		case <-d.news.urgent:
+		case <-ctx.Done():
+		}
+		d.storeHealth(ctx)
+	}
+}
+
+// storeHealth stores what was learnt since the last time. A receiver that has recovered is stored as failing until what
+// waits for it is due, so that a worker that dies in between leaves that to the next success.
+func (d *Registry) storeHealth(ctx context.Context) {
+	l := d.news
+	l.mu.Lock()
+	news := l.news
+	l.news = make(map[string]health, len(news))
+	l.mu.Unlock()
+	if len(news) == 0 {
+		return
+	}
+	if err := d.sendToRecovered(ctx, news); err != nil && ctx.Err() == nil {
+		d.deps.Log.WarnContext(ctx, "what waits for receivers that answer again is not sent yet", "error", err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
+	defer cancel()
+	var end database.End
+	err := d.deps.DB.InTx(ctx, "store receivers' health", func(ctx context.Context) error {
+		d.deps.DB.AfterTx(ctx, func(e database.End) { end = e })
+		if err := d.storeTurns(ctx, news); err != nil {
+			return err
+		}
+		return d.pauseFailing(ctx, news)
+	})
+	if err == nil {
+		return
+	}
+	d.deps.Log.WarnContext(ctx, "store the receivers' state failed", "error", err)
+	for id, old := range news {
+		if end == database.Unknown && old.success.IsZero() {
+			old.failures = 0 // they may be counted already: too few put a state off, too many invent one
+		}
+		l.again(id, old)
+	}
+}
+
+// again takes in what could not be stored, for the next time.
+func (l *healthLog) again(supplierID string, old health) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if newer, known := l.news[supplierID]; known {
+		old = newer.after(old)
+	}
+	l.news[supplierID] = old
+}
+
+// sendToRecovered makes due what waits for the receivers that were failing and have answered. Where that fails the news
+// of them is taken out, for the next time.
+func (d *Registry) sendToRecovered(ctx context.Context, news map[string]health) error {
+	var answered []string
+	for id, h := range news {
+		if !h.success.IsZero() {
+			answered = append(answered, id)
+		}
+	}
+	reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
+	defer cancel()
+	failing, err := d.health.failing(reading, answered)
+	if err != nil {
+		failing = answered // it is not known which of them were
+	}
+	for _, id := range failing {
+		if err == nil {
+			err = d.deps.Deliveries.SendWaiting(ctx, id)
+		}
+		if err != nil {
+			d.news.again(id, news[id])
+			delete(news, id)
+			continue
+		}
+		d.deps.Announce(ctx, false, id)
+	}
+	return err
+}
+
+// after returns what both say together, h being the newer one.
+func (h health) after(older health) health {
+	if h.success.IsZero() {
+		h.success = older.success
+		h.failures += older.failures
+	}
+	if h.failure.IsZero() {
+		h.failure, h.lastError = older.failure, older.lastError
+	}
+	return h
+}
+
+// pauseFailing pauses receivers that have failed for as long as WEBHOOK_PAUSE_AFTER says.
+func (d *Registry) pauseFailing(ctx context.Context, news map[string]health) error {
+	if d.deps.PauseAfter == 0 {
+		return nil
+	}
+	var failing []string
+	for id, h := range news {
+		if h.failures > 0 {
+			failing = append(failing, id)
+		}
+	}
+	now := d.deps.Now()
+	paused, err := d.health.pauseFailing(ctx, failing, now.Add(-d.deps.PauseAfter), now)
+	if err != nil {
+		return err
+	}
+	for _, id := range paused {
+		n := notice.Notice{Type: notice.ReceiverPaused, SupplierID: id, PausedBy: PausedByService, Error: news[id].lastError}
+		if err := d.notices.Note(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PauseReceiver pauses a receiver; the operator is notified unless it is paused already. It joins the transaction of
+// ctx.
+func (d *Registry) PauseReceiver(ctx context.Context, supplierID, by, reason string) error {
+	paused, err := d.health.pause(ctx, supplierID, by, d.deps.Now())
+	if err != nil || !paused {
+		return err
+	}
+	return d.notices.Note(ctx,
+		notice.Notice{Type: notice.ReceiverPaused, SupplierID: supplierID, PausedBy: by, Error: reason})
+}
+
+// storeTurns stores what was learnt about receivers and notifies the operator of those that began to fail or recovered
+// with it. What is stored decides that, and no other process changes it meanwhile: of two that saw it one notifies.
+func (d *Registry) storeTurns(ctx context.Context, news map[string]health) error {
+	if !d.notices.Open() {
+		_, err := d.health.saveHealth(ctx, news, d.deps.Now())
+		return err
+	}
+	before, err := d.health.lockFailing(ctx, news)
+	if err != nil {
+		return err
+	}
+	after, err := d.health.saveHealth(ctx, news, d.deps.Now())
+	if err != nil {
+		return err
+	}
+	var notices []notice.Notice
+	for _, id := range slices.Sorted(maps.Keys(news)) {
+		switch {
+		case after[id] && !before[id]:
+			notices = append(notices, notice.Notice{Type: notice.ReceiverFailing, SupplierID: id, Error: news[id].lastError})
+		case before[id] && !after[id]:
+			notices = append(notices, notice.Notice{Type: notice.ReceiverRecovered, SupplierID: id})
+		}
+	}
+	return d.notices.Note(ctx, notices...)
+}

@@ -1,0 +1,51 @@
+package receivers
+
+import (
+	"context"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+)
+
+// While a supplier moves from one worker to another, the former owner's last calls end while the first ones run of the new
+// owner.
+func TestFailures_in_a_row_add_up_whichever_worker_saw_them(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		var workers [2]*Registry
+		for i := range workers {
+			workers[i] = NewRegistry(RegistryDeps{DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+				Deliveries: deliveries.NewKeeper(deliveries.KeeperDeps{DB: db, Now: time.Now}),
+				Announce:   func(context.Context, bool, string) {}})
+		}
+		for _, step := range []struct {
+			calls   string // A and B: failures that the workers saw, a and b: successes
+			want    int
+			failing bool
+		}{
+			{"AABB", 4, false}, {"A", 5, true}, {"BB", 7, true}, {"b", 0, false}, {"AaBA", 2, false}, {"BBB", 5, true},
+		} {
+			for i, call := range step.calls {
+				w, r := workers[(call|0x20)-'a'],
+					deliveries.Result{Begun: deliveries.Begun{Destination: "acme"}, Began: time.Unix(int64(1000+i), 0), Err: "refused"}
+				if r.Outcome.Status = deliveries.Pending; call >= 'a' {
+					r.Outcome.Status = deliveries.Delivered
+				}
+				w.Learn(t.Context(), r, dispatch.Streak{})
+			}
+			for _, w := range workers {
+				w.storeHealth(t.Context())
+			}
+			state, err := workers[0].ReceiverState(t.Context(), "acme")
+			if err != nil || state.Failures != step.want || state.Failing() != step.failing ||
+				(state.FailingSince != nil) != step.failing {
+				t.Errorf("after %s: %+v, %v; want %d failures", step.calls, state, err, step.want)
+			}
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package receivers
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/caller"
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
+)
+
+const defaultSecretOverlap = 24 * time.Hour
+
+// ShowReceiver handles GET /api/webhook-receiver.
+func (s *SelfService) ShowReceiver(c *gin.Context) error {
+	if _, err := httpapi.Query(c); err != nil {
+		return err
+	}
+	return s.answerReceiver(c)
+}
+
+func (s *SelfService) answerReceiver(c *gin.Context) error {
+	view, err := s.Receiver(c.Request.Context(), ownerOf(c))
+	if err != nil {
+		return err
+	}
+	httpapi.JSON(c, http.StatusOK, view)
+	return nil
+}
+
+type receiverBody struct {
+	URL *string `json:"url"`
+}
+
+func (b *receiverBody) validate() []errs.Violation {
+	switch {
+	case b.URL == nil:
+		return []errs.Violation{errs.At("/url", "is required")}
+	case *b.URL == "":
+		return []errs.Violation{errs.At("/url", "must not be empty; DELETE takes the receiver away")}
+	default:
+		return nil
+	}
+}
+
+// PutReceiver handles PUT /api/webhook-receiver.
+func (s *SelfService) PutReceiver(c *gin.Context) error {
+	if _, err := httpapi.Query(c); err != nil {
+		return err
+	}
+	body, err := httpapi.DecodeJSON(c, (*receiverBody).validate)
+	if err != nil {
+		return err
+	}
+	if err := s.SetURL(c.Request.Context(), ownerOf(c), *body.URL); err != nil {
+		return err
+	}
+	return s.answerReceiver(c)
+}
+
+// DeleteReceiver handles DELETE /api/webhook-receiver.
+func (s *SelfService) DeleteReceiver(c *gin.Context) error {
+	if _, err := httpapi.Query(c); err != nil {
+		return err
+	}
+	if err := s.SetURL(c.Request.Context(), ownerOf(c), ""); err != nil {
+		return err
+	}
+	c.Status(http.StatusNoContent)
+	c.Writer.WriteHeaderNow()
+	return nil
+}
+
+type rotationBody struct {
+	Overlap *string `json:"overlap"`
+}
+
+func (b *rotationBody) validate() []errs.Violation {
+	if _, ok := b.overlap(); !ok {
+		return []errs.Violation{errs.At("/overlap", "must be a duration from 0s to 168h, such as 24h")}
+	}
+	return nil
+}
+
+func (b *rotationBody) overlap() (time.Duration, bool) {
+	if b.Overlap == nil {
+		return defaultSecretOverlap, true
+	}
+	overlap, err := time.ParseDuration(*b.Overlap)
+	return overlap, err == nil && overlap >= 0 && overlap <= longestKeep
+}
+
+// RotateReceiverSecret handles POST /api/webhook-receiver/rotate-secret.
+func (s *SelfService) RotateReceiverSecret(c *gin.Context) error {
+	if _, err := httpapi.Query(c); err != nil {
+		return err
+	}
+	body := &rotationBody{} // none at all is one without an overlap
+	if c.Request.ContentLength != 0 {
+		var err error
+		if body, err = httpapi.DecodeJSON(c, (*rotationBody).validate); err != nil {
+			return err
+		}
+	}
+	overlap, _ := body.overlap()
+	secret, err := s.RotateSecret(c.Request.Context(), ownerOf(c), overlap)
+	if err != nil {
+		return err
+	}
+	c.Header("Cache-Control", "no-store")
+	httpapi.JSON(c, http.StatusOK, struct {
+		WebhookSecret string `json:"webhook_secret"`
+	}{secret})
+	return nil
+}
+
+// PauseReceiver handles POST /api/webhook-receiver/pause.
+func (s *SelfService) PauseReceiver(c *gin.Context) error { return s.changeReceiver(c, s.Pause) }
+
+// ResumeReceiver handles POST /api/webhook-receiver/resume.
+func (s *SelfService) ResumeReceiver(c *gin.Context) error { return s.changeReceiver(c, s.Resume) }
+
+func (s *SelfService) changeReceiver(c *gin.Context, change func(context.Context, string) error) error {
+	if _, err := httpapi.Query(c); err != nil {
+		return err
+	}
+	if err := change(c.Request.Context(), ownerOf(c)); err != nil {
+		return err
+	}
+	return s.answerReceiver(c)
+}
+
+// TestReceiver handles POST /api/webhook-receiver/test.
+func (s *SelfService) TestReceiver(c *gin.Context) error {
+	if _, err := httpapi.Query(c); err != nil {
+		return err
+	}
+	result, err := s.Test(c.Request.Context(), ownerOf(c))
+	if err != nil {
+		return err
+	}
+	httpapi.JSON(c, http.StatusOK, result)
+	return nil
+}
+
+func ownerOf(c *gin.Context) string { return caller.From(c.Request.Context()).SupplierID }

@@ -1,0 +1,38 @@
+package receivers
+
+import (
+	"context"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"log/slog"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/notice"
+)
+
+// RegistryDeps is what a Registry is built from.
+type RegistryDeps struct {
+	DB         *database.DB
+	Log        *slog.Logger
+	Now        func() time.Time
+	Deliveries *deliveries.Keeper
+	Notifier   notice.Notifier // nil: the operator is not notified
+	PauseAfter time.Duration   // after which of failures only a receiver is paused; 0: never
+	// wakes the worker that serves the supplier, after a pause and when what waits is due
+	Announce func(ctx context.Context, paused bool, supplierID string)
+}
+
+// Registry keeps how suppliers' receivers are: what their last calls came to, and who paused them. It is safe for
+// concurrent use.
+type Registry struct {
+	deps    RegistryDeps
+	health  *healthStore
+	news    *healthLog
+	notices notice.Notifier
+}
+
+// NewRegistry builds it.
+func NewRegistry(deps RegistryDeps) *Registry {
+	return &Registry{deps: deps, health: &healthStore{deliveries.NewTables(deps.DB)}, news: newHealthLog(),
+		notices: notice.OrNone(deps.Notifier)}
+}

@@ -1,0 +1,207 @@
+package receivers
+
+import (
+	"context"
+	"fmt"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+)
+
+// healthStore keeps how receivers are.
+type healthStore struct{ deliveries.Tables }
+
+// saveHealth adds what was learnt about receivers to what is stored, and returns those that fail now.
+func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, now time.Time) (
+	failing map[string]bool, err error) {
+	suppliers := slices.Sorted(maps.Keys(news))
+	n := len(suppliers)
+	shards, failures := make([]int64, n), make([]int64, n)
+	successes, failed, errorTexts := make([]*int64, n), make([]*int64, n), make([]string, n)
+	for i, id := range suppliers {
+		h := news[id]
+		shards[i], failures[i], errorTexts[i] = int64(dispatch.ShardOf(id)), int64(h.failures), h.lastError
+		successes[i], failed[i] = microsOrNull(h.success), microsOrNull(h.failure)
+	}
+	const added = `CASE WHEN excluded.last_success_at IS NULL THEN r.consecutive_failures ELSE 0 END
+		+ excluded.consecutive_failures`
+	const end = ` ON CONFLICT (supplier_id) DO UPDATE SET consecutive_failures = ` + added + `,
+			failing_since = CASE WHEN ` + added + ` >= 5
+				THEN coalesce(CASE WHEN excluded.last_success_at IS NULL THEN r.failing_since END, excluded.last_failure_at) END,
+			last_success_at = coalesce(excluded.last_success_at, r.last_success_at),
+			last_error = CASE WHEN excluded.last_failure_at IS NULL THEN r.last_error ELSE excluded.last_error END,
+			last_failure_at = coalesce(excluded.last_failure_at, r.last_failure_at), updated_at = excluded.updated_at
+		RETURNING ` + failingID
+	failing = map[string]bool{}
+	err = s.EachRow(n, `INSERT INTO webhook_receivers AS r (supplier_id, shard, consecutive_failures, failing_since,
+			last_success_at, last_failure_at, last_error, updated_at) `,
+		`SELECT i, h, f, CASE WHEN f >= 5 THEN fa END, ok, fa, e, $7::bigint
+			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[]) AS d(i, h, f, ok, fa, e)
+			ORDER BY i`,
+		`VALUES ($1, $2, $3, CASE WHEN $3 >= 5 THEN $5 END, $4, $5, $6, $7)`, end,
+		func(i int) []any {
+			return []any{suppliers[i], shards[i], failures[i], successes[i], failed[i], errorTexts[i], now.UnixMicro()}
+		},
+		func() []any {
+			return []any{suppliers, shards, failures, successes, failed, errorTexts, now.UnixMicro()}
+		},
+		func(statement string, args []any) error {
+			ids, err := database.Query(ctx, s.DB.SQL(ctx), statement, args, func(id *string) []any { return []any{id} })
+			maps.Copy(failing, suppliersIn(ids))
+			return err
+		})
+	if err != nil {
+		return nil, fmt.Errorf("store the receivers' state: %w", err)
+	}
+	return failing, nil
+}
+
+// failingID is a receiver's id when it fails, else an empty one.
+const failingID = `CASE WHEN failing_since IS NULL THEN '' ELSE supplier_id END`
+
+func microsOrNull(at time.Time) *int64 {
+	if at.IsZero() {
+		return nil
+	}
+	micros := at.UnixMicro()
+	return &micros
+}
+
+func (s *healthStore) receiverState(ctx context.Context, supplierID string) (ReceiverState, error) {
+	states, err := s.receiverStates(ctx, `supplier_id = ?`, supplierID)
+	return states[supplierID], err
+}
+
+func timeOrNil(micros *int64) *time.Time {
+	if micros == nil {
+		return nil
+	}
+	at := time.UnixMicro(*micros).UTC()
+	return &at
+}
+
+// lockFailing holds the receivers' rows until the transaction ends and returns which of them fail.
+func (s *healthStore) lockFailing(ctx context.Context, news map[string]health) (map[string]bool, error) {
+	var ids []string
+	err := s.EachSupplier(slices.Sorted(maps.Keys(news)), func(suppliers []string) error {
+		some, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT `+failingID+` FROM webhook_receivers
+			WHERE `+s.AnyOf("supplier_id", 1)+s.DB.Of(suppliers, `supplier_id`, `$1`)+`
+			ORDER BY supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE`), []any{s.Values(suppliers)}, scanSupplier)
+		ids = append(ids, some...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("lock receivers: %w", err)
+	}
+	return suppliersIn(ids), nil
+}
+
+// failing returns those of the suppliers whose receivers are stored as failing.
+func (s *healthStore) failing(ctx context.Context, suppliers []string) ([]string, error) {
+	if len(suppliers) == 0 {
+		return nil, nil
+	}
+	found, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
+		WHERE failing_since IS NOT NULL AND `+s.AnyOf("supplier_id", 1), []any{s.Values(suppliers)}, scanSupplier)
+	if err != nil {
+		return nil, fmt.Errorf("read which receivers fail: %w", err)
+	}
+	return found, nil
+}
+
+// pause joins the transaction of ctx and reports whether the receiver was not paused before. A supplier's pause takes
+// the service's over, an operator's any.
+func (s *healthStore) pause(ctx context.Context, supplierID, by string, now time.Time) (paused bool, err error) {
+	since, err := database.Query(ctx, s.DB.SQL(ctx),
+		`INSERT INTO webhook_receivers AS r (supplier_id, shard, paused_by, paused_at, updated_at) VALUES ($1, $2, $3, $4, $4)
+		ON CONFLICT (supplier_id) DO UPDATE SET paused_by = excluded.paused_by,
+			paused_at = coalesce(r.paused_at, excluded.paused_at), updated_at = excluded.updated_at
+		WHERE r.paused_by = '' OR excluded.paused_by = 'operator'
+			OR (r.paused_by = 'service' AND excluded.paused_by = 'supplier')
+		RETURNING paused_at`,
+		[]any{supplierID, dispatch.ShardOf(supplierID), by, now.UnixMicro()}, func(at *int64) []any { return []any{at} })
+	if err != nil {
+		return false, fmt.Errorf("pause the receiver: %w", err)
+	}
+	return len(since) == 1 && since[0] == now.UnixMicro(), nil
+}
+
+// pauseFailing pauses those of the receivers that have been failing since before the given time, and returns them.
+func (s *healthStore) pauseFailing(ctx context.Context, suppliers []string, before, now time.Time) ([]string, error) {
+	if len(suppliers) == 0 {
+		return nil, nil
+	}
+	paused, err := database.Query(ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET paused_by = 'service', paused_at = $3
+		WHERE paused_by = '' AND failing_since <= $2 AND `+s.AnyOf("supplier_id", 1)+` RETURNING supplier_id`,
+		[]any{s.Values(suppliers), before.UnixMicro(), now.UnixMicro()}, func(id *string) []any { return []any{id} })
+	if err != nil {
+		return nil, fmt.Errorf("pause failing receivers: %w", err)
+	}
+	return paused, nil
+}
+
+// resume reports false when an operator paused the receiver and by is not one. What failed before counts no more for
+// WEBHOOK_PAUSE_AFTER.
+func (s *healthStore) resume(ctx context.Context, supplierID, by string, now time.Time) (resumed bool, err error) {
+	left, err := database.Query(ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET updated_at = CAST($3 AS bigint),
+			paused_at = CASE WHEN paused_by = 'operator' AND $2 <> 'operator' THEN paused_at END,
+			failing_since = CASE WHEN failing_since IS NULL THEN NULL ELSE CAST($3 AS bigint) END,
+			paused_by = CASE WHEN paused_by = 'operator' AND $2 <> 'operator' THEN paused_by ELSE '' END
+		WHERE supplier_id = $1 RETURNING paused_by`,
+		[]any{supplierID, by, now.UnixMicro()}, func(by *string) []any { return []any{by} })
+	if err != nil {
+		return false, fmt.Errorf("resume the receiver: %w", err)
+	}
+	return len(left) == 0 || left[0] == "", nil
+}
+
+// ReceiverStates returns what is known of the suppliers' receivers; those without a record are not in it.
+func (d *Registry) ReceiverStates(ctx context.Context, suppliers []string) (map[string]ReceiverState, error) {
+	if len(suppliers) == 0 {
+		return map[string]ReceiverState{}, nil
+	}
+	return d.health.receiverStates(ctx, `supplier_id IN ?`, suppliers)
+}
+
+// IllStates returns the states of the receivers that fail or are paused, by an index that has no others.
+func (d *Registry) IllStates(ctx context.Context) (map[string]ReceiverState, error) {
+	return d.health.receiverStates(ctx, `failing_since IS NOT NULL OR paused_by <> ''`)
+}
+
+func (s *healthStore) receiverStates(ctx context.Context, condition string, args ...any) (map[string]ReceiverState, error) {
+	var rows []struct {
+		SupplierID                                           string
+		ConsecutiveFailures                                  int
+		FailingSince, LastSuccessAt, LastFailureAt, PausedAt *int64
+		LastError, PausedBy                                  string
+	}
+	err := s.DB.Reader(ctx).Raw(`SELECT supplier_id, consecutive_failures, failing_since, last_success_at,
+			last_failure_at, last_error, paused_by, paused_at
+		FROM webhook_receivers WHERE `+condition, args...).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read the receivers' states: %w", err)
+	}
+	states := make(map[string]ReceiverState, len(rows))
+	for _, r := range rows {
+		states[r.SupplierID] = ReceiverState{
+			PausedBy: r.PausedBy, PausedAt: timeOrNil(r.PausedAt), Failures: r.ConsecutiveFailures,
+			FailingSince: timeOrNil(r.FailingSince),
+			LastSuccess:  timeOrNil(r.LastSuccessAt), LastFailure: timeOrNil(r.LastFailureAt), LastError: r.LastError,
+		}
+	}
+	return states, nil
+}
+
+func scanSupplier(id *string) []any { return []any{id} }
+
+func suppliersIn(list []string) map[string]bool {
+	set := make(map[string]bool, len(list))
+	for _, id := range list {
+		set[id] = true
+	}
+	return set
+}

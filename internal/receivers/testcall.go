@@ -1,0 +1,111 @@
+package receivers
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+const (
+	testsAMinute = 10
+	testWindow   = time.Minute
+)
+
+// TestResult is what a test call came to.
+type TestResult struct {
+	ID         string  `json:"id"`
+	Status     *int    `json:"status"`
+	Error      *string `json:"error"` // why there was no answer, or what is probably wrong where the answer shows it
+	DurationMS int64   `json:"duration_ms"`
+	Response   string  `json:"response"`
+}
+
+// Test makes one signed call to the receiver's address itself, now. It is not retried, not stored and not counted as a
+// failure, and a pause does not stop it. Errors: errs.Conflict without a receiver, errs.Exhausted.
+func (s *SelfService) Test(ctx context.Context, supplierID string) (TestResult, error) {
+	receiver, err := s.mustHaveReceiver(ctx, supplierID)
+	if err != nil {
+		return TestResult{}, err
+	}
+	if err := s.allowTest(ctx, supplierID); err != nil {
+		return TestResult{}, err
+	}
+	at := s.deps.Now()
+	body, err := json.Marshal(testEvent(supplierID, at))
+	if err != nil {
+		return TestResult{}, fmt.Errorf("encode test event: %w", err)
+	}
+	receiver.Active = true
+	result := TestResult{ID: "msg_test_" + strings.ToLower(rand.Text())}
+	begun := time.Now()
+	status, answer, failed := s.deps.Calls.TestCall(ctx, supplierID, result.ID, receiver, body)
+	result.DurationMS = time.Since(begun).Milliseconds()
+	result.Response = strings.ToValidUTF8(string(answer), "\uFFFD")
+	if failed != nil {
+		text := deliveries.PublicError(failed.Error())
+		result.Error = &text
+		return result, nil
+	}
+	result.Status = &status
+	if cause := deliveries.ProbableCause(status); cause != "" {
+		result.Error = &cause
+	}
+	return result, nil
+}
+
+// testEvent has no estimates: a receiver that takes it for real finds nothing in it.
+func testEvent(supplierID string, at time.Time) any {
+	type data struct {
+		SupplierID string `json:"supplier_id"`
+	}
+	return struct {
+		Type      string    `json:"type"`
+		Timestamp time.Time `json:"timestamp"`
+		Data      data      `json:"data"`
+	}{webhook.TypeTest, at.UTC().Truncate(time.Second), data{supplierID}}
+}
+
+// allowTest counts a test call over all replicas. Errors: errs.Exhausted with the time to wait.
+func (s *SelfService) allowTest(ctx context.Context, supplierID string) error {
+	return s.deps.DB.InTx(ctx, "count a test call", func(ctx context.Context) error {
+		text, err := s.health.lockTests(ctx, supplierID)
+		if err != nil {
+			return err
+		}
+		now := s.deps.Now()
+		recent := recentTests(text, now)
+		if len(recent) >= testsAMinute {
+			refusal := errs.New(errs.Exhausted, fmt.Sprintf("At most %d test calls a minute are made.", testsAMinute))
+			refusal.RetryAfter = time.UnixMicro(recent[len(recent)-testsAMinute]).Add(testWindow).Sub(now)
+			return refusal
+		}
+		return s.health.saveTests(ctx, supplierID, formatTests(append(recent, now.UnixMicro())))
+	})
+}
+
+// recentTests returns the moments of the last minute, the oldest first.
+func recentTests(text string, now time.Time) []int64 {
+	var recent []int64
+	for field := range strings.FieldsSeq(text) {
+		if at, err := strconv.ParseInt(field, 10, 64); err == nil && at > now.Add(-testWindow).UnixMicro() {
+			recent = append(recent, at)
+		}
+	}
+	return recent
+}
+
+func formatTests(moments []int64) string {
+	fields := make([]string, len(moments))
+	for i, at := range moments {
+		fields[i] = strconv.FormatInt(at, 10)
+	}
+	return strings.Join(fields, " ")
+}

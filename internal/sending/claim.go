@@ -1,0 +1,337 @@
+package sending
+
+import (
+	"context"
+	"fmt"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/receivers"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+)
+
+const lookUpMost = 1024 // receivers that a round looks up
+
+// agenda is what the last look at the database found due, until the next one.
+type agenda struct {
+	due    []deliveries.DueRow
+	looked time.Time
+	every  time.Duration // looking takes at most a hundredth of the time
+
+	mu   sync.Mutex
+	soon time.Time // when this worker knows of the next attempt that will be due; zero: of none
+}
+
+// expect makes the agenda look again when an attempt of this worker's will be due.
+func (a *agenda) expect(at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.soon.IsZero() || at.Before(a.soon) {
+		a.soon = at
+	}
+}
+
+// pause returns how long there is nothing to look for.
+func (a *agenda) pause(now time.Time) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	pause := pollIdle
+	if len(a.due) > 0 {
+		pause = pollEvery
+	}
+	if !a.soon.IsZero() {
+		pause = min(pause, a.soon.Sub(now))
+		if pause <= 0 {
+			a.soon = time.Time{}
+		}
+	}
+	return max(pause, pollSoonest, a.every-time.Since(a.looked))
+}
+
+// claimOnce begins and starts what is due and has slots, and returns how long there is nothing more to do.
+func (d *Dispatcher) claimOnce(ctx context.Context) (pause time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if err := d.readDue(ctx); err != nil {
+		return 0, err
+	}
+	wanted, err := d.wanted(ctx)
+	if err != nil {
+		return 0, err
+	}
+	permits := d.scheduler.Claim(wanted)
+	if len(permits) == 0 {
+		return d.pause(), nil
+	}
+	wants := make(map[string]int, len(permits))
+	for destination, list := range permits {
+		wants[destination] = len(list)
+	}
+	jobs, err := d.claim(ctx, wants)
+	for _, j := range jobs {
+		list := permits[j.Destination]
+		permits[j.Destination] = list[:len(list)-1]
+		list[len(list)-1].Send(j)
+	}
+	// it has no more
+	d.agenda.due = slices.DeleteFunc(d.agenda.due, func(r deliveries.DueRow) bool { return len(permits[r.Destination]) > 0 })
+	for _, list := range permits {
+		for _, p := range list {
+			p.Cancel()
+		}
+	}
+	// slots come back one by one: the next ones are claimed together
+	if len(jobs) > 0 && len(jobs) < d.deps.Concurrency/8 {
+		sleep(ctx, pollSoonest, nil)
+	}
+	if err != nil || len(jobs) > 0 {
+		return d.scheduler.Again(), err
+	}
+	return d.pause(), nil // another worker has them, or they were dead
+}
+
+// pause returns how long there is nothing to claim.
+func (d *Dispatcher) pause() time.Duration {
+	pause := d.agenda.pause(d.deps.Now())
+	if again := d.scheduler.Again(); again > 0 {
+		pause = min(pause, again)
+	}
+	return pause
+}
+
+// readDue reads what is due: all of it, unless that was done a moment ago, or that of the shards that this worker was
+// woken for.
+func (d *Dispatcher) readDue(ctx context.Context) error {
+	a, start, woken := &d.agenda, time.Now(), d.wakeUps.shards()
+	shards := d.ownership.shards()
+	all := start.Sub(a.looked) >= a.every
+	if !all {
+		shards = slices.DeleteFunc(woken, func(shard int) bool { return !slices.Contains(shards, shard) })
+		if len(shards) == 0 {
+			return nil
+		}
+	}
+	now := d.deps.Now()
+	found, err := d.due.Due(ctx, shards, now)
+	if err != nil {
+		return err
+	}
+	if err := d.giveBackPaused(ctx); err != nil {
+		return err
+	}
+	oldest := now
+	for _, r := range found {
+		if r.At.Before(oldest) {
+			oldest = r.At
+		}
+		if r.At.After(now) {
+			a.expect(r.At)
+		}
+	}
+	found = slices.DeleteFunc(found, func(r deliveries.DueRow) bool { return r.At.After(now) })
+	if !all {
+		a.due = append(slices.DeleteFunc(a.due, func(r deliveries.DueRow) bool {
+			return r.Destination == deliveries.OwnEndpoint || slices.Contains(shards, dispatch.ShardOf(r.Destination))
+		}), found...)
+		return nil
+	}
+	a.due, a.looked = found, time.Now()
+	a.every = min(max(100*a.looked.Sub(start), pollSoonest), pollEvery)
+	d.metrics.oldest.Set(now.Sub(oldest).Seconds())
+	return nil
+}
+
+// giveBackPaused takes the begun attempts of receivers that were paused meanwhile out of the ready queue.
+func (d *Dispatcher) giveBackPaused(ctx context.Context) error {
+	queued := slices.DeleteFunc(d.scheduler.Queued(), func(name string) bool { return name == deliveries.OwnEndpoint })
+	if len(queued) == 0 {
+		return nil
+	}
+	paused, err := d.due.Paused(ctx, queued)
+	for _, id := range paused {
+		d.scheduler.GiveBack(id)
+	}
+	return err
+}
+
+// wanted returns the destinations that are due and can be called. Of many receivers whose limits are not known yet it
+// looks some up; the others have their turn in the next rounds. What cannot be called is set aside, so that it delays
+// no other, however many there are.
+func (d *Dispatcher) wanted(ctx context.Context) (list []dispatch.Destination, err error) {
+	list = make([]dispatch.Destination, 0, len(d.agenda.due))
+	var unknown, unusable []string
+	for _, r := range d.agenda.due {
+		to := dispatch.Destination{Name: r.Destination, Failures: r.Failures}
+		if r.Destination != deliveries.OwnEndpoint {
+			switch receiver, known := d.lookup.remembered(r.Destination); {
+			case !known && len(unknown) < lookUpMost:
+				unknown = append(unknown, r.Destination)
+				continue
+			case !known:
+				continue
+			case !receiver.Usable():
+				unusable = append(unusable, r.Destination)
+				continue
+			default:
+				to.Limit = max(receiver.Concurrency, 1)
+			}
+		}
+		list = append(list, to)
+	}
+	found, err := d.lookup.read(ctx, unknown)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range unknown {
+		if r := found[id]; r.Usable() {
+			list = append(list, dispatch.Destination{Name: id, Limit: max(r.Concurrency, 1), Failures: d.agenda.failures(id)})
+		} else {
+			unusable = append(unusable, id)
+		}
+	}
+	return list, d.setAside(ctx, unusable)
+}
+
+// setAside takes the suppliers without a usable receiver off the agenda. Callable puts them back.
+func (d *Dispatcher) setAside(ctx context.Context, suppliers []string) error {
+	if len(suppliers) == 0 {
+		return nil
+	}
+	err := d.deps.DB.InTx(ctx, "set receivers aside", func(ctx context.Context) error {
+		locked, err := d.due.LockReceivers(ctx, suppliers)
+		if err != nil {
+			return err
+		}
+		now, err := d.deps.Destinations.Receivers(ctx, locked) // Callable waits for the lock from here on
+		if err != nil {
+			return err
+		}
+		return d.due.SetAside(ctx, slices.DeleteFunc(locked, func(id string) bool { return now[id].Usable() }))
+	})
+	if err != nil {
+		return fmt.Errorf("set receivers aside that cannot be called: %w", err)
+	}
+	d.agenda.due = slices.DeleteFunc(d.agenda.due,
+		func(r deliveries.DueRow) bool { return slices.Contains(suppliers, r.Destination) })
+	d.Wake() // for those that come behind them
+	return nil
+}
+
+// Callable makes what waits for a supplier's receiver due, in the transaction that gives it an address or activates it.
+func (d *Dispatcher) Callable(ctx context.Context, supplierID string) error {
+	if err := d.due.DueAgain(ctx, supplierID, d.deps.Now()); err != nil {
+		return err
+	}
+	d.deps.DB.AfterTx(ctx, func(end database.End) {
+		if end == database.Committed {
+			d.announce(d.writing, false, supplierID) // ctx still carries the transaction
+		}
+	})
+	return nil
+}
+
+func (a *agenda) failures(destination string) int {
+	i := slices.IndexFunc(a.due, func(r deliveries.DueRow) bool { return r.Destination == destination })
+	return a.due[i].Failures
+}
+
+// claim begins the attempts in the database. A delivery whose last attempt was interrupted is dead instead. What goes
+// to a supplier without a receiver waits for one.
+func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, error) {
+	var suppliers []string
+	for destination := range wants {
+		if destination != deliveries.OwnEndpoint {
+			suppliers = append(suppliers, destination)
+		}
+	}
+	// as they are now: a secret or an address that was ended is not used for one more call
+	receivers, err := d.lookup.read(ctx, suppliers)
+	if err != nil {
+		return nil, err
+	}
+	suppliers = slices.DeleteFunc(suppliers, func(id string) bool { return !receivers[id].Usable() })
+	// apart from each other: what dies of the own ones changes requests, which are locked before receivers
+	jobs, err := d.claimIn(ctx, wants, nil, receivers)
+	if err != nil || len(suppliers) == 0 {
+		return jobs, err
+	}
+	more, err := d.claimIn(ctx, wants, suppliers, receivers)
+	return append(jobs, more...), err
+}
+
+// claimIn claims in one transaction: for the own endpoint, or for the suppliers.
+func (d *Dispatcher) claimIn(ctx context.Context, wants map[string]int, suppliers []string,
+	receivers map[string]receivers.Receiver) ([]job, error) {
+	if len(suppliers) == 0 && wants[deliveries.OwnEndpoint] == 0 {
+		return nil, nil
+	}
+	worker := d.lease.worker()
+	if worker == 0 {
+		return nil, errNoLease
+	}
+	var claimed []deliveries.Claimed
+	err := d.deps.DB.InTx(ctx, "claim deliveries", func(ctx context.Context) (err error) {
+		claimed, err = d.claimDue(ctx, wants, suppliers, worker)
+		for _, c := range claimed { // before the COMMIT: see reconcile
+			d.hold(c.ID)
+		}
+		return err
+	})
+	for _, c := range claimed {
+		if err != nil || c.Dead {
+			d.release(c.ID)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	var jobs []job
+	for _, c := range claimed {
+		if !c.Dead {
+			c.Worker = worker
+			jobs = append(jobs, job{Begun: c.Begun, target: d.target(c.Destination, receivers)})
+		}
+	}
+	return jobs, nil
+}
+
+// claimDue locks the receivers first, so that one that is paused gets nothing more. Without suppliers it claims for the
+// own endpoint.
+func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, suppliers []string,
+	worker int64) (claimed []deliveries.Claimed, err error) {
+	mine := map[string]int{}
+	if len(suppliers) == 0 {
+		mine[deliveries.OwnEndpoint] = wants[deliveries.OwnEndpoint]
+	} else {
+		if suppliers, err = d.due.LockDue(ctx, suppliers, worker); err != nil {
+			return nil, err
+		}
+		for _, id := range suppliers {
+			mine[id] = wants[id]
+		}
+	}
+	if len(mine) == 0 {
+		return nil, nil
+	}
+	if claimed, err = d.attempts.Claim(ctx, mine, d.deps.Now(), worker, d.schedule.Attempts()); err != nil {
+		return nil, err
+	}
+	for _, c := range claimed {
+		if c.Dead {
+			d.deps.Log.WarnContext(c.Context(ctx), "webhook delivery is dead: its last attempt was interrupted")
+			if err := d.lost(ctx, c.Begun, deliveries.Interrupted); err != nil {
+				return nil, err
+			}
+			if err := d.notices.Note(ctx, deliveries.DeadNotice(c.Round, c.ID, deliveries.Interrupted)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(suppliers) > 0 {
+		err = d.due.RefreshDue(ctx, suppliers, d.deps.Now())
+	}
+	return claimed, err
+}

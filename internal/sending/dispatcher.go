@@ -1,0 +1,345 @@
+package sending
+
+import (
+	"context"
+	"errors"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/receivers"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/supplyhub/supplyhub/internal/caller"
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/groupcommit"
+	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/notice"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+const (
+	pollEvery      = time.Second     // while something that is due waits for its turn
+	pollIdle       = 5 * time.Second // while nothing is due: each renewal of the lease looks too
+	pollSoonest    = 10 * time.Millisecond
+	afterError     = time.Second
+	storeTimeout   = 15 * time.Second
+	defaultDrain   = 20 * time.Second
+	afterDrain     = 3 * time.Second // for writing down what the drain cut off
+	resultsBatch   = 128
+	resultsLinger  = 20 * time.Millisecond // only the drain waits for a result
+	recordAgain    = 100 * time.Millisecond
+	recordAgainMax = 5 * time.Second
+)
+
+// errStopping is the error of an attempt that was cut off because the worker had to end.
+var errStopping = errors.New("interrupted: the worker stopped during this attempt")
+
+var errNoLease = errors.New("this worker has no lease")
+
+// Deps is what the package is built from.
+type Deps struct {
+	DB           *database.DB
+	Log          *slog.Logger
+	Now          func() time.Time
+	Destinations receivers.Destinations
+	Ledger       deliveries.RequestLedger
+	BaseURL      string           // of the own endpoint, which is trusted
+	OwnSecrets   []webhook.Secret // sign what goes there
+	Proofs       caller.Proofs    // that it is the service's own
+	Timeout      time.Duration    // of one attempt
+	Schedule     []time.Duration  // the waits between the attempts of a delivery
+	AllowPrivate bool             // whether a supplier's receiver may have a special address
+	Deny         Networks         // no supplier's receiver may be in one of them
+	Concurrency  int              // attempts in flight
+	PauseAfter   time.Duration    // after which of failures only a receiver is paused; 0: never
+	Notifier     notice.Notifier  // notifies the operator; nil: it does not
+	Peers        Peers            // nil: no other worker, or no way to reach one
+	Drain        time.Duration    // how long Run lets attempts finish after its context ended; 0: 20 s
+	Registerer   prometheus.Registerer
+	// the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
+	TraceParent func(ctx context.Context) string
+	// nil: nothing is traced
+	Trace func(ctx context.Context, name, method string, address func() *url.URL, attrs ...slog.Attr) (
+		context.Context, func(status int, err error))
+}
+
+// Dispatcher keeps deliveries and sends them. Without Run it only keeps them.
+type Dispatcher struct {
+	*deliveries.Keeper
+	*receivers.Registry
+	deps      Deps
+	attempts  *deliveries.AttemptStore
+	due       *deliveries.DueStore
+	workers   *workerStore
+	sender    *sender
+	scheduler *dispatch.Scheduler[job]
+	lookup    *lookup
+	results   *groupcommit.Batcher[deliveries.Result, struct{}]
+	metrics   *metrics
+	schedule  deliveries.Schedule
+	wake      chan struct{}
+	beatNow   chan struct{} // makes keepLease look around at once
+	lease     *lease
+	ownership ownership
+	leaving   atomic.Bool // it takes no shards any more
+	notices   notice.Notifier
+	agenda    agenda // of Run alone, but for what expect says
+	wakeUps   wakeUps
+	unlisten  func() // of keepLease alone, like what follows
+	listening int64  // the worker's id under which it listens
+	seen      sightings
+	reclaimed time.Time
+
+	heldMu    sync.Mutex
+	held      map[string]int // attempts that this worker has begun and not ended, by delivery
+	unwritten sync.WaitGroup // of them, those that have a slot or had one
+
+	sending    context.Context // ends when the drain is over: attempts are cut off
+	stopSend   context.CancelCauseFunc
+	writing    context.Context // ends a little later
+	stopWrites context.CancelFunc
+}
+
+// New builds a dispatcher; Close releases it.
+func New(deps Deps) *Dispatcher {
+	if deps.TraceParent == nil {
+		deps.TraceParent = logctx.TraceParent
+	}
+	if deps.Trace == nil {
+		deps.Trace = func(ctx context.Context, _, _ string, _ func() *url.URL, _ ...slog.Attr) (context.Context, func(int, error)) {
+			return ctx, func(int, error) {}
+		}
+	}
+	if deps.Drain == 0 {
+		deps.Drain = defaultDrain
+	}
+	d := &Dispatcher{
+		deps: deps, notices: notice.OrNone(deps.Notifier), attempts: deliveries.NewAttemptStore(deps.DB), due: deliveries.NewDueStore(deps.DB),
+		workers: &workerStore{deliveries.NewTables(deps.DB)}, sender: newSender(deps), schedule: deps.Schedule,
+		lookup: newLookup(deps.Destinations, time.Now), wake: make(chan struct{}, 1), beatNow: make(chan struct{}, 1),
+		lease: newLease(),
+		held:  map[string]int{}, seen: sightings{},
+		ownership: ownership{former: map[int64]struct{}{}},
+	}
+	d.Keeper = deliveries.NewKeeper(deliveries.KeeperDeps{DB: deps.DB, Log: deps.Log, Now: deps.Now, Ledger: deps.Ledger,
+		Notifier: deps.Notifier, Stuck: deps.Timeout + 2*storeTimeout})
+	d.Registry = receivers.NewRegistry(receivers.RegistryDeps{DB: deps.DB, Log: deps.Log, Now: deps.Now, Deliveries: d.Keeper,
+		Notifier: deps.Notifier, PauseAfter: deps.PauseAfter, Announce: d.announce})
+	d.sending, d.stopSend = context.WithCancelCause(context.Background())
+	d.writing, d.stopWrites = context.WithCancel(context.Background())
+	d.scheduler = dispatch.New(dispatch.Config[job]{Slots: deps.Concurrency, Now: time.Now, Send: d.attempt,
+		GiveBack: d.putBack, Wake: d.Wake})
+	d.metrics = newMetrics(deps.Registerer, d.scheduler.InFlight)
+	d.results = groupcommit.New(deps.DB.Flushers(), resultsBatch, resultsLinger, d.flushResults)
+	return d
+}
+
+// Wake makes Run look for due deliveries now. It never blocks.
+func (d *Dispatcher) Wake() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close ends everything at once. Call it after Run has returned.
+func (d *Dispatcher) Close() {
+	d.stopSend(errStopping)
+	d.stopWrites()
+	d.results.Close()
+	d.sender.close()
+}
+
+// Run sends due deliveries until ctx ends. Then nothing new is begun and it returns when the attempts in flight are
+// finished; those that outlast the drain are cut off and written down as interrupted. It may be called once.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	leasing, stopLeasing := context.WithCancel(context.WithoutCancel(ctx)) // the drain needs the lease
+	got, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.keepLease(leasing, got)
+	}()
+	learning, stopLearning := context.WithCancel(context.WithoutCancel(ctx))
+	learnt := make(chan struct{})
+	go func() {
+		defer close(learnt)
+		d.KeepHealth(learning)
+	}()
+	defer func() {
+		stopLearning()
+		<-learnt
+		stopLeasing()
+		<-ended
+		d.endLease(context.WithoutCancel(ctx))
+	}()
+	select {
+	case <-got:
+	case <-ctx.Done():
+	}
+	d.scheduler.Start()
+	for ctx.Err() == nil {
+		pause, err := d.claimOnce(context.WithoutCancel(ctx))
+		if err != nil {
+			d.deps.Log.WarnContext(ctx, "look for due deliveries failed", "error", err)
+			sleep(ctx, afterError, nil)
+			continue
+		}
+		sleep(ctx, pause, d.wake)
+	}
+	return d.drain(context.WithoutCancel(ctx))
+}
+
+func (d *Dispatcher) drain(ctx context.Context) error {
+	d.leaving.Store(true)
+	d.beatNow <- struct{}{} // it has room for the one of a drain
+	stopped, idle := d.scheduler.Stop(), make(chan struct{})
+	go func() {
+		<-stopped
+		d.unwritten.Wait()
+		close(idle)
+	}()
+	if finished(idle, d.deps.Drain) {
+		return nil
+	}
+	d.deps.Log.WarnContext(ctx, "deliveries are cut off: they did not finish in time", "in_flight", d.scheduler.InFlight())
+	d.stopSend(errStopping)
+	if finished(idle, afterDrain) {
+		return nil
+	}
+	d.stopWrites()
+	return errors.New("drain deliveries: results could not be written down; the attempts count as interrupted")
+}
+
+func finished(done <-chan struct{}, within time.Duration) bool {
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+func sleep(ctx context.Context, pause time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-ctx.Done():
+	}
+}
+
+func (d *Dispatcher) target(destination string, known map[string]receivers.Receiver) receivers.Receiver {
+	if destination == deliveries.OwnEndpoint {
+		return receivers.Receiver{URL: d.deps.BaseURL, Secrets: d.deps.OwnSecrets, Active: true}
+	}
+	return known[destination]
+}
+
+// lost records in the ledger that the own endpoint will not get the request's event.
+func (d *Dispatcher) lost(ctx context.Context, j deliveries.Begun, reason string) error {
+	if j.Destination != deliveries.OwnEndpoint || d.deps.Ledger == nil {
+		return nil
+	}
+	return d.deps.Ledger.MarkFailed(ctx, j.Round, "the estimates could not be delivered: "+reason)
+}
+
+// attempt sends one begun attempt, frees its slot and has its result written down; one that was taken over meanwhile is
+// another worker's.
+func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak) {
+	ctx := j.Context(d.sending)
+	if !d.lease.held(ctx, j.Worker) {
+		d.release(j.ID)
+		ended(dispatch.Report{Void: true})
+		return
+	}
+	call, cancel := context.WithTimeout(ctx, d.deps.Timeout)
+	defer cancel()
+	call, end := d.deps.Trace(call, "webhook attempt", http.MethodPost, j.shownAddress, slog.String("delivery_id", j.ID),
+		slog.String("destination", j.Destination), slog.Int64("attempt", j.Number))
+	j.TraceParent = d.deps.TraceParent(call)
+	started := time.Now()
+	a := d.sender.send(call, j, d.deps.Now())
+	took := time.Since(started)
+	end(a.Status, a.Failure())
+
+	now := d.deps.Now()
+	outcome := d.schedule.Outcome(j.Destination, a, j.Series, now, rand.Float64())
+	r := deliveries.NewResult(j.Begun, a, outcome, now.Add(-took), took)
+	r.Ended, r.Measured = now, time.Now()
+	streak := ended(dispatch.Report{OK: succeeded(j, a), Took: took})
+	if j.Destination != deliveries.OwnEndpoint {
+		d.Learn(ctx, r, streak)
+	}
+	if outcome.Status == deliveries.Pending {
+		d.agenda.expect(outcome.Next)
+	}
+	d.metrics.attempted(j.Destination, outcome.Status, took)
+	d.logAttempt(ctx, j, a, outcome, took)
+	d.unwritten.Add(1)
+	d.record(ctx, r, recordAgain)
+}
+
+// succeeded reports whether the destination took the call. Our own endpoint lives when it refuses one; a receiver that
+// refuses all of them fails.
+func succeeded(j job, a deliveries.Answer) bool {
+	if j.Destination == deliveries.OwnEndpoint {
+		return deliveries.Classify(deliveries.OwnEndpoint, a) != deliveries.Pending
+	}
+	return deliveries.Classify(j.Destination, a) == deliveries.Delivered
+}
+
+// hold notes that this worker begins an attempt, before that is committed.
+func (d *Dispatcher) hold(id string) {
+	d.heldMu.Lock()
+	defer d.heldMu.Unlock()
+	d.held[id]++ // the attempt before may not be released yet
+}
+
+// release notes that an attempt is no more in this worker's hands: its result is written, or it was never made.
+func (d *Dispatcher) release(id string) {
+	d.heldMu.Lock()
+	defer d.heldMu.Unlock()
+	if d.held[id]--; d.held[id] <= 0 {
+		delete(d.held, id)
+	}
+}
+
+// written ends an attempt whose result is in the database: the drain waits for it.
+func (d *Dispatcher) written(id string) {
+	d.release(id)
+	d.unwritten.Done()
+}
+
+func (d *Dispatcher) logAttempt(ctx context.Context, j job, a deliveries.Answer, outcome deliveries.Outcome, took time.Duration) {
+	level := slog.LevelInfo
+	if outcome.Status == deliveries.Dead || outcome.Status == deliveries.Failed {
+		level = slog.LevelWarn
+	}
+	if !d.deps.Log.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("destination", j.Destination), slog.Int64("attempt", j.Number),
+		slog.Duration("duration", took), slog.String("outcome", string(outcome.Status)),
+	}
+	if a.Status != 0 {
+		attrs = append(attrs, slog.Int("status", a.Status))
+	}
+	if a.Err != nil {
+		attrs = append(attrs, slog.String("error", a.Err.Error()))
+	}
+	if outcome.Status == deliveries.Pending {
+		attrs = append(attrs, slog.Time("next_attempt_at", outcome.Next))
+	}
+	d.deps.Log.LogAttrs(ctx, level, "webhook delivery attempted", attrs...)
+}

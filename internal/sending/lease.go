@@ -1,0 +1,240 @@
+package sending
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	leaseLife  = 2 * time.Second // so long a worker's attempts are its own after it last said that it lives
+	leaseRenew = 700 * time.Millisecond
+)
+
+// lease is this worker's claim to the attempts that it has begun. While it is renewed no other worker touches them; a
+// worker that was stopped for longer than leaseLife finds it lost, and then neither sends nor writes what it had begun.
+type lease struct {
+	mu      sync.Mutex
+	id      int64         // of the worker; 0 while it has none
+	renewed time.Time     // local and monotonic
+	changed chan struct{} // closed at the next renewal or loss
+}
+
+func newLease() *lease { return &lease{changed: make(chan struct{})} }
+
+// worker returns the id under which attempts are begun now; 0 for none.
+func (l *lease) worker() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.renewed) > leaseLife {
+		return 0
+	}
+	return l.id
+}
+
+// set records a renewal, or with id 0 the loss, that was asked for at the given moment.
+func (l *lease) set(id int64, asked time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.id, l.renewed = id, asked
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// held reports whether the worker's attempts are still its own. When it has not said for too long that it lives, that
+// is decided by the next renewal, for which held waits.
+func (l *lease) held(ctx context.Context, worker int64) bool {
+	for {
+		l.mu.Lock()
+		id, fresh, changed := l.id, time.Since(l.renewed) <= leaseLife, l.changed
+		l.mu.Unlock()
+		if id != worker || fresh {
+			return id == worker
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// sightings is when each other worker was last seen to renew its lease. A life is judged by renewals and this worker's
+// own clock: the database's may jump.
+type sightings map[int64]sighting
+
+type sighting struct {
+	renewal int64     // what its row said
+	at      time.Time // when that was first read; monotonic
+}
+
+// dead takes what a worker's row says now in and reports whether it has said the same for longer than a lease lives.
+func (s sightings) dead(worker, renewal int64, now time.Time) bool {
+	seen, known := s[worker]
+	if !known || seen.renewal != renewal {
+		s[worker] = sighting{renewal, now}
+		return false
+	}
+	return now.Sub(seen.at) > leaseLife
+}
+
+// forget drops the workers that are not among those.
+func (s sightings) forget(others []int64) {
+	maps.DeleteFunc(s, func(id int64, _ sighting) bool { return !slices.Contains(others, id) })
+}
+
+// keepLease gets a lease and renews it until ctx ends, and takes over what workers hold whose leases ran out. got is
+// closed with the first lease.
+func (d *Dispatcher) keepLease(ctx context.Context, got chan<- struct{}) {
+	asking := context.WithoutCancel(ctx) // what is begun ends
+	// until then no other worker counts as dead: while the database was unavailable no lease could be renewed
+	var late time.Time
+	for first := true; ctx.Err() == nil; {
+		asked := time.Now()
+		if asked.Sub(d.lease.lastRenewal()) > leaseLife {
+			late = asked.Add(leaseLife)
+		}
+		if m, err := d.beat(asking, asked); err != nil {
+			d.deps.Log.WarnContext(ctx, "renew the worker's lease failed", "error", err)
+		} else {
+			if first {
+				close(got)
+				first = false
+			}
+			d.takeOverAndRebalance(asking, m, asked.After(late))
+		}
+		sleep(ctx, leaseRenew, d.beatNow)
+	}
+}
+
+func (l *lease) lastRenewal() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.renewed
+}
+
+// beat renews the lease, or gets a new one when there is none or it was taken away, and returns who lives.
+func (d *Dispatcher) beat(ctx context.Context, asked time.Time) (members, error) {
+	ctx, cancel := context.WithTimeout(ctx, leaseLife)
+	defer cancel()
+	d.lease.mu.Lock()
+	id := d.lease.id
+	d.lease.mu.Unlock()
+	if id != 0 {
+		m, err := d.ask(ctx, id)
+		if err != nil || m.held {
+			if m.held {
+				d.lease.set(id, asked)
+				err = d.listen(id)
+			}
+			return m, err
+		}
+		d.deps.Log.WarnContext(ctx, "this worker was stopped for too long: its attempts were taken over", "worker", id)
+		d.lease.set(0, asked)
+	}
+	id, err := d.workers.newLease(ctx, d.deps.Now().Add(leaseLife))
+	if err != nil {
+		return members{}, err
+	}
+	d.lease.set(id, asked)
+	if err := d.listen(id); err != nil {
+		return members{}, err
+	}
+	return d.ask(ctx, id)
+}
+
+func (d *Dispatcher) ask(ctx context.Context, worker int64) (members, error) {
+	now := d.deps.Now()
+	rows, err := d.workers.beat(ctx, worker, now.Add(leaseLife), d.ownership.shards(), now)
+	if err != nil {
+		return members{}, err
+	}
+	m, err := newMembers(rows, worker, now, d.seen)
+	if err == nil {
+		d.seen.forget(append(slices.Clone(m.live), m.dead...))
+	}
+	return m, err
+}
+
+// takeOverAndRebalance takes over what dead workers held, when it may judge them, and brings this worker's shards to what they
+// are to be.
+func (d *Dispatcher) takeOverAndRebalance(ctx context.Context, m members, judge bool) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if m.due {
+		d.Wake()
+	}
+	worker, err := d.lease.worker(), error(nil)
+	if judge {
+		err = d.takeOverAll(ctx, m.dead)
+	}
+	if err == nil && worker != 0 {
+		if !judge {
+			m.live, m.stay = append(m.live, m.dead...), append(m.stay, m.dead...)
+		}
+		if d.leaving.Load() && slices.Contains(m.stay, worker) {
+			err = d.workers.leave(ctx, worker)
+			m.stay = slices.DeleteFunc(m.stay, func(id int64) bool { return id == worker })
+		}
+	}
+	if err == nil && worker != 0 {
+		err = d.rebalance(ctx, worker, m)
+	}
+	if err == nil {
+		err = d.reclaimLost(ctx, worker, m, judge)
+	}
+	if err != nil {
+		d.deps.Log.WarnContext(ctx, "look for the other workers failed", "error", err)
+	}
+}
+
+// reclaimLost finds attempts that are not being made: those that this worker does not know of, and those of workers that
+// have no lease any more.
+func (d *Dispatcher) reclaimLost(ctx context.Context, worker int64, m members, judge bool) error {
+	if time.Since(d.reclaimed) < reclaimEvery {
+		return nil
+	}
+	d.reclaimed = time.Now()
+	holders, err := d.attempts.Holders(ctx)
+	if err == nil && slices.Contains(holders, worker) {
+		err = d.reconcile(ctx, worker)
+	}
+	if err == nil && judge {
+		err = d.takeOverAll(ctx, slices.DeleteFunc(holders, func(id int64) bool { return slices.Contains(m.live, id) }))
+	}
+	return err
+}
+
+// takeOverAll makes due what workers hold that live no more.
+func (d *Dispatcher) takeOverAll(ctx context.Context, dead []int64) error {
+	for _, worker := range dead {
+		renewal := noRenewal // its row was gone, or it came after the last look: then it lives
+		if seen, known := d.seen[worker]; known {
+			renewal = seen.renewal
+		}
+		n, err := d.workers.takeOver(ctx, worker, renewal, d.deps.Now())
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			d.deps.Log.WarnContext(ctx, "a worker is dead: its attempts count as interrupted", "worker", worker, "attempts", n)
+			d.Wake()
+		}
+	}
+	return nil
+}
+
+// endLease releases the lease; what is still begun under it is taken over at once.
+func (d *Dispatcher) endLease(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if id := d.lease.worker(); id != 0 {
+		if _, err := d.workers.takeOver(ctx, id, anyRenewal, d.deps.Now()); err != nil {
+			d.deps.Log.WarnContext(ctx, "give the worker's lease up failed", "error", err)
+		}
+	}
+	d.lease.set(0, time.Now())
+	d.stopListening()
+}

@@ -1,0 +1,76 @@
+package sending
+
+import (
+	"context"
+	"fmt"
+	"github.com/supplyhub/supplyhub/internal/receivers"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	receiverAge  = 2 * time.Second // how long a change of a receiver may go unnoticed
+	receiversMax = 16_384          // entries kept before outdated ones are dropped
+)
+
+// callURL returns the address of a request's call below a receiver's URL.
+func callURL(base string, requestID int64) string {
+	return strings.TrimRight(base, "/") + "/api/material-requests/" + strconv.FormatInt(requestID, 10) +
+		"/delivery-estimates"
+}
+
+// lookup remembers receivers for a moment, so that a busy dispatcher does not ask for them at every turn.
+type lookup struct {
+	source receivers.Destinations
+	now    func() time.Time
+	mu     sync.Mutex
+	known  map[string]knownReceiver
+}
+
+type knownReceiver struct {
+	receivers.Receiver
+	readAt time.Time
+}
+
+func newLookup(source receivers.Destinations, now func() time.Time) *lookup {
+	return &lookup{source: source, now: now, known: map[string]knownReceiver{}}
+}
+
+// read asks for the receivers now.
+func (r *lookup) read(ctx context.Context, supplierIDs []string) (map[string]receivers.Receiver, error) {
+	if len(supplierIDs) == 0 {
+		return map[string]receivers.Receiver{}, nil
+	}
+	at := r.now()
+	found, err := r.source.Receivers(ctx, supplierIDs)
+	if err != nil {
+		return nil, fmt.Errorf("look up receivers: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.known) >= receiversMax {
+		r.forget(at)
+	}
+	for _, id := range supplierIDs {
+		r.known[id] = knownReceiver{found[id], at}
+	}
+	return found, nil
+}
+
+func (r *lookup) forget(now time.Time) {
+	for id, known := range r.known {
+		if now.Sub(known.readAt) > receiverAge {
+			delete(r.known, id)
+		}
+	}
+}
+
+// remembered returns what was last read of a receiver. That it cannot be called is known for receiverAge only.
+func (r *lookup) remembered(supplierID string) (receivers.Receiver, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, ok := r.known[supplierID]
+	return known.Receiver, ok && (known.Usable() || r.now().Sub(known.readAt) <= receiverAge)
+}

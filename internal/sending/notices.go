@@ -1,0 +1,55 @@
+package sending
+
+import (
+	"context"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/receivers"
+	"math/rand/v2"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/notice"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+// operatorEvents is the destination of events that are about the service itself. They are no deliveries: package notify
+// keeps them.
+const operatorEvents = "operator"
+
+// TestCall implements Caller.
+func (d *Dispatcher) TestCall(ctx context.Context, supplierID, id string, to receivers.Receiver, event []byte) (
+	status int, answer []byte, err error) {
+	a := d.callOnce(ctx, job{Begun: deliveries.Begun{ID: id, Destination: supplierID, Round: round.Round{SupplierID: supplierID},
+		TraceID: logctx.RequestID(ctx), Body: event}, target: to, test: true}, d.deps.Now())
+	return a.Status, a.Body, a.Err
+}
+
+// callOnce makes one call that no row keeps, within the time of an attempt.
+func (d *Dispatcher) callOnce(ctx context.Context, j job, at time.Time) deliveries.Answer {
+	ctx, cancel := context.WithTimeout(ctx, d.deps.Timeout)
+	defer cancel()
+	return d.sender.send(ctx, j, at)
+}
+
+// SendToOperator makes one signed call to the address itself, which is trusted, and judges it as an attempt of a
+// delivery.
+func (d *Dispatcher) SendToOperator(ctx context.Context, to receivers.Receiver, id string, body []byte,
+	attempt int64) (outcome deliveries.Outcome, reason string) {
+	at := d.deps.Now()
+	a := d.callOnce(ctx, job{Begun: deliveries.Begun{ID: id, Destination: operatorEvents, TraceID: id, Body: body}, target: to, test: true}, at)
+	if err := a.Failure(); err != nil {
+		reason = err.Error()
+	}
+	return d.schedule.Outcome(operatorEvents, a, attempt, d.deps.Now(), rand.Float64()), reason
+}
+
+// deadNotices reports which of the deliveries whose ends are written down are dead.
+func deadNotices(results []deliveries.Result, written map[string]bool) []notice.Notice {
+	var notices []notice.Notice
+	for _, r := range results {
+		if written[r.ID] && r.Outcome.Status == deliveries.Dead {
+			notices = append(notices, deliveries.DeadNotice(r.Round, r.ID, r.Reason()))
+		}
+	}
+	return notices
+}

@@ -1,0 +1,220 @@
+package sending
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/receivers"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/pack"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+const (
+	addBatch = 128 // events a statement
+	roomWait = 500 * time.Millisecond
+)
+
+// planned is a delivery on its way into the database, and what is to be done about it after the COMMIT.
+type planned struct {
+	deliveries.DraftDelivery
+	target receivers.Receiver
+	permit dispatch.Permit[job]
+}
+
+func (p planned) job() job { return job{Begun: p.Begun, target: p.target} }
+
+// Add stores the events with one delivery to the own endpoint each and one to the supplier's receiver when it has one,
+// in the transaction of ctx, and returns the rounds whose events were stored before: these stay as they are. First
+// attempts that this worker owns and has room for are begun with their deliveries, which saves a write, and sent after
+// the COMMIT. All others are due, and their owners are woken after the COMMIT.
+func (d *Dispatcher) Add(ctx context.Context, events []round.Outgoing) (before []round.Round, err error) {
+	receivers, err := d.lookup.read(ctx, supplierIDs(events))
+	if err != nil {
+		return nil, err
+	}
+	now, worker, due := d.deps.Now(), d.lease.worker(), map[string]time.Time{}
+	suppliers := slices.Collect(maps.Keys(receivers))
+	for chunk := range slices.Chunk(events, addBatch) {
+		rows, err := prepare(chunk, now)
+		if err != nil {
+			return nil, err
+		}
+		fresh, known, err := d.attempts.InsertEvents(ctx, rows, suppliers, now)
+		if err != nil {
+			return nil, err
+		}
+		drafts := make([]planned, 0, 2*len(rows))
+		for _, e := range rows {
+			if !fresh[e.Round] {
+				before = append(before, e.Round)
+				continue
+			}
+			drafts = d.plan(drafts, e, receivers[e.Round.SupplierID], worker, now)
+		}
+		if err := d.insert(ctx, drafts, known, due, now); err != nil {
+			return nil, err
+		}
+	}
+	return before, d.due.MarkDue(ctx, due, now)
+}
+
+// prepare makes the rows of the events.
+func prepare(events []round.Outgoing, now time.Time) ([]deliveries.DraftEvent, error) {
+	rows := make([]deliveries.DraftEvent, len(events))
+	for i, e := range events {
+		if e.Body == nil {
+			var err error
+			if e.Body, err = json.Marshal(e.Event); err != nil {
+				return nil, fmt.Errorf("encode event of %s: %w", e.Round, err)
+			}
+		}
+		rows[i] = deliveries.DraftEvent{Outgoing: e, Ids: round.NewEvent(e.Round.UID, now), Stored: pack.Pack(e.Body)}
+	}
+	return rows, nil
+}
+
+// plan appends the deliveries of an event: to the own endpoint, and to the supplier's receiver if it has one.
+func (d *Dispatcher) plan(drafts []planned, e deliveries.DraftEvent, receiver receivers.Receiver, worker int64, now time.Time) []planned {
+	add := func(kind round.Kind, destination string, target receivers.Receiver) {
+		drafts = append(drafts, planned{target: target, DraftDelivery: deliveries.DraftDelivery{Begun: deliveries.Begun{
+			ID: e.Ids.WebhookID(kind), Destination: destination, Round: e.Round, Number: 1, Series: 1,
+			Worker: worker, At: now, TraceID: e.TraceID, TraceParent: e.TraceParent, Body: e.Body,
+		}}})
+	}
+	add(round.OwnEndpoint, deliveries.OwnEndpoint, d.target(deliveries.OwnEndpoint, nil))
+	if receiver.Usable() {
+		add(round.Receiver, e.Round.SupplierID, receiver)
+	}
+	return drafts
+}
+
+// insert stores deliveries and begins the attempts that may be; these are sent when the transaction in ctx is committed.
+// This worker holds them from before the COMMIT on, so that reconcile never takes them for forgotten. due takes in to
+// whom others have to wait.
+func (d *Dispatcher) insert(ctx context.Context, drafts []planned, known map[string]deliveries.Standing,
+	due map[string]time.Time, now time.Time) error {
+	if len(drafts) == 0 {
+		return nil
+	}
+	began, waiting := time.Now(), map[string]time.Time{}
+	rows := make([]deliveries.DraftDelivery, len(drafts))
+	for i := range drafts {
+		delivery := &drafts[i]
+		if delivery.Worker != 0 {
+			d.begin(delivery, known[delivery.Destination])
+		}
+		if delivery.IsBegun {
+			d.hold(delivery.ID)
+		} else {
+			due[delivery.Destination], waiting[delivery.Destination] = now, now
+		}
+		rows[i] = delivery.DraftDelivery
+	}
+	d.deps.DB.AfterTx(ctx, func(end database.End) { d.transactionEnded(end, drafts, waiting, began) })
+	return d.attempts.InsertDeliveries(ctx, rows, now)
+}
+
+// begin begins the first attempt of a delivery with it when this worker serves the destination and has room. What goes
+// to a paused or failing receiver waits.
+func (d *Dispatcher) begin(delivery *planned, known deliveries.Standing) {
+	to := delivery.Destination
+	if to != deliveries.OwnEndpoint && (known.Paused || known.Failures >= dispatch.FailingAt || !d.ownership.owns(to)) {
+		return
+	}
+	destination := d.destination(delivery.job())
+	destination.Failures = known.Failures
+	delivery.permit, delivery.IsBegun = d.scheduler.Admit(destination)
+}
+
+// transactionEnded sends what is begun and committed, and wakes the owners of what waits. When the COMMIT got no
+// answer nothing is sent and nothing undone: reconcile finds what is stored. What a pause overtook is given back.
+func (d *Dispatcher) transactionEnded(end database.End, drafts []planned, waiting map[string]time.Time,
+	began time.Time) {
+	var back []job
+	for _, delivery := range drafts {
+		switch {
+		case !delivery.IsBegun:
+		case end != database.Committed:
+			delivery.permit.Cancel()
+			d.release(delivery.ID)
+		case delivery.Destination != deliveries.OwnEndpoint && d.wakeUps.pausedSince(delivery.Destination, began):
+			delivery.permit.Cancel()
+			back = append(back, delivery.job())
+		default:
+			delivery.permit.Send(delivery.job())
+		}
+	}
+	if len(back) > 0 {
+		go d.putBack(back)
+	}
+	if end == database.Committed && len(waiting) > 0 {
+		if _, own := waiting[deliveries.OwnEndpoint]; own {
+			d.Wake()
+		}
+		d.wakeOwners(waiting)
+	}
+}
+
+// putBack makes the deliveries of begun first attempts that this worker holds and will not send due at once, however
+// long the database is unavailable. Each names the moment at which it began, so that a repetition, after a COMMIT
+// without an answer, never meets a later attempt.
+func (d *Dispatcher) putBack(jobs []job) {
+	attempts := make([]deliveries.Begun, len(jobs))
+	for i, j := range jobs {
+		attempts[i] = j.Begun
+	}
+	for pause := recordAgain; len(jobs) > 0; pause = min(2*pause, recordAgainMax) {
+		ctx, cancel := context.WithTimeout(d.writing, storeTimeout)
+		err := d.deps.DB.InTx(ctx, "give attempts back",
+			func(ctx context.Context) error { return d.attempts.PutBack(ctx, attempts, d.deps.Now()) })
+		cancel()
+		if err == nil {
+			break
+		}
+		d.deps.Log.WarnContext(ctx, "give webhook attempts back failed", "error", err)
+		if d.writing.Err() != nil {
+			return // they count as interrupted
+		}
+		sleep(d.writing, pause, nil)
+	}
+	for _, j := range jobs {
+		d.release(j.ID)
+	}
+	d.Wake()
+}
+
+// Reserve waits until some of the wanted events can be sent when they are added, for roomWait at most, and returns how
+// many. done is to be called after the transaction of Add, or instead of it.
+func (d *Dispatcher) Reserve(want int) (n int, done func()) {
+	const each = 2 // deliveries an event
+	granted, release := d.scheduler.Reserve(each*min(want, addBatch), roomWait)
+	return granted / each, release
+}
+
+func supplierIDs(events []round.Outgoing) []string {
+	ids := make([]string, len(events))
+	for i, e := range events {
+		ids[i] = e.Round.SupplierID
+	}
+	return unique(ids)
+}
+
+func unique(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// destination returns where a job goes, as the scheduler wants to know it.
+func (d *Dispatcher) destination(j job) dispatch.Destination {
+	if j.Destination == deliveries.OwnEndpoint {
+		return dispatch.Destination{Name: deliveries.OwnEndpoint}
+	}
+	return dispatch.Destination{Name: j.Destination, Limit: max(j.target.Concurrency, 1)}
+}

@@ -1,0 +1,358 @@
+package sending_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/receivers"
+	"github.com/supplyhub/supplyhub/internal/round"
+	"github.com/supplyhub/supplyhub/internal/sending"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
+)
+
+// network carries messages between the workers of a test; one that is down loses them.
+type network struct {
+	mu    sync.Mutex
+	takes map[int64]func([]byte)
+	down  atomic.Bool
+	sent  atomic.Int64
+}
+
+func (n *network) Send(worker int64, message []byte) {
+	n.mu.Lock()
+	take := n.takes[worker]
+	n.mu.Unlock()
+	n.sent.Add(1)
+	if take != nil && !n.down.Load() {
+		take(slices.Clone(message))
+	}
+}
+
+func (n *network) Listen(worker int64, take func([]byte)) (stop func(), err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.takes[worker] = take
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.takes, worker)
+	}, nil
+}
+
+// team is some workers on one database with the same receivers: own is the first worker's, each supplier has the one of
+// acme.
+type team struct {
+	network
+	workers []*rig
+	stops   []func() error
+}
+
+func newTeam(t *testing.T, db *database.DB, n int, change func(*sending.Deps),
+	acme func(int, http.ResponseWriter, *http.Request)) *team {
+	t.Helper()
+	team := &team{network: network{takes: map[int64]func([]byte){}}}
+	secret := webhook.NewSecret() // the service's own, the same in each worker
+	for i := range n {
+		r := newRig(t, db, setup{acme: acme, idle: true, deps: func(d *sending.Deps) {
+			d.Peers, d.OwnSecrets = &team.network, []webhook.Secret{secret}
+			if i > 0 {
+				first := team.workers[0]
+				d.Destinations, d.BaseURL = first.suppliers, first.own.URL
+			}
+			if change != nil {
+				change(d)
+			}
+		}})
+		team.workers = append(team.workers, r)
+	}
+	for i := range 20 {
+		team.workers[0].suppliers.learn(supplierName(i), team.acme().URL, team.workers[0].secret)
+	}
+	for _, r := range team.workers {
+		team.stops = append(team.stops, r.start())
+	}
+	team.shared(t, db, n)
+	return team
+}
+
+func supplierName(i int) string { return fmt.Sprintf("supplier%02d", i) }
+
+func (team *team) acme() *receiver { return team.workers[0].acme }
+
+// shared waits until so many workers share the shards evenly.
+func (team *team) shared(t *testing.T, db *database.DB, n int) {
+	t.Helper()
+	until(t, "the shards are shared", func() bool {
+		var counts []int
+		err := db.From(t.Context()).Raw(`SELECT count(*) FROM webhook_shards WHERE worker IN (SELECT id FROM workers)
+			GROUP BY worker`).Scan(&counts).Error
+		total := 0
+		for _, c := range counts {
+			total += c
+		}
+		return err == nil && len(counts) == n && total == 256 && slices.Max(counts)-slices.Min(counts) <= 1
+	})
+}
+
+// once reports the webhook-ids that came more than once, and how many there were.
+func (team *team) once() (ids int, twice []string) {
+	seen := map[string]int{}
+	for _, c := range team.acme().got() {
+		id := c.header.Get("webhook-id")
+		if seen[id]++; seen[id] == 2 {
+			twice = append(twice, id)
+		}
+	}
+	return len(seen), twice
+}
+
+func (team *team) oneAttemptEach(t *testing.T) {
+	t.Helper()
+	for _, d := range team.workers[0].list(deliveries.Filter{}) {
+		if d.AttemptCount != 1 {
+			t.Errorf("%s took %d attempts", d.ID, d.AttemptCount)
+		}
+	}
+}
+
+func TestDelivery_that_another_worker_stores_wakes_its_owner_and_goes_out_once(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		team := newTeam(t, db, 3, nil, nil)
+		start := time.Now()
+		for i := range 20 {
+			team.workers[i%3].add(event(supplierName(i), int64(i), 1))
+		}
+		until(t, "all have arrived", func() bool { return len(team.acme().got()) >= 20 })
+		t.Logf("the last of 20 came after %s", time.Since(start))
+		team.workers[0].settled()
+		if ids, twice := team.once(); ids != 20 || len(twice) > 0 {
+			t.Errorf("%d deliveries, more than once: %v", ids, twice)
+		}
+		if team.sent.Load() == 0 {
+			t.Error("no owner was woken")
+		}
+		team.oneAttemptEach(t)
+	})
+}
+
+func TestWake_up_that_is_lost_costs_a_moment_and_no_attempt(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		team := newTeam(t, db, 2, nil, nil)
+		team.down.Store(true)
+		for i := range 20 {
+			team.workers[0].add(event(supplierName(i), int64(i), 1))
+		}
+		team.workers[0].settled()
+		if ids, twice := team.once(); ids != 20 || len(twice) > 0 {
+			t.Errorf("%d deliveries, more than once: %v", ids, twice)
+		}
+		team.oneAttemptEach(t)
+	})
+}
+
+func TestReceiver_sees_no_more_calls_at_once_than_its_limit_from_all_workers_while_they_come_and_go(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		const limit = 3
+		var now, most atomic.Int64
+		team := newTeam(t, db, 3, nil, func(_ int, _ http.ResponseWriter, r *http.Request) {
+			n := now.Add(1)
+			defer now.Add(-1)
+			for {
+				if m := most.Load(); n <= m || most.CompareAndSwap(m, n) {
+					break
+				}
+			}
+			select {
+			case <-time.After(20 * time.Millisecond):
+			case <-r.Context().Done():
+			}
+		})
+		first := team.workers[0]
+		first.suppliers.mu.Lock()
+		acme := first.suppliers.known["acme"]
+		acme.Concurrency = limit
+		first.suppliers.known["acme"] = acme
+		first.suppliers.mu.Unlock()
+		for i := range 60 {
+			if i == 30 {
+				if err := team.stops[2](); err != nil {
+					t.Error(err)
+				}
+			}
+			team.workers[i%2].add(event("acme", int64(i), 1))
+		}
+		first.settled()
+		if m := most.Load(); m > limit {
+			t.Errorf("%d calls at once, the limit is %d", m, limit)
+		}
+		if ids, twice := team.once(); ids != 60 || len(twice) > 0 {
+			t.Errorf("%d deliveries, more than once: %v", ids, twice)
+		}
+	})
+}
+
+func TestFailing_receiver_gets_one_probe_a_second_from_all_workers(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		team := newTeam(t, db, 3, func(d *sending.Deps) {
+			d.Schedule = slices.Repeat([]time.Duration{time.Millisecond}, 40)
+		},
+			status(http.StatusServiceUnavailable))
+		var events []round.Outgoing
+		for i := range 20 {
+			events = append(events, event("acme", int64(i), 1))
+		}
+		team.workers[0].add(events...)
+		until(t, "it fails", func() bool {
+			state, err := team.workers[1].ReceiverState(t.Context(), "acme")
+			return err == nil && state.Failing() && state.FailingSince != nil && state.LastError == "status 503"
+		})
+		from := time.Now().Add(500 * time.Millisecond) // what began before the receiver counted as failing has ended by then
+		probes := func() (at []time.Time) {
+			for _, c := range team.acme().got() {
+				if c.at.After(from) {
+					at = append(at, c.at)
+				}
+			}
+			return at
+		}
+		until(t, "there are three probes", func() bool { return len(probes()) >= 3 })
+		for i, at := range probes()[1:] {
+			if gap := at.Sub(probes()[i]); gap < 950*time.Millisecond {
+				t.Errorf("a probe %s after the one before", gap)
+			}
+		}
+	})
+}
+
+func TestFirst_is_one_of_the_workers_and_another_one_when_it_stops(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		team := newTeam(t, db, 3, nil, nil)
+		firsts := func() (list []int) {
+			for i, r := range team.workers {
+				if r.Behind() == 0 {
+					list = append(list, i)
+				}
+			}
+			return list
+		}
+		until(t, "all know which is the first", func() bool { return len(firsts()) == 1 })
+		was := firsts()[0]
+		if err := team.stops[was](); err != nil {
+			t.Error(err)
+		}
+		team.workers = slices.Delete(team.workers, was, was+1)
+		until(t, "another one is the first", func() bool { return len(firsts()) == 1 })
+	})
+}
+
+func TestPause_sends_nothing_and_keeps_everything_until_it_is_resumed(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := newRig(t, db, setup{})
+		if err := r.Pause(t.Context(), "acme", receivers.PausedBySupplier); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 5 {
+			r.add(event("acme", int64(i), 1))
+		}
+		until(t, "the own endpoint has everything", func() bool { return len(r.own.got()) == 5 })
+		if err := r.Pause(t.Context(), "acme", receivers.PausedByOperator); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Resume(t.Context(), "acme", receivers.PausedBySupplier); errs.KindOf(err) != errs.Conflict {
+			t.Errorf("a supplier resumes what the operator paused: %v", err)
+		}
+		state, err := r.ReceiverState(t.Context(), "acme")
+		if err != nil || state.PausedBy != receivers.PausedByOperator || state.PausedAt == nil {
+			t.Errorf("the state is %+v, %v", state, err)
+		}
+		if late, err := r.Overdue(t.Context(), 0); late || err != nil {
+			t.Errorf("what is kept counts as overdue: %v, %v", late, err)
+		}
+		if n := len(r.acme.got()); n != 0 {
+			t.Errorf("%d calls while paused", n)
+		}
+		if err := r.Resume(t.Context(), "acme", receivers.PausedByOperator); err != nil {
+			t.Fatal(err)
+		}
+		r.settled()
+		if n := len(r.acme.got()); n != 5 {
+			t.Errorf("%d calls after the resume", n)
+		}
+		until(t, "the success is known", func() bool {
+			state, err := r.ReceiverState(t.Context(), "acme")
+			return err == nil && state.PausedBy == "" && state.PausedAt == nil && state.LastSuccess != nil && state.Failures == 0
+		})
+	})
+}
+
+func TestReceiver_that_answers_410_or_fails_for_too_long_is_paused(t *testing.T) {
+	t.Parallel()
+	for name, code := range map[string]int{"410": http.StatusGone, "only failures": http.StatusInternalServerError} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			databasetest.Each(t, func(t *testing.T, db *database.DB) {
+				r := newRig(t, db, setup{acme: status(code), deps: func(d *sending.Deps) {
+					d.PauseAfter, d.Schedule = time.Second, slices.Repeat([]time.Duration{time.Millisecond}, 30)
+				}})
+				r.add(event("acme", 1, 1))
+				until(t, "it is paused", func() bool {
+					state, err := r.ReceiverState(t.Context(), "acme")
+					return err == nil && state.PausedBy == receivers.PausedByService
+				})
+				if failed := r.list(deliveries.Filter{Status: deliveries.Failed}); (len(failed) == 1) != (code == http.StatusGone) {
+					t.Errorf("%d deliveries failed", len(failed))
+				}
+			})
+		})
+	}
+}
+
+func TestDelivery_without_a_receiver_waits_for_one(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := newRig(t, db, setup{acme: status(http.StatusNotFound)})
+		r.add(event("acme", 1, 1))
+		r.settled()
+		r.suppliers.mu.Lock()
+		acme := r.suppliers.known["acme"]
+		delete(r.suppliers.known, "acme")
+		r.suppliers.mu.Unlock()
+		id := r.show("acme").ID
+		if _, err := r.Redeliver(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		r.Wake()
+		r.acme.mu.Lock()
+		r.acme.answer = nil
+		r.acme.mu.Unlock()
+		until(t, "it is set aside", func() bool {
+			late, err := r.Overdue(t.Context(), 0)
+			return err == nil && !late
+		})
+		r.suppliers.mu.Lock()
+		r.suppliers.known["acme"] = acme
+		r.suppliers.mu.Unlock()
+		if err := r.Callable(t.Context(), "acme"); err != nil {
+			t.Fatal(err)
+		}
+		r.settled()
+		if d := r.show("acme"); d.Status != deliveries.Delivered || d.AttemptCount != 4 {
+			t.Errorf("%s after %d attempts", d.Status, d.AttemptCount)
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package sending
+
+import (
+	"context"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+)
+
+// reclaimEvery is how often a worker looks for attempts that are not being made.
+const reclaimEvery = 2 * time.Second
+
+// ownership is which suppliers this worker serves. It alone looks for their due deliveries, limits them and probes the
+// failing ones. What it says is checked again by the database where an attempt is begun.
+type ownership struct {
+	mu     sync.Mutex
+	owned  []int                  // shards, ascending
+	owners [dispatch.Shards]int64 // as last read; NoOwner where the owner is dead
+	live   int                    // workers
+	first  bool                   // this one is the oldest of those that do not stop
+	former map[int64]struct{}     // from whom shards came, until these have nothing in flight to them
+}
+
+func (o *ownership) shards() []int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.owned
+}
+
+// owns reports whether this worker serves the supplier.
+func (o *ownership) owns(supplierID string) bool {
+	_, found := slices.BinarySearch(o.shards(), dispatch.ShardOf(supplierID))
+	return found
+}
+
+// Behind returns how many workers come behind the first, and 0 to the first itself, as far as this one knows.
+func (d *Dispatcher) Behind() int {
+	o := &d.ownership
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.first {
+		return 0
+	}
+	return max(o.live-1, 0)
+}
+
+// owner returns the worker that serves the supplier, as far as is known here.
+func (o *ownership) owner(supplierID string) int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.owners[dispatch.ShardOf(supplierID)]
+}
+
+// plan is what a worker does about its shards: what it goes on with, what it gives to whom and what it takes.
+type plan struct {
+	keep, take []int
+	give       map[int64][]int
+}
+
+// plan compares who owns what with what is to be.
+func (m members) plan(worker int64) plan {
+	p := plan{give: map[int64][]int{}}
+	for shard, to := range dispatch.Assign(m.owners, m.stay) {
+		switch owner := m.owners[shard]; {
+		case owner == worker && (to == worker || to == dispatch.NoOwner):
+			p.keep = append(p.keep, shard)
+		case owner == worker:
+			p.give[to] = append(p.give[to], shard)
+		case to == worker && !slices.Contains(m.live, owner):
+			p.take = append(p.take, shard)
+		}
+	}
+	return p
+}
+
+// rebalance brings this worker's shards to what they are to be. Shards that it gives away are left alone before another
+// worker can own them; those that it gets are served from the next round on, which counts what their former owners have
+// in flight.
+func (d *Dispatcher) rebalance(ctx context.Context, worker int64, m members) error {
+	p := m.plan(worker)
+	if err := d.own(ctx, p.keep, m); err != nil {
+		return err
+	}
+	for to, shards := range p.give {
+		if err := d.workers.giveShards(ctx, shards, worker, to); err != nil {
+			return err
+		}
+	}
+	if len(p.take) == 0 {
+		return nil
+	}
+	if err := d.workers.takeShards(ctx, p.take, worker); err != nil {
+		return err
+	}
+	m, err := d.ask(ctx, worker)
+	if err != nil {
+		return err
+	}
+	return d.own(ctx, m.plan(worker).keep, m)
+}
+
+// own takes the shards for this worker's and forgets all others.
+func (d *Dispatcher) own(ctx context.Context, shards []int, m members) error {
+	o := &d.ownership
+	o.mu.Lock()
+	changed := !slices.Equal(o.owned, shards)
+	for _, shard := range shards {
+		if _, had := slices.BinarySearch(o.owned, shard); !had && slices.Contains(m.live, o.owners[shard]) {
+			o.former[o.owners[shard]] = struct{}{}
+		}
+	}
+	former := make([]int64, 0, len(o.former))
+	for worker := range o.former {
+		former = append(former, worker)
+	}
+	o.mu.Unlock()
+	var elsewhere map[string]int
+	if len(former) > 0 {
+		var err error
+		if elsewhere, err = d.attempts.HeldBy(ctx, former); err != nil {
+			return err
+		}
+	}
+	o.mu.Lock()
+	o.owned = shards
+	for shard, owner := range m.owners {
+		if o.owners[shard] = owner; !slices.Contains(m.live, owner) {
+			o.owners[shard] = dispatch.NoOwner // what is handed to a dead worker waits until it is missed
+		}
+	}
+	o.live = len(m.live)
+	o.first = len(m.stay) > 0 && slices.Min(m.stay) == d.lease.worker()
+	if len(elsewhere) == 0 {
+		clear(o.former)
+	}
+	o.mu.Unlock()
+	if changed || len(former) > 0 {
+		d.scheduler.Own(o.owns, elsewhere)
+		d.Wake()
+	}
+	return nil
+}
+
+// reconcile compares what the database says that this worker is sending with what it is sending. The rest is of
+// transactions whose COMMIT got no answer: it counts as interrupted and is due again. What is begun is held in memory
+// from before its COMMIT until its result is written, so the order matters: first the database, then the memory. What
+// ends, or begins once more, in between has another number or another beginning, which the update names.
+func (d *Dispatcher) reconcile(ctx context.Context, worker int64) error {
+	attempts, err := d.attempts.Begun(ctx, worker)
+	if err != nil {
+		return err
+	}
+	d.heldMu.Lock()
+	forgotten := slices.DeleteFunc(attempts, func(a deliveries.HeldAttempt) bool { return d.held[a.ID] > 0 })
+	d.heldMu.Unlock()
+	if len(forgotten) == 0 {
+		return nil
+	}
+	n, err := d.attempts.Interrupt(ctx, worker, forgotten, d.deps.Now())
+	if n > 0 {
+		d.deps.Log.WarnContext(ctx, "attempts that this worker began and does not make are due again: "+
+			"a COMMIT got no answer", "attempts", n)
+		d.Wake()
+	}
+	return err
+}

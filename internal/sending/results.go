@@ -1,0 +1,104 @@
+package sending
+
+import (
+	"context"
+	"errors"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/receivers"
+	"slices"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/groupcommit"
+)
+
+// record has the result written down, however long the database is unavailable, until the process has to end. It does
+// not wait.
+func (d *Dispatcher) record(ctx context.Context, r deliveries.Result, pause time.Duration) {
+	done := func(_ struct{}, err error) {
+		if err == nil {
+			d.written(r.ID)
+			return
+		}
+		go d.recordAgain(ctx, r, pause, err)
+	}
+	if err := d.results.Enqueue(d.writing, r, done); err != nil {
+		done(struct{}{}, err)
+	}
+}
+
+func (d *Dispatcher) recordAgain(ctx context.Context, r deliveries.Result, pause time.Duration, cause error) {
+	if errors.Is(cause, groupcommit.ErrClosed) || d.writing.Err() != nil {
+		d.deps.Log.ErrorContext(ctx, "write webhook delivery attempt down failed: it counts as interrupted", "error", cause)
+		d.written(r.ID)
+		return
+	}
+	d.deps.Log.WarnContext(ctx, "write webhook delivery attempt down failed, it is tried again", "error", cause)
+	sleep(d.writing, pause, nil)
+	d.record(ctx, r, min(2*pause, recordAgainMax))
+}
+
+// flushResults writes a batch of results down. The batch belongs to no single attempt, so nothing of its context is
+// used.
+func (d *Dispatcher) flushResults(_ context.Context, results []deliveries.Result) ([]struct{}, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	now := d.deps.Now()
+	for i := range results {
+		results[i].Rebase(now)
+	}
+	if !d.needsTransaction(results) {
+		_, err := d.attempts.Finish(ctx, results, now)
+		return make([]struct{}, len(results)), err
+	}
+	err := d.deps.DB.InTx(ctx, "write results", func(ctx context.Context) error {
+		written, err := d.attempts.Finish(ctx, results, now)
+		if err != nil {
+			return err
+		}
+		return d.follow(ctx, results, written, now)
+	})
+	return make([]struct{}, len(results)), err
+}
+
+// follow stores what the ends of attempts mean beyond their deliveries: requests that are lost, receivers that are due
+// again or want nothing more.
+func (d *Dispatcher) follow(ctx context.Context, results []deliveries.Result, written map[string]bool, now time.Time) error {
+	due := map[string]time.Time{}
+	var gone []deliveries.Result
+	ordered := slices.SortedFunc(slices.Values(results), deliveries.Result.ByRequest) // as lockByID says: requests, then receivers
+	for _, r := range ordered {
+		switch {
+		case !written[r.ID]:
+		case r.Gone():
+			gone = append(gone, r)
+		case r.Lost():
+			if err := d.lost(ctx, r.Begun, r.Reason()); err != nil {
+				return err
+			}
+		case r.Outcome.Status == deliveries.Pending:
+			if at, known := due[r.Destination]; !known || r.Outcome.Next.Before(at) {
+				due[r.Destination] = r.Outcome.Next
+			}
+		}
+	}
+	for _, r := range gone {
+		if err := d.PauseReceiver(ctx, r.Destination, receivers.PausedByService, r.Reason()); err != nil {
+			return err
+		}
+		d.woken(appendWakeUp(nil, shardPaused, r.Destination))
+	}
+	if err := d.notices.Note(ctx, deadNotices(results, written)...); err != nil {
+		return err
+	}
+	return d.due.MarkDue(ctx, due, now)
+}
+
+// needsTransaction reports whether more than the deliveries is written; PostgreSQL writes these in one statement.
+func (d *Dispatcher) needsTransaction(results []deliveries.Result) bool {
+	return !d.attempts.Postgres() || slices.ContainsFunc(results, func(r deliveries.Result) bool {
+		if r.Destination == deliveries.OwnEndpoint && r.Lost() || d.notices.Open() && r.Outcome.Status == deliveries.Dead {
+			return true
+		}
+		return r.Destination != deliveries.OwnEndpoint && (r.Outcome.Status == deliveries.Pending || r.Gone())
+	})
+}

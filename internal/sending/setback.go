@@ -1,0 +1,39 @@
+package sending
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	setBackEvery = time.Second
+	setBackTurns = 3 // after a jump: what others wrote at the time before is committed by then
+)
+
+// RunSetBack has, until ctx ends, no delivery wait longer for it when the database's clock is set back.
+func (d *Dispatcher) RunSetBack(ctx context.Context) {
+	ticker := time.NewTicker(setBackEvery)
+	defer ticker.Stop()
+	jumps, turns := d.deps.DB.ClockJumps(), 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if n := d.deps.DB.ClockJumps(); n != jumps {
+			jumps, turns = n, setBackTurns
+		}
+		if turns == 0 {
+			continue
+		}
+		if err := d.SetBack(ctx); err != nil {
+			if ctx.Err() == nil {
+				d.deps.Log.WarnContext(ctx, "deliveries wait by the clock that was set back", "error", err)
+			}
+			continue
+		}
+		d.Wake()
+		turns--
+	}
+}

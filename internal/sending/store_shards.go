@@ -1,0 +1,139 @@
+package sending
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+)
+
+// members is who lives, who died, who owns which shard, and what that means to the worker that asked.
+type members struct {
+	held   bool // the worker had its lease, which is renewed
+	due    bool // something waits for it
+	live   []int64
+	stay   []int64 // those who live and do not stop
+	dead   []int64 // they renewed their leases no more
+	owners []int64 // of each shard
+}
+
+// kinds of a beat's rows.
+const (
+	rowShards = iota
+	rowLeaving
+	rowStaying
+	rowRenewed
+	rowDue
+)
+
+type memberRow struct {
+	kind, id, value int64
+	owners          string // of all shards in their order, between commas
+}
+
+// beat renews the worker's lease and reads the workers, the shards and whether something is due in these: an idle
+// worker asks nothing else.
+func (s *workerStore) beat(ctx context.Context, worker int64, until time.Time, shards []int,
+	now time.Time) ([]memberRow, error) {
+	with, renewed, owners := `WITH quick AS (SELECT set_config('synchronous_commit', 'off', true)),
+		renewed AS (UPDATE workers SET alive_until = $2 WHERE id = $1 RETURNING id)`,
+		`renewed, quick`, `string_agg(worker::text, ',' ORDER BY shard)`
+	if !s.Postgres() {
+		with, renewed, owners = ``, `workers WHERE id = $1 AND alive_until = $2`, `group_concat(worker ORDER BY shard)`
+		if _, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE workers SET alive_until = $1 WHERE id = $2`, until.UnixMicro(),
+			worker); err != nil {
+			return nil, fmt.Errorf("renew a worker's lease: %w", database.Translate(err))
+		}
+	}
+	rows, err := database.Query(ctx, s.DB.SQL(ctx), with+`
+		SELECT 0, 0, 0, `+owners+` FROM webhook_shards
+		UNION ALL SELECT 2 - leaving, id, alive_until, '' FROM workers
+		UNION ALL SELECT 3, id, 0, '' FROM `+renewed+`
+		UNION ALL SELECT 4, 0, at, '' FROM (SELECT next_attempt_at AS at FROM webhook_deliveries
+			WHERE status = 'pending' AND worker IS NULL AND destination = 'own' ORDER BY next_attempt_at LIMIT 1) AS own
+		UNION ALL SELECT 4, 0, at, '' FROM (SELECT due_at AS at FROM webhook_receivers
+			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $3 AND `+s.AnyOf("shard", 4)+` LIMIT 1) AS receiver`,
+		[]any{worker, until.UnixMicro(), now.UnixMicro(), s.Values(shards)},
+		func(r *memberRow) []any { return []any{&r.kind, &r.id, &r.value, &r.owners} })
+	if err != nil {
+		return nil, fmt.Errorf("renew the lease and read the workers: %w", err)
+	}
+	return rows, nil
+}
+
+// newMembers takes the rows of a beat in.
+func newMembers(rows []memberRow, worker int64, now time.Time, seen sightings) (m members, err error) {
+	read := time.Now()
+	for _, r := range rows {
+		switch r.kind {
+		case rowShards:
+			for id := range strings.SplitSeq(r.owners, ",") {
+				owner, err := strconv.ParseInt(id, 10, 64)
+				if err != nil {
+					return m, fmt.Errorf("read the owners of shards: %w", err)
+				}
+				m.owners = append(m.owners, owner)
+			}
+		case rowLeaving, rowStaying:
+			m.add(r, r.id != worker && seen.dead(r.id, r.value, read))
+		case rowRenewed:
+			m.held = true
+		case rowDue:
+			m.due = m.due || r.value <= now.UnixMicro()
+		}
+	}
+	return m, nil
+}
+
+// add takes a worker in.
+func (m *members) add(r memberRow, dead bool) {
+	if dead {
+		m.dead = append(m.dead, r.id)
+		return
+	}
+	m.live = append(m.live, r.id)
+	if r.kind == rowStaying {
+		m.stay = append(m.stay, r.id)
+	}
+}
+
+// owner returns the worker that owns the shard, or NoOwner.
+func (s *workerStore) owner(ctx context.Context, shard int) (worker int64, err error) {
+	err = s.DB.SQL(ctx).QueryRowContext(ctx, `SELECT worker FROM webhook_shards WHERE shard = $1`, shard).Scan(&worker)
+	if err != nil {
+		return dispatch.NoOwner, fmt.Errorf("read who serves a supplier: %w", database.Translate(err))
+	}
+	return worker, nil
+}
+
+// leave notes that the worker stops.
+func (s *workerStore) leave(ctx context.Context, worker int64) error {
+	if _, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE workers SET leaving = 1 WHERE id = $1`, worker); err != nil {
+		return fmt.Errorf("store that the worker stops: %w", database.Translate(err))
+	}
+	return nil
+}
+
+// giveShards makes another worker the owner of shards of this one.
+func (s *workerStore) giveShards(ctx context.Context, shards []int, from, to int64) error {
+	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_shards SET worker = $3 WHERE worker = $2 AND `+
+		s.AnyOf("shard", 1), s.Values(shards), from, to)
+	if err != nil {
+		return fmt.Errorf("give shards to another worker: %w", database.Translate(err))
+	}
+	return nil
+}
+
+// takeShards makes this worker the owner of those of the shards whose owner has no lease.
+func (s *workerStore) takeShards(ctx context.Context, shards []int, worker int64) error {
+	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_shards SET worker = $2 WHERE `+s.AnyOf("shard", 1)+`
+		AND NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = webhook_shards.worker)`, s.Values(shards), worker)
+	if err != nil {
+		return fmt.Errorf("take shards: %w", database.Translate(err))
+	}
+	return nil
+}

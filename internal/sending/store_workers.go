@@ -1,0 +1,61 @@
+package sending
+
+import (
+	"context"
+	"fmt"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+// workerStore keeps which workers live, and which shards they own.
+type workerStore struct{ deliveries.Tables }
+
+func (s *workerStore) newLease(ctx context.Context, until time.Time) (id int64, err error) {
+	err = s.DB.InTx(ctx, "register a worker", func(ctx context.Context) error {
+		if id, err = s.DB.Numbers(ctx, 1); err != nil {
+			return err
+		}
+		return s.DB.From(ctx).Exec(`INSERT INTO workers (id, alive_until) VALUES (?, ?)`, id, until.UnixMicro()).Error
+	})
+	if err != nil {
+		return 0, fmt.Errorf("store a worker's lease: %w", err)
+	}
+	return id, nil
+}
+
+// What takeOver is given for a worker's lease instead of a renewal that was read.
+const (
+	anyRenewal int64 = -1 // it ends whatever it says
+	noRenewal  int64 = -2 // it is only taken over from when it has no row
+)
+
+// takeOver ends the worker's lease unless it was renewed since the given renewal, makes its attempts due again and
+// returns how many they were. The worker finds its lease gone, and each of its results names it.
+func (s *workerStore) takeOver(ctx context.Context, worker, renewal int64, now time.Time) (n int64, err error) {
+	err = s.DB.InTx(ctx, "take over a dead worker's attempts", func(ctx context.Context) error {
+		_, err := s.DB.SQL(ctx).ExecContext(ctx, `DELETE FROM workers
+			WHERE id = $1 AND (alive_until = $2 OR CAST($2 AS bigint) = -1)`, worker, renewal)
+		if err != nil {
+			return database.Translate(err)
+		}
+		destinations, err := database.Query(ctx, s.DB.SQL(ctx),
+			`UPDATE webhook_deliveries SET worker = NULL, next_attempt_at = $1, updated_at = $1
+			WHERE worker = $2 AND NOT EXISTS (SELECT 1 FROM workers WHERE id = $2) RETURNING destination`,
+			[]any{now.UnixMicro(), worker}, func(d *string) []any { return []any{d} })
+		if err != nil {
+			return err
+		}
+		due := map[string]time.Time{}
+		for _, destination := range destinations {
+			due[destination] = now
+		}
+		n = int64(len(destinations))
+		return deliveries.NewDueStore(s.DB).MarkDue(ctx, due, now)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("take over: %w", err)
+	}
+	return n, nil
+}

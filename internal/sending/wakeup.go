@@ -1,0 +1,138 @@
+package sending
+
+import (
+	"context"
+	"fmt"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"sync"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+)
+
+// Peers carries wake-ups to workers, fire and forget. A lost one costs time alone: each worker looks for what is due
+// anyway, at least once a second.
+type Peers interface {
+	Send(worker int64, message []byte)
+	// Listen has take called with each message for the worker until stop; take must not block.
+	Listen(worker int64, take func(message []byte)) (stop func(), err error)
+}
+
+// What a wake-up says of a shard. It holds nothing else: who forges one makes a worker look at the database.
+const (
+	shardDue    byte = iota // something of it may be due now
+	shardPaused             // a receiver of it was paused
+)
+
+// appendWakeUp adds two bytes, the news and the shard.
+func appendWakeUp(message []byte, news byte, supplierID string) []byte {
+	return append(message, news, byte(dispatch.ShardOf(supplierID)))
+}
+
+// wakeUps is what this worker was woken for since its last look.
+type wakeUps struct {
+	mu     sync.Mutex
+	due    map[int]struct{}           // shards to look at
+	paused [dispatch.Shards]time.Time // when a receiver of the shard was last paused; monotonic
+}
+
+// take reads a message of any length.
+func (w *wakeUps) take(message []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ; len(message) >= 2; message = message[2:] {
+		shard := int(message[1])
+		if message[0] == shardPaused {
+			w.paused[shard] = time.Now()
+		}
+		if w.due == nil {
+			w.due = map[int]struct{}{}
+		}
+		w.due[shard] = struct{}{}
+	}
+}
+
+// shards returns the shards to look at and forgets them.
+func (w *wakeUps) shards() []int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := make([]int, 0, len(w.due))
+	for shard := range w.due {
+		list = append(list, shard)
+	}
+	clear(w.due)
+	return list
+}
+
+// pausedSince reports whether some receiver of the supplier's shard was paused after the given moment.
+func (w *wakeUps) pausedSince(supplierID string, moment time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.paused[dispatch.ShardOf(supplierID)].After(moment)
+}
+
+// woken has this worker look at the shards of a message now.
+func (d *Dispatcher) woken(message []byte) {
+	d.wakeUps.take(message)
+	d.Wake()
+}
+
+// wakeOwners wakes the workers that own the suppliers, this one among them, after what is due was committed.
+func (d *Dispatcher) wakeOwners(suppliers map[string]time.Time) {
+	messages := map[int64][]byte{}
+	for id := range suppliers {
+		if id != deliveries.OwnEndpoint {
+			owner := d.ownership.owner(id)
+			messages[owner] = appendWakeUp(messages[owner], shardDue, id)
+		}
+	}
+	for owner, message := range messages {
+		d.wakeWorker(owner, message)
+	}
+}
+
+// announce wakes the worker that owns the supplier, whichever process this is. Without it the worker finds out at its
+// next look.
+func (d *Dispatcher) announce(ctx context.Context, paused bool, supplierID string) {
+	news := shardDue
+	if paused {
+		news = shardPaused
+	}
+	owner, err := d.workers.owner(ctx, dispatch.ShardOf(supplierID))
+	if err != nil {
+		d.deps.Log.WarnContext(ctx, "the supplier's worker does not hear at once of a pause or its end", "error", err)
+		return
+	}
+	d.wakeWorker(owner, appendWakeUp(nil, news, supplierID))
+}
+
+func (d *Dispatcher) wakeWorker(worker int64, message []byte) {
+	switch {
+	case worker == dispatch.NoOwner: // its next owner looks at all of it
+	case worker == d.lease.worker():
+		d.woken(message)
+	case d.deps.Peers != nil:
+		d.deps.Peers.Send(worker, message)
+	}
+}
+
+// listen takes wake-ups under this worker's id from now on. A subscription that failed is tried again by the next beat.
+func (d *Dispatcher) listen(worker int64) error {
+	if d.deps.Peers == nil || d.listening == worker {
+		return nil
+	}
+	d.stopListening()
+	stop, err := d.deps.Peers.Listen(worker, d.woken)
+	if err != nil {
+		return fmt.Errorf("listen to other workers: %w", err)
+	}
+	d.unlisten, d.listening = stop, worker
+	return nil
+}
+
+func (d *Dispatcher) stopListening() {
+	if d.unlisten != nil {
+		d.unlisten()
+		d.unlisten, d.listening = nil, 0
+	}
+}
