@@ -38,15 +38,16 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 
 // didYouMean returns a hint at the values that are near to what was typed, or nothing. cobra measures.
 func didYouMean(typed string, values ...string) string {
+	const blank = "\u00a0" // a command's name ends at a blank, a supplier's does not
 	words := &cobra.Command{SuggestionsMinimumDistance: 2}
 	for _, value := range values {
-		words.AddCommand(&cobra.Command{Use: value, Run: func(*cobra.Command, []string) {}})
+		words.AddCommand(&cobra.Command{Use: strings.ReplaceAll(value, " ", blank), Run: func(*cobra.Command, []string) {}})
 	}
-	near := words.SuggestionsFor(typed)
+	near := words.SuggestionsFor(strings.ReplaceAll(typed, " ", blank))
 	if len(near) == 0 {
 		return ""
 	}
-	return ": did you mean " + strings.Join(near, " or ") + "?"
+	return ": did you mean " + strings.ReplaceAll(strings.Join(near, " or "), blank, " ") + "?"
 }
 
 // choice is a flag that takes one of a few values.

@@ -83,7 +83,11 @@ func (s *Service) SendTest(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	fragment, err := s.site.Fragment(c, "receiver", "test", testView{result, waiting})
+	receiver, err := s.deps.Receiver.Receiver(c.Request.Context(), supplierOf(c))
+	if err != nil {
+		return err
+	}
+	fragment, err := s.site.Fragment(c, "receiver", "test", testView{result, waiting, receiver.State == "paused"})
 	if err != nil {
 		return err
 	}
@@ -103,6 +107,7 @@ func (s *Service) SendTest(c *gin.Context) error {
 type testView struct {
 	receivers.TestResult
 	Waiting int64 // for the receiver
+	Paused  bool  // what waits is sent when it is resumed
 }
 
 // Well reports whether the receiver took the call.

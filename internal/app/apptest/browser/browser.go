@@ -23,6 +23,7 @@ import (
 
 const (
 	patience = 20 * time.Second // for every step
+	comingUp = time.Minute      // for the browser to start
 	height   = 900
 )
 
@@ -52,6 +53,18 @@ func Start(tb testing.TB, o Options) *Browser {
 	if err != nil {
 		tb.Skipf("NOT TESTED in a browser: %v", err)
 	}
+	for range 3 {
+		if b := open(tb, path, o); b != nil {
+			return b
+		}
+	}
+	tb.Fatalf("the browser did not come up within %s, three times", comingUp)
+	return nil
+}
+
+// open starts a browser; nil: it did not come up. On a busy machine its first answer may be lost, and is not sent again.
+func open(tb testing.TB, path string, o Options) *Browser {
+	tb.Helper()
 	allocator, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(o.Width, height), chromedp.Flag("lang", o.Language),
 		chromedp.Flag("disable-dev-shm-usage", true))...)
@@ -64,15 +77,27 @@ func Start(tb testing.TB, o Options) *Browser {
 	if o.Dark {
 		scheme = "dark"
 	}
-	b.do("start", network.Enable(), runtime.Enable(), log.Enable(),
+	actions := []chromedp.Action{network.Enable(), runtime.Enable(), log.Enable(),
 		network.SetExtraHTTPHeaders(network.Headers{"Accept-Language": o.Language}),
 		emulation.SetDeviceMetricsOverride(int64(o.Width), height, 1, o.Width < 600),
 		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
-		emulation.SetScriptExecutionDisabled(!o.Scripts))
+		emulation.SetScriptExecutionDisabled(!o.Scripts)}
 	if o.Zone != "" {
-		b.do("choose a time zone", emulation.SetTimezoneOverride(o.Zone))
+		actions = append(actions, emulation.SetTimezoneOverride(o.Zone))
 	}
-	return b
+	started := make(chan error, 1)
+	go func() { started <- chromedp.Run(ctx, actions...) }() // a context that ends would end the browser with it
+	select {
+	case err := <-started:
+		if err != nil {
+			tb.Fatalf("start: %v", err)
+		}
+		return b
+	case <-time.After(comingUp):
+		cancelTab()
+		cancel()
+		return nil
+	}
 }
 
 // note keeps what a page asked for and what went wrong.
@@ -107,10 +132,6 @@ func (b *Browser) do(what string, actions ...chromedp.Action) {
 }
 
 func (b *Browser) try(actions ...chromedp.Action) error {
-	if chromedp.FromContext(b.ctx).Target == nil {
-		// the first run starts the browser and must not be bounded by a context that ends
-		return chromedp.Run(b.ctx, actions...)
-	}
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	return chromedp.Run(ctx, actions...)
