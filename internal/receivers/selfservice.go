@@ -95,7 +95,7 @@ func (s *SelfService) SetURL(ctx context.Context, supplierID, url string) error 
 	return s.deps.Accounts.SetWebhookURL(ctx, supplierID, url)
 }
 
-// RotateSecret returns a new secret; the current one signs beside it for the overlap. Errors: errs.Invalid.
+// RotateSecret returns a new secret; the current one signs too for the overlap. Errors: errs.Invalid.
 func (s *SelfService) RotateSecret(ctx context.Context, supplierID string, overlap time.Duration) (string, error) {
 	if overlap < 0 || overlap > longestKeep {
 		return "", errs.InvalidInput("The overlap is not valid.", errs.At("/overlap", "must be from 0s to 168h"))
