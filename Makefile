@@ -20,7 +20,7 @@ PROGRESS = awk -v tty="$$([ -t 2 ] && echo 1)" '$$1 == "exit" && NF == 2 {code =
 	NF == 1 || /^go: downloading/ {n++; if (tty) {printf "\r%d packages", n > "/dev/stderr"}; next} {print > "/dev/stderr"} \
 	END {if (n) {printf "\r%d packages compiled.\n", n > "/dev/stderr"}; exit code}'
 # Those that take longest begin first.
-UNIT = ./internal/webhooks ./internal/materials ./internal/tracker $$($(GO) list ./... | grep -v '/internal/acceptance' | tr '\n' ' ')
+UNIT = ./internal/sending ./internal/deliveries ./internal/materials ./internal/tracker $$($(GO) list ./... | grep -v '/internal/acceptance' | tr '\n' ' ')
 # Tests wait for each other's processes, for answers and for time more than they compute.
 ATONCE = 4
 # SQLite is C translated to Go: with each of its accesses watched and each pointer of its driver checked, its tests took

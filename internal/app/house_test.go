@@ -166,11 +166,11 @@ var ownClocks = []string{
 	// the database's own time
 	"internal/database/faults_*.go", "internal/database/doctor.go", "internal/database/errors.go",
 	"internal/database/query.go", "internal/database/sqlite.go", "internal/database/unresponsive_server.go",
-	"internal/app/doctor_*.go", "internal/app/figures.go", "internal/httpapi/middleware.go",
+	"internal/app/doctor_*.go", "internal/app/figures.go", "internal/httpapi/middleware.go", "internal/httpapi/decode.go",
 	"internal/materials/work/sweeper.go", "internal/materials/work/direct.go", "internal/queue/*.go",
 	"internal/queue/embedded/*.go", "internal/sending/dispatcher.go", "internal/sending/lease.go",
 	"internal/sending/outbox.go", "internal/sending/ownership.go", "internal/sending/results.go",
-	"internal/sending/store_shards.go", "internal/sending/wakeup.go", "internal/sending/claim.go",
+	"internal/sending/store_shards.go", "internal/deliveries/result.go", "internal/sending/wakeup.go", "internal/sending/claim.go",
 	"internal/receivers/testcall.go", "internal/receivers/health.go",
 	"internal/database/clock*.go", "internal/app/app.go", "internal/console/console.go",
 	"internal/console/http_matching.go", "internal/tracker/relation.go",

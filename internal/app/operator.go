@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-
 	"slices"
-
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"

@@ -160,11 +160,11 @@ func (d *Keeper) reopen(ctx context.Context, found []Delivery) error {
 // Overdue reports whether some delivery has been due for longer than the given time; those to paused receivers are not.
 func (d *Keeper) Overdue(ctx context.Context, longer time.Duration) (bool, error) {
 	before := d.deps.Now().Add(-longer)
-	found, err := d.due.Due(ctx, AllShards(), before)
+	found, err := d.due.Due(ctx, allShards(), before)
 	return slices.ContainsFunc(found, func(r DueRow) bool { return r.At.Before(before) }), err
 }
 
-func AllShards() []int {
+func allShards() []int {
 	all := make([]int, dispatch.Shards)
 	for shard := range all {
 		all[shard] = shard

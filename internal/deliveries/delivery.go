@@ -1,5 +1,3 @@
-// Package webhooks sends signed events, whatever they are about: deliveries and attempts are rows, the schedule of
-// retries is in the database, each destination has limits of its own. It knows requests only through its RequestLedger.
 package deliveries
 
 import (
@@ -12,20 +10,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// Status is the state of a delivery.
-//
-//	   2xx                       ┌───────────┐
-//	pending ────────────────────▶│ delivered │───┐
-//	 │ ▲ │                       └───────────┘   │
-//	 │ │ │ 410, own: 3xx, 4xx    ┌────────┐      │
-//	 │ │ └──────────────────────▶│ failed │──────┤
-//	 │ │                         └────────┘      │
-//	 │ │ schedule used up        ┌────────┐      │ redeliver:
-//	 └─┼────────────────────────▶│  dead  │──────┤ a whole new schedule
-//	   │                         └────────┘      │
-//	   └─────────────────────────────────────────┘
-//
-// A pending delivery is tried until one of the three arrows leaves; each try is an attempt.
+// Status is the state of a delivery; the package comment draws how one follows another.
 type Status string
 
 // The statuses of a delivery.
@@ -36,7 +21,7 @@ const (
 	Failed    Status = "failed"    // the destination's answer was final
 )
 
-// ownEndpoint is the destination of the service's own endpoint; every other one is a supplier's id.
+// OwnEndpoint is the destination of the service's own endpoint; every other one is a supplier's id.
 const OwnEndpoint = "own"
 
 // Delivery is one event on its way to one destination.
@@ -102,7 +87,7 @@ func (b Begun) Context(ctx context.Context) context.Context {
 		slog.String("supplier_id", b.Round.SupplierID), slog.Int64("material_request_id", b.Round.RequestID))
 }
 
-// DeadNotice tells the operator that the delivery is dead.
+// DeadNotice returns what the operator is notified of when the delivery is dead.
 func DeadNotice(r round.Round, id, reason string) notice.Notice {
 	return notice.Notice{Type: notice.DeliveryDead, SupplierID: r.SupplierID, Subject: id, Error: reason}
 }

@@ -22,7 +22,7 @@ type KeeperDeps struct {
 	DB       *database.DB
 	Log      *slog.Logger
 	Now      func() time.Time
-	Ledger   RequestLedger   // nil: nothing is told
+	Ledger   RequestLedger   // nil: requests do not hear of it
 	Notifier notice.Notifier // nil: the operator is not notified
 	Stuck    time.Duration   // after which an attempt should have ended, with its result written
 }

@@ -255,7 +255,7 @@ func TestDrop_keeps_what_is_redelivered_and_that_is_sent(t *testing.T) {
 	}
 }
 
-func TestDrop_beside_a_long_reader_lets_others_in_between_its_tries(t *testing.T) {
+func TestDrop_with_a_long_reader_lets_others_in_between_its_tries(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
 	ctx, d := t.Context(), process(db, time.Now())

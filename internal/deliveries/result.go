@@ -35,6 +35,7 @@ func (r *Result) Rebase(now time.Time) {
 	}
 }
 
+// NewResult makes the end of an attempt from its answer and what that means.
 func NewResult(j Begun, a Answer, outcome Outcome, began time.Time, took time.Duration) Result {
 	r := Result{Begun: j, Began: began, Took: took, response: a.Body, Outcome: outcome}
 	if a.Status != 0 {
@@ -69,11 +70,13 @@ func (r Result) Reason() string {
 	return "no answer"
 }
 
+// ByRequest orders results as transactions lock what they belong to: see lockByID.
 func (r Result) ByRequest(other Result) int {
 	return cmp.Or(cmp.Compare(r.Round.SupplierID, other.Round.SupplierID),
 		cmp.Compare(r.Round.RequestID, other.Round.RequestID))
 }
 
+// Lost reports whether the delivery has ended without being delivered.
 func (r Result) Lost() bool { return r.Outcome.Status == Dead || r.Outcome.Status == Failed }
 
 // Gone reports whether the receiver wants nothing more.

@@ -1,6 +1,7 @@
 package deliveries
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -21,6 +22,31 @@ func TestSchedule_waits_within_its_jitter(t *testing.T) {
 	})
 	if o := s.Outcome("acme", Answer{Status: 500}, 3, now, 0); o.Status != Dead {
 		t.Errorf("after the last attempt: %s", o.Status)
+	}
+}
+
+func TestAnswers_of_receivers_are_final_only_with_2xx_and_410(t *testing.T) {
+	t.Parallel()
+	for status := 100; status < 600; status++ {
+		receiver, own := Pending, Pending
+		switch {
+		case status/100 == 2:
+			receiver, own = Delivered, Delivered
+		case status == 410:
+			receiver, own = Failed, Failed
+		case status == 408 || status == 425 || status == 429:
+		case status/100 == 3 || status/100 == 4:
+			own = Failed
+		}
+		if got := Classify("acme", Answer{Status: status}); got != receiver {
+			t.Errorf("%d of a receiver: %s, want %s", status, got, receiver)
+		}
+		if got := Classify(OwnEndpoint, Answer{Status: status}); got != own {
+			t.Errorf("%d of the own endpoint: %s, want %s", status, got, own)
+		}
+	}
+	if got := Classify(OwnEndpoint, Answer{Err: errors.New("refused")}); got != Pending {
+		t.Errorf("no answer: %s", got)
 	}
 }
 

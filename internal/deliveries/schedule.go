@@ -28,6 +28,7 @@ type Outcome struct {
 // Schedule is the waits between the attempts of a series, which therefore has one attempt more.
 type Schedule []time.Duration
 
+// Attempts returns how many attempts a series has.
 func (s Schedule) Attempts() int64 { return int64(len(s)) + 1 }
 
 // Outcome judges a destination's answer to attempt number series of its series. random is in [0, 1).

@@ -57,7 +57,7 @@ func sentRows(ctx context.Context, t *testing.T, db *database.DB, first, last in
 	}
 }
 
-func TestRecover_takes_every_delivery_of_the_range_in_batches_and_none_beside_it(t *testing.T) {
+func TestRecover_takes_every_delivery_of_the_range_in_batches_and_none_besides_it(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		now := time.UnixMicro(1_000_000)
@@ -78,7 +78,7 @@ func TestRecover_takes_every_delivery_of_the_range_in_batches_and_none_beside_it
 		if n, err := s.Recover(t.Context(), "other", filter); err != nil || n != 0 {
 			t.Errorf("another supplier recovers %d: %v", n, err)
 		}
-		due, err := (&DueStore{s.store.Tables}).Due(t.Context(), AllShards(), now.Add(time.Second))
+		due, err := (&DueStore{s.store.Tables}).Due(t.Context(), allShards(), now.Add(time.Second))
 		if err != nil || len(due) != 1 || due[0].Destination != "acme" {
 			t.Errorf("due is %+v: %v", due, err)
 		}

@@ -113,7 +113,7 @@ const (
 	historyAge    = 15 * time.Second
 )
 
-// NewSentService builds it.
+// NewSelfService builds it.
 func NewSelfService(deps SelfServiceDeps) *SelfService {
 	return &SelfService{deps: deps, store: &store{Tables{deps.DB}},
 		histories: lru.NewLRU[string, History](historiesKept, nil, historyAge)}

@@ -32,6 +32,7 @@ func NewAttemptStore(db *database.DB) *AttemptStore { return &AttemptStore{Table
 // NewDueStore returns when the receivers of a database are due.
 func NewDueStore(db *database.DB) *DueStore { return &DueStore{Tables{db}} }
 
+// Postgres reports whether the tables are PostgreSQL's.
 func (s *Tables) Postgres() bool { return s.DB.Engine() == database.Postgres }
 
 // claimedRow is a delivery whose next attempt is begun, or which is dead because its last one had no end.

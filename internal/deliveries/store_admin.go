@@ -77,7 +77,7 @@ func (s *store) byID(ctx context.Context, ids []string) ([]deliveryRow, error) {
 // lockByID holds those of the deliveries that no worker has until the transaction ends.
 //
 // A transaction locks rows that others lock too in this order, so that two wait for each other instead of
-// deadlocking: 1. deliveries, by supplier and id; 2. requests, by supplier and id; 3. receivers, by supplier (markDue).
+// deadlocking: 1. deliveries, by supplier and id; 2. requests, by supplier and id; 3. receivers, by supplier (MarkDue).
 // What is claimed is locked where it is free (SKIP LOCKED); what a worker has is waited for by no other transaction.
 // Rows that others may insert as well (events, requests, receivers) are inserted in the order of their keys.
 func (s *store) lockByID(ctx context.Context, ids []string) ([]Delivery, error) {

@@ -17,6 +17,7 @@ const mostDue = 50_000
 // AnyOf returns the condition that a column is among the values of argument n, which values makes.
 func (s *Tables) AnyOf(column string, n int) string { return s.DB.AnyOf(column, n) }
 
+// Values returns the argument that AnyOf takes.
 func (s *Tables) Values(values any) any { return s.DB.Values(values) }
 
 // DueRow is a destination with work that is due, or will be.
@@ -126,7 +127,7 @@ func (s *DueStore) refreshDueOf(ctx context.Context, suppliers []string, now tim
 	of, front := s.DB.Of(suppliers, `supplier_id`, `$1`), front(s.DB.Of(suppliers, `d.supplier_id`, `$1`))
 	at, args := front, []any{s.Values(suppliers)}
 	if s.Postgres() {
-		// only FOR UPDATE excludes markDue's lock; what was committed before it is seen by the statement after it
+		// only FOR UPDATE excludes MarkDue's lock; what was committed before it is seen by the statement after it
 		done, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
 			WHERE supplier_id = ANY($1) AND coalesce(`+front+`, 9223372036854775807) > $2`+of+` FOR UPDATE SKIP LOCKED`,
 			[]any{suppliers, now.UnixMicro()}, func(id *string) []any { return []any{id} })

@@ -101,21 +101,36 @@ func readBody(c *gin.Context, limit int64, acquire func() error) ([]byte, error)
 	}
 }
 
-// bodyOfStrangers is how long the body of who is not known may take to arrive: most come with their request.
-const bodyOfStrangers = 50 * time.Millisecond
+// The body of a caller that is not known: how long it may pause, and take altogether, before the answer does not wait
+// for it.
+const (
+	strangersPause = time.Second
+	strangersBody  = 5 * time.Second
+)
 
-// dropBody makes a 401 wait for no body that was announced, as net/http does. When it is not all there it ends the
-// connection, on which the rest would be read as the next request. Who expects an answer first gets no other one.
+// dropBody reads what is on its way of a body that a 401 needs no more, so that its sender is not cut off and reads the
+// answer. When the rest does not come it ends the connection, on which that would be read as the next request; net/http
+// would wait for it. A caller that expects an answer before it sends the body gets this one.
 func dropBody(c *gin.Context) {
 	if c.Request.ContentLength == 0 || admissionOf(c).read {
 		return
 	}
-	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(bodyOfStrangers))
-	if c.Request.Header.Get("Expect") == "" {
-		if n, err := io.CopyN(io.Discard, c.Request.Body, strangerBody+1); n <= strangerBody && errors.Is(err, io.EOF) {
+	connection, buffer := http.NewResponseController(c.Writer), make([]byte, 16<<10)
+	end, left := time.Now().Add(strangersBody), maxBody
+	if c.Request.Header.Get("Expect") != "" {
+		left = 0
+	}
+	for left > 0 && time.Now().Before(end) {
+		_ = connection.SetReadDeadline(time.Now().Add(strangersPause)) // without one it waits, as net/http does
+		n, err := c.Request.Body.Read(buffer)
+		if errors.Is(err, io.EOF) {
 			return
 		}
+		if left -= n; err != nil {
+			break
+		}
 	}
+	_ = connection.SetReadDeadline(time.Now()) // no more of it
 	c.Header("Connection", "close")
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
-// wireServer is a server as the api runs it, with one route that reads a body and one that knows nobody.
+// wireServer is a server as the api runs it, with one route that reads a body and one that knows no caller.
 func wireServer(t *testing.T) string {
 	t.Helper()
 	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})
@@ -113,6 +113,17 @@ func TestServer_answers_who_is_not_known_without_waiting_for_the_body(t *testing
 			}
 		})
 	}
+	t.Run("a large body on its way is read, so that its sender reads the answer", func(t *testing.T) {
+		t.Parallel()
+		body := strings.NewReader(strings.Repeat("x", 900<<10))
+		answer, err := http.Post("http://"+wireServer(t)+"/unknown", "application/json", body) //nolint:gosec // the test's own
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = answer.Body.Close(); answer.StatusCode != 401 || answer.Close || body.Len() > 0 {
+			t.Errorf("%s, closes: %t, %d bytes were not taken", answer.Status, answer.Close, body.Len())
+		}
+	})
 	t.Run("a body that comes keeps the connection", func(t *testing.T) {
 		t.Parallel()
 		conn, err := net.Dial("tcp", wireServer(t))

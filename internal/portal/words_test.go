@@ -18,8 +18,8 @@ func said(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for _, file := range []string{
-		"webhooks/selfservice.go", "webhooks/health.go", "webhooks/sender.go", "webhooks/ssrf.go", "webhooks/delivery.go",
-		"webhooks/publicerror.go",
+		"receivers/selfservice.go", "receivers/health.go", "receivers/testcall.go", "sending/sender.go", "sending/ssrf.go",
+		"deliveries/delivery.go", "deliveries/sent.go", "deliveries/publicerror.go",
 		"materials/selection.go", "materials/state.go", "materials/store.go", "materials/work/estimation.go",
 		"materials/receipts.go",
 		"supplierauth/supplier.go", "supplierauth/receivers.go", "supplierauth/portal.go",
@@ -37,7 +37,7 @@ func said(t *testing.T) map[string]string {
 		})
 	}
 	var events []struct{ Description string }
-	content, err := os.ReadFile(filepath.Join("..", "webhooks", "eventtypes.json"))
+	content, err := os.ReadFile(filepath.Join("..", "receivers", "eventtypes.json"))
 	if err == nil {
 		err = json.Unmarshal(content, &events)
 	}
@@ -45,7 +45,7 @@ func said(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	for _, event := range events {
-		found[event.Description] = "webhooks/eventtypes.json"
+		found[event.Description] = "receivers/eventtypes.json"
 	}
 	return found
 }

@@ -3,12 +3,7 @@ package receivers
 import (
 	_ "embed" // the event types
 	"encoding/json"
-	"net/http"
 	"sync"
-
-	"github.com/gin-gonic/gin"
-
-	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
 //go:embed eventtypes.json
@@ -29,16 +24,3 @@ var eventTypes = sync.OnceValues(func() (types []EventType, err error) {
 
 // Events returns the types of events that a supplier's receiver gets.
 func (s *SelfService) Events() ([]EventType, error) { return eventTypes() }
-
-// EventTypes handles GET /api/webhook-event-types.
-func (s *SelfService) EventTypes(c *gin.Context) error {
-	if _, err := httpapi.Query(c); err != nil {
-		return err
-	}
-	types, err := s.Events()
-	if err != nil {
-		return err
-	}
-	httpapi.JSON(c, http.StatusOK, types)
-	return nil
-}

@@ -2,7 +2,6 @@ package receivers
 
 import (
 	"context"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"log/slog"
 	"maps"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/notice"
@@ -86,6 +86,11 @@ func (d *Registry) Resume(ctx context.Context, supplierID, by string) error {
 func errPausedByOperator() error {
 	return errs.New(errs.Conflict, "The operator paused this receiver, and only the operator can resume it.")
 }
+
+// What the ends of attempts say of a receiver is collected in the worker and stored once a second in one statement, at
+// once when a receiver begins to fail or has recovered. What a worker that dies had not stored is forgotten: too few
+// failures put a state off, none is invented. Transactions lock receivers in the order of their suppliers, after
+// deliveries and requests.
 
 // health is what was learnt about a receiver and is not stored yet. It is added to what is stored, not put in its
 // place: while a supplier moves from one worker to another both may have something to say.

@@ -2,13 +2,13 @@ package receivers
 
 import (
 	"context"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 

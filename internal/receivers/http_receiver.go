@@ -147,3 +147,16 @@ func (s *SelfService) TestReceiver(c *gin.Context) error {
 }
 
 func ownerOf(c *gin.Context) string { return caller.From(c.Request.Context()).SupplierID }
+
+// EventTypes handles GET /api/webhook-event-types.
+func (s *SelfService) EventTypes(c *gin.Context) error {
+	if _, err := httpapi.Query(c); err != nil {
+		return err
+	}
+	types, err := s.Events()
+	if err != nil {
+		return err
+	}
+	httpapi.JSON(c, http.StatusOK, types)
+	return nil
+}

@@ -2,11 +2,11 @@ package receivers
 
 import (
 	"context"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"log/slog"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/notice"
 )
 

@@ -3,12 +3,12 @@ package receivers
 import (
 	"context"
 	"fmt"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"log/slog"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )

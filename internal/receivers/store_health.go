@@ -3,12 +3,12 @@ package receivers
 import (
 	"context"
 	"fmt"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 

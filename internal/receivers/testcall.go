@@ -5,11 +5,11 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )

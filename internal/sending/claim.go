@@ -3,17 +3,22 @@ package sending
 import (
 	"context"
 	"fmt"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
-	"github.com/supplyhub/supplyhub/internal/receivers"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 )
 
 const lookUpMost = 1024 // receivers that a round looks up
+
+// This is step c of the states (package deliveries): what is due is found, gets slots, and is begun in the database before
+// it is sent. Three parties take part: the database says what is due, the scheduler (package dispatch) how many calls may
+// be made, and the claim, which alone changes anything, locks the receivers first and so sees a pause or another owner.
+// What fails between two of these leaves deliveries waiting, and the next round of the loop finds them again.
 
 // agenda is what the last look at the database found due, until the next one.
 type agenda struct {

@@ -111,9 +111,9 @@ func TestStatuses_of_answers(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		var codes []int
 		want := map[int64]deliveries.Status{}
-		for code, is := range map[int]deliveries.Status{200: "delivered", 204: "delivered", 299: "delivered", 301: "dead",
-			307: "dead", 400: "dead", 401: "dead", 404: "dead", 422: "dead", 408: "dead", 425: "dead", 429: "dead",
-			500: "dead", 503: "dead", 599: "dead"} {
+		for code, is := range map[int]deliveries.Status{ // few that fail: five in a row make it wait a second each
+			200: "delivered", 204: "delivered", 299: "delivered", 301: "dead", 401: "dead", 404: "dead", 429: "dead", 503: "dead",
+		} {
 			codes = append(codes, code)
 			want[int64(code)] = is
 		}

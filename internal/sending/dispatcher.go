@@ -3,24 +3,26 @@ package sending
 import (
 	"context"
 	"errors"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
-	"github.com/supplyhub/supplyhub/internal/receivers"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/notice"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -74,32 +76,20 @@ type Deps struct {
 type Dispatcher struct {
 	*deliveries.Keeper
 	*receivers.Registry
+	*owner
 	deps      Deps
 	attempts  *deliveries.AttemptStore
 	due       *deliveries.DueStore
-	workers   *workerStore
 	sender    *sender
 	scheduler *dispatch.Scheduler[job]
 	lookup    *lookup
 	results   *groupcommit.Batcher[deliveries.Result, struct{}]
 	metrics   *metrics
 	schedule  deliveries.Schedule
-	wake      chan struct{}
-	beatNow   chan struct{} // makes keepLease look around at once
-	lease     *lease
-	ownership ownership
-	leaving   atomic.Bool // it takes no shards any more
 	notices   notice.Notifier
 	agenda    agenda // of Run alone, but for what expect says
-	wakeUps   wakeUps
-	unlisten  func() // of keepLease alone, like what follows
-	listening int64  // the worker's id under which it listens
-	seen      sightings
-	reclaimed time.Time
 
-	heldMu    sync.Mutex
-	held      map[string]int // attempts that this worker has begun and not ended, by delivery
-	unwritten sync.WaitGroup // of them, those that have a slot or had one
+	unwritten sync.WaitGroup // of the attempts that are held, those that have a slot or had one
 
 	sending    context.Context // ends when the drain is over: attempts are cut off
 	stopSend   context.CancelCauseFunc
@@ -122,12 +112,9 @@ func New(deps Deps) *Dispatcher {
 	}
 	d := &Dispatcher{
 		deps: deps, notices: notice.OrNone(deps.Notifier), attempts: deliveries.NewAttemptStore(deps.DB), due: deliveries.NewDueStore(deps.DB),
-		workers: &workerStore{deliveries.NewTables(deps.DB)}, sender: newSender(deps), schedule: deps.Schedule,
-		lookup: newLookup(deps.Destinations, time.Now), wake: make(chan struct{}, 1), beatNow: make(chan struct{}, 1),
-		lease: newLease(),
-		held:  map[string]int{}, seen: sightings{},
-		ownership: ownership{former: map[int64]struct{}{}},
+		sender: newSender(deps), schedule: deps.Schedule, lookup: newLookup(deps.Destinations, time.Now),
 	}
+	d.owner = newOwner(deps)
 	d.Keeper = deliveries.NewKeeper(deliveries.KeeperDeps{DB: deps.DB, Log: deps.Log, Now: deps.Now, Ledger: deps.Ledger,
 		Notifier: deps.Notifier, Stuck: deps.Timeout + 2*storeTimeout})
 	d.Registry = receivers.NewRegistry(receivers.RegistryDeps{DB: deps.DB, Log: deps.Log, Now: deps.Now, Deliveries: d.Keeper,
@@ -136,17 +123,10 @@ func New(deps Deps) *Dispatcher {
 	d.writing, d.stopWrites = context.WithCancel(context.Background())
 	d.scheduler = dispatch.New(dispatch.Config[job]{Slots: deps.Concurrency, Now: time.Now, Send: d.attempt,
 		GiveBack: d.putBack, Wake: d.Wake})
+	d.owner.scheduler = d.scheduler
 	d.metrics = newMetrics(deps.Registerer, d.scheduler.InFlight)
 	d.results = groupcommit.New(deps.DB.Flushers(), resultsBatch, resultsLinger, d.flushResults)
 	return d
-}
-
-// Wake makes Run look for due deliveries now. It never blocks.
-func (d *Dispatcher) Wake() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
 }
 
 // Close ends everything at once. Call it after Run has returned.
@@ -296,22 +276,6 @@ func succeeded(j job, a deliveries.Answer) bool {
 		return deliveries.Classify(deliveries.OwnEndpoint, a) != deliveries.Pending
 	}
 	return deliveries.Classify(j.Destination, a) == deliveries.Delivered
-}
-
-// hold notes that this worker begins an attempt, before that is committed.
-func (d *Dispatcher) hold(id string) {
-	d.heldMu.Lock()
-	defer d.heldMu.Unlock()
-	d.held[id]++ // the attempt before may not be released yet
-}
-
-// release notes that an attempt is no more in this worker's hands: its result is written, or it was never made.
-func (d *Dispatcher) release(id string) {
-	d.heldMu.Lock()
-	defer d.heldMu.Unlock()
-	if d.held[id]--; d.held[id] <= 0 {
-		delete(d.held, id)
-	}
 }
 
 // written ends an attempt whose result is in the database: the drain waits for it.

@@ -13,6 +13,12 @@ const (
 	leaseRenew = 700 * time.Millisecond
 )
 
+// A worker lives as long as it renews its lease, every 0.7 s for 2 s. The others judge that by the renewals that they read
+// and by their own clocks, never by the database's, which may jump. They take over what a dead worker had begun (step f of
+// the states), in a transaction that deletes its lease first: a worker that comes back finds its lease gone, drops what
+// it held and registers again. While the database was away no worker could renew anything: none counts as dead
+// until a lease's life after it is back.
+
 // lease is this worker's claim to the attempts that it has begun. While it is renewed no other worker touches them; a
 // worker that was stopped for longer than leaseLife finds it lost, and then neither sends nor writes what it had begun.
 type lease struct {
@@ -87,7 +93,7 @@ func (s sightings) forget(others []int64) {
 
 // keepLease gets a lease and renews it until ctx ends, and takes over what workers hold whose leases ran out. got is
 // closed with the first lease.
-func (d *Dispatcher) keepLease(ctx context.Context, got chan<- struct{}) {
+func (d *owner) keepLease(ctx context.Context, got chan<- struct{}) {
 	asking := context.WithoutCancel(ctx) // what is begun ends
 	// until then no other worker counts as dead: while the database was unavailable no lease could be renewed
 	var late time.Time
@@ -116,7 +122,7 @@ func (l *lease) lastRenewal() time.Time {
 }
 
 // beat renews the lease, or gets a new one when there is none or it was taken away, and returns who lives.
-func (d *Dispatcher) beat(ctx context.Context, asked time.Time) (members, error) {
+func (d *owner) beat(ctx context.Context, asked time.Time) (members, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseLife)
 	defer cancel()
 	d.lease.mu.Lock()
@@ -145,7 +151,7 @@ func (d *Dispatcher) beat(ctx context.Context, asked time.Time) (members, error)
 	return d.ask(ctx, id)
 }
 
-func (d *Dispatcher) ask(ctx context.Context, worker int64) (members, error) {
+func (d *owner) ask(ctx context.Context, worker int64) (members, error) {
 	now := d.deps.Now()
 	rows, err := d.workers.beat(ctx, worker, now.Add(leaseLife), d.ownership.shards(), now)
 	if err != nil {
@@ -160,7 +166,7 @@ func (d *Dispatcher) ask(ctx context.Context, worker int64) (members, error) {
 
 // takeOverAndRebalance takes over what dead workers held, when it may judge them, and brings this worker's shards to what they
 // are to be.
-func (d *Dispatcher) takeOverAndRebalance(ctx context.Context, m members, judge bool) {
+func (d *owner) takeOverAndRebalance(ctx context.Context, m members, judge bool) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if m.due {
@@ -192,7 +198,7 @@ func (d *Dispatcher) takeOverAndRebalance(ctx context.Context, m members, judge 
 
 // reclaimLost finds attempts that are not being made: those that this worker does not know of, and those of workers that
 // have no lease any more.
-func (d *Dispatcher) reclaimLost(ctx context.Context, worker int64, m members, judge bool) error {
+func (d *owner) reclaimLost(ctx context.Context, worker int64, m members, judge bool) error {
 	if time.Since(d.reclaimed) < reclaimEvery {
 		return nil
 	}
@@ -208,7 +214,7 @@ func (d *Dispatcher) reclaimLost(ctx context.Context, worker int64, m members, j
 }
 
 // takeOverAll makes due what workers hold that live no more.
-func (d *Dispatcher) takeOverAll(ctx context.Context, dead []int64) error {
+func (d *owner) takeOverAll(ctx context.Context, dead []int64) error {
 	for _, worker := range dead {
 		renewal := noRenewal // its row was gone, or it came after the last look: then it lives
 		if seen, known := d.seen[worker]; known {
@@ -227,7 +233,7 @@ func (d *Dispatcher) takeOverAll(ctx context.Context, dead []int64) error {
 }
 
 // endLease releases the lease; what is still begun under it is taken over at once.
-func (d *Dispatcher) endLease(ctx context.Context) {
+func (d *owner) endLease(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if id := d.lease.worker(); id != 0 {

@@ -3,11 +3,12 @@ package sending
 import (
 	"context"
 	"fmt"
-	"github.com/supplyhub/supplyhub/internal/receivers"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/receivers"
 )
 
 const (

@@ -1,10 +1,11 @@
 package sending
 
 import (
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
 
 // metrics distinguish the own endpoint from suppliers, not the suppliers: their number has no bound.

@@ -2,13 +2,13 @@ package sending
 
 import (
 	"context"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
-	"github.com/supplyhub/supplyhub/internal/receivers"
 	"math/rand/v2"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/notice"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 

@@ -4,15 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
-	"github.com/supplyhub/supplyhub/internal/receivers"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/pack"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -20,6 +20,10 @@ const (
 	addBatch = 128 // events a statement
 	roomWait = 500 * time.Millisecond
 )
+
+// These are steps a and b of the states (package deliveries), and d. The estimator's worker calls Add in the transaction
+// that stores its results; what follows the COMMIT hangs on the transaction's own end. A COMMIT without an answer sends
+// nothing: reconcile finds what was begun, and the owner what waits.
 
 // planned is a delivery on its way into the database, and what is to be done about it after the COMMIT.
 type planned struct {

@@ -2,16 +2,21 @@ package sending
 
 import (
 	"context"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
 // reclaimEvery is how often a worker looks for attempts that are not being made.
 const reclaimEvery = 2 * time.Second
+
+// Every worker computes who is to own which shard from the same rows (dispatch.Assign) and acts on its own part only: it
+// gives shards away and takes those whose owner is dead. A shard is given in one UPDATE that names its owner, so it never
+// has two; one whose giver or taker dies in between has a dead owner and is taken at the next look. That two workers
+// believe to own one for a moment does no harm: the claim asks the database again.
 
 // ownership is which suppliers this worker serves. It alone looks for their due deliveries, limits them and probes the
 // failing ones. What it says is checked again by the database where an attempt is begun.
@@ -37,7 +42,7 @@ func (o *ownership) owns(supplierID string) bool {
 }
 
 // Behind returns how many workers come behind the first, and 0 to the first itself, as far as this one knows.
-func (d *Dispatcher) Behind() int {
+func (d *owner) Behind() int {
 	o := &d.ownership
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -79,7 +84,7 @@ func (m members) plan(worker int64) plan {
 // rebalance brings this worker's shards to what they are to be. Shards that it gives away are left alone before another
 // worker can own them; those that it gets are served from the next round on, which counts what their former owners have
 // in flight.
-func (d *Dispatcher) rebalance(ctx context.Context, worker int64, m members) error {
+func (d *owner) rebalance(ctx context.Context, worker int64, m members) error {
 	p := m.plan(worker)
 	if err := d.own(ctx, p.keep, m); err != nil {
 		return err
@@ -103,7 +108,7 @@ func (d *Dispatcher) rebalance(ctx context.Context, worker int64, m members) err
 }
 
 // own takes the shards for this worker's and forgets all others.
-func (d *Dispatcher) own(ctx context.Context, shards []int, m members) error {
+func (d *owner) own(ctx context.Context, shards []int, m members) error {
 	o := &d.ownership
 	o.mu.Lock()
 	changed := !slices.Equal(o.owned, shards)
@@ -148,7 +153,7 @@ func (d *Dispatcher) own(ctx context.Context, shards []int, m members) error {
 // transactions whose COMMIT got no answer: it counts as interrupted and is due again. What is begun is held in memory
 // from before its COMMIT until its result is written, so the order matters: first the database, then the memory. What
 // ends, or begins once more, in between has another number or another beginning, which the update names.
-func (d *Dispatcher) reconcile(ctx context.Context, worker int64) error {
+func (d *owner) reconcile(ctx context.Context, worker int64) error {
 	attempts, err := d.attempts.Begun(ctx, worker)
 	if err != nil {
 		return err

@@ -2,12 +2,13 @@ package sending
 
 import (
 	"context"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"testing"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
 // Plans are made once a connection, the first ones over empty tables. What looks for due deliveries must not go through
@@ -23,7 +24,7 @@ func TestPlans_of_a_young_table_read_what_is_due_and_nothing_else(t *testing.T) 
 				t.Fatal(err)
 			}
 			err := s.DB.InTx(t.Context(), "test", func(ctx context.Context) error { // one connection, which plans over empty tables
-				if err := (&workerStore{s.Tables}).takeShards(ctx, deliveries.AllShards(), 5); err != nil {
+				if err := (&workerStore{s.Tables}).takeShards(ctx, allShards(), 5); err != nil {
 					t.Fatal(err)
 				}
 				s.walk(ctx, t, now, 0)
@@ -50,7 +51,7 @@ type young struct{ deliveries.Tables }
 // walk takes what is due of two destinations, two of each at most, through an attempt.
 func (s *young) walk(ctx context.Context, t *testing.T, now time.Time, due int) {
 	t.Helper()
-	found, err := deliveries.NewDueStore(s.DB).Due(ctx, deliveries.AllShards(), now)
+	found, err := deliveries.NewDueStore(s.DB).Due(ctx, allShards(), now)
 	if err != nil || len(found) != min(due, 2) {
 		t.Fatalf("%d destinations: %v", len(found), err)
 	}
@@ -110,4 +111,12 @@ func (s *young) rowsRead(ctx context.Context, t *testing.T) (n int64) {
 		t.Fatal(err)
 	}
 	return n
+}
+
+func allShards() []int {
+	all := make([]int, dispatch.Shards)
+	for shard := range all {
+		all[shard] = shard
+	}
+	return all
 }

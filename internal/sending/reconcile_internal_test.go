@@ -3,13 +3,13 @@ package sending
 import (
 	"context"
 	"errors"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
 
 // begunRow is a delivery that worker 8 is making an attempt of.
@@ -47,7 +47,7 @@ func TestReconcile_makes_due_what_the_worker_holds_in_the_database_and_not_in_me
 		if err != nil || len(rows) != 2 || rows[0] != "msg_1000a" || rows[1] != "msg_1000b" {
 			t.Errorf("due again are %v, %v", rows, err)
 		}
-		if due, err := deliveries.NewDueStore(d.deps.DB).Due(t.Context(), deliveries.AllShards(), time.Now()); err != nil || len(due) != 1 {
+		if due, err := deliveries.NewDueStore(d.deps.DB).Due(t.Context(), allShards(), time.Now()); err != nil || len(due) != 1 {
 			t.Errorf("%d destinations are due: %v", len(due), err)
 		}
 	})

@@ -3,16 +3,21 @@ package sending
 import (
 	"context"
 	"errors"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
-	"github.com/supplyhub/supplyhub/internal/receivers"
 	"slices"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 )
 
+// This is step e of the states (package deliveries): the call was made, and what it came to is written down. Until then
+// the delivery is begun in the database and held in this worker's memory, so that reconcile leaves it alone. A worker that
+// dies here leaves an attempt that counts as interrupted, and the receiver gets the call once more under the same
+// webhook-id.
+
 // record has the result written down, however long the database is unavailable, until the process has to end. It does
-// not wait.
+// not wait: results are collected for up to 20 ms, and a whole batch is one statement.
 func (d *Dispatcher) record(ctx context.Context, r deliveries.Result, pause time.Duration) {
 	done := func(_ struct{}, err error) {
 		if err == nil {
@@ -26,6 +31,8 @@ func (d *Dispatcher) record(ctx context.Context, r deliveries.Result, pause time
 	}
 }
 
+// recordAgain waits and tries once more. A result that was written by a COMMIT without an answer is written once: the
+// statement names worker, attempt and its beginning, which are gone by then.
 func (d *Dispatcher) recordAgain(ctx context.Context, r deliveries.Result, pause time.Duration, cause error) {
 	if errors.Is(cause, groupcommit.ErrClosed) || d.writing.Err() != nil {
 		d.deps.Log.ErrorContext(ctx, "write webhook delivery attempt down failed: it counts as interrupted", "error", cause)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
-	"github.com/supplyhub/supplyhub/internal/receivers"
 	"io"
 	"net"
 	"net/http"
@@ -17,8 +15,10 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/supplyhub/supplyhub/internal/caller"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/pack"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 

@@ -1,11 +1,12 @@
 package sending
 
 import (
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"net"
 	"net/netip"
 	"slices"
 	"syscall"
+
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
 
 // special are the networks that are not the public Internet, by the special-purpose registries of IANA. IPv6 is the

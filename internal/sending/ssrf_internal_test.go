@@ -3,8 +3,6 @@ package sending
 import (
 	"context"
 	"errors"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
-	"github.com/supplyhub/supplyhub/internal/receivers"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +16,8 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 

@@ -3,15 +3,17 @@ package sending
 import (
 	"context"
 	"fmt"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
 
 // workerStore keeps which workers live, and which shards they own.
 type workerStore struct{ deliveries.Tables }
 
+// newLease registers a worker under a number that no other ever had. Its lease ends at the given time unless it is
+// renewed; what it begins names this number.
 func (s *workerStore) newLease(ctx context.Context, until time.Time) (id int64, err error) {
 	err = s.DB.InTx(ctx, "register a worker", func(ctx context.Context) error {
 		if id, err = s.DB.Numbers(ctx, 1); err != nil {

@@ -3,12 +3,16 @@ package sending
 import (
 	"context"
 	"fmt"
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"sync"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
+
+// A wake-up is a hint that costs nothing when it is lost, late, repeated or forged: it names a shard, and its owner looks
+// at the database, which it does once a second anyway. Its one other use is to keep what is begun and not sent yet from
+// a receiver that was paused meanwhile.
 
 // Peers carries wake-ups to workers, fire and forget. A lost one costs time alone: each worker looks for what is due
 // anyway, at least once a second.
@@ -72,13 +76,13 @@ func (w *wakeUps) pausedSince(supplierID string, moment time.Time) bool {
 }
 
 // woken has this worker look at the shards of a message now.
-func (d *Dispatcher) woken(message []byte) {
+func (d *owner) woken(message []byte) {
 	d.wakeUps.take(message)
 	d.Wake()
 }
 
 // wakeOwners wakes the workers that own the suppliers, this one among them, after what is due was committed.
-func (d *Dispatcher) wakeOwners(suppliers map[string]time.Time) {
+func (d *owner) wakeOwners(suppliers map[string]time.Time) {
 	messages := map[int64][]byte{}
 	for id := range suppliers {
 		if id != deliveries.OwnEndpoint {
@@ -93,7 +97,7 @@ func (d *Dispatcher) wakeOwners(suppliers map[string]time.Time) {
 
 // announce wakes the worker that owns the supplier, whichever process this is. Without it the worker finds out at its
 // next look.
-func (d *Dispatcher) announce(ctx context.Context, paused bool, supplierID string) {
+func (d *owner) announce(ctx context.Context, paused bool, supplierID string) {
 	news := shardDue
 	if paused {
 		news = shardPaused
@@ -106,7 +110,7 @@ func (d *Dispatcher) announce(ctx context.Context, paused bool, supplierID strin
 	d.wakeWorker(owner, appendWakeUp(nil, news, supplierID))
 }
 
-func (d *Dispatcher) wakeWorker(worker int64, message []byte) {
+func (d *owner) wakeWorker(worker int64, message []byte) {
 	switch {
 	case worker == dispatch.NoOwner: // its next owner looks at all of it
 	case worker == d.lease.worker():
@@ -117,7 +121,7 @@ func (d *Dispatcher) wakeWorker(worker int64, message []byte) {
 }
 
 // listen takes wake-ups under this worker's id from now on. A subscription that failed is tried again by the next beat.
-func (d *Dispatcher) listen(worker int64) error {
+func (d *owner) listen(worker int64) error {
 	if d.deps.Peers == nil || d.listening == worker {
 		return nil
 	}
@@ -130,7 +134,7 @@ func (d *Dispatcher) listen(worker int64) error {
 	return nil
 }
 
-func (d *Dispatcher) stopListening() {
+func (d *owner) stopListening() {
 	if d.unlisten != nil {
 		d.unlisten()
 		d.unlisten, d.listening = nil, 0

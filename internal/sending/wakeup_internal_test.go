@@ -1,13 +1,13 @@
 package sending
 
 import (
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 

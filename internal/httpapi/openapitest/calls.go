@@ -132,7 +132,7 @@ func (c *Calls) security(o operation) string {
 	return ""
 }
 
-// bad decides whether the next value is hostile.
+// bad reports whether the next value is hostile.
 func (c *Calls) bad() bool {
 	hostile := c.IntN(100) < c.hostile
 	c.used = c.used || hostile

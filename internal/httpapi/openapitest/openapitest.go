@@ -146,10 +146,11 @@ func (v *V) route(requestPath string) (string, bool) {
 		return "", false
 	}
 	paths := v.document["paths"].(object)
-	if _, ok := paths[u.Path]; ok {
-		return u.Path, true
+	path := u.EscapedPath() // a path is what it spells
+	if _, ok := paths[path]; ok {
+		return path, true
 	}
-	segments := strings.Split(u.Path, "/")
+	segments := strings.Split(path, "/")
 	for template := range paths {
 		if matches(strings.Split(template, "/"), segments) {
 			return template, true
@@ -222,14 +223,8 @@ func (v *V) bodyFaults(answer, method string, header http.Header, body []byte) [
 	if method == http.MethodHead || mediaType != "application/json" && !strings.HasSuffix(mediaType, "+json") {
 		return nil
 	}
-	if header.Get("Content-Encoding") == "gzip" {
-		unzipped, err := gzip.NewReader(bytes.NewReader(body))
-		if err == nil {
-			body, err = io.ReadAll(unzipped)
-		}
-		if err != nil {
-			return []string{fmt.Sprintf("the body is not compressed as it says: %v", err)}
-		}
+	if body, err = inflated(header, body); err != nil {
+		return []string{fmt.Sprintf("the body is not compressed as it says: %v", err)}
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
@@ -243,6 +238,18 @@ func (v *V) bodyFaults(answer, method string, header http.Header, body []byte) [
 		return []string{fmt.Sprintf("the body: %v: %.500s", err, body)}
 	}
 	return nil
+}
+
+// inflated returns a body without the coding that its header names.
+func inflated(header http.Header, body []byte) ([]byte, error) {
+	if header.Get("Content-Encoding") != "gzip" {
+		return body, nil
+	}
+	reader, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(reader)
 }
 
 func describedType(content object, mediaType string) (string, bool) {

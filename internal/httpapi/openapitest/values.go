@@ -152,6 +152,9 @@ func (c *Calls) string(schema object) string {
 	}
 }
 
+// longestText is how much of a parameter is sent: a server may end a connection within a longer header section.
+const longestText = 2048
+
 // text returns a parameter's value: JSON's without the quotes.
 func (c *Calls) text(parameter object) string {
 	if example, ok := parameter["example"]; ok && c.IntN(3) == 0 {
@@ -159,10 +162,10 @@ func (c *Calls) text(parameter object) string {
 	}
 	value := c.json(parameter["schema"].(object), 0)
 	var text string
-	if json.Unmarshal([]byte(value), &text) == nil {
-		return text
+	if json.Unmarshal([]byte(value), &text) != nil {
+		text = value
 	}
-	return value
+	return text[:min(len(text), longestText)]
 }
 
 // types returns what a schema says of its type, be it one or several.

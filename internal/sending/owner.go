@@ -1,0 +1,64 @@
+package sending
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+)
+
+// owner is this worker among the others: its lease, the shards that it owns, the attempts that it has begun, and who is
+// to be woken. lease.go renews the lease and takes over from the dead, ownership.go moves shards, wakeup.go wakes.
+type owner struct {
+	deps      Deps
+	workers   *workerStore
+	attempts  *deliveries.AttemptStore
+	scheduler *dispatch.Scheduler[job]
+	wake      chan struct{}
+	beatNow   chan struct{} // makes keepLease renew the lease at once
+	lease     *lease
+	ownership ownership
+	leaving   atomic.Bool // it takes no shards any more
+	wakeUps   wakeUps
+	unlisten  func() // of keepLease alone, like what follows
+	listening int64  // the worker's id under which it listens
+	seen      sightings
+	reclaimed time.Time
+
+	heldMu sync.Mutex
+	held   map[string]int // attempts that this worker has begun and not ended, by delivery
+}
+
+func newOwner(deps Deps) *owner {
+	return &owner{
+		deps: deps, workers: &workerStore{deliveries.NewTables(deps.DB)}, attempts: deliveries.NewAttemptStore(deps.DB),
+		wake: make(chan struct{}, 1), beatNow: make(chan struct{}, 1), lease: newLease(), seen: sightings{},
+		ownership: ownership{former: map[int64]struct{}{}}, held: map[string]int{},
+	}
+}
+
+// Wake makes Run look for due deliveries now. It never blocks.
+func (d *owner) Wake() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// hold notes that this worker begins an attempt, before that is committed.
+func (d *owner) hold(id string) {
+	d.heldMu.Lock()
+	defer d.heldMu.Unlock()
+	d.held[id]++ // the attempt before may not be released yet
+}
+
+// release notes that an attempt is no more in this worker's hands: its result is written, or it was never made.
+func (d *owner) release(id string) {
+	d.heldMu.Lock()
+	defer d.heldMu.Unlock()
+	if d.held[id]--; d.held[id] <= 0 {
+		delete(d.held, id)
+	}
+}
