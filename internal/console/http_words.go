@@ -11,14 +11,16 @@ import (
 // refusedByRole is in PostgreSQL's answer to a statement that the role may not run.
 const refusedByRole = "SQLSTATE 42501"
 
-// labels are what the forms call the values that a violation names.
-var labels = map[string]string{
-	"name": "Name", "webhook_url": "Receiver's address", "overlap": "The old one works for",
-	"receiver_concurrency": "Calls at once",
-	"service":              "Service", "carrier": "Carrier", "base-cents": "Base price (cents)",
-	"per-kg-cents": "Price per kg (cents)", "minimum-cents": "Lowest price (cents)", "cubage": "Cubage (kg/m³)",
-	"max-side": "Largest side (cm)", "max-weight": "Largest weight (kg)", "transit-days": "Transit (business days)",
-	"from": "Counts from",
+// labels returns what the forms call the values that a violation names.
+func labels() map[string]string {
+	return map[string]string{
+		"name": "Name", "webhook_url": "Receiver's address", "overlap": "The old one works for",
+		"receiver_concurrency": "Calls at once",
+		"service":              "Service", "carrier": "Carrier", "base-cents": "Base price (cents)",
+		"per-kg-cents": "Price per kg (cents)", "minimum-cents": "Lowest price (cents)", "cubage": "Cubage (kg/m³)",
+		"max-side": "Largest side (cm)", "max-weight": "Largest weight (kg)", "transit-days": "Transit (business days)",
+		"from": "Counts from",
+	}
 }
 
 // explain returns an error for the reader, with every violation.
@@ -35,7 +37,7 @@ func (s *Service) explain(c *gin.Context, err error) string {
 			if v.Pointer != nil {
 				name = strings.TrimPrefix(*v.Pointer, "/")
 			}
-			if label := labels[name]; label != "" {
+			if label := labels()[name]; label != "" {
 				name = s.site.Text(c, label)
 			}
 			sentences = append(sentences, name+" "+s.site.Text(c, v.Detail)+".")

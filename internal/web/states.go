@@ -1,26 +1,29 @@
 package web
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
-// stateWords are the states that the API has, as the pages of every site write them, to be translated. Suppliers and
-// operators thus say the same of one delivery, and a program's words are found by those of a page.
-var stateWords = map[string]string{
-	"": "All",
-
-	"enqueued": "Enqueued", "estimated": "Estimated", "selected": "Selected", // requests
-	"pending": "Pending", "delivered": "Delivered", "dead": "Dead", "failed": "Failed", // deliveries; failed: requests too
-	"undelivered": "Undelivered",
-	"active":      "Active", "failing": "Failing", "paused": "Paused", "none": "Not set", // receivers
-	"true": "Active", "false": "Deactivated", // suppliers
-}
-
-// stateWord returns a state of any type as the pages write it, to be translated.
+// stateWord returns a state of any type as the pages of every site write it, to be translated. Suppliers and operators
+// thus say the same of one delivery, and a program's words are found by those of a page.
 func stateWord(state any) string {
-	text := fmt.Sprint(state)
-	if word := stateWords[text]; word != "" {
-		return word
+	switch text := fmt.Sprint(state); text {
+	case "":
+		return "All"
+	case "enqueued", "estimated", "selected", // requests
+		"pending", "delivered", "dead", "failed", "undelivered", // deliveries; failed: requests too
+		"active", "failing", "paused": // receivers
+		return strings.ToUpper(text[:1]) + text[1:]
+	case "none": // of a receiver
+		return "Not set"
+	case "true": // of a supplier
+		return "Active"
+	case "false":
+		return "Deactivated"
+	default:
+		return text
 	}
-	return text
 }
 
 // kindOf returns the colour of a state of any type.
