@@ -91,7 +91,7 @@ func TestDeliveries_that_many_transactions_make_wait_are_all_found(t *testing.T)
 func outage(t *testing.T, db *database.DB) *rig {
 	t.Helper()
 	r := newRig(t, db, setup{acme: status(http.StatusServiceUnavailable), deps: func(d *sending.Deps) {
-		d.Schedule = []time.Duration{time.Hour, time.Hour}
+		d.Schedule, d.Timeout = []time.Duration{time.Hour, time.Hour}, time.Minute // a slow machine is no failure
 	}})
 	for id := range int64(6) {
 		r.add(event("acme", id, 1))
