@@ -304,7 +304,7 @@ func shared[T any](ctx context.Context, batcher *groupcommit.Batcher[T, outcome]
 		return nil, errs.NewUnavailable("The service is stopping.", time.Second, err)
 	}
 	if err != nil {
-		return nil, err
+		return nil, database.Translate(err) // a batch that does not end in time is a database that does not answer
 	}
 	return result.grant, result.err
 }
