@@ -38,7 +38,7 @@ func night(t *testing.T, h *apptest.Hub, o *operator) {
 		operator := []string{"Authorization", "Bearer " + operatorToken}
 		page := click(t, h, "/console", "Look")
 		page = click(t, h, page, t.Name())
-		page = click(t, h, page, "Request")
+		page = click(t, h, page, "Webhook for request")
 		if a := atConsole(t, h.APIs[0], page, nil); !strings.Contains(string(a.Body), "503") ||
 			!strings.Contains(string(a.Body), "answer of the receiver") {
 			t.Errorf("%s does not show why: %s", page, a.Body)

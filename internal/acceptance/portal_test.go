@@ -197,7 +197,7 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 			for table, row := range map[string]*regexp.Regexp{
 				"/requests?status=estimated&limit=2": regexp.MustCompile(`href="/portal/requests/(\d+)"`),
 				"/deliveries?status=delivered&limit=2&since=2020-01-01T00:00:00Z": regexp.MustCompile(
-					`href="/portal/deliveries/[^>]+>Request (\d+)`),
+					`href="/portal/deliveries/[^>]+>Webhook for request (\d+)`),
 			} {
 				var shown []string
 				for address, pages := "/portal"+table, 1; ; pages++ {

@@ -74,6 +74,32 @@ func TestRetention_deletes_what_is_finished_and_old_and_nothing_else(t *testing.
 	}
 }
 
+func TestRetention_which_ended_a_delivery_lets_its_requests_id_be_estimated_again(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
+			s := h.Supplier(t, "--webhook-url", "http://127.0.0.1:9")
+			id := submit(t, s, nil)
+			former := becomes(t, s, id, "estimated")
+			for _, table := range []string{"material_requests", "webhook_deliveries"} {
+				_, err := openDatabase(t, h).ExecContext(t.Context(), `UPDATE `+table+` SET created_at = 1, updated_at = 1`)
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if p := apptest.MustCommand[pruned](t, h, "retention", "run", "--days", "1"); p != (pruned{1, 1}) {
+				t.Fatalf("retention deleted %+v", p)
+			}
+			want(t, s.Do(t, http.MethodPost, requests, request(id, object{"shop_code": "another"})), 201)
+			if r := becomes(t, s, id, "estimated"); r.Estimates[0]["estimate_id"] == former.Estimates[0]["estimate_id"] {
+				t.Errorf("it has its former life's estimates %v", r.Estimates)
+			}
+		})
+	}
+}
+
 func TestRetention_ends_what_no_receiver_took_and_keeps_nothing_for_another_supplier(t *testing.T) {
 	t.Parallel()
 	for _, stack := range apptest.Stacks {

@@ -47,24 +47,4 @@ func roundRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("the request went back to %v", r.Estimates)
 		}
 	})
-	rule(t, "an id used again after retention, which ended a delivery of its former life, is estimated",
-		func(t *testing.T) {
-			s := h.Supplier(t, "--webhook-url", "http://127.0.0.1:9")
-			id := submit(t, s, nil)
-			former := becomes(t, s, id, "estimated")
-			for _, table := range []string{"material_requests", "webhook_deliveries"} {
-				_, err := openDatabase(t, h).ExecContext(t.Context(),
-					`UPDATE `+table+` SET created_at = 1, updated_at = 1 WHERE supplier_id = '`+s.ID+`'`)
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			if p := apptest.MustCommand[pruned](t, h, "retention", "run", "--days", "1"); p != (pruned{1, 1}) {
-				t.Fatalf("retention deleted %+v", p)
-			}
-			want(t, s.Do(t, http.MethodPost, requests, request(id, object{"shop_code": "another"})), 201)
-			if r := becomes(t, s, id, "estimated"); r.Estimates[0]["estimate_id"] == former.Estimates[0]["estimate_id"] {
-				t.Errorf("it has its former life's estimates %v", r.Estimates)
-			}
-		})
 }

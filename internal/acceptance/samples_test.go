@@ -124,6 +124,10 @@ func TestSamples(t *testing.T) {
 				apptest.Eventually(t, "the receiver printed "+line, func() bool { return strings.Contains(p.printed(), line) })
 				refusals(t, "http://127.0.0.1:"+port, secret(t, s.WebhookSecret))
 				breaks(t, "127.0.0.1:"+port, secret(t, s.WebhookSecret))
+				// What a program printed before it answered is read from its pipe a moment later.
+				apptest.Eventually(t, "the last call was handled", func() bool {
+					return strings.Contains(p.printed(), "broken_1 request 1 estimates 0\n")
+				})
 				if n := strings.Count(p.printed(), " estimates "); n != 3 {
 					t.Errorf("the real call and the two of the test were handled %d times:\n%s", n, p.printed())
 				}

@@ -143,13 +143,10 @@ func (a *App) RetentionDays() int { return a.cfg.Retention }
 
 // runRetention prunes once an hour.
 func (a *App) runRetention(ctx context.Context) error {
-	if a.cfg.Retention == 0 {
-		return nil
-	}
 	kept := prometheus.NewGauge(prometheus.GaugeOpts{Name: "supplyhub_retention_kept_partitions",
 		Help: "Partitions of events that are old and that retention could not drop when it ran last."})
 	a.registry.MustRegister(kept)
-	for ctx.Err() == nil {
+	for a.cfg.Retention > 0 && ctx.Err() == nil {
 		a.retain(ctx, kept)
 		pause(ctx, pruneInterval)
 	}
