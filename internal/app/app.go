@@ -104,6 +104,9 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (*App, erro
 	if err := a.db.CheckSchema(ctx); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
+	if err := a.db.Known(ctx); err != nil { // "30 minutes ago" is by the database's clock
+		return nil, errors.Join(err, a.Close())
+	}
 	return a, nil
 }
 

@@ -156,6 +156,10 @@ func (a *App) runRetention(ctx context.Context) error {
 // retain prunes once.
 func (a *App) retain(ctx context.Context, keptPartitions prometheus.Gauge) {
 	kept := 0
+	if err := a.db.Known(ctx); err != nil {
+		a.log.WarnContext(ctx, "retention waits for an hour", "error", err)
+		return
+	}
 	old := operator.Days(a.db.Now(), a.cfg.Retention)
 	p, err := a.requests.Expire(database.ForMaintenance(ctx), old, func(p round.Partition, why string) {
 		if why != "" {

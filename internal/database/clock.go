@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // Several processes on several machines compare stored times, so all of them go by one clock: the database's. Each
@@ -20,6 +22,7 @@ const (
 	clockHold    = time.Second            // so far a step back is waited out, and none is a jump
 	clockRecent  = 10 * time.Second
 	clockTimeout = 2 * time.Second
+	clockTries   = 5 // of a command, before it gives up
 )
 
 // Clock follows the database's clock, so that all processes on one database share one time whatever their own clocks
@@ -146,6 +149,23 @@ func (c *Clock) ClockJumps() int64 {
 func (c *Clock) NowElsewhere(ctx context.Context) (other time.Time, jumping bool) {
 	c.measure(ctx)
 	return c.elsewhere()
+}
+
+// Known returns an error unless the database's clock was measured, which it tries a few times: what deletes by time must
+// not go by the machine's.
+func (c *Clock) Known(ctx context.Context) error {
+	for range clockTries {
+		c.mu.Lock()
+		known := c.known
+		c.mu.Unlock()
+		if known {
+			return nil
+		}
+		if _, known = c.measure(ctx); known {
+			return nil
+		}
+	}
+	return errs.New(errs.Unavailable, "The database does not tell its time.")
 }
 
 // newClock returns a clock that goes by the machine's until it has measured the database's, which it tries at once.

@@ -1,6 +1,9 @@
 package database
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"testing"
 	"time"
 )
@@ -101,5 +104,31 @@ func TestClock_that_jumps_knows_the_other_time_for_some_seconds_and_how_far_it_h
 	m.at = m.at.Add(clockRecent)
 	if other, jumping := m.elsewhere(); jumping {
 		t.Errorf("it jumps for ever, with %s", other)
+	}
+}
+
+func TestClock_that_was_never_measured_is_not_known_and_a_late_answer_makes_it_known(t *testing.T) {
+	t.Parallel()
+	for late, known := range map[int]bool{0: true, clockTries: true, clockTries + 3: false} {
+		m := newMachine()
+		answers := -late
+		m.log = slog.New(slog.DiscardHandler)
+		m.read = func(context.Context) (measurement, error) {
+			if answers++; answers <= 0 {
+				return measurement{}, errors.New("no answer in time")
+			}
+			return measurement{at: m.at, base: m.at.Add(-time.Hour)}, nil
+		}
+		for range 3 { // as newClock does
+			if _, answered := m.measure(t.Context()); !answered {
+				break
+			}
+		}
+		if err := m.Known(t.Context()); (err == nil) != known {
+			t.Errorf("after %d calls without an answer: %v", late, err)
+		}
+		if ahead := m.Now().Sub(m.at); known && ahead != -time.Hour {
+			t.Errorf("after %d calls without an answer it is %v ahead of the machine's", late, ahead)
+		}
 	}
 }
