@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(negativeValues(args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	called, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "error:", explain(err))
 		return exitFailure
 	default:
-		fmt.Fprintf(stderr, "usage: %v (see --help)\n", err)
+		fmt.Fprintf(stderr, "usage: %s (see --help)\n", badUsage(called, err))
 		return exitUsage
 	}
 }
@@ -94,7 +94,7 @@ func newRoot() *cobra.Command {
 		requestCommand(), deliveryCommand(), trackerCommand(), settingsCommand(), verifyCommand(), retentionCommand(),
 		listenCommand(), scoreboardCommand(), healthcheckCommand(), doctorCommand(), topCommand(),
 		backupCommand(), restoreCommand())
-	root.SetFlagErrorFunc(unknownFlag)
+	root.SetFlagErrorFunc(badFlag)
 	if err := root.RegisterFlagCompletionFunc("output",
 		cobra.FixedCompletions([]cobra.Completion{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is defined above

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,8 +26,14 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), didYouMean(args[0], names...))
 }
 
-// unknownFlag names the flag that was most likely meant.
-func unknownFlag(cmd *cobra.Command, err error) error {
+// badFlag names the flag that was most likely meant, and says of a number what it must be.
+func badFlag(cmd *cobra.Command, err error) error {
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		if _, number := errors.AsType[*strconv.NumError](err); number {
+			return fmt.Errorf("--%s must be a whole number, not %q", bad.GetFlag().Name, bad.GetValue())
+		}
+		return fmt.Errorf("--%s %w", bad.GetFlag().Name, bad.Unwrap())
+	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return err
@@ -34,6 +41,19 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	return fmt.Errorf("%w%s", err, didYouMean(unknown.GetSpecifiedName(), names...))
+}
+
+// badUsage returns an error of cobra's for a person: which flag is needed, or how the command is called.
+func badUsage(cmd *cobra.Command, err error) string {
+	text := err.Error()
+	if list, missing := strings.CutPrefix(text, "required flag(s) "); missing {
+		list, _ = strings.CutSuffix(list, " not set")
+		return strings.ReplaceAll(list, `"`, "") + " is required: " + cmd.UseLine()
+	}
+	if strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "requires at least ") {
+		return "call it as: " + cmd.UseLine()
+	}
+	return text
 }
 
 // didYouMean returns a hint at the values that are near to what was typed, or nothing. cobra measures.

@@ -211,7 +211,7 @@ func printable(text string) string {
 func explain(err error) string {
 	e, ok := errors.AsType[*errs.Error](err)
 	if !ok || len(e.Violations) == 0 {
-		return err.Error()
+		return errs.Text(err)
 	}
 	lines := []string{e.Detail}
 	for _, v := range e.Violations {

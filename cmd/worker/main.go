@@ -12,6 +12,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app"
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 const usage = `worker computes delivery estimates and delivers them; any number of it shares the work.
@@ -46,7 +47,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	if err := app.RunWorker(ctx, cfg, log); err != nil {
-		fmt.Fprintln(stderr, "error:", err)
+		fmt.Fprintln(stderr, "error:", errs.Text(err))
 		return 1
 	}
 	return 0
@@ -60,7 +61,7 @@ func healthcheck(ctx context.Context, stderr io.Writer) int {
 		return 2
 	}
 	if _, err := app.WorkerHealth(ctx, cfg); err != nil {
-		fmt.Fprintln(stderr, "error:", err)
+		fmt.Fprintln(stderr, "error:", errs.Text(err))
 		return 1
 	}
 	return 0
@@ -81,7 +82,7 @@ func doctor(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := write(stdout)
 	switch {
 	case err != nil:
-		fmt.Fprintln(stderr, "error:", err)
+		fmt.Fprintln(stderr, "error:", errs.Text(err))
 		return 1
 	case !found.OK:
 		fmt.Fprintln(stderr, "error: something is broken")

@@ -57,7 +57,7 @@ func walkConsole(t *testing.T, h *apptest.Hub, b *browser.Browser, name string) 
 		b.Has("link", link)
 	}
 	b.Until("the receiver is named by itself",
-		fmt.Sprintf("document.querySelector('main').innerText.includes(%q)", "1 receiver fails"))
+		fmt.Sprintf("document.querySelector('main').innerText.includes(%q)", "1 receiver is failing"))
 	for figure, n := range map[string]int{"Failing receivers": 1, "Dead deliveries": 2} {
 		b.Until("the figures agree with what is said and listed: "+figure,
 			fmt.Sprintf(`document.querySelector('figure[aria-label=%q]').innerText.split("\n").includes("%d")`, figure, n))
@@ -107,7 +107,7 @@ func walkConsole(t *testing.T, h *apptest.Hub, b *browser.Browser, name string) 
 	reaches(t, s, "dead", 1)
 	status.Store(200)
 	b.Open(h.APIs[0].AdminURL("/console/deliveries?status=dead&cursor=")) // the other address is remembered for two seconds
-	b.Press("checkbox", "Every one that matches, on other pages too", " ")
+	b.Press("checkbox", "All that match, on other pages too", " ")
 	b.Press("button", "Redeliver", "\r")
 	b.Until("the dialog says how many match",
 		`document.querySelector("dialog")?.innerText.includes("Redeliver 1 delivery?")`)

@@ -110,7 +110,7 @@ func (m many) cancelledInBrowser() {
 	b := browser.Start(m.T, browser.Options{Width: 1280, Language: "en", Scripts: true})
 	ask := func(n int64, tokenToo bool) {
 		b.Open(m.hub.APIs[0].AdminURL("/console/deliveries?status=dead&supplier_id=" + m.supplier.ID))
-		b.Press("checkbox", "Every one that matches, on other pages too", " ")
+		b.Press("checkbox", "All that match, on other pages too", " ")
 		b.Press("button", "Redeliver", "\r")
 		if tokenToo {
 			b.Fill("Operator token", operatorToken)
@@ -131,7 +131,7 @@ func (m many) cancelledInBrowser() {
 	})()`)
 	b.Press("button", "Redeliver", "\r")
 	var first, done int64
-	if _, err := fmt.Sscanf(b.Status(), "%d deliveries are on their way again.", &done); err != nil {
+	if _, err := fmt.Sscanf(b.Status(), "%d deliveries will be sent again.", &done); err != nil {
 		m.Fatal(err)
 	}
 	seen := strings.Join(browser.Eval[[]string](b, `window.seen`), ", ")

@@ -330,7 +330,7 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 			status.Store(200)
 			values := url.Values{"id": {"msg_unknown", dead[0].ID, dead[1].ID}}
 			if a := act(t, "/deliveries/redeliver", values, bearer...); a.Status != 200 ||
-				!strings.Contains(string(a.Body), "2 deliveries are on their way again. 1 was left as it is") {
+				!strings.Contains(string(a.Body), "2 deliveries will be sent again. 1 was left as it is") {
 				t.Fatalf("%d %s", a.Status, a.Body)
 			}
 			reaches(t, s, "delivered", 2)

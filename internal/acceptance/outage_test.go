@@ -207,7 +207,7 @@ func operatorSees(t *testing.T, h *apptest.Hub, b *browser.Browser, stack string
 	b.Open(h.APIs[0].AdminURL("/"))
 	b.Until("the address opens the console", `location.pathname === "/console"`)
 	b.Has("figure", "Waiting deliveries")
-	b.Until("the overview says what is wrong", includes("2 receivers fail. The service paused 1 receiver."))
+	b.Until("the overview says what is wrong", includes("2 receivers are failing. The service paused 1 receiver."))
 	b.Until("the figure counts what waits",
 		`document.querySelector('figure[aria-label="Waiting deliveries"]').innerText.split("\n").includes("17")`)
 	looks(t, b, stack+" 1 overview")

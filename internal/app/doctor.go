@@ -15,6 +15,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
@@ -101,6 +102,11 @@ func (d *doctor) checkup() Checkup {
 }
 
 func (d *doctor) say(status, name, todo, detail string, args ...any) {
+	for i, arg := range args {
+		if err, is := arg.(error); is {
+			args[i] = errs.Text(err)
+		}
+	}
 	d.checks = append(d.checks, Check{Name: name, Status: status,
 		Detail: telemetry.WithoutCredentials(fmt.Sprintf(detail, args...)), Todo: todo})
 }

@@ -33,7 +33,7 @@ var edges = map[string][]string{
 	"cmd/api": {"internal/app", "internal/config", "internal/database/sqlite", "internal/queue/embedded", "internal/errs",
 		"internal/estimates", "internal/materials", "internal/materials/operator", "internal/scoreboard/sample",
 		"internal/supplierauth", "internal/tracker", "internal/deliveries", "internal/receivers", "pkg/webhook"},
-	"cmd/worker": {"internal/app", "internal/config"},
+	"cmd/worker": {"internal/app", "internal/config", "internal/errs"},
 
 	"internal/app": {
 		"internal/caller", "internal/config", "internal/cursor", "internal/database", "internal/estimates",

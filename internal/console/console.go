@@ -139,7 +139,7 @@ func New(deps Deps) (*Service, error) {
 		return nil, err
 	}
 	site, err := web.New(web.Config{
-		Base: Base, Title: "Operator's console", SignOut: "/sign-out", Pages: files, Functions: functions(), Navigation: []web.Link{
+		Base: Base, Title: "Operator's console", SignOut: "/sign-out", Pages: files, Functions: functions(), Now: deps.Now, Navigation: []web.Link{
 			{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"}, {Text: "Deliveries", Path: "/deliveries"},
 			{Text: "Receivers", Path: "/receivers"}, {Text: "Suppliers", Path: "/suppliers"},
 			{Text: "Rate card", Path: "/rates"}, {Text: "Scoreboard", Path: "/scoreboard"},

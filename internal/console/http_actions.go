@@ -105,7 +105,7 @@ func (b bulk) all(ctx context.Context, ids []string) (n int, first error) {
 func (s *Service) Redeliver(c *gin.Context) error {
 	return s.run(c, bulk{
 		button: "Redeliver", withoutAsking: true, ask: "Redeliver %d delivery?", askMany: "Redeliver %d deliveries?",
-		done: "%d delivery is on its way again.", doneMany: "%d deliveries are on their way again.",
+		done: "%d delivery will be sent again.", doneMany: "%d deliveries will be sent again.",
 		do: func(ctx context.Context, id string) error {
 			_, err := s.deps.Deliveries.Redeliver(ctx, id)
 			return err
@@ -127,7 +127,7 @@ func (s *Service) Redeliver(c *gin.Context) error {
 func (s *Service) Reopen(c *gin.Context) error {
 	return s.run(c, bulk{
 		button: "Reopen", withoutAsking: true, ask: "Reopen %d request?", askMany: "Reopen %d requests?",
-		done: "%d request is estimated again.", doneMany: "%d requests are estimated again.",
+		done: "%d request will be estimated again.", doneMany: "%d requests will be estimated again.",
 		do: func(ctx context.Context, id string) error {
 			supplier, number, _ := strings.Cut(id, "/")
 			request, err := strconv.ParseInt(number, 10, 64)
@@ -167,7 +167,7 @@ func (s *Service) Pause(c *gin.Context) error {
 func (s *Service) Resume(c *gin.Context) error {
 	return s.run(c, bulk{
 		button: "Resume", withoutAsking: true, ask: "Resume %d receiver?", askMany: "Resume %d receivers?",
-		done: "%d receiver is sent to again.", doneMany: "%d receivers are sent to again.",
+		done: "%d receiver is resumed.", doneMany: "%d receivers are resumed.",
 		do: func(ctx context.Context, id string) error {
 			return s.deps.Deliveries.Resume(ctx, id, receivers.PausedByOperator)
 		},

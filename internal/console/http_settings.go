@@ -42,7 +42,7 @@ func (s *Service) Set(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	s.done(c, s.site.Text(c, "Saved. It counts on every replica within 5 seconds."))
+	s.done(c, s.site.Text(c, "Saved. It takes effect on every replica within 5 seconds."))
 	return nil
 }
 
@@ -105,8 +105,8 @@ func (s *Service) SetRate(c *gin.Context) error {
 func (s *Service) RemoveRate(c *gin.Context) error {
 	b := bulk{
 		button: "Remove", danger: true, ask: "Remove %d service with all its days?",
-		askMany: "Remove %d services with all their days?", done: "%d service is off the card.",
-		doneMany: "%d services are off the card.", do: s.deps.Rates.Remove,
+		askMany: "Remove %d services with all their days?", done: "%d service was removed from the rate card.",
+		doneMany: "%d services were removed from the rate card.", do: s.deps.Rates.Remove,
 	}
 	form(c, "id")
 	c.Request.PostForm["id"] = slices.Compact(slices.Sorted(slices.Values(c.PostFormArray("id")))) // a row is a day of it

@@ -66,7 +66,7 @@ func (s *Service) PortalLink(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.show(c, s.site.Text(c, "The link is on this page, this once."), "supplier", "link",
+	return s.show(c, s.site.Text(c, "This page shows the link once."), "supplier", "link",
 		map[string]any{"Name": supplier.Name, "Address": address, "Expires": expires})
 }
 
@@ -82,13 +82,13 @@ func (s *Service) CreateSupplier(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.show(c, s.site.Text(c, "The supplier is made. Its key and secret are on this page, this once."), "suppliers",
+	return s.show(c, s.site.Text(c, "The supplier was created. This page shows its key and secret once."), "suppliers",
 		"secrets", secrets{created.Supplier.ID, created.Supplier.Name, created.APIKey, created.WebhookSecret})
 }
 
 // RotateKey handles POST /console/suppliers/rotate-key.
 func (s *Service) RotateKey(c *gin.Context) error {
-	return s.rotate(c, "The new key is on this page, this once.",
+	return s.rotate(c, "This page shows the new key once.",
 		func(ctx context.Context, of supplierauth.Supplier, overlap time.Duration) (made secrets, err error) {
 			made = secrets{ID: of.ID, Name: of.Name}
 			made.APIKey, err = s.deps.Suppliers.RotateAPIKey(ctx, of.ID, overlap)
@@ -98,7 +98,7 @@ func (s *Service) RotateKey(c *gin.Context) error {
 
 // RotateSecret handles POST /console/suppliers/rotate-secret.
 func (s *Service) RotateSecret(c *gin.Context) error {
-	return s.rotate(c, "The new secret is on this page, this once.",
+	return s.rotate(c, "This page shows the new secret once.",
 		func(ctx context.Context, of supplierauth.Supplier, overlap time.Duration) (made secrets, err error) {
 			made = secrets{ID: of.ID, Name: of.Name}
 			made.WebhookSecret, err = s.deps.Suppliers.RotateWebhookSecret(ctx, of.ID, overlap)

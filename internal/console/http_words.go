@@ -19,7 +19,7 @@ func labels() map[string]string {
 		"service":              "Service", "carrier": "Carrier", "base-cents": "Base price (cents)",
 		"per-kg-cents": "Price per kg (cents)", "minimum-cents": "Lowest price (cents)", "cubage": "Cubage (kg/m³)",
 		"max-side": "Largest side (cm)", "max-weight": "Largest weight (kg)", "transit-days": "Transit (business days)",
-		"from": "Counts from",
+		"from": "Valid from",
 	}
 }
 

@@ -123,15 +123,15 @@ func figuresOf(hour []figures.Point, now figures.Counts) []Figure {
 		{Name: "Accepted per second", Value: mean(accepted), Unit: "requests, the last minute", Values: accepted},
 		{Name: "Delivered per second", Value: mean(delivered), Unit: "to receivers, the last minute",
 			Values: delivered},
-		count("Backlog", "requests wait for their estimates", now.Enqueued,
+		count("Backlog", "requests are waiting for estimates", now.Enqueued,
 			func(p figures.Point) int64 { return p.Backlog }),
 		{Name: "Oldest waiting", Value: known(now.Oldest.Seconds()), Unit: "seconds",
 			Values: series(func(p figures.Point) float64 { return p.Oldest.Seconds() })},
-		count("Waiting deliveries", "deliveries are not taken yet", now.Pending,
+		count("Waiting deliveries", "deliveries not delivered yet", now.Pending,
 			func(p figures.Point) int64 { return p.Waiting }),
 		count("Dead deliveries", "deliveries used up their retries", now.Dead,
 			func(p figures.Point) int64 { return p.Dead }),
-		count("Failing receivers", "receivers fail", now.Failing, func(p figures.Point) int64 { return p.Failing }),
+		count("Failing receivers", "receivers are failing", now.Failing, func(p figures.Point) int64 { return p.Failing }),
 		count("Paused receivers", "receivers are paused", now.Paused, func(p figures.Point) int64 { return p.Paused }),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -51,7 +52,7 @@ func Translate(err error) error {
 	}
 	switch faultOf(err) {
 	case unreached:
-		return errs.NewUnavailable("The database cannot be reached.", retryAfter, err)
+		return errs.NewUnavailable("The database cannot be reached.", retryAfter, eachOnce{err})
 	case unstored:
 		return errs.NewUnavailable("The database takes no changes at the moment.", retryAfter, err)
 	case passing:
@@ -61,6 +62,15 @@ func Translate(err error) error {
 	default:
 		return err
 	}
+}
+
+// eachOnce is an error whose text says nothing twice: pgx names an address once with TLS and once without.
+type eachOnce struct{ error }
+
+func (e eachOnce) Unwrap() error { return e.error }
+
+func (e eachOnce) Error() string {
+	return strings.Join(slices.Compact(strings.Split(e.error.Error(), "\n")), "\n")
 }
 
 // faultOf finds what an error of either driver, of the network or of a context means. An error that it does not know

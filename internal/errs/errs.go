@@ -5,6 +5,7 @@ package errs
 
 import (
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -75,12 +76,24 @@ func NewUnavailable(detail string, retryAfter time.Duration, cause error) *Error
 	return &Error{Kind: Unavailable, Detail: detail, RetryAfter: retryAfter, cause: cause}
 }
 
-// Error returns the text for the log: the detail and the cause.
+// Error returns the text for the log: the detail and the cause, as one sentence.
 func (e *Error) Error() string {
 	if e.cause != nil {
-		return e.Detail + ": " + e.cause.Error()
+		return strings.TrimSuffix(e.Detail, ".") + ": " + e.cause.Error()
 	}
 	return e.Detail
+}
+
+// Text returns err for the person at a terminal: from the first *Error on, without the steps that were wrapped around
+// it for the log.
+func Text(err error) string {
+	text := err.Error()
+	if e, ok := errors.AsType[*Error](err); ok {
+		if at := strings.Index(text, e.Error()); at > 0 {
+			return text[at:]
+		}
+	}
+	return text
 }
 
 // Unwrap returns the cause.

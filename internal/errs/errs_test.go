@@ -38,3 +38,21 @@ func TestViolations_point_into_the_body_or_name_a_parameter(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 }
+
+func TestText_is_one_sentence_for_a_person(t *testing.T) {
+	t.Parallel()
+	away := errs.NewUnavailable("The database cannot be reached.", time.Second, errors.New("refused"))
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{errors.New("plain"), "plain"},
+		{away, "The database cannot be reached: refused"},
+		{fmt.Errorf("migrate: %w", fmt.Errorf("lock: %w", away)), "The database cannot be reached: refused"},
+		{fmt.Errorf("%w (3 are redelivered)", away), "The database cannot be reached: refused (3 are redelivered)"},
+	} {
+		if got := errs.Text(test.err); got != test.want {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}

@@ -146,7 +146,7 @@ func (c *RateCard) Remove(ctx context.Context, name string) error {
 	}
 	return c.store.remove(ctx, name, func(rest []Service) error {
 		if len(inForce(rest, today)) == 0 {
-			return errs.New(errs.Conflict, "The rate card needs at least one service in force.")
+			return errs.New(errs.Conflict, "The rate card needs at least one service that is valid today.")
 		}
 		return nil
 	})

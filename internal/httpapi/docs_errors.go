@@ -32,8 +32,8 @@ var docsErrors = []docsError{
 	{http.StatusNotFound, "There is no such resource, or it belongs to another supplier.",
 		"compare path and id. Ids are written in plain decimals, paths end without a slash."},
 	{http.StatusMethodNotAllowed, "The path takes other methods.", "use one that Allow names."},
-	{http.StatusConflict, "The state of the resource does not allow it: another content under the same id, an estimate " +
-		"that is selected already or not there yet, a delivery that is pending, no receiver.",
+	{http.StatusConflict, "The state of the resource does not allow it: other content under the same id, an estimate " +
+		"that is selected already or not there yet, a receiver without an address, one that the operator paused.",
 		"read the resource and decide again. Repeating the same call does not help."},
 	{http.StatusRequestEntityTooLarge, "The body is over 1 MiB, or over 16 KiB at routes without authentication.",
 		"send less at once: split the material request."},

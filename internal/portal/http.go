@@ -38,7 +38,7 @@ func New(deps Deps) (*Service, error) {
 		return nil, err
 	}
 	site, err := web.New(web.Config{
-		Base: Base, Title: "Supplier portal", SignOut: "/sign-out", Pages: files, Functions: functions(),
+		Base: Base, Title: "Supplier portal", SignOut: "/sign-out", Pages: files, Functions: functions(), Now: deps.Now,
 		Navigation: []web.Link{{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"}, {Text: "Deliveries", Path: "/deliveries"},
 			{Text: "Receiver", Path: "/receiver"}},
 	})

@@ -111,7 +111,7 @@ func (s *Service) Redeliver(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	s.done(c, s.site.Text(c, "The delivery is on its way again."))
+	s.done(c, s.site.Text(c, "The delivery will be sent again."))
 	return nil
 }
 
@@ -126,10 +126,10 @@ func (s *Service) Recover(c *gin.Context) error {
 		return err
 	}
 	if n == 0 {
-		s.done(c, s.site.Text(c, "Nothing to recover: no delivery of this status was made in this time."))
+		s.done(c, s.site.Text(c, "Nothing to recover: no delivery with this status was created in this time."))
 		return nil
 	}
-	s.done(c, s.site.Count(c, "%d delivery is on its way again.", "%d deliveries are on their way again.", n))
+	s.done(c, s.site.Count(c, "%d delivery will be sent again.", "%d deliveries will be sent again.", n))
 	return nil
 }
 

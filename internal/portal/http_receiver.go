@@ -51,7 +51,7 @@ func (s *Service) RemoveReceiver(c *gin.Context) error {
 	if err := s.deps.Receiver.SetURL(c.Request.Context(), supplierOf(c), ""); err != nil {
 		return err
 	}
-	s.done(c, s.site.Text(c, "The receiver is removed. What was pending is kept for a new one."))
+	s.done(c, s.site.Text(c, "The receiver was removed. Pending deliveries are kept for a new one."))
 	return nil
 }
 
@@ -60,7 +60,7 @@ func (s *Service) PauseReceiver(c *gin.Context) error {
 	if err := s.deps.Receiver.Pause(c.Request.Context(), supplierOf(c)); err != nil {
 		return err
 	}
-	s.done(c, s.site.Text(c, "Paused. Nothing is sent and nothing is lost; deliveries wait until you resume."))
+	s.done(c, s.site.Text(c, "Paused. Nothing is sent and nothing is lost. Deliveries wait until you resume."))
 	return nil
 }
 
@@ -69,7 +69,7 @@ func (s *Service) ResumeReceiver(c *gin.Context) error {
 	if err := s.deps.Receiver.Resume(c.Request.Context(), supplierOf(c)); err != nil {
 		return err
 	}
-	s.done(c, s.site.Text(c, "Resumed. What waited is sent now."))
+	s.done(c, s.site.Text(c, "Resumed. Everything that was waiting is sent now."))
 	return nil
 }
 
@@ -135,7 +135,7 @@ func (s *Service) RotateSecret(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "The new secret is on this page, this once."),
+	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "This page shows the new secret once."),
 		Result: fragment})
 	return nil
 }

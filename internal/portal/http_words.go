@@ -23,7 +23,7 @@ func (s *Service) explain(c *gin.Context, err error) string {
 		case errs.Unauthenticated:
 			return s.site.Text(c, "Your session has ended. Ask for a new link to sign in again.")
 		case errs.Unavailable:
-			return s.site.Text(c, "The service is busy with itself for a moment. Try again shortly; nothing was lost.")
+			return s.site.Text(c, "The service is unavailable for a moment. Try again shortly; nothing was lost.")
 		case errs.Exhausted:
 			return s.site.Text(c, e.Detail) + " " + s.site.Text(c, "Wait a moment and try again.")
 		default:

@@ -24,6 +24,7 @@ func (s *Site) functions(l *locale) template.FuncMap {
 		"ms":      l.milliseconds,
 		"decimal": l.decimal,
 		"money":   l.money,
+		"past":    func(at time.Time) bool { return at.Before(s.cfg.Now()) },
 		"pretty":  pretty,
 		"plain":   plain, // a stranger's text without control characters
 		"asset":   s.assets.address,

@@ -23,6 +23,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
@@ -45,6 +46,7 @@ type Config struct {
 	SignOut    string           // path below the base that ends the session; empty: there is none
 	Pages      fs.FS            // NAME.html and pt.json
 	Functions  template.FuncMap // more functions for the pages; nil: none
+	Now        func() time.Time // what is past on a page
 }
 
 // Site is a set of pages in every language. It is safe for concurrent use.
