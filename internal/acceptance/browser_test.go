@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -34,10 +35,19 @@ var (
 	}
 )
 
+// inBrowsers are the stacks whose pages are walked in a browser: a walk takes a minute of both cores, and the pages are
+// the same on both. Their content is tested over HTTP on both; `make test-platforms` walks both.
+func inBrowsers() []apptest.Stack {
+	if os.Getenv("SUPPLYHUB_TEST_BROWSER") != "" {
+		return apptest.Stacks
+	}
+	return []apptest.Stack{apptest.Embedded}
+}
+
 // TestPortal_in_a_browser walks the portal by the keyboard alone, as a supplier does whose receiver was down.
 func TestPortal_in_a_browser(t *testing.T) {
 	t.Parallel()
-	for _, stack := range apptest.Stacks {
+	for _, stack := range inBrowsers() {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
 			h := apptest.Start(t, stack, apptest.Options{Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "100ms,100ms",

@@ -34,7 +34,7 @@ const lostEach = 6 // deliveries that each of them misses
 // each supplier; the supplier repairs, tests and recovers. Nothing is sent twice that was taken.
 func TestOutage_is_seen_and_ended_in_a_minute(t *testing.T) {
 	t.Parallel()
-	for _, stack := range apptest.Stacks {
+	for _, stack := range inBrowsers() {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
 			o := newOperator(t)
