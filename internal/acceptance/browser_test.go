@@ -35,10 +35,12 @@ var (
 	}
 )
 
-// inBrowsers are the stacks whose pages are walked in a browser: a walk takes a minute of both cores, and the pages are
-// the same on both. Their content is tested over HTTP on both; `make test-platforms` walks both.
+// everywhere reports whether pages are walked in a browser on both stacks, as `make test-platforms` does. A walk takes a
+// minute of a core, and the pages are the same: `make test` walks one, and tests their content over HTTP on both.
+func everywhere() bool { return os.Getenv("SUPPLYHUB_TEST_BROWSER") != "" }
+
 func inBrowsers() []apptest.Stack {
-	if os.Getenv("SUPPLYHUB_TEST_BROWSER") != "" {
+	if everywhere() {
 		return apptest.Stacks
 	}
 	return []apptest.Stack{apptest.Embedded}
