@@ -11,7 +11,8 @@ import (
 
 func backupCommand() *cobra.Command {
 	return &cobra.Command{Use: "backup FILE", Args: cobra.ExactArgs(1),
-		Short: "copy database and keys into one tar, also while the service runs",
+		Example: "  api backup /backups/supplyhub-2026-11-23.tar",
+		Short:   "copy database and keys into one tar, also while the service runs",
 		RunE: operateOn(app.OpenForBackup, quiet, func(ctx context.Context, a *app.App, args []string) (any, error) {
 			return a.Backup(ctx, args[0])
 		})}
@@ -19,7 +20,8 @@ func backupCommand() *cobra.Command {
 
 func restoreCommand() *cobra.Command {
 	return &cobra.Command{Use: "restore FILE", Args: cobra.ExactArgs(1),
-		Short: "put a backup into an empty DATA_DIR",
+		Example: "  DATA_DIR=/srv/empty api restore /backups/supplyhub-2026-11-23.tar",
+		Short:   "put a backup into an empty DATA_DIR",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(cmd); err != nil {
 				return err

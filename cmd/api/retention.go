@@ -17,7 +17,8 @@ var errNotOver = errors.New("--before must be a time that is over, such as 2026-
 
 func retentionCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "run", Args: cobra.NoArgs,
-		Short: "delete finished requests, their estimates and their deliveries that are older"}
+		Example: "  api retention run --days 90\n  api retention run --before 2026-01-01",
+		Short:   "delete finished requests, their estimates and their deliveries that are older"}
 	days := cmd.Flags().Int("days", 0, "how many days are kept, at least 1; RETENTION_DAYS when neither is given")
 	text := cmd.Flags().String("before", "",
 		"delete what was made and last changed before this time (RFC 3339) or day (YYYY-MM-DD, UTC)")

@@ -99,7 +99,7 @@ func supplierList() *cobra.Command {
 
 func supplierUpdate() *cobra.Command {
 	var f supplierFlags
-	cmd := &cobra.Command{Use: "update ID", Short: "change what is given of a supplier, and nothing else",
+	cmd := &cobra.Command{Use: "update ID", Short: "change the given values of a supplier",
 		Args: cobra.ExactArgs(1), Example: `  api supplier update Acme --webhook-url https://hooks.acme.example
   api supplier update Acme --scopes material-requests,products,webhooks,orders:read`}
 	update := onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
@@ -112,8 +112,9 @@ func supplierUpdate() *cobra.Command {
 		return update(cmd, args)
 	}
 	f.add(cmd.Flags())
-	cmd.Flags().VisitAll(func(flag *pflag.Flag) { // what is not given stays as it is: a default would promise a change
-		flag.DefValue, flag.Usage = "", strings.TrimSuffix(flag.Usage, defaultConcurrency)
+	none := map[string]string{"duration": "0s", "int": "0"} // what pflag does not print
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {           // what is not given stays as it is: a default would promise a change
+		flag.DefValue, flag.Usage = none[flag.Value.Type()], strings.TrimSuffix(flag.Usage, defaultConcurrency)
 	})
 	return completing(cmd, false, supplierIDs)
 }

@@ -23,7 +23,8 @@ func trackerCommand() *cobra.Command {
 
 func trackerCreate() *cobra.Command {
 	var name, views string
-	cmd := &cobra.Command{Use: "create", Short: "create a client; its key is shown once", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "create", Short: "create a client; its key is shown once", Args: cobra.NoArgs,
+		Example: "  api tracker client create --name Acme"}
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		created, err := a.Trackers.CreateClient(ctx, name, splitList(views))
 		noteViews(ctx, cmd, a, views, err)
@@ -54,7 +55,8 @@ func trackerList() *cobra.Command {
 
 func trackerSetViews() *cobra.Command {
 	var views string
-	cmd := &cobra.Command{Use: "set-views ID", Short: "grant exactly these views", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "set-views ID", Short: "grant exactly these views", Args: cobra.ExactArgs(1),
+		Example: "  api tracker client set-views trk_0aB1cD2eF3gH4iJ5 --views fleet.today"}
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 		client, err := a.Trackers.SetViews(ctx, args[0], splitList(views))
 		noteViews(ctx, cmd, a, views, err)

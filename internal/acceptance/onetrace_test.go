@@ -273,7 +273,7 @@ func TestTraces_of_a_call_that_is_not_sampled_have_no_span_and_its_webhook_says_
 			t.Parallel()
 			c, h := startTraced(t, stack, "OTEL_TRACES_SAMPLER", "parentbased_always_off")
 			receiver := apptest.NewReceiver(t, nil)
-			s := h.Supplier(t, "--webhook-url", receiver.URL)
+			s := h.Supplier(t, "--webhook-url", receiver.URL+"/hooks/s3cret")
 			const callers, sampled = "0000000000000000000000000000beef", "0000000000000000000000000000cafe"
 			posted := 0
 			post := func(header ...string) string { // and the traceparent of its webhook
@@ -293,8 +293,19 @@ func TestTraces_of_a_call_that_is_not_sampled_have_no_span_and_its_webhook_says_
 				!strings.HasSuffix(carried, "-01") {
 				t.Errorf("the webhook carries %q", carried)
 			}
-			apptest.Eventually(t, "the sampled call's webhook is recorded",
-				func() bool { return len(c.called("webhook attempt")) > 0 })
+			apptest.Eventually(t, "the sampled call's webhooks are recorded",
+				func() bool { return len(c.called("webhook attempt")) == 2 })
+			for _, one := range c.called("webhook attempt") {
+				shown := receiver.URL + "/REDACTED/api/material-requests/" // a receiver's path may hold a secret
+				if one.attributes["destination"] != "own" && !strings.HasPrefix(one.attributes["url.full"], shown) ||
+					strings.Contains(fmt.Sprint(one), "s3cret") {
+					t.Errorf("an attempt's span is %+v", one)
+				}
+			}
+			if text := openMetrics(t, h); !strings.Contains(text, `# {trace_id="`+sampled+`"}`) ||
+				strings.Contains(text, callers) {
+				t.Error("the durations' exemplars are not the sampled trace alone")
+			}
 			if traces := c.traces(); len(traces) != 1 || traces[0] != sampled {
 				t.Errorf("recorded are %v", traces)
 			}
@@ -318,4 +329,24 @@ func TestTraces_cost_nothing_where_no_collector_is_configured(t *testing.T) {
 			}
 		})
 	}
+}
+
+// openMetrics returns the api's metrics in the form that has exemplars.
+func openMetrics(t *testing.T, h *apptest.Hub) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.APIs[0].AdminURL("/metrics"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -75,12 +75,19 @@ func TestDocs_pages_fit_a_phone_name_the_version_and_load_nothing_from_elsewhere
 func TestDocs_serve_the_samples_as_text(t *testing.T) {
 	t.Parallel()
 	h := docsService(t)
+	pages := ""
+	for _, page := range docsPages {
+		pages += fetch(t, h, page).Body.String()
+	}
 	for name, first := range map[string]string{"receiver.go": "// Command receiver", "receiver.py": "# A receiver",
 		"receiver.mjs": "// A receiver", "supplier.py": `"""A supplier`, "supplier.ts": "// A supplier", "hub.ts": ""} {
 		w := fetch(t, h, "/docs/"+name)
 		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" || w.Body.Len() < 500 ||
 			!strings.HasPrefix(w.Body.String(), first) {
 			t.Errorf("%s: %d %v %.60q", name, w.Code, w.Header(), w.Body.String())
+		}
+		if !strings.Contains(pages, `href="/docs/`+name+`"`) {
+			t.Errorf("no page links to %s", name)
 		}
 	}
 }
