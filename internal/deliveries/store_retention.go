@@ -10,9 +10,10 @@ import (
 )
 
 // pendingSince returns the expression of when a pending delivery d became so: when it was made, or when its series of
-// attempts was begun by a redelivery, of which the first attempt is the trace.
+// attempts was begun by a redelivery, of which the first attempt is the trace. One that was ended before any attempt and
+// then redelivered is one of series 0 too.
 func (s *store) pendingSince() string {
-	return `CASE WHEN series = attempts THEN created_at WHEN series = 0 THEN updated_at
+	return `CASE WHEN series = 0 THEN updated_at WHEN series = attempts THEN created_at
 		WHEN series = 1 THEN last_started_at ELSE coalesce((SELECT a.started_at FROM webhook_attempts a
 			WHERE a.delivery_id = d.id AND a.supplier_id = d.supplier_id AND a.number = d.attempts - d.series + 1), created_at)
 		END`
