@@ -62,10 +62,10 @@ else
 		exit \$$status"
 endif
 
-test-platforms: ## test where it runs: PgBouncer, a standby and failovers, small servers, NATS' certificates, upgrades
-	@SUPPLYHUB_TEST_CHAOS=1 $(WITHPOSTGRES) sh -c "status=0; \
+test-platforms: ## test where it runs: PgBouncer, a standby and failovers, small servers, NATS' certificates, upgrades, browsers
+	@SUPPLYHUB_TEST_CHAOS=1 SUPPLYHUB_TEST_BROWSER=1 $(WITHPOSTGRES) sh -c "status=0; \
 		$(GO) test -count=1 ./internal/database ./internal/queue ./internal/config || status=1; \
-		$(GO) test -count=1 -timeout 45m -parallel $(ATONCE) -run 'TestPooler|TestFailover|TestSchema|TestService|TestUpgrade|TestSmallServer|TestQueue' ./internal/acceptance || status=1; \
+		$(GO) test -count=1 -timeout 45m -parallel $(ATONCE) -run 'TestPooler|TestFailover|TestSchema|TestService|TestUpgrade|TestSmallServer|TestQueue|TestOutage|_in_a_browser' ./internal/acceptance || status=1; \
 		exit \$$status"
 
 test-citus: ## test the whole service over HTTP on a coordinator and two workers of Citus, where that extension is installed

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -34,10 +35,21 @@ var (
 	}
 )
 
+// everywhere reports whether pages are walked in a browser on both stacks, as `make test-platforms` does. A walk takes a
+// minute of a core, and the pages are the same: `make test` walks one, and tests their content over HTTP on both.
+func everywhere() bool { return os.Getenv("SUPPLYHUB_TEST_BROWSER") != "" }
+
+func inBrowsers() []apptest.Stack {
+	if everywhere() {
+		return apptest.Stacks
+	}
+	return []apptest.Stack{apptest.Embedded}
+}
+
 // TestPortal_in_a_browser walks the portal by the keyboard alone, as a supplier does whose receiver was down.
 func TestPortal_in_a_browser(t *testing.T) {
 	t.Parallel()
-	for _, stack := range apptest.Stacks {
+	for _, stack := range inBrowsers() {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
 			h := apptest.Start(t, stack, apptest.Options{Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "100ms,100ms",

@@ -346,7 +346,7 @@ func TestSigningKeys_rotate_under_load_and_no_request_fails(t *testing.T) {
 	var answered atomic.Int64
 	for range 4 {
 		group.Go(func() {
-			for ctx.Err() == nil {
+			for ; ctx.Err() == nil; time.Sleep(callersPause) {
 				a, err := h.Try(t, lb.URL+tokenPath, http.MethodPost, nil, "x-api-key", s.APIKey)
 				if err != nil || a.Status != http.StatusOK {
 					t.Errorf("no token: %v %d %s", err, a.Status, a.Body)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -23,10 +24,17 @@ import (
 
 const (
 	chaosCallers = 6
-	chaosPause   = 15 * time.Millisecond // of a caller between two requests
 	retryPause   = 50 * time.Millisecond // of a caller before it tries again
 	settleTime   = 90 * time.Second      // after the last request: longer than any lease, wait and sweep
 )
+
+// chaosPause returns a caller's pause between two requests: `make chaos` has the machine for itself.
+func chaosPause() time.Duration {
+	if os.Getenv("SUPPLYHUB_TEST_CHAOS") != "" {
+		return 15 * time.Millisecond
+	}
+	return 50 * time.Millisecond
+}
 
 // chaos is a whole production stack whose every part and connection can be broken.
 type chaos struct {
@@ -198,7 +206,7 @@ func (c *chaos) startClients() *clients {
 	l := &clients{load: load{stop: stop}, ids: map[int64]bool{}}
 	for caller := range chaosCallers {
 		l.group.Go(func() {
-			for ; ctx.Err() == nil; time.Sleep(chaosPause) {
+			for ; ctx.Err() == nil; time.Sleep(chaosPause()) {
 				id := nextID()
 				for attempt := caller; !post(c.t, c.hub, attempt, c.supplier, id); attempt++ {
 					if c.t.Failed() {

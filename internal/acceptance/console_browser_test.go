@@ -12,7 +12,7 @@ import (
 // TestConsole_in_a_browser walks an operator's night by the keyboard alone, on a wide screen and on a phone.
 func TestConsole_in_a_browser(t *testing.T) {
 	t.Parallel()
-	for _, stack := range apptest.Stacks {
+	for _, stack := range inBrowsers() {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
 			for name, o := range map[string]browser.Options{

@@ -19,7 +19,7 @@ const inParts = 850
 // cancelled.
 func TestConsole_in_parts(t *testing.T) {
 	t.Parallel()
-	for _, stack := range apptest.Stacks {
+	for _, stack := range inBrowsers() {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
 			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{

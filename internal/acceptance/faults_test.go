@@ -26,16 +26,20 @@ type load struct {
 	group    sync.WaitGroup
 }
 
+// callersPause is a supplier's between two calls, and before it tries again: the tests of a machine share its cores, and
+// what breaks breaks at any load.
+const callersPause = 20 * time.Millisecond
+
 func startLoad(t *testing.T, h *apptest.Hub, s *apptest.Supplier, callers int) *load {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	l := &load{stop: stop}
 	for caller := range callers {
 		l.group.Go(func() {
-			for ctx.Err() == nil {
+			for ; ctx.Err() == nil; time.Sleep(callersPause) {
 				id := nextID()
 				for attempt := caller; !post(t, h, attempt, s, id); attempt++ {
-					time.Sleep(20 * time.Millisecond) // a supplier's pause before the retry
+					time.Sleep(callersPause)
 				}
 				l.accepted.Add(1)
 			}
@@ -241,7 +245,7 @@ func TestARollingRestartBehindALoadBalancerFailsNoRequest(t *testing.T) {
 	var accepted atomic.Int64
 	for range 4 {
 		group.Go(func() {
-			for ctx.Err() == nil {
+			for ; ctx.Err() == nil; time.Sleep(callersPause) {
 				a, err := h.Try(t, lb.URL+requests, http.MethodPost, request(nextID(), nil), "Authorization", "Bearer "+
 					s.AccessToken())
 				if err != nil || a.Status != http.StatusCreated {
@@ -285,7 +289,10 @@ func TestMemory(t *testing.T) {
 	}
 	together(64, func(int) {
 		for range 3 {
-			want(t, s.Do(t, http.MethodPost, requests, request(nextID(), object{"materials": items})), http.StatusCreated)
+			body := request(nextID(), object{"materials": items})
+			apptest.Eventually(t, "the large request is accepted, when there is room: until then 503", func() bool {
+				return s.Do(t, http.MethodPost, requests, body).Status == http.StatusCreated
+			})
 		}
 	})
 	loaded := rss(t, h.APIs[0])

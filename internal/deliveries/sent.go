@@ -91,7 +91,7 @@ type Requests interface {
 	Round(ctx context.Context, supplierID string, requestID int64) (round.Round, error)
 }
 
-// SentServiceDeps is what SentService is built from.
+// SelfServiceDeps is what SelfService is built from.
 type SelfServiceDeps struct {
 	DB         *database.DB
 	Now        func() time.Time
@@ -100,7 +100,7 @@ type SelfServiceDeps struct {
 	Cursors    cursor.Sealer
 }
 
-// SentService is what suppliers see of the deliveries to their own receivers, and what they may do about them. Nothing
+// SelfService is what suppliers see of the deliveries to their own receivers, and what they may do about them. Nothing
 // of it reaches a delivery to the own endpoint or of another supplier. It is safe for concurrent use.
 type SelfService struct {
 	deps      SelfServiceDeps

@@ -35,7 +35,7 @@ func NewDueStore(db *database.DB) *DueStore { return &DueStore{Tables{db}} }
 // Postgres reports whether the tables are PostgreSQL's.
 func (s *Tables) Postgres() bool { return s.DB.Engine() == database.Postgres }
 
-// claimedRow is a delivery whose next attempt is begun, or which is dead because its last one had no end.
+// Claimed is a delivery whose next attempt is begun, or which is dead because its last one had no end.
 type Claimed struct {
 	Begun
 	Dead bool

@@ -6,7 +6,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// newDelivery is a delivery that is to be stored. Its first attempt is begun with it where isBegun says so.
+// DraftDelivery is a delivery that is to be stored. Its first attempt is begun with it where isBegun says so.
 type DraftDelivery struct {
 	Begun
 	IsBegun bool
@@ -36,7 +36,7 @@ func (d DraftDelivery) attemptedBy() *int64 {
 	return &d.Worker
 }
 
-// newEvent is an event that is to be stored.
+// DraftEvent is an event that is to be stored.
 type DraftEvent struct {
 	round.Outgoing
 	Ids    round.Event // what its webhook-ids follow from

@@ -36,7 +36,7 @@ type Accounts interface {
 	RotateWebhookSecret(ctx context.Context, supplierID string, overlap time.Duration) (string, error)
 }
 
-// Caller makes a test call.
+// TestCaller makes a test call.
 type TestCaller interface {
 	// TestCall makes one signed call to the receiver's address itself, within the time of an attempt. status is 0
 	// where there was no answer.

@@ -214,14 +214,15 @@ func Stopwatch(tb testing.TB) (took func() time.Duration) {
 	return func() time.Duration { return time.Duration(counted.Load()) }
 }
 
-// Eventually waits until condition holds.
+// Eventually waits until condition holds. What takes longer is looked at less often: many conditions are calls or
+// commands, and all tests share the machine.
 func Eventually(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
 	end := time.Now().Add(deadline)
-	for !condition() {
+	for pause := 10 * time.Millisecond; !condition(); pause = min(pause*5/4, 300*time.Millisecond) {
 		if time.Now().After(end) {
 			tb.Fatalf("not within %v: %s", deadline, what)
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(pause)
 	}
 }

@@ -5,6 +5,7 @@ package databasetest
 
 import (
 	"context"
+	"flag"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,12 +13,23 @@ import (
 	"sync"
 	"testing"
 
+	_ "pgregory.net/rapid" // whose flags are there before init
+
 	"github.com/supplyhub/supplyhub/internal/database"
 	_ "github.com/supplyhub/supplyhub/internal/database/sqlite" // the embedded engine
 )
 
 // Environment is the variable with the address of the PostgreSQL server's maintenance database.
 const Environment = "SUPPLYHUB_TEST_POSTGRES"
+
+// Walks of a model over a real database take seconds each with the race detector; -rapid.checks asks for more of them.
+const walks = "20"
+
+func init() {
+	if err := flag.Set("rapid.checks", walks); err != nil {
+		panic(err)
+	}
+}
 
 // Each runs fn in the parallel subtests "sqlite" and "postgres", each on a fresh migrated database of its own.
 func Each(t *testing.T, fn func(t *testing.T, db *database.DB)) {

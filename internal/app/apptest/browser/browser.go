@@ -190,7 +190,7 @@ func Eval[T any](b *Browser, expression string) T {
 func (b *Browser) Until(what, expression string) {
 	b.tb.Helper()
 	end := time.Now().Add(patience)
-	for {
+	for pause := 20 * time.Millisecond; ; pause = min(pause*5/4, 300*time.Millisecond) {
 		var holds bool
 		if err := b.try(chromedp.Evaluate(expression, &holds)); err == nil && holds {
 			return
@@ -198,7 +198,7 @@ func (b *Browser) Until(what, expression string) {
 		if time.Now().After(end) {
 			b.tb.Fatalf("not within %s: %s\n%s", patience, what, b.text())
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(pause)
 	}
 }
 
