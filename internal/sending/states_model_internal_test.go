@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"log/slog"
 	"maps"
 	"os"
@@ -131,13 +130,6 @@ type stateModel struct {
 	letter  string            // of the last action
 	moved   bool              // an action may have changed what is stored of deliveries
 	walked  map[string]int    // arrows, over all runs
-}
-
-// A run is 90 actions, three times what rapid takes for one: -rapid.checks on the command line has the last word.
-func init() {
-	if err := flag.Set("rapid.checks", "20"); err != nil {
-		panic(err)
-	}
 }
 
 // Deliveries go the ways of the diagram and no other, whichever worker does what when, and wherever a process ends.
