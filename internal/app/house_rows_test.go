@@ -13,7 +13,7 @@ import (
 var ofBatch = regexp.MustCompile(`unnest\(|json_each\(\$|\$1\b`)
 
 // unnumbered is the place of a value as only gorm's builder may have it.
-var unnumbered = regexp.MustCompile(`(?:[=<>,(]|\b(?:IN|LIMIT|OFFSET|AND|BETWEEN))\s*\?(?:[\s,)]|$)`)
+var unnumbered = regexp.MustCompile(`(?:[=<>]|\b(?:IN|LIMIT|OFFSET|AND|BETWEEN))\s*\?(?:[\s,)]|$)|[(,]\s*\?[,)]`)
 
 func TestHouse_statements_number_their_values(t *testing.T) {
 	t.Parallel()

@@ -92,7 +92,7 @@ type modelJob struct {
 	to      *keptDelivery
 	result  *deliveries.Result // once the call was made
 	answer  recordedAttempt    // as the result is to be on record
-	ended   string             // the state that the result leads to
+	ended   string             // the state that follows
 	back    bool               // it is being given back
 }
 
@@ -263,7 +263,7 @@ func (m *stateModel) reset(t *rapid.T) {
 	m.shards, first.ownership.owned = first.id, []int{dispatch.ShardOf(modelSupplier)}
 }
 
-// storedDelivery is a delivery's row. -1 stands for null.
+// storedDelivery is a delivery's row. -1 is null.
 type storedDelivery struct {
 	id, status                     string
 	worker, attempts, series, next int64
