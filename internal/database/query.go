@@ -86,6 +86,19 @@ func Exec(ctx context.Context, pool Pool, statement string, args ...any) (change
 	return changed, pool.ended(ctx, began, statement, changed, err)
 }
 
+// Places returns the places of n rows of as many values each: ($1, $2), ($3, $4) and so on.
+func Places(n, each int) string {
+	var b strings.Builder
+	for i := range n * each {
+		between := ", "
+		if i%each == 0 {
+			between = "), ("
+		}
+		fmt.Fprintf(&b, "%s$%d", between, i+1)
+	}
+	return strings.TrimPrefix(b.String(), "), ") + ")"
+}
+
 // Arms joins one SELECT for each status, of which each is read in the order of its index.
 func Arms[S ~string](statuses []S, arm func(S) string) string {
 	arms := make([]string, len(statuses))

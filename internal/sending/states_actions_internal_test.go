@@ -532,7 +532,7 @@ func (m *stateModel) pausedOrResumed(t *rapid.T) {
 }
 
 // settle kills all workers again and again, and each time has one serve everything, until nothing is pending: what is
-// stored does not stand still. One delivery to each destination gets an answer that ends it. The others are lost: to the
+// stored is never forgotten. One delivery to each destination gets an answer that ends it. The others are lost: to the
 // receiver there is no answer, and calls to the own endpoint are interrupted.
 func (m *stateModel) settle(t *rapid.T) {
 	if m.paused {
@@ -571,7 +571,7 @@ func (m *stateModel) settle(t *rapid.T) {
 	}
 	for _, d := range m.kept {
 		if d.state == "waiting" || d.state == "begun" {
-			t.Fatalf("%+v stands still", *d)
+			t.Fatalf("%+v is forgotten", *d)
 		}
 	}
 	m.redeliver(t, w, database.Committed, m.kept)
