@@ -123,7 +123,7 @@ func figuresOf(hour []figures.Point, now figures.Counts) []Figure {
 		{Name: "Accepted per second", Value: mean(accepted), Unit: "requests, the last minute", Values: accepted},
 		{Name: "Delivered per second", Value: mean(delivered), Unit: "to receivers, the last minute",
 			Values: delivered},
-		count("Backlog", "requests are waiting for estimates", now.Enqueued,
+		count("Backlog", "requests waiting for estimates", now.Enqueued,
 			func(p figures.Point) int64 { return p.Backlog }),
 		{Name: "Oldest waiting", Value: known(now.Oldest.Seconds()), Unit: "seconds",
 			Values: series(func(p figures.Point) float64 { return p.Oldest.Seconds() })},
