@@ -3,12 +3,49 @@ package app_test
 import (
 	"go/ast"
 	"go/token"
+	"path"
 	"regexp"
+	"strconv"
 	"testing"
 )
 
 // ofBatch marks the SQL that takes a batch as arrays, or numbered parameters.
 var ofBatch = regexp.MustCompile(`unnest\(|json_each\(\$|\$1\b`)
+
+// unnumbered is the place of a value as only gorm's builder may have it.
+var unnumbered = regexp.MustCompile(`(?:[=<>]|\b(?:IN|LIMIT|OFFSET|AND|BETWEEN))\s*\?(?:[\s,)]|$)|[(,]\s*\?[,)]`)
+
+func TestHouse_statements_number_their_values(t *testing.T) {
+	t.Parallel()
+	built := 0
+	for _, f := range sources(t) {
+		if f.test || isHelper(path.Dir(f.name)) {
+			continue
+		}
+		builder := map[ast.Node]bool{}
+		ast.Inspect(f.tree, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if s, ok := n.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == "Where" {
+					builder[n.Args[0]] = true
+				}
+			case *ast.BasicLit:
+				text, err := strconv.Unquote(n.Value)
+				switch {
+				case n.Kind != token.STRING || err != nil || !unnumbered.MatchString(text):
+				case builder[n]:
+					built++
+				default:
+					t.Errorf("%s: %s has ? for a value: write $1, $2, … and run it by package database", f.name, n.Value)
+				}
+			}
+			return true
+		})
+	}
+	if built < 3 {
+		t.Errorf("only %d conditions of gorm's builder are found", built)
+	}
+}
 
 func TestHouse_statements_of_batches_do_not_pass_gorm(t *testing.T) {
 	t.Parallel()

@@ -30,9 +30,6 @@ type deliveryRow struct {
 	LastResponse   []byte
 }
 
-// TableName returns gorm's name for the rows.
-func (deliveryRow) TableName() string { return "webhook_deliveries" }
-
 func (r deliveryRow) delivery() Delivery {
 	d := Delivery{
 		ID: r.ID, Destination: r.Destination, SupplierID: r.SupplierID, RequestID: r.RequestID, Round: r.Round,
@@ -176,26 +173,46 @@ func (r attemptRow) attempt() Attempt {
 	return a
 }
 
-// detail returns a delivery with its attempts, oldest first; nil when there is none of that id.
-func (s *store) detail(ctx context.Context, id string) (*Detail, error) {
-	var found []deliveryRow
-	if err := s.DB.Reader(ctx).Where("id = ?", id).Find(&found).Error; err != nil {
+// whole reads a delivery with its last answer; nil when there is none of that id.
+func (s *store) whole(ctx context.Context, id string) (*deliveryRow, error) {
+	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT `+rowColumns+`, last_response FROM webhook_deliveries
+		WHERE id = $1`, []any{id}, func(r *deliveryRow) []any { return append(r.places(), &r.LastResponse) })
+	if err != nil {
 		return nil, fmt.Errorf("read webhook delivery: %w", err)
 	}
-	if len(found) == 0 {
+	if len(rows) == 0 {
 		return nil, nil
 	}
-	var rows []attemptRow
-	err := s.DB.Reader(ctx).Raw(`SELECT number, started_at, duration_us, status, error, response FROM webhook_attempts
-		WHERE delivery_id = ? AND number < ? ORDER BY number`, id, found[0].Attempts).Scan(&rows).Error
+	return &rows[0], nil
+}
+
+// attemptsOf reads the attempts of a delivery that was read before, its last one among them, oldest first.
+func (s *store) attemptsOf(ctx context.Context, d deliveryRow) ([]attemptRow, error) {
+	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT number, started_at, duration_us, status, error, response
+		FROM webhook_attempts WHERE delivery_id = $1 AND number < $2 ORDER BY number`, []any{d.ID, d.Attempts},
+		func(r *attemptRow) []any {
+			return []any{&r.Number, &r.StartedAt, &r.DurationUs, &r.Status, &r.Error, &r.Response}
+		})
 	if err != nil {
 		return nil, fmt.Errorf("read webhook attempts: %w", err)
 	}
-	if d := found[0]; d.LastStartedAt != nil {
-		rows = append(rows, attemptRow{d.Attempts, *d.LastStartedAt, d.LastDurationUs, d.LastStatus, d.LastError,
-			d.LastResponse})
+	if d.LastStartedAt != nil {
+		rows = append(rows, d.last())
 	}
-	detail := &Detail{Delivery: found[0].delivery(), Attempts: make([]Attempt, len(rows))}
+	return rows, nil
+}
+
+// detail returns a delivery with its attempts, oldest first; nil when there is none of that id.
+func (s *store) detail(ctx context.Context, id string) (*Detail, error) {
+	found, err := s.whole(ctx, id)
+	if err != nil || found == nil {
+		return nil, err
+	}
+	rows, err := s.attemptsOf(ctx, *found)
+	if err != nil {
+		return nil, err
+	}
+	detail := &Detail{Delivery: found.delivery(), Attempts: make([]Attempt, len(rows))}
 	for i, row := range rows {
 		detail.Attempts[i] = row.attempt()
 	}

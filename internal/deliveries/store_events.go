@@ -72,16 +72,13 @@ func (d *Keeper) RoundOf(ctx context.Context, webhookID string) (uid, number int
 	if !round.IsWebhookID(webhookID) {
 		return 0, 0, false, nil
 	}
-	var found []deliveryRow
-	err = d.deps.DB.Reader(ctx).Raw(`SELECT uid, round, destination FROM webhook_deliveries WHERE id = ?`,
-		webhookID).Scan(&found).Error
+	var destination string
+	found, err := database.One(ctx, d.deps.DB.ReaderSQL(ctx), `SELECT uid, round, destination FROM webhook_deliveries
+		WHERE id = $1`, []any{webhookID}, &uid, &number, &destination)
 	if err != nil {
 		return 0, 0, false, fmt.Errorf("look for the webhook delivery: %w", err)
 	}
-	if len(found) == 0 {
-		return 0, 0, false, nil
-	}
-	return found[0].UID, found[0].Round, found[0].Destination == OwnEndpoint, nil
+	return uid, number, found && destination == OwnEndpoint, nil
 }
 
 // traced bounds the search for an X-Request-ID, which has no index: the events of the newest requests.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -18,32 +19,32 @@ func (s *store) advance(ctx context.Context, now time.Time, days int) (more bool
 		if err != nil || !held {
 			return err
 		}
-		return s.DB.From(ctx).Raw(`SELECT advance_webhook_partitions(?, ?)`, now.UnixMicro(), days).Scan(&more).Error
+		_, err = database.One(ctx, s.DB.SQL(ctx), `SELECT advance_webhook_partitions($1, $2)`, []any{now.UnixMicro(), days}, &more)
+		return err
 	})
 	return more, err
 }
 
 func (s *store) partitions(ctx context.Context) ([]round.Partition, error) {
-	var rows []struct {
-		Name             string
-		FirstUID, EndUID int64
-		OpenedAt         int64
-		ClosedAt         *int64
-		Kept             string
+	type row struct {
+		round.Partition
+		openedAt int64
+		closedAt *int64
 	}
-	err := s.DB.Reader(ctx).Raw(`SELECT name, first_uid, end_uid, opened_at, closed_at, kept
-		FROM webhook_partitions WHERE opened_at IS NOT NULL ORDER BY first_uid`).Scan(&rows).Error
+	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT name, first_uid, end_uid, opened_at, closed_at, kept
+		FROM webhook_partitions WHERE opened_at IS NOT NULL ORDER BY first_uid`, nil,
+		func(r *row) []any { return []any{&r.Name, &r.First, &r.End, &r.openedAt, &r.closedAt, &r.Kept} })
 	if err != nil {
 		return nil, fmt.Errorf("read partitions: %w", err)
 	}
 	list := make([]round.Partition, len(rows))
 	for i, r := range rows {
-		list[i] = round.Partition{Name: r.Name, First: r.FirstUID, End: r.EndUID, Kept: r.Kept}
-		if r.OpenedAt > 0 {
-			list[i].Opened = time.UnixMicro(r.OpenedAt)
+		list[i] = r.Partition
+		if r.openedAt > 0 {
+			list[i].Opened = time.UnixMicro(r.openedAt)
 		}
-		if r.ClosedAt != nil {
-			list[i].Closed = time.UnixMicro(*r.ClosedAt)
+		if r.closedAt != nil {
+			list[i].Closed = time.UnixMicro(*r.closedAt)
 		}
 	}
 	return list, nil
@@ -52,10 +53,9 @@ func (s *store) partitions(ctx context.Context) ([]round.Partition, error) {
 // unfinished looks only into the indexes of what is pending.
 func (s *store) unfinished(ctx context.Context, p round.Partition) (is bool, err error) {
 	first, end := borders(p)
-	err = s.DB.Reader(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM webhook_deliveries
-			WHERE status = 'pending' AND worker IS NULL AND id >= ? AND id < ?)
-		OR EXISTS (SELECT 1 FROM webhook_deliveries WHERE worker IS NOT NULL AND id >= ? AND id < ?)`,
-		first, end, first, end).Scan(&is).Error
+	_, err = database.One(ctx, s.DB.ReaderSQL(ctx), `SELECT EXISTS (SELECT 1 FROM webhook_deliveries
+			WHERE status = 'pending' AND worker IS NULL AND id >= $1 AND id < $2)
+		OR EXISTS (SELECT 1 FROM webhook_deliveries WHERE worker IS NOT NULL AND id >= $1 AND id < $2)`, []any{first, end}, &is)
 	if err != nil {
 		return false, fmt.Errorf("look for pending deliveries of partition %s: %w", p.Name, err)
 	}
@@ -71,8 +71,8 @@ func borders(p round.Partition) (first, end string) {
 }
 
 func (s *store) keep(ctx context.Context, p round.Partition, why string) error {
-	err := s.DB.From(ctx).Exec(`UPDATE webhook_partitions SET kept = ? WHERE name = ? AND kept <> ?`, why, p.Name,
-		why).Error
+	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_partitions SET kept = $1 WHERE name = $2 AND kept <> $1`,
+		why, p.Name)
 	if err != nil {
 		return fmt.Errorf("note why partition %s is kept: %w", p.Name, err)
 	}
@@ -85,13 +85,14 @@ func (s *store) drop(ctx context.Context, p round.Partition) (why string, err er
 			why = "its deliveries are being redelivered"
 			return err
 		}
-		return s.DB.From(ctx).Raw(`SELECT drop_webhook_partition(?)`, p.First).Scan(&why).Error
+		_, err = database.One(ctx, s.DB.SQL(ctx), `SELECT drop_webhook_partition($1)`, []any{p.First}, &why)
+		return err
 	})
 	return why, err
 }
 
 func (s *store) deleteDropped(ctx context.Context) (is bool, err error) {
-	if err = s.DB.From(ctx).Raw(`SELECT delete_webhook_table()`).Scan(&is).Error; err != nil {
+	if _, err = database.One(ctx, s.DB.SQL(ctx), `SELECT delete_webhook_table()`, nil, &is); err != nil {
 		return false, fmt.Errorf("delete what was dropped: %w", err)
 	}
 	return is, nil

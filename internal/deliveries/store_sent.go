@@ -11,20 +11,13 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// toReceiver chooses the deliveries to a supplier's receiver.
-const toReceiver = `destination = ? AND destination <> 'own'`
-
 // sentByID returns nil when the supplier has no delivery of that id to its own receiver.
 func (s *store) sentByID(ctx context.Context, supplierID, id string) (*deliveryRow, error) {
-	var rows []deliveryRow
-	err := s.DB.Reader(ctx).Raw(`SELECT * FROM webhook_deliveries WHERE id = ?`, id).Scan(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("read webhook delivery: %w", err)
+	row, err := s.whole(ctx, id)
+	if err != nil || row == nil || row.Destination != supplierID {
+		return nil, err
 	}
-	if len(rows) == 0 || rows[0].Destination != supplierID {
-		return nil, nil
-	}
-	return &rows[0], nil
+	return row, nil
 }
 
 func (r deliveryRow) sent() Sent {
@@ -67,33 +60,28 @@ func (s *store) sentDetail(ctx context.Context, row deliveryRow) (SentDetail, er
 		return SentDetail{}, err
 	}
 	detail.Event = json.RawMessage(body)
-	var rows []attemptRow
-	err = s.DB.Reader(ctx).Raw(`SELECT number, started_at, duration_us, status, error, response FROM webhook_attempts
-		WHERE delivery_id = ? AND number < ? ORDER BY number`, row.ID, row.Attempts).Scan(&rows).Error
+	rows, err := s.attemptsOf(ctx, row)
 	if err != nil {
-		return SentDetail{}, fmt.Errorf("read webhook attempts: %w", err)
+		return SentDetail{}, err
 	}
-	for _, earlier := range rows {
-		detail.Attempts = append(detail.Attempts, earlier.answered(false))
-	}
-	if row.LastStartedAt != nil {
-		detail.Attempts = append(detail.Attempts, row.last().answered(row.Worker != nil))
+	for _, r := range rows {
+		detail.Attempts = append(detail.Attempts, r.answered(row.Worker != nil && r.Number == row.Attempts))
 	}
 	return detail, nil
 }
 
 // eventOf returns the event as it is sent.
 func (s *store) eventOf(ctx context.Context, row deliveryRow) ([]byte, error) {
-	var rows []struct{ Body []byte }
-	err := s.DB.Reader(ctx).Raw(`SELECT body FROM webhook_events WHERE uid = ? AND round = ?`, row.UID,
-		row.Round).Scan(&rows).Error
+	var stored []byte
+	found, err := database.One(ctx, s.DB.ReaderSQL(ctx), `SELECT body FROM webhook_events WHERE uid = $1 AND round = $2`,
+		[]any{row.UID, row.Round}, &stored)
 	if err != nil {
 		return nil, fmt.Errorf("read webhook event: %w", err)
 	}
-	if len(rows) == 0 { // deleted by retention between two statements
+	if !found { // deleted by retention between two statements
 		return nil, unknownDeliveries([]string{row.ID})
 	}
-	body, err := pack.Unpack(rows[0].Body)
+	body, err := pack.Unpack(stored)
 	if err != nil {
 		return nil, fmt.Errorf("read webhook event: %w", err)
 	}

@@ -78,9 +78,9 @@ func (s *store) ownOf(ctx context.Context, events []storedEvent, condition strin
 
 // lacksOwn reports whether the event is still there, and has no own delivery, whenever that was made.
 func (s *store) lacksOwn(ctx context.Context, e storedEvent) (lacks bool, err error) {
-	err = s.DB.Reader(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM webhook_events WHERE uid = ? AND round = ?)
-		AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE id = ?)`,
-		e.UID, e.number, e.WebhookID(round.OwnEndpoint)).Scan(&lacks).Error
+	_, err = database.One(ctx, s.DB.ReaderSQL(ctx), `SELECT EXISTS (SELECT 1 FROM webhook_events WHERE uid = $1 AND round = $2)
+		AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE id = $3)`,
+		[]any{e.UID, e.number, e.WebhookID(round.OwnEndpoint)}, &lacks)
 	return lacks, err
 }
 

@@ -2,8 +2,8 @@ package materials
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -63,7 +63,6 @@ func (s *store) insertPostgres(ctx context.Context, items []intakeItem, now time
 
 // insertSQLite numbers and inserts the batch in one transaction, as SQLite has no sequence.
 func (s *store) insertSQLite(ctx context.Context, items []intakeItem, now time.Time) (rows []insertedRow, err error) {
-	const row = `(?, ?, 'enqueued', ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?)`
 	err = s.db.InTx(ctx, "accept requests", func(ctx context.Context) error {
 		uid, err := s.db.Numbers(ctx, len(items))
 		if err != nil {
@@ -71,11 +70,11 @@ func (s *store) insertSQLite(ctx context.Context, items []intakeItem, now time.T
 		}
 		var args []any
 		for i, item := range items {
-			args = append(args, item.SupplierID, item.ID, item.digest, item.shopCode, item.body, item.traceID,
-				item.traceParent, uid+int64(i), uid+int64(i), now.UnixMicro(), now.UnixMicro())
+			args = append(args, item.SupplierID, item.ID, string(Enqueued), item.digest, item.shopCode, item.body, item.traceID,
+				sql.NullString{String: item.traceParent, Valid: item.traceParent != ""}, uid+int64(i), uid+int64(i), now.UnixMicro(), now.UnixMicro())
 		}
 		rows, err = database.Query(ctx, s.db.SQL(ctx), `INSERT INTO material_requests (`+intakeColumns+`) VALUES `+
-			row+strings.Repeat(`, `+row, len(items)-1)+intakeConflict, args, (*insertedRow).scanTargets)
+			database.Places(len(items), len(args)/len(items))+intakeConflict, args, (*insertedRow).scanTargets)
 		return err
 	})
 	return rows, err

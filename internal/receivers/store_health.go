@@ -72,7 +72,7 @@ func microsOrNull(at time.Time) *int64 {
 }
 
 func (s *healthStore) receiverState(ctx context.Context, supplierID string) (ReceiverState, error) {
-	states, err := s.receiverStates(ctx, `supplier_id = ?`, supplierID)
+	states, err := s.receiverStates(ctx, `supplier_id = $1`, supplierID)
 	return states[supplierID], err
 }
 
@@ -164,7 +164,7 @@ func (d *Registry) ReceiverStates(ctx context.Context, suppliers []string) (map[
 	if len(suppliers) == 0 {
 		return map[string]ReceiverState{}, nil
 	}
-	return d.health.receiverStates(ctx, `supplier_id IN ?`, suppliers)
+	return d.health.receiverStates(ctx, d.health.AnyOf("supplier_id", 1), d.health.Values(suppliers))
 }
 
 // IllStates returns the states of the receivers that fail or are paused, by an index that has no others.
@@ -173,25 +173,24 @@ func (d *Registry) IllStates(ctx context.Context) (map[string]ReceiverState, err
 }
 
 func (s *healthStore) receiverStates(ctx context.Context, condition string, args ...any) (map[string]ReceiverState, error) {
-	var rows []struct {
-		SupplierID                                           string
-		ConsecutiveFailures                                  int
-		FailingSince, LastSuccessAt, LastFailureAt, PausedAt *int64
-		LastError, PausedBy                                  string
+	type row struct {
+		ReceiverState
+		supplierID                                string
+		pausedAt, failingSince, success, lastFail *int64
 	}
-	err := s.DB.Reader(ctx).Raw(`SELECT supplier_id, consecutive_failures, failing_since, last_success_at,
-			last_failure_at, last_error, paused_by, paused_at
-		FROM webhook_receivers WHERE `+condition, args...).Scan(&rows).Error
+	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT supplier_id, consecutive_failures, failing_since,
+			last_success_at, last_failure_at, last_error, paused_by, paused_at
+		FROM webhook_receivers WHERE `+condition, args, func(r *row) []any {
+		return []any{&r.supplierID, &r.Failures, &r.failingSince, &r.success, &r.lastFail, &r.LastError, &r.PausedBy, &r.pausedAt}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the receivers' states: %w", err)
 	}
 	states := make(map[string]ReceiverState, len(rows))
 	for _, r := range rows {
-		states[r.SupplierID] = ReceiverState{
-			PausedBy: r.PausedBy, PausedAt: timeOrNil(r.PausedAt), Failures: r.ConsecutiveFailures,
-			FailingSince: timeOrNil(r.FailingSince),
-			LastSuccess:  timeOrNil(r.LastSuccessAt), LastFailure: timeOrNil(r.LastFailureAt), LastError: r.LastError,
-		}
+		r.PausedAt, r.FailingSince = timeOrNil(r.pausedAt), timeOrNil(r.failingSince)
+		r.LastSuccess, r.LastFailure = timeOrNil(r.success), timeOrNil(r.lastFail)
+		states[r.supplierID] = r.ReceiverState
 	}
 	return states, nil
 }

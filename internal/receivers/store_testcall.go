@@ -3,15 +3,17 @@ package receivers
 import (
 	"context"
 	"fmt"
+
+	"github.com/supplyhub/supplyhub/internal/database"
 )
 
 // lockTests makes other test calls of the supplier wait for this transaction and returns when the latest were made.
 func (s *healthStore) lockTests(ctx context.Context, supplierID string) (recent string, err error) {
-	err = s.DB.From(ctx).Exec(`INSERT INTO webhook_tests (supplier_id, recent) VALUES (?, '')
-		ON CONFLICT (supplier_id) DO NOTHING`, supplierID).Error
+	_, err = database.Exec(ctx, s.DB.SQL(ctx), `INSERT INTO webhook_tests (supplier_id, recent) VALUES ($1, '')
+		ON CONFLICT (supplier_id) DO NOTHING`, supplierID)
 	if err == nil {
-		err = s.DB.From(ctx).Raw(`SELECT recent FROM webhook_tests WHERE supplier_id = ?`+s.DB.RowLock(` FOR UPDATE`),
-			supplierID).Scan(&recent).Error
+		_, err = database.One(ctx, s.DB.SQL(ctx), `SELECT recent FROM webhook_tests WHERE supplier_id = $1`+
+			s.DB.RowLock(` FOR UPDATE`), []any{supplierID}, &recent)
 	}
 	if err != nil {
 		return "", fmt.Errorf("count test calls: %w", err)
@@ -20,8 +22,8 @@ func (s *healthStore) lockTests(ctx context.Context, supplierID string) (recent 
 }
 
 func (s *healthStore) saveTests(ctx context.Context, supplierID, recent string) error {
-	if err := s.DB.From(ctx).Exec(`UPDATE webhook_tests SET recent = ? WHERE supplier_id = ?`, recent,
-		supplierID).Error; err != nil {
+	if _, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_tests SET recent = $1 WHERE supplier_id = $2`, recent,
+		supplierID); err != nil {
 		return fmt.Errorf("count test calls: %w", err)
 	}
 	return nil

@@ -53,7 +53,7 @@ func (m *stateModel) tx(t *rapid.T, end database.End, fn func(ctx context.Contex
 	return err == nil
 }
 
-// register gives a worker a lease of a number that no other had.
+// register returns a worker a lease of a number that no other had.
 func (m *stateModel) register(t *rapid.T, w *modelWorker) {
 	until := m.now.Add(leaseLife)
 	id, err := w.workers.newLease(m.t.Context(), until)
@@ -205,7 +205,7 @@ func (m *stateModel) claim(t *rapid.T, w *modelWorker, end database.End, to stri
 	m.take(w, end, jobs...)
 }
 
-// givenBack gives an attempt back that was begun with its delivery and not sent. One who does not know whether that was
+// givenBack takes an attempt back that was begun with its delivery and not sent. One who does not know whether that was
 // committed does it again, later.
 func (m *stateModel) givenBack(t *rapid.T) {
 	w, j := m.inHand(t, func(j *modelJob) bool { return !j.At.IsZero() && j.result == nil })
@@ -532,7 +532,7 @@ func (m *stateModel) pausedOrResumed(t *rapid.T) {
 }
 
 // settle kills all workers again and again, and each time has one serve everything, until nothing is pending: what is
-// stored does not stand still. One delivery to each destination gets an answer that ends it. The others are lost: to the
+// stored is never forgotten. One delivery to each destination gets an answer that ends it. The others are lost: to the
 // receiver there is no answer, and calls to the own endpoint are interrupted.
 func (m *stateModel) settle(t *rapid.T) {
 	if m.paused {
@@ -571,7 +571,7 @@ func (m *stateModel) settle(t *rapid.T) {
 	}
 	for _, d := range m.kept {
 		if d.state == "waiting" || d.state == "begun" {
-			t.Fatalf("%+v stands still", *d)
+			t.Fatalf("%+v is forgotten", *d)
 		}
 	}
 	m.redeliver(t, w, database.Committed, m.kept)

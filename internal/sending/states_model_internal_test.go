@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"log/slog"
 	"maps"
 	"os"
@@ -93,7 +92,7 @@ type modelJob struct {
 	to      *keptDelivery
 	result  *deliveries.Result // once the call was made
 	answer  recordedAttempt    // as the result is to be on record
-	ended   string             // the state that the result leads to
+	ended   string             // the state that follows
 	back    bool               // it is being given back
 }
 
@@ -131,13 +130,6 @@ type stateModel struct {
 	letter  string            // of the last action
 	moved   bool              // an action may have changed what is stored of deliveries
 	walked  map[string]int    // arrows, over all runs
-}
-
-// A run is 90 actions, three times what rapid takes for one: -rapid.checks on the command line has the last word.
-func init() {
-	if err := flag.Set("rapid.checks", "20"); err != nil {
-		panic(err)
-	}
 }
 
 // Deliveries go the ways of the diagram and no other, whichever worker does what when, and wherever a process ends.
@@ -271,7 +263,7 @@ func (m *stateModel) reset(t *rapid.T) {
 	m.shards, first.ownership.owned = first.id, []int{dispatch.ShardOf(modelSupplier)}
 }
 
-// storedDelivery is a delivery's row. -1 stands for null.
+// storedDelivery is a delivery's row. -1 is null.
 type storedDelivery struct {
 	id, status                     string
 	worker, attempts, series, next int64

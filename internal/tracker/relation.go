@@ -148,7 +148,7 @@ func (r *relation) lookUpSQLite(ctx context.Context, rows *database.Rows) (prese
 	r.from = quote(r.granted)
 	err = rows.Select(ctx, `SELECT coalesce(v.client_number, 0) FROM sqlite_master m
 		LEFT JOIN tracker_views v ON v.name = m.name AND v.definition = m.sql
-		WHERE m.type = 'view' AND m.name = ?`, func(row [][]byte) error {
+		WHERE m.type = 'view' AND m.name = $1`, func(row [][]byte) error {
 		present = []string{}
 		_, err := fmt.Sscan(string(row[0]), &r.owner)
 		return err
@@ -159,7 +159,7 @@ func (r *relation) lookUpSQLite(ctx context.Context, rows *database.Rows) (prese
 	if present == nil {
 		return nil, errNoView
 	}
-	err = rows.Select(ctx, `SELECT name FROM pragma_table_info(?)`, func(row [][]byte) error {
+	err = rows.Select(ctx, `SELECT name FROM pragma_table_info($1)`, func(row [][]byte) error {
 		present = append(present, string(row[0]))
 		return nil
 	}, r.granted)
