@@ -203,21 +203,44 @@ func (m *stateModel) claim(t *rapid.T, w *modelWorker, end database.End, to stri
 		t.Fatalf("%d of %d are claimed, %d of them dead, and %d are to be sent", claimed, n, dead, len(jobs))
 	}
 	m.take(w, end, jobs...)
+	for _, j := range w.late { // of attempts before: a repetition comes when the next attempt has begun
+		m.write(t, w, j)
+	}
 }
 
-// givenBack takes an attempt back that was begun with its delivery and not sent. One who does not know whether that was
-// committed does it again, later.
+// givenBack undoes an attempt that was begun with its delivery and not sent. One who does not know whether that was
+// committed does it again; by then the worker itself may have claimed the delivery.
 func (m *stateModel) givenBack(t *rapid.T) {
 	w, j := m.inHand(t, func(j *modelJob) bool { return !j.At.IsZero() && j.result == nil })
-	end := m.end(t)
-	if j.back = true; end == database.Committed {
+	j.back = true // it is not sent any more
+	switch end := m.end(t); end {
+	case database.Committed:
 		w.putBack([]job{j.job})
-		m.drop(w, j)
-	} else if !m.tx(t, end, func(ctx context.Context) error {
-		return w.Dispatcher.attempts.PutBack(ctx, []deliveries.Begun{j.Begun}, m.now)
-	}) {
-		return
+		m.wasGivenBack(j)
+	case database.RolledBack:
+		m.putBack(t, w, end, j)
+		return // it is tried again
+	case database.Unknown:
+		m.putBack(t, w, end, j)
+		m.wasGivenBack(j)
+		m.walks(t, "d")
+		m.now = m.now.Add(time.Microsecond)
+		m.claim(t, w, database.Committed, j.Destination, mostKept)
+		m.walks(t, "c")
+		m.putBack(t, w, end, j)
+		m.letter = "d"
+		w.release(j.ID)
 	}
+	m.drop(w, j)
+}
+
+func (m *stateModel) putBack(t *rapid.T, w *modelWorker, end database.End, j *modelJob) {
+	m.tx(t, end, func(ctx context.Context) error {
+		return w.Dispatcher.attempts.PutBack(ctx, []deliveries.Begun{j.Begun}, m.now)
+	})
+}
+
+func (m *stateModel) wasGivenBack(j *modelJob) {
 	if d := j.to; d.underWay == j.attempt {
 		m.wait(d, m.now.UnixMicro())
 		d.back, d.series, d.record, d.waits = d.back+1, 0, nil, m.now.UnixMicro()
