@@ -234,19 +234,6 @@ func (m *stateModel) givenBack(t *rapid.T) {
 	m.drop(w, j)
 }
 
-func (m *stateModel) putBack(t *rapid.T, w *modelWorker, end database.End, j *modelJob) {
-	m.tx(t, end, func(ctx context.Context) error {
-		return w.Dispatcher.attempts.PutBack(ctx, []deliveries.Begun{j.Begun}, m.now)
-	})
-}
-
-func (m *stateModel) wasGivenBack(j *modelJob) {
-	if d := j.to; d.underWay == j.attempt {
-		m.wait(d, m.now.UnixMicro())
-		d.back, d.series, d.record, d.waits = d.back+1, 0, nil, m.now.UnixMicro()
-	}
-}
-
 // inHand draws a worker and one of the attempts in its hands.
 func (m *stateModel) inHand(t *rapid.T, which func(*modelJob) bool) (*modelWorker, *modelJob) {
 	type hand struct {

@@ -416,3 +416,16 @@ func (m *stateModel) show(t *rapid.T) {
 		}
 	}
 }
+
+func (m *stateModel) putBack(t *rapid.T, w *modelWorker, end database.End, j *modelJob) {
+	m.tx(t, end, func(ctx context.Context) error {
+		return w.Dispatcher.attempts.PutBack(ctx, []deliveries.Begun{j.Begun}, m.now)
+	})
+}
+
+func (m *stateModel) wasGivenBack(j *modelJob) {
+	if d := j.to; d.underWay == j.attempt {
+		m.wait(d, m.now.UnixMicro())
+		d.back, d.series, d.record, d.waits = d.back+1, 0, nil, m.now.UnixMicro()
+	}
+}
