@@ -18,7 +18,7 @@ BUILD = CGO_ENABLED=0 $(GO) build -tags nomsgpack -trimpath -ldflags '$(LDFLAGS)
 # One line that counts what go build -v names, which is in no terminal's log; what else it says is printed as it is.
 PROGRESS = awk -v tty="$$([ -t 2 ] && echo 1)" '$$1 == "exit" && NF == 2 {code = $$2; next} \
 	NF == 1 || /^go: downloading/ {n++; if (tty) {printf "\r%d packages", n > "/dev/stderr"}; next} {print > "/dev/stderr"} \
-	END {if (n) {printf "\r%d packages compiled.\n", n > "/dev/stderr"}; exit code}'
+	END {if (n) {printf "\r%d package%s compiled.\n", n, n == 1 ? "" : "s" > "/dev/stderr"}; exit code}'
 # Those that take longest begin first.
 UNIT = ./internal/sending ./internal/deliveries ./internal/materials ./internal/tracker $$($(GO) list ./... | grep -v '/internal/acceptance' | tr '\n' ' ')
 # Tests wait for each other's processes, for answers and for time more than they compute.

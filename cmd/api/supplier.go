@@ -92,8 +92,8 @@ func supplierList() *cobra.Command {
 		Example: "  api supplier list",
 		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 			list, err := a.SupplierStatuses(ctx)
-			return table{list, aged(a.Now(), "id", "active", "state", "consecutive_failures:FAILURES", "waiting",
-				"created_at:AGE", "name", "webhook_url:RECEIVER")}, err
+			return table{list, plain("id", "active", "state", "consecutive_failures:FAILURES", "waiting", "name",
+				"webhook_url:RECEIVER")}, err
 		})}
 }
 

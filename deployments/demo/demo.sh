@@ -92,8 +92,7 @@ echo
 say "Look around"
 echo "documentation   $url/docs"
 echo "portal          $("$api" supplier portal-link "$supplier" -o json | field url)"
-echo "operator        http://$ADMIN_ADDR/readyz, http://$ADMIN_ADDR/metrics"
-if curl -sf -o /dev/null "http://$ADMIN_ADDR/console"; then echo "console         http://$ADMIN_ADDR/console"; fi
+echo "console         http://$ADMIN_ADDR/console"
 [ "$stay" = --stay ] || exit 0
 echo "Ctrl-C ends it."
 wait

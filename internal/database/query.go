@@ -86,17 +86,11 @@ func Exec(ctx context.Context, pool Pool, statement string, args ...any) (change
 	return changed, pool.ended(ctx, began, statement, changed, err)
 }
 
-// Places returns the places of n rows of as many values each: ($1, $2), ($3, $4) and so on.
+// Places returns the places of n rows of as many values each, for SQLite's inserts of several rows. They have no numbers:
+// SQLite looks each number up among all before it, which makes 128 rows of 12 values 17 times slower.
 func Places(n, each int) string {
-	var b strings.Builder
-	for i := range n * each {
-		between := ", "
-		if i%each == 0 {
-			between = "), ("
-		}
-		fmt.Fprintf(&b, "%s$%d", between, i+1)
-	}
-	return strings.TrimPrefix(b.String(), "), ") + ")"
+	row := "(?" + strings.Repeat(", ?", each-1) + ")"
+	return row + strings.Repeat(", "+row, n-1)
 }
 
 // Arms joins one SELECT for each status, of which each is read in the order of its index.

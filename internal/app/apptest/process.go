@@ -41,7 +41,20 @@ func (h *Hub) Run(name string, extra map[string]string) *Process {
 	return p
 }
 
+// start starts the process as a supervisor does: one that ends at once because it cannot reach the database is started
+// again.
 func (p *Process) start() {
+	p.tb.Helper()
+	for end := time.Now().Add(deadline); !p.startOnce(); {
+		if !strings.Contains("\n"+p.Log(), "\nerror: The database cannot be reached") || time.Now().After(end) {
+			p.tb.Fatalf("%s ended at its start:\n%s", p.Name, p.Log())
+		}
+	}
+	Eventually(p.tb, p.Name+" is ready", func() bool { return p.adminStatus("/readyz") == http.StatusOK })
+}
+
+// startOnce reports whether the process is running and has said where.
+func (p *Process) startOnce() bool {
 	p.tb.Helper()
 	p.exited, p.started = make(chan struct{}), make(chan struct{})
 	p.cmd = exec.Command(p.hub.binary(p.Name))
@@ -66,12 +79,13 @@ func (p *Process) start() {
 	}
 	select {
 	case <-p.started:
+		return true
 	case <-p.exited:
-		p.tb.Fatalf("%s ended at its start:\n%s", p.Name, p.Log())
+		return false
 	case <-time.After(deadline):
 		p.tb.Fatalf("%s did not start in %v:\n%s", p.Name, deadline, p.Log())
+		return false
 	}
-	Eventually(p.tb, p.Name+" is ready", func() bool { return p.adminStatus("/readyz") == http.StatusOK })
 }
 
 // follow reads the log until the process ends; the line that names the addresses means it has started.
