@@ -191,7 +191,7 @@ func sweepScope() (only string, full bool, bounds sweepBounds) {
 	case "1":
 		only = ""
 	}
-	return only, true, sweepBounds{20, 30 * time.Second, 12 * time.Minute}
+	return only, true, sweepBounds{20, 30 * time.Second, 40 * time.Minute}
 }
 
 // TestSweep loses the connection to the database right before and right after the COMMIT of every kind of transaction,

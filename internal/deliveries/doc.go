@@ -37,8 +37,8 @@
 //	      its series' last is dead instead. A crash before the COMMIT leaves it waiting, one after it: f.
 //	d     the worker that began it with its insertion (b) and cannot send it, "give attempts back": the attempt was
 //	      never made and does not count. A crash before the COMMIT: f, and then it counts.
-//	e     the worker that made the call, "write results". The row names worker, attempt and its beginning, so that
-//	      nothing is written for an attempt that is another's by now. With it, in the same transaction: a request that
+//	e     the worker that made the call, "write results". The statement names the worker's lease and the attempt's
+//	      number, so that nothing is written for an attempt that is another's by now, nor twice. With it, in the same transaction: a request that
 //	      is lost, a receiver that is due again or is paused by a 410, what the operator is notified of. A crash
 //	      before the COMMIT: f, and the receiver gets the call once more under the same webhook-id.
 //	f     any worker, once the lease of the one that holds it has run out, "take over a dead worker's attempts"; or the

@@ -32,7 +32,7 @@ func (d *Dispatcher) record(ctx context.Context, r deliveries.Result, pause time
 }
 
 // recordAgain waits and tries once more. A result that was written by a COMMIT without an answer is written once: the
-// statement names worker, attempt and its beginning, which are gone by then.
+// statement names the worker and the attempt's number, and the row has another worker or a higher number by then.
 func (d *Dispatcher) recordAgain(ctx context.Context, r deliveries.Result, pause time.Duration, cause error) {
 	if errors.Is(cause, groupcommit.ErrClosed) || d.writing.Err() != nil {
 		d.deps.Log.ErrorContext(ctx, "write webhook delivery attempt down failed: it counts as interrupted", "error", cause)

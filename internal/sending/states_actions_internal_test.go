@@ -53,7 +53,7 @@ func (m *stateModel) tx(t *rapid.T, end database.End, fn func(ctx context.Contex
 	return err == nil
 }
 
-// register returns a worker a lease of a number that no other had.
+// register stores a lease for a worker, under a number that no other had.
 func (m *stateModel) register(t *rapid.T, w *modelWorker) {
 	until := m.now.Add(leaseLife)
 	id, err := w.workers.newLease(m.t.Context(), until)
@@ -203,21 +203,44 @@ func (m *stateModel) claim(t *rapid.T, w *modelWorker, end database.End, to stri
 		t.Fatalf("%d of %d are claimed, %d of them dead, and %d are to be sent", claimed, n, dead, len(jobs))
 	}
 	m.take(w, end, jobs...)
+	for _, j := range w.late { // of attempts before: a repetition comes when the next attempt has begun
+		m.write(t, w, j)
+	}
 }
 
-// givenBack takes an attempt back that was begun with its delivery and not sent. One who does not know whether that was
-// committed does it again, later.
+// givenBack undoes an attempt that was begun with its delivery and not sent. One who does not know whether that was
+// committed does it again; by then the worker itself may have claimed the delivery.
 func (m *stateModel) givenBack(t *rapid.T) {
 	w, j := m.inHand(t, func(j *modelJob) bool { return !j.At.IsZero() && j.result == nil })
-	end := m.end(t)
-	if j.back = true; end == database.Committed {
+	j.back = true // it is not sent any more
+	switch end := m.end(t); end {
+	case database.Committed:
 		w.putBack([]job{j.job})
-		m.drop(w, j)
-	} else if !m.tx(t, end, func(ctx context.Context) error {
-		return w.Dispatcher.attempts.PutBack(ctx, []deliveries.Begun{j.Begun}, m.now)
-	}) {
-		return
+		m.wasGivenBack(j)
+	case database.RolledBack:
+		m.putBack(t, w, end, j)
+		return // it is tried again
+	case database.Unknown:
+		m.putBack(t, w, end, j)
+		m.wasGivenBack(j)
+		m.walks(t, "d")
+		m.now = m.now.Add(time.Microsecond)
+		m.claim(t, w, database.Committed, j.Destination, mostKept)
+		m.walks(t, "c")
+		m.putBack(t, w, end, j)
+		m.letter, m.moved = "d", true
+		w.release(j.ID)
 	}
+	m.drop(w, j)
+}
+
+func (m *stateModel) putBack(t *rapid.T, w *modelWorker, end database.End, j *modelJob) {
+	m.tx(t, end, func(ctx context.Context) error {
+		return w.Dispatcher.attempts.PutBack(ctx, []deliveries.Begun{j.Begun}, m.now)
+	})
+}
+
+func (m *stateModel) wasGivenBack(j *modelJob) {
 	if d := j.to; d.underWay == j.attempt {
 		m.wait(d, m.now.UnixMicro())
 		d.back, d.series, d.record, d.waits = d.back+1, 0, nil, m.now.UnixMicro()
@@ -529,57 +552,4 @@ func (m *stateModel) pausedOrResumed(t *rapid.T) {
 			d.next = min(d.next, m.now.UnixMicro())
 		}
 	}
-}
-
-// settle kills all workers again and again, and each time has one serve everything, until nothing is pending: what is
-// stored is never forgotten. One delivery to each destination gets an answer that ends it. The others are lost: to the
-// receiver there is no answer, and calls to the own endpoint are interrupted.
-func (m *stateModel) settle(t *rapid.T) {
-	if m.paused {
-		m.pausedOrResumed(t)
-	}
-	w, ended := m.workers[0], map[string]bool{}
-	for range modelAttempts + 1 {
-		m.now = m.now.Add(2 * modelWait)
-		for _, killed := range m.workers {
-			m.kill(t, killed)
-		}
-		for _, id := range m.ids {
-			if id != w.id {
-				m.takeOver(t, w, database.Committed, id, anyRenewal)
-			}
-		}
-		m.walks(t, "f")
-		m.moveShard(t, w)
-		for _, to := range []string{deliveries.OwnEndpoint, modelSupplier} {
-			m.claim(t, w, database.Committed, to, mostKept)
-		}
-		m.walks(t, "c")
-		for _, j := range slices.Clone(w.jobs) {
-			answer := noAnswer
-			if !ended[j.Destination] {
-				answer = map[string]possibleAnswer{deliveries.OwnEndpoint: notFound, modelSupplier: ok}[j.Destination]
-			} else if j.Destination == deliveries.OwnEndpoint {
-				continue
-			}
-			ended[j.Destination] = true
-			m.call(t, w, j, answer)
-			m.write(t, w, j)
-			m.written(w, j)
-		}
-		m.walks(t, "e")
-	}
-	for _, d := range m.kept {
-		if d.state == "waiting" || d.state == "begun" {
-			t.Fatalf("%+v is forgotten", *d)
-		}
-	}
-	m.redeliver(t, w, database.Committed, m.kept)
-	m.walks(t, "h")
-}
-
-// walks checks after steps of one arrow.
-func (m *stateModel) walks(t *rapid.T, letter string) {
-	m.letter, m.moved = letter, true
-	m.check(t)
 }

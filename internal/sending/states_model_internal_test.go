@@ -416,3 +416,56 @@ func (m *stateModel) show(t *rapid.T) {
 		}
 	}
 }
+
+// settle kills all workers again and again, and each time has one serve everything, until nothing is pending: what is
+// stored is never forgotten. One delivery to each destination gets an answer that ends it. The others are lost: to the
+// receiver there is no answer, and calls to the own endpoint are interrupted.
+func (m *stateModel) settle(t *rapid.T) {
+	if m.paused {
+		m.pausedOrResumed(t)
+	}
+	w, ended := m.workers[0], map[string]bool{}
+	for range modelAttempts + 1 {
+		m.now = m.now.Add(2 * modelWait)
+		for _, killed := range m.workers {
+			m.kill(t, killed)
+		}
+		for _, id := range m.ids {
+			if id != w.id {
+				m.takeOver(t, w, database.Committed, id, anyRenewal)
+			}
+		}
+		m.walks(t, "f")
+		m.moveShard(t, w)
+		for _, to := range []string{deliveries.OwnEndpoint, modelSupplier} {
+			m.claim(t, w, database.Committed, to, mostKept)
+		}
+		m.walks(t, "c")
+		for _, j := range slices.Clone(w.jobs) {
+			answer := noAnswer
+			if !ended[j.Destination] {
+				answer = map[string]possibleAnswer{deliveries.OwnEndpoint: notFound, modelSupplier: ok}[j.Destination]
+			} else if j.Destination == deliveries.OwnEndpoint {
+				continue
+			}
+			ended[j.Destination] = true
+			m.call(t, w, j, answer)
+			m.write(t, w, j)
+			m.written(w, j)
+		}
+		m.walks(t, "e")
+	}
+	for _, d := range m.kept {
+		if d.state == "waiting" || d.state == "begun" {
+			t.Fatalf("%+v is forgotten", *d)
+		}
+	}
+	m.redeliver(t, w, database.Committed, m.kept)
+	m.walks(t, "h")
+}
+
+// walks checks after steps of one arrow.
+func (m *stateModel) walks(t *rapid.T, letter string) {
+	m.letter, m.moved = letter, true
+	m.check(t)
+}
