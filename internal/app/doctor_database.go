@@ -143,7 +143,11 @@ func (d *doctor) sayClock(ahead time.Duration) {
 	case difference > clockNoticed:
 		status, todo = warning, "set both clocks by NTP"
 	}
-	d.say(status, "clock", todo, "this machine's is %s ahead of the database's", ahead.Round(time.Millisecond))
+	where := "ahead of"
+	if ahead < 0 {
+		where = "behind"
+	}
+	d.say(status, "clock", todo, "this machine's is %s %s the database's", ahead.Abs().Round(time.Millisecond), where)
 }
 
 func (d *doctor) sayConnections(left int) {
