@@ -290,9 +290,12 @@ func TestMemory(t *testing.T) {
 	together(64, func(int) {
 		for range 3 {
 			body := request(nextID(), object{"materials": items})
-			apptest.Eventually(t, "the large request is accepted, when there is room: until then 503", func() bool {
-				return s.Do(t, http.MethodPost, requests, body).Status == http.StatusCreated
+			var a apptest.Answer
+			apptest.Eventually(t, "there is room for the large request: until then 503", func() bool {
+				a = s.Do(t, http.MethodPost, requests, body)
+				return a.Status != http.StatusServiceUnavailable
 			})
+			want(t, a, http.StatusCreated)
 		}
 	})
 	loaded := rss(t, h.APIs[0])

@@ -66,7 +66,7 @@ func TestLists_show_every_row_once_whatever_comes_and_goes(t *testing.T) {
 			p.http = routes(t, materials.Handlers{Service: p.requests.Service})
 		}
 		restart(nil)
-		rapid.Check(t, func(rt *rapid.T) {
+		databasetest.Walk(t, func(rt *rapid.T) {
 			p.exec(`DELETE FROM material_requests`)
 			m := &listsModel{p: p, rows: map[int64]listed{}}
 			for range 30 {

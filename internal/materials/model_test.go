@@ -53,7 +53,7 @@ func TestRounds_hold_against_a_model_over_two_processes_with_different_clocks(t 
 		b.secret = a.secret
 		b.now.Store(noon.Add(10 * time.Minute).UnixMicro())
 		runs := 0
-		rapid.Check(t, func(rt *rapid.T) {
+		databasetest.Walk(t, func(rt *rapid.T) {
 			runs++
 			m := &modelRun{processes: []*pipeline{a, b}, supplier: fmt.Sprintf("s%d", runs), lives: map[int64]*life{}}
 			rt.Repeat(map[string]func(*rapid.T){

@@ -137,7 +137,7 @@ func TestDeliveries_go_the_ways_that_the_diagram_draws(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		m := newStateModel(t, db)
-		rapid.Check(t, func(rt *rapid.T) {
+		databasetest.Walk(t, func(rt *rapid.T) {
 			m.reset(rt)
 			actions := m.actions()
 			for name, act := range actions {

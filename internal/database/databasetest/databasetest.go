@@ -5,7 +5,6 @@ package databasetest
 
 import (
 	"context"
-	"flag"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	_ "pgregory.net/rapid" // whose flags are there before init
+	"pgregory.net/rapid"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	_ "github.com/supplyhub/supplyhub/internal/database/sqlite" // the embedded engine
@@ -22,13 +21,21 @@ import (
 // Environment is the variable with the address of the PostgreSQL server's maintenance database.
 const Environment = "SUPPLYHUB_TEST_POSTGRES"
 
-// Walks of a model over a real database take seconds each with the race detector; -rapid.checks asks for more of them.
-const walks = "20"
+// walks of a model over a real database: each takes seconds with the race detector.
+const walks = 20
 
-func init() {
-	if err := flag.Set("rapid.checks", walks); err != nil {
-		panic(err)
-	}
+// Walk is rapid.Check for a model over a real database, with fewer walks. A failure is shrunk as far as rapid does.
+func Walk(t *testing.T, walk func(*rapid.T)) {
+	t.Helper()
+	walked, failed := 0, false
+	rapid.Check(t, func(rt *rapid.T) {
+		if walked++; walked > walks && !failed {
+			return
+		}
+		failed = true // unless it comes to its end
+		walk(rt)
+		failed = rt.Failed()
+	})
 }
 
 // Each runs fn in the parallel subtests "sqlite" and "postgres", each on a fresh migrated database of its own.
