@@ -228,7 +228,7 @@ func Stopwatch(tb testing.TB) (took func() time.Duration) {
 	return func() time.Duration { return time.Duration(counted.Load()) }
 }
 
-// Eventually waits until condition holds. What takes longer is looked at less often: many conditions are calls or
+// Eventually waits until condition holds. The longer it takes, the less often it looks: many conditions are calls or
 // commands, and all tests share the machine.
 func Eventually(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
