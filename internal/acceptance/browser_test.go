@@ -36,8 +36,8 @@ var (
 )
 
 // everywhere reports whether pages are walked in a browser on both stacks and in every size, as `make test-platforms`
-// does. A walk takes a minute of a core, and the pages are the same: `make test` walks the console once as on a phone and
-// the portal once as on a desktop, and tests their content over HTTP on both stacks.
+// does. A walk takes a minute of a core, and the pages are the same: `make test` walks the console once as on a phone
+// and the portal once as on a desktop, and tests their content over HTTP on both stacks.
 func everywhere() bool { return os.Getenv("SUPPLYHUB_TEST_BROWSER") != "" }
 
 func inBrowsers() []apptest.Stack {

@@ -1,7 +1,7 @@
 // Command river does the service's work with River, a PostgreSQL queue: tokens are verified, requests validated and
-// stored once, a worker computes the estimates, and both webhooks are sent, the second one to an endpoint of its own that
-// stores the estimates (estimate.go). It keeps no lists, no counts and no log of attempts. Its settings are the best ones
-// that were found for 2 cores.
+// stored once, a worker computes the estimates, and both webhooks are sent, the second one to an endpoint of its own
+// that stores the estimates (estimate.go). It keeps no lists, no counts and no log of attempts. Its settings are the
+// best ones that were found for 2 cores.
 package main
 
 import (
