@@ -117,7 +117,7 @@ var edges = map[string][]string{
 	"internal/app/apptest": {"internal/database", "internal/database/databasetest", "internal/queue/queuetest",
 		"internal/httpapi/openapitest", "internal/supplierauth", "pkg/webhook"},
 	"internal/app/apptest/browser": {},
-	"internal/bench": {"internal/database", "internal/database/sqlite", "internal/dispatch", "internal/pack",
+	"internal/bench": {"internal/database", "internal/dispatch", "internal/pack",
 		"internal/round", "internal/supplierauth"},
 	"internal/database/databasetest": {"internal/database", "internal/database/sqlite",
 		"internal/database/databasetest/cluster"},
