@@ -9,6 +9,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// deliveryRow is a delivery as webhook_deliveries keeps it, its last attempt with it.
 type deliveryRow struct {
 	ID            string
 	UID           int64
@@ -30,6 +31,7 @@ type deliveryRow struct {
 	LastResponse   []byte
 }
 
+// delivery returns the row as the operator sees it.
 func (r deliveryRow) delivery() Delivery {
 	d := Delivery{
 		ID: r.ID, Destination: r.Destination, SupplierID: r.SupplierID, RequestID: r.RequestID, Round: r.Round,
@@ -99,7 +101,8 @@ func (s *store) lockOf(ctx context.Context, suppliers, ids []string) ([]Delivery
 	return ofRows(rows), nil
 }
 
-// known returns which of the ids are those of deliveries.
+// known returns which of the ids are those of deliveries, those that a worker has among them: lockByID leaves these
+// out.
 func (s *store) known(ctx context.Context, ids []string) (map[string]bool, error) {
 	found, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT id FROM webhook_deliveries WHERE `+s.AnyOf("id", 1),
 		[]any{s.Values(ids)}, scanText)
@@ -133,6 +136,9 @@ func (s *store) again(ctx context.Context, found []Delivery, now time.Time) erro
 	return (&DueStore{s.Tables}).MarkDue(ctx, due, now)
 }
 
+// reopen makes those of the deliveries wait that no worker has (h). It shares the lock without which no partition is
+// dropped, so that none of them goes with its table before the COMMIT. What is pending keeps its series, and when it
+// became due if it is due already: it keeps its turn among the others.
 func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {
 	if err := s.DB.ShareLock(ctx, redeliveries); err != nil {
 		return fmt.Errorf("reopen webhook deliveries: %w", err)
@@ -186,7 +192,8 @@ func (s *store) whole(ctx context.Context, id string) (*deliveryRow, error) {
 	return &rows[0], nil
 }
 
-// attemptsOf reads the attempts of a delivery that was read before, its last one among them, oldest first.
+// attemptsOf reads the attempts of a delivery that was read before, its last one among them, oldest first. An attempt
+// that began since is not among them: its number is greater than those of the row that was read.
 func (s *store) attemptsOf(ctx context.Context, d deliveryRow) ([]attemptRow, error) {
 	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT number, started_at, duration_us, status, error, response
 		FROM webhook_attempts WHERE delivery_id = $1 AND number < $2 ORDER BY number`, []any{d.ID, d.Attempts},

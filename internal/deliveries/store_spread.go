@@ -52,7 +52,9 @@ func (s *AttemptStore) ownDue(ctx context.Context, now time.Time, limit int) ([]
 	return suppliers, nil
 }
 
-// lockDueSpread reads the worker's shards first: they are on another server than the receivers.
+// lockDueSpread reads the worker's shards first: they are on another server than the receivers. A shard may move
+// between the two statements. Then two workers may claim for one receiver for a moment; a delivery is still claimed
+// once, as its row is locked.
 func (s *DueStore) lockDueSpread(ctx context.Context, suppliers []string, worker int64) (locked []string, err error) {
 	shards, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT shard FROM webhook_shards WHERE worker = $1`,
 		[]any{worker}, func(shard *int64) []any { return []any{shard} })
@@ -77,7 +79,8 @@ func (s *Tables) EachSupplier(suppliers []string, fn func(suppliers []string) er
 	return database.BySupplier(s.DB, suppliers, func(id string) string { return id }, fn)
 }
 
-// lockSpread is lockByID supplier by supplier, whose deliveries they are being read before.
+// lockSpread is lockByID supplier by supplier, whose deliveries they are being read before. Suppliers are locked in the
+// order of their ids, so the order of locks is the same as on one server.
 func (s *store) lockSpread(ctx context.Context, ids []string) (locked []Delivery, err error) {
 	type place struct{ supplierID, id string }
 	places, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id, id FROM webhook_deliveries WHERE id = ANY($1)`,
