@@ -46,6 +46,7 @@ func newMetrics(r prometheus.Registerer, inFlight func() int) *metrics {
 	return m
 }
 
+// attempted counts an attempt when its answer is there; that its result is written down is not waited for.
 func (m *metrics) attempted(destination string, status deliveries.Status, took time.Duration) {
 	if destination != deliveries.OwnEndpoint {
 		destination = "supplier"

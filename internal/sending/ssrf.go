@@ -40,7 +40,7 @@ var special = [...]netip.Prefix{
 
 var publicIPv6 = netip.MustParsePrefix("2000::/3")
 
-// isPublic reports whether a receiver may have the address.
+// isPublic reports whether a receiver may have the address. An IPv4 address inside an IPv6 one is judged as what it is.
 func isPublic(address netip.Addr) bool {
 	address = address.Unmap().WithZone("")
 	if !address.IsValid() || address.Is6() && !publicIPv6.Contains(address) {
