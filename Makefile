@@ -22,7 +22,7 @@ PROGRESS = awk -v tty="$$([ -t 2 ] && echo 1)" '$$1 == "exit" && NF == 2 {code =
 # Those that take longest begin first.
 UNIT = ./internal/sending ./internal/deliveries ./internal/materials ./internal/tracker $$($(GO) list ./... | grep -v '/internal/acceptance' | tr '\n' ' ')
 # Tests wait for each other's processes, for answers and for time more than they compute.
-ATONCE = 4
+ATONCE = 6
 # SQLite is C translated to Go: with each of its accesses watched and each pointer of its driver checked, its tests took
 # half of the time. database/sql and sync, which order what our code does with it, stay watched.
 UNWATCHED = -gcflags=modernc.org/...=-race=false -gcflags=github.com/glebarez/go-sqlite=-race=false
@@ -75,7 +75,7 @@ race: ## run every test with the race detector, the binaries under test included
 	@SUPPLYHUB_TEST_RACE=1 $(WITHPOSTGRES) env GOFLAGS="$$($(GO) env GOFLAGS) $(UNWATCHED)" $(GO) test -race -shuffle=on -timeout 30m ./...
 
 chaos: ## break every part and connection under load, in turn, and account for every request (about 8 minutes)
-	@SUPPLYHUB_TEST_CHAOS=1 $(WITHPOSTGRES) $(GO) test -count=1 -v -timeout 15m -run '^Test(Chaos|Failover)' ./internal/acceptance
+	@SUPPLYHUB_TEST_CHAOS=1 $(WITHPOSTGRES) $(GO) test -count=1 -v -timeout 15m -run '^Test(Chaos|Failover|FullDisk)' ./internal/acceptance
 
 sweep: ## lose the database's connection before and after each kind of COMMIT, 20 times each, under load (15 minutes or more)
 	@SUPPLYHUB_TEST_SWEEP=1 $(WITHPOSTGRES) $(GO) test -count=1 -v -timeout 90m -run '^TestSweep' ./internal/acceptance

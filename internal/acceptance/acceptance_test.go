@@ -28,15 +28,15 @@ func TestService(t *testing.T) {
 	}
 }
 
-// TestPooler runs the chapters through PgBouncer with its own defaults. In session mode, where connections are what is
-// scarce, `make test` runs those that need many of them and `make test-platforms` all.
+// TestPooler runs the chapters through PgBouncer with its own defaults, in both modes: `make test` those that need many
+// connections or keep something in one, and `make test-platforms` all.
 func TestPooler(t *testing.T) {
 	t.Parallel()
-	session := []string{"MaterialRequest", "Commands", "Tracker"}
+	chapters := []string{"MaterialRequest", "Wait", "Webhook", "Commands", "Tracker"}
 	if os.Getenv("SUPPLYHUB_TEST_CHAOS") != "" {
-		session = nil
+		chapters = nil
 	}
-	for mode, chapters := range map[string][]string{"session": session, "transaction": nil} {
+	for _, mode := range []string{"session", "transaction"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			serviceRules(t, apptest.Production, mode, chapters...)

@@ -36,6 +36,14 @@ func chaosPause() time.Duration {
 	return 50 * time.Millisecond
 }
 
+// aroundFault returns how many requests are accepted before a fault, and again after it.
+func aroundFault() int64 {
+	if os.Getenv("SUPPLYHUB_TEST_CHAOS") != "" {
+		return 100
+	}
+	return 30
+}
+
 // chaos is a whole production stack whose every part and connection can be broken.
 type chaos struct {
 	t        *testing.T
@@ -140,9 +148,9 @@ func (o outcome) String() string {
 func (c *chaos) under(name string, fault func(*chaos)) outcome {
 	c.t.Helper()
 	l := c.startClients()
-	l.reaches(c.t, 100)
+	l.reaches(c.t, aroundFault())
 	fault(c)
-	l.reaches(c.t, 100)
+	l.reaches(c.t, aroundFault())
 	accepted := l.end()
 	var o outcome
 	begin := time.Now()

@@ -107,7 +107,7 @@ func faults() []fault {
 				hold(200 * time.Millisecond)
 			}
 		}},
-		{"re-estimates while the own endpoint is down", true, (*chaos).reestimateUnheard},
+		{"re-estimates while the own endpoint is down", false, (*chaos).reestimateUnheard},
 		{"retention, and its ids used again", true, (*chaos).reuseIDs},
 		{"due times an hour back, five times", false, func(c *chaos) {
 			for range 5 {
@@ -123,7 +123,7 @@ func faults() []fault {
 				hold(200 * time.Millisecond)
 			}
 		}},
-		{"everything restarted in turn by SIGTERM", true, (*chaos).restartAll},
+		{"everything restarted in turn by SIGTERM", false, (*chaos).restartAll},
 	}
 	for _, pair := range []struct {
 		name    string

@@ -19,6 +19,9 @@ func TestConsole_in_a_browser(t *testing.T) {
 				"console 1280 light": {Width: 1280, Language: "en", Scripts: true},
 				"console 390 dark":   {Width: 390, Language: "en", Dark: true, Scripts: true},
 			} {
+				if o.Width > 390 && !everywhere() {
+					continue
+				}
 				t.Run(name, func(t *testing.T) {
 					h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{
 						"OPERATOR_TOKEN": operatorToken, "WEBHOOK_RETRY_SCHEDULE": "100ms,100ms", "WEBHOOK_TIMEOUT": "2s",

@@ -96,11 +96,11 @@ func TestNothingAcceptedIsLost(t *testing.T) {
 		h, s := faultHub(t, apptest.Embedded, nil)
 		l := startLoad(t, h, s, 8)
 		for range 3 {
-			l.reaches(t, 100)
+			l.reaches(t, 40)
 			h.APIs[0].Kill()
 			h.APIs[0].Restart()
 		}
-		l.reaches(t, 100)
+		l.reaches(t, 40)
 		l.settle(t, s)
 		accounted(t, h)
 	})
@@ -109,14 +109,14 @@ func TestNothingAcceptedIsLost(t *testing.T) {
 		h, s := faultHub(t, apptest.Production, nil)
 		l := startLoad(t, h, s, 8)
 		for _, p := range []*apptest.Process{h.APIs[0], h.Workers[0], h.APIs[1], h.Workers[1]} {
-			l.reaches(t, 100)
+			l.reaches(t, 40)
 			p.Kill()
-			l.reaches(t, 50)
+			l.reaches(t, 20)
 			p.Restart()
 		}
-		l.reaches(t, 100)
+		l.reaches(t, 40)
 		h.NATS.Wipe()
-		l.reaches(t, 100)
+		l.reaches(t, 40)
 		l.settle(t, s)
 		accounted(t, h)
 	})
@@ -127,7 +127,7 @@ func TestNothingAcceptedIsLost(t *testing.T) {
 		s := h.Supplier(t)
 		h.NATS.Stop()
 		l := startLoad(t, h, s, 4)
-		l.reaches(t, 200)
+		l.reaches(t, 60)
 		l.settle(t, s)
 		h.NATS.Restart()
 		accounted(t, h)
@@ -138,12 +138,12 @@ func TestNothingAcceptedIsLost(t *testing.T) {
 		h, s := faultHub(t, apptest.Production, nil)
 		l := startLoad(t, h, s, 4)
 		for _, w := range h.Workers {
-			l.reaches(t, 50)
+			l.reaches(t, 20)
 			if code := w.Stop(); code != 0 {
 				t.Errorf("the worker's exit code is %d", code)
 			}
 		}
-		l.reaches(t, 50)
+		l.reaches(t, 20)
 		for _, w := range h.Workers {
 			w.Restart()
 		}
@@ -288,7 +288,7 @@ func TestMemory(t *testing.T) {
 			"material_variant": strings.Repeat("v", 1500)})
 	}
 	together(64, func(int) {
-		for range 3 {
+		for range 2 {
 			body := request(nextID(), object{"materials": items})
 			var a apptest.Answer
 			apptest.Eventually(t, "there is room for the large request: until then 503", func() bool {

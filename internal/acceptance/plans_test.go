@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"database/sql"
+	"hash/fnv"
 	"net/http"
 	"sync"
 	"testing"
@@ -43,6 +44,7 @@ func readsFew(t *testing.T, h *apptest.Hub, db *sql.DB) {
 		w.WriteHeader(http.StatusOK)
 	})
 	s := h.Supplier(t, "--webhook-url", receiver.URL)
+	uncounted(t, db)
 	post := func() {
 		if a := s.Do(t, http.MethodPost, requests, request(nextID(), nil)); a.Status != http.StatusCreated {
 			t.Errorf("status %d", a.Status)
@@ -74,15 +76,31 @@ func readsFew(t *testing.T, h *apptest.Hub, db *sql.DB) {
 	var read, written float64
 	err := db.QueryRowContext(t.Context(), `SELECT sum(seq_tup_read + idx_tup_fetch) / $1, sum(n_tup_ins + n_tup_upd) / $1
 		FROM pg_stat_user_tables
-		WHERE relname IN ('material_requests', 'webhook_events', 'webhook_deliveries', 'webhook_attempts')`,
+		WHERE relname ~ '^(material_requests|webhook_(events|deliveries|attempts)_[0-9]+)$'`,
 		callers*each).Scan(&read, &written)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It is 4 with 7 written, and 9 to 15 with one such plan. On a machine that is short of everything more deliveries
-	// go through the database: each reads 3 rows for one more that it writes.
-	if read > 6+3*max(written-7, 0) {
+	t.Logf("%.1f rows were read and %.1f written for each request", read, written)
+	// It is 6 with 8 written; a plan that reads more than by a key takes hundreds. On a machine that is short of everything
+	// more deliveries go through the database: each reads 3 rows for one more that it writes.
+	if read > 10+3*max(written-8, 0) {
 		t.Errorf("%.1f rows were read and %.1f written for each request; %s", read, written, readers(t, db))
+	}
+}
+
+// uncounted keeps the processes from counting gauges, which read a young table whole as often as time goes by.
+func uncounted(t *testing.T, db *sql.DB) {
+	t.Helper()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	lock := fnv.New64a()
+	_, _ = lock.Write([]byte("supplyhub gauges")) // it never fails
+	if _, err := conn.ExecContext(t.Context(), `SELECT pg_advisory_lock($1)`, int64(lock.Sum64())); err != nil {
+		t.Fatal(err)
 	}
 }
 

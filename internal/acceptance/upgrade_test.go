@@ -17,12 +17,12 @@ func TestUpgrade_rolls_under_load(t *testing.T) {
 	receiver.expect(secret(t, s.WebhookSecret))
 	c := &chaos{t: t, hub: h, supplier: s, receiver: receiver}
 	l := c.startClients()
-	l.reaches(t, 100)
+	l.reaches(t, 30)
 	h.Next = true
 	if _, errOut, code := h.Command(t, "migrate"); code != 0 {
 		t.Fatalf("migrate while the version before runs: exit code %d: %s", code, errOut)
 	}
-	l.reaches(t, 100) // by the version before alone, on the next schema
+	l.reaches(t, 30) // by the version before alone, on the next schema
 	h.Next = false
 	if _, errOut, code := h.Command(t, "supplier", "list"); code != 1 || !strings.Contains(errOut, "newer") {
 		t.Errorf("a command of the version before: exit code %d: %s", code, errOut)
@@ -32,7 +32,7 @@ func TestUpgrade_rolls_under_load(t *testing.T) {
 		for _, p := range []*apptest.Process{h.APIs[1], h.Workers[1], h.Workers[0], h.APIs[0]} {
 			stop(t, p)
 			p.Restart()
-			l.reaches(t, 100)
+			l.reaches(t, 30)
 		}
 	}
 	accepted := l.end()

@@ -143,6 +143,19 @@ func TestEngineThatIsAway_is_unavailable_and_everything_else_is_not(t *testing.T
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	t.Run("a server that refuses to be connected to", func(t *testing.T) {
+		t.Parallel()
+		none := strings.Replace(databasetest.EmptyPostgres(t), "supplyhub_test_", "supplyhub_none_", 1)
+		db, err := database.Open(t.Context(), database.Config{URL: none, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		if err := db.From(t.Context()).Exec("SELECT 1").Error; errs.KindOf(err) != errs.Unavailable ||
+			!strings.Contains(err.Error(), "3D000") {
+			t.Errorf("gorm: %v", err)
+		}
+	})
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		if err := db.From(t.Context()).Exec("SELECT nonsense").Error; err == nil || errs.KindOf(err) != errs.Internal {
 			t.Errorf("a wrong statement: %v", err)

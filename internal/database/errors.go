@@ -76,14 +76,16 @@ func (e eachOnce) Error() string {
 // faultOf finds what an error of either driver, of the network or of a context means. An error that it does not know
 // is the statement's own: it is not repeated, and becomes a 500.
 func faultOf(err error) fault {
+	// Before the server's own code: whatever it says to one that connects, such as XX000 where its disk is full, no
+	// statement was made.
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return unreached
+	}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return faultOfPostgres(pg.Code)
 	}
 	if lite, ok := errors.AsType[liteError](err); ok {
 		return faultOfSQLite(lite.Code())
-	}
-	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		return unreached
 	}
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return unreached

@@ -121,6 +121,10 @@ func (v *V) find(method, requestPath string, status int) (pointer, fault string)
 	}
 	path, known := v.route(method, requestPath)
 	if !known {
+		// The router looks for another method's route before it finds that a parameter is empty.
+		if status == http.StatusMethodNotAllowed && strings.Contains(requestPath, "//") {
+			return "/components/responses/MethodNotAllowed", ""
+		}
 		if status != http.StatusNotFound {
 			return "", "the route is not in the document"
 		}
