@@ -45,7 +45,8 @@
 //	f     any worker, once the lease of the one that holds it has run out, "take over a dead worker's attempts"; or the
 //	      holder itself, which finds that it does not know of it, "reconcile attempts". The attempt stays on record as
 //	      interrupted and counts. A crash before the COMMIT leaves it for the next who looks, 2 s later.
-//	g     retention, "end old deliveries": what has waited for too long. A crash leaves it for the next run.
+//	g     retention, "end old deliveries": what has waited for too long. The reason is the delivery's; its last
+//	      attempt keeps its own error. A crash leaves it for the next run.
 //	h     an operator or a supplier, "redeliver". Of a delivery that is waiting the next attempt is due now and its
 //	      schedule goes on; any other begins a new series. One that is begun is left to its worker.
 //

@@ -24,7 +24,7 @@ const notPublic = "the receiver's name does not exist or its address is not a pu
 // operator sees; it is replaced where a supplier reads it, so that a text that is not in the table shows nothing.
 func PublicError(text string) string {
 	for _, known := range []struct{ part, public string }{
-		{"interrupted:", ""}, {"no answer within", ""}, {"not delivered ", ""}, {"status ", ""}, {ErrNoReceiver.Error(), ""},
+		{"interrupted:", ""}, {"no answer within", ""}, {"status ", ""}, {ErrNoReceiver.Error(), ""},
 		{ErrNoSecret.Error(), ""},
 		{ErrSpecialAddress.Error(), notPublic}, {"the receiver's address is not a valid URL", ""},
 		{"connection refused", "the connection was refused"},

@@ -29,6 +29,8 @@ type deliveryRow struct {
 	LastStatus     *int
 	LastError      string
 	LastResponse   []byte
+
+	EndedBecause *string
 }
 
 // delivery returns the row as the operator sees it.
@@ -43,7 +45,10 @@ func (r deliveryRow) delivery() Delivery {
 		next := time.UnixMicro(r.NextAttemptAt).UTC()
 		d.NextAttempt = &next
 	}
-	if r.LastError != "" {
+	switch {
+	case r.EndedBecause != nil: // its last attempt keeps its own
+		d.LastError = r.EndedBecause
+	case r.LastError != "":
 		d.LastError = &r.LastError
 	}
 	return d
@@ -51,11 +56,12 @@ func (r deliveryRow) delivery() Delivery {
 
 // rowColumns are what a list shows of a delivery.
 const rowColumns = `id, uid, round, worker, destination, supplier_id, request_id, status, attempts, next_attempt_at,
-	created_at, updated_at, last_started_at, last_duration_us, last_status, last_error`
+	created_at, updated_at, last_started_at, last_duration_us, last_status, last_error, ended_because`
 
 func (r *deliveryRow) places() []any {
 	return []any{&r.ID, &r.UID, &r.Round, &r.Worker, &r.Destination, &r.SupplierID, &r.RequestID, &r.Status, &r.Attempts,
-		&r.NextAttemptAt, &r.CreatedAt, &r.UpdatedAt, &r.LastStartedAt, &r.LastDurationUs, &r.LastStatus, &r.LastError}
+		&r.NextAttemptAt, &r.CreatedAt, &r.UpdatedAt, &r.LastStartedAt, &r.LastDurationUs, &r.LastStatus, &r.LastError,
+		&r.EndedBecause}
 }
 
 // of returns the deliveries of requests.
@@ -146,7 +152,7 @@ func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {
 	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_deliveries SET status = 'pending',
 			series = CASE status WHEN 'pending' THEN series ELSE 0 END,
 			next_attempt_at = CASE WHEN status = 'pending' AND next_attempt_at < $1 THEN next_attempt_at ELSE $1 END,
-			updated_at = CASE status WHEN 'pending' THEN updated_at ELSE $1 END
+			updated_at = CASE status WHEN 'pending' THEN updated_at ELSE $1 END, ended_because = NULL
 		WHERE worker IS NULL AND `+s.AnyOf("id", 2), now.UnixMicro(), s.Values(ids))
 	if err != nil {
 		return fmt.Errorf("reopen webhook deliveries: %w", database.Translate(err))

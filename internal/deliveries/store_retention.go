@@ -52,10 +52,11 @@ func (s *store) waitedSince(ctx context.Context, ids []string, before time.Time)
 	return setOf(old), nil
 }
 
-// end makes locked deliveries dead (g). No series is touched: a redelivery begins a new one.
+// end makes locked deliveries dead (g). No series is touched: a redelivery begins a new one. The last
+// attempt keeps its status and error, by which an operator sees what was wrong with the receiver.
 func (s *store) end(ctx context.Context, ids []string, reason string, now time.Time) error {
 	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_deliveries SET status = 'dead', updated_at = $1,
-		last_error = $2 WHERE `+s.AnyOf("id", 3), now.UnixMicro(), reason, s.Values(ids))
+		ended_because = $2 WHERE `+s.AnyOf("id", 3), now.UnixMicro(), reason, s.Values(ids))
 	if err != nil {
 		return fmt.Errorf("end old webhook deliveries: %w", database.Translate(err))
 	}

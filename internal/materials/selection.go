@@ -48,7 +48,8 @@ func (s *Service) selectEstimate(ctx context.Context, key requestKey, estimateID
 	return selectedAt, nil
 }
 
-// canSelect applies the rule of the choice: nil when the estimate may be chosen now, or is the one chosen before.
+// canSelect applies the rule of the choice: nil when the estimate may be chosen now, or is the one chosen before. The
+// same choice is right also after the estimate's validity: a client whose answer was lost repeats it.
 func (r Record) canSelect(estimateID string, now time.Time) error {
 	switch {
 	case r.Status == Selected && r.SelectedEstimateID != nil && *r.SelectedEstimateID == estimateID:

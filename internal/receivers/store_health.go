@@ -12,10 +12,14 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-// healthStore keeps how receivers are.
+// healthStore keeps how receivers are, in webhook_receivers, next to when something is due to them (package
+// deliveries). Rows are made by the first that has something to say: a failure, a pause, a delivery that waits. Every
+// statement here works for a supplier that has none yet.
 type healthStore struct{ deliveries.Tables }
 
-// saveHealth adds what was learnt about receivers to what is stored, and returns those that fail now.
+// saveHealth adds what was learnt about receivers to what is stored, and returns those that fail now. A success since
+// the last time sets the count back before the failures after it are added; without one they are added to what is
+// stored.
 func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, now time.Time) (
 	failing map[string]bool, err error) {
 	suppliers := slices.Sorted(maps.Keys(news))
@@ -71,6 +75,7 @@ func microsOrNull(at time.Time) *int64 {
 	return &micros
 }
 
+// receiverState returns the state of one receiver; the zero state when it has no row.
 func (s *healthStore) receiverState(ctx context.Context, supplierID string) (ReceiverState, error) {
 	states, err := s.receiverStates(ctx, `supplier_id = $1`, supplierID)
 	return states[supplierID], err
@@ -84,7 +89,8 @@ func timeOrNil(micros *int64) *time.Time {
 	return &at
 }
 
-// lockFailing holds the receivers' rows until the transaction ends and returns which of them fail.
+// lockFailing holds the receivers' rows until the transaction ends and returns which of them fail. It is asked only
+// where the operator is notified: of two workers that store the same turn the second finds it stored.
 func (s *healthStore) lockFailing(ctx context.Context, news map[string]health) (map[string]bool, error) {
 	var ids []string
 	err := s.EachSupplier(slices.Sorted(maps.Keys(news)), func(suppliers []string) error {
@@ -130,7 +136,8 @@ func (s *healthStore) pause(ctx context.Context, supplierID, by string, now time
 	return len(since) == 1 && since[0] == now.UnixMicro(), nil
 }
 
-// pauseFailing pauses those of the receivers that have been failing since before the given time, and returns them.
+// pauseFailing pauses those of the receivers that have been failing since before the given time, and returns them. One
+// that is paused is left as it is, so of two workers that learnt of the same failures one notifies the operator.
 func (s *healthStore) pauseFailing(ctx context.Context, suppliers []string, before, now time.Time) ([]string, error) {
 	if len(suppliers) == 0 {
 		return nil, nil
@@ -145,7 +152,7 @@ func (s *healthStore) pauseFailing(ctx context.Context, suppliers []string, befo
 }
 
 // resume reports false when an operator paused the receiver and by is not one. What failed before counts no more for
-// WEBHOOK_PAUSE_AFTER.
+// WEBHOOK_PAUSE_AFTER. One statement asks and changes: an operator's pause that comes at the same time is not undone.
 func (s *healthStore) resume(ctx context.Context, supplierID, by string, now time.Time) (resumed bool, err error) {
 	left, err := database.Query(ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET updated_at = CAST($3 AS bigint),
 			paused_at = CASE WHEN paused_by = 'operator' AND $2 <> 'operator' THEN paused_at END,

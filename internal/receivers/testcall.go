@@ -73,7 +73,8 @@ func testEvent(supplierID string, at time.Time) any {
 	}{webhook.TypeTest, at.UTC().Truncate(time.Second), data{supplierID}}
 }
 
-// allowTest counts a test call over all replicas. Errors: errs.Exhausted with the time to wait.
+// allowTest counts a test call over all replicas. Errors: errs.Exhausted with the time to wait. It is committed before
+// the call is made: one whose process dies counts, and none is made that was not counted.
 func (s *SelfService) allowTest(ctx context.Context, supplierID string) error {
 	return s.deps.DB.InTx(ctx, "count a test call", func(ctx context.Context) error {
 		text, err := s.health.lockTests(ctx, supplierID)

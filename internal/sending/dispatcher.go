@@ -297,7 +297,7 @@ func succeeded(j job, a deliveries.Answer) bool {
 	return deliveries.Classify(j.Destination, a) == deliveries.Delivered
 }
 
-// written ends an attempt whose result is in the database: the drain waits for it.
+// written ends an attempt whose result is in the database, or never will be: the drain waits for it.
 func (d *Dispatcher) written(id string) {
 	d.release(id)
 	d.unwritten.Done()

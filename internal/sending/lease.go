@@ -86,7 +86,7 @@ func (s sightings) dead(worker, renewal int64, now time.Time) bool {
 	return now.Sub(seen.at) > leaseLife
 }
 
-// forget drops the workers that are not among those.
+// forget drops the workers that are not among those: their rows are gone.
 func (s sightings) forget(others []int64) {
 	maps.DeleteFunc(s, func(id int64, _ sighting) bool { return !slices.Contains(others, id) })
 }

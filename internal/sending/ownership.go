@@ -53,7 +53,7 @@ func (d *owner) Behind() int {
 	return max(o.live-1, 0)
 }
 
-// owner returns the worker that serves the supplier, as far as is known here.
+// owner returns the worker that serves the supplier, as the last beat read it; NoOwner while that one is dead.
 func (o *ownership) owner(supplierID string) int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -102,7 +102,8 @@ func (d *Dispatcher) follow(ctx context.Context, results []deliveries.Result, wr
 	return d.due.MarkDue(ctx, due, now)
 }
 
-// needsTransaction reports whether more than the deliveries is written; PostgreSQL writes these in one statement.
+// needsTransaction reports whether more than the deliveries is written; PostgreSQL writes these in one statement, which
+// most results are: delivered at the first attempt.
 func (d *Dispatcher) needsTransaction(results []deliveries.Result) bool {
 	return !d.attempts.Postgres() || slices.ContainsFunc(results, func(r deliveries.Result) bool {
 		if r.Destination == deliveries.OwnEndpoint && r.Lost() || d.notices.Open() && r.Outcome.Status == deliveries.Dead {

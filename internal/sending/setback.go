@@ -5,6 +5,10 @@ import (
 	"time"
 )
 
+// The database's clock may be set back: by an operator, or by a failover to a server whose clock is behind. Package
+// database notices a jump within a second. What was written before it then waits too long; package deliveries knows
+// those rows.
+
 const (
 	setBackEvery = time.Second
 	setBackTurns = 3 // after a jump: what others wrote at the time before is committed by then

@@ -9,6 +9,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
 
+// A supplier chooses where its calls go, so the calls must not reach what only this machine can: the operator's
+// network, the metadata of a cloud. The address is judged where the connection is made, and not where the URL is
+// stored: a name may resolve to another address each time. No proxy is used, behind which that address would be hidden.
+
 // special are the networks that are not the public Internet, by the special-purpose registries of IANA. IPv6 is the
 // other way round: public is 2000::/3 without these.
 var special = [...]netip.Prefix{

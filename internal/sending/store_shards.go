@@ -103,7 +103,7 @@ func (m *members) add(r memberRow, dead bool) {
 	}
 }
 
-// owner returns the worker that owns the shard, or NoOwner.
+// owner returns the worker that owns the shard, or NoOwner, as the table has it: the owner may have died.
 func (s *workerStore) owner(ctx context.Context, shard int) (worker int64, err error) {
 	err = s.DB.SQL(ctx).QueryRowContext(ctx, `SELECT worker FROM webhook_shards WHERE shard = $1`, shard).Scan(&worker)
 	if err != nil {

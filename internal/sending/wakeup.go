@@ -98,7 +98,7 @@ func (d *owner) wakeOwners(suppliers map[string]time.Time) {
 }
 
 // announce wakes the worker that owns the supplier, whichever process this is. Without it the worker finds out at its
-// next look.
+// next look. It asks the database who that is, as an api owns nothing and hears of no shard that moves.
 func (d *owner) announce(ctx context.Context, paused bool, supplierID string) {
 	news := shardDue
 	if paused {
@@ -123,7 +123,8 @@ func (d *owner) wakeWorker(worker int64, message []byte) {
 	}
 }
 
-// listen takes wake-ups under this worker's id from now on. A subscription that failed is tried again by the next beat.
+// listen takes wake-ups under this worker's id from now on. A subscription that failed is tried again by the next beat;
+// until then this worker finds everything by looking.
 func (d *owner) listen(worker int64) error {
 	if d.deps.Peers == nil || d.listening == worker {
 		return nil
