@@ -107,12 +107,12 @@ func (s *AttemptStore) PutBack(ctx context.Context, attempts []Begun, now time.T
 		byBegin[key] = append(byBegin[key], j.ID)
 	}
 	for key, ids := range byBegin {
-		destinations, err := database.Query(ctx, s.DB.SQL(ctx),
+		destinations, err := database.Column[string](ctx, s.DB.SQL(ctx),
 			// worker + 0 keeps the planner from the index of all that the worker attempts: the ids are few
 			`UPDATE webhook_deliveries SET attempts = 0, series = 0, worker = NULL,
 				next_attempt_at = $1, updated_at = $1, last_started_at = NULL
 			WHERE worker + 0 = $2 AND attempts = 1 AND last_started_at = $3 AND `+s.AnyOf("id", 4)+` RETURNING destination`,
-			[]any{now.UnixMicro(), key.worker, key.at, s.Values(ids)}, func(d *string) []any { return []any{d} })
+			now.UnixMicro(), key.worker, key.at, s.Values(ids))
 		if err != nil {
 			return fmt.Errorf("give webhook attempts back: %w", err)
 		}
@@ -144,7 +144,7 @@ func (s *AttemptStore) Finish(ctx context.Context, results []Result, now time.Ti
 
 // written runs a statement that returns the ids of what it wrote.
 func (s *AttemptStore) written(ctx context.Context, statement string, args ...any) (map[string]bool, error) {
-	ids, err := database.Query(ctx, s.DB.SQL(ctx), statement, args, func(id *string) []any { return []any{id} })
+	ids, err := database.Column[string](ctx, s.DB.SQL(ctx), statement, args...)
 	if err != nil {
 		return nil, fmt.Errorf("write webhook attempts down: %w", err)
 	}

@@ -78,11 +78,10 @@ func (s *DueStore) LockDue(ctx context.Context, suppliers []string, worker int64
 	if s.DB.Spread() {
 		return s.lockDueSpread(ctx, suppliers, worker)
 	}
-	found, err := database.Query(ctx, s.DB.SQL(ctx), `
+	found, err := database.Column[string](ctx, s.DB.SQL(ctx), `
 		SELECT r.supplier_id FROM webhook_receivers r WHERE `+s.AnyOf("r.supplier_id", 1)+` AND r.paused_by = ''
 			AND EXISTS (SELECT 1 FROM webhook_shards s WHERE s.shard = r.shard AND s.worker = $2)
-		ORDER BY r.supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE OF r`), []any{s.Values(suppliers), worker},
-		func(id *string) []any { return []any{id} })
+		ORDER BY r.supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE OF r`), s.Values(suppliers), worker)
 	if err != nil {
 		return nil, fmt.Errorf("lock receivers: %w", err)
 	}
@@ -93,9 +92,9 @@ func (s *DueStore) LockDue(ctx context.Context, suppliers []string, worker int64
 // from here on neither a new delivery (MarkDue) nor an address (DueAgain) comes in between.
 func (s *DueStore) LockReceivers(ctx context.Context, suppliers []string) (locked []string, err error) {
 	err = s.EachSupplier(slices.Sorted(slices.Values(suppliers)), func(suppliers []string) error {
-		some, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
+		some, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
 			WHERE `+s.AnyOf("supplier_id", 1)+s.DB.Of(suppliers, `supplier_id`, `$1`)+`
-			ORDER BY supplier_id`+s.DB.RowLock(` FOR UPDATE`), []any{s.Values(suppliers)}, scanText)
+			ORDER BY supplier_id`+s.DB.RowLock(` FOR UPDATE`), s.Values(suppliers))
 		locked = append(locked, some...)
 		return err
 	})
@@ -146,9 +145,9 @@ func (s *DueStore) refreshDueOf(ctx context.Context, suppliers []string, now tim
 	at, args := front, []any{s.Values(suppliers)}
 	if s.Postgres() {
 		// only FOR UPDATE excludes MarkDue's lock; what was committed before it is seen by the statement after it
-		done, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
+		done, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
 			WHERE supplier_id = ANY($1) AND coalesce(`+front+`, 9223372036854775807) > $2`+of+` FOR UPDATE SKIP LOCKED`,
-			[]any{suppliers, now.UnixMicro()}, func(id *string) []any { return []any{id} })
+			suppliers, now.UnixMicro())
 		if err != nil {
 			return fmt.Errorf("lock receivers with nothing due: %w", err)
 		}
@@ -218,8 +217,8 @@ func (s *Tables) EachRow(n int, begin, arrays, row, end string, one func(i int) 
 
 // Paused returns those of the suppliers whose receivers are paused. Their begun attempts leave the ready queue (d).
 func (s *DueStore) Paused(ctx context.Context, suppliers []string) ([]string, error) {
-	found, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
-		WHERE paused_by <> '' AND `+s.AnyOf("supplier_id", 1), []any{s.Values(suppliers)}, scanText)
+	found, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
+		WHERE paused_by <> '' AND `+s.AnyOf("supplier_id", 1), s.Values(suppliers))
 	if err != nil {
 		return nil, fmt.Errorf("read which receivers are paused: %w", err)
 	}

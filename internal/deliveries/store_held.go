@@ -41,10 +41,10 @@ func (s *AttemptStore) Interrupt(ctx context.Context, worker int64, attempts []H
 		n = 0
 		due := map[string]time.Time{}
 		for _, a := range attempts {
-			destinations, err := database.Query(ctx, s.DB.SQL(ctx), `UPDATE webhook_deliveries
+			destinations, err := database.Column[string](ctx, s.DB.SQL(ctx), `UPDATE webhook_deliveries
 				SET worker = NULL, next_attempt_at = $1, updated_at = $1
 				WHERE id = $2 AND worker + 0 = $3 AND attempts = $4 AND coalesce(last_started_at, 0) = $5 RETURNING destination`,
-				[]any{now.UnixMicro(), a.ID, worker, a.Number, a.At}, func(d *string) []any { return []any{d} })
+				now.UnixMicro(), a.ID, worker, a.Number, a.At)
 			if err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ func (s *AttemptStore) Holders(ctx context.Context) ([]int64, error) {
 	if s.DB.Spread() {
 		query = holdersSpread
 	}
-	list, err := database.Query(ctx, s.DB.SQL(ctx), query, nil, func(id *int64) []any { return []any{id} })
+	list, err := database.Column[int64](ctx, s.DB.SQL(ctx), query)
 	if err != nil {
 		return nil, fmt.Errorf("read who holds attempts: %w", err)
 	}

@@ -33,7 +33,7 @@ func (s *store) waitedFor(ctx context.Context) ([]string, error) {
 	if s.DB.Spread() {
 		query = waitedForSpread
 	}
-	list, err := database.Query(ctx, s.DB.ReaderSQL(ctx), query, nil, scanText)
+	list, err := database.Column[string](ctx, s.DB.ReaderSQL(ctx), query)
 	if err != nil {
 		return nil, fmt.Errorf("look for whom deliveries wait: %w", err)
 	}
@@ -43,9 +43,9 @@ func (s *store) waitedFor(ctx context.Context) ([]string, error) {
 // waitedSince returns which of the deliveries, if they are pending, have been so since before the given time. It is
 // asked of locked rows alone, within the transaction that ends them.
 func (s *store) waitedSince(ctx context.Context, ids []string, before time.Time) (map[string]bool, error) {
-	old, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT id FROM webhook_deliveries d
+	old, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT id FROM webhook_deliveries d
 		WHERE `+s.AnyOf("id", 1)+` AND `+s.pendingSince()+` < $2`,
-		[]any{s.Values(ids), before.UnixMicro()}, scanText)
+		s.Values(ids), before.UnixMicro())
 	if err != nil {
 		return nil, fmt.Errorf("look how long deliveries have waited: %w", err)
 	}

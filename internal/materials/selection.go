@@ -70,7 +70,8 @@ func (r Record) canSelect(estimateID string, now time.Time) error {
 	}
 }
 
-// estimate returns the request's estimate of that id, nil when it has none.
+// estimate returns the request's estimate of that id, nil when it has none. Estimates of an earlier round are not among
+// them, and have other ids.
 func (r Record) estimate(id string) *webhook.Estimate {
 	i := slices.IndexFunc(r.Estimates, func(e webhook.Estimate) bool { return e.EstimateID == id })
 	if i < 0 {

@@ -134,6 +134,7 @@ func (l *RequestLedger) Fail(ctx context.Context, r round.Round, sentence, cause
 // estimate ids of its own. A request that is enqueued already stays as it is: its fresh estimates are on the way.
 // errs.NotFound: no such request of the supplier; errs.Conflict: an estimate is selected.
 func (s *Service) reestimate(ctx context.Context, key requestKey) error {
+	// published after the COMMIT, like a request that was just accepted; where that is lost the sweeper finds its ticket
 	next, moved, err := s.store.nextRound(ctx, key, s.deps.Now(), Estimated, Failed)
 	if err != nil {
 		return fmt.Errorf("re-estimate: %w", err)

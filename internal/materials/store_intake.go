@@ -82,7 +82,9 @@ func (s *store) insertSQLite(ctx context.Context, items []intakeItem, now time.T
 	return rows, err
 }
 
-// addDigests puts the digests of the stored requests into known. Reading the writer sees what was just committed.
+// addDigests puts the digests of the stored requests into known. Reading the writer sees what was just committed. A
+// request that retention deleted in between has none: its caller is answered a conflict, and finds the id free when it
+// asks again.
 func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[requestKey][]byte) error {
 	if len(keys) == 0 {
 		return nil

@@ -154,7 +154,8 @@ func (s *store) requestsPage(ctx context.Context, filter Filter, behind int64, l
 	return s.page(ctx, limit, query, args)
 }
 
-// ordersPage chooses a page of all suppliers' requests with a selected estimate, the latest selection first.
+// ordersPage chooses a page of all suppliers' requests with a selected estimate, the latest selection first. A
+// selection is final, so no row ever moves within this list.
 func (s *store) ordersPage(ctx context.Context, selectedAt, behind int64, limit int) (listing, error) {
 	return s.page(ctx, limit, `SELECT `+listedColumns+` FROM material_requests
 		WHERE selected_at IS NOT NULL AND (selected_at, uid) < ($1, $2) ORDER BY selected_at DESC, uid DESC LIMIT $3`,

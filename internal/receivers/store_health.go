@@ -54,7 +54,7 @@ func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, no
 			return []any{suppliers, shards, failures, successes, failed, errorTexts, now.UnixMicro()}
 		},
 		func(statement string, args []any) error {
-			ids, err := database.Query(ctx, s.DB.SQL(ctx), statement, args, func(id *string) []any { return []any{id} })
+			ids, err := database.Column[string](ctx, s.DB.SQL(ctx), statement, args...)
 			maps.Copy(failing, suppliersIn(ids))
 			return err
 		})
@@ -94,9 +94,9 @@ func timeOrNil(micros *int64) *time.Time {
 func (s *healthStore) lockFailing(ctx context.Context, news map[string]health) (map[string]bool, error) {
 	var ids []string
 	err := s.EachSupplier(slices.Sorted(maps.Keys(news)), func(suppliers []string) error {
-		some, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT `+failingID+` FROM webhook_receivers
+		some, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT `+failingID+` FROM webhook_receivers
 			WHERE `+s.AnyOf("supplier_id", 1)+s.DB.Of(suppliers, `supplier_id`, `$1`)+`
-			ORDER BY supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE`), []any{s.Values(suppliers)}, scanSupplier)
+			ORDER BY supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE`), s.Values(suppliers))
 		ids = append(ids, some...)
 		return err
 	})
@@ -106,13 +106,14 @@ func (s *healthStore) lockFailing(ctx context.Context, news map[string]health) (
 	return suppliersIn(ids), nil
 }
 
-// failing returns those of the suppliers whose receivers are stored as failing.
+// failing returns those of the suppliers whose receivers are stored as failing. What waits for these is due at once
+// after a success.
 func (s *healthStore) failing(ctx context.Context, suppliers []string) ([]string, error) {
 	if len(suppliers) == 0 {
 		return nil, nil
 	}
-	found, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
-		WHERE failing_since IS NOT NULL AND `+s.AnyOf("supplier_id", 1), []any{s.Values(suppliers)}, scanSupplier)
+	found, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
+		WHERE failing_since IS NOT NULL AND `+s.AnyOf("supplier_id", 1), s.Values(suppliers))
 	if err != nil {
 		return nil, fmt.Errorf("read which receivers fail: %w", err)
 	}
@@ -122,14 +123,14 @@ func (s *healthStore) failing(ctx context.Context, suppliers []string) ([]string
 // pause joins the transaction of ctx and reports whether the receiver was not paused before. A supplier's pause takes
 // the service's over, an operator's any.
 func (s *healthStore) pause(ctx context.Context, supplierID, by string, now time.Time) (paused bool, err error) {
-	since, err := database.Query(ctx, s.DB.SQL(ctx),
+	since, err := database.Column[int64](ctx, s.DB.SQL(ctx),
 		`INSERT INTO webhook_receivers AS r (supplier_id, shard, paused_by, paused_at, updated_at) VALUES ($1, $2, $3, $4, $4)
 		ON CONFLICT (supplier_id) DO UPDATE SET paused_by = excluded.paused_by,
 			paused_at = coalesce(r.paused_at, excluded.paused_at), updated_at = excluded.updated_at
 		WHERE r.paused_by = '' OR excluded.paused_by = 'operator'
 			OR (r.paused_by = 'service' AND excluded.paused_by = 'supplier')
 		RETURNING paused_at`,
-		[]any{supplierID, dispatch.ShardOf(supplierID), by, now.UnixMicro()}, func(at *int64) []any { return []any{at} })
+		supplierID, dispatch.ShardOf(supplierID), by, now.UnixMicro())
 	if err != nil {
 		return false, fmt.Errorf("pause the receiver: %w", err)
 	}
@@ -142,9 +143,10 @@ func (s *healthStore) pauseFailing(ctx context.Context, suppliers []string, befo
 	if len(suppliers) == 0 {
 		return nil, nil
 	}
-	paused, err := database.Query(ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET paused_by = 'service', paused_at = $3
+	paused, err := database.Column[string](ctx, s.DB.SQL(ctx), `
+		UPDATE webhook_receivers SET paused_by = 'service', paused_at = $3
 		WHERE paused_by = '' AND failing_since <= $2 AND `+s.AnyOf("supplier_id", 1)+` RETURNING supplier_id`,
-		[]any{s.Values(suppliers), before.UnixMicro(), now.UnixMicro()}, func(id *string) []any { return []any{id} })
+		s.Values(suppliers), before.UnixMicro(), now.UnixMicro())
 	if err != nil {
 		return nil, fmt.Errorf("pause failing receivers: %w", err)
 	}
@@ -154,12 +156,12 @@ func (s *healthStore) pauseFailing(ctx context.Context, suppliers []string, befo
 // resume reports false when an operator paused the receiver and by is not one. What failed before counts no more for
 // WEBHOOK_PAUSE_AFTER. One statement asks and changes: an operator's pause that comes at the same time is not undone.
 func (s *healthStore) resume(ctx context.Context, supplierID, by string, now time.Time) (resumed bool, err error) {
-	left, err := database.Query(ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET updated_at = CAST($3 AS bigint),
+	left, err := database.Column[string](ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET updated_at = CAST($3 AS bigint),
 			paused_at = CASE WHEN paused_by = 'operator' AND $2 <> 'operator' THEN paused_at END,
 			failing_since = CASE WHEN failing_since IS NULL THEN NULL ELSE CAST($3 AS bigint) END,
 			paused_by = CASE WHEN paused_by = 'operator' AND $2 <> 'operator' THEN paused_by ELSE '' END
 		WHERE supplier_id = $1 RETURNING paused_by`,
-		[]any{supplierID, by, now.UnixMicro()}, func(by *string) []any { return []any{by} })
+		supplierID, by, now.UnixMicro())
 	if err != nil {
 		return false, fmt.Errorf("resume the receiver: %w", err)
 	}
@@ -201,8 +203,6 @@ func (s *healthStore) receiverStates(ctx context.Context, condition string, args
 	}
 	return states, nil
 }
-
-func scanSupplier(id *string) []any { return []any{id} }
 
 func suppliersIn(list []string) map[string]bool {
 	set := make(map[string]bool, len(list))

@@ -92,7 +92,8 @@ func (s *SelfService) allowTest(ctx context.Context, supplierID string) error {
 	})
 }
 
-// recentTests returns the moments of the last minute, the oldest first.
+// recentTests returns the moments of the last minute, the oldest first. Those that are older are dropped when the row
+// is written the next time.
 func recentTests(text string, now time.Time) []int64 {
 	var recent []int64
 	for field := range strings.FieldsSeq(text) {

@@ -45,7 +45,8 @@ func (s *SelfService) PauseByOperator(ctx context.Context, supplierID string) er
 	return s.change(ctx, supplierID, PausedByOperator, s.deps.Receivers.Pause)
 }
 
-// Resume sends what waits, in its order. Errors: errs.Conflict without a receiver, or when the operator paused it.
+// Resume sends what waits, in its order. It also ends the service's own pause: a supplier that has repaired its
+// receiver need not ask the operator. Errors: errs.Conflict without a receiver, or when the operator paused it.
 func (s *SelfService) Resume(ctx context.Context, supplierID string) error {
 	return s.change(ctx, supplierID, PausedBySupplier, s.deps.Receivers.Resume)
 }

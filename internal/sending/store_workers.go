@@ -49,10 +49,10 @@ func (s *workerStore) takeOver(ctx context.Context, worker, renewal int64, now t
 		if err != nil {
 			return database.Translate(err)
 		}
-		destinations, err := database.Query(ctx, s.DB.SQL(ctx),
+		destinations, err := database.Column[string](ctx, s.DB.SQL(ctx),
 			`UPDATE webhook_deliveries SET worker = NULL, next_attempt_at = $1, updated_at = $1
 			WHERE worker = $2 AND NOT EXISTS (SELECT 1 FROM workers WHERE id = $2) RETURNING destination`,
-			[]any{now.UnixMicro(), worker}, func(d *string) []any { return []any{d} })
+			now.UnixMicro(), worker)
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func (l *Lists[ID, Row]) Come(t *rapid.T) {
 	l.Store(t, l.UID)
 }
 
-// GiveOut gives a uid out under which something is stored later, as a transaction does that takes long.
+// GiveOut takes the next uid, under which something is stored later, as a transaction does that takes long.
 func (l *Lists[ID, Row]) GiveOut(*rapid.T) {
 	l.UID++
 	l.late = append(l.late, l.UID)
