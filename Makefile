@@ -121,7 +121,7 @@ $(TOOLS)/actionlint-$(ACTIONLINT):
 	GOFLAGS= GOBIN=$(TOOLS) $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT)
 	@mv $(TOOLS)/actionlint $@
 
-# The generators are pinned in the module of the check, and by a package-lock. What they make is in bin/clients, a module and
+# The generators are pinned in the module of the check, and by a package-lock. Their clients are in bin/clients, a module and
 # a package of their own, so that nothing of theirs is the product's. 32 bits are compiled only: not every machine runs them.
 CLIENTS := deployments/checks/clients
 DOCUMENT := $(CURDIR)/internal/httpapi/openapi.yaml
@@ -158,7 +158,7 @@ lint-openapi: ## lint the OpenAPI document by two linters (needs npm)
 readme: ## write the table of variables in deployments/configuration.md from internal/config
 	$(GO) test ./deployments -run '^TestConfiguration' -count=1 -update
 
-# What a migrated database has cannot be out of date, and what is written down has the reasons: `make check` compares their names.
+# A migrated database is never out of date, and the written schema has the reasons: `make check` compares their names.
 schema: ## print the schema of a migrated database: PostgreSQL's by pg_dump, SQLite's as it keeps it
 	@mkdir -p bin/schema; SUPPLYHUB_TEST_SCHEMA="$(CURDIR)/bin/schema" $(WITHPOSTGRES) $(GO) test -count=1 -run '^TestSchema_is_what' ./internal/database >&2
 	@grep -hv '^--\|^SET \|^SELECT pg_catalog\|^\\\|^$$' bin/schema/postgres.sql bin/schema/sqlite.sql

@@ -33,7 +33,7 @@ BEGIN
   EXECUTE format('ALTER FUNCTION drop_webhook_partition(bigint) SET search_path = %I, pg_temp', current_schema());
 END $$;
 
--- A key must hold the supplier. What was unique stays so: uids are given out once, and webhook-ids are random.
+-- A key must hold the supplier. Unique values stay unique: uids are given out once, and webhook-ids are random.
 DROP INDEX material_requests_uid;
 CREATE INDEX material_requests_uid ON material_requests (uid) WHERE uid > 0;
 ALTER TABLE material_rounds DROP CONSTRAINT material_rounds_pkey, ADD PRIMARY KEY (uid, number, supplier_id);

@@ -155,7 +155,7 @@ func TestEnvScript_keeps_the_keys_from_other_users_and_from_being_written_over(t
 	}
 }
 
-// What env.sh writes is what both binaries start with: each value is put where compose.yaml would.
+// Both binaries start with the values that env.sh writes: each is put where compose.yaml would put it.
 func TestEnvScript_writes_a_configuration_that_both_binaries_accept(t *testing.T) {
 	t.Parallel()
 	settings := map[string]string{}
@@ -207,7 +207,7 @@ func TestNATSConf_is_valid_keeps_a_store_and_lets_in_the_two_users_only(t *testi
 	}
 }
 
-// What is copied into the build must be enough for both binaries and hold nothing secret.
+// The files that are copied into the build must be enough for both binaries and hold nothing secret.
 func TestDockerignore_lets_through_the_sources_and_nothing_else(t *testing.T) {
 	t.Parallel()
 	var kept []string

@@ -191,3 +191,118 @@ func TestDocuments_name_files_that_there_are(t *testing.T) {
 		}
 	}
 }
+
+// documents returns everything that is written for people who use, operate or change the service, by file.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, pattern := range []string{"../*.md", "*.md", "samples/*.md", "../internal/httpapi/docs/*.html"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, files, err)
+		}
+		for _, file := range files {
+			all[file] = string(read(t, file))
+		}
+	}
+	return all
+}
+
+// Commands that no test can run here, such as those of Docker, have targets, variables, files and services that there
+// are; those of bin/api are checked next to the commands.
+func TestDocuments_name_make_targets_and_variables_that_there_are(t *testing.T) {
+	t.Parallel()
+	makefile, scripts := string(read(t, "../Makefile")), ""
+	for _, file := range []string{"compose.yaml", "env.sh", "demo/demo.sh", "samples/python/supplier.py",
+		"postgres-logins.sql", "../internal/httpapi/docs/receiver/receiver.py", "../internal/app/apptest/browser/browser.go",
+	} {
+		scripts += string(read(t, file))
+	}
+	target := regexp.MustCompile("(?:^|[`\n(]|`[A-Z_]+=\\S+ )make ([a-z][a-z-]*)((?: [a-z][a-z-]*)*)")
+	variable := regexp.MustCompile("`(?:export )?([A-Z]+(?:_[A-Z]+)+)[`=]|(?m)^(?:export )?([A-Z]+(?:_[A-Z]+)+)=")
+	targets, variableCount := 0, 0
+	for file, text := range documents(t) {
+		for _, found := range target.FindAllStringSubmatch(text, -1) {
+			for _, name := range strings.Fields(found[1] + found[2]) {
+				if targets++; !strings.Contains(makefile, "\n"+name+":") {
+					t.Errorf("%s: there is no target %q: %q", file, name, found[0])
+				}
+			}
+		}
+		for _, found := range variable.FindAllStringSubmatch(text, -1) {
+			name := found[1] + found[2]
+			known := slices.Contains(variables(), name) || slices.Contains(ofGo, name) ||
+				regexp.MustCompile(`\b`+name+`\b`).MatchString(makefile+scripts)
+			if variableCount++; !known && !slices.Contains(ofTheReader, name) {
+				t.Errorf("%s: no part reads %s", file, name)
+			}
+		}
+	}
+	if targets < 20 || variableCount < 60 {
+		t.Errorf("only %d targets and %d variables were found", targets, variableCount)
+	}
+}
+
+// ofTheReader are variables that the guides' own commands set and use, and names that only look like variables.
+var ofTheReader = []string{"OWNER_URL"}
+
+// Each part of a pattern of -run chooses a test in one of the packages that are named with it.
+func TestDocuments_choose_tests_that_there_are(t *testing.T) {
+	t.Parallel()
+	declared, checked := regexp.MustCompile(`(?m)^func (Test\w+)\(`), 0
+	command := regexp.MustCompile("-run '?([^' `]+)'?((?: \\./[a-z/]+)+)")
+	for file, text := range documents(t) {
+		for _, found := range command.FindAllStringSubmatch(text, -1) {
+			tests := ""
+			for _, dir := range strings.Fields(found[2]) {
+				files, err := filepath.Glob(filepath.Join("..", dir, "*_test.go"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, file := range files {
+					for _, name := range declared.FindAllSubmatch(read(t, file), -1) {
+						tests += string(name[1]) + "\n"
+					}
+				}
+			}
+			pattern, _, _ := strings.Cut(strings.ReplaceAll(found[1], `\|`, "|"), "/")
+			for _, part := range strings.Split(pattern, "|") {
+				if checked++; !regexp.MustCompile("(?m)" + part).MatchString(tests) {
+					t.Errorf("%s: %q chooses no test in%s", file, part, found[2])
+				}
+			}
+		}
+	}
+	if checked < 10 {
+		t.Errorf("only %d patterns were found", checked)
+	}
+}
+
+// Compose itself is not on every machine: its files, services and flags are compared with what there is.
+func TestDocuments_call_compose_with_services_that_there_are(t *testing.T) {
+	t.Parallel()
+	services, checked := compose(t).Services, 0
+	for file, text := range documents(t) {
+		for line := range strings.Lines(text) {
+			words := strings.Fields(line)
+			if len(words) < 2 || words[0] != "docker" && words[0] != "sh" && words[0] != "helm" {
+				continue
+			}
+			checked++
+			for i, word := range words {
+				name, _, _ := strings.Cut(word, "=")
+				if (words[max(i-1, 0)] == "--scale" || words[max(i-1, 0)] == "--rm") && services[name].Image == "" {
+					t.Errorf("%s: compose.yaml has no service %q: %s", file, name, line)
+				}
+				if path, ok := strings.CutPrefix(word, "deployments/"); ok {
+					if _, err := os.Stat(path); err != nil {
+						t.Errorf("%s: %v: %s", file, err, line)
+					}
+				}
+			}
+		}
+	}
+	if checked < 8 {
+		t.Errorf("only %d commands were found", checked)
+	}
+}

@@ -62,7 +62,7 @@ func scripts(t *testing.T, address string, files ...string) {
 	}
 }
 
-// What runs as the owner, an intruder's code too, is not the server's superuser, which runs programs.
+// The owner is not the server's superuser, which runs programs: an intruder may run code as the owner.
 func TestCompose_has_an_owner_that_makes_all_and_is_no_superuser(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("psql"); err != nil {

@@ -11,8 +11,8 @@ import (
 
 // unaudited returns the commands that change nothing, or nothing of a supplier's or a client's access.
 func unaudited() []string {
-	return strings.Split("serve,backup,restore,migrate,keys generate,secrets generate,supplier list,receiver list,rate list,"+
-		"request list,request show,"+
+	return strings.Split("serve,backup,restore,migrate,keys generate,secrets generate,supplier list,receiver list,"+
+		"rate list,request list,request show,"+
 		"delivery list,delivery show,tracker client list,settings list,verify,listen,scoreboard sample,healthcheck,doctor,"+
 		"top,help,completion bash,completion fish,completion powershell,completion zsh", ",")
 }

@@ -71,7 +71,8 @@ func deliveryColumns(now time.Time) columns {
 }
 
 func deliveryStatuses() []string {
-	return []string{string(deliveries.Pending), string(deliveries.Delivered), string(deliveries.Dead), string(deliveries.Failed)}
+	return []string{string(deliveries.Pending), string(deliveries.Delivered), string(deliveries.Dead),
+		string(deliveries.Failed)}
 }
 
 // deliveryIDs returns the newest deliveries.
@@ -141,7 +142,8 @@ type redelivered struct {
 }
 
 // redeliverAll prints how many it would be, and asks.
-func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter deliveries.Filter, yes bool) (any, error) {
+func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter deliveries.Filter, yes bool) (
+	any, error) {
 	p := newProgress(cmd)
 	defer p.end()
 	n := int64(0)

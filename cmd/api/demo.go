@@ -146,7 +146,7 @@ func readDemo(file string) (d demo, err error) {
 	if err != nil {
 		return d, err
 	}
-	// What cannot be read does not work.
+	// Variables that cannot be read are empty, and do not work.
 	_, _ = fmt.Sscanf(string(text), demoVariables, &d.supplier, &d.key, &d.secret, &d.url)
 	return d, nil
 }

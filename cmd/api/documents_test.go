@@ -114,3 +114,29 @@ func TestDocuments_a_command_that_there_is_not_is_found(t *testing.T) {
 		}
 	}
 }
+
+// An example is a line that people copy: a program before a pipe and a line that is folded are parts of it.
+func TestHelp_of_a_command_that_takes_arguments_has_examples_that_parse(t *testing.T) {
+	t.Parallel()
+	examples := 0
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, child := range cmd.Commands() {
+			walk(child)
+		}
+		if strings.Contains(cmd.Use, " ") && cmd.Runnable() && cmd.Example == "" {
+			t.Errorf("%s has no example", cmd.CommandPath())
+		}
+		for line := range strings.Lines(strings.ReplaceAll(cmd.Example, "\\\n", " ")) {
+			_, words, found := strings.Cut(" "+strings.TrimSpace(line), " api ")
+			words, _, _ = strings.Cut(words, " | ")
+			if examples++; !found || !isCommand(words) {
+				t.Errorf("%s: this example is no command: %s", cmd.CommandPath(), line)
+			}
+		}
+	}
+	walk(newRoot())
+	if examples < 30 {
+		t.Errorf("only %d examples were found", examples)
+	}
+}

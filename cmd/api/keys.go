@@ -22,7 +22,8 @@ func migrateCommand() *cobra.Command {
 func loud(log *slog.Logger, _ *config.Config) *slog.Logger { return log }
 
 func keysCommand() *cobra.Command {
-	generate := &cobra.Command{Use: "generate", Short: "print a fresh value for JWT_SIGNING_KEYS", Args: cobra.NoArgs}
+	generate := &cobra.Command{Use: "generate", Short: "print a fresh value for JWT_SIGNING_KEYS", Args: cobra.NoArgs,
+		Example: "  api keys generate\n  api keys generate --secrets"}
 	secrets := generate.Flags().Bool("secrets", false, "print a value for SECRETS_KEY instead")
 	generate.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *secrets {

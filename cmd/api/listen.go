@@ -54,7 +54,8 @@ such as this one only with WEBHOOK_ALLOW_PRIVATE=true, which ` + "`serve --demo`
 			"  WEBHOOK_ALLOW_PRIVATE=true api supplier update sup_… --webhook-url http://127.0.0.1:7001"}
 	addr := cmd.Flags().String("addr", "127.0.0.1:7001", "address to listen on")
 	secret := cmd.Flags().String("secret", "",
-		"the supplier's whsec_ secret; in WEBHOOK_SECRET other users of the machine cannot see it; without one no signature is checked")
+		"the supplier's whsec_ secret; in WEBHOOK_SECRET other users of the machine cannot see it; "+
+			"without one no signature is checked")
 	answer := choiceFlag(cmd, cmd.Flags(), "answer", "200",
 		"what to answer; slow is 200 after 20 s, too late for the service", "200", "410", "500", "slow")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -93,7 +93,7 @@ func merge(s, current estimates.Service, given *pflag.FlagSet) estimates.Service
 
 func rateRemove() *cobra.Command {
 	cmd := &cobra.Command{Use: "remove SERVICE", Short: "remove a service from the card, for all days",
-		Args: cobra.ExactArgs(1),
+		Args: cobra.ExactArgs(1), Example: "  api rate remove night",
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			if err := a.Rates.Remove(ctx, args[0]); err != nil {
 				return nil, err

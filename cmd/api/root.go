@@ -90,9 +90,9 @@ func newRoot() *cobra.Command {
 	}
 	root.Flags().AddFlagSet(serve.Flags())
 	root.PersistentFlags().StringP("output", "o", "text", "output of commands: text or json")
-	root.AddCommand(serve, migrateCommand(), keysCommand(), secretsCommand(), supplierCommand(), receiverCommand(), rateCommand(),
-		requestCommand(), deliveryCommand(), trackerCommand(), settingsCommand(), verifyCommand(), retentionCommand(),
-		listenCommand(), scoreboardCommand(), healthcheckCommand(), doctorCommand(), topCommand(),
+	root.AddCommand(serve, migrateCommand(), keysCommand(), secretsCommand(), supplierCommand(), receiverCommand(),
+		rateCommand(), requestCommand(), deliveryCommand(), trackerCommand(), settingsCommand(), verifyCommand(),
+		retentionCommand(), listenCommand(), scoreboardCommand(), healthcheckCommand(), doctorCommand(), topCommand(),
 		backupCommand(), restoreCommand())
 	root.SetFlagErrorFunc(badFlag)
 	if err := root.RegisterFlagCompletionFunc("output",

@@ -25,7 +25,8 @@ func settingsCommand() *cobra.Command {
 			}
 			return a.Scores.SetSetting(ctx, args[0], args[1])
 		})}
-	unset := &cobra.Command{Use: "unset KEY", Short: "reset a setting to its default", Args: cobra.ExactArgs(1),
+	unset := &cobra.Command{Use: "unset KEY", Short: "reset a setting to its default",
+		Args: cobra.ExactArgs(1), Example: "  api settings unset scoreboard.daily_quota",
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			if err := knownSetting(ctx, a, args[0]); err != nil {
 				return nil, err

@@ -62,7 +62,8 @@ func supplierCreate() *cobra.Command {
 	var f supplierFlags
 	cmd := &cobra.Command{Use: "create", Short: "create a supplier; its key and secret are shown once", Args: cobra.NoArgs,
 		Example: `  api supplier create --name Acme
-  api supplier create --name Acme --webhook-url https://hooks.acme.example --scopes material-requests,products,webhooks`}
+  api supplier create --name Acme --webhook-url https://hooks.acme.example \
+    --scopes material-requests,products,webhooks`}
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		created, err := a.Suppliers.CreateSupplier(ctx, supplierauth.NewSupplier{
 			Name: f.name, WebhookURL: f.webhookURL, AccessTTL: f.accessTTL, RefreshTTL: f.refreshTTL,
@@ -113,7 +114,8 @@ func supplierUpdate() *cobra.Command {
 	}
 	f.add(cmd.Flags())
 	none := map[string]string{"duration": "0s", "int": "0"} // what pflag does not print
-	cmd.Flags().VisitAll(func(flag *pflag.Flag) {           // what is not given stays as it is: a default would promise a change
+	// A flag that is not given changes nothing: a default would promise a change.
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 		flag.DefValue, flag.Usage = none[flag.Value.Type()], strings.TrimSuffix(flag.Usage, defaultConcurrency)
 	})
 	return completing(cmd, false, supplierIDs)

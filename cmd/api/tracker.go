@@ -68,7 +68,8 @@ func trackerSetViews() *cobra.Command {
 
 func trackerRotate() *cobra.Command {
 	var overlap time.Duration
-	cmd := &cobra.Command{Use: "rotate-key ID", Short: "make a new key, shown once", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "rotate-key ID", Short: "make a new key, shown once",
+		Args: cobra.ExactArgs(1), Example: "  api tracker client rotate-key trk_0aB1cD2eF3gH4iJ5 --overlap 48h",
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			key, err := a.Trackers.RotateKey(ctx, args[0], overlap)
 			if err != nil {
@@ -76,14 +77,15 @@ func trackerRotate() *cobra.Command {
 			}
 			return credentials{ID: args[0], APIKey: key}, nil
 		})}
-	cmd.Flags().DurationVar(&overlap, "overlap", defaultOverlap, "how long the former key still works")
+	cmd.Flags().DurationVar(&overlap, "overlap", defaultOverlap, "how long the old one keeps working")
 	return completing(cmd, false, clientIDs)
 }
 
 func trackerSwitch(
 	use, short string, change func(*tracker.Service, context.Context, string) (tracker.Client, error),
 ) *cobra.Command {
-	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: use + " ID", Short: short,
+		Args: cobra.ExactArgs(1), Example: "  api tracker client " + use + " trk_0aB1cD2eF3gH4iJ5",
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			return change(a.Trackers, ctx, args[0])
 		})}
@@ -93,7 +95,9 @@ func trackerSwitch(
 func trackerLoad() *cobra.Command {
 	var client string
 	cmd := &cobra.Command{Use: "load FILE", Short: "load records from NDJSON or CSV, all or none; - reads standard input",
-		Args: cobra.ExactArgs(1), Long: loadHelp()}
+		Args: cobra.ExactArgs(1), Long: loadHelp(),
+		Example: "  api tracker load records.ndjson --client trk_0aB1cD2eF3gH4iJ5\n" +
+			"  gunzip -c records.csv.gz | api tracker load - --client trk_0aB1cD2eF3gH4iJ5"}
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 		file := io.NopCloser(cmd.InOrStdin())
 		if args[0] != "-" {

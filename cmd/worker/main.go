@@ -1,4 +1,4 @@
-// Command worker computes delivery estimates and delivers them; any number of it shares the work.
+// Command worker computes delivery estimates and delivers them. Several workers share the work.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-const usage = `worker computes delivery estimates and delivers them; any number of it shares the work.
+const usage = `worker computes delivery estimates and delivers them. Several workers share the work.
 
   worker              work until SIGTERM
   worker healthcheck  exit 0 when the worker of this configuration is ready

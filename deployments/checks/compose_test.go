@@ -96,7 +96,7 @@ func TestCompose_leaves_an_intruder_in_any_container_nothing(t *testing.T) {
 	}
 }
 
-// What reads the network of a machine finds no key in clear: the next who listens there speaks TLS.
+// No key passes a network in clear: who listens there finds TLS.
 func TestCompose_publishes_plain_HTTP_on_the_loopback_only(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{"": "127.0.0.1", "10.1.2.3": "10.1.2.3"} {

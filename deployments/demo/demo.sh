@@ -33,7 +33,7 @@ until_ok() { # until_ok WHAT COMMAND...
   n=0
   until "$@" >/dev/null 2>&1; do
     n=$((n + 1))
-    [ $n -lt 150 ] || { echo "gave up: $what" >&2; tail -n 5 "$dir"/*.log >&2; exit 1; }
+    [ $n -lt 150 ] || { echo "this did not happen within 15 s: $what (DEMO_PORT=$((port + 10)) takes other ports)" >&2; tail -n 5 "$dir"/*.log >&2; exit 1; }
     sleep 0.1
   done
 }

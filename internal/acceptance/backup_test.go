@@ -442,28 +442,17 @@ func TestDump_of_PostgreSQL_under_load_restores_all_that_was_accepted_before(t *
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Remove)
-	tool := func(name string, args ...string) {
-		t.Helper()
-		if out, err := exec.CommandContext(t.Context(), server.Tool(name), args...).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", name, err, out)
-		}
-	}
 	h, s := faultHub(t, apptest.Production, map[string]string{"DATABASE_URL": server.Address()})
 	l := (&chaos{t: t, hub: h, supplier: s}).startClients()
 	l.reaches(t, 100)
-	before, dump := l.all(), filepath.Join(t.TempDir(), "dump")
-	tool("pg_dump", "--format=custom", "--file="+dump, server.Address())
-	l.reaches(t, 20)
-	l.settle(t, s)
-
-	address := strings.Replace(server.Address(), "/postgres?", "/restored?", 1)
-	administer(t, server, `CREATE DATABASE restored`)
-	tool("pg_restore", "--exit-on-error", "--dbname="+address, dump)
-	tool("psql", address, "-c", "ANALYZE")
-	env := map[string]string{"DATABASE_URL": address}
+	before, env := l.all(), map[string]string{}
 	for _, name := range []string{"JWT_SIGNING_KEYS", "SECRETS_KEY", "WEBHOOK_SIGNING_SECRETS"} {
 		env[name] = h.Env[name]
 	}
+	env["DATABASE_URL"] = dumped(t, server, env, func() {
+		l.reaches(t, 20)
+		l.settle(t, s)
+	})
 	copied := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1, Env: env})
 	holdsAll(t, copied, s, before)
 }

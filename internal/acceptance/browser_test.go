@@ -36,8 +36,8 @@ var (
 )
 
 // everywhere reports whether pages are walked in a browser on both stacks and in every size, as `make test-platforms`
-// does. A walk takes a minute of a core, and the pages are the same: `make test` walks the console once as on a phone and
-// the portal once as on a desk, and tests their content over HTTP on both stacks.
+// does. A walk takes a minute of a core, and the pages are the same: `make test` walks the console once as on a phone
+// and the portal once as on a desktop, and tests their content over HTTP on both stacks.
 func everywhere() bool { return os.Getenv("SUPPLYHUB_TEST_BROWSER") != "" }
 
 func inBrowsers() []apptest.Stack {
@@ -254,7 +254,9 @@ func TestPortal_shows_what_is_unusual_well(t *testing.T) {
 			for range 45 {
 				submit(t, s, nil)
 			}
-			apptest.Eventually(t, "all are estimated", func() bool { return len(listDeliveries(t, s, "status=pending&limit=100").Data) == 45 })
+			apptest.Eventually(t, "all are estimated", func() bool {
+				return len(listDeliveries(t, s, "status=pending&limit=100").Data) == 45
+			})
 			visited(s, map[string]string{
 				"paused": "", "wide requests": thirdPage(t, s, requests, "/requests"), "wide request": fmt.Sprint("/requests/", id),
 				"the third page": thirdPage(t, s, deliveriesPath, "/deliveries"),

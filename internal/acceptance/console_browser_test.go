@@ -109,7 +109,8 @@ func walkConsole(t *testing.T, h *apptest.Hub, b *browser.Browser, name string) 
 	submit(t, s, nil)
 	reaches(t, s, "dead", 1)
 	status.Store(200)
-	b.Open(h.APIs[0].AdminURL("/console/deliveries?status=dead&cursor=")) // the other address is remembered for two seconds
+	// the other address is remembered for two seconds
+	b.Open(h.APIs[0].AdminURL("/console/deliveries?status=dead&cursor="))
 	b.Press("checkbox", "All that match, on other pages too", " ")
 	b.Press("button", "Redeliver", "\r")
 	b.Until("the dialog says how many match",

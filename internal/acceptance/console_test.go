@@ -126,8 +126,8 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 		}
 	})
 	rule(t, "every page and the same as JSON is read without a credential", func(t *testing.T) {
-		for _, page := range []string{"", "/rates", "/requests", "/deliveries", "/receivers", "/suppliers", "/scoreboard", "/trackers",
-			"/search", "/requests?status=failed", "/deliveries?status=pending"} {
+		for _, page := range []string{"", "/rates", "/requests", "/deliveries", "/receivers", "/suppliers", "/scoreboard",
+			"/trackers", "/search", "/requests?status=failed", "/deliveries?status=pending"} {
 			a := atConsole(t, h.APIs[0], "/console"+page, nil)
 			if a.Status != 200 || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") ||
 				!strings.Contains(a.Header.Get("Content-Security-Policy"), "default-src 'none'") {
@@ -142,8 +142,10 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 			}
 		}
 		for path, named := range map[string]string{"/deliveries?status=lost": "pending, delivered, dead or failed",
-			"/requests?status=lost": "enqueued, estimated, selected or failed", "/receivers?state=ill": "failing, paused or active",
-			"/requests?cursor=x": "The cursor is not of this list", "/deliveries?cursor=x": "The cursor is not of this list"} {
+			"/requests?status=lost": "enqueued, estimated, selected or failed",
+			"/receivers?state=ill":  "failing, paused or active",
+			"/requests?cursor=x":    "The cursor is not of this list",
+			"/deliveries?cursor=x":  "The cursor is not of this list"} {
 			for _, base := range []string{"/console", "/console/api"} {
 				if a := atConsole(t, h.APIs[0], base+path, nil); a.Status != 400 || !strings.Contains(string(a.Body), named) {
 					t.Errorf("%s%s, which is not offered: %d %s", base, path, a.Status, a.Body)

@@ -114,7 +114,7 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 				t.Errorf("%+v", d)
 			}
 		})
-	rule(t, "deliveries follow next_cursor to null, each page at another replica and of another length", func(t *testing.T) {
+	rule(t, "deliveries follow next_cursor to null, each page at another replica, of another length", func(t *testing.T) {
 		s := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL)
 		var ids []int64
 		for range 6 {
@@ -157,7 +157,8 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 			reaches(t, s, "delivered", 3)
 			reaches(t, other, "delivered", 2)
 			const since, until = "2020-01-01T00:00:00Z", "2099-01-01T00:00:00Z"
-			filters := []string{"", "&status=delivered", "&since=" + since, "&until=" + until, "&since=" + since + "&until=" + until}
+			filters := []string{"", "&status=delivered", "&since=" + since, "&until=" + until,
+				"&since=" + since + "&until=" + until}
 			for i, filter := range filters {
 				own := listDeliveries(t, s, "limit=1"+filter).Next
 				if n := len(listDeliveries(t, s, "cursor="+own+filter).Data); n != 2 {

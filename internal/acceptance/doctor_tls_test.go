@@ -121,7 +121,7 @@ func beginTLS(own tls.Certificate) func(net.Conn) (net.Conn, error) {
 	}
 }
 
-// What passes in clear can be read by the network.
+// The network can read what passes in clear.
 func TestDoctor_warns_of_what_the_network_can_read(t *testing.T) {
 	t.Parallel()
 	at := ownAddress(t)

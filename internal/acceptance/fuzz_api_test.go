@@ -22,9 +22,9 @@ import (
 var beyondSchema = regexp.MustCompile(`^(/overlap|/url|/updated_at|/timestamp|/data/request_id|` +
 	`/data/estimates.*/(delivery_date|estimate_id)|cursor|wait|referenceDate|filter)$`)
 
-// TestFuzzAPI makes calls by the OpenAPI document: valid, at the edges and hostile ones, of every operation. Each answer is
-// checked against the document; none is a 5xx; what is right by the document is no 400. SUPPLYHUB_TEST_CALLS is how many,
-// SUPPLYHUB_TEST_SEED makes those of a run before once more.
+// TestFuzzAPI makes calls by the OpenAPI document: valid, at the edges and hostile ones, of every operation. Each
+// answer is checked against the document; none is a 5xx; a call that is valid by the document gets no 400.
+// SUPPLYHUB_TEST_CALLS is how many, SUPPLYHUB_TEST_SEED repeats those of an earlier run.
 func TestFuzzAPI(t *testing.T) {
 	t.Parallel()
 	for _, stack := range apptest.Stacks {
@@ -53,7 +53,8 @@ func fuzzAPI(t *testing.T, stack apptest.Stack) {
 		"--client", tracker.ID); code != 0 {
 		t.Fatal(errOut)
 	}
-	credentials := map[string][2]string{"apiKey": {"x-api-key", s.APIKey}, "bearer": {"Authorization", "Bearer " + s.AccessToken()},
+	credentials := map[string][2]string{"apiKey": {"x-api-key", s.APIKey},
+		"bearer":     {"Authorization", "Bearer " + s.AccessToken()},
 		"trackerKey": {"svc-public-hub-key", tracker.APIKey}, "pulseKey": {"svc-pulse-key", "pulse-key-of-the-test"}}
 
 	seed, calls := uint64(time.Now().UnixNano()), 400

@@ -241,7 +241,7 @@ func idsOf(records []record) []int64 {
 }
 
 func listingRules(t *testing.T, h *apptest.Hub) {
-	rule(t, "the supplier's own requests, newest first in the order of acceptance, follow next_cursor to null", func(t *testing.T) {
+	rule(t, "its own requests, newest first in the order of acceptance, follow next_cursor to null", func(t *testing.T) {
 		s := h.Supplier(t)
 		var ids []int64
 		for range 5 {
@@ -300,7 +300,7 @@ func listingRules(t *testing.T, h *apptest.Hub) {
 			t.Fatalf("got %+v", got)
 		}
 	})
-	rule(t, "a cursor belongs to its list, its supplier and its filters: any other is a 400 that names it", func(t *testing.T) {
+	rule(t, "a cursor belongs to its list, supplier and filters: any other is a 400 that names it", func(t *testing.T) {
 		s, other := h.Supplier(t, "--scopes", "material-requests,webhooks,orders:read"), h.Supplier(t)
 		for range 2 {
 			submit(t, s, nil)
@@ -314,8 +314,9 @@ func listingRules(t *testing.T, h *apptest.Hub) {
 		mistyped[len(own)/2] ^= 1 // of a letter or digit another one
 		for name, query := range map[string]string{
 			"mistyped": "?cursor=" + string(mistyped), "cut": "?cursor=" + own[:len(own)-1], "empty": "?cursor=",
-			"given twice": "?cursor=" + own + "&cursor=" + own, "of another supplier": "?cursor=" + list(t, other, "?limit=1").Next,
-			"of another filter": "?status=enqueued&cursor=" + own, "a page's number": "?cursor=2",
+			"given twice":         "?cursor=" + own + "&cursor=" + own,
+			"of another supplier": "?cursor=" + list(t, other, "?limit=1").Next,
+			"of another filter":   "?status=enqueued&cursor=" + own, "a page's number": "?cursor=2",
 		} {
 			t.Run(name, func(t *testing.T) { wantProblem(t, s.Do(t, http.MethodGet, requests+query, nil), 400, "cursor") })
 		}

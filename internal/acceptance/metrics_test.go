@@ -172,8 +172,8 @@ const aGaugesAge = 15*time.Second + 3*time.Second
 
 // deadRows are so many deliveries that were given up.
 func deadRows(n int) string {
-	return fmt.Sprintf(`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts,
-			series, next_attempt_at, created_at, updated_at)
+	return fmt.Sprintf(`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status,
+			attempts, series, next_attempt_at, created_at, updated_at)
 		WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < %d)
 		SELECT 'a' || n, n, 1, 'own', 'sup_a', n, 'dead', 1, 1, 1, 1, 1 FROM n`, n)
 }

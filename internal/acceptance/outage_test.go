@@ -157,7 +157,8 @@ func commandsShow(t *testing.T, h *apptest.Hub, all []*stricken) {
 			t.Errorf("supplier list: %v, receiver list: %v", row, want)
 		}
 	}
-	waiting := apptest.MustCommand[[]object](t, h, "delivery", "list", "--status", "pending", "--supplier", "borges secret")
+	waiting := apptest.MustCommand[[]object](t, h, "delivery", "list", "--status", "pending",
+		"--supplier", "borges secret")
 	for _, row := range waiting {
 		if row["last_status"] != 401. || row["attempt_count"] != 1. || row["next_attempt_at"] == nil {
 			t.Errorf("delivery list: %v", row)
@@ -188,7 +189,8 @@ func looks(t *testing.T, b *browser.Browser, what string) {
 	t.Helper()
 	b.Until("the page fits its width", "document.documentElement.scrollWidth <= innerWidth")
 	b.Until("the lines of a row are straight", `[...document.querySelectorAll("main tbody tr")].every((row) => {
-		const ends = [...row.cells].filter((c) => getComputedStyle(c).display === "table-cell").map((c) => Math.round(c.getBoundingClientRect().bottom));
+		const ends = [...row.cells].filter((c) => getComputedStyle(c).display === "table-cell")
+			.map((c) => Math.round(c.getBoundingClientRect().bottom));
 		return new Set(ends).size <= 1; })`)
 	b.Screenshot("outage " + what)
 	if everywhere() { // else by the walks of console and portal alone

@@ -82,8 +82,8 @@ func readsFew(t *testing.T, h *apptest.Hub, db *sql.DB) {
 		t.Fatal(err)
 	}
 	t.Logf("%.1f rows were read and %.1f written for each request", read, written)
-	// It is 6 with 8 written; a plan that reads more than by a key takes hundreds. On a machine that is short of everything
-	// more deliveries go through the database: each reads 3 rows for one more that it writes.
+	// It is 6 with 8 written; a plan that reads more than by a key takes hundreds. On a machine that is short of
+	// everything more deliveries go through the database: each reads 3 rows for one more that it writes.
 	if read > 10+3*max(written-8, 0) {
 		t.Errorf("%.1f rows were read and %.1f written for each request; %s", read, written, readers(t, db))
 	}

@@ -56,7 +56,7 @@ func TestSchema_of_a_development_version_is_refused_in_a_line_by_every_program(t
 			for _, p := range append(h.Workers, h.APIs...) {
 				stop(t, p)
 			}
-			// What is in the tables counts as little as the versions that goose noted: they have another name now.
+			// Neither the rows count nor the versions that goose noted: the tables have another name now.
 			if _, err := openDatabase(t, h).ExecContext(t.Context(),
 				`ALTER TABLE schema_versions RENAME TO goose_db_version`); err != nil {
 				t.Fatal(err)

@@ -165,7 +165,7 @@ func (r *natsRig) well() bool {
 func TestQueue_calls_that_fail_delay_no_request(t *testing.T) {
 	t.Parallel()
 	short := os.Getenv("SUPPLYHUB_TEST_CHAOS") == ""
-	// What is lost of these costs no work: it is done, or found by its receiver.
+	// A lost one of these costs no work: it is done, or found by its receiver.
 	harmless := []string{"$JS.ACK.MR.worker.>", "workers.MR.>"}
 	r := newNATSRig(t)
 	for _, subject := range natsCalls(t) {

@@ -189,10 +189,11 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("%+v", r)
 		}
 	})
-	rule(t, "a test call that is answered 401, 403, 404 or with a redirect says what is probably wrong", func(t *testing.T) {
+	rule(t, "a test call answered 401, 403, 404 or with a redirect says what is probably wrong", func(t *testing.T) {
 		receiver, status := switchable(t, 200)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
-		for answer, says := range map[int64]string{401: "secret", 403: "secret", 404: "path", 302: "redirect", 500: "", 200: ""} {
+		for answer, says := range map[int64]string{401: "secret", 403: "secret", 404: "path", 302: "redirect", 500: "",
+			200: ""} {
 			status.Store(answer)
 			result := apptest.Decode[testResult](t, s.Do(t, http.MethodPost, receiverPath+"/test", nil))
 			if result.Status == nil || int64(*result.Status) != answer || (result.Error != nil) != (says != "") ||
@@ -364,7 +365,8 @@ func TestOutage_ends_with_the_first_success_or_one_call(t *testing.T) {
 					apptest.Eventually(t, "all were tried and wait", func() bool {
 						list := listDeliveries(t, s, "status=pending").Data
 						return len(list) == 5 && !slices.ContainsFunc(list, func(d sentDelivery) bool {
-							return d.AttemptCount != 1 || d.NextAttempt == nil || *d.NextAttempt < time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+							return d.AttemptCount != 1 || d.NextAttempt == nil ||
+								*d.NextAttempt < time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 						})
 					})
 					apptest.Eventually(t, "it is failing", func() bool { return receiverOf(t, s).State == "failing" })

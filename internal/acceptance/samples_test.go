@@ -24,7 +24,7 @@ import (
 )
 
 // The receivers that /docs/webhooks shows and the suppliers in deployments/samples run as they are against the built
-// binaries. What needs a runtime that is not installed is skipped, and says so.
+// binaries. A program whose runtime is not installed is skipped, and the test says so.
 
 // outside is a program of another language, started by the test.
 type outside struct {
@@ -124,7 +124,7 @@ func TestSamples(t *testing.T) {
 				apptest.Eventually(t, "the receiver printed "+line, func() bool { return strings.Contains(p.printed(), line) })
 				refusals(t, "http://127.0.0.1:"+port, secret(t, s.WebhookSecret))
 				breaks(t, "127.0.0.1:"+port, secret(t, s.WebhookSecret))
-				// What a program printed before it answered is read from its pipe a moment later.
+				// The pipe brings a moment later what the program printed before it answered.
 				apptest.Eventually(t, "the last call was handled", func() bool {
 					return strings.Contains(p.printed(), "broken_1 request 1 estimates 0\n")
 				})
@@ -169,7 +169,8 @@ func breaks(t *testing.T, address string, by webhook.Secret) {
 	for _, c := range []struct {
 		body string
 		good bool
-	}{{`{"type":"material_request.estimated","timestamp":7,"data":null}`, false}, {"no JSON", false}, {estimatedEvent, true}} {
+	}{{`{"type":"material_request.estimated","timestamp":7,"data":null}`, false}, {"no JSON", false},
+		{estimatedEvent, true}} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address, strings.NewReader(c.body))
 		if err != nil {
 			t.Fatal(err)

@@ -37,7 +37,7 @@ func operations(t *testing.T, h *apptest.Hub) []operation {
 	if len(list) < 15 {
 		t.Fatalf("the document has only %d operations", len(list))
 	}
-	// What makes a request of the attacker's own comes last.
+	// Calls that make a request of the attacker's own come last.
 	last := func(op operation) bool { return op.id == "createMaterialRequest" }
 	return append(slices.DeleteFunc(slices.Clone(list), last), list[slices.IndexFunc(list, last)])
 }

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"html"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,22 +47,23 @@ type newcomer struct {
 
 func newNewcomer(t *testing.T) *newcomer {
 	t.Helper()
-	n := &newcomer{dir: t.TempDir()}
+	n := built(t, "api")
+	n.serve(t)
+	return n
+}
+
+// built returns a directory as a checkout is after `make build`, in which nothing runs yet.
+func built(t *testing.T, binaries ...string) *newcomer {
+	t.Helper()
+	n := &newcomer{dir: t.TempDir(), receiver: freeAddress(t)}
 	if err := os.Mkdir(filepath.Join(n.dir, "bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(apptest.Binary(t, "api"), filepath.Join(n.dir, "bin", "api")); err != nil {
-		t.Fatal(err)
+	for _, name := range binaries {
+		if err := os.Symlink(apptest.Binary(t, name), filepath.Join(n.dir, "bin", name)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.receiver = free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
-	n.serve(t)
 	return n
 }
 
@@ -158,10 +158,11 @@ const untilReceived = "\nuntil grep -q signature received; do kill -0 $listener 
 // A step of a document: what is typed, and what the document shows of the output, which may be nothing.
 type step struct{ commands, output string }
 
-// fence is a block of code in Markdown, page one in HTML.
+// fence is a block of code in Markdown, page one in HTML, and typed how a command begins there.
 var (
 	fence = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$")
 	page  = regexp.MustCompile(`(?s)<pre><code>(.*?)</code></pre>`)
+	typed = regexp.MustCompile(`^(?:TOKEN=\$\()?(?:curl|bin/api) `)
 )
 
 // stepsOf returns the steps of a Markdown text, commands being in blocks of sh, or of a page of HTML, where a command
@@ -179,7 +180,7 @@ func stepsOf(text string) (steps []step) {
 	}
 	for _, found := range page.FindAllStringSubmatch(text, -1) {
 		block := html.UnescapeString(found[1])
-		add(strings.HasPrefix(block, "curl ") || strings.HasPrefix(block, "bin/api "), block)
+		add(typed.MatchString(block), block)
 	}
 	return steps
 }
@@ -264,7 +265,7 @@ func TestTour_of_the_README_runs_as_it_is_written_and_prints_what_it_shows(t *te
 	}
 }
 
-// What follows is typed by an operator who has read the page or the guide.
+// The pages and the guide show commands to operators, and what these print.
 func TestDocuments_commands_print_what_the_documents_show(t *testing.T) {
 	t.Parallel()
 	n := newNewcomer(t)

@@ -39,7 +39,7 @@ import (
 )
 
 // The order of construction is the order of the code below: secrets, the database, then the packages over it, each
-// given what it needs and nothing else. What one package needs of another is an interface that it declares itself;
+// given what it needs and nothing else. A package declares what it needs of another as an interface of its own;
 // adapters.go has what must be converted. A worker is built from the pipeline alone. Close releases all of it in the
 // reverse order.
 
@@ -181,7 +181,8 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	a.Deliveries = sending.New(sending.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Destinations: a.Suppliers, Ledger: ledger, BaseURL: a.cfg.BaseURL,
 		OwnSecrets: secrets.webhooks, Proofs: proofs, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
-		AllowPrivate: a.cfg.AllowPrivate, Deny: a.cfg.Denied(), Concurrency: a.cfg.Concurrency, PauseAfter: a.cfg.PauseAfter, Notifier: a.notifier,
+		AllowPrivate: a.cfg.AllowPrivate, Deny: a.cfg.Denied(), Concurrency: a.cfg.Concurrency,
+		PauseAfter: a.cfg.PauseAfter, Notifier: a.notifier,
 		Peers: peers{a}, Registerer: a.registry, Trace: a.call, TraceParent: a.traceParent,
 	})
 	a.estimation = work.New(work.Deps{

@@ -235,7 +235,8 @@ func (r *rig) asOperator(supplier string) {
 	act("/deliveries/redeliver", url.Values{"id": {r.deadDelivery(supplier)}}, 1, bearer...)
 	act("/requests/reopen", url.Values{"matching": {"1"}, "status": {"failed"}, "confirm": {"1"}}, 1, bearer...)
 	shown := func(w *httptest.ResponseRecorder) { // what a page shows once is in no line
-		r.secrets = append(r.secrets, regexp.MustCompile(`hub_sk_\w+|whsec_[\w+/=]+|token=[\w-]+`).FindAllString(w.Body.String(), -1)...)
+		secret := regexp.MustCompile(`hub_sk_\w+|whsec_[\w+/=]+|token=[\w-]+`)
+		r.secrets = append(r.secrets, secret.FindAllString(w.Body.String(), -1)...)
 	}
 	shown(act("/suppliers/create", url.Values{"name": {"Borges"}}, 1, bearer...))
 	shown(act("/suppliers/rotate-key", url.Values{"id": {supplier}, "overlap": {"1h"}}, 1, bearer...))

@@ -22,7 +22,7 @@ import (
 )
 
 // A backup is one tar: what it is, the keys, the database, and last the digests of all that, so that one that was cut
-// off is found. What is queued is not in it: the database says what is due.
+// off is found. The queue is not in it: the database says what is due.
 const (
 	backupMark   = "supplyhub-backup.json"
 	backupSums   = "sha256sums"

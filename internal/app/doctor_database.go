@@ -172,7 +172,8 @@ func (d *doctor) examinePartitions(ctx context.Context) {
 		}
 	}
 	if len(kept) > 0 {
-		d.say(warning, name, "`api delivery list --status pending` shows what waits; resume or end it, then run `api retention run`",
+		d.say(warning, name, "`api delivery list --status pending` shows what waits; resume or end it, "+
+			"then run `api retention run`",
 			"partitions of events that are old are kept: %s", strings.Join(kept, ", "))
 		return
 	}

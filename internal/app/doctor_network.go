@@ -135,8 +135,8 @@ func (d *doctor) examineOwnQueue(ctx context.Context) {
 		d.say(broken, "nats", "start `api serve`, or set ADMIN_ADDR as it has it", "JetStream runs inside the api at %s: %v",
 			address, err)
 	case health.Checks["nats"] != well:
-		d.say(broken, "nats", "make room in DATA_DIR and restart the api; its log says more", "inside the api at %s: %s", address,
-			health.Checks["nats"])
+		d.say(broken, "nats", "make room in DATA_DIR and restart the api; its log says more",
+			"inside the api at %s: %s", address, health.Checks["nats"])
 	default:
 		d.say(well, "nats", "", "JetStream inside the api at %s answers", address)
 	}
@@ -161,8 +161,9 @@ func (d *doctor) examineEndpoint(ctx context.Context) {
 	case err != nil:
 		d.say(broken, name, "start the api, or correct ESTIMATES_WEBHOOK_BASE_URL", "%s does not answer: %v", base, err)
 	case status == http.StatusUnauthorized:
-		d.say(broken, name, "if this is another installation's api set HTTP_ADDR and ADMIN_ADDR as yours has them; otherwise give "+
-			"both binaries the same WEBHOOK_SIGNING_SECRETS, and set the clocks by NTP", "%s refuses the signature", base)
+		d.say(broken, name, "if this is another installation's api set HTTP_ADDR and ADMIN_ADDR as yours has them; "+
+			"otherwise give both binaries the same WEBHOOK_SIGNING_SECRETS, and set the clocks by NTP",
+			"%s refuses the signature", base)
 	case status != http.StatusBadRequest:
 		d.say(broken, name, "correct ESTIMATES_WEBHOOK_BASE_URL: this is not the api", "%s answers with status %d",
 			base, status)
@@ -235,7 +236,8 @@ func (d *doctor) examineReceiver(ctx context.Context, s supplierauth.Supplier) e
 		d.say(warning, name, "run `api supplier resume "+s.ID+"` when it works again; `api receiver list` shows what waits",
 			"paused by the %s%s", state.PausedBy, why)
 	case state.Failing():
-		d.say(warning, name, "send the supplier the link of `api supplier portal-link "+s.ID+"`; `api receiver list` shows what waits",
+		d.say(warning, name, "send the supplier the link of `api supplier portal-link "+s.ID+"`; "+
+			"`api receiver list` shows what waits",
 			"failing, %d times in a row: %s", state.Failures, state.LastError)
 	case state.LastSuccess == nil && state.LastFailure == nil:
 		d.say(well, name, "", "never called yet")

@@ -11,7 +11,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
 
-// What both providers know: a day of a World Cup, and its number at the first one.
+// A question that both providers can answer: a day of a World Cup, and its number at the first one.
 const (
 	cupDay   = "2022-11-20"
 	worldCup = 732

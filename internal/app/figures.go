@@ -18,9 +18,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/figures"
 )
 
-// What the console and /metrics show. A process counts its own work in its metrics; every ten seconds it adds that to
-// its row in the database, from which the console sums all processes up. What is a state of the database (how much
-// waits, how much failed) is counted by one process for all of them, and each shows it as gauges.
+// The figures of the console and of /metrics. A process counts its own work in its metrics; every ten seconds it adds
+// that to its row in the database, from which the console sums all processes up. States of the database (how much
+// waits, how much failed) are counted by one process for all of them, and each shows them as gauges.
 
 // series are the figures' metrics, by name and the values of the labels that matter.
 const (
@@ -121,7 +121,8 @@ func (s consoleScores) Providers() (map[string]map[string]int64, error) {
 const gaugeTimeout = 4 * time.Second
 
 // gauges are the figures of what all processes share. Each process reads them in the background, whether it is scraped
-// or not, so that a scrape costs the database nothing. What is not known is left out, never an old figure.
+// or not, so that a scrape costs the database nothing. A figure that is not known is left out; an old one is never
+// shown.
 type gauges struct {
 	database                               prometheus.Gauge
 	requests, deliveries, receivers, quota *prometheus.GaugeVec
@@ -245,7 +246,7 @@ func (m *Meter) Read(ctx context.Context) (f Figures, err error) {
 			return Figures{}, err
 		}
 		accepted, delivered = accepted+r[seriesAccepted], delivered+r[seriesDelivered]
-		// What all processes share is the same in each.
+		// These are the same in each process.
 		f.Backlog, f.Oldest = cmp.Or(f.Backlog, r.shown(seriesBacklog)), cmp.Or(f.Oldest, r.shown(seriesOldest))
 		f.Waiting, f.Dead = cmp.Or(f.Waiting, r.shown(seriesWaiting)), cmp.Or(f.Dead, r.shown(seriesDead))
 		f.Failing, f.Paused = cmp.Or(f.Failing, r.shown(seriesFailing)), cmp.Or(f.Paused, r.shown(seriesPaused))

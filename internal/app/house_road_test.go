@@ -16,7 +16,7 @@ const (
 
 // road is how a material request comes from its POST to its estimates, at the own endpoint and at the supplier's
 // receiver: each function names the next one, by calling it or, where a batch, a pool or an interface is between, by
-// handing it over. What a step calls and comes back from (statements, signatures, parsers) is off the road.
+// handing it over. Calls that come back to a step (statements, signatures, parsers) are off the road.
 var road = []struct{ file, function, next string }{
 	{"internal/app/routes.go", "routes", "Create"},
 	{"internal/materials/http.go", "Create", "Submit"},

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What one package may hold, tests apart.
+// The most that one package may hold, tests apart.
 const (
 	mostFiles   = 30
 	mostLines   = 4500

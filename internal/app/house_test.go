@@ -47,8 +47,8 @@ var edges = map[string][]string{
 	},
 	"internal/console": {"internal/cursor", "internal/errs", "internal/estimates", "internal/figures", "internal/httpapi",
 		"internal/logctx",
-		"internal/materials", "internal/round", "internal/scoreboard", "internal/supplierauth", "internal/tracker", "internal/web",
-		"internal/deliveries", "internal/receivers"},
+		"internal/materials", "internal/round", "internal/scoreboard", "internal/supplierauth", "internal/tracker",
+		"internal/web", "internal/deliveries", "internal/receivers"},
 	"internal/figures":     {"internal/database"},
 	"internal/notice":      {},
 	"internal/notify":      {"internal/database", "internal/notice"},
@@ -112,7 +112,7 @@ var edges = map[string][]string{
 	"pkg/client":            {"pkg/webhook"},
 	"pkg/client/clienttest": {"pkg/client", "pkg/webhook"},
 
-	// What helps tests and measurements; nothing that runs in production may import it.
+	// Helpers of tests and measurements; nothing that runs in production may import them.
 	"internal/acceptance": {},
 	"internal/app/apptest": {"internal/database", "internal/database/databasetest", "internal/queue/queuetest",
 		"internal/httpapi/openapitest", "internal/supplierauth", "pkg/webhook"},
@@ -170,8 +170,8 @@ var ownClocks = []string{
 	"internal/materials/work/sweeper.go", "internal/materials/work/direct.go", "internal/queue/*.go",
 	"internal/queue/embedded/*.go", "internal/sending/dispatcher.go", "internal/sending/lease.go",
 	"internal/sending/outbox.go", "internal/sending/ownership.go", "internal/sending/results.go",
-	"internal/sending/store_shards.go", "internal/deliveries/result.go", "internal/sending/wakeup.go", "internal/sending/claim.go",
-	"internal/receivers/testcall.go", "internal/receivers/health.go",
+	"internal/sending/store_shards.go", "internal/deliveries/result.go", "internal/sending/wakeup.go",
+	"internal/sending/claim.go", "internal/receivers/testcall.go", "internal/receivers/health.go",
 	"internal/database/clock*.go", "internal/app/app.go", "internal/console/console.go",
 	"internal/console/http_matching.go", "internal/tracker/relation.go",
 	"internal/tracker/state.go",
@@ -266,7 +266,7 @@ func TestHouse_has_no_init_and_no_state_in_package_variables(t *testing.T) {
 		for _, d := range f.tree.Decls {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
-				// What the embedded default adds makes itself known where it is linked, as drivers do.
+				// Parts of the embedded default register themselves where they are linked, as drivers do.
 				if d.Recv == nil && d.Name.Name == "init" &&
 					!f.matches([]string{"internal/database/sqlite/sqlite.go", "internal/queue/embedded/embedded.go"}) {
 					t.Errorf("%s has an init function", f.name)

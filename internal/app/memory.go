@@ -46,7 +46,7 @@ type collected struct {
 const connectionBytes = 64 << 10
 
 // bounded accepts as many connections as fit into half of the process's memory; without a limit of that, any number.
-// What comes later waits in the system's queue.
+// Others wait in the system's queue.
 func bounded(l net.Listener, memory int64) net.Listener {
 	if memory == math.MaxInt64 {
 		return l

@@ -19,7 +19,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
-// What the operator's commands do, and what the api does for them by the hour: list and show requests, verify that
+// The operator's commands, which the api also runs by the hour: list and show requests, verify that
 // everything accepted is accounted for, delete what is old. Commands and the running api share this code and the
 // database's locks, so a command may run at any time.
 

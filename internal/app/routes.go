@@ -14,8 +14,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
-// The table of contents: method, path, who may call, handler. Nothing is decided here. What a caller must show is
-// checked before the body may be large.
+// The table of contents: method, path, who may call, handler. Nothing is decided here. Credentials are checked
+// before the body may be large.
 
 // requestsRoute is where requests come in.
 const requestsRoute = "/api/material-requests"

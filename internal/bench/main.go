@@ -12,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	_ "github.com/supplyhub/supplyhub/internal/database/sqlite" // the lists are measured on both engines
 )
 
 func main() {

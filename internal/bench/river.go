@@ -44,7 +44,7 @@ func (s *stack) startPeer(ctx context.Context) (*pipeline, error) {
 	}
 	address, receiver := fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
 	s.env = []string{"PATH=" + os.Getenv("PATH"), "DATABASE_URL=" + s.database(), "HTTP_ADDR=" + address,
-		"RECEIVER_URL=http://" + receiver + "/hook", "OWN_URL=http://" + address + "/estimates", "ESTIMATE=1"}
+		"RECEIVER_URL=http://" + receiver + "/hook", "OWN_URL=http://" + address + "/estimates"}
 	token, err := s.command(ctx, "token")
 	if err != nil {
 		return nil, err

@@ -42,8 +42,8 @@ var sizeFigures = [...]struct {
 	}},
 }
 
-// size measures a large database: the lists of a supplier that has a tenth of it, at any depth and on both engines;
-// what dropping a day costs who uses it; and intake and reads compared with a young database, at the same moments.
+// size measures a large database: the lists of a supplier that has a tenth of it, at any depth; what dropping a day
+// costs its users; and intake and reads compared with a young database, at the same moments.
 func size(ctx context.Context, s *stack) error {
 	stored, err := strconv.ParseInt(cmp.Or(os.Getenv(sizeRequests), strconv.Itoa(storedRequests)), 10, 64)
 	if err != nil {
@@ -71,39 +71,13 @@ func size(ctx context.Context, s *stack) error {
 	if err := full.dropDays(ctx, stored/sizeDays); err != nil {
 		return err
 	}
-	err = onStack(ctx, func(ctx context.Context, s *stack) error {
+	return onStack(ctx, func(ctx context.Context, s *stack) error {
 		young, err := s.unworked(ctx)
 		if err != nil {
 			return err
 		}
 		return young.compareWith(ctx, full)
 	})
-	if err != nil {
-		return err
-	}
-	return onStack(ctx, func(ctx context.Context, s *stack) error { return s.embeddedLists(ctx, stored/sizeDays) })
-}
-
-// embeddedLists reads the lists of a supplier with so many requests from SQLite.
-func (s *stack) embeddedLists(ctx context.Context, requests int64) error {
-	s.becomeEmbedded()
-	if _, err := s.command(ctx, "migrate"); err != nil {
-		return err
-	}
-	supplier, key, err := s.create(ctx, "http://127.0.0.1:9/hook", "--scopes", listScopes)
-	if err != nil {
-		return err
-	}
-	rows := filling{supplier: supplier, all: true, from: 1, to: requests, first: 1 << 36, pending: requests * 9 / 10}
-	if err := s.store(ctx, database.Config{Path: s.dir + "/data/supplyhub.db"}, rows); err != nil {
-		return fmt.Errorf("fill SQLite: %w", err)
-	}
-	address, _, err := s.startAPI()
-	if err != nil {
-		return err
-	}
-	fmt.Printf("SQLite, %d requests of one supplier\n", requests)
-	return readLists(ctx, address, key)
 }
 
 // unworked returns a pipeline without a worker: nothing is delivered.

@@ -18,11 +18,10 @@ const (
 	fillBatch   = 50_000
 )
 
-// filling are the requests of some numbers: a tenth of them, or all, are of the supplier whose lists are read. Of those
-// a tenth is selected, a hundredth failed and a hundredth waits; half of the deliveries go to the own endpoint.
+// filling are the requests of some numbers: a tenth of them are of the supplier whose lists are read. Of those a tenth
+// is selected, a hundredth failed and a hundredth waits; half of the deliveries go to the own endpoint.
 type filling struct {
 	supplier string
-	all      bool
 	first    int64 // uid before that of number 0
 	from, to int64
 	pending  int64 // from this number on some deliveries are: a partition with one of these is not dropped
@@ -57,17 +56,17 @@ func (s *stack) fill(ctx context.Context, stored int64) (key string, err error) 
 			return "", err
 		}
 		rows.from, rows.to = (day-1)*stored/sizeDays+1, day*stored/sizeDays
-		if err := s.store(ctx, database.Config{URL: s.database()}, rows); err != nil {
+		if err := s.store(ctx, rows); err != nil {
 			return "", err
 		}
 	}
 	return key, nil
 }
 
-// store inserts the rows, by statements that both engines know.
-func (s *stack) store(ctx context.Context, config database.Config, rows filling) error {
-	config.Profile, config.Log = database.Maintenance, slog.New(slog.DiscardHandler)
-	db, err := database.Open(ctx, config)
+// store inserts the rows.
+func (s *stack) store(ctx context.Context, rows filling) error {
+	db, err := database.Open(ctx, database.Config{URL: s.database(), Profile: database.Maintenance,
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
@@ -75,7 +74,7 @@ func (s *stack) store(ctx context.Context, config database.Config, rows filling)
 	for end := rows.to; rows.from <= end; rows.from += fillBatch {
 		rows.to = min(rows.from+fillBatch-1, end)
 		err := db.InTx(ctx, "fill", func(ctx context.Context) error {
-			for _, statement := range rows.statements(db.Engine()) {
+			for _, statement := range rows.statements() {
 				if err := db.From(ctx).Exec(statement).Error; err != nil {
 					return fmt.Errorf("%.40s: %w", statement, err)
 				}
@@ -89,23 +88,14 @@ func (s *stack) store(ctx context.Context, config database.Config, rows filling)
 	return nil
 }
 
-func (f filling) statements(engine database.Engine) []string {
-	blob := func(text []byte) string {
-		if engine == database.SQLite {
-			return fmt.Sprintf("x'%x'", text)
-		}
-		return fmt.Sprintf("'\\x%x'::bytea", text)
-	}
+func (f filling) statements() []string {
+	blob := func(text []byte) string { return fmt.Sprintf("'\\x%x'::bytea", text) }
 	numbers := fmt.Sprintf(`WITH RECURSIVE all_numbers(n) AS (SELECT CAST(%d AS bigint) UNION ALL
 		SELECT n + 1 FROM all_numbers WHERE n < %d) `, f.from, f.to)
-	ours, part := "n % 10 = 0", "n / 10"
-	if f.all {
-		ours, part = "1 = 1", "n"
-	}
-	from := fmt.Sprintf(` FROM (SELECT n, 1700000000000000 + n * 86400 AS at, n + %d AS uid, %s AS part,
-			CASE WHEN %s THEN '%s' ELSE 'sup_zz_' || (n %% 100) END AS supplier, CAST('%s' || (1000000000 + n) AS text) AS id,
-			%d AS next_year FROM all_numbers) AS r`, f.first, part, ours, f.supplier, round.Border(f.first),
-		time.Now().AddDate(1, 0, 0).UnixMicro())
+	from := fmt.Sprintf(` FROM (SELECT n, 1700000000000000 + n * 86400 AS at, n + %d AS uid, n / 10 AS part,
+			CASE WHEN n %% 10 = 0 THEN '%s' ELSE 'sup_zz_' || (n %% 100) END AS supplier,
+			CAST('%s' || (1000000000 + n) AS text) AS id, %d AS next_year FROM all_numbers) AS r`, f.first, f.supplier,
+		round.Border(f.first), time.Now().AddDate(1, 0, 0).UnixMicro())
 	const status = `CASE WHEN part % 100 = 7 THEN 'failed' WHEN part % 100 = 8 THEN 'enqueued'
 		WHEN part % 10 = 3 THEN 'selected' ELSE 'estimated' END`
 	return []string{

@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"golang.org/x/sync/errgroup"
 )
 
 // The fleet that is listed: the first client has about half of all records.
@@ -172,78 +169,5 @@ func (f *fleet) measure(ctx context.Context) error {
 				result.perSecond(), milliseconds(result.P50), float64(result.P50)/float64(reference), milliseconds(result.P99))
 		}
 	}
-	return f.compare(ctx)
-}
-
-// compare puts the list of random days against its statements alone, whose rows are read and dropped.
-func (f *fleet) compare(ctx context.Context) error {
-	type page struct {
-		day    string
-		offset int
-	}
-	pages, paths := make([]page, pathsOfRun), make([]string, pathsOfRun)
-	for i := range pages {
-		pages[i] = page{f.lastDay.AddDate(0, 0, -rand.IntN(trackerDays)).Format(time.DateOnly), 20 * rand.IntN(5)}
-		paths[i] = fmt.Sprintf("%s?filter=date:eq:%s&page=%d", listPath, pages[i].day, 1+pages[i].offset/20)
-	}
-	cfg, err := pgxpool.ParseConfig(f.database())
-	if err != nil {
-		return err
-	}
-	cfg.MaxConns = 8 // as the api's readers
-	cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	alone := func(p page) error {
-		if err := dropped(ctx, pool, `SELECT generation, max_id FROM tracker_versions WHERE client_number = 1`); err != nil {
-			return err
-		}
-		return dropped(ctx, pool, `SELECT * FROM tracker_client_1 WHERE dt_carga = $1::date ORDER BY dt_carga DESC, id DESC
-			LIMIT 20 OFFSET $2`, p.day, p.offset)
-	}
-	var lists, statements []float64
-	for range 3 { // in turns, as the machine is not equally fast all the time
-		result, err := f.run(ctx, f.address, connections, paths)
-		if err != nil {
-			return err
-		}
-		begin := time.Now()
-		group := new(errgroup.Group)
-		for i := range connections {
-			group.Go(func() error {
-				for n := range 200 {
-					if err := alone(pages[(i*200+n)%len(pages)]); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		}
-		if err := group.Wait(); err != nil {
-			return err
-		}
-		lists = append(lists, result.perSecond())
-		statements = append(statements, connections*200/time.Since(begin).Seconds())
-	}
-	slices.Sort(lists)
-	slices.Sort(statements)
-	fmt.Printf("  list of random days %.0f/s: %.2f of its statements alone (%.0f/s)\n", lists[1], lists[1]/statements[1],
-		statements[1])
 	return nil
-}
-
-// dropped reads the rows of a query as they come over the network.
-func dropped(ctx context.Context, pool *pgxpool.Pool, query string, args ...any) error {
-	rows, err := pool.Query(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		_ = rows.RawValues()
-	}
-	return rows.Err()
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What an access token may do.
+// The scopes of access tokens.
 const (
 	ScopeMaterialRequests = "material-requests"
 	ScopeProducts         = "products"

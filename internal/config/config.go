@@ -15,7 +15,7 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// Config is every variable of both binaries. What people read of each is in docs.go.
+// Config is every variable of both binaries. Its texts for people are in docs.go.
 type Config struct {
 	HTTPAddr       string        `env:"HTTP_ADDR" envDefault:":8080"`
 	AdminAddr      string        `env:"ADMIN_ADDR"`

@@ -50,7 +50,8 @@ type Deliveries interface {
 	Traced(ctx context.Context, traceID string) ([]string, error)
 	Redeliver(ctx context.Context, ids ...string) (int64, error)
 	CountLost(ctx context.Context, filter deliveries.Filter, most int) (int64, error)
-	RedeliverLost(ctx context.Context, filter deliveries.Filter, until time.Time, limit int) (n int64, more bool, err error)
+	RedeliverLost(ctx context.Context, filter deliveries.Filter, until time.Time, limit int) (
+		n int64, more bool, err error)
 	ReceiverStates(ctx context.Context, suppliers []string) (map[string]receivers.ReceiverState, error)
 	Count(ctx context.Context, c *receivers.Condition, supplierID string, most int) error
 	IllStates(ctx context.Context) (map[string]receivers.ReceiverState, error)
@@ -139,7 +140,8 @@ func New(deps Deps) (*Service, error) {
 		return nil, err
 	}
 	site, err := web.New(web.Config{
-		Base: Base, Title: "Operator's console", SignOut: "/sign-out", Pages: files, Functions: functions(), Now: deps.Now, Navigation: []web.Link{
+		Base: Base, Title: "Operator's console", SignOut: "/sign-out", Pages: files, Functions: functions(), Now: deps.Now,
+		Navigation: []web.Link{
 			{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"}, {Text: "Deliveries", Path: "/deliveries"},
 			{Text: "Receivers", Path: "/receivers"}, {Text: "Suppliers", Path: "/suppliers"},
 			{Text: "Rate card", Path: "/rates"}, {Text: "Scoreboard", Path: "/scoreboard"},

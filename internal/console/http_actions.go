@@ -46,7 +46,7 @@ type bulk struct {
 	withoutAsking  bool      // when it is about one row only
 }
 
-// run asks how many are meant before more than one is touched, then does it. What fails does not stop the rest.
+// run asks how many are meant before more than one is touched, then does it. A failure does not stop the rest.
 func (s *Service) run(c *gin.Context, b bulk) error {
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, formBytes)
 	if b.matching != nil && c.PostForm("matching") != "" {

@@ -26,8 +26,8 @@ type matching struct {
 }
 
 // runMatching asks first, with the count. Then each call does a part and says how far it is: the page, or a program,
-// calls again until no more is left, and stops by not calling. What comes to match after the first call is left as it
-// is.
+// calls again until no more is left, and stops by not calling. Rows that match only after the first call are
+// left as they are.
 func (s *Service) runMatching(c *gin.Context, b bulk) error {
 	ctx, status, supplier := c.Request.Context(), c.PostForm("status"), c.PostForm("supplier_id")
 	total, err := s.wanted(c, b)

@@ -151,8 +151,8 @@ func (c *Clock) NowElsewhere(ctx context.Context) (other time.Time, jumping bool
 	return c.elsewhere()
 }
 
-// Known returns an error unless the database's clock was measured, which it tries a few times: what deletes by time must
-// not go by the machine's.
+// Known returns an error unless the database's clock was measured, which it tries a few times: nothing may be deleted
+// by the machine's clock.
 func (c *Clock) Known(ctx context.Context) error {
 	for range clockTries {
 		c.mu.Lock()

@@ -27,8 +27,8 @@ type Config struct {
 // DB is one open database. All times in it are Unix microseconds in UTC, on both engines.
 //
 // It is divided by what it does: Dialect is the engine's SQL, Clock its time; migrations.go brings the schema up to
-// date, file.go looks after SQLite's file, rows.go reads without gorm. What is left here is how statements get a
-// connection (From, SQL) and a transaction (InTx).
+// date, file.go looks after SQLite's file, rows.go reads without gorm. Here statements get a connection (From, SQL)
+// and a transaction (InTx).
 type DB struct {
 	Dialect
 	*Clock

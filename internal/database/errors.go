@@ -20,7 +20,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// What an engine's error means for a caller, and what follows: an unreached engine and one that takes no changes are
+// An engine's errors, and what follows for a caller: an unreached engine and one that takes no changes are
 // errs.Unavailable (503 with Retry-After, and the queue brings work back); two transactions in each other's way are
 // too, with a second to wait; everything else is a defect. A change that found no room is remembered besides: Ping,
 // and so /readyz, then fails until a change of about the same size could be made and taken back.

@@ -206,8 +206,8 @@ func (s *server) configure(cfg *pgxpool.Config, address string, wanted []setting
 }
 
 // shouldPing reports whether the pool is to ping a connection before use. It pings one that was idle itself, for a
-// moment only, and closes all others with it: behind a server that hangs each would take as long. What is closed here
-// fails the pool's own ping.
+// moment only, and closes all others with it: behind a server that hangs each would take as long. A connection that
+// is closed here fails the pool's own ping.
 func (s *server) shouldPing(ctx context.Context, p pgxpool.ShouldPingParams) bool {
 	if p.IdleDuration < pingAfter {
 		return false

@@ -86,8 +86,8 @@ func Exec(ctx context.Context, pool Pool, statement string, args ...any) (change
 	return changed, pool.ended(ctx, began, statement, changed, err)
 }
 
-// Places returns the places of n rows of as many values each, for SQLite's inserts of several rows. They have no numbers:
-// SQLite looks each number up among all before it, which makes 128 rows of 12 values 17 times slower.
+// Places returns the places of n rows of as many values each, for SQLite's inserts of several rows. They have no
+// numbers: SQLite looks each number up among all before it, which makes 128 rows of 12 values 17 times slower.
 func Places(n, each int) string {
 	row := "(?" + strings.Repeat(", ?", each-1) + ")"
 	return row + strings.Repeat(", "+row, n-1)

@@ -31,7 +31,8 @@ var parts = map[database.Engine]string{
 }
 
 var (
-	made   = regexp.MustCompile(`(?ms)^CREATE (?:TABLE (\w+) \(\n(.*?)\n\)|(?:UNIQUE )?INDEX (\w+))|^ALTER TABLE (\w+)(.*?);`)
+	made = regexp.MustCompile(`(?ms)^CREATE (?:TABLE (\w+) \(\n(.*?)\n\)|(?:UNIQUE )?INDEX (\w+))|` +
+		`^ALTER TABLE (\w+)(.*?);`)
 	column = regexp.MustCompile(`(?m)^    ([a-z]\w*) `)
 	added  = regexp.MustCompile(`ADD COLUMN (\w+)`)
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// What happens, in order: a statement has waited a second for its server (suspects); a connection of its own asks the
+// In order: a statement has waited a second for its server (suspects); a connection of its own asks the
 // server the first question of the protocol (ask); two seconds later, if neither that one nor any other connection
 // got a byte, the server counts as one that hangs (judge): its connections are closed, waiting statements fail as
 // unavailable, and none is dialled until it answers. Without this they would wait for their statement timeout of 30

@@ -8,8 +8,8 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// What an estimator gets and gives. The rate card is one; a carrier's API could be another: it may fail, be slow, and
-// be asked for the same round twice.
+// An estimator's questions and answers. The rate card is one; a carrier's API could be another: it may fail, be slow,
+// and be asked for the same round twice.
 
 // Product is what the catalogue knows of an item.
 type Product struct {

@@ -103,7 +103,8 @@ func TestCounts_are_of_each_request_delivery_and_receiver_once(t *testing.T) {
 
 // numbers returns a table of n numbers.
 func numbers(n int) string {
-	return fmt.Sprintf(`(WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < %d) SELECT n FROM n) AS n`, n)
+	return fmt.Sprintf(`(WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < %d)
+		SELECT n FROM n) AS n`, n)
 }
 
 func TestCounts_are_exact_up_to_100000_which_means_that_or_more(t *testing.T) {
@@ -122,7 +123,8 @@ func TestCounts_are_exact_up_to_100000_which_means_that_or_more(t *testing.T) {
 			t.Errorf("%+v, %v", got, err)
 		}
 		exec(t, db, `DELETE FROM material_requests WHERE id > 99999`)
-		exec(t, db, `DELETE FROM webhook_deliveries WHERE status = 'pending' AND uid > 249998 OR status = 'failed' AND uid = 5`)
+		exec(t, db, `DELETE FROM webhook_deliveries
+			WHERE status = 'pending' AND uid > 249998 OR status = 'failed' AND uid = 5`)
 		exec(t, db, `DELETE FROM webhook_deliveries WHERE status = 'pending' AND uid <= 50000`)
 		got, err = at(db, noon).Count(t.Context())
 		if err != nil || got.Pending != 99_999 || got.Failed != 99_999 || got.Enqueued != 99_999 {
@@ -248,7 +250,8 @@ func TestCounts_never_walk_through_what_is_well(t *testing.T) {
 			t.Errorf("after %.30s:\n%s", state, plan)
 		}
 	}
-	if got, err := at(db, noon).Count(t.Context()); err != nil || got.Failing != 20 || got.Dead != 200 || got.Enqueued != 8 {
+	if got, err := at(db, noon).Count(t.Context()); err != nil || got.Failing != 20 || got.Dead != 200 ||
+		got.Enqueued != 8 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

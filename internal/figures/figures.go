@@ -73,7 +73,7 @@ func (r *Recorder) Run(ctx context.Context, log *slog.Logger, keep bool) error {
 	}
 }
 
-// tick writes before it reads. What could not be written is part of the next step.
+// tick writes before it reads. Counts that could not be written are part of the next step.
 func (r *Recorder) tick(ctx context.Context, keep bool) error {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()

@@ -57,8 +57,8 @@ const most = 100_000
 const counting = `
 	SELECT 'enqueued' AS what, count(*) AS n FROM (SELECT 1 FROM material_requests
 		WHERE uid > 0 AND status = 'enqueued' ORDER BY uid LIMIT 100000) AS c
-	UNION ALL SELECT 'since', coalesce(min(since), 0) FROM (SELECT coalesce(round_at, created_at) AS since FROM material_requests
-		WHERE uid > 0 AND status = 'enqueued' ORDER BY uid LIMIT 10000) AS c
+	UNION ALL SELECT 'since', coalesce(min(since), 0) FROM (SELECT coalesce(round_at, created_at) AS since
+		FROM material_requests WHERE uid > 0 AND status = 'enqueued' ORDER BY uid LIMIT 10000) AS c
 	UNION ALL SELECT 'failed requests', count(*) FROM (SELECT 1 FROM material_requests
 		WHERE uid > 0 AND status = 'failed' ORDER BY uid LIMIT 100000) AS c
 	UNION ALL SELECT 'pending', count(*) FROM (SELECT 1 FROM webhook_deliveries
@@ -113,7 +113,8 @@ func (s store) count(ctx context.Context, now time.Time) (c Counts, err error) {
 	return c, nil
 }
 
-const countsColumns = `counted_at, enqueued, failed_requests, oldest_us, pending, pending_us, dead, failed, active, failing, paused`
+const countsColumns = `counted_at, enqueued, failed_requests, oldest_us, pending, pending_us, dead, failed, active,
+	failing, paused`
 
 // newest returns the counts of the latest step; zeros when nothing was counted yet.
 func (s store) newest(ctx context.Context) (c Counts, err error) {
@@ -121,8 +122,8 @@ func (s store) newest(ctx context.Context) (c Counts, err error) {
 		Counts
 		at, oldest, oldestPending int64
 	}
-	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+countsColumns+` FROM gauges ORDER BY step DESC LIMIT 1`,
-		nil, func(r *row) []any {
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx),
+		`SELECT `+countsColumns+` FROM gauges ORDER BY step DESC LIMIT 1`, nil, func(r *row) []any {
 			return []any{&r.at, &r.Enqueued, &r.FailedRequests, &r.oldest, &r.Pending, &r.oldestPending, &r.Dead, &r.Failed,
 				&r.Active, &r.Failing, &r.Paused}
 		})

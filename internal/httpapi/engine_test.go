@@ -149,7 +149,8 @@ func TestList_parameters(t *testing.T) {
 	}{
 		"": {httpapi.ListQuery{Limit: 20}, ""}, "limit=100": {httpapi.ListQuery{Limit: 100}, ""},
 		"limit=1": {httpapi.ListQuery{Limit: 1}, ""}, "limit=0": {names: "limit"}, "limit=101": {names: "limit"},
-		"limit=%2B1": {names: "limit"}, "limit=1.0": {names: "limit"}, "limit=": {names: "limit"}, "limit=01": {names: "limit"},
+		"limit=%2B1": {names: "limit"}, "limit=1.0": {names: "limit"}, "limit=": {names: "limit"},
+		"limit=01":        {names: "limit"},
 		"limit=1&limit=1": {names: "limit"}, "cursor=": {names: "cursor"}, "cursor=x&limit=x": {names: "limit cursor"},
 		"cursor=x&cursor=x": {names: "cursor"}, "cursor=" + sealer.List("things", "dead").Seal(3): {names: "cursor"},
 		"cursor=" + list.Seal(3, 4): {names: "cursor"},

@@ -45,7 +45,7 @@ func newObserver(log *slog.Logger, registry *prometheus.Registry) *observer {
 	return o
 }
 
-// observe is the outermost middleware. What the handlers inside add to the request's context is on the log line.
+// observe is the outermost middleware. Its log line has the fields that the handlers inside add.
 func (o *observer) observe(c *gin.Context) {
 	start := time.Now()
 	id := requestID(c.Request.Header)

@@ -24,7 +24,7 @@ type problem struct {
 	Errors []errs.Violation `json:"errors,omitempty"`
 }
 
-// RenderProblem answers with err as a problem document. What an internal error says stays inside.
+// RenderProblem answers with err as a problem document. It shows no text of an internal error.
 func RenderProblem(c *gin.Context, err error) {
 	status, detail := StatusOf(err), internalDetail
 	var violations []errs.Violation

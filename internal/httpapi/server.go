@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// NewServer returns an HTTP server with the limits that a public listener needs. What it logs itself, such as broken
-// connections, goes to log as warnings.
+// NewServer returns an HTTP server with the limits that a public listener needs. Its own messages, such as those of
+// broken connections, go to log as warnings.
 func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:                      closeWhenAmbiguous(handler),

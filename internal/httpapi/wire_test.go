@@ -22,7 +22,9 @@ func wireServer(t *testing.T) string {
 	t.Helper()
 	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})
 	engine.POST("/read", func(c *gin.Context) { _, _ = io.Copy(c.Writer, c.Request.Body) })
-	engine.POST("/unknown", httpapi.Handle(func(*gin.Context) error { return errs.New(errs.Unauthenticated, "Who are you?") }))
+	engine.POST("/unknown", httpapi.Handle(func(*gin.Context) error {
+		return errs.New(errs.Unauthenticated, "Who are you?")
+	}))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -47,13 +49,16 @@ func TestServer_keeps_connections_unless_a_length_and_chunks_came_together(t *te
 		requests []string
 		kept     bool // after the last one
 	}{
-		"chunks":                      {[]string{post("/read", chunked) + chunks, post("/read", chunked) + chunks}, true},
-		"a length":                    {[]string{post("/read", length) + "hi"}, true},
-		"chunks after lengths":        {[]string{post("/read", length) + "hi", post("/read", length) + "hi", post("/read", chunked) + chunks}, true},
-		"both":                        {[]string{post("/read", chunked, length) + chunks}, false},
-		"both, the length first":      {[]string{post("/read", "content-LENGTH:2", chunked) + chunks}, false},
-		"both after what is right":    {[]string{post("/read", length) + "hi", post("/read", chunked) + chunks, post("/read", length, chunked) + chunks}, false},
-		"a body that looks like both": {[]string{post("/read", "Content-Length: 19") + "\r\nContent-Length: 2", post("/read", chunked) + chunks}, false},
+		"chunks":   {[]string{post("/read", chunked) + chunks, post("/read", chunked) + chunks}, true},
+		"a length": {[]string{post("/read", length) + "hi"}, true},
+		"chunks after lengths": {[]string{post("/read", length) + "hi", post("/read", length) + "hi",
+			post("/read", chunked) + chunks}, true},
+		"both":                   {[]string{post("/read", chunked, length) + chunks}, false},
+		"both, the length first": {[]string{post("/read", "content-LENGTH:2", chunked) + chunks}, false},
+		"both after what is right": {[]string{post("/read", length) + "hi", post("/read", chunked) + chunks,
+			post("/read", length, chunked) + chunks}, false},
+		"a body that looks like both": {[]string{post("/read", "Content-Length: 19") + "\r\nContent-Length: 2",
+			post("/read", chunked) + chunks}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -116,7 +121,7 @@ func TestServer_answers_who_is_not_known_without_waiting_for_the_body(t *testing
 	t.Run("a large body on its way is read, so that its sender reads the answer", func(t *testing.T) {
 		t.Parallel()
 		body := strings.NewReader(strings.Repeat("x", 900<<10))
-		answer, err := http.Post("http://"+wireServer(t)+"/unknown", "application/json", body) //nolint:gosec // the test's own
+		answer, err := http.Post("http://"+wireServer(t)+"/unknown", "application/json", body) //nolint:gosec // our own
 		if err != nil {
 			t.Fatal(err)
 		}

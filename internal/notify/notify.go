@@ -16,8 +16,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/notice"
 )
 
-// What the operator is notified of is noted in the transaction in which it happens, so nothing is lost and nothing is
-// reported that did not happen. Run takes the notices together into events, sums up those of one kind and supplier
+// A notice to the operator is stored in the transaction of what it reports, so none is lost and none reports what did
+// not happen. Run takes the notices together into events, sums up those of one kind and supplier
 // for a minute, and sends each event as a signed webhook. An event is claimed for a lease before it is sent: a
 // process that dies in between leaves it to the next one, so the operator may get it twice, under the same webhook-
 // id.

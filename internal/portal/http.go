@@ -39,8 +39,8 @@ func New(deps Deps) (*Service, error) {
 	}
 	site, err := web.New(web.Config{
 		Base: Base, Title: "Supplier portal", SignOut: "/sign-out", Pages: files, Functions: functions(), Now: deps.Now,
-		Navigation: []web.Link{{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"}, {Text: "Deliveries", Path: "/deliveries"},
-			{Text: "Receiver", Path: "/receiver"}},
+		Navigation: []web.Link{{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"},
+			{Text: "Deliveries", Path: "/deliveries"}, {Text: "Receiver", Path: "/receiver"}},
 	})
 	if err != nil {
 		return nil, err

@@ -25,8 +25,9 @@ const (
 // with a link from another site, which must not replace one supplier's session by another's unasked.
 const whoseCookie = "supplyhub_signed_in"
 
-// SignIn handles the link: it is used up, and the browser has a session. Only a person's visit uses it up. What looks
-// at it before, such as a mail scanner, sees a page with a button, and so does who has another supplier's session.
+// SignIn handles the link: it is used up, and the browser has a session. Only a person's visit uses it up. A program
+// that looks at it first, such as a mail scanner, gets a page with a button, and so does a browser with another
+// session.
 func (s *Service) SignIn(c *gin.Context) error {
 	if httpapi.IsHead(c) || strings.Contains(c.GetHeader("Sec-Purpose")+c.GetHeader("Purpose"), "prefetch") {
 		logctx.Unchanged(c.Request.Context())

@@ -97,7 +97,7 @@ func literal(e ast.Expr) string {
 	return ""
 }
 
-// What a package says in English only would be in the middle of a Portuguese page.
+// A text that is in English only would be in the middle of a Portuguese page.
 func TestWords_what_the_packages_say_on_a_page_has_its_Portuguese(t *testing.T) {
 	t.Parallel()
 	portuguese := map[string]string{}

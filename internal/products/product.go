@@ -55,7 +55,7 @@ func (p Product) digest() ([]byte, error) {
 // Status is what became of a synchronised product.
 type Status string
 
-// What a synchronisation can come to.
+// The outcomes of a synchronisation.
 const (
 	created     Status = "created"
 	updated     Status = "updated"

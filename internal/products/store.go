@@ -116,7 +116,7 @@ func (s *store) lock(ctx context.Context, supplierID, sku string) (productRow, e
 	return rows[0], nil
 }
 
-// write stores what was decided. What is known to be newest stays known, also when nothing else changed.
+// write stores what was decided. It keeps the newest updated_at, also when nothing else changed.
 func (s *store) write(ctx context.Context, status Status, row, stored productRow) error {
 	row.CreatedAt = stored.CreatedAt
 	newest := max(row.SourceUpdatedAt, stored.SourceUpdatedAt)

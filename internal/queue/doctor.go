@@ -11,9 +11,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// What `api doctor` asks of NATS. It makes nothing and takes no work, but it must find out what only trying shows: a
-// permission that is missing, a stream that is full. It publishes a message of no meaning, which the next worker
-// forgets, and pulls for one that cannot exist.
+// The questions of `api doctor` to NATS. It makes nothing and takes no work, but it must find out what only trying
+// shows: a permission that is missing, a stream that is full. It publishes a message of no meaning, which the next
+// worker forgets, and pulls for one that cannot exist.
 
 const askTimeout = 3 * time.Second
 

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// What is counted shows the health of the queue from outside: dropped and failed messages are no loss, as the sweeper
+// These counters show the health of the queue from outside: dropped and failed messages are no loss, as the sweeper
 // queues them again, but many of them say that NATS is slow or away.
 
 // metrics count what becomes of messages, on both sides.

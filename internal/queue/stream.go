@@ -12,12 +12,12 @@ import (
 )
 
 // Names on the server follow from NATS_STREAM, so that two installations can share an account. The stream is a work
-// queue: one message a subject, kept in a file until it is acknowledged, new ones refused when it is full. What an
-// operator added to it (replicas' placement, descriptions) stays.
+// queue: one message a subject, kept in a file until it is acknowledged, new ones refused when it is full. Settings
+// that an operator added (replicas' placement, descriptions) stay.
 
 const maxWaiting = 512 // pulls of all workers that wait; the server's own default
 
-// What the stream and its consumer are on the server, and how subjects are named there. All of it follows from the
+// The stream and its consumer on the server, and the names of subjects there. All of it follows from the
 // configuration; keep.go makes the server have it.
 
 // sealed returns why a stream that takes and gives nothing any more cannot be used.

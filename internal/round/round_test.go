@@ -62,7 +62,7 @@ func TestWebhookIDs_of_two_events_differ_even_of_one_number_in_one_moment(t *tes
 	}
 }
 
-// What all ids of a day and a moment have in common is the day and the moment: the number is not in them.
+// Ids of one day and moment have the day and the moment in common, and not the number.
 func TestWebhookID_shows_no_count(t *testing.T) {
 	t.Parallel()
 	const head = len("msg_") + 10

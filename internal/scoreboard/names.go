@@ -104,7 +104,7 @@ var portuguese = sync.OnceValue(func() map[string]string {
 var squad = regexp.MustCompile(`(?i)\s+(u\d{2}|women|w|olympic)$`)
 
 // NationalTeam returns the Portuguese name of a national team, known by one of the codes or its English name; else the
-// name itself. What marks a youth or women's team stays.
+// name itself. The mark of a youth or women's team stays.
 func NationalTeam(name string, codes ...string) string {
 	name = strings.TrimSpace(name)
 	suffix := squad.FindString(name)

@@ -12,8 +12,8 @@ import (
 )
 
 // A requester's day has a number of units, 80 unless set, over all replicas: spending is one conditional upsert, so
-// no unit is granted twice. What several callers of one process ask at once is spent together, and those who came
-// first get what is left. A unit that was spent is gone, whatever becomes of the answer.
+// no unit is granted twice. Callers that ask one process at the same moment spend together, and the first ones
+// get what is left. A unit that was spent is gone, whatever becomes of the answer.
 
 const (
 	spendBatch   = 256

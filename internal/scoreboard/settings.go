@@ -14,9 +14,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// What an operator changes while the service runs: the league, the matches shown, the quota. Each process believes
-// what it read for two seconds, and all callers of one moment share a reading. When the database does not answer, the
-// question fails as one that could not be counted; only the header with the quota goes by what was read last.
+// Settings that an operator changes while the service runs: the league, the matches shown, the quota. Each process
+// believes what it read for two seconds, and all callers of one moment share a reading. When the database does not
+// answer, the question fails as one that could not be counted; only the header with the quota goes by what was read
+// last.
 
 // settingsTrust is how long a replica believes what it read; a change is in effect everywhere before 5 seconds.
 const settingsTrust = 2 * time.Second

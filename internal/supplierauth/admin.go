@@ -15,7 +15,7 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// What the operator does with suppliers. Each change locks the supplier's row, so that two changes do not undo each
+// The operator's changes of suppliers. Each one locks the supplier's row, so that two changes do not undo each
 // other. A deactivation ends all sessions in batches, as there may be many, and a supplier that is activated again
 // meanwhile keeps the rest. Secrets are returned once, when they are made.
 

@@ -62,7 +62,7 @@ func (s Handlers) Refresh(c *gin.Context) error {
 }
 
 // Revoke ends the session of a refresh token (specification 4.3). It is 204 whatever is sent; only a write that could
-// not happen is an error. What refresh would refuse to read changes nothing here.
+// not happen is an error. A body that refresh would refuse changes nothing here.
 func (s Handlers) Revoke(c *gin.Context) error {
 	text, err := presentedRefreshToken(c)
 	if err != nil {

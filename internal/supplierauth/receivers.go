@@ -157,7 +157,7 @@ func newSealer(text string) (sealer, error) {
 	return s, nil
 }
 
-// seal encrypts text. What is sealed for one row cannot be opened as another's.
+// seal encrypts text. A text that is sealed for one row cannot be opened as another's.
 func (s sealer) seal(text, row string) ([]byte, error) {
 	if len(s.keys) == 0 {
 		return nil, errors.New("SECRETS_KEY is not set: a webhook secret cannot be stored")

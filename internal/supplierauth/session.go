@@ -322,7 +322,7 @@ func (s *Service) flushOpenings(_ context.Context, items []opening) ([]outcome, 
 }
 
 // endOldest keeps the suppliers of new sessions, which are committed, to maxSessions: of several processes that begin
-// some at once the last one sees all. What it fails to end the next one ends.
+// some at once the last one sees all. The next one ends those that it fails to end.
 func (s *Service) endOldest(ctx context.Context, opened []*grant) {
 	var suppliers []string
 	for _, g := range opened {

@@ -29,7 +29,8 @@ func (s store) keys(ctx context.Context, supplierID string, now time.Time) ([]Ke
 
 // sessionsOf counts the live ones among the newest mostLooked sessions of the API, and those of the portal. The newest
 // are taken first, by their index, and looked at then: sessions that ended stay until they would have expired.
-func (s store) sessionsOf(ctx context.Context, supplierID string, now time.Time) (of Sessions, portal int64, err error) {
+func (s store) sessionsOf(ctx context.Context, supplierID string, now time.Time) (
+	of Sessions, portal int64, err error) {
 	var live int64
 	var oldest, lastUsed *int64
 	_, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT count(*), min(created_at), max(last_used_at),

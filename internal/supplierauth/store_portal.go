@@ -9,8 +9,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// What the portal and a supplier's own changes write. The api's role may update few columns of a supplier, so that a
-// fault in the portal cannot give a supplier a scope.
+// Statements of the portal and of a supplier's own changes. The api's role may update few columns of a supplier, so
+// that a fault in the portal cannot give a supplier a scope.
 
 // holdSupplier makes a deactivation wait for this transaction.
 func (s store) holdSupplier(ctx context.Context, id string) (found, active bool, err error) {

@@ -7,9 +7,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// Sessions are the hottest rows of this package. On PostgreSQL a batch is one statement over arrays. A rotation skips
-// a session that another transaction holds instead of waiting for it while it holds others, and rotates it by itself
-// afterwards. On SQLite the items of a batch are done in turn in one transaction. What ends a session sets expires_at
+// Sessions are the hottest rows of this package. On PostgreSQL a batch is one statement over arrays. A rotation skips a
+// session that another transaction holds instead of waiting for it while it holds others, and rotates it by itself
+// afterwards. On SQLite the items of a batch are done in turn in one transaction. The end of a session sets expires_at
 // to that moment as well, so that the purge finds it by one index.
 
 // purgeBatch is how many rows one statement deletes, so that no writer waits long.

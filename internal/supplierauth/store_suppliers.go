@@ -15,7 +15,7 @@ import (
 )
 
 // Suppliers, their keys and their secrets. Few rows, changed by the operator: gorm's builder reads and writes whole
-// ones. What is asked for by every batch of calls (receivers) is one statement over all its suppliers.
+// ones. Each batch of calls asks for its receivers by one statement over all its suppliers.
 
 // supplierRow is a supplier as it is stored: lifetimes in seconds, scopes in one text.
 type supplierRow struct {

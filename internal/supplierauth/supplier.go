@@ -255,8 +255,8 @@ func validPort(u *url.URL) bool {
 	return err == nil && port > 0
 }
 
-// literalPrivate reports whether the host is literally a private address, an evident mistake. What protects the network
-// is the check of the address that a connection is really made to, in the sender.
+// literalPrivate reports whether the host is literally a private address, an evident mistake. The sender protects the
+// network: it checks the address that a connection is really made to.
 func literalPrivate(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	if err != nil {

@@ -29,7 +29,8 @@ func TestWebhookURL_accepted_and_refused(t *testing.T) {
 		}
 	}
 	private := []string{"http://127.0.0.1", "http://10.0.0.1:80", "http://[::1]", "http://169.254.169.254",
-		"http://100.64.1.1", "http://１２７.0.0.1", "http://[fe80::1%25eth0]", "http://0.0.0.0", "http://[::ffff:10.0.0.1]", "http://224.0.0.1"}
+		"http://100.64.1.1", "http://１２７.0.0.1", "http://[fe80::1%25eth0]", "http://0.0.0.0", "http://[::ffff:10.0.0.1]",
+		"http://224.0.0.1"}
 	for _, address := range private {
 		if err := set(strict, id, address); errs.KindOf(err) != errs.Invalid {
 			t.Errorf("%s: %v", address, err)

@@ -186,8 +186,8 @@ func validateViews(views []string) []errs.Violation {
 	return violations
 }
 
-// lackingViews returns the views that are there and lack columns of a record. What only cannot be read is left to the
-// listing: the api may have rights that this process does not have.
+// lackingViews returns the views that are there and lack columns of a record. A view that only cannot be read is
+// left to the listing: the api may have rights that this process does not have.
 func (s *Service) lackingViews(ctx context.Context, views []string) (violations []errs.Violation, err error) {
 	if len(validateViews(views)) > 0 {
 		return nil, nil

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Fields come as the engine's text and go out as JSON without becoming Go values: a page has 25,000 of them. What is
-// not in its kind's plain form, as views of others may have it, is converted; what cannot be is null.
+// Fields come as the engine's text and go out as JSON without becoming Go values: a page has 25,000 of them. Text
+// that is not in its kind's plain form, as views of others may have it, is converted, or null where it cannot be.
 
 const (
 	dateLength = len(time.DateOnly)
@@ -45,7 +45,7 @@ func (e encoder) appendRecord(b []byte, row [][]byte) []byte {
 	return append(b, '}')
 }
 
-// appendValue appends a column's text as the kind of JSON that the field has. What cannot be one is null.
+// appendValue appends a column's text as the kind of JSON that the field has. Text that cannot be one is null.
 func appendValue(b []byte, k kind, text []byte) []byte {
 	if text == nil {
 		return append(b, "null"...)

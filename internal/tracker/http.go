@@ -17,8 +17,8 @@ func (s *Service) List(c *gin.Context) error { return s.answer(c, s.list) }
 // Snapshot handles GET /watch/devices/trackers/snapshot.
 func (s *Service) Snapshot(c *gin.Context) error { return s.answer(c, s.snapshot) }
 
-// answer reads a page and writes it. What was remembered of the client may be old: the page is then read once more
-// with what is known now.
+// answer reads a page and writes it. The client that it remembers may be out of date: the page is then read once
+// more with what is known now.
 func (s *Service) answer(c *gin.Context, read func(context.Context, Client, query) (listing, error)) error {
 	ctx := c.Request.Context()
 	who, _ := ctx.Value(callerKey{}).(caller)

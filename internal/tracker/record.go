@@ -25,7 +25,7 @@ type field struct {
 	kind kind
 }
 
-// What the listings are chosen and ordered by. The first two are columns of every view and no field of a record.
+// The listings are chosen and ordered by these. The first two are columns of every view and no field of a record.
 const (
 	columnID       = "id"
 	columnLoadDate = "dt_carga"

@@ -13,7 +13,7 @@ import (
 )
 
 // A granted view may be one that was made here, over tracker_records, or any view of the operator's with the fifty
-// columns. What it is, is looked up and remembered for a minute: its real name, the types of its columns, and whose
+// columns. The service remembers of each for a minute its real name, the types of its columns, and whose
 // records it shows. A view that lacks a column, or cannot be read, is refused here with what is wrong, before a
 // listing trips over it.
 
@@ -96,7 +96,7 @@ func (s *Service) lookUp(ctx context.Context, granted string) (*relation, error)
 	if len(missing) > 0 {
 		return nil, &lackingColumns{granted, missing}
 	}
-	// What cannot be read is found here, not by a listing.
+	// A view that cannot be read is found here, not by a listing.
 	probe := "SELECT " + strings.Join(r.quoted(columns()), ", ") + " FROM " + r.from + " LIMIT 0"
 	if err := s.rows.Select(ctx, probe, func([][]byte) error { return nil }); err != nil {
 		return nil, fmt.Errorf("the view %s cannot be read: %w", granted, err)

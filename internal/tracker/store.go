@@ -12,7 +12,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// What the service itself keeps of the tracker: clients and their keys, the views that it has made, and the pins of
+// The service's own tables of the tracker: clients and their keys, the views that it has made, and the pins of
 // crawls. Records are read through database.Rows.
 
 // store is the clients, their keys and the views made here. Records are read through database.Rows.
@@ -85,8 +85,9 @@ func (s *store) insertClient(ctx context.Context, id, name string, views []strin
 	if err != nil {
 		return 0, err
 	}
-	_, err = database.One(ctx, s.db.SQL(ctx), `INSERT INTO tracker_clients (id, name, views, active, created_at, updated_at)
-		VALUES ($1, $2, $3, true, $4, $4) RETURNING number`, []any{id, name, text, now.UnixMicro()}, &number)
+	_, err = database.One(ctx, s.db.SQL(ctx), `INSERT INTO tracker_clients
+		(id, name, views, active, created_at, updated_at) VALUES ($1, $2, $3, true, $4, $4) RETURNING number`,
+		[]any{id, name, text, now.UnixMicro()}, &number)
 	if err != nil {
 		return 0, fmt.Errorf("insert tracker client: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What an *Error means, for errors.Is. A network failure is none of these: it comes as net/http returns it.
+// The meanings of an *Error, for errors.Is. A network failure is none of these: it comes as net/http returns it.
 var (
 	ErrInvalid         = errors.New("client: the service refuses the body or the parameters")             // 400, 413, 415
 	ErrUnauthorized    = errors.New("client: the API key or the token is not valid")                      // 401

@@ -23,7 +23,7 @@ type Product struct {
 // ProductStatus says what became of a product.
 type ProductStatus string
 
-// What can become of a product.
+// The outcomes of a synchronisation.
 const (
 	ProductCreated     ProductStatus = "created"
 	ProductUpdated     ProductStatus = "updated"

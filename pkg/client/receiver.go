@@ -77,7 +77,7 @@ func (c *Client) SetReceiver(ctx context.Context, url string) (Receiver, error) 
 	return fetch[Receiver](ctx, c, call{method: http.MethodPut, path: receiverPath, body: body, safe: true})
 }
 
-// DeleteReceiver ends the calls. What is pending is kept for a new receiver.
+// DeleteReceiver ends the calls. Pending deliveries are kept for a new receiver.
 func (c *Client) DeleteReceiver(ctx context.Context) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: receiverPath, safe: true}, nil)
 }
@@ -87,7 +87,7 @@ func (c *Client) PauseReceiver(ctx context.Context) (Receiver, error) {
 	return fetch[Receiver](ctx, c, call{method: http.MethodPost, path: receiverPath + "/pause", safe: true})
 }
 
-// ResumeReceiver sends what was kept, in its order. What the operator paused only the operator resumes.
+// ResumeReceiver sends what was kept, in its order. Only the operator resumes a receiver that the operator paused.
 func (c *Client) ResumeReceiver(ctx context.Context) (Receiver, error) {
 	return fetch[Receiver](ctx, c, call{method: http.MethodPost, path: receiverPath + "/resume", safe: true})
 }

@@ -1,9 +1,7 @@
-// Command river does the service's core with River, a PostgreSQL queue: a request comes in, a job is stored, a worker
-// posts a signed webhook. It does less than the service: no authentication, no validation, no estimate, no attempt log
-// and one webhook a request instead of two. With OWN_URL it keeps requests and serves both webhooks, the second to an
-// endpoint of its own that stores what it brings; the rest it leaves out still. With ESTIMATE too it does the service's
-// work: tokens are verified, requests validated and stored once, a worker computes the estimates, and both webhooks are
-// made of what it computed (estimate.go). Its settings are the best ones that were found for 2 cores.
+// Command river does the service's work with River, a PostgreSQL queue: tokens are verified, requests validated and
+// stored once, a worker computes the estimates, and both webhooks are sent, the second one to an endpoint of its own
+// that stores the estimates (estimate.go). It keeps no lists, no counts and no log of attempts. Its settings are the
+// best ones that were found for 2 cores.
 package main
 
 import (
@@ -39,10 +37,9 @@ const (
 
 // delivery is the job: one request whose webhook is to be sent.
 type delivery struct {
-	RequestID int64           `json:"request_id"`
-	Own       bool            `json:"own,omitempty"` // to the build's own endpoint
-	Request   json.RawMessage `json:"request,omitempty"`
-	Event     string          `json:"event,omitempty"` // the body, of the same bytes each time; empty: the request's
+	RequestID int64  `json:"request_id"`
+	Own       bool   `json:"own,omitempty"` // to the build's own endpoint
+	Event     string `json:"event"`         // the body, of the same bytes each time
 }
 
 // Kind names the job.
@@ -57,12 +54,6 @@ type deliverer struct {
 // Work posts the webhook; an error lets River try again.
 func (d *deliverer) Work(ctx context.Context, job *river.Job[delivery]) error {
 	body := []byte(job.Args.Event)
-	if len(body) == 0 {
-		var err error
-		if body, err = json.Marshal(map[string]any{"type": "material_request.estimated", "data": job.Args}); err != nil {
-			return err
-		}
-	}
 	id, at := fmt.Sprintf("%d-%t", job.Args.RequestID, job.Args.Own), strconv.FormatInt(time.Now().Unix(), 10)
 	to := d.receiver
 	if job.Args.Own {
@@ -145,19 +136,8 @@ func api(ctx context.Context, pool *pgxpool.Pool) error {
 		return err
 	}
 	handler := http.NewServeMux()
-	store := func(ctx context.Context, id int64, body []byte) error {
-		_, err := client.Insert(ctx, delivery{RequestID: id, Request: body}, nil)
-		return err
-	}
-	if os.Getenv("OWN_URL") != "" {
-		store = func(ctx context.Context, id int64, body []byte) error { return keep(ctx, pool, client, id, body) }
-		handler.HandleFunc("POST /estimates", estimates(pool))
-	}
-	if os.Getenv("ESTIMATE") != "" {
-		handler.HandleFunc("POST /", checkedIntake(pool, client))
-	} else {
-		handler.HandleFunc("POST /", intake(store))
-	}
+	handler.HandleFunc("POST /", intake(pool, client))
+	handler.HandleFunc("POST /estimates", estimates(pool))
 	server := &http.Server{Addr: os.Getenv("HTTP_ADDR"), ReadHeaderTimeout: time.Second, Handler: handler}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
@@ -165,20 +145,6 @@ func api(ctx context.Context, pool *pgxpool.Pool) error {
 		return err
 	}
 	return nil
-}
-
-// keep stores the request and the jobs of both its webhooks together.
-func keep(ctx context.Context, pool *pgxpool.Pool, client *river.Client[pgx.Tx], id int64, body []byte) error {
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `INSERT INTO requests (id, status, body) VALUES ($1, 'enqueued', $2)`,
-			id, string(body)); err != nil {
-			return err
-		}
-		_, err := client.InsertManyFastTx(ctx, tx, []river.InsertManyParams{
-			{Args: delivery{RequestID: id, Request: body}}, {Args: delivery{RequestID: id, Request: body, Own: true}},
-		})
-		return err
-	})
 }
 
 // estimates returns the build's own endpoint: what a signed webhook brings is stored in the request's row.
@@ -211,21 +177,6 @@ func read(w http.ResponseWriter, r *http.Request, into any) ([]byte, bool) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	}
 	return body, err == nil
-}
-
-func intake(store func(ctx context.Context, id int64, body []byte) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		var request struct{ ID int64 }
-		body, ok := read(w, r, &request)
-		if !ok {
-			return
-		}
-		if err := store(r.Context(), request.ID, body); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		enqueued(w, http.StatusCreated, request.ID)
-	}
 }
 
 func enqueued(w http.ResponseWriter, status int, id int64) {

@@ -65,8 +65,9 @@ func ogenStory(t *testing.T, s *service, base, key string) {
 		t.Errorf("receiver: %+v", r)
 	}
 	for id := range int64(2) {
-		made, err := c.CreateMaterialRequest(ctx, &api.NewMaterialRequest{ID: id, ShopCode: "SP-001", Materials: []api.NewItem{{
-			MaterialID: 10, Material: "Shelf", Sku: "SHELF-90", Width: 90.5, Height: 30, Quantity: 4}}})
+		made, err := c.CreateMaterialRequest(ctx, &api.NewMaterialRequest{ID: id, ShopCode: "SP-001",
+			Materials: []api.NewItem{{
+				MaterialID: 10, Material: "Shelf", Sku: "SHELF-90", Width: 90.5, Height: 30, Quantity: 4}}})
 		as[*api.EnqueuedHeaders](t, made, err)
 		read, err := c.GetMaterialRequest(ctx, api.GetMaterialRequestParams{ID: id, Wait: api.NewOptString("30s")})
 		r := as[*api.MaterialRequestHeaders](t, read, err).Response
@@ -77,8 +78,9 @@ func ogenStory(t *testing.T, s *service, base, key string) {
 			api.SelectEstimateParams{ID: id})
 		as[*api.SelectedHeaders](t, selected, err)
 	}
-	other, err := c.CreateMaterialRequest(ctx, &api.NewMaterialRequest{ID: 1, ShopCode: "SP-002", Materials: []api.NewItem{{
-		MaterialID: 10, Material: "Shelf", Sku: "SHELF-90", Width: 90.5, Height: 30, Quantity: 4}}})
+	other, err := c.CreateMaterialRequest(ctx, &api.NewMaterialRequest{ID: 1, ShopCode: "SP-002",
+		Materials: []api.NewItem{{
+			MaterialID: 10, Material: "Shelf", Sku: "SHELF-90", Width: 90.5, Height: 30, Quantity: 4}}})
 	if p := as[*api.ProblemHeaders](t, other, err).Response; p.Status != 409 {
 		t.Errorf("another content under the same id: %+v", p)
 	}

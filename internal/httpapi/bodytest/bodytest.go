@@ -14,7 +14,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
-// What a body may allocate from its first byte to the last of its answer.
+// How much a body may allocate, from its first byte to the last of its answer.
 const (
 	allowed   = 64      // times its size
 	alsoSmall = 1 << 20 // bytes: an answer of a thousand violations, gin, the recorder

@@ -25,8 +25,8 @@ type Call struct {
 	Allowed   bool   // the body is one by its schema
 }
 
-// Calls makes calls of every operation: valid values, those at the edges of what the schemas allow, and hostile ones. It
-// makes the same ones of the same random numbers, and is for one goroutine.
+// Calls makes calls of every operation: valid values, those at the edges of what the schemas allow, and hostile ones.
+// It makes the same ones of the same random numbers, and is for one goroutine.
 type Calls struct {
 	*V
 	*rand.Rand
@@ -98,7 +98,8 @@ func (c *Calls) Next() Call {
 		}
 	}
 	if c.bad() {
-		query = append(query, c.pick("%zz=1", "a;b", "limit=1&limit=2", "page=", "x=%00", "=", "&&", "filter=%ff", "cursor=x"))
+		query = append(query, c.pick("%zz=1", "a;b", "limit=1&limit=2", "page=", "x=%00", "=", "&&", "filter=%ff",
+			"cursor=x"))
 	}
 	if call.Path = path; len(query) > 0 {
 		call.Path += "?" + strings.Join(query, "&")
@@ -107,7 +108,8 @@ func (c *Calls) Next() Call {
 		call.Body = c.json(o.body, 0)
 		call.Header.Set("Content-Type", "application/json")
 		if c.bad() {
-			call.Header.Set("Content-Type", c.pick("text/plain", "application/json; charset=latin1", "application/xml", "x", "application/JSON"))
+			call.Header.Set("Content-Type", c.pick("text/plain", "application/json; charset=latin1", "application/xml", "x",
+				"application/JSON"))
 		}
 		value, err := jsonschema.UnmarshalJSON(bytes.NewReader([]byte(call.Body)))
 		call.Allowed = err == nil && o.accepts.Validate(value) == nil

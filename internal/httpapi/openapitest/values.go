@@ -10,12 +10,14 @@ import (
 
 // hostileTexts are JSON texts that a string, or anything, may be sent as.
 var hostileTexts = []string{`""`, `" "`, `"\u0000"`, `"\ud800"`, "\"\xff\"", `"\u202e\u200b"`, `"'; DROP TABLE x; --"`,
-	`"../../etc/passwd"`, `"\r\nX: y"`, `"𐐷🧱"`, `"${jndi:x}"`, `"%00"`, `"\u0085"`, `"\ufeff"`, `null`, `true`, `0`, `-0`, `-1`, `1.5`,
-	`1e400`, `-1e308`, `9223372036854775807`, `9223372036854775808`, `-9223372036854775808`, `2147483648`, `1e2`, `[]`, `{}`, `[null]`,
-	`[[[[[[]]]]]]`, `{"a":1,"a":2}`, `"0000-00-00"`, `"2026-02-30"`, `"9999-12-31T23:59:60Z"`, `"2026-11-24t00:00:00z"`, `""x`, `"`, ``}
+	`"../../etc/passwd"`, `"\r\nX: y"`, `"𐐷🧱"`, `"${jndi:x}"`, `"%00"`, `"\u0085"`, `"\ufeff"`, `null`, `true`, `0`, `-0`,
+	`-1`, `1.5`, `1e400`, `-1e308`, `9223372036854775807`, `9223372036854775808`, `-9223372036854775808`, `2147483648`,
+	`1e2`, `[]`, `{}`, `[null]`, `[[[[[[]]]]]]`, `{"a":1,"a":2}`, `"0000-00-00"`, `"2026-02-30"`,
+	`"9999-12-31T23:59:60Z"`, `"2026-11-24t00:00:00z"`, `""x`, `"`, ``}
 
 // edgeNumbers are tried where a schema has no bound of its own.
-var edgeNumbers = []string{"0", "1", "-1", "2147483647", "-2147483648", "9223372036854775807", "-9223372036854775808", "9007199254740993"}
+var edgeNumbers = []string{"0", "1", "-1", "2147483647", "-2147483648", "9223372036854775807",
+	"-9223372036854775808", "9007199254740993"}
 
 // json returns a value of the schema as JSON, or a hostile one in its place.
 func (c *Calls) json(schema object, depth int) string {
@@ -130,7 +132,8 @@ func (c *Calls) string(schema object) string {
 	pattern, _ := schema["pattern"].(string)
 	switch format := schema["format"]; {
 	case format == "date-time":
-		return c.pick(`"2026-11-24T07:00:00Z"`, `"0001-01-01T00:00:01Z"`, `"9999-12-31T23:59:59.999999Z"`, `"2026-11-24T07:00:00.1-03:00"`)
+		return c.pick(`"2026-11-24T07:00:00Z"`, `"0001-01-01T00:00:01Z"`, `"9999-12-31T23:59:59.999999Z"`,
+			`"2026-11-24T07:00:00.1-03:00"`)
 	case format == "date":
 		return c.pick(`"2026-11-24"`, `"2024-02-29"`)
 	case format == "uri": // no call may leave this machine

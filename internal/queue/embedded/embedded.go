@@ -91,7 +91,7 @@ func (e *embedded) busy() bool {
 	return err == nil && info.API.Inflight > 0
 }
 
-// serverLog puts the server's lines into ours. What it calls a notice is only of use when looking for a fault.
+// serverLog puts the server's lines into ours. Its notices are of use only when looking for a fault.
 type serverLog struct{ log *slog.Logger }
 
 // trouble logs what the server's loops meet again and again, every 2 s while the disk is full. Its error has the log

@@ -2,8 +2,8 @@
 // rules that a supplier meets. Tokens expire, rotate and are ended by reuse; bodies are checked with every violation
 // named; requests become estimated a moment after they were made; a receiver gets real signed calls.
 //
-// What it leaves out: it forgets everything with the test, estimates are made up, a webhook call is tried once (what
-// the service would try again is dead at once and can be redelivered), and any http or https receiver is allowed.
+// It leaves some things out: it forgets everything with the test, estimates are made up, a webhook call is tried once
+// (what the service would try again is dead at once and can be redelivered), and any http or https receiver is allowed.
 package clienttest
 
 import (

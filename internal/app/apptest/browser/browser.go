@@ -64,7 +64,7 @@ func Start(tb testing.TB, o Options) *Browser {
 	return nil
 }
 
-// open starts a browser; nil: it did not come up. On a busy machine its first answer may be lost, and is not sent again.
+// open starts a browser; nil: it did not come up. On a busy machine its first answer may be lost; it sends it once.
 func open(tb testing.TB, path string, o Options) *Browser {
 	tb.Helper()
 	allocator, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
