@@ -110,7 +110,8 @@ func (s *store) lockOf(ctx context.Context, suppliers, ids []string) ([]Delivery
 // known returns which of the ids are those of deliveries, those that a worker has among them: lockByID leaves these
 // out.
 func (s *store) known(ctx context.Context, ids []string) (map[string]bool, error) {
-	found, err := database.Column[string](ctx, s.DB.ReaderSQL(ctx), `SELECT id FROM webhook_deliveries WHERE `+s.AnyOf("id", 1),
+	found, err := database.Column[string](ctx, s.DB.ReaderSQL(ctx),
+		`SELECT id FROM webhook_deliveries WHERE `+s.AnyOf("id", 1),
 		s.Values(ids))
 	if err != nil {
 		return nil, fmt.Errorf("look for webhook deliveries: %w", err)
