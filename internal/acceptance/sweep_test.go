@@ -90,7 +90,7 @@ func newSweep(t *testing.T, stack apptest.Stack, plan *sweepPlan) *sweep {
 	} else {
 		env["SUPPLYHUB_TEST_COMMITS"] = s.listens()
 	}
-	s.hub = apptest.Start(t, stack, apptest.Options{Env: env})
+	s.hub = apptest.Start(t, stack, apptest.Options{Env: env, Supervised: true})
 	first.Store(s.hub.APIs[0])
 	direct.Env["DATA_DIR"] = s.hub.Env["DATA_DIR"]
 	s.store = openDatabase(t, direct)

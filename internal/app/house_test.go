@@ -116,7 +116,7 @@ var edges = map[string][]string{
 	"internal/acceptance": {},
 	"internal/app/apptest": {"internal/database", "internal/database/databasetest", "internal/queue/queuetest",
 		"internal/httpapi/openapitest", "internal/supplierauth", "pkg/webhook"},
-	"internal/app/apptest/browser": {},
+	"internal/app/apptest/browser": {"internal/app/apptest"},
 	"internal/bench": {"internal/database", "internal/dispatch", "internal/pack",
 		"internal/round", "internal/supplierauth"},
 	"internal/database/databasetest": {"internal/database", "internal/database/sqlite",

@@ -98,8 +98,7 @@ func (a *pipeline) work(ctx context.Context) error {
 	go func() { direct <- a.estimation.RunDirect(ctx, a.queue.Idle) }()
 	go func() { notified <- a.notifier.Run(sending) }()
 	go a.Deliveries.RunSetBack(sending)
-	turn := func() queue.Turn { return queue.Turn(a.Deliveries.Behind()) }
-	consumeErr := a.queue.Consume(ctx, workers, turn, func(ctx context.Context, m queue.Message) error {
+	consumeErr := a.queue.Consume(ctx, workers, a.Deliveries.Behind, func(ctx context.Context, m queue.Message) error {
 		if m.Subject == wakeSubject {
 			a.Deliveries.Wake()
 			return nil

@@ -15,13 +15,20 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// What operators do with deliveries. Redelivery is arrow h. A redelivery locks the deliveries, then their requests,
+// then the receivers (MarkDue), in the order of lockByID; it sends nothing. It leaves a row that is due, which the
+// owner's next look finds, a second later at most. A crash before the COMMIT changes nothing; a command that dies
+// between two of its transactions has redelivered a part, and repeating it does no harm: what is pending then is only
+// due now.
+
 // Of returns the deliveries of a request, newest first; never nil.
 func (d *Keeper) Of(ctx context.Context, request round.Round) ([]Delivery, error) {
 	rows, _, err := d.store.page(ctx, Filter{Requests: []int64{request.UID}}, Key{}, math.MaxInt)
 	return ofRows(rows), err
 }
 
-// Show returns a delivery with its attempts; errs.NotFound when there is none of that id.
+// Show returns a delivery with its attempts; errs.NotFound when there is none of that id. An attempt without a duration
+// is under way when it is the last one and a worker has it, and was interrupted (f) otherwise.
 func (d *Keeper) Show(ctx context.Context, id string) (*Detail, error) {
 	detail, err := d.store.detail(ctx, id)
 	if err != nil {
@@ -72,7 +79,8 @@ func (d *Keeper) Redeliver(ctx context.Context, ids ...string) (int64, error) {
 const redeliverBatch = 500
 
 // RedeliverAll is Redeliver for all deliveries that the filter chooses, which names a status, the oldest first. What
-// comes to the status while it runs is left as it is. done is called with how many are redelivered so far.
+// comes to the status while it runs is left as it is: otherwise one that dies again would be sent again without end.
+// done is called with how many are redelivered so far.
 func (d *Keeper) RedeliverAll(ctx context.Context, filter Filter, done func(int64)) (int64, error) {
 	filter.unchanged = d.deps.Now()
 	total, err := d.redeliver(ctx, filter, done)
@@ -80,6 +88,8 @@ func (d *Keeper) RedeliverAll(ctx context.Context, filter Filter, done func(int6
 	return total, err
 }
 
+// redeliver goes through the pages of the filter, one transaction each. Between two it yields to other writers on
+// SQLite.
 func (d *Keeper) redeliver(ctx context.Context, filter Filter, done func(int64)) (total int64, err error) {
 	var writing time.Time
 	for behind, more := (Key{}), true; more; {
@@ -97,7 +107,8 @@ func (d *Keeper) redeliver(ctx context.Context, filter Filter, done func(int64))
 }
 
 // RedeliverLost is RedeliverAll for the next of the dead or failed deliveries, at most limit of them, that the filter
-// chooses and that have not changed since until. It returns whether there may be more.
+// chooses and that have not changed since until. It returns whether there may be more. The console calls it part by
+// part with the same until, so that all parts together take what was there when the first one began.
 func (d *Keeper) RedeliverLost(ctx context.Context, filter Filter, until time.Time, limit int) (
 	n int64, more bool, err error) {
 	if err := filter.lost(); err != nil {
@@ -112,7 +123,8 @@ func (d *Keeper) RedeliverLost(ctx context.Context, filter Filter, until time.Ti
 }
 
 // redeliverPage sends again those of a page that are as they were listed, and returns how many they are and the key
-// that the next page is behind.
+// that the next page is behind. The page is read without a lock. Its rows are locked and looked at once more: what a
+// worker has by then, or another process redelivered, is left out.
 func (d *Keeper) redeliverPage(ctx context.Context, filter Filter, behind Key, limit int) (n int64, next Key,
 	err error) {
 	filter.oldest = true
@@ -141,7 +153,9 @@ func (d *Keeper) redeliverPage(ctx context.Context, filter Filter, behind Key, l
 	return n, next, nil
 }
 
-// reopen sends locked deliveries again, with their requests.
+// reopen sends locked deliveries again, with their requests. What had failed because of one is enqueued again in the
+// same transaction, so that the estimates that come are taken. The ledger locks the requests; receivers come after
+// them.
 func (d *Keeper) reopen(ctx context.Context, found []Delivery) error {
 	var own []round.Round
 	for _, delivery := range found {
@@ -158,6 +172,7 @@ func (d *Keeper) reopen(ctx context.Context, found []Delivery) error {
 }
 
 // Overdue reports whether some delivery has been due for longer than the given time; those to paused receivers are not.
+// The api asks it every 5 s, and wakes a pool of workers that was scaled down to none.
 func (d *Keeper) Overdue(ctx context.Context, longer time.Duration) (bool, error) {
 	before := d.deps.Now().Add(-longer)
 	found, err := d.due.Due(ctx, allShards(), before)
@@ -176,7 +191,9 @@ func unknownDeliveries(ids []string) error {
 	return errs.New(errs.NotFound, "There is no delivery "+strings.Join(ids, ", ")+".")
 }
 
-// SendWaiting makes what waits for the supplier's receiver due now, in batches, the oldest first. Schedules go on.
+// SendWaiting makes what waits for the supplier's receiver due now, in batches, the oldest first. Schedules go on. It
+// is h for what is pending, called when a receiver is resumed or answers again, before that is stored: when it ends
+// half-way the receiver is still paused or failing in the database, and the next resume or success does it again.
 func (d *Keeper) SendWaiting(ctx context.Context, supplierID string) error {
 	_, err := d.redeliver(ctx, Filter{Receiver: supplierID, Status: Pending, unchanged: d.deps.Now()}, func(int64) {})
 	if err != nil {

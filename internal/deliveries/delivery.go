@@ -10,7 +10,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// Status is the state of a delivery; the package comment draws how one follows another.
+// Status is the state of a delivery; the package comment draws how one follows another. Pending is two states in one:
+// the column worker says whether the delivery waits or is begun. Nothing but the arrows a to h changes it.
 type Status string
 
 // The statuses of a delivery.
@@ -21,7 +22,8 @@ const (
 	Failed    Status = "failed"    // the destination's answer was final
 )
 
-// OwnEndpoint is the destination of the service's own endpoint; every other one is a supplier's id.
+// OwnEndpoint is the destination of the service's own endpoint; every other one is a supplier's id. Where a delivery to
+// it is lost its request is failed in the same transaction; one to a receiver concerns no request.
 const OwnEndpoint = "own"
 
 // Delivery is one event on its way to one destination.
@@ -34,7 +36,7 @@ type Delivery struct {
 	Status       Status     `json:"status"`
 	AttemptCount int64      `json:"attempt_count"`   // attempts begun, over all series
 	LastStatus   *int       `json:"last_status"`     // of the last attempt's answer; nil when there was none
-	LastError    *string    `json:"last_error"`      // why there was none; nil when there was one, or may still be
+	LastError    *string    `json:"last_error"`      // why there was none, or why retention ended it; nil: neither
 	NextAttempt  *time.Time `json:"next_attempt_at"` // nil unless pending, and during an attempt
 	CreatedAt    time.Time  `json:"created_at"`
 	UpdatedAt    time.Time  `json:"updated_at"`
@@ -64,10 +66,12 @@ type Attempt struct {
 	Response   string    `json:"response"`    // the answer's first 1 KiB; bytes that are not UTF-8 are replaced
 }
 
-// interrupted is the error of an attempt without an end.
+// Interrupted is the error of an attempt without an end: f took it from its worker. It is not stored with the attempt:
+// who shows one that has no duration, and that no worker has, shows this.
 const Interrupted = "interrupted: the worker ended during this attempt"
 
-// Begun is an attempt that is begun in the database. It is the worker's while that has its lease.
+// Begun is an attempt that is begun in the database (b, c). It is the worker's while that has its lease. The result (e)
+// names Worker and Number: when another worker took the attempt over (f), the row has others and nothing is written.
 type Begun struct {
 	ID          string
 	Destination string
@@ -87,7 +91,8 @@ func (b Begun) Context(ctx context.Context) context.Context {
 		slog.String("supplier_id", b.Round.SupplierID), slog.Int64("material_request_id", b.Round.RequestID))
 }
 
-// DeadNotice returns what the operator is notified of when the delivery is dead.
+// DeadNotice returns what the operator is notified of when the delivery is dead. It is stored in the transaction that
+// makes it dead (c, e, g): each is counted once, and none is lost by a crash after the COMMIT.
 func DeadNotice(r round.Round, id, reason string) notice.Notice {
 	return notice.Notice{Type: notice.DeliveryDead, SupplierID: r.SupplierID, Subject: id, Error: reason}
 }

@@ -38,13 +38,15 @@
 //	d     the worker that began it with its insertion (b) and cannot send it, "give attempts back": the attempt was
 //	      never made and does not count. A crash before the COMMIT: f, and then it counts.
 //	e     the worker that made the call, "write results". The statement names the worker's lease and the attempt's
-//	      number, so that nothing is written for an attempt that is another's by now, nor twice. With it, in the same transaction: a request that
-//	      is lost, a receiver that is due again or is paused by a 410, what the operator is notified of. A crash
-//	      before the COMMIT: f, and the receiver gets the call once more under the same webhook-id.
+//	      number, so that nothing is written for an attempt that is another's by now, nor twice. With it, in the
+//	      same transaction: a request that is lost, a receiver that is due again or is paused by a 410, what the
+//	      operator is notified of. A crash before the COMMIT: f, and the receiver gets the call once more under the
+//	      same webhook-id.
 //	f     any worker, once the lease of the one that holds it has run out, "take over a dead worker's attempts"; or the
 //	      holder itself, which finds that it does not know of it, "reconcile attempts". The attempt stays on record as
 //	      interrupted and counts. A crash before the COMMIT leaves it for the next who looks, 2 s later.
-//	g     retention, "end old deliveries": what has waited for too long. A crash leaves it for the next run.
+//	g     retention, "end old deliveries": what has waited for too long. The reason is the delivery's; its last
+//	      attempt keeps its own error. A crash leaves it for the next run.
 //	h     an operator or a supplier, "redeliver". Of a delivery that is waiting the next attempt is due now and its
 //	      schedule goes on; any other begins a new series. One that is begun is left to its worker.
 //

@@ -11,7 +11,8 @@ import (
 )
 
 // RequestLedger keeps what the end of a delivery to the own endpoint means to the round's request, and its redelivery.
-// Both join the transaction in ctx.
+// Both join the transaction in ctx: a request is failed when its delivery is lost, and enqueued when that is sent
+// again, or neither happens. Package materials implements it and locks the requests after the deliveries.
 type RequestLedger interface {
 	MarkFailed(ctx context.Context, r round.Round, reason string) error
 	MarkRedelivered(ctx context.Context, rounds ...round.Round) error
@@ -27,8 +28,8 @@ type KeeperDeps struct {
 	Stuck    time.Duration   // after which an attempt should have ended, with its result written
 }
 
-// Keeper lists, redelivers, verifies and deletes what is kept of events, deliveries and attempts. It sends nothing: what
-// it makes due the owner of the supplier finds. It is safe for concurrent use.
+// Keeper lists, redelivers, verifies and deletes what is kept of events, deliveries and attempts. It sends nothing:
+// what it makes due the owner of the supplier finds. It is safe for concurrent use.
 type Keeper struct {
 	deps    KeeperDeps
 	store   *store
@@ -42,7 +43,8 @@ func NewKeeper(deps KeeperDeps) *Keeper {
 }
 
 // SetBack has what was written in what is now the future wait from now on, as long as it was to wait then. Every
-// process may do it, and again: what is done is of the present.
+// process may do it, and again: what is done is of the present. Workers call it for some seconds after the database's
+// clock went back; one that dies in between leaves the rest to the others, as each of them saw the jump.
 func (d *Keeper) SetBack(ctx context.Context) error {
 	now := d.deps.Now()
 	return d.deps.DB.InTx(database.ForMaintenance(ctx), "follow a clock that was set back",

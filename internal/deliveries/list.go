@@ -10,6 +10,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// Lists of deliveries: the supplier's, the operator's, and the pages in which redelivery, recovery and retention go
+// through what they change. All are read by store.page behind a key, so a page costs its own rows at any depth, and
+// what is there from the first page to the last is on exactly one, whatever comes, changes or goes meanwhile. A list
+// holds no lock and no transaction between two pages: who changes rows locks them and looks once more.
+
 const (
 	eachPage     = 500  // deliveries that one statement of Each reads
 	looked       = 5000 // deliveries that one page looks at when no index has just those that are chosen
@@ -40,7 +45,8 @@ func (f Filter) of() []Status {
 	return []Status{f.Status}
 }
 
-// looks reports whether deliveries have to be looked at to choose them.
+// looks reports whether deliveries have to be looked at to choose them. No index has just those: a page then ends after
+// as many as looked says, short or empty, with a key for the next one.
 func (f Filter) looks() bool {
 	return f.SupplierID != "" || !f.Since.IsZero() || !f.Until.IsZero() || !f.unchanged.IsZero()
 }
@@ -63,7 +69,8 @@ func (f Filter) times() (since, until, unchanged int64) {
 // micros rounds up: nothing that is before the moment is at it.
 func micros(at time.Time) int64 { return at.Add(time.Microsecond - 1).UnixMicro() }
 
-// chooses reports whether the filter chooses a row among those that it was looked for.
+// chooses reports whether the filter chooses a row among those that it was looked for. The indexes chose most of them
+// already; what was read by its id, or changed between two statements of a page, is judged here alone.
 func (f Filter) chooses(r deliveryRow) bool {
 	since, until, unchanged := f.times()
 	return (f.Status == "" || r.Status == f.Status) && (f.SupplierID == "" || r.SupplierID == f.SupplierID) &&
@@ -71,7 +78,8 @@ func (f Filter) chooses(r deliveryRow) bool {
 		r.UpdatedAt <= unchanged
 }
 
-// lost refuses a filter that chooses others than dead or failed deliveries.
+// lost refuses a filter that chooses others than dead or failed deliveries: the console's one button for all of them is
+// for those that nothing sends any more.
 func (f Filter) lost() error {
 	if f.Status != Dead && f.Status != Failed {
 		return errs.New(errs.Invalid, "Only dead or failed deliveries can be redelivered all at once: "+
@@ -87,6 +95,7 @@ type Key struct{ UID, Round, Kind int64 }
 // IsZero reports whether the key is where a list begins, or ends.
 func (k Key) IsZero() bool { return k == Key{} }
 
+// key returns the place of a row in every list. It never changes, whatever happens to the delivery.
 func (r deliveryRow) key() Key {
 	if r.Destination == OwnEndpoint {
 		return Key{r.UID, r.Round, int64(round.OwnEndpoint)}

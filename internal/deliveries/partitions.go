@@ -9,6 +9,12 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// Partitions of events, deliveries and attempts, on PostgreSQL. A partition is of the uids of some days, and its
+// borders are known for all time, so it is made ahead and opened when its first day comes (Advance). Retention drops
+// one when all of it is old: it is checked, detached, and only later deleted from the disk, table by table
+// (DeleteDropped). Each step is a transaction of its own and can be done by any process, once more too: a crash leaves
+// a partition that is made and not opened, or detached and not deleted, and the next run goes on from there.
+
 // A drop waits for no lock longer than a moment, so that nothing waits for it, and is tried again.
 const (
 	dropTries = 20
@@ -16,7 +22,8 @@ const (
 )
 
 // Advance makes the next partition of events, of so many days, and has new requests be of it when its first day has
-// come. One process at a time does. SQLite has no partitions.
+// come. One process at a time does. SQLite has no partitions. Where no process comes to do it, uids go on in the
+// partition that they are in: retention then drops days later, and nothing else happens.
 func (d *Keeper) Advance(ctx context.Context, days int) error {
 	for more := d.store.Postgres(); more; {
 		var err error
@@ -35,12 +42,13 @@ func (d *Keeper) Partitions(ctx context.Context) ([]round.Partition, error) {
 	return d.store.partitions(ctx)
 }
 
-// Unfinished reports whether something of the partition is still to be delivered.
+// Unfinished reports whether something of the partition is still to be delivered. It locks nothing: Drop asks once
+// more, when redeliveries are kept out.
 func (d *Keeper) Unfinished(ctx context.Context, p round.Partition) (bool, error) {
 	return d.store.unfinished(ctx, p)
 }
 
-// Keep notes why the partition is not dropped.
+// Keep notes why the partition is not dropped, for the doctor and the gauge of kept partitions.
 func (d *Keeper) Keep(ctx context.Context, p round.Partition, why string) error {
 	return d.store.keep(ctx, p, why)
 }

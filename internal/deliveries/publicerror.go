@@ -20,10 +20,11 @@ var ErrSpecialAddress = errors.New("the receiver's address is not a public one")
 const notPublic = "the receiver's name does not exist or its address is not a public one"
 
 // PublicError returns why an attempt came to nothing, in words that are safe for the receiver's owner: what the network
-// layers say names addresses of the operator's network, its resolver's for one.
+// layers say names addresses of the operator's network, its resolver's for one. Stored is what they said, which the
+// operator sees; it is replaced where a supplier reads it, so that a text that is not in the table shows nothing.
 func PublicError(text string) string {
 	for _, known := range []struct{ part, public string }{
-		{"interrupted:", ""}, {"no answer within", ""}, {"not delivered ", ""}, {"status ", ""}, {ErrNoReceiver.Error(), ""},
+		{"interrupted:", ""}, {"no answer within", ""}, {"status ", ""}, {ErrNoReceiver.Error(), ""},
 		{ErrNoSecret.Error(), ""},
 		{ErrSpecialAddress.Error(), notPublic}, {"the receiver's address is not a valid URL", ""},
 		{"connection refused", "the connection was refused"},

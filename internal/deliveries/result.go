@@ -12,7 +12,8 @@ import (
 // errorLimit is the longest error text that is kept, in bytes.
 const errorLimit = 500
 
-// Result is the end of an attempt as it is written down.
+// Result is the end of an attempt as it is written down (e). From the end of the call to that transaction it is in the
+// memory of its worker alone: a crash in between is f, and the receiver gets the call once more.
 type Result struct {
 	Begun
 	Began    time.Time
@@ -27,7 +28,7 @@ type Result struct {
 }
 
 // Rebase moves the next attempt to the database's time now. Results may wait for a failover to a server whose clock is
-// another one.
+// another one: how long the wait was is measured by this process's clock, which no failover changes.
 func (r *Result) Rebase(now time.Time) {
 	if r.Outcome.Status == Pending && !r.Measured.IsZero() {
 		r.Outcome.Next = now.Add(r.Outcome.Next.Sub(r.Ended) - time.Since(r.Measured))
@@ -70,16 +71,18 @@ func (r Result) Reason() string {
 	return "no answer"
 }
 
-// ByRequest orders results as transactions lock what they belong to: see lockByID.
+// ByRequest orders results as transactions lock the requests that they belong to, so that two workers that write
+// results of the same requests wait for each other instead of deadlocking: see lockByID.
 func (r Result) ByRequest(other Result) int {
 	return cmp.Or(cmp.Compare(r.Round.SupplierID, other.Round.SupplierID),
 		cmp.Compare(r.Round.RequestID, other.Round.RequestID))
 }
 
-// Lost reports whether the delivery has ended without being delivered.
+// Lost reports whether the delivery has ended without being delivered. One to the own endpoint has its request failed
+// in the transaction of e.
 func (r Result) Lost() bool { return r.Outcome.Status == Dead || r.Outcome.Status == Failed }
 
-// Gone reports whether the receiver wants nothing more.
+// Gone reports whether the receiver wants nothing more: it answered 410. The transaction of e pauses it.
 func (r Result) Gone() bool {
 	return r.Destination != OwnEndpoint && r.status != nil && *r.status == http.StatusGone
 }

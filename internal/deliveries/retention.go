@@ -9,6 +9,12 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// Retention, as far as deliveries are concerned. First End makes dead what has waited for too long for a receiver (g).
+// Then package materials deletes old requests in transactions of its own: in each, Hold locks their deliveries, which
+// come before requests in the order of locks, and Forget deletes them with their events, or a whole partition is
+// dropped. A crash leaves what is not deleted yet to the next run. Deliveries to the own endpoint are never ended here:
+// the request that waits for them is enqueued, and stays.
+
 // endBatch is how many deliveries one transaction of End ends at most.
 const endBatch = 500
 
@@ -45,6 +51,8 @@ func (d *Keeper) End(ctx context.Context, before time.Time, reason string) error
 }
 
 // end has those of the deliveries be dead that have waited since before the given time, and returns how many they are.
+// They were listed without a lock: those that a worker has by now are left to it, and those that were redelivered since
+// begin their time again. The operator is notified in the same transaction.
 func (d *Keeper) end(ctx context.Context, found []Delivery, before time.Time, reason string) (n int, err error) {
 	if len(found) == 0 {
 		return 0, nil
@@ -80,7 +88,8 @@ func (d *Keeper) end(ctx context.Context, found []Delivery, before time.Time, re
 }
 
 // Hold locks, until the transaction in ctx ends, the deliveries of all rounds of the requests and returns those of the
-// requests of which none is pending.
+// requests of which none is pending. No redelivery comes in between before they are deleted. What a worker has is not
+// locked, and counts as pending.
 func (d *Keeper) Hold(ctx context.Context, requests []round.Round) (over []round.Round, err error) {
 	found, err := d.store.ofRequests(ctx, requests)
 	if err != nil {

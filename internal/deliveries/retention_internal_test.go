@@ -65,7 +65,8 @@ func TestEnd_is_of_what_has_been_pending_to_a_receiver_for_longer(t *testing.T) 
 					Log: slog.New(slog.DiscardHandler), Notifier: notes})
 				exec(ctx, t, db, `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status,
 					worker, attempts, series, next_attempt_at, created_at, updated_at, last_started_at,
-					last_duration_us) VALUES ('msg_1000x', 1, 1, ?, 'acme', 1, ?, ?, ?, ?, 0, ?, ?, ?, 1)`,
+					last_duration_us, last_error)
+					VALUES ('msg_1000x', 1, 1, ?, 'acme', 1, ?, ?, ?, ?, 0, ?, ?, ?, 1, 'connection refused')`,
 					tt.destination, tt.status, tt.worker, tt.attempts, tt.series, tt.made, tt.changed, tt.last)
 				for i, at := range tt.history {
 					exec(ctx, t, db, `INSERT INTO webhook_attempts (delivery_id, supplier_id, number, started_at)
@@ -80,10 +81,21 @@ func TestEnd_is_of_what_has_been_pending_to_a_receiver_for_longer(t *testing.T) 
 				if err != nil || detail.Status != tt.want {
 					t.Fatalf("it is %+v, want %s: %v", detail, tt.want, err)
 				}
-				if ended := tt.delivery.status == Pending && tt.want == Dead; len(notes.list) == 1 != ended {
-					t.Errorf("notices %+v", notes.list)
-				} else if n := len(detail.Attempts); ended && n > 0 && *detail.Attempts[n-1].Error != notes.list[0].Error {
-					t.Errorf("the attempts are %+v", detail.Attempts)
+				ended := tt.delivery.status == Pending && tt.want == Dead
+				if len(notes.list) == 1 != ended || ended && *detail.LastError != notes.list[0].Error {
+					t.Errorf("notices %+v of %+v", notes.list, detail)
+				}
+				if n := len(detail.Attempts); n > 0 && *detail.Attempts[n-1].Error != "connection refused" {
+					t.Errorf("the last attempt's own error is lost: %+v", detail.Attempts)
+				}
+				if !ended {
+					return
+				}
+				if _, err := d.Redeliver(ctx, "msg_1000x"); err != nil {
+					t.Fatal(err)
+				}
+				if again, err := d.Show(ctx, "msg_1000x"); err != nil || *again.LastError != "connection refused" {
+					t.Errorf("redelivered it is %+v: %v", again, err)
 				}
 			})
 		})

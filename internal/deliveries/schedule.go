@@ -19,19 +19,23 @@ type Answer struct {
 	Err        error
 }
 
-// Outcome is what an answer means for its delivery. Pending says: again at Next.
+// Outcome is what an answer means for its delivery. Pending says: again at Next. It is decided once, in the worker that
+// made the call, and stored by e; a crash before that loses the answer, not the attempt, which counts.
 type Outcome struct {
 	Status Status
 	Next   time.Time
 }
 
-// Schedule is the waits between the attempts of a series, which therefore has one attempt more.
+// Schedule is the waits between the attempts of a series, which therefore has one attempt more. A series begins with
+// the delivery (a, b) or with a redelivery of what had ended (h). Its attempts are counted where they begin, not where
+// they end, so those that were interrupted are among them.
 type Schedule []time.Duration
 
 // Attempts returns how many attempts a series has.
 func (s Schedule) Attempts() int64 { return int64(len(s)) + 1 }
 
-// Outcome judges a destination's answer to attempt number series of its series. random is in [0, 1).
+// Outcome judges a destination's answer to attempt number series of its series. random is in [0, 1). The last one that
+// was interrupted has no answer to be judged: the claim finds the series used up and makes the delivery dead (c).
 func (s Schedule) Outcome(destination string, a Answer, series int64, now time.Time, random float64) Outcome {
 	switch verdict := Classify(destination, a); {
 	case verdict != Pending:

@@ -122,8 +122,8 @@ func NewSelfService(deps SelfServiceDeps) *SelfService {
 // mostWaiting bounds what Waiting counts.
 const mostWaiting = 100_000
 
-// List returns one page of the deliveries that the filter chooses, newest first, and the cursor of the next page; empty:
-// that was all. Errors: errs.Invalid when the cursor is of another list.
+// List returns one page of the deliveries that the filter chooses, newest first, and the cursor of the next page;
+// empty: that was all. Errors: errs.Invalid when the cursor is of another list.
 func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFilter, query httpapi.ListQuery) (
 	items []Sent, next string, err error) {
 	behind, wrong := s.open(supplierID, filter, query)
@@ -181,7 +181,9 @@ func (s *SelfService) Show(ctx context.Context, supplierID, id string) (SentDeta
 }
 
 // Redeliver sends a delivery again, now: one that is not pending begins a new series of attempts, of a pending one the
-// next attempt is made. What a worker sends right now is left to it. Errors: errs.NotFound.
+// next attempt is made. What a worker sends right now is left to it. Errors: errs.NotFound. It is h without a request:
+// a receiver's deliveries concern none. Between the look and the lock retention may delete the row; then nothing
+// happens.
 func (s *SelfService) Redeliver(ctx context.Context, supplierID, id string) error {
 	row, err := s.store.sentByID(ctx, supplierID, id)
 	if err != nil {
@@ -214,7 +216,8 @@ const undelivered Status = "undelivered"
 func Recoverable() []Status { return []Status{undelivered, Pending, Dead, Failed, Delivered} }
 
 // Recover is Redeliver for all deliveries of a status that were made in a range of time. What comes to the status while
-// it runs is left as it is.
+// it runs is left as it is. Each page is a transaction: one that fails leaves those before it redelivered, and calling
+// it again redelivers the rest.
 func (s *SelfService) Recover(ctx context.Context, supplierID string, filter SentFilter) (total int64, err error) {
 	of := []Status{filter.Status}
 	if filter.Status == undelivered {
@@ -233,7 +236,8 @@ func (s *SelfService) Recover(ctx context.Context, supplierID string, filter Sen
 	return total, err
 }
 
-// History returns the supplier's counts, at most historyAge old.
+// History returns the supplier's counts, at most historyAge old: a page that is opened by many people of one supplier
+// counts once.
 func (s *SelfService) History(ctx context.Context, supplierID string) (History, error) {
 	if h, known := s.histories.Get(supplierID); known {
 		return h, nil

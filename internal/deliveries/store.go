@@ -15,11 +15,11 @@ import (
 type Tables struct{ DB *database.DB }
 
 type (
-	// AttemptStore stores events and deliveries, begins attempts and ends them.
+	// AttemptStore stores events and deliveries, begins attempts and ends them: arrows a to f. Package sending calls it.
 	AttemptStore struct{ Tables }
-	// DueStore keeps when something is due to each receiver.
+	// DueStore keeps when something is due to each receiver. Every arrow that makes a delivery wait ends with it.
 	DueStore struct{ Tables }
-	// store reads, redelivers, verifies and deletes.
+	// store reads, redelivers, verifies and deletes: arrows g and h. It is the Keeper's.
 	store struct{ Tables }
 )
 
@@ -35,7 +35,7 @@ func NewDueStore(db *database.DB) *DueStore { return &DueStore{Tables{db}} }
 // Postgres reports whether the tables are PostgreSQL's.
 func (s *Tables) Postgres() bool { return s.DB.Engine() == database.Postgres }
 
-// Claimed is a delivery whose next attempt is begun, or which is dead because its last one had no end.
+// Claimed is a delivery whose next attempt is begun, or which is dead because the last one of its series had no end.
 type Claimed struct {
 	Begun
 	Dead bool
@@ -49,6 +49,10 @@ func (c *Claimed) places() []any {
 
 // Claim begins the next attempt of as many due deliveries as are wanted of each destination, the longest due first; the
 // attempt before becomes history. It must run in a transaction; two workers never claim the same one.
+//
+// It is arrow c, in the transaction "claim deliveries", behind LockDue for receivers. Deliveries that a redelivery or
+// retention has locked are passed over and found by the next look. A COMMIT without an answer may have begun attempts
+// that this worker does not send: it finds them by itself (f).
 func (s *AttemptStore) Claim(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) (
 	[]Claimed, error) {
 	if s.DB.Spread() {
@@ -62,6 +66,10 @@ func (s *AttemptStore) Claim(ctx context.Context, wants map[string]int, now time
 
 // InsertEvents stores the events of those rounds that have none and returns which, and how the suppliers' receivers
 // are. It joins the transaction of ctx, so that what is paused before it stays unsent.
+//
+// It is the first statement of a and b. The key of an event is its round: when two workers estimated the same one, the
+// second waits here for the COMMIT of the first and then stores nothing. An event that is there has its deliveries, as
+// both are of one transaction.
 func (s *AttemptStore) InsertEvents(ctx context.Context, events []DraftEvent, suppliers []string,
 	now time.Time) (map[round.Round]bool, map[string]Standing, error) {
 	if s.Postgres() {
@@ -76,6 +84,9 @@ func (s *AttemptStore) InsertEvents(ctx context.Context, events []DraftEvent, su
 }
 
 // InsertDeliveries stores deliveries, with the attempts that are begun with them. It joins the transaction of ctx.
+//
+// It is the second statement of a and b. A row with a worker is b: it is in no index of what is due, and its worker
+// alone knows of it until e or f. A row without one is a, and MarkDue follows in the same transaction.
 func (s *AttemptStore) InsertDeliveries(ctx context.Context, deliveries []DraftDelivery, now time.Time) error {
 	if s.Postgres() {
 		return s.insertDeliveriesPostgres(ctx, deliveries, now)
@@ -85,6 +96,9 @@ func (s *AttemptStore) InsertDeliveries(ctx context.Context, deliveries []DraftD
 
 // PutBack makes first attempts that were begun and not sent undone: their deliveries are due now. Each is named by its
 // worker and by when it began. It must run in a transaction.
+//
+// It is arrow d. The worker repeats it until the database answers; a repetition after a COMMIT without an answer finds
+// no row, or an attempt that began at another moment. What a crash leaves is f, and then the attempt counts.
 func (s *AttemptStore) PutBack(ctx context.Context, attempts []Begun, now time.Time) error {
 	type beginning struct{ worker, at int64 }
 	byBegin, due := map[beginning][]string{}, map[string]time.Time{}
@@ -93,11 +107,12 @@ func (s *AttemptStore) PutBack(ctx context.Context, attempts []Begun, now time.T
 		byBegin[key] = append(byBegin[key], j.ID)
 	}
 	for key, ids := range byBegin {
-		destinations, err := database.Query(ctx, s.DB.SQL(ctx),
+		destinations, err := database.Column[string](ctx, s.DB.SQL(ctx),
+			// worker + 0 keeps the planner from the index of all that the worker attempts: the ids are few
 			`UPDATE webhook_deliveries SET attempts = 0, series = 0, worker = NULL,
 				next_attempt_at = $1, updated_at = $1, last_started_at = NULL
 			WHERE worker + 0 = $2 AND attempts = 1 AND last_started_at = $3 AND `+s.AnyOf("id", 4)+` RETURNING destination`,
-			[]any{now.UnixMicro(), key.worker, key.at, s.Values(ids)}, func(d *string) []any { return []any{d} })
+			now.UnixMicro(), key.worker, key.at, s.Values(ids))
 		if err != nil {
 			return fmt.Errorf("give webhook attempts back: %w", err)
 		}
@@ -110,6 +125,9 @@ func (s *AttemptStore) PutBack(ctx context.Context, attempts []Begun, now time.T
 
 // Finish writes down the ends of those attempts that are still this worker's, with what they mean to their deliveries,
 // and returns the ids of these.
+//
+// It is arrow e. A result that is not returned is of an attempt that was taken over (f), or that was written before by
+// a COMMIT without an answer: nothing that follows from it is stored a second time.
 func (s *AttemptStore) Finish(ctx context.Context, results []Result, now time.Time) (map[string]bool, error) {
 	if !s.Postgres() {
 		return s.finishSQLite(ctx, results, now)
@@ -126,7 +144,7 @@ func (s *AttemptStore) Finish(ctx context.Context, results []Result, now time.Ti
 
 // written runs a statement that returns the ids of what it wrote.
 func (s *AttemptStore) written(ctx context.Context, statement string, args ...any) (map[string]bool, error) {
-	ids, err := database.Query(ctx, s.DB.SQL(ctx), statement, args, func(id *string) []any { return []any{id} })
+	ids, err := database.Column[string](ctx, s.DB.SQL(ctx), statement, args...)
 	if err != nil {
 		return nil, fmt.Errorf("write webhook attempts down: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// deliveryRow is a delivery as webhook_deliveries keeps it, its last attempt with it.
 type deliveryRow struct {
 	ID            string
 	UID           int64
@@ -28,8 +29,11 @@ type deliveryRow struct {
 	LastStatus     *int
 	LastError      string
 	LastResponse   []byte
+
+	EndedBecause *string
 }
 
+// delivery returns the row as the operator sees it.
 func (r deliveryRow) delivery() Delivery {
 	d := Delivery{
 		ID: r.ID, Destination: r.Destination, SupplierID: r.SupplierID, RequestID: r.RequestID, Round: r.Round,
@@ -41,7 +45,10 @@ func (r deliveryRow) delivery() Delivery {
 		next := time.UnixMicro(r.NextAttemptAt).UTC()
 		d.NextAttempt = &next
 	}
-	if r.LastError != "" {
+	switch {
+	case r.EndedBecause != nil: // its last attempt keeps its own
+		d.LastError = r.EndedBecause
+	case r.LastError != "":
 		d.LastError = &r.LastError
 	}
 	return d
@@ -49,11 +56,12 @@ func (r deliveryRow) delivery() Delivery {
 
 // rowColumns are what a list shows of a delivery.
 const rowColumns = `id, uid, round, worker, destination, supplier_id, request_id, status, attempts, next_attempt_at,
-	created_at, updated_at, last_started_at, last_duration_us, last_status, last_error`
+	created_at, updated_at, last_started_at, last_duration_us, last_status, last_error, ended_because`
 
 func (r *deliveryRow) places() []any {
 	return []any{&r.ID, &r.UID, &r.Round, &r.Worker, &r.Destination, &r.SupplierID, &r.RequestID, &r.Status, &r.Attempts,
-		&r.NextAttemptAt, &r.CreatedAt, &r.UpdatedAt, &r.LastStartedAt, &r.LastDurationUs, &r.LastStatus, &r.LastError}
+		&r.NextAttemptAt, &r.CreatedAt, &r.UpdatedAt, &r.LastStartedAt, &r.LastDurationUs, &r.LastStatus, &r.LastError,
+		&r.EndedBecause}
 }
 
 // of returns the deliveries of requests.
@@ -99,10 +107,12 @@ func (s *store) lockOf(ctx context.Context, suppliers, ids []string) ([]Delivery
 	return ofRows(rows), nil
 }
 
-// known returns which of the ids are those of deliveries.
+// known returns which of the ids are those of deliveries, those that a worker has among them: lockByID leaves these
+// out.
 func (s *store) known(ctx context.Context, ids []string) (map[string]bool, error) {
-	found, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT id FROM webhook_deliveries WHERE `+s.AnyOf("id", 1),
-		[]any{s.Values(ids)}, scanText)
+	found, err := database.Column[string](ctx, s.DB.ReaderSQL(ctx),
+		`SELECT id FROM webhook_deliveries WHERE `+s.AnyOf("id", 1),
+		s.Values(ids))
 	if err != nil {
 		return nil, fmt.Errorf("look for webhook deliveries: %w", err)
 	}
@@ -133,6 +143,9 @@ func (s *store) again(ctx context.Context, found []Delivery, now time.Time) erro
 	return (&DueStore{s.Tables}).MarkDue(ctx, due, now)
 }
 
+// reopen makes those of the deliveries wait that no worker has (h). It shares the lock without which no partition is
+// dropped, so that none of them goes with its table before the COMMIT. What is pending keeps its series, and when it
+// became due if it is due already: it keeps its turn among the others.
 func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {
 	if err := s.DB.ShareLock(ctx, redeliveries); err != nil {
 		return fmt.Errorf("reopen webhook deliveries: %w", err)
@@ -140,7 +153,7 @@ func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {
 	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_deliveries SET status = 'pending',
 			series = CASE status WHEN 'pending' THEN series ELSE 0 END,
 			next_attempt_at = CASE WHEN status = 'pending' AND next_attempt_at < $1 THEN next_attempt_at ELSE $1 END,
-			updated_at = CASE status WHEN 'pending' THEN updated_at ELSE $1 END
+			updated_at = CASE status WHEN 'pending' THEN updated_at ELSE $1 END, ended_because = NULL
 		WHERE worker IS NULL AND `+s.AnyOf("id", 2), now.UnixMicro(), s.Values(ids))
 	if err != nil {
 		return fmt.Errorf("reopen webhook deliveries: %w", database.Translate(err))
@@ -186,7 +199,8 @@ func (s *store) whole(ctx context.Context, id string) (*deliveryRow, error) {
 	return &rows[0], nil
 }
 
-// attemptsOf reads the attempts of a delivery that was read before, its last one among them, oldest first.
+// attemptsOf reads the attempts of a delivery that was read before, its last one among them, oldest first. An attempt
+// that began since is not among them: its number is greater than those of the row that was read.
 func (s *store) attemptsOf(ctx context.Context, d deliveryRow) ([]attemptRow, error) {
 	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT number, started_at, duration_us, status, error, response
 		FROM webhook_attempts WHERE delivery_id = $1 AND number < $2 ORDER BY number`, []any{d.ID, d.Attempts},

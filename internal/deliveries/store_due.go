@@ -11,6 +11,14 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
+// When something is due. An owner that looks reads one index entry for each receiver with something due, not the
+// deliveries: webhook_receivers.due_at is no later than when the earliest waiting delivery to the receiver is due. Who
+// makes a delivery wait (a, d, e, f, h) lowers it in the same transaction, as its last statement: MarkDue. The owner
+// alone raises it: after a claim (RefreshDue), and to nothing for a receiver that cannot be called (SetAside), until it
+// can be (DueAgain). Too early a time costs one claim that finds nothing. Too late a one would leave a delivery behind,
+// so the statements that raise it exclude those that lower it. The own endpoint has no such row: any worker claims for
+// it, and its earliest delivery is looked up itself.
+
 // mostDue bounds one look for what is due.
 const mostDue = 50_000
 
@@ -28,7 +36,8 @@ type DueRow struct {
 }
 
 // Due reads the earliest waiting delivery to the own endpoint, due or not, and the receivers of the shards with
-// something due: one index entry each, however many receivers there are and however much waits for them.
+// something due: one index entry each, however many receivers there are and however much waits for them. It changes and
+// locks nothing: between it and the claim another worker may claim, or a receiver be paused.
 func (s *DueStore) Due(ctx context.Context, shards []int, now time.Time) ([]DueRow, error) {
 	found, err := database.Query(ctx, s.DB.SQL(ctx), `
 		SELECT destination, at, failures FROM (
@@ -61,27 +70,31 @@ func (t scanTime) Scan(value any) error {
 
 // LockDue holds the rows of those receivers that may be sent to by this worker, until the transaction ends. They are
 // always locked in this order.
+//
+// It is the first statement of c for receivers. A pause that is committed before it, or a shard that moved, is seen
+// here, whatever this worker believes; a pause that comes later waits until the claim is committed. The lock is not one
+// that MarkDue waits for, unless it has to lower due_at.
 func (s *DueStore) LockDue(ctx context.Context, suppliers []string, worker int64) ([]string, error) {
 	if s.DB.Spread() {
 		return s.lockDueSpread(ctx, suppliers, worker)
 	}
-	found, err := database.Query(ctx, s.DB.SQL(ctx), `
+	found, err := database.Column[string](ctx, s.DB.SQL(ctx), `
 		SELECT r.supplier_id FROM webhook_receivers r WHERE `+s.AnyOf("r.supplier_id", 1)+` AND r.paused_by = ''
 			AND EXISTS (SELECT 1 FROM webhook_shards s WHERE s.shard = r.shard AND s.worker = $2)
-		ORDER BY r.supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE OF r`), []any{s.Values(suppliers), worker},
-		func(id *string) []any { return []any{id} })
+		ORDER BY r.supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE OF r`), s.Values(suppliers), worker)
 	if err != nil {
 		return nil, fmt.Errorf("lock receivers: %w", err)
 	}
 	return found, nil
 }
 
-// LockReceivers holds the rows of the receivers against every change until the transaction ends.
+// LockReceivers holds the rows of the receivers against every change until the transaction ends. It is for SetAside:
+// from here on neither a new delivery (MarkDue) nor an address (DueAgain) comes in between.
 func (s *DueStore) LockReceivers(ctx context.Context, suppliers []string) (locked []string, err error) {
 	err = s.EachSupplier(slices.Sorted(slices.Values(suppliers)), func(suppliers []string) error {
-		some, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
+		some, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
 			WHERE `+s.AnyOf("supplier_id", 1)+s.DB.Of(suppliers, `supplier_id`, `$1`)+`
-			ORDER BY supplier_id`+s.DB.RowLock(` FOR UPDATE`), []any{s.Values(suppliers)}, scanText)
+			ORDER BY supplier_id`+s.DB.RowLock(` FOR UPDATE`), s.Values(suppliers))
 		locked = append(locked, some...)
 		return err
 	})
@@ -91,7 +104,7 @@ func (s *DueStore) LockReceivers(ctx context.Context, suppliers []string) (locke
 	return locked, nil
 }
 
-// SetAside makes nothing due to locked receivers.
+// SetAside makes nothing due to locked receivers. Their deliveries wait on and cost no look.
 func (s *DueStore) SetAside(ctx context.Context, suppliers []string) error {
 	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET due_at = NULL WHERE `+
 		s.AnyOf("supplier_id", 1), s.Values(suppliers))
@@ -101,7 +114,8 @@ func (s *DueStore) SetAside(ctx context.Context, suppliers []string) error {
 	return nil
 }
 
-// DueAgain has what waits for the receiver looked for. It joins the transaction of ctx.
+// DueAgain has what waits for the receiver looked for. It joins the transaction of ctx, which gives the supplier an
+// address or activates it; the owner is woken after its COMMIT. Of a supplier without a row nothing waits.
 func (s *DueStore) DueAgain(ctx context.Context, supplierID string, now time.Time) error {
 	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET due_at = $2 WHERE supplier_id = $1`, supplierID,
 		now.UnixMicro())
@@ -119,6 +133,9 @@ func front(of string) string {
 
 // RefreshDue stores when the locked receivers' earliest waiting deliveries are due. A receiver for which nothing is due
 // stays due now while a transaction is under way that found it due early enough, and may make a delivery wait.
+//
+// It is the last statement of c. On PostgreSQL it is two: the first takes, where it is free, the lock that excludes
+// MarkDue's; where it is not, the receiver stays due now and the next look claims for it again.
 func (s *DueStore) RefreshDue(ctx context.Context, suppliers []string, now time.Time) error {
 	return s.EachSupplier(suppliers, func(suppliers []string) error { return s.refreshDueOf(ctx, suppliers, now) })
 }
@@ -128,9 +145,9 @@ func (s *DueStore) refreshDueOf(ctx context.Context, suppliers []string, now tim
 	at, args := front, []any{s.Values(suppliers)}
 	if s.Postgres() {
 		// only FOR UPDATE excludes MarkDue's lock; what was committed before it is seen by the statement after it
-		done, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
+		done, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
 			WHERE supplier_id = ANY($1) AND coalesce(`+front+`, 9223372036854775807) > $2`+of+` FOR UPDATE SKIP LOCKED`,
-			[]any{suppliers, now.UnixMicro()}, func(id *string) []any { return []any{id} })
+			suppliers, now.UnixMicro())
 		if err != nil {
 			return fmt.Errorf("lock receivers with nothing due: %w", err)
 		}
@@ -147,7 +164,7 @@ func (s *DueStore) refreshDueOf(ctx context.Context, suppliers []string, now tim
 
 // MarkDue makes receivers due at the given times, or earlier. It comes last in its transaction, after the deliveries.
 // The row of a receiver that is due early enough is only kept from being due later, so that transactions that make
-// deliveries of one supplier wait do not wait for each other.
+// deliveries of one supplier wait do not wait for each other. It takes the own endpoint out of the given times.
 func (s *DueStore) MarkDue(ctx context.Context, at map[string]time.Time, now time.Time) error {
 	delete(at, OwnEndpoint)
 	if len(at) == 0 {
@@ -183,7 +200,8 @@ func (s *DueStore) MarkDue(ctx context.Context, at map[string]time.Time, now tim
 	return nil
 }
 
-// EachRow runs a statement once over arrays on PostgreSQL, and once a row on SQLite, or where none is over arrays.
+// EachRow runs a statement once over arrays on PostgreSQL, and once a row on SQLite, or where none is over arrays: over
+// several servers, which would lock the rows of a batch one server after the other.
 func (s *Tables) EachRow(n int, begin, arrays, row, end string, one func(i int) []any, all func() []any,
 	run func(string, []any) error) error {
 	if s.Postgres() && arrays != "" {
@@ -197,17 +215,17 @@ func (s *Tables) EachRow(n int, begin, arrays, row, end string, one func(i int) 
 	return nil
 }
 
-// Paused returns those of the suppliers whose receivers are paused.
+// Paused returns those of the suppliers whose receivers are paused. Their begun attempts leave the ready queue (d).
 func (s *DueStore) Paused(ctx context.Context, suppliers []string) ([]string, error) {
-	found, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
-		WHERE paused_by <> '' AND `+s.AnyOf("supplier_id", 1), []any{s.Values(suppliers)}, scanText)
+	found, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
+		WHERE paused_by <> '' AND `+s.AnyOf("supplier_id", 1), s.Values(suppliers))
 	if err != nil {
 		return nil, fmt.Errorf("read which receivers are paused: %w", err)
 	}
 	return found, nil
 }
 
-// Standing is what decides whether a new delivery to a receiver may be begun with its insertion.
+// Standing is what decides whether a new delivery to a receiver may be begun with its insertion: b, or else a.
 type Standing struct {
 	supplierID string
 	Failures   int

@@ -8,6 +8,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// Events. An event is stored once, with its deliveries (a, b), and never changed; retention deletes all of them
+// together. Its row has the time and a random nonce from which both webhook-ids follow, so deliveries are found through
+// events by their primary key, and no id needs to be stored twice. It keeps the estimates of a request too: package
+// materials reads them from here.
+
 // BodyOf returns the SQL expression of the body of a round's event, so that requests are read with theirs by one
 // statement.
 func (d *Keeper) BodyOf(supplier, uid, number string) string {
@@ -67,7 +72,8 @@ func uidsOf(rounds []round.Round) []int64 {
 }
 
 // RoundOf returns the numbers of the round whose delivery has the webhook-id, and whether it goes to the own endpoint;
-// a number of 0 when there is none.
+// a number of 0 when there is none. The own endpoint asks it about a call without a worker's proof, to learn whether
+// the call brings one of the service's own events, and of which round.
 func (d *Keeper) RoundOf(ctx context.Context, webhookID string) (uid, number int64, own bool, err error) {
 	if !round.IsWebhookID(webhookID) {
 		return 0, 0, false, nil

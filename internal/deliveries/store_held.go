@@ -8,13 +8,17 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// HeldAttempt is an attempt that is begun in the database.
+// What workers hold. An attempt that is begun is its worker's by the column worker alone. Two look for those that are
+// not being made (f): each worker every 2 s for its own that it does not have in memory, which a COMMIT without an
+// answer leaves behind, and all workers for those of workers without a lease. Neither needs the other, or any message.
+
+// HeldAttempt is an attempt that is begun in the database, as it was read: Interrupt changes it only if it is still so.
 type HeldAttempt struct {
 	ID         string
 	Number, At int64
 }
 
-// Begun returns the attempts that the worker has begun and that have not ended.
+// Begun returns the attempts that the worker has begun and that have not ended. The worker compares it with its memory.
 func (s *AttemptStore) Begun(ctx context.Context, worker int64) ([]HeldAttempt, error) {
 	list, err := database.Query(ctx, s.DB.SQL(ctx),
 		`SELECT id, attempts, coalesce(last_started_at, 0) FROM webhook_deliveries WHERE worker = $1`, []any{worker},
@@ -27,16 +31,20 @@ func (s *AttemptStore) Begun(ctx context.Context, worker int64) ([]HeldAttempt, 
 
 // Interrupt makes the deliveries of those of the worker's attempts due now that are as they were read, and returns how
 // many. The attempts stay on record.
+//
+// It is f by the holder itself. The number and the beginning are in the condition: an attempt whose result was written
+// since it was read, or whose delivery was begun once more, is left alone. A crash before the COMMIT changes nothing;
+// the worker's lease runs out and another one does the same.
 func (s *AttemptStore) Interrupt(ctx context.Context, worker int64, attempts []HeldAttempt,
 	now time.Time) (n int, err error) {
 	err = s.DB.InTx(ctx, "reconcile attempts", func(ctx context.Context) error {
 		n = 0
 		due := map[string]time.Time{}
 		for _, a := range attempts {
-			destinations, err := database.Query(ctx, s.DB.SQL(ctx), `UPDATE webhook_deliveries
+			destinations, err := database.Column[string](ctx, s.DB.SQL(ctx), `UPDATE webhook_deliveries
 				SET worker = NULL, next_attempt_at = $1, updated_at = $1
 				WHERE id = $2 AND worker + 0 = $3 AND attempts = $4 AND coalesce(last_started_at, 0) = $5 RETURNING destination`,
-				[]any{now.UnixMicro(), a.ID, worker, a.Number, a.At}, func(d *string) []any { return []any{d} })
+				now.UnixMicro(), a.ID, worker, a.Number, a.At)
 			if err != nil {
 				return err
 			}
@@ -53,7 +61,7 @@ func (s *AttemptStore) Interrupt(ctx context.Context, worker int64, attempts []H
 	return n, nil
 }
 
-// Holders returns who holds attempts, found by one step through an index each.
+// Holders returns who holds attempts, found by one step through an index each: it costs the workers, not the attempts.
 func (s *AttemptStore) Holders(ctx context.Context) ([]int64, error) {
 	query := `
 		WITH RECURSIVE holder(id) AS (
@@ -65,14 +73,15 @@ func (s *AttemptStore) Holders(ctx context.Context) ([]int64, error) {
 	if s.DB.Spread() {
 		query = holdersSpread
 	}
-	list, err := database.Query(ctx, s.DB.SQL(ctx), query, nil, func(id *int64) []any { return []any{id} })
+	list, err := database.Column[int64](ctx, s.DB.SQL(ctx), query)
 	if err != nil {
 		return nil, fmt.Errorf("read who holds attempts: %w", err)
 	}
 	return list, nil
 }
 
-// HeldBy counts the attempts that workers have in flight, by supplier.
+// HeldBy counts the attempts that workers have in flight, by supplier. A worker that got their shards counts them
+// against its own limits until they are none, so that a receiver never has more calls at once than it may.
 func (s *AttemptStore) HeldBy(ctx context.Context, workers []int64) (map[string]int, error) {
 	type row struct {
 		destination string

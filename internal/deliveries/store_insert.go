@@ -6,13 +6,14 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// DraftDelivery is a delivery that is to be stored. Its first attempt is begun with it where isBegun says so.
+// DraftDelivery is a delivery that is to be stored. With IsBegun its first attempt is begun with it (b), under the
+// lease that Worker names, and its attempt number is 1 from the start; without, it waits and has had no attempt (a).
 type DraftDelivery struct {
 	Begun
 	IsBegun bool
 }
 
-// startedAt returns when its begun attempt began.
+// startedAt returns when its begun attempt began; nil: none is begun. PutBack (d) finds it by this moment.
 func (d DraftDelivery) startedAt(now time.Time) *int64 {
 	if !d.IsBegun {
 		return nil
@@ -21,6 +22,7 @@ func (d DraftDelivery) startedAt(now time.Time) *int64 {
 	return &at
 }
 
+// attempts returns how many attempts it has had, the begun one included.
 func (d DraftDelivery) attempts() int64 {
 	if d.IsBegun {
 		return 1
@@ -28,7 +30,7 @@ func (d DraftDelivery) attempts() int64 {
 	return 0
 }
 
-// attemptedBy returns the worker of its begun attempt.
+// attemptedBy returns the worker of its begun attempt; nil: it waits.
 func (d DraftDelivery) attemptedBy() *int64 {
 	if !d.IsBegun {
 		return nil

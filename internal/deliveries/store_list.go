@@ -11,6 +11,12 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// How a page is read. Three ways find its rows: by the ids of given requests; through the events, where all statuses or
+// the many that are delivered are listed for all receivers; through indexes, where those of one receiver or the few
+// that are open are. The indexes have what waits or has ended; what a worker has is in an index of its own, with few
+// others. So each list is merged from arms, each of which is one walk through an index. After that every row is judged
+// once more by the filter and by the key, since it may have changed between two statements.
+
 // direction is the order of a list.
 type direction struct {
 	behind, until, order string // operators of what is behind one key and not behind another; the columns
@@ -94,7 +100,8 @@ func (f Filter) arms(s *store, receiver string) (arms []string) {
 	return arms
 }
 
-// throughIndexes reads from each arm what may be on the page, among the next that a page looks at.
+// throughIndexes reads from each arm what may be on the page, among the next that a page looks at. Where rows have to
+// be looked at a first statement finds how far: the page ends there at the latest, and the next one begins behind it.
 func (s *store) throughIndexes(ctx context.Context, f Filter, behind Key, limit int) (rows []deliveryRow, next Key,
 	err error) {
 	d := f.direction()
@@ -140,7 +147,8 @@ func (s *store) merged(arms []string, from, order, rows string) string {
 	return from + strings.Join(arms, ` UNION ALL `+from) + order + rows
 }
 
-// throughEvents reads the deliveries of the events that come next, until there are enough. They were made with them.
+// throughEvents reads the deliveries of the events that come next, until there are enough. They were made with them. It
+// begins with as many events as the page needs if the filter chooses all, and doubles that while it chooses few.
 func (s *store) throughEvents(ctx context.Context, f Filter, behind Key, limit int) (rows []deliveryRow, next Key,
 	err error) {
 	d := f.direction()

@@ -9,10 +9,12 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// redeliveries is the lock that redeliveries share, and without which no partition is dropped.
+// redeliveries is the lock that redeliveries share (h), and without which no partition is dropped: nothing that has
+// ended becomes pending between a drop's look and its end. Retention's own end of deliveries (g) needs no such lock.
 const redeliveries = "redeliveries"
 
-// advance reports whether it did something, and there may be more to do.
+// advance reports whether it did something, and there may be more to do. What it may do is a function of the schema,
+// which runs as its owner: the service's role makes and drops no tables.
 func (s *store) advance(ctx context.Context, now time.Time, days int) (more bool, err error) {
 	err = s.DB.InTx(ctx, "open a partition", func(ctx context.Context) error {
 		held, err := s.DB.TryLock(ctx, "partitions")
@@ -25,6 +27,7 @@ func (s *store) advance(ctx context.Context, now time.Time, days int) (more bool
 	return more, err
 }
 
+// partitions returns those that were opened; made ahead, one has no rows yet.
 func (s *store) partitions(ctx context.Context) ([]round.Partition, error) {
 	type row struct {
 		round.Partition
@@ -50,7 +53,7 @@ func (s *store) partitions(ctx context.Context) ([]round.Partition, error) {
 	return list, nil
 }
 
-// unfinished looks only into the indexes of what is pending.
+// unfinished looks only into the indexes of what is pending: of what waits, and of what a worker has.
 func (s *store) unfinished(ctx context.Context, p round.Partition) (is bool, err error) {
 	first, end := borders(p)
 	_, err = database.One(ctx, s.DB.ReaderSQL(ctx), `SELECT EXISTS (SELECT 1 FROM webhook_deliveries
@@ -79,6 +82,8 @@ func (s *store) keep(ctx context.Context, p round.Partition, why string) error {
 	return nil
 }
 
+// drop detaches the partition's tables, or returns why it did not. While a redelivery is under way it does not even
+// wait: a lock that waits would make later redeliveries wait behind it.
 func (s *store) drop(ctx context.Context, p round.Partition) (why string, err error) {
 	err = s.DB.InTx(ctx, "drop a partition", func(ctx context.Context) error {
 		if held, err := s.DB.TryLock(ctx, redeliveries); err != nil || !held {
@@ -91,6 +96,7 @@ func (s *store) drop(ctx context.Context, p round.Partition) (why string, err er
 	return why, err
 }
 
+// deleteDropped deletes one detached table, the first by name, and reports whether there was one.
 func (s *store) deleteDropped(ctx context.Context) (is bool, err error) {
 	if _, err = database.One(ctx, s.DB.SQL(ctx), `SELECT delete_webhook_table()`, nil, &is); err != nil {
 		return false, fmt.Errorf("delete what was dropped: %w", err)

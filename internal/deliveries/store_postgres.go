@@ -22,6 +22,11 @@ func (s *AttemptStore) claimPostgres(ctx context.Context, wants map[string]int, 
 
 // claimOf looks rows up by arrays and LATERAL, as a join over young tables may go through all of them. suppliers are
 // empty, or one where suppliers are on several servers.
+//
+// All of c is this one statement: it locks what is due and free, copies the attempt before into webhook_attempts,
+// begins the next one in the row, and makes dead what has had its whole series. The last happens to a delivery whose
+// last attempt was interrupted (f), and when the schedule became shorter. The body comes with it: who sends reads no
+// more.
 func (s *AttemptStore) claimOf(ctx context.Context, suppliers, destinations []string, counts []int64, now time.Time, worker,
 	attempts int64) ([]Claimed, error) {
 	args := []any{destinations, counts, now.UnixMicro(), worker, attempts}
@@ -62,7 +67,9 @@ func (s *AttemptStore) claimOf(ctx context.Context, suppliers, destinations []st
 	return claimed, nil
 }
 
-// insertEventsPostgres reads the receivers in the same statement: one round trip less in each batch of work.
+// insertEventsPostgres reads the receivers in the same statement: one round trip less in each batch of work. It sees
+// them as they were when it began. A pause that is committed later comes by a wake-up before the attempt is sent, or is
+// found by the next look, which takes the attempt out of the ready queue (d).
 func (s *AttemptStore) insertEventsPostgres(ctx context.Context, events []DraftEvent, suppliers []string,
 	now time.Time) (map[round.Round]bool, map[string]Standing, error) {
 	n := len(events)
@@ -107,6 +114,8 @@ func (s *AttemptStore) insertEventsPostgres(ctx context.Context, events []DraftE
 	return fresh, known, nil
 }
 
+// insertDeliveriesPostgres has a delivery that waits due at once; the time of one that is begun counts for nothing
+// until e or f sets it.
 func (s *AttemptStore) insertDeliveriesPostgres(ctx context.Context, deliveries []DraftDelivery, now time.Time) error {
 	n := len(deliveries)
 	ids, destinations, suppliers := make([]string, n), make([]string, n), make([]string, n)
@@ -132,7 +141,8 @@ func (s *AttemptStore) insertDeliveriesPostgres(ctx context.Context, deliveries 
 }
 
 // finishPostgres names no status in its condition, and the worker so that no index serves it: over a young table the
-// planner may choose to go through all that is pending, or attempted.
+// planner may choose to go through all that is pending, or attempted. The attempt's number keeps a late result from the
+// attempt after it, the worker keeps it from one that was taken over: see e.
 func (s *AttemptStore) finishPostgres(ctx context.Context, results []Result, now time.Time) (map[string]bool, error) {
 	n := len(results)
 	ids, errorTexts, outcomes, responses := make([]string, n), make([]string, n), make([]string, n), make([][]byte, n)

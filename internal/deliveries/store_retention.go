@@ -10,8 +10,8 @@ import (
 )
 
 // pendingSince returns the expression of when a pending delivery d became so: when it was made, or when its series of
-// attempts was begun by a redelivery, of which the first attempt is the trace. One that was ended before any attempt and
-// then redelivered is one of series 0 too.
+// attempts was begun by a redelivery, of which the first attempt is the trace. One that was ended before any attempt
+// and then redelivered is one of series 0 too.
 func (s *store) pendingSince() string {
 	return `CASE WHEN series = 0 THEN updated_at WHEN series = attempts THEN created_at
 		WHEN series = 1 THEN last_started_at ELSE coalesce((SELECT a.started_at FROM webhook_attempts a
@@ -19,7 +19,8 @@ func (s *store) pendingSince() string {
 		END`
 }
 
-// waitedFor returns the suppliers for whose receivers something waits, by one step through the index each.
+// waitedFor returns the suppliers for whose receivers something waits, by one step through the index each: it costs the
+// suppliers, however much waits. What a worker has at the moment is missing, and has its turn in the next run.
 func (s *store) waitedFor(ctx context.Context) ([]string, error) {
 	query := `WITH RECURSIVE waited(id) AS (
 			SELECT (SELECT destination FROM webhook_deliveries WHERE status = 'pending' AND worker IS NULL
@@ -32,27 +33,30 @@ func (s *store) waitedFor(ctx context.Context) ([]string, error) {
 	if s.DB.Spread() {
 		query = waitedForSpread
 	}
-	list, err := database.Query(ctx, s.DB.ReaderSQL(ctx), query, nil, scanText)
+	list, err := database.Column[string](ctx, s.DB.ReaderSQL(ctx), query)
 	if err != nil {
 		return nil, fmt.Errorf("look for whom deliveries wait: %w", err)
 	}
 	return list, nil
 }
 
-// waitedSince returns which of the deliveries, if they are pending, have been so since before the given time.
+// waitedSince returns which of the deliveries, if they are pending, have been so since before the given time. It is
+// asked of locked rows alone, within the transaction that ends them.
 func (s *store) waitedSince(ctx context.Context, ids []string, before time.Time) (map[string]bool, error) {
-	old, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT id FROM webhook_deliveries d
+	old, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT id FROM webhook_deliveries d
 		WHERE `+s.AnyOf("id", 1)+` AND `+s.pendingSince()+` < $2`,
-		[]any{s.Values(ids), before.UnixMicro()}, scanText)
+		s.Values(ids), before.UnixMicro())
 	if err != nil {
 		return nil, fmt.Errorf("look how long deliveries have waited: %w", err)
 	}
 	return setOf(old), nil
 }
 
+// end makes locked deliveries dead (g). No series is touched: a redelivery begins a new one. The last
+// attempt keeps its status and error, by which an operator sees what was wrong with the receiver.
 func (s *store) end(ctx context.Context, ids []string, reason string, now time.Time) error {
 	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_deliveries SET status = 'dead', updated_at = $1,
-		last_error = $2 WHERE `+s.AnyOf("id", 3), now.UnixMicro(), reason, s.Values(ids))
+		ended_because = $2 WHERE `+s.AnyOf("id", 3), now.UnixMicro(), reason, s.Values(ids))
 	if err != nil {
 		return fmt.Errorf("end old webhook deliveries: %w", database.Translate(err))
 	}
@@ -87,7 +91,8 @@ func idsOfFound(found []foundID) []string {
 	return ids
 }
 
-// forget deletes the events of the requests, with their deliveries and attempts.
+// forget deletes the events of the requests, with their deliveries and attempts. There are no foreign keys, so all
+// three tables are named here; no other transaction sees it half done.
 func (s *store) forget(ctx context.Context, requests []round.Round) (events int64, err error) {
 	found, err := s.ofRequests(ctx, requests)
 	if err != nil {

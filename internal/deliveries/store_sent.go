@@ -11,6 +11,10 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
+// What a supplier sees of a delivery is made from the same rows that the operator sees, without the addresses of the
+// operator's network (PublicError), and only where the destination is the supplier: every look for one is by sentByID
+// or by a filter of that receiver.
+
 // sentByID returns nil when the supplier has no delivery of that id to its own receiver.
 func (s *store) sentByID(ctx context.Context, supplierID, id string) (*deliveryRow, error) {
 	row, err := s.whole(ctx, id)
@@ -20,6 +24,7 @@ func (s *store) sentByID(ctx context.Context, supplierID, id string) (*deliveryR
 	return row, nil
 }
 
+// sent returns the delivery as its receiver's owner may see it.
 func (r deliveryRow) sent() Sent {
 	d := r.delivery()
 	sent := Sent{
@@ -33,6 +38,7 @@ func (r deliveryRow) sent() Sent {
 	return sent
 }
 
+// last returns the last attempt, which the delivery's row keeps until the next one begins (c).
 func (r deliveryRow) last() attemptRow {
 	return attemptRow{r.Attempts, *r.LastStartedAt, r.LastDurationUs, r.LastStatus, r.LastError, r.LastResponse}
 }
@@ -52,7 +58,8 @@ func (r attemptRow) answered(underWay bool) AnsweredAttempt {
 	return AnsweredAttempt{sent, a.Response}
 }
 
-// sentDetail adds the event and all attempts.
+// sentDetail adds the event and all attempts. They are read by statements of their own after the row: what begins or
+// ends between two of them shows as it was, or as it is. What retention deleted meanwhile is not found.
 func (s *store) sentDetail(ctx context.Context, row deliveryRow) (SentDetail, error) {
 	detail := SentDetail{Sent: row.sent(), Attempts: []AnsweredAttempt{}}
 	body, err := s.eventOf(ctx, row)

@@ -8,6 +8,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// Following a clock that was set back. Every stored time is the database's, so a delivery that was to wait a minute
+// would wait an hour longer after the clock went an hour back. What was written "in the future" shows it: updated_at is
+// later than now. It waits from now on instead, as long as it was to wait. Nothing is begun or ended here.
+
 // clockApart is how far the times of two processes may be apart while the database's clock goes well.
 const clockApart = time.Second
 
@@ -29,7 +33,8 @@ func (s *store) setBack(ctx context.Context, now time.Time) error {
 }
 
 // free returns the condition that a row is one of those and locked by no transaction. SQLite has one writer, and rows
-// on several servers are not locked together.
+// on several servers are not locked together. A row that is passed over is written by its transaction with a time of
+// the present, or is found by the next of the workers' runs.
 func (s *store) free(table, key, those string) string {
 	if !s.Postgres() || s.DB.Spread() {
 		return those

@@ -12,8 +12,6 @@ import (
 
 // What this package does differently where Citus spreads the tables over several servers; see database/spread.go.
 
-func scanText(text *string) []any { return []any{text} }
-
 // claimSpread claims supplier by supplier. What waits for the own endpoint is of many: those are looked up first.
 func (s *AttemptStore) claimSpread(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) (
 	[]Claimed, error) {
@@ -42,27 +40,29 @@ func (s *AttemptStore) claimSpread(ctx context.Context, wants map[string]int, no
 
 // ownDue returns the suppliers of the deliveries to the own endpoint that have been due for the longest.
 func (s *AttemptStore) ownDue(ctx context.Context, now time.Time, limit int) ([]string, error) {
-	suppliers, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT DISTINCT supplier_id FROM (
+	suppliers, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT DISTINCT supplier_id FROM (
 			SELECT supplier_id FROM webhook_deliveries
 			WHERE status = 'pending' AND worker IS NULL AND destination = 'own' AND next_attempt_at <= $1
-			ORDER BY next_attempt_at LIMIT $2) AS due ORDER BY supplier_id`, []any{now.UnixMicro(), limit}, scanText)
+			ORDER BY next_attempt_at LIMIT $2) AS due ORDER BY supplier_id`, now.UnixMicro(), limit)
 	if err != nil {
 		return nil, fmt.Errorf("look whose webhook deliveries are due: %w", err)
 	}
 	return suppliers, nil
 }
 
-// lockDueSpread reads the worker's shards first: they are on another server than the receivers.
+// lockDueSpread reads the worker's shards first: they are on another server than the receivers. A shard may move
+// between the two statements. Then two workers may claim for one receiver for a moment; a delivery is still claimed
+// once, as its row is locked.
 func (s *DueStore) lockDueSpread(ctx context.Context, suppliers []string, worker int64) (locked []string, err error) {
-	shards, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT shard FROM webhook_shards WHERE worker = $1`,
-		[]any{worker}, func(shard *int64) []any { return []any{shard} })
+	shards, err := database.Column[int64](ctx, s.DB.SQL(ctx), `SELECT shard FROM webhook_shards WHERE worker = $1`,
+		worker)
 	if err != nil {
 		return nil, fmt.Errorf("read a worker's shards: %w", err)
 	}
 	err = s.EachSupplier(suppliers, func(suppliers []string) error {
-		one, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
+		one, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
 			WHERE supplier_id = $1 AND paused_by = '' AND shard = ANY($2) FOR NO KEY UPDATE`,
-			[]any{suppliers[0], shards}, scanText)
+			suppliers[0], shards)
 		locked = append(locked, one...)
 		return err
 	})
@@ -77,7 +77,8 @@ func (s *Tables) EachSupplier(suppliers []string, fn func(suppliers []string) er
 	return database.BySupplier(s.DB, suppliers, func(id string) string { return id }, fn)
 }
 
-// lockSpread is lockByID supplier by supplier, whose deliveries they are being read before.
+// lockSpread is lockByID supplier by supplier, whose deliveries they are being read before. Suppliers are locked in the
+// order of their ids, so the order of locks is the same as on one server.
 func (s *store) lockSpread(ctx context.Context, ids []string) (locked []Delivery, err error) {
 	type place struct{ supplierID, id string }
 	places, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id, id FROM webhook_deliveries WHERE id = ANY($1)`,

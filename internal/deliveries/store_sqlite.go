@@ -9,6 +9,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// claimSQLite claims destination by destination. SQLite has one writer: nothing is locked, and no other worker claims
+// before this transaction ends.
 func (s *AttemptStore) claimSQLite(ctx context.Context, wants map[string]int, now time.Time, worker,
 	attempts int64) ([]Claimed, error) {
 	var claimed []Claimed
@@ -28,7 +30,8 @@ func (s *AttemptStore) claimSQLite(ctx context.Context, wants map[string]int, no
 	return claimed, nil
 }
 
-// beginSQLite begins the next attempt of deliveries; those that have had all of them are dead.
+// beginSQLite begins the next attempt of deliveries; those that have had all of them are dead. The order of its
+// statements matters: the attempt before is copied into webhook_attempts while the row still has it.
 func (s *AttemptStore) beginSQLite(ctx context.Context, ids []string, now time.Time, worker, attempts int64) (
 	[]Claimed, error) {
 	chosen := s.Values(ids)
@@ -61,6 +64,7 @@ func (s *AttemptStore) updateClaimed(ctx context.Context, set string, args ...an
 		args, (*Claimed).places)
 }
 
+// insertEventsSQLite stores event by event: the count of rows says which of them were there before.
 func (s *AttemptStore) insertEventsSQLite(ctx context.Context, events []DraftEvent, now time.Time) (
 	map[round.Round]bool, error) {
 	fresh := make(map[round.Round]bool, len(events))
@@ -77,6 +81,7 @@ func (s *AttemptStore) insertEventsSQLite(ctx context.Context, events []DraftEve
 	return fresh, nil
 }
 
+// insertDeliveriesSQLite stores all of them in one statement, whose text grows with their number.
 func (s *AttemptStore) insertDeliveriesSQLite(ctx context.Context, deliveries []DraftDelivery, now time.Time) error {
 	var args []any
 	for _, d := range deliveries {
@@ -92,6 +97,7 @@ func (s *AttemptStore) insertDeliveriesSQLite(ctx context.Context, deliveries []
 	return nil
 }
 
+// finishSQLite writes result by result, each under the condition that e needs: this worker's, this attempt.
 func (s *AttemptStore) finishSQLite(ctx context.Context, results []Result, now time.Time) (map[string]bool, error) {
 	written := make(map[string]bool, len(results))
 	for _, r := range results {

@@ -9,6 +9,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
+// The reading half of Verify. It changes and locks nothing and runs while the service works, so every fault is found in
+// one statement, or looked for once more: a row that is changing must not look like one that is lost.
+
 // verifiedRow is a delivery and what Verify asks of it.
 type verifiedRow struct {
 	id     string
@@ -36,7 +39,9 @@ func (s *store) verified(ctx context.Context, after string, limit int, stuck tim
 		[]any{after, limit, stuck.UnixMicro()}, (*verifiedRow).places)
 }
 
-// withoutOwn returns the next events behind one, and those of them that have no delivery to the own endpoint.
+// withoutOwn returns the next events behind one, and those of them that have no delivery to the own endpoint. An event
+// is committed with its deliveries, but retention may delete them between two statements: what is missing is looked for
+// again.
 func (s *store) withoutOwn(ctx context.Context, after round.Round, limit int) (events, lost []round.Round, err error) {
 	stored, err := s.storedEvents(ctx, `webhook_events WHERE (uid, round) > ($1, $2) ORDER BY uid, round LIMIT $3`,
 		after.UID, after.Number, limit)
@@ -84,6 +89,7 @@ func (s *store) lacksOwn(ctx context.Context, e storedEvent) (lacks bool, err er
 	return lacks, err
 }
 
+// underway reports of each round whether its delivery to the own endpoint is pending, waiting or begun.
 func (s *store) underway(ctx context.Context, rounds []round.Round) (map[round.Round]bool, error) {
 	events, err := s.eventsOf(ctx, uidsOf(rounds)...)
 	if err != nil {

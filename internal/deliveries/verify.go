@@ -59,11 +59,14 @@ func (d *Keeper) Verify(ctx context.Context, done func(int64)) (Ledger, error) {
 	return ledger, nil
 }
 
-// stuckBefore returns when an attempt began that should have ended by now, with its result written.
+// stuckBefore returns when an attempt began that should have ended by now, with its result written: f finds such ones
+// within seconds, so one that is older is a fault of the service.
 func (d *Keeper) stuckBefore() time.Time {
 	return d.deps.Now().Add(-d.deps.Stuck)
 }
 
+// deliveries counts every delivery and notes its faults. What is made meanwhile is checked too where its id is behind
+// the place that the walk has reached.
 func (v *verification) deliveries(ctx context.Context) error {
 	for after := ""; ; {
 		batch, err := v.store.verified(ctx, after, verifyBatch, v.stuck)
@@ -83,6 +86,7 @@ func (v *verification) deliveries(ctx context.Context) error {
 	}
 }
 
+// events looks for events that no delivery brings to the own endpoint: their requests would never be estimated.
 func (v *verification) events(ctx context.Context) error {
 	for after := (round.Round{UID: -1}); ; {
 		batch, lost, err := v.store.withoutOwn(ctx, after, verifyBatch)

@@ -6,6 +6,22 @@ import (
 	"time"
 )
 
+// Why there is room to ask for. A worker that is given more than it can send would write the rest down as waiting, and
+// then search for it and claim it: two more writes and a search a delivery. Three mechanisms keep that from happening
+// at the moment of the highest load, when it costs most. The ready queue lets a first attempt that has no slot yet wait
+// here, begun in the database with its delivery. Reserve is the estimator's question "is there room?", asked before it
+// takes more from the queue of requests: it waits for half a second at most, so that work waits as requests, which cost
+// nothing, and it counts what others were granted, as several batches are estimated at the same time. The two together
+// brought 64 slots from 1,900 to 2,900 deliveries a second. A Permit is the answer for one delivery: it is taken before
+// the transaction that begins the attempt, and afterwards used up by Send or given back by Cancel, so that nothing is
+// begun without a slot or a place, and a transaction that fails leaves none taken. Which of several workers is asked at
+// all is its turn in package queue (Behind in package sending): the oldest takes all that it can work on, the others
+// what it leaves. Spread over all, each message would be a transaction of its own: of four workers that cost 964
+// statements for 1,000 deliveries instead of 451, and 1.36 to 1.45 times the CPU of one worker instead of 1.28. What
+// has waited in the database all the same keeps a quarter of its destination's slots (share). Without that, either it
+// would wait as long as new events come, or new events would wait behind it: a third to three quarters of all went
+// through the database then.
+
 const (
 	queuePerSlot = 8           // attempts that may be queued, for each slot
 	queueMost    = 1024        // and in all

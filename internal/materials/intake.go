@@ -29,7 +29,8 @@ const (
 	intakeTimeout = 10 * time.Second // for that statement
 )
 
-// intakeItem is a request on its way into the database.
+// intakeItem is a request on its way into the database. Until the COMMIT it is in the memory of this process alone, and
+// its caller has no answer.
 type intakeItem struct {
 	requestKey
 	shopCode, traceID, traceParent string
@@ -63,7 +64,9 @@ func (s *Service) Submit(ctx context.Context, r Request) error {
 	}
 }
 
-// intakeResult is what came of an item: whether it is what is stored under its id, and the span of its batch.
+// intakeResult is what came of an item: whether it is what is stored under its id, and the span of its batch. Every
+// caller of a batch whose COMMIT got no answer is answered that the service is unavailable, and repeats: the digest
+// then decides.
 type intakeResult struct {
 	accepted bool
 	batch    string
@@ -75,7 +78,9 @@ func newIntakeBatcher(s *Service) *groupcommit.Batcher[intakeItem, intakeResult]
 }
 
 // flushIntake stores a batch, publishes what is new and returns for each item whether it is what is stored under its
-// id. The batch belongs to no single caller, so nothing of its context is used.
+// id. The batch belongs to no single caller, so nothing of its context is used. Publishing comes after the COMMIT and
+// waits for nothing; a process that dies in between leaves rows with tickets that are in no message, which the sweeper
+// publishes.
 func (s *Service) flushIntake(_ context.Context, items []intakeItem) (results []intakeResult, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), intakeTimeout)
 	defer cancel()

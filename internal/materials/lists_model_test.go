@@ -1,13 +1,12 @@
 package materials_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 
@@ -21,33 +20,17 @@ import (
 
 // listed is what the model knows of a stored request, whose id is its uid.
 type listed struct {
+	uid      int64
 	supplier string
 	status   materials.Status
 	selected int64 // when; 0: not yet
 }
 
-// walk reads a list to its end, while rows come, change and go.
-type walk struct {
-	path     string                       // of the API; empty: the operator's list
-	filter   materials.Filter             // of the API's, SupplierID is the caller
-	in       func(listed) bool            // the list has the row
-	order    func(listed, int64) [2]int64 // of its rows, by their uid
-	cursor   string
-	behind   int64
-	expected map[int64]bool // rows that were there at the start and never left the list
-	seen     map[int64]bool
-	last     [2]int64
-	ended    bool
-}
-
 var statuses = []materials.Status{materials.Enqueued, materials.Estimated, materials.Selected, materials.Failed}
 
 type listsModel struct {
-	p     *pipeline
-	rows  map[int64]listed
-	uid   int64
-	late  []int64 // uids that were given out, whose requests are committed later
-	walks []*walk
+	databasetest.Lists[int64, listed]
+	p *pipeline
 }
 
 // Contract 1: following next_cursor to null shows every row that was there at the start once, whatever comes and goes.
@@ -68,184 +51,120 @@ func TestLists_show_every_row_once_whatever_comes_and_goes(t *testing.T) {
 		restart(nil)
 		databasetest.Walk(t, func(rt *rapid.T) {
 			p.exec(`DELETE FROM material_requests`)
-			m := &listsModel{p: p, rows: map[int64]listed{}}
+			m := &listsModel{p: p}
+			m.Rows, m.Store = map[int64]listed{}, m.store
 			for range 30 {
-				m.insert(rt)
+				m.Come(rt)
 			}
 			rt.Repeat(map[string]func(*rapid.T){
-				"a request comes": m.insert, "a uid is given out": m.giveOut, "a request comes late": m.insertLate,
-				"a status changes": m.move, "retention deletes": m.remove, "a walk begins": m.begin, "a page is read": m.read,
-				"a page more is read": m.read, "a restart": restart,
+				"a request comes": m.Come, "a uid is given out": m.GiveOut, "a request comes late": m.ComeLate,
+				"a status changes": m.move, "retention deletes": m.remove, "a list is begun": m.begin, "a page is read": m.Read,
+				"a page more is read": m.Read, "a restart": restart,
 			})
-			for _, w := range m.walks {
-				for !w.ended {
-					m.page(rt, w)
-				}
-			}
+			m.End(rt)
 		})
 	})
 }
 
-func (m *listsModel) insert(t *rapid.T) {
-	m.uid++
-	m.store(t, m.uid)
-}
-
-func (m *listsModel) giveOut(*rapid.T) {
-	m.uid++
-	m.late = append(m.late, m.uid)
-}
-
-func (m *listsModel) insertLate(t *rapid.T) {
-	if len(m.late) == 0 {
-		t.Skip("no uid was given out")
-	}
-	m.store(t, m.late[0])
-	m.late = m.late[1:]
-}
-
 func (m *listsModel) store(t *rapid.T, uid int64) {
-	row := listed{supplier: rapid.SampledFrom([]string{"acme", "acme", "other"}).Draw(t, "supplier"),
+	row := listed{uid: uid, supplier: rapid.SampledFrom([]string{"acme", "acme", "other"}).Draw(t, "supplier"),
 		status: materials.Enqueued}
 	m.p.exec(fmt.Sprintf(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid,
 		created_at, updated_at) VALUES ('%s', %d, 'enqueued', '', '', '{}', '', %[2]d, 1, 1)`, row.supplier, uid))
-	m.rows[uid] = row
-}
-
-// one draws a stored request.
-func (m *listsModel) one(t *rapid.T) int64 {
-	if len(m.rows) == 0 {
-		t.Skip("nothing is stored")
-	}
-	return rapid.SampledFrom(slices.Sorted(maps.Keys(m.rows))).Draw(t, "request")
+	m.Rows[uid] = row
 }
 
 func (m *listsModel) move(t *rapid.T) {
-	uid := m.one(t)
-	row := m.rows[uid]
+	uid := m.One(t)
+	row := m.Rows[uid]
 	if row.status == materials.Selected {
 		return // it is final
 	}
 	row.status = rapid.SampledFrom(statuses).Draw(t, "status")
 	set := ``
 	if row.status == materials.Selected {
-		row.selected = m.uid/5 + 1 // several in the same moment
+		row.selected = m.UID/5 + 1 // several in the same moment
 		set = fmt.Sprintf(`, selected_at = %d`, row.selected)
 	}
 	m.p.exec(fmt.Sprintf(`UPDATE material_requests SET status = '%s'%s WHERE uid = %d`, row.status, set, uid))
-	m.rows[uid] = row
-	m.left(uid)
+	m.Rows[uid] = row
+	m.Changed(uid)
 }
 
 func (m *listsModel) remove(t *rapid.T) {
-	uid := m.one(t)
+	uid := m.One(t)
 	m.p.exec(fmt.Sprintf(`DELETE FROM material_requests WHERE uid = %d`, uid))
-	delete(m.rows, uid)
-	m.left(uid)
-}
-
-// left has no walk expect the row that it need not show any more.
-func (m *listsModel) left(uid int64) {
-	for _, w := range m.walks {
-		if row, stored := m.rows[uid]; !stored || !w.in(row) {
-			delete(w.expected, uid)
-		}
-	}
+	delete(m.Rows, uid)
+	m.Changed(uid)
 }
 
 func (m *listsModel) begin(t *rapid.T) {
-	status := rapid.SampledFrom(append([]materials.Status{""}, statuses...)).Draw(t, "filter")
-	w := &walk{behind: materials.Newest, expected: map[int64]bool{}, seen: map[int64]bool{},
-		filter: materials.Filter{SupplierID: "acme", Status: status},
-		order:  func(_ listed, uid int64) [2]int64 { return [2]int64{0, uid} }}
+	filter := materials.Filter{SupplierID: "acme",
+		Status: rapid.SampledFrom(append([]materials.Status{""}, statuses...)).Draw(t, "filter")}
+	list := &databasetest.List[int64, listed]{Behind: func(a, b listed) bool { return a.uid < b.uid }}
+	path := "" // of the API; empty: the operator's list
 	switch rapid.SampledFrom([]string{"a supplier's", "the operator's", "the operator's of all", "orders"}).Draw(t, "list") {
 	case "a supplier's":
-		w.path = "/api/material-requests?limit=%d"
-		if status != "" {
-			w.path += "&status=" + string(status)
+		path = "/api/material-requests?limit=%d"
+		if filter.Status != "" {
+			path += "&status=" + string(filter.Status)
 		}
 	case "the operator's of all":
-		w.filter.SupplierID = ""
+		filter.SupplierID = ""
 	case "orders":
-		w.path, w.filter = "/orders?limit=%d", materials.Filter{Status: materials.Selected}
-		w.order = func(row listed, uid int64) [2]int64 { return [2]int64{row.selected, uid} }
-	}
-	w.in = func(row listed) bool {
-		return (w.filter.SupplierID == "" || row.supplier == w.filter.SupplierID) &&
-			(w.filter.Status == "" || row.status == w.filter.Status)
-	}
-	for uid, row := range m.rows {
-		if w.in(row) {
-			w.expected[uid] = true
+		path, filter = "/orders?limit=%d", materials.Filter{Status: materials.Selected}
+		list.Behind = func(a, b listed) bool {
+			return cmp.Or(cmp.Compare(a.selected, b.selected), cmp.Compare(a.uid, b.uid)) < 0
 		}
 	}
-	m.walks = append(m.walks, w)
-	m.page(t, w)
-}
-
-func (m *listsModel) read(t *rapid.T) {
-	open := slices.DeleteFunc(slices.Clone(m.walks), func(w *walk) bool { return w.ended })
-	if len(open) == 0 {
-		t.Skip("no walk is under way")
+	list.Name, list.Has = fmt.Sprintf("%s %+v", path, filter), func(row listed) bool {
+		return (filter.SupplierID == "" || row.supplier == filter.SupplierID) &&
+			(filter.Status == "" || row.status == filter.Status)
 	}
-	m.page(t, rapid.SampledFrom(open).Draw(t, "walk"))
+	if list.Page = m.answers(path); path == "" {
+		list.Page = m.overviews(filter)
+	}
+	m.Begin(t, list)
 }
 
-// page reads the next page of the walk, and at its end asks whether all was seen.
-func (m *listsModel) page(t *rapid.T, w *walk) {
-	limit := rapid.IntRange(1, 9).Draw(t, "limit")
-	var uids []int64
-	if w.path == "" {
-		page, next, err := m.p.requests.Overviews(context.Background(), w.filter, w.behind, limit)
+func (m *listsModel) overviews(filter materials.Filter) func(*rapid.T, int) ([]int64, bool) {
+	behind := int64(materials.Newest)
+	return func(t *rapid.T, limit int) (uids []int64, end bool) {
+		page, next, err := m.p.requests.Overviews(context.Background(), filter, behind, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, o := range page {
 			uids = append(uids, o.UID)
 		}
-		w.behind, w.ended = next, next == 0
-	} else {
-		uids = m.answer(t, w, limit)
-	}
-	if len(uids) > limit {
-		t.Fatalf("a page of %d has %d rows", limit, len(uids))
-	}
-	for _, uid := range uids {
-		row, stored := m.rows[uid]
-		place := w.order(row, uid)
-		if !stored || !w.in(row) || w.seen[uid] {
-			t.Fatalf("%+v shows %d, which is %+v and was seen: %t", w.filter, uid, row, w.seen[uid])
-		}
-		if len(w.seen) > 0 && (place[0] > w.last[0] || place[0] == w.last[0] && place[1] >= w.last[1]) {
-			t.Fatalf("%+v shows %v behind %v", w.filter, place, w.last)
-		}
-		w.seen[uid], w.last = true, place
-	}
-	for uid := range w.expected {
-		if w.ended && !w.seen[uid] {
-			t.Fatalf("%s %+v never showed %d: %+v", w.path, w.filter, uid, m.rows[uid])
-		}
+		behind = next
+		return uids, next == 0
 	}
 }
 
-func (m *listsModel) answer(t *rapid.T, w *walk, limit int) (uids []int64) {
-	request := httptest.NewRequest(http.MethodGet, strings.TrimSuffix(fmt.Sprintf(w.path, limit)+"&cursor="+w.cursor,
-		"&cursor="), nil)
-	request.Header.Set("X-Supplier", "acme")
-	recorder := httptest.NewRecorder()
-	m.p.http.ServeHTTP(recorder, request)
-	var answer struct {
-		Data []struct{ ID int64 }
-		Next *string `json:"next_cursor"`
+// answers reads a list by its cursors.
+func (m *listsModel) answers(path string) func(*rapid.T, int) ([]int64, bool) {
+	cursor := ""
+	return func(t *rapid.T, limit int) (uids []int64, end bool) {
+		request := httptest.NewRequest(http.MethodGet, strings.TrimSuffix(fmt.Sprintf(path, limit)+"&cursor="+cursor,
+			"&cursor="), nil)
+		request.Header.Set("X-Supplier", "acme")
+		recorder := httptest.NewRecorder()
+		m.p.http.ServeHTTP(recorder, request)
+		var answer struct {
+			Data []struct{ ID int64 }
+			Next *string `json:"next_cursor"`
+		}
+		if err := json.Unmarshal(recorder.Body.Bytes(), &answer); err != nil || recorder.Code != http.StatusOK {
+			t.Fatalf("%s: %d %s: %v", request.URL, recorder.Code, recorder.Body, err)
+		}
+		for _, row := range answer.Data {
+			uids = append(uids, row.ID)
+		}
+		if answer.Next == nil {
+			return uids, true
+		}
+		cursor = *answer.Next
+		return uids, false
 	}
-	if err := json.Unmarshal(recorder.Body.Bytes(), &answer); err != nil || recorder.Code != http.StatusOK {
-		t.Fatalf("%s: %d %s: %v", request.URL, recorder.Code, recorder.Body, err)
-	}
-	for _, row := range answer.Data {
-		uids = append(uids, row.ID)
-	}
-	if w.ended = answer.Next == nil; !w.ended {
-		w.cursor = *answer.Next
-	}
-	return uids
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // The life of a request, file by file: http.go takes it, request.go checks it, intake.go stores it; package work
-// estimates it and package webhooks sends its event; http_estimates.go and receipts.go take the estimates;
+// estimates it and package sending sends its event; http_estimates.go and receipts.go take the estimates;
 // selection.go and state.go move it on; store_list.go shows it. The row of the request is the only truth about its
 // state. Every move is a statement that names the state, or the round, that it moves from, so that of two processes
 // that do the same one changes something.

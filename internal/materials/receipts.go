@@ -53,7 +53,8 @@ const (
 	receiptTooLate // an estimate is selected already: refused
 )
 
-// receiptState is a locked request as the events of one batch change it.
+// receiptState is a locked request as the events of one batch change it. Several events of one request are decided on
+// in the order in which they came, each by what those before it made of the state; only the last state is written.
 type receiptState struct {
 	status     Status
 	uid, round int64
@@ -86,7 +87,8 @@ func (r *receiptState) apply(item receiptItem) receiptResult {
 	return receiptStored
 }
 
-// knows reports whether an event of that webhook-id was received before.
+// knows reports whether an event of that webhook-id was received before. Own events are known by their round's number,
+// as each round has one; those that a supplier posted itself by the webhook-ids that the row remembers.
 func (r *receiptState) knows(item receiptItem) bool {
 	return item.number != 0 && item.uid == r.uid && item.number <= r.received ||
 		!item.own && item.webhookID != "" && strings.Contains(r.webhookIDs, item.mark())
@@ -118,7 +120,8 @@ func newReceiptBatcher(s *Service) *groupcommit.Batcher[receiptItem, receiptResu
 
 // flushReceipts takes a batch of events. Nearly all are the own ones of their requests' rounds, which one statement
 // takes; the others are decided on one by one. The batch belongs to no single caller, so nothing of its context is
-// used.
+// used. The two are separate transactions. Where the second fails all callers of the batch are answered an error:
+// workers try again, and what the first one took is found received before.
 func (s *Service) flushReceipts(_ context.Context, items []receiptItem) ([]receiptResult, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), receiptTimeout)
 	defer cancel()
@@ -154,7 +157,8 @@ func ownReceipts(items []receiptItem) []receiptItem {
 	return slices.CompactFunc(first, func(a, b receiptItem) bool { return a.requestKey == b.requestKey })
 }
 
-// decideReceipts decides on the events at the given places, in their order, while it holds the requests' rows.
+// decideReceipts decides on the events at the given places, in their order, while it holds the requests' rows. A
+// selection, a re-estimate or retention of one of them waits for this transaction, or it waits for theirs.
 func (s *Service) decideReceipts(ctx context.Context, items []receiptItem, places []int,
 	results []receiptResult) error {
 	if len(places) == 0 {

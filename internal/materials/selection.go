@@ -48,7 +48,8 @@ func (s *Service) selectEstimate(ctx context.Context, key requestKey, estimateID
 	return selectedAt, nil
 }
 
-// canSelect applies the rule of the choice: nil when the estimate may be chosen now, or is the one chosen before.
+// canSelect applies the rule of the choice: nil when the estimate may be chosen now, or is the one chosen before. The
+// same choice is right also after the estimate's validity: a client whose answer was lost repeats it.
 func (r Record) canSelect(estimateID string, now time.Time) error {
 	switch {
 	case r.Status == Selected && r.SelectedEstimateID != nil && *r.SelectedEstimateID == estimateID:
@@ -69,7 +70,8 @@ func (r Record) canSelect(estimateID string, now time.Time) error {
 	}
 }
 
-// estimate returns the request's estimate of that id, nil when it has none.
+// estimate returns the request's estimate of that id, nil when it has none. Estimates of an earlier round are not among
+// them, and have other ids.
 func (r Record) estimate(id string) *webhook.Estimate {
 	i := slices.IndexFunc(r.Estimates, func(e webhook.Estimate) bool { return e.EstimateID == id })
 	if i < 0 {

@@ -101,7 +101,8 @@ func (l *RequestLedger) MarkFailed(ctx context.Context, r round.Round, reason st
 }
 
 // MarkRedelivered moves the rounds' requests from failed back to enqueued, because an operator has their events
-// delivered again; in any other state or round it does nothing. It joins the transaction in ctx.
+// delivered again; in any other state or round it does nothing. It joins the transaction in ctx. They get no ticket:
+// the round is estimated already, its event is on its way, and the sweeper must not have it estimated again.
 func (l *RequestLedger) MarkRedelivered(ctx context.Context, rounds ...round.Round) error {
 	moved, err := l.store.redelivered(ctx, rounds, l.now())
 	if err != nil {
@@ -114,7 +115,8 @@ func (l *RequestLedger) MarkRedelivered(ctx context.Context, rounds ...round.Rou
 }
 
 // Fail moves the round's request from enqueued to failed and notifies the operator; moved is false when it was not
-// enqueued in this round. sentence is for the supplier, cause for the operator. It joins the transaction in ctx.
+// enqueued in this round. sentence is for the supplier, cause for the operator. It joins the transaction in ctx: the
+// one that makes the delivery dead, so that no request waits for what nothing sends any more.
 func (l *RequestLedger) Fail(ctx context.Context, r round.Round, sentence, cause string) (
 	traceID string, moved bool, err error) {
 	err = l.store.db.InTx(ctx, "fail a request", func(ctx context.Context) (err error) {
@@ -132,6 +134,7 @@ func (l *RequestLedger) Fail(ctx context.Context, r round.Round, sentence, cause
 // estimate ids of its own. A request that is enqueued already stays as it is: its fresh estimates are on the way.
 // errs.NotFound: no such request of the supplier; errs.Conflict: an estimate is selected.
 func (s *Service) reestimate(ctx context.Context, key requestKey) error {
+	// published after the COMMIT, like a request that was just accepted; where that is lost the sweeper finds its ticket
 	next, moved, err := s.store.nextRound(ctx, key, s.deps.Now(), Estimated, Failed)
 	if err != nil {
 		return fmt.Errorf("re-estimate: %w", err)
@@ -152,7 +155,8 @@ func (s *Service) reestimate(ctx context.Context, key requestKey) error {
 }
 
 // Reopen enqueues a failed request again, for its next round. errs.NotFound: no such request of the supplier;
-// errs.Conflict: it is not failed.
+// errs.Conflict: it is not failed. What is still on its way of the round before changes nothing any more when it
+// arrives.
 func (s *Service) Reopen(ctx context.Context, supplierID string, requestID int64) error {
 	key := requestKey{supplierID, requestID}
 	next, moved, err := s.store.nextRound(ctx, key, s.deps.Now(), Failed)

@@ -148,7 +148,8 @@ func (r *requestRow) places() []any {
 		&r.UpdatedAt, &r.SelectedEstimateID, &r.SelectedAt, &r.Body, &r.Estimates, &r.Unavailable, &r.Event}
 }
 
-// round reads the round that a request is in; errs.NotFound when there is none.
+// round reads the round that a request is in; errs.NotFound when there is none. By the time it is used the request may
+// be in the next one: who changes something names the round again in the statement.
 func (s *store) round(ctx context.Context, key requestKey) (round.Round, error) {
 	r := round.Round{SupplierID: key.SupplierID, RequestID: key.ID}
 	found, err := database.One(ctx, s.db.ReaderSQL(ctx), `SELECT uid, round FROM material_requests
@@ -166,7 +167,8 @@ func (s *store) round(ctx context.Context, key requestKey) (round.Round, error) 
 // unknownRequest answers an id of which the supplier has no request, also when another supplier has one.
 func unknownRequest() error { return errs.New(errs.NotFound, "There is no such material request.") }
 
-// lock holds the request until the transaction ends; SQLite's transactions already exclude each other.
+// lock holds the request until the transaction ends; SQLite's transactions already exclude each other. What reads the
+// row after it in the transaction sees what the one before left.
 func (s *store) lock(ctx context.Context, key requestKey) error {
 	if s.db.Engine() != database.Postgres {
 		return nil

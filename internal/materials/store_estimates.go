@@ -102,7 +102,8 @@ func receiptsSQLite(items []receiptItem, now time.Time) (statement string, args 
 }
 
 // lockReceipts holds the requests, until the transaction ends, and reads what decides on their events. Unknown requests
-// are absent.
+// are absent. The rows are locked in the order of all batches, so workers and suppliers that send to the same requests
+// wait for each other.
 func (s *store) lockReceipts(ctx context.Context, keys []requestKey) (map[requestKey]*receiptState, error) {
 	type row struct {
 		requestKey
@@ -130,7 +131,8 @@ func (s *store) lockReceipts(ctx context.Context, keys []requestKey) (map[reques
 	return states, nil
 }
 
-// saveReceipt writes down what a batch of events made of a locked request.
+// saveReceipt writes down what a batch of events made of a locked request. An event that is only remembered leaves the
+// state and the time of the last change as they are.
 func (s *store) saveReceipt(ctx context.Context, key requestKey, state *receiptState, now time.Time) error {
 	webhookIDs := state.webhookIDs
 	if len(webhookIDs) > webhookIDsLimit {
@@ -160,7 +162,8 @@ func postedAt(at int64) *int64 {
 	return &at
 }
 
-// choose moves an estimated request to selected; false when it is not estimated any more.
+// choose moves an estimated request to selected; false when it is not estimated any more. selected_at is what orders
+// are listed by.
 func (s *store) choose(ctx context.Context, key requestKey, estimateID string, at int64) (bool, error) {
 	n, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE material_requests SET status = 'selected',
 		selected_estimate_id = $1, selected_at = $2, updated_at = $2

@@ -16,7 +16,9 @@ const intakeColumns = `supplier_id, id, status, digest, shop_code, body, trace_i
 const intakeConflict = ` ON CONFLICT (supplier_id, id) DO NOTHING RETURNING supplier_id, id, uid`
 
 // insert stores those requests whose keys are free, in one statement, and returns their uids. Keys are distinct and in
-// order.
+// order: two batches with the same keys wait for each other instead of deadlocking. On PostgreSQL the statement is its
+// own transaction. uids that a conflict leaves unused are never given out again; nothing counts on them being without
+// gaps.
 func (s *store) insert(ctx context.Context, items []intakeItem, now time.Time) (map[requestKey]int64, error) {
 	insert := s.insertSQLite
 	if s.db.Engine() == database.Postgres {
@@ -80,7 +82,9 @@ func (s *store) insertSQLite(ctx context.Context, items []intakeItem, now time.T
 	return rows, err
 }
 
-// addDigests puts the digests of the stored requests into known. Reading the writer sees what was just committed.
+// addDigests puts the digests of the stored requests into known. Reading the writer sees what was just committed. A
+// request that retention deleted in between has none: its caller is answered a conflict, and finds the id free when it
+// asks again.
 func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[requestKey][]byte) error {
 	if len(keys) == 0 {
 		return nil
@@ -98,7 +102,8 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 }
 
 // nextRound begins the next round of a request that is in one of the statuses, and records how the one before ended.
-// moved is false in any other status.
+// moved is false in any other status. The row is locked first, so that of two calls at once one begins a round. The
+// ticket is new: the row is in no message yet, and the sweeper finds it if publishing is lost.
 func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, from ...Status) (
 	next Queued, moved bool, err error) {
 	statuses := make([]string, len(from))

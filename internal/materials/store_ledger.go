@@ -23,7 +23,7 @@ func RoundArgs(r round.Round, more ...any) []any {
 }
 
 // fail moves the round's request from enqueued to failed and returns its trace id; moved is false when it was not
-// enqueued in this round.
+// enqueued in this round. It takes the ticket away, so that neither a message nor the sweeper has it estimated.
 func (s *store) fail(ctx context.Context, r round.Round, reason string, now time.Time) (
 	traceID string, moved bool, err error) {
 	moved, err = database.One(ctx, s.db.SQL(ctx), `UPDATE material_requests SET status = 'failed', ticket = NULL,
@@ -36,7 +36,7 @@ func (s *store) fail(ctx context.Context, r round.Round, reason string, now time
 }
 
 // redelivered moves the rounds' requests from failed back to enqueued and returns them: their events are on their way
-// again.
+// again. They are locked first, all in the one order: the UPDATE alone would lock them as its plan finds them.
 func (s *store) redelivered(ctx context.Context, rounds []round.Round, now time.Time) ([]requestRow, error) {
 	keys := make([]requestKey, len(rounds))
 	for i, r := range rounds {
@@ -57,7 +57,8 @@ func (s *store) redelivered(ctx context.Context, rounds []round.Round, now time.
 	return moved, nil
 }
 
-// lockAll holds the requests until the transaction ends, in the one order in which all batches lock.
+// lockAll holds the requests until the transaction ends, in the one order in which all batches lock. Their deliveries
+// are locked before, as deliveries.lockByID says.
 func (s *store) lockAll(ctx context.Context, keys []requestKey) error {
 	_, err := queryRequests(ctx, s, s.db.SQL(ctx), keys, `supplier_id, id`, true,
 		`SELECT r.supplier_id, r.id FROM %s`, (*requestKey).place)

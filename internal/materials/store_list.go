@@ -84,7 +84,7 @@ func (s *store) queryOverviews(ctx context.Context, query string, args ...any) (
 }
 
 // overviews reads a page of what the filter chooses. It returns the uid behind which the next page begins; 0: that was
-// all.
+// all. Where no index has just those it looks at a bounded number of requests, and the page may be short or empty.
 func (s *store) overviews(ctx context.Context, filter Filter, behind int64, limit int) (page []Overview, next int64,
 	err error) {
 	asked, most := filter, limit
@@ -115,7 +115,8 @@ func (s *store) ofID(ctx context.Context, id int64, limit int) ([]Overview, erro
 		JOIN material_requests r ON r.supplier_id = s.id AND r.id = $1 ORDER BY s.id LIMIT $2`, id, limit)
 }
 
-// listing is a page before its records are read: those of the largest requests have 200 MiB.
+// listing is a page before its records are read: those of the largest requests have 200 MiB. The page is fixed by its
+// rows' keys from then on; what a later statement finds changed is shown as it is then.
 type listing struct {
 	store *store
 	rows  []listed
@@ -153,7 +154,8 @@ func (s *store) requestsPage(ctx context.Context, filter Filter, behind int64, l
 	return s.page(ctx, limit, query, args)
 }
 
-// ordersPage chooses a page of all suppliers' requests with a selected estimate, the latest selection first.
+// ordersPage chooses a page of all suppliers' requests with a selected estimate, the latest selection first. A
+// selection is final, so no row ever moves within this list.
 func (s *store) ordersPage(ctx context.Context, selectedAt, behind int64, limit int) (listing, error) {
 	return s.page(ctx, limit, `SELECT `+listedColumns+` FROM material_requests
 		WHERE selected_at IS NOT NULL AND (selected_at, uid) < ($1, $2) ORDER BY selected_at DESC, uid DESC LIMIT $3`,

@@ -74,7 +74,8 @@ func (w *waiters) subscribe(key requestKey) (done <-chan struct{}, unsubscribe f
 	return c.done, func() { w.unsubscribe(key, c) }, nil
 }
 
-// unsubscribe ends a call's wait, however it ended, and frees its place.
+// unsubscribe ends a call's wait, however it ended, and frees its place. The last call that waits for a request takes
+// it out of what the database is asked about.
 func (w *waiters) unsubscribe(key requestKey, c *subscription) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +88,8 @@ func (w *waiters) unsubscribe(key requestKey, c *subscription) {
 	}
 }
 
-// notify wakes the calls that wait for one of the requests.
+// notify wakes the calls that wait for one of the requests. It is called after the COMMIT that moved it; they read it
+// then.
 func (w *waiters) notify(keys ...requestKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,7 +141,8 @@ func (w *waiters) run(look func(context.Context, []requestKey) ([]requestKey, er
 }
 
 // await returns the request once it is not enqueued any more, or as it is after the given time or when the service
-// stops. errs.NotFound: no such request of the supplier; errs.Unavailable: too many wait.
+// stops. errs.NotFound: no such request of the supplier; errs.Unavailable: too many wait. It holds no connection of the
+// database while it waits.
 func (s *Service) await(ctx context.Context, key requestKey, atMost time.Duration) (Record, error) {
 	done, unsubscribe, err := s.waiters.subscribe(key)
 	if err != nil {

@@ -34,12 +34,8 @@ type Message struct {
 	Deliveries int
 }
 
-// Turn is which messages a process takes; 0: it comes first and takes all that it can work on, n: it is one of n that
-// take what the first leaves. Spread over all, each message would be a batch of its own, whose transaction costs as
-// much as that of a full one.
-type Turn int
-
-const first Turn = 0
+// Of several processes the first takes all messages that it can work on, and the others what it leaves. Spread over
+// all, each message would be a batch of its own, whose transaction costs as much as that of a full one.
 
 // All others together ask what the first left each leftSoonest, so that they get it in full batches, and less and less
 // often while they get nothing: with many processes these questions were half of what idle ones cost.
@@ -48,11 +44,12 @@ const (
 	leftLatest  = 800 * time.Millisecond
 )
 
-// Consume calls handle for every message of the process's turn, at most concurrency of them at once. nil means done; an
-// error or a panic brings the message back after a delay that grows to 2 s; a worker that dies brings it back after
-// AckWait. A message may come more than once. Consume returns when ctx ends and the calls under way, which do not see
-// that end, are over.
-func (q *Queue) Consume(ctx context.Context, concurrency int, turn func() Turn,
+// Consume calls handle for every message of the process's turn, at most concurrency of them at once: turn returns 0
+// while this process is the first, and n while it is one of n that take what that one leaves. nil means done; an error
+// or a panic brings the message back after a delay that grows to 2 s; a worker that dies brings it back after AckWait.
+// A message may come more than once. Consume returns when ctx ends and the calls under way, which do not see that end,
+// are over.
+func (q *Queue) Consume(ctx context.Context, concurrency int, turn func() int,
 	handle func(context.Context, Message) error) error {
 	if concurrency < 1 {
 		return fmt.Errorf("consume: concurrency is %d, must be positive", concurrency)
@@ -87,7 +84,7 @@ type pool struct {
 
 // pull asks for as many messages as may be worked on, so that none waits here while its AckWait runs. It is not cut
 // short by the end of ctx: a message that is on its way then would be lost until its AckWait is over.
-func (p *pool) pull(ctx context.Context, consumer jetstream.Consumer, turn Turn) error {
+func (p *pool) pull(ctx context.Context, consumer jetstream.Consumer, turn int) error {
 	free := p.free(ctx)
 	if free == 0 {
 		return nil
@@ -107,7 +104,7 @@ func (p *pool) pull(ctx context.Context, consumer jetstream.Consumer, turn Turn)
 	if got > 0 {
 		p.left = leftSoonest
 	}
-	if turn != first && got < free { // there is no more
+	if turn > 0 && got < free { // there is no more
 		pause(ctx, max(p.left, min(time.Duration(turn)*leftSoonest, leftLatest)))
 		p.left = min(2*p.left, leftLatest)
 	}
@@ -115,8 +112,8 @@ func (p *pool) pull(ctx context.Context, consumer jetstream.Consumer, turn Turn)
 }
 
 // fetch asks for messages: the first worker waits for them at the server, the others take what is there.
-func fetch(consumer jetstream.Consumer, most int, turn Turn) (jetstream.MessageBatch, error) {
-	if turn == first {
+func fetch(consumer jetstream.Consumer, most int, turn int) (jetstream.MessageBatch, error) {
+	if turn == 0 {
 		return consumer.Fetch(most, jetstream.FetchMaxWait(pullWait))
 	}
 	return consumer.FetchNoWait(most)

@@ -76,7 +76,7 @@ func stacks(t *testing.T, fn func(t *testing.T, cfg queue.Config)) {
 	})
 }
 
-func first() queue.Turn { return 0 }
+func first() int { return 0 }
 
 // consume handles messages until the test or the returned function ends it.
 func consume(tb testing.TB, q *queue.Queue, concurrency int,
@@ -85,7 +85,7 @@ func consume(tb testing.TB, q *queue.Queue, concurrency int,
 	return consumeInTurn(tb, q, concurrency, first, handle)
 }
 
-func consumeInTurn(tb testing.TB, q *queue.Queue, concurrency int, turn func() queue.Turn,
+func consumeInTurn(tb testing.TB, q *queue.Queue, concurrency int, turn func() int,
 	handle func(context.Context, queue.Message) error) (stop func()) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

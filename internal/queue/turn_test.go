@@ -13,7 +13,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
 )
 
-func behindOne() queue.Turn { return 1 }
+func behindOne() int { return 1 }
 
 func TestConsume_leaves_the_work_to_the_first_while_it_can(t *testing.T) {
 	t.Parallel()

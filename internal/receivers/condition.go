@@ -10,7 +10,8 @@ import (
 // gone is the last error of a receiver that answered 410.
 const gone = "status 410"
 
-// Condition is how a supplier's receiver does, and what waits for it, as operators see it.
+// Condition is how a supplier's receiver does, and what waits for it, as operators see it. It is read by statements of
+// their own, so what waits may have been sent since the state was read.
 type Condition struct {
 	State        string     `json:"state"`     // failing, paused, active
 	PausedBy     string     `json:"paused_by"` // empty: it is not paused
@@ -30,12 +31,12 @@ func (r ReceiverState) Condition() Condition {
 }
 
 // Gone reports whether the service paused the receiver because it answered 410; its other reason is that the receiver
-// failed for too long.
+// failed for too long. No column says which: a receiver that failed for too long has been failing since a time.
 func (c Condition) Gone() bool {
 	return c.PausedBy == PausedByService && (c.LastError == gone || c.FailingSince == nil)
 }
 
-// Ails reports whether the last error is of now.
+// Ails reports whether the last error is of now: the last call failed, or the receiver was paused for what it answered.
 func (c Condition) Ails() bool { return c.Failures > 0 || c.Gone() }
 
 // Gone reports whether the service paused the receiver because it answered 410, as Condition.Gone does.

@@ -22,5 +22,6 @@ var eventTypes = sync.OnceValues(func() (types []EventType, err error) {
 	return types, err
 })
 
-// Events returns the types of events that a supplier's receiver gets.
+// Events returns the types of events that a supplier's receiver gets. They are part of the binary, as their schemas
+// change with what it sends.
 func (s *SelfService) Events() ([]EventType, error) { return eventTypes() }

@@ -49,6 +49,10 @@ func (d *Registry) ReceiverState(ctx context.Context, supplierID string) (Receiv
 }
 
 // Pause stops sending to the supplier's receiver: its deliveries are kept. An operator's pause outlasts a supplier's.
+//
+// From its COMMIT on the owner's claim begins nothing for the receiver, as it locks the row and sees it. What is begun
+// and waits for its slot is put back when the owner is woken; when the wake-up is lost it may go out within the second
+// for which it may be queued. A call that is under way ends, and its result is written.
 func (d *Registry) Pause(ctx context.Context, supplierID, by string) error {
 	err := d.deps.DB.InTx(ctx, "pause a receiver",
 		func(ctx context.Context) error { return d.PauseReceiver(ctx, supplierID, by, "") })
@@ -111,7 +115,9 @@ func newHealthLog() *healthLog {
 	return &healthLog{news: map[string]health{}, urgent: make(chan struct{}, 1)}
 }
 
-// Learn takes the end of an attempt to a supplier's receiver in.
+// Learn takes the end of an attempt to a supplier's receiver in. The worker that made the call calls it before the
+// result is written down; it waits for no database. The streak is the scheduler's, which counts in memory and probes by
+// it.
 func (d *Registry) Learn(ctx context.Context, r deliveries.Result, streak dispatch.Streak) {
 	l := d.news
 	l.mu.Lock()
@@ -138,7 +144,8 @@ func (d *Registry) Learn(ctx context.Context, r deliveries.Result, streak dispat
 	}
 }
 
-// KeepHealth stores what is learnt until ctx ends, and then the rest.
+// KeepHealth stores what is learnt until ctx ends, and then the rest. A worker runs it until its last attempt has
+// ended.
 func (d *Registry) KeepHealth(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
@@ -151,7 +158,8 @@ func (d *Registry) KeepHealth(ctx context.Context) {
 }
 
 // storeHealth stores what was learnt since the last time. A receiver that has recovered is stored as failing until what
-// waits for it is due, so that a worker that dies in between leaves that to the next success.
+// waits for it is due, so that a worker that dies in between leaves that to the next success. What could not be stored
+// is added to what is learnt meanwhile, for the next time: a database that is away puts a state off and loses none.
 func (d *Registry) storeHealth(ctx context.Context) {
 	l := d.news
 	l.mu.Lock()
@@ -186,7 +194,7 @@ func (d *Registry) storeHealth(ctx context.Context) {
 	}
 }
 
-// again takes in what could not be stored, for the next time.
+// again takes in what could not be stored, for the next time. What was learnt meanwhile is newer and counts as such.
 func (l *healthLog) again(supplierID string, old health) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,7 +245,9 @@ func (h health) after(older health) health {
 	return h
 }
 
-// pauseFailing pauses receivers that have failed for as long as WEBHOOK_PAUSE_AFTER says.
+// pauseFailing pauses receivers that have failed for as long as WEBHOOK_PAUSE_AFTER says. It joins the transaction that
+// stores their failures, and the operator is notified in it. The claim sees the pause; no wake-up is needed, as what
+// fails has one probe at a time and nothing of it is queued.
 func (d *Registry) pauseFailing(ctx context.Context, news map[string]health) error {
 	if d.deps.PauseAfter == 0 {
 		return nil
@@ -263,7 +273,7 @@ func (d *Registry) pauseFailing(ctx context.Context, news map[string]health) err
 }
 
 // PauseReceiver pauses a receiver; the operator is notified unless it is paused already. It joins the transaction of
-// ctx.
+// ctx: Pause's own, or the one that writes a 410 down.
 func (d *Registry) PauseReceiver(ctx context.Context, supplierID, by, reason string) error {
 	paused, err := d.health.pause(ctx, supplierID, by, d.deps.Now())
 	if err != nil || !paused {

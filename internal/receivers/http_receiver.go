@@ -22,6 +22,8 @@ func (s *SelfService) ShowReceiver(c *gin.Context) error {
 	return s.answerReceiver(c)
 }
 
+// answerReceiver answers with the receiver as it is after a change, read again: what another call changed meanwhile
+// shows.
 func (s *SelfService) answerReceiver(c *gin.Context) error {
 	view, err := s.Receiver(c.Request.Context(), ownerOf(c))
 	if err != nil {
@@ -123,6 +125,7 @@ func (s *SelfService) PauseReceiver(c *gin.Context) error { return s.changeRecei
 // ResumeReceiver handles POST /api/webhook-receiver/resume.
 func (s *SelfService) ResumeReceiver(c *gin.Context) error { return s.changeReceiver(c, s.Resume) }
 
+// changeReceiver is a pause or a resume: both may be repeated, and the second changes nothing.
 func (s *SelfService) changeReceiver(c *gin.Context, change func(context.Context, string) error) error {
 	if _, err := httpapi.Query(c); err != nil {
 		return err

@@ -23,7 +23,7 @@ type RegistryDeps struct {
 }
 
 // Registry keeps how suppliers' receivers are: what their last calls came to, and who paused them. It is safe for
-// concurrent use.
+// concurrent use. Every process has one: workers learn and store, apis and commands pause, resume and show.
 type Registry struct {
 	deps    RegistryDeps
 	health  *healthStore

@@ -90,12 +90,14 @@ func (s *SelfService) Receiver(ctx context.Context, supplierID string) (Receiver
 }
 
 // SetURL changes the receiver's address; empty removes the receiver. A pause stays, and so does what is pending.
-// Errors: errs.Invalid.
+// Errors: errs.Invalid. The account's transaction makes what waits due (Callable in package sending), so a new address
+// gets it without any other step; the owner reads addresses before each claim.
 func (s *SelfService) SetURL(ctx context.Context, supplierID, url string) error {
 	return s.deps.Accounts.SetWebhookURL(ctx, supplierID, url)
 }
 
-// RotateSecret returns a new secret; the current one signs too for the overlap. Errors: errs.Invalid.
+// RotateSecret returns a new secret; the current one signs too for the overlap. Errors: errs.Invalid. Attempts that are
+// begun and wait for their slot are signed as they were claimed, within a second.
 func (s *SelfService) RotateSecret(ctx context.Context, supplierID string, overlap time.Duration) (string, error) {
 	if overlap < 0 || overlap > longestKeep {
 		return "", errs.InvalidInput("The overlap is not valid.", errs.At("/overlap", "must be from 0s to 168h"))

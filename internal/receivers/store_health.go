@@ -12,10 +12,14 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-// healthStore keeps how receivers are.
+// healthStore keeps how receivers are, in webhook_receivers, next to when something is due to them (package
+// deliveries). Rows are made by the first that has something to say: a failure, a pause, a delivery that waits. Every
+// statement here works for a supplier that has none yet.
 type healthStore struct{ deliveries.Tables }
 
-// saveHealth adds what was learnt about receivers to what is stored, and returns those that fail now.
+// saveHealth adds what was learnt about receivers to what is stored, and returns those that fail now. A success since
+// the last time sets the count back before the failures after it are added; without one they are added to what is
+// stored.
 func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, now time.Time) (
 	failing map[string]bool, err error) {
 	suppliers := slices.Sorted(maps.Keys(news))
@@ -50,7 +54,7 @@ func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, no
 			return []any{suppliers, shards, failures, successes, failed, errorTexts, now.UnixMicro()}
 		},
 		func(statement string, args []any) error {
-			ids, err := database.Query(ctx, s.DB.SQL(ctx), statement, args, func(id *string) []any { return []any{id} })
+			ids, err := database.Column[string](ctx, s.DB.SQL(ctx), statement, args...)
 			maps.Copy(failing, suppliersIn(ids))
 			return err
 		})
@@ -71,6 +75,7 @@ func microsOrNull(at time.Time) *int64 {
 	return &micros
 }
 
+// receiverState returns the state of one receiver; the zero state when it has no row.
 func (s *healthStore) receiverState(ctx context.Context, supplierID string) (ReceiverState, error) {
 	states, err := s.receiverStates(ctx, `supplier_id = $1`, supplierID)
 	return states[supplierID], err
@@ -84,13 +89,14 @@ func timeOrNil(micros *int64) *time.Time {
 	return &at
 }
 
-// lockFailing holds the receivers' rows until the transaction ends and returns which of them fail.
+// lockFailing holds the receivers' rows until the transaction ends and returns which of them fail. It is asked only
+// where the operator is notified: of two workers that store the same turn the second finds it stored.
 func (s *healthStore) lockFailing(ctx context.Context, news map[string]health) (map[string]bool, error) {
 	var ids []string
 	err := s.EachSupplier(slices.Sorted(maps.Keys(news)), func(suppliers []string) error {
-		some, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT `+failingID+` FROM webhook_receivers
+		some, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT `+failingID+` FROM webhook_receivers
 			WHERE `+s.AnyOf("supplier_id", 1)+s.DB.Of(suppliers, `supplier_id`, `$1`)+`
-			ORDER BY supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE`), []any{s.Values(suppliers)}, scanSupplier)
+			ORDER BY supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE`), s.Values(suppliers))
 		ids = append(ids, some...)
 		return err
 	})
@@ -100,13 +106,14 @@ func (s *healthStore) lockFailing(ctx context.Context, news map[string]health) (
 	return suppliersIn(ids), nil
 }
 
-// failing returns those of the suppliers whose receivers are stored as failing.
+// failing returns those of the suppliers whose receivers are stored as failing. What waits for these is due at once
+// after a success.
 func (s *healthStore) failing(ctx context.Context, suppliers []string) ([]string, error) {
 	if len(suppliers) == 0 {
 		return nil, nil
 	}
-	found, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
-		WHERE failing_since IS NOT NULL AND `+s.AnyOf("supplier_id", 1), []any{s.Values(suppliers)}, scanSupplier)
+	found, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
+		WHERE failing_since IS NOT NULL AND `+s.AnyOf("supplier_id", 1), s.Values(suppliers))
 	if err != nil {
 		return nil, fmt.Errorf("read which receivers fail: %w", err)
 	}
@@ -116,28 +123,30 @@ func (s *healthStore) failing(ctx context.Context, suppliers []string) ([]string
 // pause joins the transaction of ctx and reports whether the receiver was not paused before. A supplier's pause takes
 // the service's over, an operator's any.
 func (s *healthStore) pause(ctx context.Context, supplierID, by string, now time.Time) (paused bool, err error) {
-	since, err := database.Query(ctx, s.DB.SQL(ctx),
+	since, err := database.Column[int64](ctx, s.DB.SQL(ctx),
 		`INSERT INTO webhook_receivers AS r (supplier_id, shard, paused_by, paused_at, updated_at) VALUES ($1, $2, $3, $4, $4)
 		ON CONFLICT (supplier_id) DO UPDATE SET paused_by = excluded.paused_by,
 			paused_at = coalesce(r.paused_at, excluded.paused_at), updated_at = excluded.updated_at
 		WHERE r.paused_by = '' OR excluded.paused_by = 'operator'
 			OR (r.paused_by = 'service' AND excluded.paused_by = 'supplier')
 		RETURNING paused_at`,
-		[]any{supplierID, dispatch.ShardOf(supplierID), by, now.UnixMicro()}, func(at *int64) []any { return []any{at} })
+		supplierID, dispatch.ShardOf(supplierID), by, now.UnixMicro())
 	if err != nil {
 		return false, fmt.Errorf("pause the receiver: %w", err)
 	}
 	return len(since) == 1 && since[0] == now.UnixMicro(), nil
 }
 
-// pauseFailing pauses those of the receivers that have been failing since before the given time, and returns them.
+// pauseFailing pauses those of the receivers that have been failing since before the given time, and returns them. One
+// that is paused is left as it is, so of two workers that learnt of the same failures one notifies the operator.
 func (s *healthStore) pauseFailing(ctx context.Context, suppliers []string, before, now time.Time) ([]string, error) {
 	if len(suppliers) == 0 {
 		return nil, nil
 	}
-	paused, err := database.Query(ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET paused_by = 'service', paused_at = $3
+	paused, err := database.Column[string](ctx, s.DB.SQL(ctx), `
+		UPDATE webhook_receivers SET paused_by = 'service', paused_at = $3
 		WHERE paused_by = '' AND failing_since <= $2 AND `+s.AnyOf("supplier_id", 1)+` RETURNING supplier_id`,
-		[]any{s.Values(suppliers), before.UnixMicro(), now.UnixMicro()}, func(id *string) []any { return []any{id} })
+		s.Values(suppliers), before.UnixMicro(), now.UnixMicro())
 	if err != nil {
 		return nil, fmt.Errorf("pause failing receivers: %w", err)
 	}
@@ -145,14 +154,14 @@ func (s *healthStore) pauseFailing(ctx context.Context, suppliers []string, befo
 }
 
 // resume reports false when an operator paused the receiver and by is not one. What failed before counts no more for
-// WEBHOOK_PAUSE_AFTER.
+// WEBHOOK_PAUSE_AFTER. One statement asks and changes: an operator's pause that comes at the same time is not undone.
 func (s *healthStore) resume(ctx context.Context, supplierID, by string, now time.Time) (resumed bool, err error) {
-	left, err := database.Query(ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET updated_at = CAST($3 AS bigint),
+	left, err := database.Column[string](ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET updated_at = CAST($3 AS bigint),
 			paused_at = CASE WHEN paused_by = 'operator' AND $2 <> 'operator' THEN paused_at END,
 			failing_since = CASE WHEN failing_since IS NULL THEN NULL ELSE CAST($3 AS bigint) END,
 			paused_by = CASE WHEN paused_by = 'operator' AND $2 <> 'operator' THEN paused_by ELSE '' END
 		WHERE supplier_id = $1 RETURNING paused_by`,
-		[]any{supplierID, by, now.UnixMicro()}, func(by *string) []any { return []any{by} })
+		supplierID, by, now.UnixMicro())
 	if err != nil {
 		return false, fmt.Errorf("resume the receiver: %w", err)
 	}
@@ -194,8 +203,6 @@ func (s *healthStore) receiverStates(ctx context.Context, condition string, args
 	}
 	return states, nil
 }
-
-func scanSupplier(id *string) []any { return []any{id} }
 
 func suppliersIn(list []string) map[string]bool {
 	set := make(map[string]bool, len(list))

@@ -7,7 +7,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// lockTests makes other test calls of the supplier wait for this transaction and returns when the latest were made.
+// lockTests makes other test calls of the supplier wait for this transaction and returns when the latest were made. The
+// row comes first, so that there is one to lock: of two first calls at once the second waits for the first's insertion.
 func (s *healthStore) lockTests(ctx context.Context, supplierID string) (recent string, err error) {
 	_, err = database.Exec(ctx, s.DB.SQL(ctx), `INSERT INTO webhook_tests (supplier_id, recent) VALUES ($1, '')
 		ON CONFLICT (supplier_id) DO NOTHING`, supplierID)
@@ -21,6 +22,7 @@ func (s *healthStore) lockTests(ctx context.Context, supplierID string) (recent 
 	return recent, nil
 }
 
+// saveTests stores when the latest test calls were made, of the locked row.
 func (s *healthStore) saveTests(ctx context.Context, supplierID, recent string) error {
 	if _, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_tests SET recent = $1 WHERE supplier_id = $2`, recent,
 		supplierID); err != nil {

@@ -73,7 +73,8 @@ func testEvent(supplierID string, at time.Time) any {
 	}{webhook.TypeTest, at.UTC().Truncate(time.Second), data{supplierID}}
 }
 
-// allowTest counts a test call over all replicas. Errors: errs.Exhausted with the time to wait.
+// allowTest counts a test call over all replicas. Errors: errs.Exhausted with the time to wait. It is committed before
+// the call is made: one whose process dies counts, and none is made that was not counted.
 func (s *SelfService) allowTest(ctx context.Context, supplierID string) error {
 	return s.deps.DB.InTx(ctx, "count a test call", func(ctx context.Context) error {
 		text, err := s.health.lockTests(ctx, supplierID)
@@ -91,7 +92,8 @@ func (s *SelfService) allowTest(ctx context.Context, supplierID string) error {
 	})
 }
 
-// recentTests returns the moments of the last minute, the oldest first.
+// recentTests returns the moments of the last minute, the oldest first. Those that are older are dropped when the row
+// is written the next time.
 func recentTests(text string, now time.Time) []int64 {
 	var recent []int64
 	for field := range strings.FieldsSeq(text) {

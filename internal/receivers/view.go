@@ -1,12 +1,13 @@
 package receivers
 
 import (
+	"context"
+
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
 
-import "context"
-
-// name returns the state of a receiver that has an address.
+// name returns the state of a receiver that has an address. A pause hides that it fails: while it lasts nothing is
+// tried.
 func (r ReceiverState) name() string {
 	switch {
 	case r.PausedBy != "":
@@ -18,7 +19,7 @@ func (r ReceiverState) name() string {
 	}
 }
 
-// show fills in what does not depend on the address.
+// show fills in what does not depend on the address. The last error is shown without the operator's addresses.
 func (r ReceiverState) show(view *ReceiverView) {
 	view.ConsecutiveFailures = int64(r.Failures)
 	view.LastSuccessAt, view.LastFailureAt = r.LastSuccess, r.LastFailure
@@ -31,6 +32,9 @@ func (r ReceiverState) show(view *ReceiverView) {
 	}
 }
 
+// The supplier's and the operator's buttons. Both end in Registry.Pause and Resume; who asks decides what may end a
+// pause.
+
 // Pause keeps everything for the supplier's receiver until it is resumed. Errors: errs.Conflict without a receiver.
 func (s *SelfService) Pause(ctx context.Context, supplierID string) error {
 	return s.change(ctx, supplierID, PausedBySupplier, s.deps.Receivers.Pause)
@@ -41,7 +45,8 @@ func (s *SelfService) PauseByOperator(ctx context.Context, supplierID string) er
 	return s.change(ctx, supplierID, PausedByOperator, s.deps.Receivers.Pause)
 }
 
-// Resume sends what waits, in its order. Errors: errs.Conflict without a receiver, or when the operator paused it.
+// Resume sends what waits, in its order. It also ends the service's own pause: a supplier that has repaired its
+// receiver need not ask the operator. Errors: errs.Conflict without a receiver, or when the operator paused it.
 func (s *SelfService) Resume(ctx context.Context, supplierID string) error {
 	return s.change(ctx, supplierID, PausedBySupplier, s.deps.Receivers.Resume)
 }

@@ -15,12 +15,15 @@ import (
 
 const lookUpMost = 1024 // receivers that a round looks up
 
-// This is step c of the states (package deliveries): what is due is found, gets slots, and is begun in the database before
-// it is sent. Three parties take part: the database says what is due, the scheduler (package dispatch) how many calls may
-// be made, and the claim, which alone changes anything, locks the receivers first and so sees a pause or another owner.
-// What fails between two of these leaves deliveries waiting, and the next round of the loop finds them again.
+// This is step c of the states (package deliveries): what is due is found, gets slots, and is begun in the database
+// before it is sent. Three parties take part: the database says what is due, the scheduler (package dispatch) how many
+// calls may be made, and the claim, which alone changes anything, locks the receivers first and so sees a pause or
+// another owner. What fails between two of these leaves deliveries waiting, and the next round of the loop finds them
+// again.
 
-// agenda is what the last look at the database found due, until the next one.
+// agenda is what the last look at the database found due, until the next one. It is a memory of hints: a receiver that
+// is on it and has nothing due any more costs a claim that finds nothing, and one that is missing is on it after the
+// next look.
 type agenda struct {
 	due    []deliveries.DueRow
 	looked time.Time
@@ -30,7 +33,8 @@ type agenda struct {
 	soon time.Time // when this worker knows of the next attempt that will be due; zero: of none
 }
 
-// expect makes the agenda look again when an attempt of this worker's will be due.
+// expect makes the agenda look again when an attempt of this worker's will be due. A retry of another worker's, after
+// its shard has moved, is found by the look of every second or, while nothing is due, of every renewal of the lease.
 func (a *agenda) expect(at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -39,7 +43,8 @@ func (a *agenda) expect(at time.Time) {
 	}
 }
 
-// pause returns how long there is nothing to look for.
+// pause returns how long there is nothing to look for. A wake-up ends it early; so does the lease's renewal, which
+// reads whether something is due.
 func (a *agenda) pause(now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -56,7 +61,9 @@ func (a *agenda) pause(now time.Time) time.Duration {
 	return max(pause, pollSoonest, a.every-time.Since(a.looked))
 }
 
-// claimOnce begins and starts what is due and has slots, and returns how long there is nothing more to do.
+// claimOnce begins and starts what is due and has slots, and returns how long there is nothing more to do. Permits come
+// before the claim, so that nothing is begun that would wait for a slot; those that the claim has no delivery for are
+// cancelled. After an error Run looks again in a second.
 func (d *Dispatcher) claimOnce(ctx context.Context) (pause time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -98,7 +105,8 @@ func (d *Dispatcher) claimOnce(ctx context.Context) (pause time.Duration, err er
 	return d.pause(), nil // another worker has them, or they were dead
 }
 
-// pause returns how long there is nothing to claim.
+// pause returns how long there is nothing to claim: until the next look, or until the scheduler's pace has room for
+// more.
 func (d *Dispatcher) pause() time.Duration {
 	pause := d.agenda.pause(d.deps.Now())
 	if again := d.scheduler.Again(); again > 0 {
@@ -108,7 +116,8 @@ func (d *Dispatcher) pause() time.Duration {
 }
 
 // readDue reads what is due: all of it, unless that was done a moment ago, or that of the shards that this worker was
-// woken for.
+// woken for. Nothing is locked or begun by it. The own endpoint's work is read by every worker; those that have no slot
+// for it leave it to the others.
 func (d *Dispatcher) readDue(ctx context.Context) error {
 	a, start, woken := &d.agenda, time.Now(), d.wakeUps.shards()
 	shards := d.ownership.shards()
@@ -149,7 +158,9 @@ func (d *Dispatcher) readDue(ctx context.Context) error {
 	return nil
 }
 
-// giveBackPaused takes the begun attempts of receivers that were paused meanwhile out of the ready queue.
+// giveBackPaused takes the begun attempts of receivers that were paused meanwhile out of the ready queue: their
+// insertion (b) saw no pause. They are put back (d) and wait. A pause wakes the owner, so this comes within
+// milliseconds of it.
 func (d *Dispatcher) giveBackPaused(ctx context.Context) error {
 	queued := slices.DeleteFunc(d.scheduler.Queued(), func(name string) bool { return name == deliveries.OwnEndpoint })
 	if len(queued) == 0 {
@@ -200,7 +211,9 @@ func (d *Dispatcher) wanted(ctx context.Context) (list []dispatch.Destination, e
 	return list, d.setAside(ctx, unusable)
 }
 
-// setAside takes the suppliers without a usable receiver off the agenda. Callable puts them back.
+// setAside takes the suppliers without a usable receiver off the agenda. Callable puts them back. That they have none
+// is looked at once more behind the lock of their rows: an address that comes at the same time is committed before, and
+// seen, or its Callable waits for this transaction and makes them due after it.
 func (d *Dispatcher) setAside(ctx context.Context, suppliers []string) error {
 	if len(suppliers) == 0 {
 		return nil
@@ -226,6 +239,8 @@ func (d *Dispatcher) setAside(ctx context.Context, suppliers []string) error {
 }
 
 // Callable makes what waits for a supplier's receiver due, in the transaction that gives it an address or activates it.
+// The process is an api or a command: it wakes the owner after the COMMIT. Without the wake-up the owner's next look
+// finds it.
 func (d *Dispatcher) Callable(ctx context.Context, supplierID string) error {
 	if err := d.due.DueAgain(ctx, supplierID, d.deps.Now()); err != nil {
 		return err
@@ -238,13 +253,15 @@ func (d *Dispatcher) Callable(ctx context.Context, supplierID string) error {
 	return nil
 }
 
+// failures returns the receiver's failures in a row, as the last look read them; the receiver is on the agenda.
 func (a *agenda) failures(destination string) int {
 	i := slices.IndexFunc(a.due, func(r deliveries.DueRow) bool { return r.Destination == destination })
 	return a.due[i].Failures
 }
 
 // claim begins the attempts in the database. A delivery whose last attempt was interrupted is dead instead. What goes
-// to a supplier without a receiver waits for one.
+// to a supplier without a receiver waits for one. When the second transaction fails the jobs of the first are returned
+// with the error, as they are begun: they have to be sent.
 func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, error) {
 	var suppliers []string
 	for destination := range wants {
@@ -267,7 +284,9 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 	return append(jobs, more...), err
 }
 
-// claimIn claims in one transaction: for the own endpoint, or for the suppliers.
+// claimIn claims in one transaction: for the own endpoint, or for the suppliers. What it begins is held in memory from
+// before the COMMIT on. Where that fails it is released: if it was stored all the same, as a COMMIT without an answer
+// may be, reconcile finds attempts that this worker does not know of and makes them due again (f).
 func (d *Dispatcher) claimIn(ctx context.Context, wants map[string]int, suppliers []string,
 	receivers map[string]receivers.Receiver) ([]job, error) {
 	if len(suppliers) == 0 && wants[deliveries.OwnEndpoint] == 0 {
@@ -304,7 +323,9 @@ func (d *Dispatcher) claimIn(ctx context.Context, wants map[string]int, supplier
 }
 
 // claimDue locks the receivers first, so that one that is paused gets nothing more. Without suppliers it claims for the
-// own endpoint.
+// own endpoint. What is dead has its request failed and its notice stored in the same transaction. Receivers are locked
+// before deliveries here, against the order of deliveries.lockByID: it waits for no delivery that is locked, so it
+// cannot deadlock with those that lock deliveries first.
 func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, suppliers []string,
 	worker int64) (claimed []deliveries.Claimed, err error) {
 	mine := map[string]int{}

@@ -69,7 +69,12 @@ type Deps struct {
 		context.Context, func(status int, err error))
 }
 
-// Dispatcher keeps deliveries and sends them. Without Run it only keeps them.
+// Dispatcher keeps deliveries and sends them. Without Run it only keeps them: in an api or a command, which redelivers,
+// pauses and lists, and wakes the workers that send.
+//
+// Run has three goroutines: the loop that looks and claims, the one that keeps the lease, and the one that stores the
+// health of receivers. Each attempt has one more while its call lasts. They share the scheduler, which says how many
+// calls are made, and held, which is what this worker has begun and not ended.
 type Dispatcher struct {
 	*deliveries.Keeper
 	*receivers.Registry
@@ -136,6 +141,10 @@ func (d *Dispatcher) Close() {
 
 // Run sends due deliveries until ctx ends. Then nothing new is begun and it returns when the attempts in flight are
 // finished; those that outlast the drain are cut off and written down as interrupted. It may be called once.
+//
+// The order of the end matters: the lease outlasts the drain, as results are written under it; the health of receivers
+// is stored when the last attempt has said what it came to; with the lease, at last, what is still begun is made due,
+// so that another worker need not wait until it runs out.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	leasing, stopLeasing := context.WithCancel(context.WithoutCancel(ctx)) // the drain needs the lease
 	got, ended := make(chan struct{}), make(chan struct{})
@@ -173,6 +182,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return d.drain(context.WithoutCancel(ctx))
 }
 
+// drain ends what Run began. First the other workers learn that this one stops, so that its shards go to them while it
+// finishes; what is queued is put back (d). Then it waits for the attempts and for their results in the database. What
+// is cut off has a result of its own, an interrupted attempt; what cannot be written down counts as interrupted too
+// (f).
 func (d *Dispatcher) drain(ctx context.Context) error {
 	d.leaving.Store(true)
 	d.beatNow <- struct{}{} // it has room for the one of a drain
@@ -194,6 +207,7 @@ func (d *Dispatcher) drain(ctx context.Context) error {
 	return errors.New("drain deliveries: results could not be written down; the attempts count as interrupted")
 }
 
+// finished reports whether it is done within the time.
 func finished(done <-chan struct{}, within time.Duration) bool {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
@@ -205,6 +219,7 @@ func finished(done <-chan struct{}, within time.Duration) bool {
 	}
 }
 
+// sleep waits for the pause, a wake-up or the end of ctx, the first of them.
 func sleep(ctx context.Context, pause time.Duration, wake <-chan struct{}) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -215,6 +230,7 @@ func sleep(ctx context.Context, pause time.Duration, wake <-chan struct{}) {
 	}
 }
 
+// target returns where the destination's calls go, and the secrets that sign them.
 func (d *Dispatcher) target(destination string, known map[string]receivers.Receiver) receivers.Receiver {
 	if destination == deliveries.OwnEndpoint {
 		return receivers.Receiver{URL: d.deps.BaseURL, Secrets: d.deps.OwnSecrets, Active: true}
@@ -222,7 +238,9 @@ func (d *Dispatcher) target(destination string, known map[string]receivers.Recei
 	return known[destination]
 }
 
-// lost records in the ledger that the own endpoint will not get the request's event.
+// lost records in the ledger that the own endpoint will not get the request's event. It joins the transaction that
+// makes the delivery dead or failed (c, e). A request of a later round, or one that has its estimates, is left as it
+// is.
 func (d *Dispatcher) lost(ctx context.Context, j deliveries.Begun, reason string) error {
 	if j.Destination != deliveries.OwnEndpoint || d.deps.Ledger == nil {
 		return nil
@@ -232,6 +250,10 @@ func (d *Dispatcher) lost(ctx context.Context, j deliveries.Begun, reason string
 
 // attempt sends one begun attempt, frees its slot and has its result written down; one that was taken over meanwhile is
 // another worker's.
+//
+// The lease is asked before the call: a worker that was stopped for longer than its lease sends nothing of what others
+// have taken over (f). The slot is free when the answer is there, up to 20 ms before the result is written: a crash in
+// between is f. The health of the receiver, the agenda and the metrics take the answer in at once, the database by e.
 func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak) {
 	ctx := j.Context(d.sending)
 	if !d.lease.held(ctx, j.Worker) {
@@ -266,8 +288,8 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 	d.record(ctx, r, recordAgain)
 }
 
-// succeeded reports whether the destination took the call. Our own endpoint lives when it refuses one; a receiver that
-// refuses all of them fails.
+// succeeded reports whether the destination took the call, as far as the scheduler and the receiver's health are
+// concerned. Our own endpoint lives when it refuses one; a receiver that refuses all of them fails.
 func succeeded(j job, a deliveries.Answer) bool {
 	if j.Destination == deliveries.OwnEndpoint {
 		return deliveries.Classify(deliveries.OwnEndpoint, a) != deliveries.Pending
@@ -275,12 +297,13 @@ func succeeded(j job, a deliveries.Answer) bool {
 	return deliveries.Classify(j.Destination, a) == deliveries.Delivered
 }
 
-// written ends an attempt whose result is in the database: the drain waits for it.
+// written ends an attempt whose result is in the database, or never will be: the drain waits for it.
 func (d *Dispatcher) written(id string) {
 	d.release(id)
 	d.unwritten.Done()
 }
 
+// logAttempt writes the one line of an attempt: a warning when nothing is tried again.
 func (d *Dispatcher) logAttempt(ctx context.Context, j job, a deliveries.Answer, outcome deliveries.Outcome, took time.Duration) {
 	level := slog.LevelInfo
 	if outcome.Status == deliveries.Dead || outcome.Status == deliveries.Failed {

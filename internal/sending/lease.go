@@ -13,11 +13,11 @@ const (
 	leaseRenew = 700 * time.Millisecond
 )
 
-// A worker lives as long as it renews its lease, every 0.7 s for 2 s. The others judge that by the renewals that they read
-// and by their own clocks, never by the database's, which may jump. They take over what a dead worker had begun (step f of
-// the states), in a transaction that deletes its lease first: a worker that comes back finds its lease gone, drops what
-// it held and registers again. While the database was away no worker could renew anything: none counts as dead
-// until a lease's life after it is back.
+// A worker lives as long as it renews its lease, every 0.7 s for 2 s. The others judge that by the renewals that they
+// read and by their own clocks, never by the database's, which may jump. They take over what a dead worker had begun
+// (step f of the states), in a transaction that deletes its lease first: a worker that comes back finds its lease gone,
+// drops what it held and registers again. While the database was away no worker could renew anything: none counts as
+// dead until a lease's life after it is back.
 
 // lease is this worker's claim to the attempts that it has begun. While it is renewed no other worker touches them; a
 // worker that was stopped for longer than leaseLife finds it lost, and then neither sends nor writes what it had begun.
@@ -86,13 +86,14 @@ func (s sightings) dead(worker, renewal int64, now time.Time) bool {
 	return now.Sub(seen.at) > leaseLife
 }
 
-// forget drops the workers that are not among those.
+// forget drops the workers that are not among those: their rows are gone.
 func (s sightings) forget(others []int64) {
 	maps.DeleteFunc(s, func(id int64, _ sighting) bool { return !slices.Contains(others, id) })
 }
 
 // keepLease gets a lease and renews it until ctx ends, and takes over what workers hold whose leases ran out. got is
-// closed with the first lease.
+// closed with the first lease. A beat that fails is repeated after the same pause: when the database is away for longer
+// than the lease lives nothing new is begun (worker returns 0), and what is in flight waits in held for the next beat.
 func (d *owner) keepLease(ctx context.Context, got chan<- struct{}) {
 	asking := context.WithoutCancel(ctx) // what is begun ends
 	// until then no other worker counts as dead: while the database was unavailable no lease could be renewed
@@ -115,6 +116,7 @@ func (d *owner) keepLease(ctx context.Context, got chan<- struct{}) {
 	}
 }
 
+// lastRenewal returns when the renewal was asked for that succeeded last.
 func (l *lease) lastRenewal() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,6 +153,8 @@ func (d *owner) beat(ctx context.Context, asked time.Time) (members, error) {
 	return d.ask(ctx, id)
 }
 
+// ask renews the lease of the worker and reads who lives, who owns which shard and whether something is due, all in one
+// statement. Workers whose rows are gone are forgotten: their numbers are never used again.
 func (d *owner) ask(ctx context.Context, worker int64) (members, error) {
 	now := d.deps.Now()
 	rows, err := d.workers.beat(ctx, worker, now.Add(leaseLife), d.ownership.shards(), now)
@@ -164,8 +168,8 @@ func (d *owner) ask(ctx context.Context, worker int64) (members, error) {
 	return m, err
 }
 
-// takeOverAndRebalance takes over what dead workers held, when it may judge them, and brings this worker's shards to what they
-// are to be.
+// takeOverAndRebalance takes over what dead workers held, when it may judge them, and brings this worker's shards to
+// what they are to be.
 func (d *owner) takeOverAndRebalance(ctx context.Context, m members, judge bool) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -196,8 +200,8 @@ func (d *owner) takeOverAndRebalance(ctx context.Context, m members, judge bool)
 	}
 }
 
-// reclaimLost finds attempts that are not being made: those that this worker does not know of, and those of workers that
-// have no lease any more.
+// reclaimLost finds attempts that are not being made: those that this worker does not know of, and those of workers
+// that have no lease any more.
 func (d *owner) reclaimLost(ctx context.Context, worker int64, m members, judge bool) error {
 	if time.Since(d.reclaimed) < reclaimEvery {
 		return nil
@@ -213,7 +217,8 @@ func (d *owner) reclaimLost(ctx context.Context, worker int64, m members, judge 
 	return err
 }
 
-// takeOverAll makes due what workers hold that live no more.
+// takeOverAll makes due what workers hold that live no more. Each is a transaction of its own; where one fails the next
+// beat goes on. All living workers do this at the same time, and one of them finds something to take over.
 func (d *owner) takeOverAll(ctx context.Context, dead []int64) error {
 	for _, worker := range dead {
 		renewal := noRenewal // its row was gone, or it came after the last look: then it lives
@@ -232,7 +237,8 @@ func (d *owner) takeOverAll(ctx context.Context, dead []int64) error {
 	return nil
 }
 
-// endLease releases the lease; what is still begun under it is taken over at once.
+// endLease releases the lease; what is still begun under it is taken over at once. Where the database is away the lease
+// runs out by itself, and another worker does it 2 s later.
 func (d *owner) endLease(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

@@ -22,7 +22,9 @@ func callURL(base string, requestID int64) string {
 		"/delivery-estimates"
 }
 
-// lookup remembers receivers for a moment, so that a busy dispatcher does not ask for them at every turn.
+// lookup remembers receivers for a moment, so that a busy dispatcher does not ask for them at every turn. What it
+// remembers only says which of them are worth a slot. Add and the claim read addresses and secrets as they are now, so
+// no call goes to an address that was changed before it was begun.
 type lookup struct {
 	source receivers.Destinations
 	now    func() time.Time
@@ -39,7 +41,7 @@ func newLookup(source receivers.Destinations, now func() time.Time) *lookup {
 	return &lookup{source: source, now: now, known: map[string]knownReceiver{}}
 }
 
-// read asks for the receivers now.
+// read asks for the receivers now, and remembers also those that have none.
 func (r *lookup) read(ctx context.Context, supplierIDs []string) (map[string]receivers.Receiver, error) {
 	if len(supplierIDs) == 0 {
 		return map[string]receivers.Receiver{}, nil
@@ -60,6 +62,7 @@ func (r *lookup) read(ctx context.Context, supplierIDs []string) (map[string]rec
 	return found, nil
 }
 
+// forget drops what is outdated. A receiver that comes up again is read again.
 func (r *lookup) forget(now time.Time) {
 	for id, known := range r.known {
 		if now.Sub(known.readAt) > receiverAge {

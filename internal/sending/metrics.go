@@ -46,6 +46,7 @@ func newMetrics(r prometheus.Registerer, inFlight func() int) *metrics {
 	return m
 }
 
+// attempted counts an attempt when its answer is there; that its result is written down is not waited for.
 func (m *metrics) attempted(destination string, status deliveries.Status, took time.Duration) {
 	if destination != deliveries.OwnEndpoint {
 		destination = "supplier"
@@ -54,7 +55,8 @@ func (m *metrics) attempted(destination string, status deliveries.Status, took t
 	m.duration.WithLabelValues(destination).Observe(took.Seconds())
 }
 
-// outcomeLabel returns what an attempt came to: one that leaves its delivery pending is tried again.
+// outcomeLabel returns what an attempt came to, as the contract names it: one that leaves its delivery pending is a
+// retry.
 func outcomeLabel(s deliveries.Status) string {
 	if s == deliveries.Pending {
 		return "retry"

@@ -16,7 +16,11 @@ import (
 // keeps them.
 const operatorEvents = "operator"
 
-// TestCall implements Caller.
+// Calls without a delivery: a supplier's test call and the operator's notices. Neither has a row here, a slot or a
+// lease, and neither counts for the receiver's health. A test call that is cut off is lost with the request that asked
+// for it; notices are kept and tried again by package notify.
+
+// TestCall implements receivers.TestCaller.
 func (d *Dispatcher) TestCall(ctx context.Context, supplierID, id string, to receivers.Receiver, event []byte) (
 	status int, answer []byte, err error) {
 	a := d.callOnce(ctx, job{Begun: deliveries.Begun{ID: id, Destination: supplierID, Round: round.Round{SupplierID: supplierID},
@@ -43,7 +47,8 @@ func (d *Dispatcher) SendToOperator(ctx context.Context, to receivers.Receiver, 
 	return d.schedule.Outcome(operatorEvents, a, attempt, d.deps.Now(), rand.Float64()), reason
 }
 
-// deadNotices reports which of the deliveries whose ends are written down are dead.
+// deadNotices reports which of the deliveries whose ends are written down are dead. They are stored in the transaction
+// of e, with the ends.
 func deadNotices(results []deliveries.Result, written map[string]bool) []notice.Notice {
 	var notices []notice.Notice
 	for _, r := range results {

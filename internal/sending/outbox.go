@@ -21,11 +21,13 @@ const (
 	roomWait = 500 * time.Millisecond
 )
 
-// These are steps a and b of the states (package deliveries), and d. The estimator's worker calls Add in the transaction
-// that stores its results; what follows the COMMIT hangs on the transaction's own end. A COMMIT without an answer sends
-// nothing: reconcile finds what was begun, and the owner what waits.
+// These are steps a and b of the states (package deliveries), and d. The estimator's worker calls Add in the
+// transaction that stores its results; what follows the COMMIT hangs on the transaction's own end. A COMMIT without an
+// answer sends nothing: reconcile finds what was begun, and the owner what waits.
 
-// planned is a delivery on its way into the database, and what is to be done about it after the COMMIT.
+// planned is a delivery on its way into the database, and what is to be done about it after the COMMIT. With a permit
+// it has a slot or a place in the ready queue from before its insertion on: used up by Send after the COMMIT, else by
+// Cancel.
 type planned struct {
 	deliveries.DraftDelivery
 	target receivers.Receiver
@@ -38,6 +40,10 @@ func (p planned) job() job { return job{Begun: p.Begun, target: p.target} }
 // in the transaction of ctx, and returns the rounds whose events were stored before: these stay as they are. First
 // attempts that this worker owns and has room for are begun with their deliveries, which saves a write, and sent after
 // the COMMIT. All others are due, and their owners are woken after the COMMIT.
+//
+// The receivers are read outside of the transaction: one that gets its address at the same moment has a delivery or
+// not, and either is right. Their failures and pauses are read within it. The statements come in the order of locks:
+// events, deliveries, and MarkDue for all chunks together as the last one.
 func (d *Dispatcher) Add(ctx context.Context, events []round.Outgoing) (before []round.Round, err error) {
 	receivers, err := d.lookup.read(ctx, supplierIDs(events))
 	if err != nil {
@@ -69,7 +75,8 @@ func (d *Dispatcher) Add(ctx context.Context, events []round.Outgoing) (before [
 	return before, d.due.MarkDue(ctx, due, now)
 }
 
-// prepare makes the rows of the events.
+// prepare makes the rows of the events. Each gets its nonce here, from which its webhook-ids follow: a transaction that
+// is rolled back and repeated has other ids, and none is ever used twice.
 func prepare(events []round.Outgoing, now time.Time) ([]deliveries.DraftEvent, error) {
 	rows := make([]deliveries.DraftEvent, len(events))
 	for i, e := range events {
@@ -99,9 +106,9 @@ func (d *Dispatcher) plan(drafts []planned, e deliveries.DraftEvent, receiver re
 	return drafts
 }
 
-// insert stores deliveries and begins the attempts that may be; these are sent when the transaction in ctx is committed.
-// This worker holds them from before the COMMIT on, so that reconcile never takes them for forgotten. due takes in to
-// whom others have to wait.
+// insert stores deliveries and begins the attempts that may be; these are sent when the transaction in ctx is
+// committed. This worker holds them from before the COMMIT on, so that reconcile never takes them for forgotten. due
+// takes in to whom others have to wait.
 func (d *Dispatcher) insert(ctx context.Context, drafts []planned, known map[string]deliveries.Standing,
 	due map[string]time.Time, now time.Time) error {
 	if len(drafts) == 0 {
@@ -126,7 +133,8 @@ func (d *Dispatcher) insert(ctx context.Context, drafts []planned, known map[str
 }
 
 // begin begins the first attempt of a delivery with it when this worker serves the destination and has room. What goes
-// to a paused or failing receiver waits.
+// to a paused or failing receiver waits. That a shard moves before the COMMIT does no harm: the attempt is this
+// worker's by its lease, and the new owner counts it against the receiver's limit (HeldBy).
 func (d *Dispatcher) begin(delivery *planned, known deliveries.Standing) {
 	to := delivery.Destination
 	if to != deliveries.OwnEndpoint && (known.Paused || known.Failures >= dispatch.FailingAt || !d.ownership.owns(to)) {
@@ -137,8 +145,9 @@ func (d *Dispatcher) begin(delivery *planned, known deliveries.Standing) {
 	delivery.permit, delivery.IsBegun = d.scheduler.Admit(destination)
 }
 
-// transactionEnded sends what is begun and committed, and wakes the owners of what waits. When the COMMIT got no
-// answer nothing is sent and nothing undone: reconcile finds what is stored. What a pause overtook is given back.
+// transactionEnded sends what is begun and committed, and wakes the owners of what waits. When the COMMIT got no answer
+// nothing is sent and nothing undone: reconcile finds what is stored. What a pause overtook is given back (d): its
+// insertion read the receiver before the pause, and the pause's wake-up came before the COMMIT.
 func (d *Dispatcher) transactionEnded(end database.End, drafts []planned, waiting map[string]time.Time,
 	began time.Time) {
 	var back []job
@@ -202,6 +211,7 @@ func (d *Dispatcher) Reserve(want int) (n int, done func()) {
 	return granted / each, release
 }
 
+// supplierIDs returns the suppliers of the events, each once.
 func supplierIDs(events []round.Outgoing) []string {
 	ids := make([]string, len(events))
 	for i, e := range events {

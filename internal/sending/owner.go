@@ -39,7 +39,7 @@ func newOwner(deps Deps) *owner {
 	}
 }
 
-// Wake makes Run look for due deliveries now. It never blocks.
+// Wake makes Run look for due deliveries now. It never blocks. One that comes during a look is kept for the next one.
 func (d *owner) Wake() {
 	select {
 	case d.wake <- struct{}{}:
@@ -47,14 +47,16 @@ func (d *owner) Wake() {
 	}
 }
 
-// hold notes that this worker begins an attempt, before that is committed.
+// hold notes that this worker begins an attempt, before that is committed. It must be before: reconcile reads first the
+// database and then held, and would take an attempt for forgotten that is in the first and not yet in the second.
 func (d *owner) hold(id string) {
 	d.heldMu.Lock()
 	defer d.heldMu.Unlock()
 	d.held[id]++ // the attempt before may not be released yet
 }
 
-// release notes that an attempt is no more in this worker's hands: its result is written, or it was never made.
+// release notes that an attempt is no more in this worker's hands: its result is written, or it was never made. What
+// the database still has of it then is found by reconcile.
 func (d *owner) release(id string) {
 	d.heldMu.Lock()
 	defer d.heldMu.Unlock()

@@ -13,10 +13,10 @@ import (
 // reclaimEvery is how often a worker looks for attempts that are not being made.
 const reclaimEvery = 2 * time.Second
 
-// Every worker computes who is to own which shard from the same rows (dispatch.Assign) and acts on its own part only: it
-// gives shards away and takes those whose owner is dead. A shard is given in one UPDATE that names its owner, so it never
-// has two; one whose giver or taker dies in between has a dead owner and is taken at the next look. That two workers
-// believe to own one for a moment does no harm: the claim asks the database again.
+// Every worker computes who is to own which shard from the same rows (dispatch.Assign) and acts on its own part only:
+// it gives shards away and takes those whose owner is dead. A shard is given in one UPDATE that names its owner, so it
+// never has two; one whose giver or taker dies in between has a dead owner and is taken at the next look. That two
+// workers believe to own one for a moment does no harm: the claim asks the database again.
 
 // ownership is which suppliers this worker serves. It alone looks for their due deliveries, limits them and probes the
 // failing ones. What it says is checked again by the database where an attempt is begun.
@@ -29,6 +29,7 @@ type ownership struct {
 	former map[int64]struct{}     // from whom shards came, until these have nothing in flight to them
 }
 
+// shards returns the shards that this worker looks for. No one changes the list: own replaces it.
 func (o *ownership) shards() []int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -52,7 +53,7 @@ func (d *owner) Behind() int {
 	return max(o.live-1, 0)
 }
 
-// owner returns the worker that serves the supplier, as far as is known here.
+// owner returns the worker that serves the supplier, as the last beat read it; NoOwner while that one is dead.
 func (o *ownership) owner(supplierID string) int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -65,7 +66,8 @@ type plan struct {
 	give       map[int64][]int
 }
 
-// plan compares who owns what with what is to be.
+// plan compares who owns what with what is to be. A shard of a living worker is never taken: its owner gives it, so
+// that it stops claiming before another begins to.
 func (m members) plan(worker int64) plan {
 	p := plan{give: map[int64][]int{}}
 	for shard, to := range dispatch.Assign(m.owners, m.stay) {
@@ -107,7 +109,10 @@ func (d *owner) rebalance(ctx context.Context, worker int64, m members) error {
 	return d.own(ctx, m.plan(worker).keep, m)
 }
 
-// own takes the shards for this worker's and forgets all others.
+// own takes the shards for this worker's and forgets all others. For receivers that it gets from a living worker it
+// asks what that one has in flight to them, at each beat until it is nothing, and the scheduler counts that against
+// their limits. It comes before giveShards in rebalance: attempts of a shard that goes away leave the ready queue (d)
+// first.
 func (d *owner) own(ctx context.Context, shards []int, m members) error {
 	o := &d.ownership
 	o.mu.Lock()

@@ -12,8 +12,8 @@ import (
 )
 
 // This is step e of the states (package deliveries): the call was made, and what it came to is written down. Until then
-// the delivery is begun in the database and held in this worker's memory, so that reconcile leaves it alone. A worker that
-// dies here leaves an attempt that counts as interrupted, and the receiver gets the call once more under the same
+// the delivery is begun in the database and held in this worker's memory, so that reconcile leaves it alone. A worker
+// that dies here leaves an attempt that counts as interrupted, and the receiver gets the call once more under the same
 // webhook-id.
 
 // record has the result written down, however long the database is unavailable, until the process has to end. It does
@@ -45,7 +45,8 @@ func (d *Dispatcher) recordAgain(ctx context.Context, r deliveries.Result, pause
 }
 
 // flushResults writes a batch of results down. The batch belongs to no single attempt, so nothing of its context is
-// used.
+// used. When it fails every result of it is recorded again: those that were written find their rows changed and write
+// nothing.
 func (d *Dispatcher) flushResults(_ context.Context, results []deliveries.Result) ([]struct{}, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
@@ -68,7 +69,8 @@ func (d *Dispatcher) flushResults(_ context.Context, results []deliveries.Result
 }
 
 // follow stores what the ends of attempts mean beyond their deliveries: requests that are lost, receivers that are due
-// again or want nothing more.
+// again or want nothing more. It joins the transaction of e and does so only for results that were written there, so
+// each is followed once. Requests are locked in their order, then receivers: pauses, notices, MarkDue last.
 func (d *Dispatcher) follow(ctx context.Context, results []deliveries.Result, written map[string]bool, now time.Time) error {
 	due := map[string]time.Time{}
 	var gone []deliveries.Result
@@ -100,7 +102,8 @@ func (d *Dispatcher) follow(ctx context.Context, results []deliveries.Result, wr
 	return d.due.MarkDue(ctx, due, now)
 }
 
-// needsTransaction reports whether more than the deliveries is written; PostgreSQL writes these in one statement.
+// needsTransaction reports whether more than the deliveries is written; PostgreSQL writes these in one statement, which
+// most results are: delivered at the first attempt.
 func (d *Dispatcher) needsTransaction(results []deliveries.Result) bool {
 	return !d.attempts.Postgres() || slices.ContainsFunc(results, func(r deliveries.Result) bool {
 		if r.Destination == deliveries.OwnEndpoint && r.Lost() || d.notices.Open() && r.Outcome.Status == deliveries.Dead {

@@ -32,14 +32,17 @@ const (
 	userAgent       = "supplyhub-webhooks/1"
 )
 
-// job is an attempt to be sent.
+// job is an attempt to be sent, or a call that is none. It is the scheduler's and the pool's from Send on, and nothing
+// else changes it.
 type job struct {
 	deliveries.Begun
 	target receivers.Receiver
 	test   bool // a call that no row keeps
 }
 
-// sender makes one HTTP call for one attempt. It never retries by itself: every call is an attempt on record.
+// sender makes one HTTP call for one attempt. It never retries by itself: every call is an attempt on record. It has a
+// client for the operator's own addresses, which are trusted, and one for suppliers' receivers, whose dialer refuses
+// the operator's network (ssrf.go); the two share no connections.
 type sender struct {
 	own, suppliers *retryablehttp.Client
 	close          func()
@@ -106,6 +109,7 @@ func (w wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	return w.RoundTripper.RoundTrip(request)
 }
 
+// newClient returns a client that makes each call once: retries, redirects and what an answer means are the schedule's.
 func newClient(transport *http.Transport, proofs caller.Proofs) *retryablehttp.Client {
 	c := retryablehttp.NewClient()
 	c.Logger = nil
@@ -119,7 +123,8 @@ func newClient(transport *http.Transport, proofs caller.Proofs) *retryablehttp.C
 	return c
 }
 
-// send makes the call of the job, signed for the given moment. ctx bounds it.
+// send makes the call of the job, signed for the given moment. ctx bounds it. Whatever goes wrong is the answer: it is
+// judged by the schedule and written down like a status. No answer holds more than the first KiB of the body.
 func (s *sender) send(ctx context.Context, j job, at time.Time) deliveries.Answer {
 	if !j.target.Usable() {
 		return deliveries.Answer{Err: deliveries.ErrNoReceiver}
@@ -163,8 +168,8 @@ func (j job) address() string {
 	return callURL(j.target.URL, j.Round.RequestID)
 }
 
-// shownAddress returns where the call goes, as a trace shows it. Of a supplier's address only the host is shown: its path may
-// hold a secret of the supplier's.
+// shownAddress returns where the call goes, as a trace shows it. Of a supplier's address only the host is shown: its
+// path may hold a secret of the supplier's.
 func (j job) shownAddress() *url.URL {
 	at, err := url.Parse(j.address())
 	if err != nil {
@@ -179,7 +184,8 @@ func (j job) shownAddress() *url.URL {
 	return &url.URL{Scheme: at.Scheme, Host: at.Host, Path: path}
 }
 
-// explain returns the error without the address, which may hold a secret of the supplier's.
+// explain returns the error without the address, which may hold a secret of the supplier's. A call that the drain cut
+// off says so: its attempt is shown as interrupted.
 func (s *sender) explain(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errStopping) {
 		return cause

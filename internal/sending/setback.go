@@ -5,12 +5,18 @@ import (
 	"time"
 )
 
+// The database's clock may be set back: by an operator, or by a failover to a server whose clock is behind. Package
+// database notices a jump within a second. What was written before it then waits too long; package deliveries knows
+// those rows.
+
 const (
 	setBackEvery = time.Second
 	setBackTurns = 3 // after a jump: what others wrote at the time before is committed by then
 )
 
-// RunSetBack has, until ctx ends, no delivery wait longer for it when the database's clock is set back.
+// RunSetBack has, until ctx ends, no delivery wait longer for it when the database's clock is set back. Every worker
+// runs it: it is idempotent, and skips what another transaction has locked. An error is tried again a second later, as
+// long as it takes: turns counts only the runs that succeeded.
 func (d *Dispatcher) RunSetBack(ctx context.Context) {
 	ticker := time.NewTicker(setBackEvery)
 	defer ticker.Stop()

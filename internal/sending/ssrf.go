@@ -9,6 +9,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
 
+// A supplier chooses where its calls go, so the calls must not reach what only this machine can: the operator's
+// network, the metadata of a cloud. The address is judged where the connection is made, and not where the URL is
+// stored: a name may resolve to another address each time. No proxy is used, behind which that address would be hidden.
+
 // special are the networks that are not the public Internet, by the special-purpose registries of IANA. IPv6 is the
 // other way round: public is 2000::/3 without these.
 var special = [...]netip.Prefix{
@@ -40,7 +44,7 @@ var special = [...]netip.Prefix{
 
 var publicIPv6 = netip.MustParsePrefix("2000::/3")
 
-// isPublic reports whether a receiver may have the address.
+// isPublic reports whether a receiver may have the address. An IPv4 address inside an IPv6 one is judged as what it is.
 func isPublic(address netip.Addr) bool {
 	address = address.Unmap().WithZone("")
 	if !address.IsValid() || address.Is6() && !publicIPv6.Contains(address) {

@@ -419,15 +419,12 @@ func (m *stateModel) takeOver(t *rapid.T, w *modelWorker, end database.End, id, 
 func (m *stateModel) endedByRetention(t *rapid.T) {
 	w, end := m.worker(t), m.end(t)
 	before := m.now.Add(-one(t, "age", []time.Duration{time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}))
-	const reason = "not delivered in time"
-	if !m.tx(t, end, func(ctx context.Context) error { return w.End(ctx, before, reason) }) {
+	if !m.tx(t, end, func(ctx context.Context) error { return w.End(ctx, before, "not delivered in time") }) {
 		return
 	}
 	for _, d := range m.kept {
 		if d.destination == modelSupplier && d.state == "waiting" && d.since() < before.UnixMicro() {
-			if d.state = "dead"; len(d.record) > 0 {
-				d.record[len(d.record)-1].err = reason
-			}
+			d.state = "dead" // its last attempt keeps its own error
 		}
 	}
 }

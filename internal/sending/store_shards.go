@@ -30,6 +30,7 @@ const (
 	rowDue
 )
 
+// memberRow is a row of a beat: which of the columns mean something depends on its kind.
 type memberRow struct {
 	kind, id, value int64
 	owners          string // of all shards in their order, between commas
@@ -65,7 +66,8 @@ func (s *workerStore) beat(ctx context.Context, worker int64, until time.Time, s
 	return rows, nil
 }
 
-// newMembers takes the rows of a beat in.
+// newMembers takes the rows of a beat in. Who is dead is decided here, by the renewals that this worker has seen, and
+// not in the statement: no clock of another machine is part of it.
 func newMembers(rows []memberRow, worker int64, now time.Time, seen sightings) (m members, err error) {
 	read := time.Now()
 	for _, r := range rows {
@@ -89,7 +91,7 @@ func newMembers(rows []memberRow, worker int64, now time.Time, seen sightings) (
 	return m, nil
 }
 
-// add takes a worker in.
+// add takes a worker in. One that stops still lives: its attempts are its own, and it gives its shards away.
 func (m *members) add(r memberRow, dead bool) {
 	if dead {
 		m.dead = append(m.dead, r.id)
@@ -101,7 +103,7 @@ func (m *members) add(r memberRow, dead bool) {
 	}
 }
 
-// owner returns the worker that owns the shard, or NoOwner.
+// owner returns the worker that owns the shard, or NoOwner, as the table has it: the owner may have died.
 func (s *workerStore) owner(ctx context.Context, shard int) (worker int64, err error) {
 	err = s.DB.SQL(ctx).QueryRowContext(ctx, `SELECT worker FROM webhook_shards WHERE shard = $1`, shard).Scan(&worker)
 	if err != nil {
@@ -110,7 +112,8 @@ func (s *workerStore) owner(ctx context.Context, shard int) (worker int64, err e
 	return worker, nil
 }
 
-// leave notes that the worker stops.
+// leave notes that the worker stops. The others see it at their next beat and count it no more when they share the
+// shards out; the worker itself gives its own away at the same beat.
 func (s *workerStore) leave(ctx context.Context, worker int64) error {
 	if _, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE workers SET leaving = 1 WHERE id = $1`, worker); err != nil {
 		return fmt.Errorf("store that the worker stops: %w", database.Translate(err))
@@ -118,7 +121,8 @@ func (s *workerStore) leave(ctx context.Context, worker int64) error {
 	return nil
 }
 
-// giveShards makes another worker the owner of shards of this one.
+// giveShards makes another worker the owner of shards of this one. It names the giver: a shard that was taken over
+// meanwhile, since this worker's lease ran out, stays where it is. A taker that died since is found dead by all.
 func (s *workerStore) giveShards(ctx context.Context, shards []int, from, to int64) error {
 	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_shards SET worker = $3 WHERE worker = $2 AND `+
 		s.AnyOf("shard", 1), s.Values(shards), from, to)
@@ -128,7 +132,8 @@ func (s *workerStore) giveShards(ctx context.Context, shards []int, from, to int
 	return nil
 }
 
-// takeShards makes this worker the owner of those of the shards whose owner has no lease.
+// takeShards makes this worker the owner of those of the shards whose owner has no lease. takeOver has deleted it
+// before: an owner that only seemed dead and renewed its lease in between keeps its shards.
 func (s *workerStore) takeShards(ctx context.Context, shards []int, worker int64) error {
 	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_shards SET worker = $2 WHERE `+s.AnyOf("shard", 1)+`
 		AND NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = webhook_shards.worker)`, s.Values(shards), worker)

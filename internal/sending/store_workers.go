@@ -9,11 +9,13 @@ import (
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
 
-// workerStore keeps which workers live, and which shards they own.
+// workerStore keeps which workers live, and which shards they own. Both tables are small and are read whole by each
+// beat, so all workers compute from the same rows what each is to do.
 type workerStore struct{ deliveries.Tables }
 
 // newLease registers a worker under a number that no other ever had. Its lease ends at the given time unless it is
-// renewed; what it begins names this number.
+// renewed; what it begins names this number. A COMMIT without an answer leaves a row that is never renewed: the others
+// find it dead and delete it.
 func (s *workerStore) newLease(ctx context.Context, until time.Time) (id int64, err error) {
 	err = s.DB.InTx(ctx, "register a worker", func(ctx context.Context) error {
 		if id, err = s.DB.Numbers(ctx, 1); err != nil {
@@ -36,6 +38,10 @@ const (
 
 // takeOver ends the worker's lease unless it was renewed since the given renewal, makes its attempts due again and
 // returns how many they were. The worker finds its lease gone, and each of its results names it.
+//
+// It is f, in the transaction "take over a dead worker's attempts". Several workers may do it at the same time: the row
+// of the lease is locked by the first, and what it made due has no worker any more for the second. Its shards are not
+// touched: their owner has no lease now, so rebalance takes them.
 func (s *workerStore) takeOver(ctx context.Context, worker, renewal int64, now time.Time) (n int64, err error) {
 	err = s.DB.InTx(ctx, "take over a dead worker's attempts", func(ctx context.Context) error {
 		_, err := s.DB.SQL(ctx).ExecContext(ctx, `DELETE FROM workers
@@ -43,10 +49,10 @@ func (s *workerStore) takeOver(ctx context.Context, worker, renewal int64, now t
 		if err != nil {
 			return database.Translate(err)
 		}
-		destinations, err := database.Query(ctx, s.DB.SQL(ctx),
+		destinations, err := database.Column[string](ctx, s.DB.SQL(ctx),
 			`UPDATE webhook_deliveries SET worker = NULL, next_attempt_at = $1, updated_at = $1
 			WHERE worker = $2 AND NOT EXISTS (SELECT 1 FROM workers WHERE id = $2) RETURNING destination`,
-			[]any{now.UnixMicro(), worker}, func(d *string) []any { return []any{d} })
+			now.UnixMicro(), worker)
 		if err != nil {
 			return err
 		}

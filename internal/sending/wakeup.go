@@ -10,9 +10,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-// A wake-up is a hint that costs nothing when it is lost, late, repeated or forged: it names a shard, and its owner looks
-// at the database, which it does once a second anyway. Its one other use is to keep what is begun and not sent yet from
-// a receiver that was paused meanwhile.
+// A wake-up is a hint that costs nothing when it is lost, late, repeated or forged: it names a shard, and its owner
+// looks at the database, which it does once a second anyway. Its one other use is to keep what is begun and not sent
+// yet from a receiver that was paused meanwhile.
 
 // Peers carries wake-ups to workers, fire and forget. A lost one costs time alone: each worker looks for what is due
 // anyway, at least once a second.
@@ -40,7 +40,7 @@ type wakeUps struct {
 	paused [dispatch.Shards]time.Time // when a receiver of the shard was last paused; monotonic
 }
 
-// take reads a message of any length.
+// take reads a message of any length. It is called by NATS' goroutine and by this worker itself.
 func (w *wakeUps) take(message []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,13 +75,15 @@ func (w *wakeUps) pausedSince(supplierID string, moment time.Time) bool {
 	return w.paused[dispatch.ShardOf(supplierID)].After(moment)
 }
 
-// woken has this worker look at the shards of a message now.
+// woken has this worker look at the shards of a message now. Those that it does not own are dropped by the look.
 func (d *owner) woken(message []byte) {
 	d.wakeUps.take(message)
 	d.Wake()
 }
 
-// wakeOwners wakes the workers that own the suppliers, this one among them, after what is due was committed.
+// wakeOwners wakes the workers that own the suppliers, this one among them, after what is due was committed (a). It
+// goes by the owners as this worker last read them: a message to a former owner is ignored there, and the new one's
+// look finds the delivery within a second.
 func (d *owner) wakeOwners(suppliers map[string]time.Time) {
 	messages := map[int64][]byte{}
 	for id := range suppliers {
@@ -96,7 +98,7 @@ func (d *owner) wakeOwners(suppliers map[string]time.Time) {
 }
 
 // announce wakes the worker that owns the supplier, whichever process this is. Without it the worker finds out at its
-// next look.
+// next look. It asks the database who that is, as an api owns nothing and hears of no shard that moves.
 func (d *owner) announce(ctx context.Context, paused bool, supplierID string) {
 	news := shardDue
 	if paused {
@@ -110,6 +112,7 @@ func (d *owner) announce(ctx context.Context, paused bool, supplierID string) {
 	d.wakeWorker(owner, appendWakeUp(nil, news, supplierID))
 }
 
+// wakeWorker sends a message to a worker, without NATS if it is this one.
 func (d *owner) wakeWorker(worker int64, message []byte) {
 	switch {
 	case worker == dispatch.NoOwner: // its next owner looks at all of it
@@ -120,7 +123,8 @@ func (d *owner) wakeWorker(worker int64, message []byte) {
 	}
 }
 
-// listen takes wake-ups under this worker's id from now on. A subscription that failed is tried again by the next beat.
+// listen takes wake-ups under this worker's id from now on. A subscription that failed is tried again by the next beat;
+// until then this worker finds everything by looking.
 func (d *owner) listen(worker int64) error {
 	if d.deps.Peers == nil || d.listening == worker {
 		return nil
@@ -134,6 +138,7 @@ func (d *owner) listen(worker int64) error {
 	return nil
 }
 
+// stopListening takes no more wake-ups: the lease under whose id they come is over.
 func (d *owner) stopListening() {
 	if d.unlisten != nil {
 		d.unlisten()

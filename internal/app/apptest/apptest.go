@@ -50,6 +50,8 @@ type Hub struct {
 	HTTP    *http.Client      // checks every answer against the OpenAPI document
 	Next    bool              // from now on commands, and processes that start, are of a version with one more migration
 	tb      testing.TB
+
+	supervised bool
 }
 
 // Options change how a Hub is started.
@@ -62,12 +64,15 @@ type Options struct {
 	Pooler string
 	// added to every process's environment; what DATABASE_URL and NATS_URL name is the test's own
 	Env map[string]string
+	// a process that ends at its start because it cannot reach the database is started again, as a supervisor does: for
+	// tests that cut its connections
+	Supervised bool
 }
 
 // Start runs a fresh service that ends with the test.
 func Start(tb testing.TB, stack Stack, options Options) *Hub {
 	tb.Helper()
-	h := &Hub{Stack: stack, tb: tb, Env: map[string]string{
+	h := &Hub{Stack: stack, tb: tb, supervised: options.Supervised, Env: map[string]string{
 		"HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0", "DATA_DIR": tb.TempDir(), "LOG_FORMAT": "json",
 		"WEBHOOK_ALLOW_PRIVATE": "true", "DRAIN_DELAY": "0s", "PATH": os.Getenv("PATH"), "HOME": tb.TempDir(),
 	}}

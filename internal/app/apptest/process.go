@@ -41,12 +41,13 @@ func (h *Hub) Run(name string, extra map[string]string) *Process {
 	return p
 }
 
-// start starts the process as a supervisor does: one that ends at once because it cannot reach the database is started
-// again.
+// start starts the process. Only a supervised one that ends at once because it cannot reach the database is started
+// again: elsewhere that is a fault of the service.
 func (p *Process) start() {
 	p.tb.Helper()
 	for end := time.Now().Add(deadline); !p.startOnce(); {
-		if !strings.Contains("\n"+p.Log(), "\nerror: The database cannot be reached") || time.Now().After(end) {
+		unreached := strings.Contains("\n"+p.Log(), "\nerror: The database cannot be reached")
+		if !p.hub.supervised || !unreached || time.Now().After(end) {
 			p.tb.Fatalf("%s ended at its start:\n%s", p.Name, p.Log())
 		}
 	}
@@ -228,15 +229,23 @@ func Stopwatch(tb testing.TB) (took func() time.Duration) {
 	return func() time.Duration { return time.Duration(counted.Load()) }
 }
 
-// Eventually waits until condition holds. The longer it takes, the less often it looks: many conditions are calls or
-// commands, and all tests share the machine.
+// Eventually waits until condition holds, and fails the test when it does not.
 func Eventually(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
-	end := time.Now().Add(deadline)
+	if !Within(deadline, condition) {
+		tb.Fatalf("not within %v: %s", deadline, what)
+	}
+}
+
+// Within waits until condition holds and reports whether it did within the limit. The longer it takes, the less often it
+// looks: many conditions are calls or commands, and all tests share the machine.
+func Within(limit time.Duration, condition func() bool) bool {
+	end := time.Now().Add(limit)
 	for pause := 10 * time.Millisecond; !condition(); pause = min(pause*5/4, 300*time.Millisecond) {
 		if time.Now().After(end) {
-			tb.Fatalf("not within %v: %s", deadline, what)
+			return false
 		}
 		time.Sleep(pause)
 	}
+	return true
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest"
 )
 
 const (
@@ -189,16 +191,12 @@ func Eval[T any](b *Browser, expression string) T {
 // Until waits for an expression to hold.
 func (b *Browser) Until(what, expression string) {
 	b.tb.Helper()
-	end := time.Now().Add(patience)
-	for pause := 20 * time.Millisecond; ; pause = min(pause*5/4, 300*time.Millisecond) {
-		var holds bool
-		if err := b.try(chromedp.Evaluate(expression, &holds)); err == nil && holds {
-			return
-		}
-		if time.Now().After(end) {
-			b.tb.Fatalf("not within %s: %s\n%s", patience, what, b.text())
-		}
-		time.Sleep(pause)
+	held := apptest.Within(patience, func() (holds bool) {
+		err := b.try(chromedp.Evaluate(expression, &holds))
+		return err == nil && holds
+	})
+	if !held {
+		b.tb.Fatalf("not within %s: %s\n%s", patience, what, b.text())
 	}
 }
 

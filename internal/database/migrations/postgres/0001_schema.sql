@@ -241,6 +241,7 @@ CREATE TABLE webhook_deliveries (
     status               text NOT NULL,                -- pending, delivered, dead, failed
     last_error           text NOT NULL DEFAULT '',
     last_response        bytea,                        -- the answer's first 1 KiB
+    ended_because        text,                         -- why retention made it dead; null: it did not
     PRIMARY KEY (id) WITH (fillfactor = 45)
 ) PARTITION BY RANGE (id);
 -- Which deliveries to this destination are due?
