@@ -59,8 +59,8 @@ func settingCommands() []string {
 	}
 }
 
-// ages makes a request old, which retention then takes. Retention reads in the order of acceptance and ends where nothing
-// is old any more: what was accepted before is old too, and stays, as it was changed of late.
+// ages makes a request old, which retention then takes. Retention reads in the order of acceptance and ends where
+// nothing is old any more: what was accepted before is old too, and stays, as it was changed of late.
 func (s *sweep) ages(old *sweepSupplier) {
 	id := s.posted(old, nil)
 	if _, there := s.comes(old, id, "estimated"); !there {

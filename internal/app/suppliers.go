@@ -86,8 +86,8 @@ func (a *App) ReceiverStatuses(ctx context.Context) ([]ReceiverStatus, error) {
 }
 
 // SupplierID returns the id of the supplier that an operator names: by its id, or by a name that only one has, in
-// whichever case. Names are read only when no supplier has the id. Errors: errs.NotFound, errs.Invalid when several have
-// the name.
+// whichever case. Names are read only when no supplier has the id. Errors: errs.NotFound, errs.Invalid when several
+// have the name.
 func (a *App) SupplierID(ctx context.Context, named string) (string, error) {
 	known, err := a.Suppliers.SuppliersOf(ctx, []string{named})
 	if err != nil || len(known) > 0 {

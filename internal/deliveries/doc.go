@@ -1,6 +1,6 @@
-// Package deliveries is what is kept of webhooks: events, deliveries, their attempts and when receivers are due. It sends
-// nothing and knows requests only through its RequestLedger. Package receivers knows how receivers are, package sending
-// sends; both call this one, and it calls neither.
+// Package deliveries is what is kept of webhooks: events, deliveries, their attempts and when receivers are due. It
+// sends nothing and knows requests only through its RequestLedger. Package receivers knows how receivers are, package
+// sending sends; both call this one, and it calls neither.
 //
 // A stranger finds: the states in delivery.go, what an answer means in schedule.go, what is due in store_due.go, how an
 // attempt begins and ends in store.go and the files of the two engines, what a worker holds in store_held.go; lists,

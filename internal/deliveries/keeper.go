@@ -39,7 +39,8 @@ type Keeper struct {
 
 // NewKeeper builds it.
 func NewKeeper(deps KeeperDeps) *Keeper {
-	return &Keeper{deps: deps, store: &store{Tables{deps.DB}}, due: &DueStore{Tables{deps.DB}}, notices: notice.OrNone(deps.Notifier)}
+	return &Keeper{deps: deps, store: &store{Tables{deps.DB}}, due: &DueStore{Tables{deps.DB}},
+		notices: notice.OrNone(deps.Notifier)}
 }
 
 // SetBack has what was written in what is now the future wait from now on, as long as it was to wait then. Every

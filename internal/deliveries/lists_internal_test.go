@@ -128,7 +128,8 @@ func TestLists_page_as_the_table_is_whatever_is_chosen(t *testing.T) {
 			WHERE status = 'pending' AND uid % 3 = 0`)
 		exec(ctx, t, db, `DELETE FROM webhook_deliveries WHERE uid % 7 = 0`)
 		exec(ctx, t, db, `DELETE FROM webhook_events WHERE uid % 7 = 0`)
-		samePages(ctx, t, db, Filter{}, Filter{Receiver: "acme", Status: Pending}, Filter{SupplierID: "acme", Since: tenth(100)})
+		samePages(ctx, t, db, Filter{}, Filter{Receiver: "acme", Status: Pending},
+			Filter{SupplierID: "acme", Since: tenth(100)})
 	})
 }
 
@@ -226,8 +227,8 @@ func (s *store) blocksRead(ctx context.Context, t *testing.T) (n int64) {
 	return n
 }
 
-// Whatever is chosen, a page reads little more than it shows, the first and a deep one, by plans that a young connection
-// made over empty tables.
+// Whatever is chosen, a page reads little more than it shows, the first and a deep one, by plans that a young
+// connection made over empty tables.
 func TestPlans_of_lists_read_a_page_however_deep(t *testing.T) {
 	t.Parallel()
 	s := &store{Tables{databasetest.Open(t, database.Postgres)}}

@@ -125,7 +125,8 @@ func (m *listModel) begin(t *rapid.T) {
 		Behind: func(a, b listedDelivery) bool { return a.key.compare(b.key) < 0 },
 	}
 	if sent {
-		list.Page = m.suppliers(SentFilter{Status: filter.Status, RequestID: request, Since: filter.Since, Until: filter.Until})
+		list.Page = m.suppliers(SentFilter{Status: filter.Status, RequestID: request, Since: filter.Since,
+			Until: filter.Until})
 	}
 	m.Begin(t, list)
 }

@@ -133,8 +133,10 @@ func manyRounds(ctx context.Context, t *testing.T, s *store, first, last, rounds
 				request_id, status, attempts, series, next_attempt_at, created_at, updated_at, last_started_at, last_status)
 			SELECT i, u, n, 'acme', 'acme', u, 'delivered', 2, 2, 0, u, 1, 1, 200
 			FROM (WITH rows(i, u, n) AS (`+read+`) SELECT * FROM rows) AS r`, string(list))
-		for _, statement := range []string{`INSERT INTO webhook_events (uid, round, nonce, supplier_id, trace_id, body, created_at)
-				SELECT uid, round, uid * 100000 + round, supplier_id, '', '', 1 FROM webhook_deliveries WHERE uid >= ? AND uid <= ?`,
+		for _, statement := range []string{`INSERT INTO webhook_events (uid, round, nonce, supplier_id, trace_id, body,
+				created_at)
+				SELECT uid, round, uid * 100000 + round, supplier_id, '', '', 1 FROM webhook_deliveries
+				WHERE uid >= ? AND uid <= ?`,
 			`INSERT INTO webhook_attempts (delivery_id, supplier_id, number, started_at)
 				SELECT id, supplier_id, 1, 1 FROM webhook_deliveries WHERE uid >= ? AND uid <= ?`} {
 			if err == nil {

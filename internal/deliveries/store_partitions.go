@@ -21,7 +21,8 @@ func (s *store) advance(ctx context.Context, now time.Time, days int) (more bool
 		if err != nil || !held {
 			return err
 		}
-		_, err = database.One(ctx, s.DB.SQL(ctx), `SELECT advance_webhook_partitions($1, $2)`, []any{now.UnixMicro(), days}, &more)
+		_, err = database.One(ctx, s.DB.SQL(ctx), `SELECT advance_webhook_partitions($1, $2)`, []any{now.UnixMicro(), days},
+			&more)
 		return err
 	})
 	return more, err
@@ -58,7 +59,8 @@ func (s *store) unfinished(ctx context.Context, p round.Partition) (is bool, err
 	first, end := borders(p)
 	_, err = database.One(ctx, s.DB.ReaderSQL(ctx), `SELECT EXISTS (SELECT 1 FROM webhook_deliveries
 			WHERE status = 'pending' AND worker IS NULL AND id >= $1 AND id < $2)
-		OR EXISTS (SELECT 1 FROM webhook_deliveries WHERE worker IS NOT NULL AND id >= $1 AND id < $2)`, []any{first, end}, &is)
+		OR EXISTS (SELECT 1 FROM webhook_deliveries WHERE worker IS NOT NULL AND id >= $1 AND id < $2)`, []any{first, end},
+		&is)
 	if err != nil {
 		return false, fmt.Errorf("look for pending deliveries of partition %s: %w", p.Name, err)
 	}

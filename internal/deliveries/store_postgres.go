@@ -27,8 +27,8 @@ func (s *AttemptStore) claimPostgres(ctx context.Context, wants map[string]int, 
 // begins the next one in the row, and makes dead what has had its whole series. The last happens to a delivery whose
 // last attempt was interrupted (f), and when the schedule became shorter. The body comes with it: who sends reads no
 // more.
-func (s *AttemptStore) claimOf(ctx context.Context, suppliers, destinations []string, counts []int64, now time.Time, worker,
-	attempts int64) ([]Claimed, error) {
+func (s *AttemptStore) claimOf(ctx context.Context, suppliers, destinations []string, counts []int64, now time.Time,
+	worker, attempts int64) ([]Claimed, error) {
 	args := []any{destinations, counts, now.UnixMicro(), worker, attempts}
 	of := s.DB.Of(suppliers, `supplier_id`, `$6`)
 	if of != "" {

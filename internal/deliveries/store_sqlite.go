@@ -35,7 +35,8 @@ func (s *AttemptStore) claimSQLite(ctx context.Context, wants map[string]int, no
 func (s *AttemptStore) beginSQLite(ctx context.Context, ids []string, now time.Time, worker, attempts int64) (
 	[]Claimed, error) {
 	chosen := s.Values(ids)
-	dead, err := s.updateClaimed(ctx, `status = 'dead', updated_at = $2 WHERE series >= $3`, chosen, now.UnixMicro(), attempts)
+	dead, err := s.updateClaimed(ctx, `status = 'dead', updated_at = $2 WHERE series >= $3`, chosen, now.UnixMicro(),
+		attempts)
 	if err != nil {
 		return nil, err
 	}
@@ -85,11 +86,12 @@ func (s *AttemptStore) insertEventsSQLite(ctx context.Context, events []DraftEve
 func (s *AttemptStore) insertDeliveriesSQLite(ctx context.Context, deliveries []DraftDelivery, now time.Time) error {
 	var args []any
 	for _, d := range deliveries {
-		args = append(args, d.ID, d.Round.UID, d.Round.Number, d.Destination, d.Round.SupplierID, d.Round.RequestID, string(Pending),
-			d.attemptedBy(), d.attempts(), d.attempts(), now.UnixMicro(), now.UnixMicro(), now.UnixMicro(), d.startedAt(now))
+		args = append(args, d.ID, d.Round.UID, d.Round.Number, d.Destination, d.Round.SupplierID, d.Round.RequestID,
+			string(Pending), d.attemptedBy(), d.attempts(), d.attempts(), now.UnixMicro(),
+			now.UnixMicro(), now.UnixMicro(), d.startedAt(now))
 	}
-	_, err := database.Exec(ctx, s.DB.SQL(ctx), `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, worker,
-			attempts, series, next_attempt_at, created_at, updated_at, last_started_at)
+	_, err := database.Exec(ctx, s.DB.SQL(ctx), `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id,
+			request_id, status, worker, attempts, series, next_attempt_at, created_at, updated_at, last_started_at)
 		VALUES `+database.Places(len(deliveries), len(args)/len(deliveries)), args...)
 	if err != nil {
 		return fmt.Errorf("insert webhook deliveries: %w", err)

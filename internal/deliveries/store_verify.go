@@ -83,7 +83,8 @@ func (s *store) ownOf(ctx context.Context, events []storedEvent, condition strin
 
 // lacksOwn reports whether the event is still there, and has no own delivery, whenever that was made.
 func (s *store) lacksOwn(ctx context.Context, e storedEvent) (lacks bool, err error) {
-	_, err = database.One(ctx, s.DB.ReaderSQL(ctx), `SELECT EXISTS (SELECT 1 FROM webhook_events WHERE uid = $1 AND round = $2)
+	_, err = database.One(ctx, s.DB.ReaderSQL(ctx), `SELECT EXISTS (SELECT 1 FROM webhook_events WHERE uid = $1
+		AND round = $2)
 		AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE id = $3)`,
 		[]any{e.UID, e.number, e.WebhookID(round.OwnEndpoint)}, &lacks)
 	return lacks, err

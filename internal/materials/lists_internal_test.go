@@ -123,7 +123,8 @@ func TestPlans_of_lists_read_a_page_however_many_requests_there_are(t *testing.T
 		}
 		return counts[1] - counts[0]
 	}
-	err := s.db.InTx(t.Context(), "test", func(ctx context.Context) error { // one connection, which plans over an empty table
+	// One connection, which plans over an empty table.
+	err := s.db.InTx(t.Context(), "test", func(ctx context.Context) error {
 		for _, stored := range []int{0, rows} {
 			if stored > 0 {
 				listedRequests(ctx, t, s.db, 1, stored)

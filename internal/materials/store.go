@@ -204,7 +204,8 @@ func (s *store) requests(keys []requestKey, columns string, lock bool) (table st
 	if err != nil {
 		return "", nil, fmt.Errorf("encode keys: %w", err)
 	}
-	return `(SELECT ` + columns + ` FROM (SELECT value->>'SupplierID' AS of, value->>'ID' AS number FROM json_each($1)) AS k
+	return `(SELECT ` + columns + ` FROM (SELECT value->>'SupplierID' AS of, value->>'ID' AS number FROM json_each($1))
+		AS k
 		JOIN material_requests m ON m.supplier_id = k.of AND m.id = k.number) AS r`, []any{string(batch)}, nil
 }
 

@@ -73,7 +73,8 @@ func (s *store) insertSQLite(ctx context.Context, items []intakeItem, now time.T
 		var args []any
 		for i, item := range items {
 			args = append(args, item.SupplierID, item.ID, string(Enqueued), item.digest, item.shopCode, item.body, item.traceID,
-				sql.NullString{String: item.traceParent, Valid: item.traceParent != ""}, uid+int64(i), uid+int64(i), now.UnixMicro(), now.UnixMicro())
+				sql.NullString{String: item.traceParent, Valid: item.traceParent != ""}, uid+int64(i), uid+int64(i),
+				now.UnixMicro(), now.UnixMicro())
 		}
 		rows, err = database.Query(ctx, s.db.SQL(ctx), `INSERT INTO material_requests (`+intakeColumns+`) VALUES `+
 			database.Places(len(items), len(args)/len(items))+intakeConflict, args, (*insertedRow).scanTargets)

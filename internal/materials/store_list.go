@@ -45,7 +45,8 @@ func newest(columns string, filter Filter, behind int64, limit int) (query strin
 	}
 	// Merged from those of each status. Of the enqueued only what the page may have is looked at: what has left the status
 	// is in the index until it is vacuumed.
-	return `WITH settled AS (` + database.Arms([]Status{Estimated, Selected, Failed}, ofSupplier) + ` ORDER BY uid DESC LIMIT $2)
+	return `WITH settled AS (` +
+		database.Arms([]Status{Estimated, Selected, Failed}, ofSupplier) + ` ORDER BY uid DESC LIMIT $2)
 		SELECT * FROM settled UNION ALL SELECT * FROM (` + of(`round > 0 AND supplier_id = $3 AND status = 'enqueued'
 			AND uid > (SELECT CASE count(*) WHEN $2 THEN min(uid) ELSE 0 END FROM settled)`) + `) AS enqueued
 		ORDER BY uid DESC LIMIT $2`, args

@@ -12,8 +12,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-// While a supplier moves from one worker to another, the former owner's last calls end while the first ones run of the new
-// owner.
+// While a supplier moves from one worker to another, the former owner's last calls end while the first ones run of the
+// new owner.
 func TestFailures_in_a_row_add_up_whichever_worker_saw_them(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {

@@ -181,7 +181,8 @@ func (d *Registry) IllStates(ctx context.Context) (map[string]ReceiverState, err
 	return d.health.receiverStates(ctx, `failing_since IS NOT NULL OR paused_by <> ''`)
 }
 
-func (s *healthStore) receiverStates(ctx context.Context, condition string, args ...any) (map[string]ReceiverState, error) {
+func (s *healthStore) receiverStates(ctx context.Context, condition string, args ...any) (map[string]ReceiverState,
+	error) {
 	type row struct {
 		ReceiverState
 		supplierID                                string
@@ -190,7 +191,8 @@ func (s *healthStore) receiverStates(ctx context.Context, condition string, args
 	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT supplier_id, consecutive_failures, failing_since,
 			last_success_at, last_failure_at, last_error, paused_by, paused_at
 		FROM webhook_receivers WHERE `+condition, args, func(r *row) []any {
-		return []any{&r.supplierID, &r.Failures, &r.failingSince, &r.success, &r.lastFail, &r.LastError, &r.PausedBy, &r.pausedAt}
+		return []any{&r.supplierID, &r.Failures, &r.failingSince, &r.success, &r.lastFail, &r.LastError, &r.PausedBy,
+			&r.pausedAt}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the receivers' states: %w", err)

@@ -89,7 +89,9 @@ func (d *Dispatcher) claimOnce(ctx context.Context) (pause time.Duration, err er
 		list[len(list)-1].Send(j)
 	}
 	// it has no more
-	d.agenda.due = slices.DeleteFunc(d.agenda.due, func(r deliveries.DueRow) bool { return len(permits[r.Destination]) > 0 })
+	d.agenda.due = slices.DeleteFunc(d.agenda.due, func(r deliveries.DueRow) bool {
+		return len(permits[r.Destination]) > 0
+	})
 	for _, list := range permits {
 		for _, p := range list {
 			p.Cancel()

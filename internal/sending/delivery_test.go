@@ -112,7 +112,8 @@ func TestStatuses_of_answers(t *testing.T) {
 		var codes []int
 		want := map[int64]deliveries.Status{}
 		for code, is := range map[int]deliveries.Status{ // few that fail: five in a row make it wait a second each
-			200: "delivered", 204: "delivered", 299: "delivered", 301: "dead", 401: "dead", 404: "dead", 429: "dead", 503: "dead",
+			200: "delivered", 204: "delivered", 299: "delivered", 301: "dead", 401: "dead", 404: "dead", 429: "dead",
+			503: "dead",
 		} {
 			codes = append(codes, code)
 			want[int64(code)] = is
@@ -172,10 +173,12 @@ func TestReceiver_that_answers_410_is_paused_and_the_others_wait(t *testing.T) {
 			return err == nil && state.PausedBy == receivers.PausedByService && state.LastError == "status 410"
 		})
 		r.add(event("acme", 2, 1))
-		if d := r.list(deliveries.Filter{Receiver: "acme", Status: deliveries.Failed}); len(d) != 1 || d[0].AttemptCount != 1 {
+		if d := r.list(deliveries.Filter{Receiver: "acme", Status: deliveries.Failed}); len(d) != 1 ||
+			d[0].AttemptCount != 1 {
 			t.Errorf("failed are %+v", d)
 		}
-		if d := r.list(deliveries.Filter{Receiver: "acme", Status: deliveries.Pending}); len(d) != 1 || d[0].AttemptCount != 0 {
+		if d := r.list(deliveries.Filter{Receiver: "acme", Status: deliveries.Pending}); len(d) != 1 ||
+			d[0].AttemptCount != 0 {
 			t.Errorf("pending are %+v", d)
 		}
 	})

@@ -105,7 +105,8 @@ func New(deps Deps) *Dispatcher {
 		deps.TraceParent = logctx.TraceParent
 	}
 	if deps.Trace == nil {
-		deps.Trace = func(ctx context.Context, _, _ string, _ func() *url.URL, _ ...slog.Attr) (context.Context, func(int, error)) {
+		deps.Trace = func(ctx context.Context, _, _ string, _ func() *url.URL, _ ...slog.Attr) (
+			context.Context, func(int, error)) {
 			return ctx, func(int, error) {}
 		}
 	}
@@ -113,14 +114,15 @@ func New(deps Deps) *Dispatcher {
 		deps.Drain = defaultDrain
 	}
 	d := &Dispatcher{
-		deps: deps, notices: notice.OrNone(deps.Notifier), attempts: deliveries.NewAttemptStore(deps.DB), due: deliveries.NewDueStore(deps.DB),
+		deps: deps, notices: notice.OrNone(deps.Notifier), attempts: deliveries.NewAttemptStore(deps.DB),
+		due:    deliveries.NewDueStore(deps.DB),
 		sender: newSender(deps), schedule: deps.Schedule, lookup: newLookup(deps.Destinations, time.Now),
 	}
 	d.owner = newOwner(deps)
 	d.Keeper = deliveries.NewKeeper(deliveries.KeeperDeps{DB: deps.DB, Log: deps.Log, Now: deps.Now, Ledger: deps.Ledger,
 		Notifier: deps.Notifier, Stuck: deps.Timeout + 2*storeTimeout})
-	d.Registry = receivers.NewRegistry(receivers.RegistryDeps{DB: deps.DB, Log: deps.Log, Now: deps.Now, Deliveries: d.Keeper,
-		Notifier: deps.Notifier, PauseAfter: deps.PauseAfter, Announce: d.announce})
+	d.Registry = receivers.NewRegistry(receivers.RegistryDeps{DB: deps.DB, Log: deps.Log, Now: deps.Now,
+		Deliveries: d.Keeper, Notifier: deps.Notifier, PauseAfter: deps.PauseAfter, Announce: d.announce})
 	d.sending, d.stopSend = context.WithCancelCause(context.Background())
 	d.writing, d.stopWrites = context.WithCancel(context.Background())
 	d.scheduler = dispatch.New(dispatch.Config[job]{Slots: deps.Concurrency, Now: time.Now, Send: d.attempt,
@@ -304,7 +306,8 @@ func (d *Dispatcher) written(id string) {
 }
 
 // logAttempt writes the one line of an attempt: a warning when nothing is tried again.
-func (d *Dispatcher) logAttempt(ctx context.Context, j job, a deliveries.Answer, outcome deliveries.Outcome, took time.Duration) {
+func (d *Dispatcher) logAttempt(ctx context.Context, j job, a deliveries.Answer, outcome deliveries.Outcome,
+	took time.Duration) {
 	level := slog.LevelInfo
 	if outcome.Status == deliveries.Dead || outcome.Status == deliveries.Failed {
 		level = slog.LevelWarn

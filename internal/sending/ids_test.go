@@ -101,7 +101,8 @@ func TestRequest_of_very_many_rounds_is_shown_and_forgotten(t *testing.T) {
 		newest, other := event("acme", 1, rounds), event("acme", 2, 1)
 		r.add(newest, other)
 		r.settled()
-		err := db.From(t.Context()).Exec(`INSERT INTO webhook_events (uid, round, nonce, supplier_id, trace_id, body, created_at)
+		err := db.From(t.Context()).Exec(`INSERT INTO webhook_events (uid, round, nonce, supplier_id, trace_id, body,
+			created_at)
 			WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 			SELECT ?, i, i, 'acme', '', '', i FROM n`, rounds-1, newest.Round.UID).Error
 		if err != nil {

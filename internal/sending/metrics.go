@@ -34,7 +34,8 @@ func newMetrics(r prometheus.Registerer, inFlight func() int) *metrics {
 	}
 	// They are there from the start, so that the first increase is seen.
 	for _, destination := range []string{deliveries.OwnEndpoint, "supplier"} {
-		for _, outcome := range []deliveries.Status{deliveries.Delivered, deliveries.Pending, deliveries.Dead, deliveries.Failed} {
+		for _, outcome := range []deliveries.Status{deliveries.Delivered, deliveries.Pending, deliveries.Dead,
+			deliveries.Failed} {
 			m.attempts.WithLabelValues(destination, outcomeLabel(outcome))
 		}
 	}

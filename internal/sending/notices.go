@@ -23,7 +23,8 @@ const operatorEvents = "operator"
 // TestCall implements receivers.TestCaller.
 func (d *Dispatcher) TestCall(ctx context.Context, supplierID, id string, to receivers.Receiver, event []byte) (
 	status int, answer []byte, err error) {
-	a := d.callOnce(ctx, job{Begun: deliveries.Begun{ID: id, Destination: supplierID, Round: round.Round{SupplierID: supplierID},
+	a := d.callOnce(ctx, job{Begun: deliveries.Begun{ID: id, Destination: supplierID,
+		Round:   round.Round{SupplierID: supplierID},
 		TraceID: logctx.RequestID(ctx), Body: event}, target: to, test: true}, d.deps.Now())
 	return a.Status, a.Body, a.Err
 }
@@ -40,7 +41,8 @@ func (d *Dispatcher) callOnce(ctx context.Context, j job, at time.Time) deliveri
 func (d *Dispatcher) SendToOperator(ctx context.Context, to receivers.Receiver, id string, body []byte,
 	attempt int64) (outcome deliveries.Outcome, reason string) {
 	at := d.deps.Now()
-	a := d.callOnce(ctx, job{Begun: deliveries.Begun{ID: id, Destination: operatorEvents, TraceID: id, Body: body}, target: to, test: true}, at)
+	a := d.callOnce(ctx, job{Begun: deliveries.Begun{ID: id, Destination: operatorEvents, TraceID: id, Body: body},
+		target: to, test: true}, at)
 	if err := a.Failure(); err != nil {
 		reason = err.Error()
 	}

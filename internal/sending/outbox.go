@@ -92,7 +92,8 @@ func prepare(events []round.Outgoing, now time.Time) ([]deliveries.DraftEvent, e
 }
 
 // plan appends the deliveries of an event: to the own endpoint, and to the supplier's receiver if it has one.
-func (d *Dispatcher) plan(drafts []planned, e deliveries.DraftEvent, receiver receivers.Receiver, worker int64, now time.Time) []planned {
+func (d *Dispatcher) plan(drafts []planned, e deliveries.DraftEvent, receiver receivers.Receiver, worker int64,
+	now time.Time) []planned {
 	add := func(kind round.Kind, destination string, target receivers.Receiver) {
 		drafts = append(drafts, planned{target: target, DraftDelivery: deliveries.DraftDelivery{Begun: deliveries.Begun{
 			ID: e.Ids.WebhookID(kind), Destination: destination, Round: e.Round, Number: 1, Series: 1,

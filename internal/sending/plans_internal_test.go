@@ -23,7 +23,8 @@ func TestPlans_of_a_young_table_read_what_is_due_and_nothing_else(t *testing.T) 
 			if err := s.DB.From(t.Context()).Exec(visit).Error; err != nil {
 				t.Fatal(err)
 			}
-			err := s.DB.InTx(t.Context(), "test", func(ctx context.Context) error { // one connection, which plans over empty tables
+			// One connection, which plans over empty tables.
+			err := s.DB.InTx(t.Context(), "test", func(ctx context.Context) error {
 				if err := (&workerStore{s.Tables}).takeShards(ctx, allShards(), 5); err != nil {
 					t.Fatal(err)
 				}
@@ -55,10 +56,12 @@ func (s *young) walk(ctx context.Context, t *testing.T, now time.Time, due int) 
 	if err != nil || len(found) != min(due, 2) {
 		t.Fatalf("%d destinations: %v", len(found), err)
 	}
-	if locked, err := deliveries.NewDueStore(s.DB).LockDue(ctx, []string{"acme"}, 5); err != nil || len(locked) != min(due, 1) {
+	if locked, err := deliveries.NewDueStore(s.DB).LockDue(ctx, []string{"acme"}, 5); err != nil ||
+		len(locked) != min(due, 1) {
 		t.Fatalf("%d receivers: %v", len(locked), err)
 	}
-	claimed, err := deliveries.NewAttemptStore(s.DB).Claim(ctx, map[string]int{deliveries.OwnEndpoint: 2, "acme": 2}, now, 5, 9)
+	claimed, err := deliveries.NewAttemptStore(s.DB).Claim(ctx, map[string]int{deliveries.OwnEndpoint: 2, "acme": 2}, now,
+		5, 9)
 	if err != nil || len(claimed) != due {
 		t.Fatalf("%d deliveries: %v", len(claimed), err)
 	}
@@ -72,7 +75,8 @@ func (s *young) walk(ctx context.Context, t *testing.T, now time.Time, due int) 
 	for i, c := range claimed {
 		c.Worker = 5
 		jobs[i], results[i] = c.Begun,
-			deliveries.NewResult(c.Begun, deliveries.Answer{Status: 200}, deliveries.Outcome{Status: deliveries.Delivered, Next: now}, now, time.Second)
+			deliveries.NewResult(c.Begun, deliveries.Answer{Status: 200}, deliveries.Outcome{Status: deliveries.Delivered,
+				Next: now}, now, time.Second)
 	}
 	if moved, err := deliveries.NewAttemptStore(s.DB).Finish(ctx, results, now); err != nil || len(moved) != due {
 		t.Fatalf("%d deliveries moved: %v", len(moved), err)
@@ -97,7 +101,8 @@ func (s *young) pending(ctx context.Context, t *testing.T, first, last int) {
 			t.Fatal(err)
 		}
 	}
-	if err := deliveries.NewDueStore(s.DB).MarkDue(ctx, map[string]time.Time{"acme": time.UnixMicro(int64(first))}, time.UnixMicro(1)); err != nil {
+	if err := deliveries.NewDueStore(s.DB).MarkDue(ctx, map[string]time.Time{"acme": time.UnixMicro(int64(first))},
+		time.UnixMicro(1)); err != nil {
 		t.Fatal(err)
 	}
 }

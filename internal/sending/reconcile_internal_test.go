@@ -47,7 +47,8 @@ func TestReconcile_makes_due_what_the_worker_holds_in_the_database_and_not_in_me
 		if err != nil || len(rows) != 2 || rows[0] != "msg_1000a" || rows[1] != "msg_1000b" {
 			t.Errorf("due again are %v, %v", rows, err)
 		}
-		if due, err := deliveries.NewDueStore(d.deps.DB).Due(t.Context(), allShards(), time.Now()); err != nil || len(due) != 1 {
+		if due, err := deliveries.NewDueStore(d.deps.DB).Due(t.Context(), allShards(), time.Now()); err != nil ||
+			len(due) != 1 {
 			t.Errorf("%d destinations are due: %v", len(due), err)
 		}
 	})
@@ -68,7 +69,8 @@ func TestReconcile_interrupts_only_the_attempt_that_it_saw(t *testing.T) {
 			{deliveries.HeldAttempt{ID: "msg_1000a", Number: 2, At: 1}, 8, 1},
 			{deliveries.HeldAttempt{ID: "msg_1000a", Number: 2, At: 1}, 8, 0}, // a COMMIT without an answer, tried again
 		} {
-			if n, err := deliveries.NewAttemptStore(db).Interrupt(t.Context(), tt.worker, []deliveries.HeldAttempt{tt.seen}, time.Now()); err != nil || n != tt.n {
+			if n, err := deliveries.NewAttemptStore(db).Interrupt(t.Context(), tt.worker, []deliveries.HeldAttempt{tt.seen},
+				time.Now()); err != nil || n != tt.n {
 				t.Errorf("%+v of worker %d: %d were interrupted, want %d: %v", tt.seen, tt.worker, n, tt.n, err)
 			}
 		}
@@ -81,7 +83,8 @@ func TestAttempt_is_held_in_memory_before_its_COMMIT_and_not_after_a_rollback(t 
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		d := newIdle(t, db)
 		d.scheduler.Start()
-		delivery := planned{DraftDelivery: deliveries.DraftDelivery{Begun: deliveries.Begun{ID: "msg_1000a", Destination: deliveries.OwnEndpoint, Worker: 8, At: time.Now()}}}
+		delivery := planned{DraftDelivery: deliveries.DraftDelivery{Begun: deliveries.Begun{ID: "msg_1000a",
+			Destination: deliveries.OwnEndpoint, Worker: 8, At: time.Now()}}}
 		delivery.Round.SupplierID = "acme"
 		undo := errors.New("undo")
 		err := db.InTx(t.Context(), "test", func(ctx context.Context) error {

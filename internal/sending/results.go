@@ -71,10 +71,12 @@ func (d *Dispatcher) flushResults(_ context.Context, results []deliveries.Result
 // follow stores what the ends of attempts mean beyond their deliveries: requests that are lost, receivers that are due
 // again or want nothing more. It joins the transaction of e and does so only for results that were written there, so
 // each is followed once. Requests are locked in their order, then receivers: pauses, notices, MarkDue last.
-func (d *Dispatcher) follow(ctx context.Context, results []deliveries.Result, written map[string]bool, now time.Time) error {
+func (d *Dispatcher) follow(ctx context.Context, results []deliveries.Result, written map[string]bool,
+	now time.Time) error {
 	due := map[string]time.Time{}
 	var gone []deliveries.Result
-	ordered := slices.SortedFunc(slices.Values(results), deliveries.Result.ByRequest) // as lockByID says: requests, then receivers
+	// As lockByID says: requests, then receivers.
+	ordered := slices.SortedFunc(slices.Values(results), deliveries.Result.ByRequest)
 	for _, r := range ordered {
 		switch {
 		case !written[r.ID]:

@@ -151,7 +151,8 @@ func TestDialer_judges_what_a_name_resolves_to_when_it_connects(t *testing.T) {
 	allowed = nil
 	_, first := server.dialer(&allowed).DialContext(t.Context(), "tcp", "rebinding.test:80")
 	_, second := server.dialer(&allowed).DialContext(t.Context(), "tcp", "rebinding.test:80")
-	if errors.Is(first, deliveries.ErrSpecialAddress) || !errors.Is(second, deliveries.ErrSpecialAddress) || len(allowed) != 1 {
+	if errors.Is(first, deliveries.ErrSpecialAddress) || !errors.Is(second, deliveries.ErrSpecialAddress) ||
+		len(allowed) != 1 {
 		t.Errorf("rebinding: %v, then %v, connected to %v", first, second, allowed)
 	}
 }
@@ -168,7 +169,8 @@ func TestSender_follows_no_redirect_into_the_network(t *testing.T) {
 		t.Cleanup(receiver.Close)
 		sender := newSender(Deps{Concurrency: 1, AllowPrivate: true, Timeout: time.Second})
 		a := sender.send(t.Context(), job{Begun: deliveries.Begun{Destination: "acme"},
-			target: receivers.Receiver{URL: receiver.URL, Secrets: []webhook.Secret{webhook.NewSecret()}, Active: true}}, time.Now())
+			target: receivers.Receiver{URL: receiver.URL, Secrets: []webhook.Secret{webhook.NewSecret()}, Active: true}},
+			time.Now())
 		sender.close()
 		if a.Err != nil || a.Status != status || calls.Load() != 0 {
 			t.Errorf("%d: answered %d, %v; the address inside was called %d times", status, a.Status, a.Err, calls.Load())

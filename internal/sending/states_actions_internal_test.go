@@ -32,7 +32,8 @@ func one[T any](t *rapid.T, what string, list []T) T {
 
 // end draws how the transaction of an arrow ends. Unknown is one that is committed, which its worker does not learn.
 func (m *stateModel) end(t *rapid.T) database.End {
-	return rapid.SampledFrom([]database.End{database.Committed, database.Committed, database.RolledBack, database.Unknown}).
+	return rapid.SampledFrom([]database.End{database.Committed, database.Committed, database.RolledBack,
+		database.Unknown}).
 		Draw(t, "end")
 }
 
@@ -113,7 +114,8 @@ func (m *stateModel) store(t *rapid.T, room *dispatch.Scheduler[job]) {
 	type row struct{ id, destination string }
 	rows, err := database.Query(m.t.Context(), m.db.SQL(m.t.Context()), `SELECT id, destination FROM webhook_deliveries
 		WHERE uid = $1 ORDER BY destination`, []any{m.uid}, func(r *row) []any { return []any{&r.id, &r.destination} })
-	if err != nil || len(rows) != 2 || rows[0].destination != modelSupplier || rows[1].destination != deliveries.OwnEndpoint {
+	if err != nil || len(rows) != 2 || rows[0].destination != modelSupplier ||
+		rows[1].destination != deliveries.OwnEndpoint {
 		t.Fatalf("stored are %v: %v", rows, err)
 	}
 	serves, begun := !m.paused && w.ownership.owns(modelSupplier), 0
@@ -327,7 +329,8 @@ func (m *stateModel) call(t *rapid.T, w *modelWorker, j *modelJob, answer possib
 	} else {
 		m.numbers[number] = true
 	}
-	outcome := w.schedule.Outcome(j.Destination, answer.Answer, j.Series, m.now, rapid.Float64Range(0, 0.999).Draw(t, "jitter"))
+	outcome := w.schedule.Outcome(j.Destination, answer.Answer, j.Series, m.now, rapid.Float64Range(0, 0.999).Draw(t,
+		"jitter"))
 	took := time.Duration(rapid.IntRange(1, 1000).Draw(t, "ms")) * time.Millisecond
 	result := deliveries.NewResult(j.Begun, answer.Answer, outcome, m.now.Add(-took), took)
 	j.result, j.ended = &result, answer.receiver
@@ -429,8 +432,8 @@ func (m *stateModel) endedByRetention(t *rapid.T) {
 	}
 }
 
-// since returns since when the delivery is pending: since its series began to wait for its first attempt, or that began.
-// With no series before, it is since it was made.
+// since returns since when the delivery is pending: since its series began to wait for its first attempt, or that
+// began. With no series before, it is since it was made.
 func (d *keptDelivery) since() int64 {
 	switch d.series {
 	case 0:

@@ -40,10 +40,13 @@ var arrows = map[string][]string{
 // change what is around deliveries.
 func (m *stateModel) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
-		"a stored as due": m.storeDue, "b stored and begun": m.storeBegun, "c claimed": m.claimed, "b more stored and begun": m.storeBegun,
-		"d given back": m.givenBack, "d another given back": m.givenBack,
-		"e result written": m.resultWritten, "e more results written": m.resultWritten, "e the next result written": m.resultWritten,
-		"e result written late": m.lateResultWritten, "c more claimed": m.claimed, "c the next claimed": m.claimed, "more time passes": m.timePasses,
+		"a stored as due": m.storeDue, "b stored and begun": m.storeBegun, "c claimed": m.claimed,
+		"b more stored and begun": m.storeBegun,
+		"d given back":            m.givenBack, "d another given back": m.givenBack,
+		"e result written": m.resultWritten, "e more results written": m.resultWritten,
+		"e the next result written": m.resultWritten,
+		"e result written late":     m.lateResultWritten, "c more claimed": m.claimed, "c the next claimed": m.claimed,
+		"more time passes":           m.timePasses,
 		"f reconciled by its holder": m.reconciled, "f taken over by another worker": m.takenOver,
 		"g ended by retention": m.endedByRetention, "h redelivered": m.redelivered,
 		"time passes": m.timePasses, "a worker renews its lease": m.leaseRenewed, "a worker is killed": m.killed,
@@ -195,7 +198,8 @@ func TestDiagram_of_the_states_has_the_letters_of_the_model(t *testing.T) {
 		}
 	}
 	want := slices.Sorted(maps.Keys(arrows))
-	for what, letters := range map[string]map[string]bool{"the drawing": drawn, "the explanation": explained, "the model": modelled} {
+	for what, letters := range map[string]map[string]bool{"the drawing": drawn, "the explanation": explained,
+		"the model": modelled} {
 		if got := slices.Sorted(maps.Keys(letters)); !slices.Equal(got, want) {
 			t.Errorf("%s has the arrows %v, want %v", what, got, want)
 		}
@@ -243,7 +247,8 @@ func (r oneReceiver) Receivers(_ context.Context, ids []string) (map[string]rece
 
 // reset begins a run: nothing is stored, three workers have leases and the first owns the supplier.
 func (m *stateModel) reset(t *rapid.T) {
-	for _, table := range []string{"webhook_deliveries", "webhook_attempts", "webhook_events", "webhook_receivers", "workers"} {
+	for _, table := range []string{"webhook_deliveries", "webhook_attempts", "webhook_events", "webhook_receivers",
+		"workers"} {
 		if _, err := database.Exec(m.t.Context(), m.db.SQL(m.t.Context()), `DELETE FROM `+table); err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +261,8 @@ func (m *stateModel) reset(t *rapid.T) {
 		w.ownership.owned = nil
 	}
 	first := m.workers[0]
-	if _, err := database.Exec(m.t.Context(), m.db.SQL(m.t.Context()), `UPDATE webhook_shards SET worker = $1 WHERE shard = $2`,
+	if _, err := database.Exec(m.t.Context(), m.db.SQL(m.t.Context()), `UPDATE webhook_shards SET worker = $1
+		WHERE shard = $2`,
 		first.id, dispatch.ShardOf(modelSupplier)); err != nil {
 		t.Fatal(err)
 	}
@@ -287,8 +293,9 @@ func (s storedDelivery) state() string {
 }
 
 func (m *stateModel) rows(t *rapid.T) []storedDelivery {
-	rows, err := database.Query(m.t.Context(), m.db.SQL(m.t.Context()), `SELECT id, status, coalesce(worker, 0), attempts, series,
-			next_attempt_at, coalesce(last_started_at, -1), coalesce(last_duration_us, -1), coalesce(last_status, -1), last_error
+	rows, err := database.Query(m.t.Context(), m.db.SQL(m.t.Context()), `SELECT id, status, coalesce(worker, 0), attempts,
+			series, next_attempt_at, coalesce(last_started_at, -1), coalesce(last_duration_us, -1), coalesce(last_status, -1),
+			last_error
 		FROM webhook_deliveries`, nil, (*storedDelivery).places)
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,8 @@ func (s *workerStore) newLease(ctx context.Context, until time.Time) (id int64, 
 		if id, err = s.DB.Numbers(ctx, 1); err != nil {
 			return err
 		}
-		_, err = database.Exec(ctx, s.DB.SQL(ctx), `INSERT INTO workers (id, alive_until) VALUES ($1, $2)`, id, until.UnixMicro())
+		_, err = database.Exec(ctx, s.DB.SQL(ctx), `INSERT INTO workers (id, alive_until) VALUES ($1, $2)`, id,
+			until.UnixMicro())
 		return err
 	})
 	if err != nil {

@@ -237,8 +237,8 @@ func Eventually(tb testing.TB, what string, condition func() bool) {
 	}
 }
 
-// Within waits until condition holds and reports whether it did within the limit. The longer it takes, the less often it
-// looks: many conditions are calls or commands, and all tests share the machine.
+// Within waits until condition holds and reports whether it did within the limit. The longer it takes, the less often
+// it looks: many conditions are calls or commands, and all tests share the machine.
 func Within(limit time.Duration, condition func() bool) bool {
 	end := time.Now().Add(limit)
 	for pause := 10 * time.Millisecond; !condition(); pause = min(pause*5/4, 300*time.Millisecond) {

@@ -63,16 +63,17 @@ func (s *Service) prune(ctx context.Context, what pruning, done func(Pruned)) (p
 		if old, from, more, err = s.store.old(ctx, from, what, pruneBatch); err != nil {
 			return p, fmt.Errorf("prune requests: %w", err)
 		}
-		err := database.BySupplier(s.deps.DB, old, func(r round.Round) string { return r.SupplierID }, func(rounds []round.Round) error {
-			if len(rounds) == 0 {
-				return nil
-			}
-			return s.deps.DB.InTx(ctx, "delete old requests", func(ctx context.Context) error {
-				batch, held, err := s.pruneBatch(ctx, rounds, what)
-				p.Requests, p.Events, more = p.Requests+batch.Requests, p.Events+batch.Events, more && held
-				return err
+		err := database.BySupplier(s.deps.DB, old, func(r round.Round) string { return r.SupplierID },
+			func(rounds []round.Round) error {
+				if len(rounds) == 0 {
+					return nil
+				}
+				return s.deps.DB.InTx(ctx, "delete old requests", func(ctx context.Context) error {
+					batch, held, err := s.pruneBatch(ctx, rounds, what)
+					p.Requests, p.Events, more = p.Requests+batch.Requests, p.Events+batch.Events, more && held
+					return err
+				})
 			})
-		})
 		if err != nil {
 			return p, fmt.Errorf("prune requests: %w", database.Translate(err))
 		}
