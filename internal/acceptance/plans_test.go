@@ -82,9 +82,10 @@ func readsFew(t *testing.T, h *apptest.Hub, db *sql.DB) {
 		t.Fatal(err)
 	}
 	t.Logf("%.1f rows were read and %.1f written for each request", read, written)
-	// It is 6 with 8 written; a plan that reads more than by a key takes hundreds. On a machine that is short of
-	// everything more deliveries go through the database: each reads 3 rows for one more that it writes.
-	if read > 10+3*max(written-8, 0) {
+	// It is 6 on an idle machine. A connection that planned while there were some rows may join a batch of receipts with
+	// the whole table until autovacuum has looked, which is off here: 15 to 35 on a machine that is short of everything.
+	// A plan that goes through all rows for each request takes about a thousand.
+	if read > 100 {
 		t.Errorf("%.1f rows were read and %.1f written for each request; %s", read, written, readers(t, db))
 	}
 }
