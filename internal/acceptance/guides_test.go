@@ -149,7 +149,7 @@ func TestGuide_of_production_by_hand_ends_with_a_supplier_and_its_estimates(t *t
 		})
 	}
 	apptest.Eventually(t, "the api serves", func() bool {
-		answer, err := http.Get(n.url + "/openapi.json") //nolint:noctx // until it answers
+		answer, err := http.Get(n.url + "/openapi.json")
 		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
 	})
 	sample, err := filepath.Abs(repository("deployments", "samples", "material-request.json")) // its id is 1001

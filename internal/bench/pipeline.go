@@ -81,7 +81,7 @@ func (s *stack) startOwn() (address string, api *exec.Cmd, err error) {
 
 // startWorker starts a worker and waits until it has delivered everything that was accepted before.
 func (p *pipeline) startWorker(ctx context.Context) (err error) {
-	if p.worker, _, err = p.start("worker"); err != nil {
+	if p.worker, err = p.start("worker"); err != nil {
 		return err
 	}
 	return p.warm(ctx)

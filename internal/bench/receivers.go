@@ -57,7 +57,7 @@ func receiversBench(ctx context.Context, s *stack) error {
 // startWorkers runs so many workers; stop ends them.
 func (p *pipeline) startWorkers(n int) (workers []*exec.Cmd, stop func() error, err error) {
 	for range n {
-		worker, _, err := p.start("worker")
+		worker, err := p.start("worker")
 		if err != nil {
 			return nil, nil, err
 		}

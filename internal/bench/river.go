@@ -49,7 +49,7 @@ func (s *stack) startPeer(ctx context.Context) (*pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	migrate, _, err := s.start("api", "migrate")
+	migrate, err := s.start("api", "migrate")
 	if err != nil {
 		return nil, err
 	}
@@ -58,10 +58,10 @@ func (s *stack) startPeer(ctx context.Context) (*pipeline, error) {
 	}
 	p := &pipeline{stack: s, nextID: 1, plan: loadPlan{Address: address, Path: "/",
 		Token: strings.TrimSpace(string(token)), Connections: connections, Receiver: receiver}}
-	if p.api, _, err = s.start("api", "api"); err != nil {
+	if p.api, err = s.start("api", "api"); err != nil {
 		return nil, err
 	}
-	if p.worker, _, err = s.start("worker", "worker"); err != nil {
+	if p.worker, err = s.start("worker", "worker"); err != nil {
 		return nil, err
 	}
 	return p, until(func() bool { return listens(address) })

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -131,20 +130,16 @@ func (s *stack) command(ctx context.Context, args ...string) ([]byte, error) {
 }
 
 // start runs one of the built binaries until close; its standard error is shown.
-func (s *stack) start(name string, args ...string) (*exec.Cmd, *bufio.Reader, error) {
+func (s *stack) start(name string, args ...string) (*exec.Cmd, error) {
 	cmd := exec.Command(filepath.Join(s.dir, name), args...)
 	cmd.Env = s.env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, nil, err
-	}
 	if err := cmd.Start(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	s.procs = append(s.procs, cmd)
-	return cmd, bufio.NewReader(out), nil
+	return cmd, nil
 }
 
 func (s *stack) stop(cmd *exec.Cmd) error {
@@ -170,7 +165,7 @@ func (s *stack) startNATS() error {
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	s.env = append(s.env, "NATS_URL=nats://"+address)
-	_, _, err = s.start("nats-server", "-js", "-sd", filepath.Join(s.dir, "nats"), "-a", "127.0.0.1",
+	_, err = s.start("nats-server", "-js", "-sd", filepath.Join(s.dir, "nats"), "-a", "127.0.0.1",
 		"-p", strconv.Itoa(port), "-l", filepath.Join(s.dir, "nats.log"))
 	if err != nil {
 		return err
@@ -208,7 +203,7 @@ func (s *stack) startAPI() (address string, cmd *exec.Cmd, err error) {
 	}
 	address, admin := fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
 	s.env = append(s.env, "HTTP_ADDR="+address, "ADMIN_ADDR="+admin)
-	cmd, _, err = s.start("api")
+	cmd, err = s.start("api")
 	if err != nil {
 		return "", nil, err
 	}

@@ -43,8 +43,6 @@ func listedRows(ctx context.Context, t *testing.T, db *database.DB, first, last 
 	}
 }
 
-func every(status Status) func(int64) Status { return func(int64) Status { return status } }
-
 // mixed has one of a hundred dead, one failed and two pending.
 func mixed(uid int64) Status {
 	switch uid % 100 {

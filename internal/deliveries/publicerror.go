@@ -7,11 +7,12 @@ import (
 )
 
 var (
+	// ErrNoReceiver and ErrNoSecret are of suppliers that cannot be called.
 	ErrNoReceiver = errors.New("the supplier has no active receiver")
 	ErrNoSecret   = errors.New("the receiver has no signing secret")
 )
 
-// errSpecialAddress says nothing of the address: what a name resolves to inside the operator's network is not the
+// ErrSpecialAddress says nothing of the address: what a name resolves to inside the operator's network is not the
 // supplier's business.
 var ErrSpecialAddress = errors.New("the receiver's address is not a public one")
 

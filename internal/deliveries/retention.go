@@ -70,16 +70,16 @@ func (d *Keeper) end(ctx context.Context, found []Delivery, before time.Time, re
 		if err != nil {
 			return err
 		}
-		ids = ids[:0]
+		var ended []string
 		var notices []notice.Notice
 		for _, delivery := range locked {
 			if delivery.Status == Pending && old[delivery.ID] {
-				ids = append(ids, delivery.ID)
+				ended = append(ended, delivery.ID)
 				notices = append(notices, DeadNotice(delivery.roundOf(), delivery.ID, reason))
 			}
 		}
-		n = len(ids)
-		if err := d.store.end(ctx, ids, reason, d.deps.Now()); err != nil || !d.notices.Open() {
+		n = len(ended)
+		if err := d.store.end(ctx, ended, reason, d.deps.Now()); err != nil || !d.notices.Open() {
 			return err
 		}
 		return d.notices.Note(ctx, notices...)

@@ -79,7 +79,7 @@ func TestServer_keeps_connections_unless_a_length_and_chunks_came_together(t *te
 					t.Fatal(err)
 				}
 				_, _ = io.Copy(io.Discard, answer.Body)
-				if kept := i < len(c.requests)-1 || c.kept; answer.StatusCode != 200 || answer.Close == kept {
+				if kept := i < len(c.requests)-1 || c.kept; answer.StatusCode != http.StatusOK || answer.Close == kept {
 					t.Errorf("answer %d: %s, closes: %t", i, answer.Status, answer.Close)
 				}
 			}
@@ -110,7 +110,7 @@ func TestServer_answers_who_is_not_known_without_waiting_for_the_body(t *testing
 			}
 			answers := bufio.NewReader(conn)
 			answer, err := http.ReadResponse(answers, nil)
-			if err != nil || answer.StatusCode != 401 {
+			if err != nil || answer.StatusCode != http.StatusUnauthorized {
 				t.Fatalf("%v, %v", answer, err)
 			}
 			if _, err := io.Copy(io.Discard, answers); err != nil {
@@ -121,11 +121,11 @@ func TestServer_answers_who_is_not_known_without_waiting_for_the_body(t *testing
 	t.Run("a large body on its way is read, so that its sender reads the answer", func(t *testing.T) {
 		t.Parallel()
 		body := strings.NewReader(strings.Repeat("x", 900<<10))
-		answer, err := http.Post("http://"+wireServer(t)+"/unknown", "application/json", body) //nolint:gosec // our own
+		answer, err := http.Post("http://"+wireServer(t)+"/unknown", "application/json", body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _ = answer.Body.Close(); answer.StatusCode != 401 || answer.Close || body.Len() > 0 {
+		if _ = answer.Body.Close(); answer.StatusCode != http.StatusUnauthorized || answer.Close || body.Len() > 0 {
 			t.Errorf("%s, closes: %t, %d bytes were not taken", answer.Status, answer.Close, body.Len())
 		}
 	})
@@ -142,7 +142,7 @@ func TestServer_answers_who_is_not_known_without_waiting_for_the_body(t *testing
 				t.Fatal(err)
 			}
 			answer, err := http.ReadResponse(answers, nil)
-			if err != nil || answer.StatusCode != 401 || answer.Close {
+			if err != nil || answer.StatusCode != http.StatusUnauthorized || answer.Close {
 				t.Fatalf("%v, %v", answer, err)
 			}
 			_, _ = io.Copy(io.Discard, answer.Body)
