@@ -7,9 +7,10 @@ import (
 )
 
 var (
-	// ErrNoReceiver and ErrNoSecret are of suppliers that cannot be called.
+	// ErrNoReceiver is of a supplier that has no address or is deactivated.
 	ErrNoReceiver = errors.New("the supplier has no active receiver")
-	ErrNoSecret   = errors.New("the receiver has no signing secret")
+	// ErrNoSecret is of a supplier whose secrets have all ended.
+	ErrNoSecret = errors.New("the receiver has no signing secret")
 )
 
 // ErrSpecialAddress says nothing of the address: what a name resolves to inside the operator's network is not the
