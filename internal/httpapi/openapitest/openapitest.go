@@ -120,11 +120,10 @@ func (v *V) find(method, requestPath string, status int) (pointer, fault string)
 		method = http.MethodGet
 	}
 	path, known := v.route(method, requestPath)
-	if !known {
-		// The router looks for another method's route before it finds that a parameter is empty.
-		if status == http.StatusMethodNotAllowed && strings.Contains(requestPath, "//") {
-			return "/components/responses/MethodNotAllowed", ""
-		}
+	// The router takes an empty segment for a parameter inside of a path, and not at its end, where the answer is 404.
+	plain, _, _ := strings.Cut(requestPath, "?")
+	empty := strings.Contains(plain+"/", "//")
+	if !known || empty && status == http.StatusNotFound {
 		if status != http.StatusNotFound {
 			return "", "the route is not in the document"
 		}
@@ -173,7 +172,7 @@ func matches(template, segments []string) bool {
 		return false
 	}
 	for i, want := range template {
-		if parameter := strings.HasPrefix(want, "{"); parameter && segments[i] == "" || !parameter && want != segments[i] {
+		if !strings.HasPrefix(want, "{") && want != segments[i] {
 			return false
 		}
 	}
