@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -33,7 +32,7 @@ func TestService(t *testing.T) {
 func TestPooler(t *testing.T) {
 	t.Parallel()
 	chapters := []string{"MaterialRequest", "Wait", "Webhook", "Commands", "Tracker"}
-	if os.Getenv("SUPPLYHUB_TEST_CHAOS") != "" {
+	if inFull() {
 		chapters = nil
 	}
 	for _, mode := range []string{"session", "transaction"} {

@@ -28,9 +28,13 @@ const (
 	settleTime   = 90 * time.Second      // after the last request: longer than any lease, wait and sweep
 )
 
+// inFull reports whether faults are made in full, as `make chaos` and `make test-platforms` do: all of them, for long, by
+// whole chapters.
+func inFull() bool { return os.Getenv("SUPPLYHUB_TEST_CHAOS") != "" }
+
 // chaosPause returns a caller's pause between two requests: `make chaos` has the machine for itself.
 func chaosPause() time.Duration {
-	if os.Getenv("SUPPLYHUB_TEST_CHAOS") != "" {
+	if inFull() {
 		return 15 * time.Millisecond
 	}
 	return 50 * time.Millisecond
@@ -38,7 +42,7 @@ func chaosPause() time.Duration {
 
 // aroundFault returns how many requests are accepted before a fault, and again after it.
 func aroundFault() int64 {
-	if os.Getenv("SUPPLYHUB_TEST_CHAOS") != "" {
+	if inFull() {
 		return 100
 	}
 	return 30

@@ -3,7 +3,6 @@ package acceptance
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -53,7 +52,7 @@ func (r *slowReceiver) open() (called, cut, cuts int) {
 // it takes until all is done but the slow answers themselves: every request is estimated, the healthy receiver has each
 // of its deliveries, and every call of the dead worker has been made again by the other one.
 func TestChaos_of_slow_receivers(t *testing.T) {
-	if os.Getenv("SUPPLYHUB_TEST_CHAOS") == "" {
+	if !inFull() {
 		t.Skip("a minute of slow answers; run `make chaos`")
 	}
 	h := apptest.Start(t, apptest.Production, apptest.Options{})

@@ -66,22 +66,15 @@ func (s *sweep) ages(old *sweepSupplier) {
 	if _, there := s.comes(old, id, "estimated"); !there {
 		return
 	}
-	for {
-		_, err := s.store.ExecContext(s.t.Context(), `WITH one AS (SELECT uid FROM material_requests
-				WHERE supplier_id = $1 AND id = $2 AND status = 'estimated'),
-			before AS MATERIALIZED (SELECT r.uid FROM material_requests AS r, one WHERE r.uid <= one.uid AND r.created_at > 1
-				AND r.status <> 'enqueued' ORDER BY r.supplier_id, r.id FOR UPDATE OF r)
-			UPDATE material_requests AS r SET created_at = 1,
-				updated_at = CASE WHEN r.uid IN (SELECT uid FROM one) THEN 1 ELSE r.updated_at END
-			FROM before WHERE r.uid = before.uid`, old.ID, id)
-		if err == nil {
-			return
-		}
-		// with the service, whose statements lock in one order and this one does not
-		if !strings.Contains(err.Error(), "deadlock detected") {
-			s.t.Errorf("make a request old: %v", err)
-			return
-		}
+	err := pastDeadlocks(s.t, s.store, `WITH one AS (SELECT uid FROM material_requests
+			WHERE supplier_id = $1 AND id = $2 AND status = 'estimated'),
+		before AS MATERIALIZED (SELECT r.uid FROM material_requests AS r, one WHERE r.uid <= one.uid AND r.created_at > 1
+			AND r.status <> 'enqueued' ORDER BY r.supplier_id, r.id FOR UPDATE OF r)
+		UPDATE material_requests AS r SET created_at = 1,
+			updated_at = CASE WHEN r.uid IN (SELECT uid FROM one) THEN 1 ELSE r.updated_at END
+		FROM before WHERE r.uid = before.uid`, old.ID, id)
+	if err != nil {
+		s.t.Errorf("make a request old: %v", err)
 	}
 }
 

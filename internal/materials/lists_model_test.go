@@ -103,8 +103,8 @@ func (m *listsModel) begin(t *rapid.T) {
 		Status: rapid.SampledFrom(append([]materials.Status{""}, statuses...)).Draw(t, "filter")}
 	list := &databasetest.List[int64, listed]{Behind: func(a, b listed) bool { return a.uid < b.uid }}
 	path := "" // of the API; empty: the operator's list
-	switch rapid.SampledFrom([]string{"a supplier's", "the operator's", "the operator's of all", "orders"}).Draw(t,
-		"list") {
+	names := []string{"a supplier's", "the operator's", "the operator's of all", "orders"}
+	switch rapid.SampledFrom(names).Draw(t, "list") {
 	case "a supplier's":
 		path = "/api/material-requests?limit=%d"
 		if filter.Status != "" {

@@ -329,8 +329,8 @@ func (m *stateModel) call(t *rapid.T, w *modelWorker, j *modelJob, answer possib
 	} else {
 		m.numbers[number] = true
 	}
-	outcome := w.schedule.Outcome(j.Destination, answer.Answer, j.Series, m.now, rapid.Float64Range(0, 0.999).Draw(t,
-		"jitter"))
+	outcome := w.schedule.Outcome(j.Destination, answer.Answer, j.Series, m.now,
+		rapid.Float64Range(0, 0.999).Draw(t, "jitter"))
 	took := time.Duration(rapid.IntRange(1, 1000).Draw(t, "ms")) * time.Millisecond
 	result := deliveries.NewResult(j.Begun, answer.Answer, outcome, m.now.Add(-took), took)
 	j.result, j.ended = &result, answer.receiver
