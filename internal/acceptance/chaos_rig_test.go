@@ -28,8 +28,8 @@ const (
 	settleTime   = 90 * time.Second      // after the last request: longer than any lease, wait and sweep
 )
 
-// inFull reports whether faults are made in full, as `make chaos` and `make test-platforms` do: all of them, for long, by
-// whole chapters.
+// inFull reports whether faults are made in full, as `make chaos` and `make test-platforms` do: all of them, for long,
+// by whole chapters.
 func inFull() bool { return os.Getenv("SUPPLYHUB_TEST_CHAOS") != "" }
 
 // chaosPause returns a caller's pause between two requests: `make chaos` has the machine for itself.

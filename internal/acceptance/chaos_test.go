@@ -267,8 +267,8 @@ func (c *chaos) exec(statement string) {
 	}
 }
 
-// pastDeadlocks executes a statement, and once more where it was in the way of the service, whose statements lock in one
-// order and this one does not.
+// pastDeadlocks executes a statement, and once more where it was in the way of the service, whose statements lock in
+// one order and this one does not.
 func pastDeadlocks(t *testing.T, db *sql.DB, statement string, args ...any) error {
 	t.Helper()
 	for {
