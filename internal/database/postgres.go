@@ -200,7 +200,9 @@ func (s *server) configure(cfg *pgxpool.Config, address string, wanted []setting
 	session := newSession(wanted, cfg.ConnConfig.RuntimeParams, parameter(address, "default_query_exec_mode") == "")
 	cfg.BeforeConnect = session.prepare
 	cfg.ShouldPing = s.shouldPing
-	cfg.ConnConfig.DialFunc = s.hangs.connect
+	if s.config.Profile == Serving {
+		cfg.ConnConfig.DialFunc = s.hangs.connect
+	}
 	cfg.ConnConfig.OnPgError = s.keep
 	return session
 }

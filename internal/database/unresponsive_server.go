@@ -14,15 +14,16 @@ import (
 )
 
 // In order: a statement has waited a second for its server (suspects); a connection of its own asks the
-// server the first question of the protocol (ask); two seconds later, if neither that one nor any other connection
+// server the first question of the protocol (ask); five seconds later, if neither that one nor any other connection
 // got a byte, the server counts as one that hangs (judge): its connections are closed, waiting statements fail as
 // unavailable, and none is dialled until it answers. Without this they would wait for their statement timeout of 30
-// s, which such a server does not keep, or for TCP.
+// s, which such a server does not keep, or for TCP. Five seconds, as a busy server or disk may answer nothing for two
+// or three, and a failover takes ten. Commands are not watched: they have time, and one connection says little.
 
 const (
 	hangTick    = 250 * time.Millisecond
 	hangSuspect = time.Second     // without an answer: the server is asked whether it still answers anybody
-	hangAnswer  = 2 * time.Second // for that
+	hangAnswer  = 5 * time.Second // for that
 	hangAgain   = 2 * time.Second // after it did, before it is asked once more
 	sslRequest  = 80877103        // the first question of the protocol, which needs no login
 )
