@@ -16,6 +16,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/notice"
@@ -40,7 +41,8 @@ const (
 // errStopping is the error of an attempt that was cut off because the worker had to end.
 var errStopping = errors.New("interrupted: the worker stopped during this attempt")
 
-var errNoLease = errors.New("this worker has no lease")
+// errNoLease is logged once a minute, as the renewals that fail are.
+var errNoLease error = errs.New(errs.Unavailable, "this worker has no lease")
 
 // Deps is what the package is built from.
 type Deps struct {
