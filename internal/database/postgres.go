@@ -38,6 +38,7 @@ const (
 	connectWait  = 5 * time.Second  // for a host's answer, when the address does not say connect_timeout
 	commandWait  = 15 * time.Second // the same for a command, which may have to queue for a pooler's connection
 	nextHost     = 2 * time.Second  // the same where there is another host
+	closeWait    = 2 * time.Second  // for the server to learn that a connection ends
 	pingAfter    = time.Second      // idle
 	idleTime     = 20 * time.Second // after which a connection is let go
 	idleCheck    = 5 * time.Second
@@ -329,17 +330,18 @@ func (s *server) widen() {
 // patiently repeats fn, for a minute, while the server has no connection left or does not answer in time: other
 // processes let their connections go when they are idle, and a server is busy for a moment when everything starts.
 func patiently(ctx context.Context, log *slog.Logger, fn func() error) error {
-	end := time.Now().Add(startTime)
+	patience, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
 	for try := 1; ; try++ {
 		err := fn()
-		if !busy(err) || !time.Now().Before(end) {
+		if !busy(err) || patience.Err() != nil {
 			return err
 		}
 		if try == 1 {
 			log.WarnContext(ctx, "waiting for the database server: it is busy", "longest", startTime, "error", err)
 		}
 		select {
-		case <-ctx.Done():
+		case <-patience.Done():
 			return err
 		case <-time.After(startRetry):
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
-	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/notice"
@@ -41,8 +40,7 @@ const (
 // errStopping is the error of an attempt that was cut off because the worker had to end.
 var errStopping = errors.New("interrupted: the worker stopped during this attempt")
 
-// errNoLease is logged once a minute, as the renewals that fail are.
-var errNoLease error = errs.New(errs.Unavailable, "this worker has no lease")
+var errNoLease = errors.New("this worker has no lease")
 
 // Deps is what the package is built from.
 type Deps struct {
@@ -177,7 +175,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		pause, err := d.claimOnce(context.WithoutCancel(ctx))
 		if err != nil {
-			d.deps.Log.WarnContext(ctx, "look for due deliveries failed", "error", err)
+			if !errors.Is(err, errNoLease) { // why, the renewals log once a minute
+				d.deps.Log.WarnContext(ctx, "look for due deliveries failed", "error", err)
+			}
 			sleep(ctx, afterError, nil)
 			continue
 		}
