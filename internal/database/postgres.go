@@ -35,8 +35,7 @@ const (
 	readers      = 8
 	fewest       = 4                // connections with which a process gets its work done
 	readerShare  = 4                // of pool_max_conns, one in so many connections is a reader's
-	connectWait  = 5 * time.Second  // for a host's answer, when the address does not say connect_timeout
-	commandWait  = 15 * time.Second // the same for a command, which may have to queue for a pooler's connection
+	connectWait  = 15 * time.Second // for a host's answer, when the address does not say connect_timeout: it may be busy
 	nextHost     = 2 * time.Second  // the same where there is another host
 	closeWait    = 2 * time.Second  // for the server to learn that a connection ends
 	pingAfter    = time.Second      // idle
@@ -183,9 +182,6 @@ func several(cfg *pgx.ConnConfig) bool {
 func (s *server) configure(cfg *pgxpool.Config, address string, wanted []setting, name string) *session {
 	if parameter(address, "connect_timeout") == "" {
 		cfg.ConnConfig.ConnectTimeout = connectWait
-		if s.config.Profile == Maintenance {
-			cfg.ConnConfig.ConnectTimeout = commandWait
-		}
 		if several(cfg.ConnConfig) {
 			cfg.ConnConfig.ConnectTimeout = nextHost
 		}
