@@ -15,11 +15,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// What operators do with deliveries. Redelivery is arrow h. A redelivery locks the deliveries, then their requests,
+// The acts of operators on deliveries. Redelivery is arrow h. A redelivery locks the deliveries, then their requests,
 // then the receivers (MarkDue), in the order of lockByID; it sends nothing. It leaves a row that is due, which the
 // owner's next look finds, a second later at most. A crash before the COMMIT changes nothing; a command that dies
-// between two of its transactions has redelivered a part, and repeating it does no harm: what is pending then is only
-// due now.
+// between two of its transactions has redelivered a part, and repeating it does no harm: a delivery that is pending
+// then is only due now.
 
 // Of returns the deliveries of a request, newest first; never nil.
 func (d *Keeper) Of(ctx context.Context, request round.Round) ([]Delivery, error) {
@@ -48,8 +48,8 @@ func (d *Keeper) Show(ctx context.Context, id string) (*Detail, error) {
 }
 
 // Redeliver sends deliveries again, all or none, and returns how many they are: each is tried at once, and one that is
-// not pending gets a whole new schedule. A request that was failed because of one gets its new chance with it. What a
-// worker sends right now is left to it. errs.NotFound: some id is unknown.
+// not pending gets a whole new schedule. A request that was failed because of one gets its new chance with it. A
+// delivery that a worker sends right now is left to it. errs.NotFound: some id is unknown.
 func (d *Keeper) Redeliver(ctx context.Context, ids ...string) (int64, error) {
 	var n int64
 	err := d.deps.DB.InTx(ctx, "redeliver", func(ctx context.Context) error {
@@ -78,9 +78,9 @@ func (d *Keeper) Redeliver(ctx context.Context, ids ...string) (int64, error) {
 // redeliverBatch is how many deliveries one transaction of RedeliverAll takes at most.
 const redeliverBatch = 500
 
-// RedeliverAll is Redeliver for all deliveries that the filter chooses, which names a status, the oldest first. What
-// comes to the status while it runs is left as it is: otherwise one that dies again would be sent again without end.
-// done is called with how many are redelivered so far.
+// RedeliverAll is Redeliver for all deliveries that the filter chooses, which names a status, the oldest first. A
+// delivery that comes to the status while it runs is left as it is: otherwise one that dies again would be sent again
+// without end. done is called with how many are redelivered so far.
 func (d *Keeper) RedeliverAll(ctx context.Context, filter Filter, done func(int64)) (int64, error) {
 	filter.unchanged = d.deps.Now()
 	total, err := d.redeliver(ctx, filter, done)
@@ -153,9 +153,9 @@ func (d *Keeper) redeliverPage(ctx context.Context, filter Filter, behind Key, l
 	return n, next, nil
 }
 
-// reopen sends locked deliveries again, with their requests. What had failed because of one is enqueued again in the
-// same transaction, so that the estimates that come are taken. The ledger locks the requests; receivers come after
-// them.
+// reopen sends locked deliveries again, with their requests. A request that had failed because of one is enqueued again
+// in the same transaction, so that the estimates that come are taken. The ledger locks the requests; receivers come
+// after them.
 func (d *Keeper) reopen(ctx context.Context, found []Delivery) error {
 	var own []round.Round
 	for _, delivery := range found {

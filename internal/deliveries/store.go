@@ -98,7 +98,7 @@ func (s *AttemptStore) InsertDeliveries(ctx context.Context, deliveries []DraftD
 // worker and by when it began. It must run in a transaction.
 //
 // It is arrow d. The worker repeats it until the database answers; a repetition after a COMMIT without an answer finds
-// no row, or an attempt that began at another moment. What a crash leaves is f, and then the attempt counts.
+// no row, or an attempt that began at another moment. An attempt that a crash leaves behind is for f, and counts.
 func (s *AttemptStore) PutBack(ctx context.Context, attempts []Begun, now time.Time) error {
 	type beginning struct{ worker, at int64 }
 	byBegin, due := map[beginning][]string{}, map[string]time.Time{}

@@ -83,7 +83,7 @@ func (s *store) byID(ctx context.Context, ids []string) ([]deliveryRow, error) {
 //
 // A transaction locks rows that others lock too in this order, so that two wait for each other instead of
 // deadlocking: 1. deliveries, by supplier and id; 2. requests, by supplier and id; 3. receivers, by supplier (MarkDue).
-// What is claimed is locked where it is free (SKIP LOCKED); what a worker has is waited for by no other transaction.
+// A claim locks the deliveries that are free (SKIP LOCKED); no transaction waits for a delivery that a worker holds.
 // Rows that others may insert as well (events, requests, receivers) are inserted in the order of their keys.
 func (s *store) lockByID(ctx context.Context, ids []string) ([]Delivery, error) {
 	if s.DB.Spread() {
@@ -144,7 +144,7 @@ func (s *store) again(ctx context.Context, found []Delivery, now time.Time) erro
 }
 
 // reopen makes those of the deliveries wait that no worker has (h). It shares the lock without which no partition is
-// dropped, so that none of them goes with its table before the COMMIT. What is pending keeps its series, and when it
+// dropped, so that none of them goes with its table before the COMMIT. A pending delivery keeps its series, and when it
 // became due if it is due already: it keeps its turn among the others.
 func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {
 	if err := s.DB.ShareLock(ctx, redeliveries); err != nil {

@@ -8,9 +8,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// What workers hold. An attempt that is begun is its worker's by the column worker alone. Two look for those that are
-// not being made (f): each worker every 2 s for its own that it does not have in memory, which a COMMIT without an
-// answer leaves behind, and all workers for those of workers without a lease. Neither needs the other, or any message.
+// The attempts that workers hold. An attempt that is begun is its worker's by the column worker alone. Two look for
+// those that are not being made (f): each worker every 2 s for its own that it does not have in memory, which a COMMIT
+// without an answer leaves behind, and all workers for those of workers without a lease. Neither needs the other, or
+// any message.
 
 // HeldAttempt is an attempt that is begun in the database, as it was read: Interrupt changes it only if it is still so.
 type HeldAttempt struct {

@@ -13,9 +13,9 @@ import (
 
 // How a page is read. Three ways find its rows: by the ids of given requests; through the events, where all statuses or
 // the many that are delivered are listed for all receivers; through indexes, where those of one receiver or the few
-// that are open are. The indexes have what waits or has ended; what a worker has is in an index of its own, with few
-// others. So each list is merged from arms, each of which is one walk through an index. After that every row is judged
-// once more by the filter and by the key, since it may have changed between two statements.
+// that are open are. The indexes have what waits or has ended; the deliveries that a worker holds are in an index of
+// their own, with few others. So each list is merged from arms, each of which is one walk through an index. After that
+// every row is judged once more by the filter and by the key, since it may have changed between two statements.
 
 // direction is the order of a list.
 type direction struct {
@@ -81,7 +81,7 @@ func (s *store) page(ctx context.Context, f Filter, behind Key, limit int) (rows
 }
 
 // arms returns the conditions by which the deliveries of the filter's receiver and status are found, each by an index.
-// What a worker attempts is in the index of that alone, with few others.
+// A delivery that a worker attempts is in the index of these alone, with few others.
 func (f Filter) arms(s *store, receiver string) (arms []string) {
 	of, waiting := ``, `status <> 'delivered' AND worker IS NULL AND uid > 0`
 	if f.Receiver != "" {

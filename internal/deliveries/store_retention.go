@@ -20,7 +20,8 @@ func (s *store) pendingSince() string {
 }
 
 // waitedFor returns the suppliers for whose receivers something waits, by one step through the index each: it costs the
-// suppliers, however much waits. What a worker has at the moment is missing, and has its turn in the next run.
+// suppliers, however much waits. The deliveries that a worker holds at the moment do not count, and have their turn in
+// the next run.
 func (s *store) waitedFor(ctx context.Context) ([]string, error) {
 	query := `WITH RECURSIVE waited(id) AS (
 			SELECT (SELECT destination FROM webhook_deliveries WHERE status = 'pending' AND worker IS NULL

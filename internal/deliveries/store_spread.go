@@ -10,9 +10,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// What this package does differently where Citus spreads the tables over several servers; see database/spread.go.
+// The statements that differ where Citus spreads the tables over several servers; see database/spread.go.
 
-// claimSpread claims supplier by supplier. What waits for the own endpoint is of many: those are looked up first.
+// claimSpread claims supplier by supplier. The deliveries to the own endpoint are of many suppliers: those are looked
+// up first.
 func (s *AttemptStore) claimSpread(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) (
 	[]Claimed, error) {
 	var claimed []Claimed

@@ -1,5 +1,5 @@
 // Package materials owns the lifecycle of a material request: validated, made durable, its estimates received, one
-// selected. What is to be estimated goes to its Publisher; package work estimates it.
+// selected. A round that is to be estimated goes to its Publisher; package work estimates it.
 package materials
 
 import (

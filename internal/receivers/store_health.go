@@ -106,8 +106,8 @@ func (s *healthStore) lockFailing(ctx context.Context, news map[string]health) (
 	return suppliersIn(ids), nil
 }
 
-// failing returns those of the suppliers whose receivers are stored as failing. What waits for these is due at once
-// after a success.
+// failing returns those of the suppliers whose receivers are stored as failing. The deliveries that wait for these are
+// due at once after a success.
 func (s *healthStore) failing(ctx context.Context, suppliers []string) ([]string, error) {
 	if len(suppliers) == 0 {
 		return nil, nil
@@ -153,7 +153,7 @@ func (s *healthStore) pauseFailing(ctx context.Context, suppliers []string, befo
 	return paused, nil
 }
 
-// resume reports false when an operator paused the receiver and by is not one. What failed before counts no more for
+// resume reports false when an operator paused the receiver and by is not one. Earlier failures count no more for
 // WEBHOOK_PAUSE_AFTER. One statement asks and changes: an operator's pause that comes at the same time is not undone.
 func (s *healthStore) resume(ctx context.Context, supplierID, by string, now time.Time) (resumed bool, err error) {
 	left, err := database.Column[string](ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET updated_at = CAST($3 AS bigint),
