@@ -143,14 +143,3 @@ func (s *Service) Find(ctx context.Context, supplierID string, id int64) (Record
 func (s *Service) Round(ctx context.Context, supplierID string, id int64) (round.Round, error) {
 	return s.store.round(ctx, requestKey{supplierID, id})
 }
-
-// Choose chooses an estimate, as PATCH selected-estimate does. Errors: errs.NotFound, errs.Conflict,
-// errs.Unprocessable.
-func (s *Service) Choose(ctx context.Context, supplierID string, id int64, estimateID string) (time.Time, error) {
-	return s.selectEstimate(ctx, requestKey{supplierID, id}, estimateID)
-}
-
-// Estimate asks for fresh estimates, as POST re-estimate does. Errors: errs.NotFound, errs.Conflict.
-func (s *Service) Estimate(ctx context.Context, supplierID string, id int64) error {
-	return s.reestimate(ctx, requestKey{supplierID, id})
-}
