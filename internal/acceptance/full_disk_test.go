@@ -188,7 +188,7 @@ func (f *fullDisk) saidOnceAMinute() {
 		for line := range strings.Lines(p.Log()) {
 			var l struct{ Level, Msg, Component string }
 			_ = json.Unmarshal([]byte(line), &l)
-			if l.Level == "WARN" && l.Component == "" {
+			if l.Level == "WARN" && l.Component == "" && l.Msg != "slow statement" { // that is the machine's
 				said[l.Msg]++
 			}
 			if l.Level == "ERROR" && l.Component == "" {

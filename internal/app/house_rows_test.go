@@ -47,6 +47,36 @@ func TestHouse_statements_number_their_values(t *testing.T) {
 	}
 }
 
+// chooses marks a condition with a query of its own.
+var chooses = regexp.MustCompile(`\bIN \(SELECT`)
+
+// Where a plan joins with a query that has a LIMIT or takes locks, it may run that query once for each row.
+func TestHouse_statements_choose_their_rows_once(t *testing.T) {
+	t.Parallel()
+	chosen := 0
+	for _, f := range sources(t) {
+		if f.test || isHelper(path.Dir(f.name)) || f.name == "internal/database/dialect.go" {
+			continue
+		}
+		ast.Inspect(f.tree, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if s, ok := n.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == "Chosen" {
+					chosen++
+				}
+			case *ast.BasicLit:
+				if n.Kind == token.STRING && chooses.MatchString(n.Value) {
+					t.Errorf("%s: %s: use database.Dialect.Chosen", f.name, n.Value)
+				}
+			}
+			return true
+		})
+	}
+	if chosen < 4 {
+		t.Errorf("only %d statements choose by Chosen", chosen)
+	}
+}
+
 func TestHouse_statements_of_batches_do_not_pass_gorm(t *testing.T) {
 	t.Parallel()
 	batches := 0

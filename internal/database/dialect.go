@@ -50,6 +50,16 @@ func (d Dialect) AnyOf(column string, n int) string {
 	return fmt.Sprintf(`%s IN (SELECT value FROM json_each($%d))`, column, n)
 }
 
+// Chosen returns the condition that a column is among those that a query of one column chooses, by a LIMIT or by what
+// it can lock. On PostgreSQL the query runs once. A join with it may be planned while the table is empty, and then runs
+// it again for each row that the table has later: it is slow, and chooses more than the LIMIT.
+func (d Dialect) Chosen(column, query string) string {
+	if d.engine == Postgres && !d.Spread() {
+		return column + ` = ANY (ARRAY(` + query + `))`
+	}
+	return column + ` IN (` + query + `)`
+}
+
 // Values returns the argument of AnyOf, given a slice of texts or numbers.
 func (d Dialect) Values(values any) any {
 	if d.engine == Postgres {

@@ -70,7 +70,7 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 	if d.engine == SQLite {
 		return m.migrateSQLite(ctx)
 	}
-	return m.migratePostgres(ctx)
+	return patiently(ctx, d.log, func() error { return m.migratePostgres(ctx) })
 }
 
 // CheckSchema reports ErrSchema unless the schema is exactly the one of this build.
@@ -107,9 +107,9 @@ func (s schemaState) fault() error {
 // migrator compares a database with the migrations of this build, and applies those that it lacks.
 type migrator struct{ db *DB }
 
-// patientState is state for a process that starts: it waits while the server has no connection left.
+// patientState is state for a process that starts: it waits while the server is busy.
 func (m migrator) patientState(ctx context.Context) (state schemaState, err error) {
-	err = whenFree(ctx, m.db.log, func() (err error) { state, err = m.state(ctx); return err })
+	err = patiently(ctx, m.db.log, func() (err error) { state, err = m.state(ctx); return err })
 	return state, err
 }
 

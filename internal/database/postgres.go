@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -36,7 +38,7 @@ const (
 	connectWait  = 5 * time.Second  // for a host's answer, when the address does not say connect_timeout
 	commandWait  = 15 * time.Second // the same for a command, which may have to queue for a pooler's connection
 	nextHost     = 2 * time.Second  // the same where there is another host
-	pingWait     = 2 * time.Second  // for the answer of a connection that was idle
+	closeWait    = 2 * time.Second  // for the server to learn that a connection ends
 	pingAfter    = time.Second      // idle
 	idleTime     = 20 * time.Second // after which a connection is let go
 	idleCheck    = 5 * time.Second
@@ -72,7 +74,7 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 		return nil, err
 	}
 	s := &server{config: config}
-	s.hangs = newHangs(cfg.ConnConfig.DialFunc, s.reset, config.Log)
+	s.hangs = newHangs(cfg.ConnConfig, s.reset, config.Log)
 	cfg.MaxConns, s.readers = share(ctx, config, cfg.MaxConns)
 	_, s.few = divide(fewest, config.NoReaders)
 	s.session = s.configure(cfg, config.URL, settings[config.Profile], "supplyhub")
@@ -214,7 +216,7 @@ func (s *server) shouldPing(ctx context.Context, p pgxpool.ShouldPingParams) boo
 	if p.IdleDuration < pingAfter {
 		return false
 	}
-	ping, cancel := context.WithTimeout(ctx, pingWait)
+	ping, cancel := context.WithTimeout(ctx, s.hangs.limit)
 	defer cancel()
 	if err := p.Conn.Ping(ping); err == nil {
 		return false
@@ -297,8 +299,8 @@ const (
 	codeDiskFull = "53100"
 	codeIOError  = "58030"
 	fullTime     = time.Minute // after the last refusal: so long a process makes do with the fewest connections
-	freeRetry    = time.Second
-	freeTries    = 60
+	startTime    = time.Minute // for which a process that starts waits for a busy server
+	startRetry   = time.Second
 )
 
 // tighten lets the process make do with the fewest connections, as its server has none left: what it has beyond them is
@@ -325,22 +327,33 @@ func (s *server) widen() {
 	}
 }
 
-// whenFree repeats fn while the server has no connection left, for a minute: other processes let theirs go when they
-// are idle.
-func whenFree(ctx context.Context, log *slog.Logger, fn func() error) error {
+// patiently repeats fn, for a minute, while the server has no connection left or does not answer in time: other
+// processes let their connections go when they are idle, and a server is busy for a moment when everything starts.
+func patiently(ctx context.Context, log *slog.Logger, fn func() error) error {
+	patience, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
 	for try := 1; ; try++ {
 		err := fn()
-		pg, refused := errors.AsType[*pgconn.PgError](err)
-		if !refused || pg.Code != codeFull || try == freeTries {
+		if !busy(err) || patience.Err() != nil {
 			return err
 		}
 		if try == 1 {
-			log.WarnContext(ctx, "waiting for a connection: the database server has none left", "longest", freeTries*freeRetry)
+			log.WarnContext(ctx, "waiting for the database server: it is busy", "longest", startTime, "error", err)
 		}
 		select {
-		case <-ctx.Done():
+		case <-patience.Done():
 			return err
-		case <-time.After(freeRetry):
+		case <-time.After(startRetry):
 		}
 	}
+}
+
+// busy reports whether a server gave no connection because it has none left, or because it took too long.
+func busy(err error) bool {
+	if pg, refused := errors.AsType[*pgconn.PgError](err); refused {
+		return pg.Code == codeFull
+	}
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	return connecting && slices.ContainsFunc([]error{errHangs, net.ErrClosed, os.ErrDeadlineExceeded,
+		context.DeadlineExceeded}, func(late error) bool { return errors.Is(err, late) })
 }

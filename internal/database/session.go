@@ -298,7 +298,7 @@ type conn struct {
 // caller got a second connection.
 func (c *conn) Close() error {
 	if !c.keeps() {
-		ctx, cancel := context.WithTimeout(context.Background(), pingWait)
+		ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 		defer cancel()
 		_ = c.Conn.Conn().Close(ctx) // it is given up whatever this says
 	}

@@ -10,22 +10,27 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // In order: a statement has waited a second for its server (suspects); a connection of its own asks the
-// server the first question of the protocol (ask); five seconds later, if neither that one nor any other connection
-// got a byte, the server counts as one that hangs (judge): its connections are closed, waiting statements fail as
+// server the first question of the protocol (ask); when neither that one nor any other connection got a byte for some
+// time, the server counts as one that hangs (judge): its connections are closed, waiting statements fail as
 // unavailable, and none is dialled until it answers. Without this they would wait for their statement timeout of 30
-// s, which such a server does not keep, or for TCP. Five seconds, as a busy server or disk may answer nothing for two
-// or three, and a failover takes ten. Commands are not watched: they have time, and one connection says little.
+// s, which such a server does not keep, or for TCP.
+//
+// Where the address has another host, that time is short, as a failover has ten seconds. A server that is only busy
+// may answer nothing for a few seconds, and is not helped by new connections: where there is no other, it has time.
+// Commands are not watched: they can wait, and their one connection says little.
 
 const (
 	hangTick    = 250 * time.Millisecond
-	hangSuspect = time.Second     // without an answer: the server is asked whether it still answers anybody
-	hangAnswer  = 5 * time.Second // for that
-	hangAgain   = 2 * time.Second // after it did, before it is asked once more
-	sslRequest  = 80877103        // the first question of the protocol, which needs no login
+	hangSuspect = time.Second      // without an answer: the server is asked whether it still answers anybody
+	hangNext    = 5 * time.Second  // for that, where there is another host
+	hangOnly    = 15 * time.Second // for that, where there is none
+	hangAgain   = 2 * time.Second  // after it did, before it is asked once more
+	sslRequest  = 80877103         // the first question of the protocol, which needs no login
 )
 
 var errHangs = errors.New("the server holds connections open and answers nothing")
@@ -37,7 +42,8 @@ var errHangs = errors.New("the server holds connections open and answers nothing
 // tried at once.
 type hangs struct {
 	dial  pgconn.DialFunc
-	found func() // a server hangs, its connections are closed
+	limit time.Duration // for an answer
+	found func()        // a server hangs, its connections are closed
 	log   *slog.Logger
 	start time.Time
 
@@ -57,10 +63,15 @@ type suspect struct {
 	answered    time.Time
 }
 
-// newHangs watches the connections that dial makes; found is called after those of a server that hangs are given up.
-func newHangs(dial pgconn.DialFunc, found func(), log *slog.Logger) *hangs {
-	return &hangs{dial: dial, found: found, log: log, start: time.Now(), conns: make(map[*answering]endpoint),
-		servers: make(map[endpoint]*suspect), answers: make(map[endpoint]*atomic.Int64)}
+// newHangs watches the connections that are dialled; found is called after those of a server that hangs are given up.
+func newHangs(cfg *pgx.ConnConfig, found func(), log *slog.Logger) *hangs {
+	h := &hangs{dial: cfg.DialFunc, limit: hangOnly, found: found, log: log, start: time.Now(),
+		conns: make(map[*answering]endpoint), servers: make(map[endpoint]*suspect),
+		answers: make(map[endpoint]*atomic.Int64)}
+	if several(cfg) {
+		h.limit = hangNext
+	}
+	return h
 }
 
 // got returns the count of the answers of a server.
@@ -141,7 +152,7 @@ func (h *hangs) suspects() (list []endpoint) {
 
 // ask reports why the server does not answer.
 func (h *hangs) ask(ctx context.Context, to endpoint) error {
-	ctx, cancel := context.WithTimeout(ctx, hangAnswer)
+	ctx, cancel := context.WithTimeout(ctx, h.limit)
 	defer cancel()
 	c, err := h.dial(ctx, to.network, to.address)
 	if err != nil {

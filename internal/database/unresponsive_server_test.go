@@ -1,6 +1,8 @@
 package database_test
 
 import (
+	"context"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -109,4 +111,58 @@ func TestServer_that_takes_no_new_connection_does_not_hang_while_it_answers(t *t
 			}
 		}
 	}
+}
+
+func TestProcess_that_starts_waits_for_a_server_that_is_busy(t *testing.T) {
+	t.Parallel()
+	server, err := cluster.Start(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Remove)
+	t.Cleanup(func() { _ = server.Thaw() }) // it may have ended
+	if err := server.FreezeNew(); err != nil {
+		t.Fatal(err)
+	}
+	waiting := make(chan struct{}, 1)
+	db, err := database.Open(t.Context(), database.Config{URL: server.Address(), Log: slog.New(noticing{slog.DiscardHandler,
+		"waiting for the database server: it is busy", waiting})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	migrated := make(chan error, 1)
+	go func() { migrated <- db.Migrate(t.Context()) }()
+	select {
+	case <-waiting:
+	case err := <-migrated:
+		t.Fatalf("it does not wait: %v", err)
+	case <-time.After(patience):
+		t.Fatal("the log does not say that it waits")
+	}
+	if err := server.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-migrated; err != nil {
+		t.Error(err)
+	}
+}
+
+// noticing signals the first line with a text.
+type noticing struct {
+	slog.Handler
+	text string
+	seen chan struct{}
+}
+
+func (n noticing) Enabled(context.Context, slog.Level) bool { return true }
+
+func (n noticing) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == n.text {
+		select {
+		case n.seen <- struct{}{}:
+		default:
+		}
+	}
+	return nil
 }

@@ -40,5 +40,5 @@ func (s *store) free(table, key, those string) string {
 	if !s.Postgres() || s.DB.Spread() {
 		return those
 	}
-	return key + ` = ANY (ARRAY(SELECT ` + key + ` FROM ` + table + ` WHERE ` + those + ` FOR UPDATE SKIP LOCKED))`
+	return s.DB.Chosen(key, `SELECT `+key+` FROM `+table+` WHERE `+those+` FOR UPDATE SKIP LOCKED`)
 }

@@ -45,7 +45,7 @@ type noticeRow struct {
 // take deletes the oldest notices and returns them, oldest first.
 func (s store) take(ctx context.Context, limit int) ([]stored, error) {
 	rows, err := database.Query(ctx, s.db.SQL(ctx), `DELETE FROM operator_notices
-		WHERE id IN (SELECT id FROM operator_notices ORDER BY id LIMIT $1)
+		WHERE `+s.db.Chosen("id", `SELECT id FROM operator_notices ORDER BY id LIMIT $1`)+`
 		RETURNING id, type, supplier_id, subject, paused_by, error, at`, []any{limit}, func(r *noticeRow) []any {
 		return []any{&r.id, &r.Type, &r.SupplierID, &r.Subject, &r.PausedBy, &r.Error, &r.at}
 	})
@@ -131,8 +131,8 @@ func (s store) save(ctx context.Context, fresh []*event, changed map[*event]bool
 // claim begins an attempt for each of some due events.
 func (s store) claim(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]*event, error) {
 	events, err := s.queryEvents(ctx, `UPDATE operator_events SET attempts = attempts + 1, due_at = $1
-		WHERE id IN (SELECT id FROM operator_events WHERE due_at <= $2 ORDER BY due_at LIMIT $3`+
-		s.db.RowLock(` FOR UPDATE SKIP LOCKED`)+`) RETURNING `+eventColumns,
+		WHERE `+s.db.Chosen("id", `SELECT id FROM operator_events WHERE due_at <= $2 ORDER BY due_at LIMIT $3`+
+		s.db.RowLock(` FOR UPDATE SKIP LOCKED`))+` RETURNING `+eventColumns,
 		now.Add(lease).UnixMicro(), now.UnixMicro(), limit)
 	if err != nil {
 		return nil, fmt.Errorf("begin to send operator events: %w", err)

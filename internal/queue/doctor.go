@@ -15,7 +15,10 @@ import (
 // shows: a permission that is missing, a stream that is full. It publishes a message of no meaning, which the next
 // worker forgets, and pulls for one that cannot exist.
 
-const askTimeout = 3 * time.Second
+const (
+	askTimeout     = 3 * time.Second
+	examineTimeout = 5 * time.Second // to connect; a process waits less and tries again: a busy server is not a broken one
+)
 
 // Examination is what an operator wants to know of a queue that is reached. Nil errors mean that something is well.
 type Examination struct {
@@ -43,7 +46,7 @@ func Examine(ctx context.Context, cfg Config, takes bool) (e Examination, err er
 	if err != nil {
 		return e, err
 	}
-	options = append(options, nats.RetryOnFailedConnect(false), nats.NoReconnect())
+	options = append(options, nats.RetryOnFailedConnect(false), nats.NoReconnect(), nats.Timeout(examineTimeout))
 	if q.nc, err = nats.Connect(cfg.URL, options...); err != nil {
 		return e, fmt.Errorf("connect to NATS: %w", err)
 	}

@@ -175,7 +175,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		pause, err := d.claimOnce(context.WithoutCancel(ctx))
 		if err != nil {
-			d.deps.Log.WarnContext(ctx, "look for due deliveries failed", "error", err)
+			if !errors.Is(err, errNoLease) { // why, the renewals log once a minute
+				d.deps.Log.WarnContext(ctx, "look for due deliveries failed", "error", err)
+			}
 			sleep(ctx, afterError, nil)
 			continue
 		}

@@ -152,8 +152,8 @@ func (s store) supplierOfSession(ctx context.Context, presented refreshToken, no
 func (s store) purgeSessions(ctx context.Context, before time.Time) error {
 	for {
 		deleted, err := database.Exec(ctx, s.db.SQL(ctx), `
-			DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expiry_day <= $1 AND expires_at < $2
-				ORDER BY expiry_day LIMIT $3)`,
+			DELETE FROM sessions WHERE `+s.db.Chosen("id", `SELECT id FROM sessions WHERE expiry_day <= $1 AND expires_at < $2
+				ORDER BY expiry_day LIMIT $3`),
 			before.UnixMicro()/day, before.UnixMicro(), purgeBatch)
 		if err != nil || deleted < purgeBatch {
 			return err

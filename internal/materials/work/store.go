@@ -161,16 +161,16 @@ func (s *store) requeueBy(ctx context.Context, column string, bound int64, limit
 	if limit <= 0 {
 		return nil, nil
 	}
-	choose := `SELECT supplier_id, id FROM material_requests WHERE ` + column + ` < $1 ORDER BY ` + column + ` LIMIT $2`
+	const returned = ` RETURNING supplier_id, id, uid, round, ticket`
+	chosenBy := ` FROM material_requests WHERE ` + column + ` < $1 ORDER BY ` + column + ` LIMIT $2`
 	if s.db.Engine() == database.Postgres && !s.db.Spread() {
-		rows, err := database.Query(ctx, s.db.SQL(ctx), `UPDATE material_requests r
+		rows, err := database.Query(ctx, s.db.SQL(ctx), `UPDATE material_requests
 			SET ticket = nextval('request_numbers'), retry_at = NULL
-			FROM (`+choose+` FOR UPDATE SKIP LOCKED) AS due
-			WHERE r.supplier_id = due.supplier_id AND r.id = due.id
-			RETURNING r.supplier_id, r.id, r.uid, r.round, r.ticket`, []any{bound, limit}, (*ticketRow).places)
+			WHERE uid > 0 AND `+s.db.Chosen("uid", `SELECT uid`+chosenBy+` FOR UPDATE SKIP LOCKED`)+returned,
+			[]any{bound, limit}, (*ticketRow).places)
 		return queued(rows), err
 	}
-	chosen, err := database.Query(ctx, s.db.SQL(ctx), choose, []any{bound, limit},
+	chosen, err := database.Query(ctx, s.db.SQL(ctx), `SELECT supplier_id, id`+chosenBy, []any{bound, limit},
 		func(r *ticketRow) []any { return []any{&r.SupplierID, &r.RequestID} })
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func (s *store) requeueBy(ctx context.Context, column string, bound int64, limit
 			return nil, err
 		}
 		rows, err := database.Query(ctx, s.db.SQL(ctx), `UPDATE material_requests SET ticket = $1, retry_at = NULL
-			WHERE supplier_id = $2 AND id = $3 AND `+column+` < $4 RETURNING supplier_id, id, uid, round, ticket`,
+			WHERE supplier_id = $2 AND id = $3 AND `+column+` < $4`+returned,
 			[]any{ticket, row.SupplierID, row.RequestID, bound}, (*ticketRow).places)
 		if err != nil {
 			return nil, err

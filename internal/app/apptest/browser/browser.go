@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	patience = 20 * time.Second // for every step
-	comingUp = time.Minute      // for the browser to start
+	patience = time.Minute // for every step
+	comingUp = time.Minute // for the browser to start
 	height   = 900
 )
 
@@ -69,7 +69,7 @@ func open(tb testing.TB, path string, o Options) *Browser {
 	tb.Helper()
 	allocator, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(o.Width, height), chromedp.Flag("lang", o.Language),
-		chromedp.Flag("disable-dev-shm-usage", true))...)
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(comingUp))...)
 	tb.Cleanup(cancel)
 	ctx, cancelTab := chromedp.NewContext(allocator)
 	tb.Cleanup(cancelTab)
