@@ -202,17 +202,27 @@ func (d *Keeper) SendWaiting(ctx context.Context, supplierID string) error {
 	return nil
 }
 
-// Waiting counts what is pending for the supplier's receiver, up to most, and returns since when: the oldest is the
-// delivery whose request was accepted first; nil: nothing waits any more.
-func (d *Keeper) Waiting(ctx context.Context, supplierID string, most int) (n int64, oldest *time.Time, err error) {
-	filter := Filter{Receiver: supplierID, Status: Pending, oldest: true}
-	if n, err = d.store.count(ctx, filter, most); err != nil || n == 0 {
-		return n, nil, err
+// Waiting is what is pending for a supplier's receiver: how many deliveries, and since when. The oldest is the one
+// whose request was accepted first; nil: nothing waits.
+type Waiting struct {
+	N      int64
+	Oldest *time.Time
+}
+
+// Waiting returns what is pending for each of the suppliers' receivers, counted up to most.
+func (d *Keeper) Waiting(ctx context.Context, suppliers []string, most int) (map[string]Waiting, error) {
+	rows, err := d.store.waiting(ctx, suppliers, most)
+	if err != nil {
+		return nil, fmt.Errorf("count what waits for receivers: %w", err)
 	}
-	first, _, err := d.store.page(ctx, filter, Key{}, 1)
-	if err == nil && len(first) > 0 { // otherwise it was delivered since it was counted
-		at := time.UnixMicro(first[0].CreatedAt).UTC()
-		oldest = &at
+	found := make(map[string]Waiting, len(rows))
+	for _, row := range rows {
+		w := Waiting{N: row.n}
+		if row.oldest != nil {
+			at := time.UnixMicro(*row.oldest).UTC()
+			w.Oldest = &at
+		}
+		found[row.supplierID] = w
 	}
-	return n, oldest, err
+	return found, nil
 }

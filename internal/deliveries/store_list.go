@@ -198,3 +198,34 @@ func (s *store) count(ctx context.Context, f Filter, most int) (n int64, err err
 	}
 	return n, nil
 }
+
+// waitingRow is how much waits for a supplier's receiver, and when the oldest of it was made.
+type waitingRow struct {
+	supplierID string
+	n          int64
+	oldest     *int64
+}
+
+func (r *waitingRow) places() []any { return []any{&r.supplierID, &r.n, &r.oldest} }
+
+// waiting counts what is pending for the suppliers' receivers, up to most for each, in one statement: of 500 receivers
+// that takes 2 ms on SQLite and 6 on PostgreSQL, and a statement for each 300 and 100.
+func (s *store) waiting(ctx context.Context, suppliers []string, most int) ([]waitingRow, error) {
+	if s.DB.Spread() || len(suppliers) == 0 {
+		return s.waitingSpread(ctx, suppliers, most)
+	}
+	list := `SELECT value AS id FROM json_each($1)`
+	if s.Postgres() {
+		list = `SELECT unnest($1::text[]) AS id`
+	}
+	pending := Filter{Receiver: "w.id", Status: Pending}
+	each := func(columns, end string) string {
+		return database.Arms(pending.arms(s, pending.Receiver),
+			func(arm string) string { return `SELECT ` + columns + ` FROM webhook_deliveries WHERE ` + arm + end })
+	}
+	const inOrder = ` ORDER BY uid, round LIMIT 1`
+	return database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT w.id,
+			(SELECT count(*) FROM (`+each(`1 AS one`, ` LIMIT $2`)+` LIMIT $2) AS counted),
+			(SELECT created_at FROM (`+each(`uid, round, created_at`, inOrder)+`) AS oldest`+inOrder+`)
+		FROM (`+list+`) AS w`, []any{s.DB.Values(suppliers), most}, (*waitingRow).places)
+}

@@ -99,6 +99,25 @@ func (s *store) lockSpread(ctx context.Context, ids []string) (locked []Delivery
 	return locked, err
 }
 
+// waitingSpread is waiting supplier by supplier.
+func (s *store) waitingSpread(ctx context.Context, suppliers []string, most int) (rows []waitingRow, err error) {
+	for _, id := range suppliers {
+		row, filter := waitingRow{supplierID: id}, Filter{Receiver: id, Status: Pending, oldest: true}
+		if row.n, err = s.count(ctx, filter, most); err != nil {
+			return nil, err
+		}
+		first, _, err := s.page(ctx, filter, Key{}, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(first) > 0 {
+			row.oldest = &first[0].CreatedAt
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
 // holdersSpread and waitedForSpread take all rows where one server steps through an index: such a query cannot be sent
 // to several.
 const (
