@@ -98,7 +98,7 @@ func TestSamples_are_material_requests(t *testing.T) {
 	}
 }
 
-// What RELIABILITY.md and SECURITY.md promise is tested by the tests that they name.
+// Tests that RELIABILITY.md and SECURITY.md name test what these promise.
 func TestDocuments_name_tests_that_there_are(t *testing.T) {
 	t.Parallel()
 	tests := map[string]bool{}

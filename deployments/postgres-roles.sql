@@ -1,4 +1,5 @@
--- What each binary needs and no more. Run it as the schema's owner after `api migrate`, and again after every upgrade:
+-- The rights that each binary needs and no more. Run it as the schema's owner after `api migrate`, and again after
+-- every upgrade:
 --   psql "$OWNER_URL" -v ON_ERROR_STOP=1 -f deployments/postgres-roles.sql
 -- then give the two roles passwords (\password supplyhub_api) and put their addresses into DATABASE_URL. The commands of
 -- bin/api (migrate, supplier, tracker, retention …) are run as the owner.
@@ -25,8 +26,8 @@ BEGIN
   EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC, supplyhub_api, supplyhub_worker', current_database());
 END $$;
 
--- What the processes ask for when they connect, for connections through a pooler, which does not carry it. It spares each
--- transaction there from setting it for itself.
+-- The settings that the processes ask for when they connect, for connections through a pooler, which does not carry
+-- them. They spare each transaction there from setting them for itself.
 DO $$
 DECLARE
   name text;
@@ -62,7 +63,7 @@ GRANT UPDATE (webhook_url, updated_at) ON suppliers TO supplyhub_api; -- a suppl
 GRANT SELECT, INSERT, UPDATE (active_until) ON supplier_webhook_secrets TO supplyhub_api; -- rotated by the supplier itself
 GRANT SELECT, INSERT, UPDATE, DELETE ON sessions, tracker_pins TO supplyhub_api;
 GRANT SELECT, INSERT, DELETE ON portal_links, portal_sessions TO supplyhub_api;
--- What suppliers do with the deliveries to their own receivers.
+-- The acts of suppliers on the deliveries to their own receivers.
 GRANT SELECT ON webhook_events, webhook_attempts, webhook_shards TO supplyhub_api;
 GRANT UPDATE (status, series, next_attempt_at, updated_at, ended_because) ON webhook_deliveries TO supplyhub_api;
 GRANT SELECT, INSERT, UPDATE ON webhook_receivers, webhook_tests TO supplyhub_api;

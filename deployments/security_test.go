@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// What SECURITY.md promises is shown by tests that there are, in its table and below; a row without one promises
-// nothing.
+// Each promise of SECURITY.md names tests that there are, in its table and below; a row without one promises nothing.
 func TestSecurity_page_names_a_test_in_every_row_and_each_exists(t *testing.T) {
 	t.Parallel()
 	there := map[string]bool{}

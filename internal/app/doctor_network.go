@@ -21,6 +21,8 @@ import (
 const (
 	longLag  = 10_000 // messages
 	longWait = 30 * time.Second
+
+	repairRead = "the database answers, but not this query: repair what the error names, then run doctor again"
 )
 
 // examineWaiting reports how long requests wait, and whose the queue's stream has to be.
@@ -35,7 +37,7 @@ func (d *doctor) examineWaiting(ctx context.Context) {
 	}
 	switch {
 	case err != nil:
-		d.say(broken, name, "repair the database: it answers, and this could not be read", "%v", err)
+		d.say(broken, name, repairRead, "they could not be counted: %v", err)
 	case waiting > longWait:
 		d.say(warning, name, "start a worker, or more of them; `api request list --status enqueued` shows which wait",
 			"the oldest has waited %s for its estimates", waiting.Round(time.Second))
@@ -201,7 +203,7 @@ func (d *doctor) examineReceivers(ctx context.Context) {
 	const name = "receivers"
 	suppliers, err := d.Suppliers.ListSuppliers(ctx)
 	if err != nil {
-		d.say(broken, name, "repair the database: it answers, and this could not be read", "%v", err)
+		d.say(broken, name, repairRead, "the suppliers could not be read: %v", err)
 		return
 	}
 	suppliers = slices.DeleteFunc(suppliers, func(s supplierauth.Supplier) bool { return !s.Active || s.WebhookURL == "" })
@@ -210,7 +212,7 @@ func (d *doctor) examineReceivers(ctx context.Context) {
 	}
 	for _, s := range suppliers {
 		if err := d.examineReceiver(ctx, s); err != nil {
-			d.say(broken, "receiver of "+s.ID, "repair the database: it answers, and this could not be read", "%v", err)
+			d.say(broken, "receiver of "+s.ID, repairRead, "its state could not be read: %v", err)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What ARCHITECTURE.md may be at most.
+// The most that ARCHITECTURE.md may be.
 const (
 	longestPage = 180 // lines
 	mostWords   = 40  // of the glossary

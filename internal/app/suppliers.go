@@ -60,7 +60,7 @@ func (a *App) SupplierStatuses(ctx context.Context) ([]SupplierStatus, error) {
 	}
 	list := make([]SupplierStatus, len(suppliers))
 	for i, s := range suppliers {
-		list[i] = SupplierStatus{s, conditions[s.ID]}
+		list[i] = SupplierStatus{s, *conditions[s.ID]}
 		if s.WebhookURL == "" {
 			list[i].Receiver.State = "none"
 		}

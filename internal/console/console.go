@@ -53,7 +53,7 @@ type Deliveries interface {
 	RedeliverLost(ctx context.Context, filter deliveries.Filter, until time.Time, limit int) (
 		n int64, more bool, err error)
 	ReceiverStates(ctx context.Context, suppliers []string) (map[string]receivers.ReceiverState, error)
-	Count(ctx context.Context, c *receivers.Condition, supplierID string, most int) error
+	Count(ctx context.Context, of map[string]*receivers.Condition, most int) error
 	IllStates(ctx context.Context) (map[string]receivers.ReceiverState, error)
 	Pause(ctx context.Context, supplierID, by string) error
 	Resume(ctx context.Context, supplierID, by string) error

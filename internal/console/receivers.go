@@ -115,12 +115,11 @@ func (s *Service) describe(ctx context.Context, list []receiver) error {
 	if err != nil {
 		return err
 	}
+	conditions := make(map[string]*receivers.Condition, len(list))
 	for i := range list {
-		if err := s.deps.Deliveries.Count(ctx, &list[i].Condition, list[i].SupplierID, mostWaiting); err != nil {
-			return err
-		}
+		conditions[list[i].SupplierID] = &list[i].Condition
 	}
-	return nil
+	return s.deps.Deliveries.Count(ctx, conditions, mostWaiting)
 }
 
 // healthy goes through the suppliers for receivers that need no attention.

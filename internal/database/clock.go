@@ -165,7 +165,7 @@ func (c *Clock) Known(ctx context.Context) error {
 			return nil
 		}
 	}
-	return errs.New(errs.Unavailable, "The database does not tell its time.")
+	return errs.New(errs.Unavailable, "The database's time could not be read.")
 }
 
 // newClock returns a clock that goes by the machine's until it has measured the database's, which it tries at once.

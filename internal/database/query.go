@@ -70,6 +70,15 @@ func Column[T any](ctx context.Context, pool Pool, statement string, args ...any
 	return Query(ctx, pool, statement, args, func(v *T) []any { return []any{v} })
 }
 
+// Set returns what a column has as a set.
+func Set[T comparable](column []T) map[T]bool {
+	set := make(map[T]bool, len(column))
+	for _, v := range column {
+		set[v] = true
+	}
+	return set
+}
+
 // One reads at most one row into the places, and reports whether there is one. Without one they keep what they had.
 func One(ctx context.Context, pool Pool, statement string, args []any, places ...any) (found bool, err error) {
 	rows, err := Query(ctx, pool, statement, args, func(*struct{}) []any { return places })

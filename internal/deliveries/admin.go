@@ -15,11 +15,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// What operators do with deliveries. Redelivery is arrow h. A redelivery locks the deliveries, then their requests,
+// The acts of operators on deliveries. Redelivery is arrow h. A redelivery locks the deliveries, then their requests,
 // then the receivers (MarkDue), in the order of lockByID; it sends nothing. It leaves a row that is due, which the
 // owner's next look finds, a second later at most. A crash before the COMMIT changes nothing; a command that dies
-// between two of its transactions has redelivered a part, and repeating it does no harm: what is pending then is only
-// due now.
+// between two of its transactions has redelivered a part, and repeating it does no harm: a delivery that is pending
+// then is only due now.
 
 // Of returns the deliveries of a request, newest first; never nil.
 func (d *Keeper) Of(ctx context.Context, request round.Round) ([]Delivery, error) {
@@ -48,8 +48,8 @@ func (d *Keeper) Show(ctx context.Context, id string) (*Detail, error) {
 }
 
 // Redeliver sends deliveries again, all or none, and returns how many they are: each is tried at once, and one that is
-// not pending gets a whole new schedule. A request that was failed because of one gets its new chance with it. What a
-// worker sends right now is left to it. errs.NotFound: some id is unknown.
+// not pending gets a whole new schedule. A request that was failed because of one gets its new chance with it. A
+// delivery that a worker sends right now is left to it. errs.NotFound: some id is unknown.
 func (d *Keeper) Redeliver(ctx context.Context, ids ...string) (int64, error) {
 	var n int64
 	err := d.deps.DB.InTx(ctx, "redeliver", func(ctx context.Context) error {
@@ -78,9 +78,9 @@ func (d *Keeper) Redeliver(ctx context.Context, ids ...string) (int64, error) {
 // redeliverBatch is how many deliveries one transaction of RedeliverAll takes at most.
 const redeliverBatch = 500
 
-// RedeliverAll is Redeliver for all deliveries that the filter chooses, which names a status, the oldest first. What
-// comes to the status while it runs is left as it is: otherwise one that dies again would be sent again without end.
-// done is called with how many are redelivered so far.
+// RedeliverAll is Redeliver for all deliveries that the filter chooses, which names a status, the oldest first. A
+// delivery that comes to the status while it runs is left as it is: otherwise one that dies again would be sent again
+// without end. done is called with how many are redelivered so far.
 func (d *Keeper) RedeliverAll(ctx context.Context, filter Filter, done func(int64)) (int64, error) {
 	filter.unchanged = d.deps.Now()
 	total, err := d.redeliver(ctx, filter, done)
@@ -153,9 +153,9 @@ func (d *Keeper) redeliverPage(ctx context.Context, filter Filter, behind Key, l
 	return n, next, nil
 }
 
-// reopen sends locked deliveries again, with their requests. What had failed because of one is enqueued again in the
-// same transaction, so that the estimates that come are taken. The ledger locks the requests; receivers come after
-// them.
+// reopen sends locked deliveries again, with their requests. A request that had failed because of one is enqueued again
+// in the same transaction, so that the estimates that come are taken. The ledger locks the requests; receivers come
+// after them.
 func (d *Keeper) reopen(ctx context.Context, found []Delivery) error {
 	var own []round.Round
 	for _, delivery := range found {
@@ -202,17 +202,27 @@ func (d *Keeper) SendWaiting(ctx context.Context, supplierID string) error {
 	return nil
 }
 
-// Waiting counts what is pending for the supplier's receiver, up to most, and returns since when: the oldest is the
-// delivery whose request was accepted first; nil: nothing waits any more.
-func (d *Keeper) Waiting(ctx context.Context, supplierID string, most int) (n int64, oldest *time.Time, err error) {
-	filter := Filter{Receiver: supplierID, Status: Pending, oldest: true}
-	if n, err = d.store.count(ctx, filter, most); err != nil || n == 0 {
-		return n, nil, err
+// Waiting is what is pending for a supplier's receiver: how many deliveries, and since when. The oldest is the one
+// whose request was accepted first; nil: nothing waits.
+type Waiting struct {
+	N      int64
+	Oldest *time.Time
+}
+
+// Waiting returns what is pending for each of the suppliers' receivers, counted up to most.
+func (d *Keeper) Waiting(ctx context.Context, suppliers []string, most int) (map[string]Waiting, error) {
+	rows, err := d.store.waiting(ctx, suppliers, most)
+	if err != nil {
+		return nil, fmt.Errorf("count what waits for receivers: %w", err)
 	}
-	first, _, err := d.store.page(ctx, filter, Key{}, 1)
-	if err == nil && len(first) > 0 { // otherwise it was delivered since it was counted
-		at := time.UnixMicro(first[0].CreatedAt).UTC()
-		oldest = &at
+	found := make(map[string]Waiting, len(rows))
+	for _, row := range rows {
+		w := Waiting{N: row.n}
+		if row.oldest != nil {
+			at := time.UnixMicro(*row.oldest).UTC()
+			w.Oldest = &at
+		}
+		found[row.supplierID] = w
 	}
-	return n, oldest, err
+	return found, nil
 }

@@ -50,6 +50,6 @@
 //	h     an operator or a supplier, "redeliver". Of a delivery that is waiting the next attempt is due now and its
 //	      schedule goes on; any other begins a new series. One that is begun is left to its worker.
 //
-// A lease names who may write e: see package sending. What waits for a receiver that is paused, absent or deactivated
+// A lease names who may write e: see package sending. A delivery to a receiver that is paused, absent or deactivated
 // stays waiting, and costs no look.
 package deliveries

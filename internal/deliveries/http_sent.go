@@ -14,8 +14,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
-func supplierOf(c *gin.Context) string { return caller.From(c.Request.Context()).SupplierID }
-
 // ListDeliveries handles GET /api/webhook-deliveries.
 func (s *SelfService) ListDeliveries(c *gin.Context) error {
 	query, err := httpapi.Query(c)
@@ -24,10 +22,10 @@ func (s *SelfService) ListDeliveries(c *gin.Context) error {
 	}
 	filter, list, violations := ParseSentFilter(query)
 	if len(violations) > 0 {
-		_, wrong := s.open(supplierOf(c), filter, list)
+		_, wrong := s.open(caller.SupplierID(c), filter, list)
 		return errs.InvalidInput("The parameters are not valid.", append(violations, wrong...)...)
 	}
-	items, next, err := s.List(c.Request.Context(), supplierOf(c), filter, list)
+	items, next, err := s.List(c.Request.Context(), caller.SupplierID(c), filter, list)
 	if err != nil {
 		return err
 	}
@@ -82,7 +80,7 @@ func (s *SelfService) ShowDelivery(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	detail, err := s.Show(c.Request.Context(), supplierOf(c), id)
+	detail, err := s.Show(c.Request.Context(), caller.SupplierID(c), id)
 	if err != nil {
 		return err
 	}
@@ -99,7 +97,7 @@ func (s *SelfService) RedeliverDelivery(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Redeliver(c.Request.Context(), supplierOf(c), id); err != nil {
+	if err := s.Redeliver(c.Request.Context(), caller.SupplierID(c), id); err != nil {
 		return err
 	}
 	httpapi.JSON(c, http.StatusAccepted, struct {
@@ -156,7 +154,7 @@ func (s *SelfService) RecoverDeliveries(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	n, err := s.Recover(c.Request.Context(), supplierOf(c), body.filter())
+	n, err := s.Recover(c.Request.Context(), caller.SupplierID(c), body.filter())
 	if err != nil {
 		return err
 	}

@@ -284,7 +284,7 @@ func TestDrop_with_a_long_reader_lets_others_in_between_its_tries(t *testing.T) 
 	}
 }
 
-// What names an id looks into one partition, whichever; what is listed by ids goes from partition to partition.
+// A statement that names an id looks into one partition, whichever; a list by ids goes from partition to partition.
 func TestPlans_look_into_the_partition_of_an_id_alone(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)

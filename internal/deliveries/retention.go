@@ -19,7 +19,8 @@ import (
 const endBatch = 500
 
 // End has those deliveries to suppliers' receivers be dead, for the reason, that have been pending since before the
-// given time: a receiver that never comes back would keep them for ever. What a worker sends right now is left to it.
+// given time: a receiver that never comes back would keep them for ever. A delivery that a worker sends right now is
+// left to it.
 func (d *Keeper) End(ctx context.Context, before time.Time, reason string) error {
 	suppliers, err := d.store.waitedFor(ctx)
 	if err != nil {
@@ -88,8 +89,8 @@ func (d *Keeper) end(ctx context.Context, found []Delivery, before time.Time, re
 }
 
 // Hold locks, until the transaction in ctx ends, the deliveries of all rounds of the requests and returns those of the
-// requests of which none is pending. No redelivery comes in between before they are deleted. What a worker has is not
-// locked, and counts as pending.
+// requests of which none is pending. No redelivery comes in between before they are deleted. A delivery that a worker
+// holds is not locked, and counts as pending.
 func (d *Keeper) Hold(ctx context.Context, requests []round.Round) (over []round.Round, err error) {
 	found, err := d.store.ofRequests(ctx, requests)
 	if err != nil {

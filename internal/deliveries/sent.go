@@ -181,9 +181,9 @@ func (s *SelfService) Show(ctx context.Context, supplierID, id string) (SentDeta
 }
 
 // Redeliver sends a delivery again, now: one that is not pending begins a new series of attempts, of a pending one the
-// next attempt is made. What a worker sends right now is left to it. Errors: errs.NotFound. It is h without a request:
-// a receiver's deliveries concern none. Between the look and the lock retention may delete the row; then nothing
-// happens.
+// next attempt is made. A delivery that a worker sends right now is left to it. Errors: errs.NotFound. It is h without
+// a request: a receiver's deliveries concern none. Between the look and the lock retention may delete the row; then
+// nothing happens.
 func (s *SelfService) Redeliver(ctx context.Context, supplierID, id string) error {
 	row, err := s.store.sentByID(ctx, supplierID, id)
 	if err != nil {
@@ -215,9 +215,9 @@ const undelivered Status = "undelivered"
 // Recoverable returns the statuses of a recovery.
 func Recoverable() []Status { return []Status{undelivered, Pending, Dead, Failed, Delivered} }
 
-// Recover is Redeliver for all deliveries of a status that were made in a range of time. What comes to the status while
-// it runs is left as it is. Each page is a transaction: one that fails leaves those before it redelivered, and calling
-// it again redelivers the rest.
+// Recover is Redeliver for all deliveries of a status that were made in a range of time. A delivery that comes to the
+// status while it runs is left as it is. Each page is a transaction: one that fails leaves those before it redelivered,
+// and calling it again redelivers the rest.
 func (s *SelfService) Recover(ctx context.Context, supplierID string, filter SentFilter) (total int64, err error) {
 	of := []Status{filter.Status}
 	if filter.Status == undelivered {

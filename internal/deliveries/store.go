@@ -98,7 +98,7 @@ func (s *AttemptStore) InsertDeliveries(ctx context.Context, deliveries []DraftD
 // worker and by when it began. It must run in a transaction.
 //
 // It is arrow d. The worker repeats it until the database answers; a repetition after a COMMIT without an answer finds
-// no row, or an attempt that began at another moment. What a crash leaves is f, and then the attempt counts.
+// no row, or an attempt that began at another moment. An attempt that a crash leaves behind is for f, and counts.
 func (s *AttemptStore) PutBack(ctx context.Context, attempts []Begun, now time.Time) error {
 	type beginning struct{ worker, at int64 }
 	byBegin, due := map[beginning][]string{}, map[string]time.Time{}
@@ -111,8 +111,8 @@ func (s *AttemptStore) PutBack(ctx context.Context, attempts []Begun, now time.T
 			// worker + 0 keeps the planner from the index of all that the worker attempts: the ids are few
 			`UPDATE webhook_deliveries SET attempts = 0, series = 0, worker = NULL,
 				next_attempt_at = $1, updated_at = $1, last_started_at = NULL
-			WHERE worker + 0 = $2 AND attempts = 1 AND last_started_at = $3 AND `+s.AnyOf("id", 4)+` RETURNING destination`,
-			now.UnixMicro(), key.worker, key.at, s.Values(ids))
+			WHERE worker + 0 = $2 AND attempts = 1 AND last_started_at = $3 AND `+s.DB.AnyOf("id", 4)+` RETURNING destination`,
+			now.UnixMicro(), key.worker, key.at, s.DB.Values(ids))
 		if err != nil {
 			return fmt.Errorf("give webhook attempts back: %w", err)
 		}
@@ -148,13 +148,5 @@ func (s *AttemptStore) written(ctx context.Context, statement string, args ...an
 	if err != nil {
 		return nil, fmt.Errorf("write webhook attempts down: %w", err)
 	}
-	return setOf(ids), nil
-}
-
-func setOf(list []string) map[string]bool {
-	set := make(map[string]bool, len(list))
-	for _, text := range list {
-		set[text] = true
-	}
-	return set
+	return database.Set(ids), nil
 }

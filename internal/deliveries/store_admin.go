@@ -76,14 +76,14 @@ func (s *store) of(ctx context.Context, uids ...int64) ([]deliveryRow, error) {
 // byID reads the deliveries of those ids that there are.
 func (s *store) byID(ctx context.Context, ids []string) ([]deliveryRow, error) {
 	return database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT `+rowColumns+` FROM webhook_deliveries
-		WHERE `+s.AnyOf("id", 1), []any{s.Values(ids)}, (*deliveryRow).places)
+		WHERE `+s.DB.AnyOf("id", 1), []any{s.DB.Values(ids)}, (*deliveryRow).places)
 }
 
 // lockByID holds those of the deliveries that no worker has until the transaction ends.
 //
 // A transaction locks rows that others lock too in this order, so that two wait for each other instead of
 // deadlocking: 1. deliveries, by supplier and id; 2. requests, by supplier and id; 3. receivers, by supplier (MarkDue).
-// What is claimed is locked where it is free (SKIP LOCKED); what a worker has is waited for by no other transaction.
+// A claim locks the deliveries that are free (SKIP LOCKED); no transaction waits for a delivery that a worker holds.
 // Rows that others may insert as well (events, requests, receivers) are inserted in the order of their keys.
 func (s *store) lockByID(ctx context.Context, ids []string) ([]Delivery, error) {
 	if s.DB.Spread() {
@@ -94,12 +94,12 @@ func (s *store) lockByID(ctx context.Context, ids []string) ([]Delivery, error) 
 
 // lockOf is lockByID; suppliers are empty, or one where suppliers are on several servers.
 func (s *store) lockOf(ctx context.Context, suppliers, ids []string) ([]Delivery, error) {
-	args, of := []any{s.Values(ids)}, s.DB.Of(suppliers, `supplier_id`, `$2`)
+	args, of := []any{s.DB.Values(ids)}, s.DB.Of(suppliers, `supplier_id`, `$2`)
 	if of != "" {
 		args = append(args, suppliers)
 	}
 	rows, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT `+rowColumns+` FROM webhook_deliveries
-		WHERE worker IS NULL AND `+s.AnyOf("id", 1)+of+` ORDER BY supplier_id, id`+s.DB.RowLock(` FOR UPDATE`), args,
+		WHERE worker IS NULL AND `+s.DB.AnyOf("id", 1)+of+` ORDER BY supplier_id, id`+s.DB.RowLock(` FOR UPDATE`), args,
 		(*deliveryRow).places)
 	if err != nil {
 		return nil, fmt.Errorf("read webhook deliveries: %w", err)
@@ -111,12 +111,12 @@ func (s *store) lockOf(ctx context.Context, suppliers, ids []string) ([]Delivery
 // out.
 func (s *store) known(ctx context.Context, ids []string) (map[string]bool, error) {
 	found, err := database.Column[string](ctx, s.DB.ReaderSQL(ctx),
-		`SELECT id FROM webhook_deliveries WHERE `+s.AnyOf("id", 1),
-		s.Values(ids))
+		`SELECT id FROM webhook_deliveries WHERE `+s.DB.AnyOf("id", 1),
+		s.DB.Values(ids))
 	if err != nil {
 		return nil, fmt.Errorf("look for webhook deliveries: %w", err)
 	}
-	return setOf(found), nil
+	return database.Set(found), nil
 }
 
 func ofRows(rows []deliveryRow) []Delivery {
@@ -144,7 +144,7 @@ func (s *store) again(ctx context.Context, found []Delivery, now time.Time) erro
 }
 
 // reopen makes those of the deliveries wait that no worker has (h). It shares the lock without which no partition is
-// dropped, so that none of them goes with its table before the COMMIT. What is pending keeps its series, and when it
+// dropped, so that none of them goes with its table before the COMMIT. A pending delivery keeps its series, and when it
 // became due if it is due already: it keeps its turn among the others.
 func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {
 	if err := s.DB.ShareLock(ctx, redeliveries); err != nil {
@@ -154,7 +154,7 @@ func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {
 			series = CASE status WHEN 'pending' THEN series ELSE 0 END,
 			next_attempt_at = CASE WHEN status = 'pending' AND next_attempt_at < $1 THEN next_attempt_at ELSE $1 END,
 			updated_at = CASE status WHEN 'pending' THEN updated_at ELSE $1 END, ended_because = NULL
-		WHERE worker IS NULL AND `+s.AnyOf("id", 2), now.UnixMicro(), s.Values(ids))
+		WHERE worker IS NULL AND `+s.DB.AnyOf("id", 2), now.UnixMicro(), s.DB.Values(ids))
 	if err != nil {
 		return fmt.Errorf("reopen webhook deliveries: %w", database.Translate(err))
 	}

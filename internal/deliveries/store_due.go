@@ -22,12 +22,6 @@ import (
 // mostDue bounds one look for what is due.
 const mostDue = 50_000
 
-// AnyOf returns the condition that a column is among the values of argument n, which values makes.
-func (s *Tables) AnyOf(column string, n int) string { return s.DB.AnyOf(column, n) }
-
-// Values returns the argument that AnyOf takes.
-func (s *Tables) Values(values any) any { return s.DB.Values(values) }
-
 // DueRow is a destination with work that is due, or will be.
 type DueRow struct {
 	Destination string
@@ -46,8 +40,8 @@ func (s *DueStore) Due(ctx context.Context, shards []int, now time.Time) ([]DueR
 		UNION ALL
 		SELECT destination, at, failures FROM (
 			SELECT supplier_id AS destination, due_at AS at, consecutive_failures AS failures FROM webhook_receivers
-			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $2 AND `+s.AnyOf("shard", 1)+` LIMIT $3) AS receivers`,
-		[]any{s.Values(shards), now.UnixMicro(), mostDue},
+			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $2 AND `+s.DB.AnyOf("shard", 1)+` LIMIT $3) AS receivers`,
+		[]any{s.DB.Values(shards), now.UnixMicro(), mostDue},
 		func(r *DueRow) []any { return []any{&r.Destination, scanTime{&r.At}, &r.Failures} })
 	if err != nil {
 		return nil, fmt.Errorf("read what is due: %w", err)
@@ -79,9 +73,9 @@ func (s *DueStore) LockDue(ctx context.Context, suppliers []string, worker int64
 		return s.lockDueSpread(ctx, suppliers, worker)
 	}
 	found, err := database.Column[string](ctx, s.DB.SQL(ctx), `
-		SELECT r.supplier_id FROM webhook_receivers r WHERE `+s.AnyOf("r.supplier_id", 1)+` AND r.paused_by = ''
+		SELECT r.supplier_id FROM webhook_receivers r WHERE `+s.DB.AnyOf("r.supplier_id", 1)+` AND r.paused_by = ''
 			AND EXISTS (SELECT 1 FROM webhook_shards s WHERE s.shard = r.shard AND s.worker = $2)
-		ORDER BY r.supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE OF r`), s.Values(suppliers), worker)
+		ORDER BY r.supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE OF r`), s.DB.Values(suppliers), worker)
 	if err != nil {
 		return nil, fmt.Errorf("lock receivers: %w", err)
 	}
@@ -93,8 +87,8 @@ func (s *DueStore) LockDue(ctx context.Context, suppliers []string, worker int64
 func (s *DueStore) LockReceivers(ctx context.Context, suppliers []string) (locked []string, err error) {
 	err = s.EachSupplier(slices.Sorted(slices.Values(suppliers)), func(suppliers []string) error {
 		some, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
-			WHERE `+s.AnyOf("supplier_id", 1)+s.DB.Of(suppliers, `supplier_id`, `$1`)+`
-			ORDER BY supplier_id`+s.DB.RowLock(` FOR UPDATE`), s.Values(suppliers))
+			WHERE `+s.DB.AnyOf("supplier_id", 1)+s.DB.Of(suppliers, `supplier_id`, `$1`)+`
+			ORDER BY supplier_id`+s.DB.RowLock(` FOR UPDATE`), s.DB.Values(suppliers))
 		locked = append(locked, some...)
 		return err
 	})
@@ -107,7 +101,7 @@ func (s *DueStore) LockReceivers(ctx context.Context, suppliers []string) (locke
 // SetAside makes nothing due to locked receivers. Their deliveries wait on and cost no look.
 func (s *DueStore) SetAside(ctx context.Context, suppliers []string) error {
 	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET due_at = NULL WHERE `+
-		s.AnyOf("supplier_id", 1), s.Values(suppliers))
+		s.DB.AnyOf("supplier_id", 1), s.DB.Values(suppliers))
 	if err != nil {
 		return fmt.Errorf("store that receivers cannot be called: %w", database.Translate(err))
 	}
@@ -142,7 +136,7 @@ func (s *DueStore) RefreshDue(ctx context.Context, suppliers []string, now time.
 
 func (s *DueStore) refreshDueOf(ctx context.Context, suppliers []string, now time.Time) error {
 	of, front := s.DB.Of(suppliers, `supplier_id`, `$1`), front(s.DB.Of(suppliers, `d.supplier_id`, `$1`))
-	at, args := front, []any{s.Values(suppliers)}
+	at, args := front, []any{s.DB.Values(suppliers)}
 	if s.Postgres() {
 		// only FOR UPDATE excludes MarkDue's lock; what was committed before it is seen by the statement after it
 		done, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
@@ -155,7 +149,7 @@ func (s *DueStore) refreshDueOf(ctx context.Context, suppliers []string, now tim
 		args = append(args, done, now.UnixMicro())
 	}
 	_, err := s.DB.SQL(ctx).ExecContext(ctx,
-		`UPDATE webhook_receivers SET due_at = `+at+` WHERE `+s.AnyOf("supplier_id", 1)+of, args...)
+		`UPDATE webhook_receivers SET due_at = `+at+` WHERE `+s.DB.AnyOf("supplier_id", 1)+of, args...)
 	if err != nil {
 		return fmt.Errorf("store when receivers are due: %w", database.Translate(err))
 	}
@@ -218,7 +212,7 @@ func (s *Tables) EachRow(n int, begin, arrays, row, end string, one func(i int) 
 // Paused returns those of the suppliers whose receivers are paused. Their begun attempts leave the ready queue (d).
 func (s *DueStore) Paused(ctx context.Context, suppliers []string) ([]string, error) {
 	found, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
-		WHERE paused_by <> '' AND `+s.AnyOf("supplier_id", 1), s.Values(suppliers))
+		WHERE paused_by <> '' AND `+s.DB.AnyOf("supplier_id", 1), s.DB.Values(suppliers))
 	if err != nil {
 		return nil, fmt.Errorf("read which receivers are paused: %w", err)
 	}
@@ -240,8 +234,8 @@ func (s *DueStore) standings(ctx context.Context, suppliers []string) (map[strin
 		return map[string]Standing{}, nil
 	}
 	list, err := database.Query(ctx, s.DB.SQL(ctx),
-		`SELECT `+standingColumns+` FROM webhook_receivers r WHERE `+s.AnyOf("r.supplier_id", 1),
-		[]any{s.Values(suppliers)}, func(r *Standing) []any { return []any{&r.supplierID, &r.Failures, &r.Paused} })
+		`SELECT `+standingColumns+` FROM webhook_receivers r WHERE `+s.DB.AnyOf("r.supplier_id", 1),
+		[]any{s.DB.Values(suppliers)}, func(r *Standing) []any { return []any{&r.supplierID, &r.Failures, &r.Paused} })
 	if err != nil {
 		return nil, fmt.Errorf("read receivers: %w", err)
 	}

@@ -44,7 +44,7 @@ func (s *store) storedEvents(ctx context.Context, from string, args ...any) ([]s
 
 // eventsOf reads the events of all rounds of the requests.
 func (s *store) eventsOf(ctx context.Context, uids ...int64) ([]storedEvent, error) {
-	return s.storedEvents(ctx, `webhook_events WHERE `+s.AnyOf("uid", 1), s.Values(uids))
+	return s.storedEvents(ctx, `webhook_events WHERE `+s.DB.AnyOf("uid", 1), s.DB.Values(uids))
 }
 
 // idsOf returns the ids of all deliveries of the requests.

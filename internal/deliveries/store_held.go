@@ -8,9 +8,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// What workers hold. An attempt that is begun is its worker's by the column worker alone. Two look for those that are
-// not being made (f): each worker every 2 s for its own that it does not have in memory, which a COMMIT without an
-// answer leaves behind, and all workers for those of workers without a lease. Neither needs the other, or any message.
+// The attempts that workers hold. An attempt that is begun is its worker's by the column worker alone. Two look for
+// those that are not being made (f): each worker every 2 s for its own that it does not have in memory, which a COMMIT
+// without an answer leaves behind, and all workers for those of workers without a lease. Neither needs the other, or
+// any message.
 
 // HeldAttempt is an attempt that is begun in the database, as it was read: Interrupt changes it only if it is still so.
 type HeldAttempt struct {
@@ -88,8 +89,8 @@ func (s *AttemptStore) HeldBy(ctx context.Context, workers []int64) (map[string]
 		n           int
 	}
 	list, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT destination, count(*) FROM webhook_deliveries
-		WHERE worker IS NOT NULL AND destination <> 'own' AND `+s.AnyOf("worker", 1)+` GROUP BY destination`,
-		[]any{s.Values(workers)}, func(r *row) []any { return []any{&r.destination, &r.n} })
+		WHERE worker IS NOT NULL AND destination <> 'own' AND `+s.DB.AnyOf("worker", 1)+` GROUP BY destination`,
+		[]any{s.DB.Values(workers)}, func(r *row) []any { return []any{&r.destination, &r.n} })
 	if err != nil {
 		return nil, fmt.Errorf("count attempts in flight: %w", err)
 	}

@@ -13,8 +13,8 @@ import (
 // ended becomes pending between a drop's look and its end. Retention's own end of deliveries (g) needs no such lock.
 const redeliveries = "redeliveries"
 
-// advance reports whether it did something, and there may be more to do. What it may do is a function of the schema,
-// which runs as its owner: the service's role makes and drops no tables.
+// advance reports whether it did something, and there may be more to do. It calls a function of the schema, which runs
+// with its owner's rights: the service's role makes and drops no tables.
 func (s *store) advance(ctx context.Context, now time.Time, days int) (more bool, err error) {
 	err = s.DB.InTx(ctx, "open a partition", func(ctx context.Context) error {
 		held, err := s.DB.TryLock(ctx, "partitions")

@@ -20,7 +20,8 @@ func (s *store) pendingSince() string {
 }
 
 // waitedFor returns the suppliers for whose receivers something waits, by one step through the index each: it costs the
-// suppliers, however much waits. What a worker has at the moment is missing, and has its turn in the next run.
+// suppliers, however much waits. The deliveries that a worker holds at the moment do not count, and have their turn in
+// the next run.
 func (s *store) waitedFor(ctx context.Context) ([]string, error) {
 	query := `WITH RECURSIVE waited(id) AS (
 			SELECT (SELECT destination FROM webhook_deliveries WHERE status = 'pending' AND worker IS NULL
@@ -44,19 +45,19 @@ func (s *store) waitedFor(ctx context.Context) ([]string, error) {
 // asked of locked rows alone, within the transaction that ends them.
 func (s *store) waitedSince(ctx context.Context, ids []string, before time.Time) (map[string]bool, error) {
 	old, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT id FROM webhook_deliveries d
-		WHERE `+s.AnyOf("id", 1)+` AND `+s.pendingSince()+` < $2`,
-		s.Values(ids), before.UnixMicro())
+		WHERE `+s.DB.AnyOf("id", 1)+` AND `+s.pendingSince()+` < $2`,
+		s.DB.Values(ids), before.UnixMicro())
 	if err != nil {
 		return nil, fmt.Errorf("look how long deliveries have waited: %w", err)
 	}
-	return setOf(old), nil
+	return database.Set(old), nil
 }
 
 // end makes locked deliveries dead (g). No series is touched: a redelivery begins a new one. The last
 // attempt keeps its status and error, by which an operator sees what was wrong with the receiver.
 func (s *store) end(ctx context.Context, ids []string, reason string, now time.Time) error {
 	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_deliveries SET status = 'dead', updated_at = $1,
-		ended_because = $2 WHERE `+s.AnyOf("id", 3), now.UnixMicro(), reason, s.Values(ids))
+		ended_because = $2 WHERE `+s.DB.AnyOf("id", 3), now.UnixMicro(), reason, s.DB.Values(ids))
 	if err != nil {
 		return fmt.Errorf("end old webhook deliveries: %w", database.Translate(err))
 	}
@@ -75,8 +76,8 @@ func (s *store) ofRequests(ctx context.Context, requests []round.Round) ([]found
 	if err != nil {
 		return nil, err
 	}
-	found, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT id, uid FROM webhook_deliveries WHERE `+s.AnyOf("id", 1),
-		[]any{s.Values(ids)}, func(f *foundID) []any { return []any{&f.id, &f.uid} })
+	found, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT id, uid FROM webhook_deliveries WHERE `+s.DB.AnyOf("id", 1),
+		[]any{s.DB.Values(ids)}, func(f *foundID) []any { return []any{&f.id, &f.uid} })
 	if err != nil {
 		return nil, fmt.Errorf("read the webhook deliveries of requests: %w", err)
 	}
@@ -98,13 +99,13 @@ func (s *store) forget(ctx context.Context, requests []round.Round) (events int6
 	if err != nil {
 		return 0, err
 	}
-	ids := s.Values(idsOfFound(found))
+	ids := s.DB.Values(idsOfFound(found))
 	for _, table := range []struct {
 		name, key string
 		values    any
 	}{{"webhook_attempts", "delivery_id", ids}, {"webhook_deliveries", "id", ids},
-		{"webhook_events", "uid", s.Values(uidsOf(requests))}} {
-		statement := `DELETE FROM ` + table.name + ` WHERE ` + s.AnyOf(table.key, 1)
+		{"webhook_events", "uid", s.DB.Values(uidsOf(requests))}} {
+		statement := `DELETE FROM ` + table.name + ` WHERE ` + s.DB.AnyOf(table.key, 1)
 		deleted, err := s.DB.SQL(ctx).ExecContext(ctx, statement, table.values)
 		if err != nil {
 			return 0, database.Translate(err)

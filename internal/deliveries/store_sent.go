@@ -11,9 +11,9 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// What a supplier sees of a delivery is made from the same rows that the operator sees, without the addresses of the
-// operator's network (PublicError), and only where the destination is the supplier: every look for one is by sentByID
-// or by a filter of that receiver.
+// A supplier sees a delivery as it is in the rows that the operator sees, without the addresses of the operator's
+// network (PublicError), and only where the destination is the supplier: every look for one is by sentByID or by a
+// filter of that receiver.
 
 // sentByID returns nil when the supplier has no delivery of that id to its own receiver.
 func (s *store) sentByID(ctx context.Context, supplierID, id string) (*deliveryRow, error) {
@@ -59,7 +59,7 @@ func (r attemptRow) answered(underWay bool) AnsweredAttempt {
 }
 
 // sentDetail adds the event and all attempts. They are read by statements of their own after the row: what begins or
-// ends between two of them shows as it was, or as it is. What retention deleted meanwhile is not found.
+// ends between two of them shows as it was, or as it is. A delivery that retention deleted meanwhile is not found.
 func (s *store) sentDetail(ctx context.Context, row deliveryRow) (SentDetail, error) {
 	detail := SentDetail{Sent: row.sent(), Attempts: []AnsweredAttempt{}}
 	body, err := s.eventOf(ctx, row)

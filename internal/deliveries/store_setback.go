@@ -9,14 +9,15 @@ import (
 )
 
 // Following a clock that was set back. Every stored time is the database's, so a delivery that was to wait a minute
-// would wait an hour longer after the clock went an hour back. What was written "in the future" shows it: updated_at is
-// later than now. It waits from now on instead, as long as it was to wait. Nothing is begun or ended here.
+// would wait an hour longer after the clock went an hour back. A delivery that was written "in the future" is known by
+// its updated_at, which is later than now. It waits from now on instead, as long as it was to wait. Nothing is begun or
+// ended here.
 
 // clockApart is how far the times of two processes may be apart while the database's clock goes well.
 const clockApart = time.Second
 
 // setBack makes waiting deliveries that were written after now wait from now on, and has all receivers looked at that
-// are due later: it is found out again when they are. What others are changing is theirs.
+// are due later: it is found out again when they are. Rows that others are changing are theirs.
 func (s *store) setBack(ctx context.Context, now time.Time) error {
 	for _, change := range []struct{ table, key, set, those string }{
 		{"webhook_deliveries", "id", `next_attempt_at = $1 + next_attempt_at - updated_at, updated_at = $1`,

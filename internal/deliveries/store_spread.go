@@ -10,9 +10,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// What this package does differently where Citus spreads the tables over several servers; see database/spread.go.
+// The statements that differ where Citus spreads the tables over several servers; see database/spread.go.
 
-// claimSpread claims supplier by supplier. What waits for the own endpoint is of many: those are looked up first.
+// claimSpread claims supplier by supplier. The deliveries to the own endpoint are of many suppliers: those are looked
+// up first.
 func (s *AttemptStore) claimSpread(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) (
 	[]Claimed, error) {
 	var claimed []Claimed
@@ -96,6 +97,25 @@ func (s *store) lockSpread(ctx context.Context, ids []string) (locked []Delivery
 		return err
 	})
 	return locked, err
+}
+
+// waitingSpread is waiting supplier by supplier.
+func (s *store) waitingSpread(ctx context.Context, suppliers []string, most int) (rows []waitingRow, err error) {
+	for _, id := range suppliers {
+		row, filter := waitingRow{supplierID: id}, Filter{Receiver: id, Status: Pending, oldest: true}
+		if row.n, err = s.count(ctx, filter, most); err != nil {
+			return nil, err
+		}
+		first, _, err := s.page(ctx, filter, Key{}, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(first) > 0 {
+			row.oldest = &first[0].CreatedAt
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
 }
 
 // holdersSpread and waitedForSpread take all rows where one server steps through an index: such a query cannot be sent

@@ -34,7 +34,7 @@ func (s *AttemptStore) claimSQLite(ctx context.Context, wants map[string]int, no
 // statements matters: the attempt before is copied into webhook_attempts while the row still has it.
 func (s *AttemptStore) beginSQLite(ctx context.Context, ids []string, now time.Time, worker, attempts int64) (
 	[]Claimed, error) {
-	chosen := s.Values(ids)
+	chosen := s.DB.Values(ids)
 	dead, err := s.updateClaimed(ctx, `status = 'dead', updated_at = $2 WHERE series >= $3`, chosen, now.UnixMicro(),
 		attempts)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *AttemptStore) beginSQLite(ctx context.Context, ids []string, now time.T
 		INSERT INTO webhook_attempts (supplier_id, delivery_id, number, started_at, duration_us, status, error,
 			response)
 		SELECT supplier_id, id, attempts, last_started_at, last_duration_us, last_status, last_error, last_response
-		FROM webhook_deliveries WHERE `+s.AnyOf("id", 1)+` AND attempts > 0 AND series < $2`, chosen, attempts)
+		FROM webhook_deliveries WHERE `+s.DB.AnyOf("id", 1)+` AND attempts > 0 AND series < $2`, chosen, attempts)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (s *AttemptStore) beginSQLite(ctx context.Context, ids []string, now time.T
 
 // updateClaimed changes those of the deliveries that its first argument has, and returns them.
 func (s *AttemptStore) updateClaimed(ctx context.Context, set string, args ...any) ([]Claimed, error) {
-	return database.Query(ctx, s.DB.SQL(ctx), `UPDATE webhook_deliveries SET `+set+` AND `+s.AnyOf("id", 1)+`
+	return database.Query(ctx, s.DB.SQL(ctx), `UPDATE webhook_deliveries SET `+set+` AND `+s.DB.AnyOf("id", 1)+`
 		RETURNING id, destination, supplier_id, request_id, uid, round, attempts, series, status = 'dead',
 			(SELECT trace_id FROM webhook_events e WHERE e.uid = webhook_deliveries.uid AND e.round = webhook_deliveries.round),
 			coalesce((SELECT trace_parent FROM webhook_events e

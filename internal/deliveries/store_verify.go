@@ -72,7 +72,7 @@ func (s *store) ownOf(ctx context.Context, events []storedEvent, condition strin
 		ids[i] = e.WebhookID(round.OwnEndpoint)
 	}
 	found, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT uid, round FROM webhook_deliveries
-		WHERE `+s.AnyOf("id", 1)+condition, []any{s.Values(ids)},
+		WHERE `+s.DB.AnyOf("id", 1)+condition, []any{s.DB.Values(ids)},
 		func(r *round.Round) []any { return []any{&r.UID, &r.Number} })
 	own := make(map[round.Round]bool, len(found))
 	for _, r := range found {

@@ -14,7 +14,7 @@ const verifyBatch = 5000
 // mostFaults is how many faults of one kind are named.
 const mostFaults = 1000
 
-// What Verify finds, in the order in which it is reported. All but the last are verifiedRow.faults.
+// The faults that Verify finds, in the order in which they are reported. All but the last are verifiedRow.faults.
 var faultTexts = [...]string{
 	"delivery %s has no event",
 	"delivery %s is delivered and its last attempt was not answered 2xx",
@@ -65,8 +65,8 @@ func (d *Keeper) stuckBefore() time.Time {
 	return d.deps.Now().Add(-d.deps.Stuck)
 }
 
-// deliveries counts every delivery and notes its faults. What is made meanwhile is checked too where its id is behind
-// the place that the walk has reached.
+// deliveries counts every delivery and notes its faults. A delivery that is made meanwhile is checked too where its id
+// is behind the place that the walk has reached.
 func (v *verification) deliveries(ctx context.Context) error {
 	for after := ""; ; {
 		batch, err := v.store.verified(ctx, after, verifyBatch, v.stuck)

@@ -158,7 +158,7 @@ func (s Handlers) Reestimate(c *gin.Context) error {
 		return err
 	}
 	ctx := c.Request.Context()
-	if err := s.reestimate(ctx, requestKey{caller.From(ctx).SupplierID, id}); err != nil {
+	if err := s.Estimate(ctx, caller.From(ctx).SupplierID, id); err != nil {
 		return err
 	}
 	httpapi.JSON(c, http.StatusAccepted, enqueuedAnswer{Enqueued, id})
@@ -201,8 +201,7 @@ func (s Handlers) Select(c *gin.Context) error {
 		return err
 	}
 	ctx := c.Request.Context()
-	key := requestKey{caller.From(ctx).SupplierID, id}
-	at, err := s.selectEstimate(ctx, key, *body.EstimateID)
+	at, err := s.Choose(ctx, caller.From(ctx).SupplierID, id, *body.EstimateID)
 	if err != nil {
 		return err
 	}

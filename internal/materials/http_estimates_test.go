@@ -268,7 +268,8 @@ const oneEstimate = `{"estimate_id":"e1","service":"road","carrier":"c","price_c
 	"currency":"BRL","lead_time_days":0,"dispatch_date":"2026-11-23","delivery_date":"2026-11-27",
 	"chargeable_weight_kg":0,"volume_m3":0,"valid_until":"2026-11-27T12:00:00Z"}`
 
-// What a worker of the service wrote needs no second look at each member; another who has the secret gets one.
+// Estimates that a worker of the service wrote need no second look at each member; those of others who have the secret
+// get one.
 func TestReceiveEstimates_of_a_worker_are_believed_by_its_proof_and_stay_in_their_event(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {

@@ -1,5 +1,5 @@
 // Package materials owns the lifecycle of a material request: validated, made durable, its estimates received, one
-// selected. What is to be estimated goes to its Publisher; package work estimates it.
+// selected. A round that is to be estimated goes to its Publisher; package work estimates it.
 package materials
 
 import (
@@ -142,15 +142,4 @@ func (s *Service) Find(ctx context.Context, supplierID string, id int64) (Record
 // Round returns the round that a request of the supplier is in. Errors: errs.NotFound.
 func (s *Service) Round(ctx context.Context, supplierID string, id int64) (round.Round, error) {
 	return s.store.round(ctx, requestKey{supplierID, id})
-}
-
-// Choose chooses an estimate, as PATCH selected-estimate does. Errors: errs.NotFound, errs.Conflict,
-// errs.Unprocessable.
-func (s *Service) Choose(ctx context.Context, supplierID string, id int64, estimateID string) (time.Time, error) {
-	return s.selectEstimate(ctx, requestKey{supplierID, id}, estimateID)
-}
-
-// Estimate asks for fresh estimates, as POST re-estimate does. Errors: errs.NotFound, errs.Conflict.
-func (s *Service) Estimate(ctx context.Context, supplierID string, id int64) error {
-	return s.reestimate(ctx, requestKey{supplierID, id})
 }

@@ -12,13 +12,12 @@ import (
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 )
 
-// What the own endpoint does with an event. Most are those that our own workers send, each for the round that its
-// request waits for: one statement takes a whole batch of them. Everything else (an event once more, of an earlier
-// round, of a supplier that estimates by itself, of an unknown request) is decided one by one with the request's row
-// locked.
+// The own endpoint takes events. Most are those that our own workers send, each for the round that its request waits
+// for: one statement takes a whole batch of them. Everything else (an event once more, of an earlier round, of a
+// supplier that estimates by itself, of an unknown request) is decided one by one with the request's row locked.
 //
-// An event may come twice, late, or after its request was deleted and its id used again. The uid and the number of
-// the round decide, never a clock; only events that a supplier posted itself are compared by their timestamp. What
+// An event may come twice, late, or after its request was deleted and its id used again. The uid and the number of the
+// round decide, never a clock; only events that a supplier posted itself are compared by their timestamp. An event that
 // changes nothing is answered 200, so that the sender stops.
 
 const (

@@ -14,16 +14,17 @@ import (
 // applied to what is stored then, and the UPDATE names the state again. The other call waits for the lock and finds
 // another estimate chosen, or its own, which is no error.
 
-// selectEstimate chooses one of the request's estimates, permanently, and returns since when it is chosen; the same
+// Choose chooses one of the request's estimates, permanently, and returns since when it is chosen; the same
 // choice again changes nothing. errs.NotFound: no such request of the supplier; errs.Conflict: it is not estimated yet,
 // or another estimate is chosen; errs.Unprocessable: the estimate is not one of the request's, or is no longer valid.
-func (s *Service) selectEstimate(ctx context.Context, key requestKey, estimateID string) (
+func (s *Service) Choose(ctx context.Context, supplierID string, id int64, estimateID string) (
 	selectedAt time.Time, err error) {
+	key := requestKey{supplierID, id}
 	err = s.deps.DB.InTx(ctx, "select an estimate", func(ctx context.Context) error {
 		if err := s.store.lock(ctx, key); err != nil {
 			return err
 		}
-		record, err := s.store.find(ctx, key.SupplierID, key.ID)
+		record, err := s.store.find(ctx, supplierID, id)
 		if err != nil {
 			return err
 		}

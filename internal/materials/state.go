@@ -16,9 +16,9 @@ import (
 )
 
 // The states of a request and the moves between them. intake.go makes enqueued; receipts.go moves to estimated;
-// selection.go to selected. What is here are the other moves: the sender or the estimator gives a round up (Fail,
-// MarkFailed), an operator redelivers it (MarkRedelivered), and a supplier or an operator asks for another round
-// (Estimate, Reopen). Each is one conditional UPDATE that names the round: one that comes too late changes nothing.
+// selection.go to selected. The other moves are here: the sender or the estimator gives a round up (Fail, MarkFailed),
+// an operator redelivers it (MarkRedelivered), and a supplier or an operator asks for another round (Estimate, Reopen).
+// Each is one conditional UPDATE that names the round: one that comes too late changes nothing.
 
 // Status is the state of a material request in its life:
 //
@@ -130,12 +130,12 @@ func (l *RequestLedger) Fail(ctx context.Context, r round.Round, sentence, cause
 	return traceID, moved, err
 }
 
-// reestimate asks for fresh estimates: the request is enqueued again for its next round, whose event has a key and
+// Estimate asks for fresh estimates: the request is enqueued again for its next round, whose event has a key and
 // estimate ids of its own. A request that is enqueued already stays as it is: its fresh estimates are on the way.
 // errs.NotFound: no such request of the supplier; errs.Conflict: an estimate is selected.
-func (s *Service) reestimate(ctx context.Context, key requestKey) error {
+func (s *Service) Estimate(ctx context.Context, supplierID string, id int64) error {
 	// published after the COMMIT, like a request that was just accepted; where that is lost the sweeper finds its ticket
-	next, moved, err := s.store.nextRound(ctx, key, s.deps.Now(), Estimated, Failed)
+	next, moved, err := s.store.nextRound(ctx, requestKey{supplierID, id}, s.deps.Now(), Estimated, Failed)
 	if err != nil {
 		return fmt.Errorf("re-estimate: %w", err)
 	}
@@ -143,7 +143,7 @@ func (s *Service) reestimate(ctx context.Context, key requestKey) error {
 		s.deps.Publisher.Publish(next)
 		return nil
 	}
-	record, err := s.store.find(ctx, key.SupplierID, key.ID)
+	record, err := s.store.find(ctx, supplierID, id)
 	switch {
 	case err != nil:
 		return fmt.Errorf("re-estimate: %w", err)
@@ -155,8 +155,8 @@ func (s *Service) reestimate(ctx context.Context, key requestKey) error {
 }
 
 // Reopen enqueues a failed request again, for its next round. errs.NotFound: no such request of the supplier;
-// errs.Conflict: it is not failed. What is still on its way of the round before changes nothing any more when it
-// arrives.
+// errs.Conflict: it is not failed. An event of the round before that is still on its way changes nothing any more when
+// it arrives.
 func (s *Service) Reopen(ctx context.Context, supplierID string, requestID int64) error {
 	key := requestKey{supplierID, requestID}
 	next, moved, err := s.store.nextRound(ctx, key, s.deps.Now(), Failed)

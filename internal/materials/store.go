@@ -167,8 +167,8 @@ func (s *store) round(ctx context.Context, key requestKey) (round.Round, error) 
 // unknownRequest answers an id of which the supplier has no request, also when another supplier has one.
 func unknownRequest() error { return errs.New(errs.NotFound, "There is no such material request.") }
 
-// lock holds the request until the transaction ends; SQLite's transactions already exclude each other. What reads the
-// row after it in the transaction sees what the one before left.
+// lock holds the request until the transaction ends; SQLite's transactions already exclude each other. A statement
+// after it in the transaction reads the row as the transaction before left it.
 func (s *store) lock(ctx context.Context, key requestKey) error {
 	if s.db.Engine() != database.Postgres {
 		return nil

@@ -180,7 +180,8 @@ func (l listing) nextOrder(list cursor.List) string {
 	return list.Seal(last.selectedAt, last.uid)
 }
 
-// records reads the page in parts of about a mebibyte, each when it is asked for. What is gone meanwhile is left out.
+// records reads the page in parts of about a mebibyte, each when it is asked for. A request that is gone meanwhile is
+// left out.
 func (l listing) records(ctx context.Context) iter.Seq2[[]Record, error] {
 	return func(yield func([]Record, error) bool) {
 		for rest := l.rows; len(rest) > 0; {

@@ -22,8 +22,8 @@ const (
 	waitTimeout = 15 * time.Second // for one query of the database
 )
 
-// waiters lets calls wait until their requests leave the state enqueued. What this process changes wakes them at
-// once; for what other processes change, one query of the database serves all of them.
+// waiters lets calls wait until their requests leave the state enqueued. A change by this process wakes them at once;
+// for the changes of other processes, one query of the database serves all of them.
 type waiters struct {
 	mu      sync.Mutex
 	waiting map[requestKey]*subscription

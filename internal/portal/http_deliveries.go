@@ -8,6 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
@@ -60,11 +61,11 @@ func (s *Service) ShowDeliveries(c *gin.Context) error {
 		return errs.InvalidInput("The address has a filter that cannot be read.")
 	}
 	ctx := c.Request.Context()
-	items, next, err := s.deps.Deliveries.List(ctx, supplierOf(c), filter, list)
+	items, next, err := s.deps.Deliveries.List(ctx, caller.SupplierID(c), filter, list)
 	if err != nil {
 		return err
 	}
-	receiver, err := s.deps.Receiver.Receiver(ctx, supplierOf(c))
+	receiver, err := s.deps.Receiver.Receiver(ctx, caller.SupplierID(c))
 	if err != nil {
 		return err
 	}
@@ -93,11 +94,11 @@ func (s *Service) ShowDelivery(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	detail, err := s.deps.Deliveries.Show(ctx, supplierOf(c), id)
+	detail, err := s.deps.Deliveries.Show(ctx, caller.SupplierID(c), id)
 	if err != nil {
 		return err
 	}
-	receiver, err := s.deps.Receiver.Receiver(ctx, supplierOf(c))
+	receiver, err := s.deps.Receiver.Receiver(ctx, caller.SupplierID(c))
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (s *Service) ShowDelivery(c *gin.Context) error {
 func (s *Service) Redeliver(c *gin.Context) error {
 	id, err := httpapi.PathText(c, "id")
 	if err == nil {
-		err = s.deps.Deliveries.Redeliver(c.Request.Context(), supplierOf(c), id)
+		err = s.deps.Deliveries.Redeliver(c.Request.Context(), caller.SupplierID(c), id)
 	}
 	if err != nil {
 		return err
@@ -123,7 +124,7 @@ func (s *Service) Recover(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	n, err := s.deps.Deliveries.Recover(c.Request.Context(), supplierOf(c), filter)
+	n, err := s.deps.Deliveries.Recover(c.Request.Context(), caller.SupplierID(c), filter)
 	if err != nil {
 		return err
 	}

@@ -80,8 +80,6 @@ func (s *Service) done(c *gin.Context, message string) {
 	s.site.Answer(c, http.StatusOK, web.Outcome{Message: message})
 }
 
-func supplierOf(c *gin.Context) string { return caller.From(c.Request.Context()).SupplierID }
-
 // listing is the way to the other pages of a list: the browser goes back.
 type listing struct{ Newest, Next string } // addresses; empty: there is none
 

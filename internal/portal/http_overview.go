@@ -8,6 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/receivers"
@@ -36,7 +37,7 @@ func (t tally) All() int64 { return t.Delivered + t.Pending + t.Lost }
 
 // Overview handles GET /portal.
 func (s *Service) Overview(c *gin.Context) error {
-	ctx, supplier := c.Request.Context(), supplierOf(c)
+	ctx, supplier := c.Request.Context(), caller.SupplierID(c)
 	receiver, err := s.deps.Receiver.Receiver(ctx, supplier)
 	if err != nil {
 		return err
@@ -64,8 +65,8 @@ func (s *Service) Overview(c *gin.Context) error {
 func (s *Service) lost(c *gin.Context) ([]deliveries.Sent, error) {
 	var lost []deliveries.Sent
 	for _, status := range []deliveries.Status{deliveries.Dead, deliveries.Failed} {
-		items, _, err := s.deps.Deliveries.List(c.Request.Context(), supplierOf(c), deliveries.SentFilter{Status: status},
-			httpapi.ListQuery{Limit: lostShown})
+		items, _, err := s.deps.Deliveries.List(c.Request.Context(), caller.SupplierID(c),
+			deliveries.SentFilter{Status: status}, httpapi.ListQuery{Limit: lostShown})
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/web"
@@ -16,7 +17,7 @@ const receiverPath = "/receiver"
 
 // ShowReceiver handles GET /portal/receiver.
 func (s *Service) ShowReceiver(c *gin.Context) error {
-	view, err := s.deps.Receiver.Receiver(c.Request.Context(), supplierOf(c))
+	view, err := s.deps.Receiver.Receiver(c.Request.Context(), caller.SupplierID(c))
 	if err != nil {
 		return err
 	}
@@ -39,7 +40,7 @@ func (s *Service) SaveReceiver(c *gin.Context) error {
 		return errs.InvalidInput("The receiver's address is not valid.",
 			errs.At("/url", "must not be empty; use Remove to have no receiver"))
 	}
-	if err := s.deps.Receiver.SetURL(c.Request.Context(), supplierOf(c), url); err != nil {
+	if err := s.deps.Receiver.SetURL(c.Request.Context(), caller.SupplierID(c), url); err != nil {
 		return err
 	}
 	s.done(c, s.site.Text(c, "Saved. Send a test to see that your receiver answers."))
@@ -48,7 +49,7 @@ func (s *Service) SaveReceiver(c *gin.Context) error {
 
 // RemoveReceiver handles POST /portal/receiver/remove.
 func (s *Service) RemoveReceiver(c *gin.Context) error {
-	if err := s.deps.Receiver.SetURL(c.Request.Context(), supplierOf(c), ""); err != nil {
+	if err := s.deps.Receiver.SetURL(c.Request.Context(), caller.SupplierID(c), ""); err != nil {
 		return err
 	}
 	s.done(c, s.site.Text(c, "The receiver was removed. Pending deliveries are kept for a new one."))
@@ -57,7 +58,7 @@ func (s *Service) RemoveReceiver(c *gin.Context) error {
 
 // PauseReceiver handles POST /portal/receiver/pause.
 func (s *Service) PauseReceiver(c *gin.Context) error {
-	if err := s.deps.Receiver.Pause(c.Request.Context(), supplierOf(c)); err != nil {
+	if err := s.deps.Receiver.Pause(c.Request.Context(), caller.SupplierID(c)); err != nil {
 		return err
 	}
 	s.done(c, s.site.Text(c, "Paused. Nothing is sent and nothing is lost. Deliveries wait until you resume."))
@@ -66,7 +67,7 @@ func (s *Service) PauseReceiver(c *gin.Context) error {
 
 // ResumeReceiver handles POST /portal/receiver/resume.
 func (s *Service) ResumeReceiver(c *gin.Context) error {
-	if err := s.deps.Receiver.Resume(c.Request.Context(), supplierOf(c)); err != nil {
+	if err := s.deps.Receiver.Resume(c.Request.Context(), caller.SupplierID(c)); err != nil {
 		return err
 	}
 	s.done(c, s.site.Text(c, "Resumed. Everything that was waiting is sent now."))
@@ -75,15 +76,15 @@ func (s *Service) ResumeReceiver(c *gin.Context) error {
 
 // SendTest handles POST /portal/receiver/test.
 func (s *Service) SendTest(c *gin.Context) error {
-	result, err := s.deps.Receiver.Test(c.Request.Context(), supplierOf(c))
+	result, err := s.deps.Receiver.Test(c.Request.Context(), caller.SupplierID(c))
 	if err != nil {
 		return err
 	}
-	waiting, err := s.deps.Deliveries.Waiting(c.Request.Context(), supplierOf(c))
+	waiting, err := s.deps.Deliveries.Waiting(c.Request.Context(), caller.SupplierID(c))
 	if err != nil {
 		return err
 	}
-	receiver, err := s.deps.Receiver.Receiver(c.Request.Context(), supplierOf(c))
+	receiver, err := s.deps.Receiver.Receiver(c.Request.Context(), caller.SupplierID(c))
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,7 @@ func (s *Service) RotateSecret(c *gin.Context) error {
 	if err != nil {
 		return errs.InvalidInput("The overlap is not valid.", errs.At("/overlap", "must be from 0s to 168h"))
 	}
-	secret, err := s.deps.Receiver.RotateSecret(c.Request.Context(), supplierOf(c), overlap)
+	secret, err := s.deps.Receiver.RotateSecret(c.Request.Context(), caller.SupplierID(c), overlap)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (s *Service) ShowRequests(c *gin.Context) error {
 		return err
 	}
 	list, violations := httpapi.ParseList(c.Request.URL.Query())
-	filter := materials.Filter{SupplierID: supplierOf(c), Status: materials.Status(c.Query("status"))}
+	filter := materials.Filter{SupplierID: caller.SupplierID(c), Status: materials.Status(c.Query("status"))}
 	if len(violations) > 0 || filter.Status != "" && !filter.Status.Valid() {
 		return errs.InvalidInput("The address has a filter that cannot be read.")
 	}
@@ -82,11 +82,11 @@ func (s *Service) ShowRequest(c *gin.Context) error {
 		return err
 	}
 	ctx := c.Request.Context()
-	record, err := s.deps.Requests.Find(ctx, supplierOf(c), id)
+	record, err := s.deps.Requests.Find(ctx, caller.SupplierID(c), id)
 	if err != nil {
 		return err
 	}
-	sent, _, err := s.deps.Deliveries.List(ctx, supplierOf(c), deliveries.SentFilter{RequestID: &id},
+	sent, _, err := s.deps.Deliveries.List(ctx, caller.SupplierID(c), deliveries.SentFilter{RequestID: &id},
 		httpapi.ListQuery{Limit: sentShown})
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (s *Service) ChooseEstimate(c *gin.Context) error {
 		return err
 	}
 	estimate := strings.TrimSpace(form(c, "estimate_id"))
-	if _, err := s.deps.Requests.Choose(c.Request.Context(), supplierOf(c), id, estimate); err != nil {
+	if _, err := s.deps.Requests.Choose(c.Request.Context(), caller.SupplierID(c), id, estimate); err != nil {
 		return err
 	}
 	s.done(c, s.site.Text(c, "The estimate is chosen. The request is now an order."))
@@ -120,7 +120,7 @@ func (s *Service) EstimateAgain(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.deps.Requests.Estimate(c.Request.Context(), supplierOf(c), id); err != nil {
+	if err := s.deps.Requests.Estimate(c.Request.Context(), caller.SupplierID(c), id); err != nil {
 		return err
 	}
 	s.done(c, s.site.Text(c, "Fresh estimates are on their way."))

@@ -2,6 +2,8 @@ package receivers
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/dispatch"
@@ -45,26 +47,25 @@ func (v ReceiverView) Gone() bool {
 		(v.ConsecutiveFailures < dispatch.FailingAt || v.LastError != nil && *v.LastError == gone)
 }
 
-// Count adds what waits for the supplier's receiver, counted up to most, and since when: the oldest is the delivery
-// whose request was accepted first.
-func (d *Registry) Count(ctx context.Context, c *Condition, supplierID string, most int) (err error) {
-	c.Waiting, c.Oldest, err = d.deps.Deliveries.Waiting(ctx, supplierID, most)
+// Count adds what waits for the receivers of the suppliers, counted up to most for each, and since when.
+func (d *Registry) Count(ctx context.Context, of map[string]*Condition, most int) error {
+	waiting, err := d.deps.Deliveries.Waiting(ctx, slices.Sorted(maps.Keys(of)), most)
+	for id, w := range waiting {
+		of[id].Waiting, of[id].Oldest = w.N, w.Oldest
+	}
 	return err
 }
 
 // Conditions returns how the receivers of the suppliers do and what waits for them, counted up to most for each.
-func (d *Registry) Conditions(ctx context.Context, suppliers []string, most int) (map[string]Condition, error) {
+func (d *Registry) Conditions(ctx context.Context, suppliers []string, most int) (map[string]*Condition, error) {
 	states, err := d.ReceiverStates(ctx, suppliers)
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[string]Condition, len(suppliers))
+	found := make(map[string]*Condition, len(suppliers))
 	for _, id := range suppliers {
 		c := states[id].Condition()
-		if err := d.Count(ctx, &c, id, most); err != nil {
-			return nil, err
-		}
-		found[id] = c
+		found[id] = &c
 	}
-	return found, nil
+	return found, d.Count(ctx, found, most)
 }

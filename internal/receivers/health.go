@@ -50,9 +50,9 @@ func (d *Registry) ReceiverState(ctx context.Context, supplierID string) (Receiv
 
 // Pause stops sending to the supplier's receiver: its deliveries are kept. An operator's pause outlasts a supplier's.
 //
-// From its COMMIT on the owner's claim begins nothing for the receiver, as it locks the row and sees it. What is begun
-// and waits for its slot is put back when the owner is woken; when the wake-up is lost it may go out within the second
-// for which it may be queued. A call that is under way ends, and its result is written.
+// From its COMMIT on the owner's claim begins nothing for the receiver, as it locks the row and sees it. An attempt
+// that is begun and waits for its slot is put back when the owner is woken; when the wake-up is lost it may go out
+// within the second for which it may be queued. A call that is under way ends, and its result is written.
 func (d *Registry) Pause(ctx context.Context, supplierID, by string) error {
 	err := d.deps.DB.InTx(ctx, "pause a receiver",
 		func(ctx context.Context) error { return d.PauseReceiver(ctx, supplierID, by, "") })
@@ -91,9 +91,9 @@ func errPausedByOperator() error {
 	return errs.New(errs.Conflict, "The operator paused this receiver, and only the operator can resume it.")
 }
 
-// What the ends of attempts say of a receiver is collected in the worker and stored once a second in one statement, at
-// once when a receiver begins to fail or has recovered. What a worker that dies had not stored is forgotten: too few
-// failures put a state off, none is invented. Transactions lock receivers in the order of their suppliers, after
+// A worker collects what the ends of attempts say of a receiver, and stores it once a second in one statement, at once
+// when a receiver begins to fail or has recovered. News that a worker had not stored when it died are forgotten: too
+// few failures put a state off, none is invented. Transactions lock receivers in the order of their suppliers, after
 // deliveries and requests.
 
 // health is what was learnt about a receiver and is not stored yet. It is added to what is stored, not put in its
@@ -158,8 +158,9 @@ func (d *Registry) KeepHealth(ctx context.Context) {
 }
 
 // storeHealth stores what was learnt since the last time. A receiver that has recovered is stored as failing until what
-// waits for it is due, so that a worker that dies in between leaves that to the next success. What could not be stored
-// is added to what is learnt meanwhile, for the next time: a database that is away puts a state off and loses none.
+// waits for it is due, so that a worker that dies in between leaves that to the next success. News that could not be
+// stored are added to those that come meanwhile, for the next time: a database that is away puts a state off and loses
+// none.
 func (d *Registry) storeHealth(ctx context.Context) {
 	l := d.news
 	l.mu.Lock()
@@ -194,7 +195,7 @@ func (d *Registry) storeHealth(ctx context.Context) {
 	}
 }
 
-// again takes in what could not be stored, for the next time. What was learnt meanwhile is newer and counts as such.
+// again takes in what could not be stored, for the next time. News that came meanwhile are newer and count as such.
 func (l *healthLog) again(supplierID string, old health) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -284,7 +285,7 @@ func (d *Registry) PauseReceiver(ctx context.Context, supplierID, by, reason str
 }
 
 // storeTurns stores what was learnt about receivers and notifies the operator of those that began to fail or recovered
-// with it. What is stored decides that, and no other process changes it meanwhile: of two that saw it one notifies.
+// with it. The stored state decides that, and no other process changes it meanwhile: of two that saw it one notifies.
 func (d *Registry) storeTurns(ctx context.Context, news map[string]health) error {
 	if !d.notices.Open() {
 		_, err := d.health.saveHealth(ctx, news, d.deps.Now())

@@ -25,7 +25,7 @@ func (s *SelfService) ShowReceiver(c *gin.Context) error {
 // answerReceiver answers with the receiver as it is after a change, read again: what another call changed meanwhile
 // shows.
 func (s *SelfService) answerReceiver(c *gin.Context) error {
-	view, err := s.Receiver(c.Request.Context(), ownerOf(c))
+	view, err := s.Receiver(c.Request.Context(), caller.SupplierID(c))
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (s *SelfService) PutReceiver(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.SetURL(c.Request.Context(), ownerOf(c), *body.URL); err != nil {
+	if err := s.SetURL(c.Request.Context(), caller.SupplierID(c), *body.URL); err != nil {
 		return err
 	}
 	return s.answerReceiver(c)
@@ -68,7 +68,7 @@ func (s *SelfService) DeleteReceiver(c *gin.Context) error {
 	if _, err := httpapi.Query(c); err != nil {
 		return err
 	}
-	if err := s.SetURL(c.Request.Context(), ownerOf(c), ""); err != nil {
+	if err := s.SetURL(c.Request.Context(), caller.SupplierID(c), ""); err != nil {
 		return err
 	}
 	c.Status(http.StatusNoContent)
@@ -108,7 +108,7 @@ func (s *SelfService) RotateReceiverSecret(c *gin.Context) error {
 		}
 	}
 	overlap, _ := body.overlap()
-	secret, err := s.RotateSecret(c.Request.Context(), ownerOf(c), overlap)
+	secret, err := s.RotateSecret(c.Request.Context(), caller.SupplierID(c), overlap)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (s *SelfService) changeReceiver(c *gin.Context, change func(context.Context
 	if _, err := httpapi.Query(c); err != nil {
 		return err
 	}
-	if err := change(c.Request.Context(), ownerOf(c)); err != nil {
+	if err := change(c.Request.Context(), caller.SupplierID(c)); err != nil {
 		return err
 	}
 	return s.answerReceiver(c)
@@ -141,15 +141,13 @@ func (s *SelfService) TestReceiver(c *gin.Context) error {
 	if _, err := httpapi.Query(c); err != nil {
 		return err
 	}
-	result, err := s.Test(c.Request.Context(), ownerOf(c))
+	result, err := s.Test(c.Request.Context(), caller.SupplierID(c))
 	if err != nil {
 		return err
 	}
 	httpapi.JSON(c, http.StatusOK, result)
 	return nil
 }
-
-func ownerOf(c *gin.Context) string { return caller.From(c.Request.Context()).SupplierID }
 
 // EventTypes handles GET /api/webhook-event-types.
 func (s *SelfService) EventTypes(c *gin.Context) error {

@@ -55,7 +55,7 @@ func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, no
 		},
 		func(statement string, args []any) error {
 			ids, err := database.Column[string](ctx, s.DB.SQL(ctx), statement, args...)
-			maps.Copy(failing, suppliersIn(ids))
+			maps.Copy(failing, database.Set(ids))
 			return err
 		})
 	if err != nil {
@@ -95,25 +95,25 @@ func (s *healthStore) lockFailing(ctx context.Context, news map[string]health) (
 	var ids []string
 	err := s.EachSupplier(slices.Sorted(maps.Keys(news)), func(suppliers []string) error {
 		some, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT `+failingID+` FROM webhook_receivers
-			WHERE `+s.AnyOf("supplier_id", 1)+s.DB.Of(suppliers, `supplier_id`, `$1`)+`
-			ORDER BY supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE`), s.Values(suppliers))
+			WHERE `+s.DB.AnyOf("supplier_id", 1)+s.DB.Of(suppliers, `supplier_id`, `$1`)+`
+			ORDER BY supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE`), s.DB.Values(suppliers))
 		ids = append(ids, some...)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("lock receivers: %w", err)
 	}
-	return suppliersIn(ids), nil
+	return database.Set(ids), nil
 }
 
-// failing returns those of the suppliers whose receivers are stored as failing. What waits for these is due at once
-// after a success.
+// failing returns those of the suppliers whose receivers are stored as failing. The deliveries that wait for these are
+// due at once after a success.
 func (s *healthStore) failing(ctx context.Context, suppliers []string) ([]string, error) {
 	if len(suppliers) == 0 {
 		return nil, nil
 	}
 	found, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
-		WHERE failing_since IS NOT NULL AND `+s.AnyOf("supplier_id", 1), s.Values(suppliers))
+		WHERE failing_since IS NOT NULL AND `+s.DB.AnyOf("supplier_id", 1), s.DB.Values(suppliers))
 	if err != nil {
 		return nil, fmt.Errorf("read which receivers fail: %w", err)
 	}
@@ -145,15 +145,15 @@ func (s *healthStore) pauseFailing(ctx context.Context, suppliers []string, befo
 	}
 	paused, err := database.Column[string](ctx, s.DB.SQL(ctx), `
 		UPDATE webhook_receivers SET paused_by = 'service', paused_at = $3
-		WHERE paused_by = '' AND failing_since <= $2 AND `+s.AnyOf("supplier_id", 1)+` RETURNING supplier_id`,
-		s.Values(suppliers), before.UnixMicro(), now.UnixMicro())
+		WHERE paused_by = '' AND failing_since <= $2 AND `+s.DB.AnyOf("supplier_id", 1)+` RETURNING supplier_id`,
+		s.DB.Values(suppliers), before.UnixMicro(), now.UnixMicro())
 	if err != nil {
 		return nil, fmt.Errorf("pause failing receivers: %w", err)
 	}
 	return paused, nil
 }
 
-// resume reports false when an operator paused the receiver and by is not one. What failed before counts no more for
+// resume reports false when an operator paused the receiver and by is not one. Earlier failures count no more for
 // WEBHOOK_PAUSE_AFTER. One statement asks and changes: an operator's pause that comes at the same time is not undone.
 func (s *healthStore) resume(ctx context.Context, supplierID, by string, now time.Time) (resumed bool, err error) {
 	left, err := database.Column[string](ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET updated_at = CAST($3 AS bigint),
@@ -173,7 +173,7 @@ func (d *Registry) ReceiverStates(ctx context.Context, suppliers []string) (map[
 	if len(suppliers) == 0 {
 		return map[string]ReceiverState{}, nil
 	}
-	return d.health.receiverStates(ctx, d.health.AnyOf("supplier_id", 1), d.health.Values(suppliers))
+	return d.health.receiverStates(ctx, d.health.DB.AnyOf("supplier_id", 1), d.health.DB.Values(suppliers))
 }
 
 // IllStates returns the states of the receivers that fail or are paused, by an index that has no others.
@@ -204,12 +204,4 @@ func (s *healthStore) receiverStates(ctx context.Context, condition string, args
 		states[r.supplierID] = r.ReceiverState
 	}
 	return states, nil
-}
-
-func suppliersIn(list []string) map[string]bool {
-	set := make(map[string]bool, len(list))
-	for _, id := range list {
-		set[id] = true
-	}
-	return set
 }

@@ -18,7 +18,7 @@ const lookUpMost = 1024 // receivers that a round looks up
 // This is step c of the states (package deliveries): what is due is found, gets slots, and is begun in the database
 // before it is sent. Three parties take part: the database says what is due, the scheduler (package dispatch) how many
 // calls may be made, and the claim, which alone changes anything, locks the receivers first and so sees a pause or
-// another owner. What fails between two of these leaves deliveries waiting, and the next round of the loop finds them
+// another owner. A failure between two of these leaves deliveries waiting, and the next round of the loop finds them
 // again.
 
 // agenda is what the last look at the database found due, until the next one. It is a memory of hints: a receiver that
@@ -176,8 +176,8 @@ func (d *Dispatcher) giveBackPaused(ctx context.Context) error {
 }
 
 // wanted returns the destinations that are due and can be called. Of many receivers whose limits are not known yet it
-// looks some up; the others have their turn in the next rounds. What cannot be called is set aside, so that it delays
-// no other, however many there are.
+// looks some up; the others have their turn in the next rounds. Those that cannot be called are set aside, so that they
+// delay no other, however many they are.
 func (d *Dispatcher) wanted(ctx context.Context) (list []dispatch.Destination, err error) {
 	list = make([]dispatch.Destination, 0, len(d.agenda.due))
 	var unknown, unusable []string
@@ -261,7 +261,7 @@ func (a *agenda) failures(destination string) int {
 	return a.due[i].Failures
 }
 
-// claim begins the attempts in the database. A delivery whose last attempt was interrupted is dead instead. What goes
+// claim begins the attempts in the database. A delivery whose last attempt was interrupted is dead instead. A delivery
 // to a supplier without a receiver waits for one. When the second transaction fails the jobs of the first are returned
 // with the error, as they are begun: they have to be sent.
 func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, error) {
@@ -286,9 +286,9 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 	return append(jobs, more...), err
 }
 
-// claimIn claims in one transaction: for the own endpoint, or for the suppliers. What it begins is held in memory from
-// before the COMMIT on. Where that fails it is released: if it was stored all the same, as a COMMIT without an answer
-// may be, reconcile finds attempts that this worker does not know of and makes them due again (f).
+// claimIn claims in one transaction: for the own endpoint, or for the suppliers. The attempts that it begins are held
+// in memory from before the COMMIT on. Where that fails they are released: if they were stored all the same, as with a
+// COMMIT without an answer, reconcile finds attempts that this worker does not know of and makes them due again (f).
 func (d *Dispatcher) claimIn(ctx context.Context, wants map[string]int, suppliers []string,
 	receivers map[string]receivers.Receiver) ([]job, error) {
 	if len(suppliers) == 0 && wants[deliveries.OwnEndpoint] == 0 {
@@ -325,9 +325,9 @@ func (d *Dispatcher) claimIn(ctx context.Context, wants map[string]int, supplier
 }
 
 // claimDue locks the receivers first, so that one that is paused gets nothing more. Without suppliers it claims for the
-// own endpoint. What is dead has its request failed and its notice stored in the same transaction. Receivers are locked
-// before deliveries here, against the order of deliveries.lockByID: it waits for no delivery that is locked, so it
-// cannot deadlock with those that lock deliveries first.
+// own endpoint. A dead delivery has its request failed and its notice stored in the same transaction. Receivers are
+// locked before deliveries here, against the order of deliveries.lockByID: it waits for no delivery that is locked, so
+// it cannot deadlock with those that lock deliveries first.
 func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, suppliers []string,
 	worker int64) (claimed []deliveries.Claimed, err error) {
 	mine := map[string]int{}

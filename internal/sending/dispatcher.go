@@ -187,9 +187,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 }
 
 // drain ends what Run began. First the other workers learn that this one stops, so that its shards go to them while it
-// finishes; what is queued is put back (d). Then it waits for the attempts and for their results in the database. What
-// is cut off has a result of its own, an interrupted attempt; what cannot be written down counts as interrupted too
-// (f).
+// finishes; attempts that are queued are put back (d). Then it waits for the attempts and for their results in the
+// database. A call that is cut off has a result of its own, an interrupted attempt; one whose result cannot be written
+// down counts as interrupted too (f).
 func (d *Dispatcher) drain(ctx context.Context) error {
 	d.leaving.Store(true)
 	d.beatNow <- struct{}{} // it has room for the one of a drain

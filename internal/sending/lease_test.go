@@ -29,7 +29,7 @@ func TestAttempt_of_a_dead_worker_is_made_again_within_seconds_whatever_the_time
 		long := func(d *sending.Deps) { d.Timeout = time.Hour }
 		gone := newRig(t, db, setup{idle: true, deps: long})
 		gone.add(event("acme", 1, 1))
-		// What a killed worker leaves: an attempt under a lease that is not renewed.
+		// A killed worker leaves this: an attempt under a lease that is not renewed.
 		for _, statement := range []string{
 			`INSERT INTO workers (id, alive_until) VALUES (77, 0)`,
 			`UPDATE webhook_deliveries SET worker = 77, attempts = 1, series = 1, last_started_at = 1

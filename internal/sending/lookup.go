@@ -22,9 +22,9 @@ func callURL(base string, requestID int64) string {
 		"/delivery-estimates"
 }
 
-// lookup remembers receivers for a moment, so that a busy dispatcher does not ask for them at every turn. What it
-// remembers only says which of them are worth a slot. Add and the claim read addresses and secrets as they are now, so
-// no call goes to an address that was changed before it was begun.
+// lookup remembers receivers for a moment, so that a busy dispatcher does not ask for them at every turn. Its memory
+// only says which of them are worth a slot. Add and the claim read addresses and secrets as they are now, so no call
+// goes to an address that was changed before it was begun.
 type lookup struct {
 	source receivers.Destinations
 	now    func() time.Time

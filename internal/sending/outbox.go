@@ -133,8 +133,8 @@ func (d *Dispatcher) insert(ctx context.Context, drafts []planned, known map[str
 	return d.attempts.InsertDeliveries(ctx, rows, now)
 }
 
-// begin begins the first attempt of a delivery with it when this worker serves the destination and has room. What goes
-// to a paused or failing receiver waits. That a shard moves before the COMMIT does no harm: the attempt is this
+// begin begins the first attempt of a delivery with it when this worker serves the destination and has room. A delivery
+// to a paused or failing receiver waits. It does no harm that a shard moves before the COMMIT: the attempt is this
 // worker's by its lease, and the new owner counts it against the receiver's limit (HeldBy).
 func (d *Dispatcher) begin(delivery *planned, known deliveries.Standing) {
 	to := delivery.Destination
@@ -147,8 +147,8 @@ func (d *Dispatcher) begin(delivery *planned, known deliveries.Standing) {
 }
 
 // transactionEnded sends what is begun and committed, and wakes the owners of what waits. When the COMMIT got no answer
-// nothing is sent and nothing undone: reconcile finds what is stored. What a pause overtook is given back (d): its
-// insertion read the receiver before the pause, and the pause's wake-up came before the COMMIT.
+// nothing is sent and nothing undone: reconcile finds what is stored. An attempt that a pause overtook is given back
+// (d): its insertion read the receiver before the pause, and the pause's wake-up came before the COMMIT.
 func (d *Dispatcher) transactionEnded(end database.End, drafts []planned, waiting map[string]time.Time,
 	began time.Time) {
 	var back []job

@@ -55,8 +55,8 @@ func (d *owner) hold(id string) {
 	d.held[id]++ // the attempt before may not be released yet
 }
 
-// release notes that an attempt is no more in this worker's hands: its result is written, or it was never made. What
-// the database still has of it then is found by reconcile.
+// release notes that an attempt is no more in this worker's hands: its result is written, or it was never made. If the
+// database still has it then, reconcile finds it.
 func (d *owner) release(id string) {
 	d.heldMu.Lock()
 	defer d.heldMu.Unlock()

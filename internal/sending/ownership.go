@@ -19,7 +19,7 @@ const reclaimEvery = 2 * time.Second
 // workers believe to own one for a moment does no harm: the claim asks the database again.
 
 // ownership is which suppliers this worker serves. It alone looks for their due deliveries, limits them and probes the
-// failing ones. What it says is checked again by the database where an attempt is begun.
+// failing ones. The database checks it again where an attempt is begun.
 type ownership struct {
 	mu     sync.Mutex
 	owned  []int                  // shards, ascending
@@ -155,9 +155,9 @@ func (d *owner) own(ctx context.Context, shards []int, m members) error {
 }
 
 // reconcile compares what the database says that this worker is sending with what it is sending. The rest is of
-// transactions whose COMMIT got no answer: it counts as interrupted and is due again. What is begun is held in memory
-// from before its COMMIT until its result is written, so the order matters: first the database, then the memory. What
-// ends, or begins once more, in between has another number or another beginning, which the update names.
+// transactions whose COMMIT got no answer: it counts as interrupted and is due again. An attempt is held in memory from
+// before its COMMIT until its result is written, so the order matters: first the database, then the memory. A delivery
+// whose attempt ends, or begins once more, in between has another number or another beginning, which the update names.
 func (d *owner) reconcile(ctx context.Context, worker int64) error {
 	attempts, err := d.attempts.Begun(ctx, worker)
 	if err != nil {

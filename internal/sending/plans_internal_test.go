@@ -11,8 +11,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-// Plans are made once a connection, the first ones over empty tables. What looks for due deliveries must not go through
-// all that is pending then, nor what begins them through all deliveries.
+// Plans are made once a connection, the first ones over empty tables. The look for due deliveries must not go through
+// all that is pending then, nor the claim through all deliveries.
 func TestPlans_of_a_young_table_read_what_is_due_and_nothing_else(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_795_000_000, 0)

@@ -13,7 +13,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
 
-// What users of other senders reported and must not happen here. RELIABILITY.md names the tests of all of them.
+// Faults that users of other senders reported and that must not happen here. RELIABILITY.md names the tests of all of
+// them.
 
 func TestRedeliver_works_every_time(t *testing.T) {
 	t.Parallel()

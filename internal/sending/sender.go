@@ -154,7 +154,7 @@ func (s *sender) send(ctx context.Context, j job, at time.Time) deliveries.Answe
 	if response.ContentLength == 0 {
 		return a
 	}
-	// What cannot be read of the body does not matter: the status has come.
+	// The rest of the body does not matter where it cannot be read: the status has come.
 	a.Body, _ = io.ReadAll(io.LimitReader(response.Body, responseKept))
 	_, _ = io.CopyN(io.Discard, response.Body, responseRead)
 	return a

@@ -6,8 +6,8 @@ import (
 )
 
 // The database's clock may be set back: by an operator, or by a failover to a server whose clock is behind. Package
-// database notices a jump within a second. What was written before it then waits too long; package deliveries knows
-// those rows.
+// database notices a jump within a second. Rows that were written before it then wait too long; package deliveries
+// knows them.
 
 const (
 	setBackEvery = time.Second

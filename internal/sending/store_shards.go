@@ -57,8 +57,8 @@ func (s *workerStore) beat(ctx context.Context, worker int64, until time.Time, s
 		UNION ALL SELECT 4, 0, at, '' FROM (SELECT next_attempt_at AS at FROM webhook_deliveries
 			WHERE status = 'pending' AND worker IS NULL AND destination = 'own' ORDER BY next_attempt_at LIMIT 1) AS own
 		UNION ALL SELECT 4, 0, at, '' FROM (SELECT due_at AS at FROM webhook_receivers
-			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $3 AND `+s.AnyOf("shard", 4)+` LIMIT 1) AS receiver`,
-		[]any{worker, until.UnixMicro(), now.UnixMicro(), s.Values(shards)},
+			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $3 AND `+s.DB.AnyOf("shard", 4)+` LIMIT 1) AS receiver`,
+		[]any{worker, until.UnixMicro(), now.UnixMicro(), s.DB.Values(shards)},
 		func(r *memberRow) []any { return []any{&r.kind, &r.id, &r.value, &r.owners} })
 	if err != nil {
 		return nil, fmt.Errorf("renew the lease and read the workers: %w", err)
@@ -125,7 +125,7 @@ func (s *workerStore) leave(ctx context.Context, worker int64) error {
 // meanwhile, since this worker's lease ran out, stays where it is. A taker that died since is found dead by all.
 func (s *workerStore) giveShards(ctx context.Context, shards []int, from, to int64) error {
 	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_shards SET worker = $3 WHERE worker = $2 AND `+
-		s.AnyOf("shard", 1), s.Values(shards), from, to)
+		s.DB.AnyOf("shard", 1), s.DB.Values(shards), from, to)
 	if err != nil {
 		return fmt.Errorf("give shards to another worker: %w", database.Translate(err))
 	}
@@ -135,8 +135,8 @@ func (s *workerStore) giveShards(ctx context.Context, shards []int, from, to int
 // takeShards makes this worker the owner of those of the shards whose owner has no lease. takeOver has deleted it
 // before: an owner that only seemed dead and renewed its lease in between keeps its shards.
 func (s *workerStore) takeShards(ctx context.Context, shards []int, worker int64) error {
-	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_shards SET worker = $2 WHERE `+s.AnyOf("shard", 1)+`
-		AND NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = webhook_shards.worker)`, s.Values(shards), worker)
+	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_shards SET worker = $2 WHERE `+s.DB.AnyOf("shard", 1)+`
+		AND NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = webhook_shards.worker)`, s.DB.Values(shards), worker)
 	if err != nil {
 		return fmt.Errorf("take shards: %w", database.Translate(err))
 	}

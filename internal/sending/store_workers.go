@@ -31,7 +31,7 @@ func (s *workerStore) newLease(ctx context.Context, until time.Time) (id int64, 
 	return id, nil
 }
 
-// What takeOver is given for a worker's lease instead of a renewal that was read.
+// The values that takeOver is given for a worker's lease instead of a renewal that was read.
 const (
 	anyRenewal int64 = -1 // it ends whatever it says
 	noRenewal  int64 = -2 // it is only taken over from when it has no row

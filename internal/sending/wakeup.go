@@ -22,7 +22,7 @@ type Peers interface {
 	Listen(worker int64, take func(message []byte)) (stop func(), err error)
 }
 
-// What a wake-up says of a shard. It holds nothing else: who forges one makes a worker look at the database.
+// The news of a shard that a wake-up brings. It holds nothing else: who forges one makes a worker look at the database.
 const (
 	shardDue    byte = iota // something of it may be due now
 	shardPaused             // a receiver of it was paused

@@ -20,7 +20,7 @@ func secretBytes(t testing.TB, s webhook.Secret) []byte {
 	return raw
 }
 
-// What Verify accepts, signing the same parts again gives again.
+// Signing the same parts again gives each signature that Verify accepts.
 func FuzzVerify(f *testing.F) {
 	const at = 1_700_000_000
 	secret, err := webhook.ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")

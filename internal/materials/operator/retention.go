@@ -35,10 +35,10 @@ func Before(at time.Time) Old {
 	return Old{at, "not delivered by " + at.UTC().Format(time.RFC3339)}
 }
 
-// Prune deletes the old requests, each in one transaction with all that belongs to it: rounds, events, deliveries. What
-// has been pending to a supplier's receiver for as long is dead before. What is enqueued stays, and so does a request
-// of which something else is pending. Afterwards a supplier may use such an id for another request, which has nothing
-// in common with the old one. done is called with what is deleted so far.
+// Prune deletes the old requests, each in one transaction with all that belongs to it: rounds, events, deliveries. A
+// delivery to a supplier's receiver that has been pending for as long is dead before. An enqueued request stays, and so
+// does one of which something else is pending. Afterwards a supplier may use such an id for another request, which has
+// nothing in common with the old one. done is called with what is deleted so far.
 func (s *Service) Prune(ctx context.Context, old Old, done func(Pruned)) (Pruned, error) {
 	if err := s.deps.Events.End(ctx, old.Before, old.Reason); err != nil {
 		return Pruned{}, fmt.Errorf("end old deliveries: %w", err)

@@ -16,7 +16,7 @@ const (
 	lateAfter   = 5 * time.Minute // so long a request waits for its estimation before it is worth a look
 )
 
-// What Verify finds, in the order in which it is reported. The first three are verifiedRow.faults.
+// The faults that Verify finds, in the order in which they are reported. The first three are verifiedRow.faults.
 var faultTexts = [...]string{
 	"has no estimates",
 	"has no choice",
@@ -36,8 +36,9 @@ type Ledger struct {
 type Underway func(ctx context.Context, rounds []round.Round) (map[round.Round]bool, error)
 
 // Verify goes through all requests, in batches by their keys: whatever is estimated has its estimates, whatever is
-// selected its choice, and whatever is enqueued is either waiting for its estimation or on its way. What changes
-// meanwhile is no fault. Of each kind mostFaults are named. done is called with how many requests were checked so far.
+// selected its choice, and whatever is enqueued is either waiting for its estimation or on its way. A request that
+// changes meanwhile is no fault. Of each kind mostFaults are named. done is called with how many requests were checked
+// so far.
 func (s *Service) Verify(ctx context.Context, underway Underway, done func(int64)) (Ledger, error) {
 	ledger := Ledger{Faults: []string{}, Requests: map[materials.Status]int64{
 		materials.Enqueued: 0, materials.Estimated: 0, materials.Selected: 0, materials.Failed: 0}}

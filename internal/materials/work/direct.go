@@ -26,8 +26,8 @@ const (
 var ErrUndelivered = errors.New("work waits that the queue delivers to no worker: it is taken from the database")
 
 // RunDirect estimates, until ctx ends, what waits in the database while this worker has nothing to do, whatever the
-// queue says about it: the database alone says what is due. Work that moves is left to the queue. What several workers
-// do twice is stored once.
+// queue says about it: the database alone says what is due. Work that moves is left to the queue. The estimates of a
+// round that several workers take are stored once.
 func (s *Service) RunDirect(ctx context.Context, idle func() bool) error {
 	ticker := time.NewTicker(directInterval)
 	defer ticker.Stop()
@@ -102,8 +102,8 @@ type directView struct {
 // headOfWork is the work that comes first: its ticket, or when it was to be tried again. Zero: none waits.
 type headOfWork struct{ ticket, retryAt int64 }
 
-// observe returns the ticket below which all is to be taken; 0: nothing is. What was given out since the look before
-// may be on its way.
+// observe returns the ticket below which all is to be taken; 0: nothing is. A ticket that was given out since the look
+// before may be on its way.
 func (v *directView) observe(first headOfWork, last int64) (below int64) {
 	before := v.last
 	v.last = last

@@ -15,7 +15,7 @@ CREATE TABLE installation (
 );
 INSERT INTO installation VALUES (replace(gen_random_uuid()::text, '-', ''));
 
--- What an operator set by `api settings`.
+-- The settings that an operator changed by `api settings`.
 CREATE TABLE settings (
     key                  text PRIMARY KEY,
     value                text NOT NULL,
@@ -282,7 +282,7 @@ CREATE TABLE webhook_partitions (
 
 -- ---- Receivers, workers, shards ----
 
--- What is known of each supplier's receiver, apart from its address. A supplier without a row has nothing waiting and a clean record.
+-- The state of each supplier's receiver, apart from its address. A supplier without a row has nothing waiting and a clean record.
 CREATE TABLE webhook_receivers (
     supplier_id          text PRIMARY KEY,
     shard                bigint NOT NULL,              -- follows from supplier_id
@@ -321,9 +321,9 @@ CREATE TABLE webhook_shards (
 );
 INSERT INTO webhook_shards (shard, worker) SELECT n, 0 FROM generate_series(0, 255) AS n;
 
--- ---- What the operator is shown and notified of ----
+-- ---- The console's figures and the notices for the operator ----
 
--- What each process did in steps of ten seconds, for the console: each adds its own row and deletes what is older than an hour.
+-- The work of each process in steps of ten seconds, for the console: each adds its own row and deletes what is over an hour old.
 CREATE TABLE figures (
     step                 bigint NOT NULL,              -- Unix seconds / 10
     process              bigint NOT NULL,              -- a number of its own for each start
@@ -332,7 +332,7 @@ CREATE TABLE figures (
     PRIMARY KEY (step, process)
 );
 
--- What all processes show of the state that they share: one of them counts it once a step, each figure up to 100,000.
+-- The shared state, as all processes show it: one of them counts it once a step, each figure up to 100,000.
 CREATE TABLE gauges (
     step                 bigint PRIMARY KEY,           -- Unix seconds / 10; an hour is kept
     counted_at           bigint NOT NULL,
@@ -348,8 +348,7 @@ CREATE TABLE gauges (
     paused               bigint NOT NULL
 );
 
--- What the operator is to be notified of and is in no event yet. Rows are only added, so that no two transactions wait for each
--- other.
+-- The notices for the operator that are in no event yet. Rows are only added, so that no two transactions wait for each other.
 CREATE TABLE operator_notices (
     id                   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     type                 text NOT NULL,
@@ -483,7 +482,7 @@ CREATE TABLE tracker_days (
     PRIMARY KEY (client_number, dt_carga)
 );
 
--- What a client's records are at, kept by the same triggers.
+-- The version of a client's records, kept by the same triggers.
 CREATE TABLE tracker_versions (
     client_number        bigint PRIMARY KEY,
     version              bigint NOT NULL,              -- changes with every change of the records
@@ -587,7 +586,7 @@ CREATE TRIGGER tracker_records_truncated AFTER TRUNCATE ON tracker_records
 
 -- ---- Functions of the partitions ----
 
--- What is before the webhook-ids of a day's uids, as internal/round makes them: ten digits to base 62 of the day and 40 bits of time.
+-- The lower border of the webhook-ids of a day's uids, as internal/round makes them: ten digits to base 62 of the day and 40 bits of time.
 CREATE FUNCTION webhook_border(uid bigint) RETURNS text LANGUAGE sql IMMUTABLE STRICT SET search_path FROM CURRENT AS $$
     SELECT 'msg_' || string_agg(substr('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz',
         1 + ((uid >> 36 << 40) / (62::numeric ^ (9 - i))::bigint % 62)::int, 1), '' ORDER BY i)

@@ -11,7 +11,7 @@ CREATE TABLE installation (
 );
 INSERT INTO installation VALUES (lower(hex(randomblob(16))));
 
--- What an operator set by `api settings`.
+-- The settings that an operator changed by `api settings`.
 CREATE TABLE settings (
     key                  text PRIMARY KEY,
     value                text NOT NULL,
@@ -264,7 +264,7 @@ CREATE TABLE webhook_attempts (
 
 -- ---- Receivers, workers, shards ----
 
--- What is known of each supplier's receiver, apart from its address. A supplier without a row has nothing waiting and a clean record.
+-- The state of each supplier's receiver, apart from its address. A supplier without a row has nothing waiting and a clean record.
 CREATE TABLE webhook_receivers (
     supplier_id          text PRIMARY KEY,
     shard                integer NOT NULL,             -- follows from supplier_id
@@ -304,9 +304,9 @@ CREATE TABLE webhook_shards (
 INSERT INTO webhook_shards (shard, worker) WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 255)
     SELECT n, 0 FROM n;
 
--- ---- What the operator is shown and notified of ----
+-- ---- The console's figures and the notices for the operator ----
 
--- What each process did in steps of ten seconds, for the console: each adds its own row and deletes what is older than an hour.
+-- The work of each process in steps of ten seconds, for the console: each adds its own row and deletes what is over an hour old.
 CREATE TABLE figures (
     step                 integer NOT NULL,              -- Unix seconds / 10
     process              integer NOT NULL,              -- a number of its own for each start
@@ -315,7 +315,7 @@ CREATE TABLE figures (
     PRIMARY KEY (step, process)
 ) WITHOUT ROWID;
 
--- What all processes show of the state that they share: one of them counts it once a step, each figure up to 100,000.
+-- The shared state, as all processes show it: one of them counts it once a step, each figure up to 100,000.
 CREATE TABLE gauges (
     step                 integer PRIMARY KEY,           -- Unix seconds / 10; an hour is kept
     counted_at           integer NOT NULL,
@@ -331,8 +331,7 @@ CREATE TABLE gauges (
     paused               integer NOT NULL
 );
 
--- What the operator is to be notified of and is in no event yet. Rows are only added, so that no two transactions wait for each
--- other.
+-- The notices for the operator that are in no event yet. Rows are only added, so that no two transactions wait for each other.
 CREATE TABLE operator_notices (
     id                   integer PRIMARY KEY AUTOINCREMENT,
     type                 text NOT NULL,
@@ -463,7 +462,7 @@ CREATE TABLE tracker_days (
     PRIMARY KEY (client_number, dt_carga)
 ) WITHOUT ROWID;
 
--- What a client's records are at, kept by the same triggers.
+-- The version of a client's records, kept by the same triggers.
 CREATE TABLE tracker_versions (
     client_number        integer PRIMARY KEY,
     version              integer NOT NULL,             -- changes with every change of the records

@@ -1,0 +1,49 @@
+package deliveries
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+)
+
+func TestWaiting_counts_what_is_pending_for_each_receiver_and_finds_the_oldest(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		ctx, d := t.Context(), process(db, time.Now())
+		for uid, delivery := range []struct {
+			to     string
+			status Status
+			worker any
+		}{
+			{"acme", Delivered, nil}, {"acme", Pending, 7}, {"acme", Pending, nil}, {"acme", Pending, nil}, {"acme", Dead, nil},
+			{"zoo", Pending, nil}, {"done", Delivered, nil}, {OwnEndpoint, Pending, nil},
+		} {
+			exec(ctx, t, db, `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status,
+				worker, attempts, series, next_attempt_at, created_at, updated_at) VALUES (?, ?, 1, ?, 'acme', 1, ?, ?, 0, 0, 0, ?, 1)`,
+				fmt.Sprintf("msg_1%03dx", uid+1), uid+1, delivery.to, delivery.status, delivery.worker, uid+101)
+		}
+		for _, tt := range []struct {
+			most int
+			acme int64
+		}{{10, 3}, {2, 2}} {
+			found, err := d.Waiting(ctx, []string{"acme", "done", "none", "zoo"}, tt.most)
+			if err != nil || len(found) != 4 {
+				t.Fatalf("up to %d: %+v, %v", tt.most, found, err)
+			}
+			for id, want := range map[string]struct{ n, oldest int64 }{
+				"acme": {tt.acme, 102}, "zoo": {1, 106}, "done": {}, "none": {},
+			} {
+				got := found[id]
+				if got.N != want.n || (got.Oldest == nil) != (want.n == 0) || want.n > 0 && got.Oldest.UnixMicro() != want.oldest {
+					t.Errorf("up to %d for %s: %d since %v, want %+v", tt.most, id, got.N, got.Oldest, want)
+				}
+			}
+		}
+		if found, err := d.Waiting(ctx, nil, 1); err != nil || len(found) != 0 {
+			t.Errorf("for no one: %+v, %v", found, err)
+		}
+	})
+}
