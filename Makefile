@@ -21,8 +21,8 @@ PROGRESS = awk -v tty="$$([ -t 2 ] && echo 1)" '$$1 == "exit" && NF == 2 {code =
 	END {if (n) {printf "\r%d package%s compiled.\n", n, n == 1 ? "" : "s" > "/dev/stderr"}; exit code}'
 # Those that take longest begin first.
 UNIT = ./internal/sending ./internal/deliveries ./internal/materials ./internal/tracker $$($(GO) list ./... | grep -v '/internal/acceptance' | tr '\n' ' ')
-# Tests wait for each other's processes, for answers and for time more than they compute.
-ATONCE = 6
+# Each test runs several processes: with more tests at once each only waits longer.
+ATONCE = 4
 # SQLite is C translated to Go: with each of its accesses watched and each pointer of its driver checked, its tests took
 # half of the time. database/sql and sync, which order what our code does with it, stay watched.
 UNWATCHED = -gcflags=modernc.org/...=-race=false -gcflags=github.com/glebarez/go-sqlite=-race=false
