@@ -283,8 +283,13 @@ func slowCallers(t *testing.T, h *apptest.Hub, s, slow *apptest.Supplier) (cutOf
 	return group.Wait
 }
 
+// manySockets is held by the one test that has idleSockets: a process may often have 20,000 files open, not more.
+var manySockets sync.Mutex
+
 // idleCallers: connections without a request cost little memory, and the others are served as ever.
 func idleCallers(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
+	manySockets.Lock()
+	defer manySockets.Unlock()
 	before, conns := rss(t, h.APIs[0]), make([]net.Conn, 0, idleSockets)
 	defer func() {
 		for _, c := range conns {
