@@ -125,8 +125,8 @@ func TestProcess_that_starts_waits_for_a_server_that_is_busy(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiting := make(chan struct{}, 1)
-	db, err := database.Open(t.Context(), database.Config{URL: server.Address(), Log: slog.New(noticing{slog.DiscardHandler,
-		"waiting for the database server: it is busy", waiting})})
+	log := slog.New(noticing{slog.DiscardHandler, "waiting for the database server: it is busy", waiting})
+	db, err := database.Open(t.Context(), database.Config{URL: server.Address(), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ func TestWaiting_counts_what_is_pending_for_each_receiver_and_finds_the_oldest(t
 			{"zoo", Pending, nil}, {"done", Delivered, nil}, {OwnEndpoint, Pending, nil},
 		} {
 			exec(ctx, t, db, `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status,
-				worker, attempts, series, next_attempt_at, created_at, updated_at) VALUES (?, ?, 1, ?, 'acme', 1, ?, ?, 0, 0, 0, ?, 1)`,
+				worker, attempts, series, next_attempt_at, created_at, updated_at)
+				VALUES (?, ?, 1, ?, 'acme', 1, ?, ?, 0, 0, 0, ?, 1)`,
 				fmt.Sprintf("msg_1%03dx", uid+1), uid+1, delivery.to, delivery.status, delivery.worker, uid+101)
 		}
 		for _, tt := range []struct {
