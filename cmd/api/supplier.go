@@ -24,7 +24,7 @@ func supplierCommand() *cobra.Command {
 		supplierRotateKey(), supplierRotateSecret(), supplierPortalLink(), supplierRevokeSessions(),
 		receiverSwitch("pause", "keep everything for its receiver until it is resumed", "paused",
 			(*receivers.SelfService).PauseByOperator),
-		receiverSwitch("resume", "end any pause of its receiver; what waits is sent now", "resumed",
+		receiverSwitch("resume", "end any pause of its receiver and send what waits now", "resumed",
 			(*receivers.SelfService).ResumeByOperator),
 		supplierSwitch("deactivate", "end all sessions and refuse the API key", (*supplierauth.Service).Deactivate),
 		supplierSwitch("activate", "let a deactivated supplier sign in again", (*supplierauth.Service).Activate))

@@ -88,7 +88,7 @@ def receive(hub, secret, port):
 
     class Receiver(BaseHTTPRequestHandler):
         def do_POST(self):
-            try:  # nothing is 2xx before the work is done: what fails is sent again on the schedule
+            try:  # nothing is 2xx before the work is done: a failed event is sent again on the schedule
                 status = self.take()
             except Exception as failed:
                 print(repr(failed), file=sys.stderr, flush=True)
@@ -106,7 +106,7 @@ def receive(hub, secret, port):
             call_id, event = self.headers["webhook-id"], json.loads(body)
             if event["type"] == "material_request.estimated" and call_id not in handled:
                 choose(hub, event["data"])  # longer work than the 15 s of a call: store the event here instead
-                handled.add(call_id)  # not before: what failed has to be done again
+                handled.add(call_id)  # not before: a failed event has to be handled again
             return 204
 
         def log_message(self, *_):

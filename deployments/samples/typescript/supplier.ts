@@ -17,7 +17,7 @@ function receive(secret: string, port: number): void {
   const webhook = new Webhook(secret);
   const handled = new Set<string>(); // keep the ids in your database
 
-  // Returns the status to answer with. Nothing is 2xx before the work is done: what fails is sent again on the schedule.
+  // Returns the status to answer with. Nothing is 2xx before the work is done: a failed event is sent again on the schedule.
   async function take(request: IncomingMessage): Promise<number> {
     const chunks: Buffer[] = []; // the raw bytes, before anything parses them
     let size = 0;
@@ -34,7 +34,7 @@ function receive(secret: string, port: number): void {
     const id = String(request.headers["webhook-id"]);
     if (event.type === "material_request.estimated" && !handled.has(id)) {
       await choose(event); // longer work than the 15 s of a call: store the event here instead
-      handled.add(id); // not before: what failed has to be done again
+      handled.add(id); // not before: a failed event has to be handled again
     }
     return 204;
   }

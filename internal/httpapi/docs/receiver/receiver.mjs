@@ -14,7 +14,7 @@ function verified(headers, body) {
     .some((one) => one.length === expected.length && timingSafeEqual(one, expected));
 }
 
-// Returns the status to answer with. Nothing is 2xx before the work is done: what fails is sent again on the schedule.
+// Returns the status to answer with. Nothing is 2xx before the work is done: a failed event is sent again on the schedule.
 async function receive(request) {
   const chunks = []; // the raw bytes, before anything parses them
   let size = 0;
@@ -27,7 +27,7 @@ async function receive(request) {
   const event = JSON.parse(body), id = request.headers["webhook-id"];
   if (event.type === "material_request.estimated" && !handled.has(id)) {
     await work(id, event.data);
-    handled.add(id); // not before: what failed has to be done again
+    handled.add(id); // not before: a failed event has to be handled again
   }
   return 204;
 }

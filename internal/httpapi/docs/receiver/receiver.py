@@ -18,7 +18,7 @@ def verified(headers, body):
 
 class Receiver(BaseHTTPRequestHandler):
     def do_POST(self):
-        try:  # nothing is 2xx before the work is done: what fails is sent again on the schedule
+        try:  # nothing is 2xx before the work is done: a failed event is sent again on the schedule
             status = self.receive()
         except Exception as failed:
             print(repr(failed), file=sys.stderr, flush=True)
@@ -36,7 +36,7 @@ class Receiver(BaseHTTPRequestHandler):
         event, call_id = json.loads(body), self.headers["webhook-id"]
         if event["type"] == "material_request.estimated" and call_id not in handled:
             work(call_id, event["data"])
-            handled.add(call_id)  # not before: what failed has to be done again
+            handled.add(call_id)  # not before: a failed event has to be handled again
         return 204
 
 
