@@ -157,10 +157,7 @@ func pair(t *testing.T) (primary, standby *cluster.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = primary.Thaw() // it may have ended
-		primary.Remove()
-	})
+	t.Cleanup(primary.Remove)
 	if standby, err = primary.Standby(); err != nil {
 		t.Fatal(err)
 	}

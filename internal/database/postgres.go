@@ -97,7 +97,9 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 	}
 	looking, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var looker sync.WaitGroup
-	looker.Go(func() { s.hangs.run(looking) })
+	if config.Profile == Serving { // only its connections are watched
+		looker.Go(func() { s.hangs.run(looking) })
+	}
 	closeAll := func() error {
 		stop()
 		s.loosen.Stop()

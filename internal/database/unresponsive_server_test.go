@@ -39,16 +39,22 @@ func begun(t *testing.T, db *database.DB, statement string) (end chan error) {
 	return end
 }
 
-// serverOf is a server of its own that runs the statement, and may be frozen.
-func serverOf(t *testing.T, statement string) (server *cluster.Cluster, db *database.DB, end chan error) {
+// ownServer is a server of its own, which may be frozen.
+func ownServer(t *testing.T) *cluster.Cluster {
 	t.Helper()
 	server, err := cluster.Start(false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Remove)
+	return server
+}
+
+// serverOf is a server of its own that runs the statement.
+func serverOf(t *testing.T, statement string) (server *cluster.Cluster, db *database.DB, end chan error) {
+	t.Helper()
+	server = ownServer(t)
 	db = raw(t, server.Address(), "")
-	t.Cleanup(func() { _ = server.Thaw() }) // it may have ended
 	return server, db, begun(t, db, statement)
 }
 
@@ -115,12 +121,7 @@ func TestServer_that_takes_no_new_connection_does_not_hang_while_it_answers(t *t
 
 func TestProcess_that_starts_waits_for_a_server_that_is_busy(t *testing.T) {
 	t.Parallel()
-	server, err := cluster.Start(false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Remove)
-	t.Cleanup(func() { _ = server.Thaw() }) // it may have ended
+	server := ownServer(t)
 	if err := server.FreezeNew(); err != nil {
 		t.Fatal(err)
 	}

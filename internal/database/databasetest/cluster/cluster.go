@@ -88,6 +88,7 @@ func (c *Cluster) Crash() {
 	if c.server == nil || c.server.Process == nil {
 		return
 	}
+	_ = c.Thaw()                                 // frozen, it would take no signal
 	_ = c.server.Process.Signal(syscall.SIGQUIT) // it may have ended by itself
 	select {
 	case <-c.exited:
