@@ -1,4 +1,4 @@
-# Everything a contributor does. A fresh machine needs Go and make only; what else a target needs it fetches or names.
+# Everything a contributor does. A fresh machine needs Go and make only; targets fetch or name all else.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 GO ?= go
@@ -15,7 +15,7 @@ VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/supplyhub/supplyhub/internal/telemetry.version=$(VERSION))
 # gin's MessagePack codec, which is not used here, is 6 MB of a binary.
 BUILD = CGO_ENABLED=0 $(GO) build -tags nomsgpack -trimpath -ldflags '$(LDFLAGS)' -o bin/
-# One line that counts what go build -v names, which is in no terminal's log; what else it says is printed as it is.
+# One line that counts what go build -v names, which is in no terminal's log; all else is printed as it is.
 PROGRESS = awk -v tty="$$([ -t 2 ] && echo 1)" '$$1 == "exit" && NF == 2 {code = $$2; next} \
 	NF == 1 || /^go: downloading/ {n++; if (tty) {printf "\r%d packages", n > "/dev/stderr"}; next} {print > "/dev/stderr"} \
 	END {if (n) {printf "\r%d package%s compiled.\n", n, n == 1 ? "" : "s" > "/dev/stderr"}; exit code}'
@@ -51,7 +51,7 @@ build: ## build the static binaries bin/api and bin/worker
 
 ##@ Develop
 test: ## run every test on both stacks; PKG=./internal/products runs one package's, RUN=TestSync some of them
-	@for runtime in python3 node npm; do command -v $$runtime >/dev/null || echo "no $$runtime: what needs it in TestSamples is skipped" >&2; done
+	@for runtime in python3 node npm; do command -v $$runtime >/dev/null || echo "no $$runtime: TestSamples skips its samples" >&2; done
 ifdef PKG
 	@$(WITHPOSTGRES) $(GO) test -count=1 $(if $(RUN),-run '$(RUN)') $(PKG)
 else
@@ -81,7 +81,7 @@ sweep: ## lose the database's connection before and after each kind of COMMIT, 2
 	@SUPPLYHUB_TEST_SWEEP=1 $(WITHPOSTGRES) $(GO) test -count=1 -v -timeout 90m -run '^TestSweep' ./internal/acceptance
 
 # Minimizing what is interesting for the default minute stops a target's workers: FuzzEvent kept 2 new inputs in 25 s, with a second 96.
-fuzz: ## run each fuzz target for FUZZTIME (60s); what it learns stays in .fuzz
+fuzz: ## run each fuzz target for FUZZTIME (60s); new inputs stay in .fuzz
 	@set -e; for file in $$(grep -rl '^func Fuzz' --include='*_test.go' .); do \
 		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
 			echo "$$target in $$(dirname "$$file")"; \

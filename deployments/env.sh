@@ -2,7 +2,7 @@
 # Writes .env.example with fresh keys and passwords into deployments/.env, or the file that is given, for its owner's eyes only:
 #   sh deployments/env.sh [FILE]
 # The keys come from the image; SUPPLYHUB_API names another way to run the api, such as bin/api.
-set -euC # -C: what is there is not written over
+set -euC # -C: no existing file is written over
 umask 077
 file=${1:-$(dirname "$0")/.env}
 if [ -e "$file" ]; then

@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A tag that was moved, by who took over an account, changes nothing here: what a build runs and an image is made of
-// is named by its digest, with the version next to it for people.
+// A tag that was moved, by who took over an account, changes nothing here: a build's actions and an image's parts are
+// named by their digests, with the version next to them for people.
 func TestSupplyChain_is_pinned_by_digest_with_the_version_next_to_it(t *testing.T) {
 	t.Parallel()
 	workflows, err := filepath.Glob("../.github/workflows/*")
@@ -71,7 +71,7 @@ func TestWorkflows_give_each_job_what_it_needs_and_keep_no_credentials(t *testin
 		attested := false
 		for _, step := range job.Steps {
 			if strings.HasPrefix(step.Uses, "actions/checkout@") && step.With["persist-credentials"] != false {
-				t.Errorf("%s: what runs later finds the token of the checkout", name)
+				t.Errorf("%s: a later step finds the token of the checkout", name)
 			}
 			attested = attested || strings.HasPrefix(step.Uses, "actions/attest-build-provenance@")
 		}

@@ -28,7 +28,7 @@ const (
 // demo is the demo supplier with its credentials, and where it calls.
 type demo struct{ supplier, key, secret, url string }
 
-// demonstrate prepares the configuration of `serve --demo`; what it returns prints the tour once the service is ready.
+// demonstrate prepares the configuration of `serve --demo`; its result prints the tour once the service is ready.
 func demonstrate(cmd *cobra.Command, cfg *config.Config) (
 	func(ctx context.Context, a *app.App, address string) error, error) {
 	file, scores := "", false

@@ -18,7 +18,7 @@ func migrateCommand() *cobra.Command {
 		})}
 }
 
-// loud shows the migration's log: what it waits for, and how long each step took.
+// loud shows the migration's log: its waits, and how long each step took.
 func loud(log *slog.Logger, _ *config.Config) *slog.Logger { return log }
 
 func keysCommand() *cobra.Command {

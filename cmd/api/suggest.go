@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// onlyCommands refuses arguments of a command that only holds others. cobra's own NoArgs suggests nothing, and what it
-// does by itself it does for the root command alone.
+// onlyCommands refuses arguments of a command that only holds others. cobra's own NoArgs suggests nothing, and cobra
+// itself suggests for the root command alone.
 func onlyCommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

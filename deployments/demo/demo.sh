@@ -74,7 +74,7 @@ say "4. What the operator sees"
 "$api" top
 "$api" delivery list --supplier "$supplier"
 
-say "5. The supplier repairs its receiver: what waited arrives, signed"
+say "5. The supplier repairs its receiver: its waiting webhooks arrive, signed"
 kill "$failing"
 wait "$failing" 2>/dev/null || true
 "$api" listen --addr "$receiver" --secret "$secret" >"$dir/receiver.log" 2>&1 &

@@ -39,7 +39,7 @@ func weekRules(t *testing.T, h *apptest.Hub) {
 		}
 		a := atConsole(t, h.APIs[0], "/console"+path, form, "Authorization", "Bearer "+operatorToken)
 		if a.Header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s: what is shown once may be stored: %v", path, a.Header)
+			t.Errorf("%s: the answer may be stored: %v", path, a.Header)
 		}
 		return a
 	}

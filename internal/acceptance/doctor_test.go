@@ -61,7 +61,7 @@ func doctor(t *testing.T, h *apptest.Hub, binary string, change map[string]strin
 	}
 	for _, c := range found.Checks {
 		if (c.Status == "ok") != (c.Todo == "") {
-			t.Errorf("%s is %s, and what to do is %q", c.Name, c.Status, c.Todo)
+			t.Errorf("%s is %s with the todo %q", c.Name, c.Status, c.Todo)
 		}
 	}
 	return found

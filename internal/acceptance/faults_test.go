@@ -27,7 +27,7 @@ type load struct {
 }
 
 // callersPause is a supplier's between two calls, and before it tries again: the tests of a machine share its cores,
-// and what breaks breaks at any load.
+// and faults show at any load.
 const callersPause = 20 * time.Millisecond
 
 func startLoad(t *testing.T, h *apptest.Hub, s *apptest.Supplier, callers int) *load {

@@ -23,8 +23,8 @@ type disk struct {
 	path string
 }
 
-// newDisk mounts one of so many MiB. Where that is not allowed the test is skipped, and says so: what an engine that
-// finds no room is to us is tested in internal/database everywhere.
+// newDisk mounts one of so many MiB. Where that is not allowed the test is skipped, and says so: the error of an engine
+// without room is tested in internal/database everywhere.
 func newDisk(t *testing.T, mib int) disk {
 	t.Helper()
 	path, err := os.MkdirTemp("", "supplyhub-disk-") // which PostgreSQL's account may enter

@@ -80,7 +80,7 @@ func head(line string, headers ...string) string {
 	return line + " HTTP/1.1\r\n" + strings.Join(append([]string{"Host: x"}, headers...), "\r\n") + "\r\n\r\n"
 }
 
-// smuggling: what two servers in a row may read differently is refused, or read in one way and the connection closed.
+// smuggling: requests that two servers may read differently are refused, or read in one way and the connection closed.
 func smuggling(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 	bearer := "Authorization: Bearer " + s.AccessToken()
 	for name, text := range map[string]string{
@@ -123,7 +123,7 @@ func smuggling(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 			}
 		}
 	}
-	// The length is ignored with chunks, as RFC 9112 6.3 has it; what a proxy took for the body is no second request.
+	// The length is ignored with chunks, as RFC 9112 6.3 has it; the body that a proxy saw is no second request.
 	hidden := head("GET "+ping, bearer)
 	both := head("POST "+requests, bearer, "Content-Type: application/json",
 		fmt.Sprintf("Content-Length: %d", 5+len(hidden)), "Transfer-Encoding: chunked") + "0\r\n\r\n" + hidden
@@ -192,7 +192,7 @@ func overrides(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 	}
 }
 
-// hostileBodies: what is too large, too deep or without an end is refused early, and costs no memory that stays.
+// hostileBodies: bodies that are too large, too deep or endless are refused early, and cost no memory that stays.
 func hostileBodies(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 	const mebibyte = 1 << 20
 	deep := strings.Repeat("[", mebibyte/2-10) + strings.Repeat("]", mebibyte/2-10)

@@ -278,7 +278,7 @@ func listingRules(t *testing.T, h *apptest.Hub) {
 			t.Fatalf("got %v", got)
 		}
 	})
-	rule(t, "status filters, and what leaves the filter meanwhile takes nothing else with it", func(t *testing.T) {
+	rule(t, "status filters, and a row that leaves the filter meanwhile takes no other with it", func(t *testing.T) {
 		s := h.Supplier(t)
 		var ids []int64
 		for range 4 {

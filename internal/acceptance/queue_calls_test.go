@@ -134,8 +134,8 @@ func (r *natsRig) needs(subject string) {
 	}
 }
 
-// said reports whether a process says in /readyz that something is wrong with the queue, and has logged it: what lasts
-// or comes back is logged once a minute.
+// said reports whether a process says in /readyz that something is wrong with the queue, and has logged it: a fault
+// that lasts or comes back is logged once a minute.
 func (r *natsRig) said() bool {
 	for _, p := range r.processes() {
 		_, body := natsReadiness(r.t, p)
@@ -188,7 +188,7 @@ func TestQueue_calls_that_fail_delay_no_request(t *testing.T) {
 				if !slices.Contains(harmless, subject) {
 					apptest.Eventually(t, "a process says so", func() bool {
 						if strings.Contains(subject, ".MSG.GET.") {
-							r.needs(subject) // the pause is ended meanwhile, and what waited is gone
+							r.needs(subject) // the pause is ended meanwhile, and no message waits
 						}
 						becomes(t, r.supplier, submit(t, r.supplier, nil), "estimated")
 						return r.said()

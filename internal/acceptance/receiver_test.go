@@ -335,8 +335,8 @@ func TestReceiver_is_paused_after_failures_only(t *testing.T) {
 	}
 }
 
-// TestOutage_ends_with_the_first_success_or_one_call holds that what waits hours for its next attempt is sent when its
-// receiver answers again.
+// TestOutage_ends_with_the_first_success_or_one_call holds that deliveries hours from their next attempt are sent when
+// their receiver answers again.
 func TestOutage_ends_with_the_first_success_or_one_call(t *testing.T) {
 	t.Parallel()
 	for _, stack := range apptest.Stacks {

@@ -9,7 +9,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 )
 
-// roundRules: what belongs to an earlier round, or to a former life of an id, changes nothing.
+// roundRules: an event of an earlier round, or of a former life of an id, changes nothing.
 func roundRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "an event ahead of the clock does not stop the next round", func(t *testing.T) {
 		s := h.Supplier(t, "--scopes", "material-requests,estimates:write")

@@ -243,7 +243,7 @@ func selfServiceRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("%+v after %d test calls", r, len(receiver.Calls())-called)
 		}
 	})
-	rule(t, "every route of the chapter takes the portal's session; what changes something needs the page's header",
+	rule(t, "every route of the chapter takes the portal's session; changes need the page's header",
 		func(t *testing.T) {
 			receiver := apptest.NewReceiver(t, nil)
 			s := h.Supplier(t, "--webhook-url", receiver.URL)

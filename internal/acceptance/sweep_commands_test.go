@@ -60,7 +60,7 @@ func settingCommands() []string {
 }
 
 // ages makes a request old, which retention then takes. Retention reads in the order of acceptance and ends where
-// nothing is old any more: what was accepted before is old too, and stays, as it was changed of late.
+// nothing is old any more: earlier requests are made old too, and stay, as they were changed of late.
 func (s *sweep) ages(old *sweepSupplier) {
 	id := s.posted(old, nil)
 	if _, there := s.comes(old, id, "estimated"); !there {

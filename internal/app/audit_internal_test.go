@@ -234,7 +234,7 @@ func (r *rig) asOperator(supplier string) {
 	act("/receivers/resume", url.Values{"id": {supplier}}, 1, bearer...)
 	act("/deliveries/redeliver", url.Values{"id": {r.deadDelivery(supplier)}}, 1, bearer...)
 	act("/requests/reopen", url.Values{"matching": {"1"}, "status": {"failed"}, "confirm": {"1"}}, 1, bearer...)
-	shown := func(w *httptest.ResponseRecorder) { // what a page shows once is in no line
+	shown := func(w *httptest.ResponseRecorder) { // secrets that a page shows once are in no line
 		secret := regexp.MustCompile(`hub_sk_\w+|whsec_[\w+/=]+|token=[\w-]+`)
 		r.secrets = append(r.secrets, secret.FindAllString(w.Body.String(), -1)...)
 	}

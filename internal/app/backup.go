@@ -21,8 +21,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// A backup is one tar: what it is, the keys, the database, and last the digests of all that, so that one that was cut
-// off is found. The queue is not in it: the database says what is due.
+// A backup is one tar: its mark, the keys, the database, and last the digests of all that, so that one that was cut off
+// is found. The queue is not in it: the database says what is due.
 const (
 	backupMark   = "supplyhub-backup.json"
 	backupSums   = "sha256sums"

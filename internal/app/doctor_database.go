@@ -12,7 +12,7 @@ import (
 const (
 	clockNoticed = time.Second      // of difference: an operator should know
 	clockBroken  = 30 * time.Second // tokens begin to be refused
-	fewLeft      = 24               // connections: what one more process takes
+	fewLeft      = 24               // connections that one more process takes
 )
 
 // rights returns what each role needs of PostgreSQL, as deployments/postgres-roles.sql grants it.

@@ -25,7 +25,7 @@ import (
 // database last. A restore that breaks off leaves a DATA_DIR that is refused until it is emptied.
 
 const (
-	restoring  = ".restore" // in DATA_DIR: what is not in its place yet
+	restoring  = ".restore" // in DATA_DIR: files not in their places yet
 	keyLongest = 1 << 20    // bytes of a file that is no database
 )
 
@@ -119,7 +119,7 @@ type unpacking struct {
 	holds []string
 }
 
-// all reads the whole backup; what it holds is in the order of names afterwards.
+// all reads the whole backup, and sorts holds in the order of names.
 func (u *unpacking) all(ctx context.Context) error {
 	if err := u.readMark(); err != nil {
 		return err

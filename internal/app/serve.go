@@ -26,7 +26,7 @@ import (
 // the schema is migrated, the queue opened (which may be away), and requests are answered. SIGTERM: /readyz says no,
 // requests are taken for DRAIN_DELAY more, HTTP is drained, then the process's other tasks are stopped. There are 30
 // seconds for that. Whatever does not end in time is cut off and loses nothing: an accepted request is in the database,
-// and what this process had begun another one does again.
+// and another process does again what this one had begun.
 
 const (
 	defaultAPIAdmin = "127.0.0.1:9090"
@@ -176,7 +176,7 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	return errors.Join(workErr, group.Wait())
 }
 
-// shutdown lets a server finish what is in flight; what takes longer than there is time is cut off.
+// shutdown lets a server finish its requests; those that take too long are cut off.
 func (s *api) shutdown(ctx context.Context, server *http.Server) {
 	if err := server.Shutdown(ctx); err != nil {
 		s.log.WarnContext(ctx, "connections were still busy and are closed", "error", err)

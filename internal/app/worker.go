@@ -88,7 +88,7 @@ func (a *pipeline) deliversWork() error {
 	return nil
 }
 
-// work consumes the queue and sends deliveries until ctx ends: first no new work is taken, then what is in flight ends.
+// work consumes the queue and sends deliveries until ctx ends: first no new work is taken, then work in flight ends.
 func (a *pipeline) work(ctx context.Context) error {
 	sending, stopSending := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSending()

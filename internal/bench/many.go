@@ -97,7 +97,7 @@ func (p *pipeline) inTurns(ctx context.Context, others []string) (alone, among l
 			if err != nil {
 				return alone, among, fmt.Errorf("pause the others: %w", err)
 			}
-			wait(ctx, 2*slowCall) // what was under way ends, and what is due is found
+			wait(ctx, 2*slowCall) // calls under way end, and due deliveries are found
 			run, err := p.run(ctx, loadDuration, neighbourRate)
 			if err != nil {
 				return alone, among, err

@@ -17,7 +17,7 @@ const (
 	ScopeOrdersRead       = "orders:read"
 )
 
-// Principal is who is calling: what a valid access token says. Its Scopes are shared between requests; do not change
+// Principal is who is calling, as a valid access token says. Its Scopes are shared between requests; do not change
 // them.
 type Principal struct {
 	SupplierID   string

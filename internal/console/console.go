@@ -1,5 +1,5 @@
 // Package console is the operator's view of the service in a browser, and the same as JSON. It has no rule of its own:
-// what it shows and does are the other packages' services. A page's data is read once in two seconds, however many look
+// its pages and actions are the other packages' services. A page's data is read once in two seconds, however many look
 // at it.
 package console
 

@@ -70,10 +70,10 @@ func (s *Service) PortalLink(c *gin.Context) error {
 		map[string]any{"Name": supplier.Name, "Address": address, "Expires": expires})
 }
 
-// secrets are what is shown once of a supplier; what is empty was not made.
+// secrets are what is shown once of a supplier; an empty one was not made.
 type secrets struct{ ID, Name, APIKey, WebhookSecret string }
 
-// CreateSupplier handles POST /console/suppliers/create; what the form does not ask for is as the command has it.
+// CreateSupplier handles POST /console/suppliers/create; the rest is as the command has it.
 func (s *Service) CreateSupplier(c *gin.Context) error {
 	created, err := s.deps.Suppliers.CreateSupplier(c.Request.Context(), supplierauth.NewSupplier{
 		Name: form(c, "name"), WebhookURL: form(c, "webhook_url"), AccessTTL: supplierauth.DefaultAccessTTL,

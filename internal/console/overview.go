@@ -77,7 +77,7 @@ func (s *Service) overview(ctx context.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// what is counted may be older than what was read just now
+	// counts may be older than the rows that were just read
 	now.Failing, now.Paused, now.Dead = int64(v.Failing), int64(paused), max(now.Dead, int64(dead))
 	v.Figures = figuresOf(s.deps.Live.Hour(), now)
 	v.GivenUp, err = s.namedDeliveries(ctx, lost)

@@ -128,8 +128,8 @@ func (c *Clock) elsewhere() (time.Time, bool) {
 // with the database's clock. SQLite's is that of the machine.
 func (c *Clock) Now() time.Time { return c.now() }
 
-// Latest returns the furthest that Now has been: what another process dated before the clock was set back is not after
-// it.
+// Latest returns the furthest that Now has been: times that another process stored before the clock was set back are
+// not after it.
 func (c *Clock) Latest() time.Time {
 	c.now()
 	c.mu.Lock()

@@ -137,7 +137,7 @@ const (
 	litePrimary    = 0xff
 )
 
-// faultOfSQLite reads a result code; what extends it is of no interest here.
+// faultOfSQLite reads a result code, without its extension.
 func faultOfSQLite(code int) fault {
 	switch code & litePrimary {
 	case liteReadOnly, liteIOError, liteFull, liteCantOpen:

@@ -301,8 +301,8 @@ const (
 	startRetry   = time.Second
 )
 
-// tighten lets the process make do with the fewest connections, as its server has none left: what it has beyond them is
-// given up, so that other processes get theirs.
+// tighten lets the process make do with the fewest connections, as its server has none left: it gives up the others, so
+// that other processes get theirs.
 func (s *server) tighten() {
 	s.mu.Lock()
 	before := s.tight.Swap(true)

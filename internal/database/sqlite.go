@@ -190,7 +190,7 @@ func (d *DB) CheckRestored(ctx context.Context) error {
 
 const (
 	yieldAfter = 50 * time.Millisecond  // of writing
-	yieldFor   = 150 * time.Millisecond // longer than what waits for SQLite's lock sleeps between two looks
+	yieldFor   = 150 * time.Millisecond // longer than a waiter for SQLite's lock sleeps between two looks
 )
 
 // Yield lets other processes write between two transactions of a long command, which has written since the given time

@@ -13,7 +13,7 @@ import (
 // the tests of the embedded stack find it.
 //
 // The end has three kinds, not two. When COMMIT gets no answer the rows are stored or they are not, and this process
-// cannot know: what hangs on the end (AfterTx) must then be right in both cases.
+// cannot know: functions given to AfterTx must then be right in both cases.
 
 // txKey is of the transaction of this DB: a context may carry those of two.
 type txKey struct{ db *DB }

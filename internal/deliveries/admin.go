@@ -123,8 +123,8 @@ func (d *Keeper) RedeliverLost(ctx context.Context, filter Filter, until time.Ti
 }
 
 // redeliverPage sends again those of a page that are as they were listed, and returns how many they are and the key
-// that the next page is behind. The page is read without a lock. Its rows are locked and looked at once more: what a
-// worker has by then, or another process redelivered, is left out.
+// that the next page is behind. The page is read without a lock. Its rows are locked and looked at once more: those
+// that a worker has by then, or another process redelivered, are left out.
 func (d *Keeper) redeliverPage(ctx context.Context, filter Filter, behind Key, limit int) (n int64, next Key,
 	err error) {
 	filter.oldest = true

@@ -4,7 +4,7 @@
 //
 // A stranger finds: the states in delivery.go, what an answer means in schedule.go, what is due in store_due.go, how an
 // attempt begins and ends in store.go and the files of the two engines, what a worker holds in store_held.go; lists,
-// redelivery, retention, partitions and verify in the files of these names; what a supplier sees in sent.go.
+// redelivery, retention, partitions and verify in the files of these names; the supplier's view in sent.go.
 //
 // # The states of a delivery and of its attempts
 //
@@ -45,7 +45,7 @@
 //	f     any worker, once the lease of the one that holds it has run out, "take over a dead worker's attempts"; or the
 //	      holder itself, which finds that it does not know of it, "reconcile attempts". The attempt stays on record as
 //	      interrupted and counts. A crash before the COMMIT leaves it for the next who looks, 2 s later.
-//	g     retention, "end old deliveries": what has waited for too long. The reason is the delivery's; its last
+//	g     retention, "end old deliveries": one that waited for too long. The reason is the delivery's; its last
 //	      attempt keeps its own error. A crash leaves it for the next run.
 //	h     an operator or a supplier, "redeliver". Of a delivery that is waiting the next attempt is due now and its
 //	      schedule goes on; any other begins a new series. One that is begun is left to its worker.

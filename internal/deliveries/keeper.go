@@ -28,8 +28,8 @@ type KeeperDeps struct {
 	Stuck    time.Duration   // after which an attempt should have ended, with its result written
 }
 
-// Keeper lists, redelivers, verifies and deletes what is kept of events, deliveries and attempts. It sends nothing:
-// what it makes due the owner of the supplier finds. It is safe for concurrent use.
+// Keeper lists, redelivers, verifies and deletes what is kept of events, deliveries and attempts. It sends nothing: the
+// owner of the supplier finds what it makes due. It is safe for concurrent use.
 type Keeper struct {
 	deps    KeeperDeps
 	store   *store
@@ -44,8 +44,8 @@ func NewKeeper(deps KeeperDeps) *Keeper {
 }
 
 // SetBack has what was written in what is now the future wait from now on, as long as it was to wait then. Every
-// process may do it, and again: what is done is of the present. Workers call it for some seconds after the database's
-// clock went back; one that dies in between leaves the rest to the others, as each of them saw the jump.
+// process may do it, and again: rows already done are of the present. Workers call it for some seconds after the
+// database's clock went back; one that dies in between leaves the rest to the others, as each of them saw the jump.
 func (d *Keeper) SetBack(ctx context.Context) error {
 	now := d.deps.Now()
 	return d.deps.DB.InTx(database.ForMaintenance(ctx), "follow a clock that was set back",

@@ -11,9 +11,9 @@ import (
 )
 
 // Lists of deliveries: the supplier's, the operator's, and the pages in which redelivery, recovery and retention go
-// through what they change. All are read by store.page behind a key, so a page costs its own rows at any depth, and
-// what is there from the first page to the last is on exactly one, whatever comes, changes or goes meanwhile. A list
-// holds no lock and no transaction between two pages: who changes rows locks them and looks once more.
+// through what they change. All are read by store.page behind a key, so a page costs its own rows at any depth, and a
+// row that is there from the first page to the last is on exactly one, whatever comes, changes or goes meanwhile. A
+// list holds no lock and no transaction between two pages: who changes rows locks them and looks once more.
 
 const (
 	eachPage     = 500  // deliveries that one statement of Each reads
@@ -21,7 +21,7 @@ const (
 	eventsAtOnce = 1000
 )
 
-// statuses are all of them: what is listed whatever its status is merged from these.
+// statuses are all of them: a list of any status is merged from these.
 var statuses = []Status{Pending, Delivered, Dead, Failed}
 
 // Filter chooses deliveries; a zero field chooses all.
@@ -70,7 +70,7 @@ func (f Filter) times() (since, until, unchanged int64) {
 func micros(at time.Time) int64 { return at.Add(time.Microsecond - 1).UnixMicro() }
 
 // chooses reports whether the filter chooses a row among those that it was looked for. The indexes chose most of them
-// already; what was read by its id, or changed between two statements of a page, is judged here alone.
+// already; a row read by its id, or changed between two statements of a page, is judged here alone.
 func (f Filter) chooses(r deliveryRow) bool {
 	since, until, unchanged := f.times()
 	return (f.Status == "" || r.Status == f.Status) && (f.SupplierID == "" || r.SupplierID == f.SupplierID) &&

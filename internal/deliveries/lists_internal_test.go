@@ -131,7 +131,7 @@ func TestLists_page_as_the_table_is_whatever_is_chosen(t *testing.T) {
 	})
 }
 
-// A page may be short, or empty, and goes on: what it looks at is bounded.
+// A page may be short, or empty, and goes on: it looks at so many rows.
 func TestLists_look_at_so_many_deliveries_a_page(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {

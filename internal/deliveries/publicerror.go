@@ -13,7 +13,7 @@ var (
 	ErrNoSecret = errors.New("the receiver has no signing secret")
 )
 
-// ErrSpecialAddress says nothing of the address: what a name resolves to inside the operator's network is not the
+// ErrSpecialAddress says nothing of the address: a name's addresses inside the operator's network are not the
 // supplier's business.
 var ErrSpecialAddress = errors.New("the receiver's address is not a public one")
 
@@ -21,8 +21,8 @@ var ErrSpecialAddress = errors.New("the receiver's address is not a public one")
 // the operator's own network: kept apart they would show which names there are inside.
 const notPublic = "the receiver's name does not exist or its address is not a public one"
 
-// PublicError returns why an attempt came to nothing, in words that are safe for the receiver's owner: what the network
-// layers say names addresses of the operator's network, its resolver's for one. Stored is what they said, which the
+// PublicError returns why an attempt came to nothing, in words that are safe for the receiver's owner: the network
+// layers' errors name addresses of the operator's network, its resolver's for one. Stored is what they said, which the
 // operator sees; it is replaced where a supplier reads it, so that a text that is not in the table shows nothing.
 func PublicError(text string) string {
 	for _, known := range []struct{ part, public string }{

@@ -83,7 +83,7 @@ func (s Schedule) wait(series int64, retryAfter string, now time.Time, random fl
 	return max(jittered, parseRetryAfter(retryAfter, now, slices.Max(s)))
 }
 
-// parseRetryAfter reads seconds or an HTTP date; what is neither, or past, is 0, and nothing is longer than longest.
+// parseRetryAfter reads seconds or an HTTP date; anything else, or past, is 0, and nothing is longer than longest.
 func parseRetryAfter(text string, now time.Time, longest time.Duration) time.Duration {
 	text = strings.TrimSpace(text)
 	if text != "" && strings.Trim(text, "0123456789") == "" {

@@ -65,7 +65,7 @@ func (s *AttemptStore) Claim(ctx context.Context, wants map[string]int, now time
 }
 
 // InsertEvents stores the events of those rounds that have none and returns which, and how the suppliers' receivers
-// are. It joins the transaction of ctx, so that what is paused before it stays unsent.
+// are. It joins the transaction of ctx, so that a receiver paused before it gets nothing.
 //
 // It is the first statement of a and b. The key of an event is its round: when two workers estimated the same one, the
 // second waits here for the COMMIT of the first and then stores nothing. An event that is there has its deliveries, as

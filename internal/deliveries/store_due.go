@@ -138,7 +138,7 @@ func (s *DueStore) refreshDueOf(ctx context.Context, suppliers []string, now tim
 	of, front := s.DB.Of(suppliers, `supplier_id`, `$1`), front(s.DB.Of(suppliers, `d.supplier_id`, `$1`))
 	at, args := front, []any{s.DB.Values(suppliers)}
 	if s.Postgres() {
-		// only FOR UPDATE excludes MarkDue's lock; what was committed before it is seen by the statement after it
+		// only FOR UPDATE excludes MarkDue's lock; the statement after it sees all commits before it
 		done, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
 			WHERE supplier_id = ANY($1) AND coalesce(`+front+`, 9223372036854775807) > $2`+of+` FOR UPDATE SKIP LOCKED`,
 			suppliers, now.UnixMicro())
@@ -228,7 +228,7 @@ type Standing struct {
 
 const standingColumns = `r.supplier_id, r.consecutive_failures, r.paused_by <> ''`
 
-// standings joins the transaction of ctx, so that what is paused before it stays unsent.
+// standings joins the transaction of ctx, so that a receiver paused before it gets nothing.
 func (s *DueStore) standings(ctx context.Context, suppliers []string) (map[string]Standing, error) {
 	if len(suppliers) == 0 {
 		return map[string]Standing{}, nil

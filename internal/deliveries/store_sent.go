@@ -58,7 +58,7 @@ func (r attemptRow) answered(underWay bool) AnsweredAttempt {
 	return AnsweredAttempt{sent, a.Response}
 }
 
-// sentDetail adds the event and all attempts. They are read by statements of their own after the row: what begins or
+// sentDetail adds the event and all attempts, read by statements of their own after the row: an attempt that begins or
 // ends between two of them shows as it was, or as it is. A delivery that retention deleted meanwhile is not found.
 func (s *store) sentDetail(ctx context.Context, row deliveryRow) (SentDetail, error) {
 	detail := SentDetail{Sent: row.sent(), Attempts: []AnsweredAttempt{}}

@@ -40,7 +40,7 @@ func (s *store) verified(ctx context.Context, after string, limit int, stuck tim
 }
 
 // withoutOwn returns the next events behind one, and those of them that have no delivery to the own endpoint. An event
-// is committed with its deliveries, but retention may delete them between two statements: what is missing is looked for
+// is committed with its deliveries, but retention may delete them between two statements: a missing one is looked for
 // again.
 func (s *store) withoutOwn(ctx context.Context, after round.Round, limit int) (events, lost []round.Round, err error) {
 	stored, err := s.storedEvents(ctx, `webhook_events WHERE (uid, round) > ($1, $2) ORDER BY uid, round LIMIT $3`,

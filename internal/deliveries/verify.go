@@ -42,8 +42,8 @@ type verification struct {
 }
 
 // Verify goes through all deliveries and events, in batches by their keys: each delivery has its event and each event
-// its delivery to the own endpoint, what is delivered was answered 2xx, no attempt is missing, and none is stuck. Of
-// each kind mostFaults are named. done is called with how many rows were checked so far.
+// its delivery to the own endpoint, delivered ones were answered 2xx, no attempt is missing, and none is stuck. Of each
+// kind mostFaults are named. done is called with how many rows were checked so far.
 func (d *Keeper) Verify(ctx context.Context, done func(int64)) (Ledger, error) {
 	v := &verification{store: d.store, stuck: d.stuckBefore(), done: done,
 		counts: map[Status]int64{Pending: 0, Delivered: 0, Dead: 0, Failed: 0}}

@@ -31,7 +31,7 @@ type destination[J any] struct {
 	queued    []queued[J]   // leased attempts that wait for a slot, the oldest first
 	ready     bool          // it is in the ready queue's heap
 	failures  int           // in a row
-	answered  bool          // an attempt succeeded: what is stored of its failures may be older
+	answered  bool          // an attempt succeeded: its stored failures may be older
 	waiting   bool          // it has work due and got no slot for all of it
 	probing   bool          // its attempt in flight is a probe
 	took      time.Duration // its calls, on average; 0 before the first success and after a failure

@@ -5,8 +5,8 @@ import "time"
 // burst is how much of a pace may begin at once.
 const burst = 100 * time.Millisecond
 
-// pace spreads attempts over time: what begins together is claimed, ends and is written down together, and everything
-// else waits for that.
+// pace spreads attempts over time: those that begin together are claimed, end and are written down together, and
+// everything else waits for that.
 type pace struct{ next time.Time }
 
 func (p *pace) open(now time.Time) bool { return !now.Before(p.next) }

@@ -208,9 +208,9 @@ func (q *readyQueue[J]) unparkAll() {
 	}
 }
 
-// Reserve waits until some of the wanted attempts can be admitted, for the given time at most, and returns how many:
-// what is made without a permit costs two more writes, and waits better where it comes from. release is to be called
-// when Admit has been asked for all of them.
+// Reserve waits until some of the wanted attempts can be admitted, for the given time at most, and returns how many: an
+// attempt without a permit costs two more writes, and waits better where it comes from. release is to be called when
+// Admit has been asked for all of them.
 func (s *Scheduler[J]) Reserve(want int, wait time.Duration) (granted int, release func()) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

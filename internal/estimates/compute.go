@@ -23,7 +23,7 @@ const (
 	longestProduction = 3650 // business days; beyond it a request cannot be promised
 	cubicCentimetres  = 1e6  // in a cubic metre
 	tenthsOfKg        = 10
-	weightNoise       = 1e-6 // tenths of a kilogram: what adding floating-point weights may put on top
+	weightNoise       = 1e-6 // tenths of a kilogram: adding floating-point weights may put it on top
 )
 
 // load is what a request comes to, whatever the service.

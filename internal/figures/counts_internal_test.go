@@ -165,7 +165,7 @@ func TestCounts_are_made_once_a_step_and_read_by_all(t *testing.T) {
 	})
 }
 
-// The lock is a transaction's: what another process holds ends with it.
+// The lock is a transaction's: another process's lock ends with it.
 func TestCounts_of_a_process_that_dies_at_it_are_made_by_the_next_that_looks(t *testing.T) {
 	t.Parallel()
 	address := databasetest.Postgres(t)

@@ -100,7 +100,7 @@ func readBody(c *gin.Context, limit int64, acquire func() error) ([]byte, error)
 	}
 }
 
-// tooLarge ends the connection too: what is left of the body would be read as the next request.
+// tooLarge ends the connection too: the rest of the body would be read as the next request.
 func tooLarge(c *gin.Context, limit int64) error {
 	c.Header("Connection", "close")
 	size := "1 MiB"
@@ -146,9 +146,9 @@ func acceptable(header http.Header) error {
 	return nil
 }
 
-// DecodeJSON reads, decodes and validates a body. Its errs.Invalid lists every violation once: what validate says
-// about a place that is already known to have the wrong type is left out. validate is not called for a text that is not
-// JSON. A query string that does not parse is errs.Invalid too.
+// DecodeJSON reads, decodes and validates a body. Its errs.Invalid lists every violation once: those of validate at a
+// place that is already known to have the wrong type are left out. validate is not called for a text that is not JSON.
+// A query string that does not parse is errs.Invalid too.
 func DecodeJSON[T any](c *gin.Context, validate func(*T) []errs.Violation) (*T, error) {
 	if _, err := Query(c); err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	engine.RedirectTrailingSlash = false
 	engine.RedirectFixedPath = false
 	engine.HandleMethodNotAllowed = true
-	engine.UseRawPath = true // /a%2Fb is not /a/b: what is before us judges a path by its spelling
+	engine.UseRawPath = true // /a%2Fb is not /a/b: a proxy before us judges a path by its spelling
 	engine.RemoteIPHeaders = []string{"X-Forwarded-For"}
 	if err := engine.SetTrustedProxies(cfg.TrustedProxies); err != nil {
 		cfg.Log.Error("trusted proxies are not understood, none is trusted", "error", err)

@@ -38,7 +38,7 @@ func (s *shares) acquire(ctx context.Context, caller string, weight int64) error
 	}
 }
 
-// leave ends a waiting; what was granted at the same moment is kept.
+// leave ends a waiting; a grant of the same moment is kept.
 func (s *shares) leave(w *waiter, reason error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

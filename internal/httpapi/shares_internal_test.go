@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// patient ends after a moment: what is granted is granted at once here.
+// patient ends after a moment: every grant here comes at once.
 func patient(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

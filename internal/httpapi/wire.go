@@ -11,8 +11,8 @@ import (
 const lengthField = "content-length:"
 
 // Listener makes connections count the lengths that requests announce. net/http hides a length that was sent next to
-// "Transfer-Encoding: chunked", by which a proxy may have found another end of the request (RFC 9112, 6.1); what
-// follows on such a connection may be no request of the proxy's callers.
+// "Transfer-Encoding: chunked", by which a proxy may have found another end of the request (RFC 9112, 6.1); the next
+// request on such a connection may be none of the proxy's callers.
 func Listener(l net.Listener) net.Listener { return listener{l} }
 
 type listener struct{ net.Listener }

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Audit is what a call or a command changes of a supplier's access or receiver, gathered where it is known: who called
-// is found by the one that authenticates, what was changed by the one that changes it. It ends as one line of the log.
+// Audit is what a call or a command changes of a supplier's access or receiver, gathered where it is known: the code
+// that authenticates notes the caller, the code of a change what it changed. It ends as one line of the log.
 type Audit struct {
 	mu        sync.Mutex
 	attrs     []slog.Attr

@@ -71,8 +71,8 @@ func (s Handlers) ReceiveEstimates(c *gin.Context) error {
 	return nil
 }
 
-// provenReceipt reads an event that a worker of this service made: it is as this service writes events, and what it
-// says of estimates is kept as it is. ok is false for any other.
+// provenReceipt reads an event that a worker of this service made: it is as this service writes events, and its
+// estimates are kept as they are. ok is false for any other.
 func provenReceipt(c *gin.Context, from sender, id int64) (item receiptItem, ok bool) {
 	if !from.proven {
 		return item, false

@@ -33,7 +33,7 @@ type Queued struct {
 	Ticket int64
 }
 
-// Publisher queues rounds that were stored together. It never blocks: what is lost on the way is found by the sweeper.
+// Publisher queues rounds that were stored together. It never blocks: the sweeper finds rounds lost on the way.
 type Publisher interface {
 	Publish(rounds ...Queued)
 }

@@ -120,7 +120,7 @@ func newReceiptBatcher(s *Service) *groupcommit.Batcher[receiptItem, receiptResu
 // flushReceipts takes a batch of events. Nearly all are the own ones of their requests' rounds, which one statement
 // takes; the others are decided on one by one. The batch belongs to no single caller, so nothing of its context is
 // used. The two are separate transactions. Where the second fails all callers of the batch are answered an error:
-// workers try again, and what the first one took is found received before.
+// workers try again, and events that the first one took are found received before.
 func (s *Service) flushReceipts(_ context.Context, items []receiptItem) ([]receiptResult, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), receiptTimeout)
 	defer cancel()

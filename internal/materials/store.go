@@ -38,7 +38,7 @@ type store struct {
 	events Outbox // where the estimates of own events are
 }
 
-// requestRow is a request as it is stored; what each column means is in the schema.
+// requestRow is a request as it is stored; the schema says what each column means.
 type requestRow struct {
 	SupplierID         string `gorm:"primaryKey"`
 	ID                 int64  `gorm:"primaryKey;autoIncrement:false"`

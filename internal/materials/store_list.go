@@ -43,8 +43,8 @@ func newest(columns string, filter Filter, behind int64, limit int) (query strin
 	case filter.Status != "":
 		return ofSupplier(filter.Status), args
 	}
-	// Merged from those of each status. Of the enqueued only what the page may have is looked at: what has left the status
-	// is in the index until it is vacuumed.
+	// Merged from those of each status. Of the enqueued only what the page may have is looked at: rows that left the
+	// status are in the index until it is vacuumed.
 	return `WITH settled AS (` +
 		database.Arms([]Status{Estimated, Selected, Failed}, ofSupplier) + ` ORDER BY uid DESC LIMIT $2)
 		SELECT * FROM settled UNION ALL SELECT * FROM (` + of(`round > 0 AND supplier_id = $3 AND status = 'enqueued'
@@ -117,7 +117,7 @@ func (s *store) ofID(ctx context.Context, id int64, limit int) ([]Overview, erro
 }
 
 // listing is a page before its records are read: those of the largest requests have 200 MiB. The page is fixed by its
-// rows' keys from then on; what a later statement finds changed is shown as it is then.
+// rows' keys from then on; a row that a later statement finds changed is shown as it is then.
 type listing struct {
 	store *store
 	rows  []listed

@@ -238,7 +238,7 @@ func TestWork_that_keeps_failing_is_tried_again_on_a_schedule_and_then_fails_the
 			},
 			[]time.Duration{time.Minute, time.Hour},
 			"The delivery estimates could not be computed: something they need was unavailable the whole time."},
-		{"and of ten tries when what it returns breaks the rules",
+		{"and of ten tries when its result breaks the rules",
 			func() (estimates.Result, error) {
 				offers := event("acme", 1, noon, "e1").Data.Estimates
 				offers[0].PriceCents = -1

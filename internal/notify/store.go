@@ -13,8 +13,8 @@ import (
 )
 
 // Notices are only ever added by other transactions, and taken here: no two of those wait for each other. An event that
-// is attempted belongs to the process whose number of attempts it has: what another one then deletes or puts off by an
-// older number changes nothing.
+// is attempted belongs to the process whose number of attempts it has: another one's deletion or delay by an older
+// number changes nothing.
 
 // store is the notices and the events that they become.
 type store struct{ db *database.DB }

@@ -106,7 +106,7 @@ func (s *Service) apply(ctx context.Context, supplierID string, c change) (statu
 	return status, nil
 }
 
-// decide applies the rule: what a change makes of the stored product.
+// decide returns what a change makes of the stored product, by the rule.
 func decide(c change, digest []byte, stored productRow) Status {
 	switch {
 	case c.updatedAt != nil && c.updatedAt.UnixMicro() < stored.SourceUpdatedAt:

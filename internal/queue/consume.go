@@ -17,8 +17,8 @@ import (
 // How a message is worked on: it is pulled when a call is free for it, so that AckWait runs only while it is worked
 // on; a call that takes longer than a third of AckWait extends it again and again; the message is acknowledged when
 // handle has returned nil, after its transaction. A worker that dies extends nothing: another one gets the message
-// after AckWait. An acknowledgement that is lost brings it once more. So a message comes at least once, and what is
-// done twice is stored once.
+// after AckWait. An acknowledgement that is lost brings it once more. So a message comes at least once, and work done
+// twice is stored once.
 
 const (
 	pullWait    = 500 * time.Millisecond // an idle pull's length, and so the longest wait at the end of Consume

@@ -21,7 +21,7 @@ const (
 	noteEvery = time.Minute      // a reason that stays is repeated in the log
 	noteOther = 10 * time.Second // another one is logged: some differ in a port's number each time
 	unreadFor = 5 * time.Second  // a look at the messages may fail for so long
-	deniedFor = time.Minute      // a denied permission is a reason; what is tried all the time is denied again before
+	deniedFor = time.Minute      // a denied permission is a reason; a call made all the time is denied again before
 )
 
 // The reasons until a first attempt has ended.

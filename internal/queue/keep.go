@@ -143,9 +143,9 @@ func (q *Queue) createStream(ctx context.Context) (jetstream.Stream, error) {
 	return stream, err
 }
 
-// ensureConsumer makes the consumer, or makes it again where it is not as it should be: what another program changed of
-// it would keep work from the workers, and an update leaves the server's count of what waits wrong. Messages that
-// are worked on at that moment come once more.
+// ensureConsumer makes the consumer, or makes it again where it is not as it should be: another program's change would
+// keep work from the workers, and an update leaves the server's count of what waits wrong. Messages that are worked on
+// at that moment come once more.
 func (q *Queue) ensureConsumer(ctx context.Context, stream jetstream.Stream) (jetstream.Consumer, error) {
 	consumer, err := stream.Consumer(ctx, consumerName)
 	switch {

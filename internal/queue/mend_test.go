@@ -374,7 +374,7 @@ func TestStream_without_an_installation_is_taken_over(t *testing.T) {
 	}
 }
 
-// The store inside the process is of this process alone: what another database left there is gone with it.
+// The store inside the process is of this process alone: messages that another database left there are gone with it.
 func TestEmbedded_stream_of_a_database_that_is_gone_is_made_again(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

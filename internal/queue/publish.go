@@ -116,8 +116,8 @@ func (q *Queue) publishFailed(err error) {
 	q.triggerReconcile()
 }
 
-// probe publishes a message of no meaning after a failure, until one is acknowledged: what there is to publish may be
-// held back until then.
+// probe publishes a message of no meaning after a failure, until one is acknowledged: other messages may be held back
+// until then.
 func (q *Queue) probe() {
 	if q.failing.Load() != 0 {
 		q.Publish(newProbe(), nil)

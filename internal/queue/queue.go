@@ -275,8 +275,8 @@ func (q *Queue) look(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	return consumer.CachedInfo(), nil
 }
 
-// Backlog returns what the queue holds right now under the subjects. It fails too while the queue takes nothing: what
-// it holds then says nothing about what was published.
+// Backlog returns what the queue holds right now under the subjects. It fails too while the queue takes nothing: its
+// messages then say nothing about what was published.
 func (q *Queue) Backlog(ctx context.Context, subjects string) (round.Backlog, error) {
 	if reason := q.refused.reason(); reason != nil {
 		return round.Backlog{}, reason

@@ -30,8 +30,8 @@ type foreignError struct{ text string }
 
 func (e foreignError) Error() string { return e.text }
 
-// foreign returns an error when the stream belongs to another program or to another installation of this one: what
-// makes it a work queue cannot be changed, and messages under other subjects are not ours to drop. One that names no
+// foreign returns an error when the stream belongs to another program or to another installation of this one: its
+// retention and storage cannot be changed, and messages under other subjects are not ours to drop. One that names no
 // installation is ours: it was made by hand.
 func (c Config) foreign(have jetstream.StreamConfig) error {
 	want := c.streamConfig()
@@ -56,7 +56,7 @@ func (c Config) foreign(have jetstream.StreamConfig) error {
 	}
 }
 
-// adjusted returns have with our values in it; what the server or its operator added stays.
+// adjusted returns have with our values in it; additions of the server or its operator stay.
 func (c Config) adjusted(have jetstream.StreamConfig) jetstream.StreamConfig {
 	want := c.streamConfig()
 	have.Description, have.Subjects = want.Description, want.Subjects
@@ -75,7 +75,7 @@ func (c Config) adjusted(have jetstream.StreamConfig) jetstream.StreamConfig {
 	return have
 }
 
-// streamConfig keeps one message a subject: what is queued or being worked on is not queued again.
+// streamConfig keeps one message a subject: a subject that is queued or being worked on is not queued again.
 func (c Config) streamConfig() jetstream.StreamConfig {
 	stream := jetstream.StreamConfig{
 		Name:                 c.Stream,
@@ -97,7 +97,7 @@ func (c Config) streamConfig() jetstream.StreamConfig {
 	return stream
 }
 
-// adjustedConsumer returns have with our values in it; where it is kept, and what the server added, stays.
+// adjustedConsumer returns have with our values in it; its storage and the server's additions stay.
 func (c Config) adjustedConsumer(have jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 	want := c.consumerConfig()
 	want.Name, want.Description, want.Metadata = have.Name, have.Description, have.Metadata
@@ -154,8 +154,8 @@ func queuedAlready(err error) bool {
 	return ok && api.ErrorCode == storeFailed && api.Description == perSubject
 }
 
-// peerSubjects begin the subjects of messages between workers. No stream keeps them: what is lost is found by its
-// receiver.
+// peerSubjects begin the subjects of messages between workers. No stream keeps them: a lost one's receiver finds out by
+// itself.
 const peerSubjects = "workers."
 
 // peerSubject names the installation too: of two on one server, each may have a worker of that number.

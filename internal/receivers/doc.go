@@ -11,9 +11,9 @@
 //	                   by the supplier, by the operator (who alone ends it), or by the service:
 //	                   after a 410, or after WEBHOOK_PAUSE_AFTER of failures only
 //
-// With the first success, and with a resume, what waits for the receiver is due now. Both make that so before they
-// store the new state: a crash in between leaves the old one, and the next success or resume does it again.
+// With the first success, and with a resume, the receiver's waiting deliveries are due now. Both make that so before
+// they store the new state: a crash in between leaves the old one, and the next success or resume does it again.
 //
-// A stranger finds: what changes the state in health.go, its row in store_health.go, how it is shown in view.go and
+// A stranger finds: the changes of the state in health.go, its row in store_health.go, how it is shown in view.go and
 // condition.go, the supplier's actions in selfservice.go, the test call in testcall.go.
 package receivers

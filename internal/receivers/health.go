@@ -63,8 +63,8 @@ func (d *Registry) Pause(ctx context.Context, supplierID, by string) error {
 	return nil
 }
 
-// Resume sends to the supplier's receiver again: what waits for it is due now, the longest due first. errs.Conflict: an
-// operator paused it, and by is not one. It is resumed last, so that a resume that fails is repeated whole.
+// Resume sends to the supplier's receiver again: waiting deliveries are due now, the longest due first. errs.Conflict:
+// an operator paused it, and by is not one. It is resumed last, so that a resume that fails is repeated whole.
 func (d *Registry) Resume(ctx context.Context, supplierID, by string) error {
 	state, err := d.health.receiverState(ctx, supplierID)
 	if err != nil {
@@ -157,10 +157,10 @@ func (d *Registry) KeepHealth(ctx context.Context) {
 	}
 }
 
-// storeHealth stores what was learnt since the last time. A receiver that has recovered is stored as failing until what
-// waits for it is due, so that a worker that dies in between leaves that to the next success. News that could not be
-// stored are added to those that come meanwhile, for the next time: a database that is away puts a state off and loses
-// none.
+// storeHealth stores what was learnt since the last time. A receiver that has recovered is stored as failing until its
+// waiting deliveries are due, so that a worker that dies in between leaves that to the next success. News that could
+// not be stored are added to those that come meanwhile, for the next time: a database that is away puts a state off and
+// loses none.
 func (d *Registry) storeHealth(ctx context.Context) {
 	l := d.news
 	l.mu.Lock()
@@ -247,8 +247,8 @@ func (h health) after(older health) health {
 }
 
 // pauseFailing pauses receivers that have failed for as long as WEBHOOK_PAUSE_AFTER says. It joins the transaction that
-// stores their failures, and the operator is notified in it. The claim sees the pause; no wake-up is needed, as what
-// fails has one probe at a time and nothing of it is queued.
+// stores their failures, and the operator is notified in it. The claim sees the pause; no wake-up is needed, as a
+// failing one has one probe at a time and nothing of it is queued.
 func (d *Registry) pauseFailing(ctx context.Context, news map[string]health) error {
 	if d.deps.PauseAfter == 0 {
 		return nil

@@ -22,8 +22,7 @@ func (s *SelfService) ShowReceiver(c *gin.Context) error {
 	return s.answerReceiver(c)
 }
 
-// answerReceiver answers with the receiver as it is after a change, read again: what another call changed meanwhile
-// shows.
+// answerReceiver answers with the receiver as it is after a change, read again: another call's change meanwhile shows.
 func (s *SelfService) answerReceiver(c *gin.Context) error {
 	view, err := s.Receiver(c.Request.Context(), caller.SupplierID(c))
 	if err != nil {

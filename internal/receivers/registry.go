@@ -18,11 +18,11 @@ type RegistryDeps struct {
 	Deliveries *deliveries.Keeper
 	Notifier   notice.Notifier // nil: the operator is not notified
 	PauseAfter time.Duration   // after which of failures only a receiver is paused; 0: never
-	// wakes the worker that serves the supplier, after a pause and when what waits is due
+	// wakes the worker that serves the supplier, after a pause and when waiting deliveries are due
 	Announce func(ctx context.Context, paused bool, supplierID string)
 }
 
-// Registry keeps how suppliers' receivers are: what their last calls came to, and who paused them. It is safe for
+// Registry keeps how suppliers' receivers are: the results of their last calls, and who paused them. It is safe for
 // concurrent use. Every process has one: workers learn and store, apis and commands pause, resume and show.
 type Registry struct {
 	deps    RegistryDeps

@@ -40,7 +40,7 @@ type Outgoing struct {
 	Body        []byte // the event as JSON; nil: the outbox encodes it
 }
 
-// Backlog is what the queue holds of the messages that name rounds: what the sweeper compares with the database.
+// Backlog is what the queue holds of the messages that name rounds. The sweeper compares it with the database.
 type Backlog struct {
 	First  string // the subject of the first message that is not done; empty when there is none
 	Length int64  // messages that wait or are being worked on

@@ -29,7 +29,7 @@ const (
 	Unknown    Status = "UNKNOWN"
 )
 
-// rank returns the place of the status in the order of the board: what is played now comes first.
+// rank returns the place of the status in the order of the board: games in progress come first.
 func (s Status) rank() int {
 	return slices.Index([]Status{InProgress, Scheduled, Finished, Suspended, Postponed, Abandoned, Cancelled, Unknown}, s)
 }

@@ -59,8 +59,8 @@ func (s *sightings) of(item spend, now time.Time) (used int64, fresh bool) {
 	return known.used, now.Sub(known.at) < refusedTrust
 }
 
-// shownToStranger returns the requester's quota for a caller that is refused without a key: what this process has spent
-// is in it, what others have for refusedTrust at most not. While the database is unavailable it is what was known last.
+// shownToStranger returns the requester's quota for a caller that is refused without a key: units spent by this process
+// are in it, others' for refusedTrust at most not. While the database is unavailable it is what was known last.
 func (s *Service) shownToStranger(ctx context.Context, requester string) quota {
 	item := s.unit(requester)
 	used, fresh := s.seen.of(item, s.deps.Local())

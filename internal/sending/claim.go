@@ -15,9 +15,9 @@ import (
 
 const lookUpMost = 1024 // receivers that a round looks up
 
-// This is step c of the states (package deliveries): what is due is found, gets slots, and is begun in the database
-// before it is sent. Three parties take part: the database says what is due, the scheduler (package dispatch) how many
-// calls may be made, and the claim, which alone changes anything, locks the receivers first and so sees a pause or
+// This is step c of the states (package deliveries): due deliveries are found, get slots, and are begun in the database
+// before they are sent. Three parties take part: the database says what is due, the scheduler (package dispatch) how
+// many calls may be made, and the claim, which alone changes anything, locks the receivers first and so sees a pause or
 // another owner. A failure between two of these leaves deliveries waiting, and the next round of the loop finds them
 // again.
 
@@ -277,7 +277,7 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 		return nil, err
 	}
 	suppliers = slices.DeleteFunc(suppliers, func(id string) bool { return !receivers[id].Usable() })
-	// apart from each other: what dies of the own ones changes requests, which are locked before receivers
+	// apart from each other: own ones that die change requests, which are locked before receivers
 	jobs, err := d.claimIn(ctx, wants, nil, receivers)
 	if err != nil || len(suppliers) == 0 {
 		return jobs, err

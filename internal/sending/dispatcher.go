@@ -145,7 +145,7 @@ func (d *Dispatcher) Close() {
 // finished; those that outlast the drain are cut off and written down as interrupted. It may be called once.
 //
 // The order of the end matters: the lease outlasts the drain, as results are written under it; the health of receivers
-// is stored when the last attempt has said what it came to; with the lease, at last, what is still begun is made due,
+// is stored when the last attempt has said what it came to; with the lease, at last, attempts still begun are made due,
 // so that another worker need not wait until it runs out.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	leasing, stopLeasing := context.WithCancel(context.WithoutCancel(ctx)) // the drain needs the lease

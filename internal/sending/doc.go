@@ -7,7 +7,7 @@
 // which addresses are refused: ssrf.go). Its result is written down (results.go), and the next attempt is due, or none.
 //
 // Who owns what: a worker holds a lease of 2 s (lease.go). One that does not renew it is dead: others take over what it
-// had begun and its shards (ownership.go), and what it still writes names its lease and changes nothing. A worker
-// itself interrupts what it holds in the database and not in memory (reconcile). Rows of workers and shards are in
+// had begun and its shards (ownership.go), and its late writes name its lease and change nothing. A worker itself
+// interrupts what it holds in the database and not in memory (reconcile). Rows of workers and shards are in
 // store_workers.go and store_shards.go.
 package sending

@@ -93,7 +93,7 @@ func (s sightings) forget(others []int64) {
 
 // keepLease gets a lease and renews it until ctx ends, and takes over what workers hold whose leases ran out. got is
 // closed with the first lease. A beat that fails is repeated after the same pause: when the database is away for longer
-// than the lease lives nothing new is begun (worker returns 0), and what is in flight waits in held for the next beat.
+// than the lease lives nothing new is begun (worker returns 0), and attempts in flight wait in held for the next beat.
 func (d *owner) keepLease(ctx context.Context, got chan<- struct{}) {
 	asking := context.WithoutCancel(ctx) // what is begun ends
 	// until then no other worker counts as dead: while the database was unavailable no lease could be renewed
@@ -237,8 +237,8 @@ func (d *owner) takeOverAll(ctx context.Context, dead []int64) error {
 	return nil
 }
 
-// endLease releases the lease; what is still begun under it is taken over at once. Where the database is away the lease
-// runs out by itself, and another worker does it 2 s later.
+// endLease releases the lease and makes attempts still begun under it due. Where the database is away the lease runs
+// out by itself, and another worker does it 2 s later.
 func (d *owner) endLease(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

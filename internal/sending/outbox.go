@@ -22,8 +22,8 @@ const (
 )
 
 // These are steps a and b of the states (package deliveries), and d. The estimator's worker calls Add in the
-// transaction that stores its results; what follows the COMMIT hangs on the transaction's own end. A COMMIT without an
-// answer sends nothing: reconcile finds what was begun, and the owner what waits.
+// transaction that stores its results; calls and wake-ups hang on the transaction's own end. A COMMIT without an answer
+// sends nothing: reconcile finds what was begun, and the owner what waits.
 
 // planned is a delivery on its way into the database, and what is to be done about it after the COMMIT. With a permit
 // it has a slot or a place in the ready queue from before its insertion on: used up by Send after the COMMIT, else by

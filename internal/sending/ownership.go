@@ -60,7 +60,7 @@ func (o *ownership) owner(supplierID string) int64 {
 	return o.owners[dispatch.ShardOf(supplierID)]
 }
 
-// plan is what a worker does about its shards: what it goes on with, what it gives to whom and what it takes.
+// plan is what a worker does about its shards: which it keeps, which it gives to whom and which it takes.
 type plan struct {
 	keep, take []int
 	give       map[int64][]int

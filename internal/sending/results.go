@@ -11,9 +11,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/receivers"
 )
 
-// This is step e of the states (package deliveries): the call was made, and what it came to is written down. Until then
-// the delivery is begun in the database and held in this worker's memory, so that reconcile leaves it alone. A worker
-// that dies here leaves an attempt that counts as interrupted, and the receiver gets the call once more under the same
+// This is step e of the states (package deliveries): the call was made, and its result is written down. Until then the
+// delivery is begun in the database and held in this worker's memory, so that reconcile leaves it alone. A worker that
+// dies here leaves an attempt that counts as interrupted, and the receiver gets the call once more under the same
 // webhook-id.
 
 // record has the result written down, however long the database is unavailable, until the process has to end. It does

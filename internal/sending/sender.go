@@ -109,7 +109,7 @@ func (w wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	return w.RoundTripper.RoundTrip(request)
 }
 
-// newClient returns a client that makes each call once: retries, redirects and what an answer means are the schedule's.
+// newClient returns a client that makes each call once: the schedule decides on retries, redirects and answers.
 func newClient(transport *http.Transport, proofs caller.Proofs) *retryablehttp.Client {
 	c := retryablehttp.NewClient()
 	c.Logger = nil

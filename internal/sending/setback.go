@@ -11,7 +11,7 @@ import (
 
 const (
 	setBackEvery = time.Second
-	setBackTurns = 3 // after a jump: what others wrote at the time before is committed by then
+	setBackTurns = 3 // after a jump: others' writes at the time before are committed by then
 )
 
 // RunSetBack has, until ctx ends, no delivery wait longer for it when the database's clock is set back. Every worker

@@ -445,8 +445,8 @@ func (d *keptDelivery) since() int64 {
 	}
 }
 
-// redelivered sends some deliveries again: what waits is due now, what has ended begins a new series, and what a worker
-// sends is left to it.
+// redelivered sends some deliveries again: a waiting one is due now, an ended one begins a new series, and one that a
+// worker sends is left to it.
 func (m *stateModel) redelivered(t *rapid.T) {
 	w, end := m.worker(t), m.end(t)
 	m.redeliver(t, w, end, []*keptDelivery{one(t, "delivery", m.kept), one(t, "delivery", m.kept)})
@@ -479,8 +479,8 @@ func (m *stateModel) timePasses(t *rapid.T) {
 	m.now = m.now.Add(time.Duration(rapid.IntRange(1, 180).Draw(t, "seconds")) * time.Second)
 }
 
-// leaseRenewed has a worker say that it lives. One that finds its lease gone registers again; what it has in its hands
-// is another's by then.
+// leaseRenewed has a worker say that it lives. One that finds its lease gone registers again; the attempts in its hands
+// are another's by then.
 func (m *stateModel) leaseRenewed(t *rapid.T) {
 	w, until := m.worker(t), m.now.Add(leaseLife)
 	rows, err := w.workers.beat(m.t.Context(), w.id, until, nil, m.now)

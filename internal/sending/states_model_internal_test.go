@@ -424,8 +424,8 @@ func (m *stateModel) show(t *rapid.T) {
 	}
 }
 
-// settle kills all workers again and again, and each time has one serve everything, until nothing is pending: what is
-// stored is never forgotten. One delivery to each destination gets an answer that ends it. The others are lost: to the
+// settle kills all workers again and again, and each time has one serve everything, until nothing is pending: no stored
+// delivery is forgotten. One delivery to each destination gets an answer that ends it. The others are lost: to the
 // receiver there is no answer, and calls to the own endpoint are interrupted.
 func (m *stateModel) settle(t *rapid.T) {
 	if m.paused {

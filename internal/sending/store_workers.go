@@ -14,8 +14,8 @@ import (
 type workerStore struct{ deliveries.Tables }
 
 // newLease registers a worker under a number that no other ever had. Its lease ends at the given time unless it is
-// renewed; what it begins names this number. A COMMIT without an answer leaves a row that is never renewed: the others
-// find it dead and delete it.
+// renewed; the worker's attempts name this number. A COMMIT without an answer leaves a row that is never renewed: the
+// others find it dead and delete it.
 func (s *workerStore) newLease(ctx context.Context, until time.Time) (id int64, err error) {
 	err = s.DB.InTx(ctx, "register a worker", func(ctx context.Context) error {
 		if id, err = s.DB.Numbers(ctx, 1); err != nil {
@@ -40,8 +40,8 @@ const (
 // takeOver ends the worker's lease unless it was renewed since the given renewal, makes its attempts due again and
 // returns how many they were. The worker finds its lease gone, and each of its results names it.
 //
-// It is f, in the transaction "take over a dead worker's attempts". Several workers may do it at the same time: the row
-// of the lease is locked by the first, and what it made due has no worker any more for the second. Its shards are not
+// It is f, in the transaction "take over a dead worker's attempts". Several workers may do it at the same time: the
+// first locks the row of the lease, and attempts it made due have no worker any more for the second. Its shards are not
 // touched: their owner has no lease now, so rebalance takes them.
 func (s *workerStore) takeOver(ctx context.Context, worker, renewal int64, now time.Time) (n int64, err error) {
 	err = s.DB.InTx(ctx, "take over a dead worker's attempts", func(ctx context.Context) error {

@@ -81,9 +81,9 @@ func (d *owner) woken(message []byte) {
 	d.Wake()
 }
 
-// wakeOwners wakes the workers that own the suppliers, this one among them, after what is due was committed (a). It
-// goes by the owners as this worker last read them: a message to a former owner is ignored there, and the new one's
-// look finds the delivery within a second.
+// wakeOwners wakes the workers that own the suppliers, this one among them, after the commit of their due deliveries
+// (a). It goes by the owners as this worker last read them: a message to a former owner is ignored there, and the new
+// one's look finds the delivery within a second.
 func (d *owner) wakeOwners(suppliers map[string]time.Time) {
 	messages := map[int64][]byte{}
 	for id := range suppliers {

@@ -19,10 +19,10 @@ import (
 )
 
 // The rules of a supplier: names, scopes, lifetimes, and which address its receiver may have. Private addresses are
-// refused here by their text, so that a mistake is seen at once; what a name resolves to is checked when a connection
-// is made.
+// refused here by their text, so that a mistake is seen at once; a name's addresses are checked when a connection is
+// made.
 
-// Lifetimes of a supplier's tokens: what a new supplier gets, and the longest that can be set.
+// Lifetimes of a supplier's tokens: a new supplier's, and the longest that can be set.
 const (
 	DefaultAccessTTL  = 15 * time.Minute
 	DefaultRefreshTTL = 14 * 24 * time.Hour

@@ -141,7 +141,7 @@ func (t *Tracing) begin(ctx context.Context, name string, attrs []slog.Attr, opt
 	return t.Provider.Tracer("supplyhub").Start(ctx, name, options...)
 }
 
-// notSampled names a span that is not recorded, as W3C Trace Context writes it, so that what is called records none.
+// notSampled names a span that is not recorded, as W3C Trace Context writes it, so that called services record none.
 func notSampled() string {
 	return fmt.Sprintf("00-%016x%016x-%016x-00", rand.Uint64()|1, rand.Uint64(), rand.Uint64()|1)
 }

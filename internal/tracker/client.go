@@ -18,8 +18,8 @@ import (
 )
 
 // Clients are managed by the operator alone. A client has a name, keys (one, or two while one is rotated) and views,
-// the first of which is read. Each change raises the client's version: what other processes remember of it is found
-// to be old by the next page's own statement.
+// the first of which is read. Each change raises the client's version: the next page's own statement finds that what
+// other processes remember is old.
 
 const (
 	clientIDLength = 16

@@ -220,8 +220,8 @@ func (r *relation) on(column, day, after string) string {
 	}
 }
 
-// lastPing returns the latest date that a row can have pinged on, as YYYY-MM-DD text; what is no date in our form is
-// left out.
+// lastPing returns the latest date that a row can have pinged on, as YYYY-MM-DD text; values in any other form are left
+// out.
 func (r *relation) lastPing(where string) string {
 	c := quote(columnPingDate)
 	condition := c + " <= '9999-12-31'"

@@ -85,7 +85,7 @@ func (r *relation) upTo(st state) (where string, args []any) {
 }
 
 // winnersOf chooses the record of each device of the state's day, by device. Of views not made here nothing is
-// remembered: what they hold may change without a sign.
+// remembered: their rows may change without a sign.
 func (s *Service) winnersOf(ctx context.Context, r *relation, st state) ([]winner, error) {
 	if st.day == "" {
 		return nil, nil

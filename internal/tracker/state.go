@@ -139,8 +139,8 @@ func (st state) after(other state) bool {
 	return cmp.Or(cmp.Compare(st.generation, other.generation), cmp.Compare(st.maxID, other.maxID)) > 0
 }
 
-// saveCursor writes the state down for the crawl's next pages, unless this process did so a moment ago and what it read
-// is sure to be the newest. A note that cannot be written costs the crawl its stability, not its answer.
+// saveCursor writes the state down for the crawl's next pages, unless this process did so a moment ago and is sure to
+// have read the newest. A note that cannot be written costs the crawl its stability, not its answer.
 func (s *Service) saveCursor(ctx context.Context, r *relation, key pinKey, st state, first bool) {
 	last, found := s.pinned.Get(key)
 	found = found && !(first && s.deps.DB.Replicated())

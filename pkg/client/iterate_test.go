@@ -11,7 +11,7 @@ import (
 // many is more than two pages have.
 const many = 250
 
-// The natural loops change what they iterate over: what is chosen or sent again leaves the filter.
+// The natural loops change what they iterate over: items chosen or sent again leave the filter.
 func TestIterators_yield_each_item_once_while_the_loop_changes_them(t *testing.T) {
 	t.Parallel()
 	s := clienttest.Start(t, clienttest.Config{})

@@ -32,7 +32,7 @@ var (
 const (
 	version         = "v1,"
 	maxID           = 128
-	timestampDigits = 12 // 30,000 years: what is longer could overflow
+	timestampDigits = 12 // 30,000 years: a longer one could overflow
 )
 
 // Sign returns the value of the webhook-signature header: one signature a secret, in the order given.

@@ -146,7 +146,7 @@ func api(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// estimates returns the build's own endpoint: what a signed webhook brings is stored in the request's row.
+// estimates returns the build's own endpoint: it stores what a signed webhook brings in the request's row.
 func estimates(pool *pgxpool.Pool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var event struct{ Data delivery }

@@ -66,7 +66,7 @@ tolerations:
 {{- end }}
 {{- end }}
 
-{{/* The environment of a component's container; what is set for the component goes before what is set for both. */}}
+{{/* The environment of a component's container; its own values go before those for both. */}}
 {{- define "supplyhub.env" -}}
 {{- $ := index . 0 -}}
 {{- $own := dict "ADMIN_ADDR" ":9090" -}}

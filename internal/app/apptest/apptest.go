@@ -62,7 +62,7 @@ type Options struct {
 	LeastRights bool
 	// production only: PgBouncer's mode, session or transaction, between the processes and PostgreSQL
 	Pooler string
-	// added to every process's environment; what DATABASE_URL and NATS_URL name is the test's own
+	// added to every process's environment; DATABASE_URL and NATS_URL here name the test's own
 	Env map[string]string
 	// a process that ends at its start because it cannot reach the database is started again, as a supervisor does: for
 	// tests that cut its connections

@@ -206,7 +206,7 @@ func cutText(body []byte) (text string, rest []byte, found bool) {
 	return string(before), after, found
 }
 
-// asks follows a simple query: what begins and ends transactions, and statements without arguments.
+// asks follows a simple query: begins and ends of transactions, and statements without arguments.
 func (s *pgSession) asks(statement string) *Cut {
 	first, rest, _ := strings.Cut(strings.ToLower(statement), " ")
 	switch {

@@ -45,7 +45,7 @@ func spread(tb testing.TB, address string) {
 }
 
 // Spread is Postgres with the tables spread. Where there is no Citus it is one server that the service takes for
-// several: what it sends to these is right on one too.
+// several: statements for these are right on one too.
 func Spread(tb testing.TB) string {
 	tb.Helper()
 	address := Postgres(tb)

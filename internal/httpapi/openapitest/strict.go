@@ -1,8 +1,8 @@
 package openapitest
 
 // strict makes of the published document the one that answers are held against. Published it is open, as an answer may
-// have one more member some day; what is answered today has no member that the document does not describe. It also gets
-// the rules that generators of clients stumble over.
+// have one more member some day; today's answers have no member that the document does not describe. It also gets the
+// rules that generators of clients stumble over.
 func strict(document object) {
 	schemas := document["components"].(object)["schemas"].(object)
 	seal(schemas)

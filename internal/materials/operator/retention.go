@@ -19,7 +19,7 @@ type Pruned struct {
 	Events   int64 `json:"events"`   // each with its deliveries and attempts
 }
 
-// Old is what retention deletes: what was made and last changed before a time.
+// Old is what retention deletes: rows made and last changed before a time.
 type Old struct {
 	Before time.Time
 	Reason string // why a delivery is dead that is pending since then

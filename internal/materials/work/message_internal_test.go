@@ -37,7 +37,7 @@ func TestPublish_names_all_rounds_in_one_message_under_their_lowest_ticket(t *te
 	}
 }
 
-// FuzzWork: what is read as a message is what would be written for its rounds.
+// FuzzWork: a message's rounds, written and read again, are the same.
 func FuzzWork(f *testing.F) {
 	f.Add("mr.work.1", []byte(nil))
 	f.Add("mr.work.1", []byte("acme/1/1/1\nacme/2/2/1\n"))

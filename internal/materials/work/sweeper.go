@@ -13,8 +13,8 @@ import (
 // The queue may lose anything at any time: with its store, by a message that was dropped because NATS was away, by a
 // process that died between COMMIT and publish. The database knows what must be queued: each row with a ticket. Tickets
 // ascend, the queue is first in, first out, so all tickets below that of the first message which the consumer still has
-// are in no message any more, once what is on its way has had time to settle. The sweeper gives those a new ticket and
-// publishes them again. One api sweeps at a time; if it dies, its lock ends with its transaction.
+// are in no message any more, once messages on their way have had time to settle. The sweeper gives those a new ticket
+// and publishes them again. One api sweeps at a time; if it dies, its lock ends with its transaction.
 
 const (
 	sweepInterval = time.Second

@@ -21,7 +21,7 @@ func TestQueueView(t *testing.T) {
 	}
 	for name, looks := range map[string][]look{
 		"what is queued behind the first message is never lost": {
-			{0, 1_000_000, 5, 1, 5, "the process begins: what was there before is old"},
+			{0, 1_000_000, 5, 1, 5, "the process begins: earlier tickets are old"},
 			{time.Second, 1_000_100, 5, 1, 5, ""}, {time.Minute, 2_000_000, 5, 1, 5, "slow workers"},
 		},
 		"what has just left the queue is still being done": {

@@ -33,7 +33,7 @@ const (
 )
 
 // Work estimates the rounds that the message names and hands their events to the outbox, exactly once however often the
-// work comes. nil means acknowledge; with an error the queue is to deliver the work again: what is done by then is not
+// work comes. nil means acknowledge; with an error the queue is to deliver the work again: rounds done by then are not
 // done again.
 func (s *Service) Work(ctx context.Context, m Message) error {
 	rounds, ok := m.rounds()
@@ -57,7 +57,7 @@ type pending struct {
 	err   error
 }
 
-// newWorkerBatcher starts the batches. None lingers: what comes alone is estimated at once.
+// newWorkerBatcher starts the batches. None lingers: a lone message is estimated at once.
 func newWorkerBatcher(s *Service) *groupcommit.Batcher[[]round.Round, struct{}] {
 	return groupcommit.New(s.deps.Flushers, workMessages, 0, s.flushWork)
 }
