@@ -29,7 +29,6 @@ var manyImports = map[string]string{
 
 // manyMethods are the types that may have more, and why.
 var manyMethods = map[string]string{
-	"internal/console.Service":     "one a page and a button",
 	"pkg/client/clienttest.Server": "one a route",
 }
 

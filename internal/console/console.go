@@ -125,7 +125,7 @@ type Deps struct {
 	Cursors    cursor.Sealer
 }
 
-// Service implements the pages and the actions.
+// Service serves the pages, whose data views reads, and the actions.
 type Service struct {
 	deps    Deps
 	site    *web.Site

@@ -29,22 +29,23 @@ type query struct {
 
 // Views returns the pages by their path below Base.
 func (s *Service) Views() map[string]View {
+	v := &views{s.deps}
 	view := func(name string, read func(context.Context, query) (any, error)) View {
 		return View{API: "/" + name, page: name, current: "/" + name, read: read}
 	}
 	return map[string]View{
-		"":                        {API: "/overview", page: "overview", current: "", read: s.overview},
-		"/requests":               view("requests", s.requests),
-		"/requests/:supplier/:id": {API: "/requests/:supplier/:id", page: "request", current: "/requests", read: s.request},
-		"/deliveries":             view("deliveries", s.deliveries),
-		"/deliveries/:id":         {API: "/deliveries/:id", page: "delivery", current: "/deliveries", read: s.delivery},
-		"/receivers":              view("receivers", s.receivers),
-		"/suppliers":              view("suppliers", s.suppliers),
-		"/suppliers/:id":          {API: "/suppliers/:id", page: "supplier", current: "/suppliers", read: s.supplier},
-		"/rates":                  view("rates", s.rates),
-		"/scoreboard":             view("scoreboard", s.scoreboard),
-		"/trackers":               view("trackers", s.trackers),
-		"/search":                 view("search", s.search),
+		"":                        {API: "/overview", page: "overview", current: "", read: v.overview},
+		"/requests":               view("requests", v.requests),
+		"/requests/:supplier/:id": {API: "/requests/:supplier/:id", page: "request", current: "/requests", read: v.request},
+		"/deliveries":             view("deliveries", v.deliveries),
+		"/deliveries/:id":         {API: "/deliveries/:id", page: "delivery", current: "/deliveries", read: v.delivery},
+		"/receivers":              view("receivers", v.receivers),
+		"/suppliers":              view("suppliers", v.suppliers),
+		"/suppliers/:id":          {API: "/suppliers/:id", page: "supplier", current: "/suppliers", read: v.supplier},
+		"/rates":                  view("rates", v.rates),
+		"/scoreboard":             view("scoreboard", v.scoreboard),
+		"/trackers":               view("trackers", v.trackers),
+		"/search":                 view("search", v.search),
 	}
 }
 

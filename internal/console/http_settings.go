@@ -22,7 +22,7 @@ type scoreboardView struct {
 	Settings  []scoreboard.Setting        `json:"settings"`
 }
 
-func (s *Service) scoreboard(ctx context.Context, _ query) (any, error) {
+func (s *views) scoreboard(ctx context.Context, _ query) (any, error) {
 	left, err := s.deps.Scores.Remaining(ctx)
 	asked, askedErr := s.deps.Scores.Providers()
 	settings, settingsErr := s.deps.Settings.ListSettings(ctx)
@@ -52,7 +52,7 @@ type ratesView struct {
 	Edit  *estimates.Service  `json:"-"` // the service whose values the form has
 }
 
-func (s *Service) rates(ctx context.Context, q query) (any, error) {
+func (s *views) rates(ctx context.Context, q query) (any, error) {
 	card, err := s.deps.Rates.List(ctx)
 	if err != nil {
 		return nil, err

@@ -49,7 +49,7 @@ func (v overviewView) Ill() bool { return v.Failing+v.Stopped > 0 }
 func (v overviewView) Oldest() int64 { return v.Waiting.Milliseconds() }
 
 // overview returns what a glance should show.
-func (s *Service) overview(ctx context.Context, _ query) (any, error) {
+func (s *views) overview(ctx context.Context, _ query) (any, error) {
 	now := s.deps.Live.Newest()
 	states, err := s.deps.Deliveries.IllStates(ctx)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Service) overview(ctx context.Context, _ query) (any, error) {
 }
 
 // givenUp returns the newest deliveries that are dead or failed, and how many dead ones it has seen.
-func (s *Service) givenUp(ctx context.Context) (lost []deliveries.Delivery, dead int, err error) {
+func (s *views) givenUp(ctx context.Context) (lost []deliveries.Delivery, dead int, err error) {
 	for _, status := range []deliveries.Status{deliveries.Dead, deliveries.Failed} {
 		page, _, err := s.deps.Deliveries.List(ctx, deliveries.Filter{Status: status}, deliveries.Key{}, mostLost)
 		if err != nil {

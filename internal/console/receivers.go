@@ -35,7 +35,7 @@ type receiversView struct {
 }
 
 // receivers returns those that need attention first.
-func (s *Service) receivers(ctx context.Context, q query) (any, error) {
+func (s *views) receivers(ctx context.Context, q query) (any, error) {
 	state, supplier, after := q.values.Get("state"), q.values.Get("supplier_id"), q.values.Get("cursor")
 	if !slices.Contains([]string{"", "failing", "paused", "active"}, state) {
 		return nil, errs.New(errs.Invalid, "Receivers are listed by the state failing, paused or active, or without a state.")
@@ -72,7 +72,7 @@ func (s *Service) receivers(ctx context.Context, q query) (any, error) {
 }
 
 // receiverOf returns a supplier's receiver; nil: it has none, and never had one that was called.
-func (s *Service) receiverOf(ctx context.Context, supplier string) (*receiver, error) {
+func (s *views) receiverOf(ctx context.Context, supplier string) (*receiver, error) {
 	states, err := s.deps.Deliveries.ReceiverStates(ctx, []string{supplier})
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func receiverIn(supplierID string, state receivers.ReceiverState) receiver {
 }
 
 // describe adds what the suppliers say of their receivers, and what waits for them.
-func (s *Service) describe(ctx context.Context, list []receiver) error {
+func (s *views) describe(ctx context.Context, list []receiver) error {
 	ids := make([]string, len(list))
 	for i, r := range list {
 		ids[i] = r.SupplierID
@@ -123,7 +123,7 @@ func (s *Service) describe(ctx context.Context, list []receiver) error {
 }
 
 // healthy goes through the suppliers for receivers that need no attention.
-func (s *Service) healthy(ctx context.Context, after string, ill map[string]receivers.ReceiverState) (
+func (s *views) healthy(ctx context.Context, after string, ill map[string]receivers.ReceiverState) (
 	page []receiver, next string, err error) {
 	for range mostPages {
 		suppliers, next, err := s.deps.Suppliers.SupplierPage(ctx, after, rows)

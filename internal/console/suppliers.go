@@ -18,7 +18,7 @@ type suppliersView struct {
 	Next  *string                 `json:"next_cursor"`
 }
 
-func (s *Service) suppliers(ctx context.Context, q query) (any, error) {
+func (s *views) suppliers(ctx context.Context, q query) (any, error) {
 	page, next, err := s.deps.Suppliers.SupplierPage(ctx, q.values.Get("cursor"), rows)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ type supplierView struct {
 	Deliveries []deliveryRow         `json:"deliveries"` // the newest to its receiver
 }
 
-func (s *Service) supplier(ctx context.Context, q query) (any, error) {
+func (s *views) supplier(ctx context.Context, q query) (any, error) {
 	id := q.params.ByName("id")
 	found, err := s.deps.Suppliers.SuppliersOf(ctx, []string{id})
 	if err != nil {

@@ -22,6 +22,9 @@ const (
 	mostSteps = 20 // deliveries whose attempts one page shows
 )
 
+// views reads the data of the pages, and changes nothing.
+type views struct{ deps Deps }
+
 // open reads the key behind which the page begins. Without a cursor the key stays as it is.
 func (q query) open(list cursor.List, key ...*int64) error {
 	text := q.values.Get("cursor")
@@ -49,7 +52,7 @@ type requestsView struct {
 	Next  *string      `json:"next_cursor"` // for the parameter cursor; nil: that was all
 }
 
-func (s *Service) requests(ctx context.Context, q query) (any, error) {
+func (s *views) requests(ctx context.Context, q query) (any, error) {
 	filter := materials.Filter{Status: materials.Status(q.values.Get("status")), SupplierID: q.values.Get("supplier_id")}
 	if filter.Status != "" && !filter.Status.Valid() {
 		return nil, errs.New(errs.Invalid,
@@ -72,18 +75,18 @@ func (s *Service) requests(ctx context.Context, q query) (any, error) {
 	return view, err
 }
 
-func (s *Service) named(ctx context.Context, page []materials.Overview) ([]requestRow, error) {
+func (s *views) named(ctx context.Context, page []materials.Overview) ([]requestRow, error) {
 	return withNames(ctx, s, page, func(o materials.Overview) string { return o.SupplierID },
 		func(o materials.Overview, name string) requestRow { return requestRow{o, name} })
 }
 
-func (s *Service) namedDeliveries(ctx context.Context, page []deliveries.Delivery) ([]deliveryRow, error) {
+func (s *views) namedDeliveries(ctx context.Context, page []deliveries.Delivery) ([]deliveryRow, error) {
 	return withNames(ctx, s, page, func(d deliveries.Delivery) string { return d.SupplierID },
 		func(d deliveries.Delivery, name string) deliveryRow { return deliveryRow{d, name} })
 }
 
 // withNames adds the suppliers' names to a page.
-func withNames[T, Row any](ctx context.Context, s *Service, page []T, supplier func(T) string,
+func withNames[T, Row any](ctx context.Context, s *views, page []T, supplier func(T) string,
 	row func(one T, name string) Row) ([]Row, error) {
 	items, ids := make([]Row, len(page)), make([]string, len(page))
 	for i, one := range page {
@@ -97,7 +100,7 @@ func withNames[T, Row any](ctx context.Context, s *Service, page []T, supplier f
 }
 
 // names returns the suppliers' names by id.
-func (s *Service) names(ctx context.Context, ids ...string) (map[string]string, error) {
+func (s *views) names(ctx context.Context, ids ...string) (map[string]string, error) {
 	slices.Sort(ids)
 	if ids = slices.Compact(ids); len(ids) == 0 {
 		return map[string]string{}, nil
@@ -115,7 +118,7 @@ type requestView struct {
 }
 
 // request returns one request's whole story.
-func (s *Service) request(ctx context.Context, q query) (any, error) {
+func (s *views) request(ctx context.Context, q query) (any, error) {
 	supplier := q.params.ByName("supplier")
 	id, err := strconv.ParseInt(q.params.ByName("id"), 10, 64)
 	if err != nil {
@@ -155,7 +158,7 @@ type deliveriesView struct {
 	Next  *string       `json:"next_cursor"`
 }
 
-func (s *Service) deliveries(ctx context.Context, q query) (any, error) {
+func (s *views) deliveries(ctx context.Context, q query) (any, error) {
 	filter := deliveries.Filter{Receiver: q.values.Get("supplier_id"), Status: deliveries.Status(q.values.Get("status"))}
 	known := []deliveries.Status{"", deliveries.Pending, deliveries.Delivered, deliveries.Dead, deliveries.Failed}
 	if !slices.Contains(known, filter.Status) {
@@ -184,7 +187,7 @@ type deliveryView struct {
 	Supplier string `json:"supplier_name"`
 }
 
-func (s *Service) delivery(ctx context.Context, q query) (any, error) {
+func (s *views) delivery(ctx context.Context, q query) (any, error) {
 	detail, err := s.deps.Deliveries.Show(ctx, q.params.ByName("id"))
 	if err != nil {
 		return nil, err
@@ -198,7 +201,7 @@ type trackersView struct {
 	Faults map[string]string `json:"faults"` // of views that cannot be listed
 }
 
-func (s *Service) trackers(ctx context.Context, _ query) (any, error) {
+func (s *views) trackers(ctx context.Context, _ query) (any, error) {
 	clients, err := s.deps.Trackers.ListClients(ctx)
 	if err != nil {
 		return nil, err
@@ -220,7 +223,7 @@ type searchResult struct {
 }
 
 // search finds by request id, delivery id, supplier name or id, and X-Request-Id among the newest requests.
-func (s *Service) search(ctx context.Context, q query) (any, error) {
+func (s *views) search(ctx context.Context, q query) (any, error) {
 	text := strings.TrimSpace(q.values.Get("q"))
 	r := searchResult{Text: text, Requests: []requestRow{}, Deliveries: []deliveryRow{},
 		Suppliers: []supplierauth.Supplier{}}
@@ -239,7 +242,7 @@ func (s *Service) search(ctx context.Context, q query) (any, error) {
 	return r, err
 }
 
-func (s *Service) searchRequests(ctx context.Context, r *searchResult) error {
+func (s *views) searchRequests(ctx context.Context, r *searchResult) error {
 	id, err := strconv.ParseInt(r.Text, 10, 64)
 	if err != nil {
 		return nil
@@ -251,7 +254,7 @@ func (s *Service) searchRequests(ctx context.Context, r *searchResult) error {
 	return err
 }
 
-func (s *Service) searchDeliveries(ctx context.Context, r *searchResult) error {
+func (s *views) searchDeliveries(ctx context.Context, r *searchResult) error {
 	ids := []string{r.Text}
 	if !strings.HasPrefix(r.Text, "msg_") {
 		var err error

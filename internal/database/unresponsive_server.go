@@ -14,96 +14,80 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// In order: a statement has waited a second for its server (suspects); a connection of its own asks the
-// server the first question of the protocol (ask); when neither that one nor any other connection got a byte for some
-// time, the server counts as one that hangs (judge): its connections are closed, waiting statements fail as
-// unavailable, and none is dialled until it answers. Without this they would wait for their statement timeout of 30
-// s, which such a server does not keep, or for TCP.
+// A server hangs when its connections stay open and it answers nothing. Statements would wait for their timeout of 30 s,
+// which such a server does not keep, or for TCP. So, in this order: a statement waits, and the server has sent no byte to
+// anybody for half of a limit; it is asked the first question of the protocol, which needs no login; when it sends nothing
+// for the other half either, its connections are closed, and none is dialled until it answers.
 //
-// Where the address has another host, that time is short, as a failover has ten seconds. A server that is only busy
-// may answer nothing for a few seconds, and is not helped by new connections: where there is no other, it has time.
-// Commands are not watched: they can wait, and their one connection says little.
+// A server that is only busy may send nothing for seconds, and new connections do not help it: the limit is long. It is
+// short where the address has another host, as a failover has ten seconds. Commands are not watched: they can wait, and
+// their one connection says little.
 
 const (
-	hangTick    = 250 * time.Millisecond
-	hangSuspect = time.Second      // without an answer: the server is asked whether it still answers anybody
-	hangNext    = 5 * time.Second  // for that, where there is another host
-	hangOnly    = 15 * time.Second // for that, where there is none
-	hangAgain   = 2 * time.Second  // after it did, before it is asked once more
-	sslRequest  = 80877103         // the first question of the protocol, which needs no login
+	hangTick   = time.Second
+	hangNext   = 5 * time.Second  // the limit where there is another host
+	hangOnly   = 15 * time.Second // the limit where there is none
+	sslRequest = 80877103         // the first question of the protocol
 )
 
 var errHangs = errors.New("the server holds connections open and answers nothing")
 
-// hangs finds servers that hang: connections stay open and nothing answers, for as long as TCP lets them, so that
-// whatever waits for them would wait too. A server that keeps a statement waiting is probed by a connection of its own.
-// When that is not answered either, nor anything else meanwhile, as one that is overloaded takes long for a new
-// connection, all connections to it are closed and no others are made until it answers; the address's other hosts are
-// tried at once.
+// hangs finds servers that hang.
 type hangs struct {
 	dial  pgconn.DialFunc
-	limit time.Duration // for an answer
-	found func()        // a server hangs, its connections are closed
+	limit time.Duration // without a byte
+	found func()        // a server hangs, its connections are to be closed
 	log   *slog.Logger
-	start time.Time
+	start time.Time // times below are nanoseconds after it: the machine's clock may jump
 
 	mu      sync.Mutex
-	conns   map[*answering]endpoint
-	servers map[endpoint]*suspect
-	answers map[endpoint]*atomic.Int64 // how many times a server's connections got something
-	asking  sync.WaitGroup
+	servers map[endpoint]*watched
 }
 
 // endpoint is a server as it is dialled.
 type endpoint struct{ network, address string }
 
-// suspect is what is known of a server that kept a statement waiting.
-type suspect struct {
-	hung, asked bool
-	answered    time.Time
+// watched is a server and the connections to it.
+type watched struct {
+	answered atomic.Int64 // when it last sent a byte
+	hung     bool
+	conns    map[*answering]struct{}
 }
 
-// newHangs watches the connections that are dialled; found is called after those of a server that hangs are given up.
+// newHangs watches the connections that are dialled. It calls found before it closes those of a server that hangs.
 func newHangs(cfg *pgx.ConnConfig, found func(), log *slog.Logger) *hangs {
 	h := &hangs{dial: cfg.DialFunc, limit: hangOnly, found: found, log: log, start: time.Now(),
-		conns: make(map[*answering]endpoint), servers: make(map[endpoint]*suspect),
-		answers: make(map[endpoint]*atomic.Int64)}
+		servers: make(map[endpoint]*watched)}
 	if several(cfg) {
 		h.limit = hangNext
 	}
 	return h
 }
 
-// got returns the count of the answers of a server.
-func (h *hangs) got(to endpoint) *atomic.Int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	count := h.answers[to]
-	if count == nil {
-		count = new(atomic.Int64)
-		h.answers[to] = count
-	}
-	return count
-}
+func (h *hangs) now() int64 { return int64(time.Since(h.start)) }
 
 // connect dials a server, unless it hangs.
 func (h *hangs) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	to := endpoint{network, address}
 	h.mu.Lock()
-	known := h.servers[to]
-	refused := known != nil && known.hung
+	server := h.servers[to]
+	if server == nil {
+		server = &watched{conns: make(map[*answering]struct{})}
+		h.servers[to] = server
+	}
+	hung := server.hung
 	h.mu.Unlock()
-	if refused {
+	if hung {
 		return nil, errHangs
 	}
 	made, err := h.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	c := &answering{Conn: made, hangs: h, got: h.got(to)}
+	c := &answering{Conn: made, hangs: h, server: server}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.conns[c] = to
+	server.conns[c] = struct{}{}
 	return c, nil
 }
 
@@ -111,48 +95,81 @@ func (h *hangs) connect(ctx context.Context, network, address string) (net.Conn,
 func (h *hangs) run(ctx context.Context) {
 	ticker := time.NewTicker(hangTick)
 	defer ticker.Stop()
-	defer h.asking.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		for _, to := range h.suspects() {
-			h.asking.Go(func() {
-				before := h.got(to).Load()
-				err := h.ask(ctx, to)
-				h.judge(ctx, to, h.got(to).Load() != before, err)
-			})
+		for to, server := range h.suspects() {
+			h.judge(ctx, to, server)
 		}
 	}
 }
 
-// suspects returns the servers to be asked now.
-func (h *hangs) suspects() (list []endpoint) {
+// suspects returns the servers that let a statement wait and send nothing, and those that hang.
+func (h *hangs) suspects() map[endpoint]*watched {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for c, to := range h.conns {
-		if h.servers[to] == nil && c.waited() > hangSuspect {
-			h.servers[to] = &suspect{}
+	suspects := make(map[endpoint]*watched)
+	before := h.now() - int64(h.limit/2)
+	for to, server := range h.servers {
+		suspect := server.hung
+		for c := range server.conns {
+			since := c.since.Load()
+			suspect = suspect || since != 0 && since < before && server.answered.Load() < before
+		}
+		if suspect {
+			suspects[to] = server
 		}
 	}
-	for to, s := range h.servers {
-		switch {
-		case s.asked:
-		case s.answered.IsZero():
-			s.asked = true
-			list = append(list, to)
-		case time.Since(s.answered) > hangAgain:
-			delete(h.servers, to) // a statement that still waits makes it suspect again
-		}
-	}
-	return list
+	return suspects
 }
 
-// ask reports why the server does not answer.
+// judge asks a server, and acts on its answer. One that is gone, rather than hanging, ends its connections itself.
+func (h *hangs) judge(ctx context.Context, to endpoint, server *watched) {
+	answered := server.answered.Load()
+	err := h.ask(ctx, to)
+	if ctx.Err() != nil {
+		return
+	}
+	late, isNet := errors.AsType[net.Error](err)
+	hangs := isNet && late.Timeout() && server.answered.Load() == answered
+	if !hangs {
+		server.answered.Store(h.now())
+	}
+	h.mu.Lock()
+	before := server.hung
+	server.hung = hangs
+	h.mu.Unlock()
+	switch {
+	case hangs && !before:
+		h.log.WarnContext(ctx, "a database server answers nothing: its connections are closed", "server", to.address)
+		h.found()
+	case before && !hangs:
+		h.log.InfoContext(ctx, "the database server answers again", "server", to.address)
+	}
+	if hangs { // also what was being dialled meanwhile
+		h.closeAll(server)
+	}
+}
+
+// closeAll closes a server's connections.
+func (h *hangs) closeAll(server *watched) {
+	h.mu.Lock()
+	var conns []net.Conn
+	for c := range server.conns {
+		conns = append(conns, c)
+	}
+	h.mu.Unlock()
+	for _, c := range conns {
+		_ = c.Close() // it is given up whatever this says
+	}
+}
+
+// ask reports why a server does not answer.
 func (h *hangs) ask(ctx context.Context, to endpoint) error {
-	ctx, cancel := context.WithTimeout(ctx, h.limit)
+	ctx, cancel := context.WithTimeout(ctx, h.limit/2)
 	defer cancel()
 	c, err := h.dial(ctx, to.network, to.address)
 	if err != nil {
@@ -171,69 +188,21 @@ func (h *hangs) ask(ctx context.Context, to endpoint) error {
 	return err
 }
 
-// judge acts on a server's answer, and on whether its connections got any meanwhile. One that is gone, rather than
-// hanging, ends its connections itself.
-func (h *hangs) judge(ctx context.Context, to endpoint, answers bool, err error) {
-	if ctx.Err() != nil {
-		return
-	}
-	late, isNet := errors.AsType[net.Error](err)
-	hung := isNet && late.Timeout() && !answers
-	lost, before := h.set(to, hung)
-	if before != hung {
-		h.report(ctx, to, hung)
-	}
-	if len(lost) > 0 {
-		h.found()
-	}
-	for _, c := range lost {
-		_ = c.Close() // it is given up whatever this says
-	}
-}
-
-// set notes whether the server hangs, and returns the connections that it has then.
-func (h *hangs) set(to endpoint, hung bool) (lost []net.Conn, before bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s := h.servers[to]
-	before = s.hung
-	s.asked, s.hung, s.answered = false, hung, time.Time{}
-	if !hung {
-		s.answered = time.Now()
-		return nil, before
-	}
-	for c, at := range h.conns {
-		if at == to {
-			lost = append(lost, c)
-		}
-	}
-	return lost, before
-}
-
-// report logs that a server has begun to hang, or answers again.
-func (h *hangs) report(ctx context.Context, to endpoint, hung bool) {
-	if hung {
-		h.log.WarnContext(ctx, "a database server answers nothing: its connections are closed", "server", to.address)
-		return
-	}
-	h.log.InfoContext(ctx, "the database server answers again", "server", to.address)
-}
-
-// answering is a connection that knows for how long it has waited for its server.
+// answering is a connection that notes since when it waits, and its server's bytes.
 type answering struct {
 	net.Conn
-	hangs *hangs
-	since atomic.Int64  // when the read began, after the start of hangs; 0: nothing is waited for
-	got   *atomic.Int64 // counts what the server's connections got
+	hangs  *hangs
+	server *watched
+	since  atomic.Int64 // when the read began; 0: nothing reads
 }
 
 // Read reads.
 func (c *answering) Read(p []byte) (int, error) {
-	c.since.Store(int64(time.Since(c.hangs.start)))
+	c.since.Store(c.hangs.now())
 	defer c.since.Store(0)
 	n, err := c.Conn.Read(p)
 	if n > 0 {
-		c.got.Add(1)
+		c.server.answered.Store(c.hangs.now())
 	}
 	return n, err
 }
@@ -241,16 +210,7 @@ func (c *answering) Read(p []byte) (int, error) {
 // Close closes.
 func (c *answering) Close() error {
 	c.hangs.mu.Lock()
-	delete(c.hangs.conns, c)
+	delete(c.server.conns, c)
 	c.hangs.mu.Unlock()
 	return c.Conn.Close()
-}
-
-// waited returns for how long the connection has waited for a byte; 0 when nothing reads from it.
-func (c *answering) waited() time.Duration {
-	since := c.since.Load()
-	if since == 0 {
-		return 0
-	}
-	return time.Since(c.hangs.start) - time.Duration(since)
 }
