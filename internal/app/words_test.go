@@ -40,14 +40,16 @@ var privateWords = map[string]string{
 
 // privatePhrases are those that are no English, or hide who does what.
 var privatePhrases = []struct {
+	part    string // in each of them: quicker to look for
 	form    *regexp.Regexp
 	instead string
 }{
-	{regexp.MustCompile(`(?i)\b(leads?|leading|led) (to|on|here|there|back|out|through|into)\b`),
+	{"lead", regexp.MustCompile(`(?i)\b(leads?|leading) (to|on|here|there|back|out|through|into)\b`),
 		"points at, links to, redirects to, goes on, causes"},
-	{regexp.MustCompile(`(?i)\bof ours\b`), "our"},
-	{regexp.MustCompile(`(?i)\bfor good\b`), "permanently, finally"},
-	{regexp.MustCompile(`(?i)\ba supplier and (minute|second|day)\b`), "for each supplier in each minute"},
+	{"led ", regexp.MustCompile(`(?i)\bled (to|on|here|there|back|out|through|into)\b`), "pointed at, redirected to, caused"},
+	{"of ours", regexp.MustCompile(`(?i)\bof ours\b`), "our"},
+	{"for good", regexp.MustCompile(`(?i)\bfor good\b`), "permanently, finally"},
+	{"a supplier and", regexp.MustCompile(`(?i)\ba supplier and (minute|second|day)\b`), "for each supplier in each minute"},
 }
 
 // whatIs is a sentence, or a part of one, whose subject is a clause: the reader learns at its end what it was about. A
@@ -82,7 +84,11 @@ func TestHouse_speaks_the_words_of_the_field(t *testing.T) {
 		lines := strings.Split(text, "\n")
 		for i, line := range lines {
 			number := i + 1
+			lower := strings.ToLower(line)
 			for _, phrase := range privatePhrases {
+				if !strings.Contains(lower, phrase.part) {
+					continue
+				}
 				if found := phrase.form.FindString(line); found != "" {
 					t.Errorf("%s:%d says %q: say %s", name, number, found, phrase.instead)
 				}
@@ -91,11 +97,15 @@ func TestHouse_speaks_the_words_of_the_field(t *testing.T) {
 			if number < len(lines) {
 				folded += strings.TrimLeft(lines[number], "\t /-#") + " "
 			}
-			if found := whatIs.FindStringIndex(folded); found != nil && found[0] < len(line) {
+			var found []int
+			if strings.Contains(lower, "what") {
+				found = whatIs.FindStringIndex(folded)
+			}
+			if found != nil && found[0] < len(line) {
 				t.Errorf("%s:%d begins a sentence or a clause with what: begin it with its subject: %q", name, number,
 					folded[found[0]:found[1]])
 			}
-			if !mayBePrivate(line) {
+			if !mayBePrivate(lower) {
 				continue
 			}
 			for _, w := range word.FindAllString(line, -1) {
@@ -114,7 +124,6 @@ func TestHouse_speaks_the_words_of_the_field(t *testing.T) {
 
 // mayBePrivate reports whether a private word is anywhere in the line: quicker than to take all lines apart.
 func mayBePrivate(line string) bool {
-	line = strings.ToLower(line)
 	for private := range privateWords {
 		if strings.Contains(line, private) {
 			return true
