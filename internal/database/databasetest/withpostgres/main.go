@@ -8,6 +8,9 @@
 // SUPPLYHUB_TEST_CITUS_WORKERS; where it is not installed, nothing is run, and said.
 // The command finds the server's address in SUPPLYHUB_TEST_POSTGRES; withpostgres ends with the command's exit code.
 // The server belongs to a second process, the guard, which removes it as soon as withpostgres is gone, killed included.
+//
+// Without -durable the server's files, and the command's temporary ones, are in memory where there is plenty of it: tests
+// make and remove thousands of databases, and file systems take as long for that as PostgreSQL.
 package main
 
 import (
@@ -32,6 +35,9 @@ const (
 	exitSignal     = 128 // plus the number of the signal that ended the command
 
 	citusWorkers = 2
+
+	memory     = "/dev/shm"
+	memoryFree = 8 << 30 // bytes, of which the tests take a tenth
 )
 
 func main() {
@@ -43,6 +49,7 @@ func main() {
 	})
 	citus := flag.Bool("citus", false, "a coordinator and two workers of Citus, where that is installed")
 	asGuard := flag.Bool("guard", false, "internal: keep the server until standard input ends")
+	scratch := flag.String("scratch", "", "internal: the directory that the guard removes")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: withpostgres [-durable] [-citus] [-c NAME=VALUE]… COMMAND ARGUMENT…")
 		flag.PrintDefaults()
@@ -50,7 +57,7 @@ func main() {
 	flag.Parse()
 	switch {
 	case *asGuard:
-		os.Exit(guard(*durable, *citus, settings))
+		os.Exit(guard(*durable, *citus, settings, *scratch))
 	case flag.NArg() == 0:
 		flag.Usage()
 		os.Exit(2)
@@ -68,7 +75,11 @@ func run(durable, citus bool, settings, command []string) int {
 	}
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	addresses, release, err := startGuard(durable, citus, settings)
+	scratch := ""
+	if !durable {
+		scratch = inMemory()
+	}
+	addresses, release, err := startGuard(durable, citus, settings, scratch)
 	if err != nil {
 		return say(exitSetup, err)
 	}
@@ -76,13 +87,31 @@ func run(durable, citus bool, settings, command []string) int {
 	return execute(command, addresses, signals)
 }
 
+// inMemory makes this process's directory for temporary files one in memory, and returns it; empty where there is too
+// little. What go builds stays on the disk.
+func inMemory() string {
+	var there syscall.Statfs_t
+	if err := syscall.Statfs(memory, &there); err != nil || int64(there.Bavail)*int64(there.Bsize) < memoryFree {
+		return ""
+	}
+	dir, err := os.MkdirTemp(memory, "supplyhub-test-")
+	if err != nil || os.Chmod(dir, 0o711) != nil { // the server's user enters it too
+		return ""
+	}
+	if os.Getenv("GOTMPDIR") == "" {
+		_ = os.Setenv("GOTMPDIR", os.TempDir())
+	}
+	_ = os.Setenv("TMPDIR", dir)
+	return dir
+}
+
 // startGuard starts the process that owns the servers. release, or the end of this process, ends all.
-func startGuard(durable, citus bool, settings []string) (addresses []string, release func(), err error) {
+func startGuard(durable, citus bool, settings []string, scratch string) (addresses []string, release func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, err
 	}
-	args := []string{"-guard", fmt.Sprintf("-durable=%t", durable), fmt.Sprintf("-citus=%t", citus)}
+	args := []string{"-guard", fmt.Sprintf("-durable=%t", durable), fmt.Sprintf("-citus=%t", citus), "-scratch", scratch}
 	for _, setting := range settings {
 		args = append(args, "-c", setting)
 	}
@@ -112,8 +141,12 @@ func startGuard(durable, citus bool, settings []string) (addresses []string, rel
 	return strings.Fields(line), release, nil
 }
 
-// guard starts the servers, writes their addresses to standard output, and removes them when standard input ends.
-func guard(durable, citus bool, settings []string) int {
+// guard starts the servers, writes their addresses to standard output, and removes them, and the directory scratch, when
+// standard input ends.
+func guard(durable, citus bool, settings []string, scratch string) int {
+	if scratch != "" {
+		defer os.RemoveAll(scratch)
+	}
 	signal.Ignore(syscall.SIGPIPE) // our parent may be gone already
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
