@@ -87,8 +87,8 @@ func run(durable, citus bool, settings, command []string) int {
 	return execute(command, addresses, signals)
 }
 
-// inMemory makes this process's directory for temporary files one in memory, and returns it; empty where there is too
-// little. What go builds stays on the disk.
+// inMemory moves this process's temporary files into a directory in memory, and returns it; empty where there is too
+// little room. Builds of go stay on the disk.
 func inMemory() string {
 	var there syscall.Statfs_t
 	if err := syscall.Statfs(memory, &there); err != nil || int64(there.Bavail)*int64(there.Bsize) < memoryFree {
