@@ -47,6 +47,7 @@ type Deps struct {
 	DB           *database.DB
 	Log          *slog.Logger
 	Now          func() time.Time
+	Since        func(time.Time) time.Duration // how long a call has lasted; nil: time.Since
 	Destinations receivers.Destinations
 	Ledger       deliveries.RequestLedger
 	BaseURL      string           // of the own endpoint, which is trusted
@@ -101,6 +102,9 @@ type Dispatcher struct {
 
 // New builds a dispatcher; Close releases it.
 func New(deps Deps) *Dispatcher {
+	if deps.Since == nil {
+		deps.Since = time.Since
+	}
 	if deps.TraceParent == nil {
 		deps.TraceParent = logctx.TraceParent
 	}
@@ -272,7 +276,7 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 	j.TraceParent = d.deps.TraceParent(call)
 	started := time.Now()
 	a := d.sender.send(call, j, d.deps.Now())
-	took := time.Since(started)
+	took := d.deps.Since(started)
 	end(a.Status, a.Failure())
 
 	now := d.deps.Now()

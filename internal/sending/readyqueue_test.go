@@ -13,8 +13,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/sending"
 )
 
-// inLine returns a rig of four slots whose receivers answered fast until now, with 20 events more than it can send: the
-// receivers' answers wait for release.
+// inLine returns a rig of four slots whose receivers count as fast, however busy this machine is, with 20 events more than
+// it can send: the receivers' answers wait for release.
 func inLine(t *testing.T, db *database.DB, changes ...func(*sending.Deps)) (
 	r *rig, stop func() error, release func()) {
 	t.Helper()
@@ -28,7 +28,8 @@ func inLine(t *testing.T, db *database.DB, changes ...func(*sending.Deps)) (
 		}
 	}
 	r = newRig(t, db, setup{own: hold, acme: hold, idle: true, deps: func(d *sending.Deps) {
-		d.Concurrency, d.Timeout = 4, 8*time.Second
+		d.Concurrency, d.Timeout = 4, time.Minute
+		d.Since = func(time.Time) time.Duration { return time.Millisecond }
 		for _, change := range changes {
 			change(d)
 		}
@@ -87,9 +88,8 @@ func TestLine_begins_more_attempts_than_there_are_slots_and_sends_each_once(t *t
 func TestLine_that_does_not_move_goes_back_to_the_database_without_an_attempt(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		r, _, release := inLine(t, db)
-		before := r.begun()
-		until(t, "the first attempts time out and the others are put back", func() bool { return r.begun() < before })
+		r, _, release := inLine(t, db, func(d *sending.Deps) { d.Timeout = 8 * time.Second })
+		until(t, "the first attempts time out and the others are put back", func() bool { return r.begun() < 2+16 })
 		release()
 		r.settled()
 		ledger, err := r.Verify(t.Context(), func(int64) {})
@@ -123,7 +123,7 @@ func TestPause_takes_back_at_once_what_waits_for_its_slot_in_another_process(t *
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		between := &network{takes: map[int64]func([]byte){}}
 		still := func(d *sending.Deps) {
-			d.Peers, d.Now, d.Timeout = between, func() time.Time { return stillAt }, time.Minute
+			d.Peers, d.Now = between, func() time.Time { return stillAt }
 		}
 		r, _, release := inLine(t, db, still)
 		waiting := func() (n int) {
