@@ -24,7 +24,7 @@ func FindCitus() error {
 	if err != nil {
 		return err
 	}
-	dir, err := exec.Command(filepath.Join(bin, "pg_config"), "--sharedir").Output()
+	dir, err := exec.Command(program(bin, "pg_config"), "--sharedir").Output()
 	if err == nil {
 		_, err = os.Stat(filepath.Join(strings.TrimSpace(string(dir)), "extension", "citus.control"))
 	}

@@ -125,20 +125,24 @@ func (c *Cluster) Exited() <-chan struct{} { return c.exited }
 // Socket returns the path of the server's socket.
 func (c *Cluster) Socket() string { return filepath.Join(c.dir, ".s.PGSQL."+port) }
 
-// Run runs one of PostgreSQL's own programs, where the servers are or else from the PATH.
-func Run(ctx context.Context, program string, args ...string) error {
+// Run runs one of PostgreSQL's own programs.
+func Run(ctx context.Context, name string, args ...string) error {
 	bin, err := binaries()
 	if err != nil {
 		return err
 	}
-	path, err := exec.LookPath(filepath.Join(bin, program))
-	if err != nil {
-		path = program
-	}
-	if out, err := exec.CommandContext(ctx, path, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", program, err, out)
+	if out, err := exec.CommandContext(ctx, program(bin, name), args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", name, err, out)
 	}
 	return nil
+}
+
+// program returns the path of one of PostgreSQL's own programs: where the servers are, or else on the PATH.
+func program(bin, name string) string {
+	if path, err := exec.LookPath(filepath.Join(bin, name)); err == nil {
+		return path
+	}
+	return name
 }
 
 // binaries returns the directory of the newest PostgreSQL on this machine.
