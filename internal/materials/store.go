@@ -122,7 +122,7 @@ func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
 // find reads one request of the supplier; errs.NotFound when the supplier has no such request.
 func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, error) {
-	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+columns(s.events.BodyOfOne)+`
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+columns(s.events.BodyOfOne, `r.supplier_id`)+`
 		FROM material_requests r WHERE supplier_id = $1 AND id = $2`, []any{supplierID, id}, (*requestRow).places)
 	if err != nil {
 		return Record{}, fmt.Errorf("read material request: %w", err)
@@ -135,11 +135,11 @@ func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, 
 
 // columns returns what a record has of a request r and of the event that has its estimates: those of the round before,
 // if any, are not on offer while fresh ones are made.
-func columns(bodyOf func(supplier, uid, number string) string) string {
+func columns(bodyOf func(supplier, uid, number string) string, supplier string) string {
 	return `r.supplier_id, r.id, status, round, uid, trace_id, trace_parent, failure, created_at, updated_at,
 		selected_estimate_id, selected_at, body, estimates, unavailable,
 		CASE WHEN estimates IS NULL AND received > 0 AND status <> 'enqueued' THEN ` +
-		bodyOf(`r.supplier_id`, `r.uid`, `r.received`) + ` END`
+		bodyOf(supplier, `r.uid`, `r.received`) + ` END`
 }
 
 // places returns where database.Scan reads the columns to.

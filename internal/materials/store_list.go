@@ -206,7 +206,7 @@ func (s *store) records(ctx context.Context, wanted []listed) ([]Record, error) 
 		keys[i] = w.requestKey
 	}
 	rows, err := queryRequests(ctx, s, s.db.ReaderSQL(ctx), keys, `*`, false,
-		`SELECT `+columns(s.events.BodyOf)+` FROM %s`, (*requestRow).places)
+		`SELECT `+columns(s.events.BodyOf, s.db.Shared(`r.supplier_id`, `$1`))+` FROM %s`, (*requestRow).places)
 	if err != nil {
 		return nil, fmt.Errorf("read material requests: %w", err)
 	}
