@@ -26,7 +26,7 @@ type table struct {
 // counts (a|b), and its title behind a colon.
 type columns struct {
 	names []string
-	now   time.Time // what a moment's AGE is counted to: the database's time, as the moments are
+	now   time.Time // moments' AGE is counted to it: the database's time, as theirs is
 }
 
 func plain(names ...string) columns { return columns{names: names} }

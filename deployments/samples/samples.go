@@ -14,7 +14,7 @@ func Files() map[string][]byte {
 	sources := map[string][]byte{}
 	for _, name := range []string{"python/supplier.py", "typescript/hub.ts", "typescript/supplier.ts"} {
 		content, err := files.ReadFile(name)
-		if err == nil { // what is embedded can be read
+		if err == nil { // embedded files can be read
 			sources[path.Base(name)] = content
 		}
 	}

@@ -194,7 +194,7 @@ func (c *chaos) reuseIDs() {
 		UPDATE material_requests SET created_at = 1,
 			updated_at = CASE WHEN id IN (` + list + `) THEN 1 ELSE updated_at END
 		WHERE uid IN (SELECT uid FROM before)`)
-	var deleted int64 // what is still being delivered stays
+	var deleted int64 // deliveries under way stay
 	apptest.Eventually(c.t, "all are deleted", func() bool {
 		deleted += apptest.MustCommand[pruned](c.t, c.hub, "retention", "run", "--days", "1").Requests
 		return deleted == int64(len(ids))

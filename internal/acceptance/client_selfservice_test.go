@@ -277,7 +277,7 @@ func clientSelfServiceRules(t *testing.T, h *apptest.Hub) {
 			return n
 		}
 		apptest.Eventually(t, "all are delivered", func() bool { return count(client.Delivered) == n })
-		_, err := c.PauseReceiver(t.Context()) // what is sent again stays pending
+		_, err := c.PauseReceiver(t.Context()) // a redelivered one stays pending
 		must(t, "pause", err)
 		seen := map[string]bool{}
 		for d, err := range c.Deliveries(t.Context(), client.DeliveryFilter{Status: client.Delivered}) {

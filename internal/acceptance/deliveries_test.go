@@ -132,7 +132,7 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 				t.Fatalf("page %d: %+v", i+1, page)
 			}
 			cursor = "&cursor=" + page.Next
-			if i == 0 { // what comes, or leaves the filter, meanwhile is missed by nothing else
+			if i == 0 { // a row that comes, or leaves the filter, meanwhile takes no other with it
 				becomes(t, s, submit(t, s, nil), "estimated")
 				want(t, s.Do(t, http.MethodPost, deliveriesPath+"/"+sent[0].ID+"/redeliver", nil), 202)
 			}

@@ -24,7 +24,7 @@ func TestTraces_go_where_the_OTEL_variables_say_and_hold_no_secret(t *testing.T)
 				if r.URL.Path != "/v1/traces" {
 					t.Errorf("the collector is asked for %s", r.URL.Path)
 				}
-				_, _ = io.Copy(&got, r.Body) // what is missing fails below
+				_, _ = io.Copy(&got, r.Body) // a missing part fails below
 				w.Header().Set("Content-Type", "application/x-protobuf")
 			}))
 			t.Cleanup(collector.Close)

@@ -62,7 +62,7 @@ func TestVerify_accounts_for_everything_and_names_every_fault(t *testing.T) {
 			text := strings.Join(v.Faults, "\n")
 			for part, times := range map[string]int{"has no estimates": 2, "nothing brings its estimates": 1,
 				"its last attempt was not answered 2xx": 1, "lacks attempts": 1, "has no event": 1} {
-				if strings.Count(text, part) != times { // what has lost its event has lost its estimates
+				if strings.Count(text, part) != times { // a request without its event has no estimates
 					t.Errorf("%q is not named %d times:\n%s", part, times, text)
 				}
 			}

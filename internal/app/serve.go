@@ -180,7 +180,7 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 func (s *api) shutdown(ctx context.Context, server *http.Server) {
 	if err := server.Shutdown(ctx); err != nil {
 		s.log.WarnContext(ctx, "connections were still busy and are closed", "error", err)
-		_ = server.Close() // what it says was said
+		_ = server.Close() // its error was logged
 	}
 }
 

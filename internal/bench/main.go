@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	runtime.LockOSThread() // what is started is killed when the thread that started it ends
+	runtime.LockOSThread() // a child is killed when the thread that started it ends
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	part := ""

@@ -21,7 +21,7 @@ import (
 
 const (
 	burstDuration = 3 * time.Second
-	settle        = 300 * time.Millisecond // what a burst leaves behind is counted with it
+	settle        = 300 * time.Millisecond // a burst's remainder is counted with it
 	heard         = 2 * time.Second        // all workers know by then who owns what
 	roundsDefault = 6
 )
@@ -196,7 +196,7 @@ func (c *contender) burst(ctx context.Context) error {
 	}
 	wait(ctx, settle)
 	used := c.cpu().since(before)
-	if !atOnce { // what the burst left to PostgreSQL is no part of a steady rate, nor of who comes next
+	if !atOnce { // the burst's remainder in PostgreSQL is no part of a steady rate, nor of the next tree's
 		if err := c.tidy(ctx); err != nil {
 			return err
 		}

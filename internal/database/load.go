@@ -67,7 +67,7 @@ func copyRows(ctx context.Context, conn *sql.Conn, table string, columns []strin
 		return err
 	})
 	if source.fault != nil {
-		return 0, source.fault // what the server answers only repeats it
+		return 0, source.fault // the server's answer only repeats it
 	}
 	return count, err
 }

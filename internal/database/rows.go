@@ -188,7 +188,7 @@ func (r *Rows) open(s *server) error {
 	cfg.MaxConns = max(s.readers, 1)
 	wanted := r.settings()
 	for _, w := range wanted {
-		delete(cfg.ConnConfig.RuntimeParams, w.name) // what an address gives is for the writers
+		delete(cfg.ConnConfig.RuntimeParams, w.name) // an address's own value is for the writers
 	}
 	r.session = s.configure(cfg, address, wanted, "supplyhub-reader")
 	cfg.ConnConfig.ValidateConnect = target(cfg.ConnConfig, address, s.config.ReadURL != "")

@@ -221,7 +221,7 @@ func Recoverable() []Status { return []Status{undelivered, Pending, Dead, Failed
 func (s *SelfService) Recover(ctx context.Context, supplierID string, filter SentFilter) (total int64, err error) {
 	of := []Status{filter.Status}
 	if filter.Status == undelivered {
-		of = []Status{Pending, Dead, Failed} // what is dead is pending afterwards
+		of = []Status{Pending, Dead, Failed} // a dead one is pending afterwards
 	}
 	chosen := filter.to(supplierID)
 	chosen.unchanged = s.deps.Now()

@@ -50,7 +50,7 @@ func TestBacklog_and_first_attempts_of_a_destination_share_its_slots(t *testing.
 				f.claim(a)
 				f.admit(a, fresh)
 				all := f.flying("a")
-				for range 2 * all { // what was claimed while nothing new was there
+				for range 2 * all { // those claimed before anything new came
 					f.end("a", true, time.Millisecond)
 					f.claim(a)
 				}

@@ -128,7 +128,7 @@ type Permit[J any] struct {
 	s      *Scheduler[J]
 	to     *destination[J]
 	queued bool // it is for a place in the ready queue, not for a slot
-	first  bool // what it is for did not wait in the database
+	first  bool // its delivery did not wait in the database
 }
 
 // Send sends the job in the background, now or from the ready queue.

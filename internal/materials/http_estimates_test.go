@@ -404,7 +404,7 @@ func TestReceiveEstimates_after_a_selection(t *testing.T) {
 		expect(t, p.choose("acme", 1, "e1"), 200)
 		newer := event("acme", 1, noon.Add(time.Second), "e2")
 		expect(t, p.deliver("msg_2", newer), 409)
-		expect(t, p.deliver("msg_2", newer), 409) // what was refused is not remembered
+		expect(t, p.deliver("msg_2", newer), 409) // a refused event is not remembered
 		expect(t, p.deliver("msg_1", newer), 200, stored1)
 		expect(t, p.deliver("msg_3", event("acme", 1, noon.Add(-time.Second), "e3")), 200, stored1) // older: nothing changes
 		if r := p.row("acme", 1); r.Status != "selected" || !cmp.Equal(r.estimateIDs(), []string{"e1"}) {

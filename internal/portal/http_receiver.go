@@ -108,7 +108,7 @@ func (s *Service) SendTest(c *gin.Context) error {
 type testView struct {
 	receivers.TestResult
 	Waiting int64 // for the receiver
-	Paused  bool  // what waits is sent when it is resumed
+	Paused  bool  // waiting deliveries are sent when it is resumed
 }
 
 // Well reports whether the receiver took the call.

@@ -84,7 +84,7 @@ func TestSync_statuses(t *testing.T) {
 			{upsert("Old", "2026-11-09T00:00:00Z"), "stale"},
 			{upsert("Board", "2026-11-11T00:00:00Z"), "updated"},
 			{upsert("Board", "2026-11-12T00:00:00Z"), "unchanged"},
-			{upsert("Late", "2026-11-11T12:00:00Z"), "stale"}, // what is unchanged is newer all the same
+			{upsert("Late", "2026-11-11T12:00:00Z"), "stale"}, // an unchanged one is newer all the same
 			{deactivate("2026-11-11T12:00:00Z"), "stale"},
 			{deactivate("2026-11-13T00:00:00Z"), "deactivated"},
 			{deactivate("2026-11-14T00:00:00Z"), "unchanged"},

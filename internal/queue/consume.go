@@ -24,7 +24,7 @@ const (
 	pullWait    = 500 * time.Millisecond // an idle pull's length, and so the longest wait at the end of Consume
 	pullRetry   = 200 * time.Millisecond
 	firstDelay  = 500 * time.Millisecond
-	longestWait = 2 * time.Second // what lets work fail is unavailable: work that fails by itself is put off elsewhere
+	longestWait = 2 * time.Second // a part is unavailable: work that fails by itself is put off elsewhere
 )
 
 // Message is one piece of work. Deliveries counts from 1.

@@ -192,7 +192,7 @@ func (q *Queue) options() ([]nats.Option, error) {
 		nats.IgnoreAuthErrorAbort(), // permissions may be repaired while we run
 		nats.ReconnectWait(reconnectWait),
 		nats.PingInterval(pingInterval),
-		nats.ReconnectBufSize(-1), // what cannot be sent now is published again by its owner
+		nats.ReconnectBufSize(-1), // unsent messages are published again by their owners
 		nats.ConnectHandler(q.connected),
 		nats.ReconnectHandler(q.connected),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {

@@ -95,7 +95,7 @@ func (s sightings) forget(others []int64) {
 // closed with the first lease. A beat that fails is repeated after the same pause: when the database is away for longer
 // than the lease lives nothing new is begun (worker returns 0), and attempts in flight wait in held for the next beat.
 func (d *owner) keepLease(ctx context.Context, got chan<- struct{}) {
-	asking := context.WithoutCancel(ctx) // what is begun ends
+	asking := context.WithoutCancel(ctx) // a renewal that has begun ends
 	// until then no other worker counts as dead: while the database was unavailable no lease could be renewed
 	var late time.Time
 	for first := true; ctx.Err() == nil; {

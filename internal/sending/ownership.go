@@ -138,7 +138,7 @@ func (d *owner) own(ctx context.Context, shards []int, m members) error {
 	o.owned = shards
 	for shard, owner := range m.owners {
 		if o.owners[shard] = owner; !slices.Contains(m.live, owner) {
-			o.owners[shard] = dispatch.NoOwner // what is handed to a dead worker waits until it is missed
+			o.owners[shard] = dispatch.NoOwner // a shard handed to a dead worker waits until that is missed
 		}
 	}
 	o.live = len(m.live)

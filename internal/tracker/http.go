@@ -30,7 +30,7 @@ func (s *Service) answer(c *gin.Context, read func(context.Context, Client, quer
 		return err
 	}
 	l, err := read(ctx, who.client, q)
-	// what was remembered of the client may be old
+	// the remembered client may be old
 	if errors.Is(err, errClientChanged) || errs.KindOf(err) == errs.Forbidden {
 		if who.client, err = s.authenticateAgain(ctx, who.key); err == nil {
 			l, err = read(ctx, who.client, q)

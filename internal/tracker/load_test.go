@@ -45,7 +45,7 @@ func TestLoad_takes_constant_memory(t *testing.T) {
 		if db.Engine() == database.SQLite {
 			lines = 3_000 // the engine in Go is slow under the race detector
 		}
-		defer debug.SetGCPercent(debug.SetGCPercent(50)) // what is garbage is no memory that the load takes
+		defer debug.SetGCPercent(debug.SetGCPercent(50)) // garbage is no memory that the load takes
 		runtime.GC()
 		var most uint64
 		sample := func(lines int64) {

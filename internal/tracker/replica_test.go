@@ -25,7 +25,7 @@ type replicated struct {
 
 func newReplicated(t *testing.T) *replicated {
 	t.Helper()
-	primary, err := cluster.Start(true) // what is committed is written
+	primary, err := cluster.Start(true) // commits are written
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,7 @@ func (s *Service) winnersOf(ctx context.Context, r *relation, st state) ([]winne
 		if r.counted() && string(row[0]) != strconv.FormatInt(st.generation, 10) {
 			return errMoved
 		}
-		device, ok := parseInteger(strings.TrimSpace(string(row[1]))) // what is no number is no device
+		device, ok := parseInteger(strings.TrimSpace(string(row[1]))) // a text that is no number is no device
 		if ok && !chosen[device] {
 			chosen[device] = true
 			winners = append(winners, winner{device, string(row[2])})

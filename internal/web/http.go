@@ -171,7 +171,7 @@ type Outcome struct {
 	More  bool  `json:"more,omitempty"`
 	Done  int64 `json:"done,omitempty"`
 	Total int64 `json:"total,omitempty"`
-	Until int64 `json:"until,omitempty"` // what changed later is not touched, Unix microseconds
+	Until int64 `json:"until,omitempty"` // later changes are not touched, Unix microseconds
 }
 
 // Answer answers the page's script.

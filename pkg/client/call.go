@@ -127,7 +127,7 @@ func retry(k call, err error, attempt int) (time.Duration, bool) {
 	if answered {
 		wait = max(wait, answer.RetryAfter)
 	}
-	return wait, wait <= longestWait // what takes longer is the caller's to decide: Error.RetryAfter
+	return wait, wait <= longestWait // the caller decides about longer waits: Error.RetryAfter
 }
 
 // passing reports whether an answer may be another one later on.

@@ -46,7 +46,7 @@ func TestIterators_yield_each_item_once_while_the_loop_changes_them(t *testing.T
 		eachOnce(t, selected)
 	})
 	t.Run("sent again in the loop", func(t *testing.T) {
-		if _, err := c.PauseReceiver(ctx); err != nil { // what is sent again stays pending
+		if _, err := c.PauseReceiver(ctx); err != nil { // a redelivered one stays pending
 			t.Fatal(err)
 		}
 		again := map[int64]int{}

@@ -29,7 +29,7 @@ const (
 	ProductUpdated     ProductStatus = "updated"
 	ProductUnchanged   ProductStatus = "unchanged"   // the same was stored
 	ProductDeactivated ProductStatus = "deactivated" // requests for it get no estimates any more
-	ProductStale       ProductStatus = "stale"       // what is stored is newer; nothing changed
+	ProductStale       ProductStatus = "stale"       // the stored one is newer; nothing changed
 )
 
 type productSync struct {

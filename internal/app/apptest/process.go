@@ -96,7 +96,7 @@ func (p *Process) follow(logs io.Reader) {
 	scanner.Buffer(nil, 1<<20)
 	for scanner.Scan() {
 		var line struct{ Msg, Address, Admin string }
-		_ = json.Unmarshal(scanner.Bytes(), &line) // what is no JSON is kept as text alone
+		_ = json.Unmarshal(scanner.Bytes(), &line) // other lines are kept as text alone
 		p.mu.Lock()
 		p.log.WriteString(scanner.Text() + "\n")
 		if line.Admin != "" {

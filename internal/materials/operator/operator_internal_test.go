@@ -63,7 +63,7 @@ func TestVerify_names_what_is_wrong_in_every_batch_and_at_their_edges(t *testing
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		ctx := t.Context()
 		service := New(Deps{DB: db, Now: db.Now, Events: noEvents{}})
-		service.store.fill(ctx, t, 1, 3*verifyBatch/2, `i`) // what is selected has no estimates and no choice
+		service.store.fill(ctx, t, 1, 3*verifyBatch/2, `i`) // the selected ones have no estimates and no choice
 		if err := db.From(ctx).Exec(`UPDATE material_requests SET supplier_id = 's',
 			status = CASE WHEN id IN ? THEN 'selected' ELSE 'failed' END`,
 			[]int{1, verifyBatch, verifyBatch + 1}).Error; err != nil {

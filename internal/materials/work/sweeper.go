@@ -111,7 +111,7 @@ func (v *queueView) observe(at time.Time, last int64, backlog round.Backlog) (be
 		head, known = parseTicket(backlog.First)
 	}
 	if backlog.Store != v.store {
-		v.store, v.heads = backlog.Store, nil // what was in it is gone, whatever was first before
+		v.store, v.heads = backlog.Store, nil // its messages are gone, whatever was first before
 	}
 	v.numbers = settled(append(v.numbers, sighting{at, last}), at)
 	if !known {

@@ -97,7 +97,7 @@ func (a attempt) call(request *http.Request) attempt {
 	response, err := c.Do(request) //nolint:gosec // a test's own receiver
 	if err == nil {
 		defer response.Body.Close()
-		text, _ := io.ReadAll(io.LimitReader(response.Body, keptAnswer)) // what came before it broke off is kept
+		text, _ := io.ReadAll(io.LimitReader(response.Body, keptAnswer)) // a broken answer's beginning is kept
 		a.Status, a.Response = response.StatusCode, string(text)
 	} else {
 		a.Error = err.Error()

@@ -36,6 +36,9 @@ const (
 	dayOverlap     = 24 * time.Hour
 )
 
+// selfService serves a supplier's own receiver.
+type selfService struct{ *Server }
+
 // live drops secrets whose overlap is over and returns the others; it needs the lock.
 func (s *Server) live() []webhook.Secret {
 	var kept []secret
@@ -54,7 +57,7 @@ type secretBody struct {
 	ExpiresAt *time.Time `json:"expires_at"`
 }
 
-func (s *Server) receiverBody() answer {
+func (s selfService) receiverBody() answer {
 	r := s.receiver
 	s.live()
 	state := "active"
@@ -86,13 +89,13 @@ func orNull[T comparable](v T) *T {
 	return &v
 }
 
-func (s *Server) getReceiver(*http.Request) answer {
+func (s selfService) getReceiver(*http.Request) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.receiverBody()
 }
 
-func (s *Server) putReceiver(r *http.Request) answer {
+func (s selfService) putReceiver(r *http.Request) answer {
 	var address string
 	if refused := readBody(r, func(c *check, f fields) {
 		if text := c.text(f, "", "url", true); text != nil {
@@ -122,14 +125,14 @@ func isReceiver(address string) bool {
 	return u.Port() == "" || err == nil && port > 0
 }
 
-func (s *Server) deleteReceiver(*http.Request) answer {
+func (s selfService) deleteReceiver(*http.Request) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.receiver.url = "" // a pause stays
 	return answer{status: http.StatusNoContent}
 }
 
-func (s *Server) pause(*http.Request) answer {
+func (s selfService) pause(*http.Request) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.receiver.url == "" {
@@ -141,7 +144,7 @@ func (s *Server) pause(*http.Request) answer {
 	return s.receiverBody()
 }
 
-func (s *Server) resume(r *http.Request) answer {
+func (s selfService) resume(r *http.Request) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.receiver.url == "" {
@@ -170,7 +173,7 @@ func overlapOf(r *http.Request) (overlap time.Duration, refused *answer) {
 	return overlap, refused
 }
 
-func (s *Server) rotateSecret(r *http.Request) answer {
+func (s selfService) rotateSecret(r *http.Request) answer {
 	overlap, refused := overlapOf(r)
 	if refused != nil {
 		return *refused
@@ -191,7 +194,7 @@ func (s *Server) rotateSecret(r *http.Request) answer {
 	return a
 }
 
-func (s *Server) testReceiver(r *http.Request) answer {
+func (s selfService) testReceiver(r *http.Request) answer {
 	s.mu.Lock()
 	address, secrets := s.receiver.url, s.live()
 	recent := s.receiver.tests[:0]
@@ -223,7 +226,7 @@ func (s *Server) testReceiver(r *http.Request) answer {
 
 func newID() string { return "msg_" + strings.ToLower(rand.Text()) }
 
-func (s *Server) eventTypes(*http.Request) answer {
+func (s selfService) eventTypes(*http.Request) answer {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	return ok([]map[string]any{{
 		"type": webhook.TypeEstimated, "description": "Delivery estimates of a material request.",
@@ -235,7 +238,7 @@ func (s *Server) eventTypes(*http.Request) answer {
 	}})
 }
 
-func (s *Server) portalSession(r *http.Request) answer {
+func (s selfService) portalSession(r *http.Request) answer {
 	return answer{status: http.StatusCreated, secret: true, body: map[string]any{
 		"url": "http://" + r.Host + "/portal?link=" + rand.Text(), "expires_at": time.Now().Add(5 * time.Minute).UTC(),
 	}}

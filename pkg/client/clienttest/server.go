@@ -206,6 +206,7 @@ func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) routes() *http.ServeMux {
+	own := selfService{s}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/external-auth/token", s.token)
 	mux.HandleFunc("POST /api/external-auth/refresh", s.refresh)
@@ -223,19 +224,19 @@ func (s *Server) routes() *http.ServeMux {
 		"POST /api/material-requests/{id}/delivery-estimates": {scopeEstimates, s.receiveEstimates},
 		"GET /orders":                                 {scopeOrders, s.listOrders},
 		"POST /api/products/sync":                     {scopeProducts, s.syncProduct},
-		"GET /api/webhook-receiver":                   {scopeWebhooks, s.getReceiver},
-		"PUT /api/webhook-receiver":                   {scopeWebhooks, s.putReceiver},
-		"DELETE /api/webhook-receiver":                {scopeWebhooks, s.deleteReceiver},
-		"POST /api/webhook-receiver/pause":            {scopeWebhooks, s.pause},
-		"POST /api/webhook-receiver/resume":           {scopeWebhooks, s.resume},
-		"POST /api/webhook-receiver/test":             {scopeWebhooks, s.testReceiver},
-		"POST /api/webhook-receiver/rotate-secret":    {scopeWebhooks, s.rotateSecret},
+		"GET /api/webhook-receiver":                   {scopeWebhooks, own.getReceiver},
+		"PUT /api/webhook-receiver":                   {scopeWebhooks, own.putReceiver},
+		"DELETE /api/webhook-receiver":                {scopeWebhooks, own.deleteReceiver},
+		"POST /api/webhook-receiver/pause":            {scopeWebhooks, own.pause},
+		"POST /api/webhook-receiver/resume":           {scopeWebhooks, own.resume},
+		"POST /api/webhook-receiver/test":             {scopeWebhooks, own.testReceiver},
+		"POST /api/webhook-receiver/rotate-secret":    {scopeWebhooks, own.rotateSecret},
 		"GET /api/webhook-deliveries":                 {scopeWebhooks, s.listDeliveries},
 		"GET /api/webhook-deliveries/{id}":            {scopeWebhooks, s.getDelivery},
 		"POST /api/webhook-deliveries/{id}/redeliver": {scopeWebhooks, s.redeliver},
 		"POST /api/webhook-deliveries/redeliver":      {scopeWebhooks, s.recover},
-		"GET /api/webhook-event-types":                {scopeWebhooks, s.eventTypes},
-		"POST /api/portal-sessions":                   {scopeWebhooks, s.portalSession},
+		"GET /api/webhook-event-types":                {scopeWebhooks, own.eventTypes},
+		"POST /api/portal-sessions":                   {scopeWebhooks, own.portalSession},
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if s.authorized(w, r, route.scope) {

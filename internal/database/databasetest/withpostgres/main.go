@@ -117,7 +117,7 @@ func startGuard(durable, citus bool, settings []string, scratch string) (address
 	}
 	cmd := exec.Command(self, args...)
 	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // what is sent to our process group must not reach it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals to our process group must not reach it
 	lifeline, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, nil, err
