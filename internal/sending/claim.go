@@ -97,8 +97,8 @@ func (d *Dispatcher) claimOnce(ctx context.Context) (pause time.Duration, err er
 			p.Cancel()
 		}
 	}
-	// slots come back one by one: the next ones are claimed together
-	if len(jobs) > 0 && len(jobs) < d.deps.Concurrency/8 {
+	// slots come back one by one: the next ones are claimed together, where something waits for them
+	if len(jobs) > 0 && len(jobs) < d.deps.Concurrency/8 && len(d.agenda.due) > 0 {
 		sleep(ctx, pollSoonest, nil)
 	}
 	if err != nil || len(jobs) > 0 {
