@@ -67,6 +67,9 @@ func (h *Hub) Supplier(tb testing.TB, flags ...string) *Supplier {
 		tb.Fatal(err)
 	}
 	defer db.Close()
+	if err := db.CheckSchema(tb.Context()); err != nil { // as the command, which waits at a full server
+		tb.Fatal(err)
+	}
 	service, err := supplierauth.New(supplierauth.Deps{DB: db, Log: quiet, Now: db.Now, Latest: db.Latest, Local: time.Now,
 		SecretsKeys: h.own(tb, "SECRETS_KEY", "secrets_key"), AllowPrivateWebhooks: h.Env["WEBHOOK_ALLOW_PRIVATE"] == "true"})
 	if err != nil {
