@@ -46,10 +46,12 @@ var privatePhrases = []struct {
 }{
 	{"lead", regexp.MustCompile(`(?i)\b(leads?|leading) (to|on|here|there|back|out|through|into)\b`),
 		"points at, links to, redirects to, goes on, causes"},
-	{"led ", regexp.MustCompile(`(?i)\bled (to|on|here|there|back|out|through|into)\b`), "pointed at, redirected to, caused"},
+	{"led ", regexp.MustCompile(`(?i)\bled (to|on|here|there|back|out|through|into)\b`),
+		"pointed at, redirected to, caused"},
 	{"of ours", regexp.MustCompile(`(?i)\bof ours\b`), "our"},
 	{"for good", regexp.MustCompile(`(?i)\bfor good\b`), "permanently, finally"},
-	{"a supplier and", regexp.MustCompile(`(?i)\ba supplier and (minute|second|day)\b`), "for each supplier in each minute"},
+	{"a supplier and", regexp.MustCompile(`(?i)\ba supplier and (minute|second|day)\b`),
+		"for each supplier in each minute"},
 }
 
 // whatIs is a sentence, or a part of one, whose subject is a clause: the reader learns at its end what it was about. A

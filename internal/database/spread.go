@@ -82,8 +82,9 @@ func (d Dialect) Of(suppliers []string, column, array string) string {
 	return ` AND ` + column + ` = (` + array + `::text[])[1]`
 }
 
-// Shared returns the expression of the supplier that all rows of such a statement have: the column, and where the suppliers
-// are on several servers the first of the array, as a subquery is sent to the statement's server by its own condition only.
+// Shared returns the expression of the supplier that all rows of such a statement have: the column, and where the
+// suppliers are on several servers the first of the array, as a subquery is sent to the statement's server by its own
+// condition only.
 func (d Dialect) Shared(column, array string) string {
 	if !d.Spread() {
 		return column

@@ -14,10 +14,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// A server hangs when its connections stay open and it answers nothing. Statements would wait for their timeout of 30 s,
-// which such a server does not keep, or for TCP. So, in this order: a statement waits, and the server has sent no byte to
-// anybody for half of a limit; it is asked the first question of the protocol, which needs no login; when it sends nothing
-// for the other half either, its connections are closed, and none is dialled until it answers.
+// A server hangs when its connections stay open and it answers nothing. Statements would wait for their timeout of 30
+// s, which such a server does not keep, or for TCP. So, in this order: a statement waits, and the server has sent no
+// byte to anybody for half of a limit; it is asked the first question of the protocol, which needs no login; when it
+// sends nothing for the other half either, its connections are closed, and none is dialled until it answers.
 //
 // A server that is only busy may send nothing for seconds, and new connections do not help it: the limit is long. It is
 // short where the address has another host, as a failover has ten seconds. Commands are not watched: they can wait, and

@@ -13,8 +13,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/sending"
 )
 
-// inLine returns a rig of four slots whose receivers count as fast, however busy this machine is, with 20 events more than
-// it can send: the receivers' answers wait for release.
+// inLine returns a rig of four slots whose receivers count as fast, however busy this machine is, with 20 events more
+// than it can send: the receivers' answers wait for release.
 func inLine(t *testing.T, db *database.DB, changes ...func(*sending.Deps)) (
 	r *rig, stop func() error, release func()) {
 	t.Helper()

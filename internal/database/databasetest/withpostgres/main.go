@@ -9,8 +9,8 @@
 // The command finds the server's address in SUPPLYHUB_TEST_POSTGRES; withpostgres ends with the command's exit code.
 // The server belongs to a second process, the guard, which removes it as soon as withpostgres is gone, killed included.
 //
-// Without -durable the server's files, and the command's temporary ones, are in memory where there is plenty of it: tests
-// make and remove thousands of databases, and file systems take as long for that as PostgreSQL.
+// Without -durable the server's files, and the command's temporary ones, are in memory where there is plenty of it:
+// tests make and remove thousands of databases, and file systems take as long for that as PostgreSQL.
 package main
 
 import (
@@ -91,7 +91,7 @@ func run(durable, citus bool, settings, command []string) int {
 // little room. Builds of go stay on the disk.
 func inMemory() string {
 	var there syscall.Statfs_t
-	if err := syscall.Statfs(memory, &there); err != nil || int64(there.Bavail)*int64(there.Bsize) < memoryFree {
+	if err := syscall.Statfs(memory, &there); err != nil || float64(there.Bavail)*float64(there.Bsize) < memoryFree {
 		return ""
 	}
 	dir, err := os.MkdirTemp(memory, "supplyhub-test-")
@@ -106,7 +106,8 @@ func inMemory() string {
 }
 
 // startGuard starts the process that owns the servers. release, or the end of this process, ends all.
-func startGuard(durable, citus bool, settings []string, scratch string) (addresses []string, release func(), err error) {
+func startGuard(durable, citus bool, settings []string, scratch string) (addresses []string, release func(),
+	err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, err
@@ -141,8 +142,8 @@ func startGuard(durable, citus bool, settings []string, scratch string) (address
 	return strings.Fields(line), release, nil
 }
 
-// guard starts the servers, writes their addresses to standard output, and removes them, and the directory scratch, when
-// standard input ends.
+// guard starts the servers, writes their addresses to standard output, and removes them, and the directory scratch,
+// when standard input ends.
 func guard(durable, citus bool, settings []string, scratch string) int {
 	if scratch != "" {
 		defer os.RemoveAll(scratch)
