@@ -45,7 +45,11 @@ type Cluster struct {
 // Start makes and starts a server; durable flushes every commit to the disk, as in production. More settings are
 // name=value. It ends with this process.
 func Start(durable bool, more ...string) (*Cluster, error) {
-	return StartIn(slices.Compact([]string{os.TempDir(), "/tmp"}), durable, more...)
+	bases := []string{os.TempDir(), "/tmp"}
+	if durable {
+		slices.Reverse(bases) // temporary files may be in memory
+	}
+	return StartIn(slices.Compact(bases), durable, more...)
 }
 
 // StartIn is Start in the first of the directories that the server's account may enter.
