@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -120,16 +119,6 @@ func (c *chaos) environment(name string) map[string]string {
 		own["ESTIMATES_WEBHOOK_BASE_URL"] = "http://" + c.toOwn.Address
 	}
 	return own
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func (c *chaos) connections() []*apptest.Proxy {

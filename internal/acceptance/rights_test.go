@@ -111,7 +111,7 @@ func TestRights_of_the_binaries_are_the_least(t *testing.T) {
 // neither.
 func workerOfAnotherUser(t *testing.T, h *apptest.Hub) (admin string) {
 	t.Helper()
-	admin = "127.0.0.1:" + freePort(t)
+	admin = freeAddress(t)
 	var log bytes.Buffer
 	cmd := exec.Command(apptest.Binary(t, "worker"))
 	for name, value := range h.Env {

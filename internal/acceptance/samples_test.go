@@ -71,6 +71,8 @@ func needs(t *testing.T, runtime string) {
 // freePort is a port of the loopback on which nothing listens.
 func freePort(t *testing.T) string { return strconv.Itoa(queuetest.FreePort(t)) }
 
+func freeAddress(t *testing.T) string { return "127.0.0.1:" + freePort(t) }
+
 // listens waits until something listens on the port.
 func listens(t *testing.T, port string) {
 	t.Helper()

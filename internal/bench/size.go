@@ -42,8 +42,8 @@ var sizeFigures = [...]struct {
 	}},
 }
 
-// size measures a large database: the lists of a supplier that has a tenth of it, at any depth; the cost of dropping a
-// day to its users; and intake and reads compared with a young database, at the same moments.
+// size measures a large database: the lists of a supplier that has a tenth of it, at any depth; the console's pages; the
+// cost of dropping a day to its users; and intake and reads compared with a young database, at the same moments.
 func size(ctx context.Context, s *stack) error {
 	stored, err := strconv.ParseInt(cmp.Or(os.Getenv(sizeRequests), strconv.Itoa(storedRequests)), 10, 64)
 	if err != nil {
@@ -65,7 +65,7 @@ func size(ctx context.Context, s *stack) error {
 		return err
 	}
 	wait(ctx, time.Since(begin)/4) // a disk that was written to for minutes answers late for some more
-	if err := readLists(ctx, full.plan.Address, key); err != nil {
+	if err := errors.Join(readLists(ctx, full.plan.Address, key), readConsole(ctx, full.admin, stored)); err != nil {
 		return err
 	}
 	if err := full.dropDays(ctx, stored/sizeDays); err != nil {

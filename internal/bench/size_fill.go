@@ -16,9 +16,11 @@ import (
 const (
 	microsOfDay = 24 * 60 * 60 * 1_000_000
 	fillBatch   = 50_000
+
+	otherSuppliers = 10_000
 )
 
-// filling are the requests of some numbers: a tenth of them are of the supplier whose lists are read. Of those a tenth
+// filling are the requests of some numbers: a tenth of them are of the supplier whose lists are read, the others of 10,000. Of those a tenth
 // is selected, a hundredth failed and a hundredth waits; half of the deliveries go to the own endpoint.
 type filling struct {
 	supplier string
@@ -39,6 +41,11 @@ func (s *stack) fill(ctx context.Context, stored int64) (key string, err error) 
 		return "", err
 	}
 	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, `INSERT INTO suppliers (id, name, access_ttl, refresh_ttl, scopes, created_at, updated_at)
+		SELECT 'sup_zz_' || n, 'Supplier ' || n, 900, 2592000, 'orders:read', 0, 0 FROM generate_series(0, $1) AS n`,
+		otherSuppliers-1); err != nil {
+		return "", err
+	}
 	today := time.Now().Unix() * 1_000_000 / microsOfDay
 	rows := filling{supplier: supplier, pending: stored - stored/sizeDays}
 	for day := range int64(sizeDays + 2) { // the first partition is of what was before, the last of what is measured
@@ -93,8 +100,8 @@ func (f filling) statements() []string {
 	numbers := fmt.Sprintf(`WITH RECURSIVE all_numbers(n) AS (SELECT CAST(%d AS bigint) UNION ALL
 		SELECT n + 1 FROM all_numbers WHERE n < %d) `, f.from, f.to)
 	from := fmt.Sprintf(` FROM (SELECT n, 1700000000000000 + n * 86400 AS at, n + %d AS uid, n / 10 AS part,
-			CASE WHEN n %% 10 = 0 THEN '%s' ELSE 'sup_zz_' || (n %% 100) END AS supplier,
-			CAST('%s' || (1000000000 + n) AS text) AS id, %d AS next_year FROM all_numbers) AS r`, f.first, f.supplier,
+			CASE WHEN n %% 10 = 0 THEN '%s' ELSE 'sup_zz_' || (n %% %d) END AS supplier,
+			CAST('%s' || (1000000000 + n) AS text) AS id, %d AS next_year FROM all_numbers) AS r`, f.first, f.supplier, otherSuppliers,
 		round.Border(f.first), time.Now().AddDate(1, 0, 0).UnixMicro())
 	const status = `CASE WHEN part % 100 = 7 THEN 'failed' WHEN part % 100 = 8 THEN 'enqueued'
 		WHEN part % 10 = 3 THEN 'selected' ELSE 'estimated' END`

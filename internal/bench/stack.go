@@ -28,7 +28,8 @@ type stack struct {
 	env   []string
 	procs []*exec.Cmd
 
-	postmaster int // process id
+	postmaster int    // process id
+	admin      string // the operator's address of the api that was started last
 }
 
 const (
@@ -201,13 +202,13 @@ func (s *stack) startAPI() (address string, cmd *exec.Cmd, err error) {
 			return "", nil, err
 		}
 	}
-	address, admin := fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
-	s.env = append(s.env, "HTTP_ADDR="+address, "ADMIN_ADDR="+admin)
+	address, s.admin = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
+	s.env = append(s.env, "HTTP_ADDR="+address, "ADMIN_ADDR="+s.admin)
 	cmd, err = s.start("api")
 	if err != nil {
 		return "", nil, err
 	}
-	return address, cmd, until(func() bool { return healthy("http://" + admin + "/readyz") })
+	return address, cmd, until(func() bool { return healthy("http://" + s.admin + "/readyz") })
 }
 
 func healthy(url string) bool {
