@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 // TestService runs every chapter against one service per stack.
@@ -229,7 +230,7 @@ func read(t *testing.T, s *apptest.Supplier, id int64) record {
 func becomes(t *testing.T, s *apptest.Supplier, id int64, status string) record {
 	t.Helper()
 	var r record
-	apptest.Eventually(t, fmt.Sprintf("request %d becomes %s", id, status), func() bool {
+	wait.Until(t, fmt.Sprintf("request %d becomes %s", id, status), func() bool {
 		r = read(t, s, id)
 		return r.Status == status
 	})

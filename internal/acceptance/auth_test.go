@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 const (
@@ -248,7 +249,7 @@ func refreshRules(t *testing.T, h *apptest.Hub) {
 	})
 	rule(t, "an expired refresh token is invalid_grant", func(t *testing.T) {
 		s := h.Supplier(t, "--refresh-ttl", "1s")
-		apptest.Eventually(t, "the token has expired", func() bool {
+		wait.Until(t, "the token has expired", func() bool {
 			_, body := claims(t, s.AccessToken())
 			return time.Now().Unix() > int64(body["iat"].(float64))+1
 		})
@@ -374,7 +375,7 @@ func bearerRules(t *testing.T, h *apptest.Hub) {
 	})
 	rule(t, "an expired token is 401", func(t *testing.T) {
 		s := h.Supplier(t, "--access-ttl", "1s")
-		apptest.Eventually(t, "the token has expired", func() bool {
+		wait.Until(t, "the token has expired", func() bool {
 			return s.Do(t, http.MethodGet, ping, nil).Status == http.StatusUnauthorized
 		})
 	})

@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest/cluster"
 )
 
@@ -281,7 +282,7 @@ func TestBackup_killed_leaves_nothing_behind_the_next_one(t *testing.T) {
 		return len(found)
 	}
 	var writer *os.File // while it is open the backup reads on
-	apptest.Eventually(t, "the backup has copied the database and reads the file", func() (reads bool) {
+	wait.Until(t, "the backup has copied the database and reads the file", func() (reads bool) {
 		var err error
 		writer, err = os.OpenFile(endless, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 		return err == nil
@@ -487,7 +488,7 @@ func holdsAll(t *testing.T, h *apptest.Hub, s *apptest.Supplier, accepted map[in
 	token := apptest.Decode[apptest.Tokens](t, a).AccessToken
 	id := nextID()
 	want(t, h.Do(t, http.MethodPost, requests, request(id, nil), "Authorization", "Bearer "+token), http.StatusCreated)
-	apptest.Eventually(t, "all that was restored and one more are estimated", func() bool {
+	wait.Until(t, "all that was restored and one more are estimated", func() bool {
 		for _, status := range []string{"enqueued", "failed"} {
 			a := h.Do(t, http.MethodGet, requests+"?limit=1&status="+status, nil, "Authorization", "Bearer "+token)
 			if a.Status != http.StatusOK || len(apptest.Decode[listing](t, a).Data) > 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 	"github.com/supplyhub/supplyhub/internal/app/apptest/browser"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 // words are what the portal says in one language.
@@ -166,7 +167,7 @@ func walkPortal(t *testing.T, h *apptest.Hub, b *browser.Browser, w words, name 
 	b.Faults() // the browser notes the 400 itself
 	b.Fill("URL", receiver.URL+"/hooks")
 	b.Press("button", w.save, "\r")
-	apptest.Eventually(t, "the address is saved", func() bool { return *receiverOf(t, s).URL == receiver.URL+"/hooks" })
+	wait.Until(t, "the address is saved", func() bool { return *receiverOf(t, s).URL == receiver.URL+"/hooks" })
 
 	// choose an estimate
 	b.Press("link", w.requests, "\r")
@@ -254,7 +255,7 @@ func TestPortal_shows_what_is_unusual_well(t *testing.T) {
 			for range 45 {
 				submit(t, s, nil)
 			}
-			apptest.Eventually(t, "all are estimated", func() bool {
+			wait.Until(t, "all are estimated", func() bool {
 				return len(listDeliveries(t, s, "status=pending&limit=100").Data) == 45
 			})
 			visited(s, map[string]string{

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -204,7 +205,7 @@ func TestReadiness_costs_the_same_for_few_and_many_tracker_clients(t *testing.T)
 			if err != nil {
 				t.Fatal(err)
 			}
-			apptest.Eventually(t, "a view that is missing is named", func() bool {
+			wait.Until(t, "a view that is missing is named", func() bool {
 				for name := range readiness(t, h).Checks {
 					if strings.HasPrefix(name, "tracker view nowhere") {
 						return true
@@ -377,7 +378,7 @@ func TestSigningKeys_rotate_under_load_and_no_request_fails(t *testing.T) {
 			}
 			p.Restart()
 			seen := answered.Load()
-			apptest.Eventually(t, "the load goes on",
+			wait.Until(t, "the load goes on",
 				func() bool { return keys == next || t.Failed() || answered.Load() >= seen+50 })
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 // lostEnds loses the connection at one of ten ends of transactions, some of them after a silence.
@@ -120,7 +121,7 @@ func (c *chaos) eventually(what string, do func(jetstream.JetStream) error) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	apptest.Eventually(c.t, what, func() bool { return do(js) == nil })
+	wait.Until(c.t, what, func() bool { return do(js) == nil })
 }
 
 // left lists some of what is not delivered, as the database has it.

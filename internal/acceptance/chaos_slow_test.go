@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 const (
@@ -81,7 +82,7 @@ func TestChaos_of_slow_receivers(t *testing.T) {
 		l.reaches(t, 100)
 		accepted := l.end()
 		last := time.Now()
-		apptest.Eventually(t, "all is done but the slow answers", func() bool {
+		wait.Until(t, "all is done but the slow answers", func() bool {
 			called, cut, _ := slow.open()
 			return cut == 0 && called == posted && c.receiver.outcome(accepted).lost == 0 &&
 				c.estimated(accepted) == len(accepted) && enqueued(t, suppliers) == 0
@@ -97,7 +98,7 @@ func TestChaos_of_slow_receivers(t *testing.T) {
 		}
 		h.Workers[victim].Restart()
 	}
-	apptest.Eventually(t, "the slow answers are there", func() bool { return accounted(t, h).Deliveries["pending"] == 0 })
+	wait.Until(t, "the slow answers are there", func() bool { return accounted(t, h).Deliveries["pending"] == 0 })
 }
 
 func enqueued(t *testing.T, suppliers []*apptest.Supplier) (n int64) {

@@ -13,6 +13,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 // fault breaks something and repairs it again; requests are sent all the time.
@@ -195,7 +196,7 @@ func (c *chaos) reuseIDs() {
 			updated_at = CASE WHEN id IN (` + list + `) THEN 1 ELSE updated_at END
 		WHERE uid IN (SELECT uid FROM before)`)
 	var deleted int64 // deliveries under way stay
-	apptest.Eventually(c.t, "all are deleted", func() bool {
+	wait.Until(c.t, "all are deleted", func() bool {
 		deleted += apptest.MustCommand[pruned](c.t, c.hub, "retention", "run", "--days", "1").Requests
 		return deleted == int64(len(ids))
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/pkg/client"
 	"github.com/supplyhub/supplyhub/pkg/client/clienttest"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
@@ -180,7 +181,7 @@ func clientRecovery(t *testing.T, c *client.Client, latest client.DeliveryDetail
 	if n != 1 {
 		t.Errorf("%d recovered", n)
 	}
-	apptest.Eventually(t, "the recovered delivery is sent again", func() bool {
+	wait.Until(t, "the recovered delivery is sent again", func() bool {
 		d, err := c.Delivery(ctx, latest.ID)
 		must(t, "read a delivery", err)
 		return d.Status == client.Delivered && len(d.Attempts) == 3
@@ -236,7 +237,7 @@ func clientSubmits(t *testing.T, c *client.Client) int64 {
 // clientFinds waits for the request's only delivery to have the status.
 func clientFinds(t *testing.T, c *client.Client, request int64, status client.DeliveryStatus) (d client.Delivery) {
 	t.Helper()
-	apptest.Eventually(t, fmt.Sprintf("the delivery of request %d is %s", request, status), func() bool {
+	wait.Until(t, fmt.Sprintf("the delivery of request %d is %s", request, status), func() bool {
 		p, err := c.DeliveryPage(t.Context(), client.DeliveryFilter{RequestID: &request, Status: status}, 10, "")
 		must(t, "list deliveries", err)
 		if len(p.Data) == 1 {
@@ -249,7 +250,7 @@ func clientFinds(t *testing.T, c *client.Client, request int64, status client.De
 
 func clientDelivery(t *testing.T, c *client.Client, id string, status client.DeliveryStatus) (d client.DeliveryDetail) {
 	t.Helper()
-	apptest.Eventually(t, fmt.Sprintf("delivery %s is %s", id, status), func() (is bool) {
+	wait.Until(t, fmt.Sprintf("delivery %s is %s", id, status), func() (is bool) {
 		var err error
 		d, err = c.Delivery(t.Context(), id)
 		must(t, "read a delivery", err)
@@ -276,7 +277,7 @@ func clientSelfServiceRules(t *testing.T, h *apptest.Hub) {
 			}
 			return n
 		}
-		apptest.Eventually(t, "all are delivered", func() bool { return count(client.Delivered) == n })
+		wait.Until(t, "all are delivered", func() bool { return count(client.Delivered) == n })
 		_, err := c.PauseReceiver(t.Context()) // a redelivered one stays pending
 		must(t, "pause", err)
 		seen := map[string]bool{}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/httpapi/openapitest"
 	"github.com/supplyhub/supplyhub/pkg/client"
 	"github.com/supplyhub/supplyhub/pkg/client/clienttest"
@@ -58,7 +59,7 @@ func clientRules(t *testing.T, h *apptest.Hub) {
 			transport := &counting{next: h.HTTP.Transport}
 			c := hubClient(t, h, s.APIKey, transport)
 			var refused atomic.Int64
-			apptest.Eventually(t, "three refreshes", func() bool {
+			wait.Until(t, "three refreshes", func() bool {
 				var all sync.WaitGroup
 				for range 8 {
 					all.Go(func() {
@@ -110,7 +111,7 @@ func clientRules(t *testing.T, h *apptest.Hub) {
 		}
 		id := submit(t, s, nil)
 		var events []webhook.Event
-		apptest.Eventually(t, "the handler got the event", func() bool { events = receiver.Events(); return len(events) > 0 })
+		wait.Until(t, "the handler got the event", func() bool { events = receiver.Events(); return len(events) > 0 })
 		if events[0].Data.RequestID != id || len(events[0].Data.Estimates) == 0 || len(events) != 1 {
 			t.Errorf("got %+v", events)
 		}

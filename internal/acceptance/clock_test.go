@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -121,10 +122,10 @@ func clockJumps(t *testing.T, stack apptest.Stack, jump time.Duration) {
 	l.reaches(t, 20)
 	set(jump)
 	for _, p := range slices.Concat(h.APIs, h.Workers) {
-		apptest.Eventually(t, p.Name+" notices the jump", func() bool {
+		wait.Until(t, p.Name+" notices the jump", func() bool {
 			return scrape(t, p)["supplyhub_database_clock_jumps_total"] == "1"
 		})
-		apptest.Eventually(t, p.Name+" says that it jumped", func() bool { // its log is read from a pipe
+		wait.Until(t, p.Name+" says that it jumped", func() bool { // its log is read from a pipe
 			return strings.Contains(p.Log(), "the database's clock jumped")
 		})
 	}
@@ -134,7 +135,7 @@ func clockJumps(t *testing.T, stack apptest.Stack, jump time.Duration) {
 	l.stop()
 	l.group.Wait()
 	// asked for as an operator: the limit is the load's
-	apptest.Eventually(t, "all is delivered and estimated", func() bool {
+	wait.Until(t, "all is delivered and estimated", func() bool {
 		return len(deliveredOf(receiver.Calls())) == int(l.accepted.Load()) &&
 			len(apptest.MustCommand[[]object](t, h, "request", "list", "--status", "enqueued")) == 0
 	})

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 // runIn runs a binary in a directory with this environment alone.
@@ -208,8 +209,8 @@ func TestCommands_over_requests_and_deliveries(t *testing.T) {
 			count := func(args ...string) int {
 				return len(apptest.MustCommand[[]object](t, h, append([]string{"delivery", "list"}, args...)...))
 			}
-			apptest.Eventually(t, "three deliveries are dead", func() bool { return count("--status", "dead") == 3 })
-			apptest.Eventually(t, "three are delivered to the own endpoint",
+			wait.Until(t, "three deliveries are dead", func() bool { return count("--status", "dead") == 3 })
+			wait.Until(t, "three are delivered to the own endpoint",
 				func() bool { return count("--status", "delivered", "--supplier", s.ID) == 3 })
 			for want, args := range map[int][]string{
 				6: {"--limit", "0"}, 2: {"--limit", "2"}, 0: {"--since", "1ns"},
@@ -244,7 +245,7 @@ func TestCommands_over_requests_and_deliveries(t *testing.T) {
 				"--since", "1h", "--yes"); got["redelivered"] != 3.0 {
 				t.Errorf("got %v", got)
 			}
-			apptest.Eventually(t, "all are delivered",
+			wait.Until(t, "all are delivered",
 				func() bool { return count("--status", "delivered") == count("--limit", "0") })
 			if got := apptest.MustCommand[object](t, h, "delivery", "redeliver", "--status", "dead"); got["redelivered"] != 0.0 {
 				t.Errorf("without dead ones: %v", got)
@@ -281,7 +282,7 @@ func requestRules(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 	if got := apptest.MustCommand[object](t, h, "request", "reopen", s.ID, "1"); got["status"] != "enqueued" {
 		t.Errorf("reopened: %v", got)
 	}
-	apptest.Eventually(t, "the second round is estimated", func() bool {
+	wait.Until(t, "the second round is estimated", func() bool {
 		got := apptest.MustCommand[object](t, h, "request", "show", s.ID, "1")
 		rounds, _ := got["rounds"].([]any)
 		return len(rounds) == 2 && got["status"] == "estimated" && got["failure"] == nil &&

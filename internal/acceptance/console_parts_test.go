@@ -10,6 +10,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 	"github.com/supplyhub/supplyhub/internal/app/apptest/browser"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 // inParts is more than two calls of the console do.
@@ -89,7 +90,7 @@ func (m many) is(status string) (n int64) {
 
 func (m many) allDelivered() {
 	m.Helper()
-	apptest.Eventually(m.T, "all are delivered", func() bool { return m.is("delivered") == inParts })
+	wait.Until(m.T, "all are delivered", func() bool { return m.is("delivered") == inParts })
 }
 
 // inRound fails unless each request was reopened so often.

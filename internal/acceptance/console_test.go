@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 const operatorToken = "the-operators-token"
@@ -161,7 +162,7 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 				ids[waitsFor] = submit(t, s, nil)
 				becomes(t, s, ids[waitsFor], "estimated")
 				// The end is written after the receipt; it would undo what follows.
-				apptest.Eventually(t, "the own delivery's end is written", func() bool {
+				wait.Until(t, "the own delivery's end is written", func() bool {
 					row := db.QueryRowContext(t.Context(), fmt.Sprintf(`SELECT count(*) FROM webhook_deliveries
 					WHERE destination = 'own' AND status = 'delivered' AND supplier_id = '%s' AND request_id = %d`,
 						s.ID, ids[waitsFor]))
@@ -185,7 +186,7 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 			}
 			for _, filter := range []string{"", "&supplier_id=" + s.ID} {
 				for waitsFor, id := range ids {
-					apptest.Eventually(t, "the one that waits for its "+waitsFor+" is listed, filter "+filter, func() bool {
+					wait.Until(t, "the one that waits for its "+waitsFor+" is listed, filter "+filter, func() bool {
 						return slices.Contains(consoleList(t, h, "requests?status=enqueued"+filter), fmt.Sprint(s.ID, "/", id))
 					})
 				}
@@ -208,7 +209,7 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 		}
 		for _, p := range h.APIs {
 			for _, name := range []string{"Accepted per second", "Delivered per second"} {
-				apptest.Eventually(t, name+" counts what all processes did", func() bool {
+				wait.Until(t, name+" counts what all processes did", func() bool {
 					_, hour := figure(t, p, name)
 					sum := 0.0
 					for _, v := range hour {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 // TestConsole_does_what_an_operator_does_every_week is by a program, as a script of the operator's would: with the
@@ -45,7 +46,7 @@ func weekRules(t *testing.T, h *apptest.Hub) {
 	}
 	audited := func(t *testing.T, action string, secrets ...string) {
 		t.Helper()
-		apptest.Eventually(t, "the audit has "+action, func() bool {
+		wait.Until(t, "the audit has "+action, func() bool {
 			return strings.Contains(h.APIs[0].Log(), `"action":"`+action+`"`)
 		})
 		for _, secret := range secrets {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 const (
@@ -74,7 +75,7 @@ func showDelivery(t *testing.T, s *apptest.Supplier, id string) sentDelivery {
 func reaches(t *testing.T, s *apptest.Supplier, status string, n int) []sentDelivery {
 	t.Helper()
 	var found deliveryPage
-	apptest.Eventually(t, fmt.Sprintf("%d deliveries are %s", n, status), func() bool {
+	wait.Until(t, fmt.Sprintf("%d deliveries are %s", n, status), func() bool {
 		found = listDeliveries(t, s, "status="+status)
 		return len(found.Data) == n
 	})
@@ -258,7 +259,7 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 		want(t, s.Do(t, http.MethodPost, deliveriesPath+"/"+id+"/redeliver", nil), 202)
 		other := apptest.NewReceiver(t, nil)
 		want(t, s.Do(t, http.MethodPut, receiverPath, object{"url": other.URL}), 200)
-		apptest.Eventually(t, "the new receiver gets it", func() bool { return len(other.Calls()) == 1 })
+		wait.Until(t, "the new receiver gets it", func() bool { return len(other.Calls()) == 1 })
 		if got := other.Calls()[0].Header.Get("webhook-id"); got != id {
 			t.Errorf("webhook-id %q", got)
 		}

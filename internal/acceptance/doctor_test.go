@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 )
 
@@ -199,7 +200,7 @@ func TestDoctor_warns_of_a_failing_receiver_and_names_an_unreadable_secret(t *te
 			}
 			submit(t, s, nil)
 			var found checkup
-			apptest.Eventually(t, "the doctor warns of the receiver", func() bool {
+			wait.Until(t, "the doctor warns of the receiver", func() bool {
 				found = doctor(t, h, "api", nil)
 				status, detail, _ := found.said(t, name)
 				return status == "warning" && strings.Contains(detail, "failing") && strings.Contains(detail, "503")

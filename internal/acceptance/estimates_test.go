@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 func reestimate(t *testing.T, s *apptest.Supplier, id int64) apptest.Answer {
@@ -25,7 +26,7 @@ func reestimateRules(t *testing.T, h *apptest.Hub) {
 		if first[0]["estimate_id"] == second[0]["estimate_id"] || first[0]["price_cents"] != second[0]["price_cents"] {
 			t.Errorf("first %v, then %v", first[0], second[0])
 		}
-		apptest.Eventually(t, "the receiver is called again", func() bool { return len(receiver.Calls()) >= 2 })
+		wait.Until(t, "the receiver is called again", func() bool { return len(receiver.Calls()) >= 2 })
 		want(t, selectEstimate(t, s, id, first[0]["estimate_id"]), 422)
 		want(t, selectEstimate(t, s, id, second[0]["estimate_id"]), 200)
 	})
@@ -103,7 +104,7 @@ func TestRateCard(t *testing.T) {
 			apptest.MustCommand[object](t, h, "rate", "set", "drone", "--carrier", "Beija-Flor", "--base-cents", "1000",
 				"--per-kg-cents", "10",
 				"--minimum-cents", "1500", "--cubage", "300", "--max-side", "500", "--max-weight", "1000", "--transit-days", "1")
-			apptest.Eventually(t, "a new service is estimated with no restart",
+			wait.Until(t, "a new service is estimated with no restart",
 				func() bool { return estimates()["drone"] != nil })
 			if got := estimates()["drone"]["price_cents"]; got.(float64) < 1500 {
 				t.Errorf("below its minimum: %v", got)
@@ -112,7 +113,7 @@ func TestRateCard(t *testing.T) {
 			apptest.MustCommand[object](t, h, "rate", "set", "road", "--base-cents", "999999", "--from", tomorrow)
 			apptest.MustCommand[object](t, h, "rate", "remove", "drone")
 			var after map[string]object
-			apptest.Eventually(t, "a removed service is not estimated any more",
+			wait.Until(t, "a removed service is not estimated any more",
 				func() bool { after = estimates(); return after["drone"] == nil })
 			if fmt.Sprint(after["road"]["price_cents"]) != fmt.Sprint(before["road"]["price_cents"]) {
 				t.Errorf("a price of %s counts today: %v, before %v", tomorrow, after["road"]["price_cents"],

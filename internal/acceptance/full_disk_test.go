@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest/cluster"
 )
 
@@ -93,10 +94,10 @@ func (f *fullDisk) run() {
 	t := f.t
 	outcome := f.under("no room on the disk", func(*chaos) {
 		f.full()
-		apptest.Eventually(t, "a request finds no room", func() bool { return f.refused() })
+		wait.Until(t, "a request finds no room", func() bool { return f.refused() })
 		for _, p := range append(f.hub.APIs, f.hub.Workers...) {
 			// small changes may find room, and a process that stores some of them is ready again after a while
-			apptest.Eventually(t, p.Name+" is not ready", func() bool { return f.refused() && !ready(p) })
+			wait.Until(t, p.Name+" is not ready", func() bool { return f.refused() && !ready(p) })
 		}
 		f.sweep()
 		if status, detail, _ := doctor(t, f.hub, "api", nil).said(t, "database"); status != "broken" {
@@ -105,7 +106,7 @@ func (f *fullDisk) run() {
 		f.saidOnceAMinute()
 		f.room()
 		for _, p := range append(f.hub.APIs, f.hub.Workers...) {
-			apptest.Eventually(t, p.Name+" is ready again", func() bool { return ready(p) })
+			wait.Until(t, p.Name+" is ready again", func() bool { return ready(p) })
 		}
 	})
 	if outcome.delivered == 0 {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest/cluster"
 	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
@@ -148,7 +149,7 @@ func TestGuide_of_production_by_hand_ends_with_a_supplier_and_its_estimates(t *t
 			_ = terminal.Wait()
 		})
 	}
-	apptest.Eventually(t, "the api serves", func() bool {
+	wait.Until(t, "the api serves", func() bool {
 		answer, err := http.Get(n.url + "/openapi.json")
 		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
 	})

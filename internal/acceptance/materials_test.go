@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 func materialRules(t *testing.T, h *apptest.Hub) {
@@ -126,9 +127,9 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 		if r := read(t, s, id); r.Status != "estimated" {
 			t.Fatalf("the retry moved the request to %s", r.Status)
 		}
-		apptest.Eventually(t, "the receiver was called", func() bool { return len(receiver.Calls()) > 0 })
+		wait.Until(t, "the receiver was called", func() bool { return len(receiver.Calls()) > 0 })
 		submit(t, s, nil)
-		apptest.Eventually(t, "the next request is delivered", func() bool { return len(receiver.Calls()) >= 2 })
+		wait.Until(t, "the next request is delivered", func() bool { return len(receiver.Calls()) >= 2 })
 		for _, c := range receiver.Calls()[1:] {
 			if c.Path == requestPath(id)+"/delivery-estimates" {
 				t.Fatal("the equal request was delivered twice")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 // shared are the gauges of what all processes share: each shows the same.
@@ -47,7 +48,7 @@ func TestMetrics_of_every_process_have_what_rules_and_dashboard_ask_for(t *testi
 		400)
 	processes := slices.Concat(h.APIs, h.Workers)
 	for _, p := range processes {
-		apptest.Eventually(t, p.Name+" shows the shared gauges", func() bool {
+		wait.Until(t, p.Name+" shows the shared gauges", func() bool {
 			series := scrape(t, p)
 			return !slices.ContainsFunc(shared, func(name string) bool { return series[name] == "" })
 		})
@@ -152,13 +153,13 @@ func TestMetrics_of_shared_state_follow_what_happens(t *testing.T) {
 
 func shows(t *testing.T, p *apptest.Process, series, value string) {
 	t.Helper()
-	apptest.Eventually(t, p.Name+" shows "+series+" "+value, func() bool { return scrape(t, p)[series] == value })
+	wait.Until(t, p.Name+" shows "+series+" "+value, func() bool { return scrape(t, p)[series] == value })
 }
 
 // sameIn waits until all processes show the same; one may look two seconds later than another.
 func sameIn(t *testing.T, processes []*apptest.Process, names ...string) {
 	t.Helper()
-	apptest.Eventually(t, "all processes show the same", func() bool {
+	wait.Until(t, "all processes show the same", func() bool {
 		first := scrape(t, processes[0])
 		return !slices.ContainsFunc(processes, func(p *apptest.Process) bool {
 			other := scrape(t, p)

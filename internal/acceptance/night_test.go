@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 // night is the drill: a receiver dies, an alert and an operator event come, the operator finds the cause in three
@@ -32,7 +33,7 @@ func night(t *testing.T, h *apptest.Hub, o *operator) {
 		}
 		reaches(t, s, "dead", 4)
 		failing := alert(t, "SupplyhubReceiversFailing")
-		apptest.Eventually(t, "the alert's expression is true", func() bool { return failing(scrape(t, h.APIs[0])) })
+		wait.Until(t, "the alert's expression is true", func() bool { return failing(scrape(t, h.APIs[0])) })
 		o.hears(t, s.ID, "receiver.failing", 1)
 
 		operator := []string{"Authorization", "Bearer " + operatorToken}
@@ -59,7 +60,7 @@ func night(t *testing.T, h *apptest.Hub, o *operator) {
 			t.Errorf("the repaired receiver was called %d times", n)
 		}
 		o.hears(t, s.ID, "receiver.recovered", 1)
-		apptest.Eventually(t, "the console says that it is well", func() bool {
+		wait.Until(t, "the console says that it is well", func() bool {
 			a := atConsole(t, h.APIs[0], "/console/api/receivers?supplier_id="+s.ID, nil)
 			return strings.Contains(string(a.Body), `"state":"active"`)
 		})

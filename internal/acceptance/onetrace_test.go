@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 // span is what a collector was sent, ids in hex.
@@ -188,7 +189,7 @@ func TestTraces_show_all_of_a_request_in_the_caller_s_trace(t *testing.T) {
 			}
 			posting.Wait()
 			for id, trace := range callers {
-				apptest.Eventually(t, "the collector has the whole story", func() bool {
+				wait.Until(t, "the collector has the whole story", func() bool {
 					posted, estimated, own, supplier, received := story(c.of(id), s.ID)
 					return posted == 1 && estimated == 1 && own == 1 && supplier == 2 && received == 1
 				})
@@ -210,7 +211,7 @@ func TestTraces_show_all_of_a_request_in_the_caller_s_trace(t *testing.T) {
 				}
 			}
 			for id := range callers {
-				apptest.Eventually(t, "the batches are linked with "+id+", and it with them", func() bool {
+				wait.Until(t, "the batches are linked with "+id+", and it with them", func() bool {
 					commits, estimations := c.called("group commit"), c.called("estimate batch")
 					posted, linked := "", 0
 					for _, one := range c.of(id) {
@@ -279,7 +280,7 @@ func TestTraces_of_a_call_that_is_not_sampled_have_no_span_and_its_webhook_says_
 			post := func(header ...string) string { // and the traceparent of its webhook
 				want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), header...), http.StatusCreated)
 				posted++
-				apptest.Eventually(t, "the webhook arrives", func() bool { return len(receiver.Calls()) == posted })
+				wait.Until(t, "the webhook arrives", func() bool { return len(receiver.Calls()) == posted })
 				return receiver.Calls()[posted-1].Header.Get("traceparent")
 			}
 			if carried := post("traceparent", "00-"+callers+"-00000000000000aa-00"); !strings.Contains(carried, callers) ||
@@ -293,7 +294,7 @@ func TestTraces_of_a_call_that_is_not_sampled_have_no_span_and_its_webhook_says_
 				!strings.HasSuffix(carried, "-01") {
 				t.Errorf("the webhook carries %q", carried)
 			}
-			apptest.Eventually(t, "the sampled call's webhooks are recorded",
+			wait.Until(t, "the sampled call's webhooks are recorded",
 				func() bool { return len(c.called("webhook attempt")) == 2 })
 			for _, one := range c.called("webhook attempt") {
 				shown := receiver.URL + "/REDACTED/api/material-requests/" // a receiver's path may hold a secret
@@ -323,7 +324,7 @@ func TestTraces_cost_nothing_where_no_collector_is_configured(t *testing.T) {
 			s := h.Supplier(t, "--webhook-url", receiver.URL)
 			want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "traceparent",
 				"00-0000000000000000000000000000beef-00000000000000aa-01"), http.StatusCreated)
-			apptest.Eventually(t, "the webhook arrives", func() bool { return len(receiver.Calls()) == 1 })
+			wait.Until(t, "the webhook arrives", func() bool { return len(receiver.Calls()) == 1 })
 			if header, carried := receiver.Calls()[0].Header["Traceparent"]; carried {
 				t.Errorf("the webhook carries traceparent %q", header)
 			}

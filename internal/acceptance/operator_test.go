@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -92,7 +93,7 @@ func (o *operator) received(t *testing.T, supplierID string) []operatorEvent {
 func (o *operator) hears(t *testing.T, supplierID, kind string, nth int) operatorEvent {
 	t.Helper()
 	var found []operatorEvent
-	apptest.Eventually(t, fmt.Sprintf("%s number %d of %s", kind, nth, supplierID), func() bool {
+	wait.Until(t, fmt.Sprintf("%s number %d of %s", kind, nth, supplierID), func() bool {
 		found = slices.DeleteFunc(o.received(t, supplierID), func(e operatorEvent) bool { return e.Type != kind })
 		return len(found) >= nth
 	})
@@ -123,7 +124,7 @@ func refusing(t *testing.T) (address string, to *atomic.Pointer[url.URL]) {
 func minutePasses(t *testing.T, h *apptest.Hub, supplierID string, n int) {
 	t.Helper()
 	db := openDatabase(t, h)
-	apptest.Eventually(t, "what happened is in its events", func() bool {
+	wait.Until(t, "what happened is in its events", func() bool {
 		var counted int
 		row := db.QueryRowContext(t.Context(),
 			`SELECT coalesce(sum(count), 0) FROM operator_events
@@ -176,7 +177,7 @@ func operatorRules(t *testing.T, h *apptest.Hub, o *operator) {
 		if h.Stack == apptest.Embedded {
 			workers = h.APIs
 		}
-		apptest.Eventually(t, "the operator was called", func() bool { return len(o.received(t, s.ID)) > 0 })
+		wait.Until(t, "the operator was called", func() bool { return len(o.received(t, s.ID)) > 0 })
 		for _, w := range workers {
 			w.Kill()
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 	"github.com/supplyhub/supplyhub/internal/app/apptest/browser"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -59,7 +60,7 @@ func TestOutage_is_seen_and_ended_in_a_minute(t *testing.T) {
 			}
 			reaches(t, gone.Supplier, "pending", lostEach-1)
 			for _, s := range []*stricken{secret, refused} {
-				apptest.Eventually(t, "each was tried once and waits for an hour", func() bool {
+				wait.Until(t, "each was tried once and waits for an hour", func() bool {
 					found := listDeliveries(t, s.Supplier, "status=pending").Data
 					return len(found) == lostEach && !slices.ContainsFunc(found, func(d sentDelivery) bool {
 						return d.AttemptCount != 1 || d.NextAttempt == nil
@@ -126,7 +127,7 @@ func (s *stricken) answer(_ int, w http.ResponseWriter, r *http.Request) {
 func commandsShow(t *testing.T, h *apptest.Hub, all []*stricken) {
 	t.Helper()
 	rows := map[string]object{}
-	apptest.Eventually(t, "the last failures are noted", func() bool {
+	wait.Until(t, "the last failures are noted", func() bool {
 		for _, row := range apptest.MustCommand[[]object](t, h, "receiver", "list") {
 			rows[fmt.Sprint(row["supplier_name"])] = row
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -54,7 +55,7 @@ func TestBodies_are_stored_packed_and_estimates_once_and_read_as_they_came(t *te
 // sent returns the bodies of the calls that are about the request, once there are n of them.
 func (p packing) sent(id int64, n int) (bodies [][]byte) {
 	p.Helper()
-	apptest.Eventually(p.T, fmt.Sprintf("%d calls are about request %d", n, id), func() bool {
+	wait.Until(p.T, fmt.Sprintf("%d calls are about request %d", n, id), func() bool {
 		bodies = nil
 		for _, call := range p.receiver.Calls() {
 			if strings.HasSuffix(call.Path, estimatesPath(id)) {

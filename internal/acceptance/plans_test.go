@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 // A planner that knows the tables as empty keeps plans that go through them whole: the newest installation is the
@@ -51,7 +52,7 @@ func readsFew(t *testing.T, h *apptest.Hub, db *sql.DB) {
 		}
 	}
 	post()
-	apptest.Eventually(t, "the first is delivered", func() bool { return len(receiver.Calls()) == 1 })
+	wait.Until(t, "the first is delivered", func() bool { return len(receiver.Calls()) == 1 })
 	const callers, each = 32, 60
 	var calls sync.WaitGroup
 	for range callers {
@@ -62,11 +63,11 @@ func readsFew(t *testing.T, h *apptest.Hub, db *sql.DB) {
 		})
 	}
 	calls.Wait()
-	apptest.Eventually(t, "everything is delivered", func() bool { return len(receiver.Calls()) == 1+callers*each })
+	wait.Until(t, "everything is delivered", func() bool { return len(receiver.Calls()) == 1+callers*each })
 	for _, p := range append(h.Workers, h.APIs...) {
 		p.Stop() // their connections write their statistics down when they end
 	}
-	apptest.Eventually(t, "their connections are closed", func() bool {
+	wait.Until(t, "their connections are closed", func() bool {
 		var others int
 		err := db.QueryRowContext(t.Context(),
 			`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'

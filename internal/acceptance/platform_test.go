@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest/cluster"
 )
@@ -121,7 +122,7 @@ func failover(t *testing.T, attrs string, fault func(*cluster.Cluster) error) {
 		t.Fatal(err)
 	}
 	for _, p := range append(h.APIs, h.Workers...) {
-		apptest.Eventually(t, p.Name+" is not ready", func() bool { return !ready(p) })
+		wait.Until(t, p.Name+" is not ready", func() bool { return !ready(p) })
 	}
 	if err := standby.Promote(); err != nil {
 		t.Fatal(err)
@@ -129,7 +130,7 @@ func failover(t *testing.T, attrs string, fault func(*cluster.Cluster) error) {
 	sincePromotion := apptest.Stopwatch(t)
 	served := func(what string, condition func() bool) {
 		t.Helper()
-		apptest.Eventually(t, what, condition)
+		wait.Until(t, what, condition)
 		if took := sincePromotion().Round(time.Millisecond); took > failoverTime {
 			t.Errorf("%s: %v after the promotion", what, took)
 		} else {

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
 )
 
@@ -184,9 +185,9 @@ func TestQueue_calls_that_fail_delay_no_request(t *testing.T) {
 					becomes(t, r.supplier, id, "estimated")
 				}
 				t.Logf("estimated after %s", time.Since(begun).Round(time.Millisecond))
-				apptest.Eventually(t, "the call is made", func() bool { return r.proxy.Hits() > 0 })
+				wait.Until(t, "the call is made", func() bool { return r.proxy.Hits() > 0 })
 				if !slices.Contains(harmless, subject) {
-					apptest.Eventually(t, "a process says so", func() bool {
+					wait.Until(t, "a process says so", func() bool {
 						if strings.Contains(subject, ".MSG.GET.") {
 							r.needs(subject) // the pause is ended meanwhile, and no message waits
 						}
@@ -195,7 +196,7 @@ func TestQueue_calls_that_fail_delay_no_request(t *testing.T) {
 					})
 				}
 				r.proxy.Heal()
-				apptest.Eventually(t, "all is well again", func() bool {
+				wait.Until(t, "all is well again", func() bool {
 					becomes(t, r.supplier, submit(t, r.supplier, nil), "estimated")
 					return r.well()
 				})

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
 )
 
@@ -48,16 +49,16 @@ func TestQueue_without_a_quorum_stops_workers_and_no_intake(t *testing.T) {
 	nats.Nodes[1].Kill()
 	nats.Nodes[2].Kill()
 	why := "cluster may have no quorum"
-	apptest.Eventually(t, "the worker is not ready and says why", func() bool {
+	wait.Until(t, "the worker is not ready and says why", func() bool {
 		status, body := natsReadiness(t, h.Workers[0])
 		return status == http.StatusServiceUnavailable && strings.Contains(body, why)
 	})
-	apptest.Eventually(t, "the api is degraded and says why", func() bool {
+	wait.Until(t, "the api is degraded and says why", func() bool {
 		status, body := natsReadiness(t, h.APIs[0])
 		return status == http.StatusOK && strings.Contains(body, why)
 	})
 	for _, p := range append(h.APIs, h.Workers...) {
-		apptest.Eventually(t, p.Name+" warns", func() bool { return strings.Contains(p.Log(), why) })
+		wait.Until(t, p.Name+" warns", func() bool { return strings.Contains(p.Log(), why) })
 	}
 	id := submit(t, s, nil)
 	nats.Nodes[1].Start(0)
@@ -82,7 +83,7 @@ func TestQueue_that_can_be_read_but_not_used_delays_no_request(t *testing.T) {
 		{"an acknowledged message left at its head", func() {
 			r.Workers[0].Kill()
 			left = append(left, submit(t, r.supplier, nil))
-			apptest.Eventually(t, "it is queued", func() bool { return r.stream().CachedInfo().State.Msgs > 0 })
+			wait.Until(t, "it is queued", func() bool { return r.stream().CachedInfo().State.Msgs > 0 })
 			queuetest.Orphan(t, r.js, "MR", "worker")
 			r.Workers[0].Restart()
 		}, "", "", nothing},
@@ -117,7 +118,7 @@ func TestQueue_that_can_be_read_but_not_used_delays_no_request(t *testing.T) {
 			for _, id := range left {
 				becomes(t, r.supplier, id, "estimated")
 			}
-			apptest.Eventually(t, "the log says so", func() bool {
+			wait.Until(t, "the log says so", func() bool {
 				submit(t, r.supplier, nil)
 				for p, from := range logged {
 					if strings.Contains(p.Log()[from:], s.log) {
@@ -130,12 +131,12 @@ func TestQueue_that_can_be_read_but_not_used_delays_no_request(t *testing.T) {
 				r.saysEverywhere(t, s.says)
 			}
 			s.heal()
-			apptest.Eventually(t, "all is well again", func() bool {
+			wait.Until(t, "all is well again", func() bool {
 				becomes(t, r.supplier, submit(t, r.supplier, nil), "estimated")
 				return r.well()
 			})
 			for _, binary := range []string{"api", "worker"} {
-				apptest.Eventually(t, "the "+binary+"'s doctor finds it well", func() bool {
+				wait.Until(t, "the "+binary+"'s doctor finds it well", func() bool {
 					return doctor(t, r.Hub, binary, nil).OK
 				})
 			}
@@ -151,7 +152,7 @@ func (r *natsRig) saysEverywhere(t *testing.T, why string) {
 	t.Helper()
 	for status, p := range map[int]*apptest.Process{
 		http.StatusOK: r.APIs[0], http.StatusServiceUnavailable: r.Workers[0]} {
-		apptest.Eventually(t, p.Name+" says so", func() bool {
+		wait.Until(t, p.Name+" says so", func() bool {
 			got, body := natsReadiness(t, p)
 			return got == status && strings.Contains(body, why)
 		})
@@ -182,12 +183,12 @@ func TestQueue_whose_disk_is_full_delays_no_request(t *testing.T) {
 	}
 	comment := strings.Repeat("x", 4000)
 	const why = "takes no message"
-	apptest.Eventually(t, "the api is degraded and says why", func() bool {
+	wait.Until(t, "the api is degraded and says why", func() bool {
 		becomes(t, s, submit(t, s, object{"comment": comment}), "estimated")
 		status, body := natsReadiness(t, h.APIs[0])
 		return status == http.StatusOK && strings.Contains(body, why)
 	})
-	apptest.Eventually(t, "the worker is ready and says that it takes work from the database", func() bool {
+	wait.Until(t, "the worker is ready and says that it takes work from the database", func() bool {
 		becomes(t, s, submit(t, s, nil), "estimated")
 		status, body := natsReadiness(t, h.Workers[0])
 		return status == http.StatusOK && strings.Contains(body, "taken from the database")
@@ -205,7 +206,7 @@ func TestQueue_whose_disk_is_full_delays_no_request(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Restart()
-	apptest.Eventually(t, "all is well again", func() bool {
+	wait.Until(t, "all is well again", func() bool {
 		becomes(t, s, submit(t, s, nil), "estimated")
 		_, api := natsReadiness(t, h.APIs[0])
 		_, worker := natsReadiness(t, h.Workers[0])

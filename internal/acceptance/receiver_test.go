@@ -11,6 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -76,7 +77,7 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 		}
 		submit(t, s, nil)
 		reaches(t, s, "delivered", 1)
-		apptest.Eventually(t, "the success is shown", func() bool { return receiverOf(t, s).LastSuccessAt != nil })
+		wait.Until(t, "the success is shown", func() bool { return receiverOf(t, s).LastSuccessAt != nil })
 		wantEmpty(t, s.Do(t, http.MethodDelete, receiverPath, nil), 204)
 		wantEmpty(t, s.Do(t, http.MethodDelete, receiverPath, nil), 204)
 		if r := receiverOf(t, s); r.State != "none" || r.URL != nil {
@@ -114,7 +115,7 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 			t.Helper()
 			before := len(receiver.Calls())
 			submit(t, s, nil)
-			apptest.Eventually(t, "the receiver is called", func() bool { return len(receiver.Calls()) > before })
+			wait.Until(t, "the receiver is called", func() bool { return len(receiver.Calls()) > before })
 			return receiver.Calls()[before]
 		}
 		second := rotate(nil)
@@ -252,16 +253,16 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 				failures++
 			}
 		}
-		apptest.Eventually(t, "the failures are counted",
+		wait.Until(t, "the failures are counted",
 			func() bool { return receiverOf(t, s).ConsecutiveFailures == failures })
 		if r := receiverOf(t, s); r.State != "active" || r.LastFailureAt == nil || *r.LastError != "status 503" {
 			t.Errorf("after %d failures: %+v", failures, r)
 		}
 		submit(t, s, nil)
-		apptest.Eventually(t, "the receiver is failing", func() bool { return receiverOf(t, s).State == "failing" })
+		wait.Until(t, "the receiver is failing", func() bool { return receiverOf(t, s).State == "failing" })
 		status.Store(200)
 		submit(t, s, nil)
-		apptest.Eventually(t, "the receiver is active again", func() bool {
+		wait.Until(t, "the receiver is active again", func() bool {
 			r := receiverOf(t, s)
 			return r.State == "active" && r.ConsecutiveFailures == 0 && r.LastSuccessAt != nil
 		})
@@ -270,7 +271,7 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 		receiver, status := switchable(t, 410)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		submit(t, s, nil)
-		apptest.Eventually(t, "the service pauses the receiver",
+		wait.Until(t, "the service pauses the receiver",
 			func() bool { return pausedBy(receiverOf(t, s)) == "service" })
 		submit(t, s, nil)
 		reaches(t, s, "pending", 1)
@@ -323,7 +324,7 @@ func TestReceiver_is_paused_after_failures_only(t *testing.T) {
 			s := h.Supplier(t, "--webhook-url", receiver.URL)
 			begun := time.Now()
 			submit(t, s, nil)
-			apptest.Eventually(t, "the service pauses the receiver",
+			wait.Until(t, "the service pauses the receiver",
 				func() bool { return pausedBy(receiverOf(t, s)) == "service" })
 			if took := time.Since(begun); took < time.Second {
 				t.Errorf("paused after %s", took)
@@ -362,14 +363,14 @@ func TestOutage_ends_with_the_first_success_or_one_call(t *testing.T) {
 					for range 5 {
 						submit(t, s, nil)
 					}
-					apptest.Eventually(t, "all were tried and wait", func() bool {
+					wait.Until(t, "all were tried and wait", func() bool {
 						list := listDeliveries(t, s, "status=pending").Data
 						return len(list) == 5 && !slices.ContainsFunc(list, func(d sentDelivery) bool {
 							return d.AttemptCount != 1 || d.NextAttempt == nil ||
 								*d.NextAttempt < time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 						})
 					})
-					apptest.Eventually(t, "it is failing", func() bool { return receiverOf(t, s).State == "failing" })
+					wait.Until(t, "it is failing", func() bool { return receiverOf(t, s).State == "failing" })
 					status.Store(200)
 					want(t, s.Do(t, http.MethodPost, ends.path, ends.body), ends.answer)
 					n := 5

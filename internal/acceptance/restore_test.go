@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 )
 
@@ -92,7 +93,7 @@ func TestWebhookIDs_are_not_given_again_after_a_restore(t *testing.T) {
 			const each = 5
 			sent := func(n int) { // also of a further round of what was there before
 				t.Helper()
-				apptest.Eventually(t, fmt.Sprintf("the receiver has %d", n), func() bool { return len(receiver.Calls()) >= n })
+				wait.Until(t, fmt.Sprintf("the receiver has %d", n), func() bool { return len(receiver.Calls()) >= n })
 			}
 			first := submit(t, s, nil)
 			becomes(t, s, first, "estimated")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 type pruned struct{ Requests, Events int64 }
@@ -27,7 +28,7 @@ func TestRetention_deletes_what_is_finished_and_old_and_nothing_else(t *testing.
 			ill := h.Supplier(t, "--webhook-url", "http://127.0.0.1:9") // is still being tried
 			tried := submit(t, ill, nil)
 			becomes(t, ill, tried, "estimated")
-			apptest.Eventually(t, "the receiver has both", func() bool { return accounted(t, h).Deliveries["pending"] == 1 })
+			wait.Until(t, "the receiver has both", func() bool { return accounted(t, h).Deliveries["pending"] == 1 })
 			if p := apptest.MustCommand[pruned](t, h, "retention", "run", "--days", "1"); p != (pruned{}) {
 				t.Fatalf("of what is new: %+v", p)
 			}
@@ -173,7 +174,7 @@ func TestRetention_runs_by_itself_where_RETENTION_DAYS_is_set(t *testing.T) {
 	}
 	h.Env["RETENTION_DAYS"] = "30"
 	h.APIs[0].Restart()
-	apptest.Eventually(t, "it is deleted", func() bool {
+	wait.Until(t, "it is deleted", func() bool {
 		return s.Do(t, http.MethodGet, requestPath(id),
 			nil).Status == http.StatusNotFound
 	})
@@ -220,7 +221,7 @@ func TestRetention_drops_partitions_at_once_and_keeps_one_with_pending_work(t *t
 	h.Env["RETENTION_DAYS"] = "30"
 	stop(t, h.APIs[0])
 	h.APIs[0].Restart()
-	apptest.Eventually(t, "the log says that the old events are kept", func() bool {
+	wait.Until(t, "the log says that the old events are kept", func() bool {
 		return strings.Contains(h.APIs[0].Log(), "deliveries are pending")
 	})
 	if status, detail, _ := doctor(t, h, "api", nil).said(t, "retention"); status != "warning" ||
@@ -228,15 +229,15 @@ func TestRetention_drops_partitions_at_once_and_keeps_one_with_pending_work(t *t
 		t.Errorf("the doctor says %s: %s", status, detail)
 	}
 	read(t, s, old)
-	apptest.Eventually(t, "what another supplier has finished in it is gone", func() bool {
+	wait.Until(t, "what another supplier has finished in it is gone", func() bool {
 		return fine.Do(t, http.MethodGet, requestPath(finished), nil).Status == http.StatusNotFound
 	})
 	repaired.Store(true)
-	apptest.Eventually(t, "all is delivered", func() bool { return accounted(t, h).Deliveries["pending"] == 0 })
+	wait.Until(t, "all is delivered", func() bool { return accounted(t, h).Deliveries["pending"] == 0 })
 	run(`UPDATE material_requests SET updated_at = 1 WHERE created_at = 1`)
 	stop(t, h.APIs[0])
 	h.APIs[0].Restart()
-	apptest.Eventually(t, "the partition is gone", func() bool {
+	wait.Until(t, "the partition is gone", func() bool {
 		var there bool
 		err := db.QueryRowContext(t.Context(), `SELECT EXISTS (SELECT FROM webhook_partitions WHERE name = '0')`).Scan(&there)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
 )
@@ -95,7 +96,7 @@ func TestRights_of_the_binaries_are_the_least(t *testing.T) {
 		t.Error("NATS lets in everyone")
 	}
 	admin := workerOfAnotherUser(t, h)
-	apptest.Eventually(t, "a worker that lacks rights is not ready and says which", func() bool {
+	wait.Until(t, "a worker that lacks rights is not ready and says which", func() bool {
 		response, err := http.Get("http://" + admin + "/readyz")
 		if err != nil {
 			return false // it is starting

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 // roundRules: an event of an earlier round, or of a former life of an id, changes nothing.
@@ -29,7 +30,7 @@ func roundRules(t *testing.T, h *apptest.Hub) {
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		id := submit(t, s, nil)
 		first := becomes(t, s, id, "estimated")
-		apptest.Eventually(t, "the receiver has the event", func() bool { return len(receiver.Calls()) == 1 })
+		wait.Until(t, "the receiver has the event", func() bool { return len(receiver.Calls()) == 1 })
 		old := json.RawMessage(receiver.Calls()[0].Body) // the own endpoint got the same event
 		deliveries := apptest.MustCommand[[]struct{ ID, Destination string }](t, h, "delivery", "list", "--supplier", s.ID)
 		var own string

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -76,7 +77,7 @@ func freeAddress(t *testing.T) string { return "127.0.0.1:" + freePort(t) }
 // listens waits until something listens on the port.
 func listens(t *testing.T, port string) {
 	t.Helper()
-	apptest.Eventually(t, "the receiver listens", func() bool {
+	wait.Until(t, "the receiver listens", func() bool {
 		c, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second)
 		if err != nil {
 			return false
@@ -123,11 +124,11 @@ func TestSamples(t *testing.T) {
 				id := submit(t, s, nil)
 				estimates := len(becomes(t, s, id, "estimated").Estimates)
 				line := fmt.Sprintf("request %d estimates %d\n", id, estimates)
-				apptest.Eventually(t, "the receiver printed "+line, func() bool { return strings.Contains(p.printed(), line) })
+				wait.Until(t, "the receiver printed "+line, func() bool { return strings.Contains(p.printed(), line) })
 				refusals(t, "http://127.0.0.1:"+port, secret(t, s.WebhookSecret))
 				breaks(t, "127.0.0.1:"+port, secret(t, s.WebhookSecret))
 				// The pipe brings a moment later what the program printed before it answered.
-				apptest.Eventually(t, "the last call was handled", func() bool {
+				wait.Until(t, "the last call was handled", func() bool {
 					return strings.Contains(p.printed(), "broken_1 request 1 estimates 0\n")
 				})
 				if n := strings.Count(p.printed(), " estimates "); n != 3 {
@@ -243,10 +244,10 @@ func sampleSupplier(t *testing.T, h *apptest.Hub, dir string, command ...string)
 	listens(t, port)
 	id := nextID()
 	caller := program(t, dir, env, append(command, "request", fmt.Sprint(id))...)
-	apptest.Eventually(t, "the caller sent the request", func() bool {
+	wait.Until(t, "the caller sent the request", func() bool {
 		return strings.Contains(caller.printed(), fmt.Sprintf("request %d is enqueued", id))
 	})
-	apptest.Eventually(t, "the receiver chose an estimate: "+receiver.printed(), func() bool {
+	wait.Until(t, "the receiver chose an estimate: "+receiver.printed(), func() bool {
 		return strings.Contains(receiver.printed(), fmt.Sprintf("request %d is selected by ", id))
 	})
 	if r := read(t, s, id); r.Status != "selected" || r.SelectedEstimateID == nil {

@@ -1,7 +1,6 @@
 package acceptance
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/scoreboard/sample"
 )
 
@@ -355,7 +355,7 @@ func parametersRule(t *testing.T, h *apptest.Hub, p *providers) {
 
 func quotaRule(t *testing.T, h *apptest.Hub, p *providers) {
 	setSetting(t, h, "scoreboard.daily_quota", "30")
-	eventually(t, func() bool { return limitOf(t, h, 0) == "30" && limitOf(t, h, 1) == "30" })
+	wait.Until(t, "it has taken effect", func() bool { return limitOf(t, h, 0) == "30" && limitOf(t, h, 1) == "30" })
 	var granted, refused atomic.Int64
 	together(100, func(i int) {
 		switch a := ask(t, h, i, "?referenceDate=2026-10-17"); a.Status {
@@ -386,11 +386,11 @@ func quotaRule(t *testing.T, h *apptest.Hub, p *providers) {
 	}
 	want(t, ask(t, h, 0, "?partner=loop"), 200) // the other requester
 	setSetting(t, h, "scoreboard.daily_quota", "31")
-	eventually(t, func() bool { return limitOf(t, h, 0) == "31" })
+	wait.Until(t, "it has taken effect", func() bool { return limitOf(t, h, 0) == "31" })
 	want(t, ask(t, h, 0, ""), 200)
 	wantShort(t, ask(t, h, 0, ""), 429, "RATE_LIMIT_EXCEEDED")
 	setSetting(t, h, "scoreboard.daily_quota", "0")
-	eventually(t, func() bool { return limitOf(t, h, 0) == "0" })
+	wait.Until(t, "it has taken effect", func() bool { return limitOf(t, h, 0) == "0" })
 	wantShort(t, ask(t, h, 0, "?partner=loop"), 429, "RATE_LIMIT_EXCEEDED")
 }
 
@@ -403,20 +403,6 @@ func setSetting(t *testing.T, h *apptest.Hub, key, value string) {
 func limitOf(t *testing.T, h *apptest.Hub, i int) string {
 	t.Helper()
 	return ask(t, h, i, "?leagueId=x").Header.Get("X-RateLimit-Limit")
-}
-
-// eventually waits for a condition that must hold within the 5 seconds in which a setting takes effect.
-func eventually(t *testing.T, condition func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	for tick := time.NewTicker(20 * time.Millisecond); !condition(); {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatal("it did not become so within 5 seconds")
-		}
-	}
 }
 
 func fallbackRule(t *testing.T, h *apptest.Hub, p *providers) {
@@ -466,7 +452,7 @@ func fallbackRule(t *testing.T, h *apptest.Hub, p *providers) {
 		t.Errorf("the undecided game is %v", games[1])
 	}
 	p.set(func() { p.retryAfter = "3600" })
-	eventually(t, func() bool { // the second of its first refusal goes by
+	wait.Until(t, "it has taken effect", func() bool { // the second of its first refusal goes by
 		before := p.primaryCalls.Load()
 		board(t, h, "?referenceDate=2026-06-14")
 		return p.primaryCalls.Load() > before
@@ -493,13 +479,13 @@ func settingsRule(t *testing.T, h *apptest.Hub, p *providers) {
 	setSetting(t, h, "scoreboard.daily_quota", "100000")
 	setSetting(t, h, "scoreboard.league_id", "732")
 	setSetting(t, h, "scoreboard.match_ids", "5, 3")
-	eventually(t, shows("1 2")) // not active yet
+	wait.Until(t, "it has taken effect", shows("1 2")) // not active yet
 	setSetting(t, h, "scoreboard.active", "true")
-	eventually(t, shows("3 5"))
+	wait.Until(t, "it has taken effect", shows("3 5"))
 	apptest.MustCommand[object](t, h, "settings", "unset", "scoreboard.match_ids")
-	eventually(t, shows("3 4 5"))
+	wait.Until(t, "it has taken effect", shows("3 4 5"))
 	apptest.MustCommand[object](t, h, "settings", "unset", "scoreboard.active")
-	eventually(t, shows("1 2"))
+	wait.Until(t, "it has taken effect", shows("1 2"))
 	for key, value := range map[string]string{"scoreboard.daily_quota": "-1", "scoreboard.active": "maybe",
 		"scoreboard.league_id": "0", "scoreboard.match_ids": "1,,2", "unknown": "1"} {
 		if _, stderr, code := h.Command(t, "settings", "set", key, value); code != 1 || !strings.Contains(stderr, key) {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 // hostile is what an ill-meaning or broken receiver may answer: HTML, terminal codes, NUL, no UTF-8, and far too much
@@ -45,7 +46,7 @@ func selfServiceRules(t *testing.T, h *apptest.Hub) {
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		submit(t, s, nil)
 		var d sentDelivery
-		apptest.Eventually(t, "the list shows the call that hangs", func() bool {
+		wait.Until(t, "the list shows the call that hangs", func() bool {
 			list := listDeliveries(t, s, "status=pending").Data
 			if len(list) == 1 && list[0].LastAttempt != nil {
 				d = list[0]
@@ -135,7 +136,7 @@ func selfServiceRules(t *testing.T, h *apptest.Hub) {
 			const since = "2020-01-01T00:00:00Z"
 			wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver",
 				object{"status": "delivered", "since": since, "until": "2999-12-31T23:59:59Z"}), 202, object{"redelivered": 2})
-			apptest.Eventually(t, "both are sent once more", func() bool { return len(receiver.Calls()) == called+2 })
+			wait.Until(t, "both are sent once more", func() bool { return len(receiver.Calls()) == called+2 })
 			reaches(t, s, "delivered", 2)
 			wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver", object{"status": "failed", "since": since}), 202,
 				object{"redelivered": 0})
@@ -226,9 +227,9 @@ func selfServiceRules(t *testing.T, h *apptest.Hub) {
 		for range 2 {
 			submit(t, s, nil)
 		}
-		apptest.Eventually(t, "the receiver is failing", func() bool { return receiverOf(t, s).State == "failing" })
+		wait.Until(t, "the receiver is failing", func() bool { return receiverOf(t, s).State == "failing" })
 		reaches(t, s, "dead", 2)
-		apptest.Eventually(t, "all its failures are counted",
+		wait.Until(t, "all its failures are counted",
 			func() bool { return receiverOf(t, s).ConsecutiveFailures == int64(len(receiver.Calls())) })
 		before, called := receiverOf(t, s), len(receiver.Calls())
 		for _, answers := range []int64{200, 500} {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest/cluster"
 )
@@ -69,7 +70,7 @@ func TestSmallServer_delivers_everything_and_a_full_one_is_503(t *testing.T) {
 			group.Wait()
 			arrives := func(n int) {
 				t.Helper()
-				apptest.Eventually(t, "all requests are estimated", func() bool {
+				wait.Until(t, "all requests are estimated", func() bool {
 					a := s.Do(t, http.MethodGet, requests+"?status=enqueued&limit=1", nil)
 					return a.Status == http.StatusOK && len(apptest.Decode[listing](t, a).Data) == 0
 				})
@@ -89,7 +90,7 @@ func TestSmallServer_delivers_everything_and_a_full_one_is_503(t *testing.T) {
 				}
 			}
 			administer(t, server, `ALTER ROLE hub CONNECTION LIMIT -1`)
-			apptest.Eventually(t, "requests are accepted again", func() bool { return taken(t, h, s, 0, id) })
+			wait.Until(t, "requests are accepted again", func() bool { return taken(t, h, s, 0, id) })
 			arrives(callers*each + 1)
 		})
 	}

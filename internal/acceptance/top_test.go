@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 func TestTop_prints_the_overview_of_all_named_processes_once_without_a_terminal(t *testing.T) {
@@ -21,7 +22,7 @@ func TestTop_prints_the_overview_of_all_named_processes_once_without_a_terminal(
 				listeners = append(listeners, strings.TrimPrefix(p.AdminURL(""), "http://"))
 			}
 			var figures map[string]*float64
-			apptest.Eventually(t, "what is accepted and delivered shows", func() bool {
+			wait.Until(t, "what is accepted and delivered shows", func() bool {
 				for range 20 {
 					submit(t, s, nil)
 				}

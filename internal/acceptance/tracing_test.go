@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 func TestTraces_go_where_the_OTEL_variables_say_and_hold_no_secret(t *testing.T) {
@@ -42,9 +43,9 @@ func TestTraces_go_where_the_OTEL_variables_say_and_hold_no_secret(t *testing.T)
 			want(t, a, http.StatusCreated)
 			for _, part := range []string{"supplyhub-api", "/api/material-requests", "estimate", "webhook attempt",
 				"traced-by-this-test"} {
-				apptest.Eventually(t, "the traces show "+part, func() bool { return has(part) })
+				wait.Until(t, "the traces show "+part, func() bool { return has(part) })
 			}
-			apptest.Eventually(t, "the call, its estimation and both webhooks name the request's id",
+			wait.Until(t, "the call, its estimation and both webhooks name the request's id",
 				func() bool { return count("traced-by-this-test") >= 4 })
 			for _, secret := range []string{s.APIKey, s.AccessToken(), s.RefreshToken(), s.WebhookSecret, "of-the-supplier"} {
 				if has(secret) {

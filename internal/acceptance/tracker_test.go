@@ -14,6 +14,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 const (
@@ -369,7 +370,7 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 		}
 		wantProblem(t, c.get(t, trackers), 500)
 		wantProblem(t, c.get(t, snapshot+"?filter=date:eq:2026-11-20"), 500)
-		apptest.Eventually(t, "readyz names the view and its column", func() bool {
+		wait.Until(t, "readyz names the view and its column", func() bool {
 			ready := readiness(t, h)
 			return ready.Status == "ready" && strings.Contains(ready.Checks["tracker view lacking"], "dt_carga")
 		})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 func TestUpgrade_rolls_under_load(t *testing.T) {
@@ -36,7 +37,7 @@ func TestUpgrade_rolls_under_load(t *testing.T) {
 		}
 	}
 	accepted := l.end()
-	apptest.Eventually(t, "everything accepted is estimated and delivered", func() bool {
+	wait.Until(t, "everything accepted is estimated and delivered", func() bool {
 		return receiver.outcome(accepted).lost == 0 && c.estimated(accepted) == len(accepted)
 	})
 	if o := receiver.outcome(accepted); o.twoIDs > 0 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 type verification struct {
@@ -19,7 +20,7 @@ type verification struct {
 // written seconds after it, and their deliveries stay in a worker's hands until then.
 func accounted(t *testing.T, h *apptest.Hub) (v verification) {
 	t.Helper()
-	apptest.Eventually(t, "no result is waiting to be written", func() bool {
+	wait.Until(t, "no result is waiting to be written", func() bool {
 		v = apptest.MustCommand[verification](t, h, "verify")
 		return !slices.ContainsFunc(v.Faults, func(f string) bool { return strings.Contains(f, "in a worker's hands") })
 	})

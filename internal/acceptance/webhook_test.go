@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -128,7 +129,7 @@ func estimatesRules(t *testing.T, h *apptest.Hub) {
 		wantProblem(t, other.Do(t, http.MethodPost, estimatesPath(id), e), 404)
 		answer := s.Do(t, http.MethodPost, estimatesPath(id), e)
 		wantBody(t, answer, 200, object{"status": "estimated", "id": id})
-		apptest.Eventually(t, "the request's line in the log names the supplier", func() bool {
+		wait.Until(t, "the request's line in the log names the supplier", func() bool {
 			for line := range strings.Lines(h.APIs[0].Log()) {
 				if strings.Contains(line, `"msg":"request"`) && strings.Contains(line, answer.Header.Get("X-Request-Id")) {
 					return strings.Contains(line, s.ID)
@@ -158,7 +159,7 @@ func webhookRules(t *testing.T, h *apptest.Hub) {
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		id := submit(t, s, nil)
 		r := becomes(t, s, id, "estimated")
-		apptest.Eventually(t, "the receiver was called", func() bool { return len(receiver.Calls()) == 1 })
+		wait.Until(t, "the receiver was called", func() bool { return len(receiver.Calls()) == 1 })
 		c := receiver.Calls()[0]
 		if c.Method != http.MethodPost || c.Path != estimatesPath(id) ||
 			!strings.HasPrefix(c.Header.Get("Content-Type"), "application/json") {
@@ -181,7 +182,7 @@ func webhookRules(t *testing.T, h *apptest.Hub) {
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		next := apptest.MustCommand[apptest.Supplier](t, h, "supplier", "rotate-webhook-secret", s.ID)
 		submit(t, s, nil)
-		apptest.Eventually(t, "the receiver was called", func() bool { return len(receiver.Calls()) == 1 })
+		wait.Until(t, "the receiver was called", func() bool { return len(receiver.Calls()) == 1 })
 		c := receiver.Calls()[0]
 		for _, text := range []string{s.WebhookSecret, next.WebhookSecret} {
 			if _, err := webhook.Verify(c.Header, c.Body, time.Now(), secret(t, text)); err != nil {
@@ -259,7 +260,7 @@ func webhookRules(t *testing.T, h *apptest.Hub) {
 		}
 		id := submit(t, quick, nil)
 		becomes(t, quick, id, "estimated")
-		apptest.Eventually(t, "the healthy receiver was called", func() bool { return len(healthy.Calls()) == 1 })
+		wait.Until(t, "the healthy receiver was called", func() bool { return len(healthy.Calls()) == 1 })
 		becomes(t, slow, last, "estimated")
 	})
 	rule(t, "the request id of the POST travels to the receiver and the worker's log", func(t *testing.T) {
@@ -267,11 +268,11 @@ func webhookRules(t *testing.T, h *apptest.Hub) {
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		trace := "trace-" + s.ID
 		want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "X-Request-Id", trace), 201)
-		apptest.Eventually(t, "the receiver was called", func() bool { return len(receiver.Calls()) == 1 })
+		wait.Until(t, "the receiver was called", func() bool { return len(receiver.Calls()) == 1 })
 		if got := receiver.Calls()[0].Header.Get("X-Request-Id"); got != trace {
 			t.Fatalf("X-Request-Id %q, want %q", got, trace)
 		}
-		apptest.Eventually(t, "the worker logs it", func() bool {
+		wait.Until(t, "the worker logs it", func() bool {
 			for _, p := range append(h.Workers, h.APIs...) {
 				for line := range strings.Lines(p.Log()) {
 					if strings.Contains(line, trace) && strings.Contains(line, "delivery") {
@@ -299,7 +300,7 @@ type delivery struct {
 func supplierDelivery(t *testing.T, h *apptest.Hub, s *apptest.Supplier, id int64, status string) delivery {
 	t.Helper()
 	var found string
-	apptest.Eventually(t, "the delivery is "+status, func() bool {
+	wait.Until(t, "the delivery is "+status, func() bool {
 		for _, d := range apptest.MustCommand[[]struct{ ID, Status, Destination string }](t, h, "delivery", "list",
 			"--supplier", s.ID, "--request", fmt.Sprint(id)) {
 			if d.Destination != "own" && d.Status == status {

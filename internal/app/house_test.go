@@ -114,9 +114,10 @@ var edges = map[string][]string{
 
 	// Helpers of tests and measurements; nothing that runs in production may import them.
 	"internal/acceptance": {},
-	"internal/app/apptest": {"internal/database", "internal/database/databasetest", "internal/queue/queuetest",
-		"internal/httpapi/openapitest", "internal/supplierauth", "pkg/webhook"},
-	"internal/app/apptest/browser": {"internal/app/apptest"},
+	"internal/app/apptest": {"internal/app/apptest/wait", "internal/database", "internal/database/databasetest",
+		"internal/queue/queuetest", "internal/httpapi/openapitest", "internal/supplierauth", "pkg/webhook"},
+	"internal/app/apptest/browser": {"internal/app/apptest/wait"},
+	"internal/app/apptest/wait":    {},
 	"internal/bench": {"internal/database", "internal/dispatch", "internal/pack",
 		"internal/round", "internal/supplierauth"},
 	"internal/database/databasetest": {"internal/database", "internal/database/sqlite",

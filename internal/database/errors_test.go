@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -107,7 +108,7 @@ func TestChange_without_room_is_unavailable_and_Ping_says_so_until_there_is_room
 		if err := db.TryChange(ctx); err != nil {
 			t.Errorf("with room again: %v", err)
 		}
-		eventually(t, "the database is well again by itself", func() bool { return db.Ping(ctx) == nil })
+		wait.Until(t, "the database is well again by itself", func() bool { return db.Ping(ctx) == nil })
 		var left int
 		if err := db.From(ctx).Raw(`SELECT count(*) FROM figures`).Scan(&left).Error; err != nil || left != 0 {
 			t.Errorf("%d rows are left, %v", left, err)
@@ -146,5 +147,5 @@ func TestChange_of_a_file_that_may_not_be_written_is_unavailable(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	exec(t.Context(), t, db, `PRAGMA query_only = 0`)
-	eventually(t, "the database is well again by itself", func() bool { return db.Ping(t.Context()) == nil })
+	wait.Until(t, "the database is well again by itself", func() bool { return db.Ping(t.Context()) == nil })
 }

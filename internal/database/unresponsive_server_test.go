@@ -7,30 +7,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest/cluster"
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// patience bounds every wait for what must happen by itself.
-const patience = time.Minute
-
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !condition(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
-}
-
 // begun is the end of a statement that runs by then, without a time limit of its own.
 func begun(t *testing.T, db *database.DB, statement string) (end chan error) {
 	t.Helper()
 	end = make(chan error, 1)
 	go func() { end <- db.From(t.Context()).Exec(statement).Error }()
-	eventually(t, "the statement runs", func() bool {
+	wait.Until(t, "the statement runs", func() bool {
 		var n int
 		err := db.From(t.Context()).Raw(`SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = ?`,
 			statement).Scan(&n).Error
@@ -69,7 +58,7 @@ func TestServer_that_hangs_keeps_no_caller_waiting_and_is_used_again_when_it_ans
 		if errs.KindOf(err) != errs.Unavailable {
 			t.Errorf("the statement that hung: %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(wait.Limit):
 		t.Fatal("a statement waits for a server that hangs")
 	}
 	if err := db.From(t.Context()).Exec(`SELECT 1`).Error; errs.KindOf(err) != errs.Unavailable {
@@ -78,7 +67,7 @@ func TestServer_that_hangs_keeps_no_caller_waiting_and_is_used_again_when_it_ans
 	if err := server.Thaw(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the server is used again", func() bool { return db.Ping(t.Context()) == nil })
+	wait.Until(t, "the server is used again", func() bool { return db.Ping(t.Context()) == nil })
 }
 
 func TestServer_that_takes_long_for_a_statement_does_not_hang(t *testing.T) {
@@ -138,7 +127,7 @@ func TestProcess_that_starts_waits_for_a_server_that_is_busy(t *testing.T) {
 	case <-waiting:
 	case err := <-migrated:
 		t.Fatalf("it does not wait: %v", err)
-	case <-time.After(patience):
+	case <-time.After(wait.Limit):
 		t.Fatal("the log does not say that it waits")
 	}
 	if err := server.Thaw(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -126,7 +127,7 @@ func TestSubmit_without_a_database_is_unavailable(t *testing.T) {
 	if err := p.Submit(t.Context(), request("acme", 1, "SP-1")); err != nil && errs.KindOf(err) != errs.Unavailable {
 		t.Errorf("the call after it: %v", err)
 	}
-	eventually(t, "the service works again",
+	wait.Until(t, "the service works again",
 		func() bool { return p.Submit(t.Context(), request("acme", 1, "SP-1")) == nil })
 }
 
@@ -214,10 +215,10 @@ func TestRunSweeper_refills_a_queue_that_lost_its_work_and_leaves_alone_what_wai
 			return len(got) > 0
 		}
 	}
-	eventually(t, "what was lost before the first message is published", published("acme/0/1"))
+	wait.Until(t, "what was lost before the first message is published", published("acme/0/1"))
 	p.world.hold(round.Backlog{}, errors.New("away"))
 	p.world.hold(round.Backlog{Store: 2}, nil) // its store is gone
-	eventually(t, "all that was old enough is published at once", published("acme/1/1", "acme/2/1"))
+	wait.Until(t, "all that was old enough is published at once", published("acme/1/1", "acme/2/1"))
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -235,7 +236,7 @@ func TestRunSweeper_publishes_what_was_lost_though_the_queue_is_never_empty(t *t
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.RunSweeper(ctx) }()
-	eventually(t, "it is published", func() bool { return slices.Contains(p.world.takePublished(), "acme/1/1") })
+	wait.Until(t, "it is published", func() bool { return slices.Contains(p.world.takePublished(), "acme/1/1") })
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -269,22 +270,6 @@ func TestSubmit_keeps_the_first_request_of_each_id(t *testing.T) {
 			}
 		})
 	})
-}
-
-// eventually waits for a condition that other goroutines bring about.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for !condition() {
-		select {
-		case <-ctx.Done():
-			t.Fatal(errors.New("never: " + what))
-		case <-ticker.C:
-		}
-	}
 }
 
 func BenchmarkSubmit(b *testing.B) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/estimates"
@@ -514,11 +515,11 @@ func TestRunDirect_takes_what_waits_while_the_worker_is_idle_and_only_then(t *te
 		go func() {
 			ended <- p.RunDirect(ctx, func() bool { return looks.Add(1) > busy })
 		}()
-		eventually(t, "the worker was looked at", func() bool { return looks.Load() >= busy })
+		wait.Until(t, "the worker was looked at", func() bool { return looks.Load() >= busy })
 		if n := len(p.events()); n > 0 || published != 300 || p.Undelivered() != nil {
 			t.Errorf("%d requests were published and %d estimated while the worker is busy", published, n)
 		}
-		eventually(t, "all are estimated without the queue", func() bool { return len(p.events()) == 300 })
+		wait.Until(t, "all are estimated without the queue", func() bool { return len(p.events()) == 300 })
 		if err := p.Undelivered(); !errors.Is(err, work.ErrUndelivered) {
 			t.Errorf("it says %v", err)
 		}

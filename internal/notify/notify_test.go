@@ -15,6 +15,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/notice"
@@ -105,10 +106,8 @@ func (r *rig) arrived() []sent {
 
 func (r *rig) until(what string, condition func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(30 * time.Second); !condition(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			r.t.Fatalf("not in 30 s: %s; sent %+v", what, r.arrived())
-		}
+	if !wait.Within(wait.Limit, condition) {
+		r.t.Fatalf("%s: it did not happen; sent %+v", what, r.arrived())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/queue"
 	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
 )
@@ -33,7 +34,7 @@ func TestOpen_succeeds_while_the_server_is_away(t *testing.T) {
 	var c collector
 	consume(t, q, 1, c.handle)
 	server.Restart()
-	eventually(t, "it works once the server is there", func() bool {
+	wait.Until(t, "it works once the server is there", func() bool {
 		q.Publish("mr.s1.1", nil)
 		return c.count("mr.s1.1") > 0
 	})
@@ -47,11 +48,11 @@ func TestQueue_survives_a_restart_of_the_server(t *testing.T) {
 	for i := range 10 {
 		q.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 	}
-	eventually(t, "ten are queued", func() bool { return lag(t, q) == 10 })
+	wait.Until(t, "ten are queued", func() bool { return lag(t, q) == 10 })
 	server.Restart()
 	var c collector
 	consume(t, q, 2, c.handle)
-	eventually(t, "all are worked on after the restart", func() bool { return c.subjects() == 10 })
+	wait.Until(t, "all are worked on after the restart", func() bool { return c.subjects() == 10 })
 }
 
 func TestIdle_while_nothing_comes_and_nothing_is_worked_on(t *testing.T) {
@@ -75,7 +76,7 @@ func TestIdle_while_nothing_comes_and_nothing_is_worked_on(t *testing.T) {
 		}
 	}
 	close(finish)
-	eventually(t, "it is idle again", q.Idle)
+	wait.Until(t, "it is idle again", q.Idle)
 	if !q.Idle() {
 		t.Error("it is not idle, though nothing came since")
 	}
@@ -90,7 +91,7 @@ func TestPublish_returns_at_once(t *testing.T) {
 		q := open(t, queue.Config{URL: server.URL(), Registerer: registry})
 		ready(t, q)
 		server.Stop()
-		eventually(t, "the connection is lost", func() bool { return !q.Connected() })
+		wait.Until(t, "the connection is lost", func() bool { return !q.Connected() })
 		before := publishes(t, registry, "dropped")
 		publishMany(t, q, 20_000)
 		if got := publishes(t, registry, "dropped") - before; got != 20_000 {
@@ -106,7 +107,7 @@ func TestPublish_returns_at_once(t *testing.T) {
 		ready(t, q)
 		proxy.stall()
 		publishMany(t, q, 50_000)
-		eventually(t, "the rest is dropped", func() bool { return publishes(t, registry, "dropped") > 0 })
+		wait.Until(t, "the rest is dropped", func() bool { return publishes(t, registry, "dropped") > 0 })
 	})
 }
 
@@ -188,7 +189,7 @@ func TestQueue_recovers_from_a_wiped_store_while_publishing_and_consuming(t *tes
 	ready(t, api)
 	var c collector
 	consume(t, worker, 8, c.handle)
-	const n = 300
+	const n = 60
 	publish := func() {
 		for i := range n {
 			if subject := fmt.Sprintf("mr.s1.%d", i); c.count(subject) == 0 {
@@ -199,9 +200,9 @@ func TestQueue_recovers_from_a_wiped_store_while_publishing_and_consuming(t *tes
 	for i := range n / 2 {
 		api.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 	}
-	eventually(t, "some are worked on", func() bool { return c.subjects() > 0 })
+	wait.Until(t, "some are worked on", func() bool { return c.subjects() > 0 })
 	server.Wipe()
-	eventually(t, "all are worked on after the wipe", func() bool {
+	wait.Until(t, "all are worked on after the wipe", func() bool {
 		publish()
 		return c.subjects() == n
 	})
@@ -218,7 +219,7 @@ func TestQueue_recovers_from_a_stream_that_is_deleted_on_a_running_server(t *tes
 		var c collector
 		consume(t, q, 2, c.handle)
 		deleteStream(t, cfg.URL)
-		eventually(t, "it works again", func() bool {
+		wait.Until(t, "it works again", func() bool {
 			q.Publish("mr.s1.1", nil)
 			return c.count("mr.s1.1") > 0
 		})
@@ -245,7 +246,7 @@ func TestQueue_recovers_from_a_consumer_that_is_deleted_on_a_running_server(t *t
 		t.Fatal(err)
 	}
 	q.Publish("mr.s1.1", nil)
-	eventually(t, "it works again", func() bool { return c.count("mr.s1.1") == 1 })
+	wait.Until(t, "it works again", func() bool { return c.count("mr.s1.1") == 1 })
 }
 
 func TestPublish_drops_when_the_queue_is_full_and_recovers_when_it_is_not(t *testing.T) {
@@ -257,14 +258,14 @@ func TestPublish_drops_when_the_queue_is_full_and_recovers_when_it_is_not(t *tes
 	for i := range 5000 {
 		q.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 	}
-	eventually(t, "the rest is refused", func() bool { return publishes(t, registry, "failed") > before })
+	wait.Until(t, "the rest is refused", func() bool { return publishes(t, registry, "failed") > before })
 	var c collector
 	consume(t, q, 16, c.handle)
-	eventually(t, "the queue is empty", func() bool { return lag(t, q) == 0 })
+	wait.Until(t, "the queue is empty", func() bool { return lag(t, q) == 0 })
 	if c.subjects() == 0 || c.subjects() == 5000 {
 		t.Errorf("%d of 5000 fit into 64 KiB", c.subjects())
 	}
-	eventually(t, "there is room again", func() bool {
+	wait.Until(t, "there is room again", func() bool {
 		q.Publish("mr.s1.after", nil)
 		return c.count("mr.s1.after") > 0
 	})
@@ -276,11 +277,11 @@ func TestEmbedded_keeps_its_messages_over_a_restart(t *testing.T) {
 	q := open(t, queue.Config{Dir: dir})
 	ready(t, q)
 	q.Publish("mr.s1.1", nil)
-	eventually(t, "it is queued", func() bool { return lag(t, q) == 1 })
+	wait.Until(t, "it is queued", func() bool { return lag(t, q) == 1 })
 	q.Close()
 	var c collector
 	consume(t, open(t, queue.Config{Dir: dir}), 1, c.handle)
-	eventually(t, "it is worked on after the restart", func() bool { return c.count("mr.s1.1") == 1 })
+	wait.Until(t, "it is worked on after the restart", func() bool { return c.count("mr.s1.1") == 1 })
 }
 
 func TestEmbedded_refuses_a_directory_in_use(t *testing.T) {
@@ -356,7 +357,7 @@ func TestClose_sends_what_was_published_before(t *testing.T) {
 		q.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 	}
 	q.Close()
-	eventually(t, "all are queued", func() bool { return lag(t, other) == n })
+	wait.Until(t, "all are queued", func() bool { return lag(t, other) == n })
 }
 
 func BenchmarkPublishAndConsume(b *testing.B) {

@@ -23,6 +23,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/queue"
 	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
 )
@@ -135,12 +136,12 @@ func TestHealth_says_why_work_does_not_travel_and_the_log_says_it_once(t *testin
 				t.Fatal(err)
 			}
 			t.Cleanup(q.Close)
-			eventually(t, "the reason is there", func() bool {
+			wait.Until(t, "the reason is there", func() bool {
 				err := q.Health()
 				return err != nil &&
 					strings.Contains(err.Error(), c.why)
 			})
-			eventually(t, "the log has the reason",
+			wait.Until(t, "the log has the reason",
 				func() bool { return log.count(c.line) == 1 && log.count("level=WARN") >= 1 })
 			if n := log.count("level=WARN"); strings.Contains(c.why, "permission") && n != 1 {
 				t.Errorf("%d lines", n)
@@ -165,7 +166,7 @@ func TestHealth_of_a_worker_that_may_not_pull_says_so_once(t *testing.T) {
 	t.Cleanup(q.Close)
 	var got collector
 	consume(t, q, 1, got.handle)
-	eventually(t, "it says what it may not", func() bool {
+	wait.Until(t, "it says what it may not", func() bool {
 		err := q.Health()
 		return err != nil && strings.Contains(err.Error(), pull)
 	})
@@ -178,11 +179,11 @@ func TestHealth_is_nil_again_when_the_cause_is_gone(t *testing.T) {
 	t.Parallel()
 	server := queuetest.New(t)
 	q := open(t, queue.Config{URL: server.URL()})
-	eventually(t, "it is well", func() bool { return q.Health() == nil })
+	wait.Until(t, "it is well", func() bool { return q.Health() == nil })
 	server.Stop()
-	eventually(t, "it is not", func() bool { return q.Health() != nil })
+	wait.Until(t, "it is not", func() bool { return q.Health() != nil })
 	server.Restart()
-	eventually(t, "it is well again", func() bool { return q.Health() == nil })
+	wait.Until(t, "it is well again", func() bool { return q.Health() == nil })
 }
 
 func TestStream_keeps_two_installations_in_one_account_apart(t *testing.T) {
@@ -196,7 +197,7 @@ func TestStream_keeps_two_installations_in_one_account_apart(t *testing.T) {
 	consume(t, second, 2, b.handle)
 	first.Publish("mr.s1.1", nil)
 	second.Publish("mr.s1.2", nil)
-	eventually(t, "each has its own", func() bool { return a.count("mr.s1.1") == 1 && b.count("mr.s1.2") == 1 })
+	wait.Until(t, "each has its own", func() bool { return a.count("mr.s1.1") == 1 && b.count("mr.s1.2") == 1 })
 	if a.count("mr.s1.2")+b.count("mr.s1.1") != 0 {
 		t.Error("one has the other's work")
 	}
@@ -222,7 +223,7 @@ func TestOpen_by_nkey(t *testing.T) {
 	}
 	server := queuetest.NewWithOptions(t, func(o *server.Options) { o.Nkeys = []*server.NkeyUser{{Nkey: public}} })
 	q := open(t, queue.Config{URL: server.URL(), NKey: file})
-	eventually(t, "it is well", func() bool { return q.Health() == nil })
+	wait.Until(t, "it is well", func() bool { return q.Health() == nil })
 }
 
 func TestOpen_with_a_CA_and_a_client_certificate_of_its_own(t *testing.T) {
@@ -247,14 +248,14 @@ func TestOpen_with_a_CA_and_a_client_certificate_of_its_own(t *testing.T) {
 	}).URL()
 	right := open(t, queue.Config{URL: url, CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "cert.pem"),
 		Key: filepath.Join(dir, "key.pem")})
-	eventually(t, "it is well", func() bool { return right.Health() == nil })
+	wait.Until(t, "it is well", func() bool { return right.Health() == nil })
 	for why, cfg := range map[string]queue.Config{
 		"certificate signed by unknown authority": {URL: url},
 		// the client has no certificate
 		"tls: handshake failure": {URL: url, CA: filepath.Join(dir, "ca.pem")},
 	} {
 		q := open(t, cfg)
-		eventually(t, "it says "+why, func() bool {
+		wait.Until(t, "it says "+why, func() bool {
 			err := q.Health()
 			return err != nil &&
 				strings.Contains(err.Error(), why)

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/queue"
 	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -117,18 +118,18 @@ func TestConsumer_that_was_changed_is_put_right(t *testing.T) {
 			change(t, js)
 			var c collector
 			consume(t, q, 2, c.handle)
-			eventually(t, "it is as it was", func() bool {
+			wait.Until(t, "it is as it was", func() bool {
 				have := consumerOf(t, js)
 				paused := have.PauseUntil != nil && have.PauseUntil.After(time.Now())
 				have.PauseUntil, have.Metadata = nil, want.Metadata
 				return !paused && fmt.Sprint(have) == fmt.Sprint(want)
 			})
 			q.Publish("mr.work.1", []byte("body"))
-			eventually(t, "work travels", func() bool { return c.count("mr.work.1") == 1 })
+			wait.Until(t, "work travels", func() bool { return c.count("mr.work.1") == 1 })
 			if string(c.last.Body) != "body" {
 				t.Errorf("its body is %q", c.last.Body)
 			}
-			eventually(t, "the log says so", func() bool { return log.count("level=WARN") > 0 })
+			wait.Until(t, "the log says so", func() bool { return log.count("level=WARN") > 0 })
 		})
 	}
 }
@@ -150,14 +151,14 @@ func TestConsumer_is_put_right_with_the_rights_that_each_binary_has(t *testing.T
 				t.Fatal(err)
 			}
 			edit(func(c *jetstream.ConsumerConfig) { c.HeadersOnly = true })(t, js)
-			eventually(t, "it has bodies again", func() bool {
+			wait.Until(t, "it has bodies again", func() bool {
 				c := consumerOf(t, js)
 				return c.Durable != "" && !c.HeadersOnly
 			})
 			if _, err := js.PauseConsumer(t.Context(), "MR", "worker", time.Now().Add(time.Hour)); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "it is resumed", func() bool {
+			wait.Until(t, "it is resumed", func() bool {
 				until := consumerOf(t, js).PauseUntil
 				return until == nil || until.Before(time.Now())
 			})
@@ -180,7 +181,7 @@ func TestStream_that_was_changed_is_put_right(t *testing.T) {
 	if _, err := js.UpdateStream(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is as it was", func() bool {
+	wait.Until(t, "it is as it was", func() bool {
 		s, err := js.Stream(t.Context(), "MR")
 		if err != nil {
 			return false
@@ -210,7 +211,7 @@ func TestStream_that_was_deleted_is_made_again_a_moment_later(t *testing.T) {
 	deleted := time.Now()
 	deleteStream(t, server.URL())
 	q.Publish("mr.work.1", nil) // has no taker
-	if _, err := asked.NextMsg(patience); err != nil {
+	if _, err := asked.NextMsg(wait.Limit); err != nil {
 		t.Fatal(err)
 	}
 	if after := time.Since(deleted); after < time.Second {
@@ -226,7 +227,7 @@ func TestBacklog_passes_by_what_the_consumer_is_past(t *testing.T) {
 	ready(t, q)
 	js := operator(t, server.URL())
 	q.Publish("mr.work.1", nil)
-	eventually(t, "the first is queued", func() bool { return lag(t, q) == 1 })
+	wait.Until(t, "the first is queued", func() bool { return lag(t, q) == 1 })
 	q.Close()
 	queuetest.Orphan(t, js, "MR", "worker")
 	again := open(t, queue.Config{URL: server.URL()})
@@ -246,7 +247,7 @@ func TestBacklog_passes_by_what_the_consumer_is_past(t *testing.T) {
 	}
 	again.Publish("mr.other", nil)
 	again.Publish("mr.work.3", nil)
-	eventually(t, "they are queued", func() bool { return backlog().Length == 2 })
+	wait.Until(t, "they are queued", func() bool { return backlog().Length == 2 })
 	if b := backlog(); b.First != "mr.work.3" || b.Length != 2 {
 		t.Errorf("it holds %+v", b)
 	}
@@ -299,7 +300,7 @@ func TestHealth_of_a_queue_that_takes_nothing(t *testing.T) {
 			ready(t, q)
 			f.make(t, q, operator(t, server.URL()))
 			q.Publish("mr.work.lost", nil)
-			eventually(t, "it says why", func() bool { return q.Health() != nil && strings.Contains(q.Health().Error(), f.why) })
+			wait.Until(t, "it says why", func() bool { return q.Health() != nil && strings.Contains(q.Health().Error(), f.why) })
 			if n := log.count("level=WARN"); n != 1 {
 				t.Errorf("%d lines", n)
 			}
@@ -308,7 +309,7 @@ func TestHealth_of_a_queue_that_takes_nothing(t *testing.T) {
 				t.Errorf("the doctor says %s", said)
 			}
 			f.heal(t, q, operator(t, server.URL()))
-			eventually(t, "it is well again, though nothing is published", func() bool { return q.Health() == nil })
+			wait.Until(t, "it is well again, though nothing is published", func() bool { return q.Health() == nil })
 		})
 	}
 }
@@ -327,7 +328,7 @@ func TestStream_of_another_installation_is_refused(t *testing.T) {
 	}
 	t.Cleanup(other.Close)
 	const why = "the stream MR belongs to installation first, and this is second"
-	eventually(t, "it says whose it is",
+	wait.Until(t, "it says whose it is",
 		func() bool { return other.Health() != nil && strings.Contains(other.Health().Error(), why) })
 	if log.count(why) != 1 {
 		t.Errorf("it is logged %d times", log.count(why))
@@ -336,7 +337,7 @@ func TestStream_of_another_installation_is_refused(t *testing.T) {
 	consume(t, other, 2, c.handle)
 	other.Publish("mr.work.7", nil)
 	rightful.Publish("mr.work.1", nil)
-	eventually(t, "it waits", func() bool { return lag(t, rightful) == 1 })
+	wait.Until(t, "it waits", func() bool { return lag(t, rightful) == 1 })
 	if _, err := other.Lag(t.Context()); err == nil {
 		t.Error("the length of another's queue is answered")
 	}
@@ -349,7 +350,7 @@ func TestStream_of_another_installation_is_refused(t *testing.T) {
 	}
 	var own collector
 	consume(t, rightful, 2, own.handle)
-	eventually(t, "its owner has it", func() bool { return own.count("mr.work.1") == 1 })
+	wait.Until(t, "its owner has it", func() bool { return own.count("mr.work.1") == 1 })
 	if c.subjects()+own.count("mr.work.7") != 0 {
 		t.Error("one has the other's work")
 	}
@@ -357,7 +358,7 @@ func TestStream_of_another_installation_is_refused(t *testing.T) {
 		t.Fatal(err)
 	}
 	rightful.Close()
-	eventually(t, "once it is gone the stream is the other one's", func() bool { return other.Health() == nil })
+	wait.Until(t, "once it is gone the stream is the other one's", func() bool { return other.Health() == nil })
 }
 
 func TestStream_without_an_installation_is_taken_over(t *testing.T) {
@@ -367,7 +368,7 @@ func TestStream_without_an_installation_is_taken_over(t *testing.T) {
 	ready(t, by)
 	by.Close()
 	q := open(t, queue.Config{URL: server.URL(), Installation: "ours"})
-	eventually(t, "it is well", func() bool { return q.Health() == nil })
+	wait.Until(t, "it is well", func() bool { return q.Health() == nil })
 	stream, err := operator(t, server.URL()).Stream(t.Context(), "MR")
 	if err != nil || stream.CachedInfo().Config.Metadata["supplyhub.installation"] != "ours" {
 		t.Errorf("%+v, %v", stream.CachedInfo().Config.Metadata, err)
@@ -381,10 +382,10 @@ func TestEmbedded_stream_of_a_database_that_is_gone_is_made_again(t *testing.T) 
 	before := open(t, queue.Config{Dir: dir, Installation: "gone"})
 	ready(t, before)
 	before.Publish("mr.work.1", nil)
-	eventually(t, "it is queued", func() bool { return lag(t, before) == 1 })
+	wait.Until(t, "it is queued", func() bool { return lag(t, before) == 1 })
 	before.Close()
 	q := open(t, queue.Config{Dir: dir, Installation: "new"})
-	eventually(t, "it is well", func() bool { return q.Health() == nil })
+	wait.Until(t, "it is well", func() bool { return q.Health() == nil })
 	if n := lag(t, q); n != 0 {
 		t.Errorf("%d messages of the other one are in it", n)
 	}
@@ -394,7 +395,7 @@ func TestPeers_of_two_installations_do_not_hear_each_other(t *testing.T) {
 	t.Parallel()
 	url := queuetest.New(t).URL()
 	a, b := open(t, queue.Config{URL: url, Installation: "a"}), open(t, queue.Config{URL: url, Installation: "b"})
-	eventually(t, "both are connected", func() bool { return a.Connected() && b.Connected() })
+	wait.Until(t, "both are connected", func() bool { return a.Connected() && b.Connected() })
 	heard := make(chan string, 10)
 	for name, q := range map[string]*queue.Queue{"a": a, "b": b} {
 		stop, err := q.Listen(1, func(body []byte) { heard <- name + string(body) })
@@ -435,7 +436,7 @@ func TestOpen_of_a_second_process_changes_nothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(second.Close)
-	eventually(t, "it is well", func() bool { return second.Health() == nil })
+	wait.Until(t, "it is well", func() bool { return second.Health() == nil })
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/queue"
 	_ "github.com/supplyhub/supplyhub/internal/queue/embedded" // the embedded default
 	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
@@ -26,7 +27,6 @@ import (
 )
 
 const (
-	patience      = 30 * time.Second
 	consumerURL   = "QUEUE_TEST_CONSUMER_URL"
 	workerSubject = "mr.s1.killed"
 )
@@ -131,24 +131,10 @@ func (c *collector) subjects() int {
 	return len(c.received)
 }
 
-func eventually(tb testing.TB, what string, condition func() bool) {
-	tb.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-deadline:
-			tb.Fatalf("not within %s: %s", patience, what)
-		case <-tick.C:
-		}
-	}
-}
-
 // ready waits until stream and consumer are there.
 func ready(tb testing.TB, q *queue.Queue) {
 	tb.Helper()
-	eventually(tb, "stream and consumer are there", func() bool {
+	wait.Until(tb, "stream and consumer are there", func() bool {
 		_, err := q.Lag(tb.Context())
 		return err == nil
 	})
@@ -191,11 +177,11 @@ func TestConsume_gets_what_was_published(t *testing.T) {
 		var c collector
 		consume(t, q, 4, c.handle)
 		q.Publish("mr.s1.-42", []byte("a\nb\n"))
-		eventually(t, "the message arrives", func() bool { return c.count("mr.s1.-42") == 1 })
+		wait.Until(t, "the message arrives", func() bool { return c.count("mr.s1.-42") == 1 })
 		if diff := cmp.Diff(queue.Message{Subject: "mr.s1.-42", Body: []byte("a\nb\n"), Deliveries: 1}, c.last); diff != "" {
 			t.Errorf("message (-want +got):\n%s", diff)
 		}
-		eventually(t, "the message is acknowledged", func() bool { return lag(t, q) == 0 })
+		wait.Until(t, "the message is acknowledged", func() bool { return lag(t, q) == 0 })
 	})
 }
 
@@ -210,7 +196,7 @@ func TestPublish_keeps_one_message_a_subject_while_it_is_queued_or_worked_on(t *
 		for range 100 {
 			q.Publish("mr.s1.1", nil)
 		}
-		eventually(t, "99 are refused", func() bool { return publishes(t, registry, "duplicate") == duplicates+99 })
+		wait.Until(t, "99 are refused", func() bool { return publishes(t, registry, "duplicate") == duplicates+99 })
 		working, finish := make(chan struct{}), make(chan struct{})
 		var calls atomic.Int32
 		consume(t, q, 4, func(context.Context, queue.Message) error {
@@ -222,15 +208,15 @@ func TestPublish_keeps_one_message_a_subject_while_it_is_queued_or_worked_on(t *
 		})
 		<-working
 		q.Publish("mr.s1.1", nil)
-		eventually(t, "one more is refused while the first is worked on",
+		wait.Until(t, "one more is refused while the first is worked on",
 			func() bool { return publishes(t, registry, "duplicate") == duplicates+100 })
 		close(finish)
-		eventually(t, "the queue is empty", func() bool { return lag(t, q) == 0 })
+		wait.Until(t, "the queue is empty", func() bool { return lag(t, q) == 0 })
 		if n := calls.Load(); n != 1 {
 			t.Errorf("worked %d times, want once", n)
 		}
 		q.Publish("mr.s1.1", nil)
-		eventually(t, "after that it is queued again", func() bool { return calls.Load() == 2 })
+		wait.Until(t, "after that it is queued again", func() bool { return calls.Load() == 2 })
 	})
 }
 
@@ -251,7 +237,7 @@ func TestBacklog_is_the_first_message_that_is_not_done_and_how_many_there_are(t 
 		}
 		for i, subject := range []string{"mr.work.1", "mr.work.2"} {
 			q.Publish(subject, nil)
-			eventually(t, subject+" is queued", func() bool { return lag(t, q) == uint64(i+1) })
+			wait.Until(t, subject+" is queued", func() bool { return lag(t, q) == uint64(i+1) })
 		}
 		if b := backlog(); b.First != "mr.work.1" || b.Length != 2 {
 			t.Errorf("it holds %+v", b)
@@ -265,9 +251,9 @@ func TestBacklog_is_the_first_message_that_is_not_done_and_how_many_there_are(t 
 			return nil
 		})
 		<-taken
-		eventually(t, "the first is done", func() bool { return backlog().First == "mr.work.2" })
+		wait.Until(t, "the first is done", func() bool { return backlog().First == "mr.work.2" })
 		close(release)
-		eventually(t, "all is done", func() bool { return backlog().Length == 0 })
+		wait.Until(t, "all is done", func() bool { return backlog().Length == 0 })
 	})
 }
 
@@ -293,7 +279,7 @@ func TestConsume_brings_failed_work_back(t *testing.T) {
 			t.Fatalf("delivery %d, want %d", got, want)
 		}
 	}
-	eventually(t, "the queue is empty", func() bool { return lag(t, q) == 0 })
+	wait.Until(t, "the queue is empty", func() bool { return lag(t, q) == 0 })
 }
 
 func TestConsume_gives_the_work_of_a_killed_worker_to_another(t *testing.T) {
@@ -323,7 +309,7 @@ func TestConsume_gives_the_work_of_a_killed_worker_to_another(t *testing.T) {
 
 	var c collector
 	consume(t, q, 1, c.handle)
-	eventually(t, "another worker gets the message", func() bool { return c.count(workerSubject) == 1 })
+	wait.Until(t, "another worker gets the message", func() bool { return c.count(workerSubject) == 1 })
 	if c.last.Deliveries < 2 {
 		t.Errorf("delivery %d, want a second one", c.last.Deliveries)
 	}
@@ -345,8 +331,8 @@ func TestConsume_keeps_work_that_lasts_longer_than_AckWait(t *testing.T) {
 	consume(t, q, 2, slow)
 	consume(t, other, 2, slow)
 	q.Publish("mr.s1.1", nil)
-	eventually(t, "the work begins", func() bool { return calls.Load() > 0 })
-	eventually(t, "the work is done", func() bool { return lag(t, q) == 0 })
+	wait.Until(t, "the work begins", func() bool { return calls.Load() > 0 })
+	wait.Until(t, "the work is done", func() bool { return lag(t, q) == 0 })
 	if n := calls.Load(); n != 1 {
 		t.Errorf("worked %d times, want once", n)
 	}
@@ -367,13 +353,13 @@ func TestConsume_pulls_no_more_than_it_can_work_on(t *testing.T) {
 	for i := range 50 {
 		busy.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 	}
-	eventually(t, "the busy worker is full", func() bool { return held.Load() == 3 })
+	wait.Until(t, "the busy worker is full", func() bool { return held.Load() == 3 })
 	var c collector
 	consume(t, idle, 3, c.handle)
-	eventually(t, "the other worker gets everything else", func() bool { return c.subjects() == 47 })
+	wait.Until(t, "the other worker gets everything else", func() bool { return c.subjects() == 47 })
 	close(release)
 	stopBusy()
-	eventually(t, "the queue is empty", func() bool { return lag(t, busy) == 0 })
+	wait.Until(t, "the queue is empty", func() bool { return lag(t, busy) == 0 })
 }
 
 func TestConsume_is_shared_by_two_workers_without_doubling(t *testing.T) {
@@ -403,10 +389,10 @@ func TestConsume_is_shared_by_two_workers_without_doubling(t *testing.T) {
 	for i := range n {
 		a.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 		if sent := i + 1; sent%together == 0 {
-			eventually(t, "all messages are worked on", func() bool { return all.subjects() == sent })
+			wait.Until(t, "all messages are worked on", func() bool { return all.subjects() == sent })
 		}
 	}
-	eventually(t, "the queue is empty", func() bool { return lag(t, a) == 0 })
+	wait.Until(t, "the queue is empty", func() bool { return lag(t, a) == 0 })
 	if total := fromA.Load() + fromB.Load(); total != n {
 		t.Errorf("%d deliveries of %d messages", total, n)
 	}
@@ -447,13 +433,13 @@ func TestConsume_ends_after_the_work_under_way(t *testing.T) {
 		if err := <-ended; err != nil || !finished.Load() {
 			t.Errorf("Consume = %v, work finished: %t", err, finished.Load())
 		}
-		eventually(t, "the work is acknowledged", func() bool { return lag(t, q) == 0 })
+		wait.Until(t, "the work is acknowledged", func() bool { return lag(t, q) == 0 })
 	})
 }
 
 func TestConsume_loses_nothing_when_it_ends_in_the_middle(t *testing.T) {
 	t.Parallel()
-	q := open(t, queue.Config{URL: queuetest.New(t).URL()}) // AckWait is far longer than the test's patience
+	q := open(t, queue.Config{URL: queuetest.New(t).URL()})
 	ready(t, q)
 	const n = 500 // so many may be unacknowledged at once: Publish drops what would have to wait for long
 	var c collector
@@ -467,12 +453,12 @@ func TestConsume_loses_nothing_when_it_ends_in_the_middle(t *testing.T) {
 	for range 5 {
 		before := c.subjects()
 		stop := consume(t, q, 16, c.handle)
-		eventually(t, "some messages are worked on", func() bool { return c.subjects() > before || c.subjects() == n })
+		wait.Until(t, "some messages are worked on", func() bool { return c.subjects() > before || c.subjects() == n })
 		stop()
 	}
 	<-publish
 	consume(t, q, 16, c.handle)
-	eventually(t, "all messages are worked on", func() bool { return c.subjects() == n })
+	wait.Until(t, "all messages are worked on", func() bool { return c.subjects() == n })
 }
 
 func TestPool_rejects_a_concurrency_below_one(t *testing.T) {
@@ -502,7 +488,7 @@ func TestLag_counts_what_waits_and_what_is_worked_on(t *testing.T) {
 	for i := range 3 {
 		q.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 	}
-	eventually(t, "three wait", func() bool { return lag(t, q) == 3 })
+	wait.Until(t, "three wait", func() bool { return lag(t, q) == 3 })
 	working, finish := make(chan struct{}, 3), make(chan struct{})
 	consume(t, q, 1, func(context.Context, queue.Message) error {
 		working <- struct{}{}
@@ -514,7 +500,7 @@ func TestLag_counts_what_waits_and_what_is_worked_on(t *testing.T) {
 		t.Errorf("lag %d while one of three is worked on, want 3", n)
 	}
 	close(finish)
-	eventually(t, "none is left", func() bool { return lag(t, q) == 0 })
+	wait.Until(t, "none is left", func() bool { return lag(t, q) == 0 })
 }
 
 func TestMetrics_are_registered(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/queue"
 	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
 )
@@ -26,7 +27,7 @@ func TestConsume_leaves_the_work_to_the_first_while_it_can(t *testing.T) {
 	consumeInTurn(t, b, 64, behindOne, behind.handle)
 	for i := range n {
 		a.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
-		eventually(t, "it is worked on", func() bool { return first.subjects()+behind.subjects() == i+1 })
+		wait.Until(t, "it is worked on", func() bool { return first.subjects()+behind.subjects() == i+1 })
 	}
 	if got := first.subjects(); got < n/2+n/4 {
 		t.Errorf("the first worked on %d of %d", got, n)
@@ -50,11 +51,11 @@ func TestConsume_gives_what_is_too_much_for_the_first_to_the_others(t *testing.T
 	for i := range n {
 		a.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
 	}
-	eventually(t, "the first is full", func() bool { return held.Load() == few })
+	wait.Until(t, "the first is full", func() bool { return held.Load() == few })
 	consumeInTurn(t, b, n, behindOne, behind.handle)
-	eventually(t, "the other one has the rest", func() bool { return behind.subjects() == n-few })
+	wait.Until(t, "the other one has the rest", func() bool { return behind.subjects() == n-few })
 	close(release)
-	eventually(t, "the queue is empty", func() bool { return lag(t, a) == 0 })
+	wait.Until(t, "the queue is empty", func() bool { return lag(t, a) == 0 })
 	if got := held.Load(); got != few {
 		t.Errorf("the first worked on %d", got)
 	}
@@ -89,5 +90,5 @@ func TestConsume_asks_seldom_for_what_is_left_while_there_is_nothing(t *testing.
 		t.Errorf("six questions within %s", took)
 	}
 	q.Publish("mr.s1.1", nil)
-	eventually(t, "what is left is worked on", func() bool { return c.subjects() == 1 })
+	wait.Until(t, "what is left is worked on", func() bool { return c.subjects() == 1 })
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -90,7 +91,7 @@ func TestNew_event_does_not_wait_for_the_backlog_of_a_receiver_that_answers_fast
 		r.settled()
 		putBehind(t, db, r.suppliers)
 		r.Wake()
-		until(t, "the backlog is sent", func() bool { return len(r.acme.got()) > 1 })
+		wait.Until(t, "the backlog is sent", func() bool { return len(r.acme.got()) > 1 })
 		if !overtaken(r.acme, come, r) {
 			t.Error("all of the backlog came first")
 		}

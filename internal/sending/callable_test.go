@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
@@ -60,8 +61,8 @@ func TestSuppliers_that_cannot_be_called_keep_no_other_waiting_however_many_they
 		r.gone(5000)
 		r.add(event("acme", 1, 1))
 		r.start()
-		until(t, "acme has its delivery", func() bool { return len(r.acme.got()) == 1 })
-		until(t, "nothing counts as overdue", func() bool {
+		wait.Until(t, "acme has its delivery", func() bool { return len(r.acme.got()) == 1 })
+		wait.Until(t, "nothing counts as overdue", func() bool {
 			late, err := r.Overdue(t.Context(), 0)
 			return err == nil && !late
 		})
@@ -74,7 +75,7 @@ func TestSupplier_that_can_be_called_again_gets_what_waited(t *testing.T) {
 		r := newRig(t, db, setup{idle: true})
 		r.uncallable(3)
 		r.start()
-		until(t, "they are set aside", func() bool {
+		wait.Until(t, "they are set aside", func() bool {
 			late, err := r.Overdue(t.Context(), 0)
 			return err == nil && !late
 		})
@@ -82,9 +83,9 @@ func TestSupplier_that_can_be_called_again_gets_what_waited(t *testing.T) {
 		if err := r.Callable(t.Context(), "Agone0001"); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "its delivery arrives", func() bool { return len(r.acme.got()) == 1 })
+		wait.Until(t, "its delivery arrives", func() bool { return len(r.acme.got()) == 1 })
 		if n := len(r.list(deliveries.Filter{Status: deliveries.Pending})); n > 2 {
-			until(t, "the others wait", func() bool { return len(r.list(deliveries.Filter{Status: deliveries.Pending})) == 2 })
+			wait.Until(t, "the others wait", func() bool { return len(r.list(deliveries.Filter{Status: deliveries.Pending})) == 2 })
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
@@ -168,7 +169,7 @@ func TestReceiver_that_answers_410_is_paused_and_the_others_wait(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db, setup{acme: status(http.StatusGone)})
 		r.add(event("acme", 1, 1))
-		until(t, "it is paused", func() bool {
+		wait.Until(t, "it is paused", func() bool {
 			state, err := r.ReceiverState(t.Context(), "acme")
 			return err == nil && state.PausedBy == receivers.PausedByService && state.LastError == "status 410"
 		})
@@ -190,12 +191,12 @@ func TestOwnEndpoint_s_failure_fails_the_request_in_the_same_transaction(t *test
 		r := newRig(t, db, setup{own: status(http.StatusConflict)})
 		r.ledger.failWith(errors.New("the ledger is stuck"))
 		r.add(event("acme", 3, 1))
-		until(t, "the ledger is asked twice", func() bool { return len(r.ledger.noted()) > 1 })
+		wait.Until(t, "the ledger is asked twice", func() bool { return len(r.ledger.noted()) > 1 })
 		if s := r.statuses()["own"]; s != deliveries.Pending {
 			t.Errorf("the delivery is %s although the ledger did not take part", s)
 		}
 		r.ledger.failWith(nil)
-		until(t, "the delivery failed", func() bool { return r.statuses()["own"] == deliveries.Failed })
+		wait.Until(t, "the delivery failed", func() bool { return r.statuses()["own"] == deliveries.Failed })
 		if e := r.ledger.noted(); !strings.HasPrefix(e[0],
 			"failed acme/3: the estimates could not be delivered: status 409") {
 			t.Errorf("the ledger was called with %q", e[0])
@@ -328,7 +329,7 @@ func TestRetryAfter_is_honoured_up_to_the_longest_wait(t *testing.T) {
 		},
 	})
 	r.add(event("acme", 1, 1))
-	until(t, "the first attempt is written down",
+	wait.Until(t, "the first attempt is written down",
 		func() bool { d := r.show("acme"); return len(d.Attempts) > 0 && d.Attempts[0].Status != nil })
 	if wait := time.Until(*r.show("acme").NextAttempt); wait < 50*time.Minute || wait > time.Hour {
 		t.Errorf("the next attempt is in %s", wait)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
@@ -37,11 +38,11 @@ func TestDeadReceivers_delay_no_other(t *testing.T) {
 		}
 		r.add(events...)
 		r.start()
-		until(t, "dead receivers hold slots", func() bool { return len(dead.got()) >= 4 })
+		wait.Until(t, "dead receivers hold slots", func() bool { return len(dead.got()) >= 4 })
 		for n := range 10 {
 			r.add(event("acme", int64(n+1), 1))
 		}
-		until(t, "the healthy supplier has everything", func() bool { return len(r.acme.got()) == 10 })
+		wait.Until(t, "the healthy supplier has everything", func() bool { return len(r.acme.got()) == 10 })
 	})
 }
 

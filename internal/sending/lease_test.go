@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
@@ -41,7 +42,7 @@ func TestAttempt_of_a_dead_worker_is_made_again_within_seconds_whatever_the_time
 		}
 		next := newRig(t, db, setup{deps: long})
 		next.suppliers.learn("acme", next.acme.URL, next.secret)
-		until(t, "the attempt is made again", func() bool { return len(next.acme.got()) == 1 })
+		wait.Until(t, "the attempt is made again", func() bool { return len(next.acme.got()) == 1 })
 		next.settled()
 		d := next.show("acme")
 		if d.Status != deliveries.Delivered || d.AttemptCount != 2 || d.Attempts[0].Error == nil ||
@@ -66,12 +67,12 @@ func TestStopped_worker_writes_nothing_of_what_was_taken_from_it(t *testing.T) {
 				}
 			}})
 		slow.add(event("acme", 1, 1))
-		until(t, "the first attempt is under way", func() bool { return calls.Load() == 1 })
+		wait.Until(t, "the first attempt is under way", func() bool { return calls.Load() == 1 })
 		slow.takeAway()
-		until(t, "it is delivered by the living worker",
+		wait.Until(t, "it is delivered by the living worker",
 			func() bool { return slow.show("acme").Status == deliveries.Delivered })
 		once()
-		until(t, "the late call is over", func() bool { return len(slow.acme.got()) == 2 })
+		wait.Until(t, "the late call is over", func() bool { return len(slow.acme.got()) == 2 })
 		slow.add(event("acme", 2, 1)) // its results are written behind the late one
 		slow.settled()
 		for _, d := range slow.list(deliveries.Filter{}) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
@@ -91,7 +92,7 @@ func (team *team) acme() *receiver { return team.workers[0].acme }
 // shared waits until so many workers share the shards evenly.
 func (team *team) shared(t *testing.T, db *database.DB, n int) {
 	t.Helper()
-	until(t, "the shards are shared", func() bool {
+	wait.Until(t, "the shards are shared", func() bool {
 		var counts []int
 		err := db.From(t.Context()).Raw(`SELECT count(*) FROM webhook_shards WHERE worker IN (SELECT id FROM workers)
 			GROUP BY worker`).Scan(&counts).Error
@@ -132,7 +133,7 @@ func TestDelivery_that_another_worker_stores_wakes_its_owner_and_goes_out_once(t
 		for i := range 20 {
 			team.workers[i%3].add(event(supplierName(i), int64(i), 1))
 		}
-		until(t, "all have arrived", func() bool { return len(team.acme().got()) >= 20 })
+		wait.Until(t, "all have arrived", func() bool { return len(team.acme().got()) >= 20 })
 		t.Logf("the last of 20 came after %s", time.Since(start))
 		team.workers[0].settled()
 		if ids, twice := team.once(); ids != 20 || len(twice) > 0 {
@@ -215,7 +216,7 @@ func TestFailing_receiver_gets_one_probe_a_second_from_all_workers(t *testing.T)
 			events = append(events, event("acme", int64(i), 1))
 		}
 		team.workers[0].add(events...)
-		until(t, "it fails", func() bool {
+		wait.Until(t, "it fails", func() bool {
 			state, err := team.workers[1].ReceiverState(t.Context(), "acme")
 			return err == nil && state.Failing() && state.FailingSince != nil && state.LastError == "status 503"
 		})
@@ -228,7 +229,7 @@ func TestFailing_receiver_gets_one_probe_a_second_from_all_workers(t *testing.T)
 			}
 			return at
 		}
-		until(t, "there are three probes", func() bool { return len(probes()) >= 3 })
+		wait.Until(t, "there are three probes", func() bool { return len(probes()) >= 3 })
 		for i, at := range probes()[1:] {
 			if gap := at.Sub(probes()[i]); gap < 950*time.Millisecond {
 				t.Errorf("a probe %s after the one before", gap)
@@ -249,13 +250,13 @@ func TestFirst_is_one_of_the_workers_and_another_one_when_it_stops(t *testing.T)
 			}
 			return list
 		}
-		until(t, "all know which is the first", func() bool { return len(firsts()) == 1 })
+		wait.Until(t, "all know which is the first", func() bool { return len(firsts()) == 1 })
 		was := firsts()[0]
 		if err := team.stops[was](); err != nil {
 			t.Error(err)
 		}
 		team.workers = slices.Delete(team.workers, was, was+1)
-		until(t, "another one is the first", func() bool { return len(firsts()) == 1 })
+		wait.Until(t, "another one is the first", func() bool { return len(firsts()) == 1 })
 	})
 }
 
@@ -269,7 +270,7 @@ func TestPause_sends_nothing_and_keeps_everything_until_it_is_resumed(t *testing
 		for i := range 5 {
 			r.add(event("acme", int64(i), 1))
 		}
-		until(t, "the own endpoint has everything", func() bool { return len(r.own.got()) == 5 })
+		wait.Until(t, "the own endpoint has everything", func() bool { return len(r.own.got()) == 5 })
 		if err := r.Pause(t.Context(), "acme", receivers.PausedByOperator); err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +294,7 @@ func TestPause_sends_nothing_and_keeps_everything_until_it_is_resumed(t *testing
 		if n := len(r.acme.got()); n != 5 {
 			t.Errorf("%d calls after the resume", n)
 		}
-		until(t, "the success is known", func() bool {
+		wait.Until(t, "the success is known", func() bool {
 			state, err := r.ReceiverState(t.Context(), "acme")
 			return err == nil && state.PausedBy == "" && state.PausedAt == nil && state.LastSuccess != nil && state.Failures == 0
 		})
@@ -310,7 +311,7 @@ func TestReceiver_that_answers_410_or_fails_for_too_long_is_paused(t *testing.T)
 					d.PauseAfter, d.Schedule = time.Second, slices.Repeat([]time.Duration{time.Millisecond}, 30)
 				}})
 				r.add(event("acme", 1, 1))
-				until(t, "it is paused", func() bool {
+				wait.Until(t, "it is paused", func() bool {
 					state, err := r.ReceiverState(t.Context(), "acme")
 					return err == nil && state.PausedBy == receivers.PausedByService
 				})
@@ -340,7 +341,7 @@ func TestDelivery_without_a_receiver_waits_for_one(t *testing.T) {
 		r.acme.mu.Lock()
 		r.acme.answer = nil
 		r.acme.mu.Unlock()
-		until(t, "it is set aside", func() bool {
+		wait.Until(t, "it is set aside", func() bool {
 			late, err := r.Overdue(t.Context(), 0)
 			return err == nil && !late
 		})

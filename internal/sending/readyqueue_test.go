@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
@@ -76,7 +77,7 @@ func TestLine_begins_more_attempts_than_there_are_slots_and_sends_each_once(t *t
 		if n := r.begun(); n < 2+16 {
 			t.Errorf("%d attempts are begun", n)
 		}
-		until(t, "four attempts are in flight", func() bool { return len(r.own.got())+len(r.acme.got()) >= 2+4 })
+		wait.Until(t, "four attempts are in flight", func() bool { return len(r.own.got())+len(r.acme.got()) >= 2+4 })
 		if n := len(r.own.got()) + len(r.acme.got()); n > 2+4 {
 			t.Errorf("%d attempts are in flight", n-2)
 		}
@@ -89,7 +90,7 @@ func TestLine_that_does_not_move_goes_back_to_the_database_without_an_attempt(t 
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r, _, release := inLine(t, db, func(d *sending.Deps) { d.Timeout = 8 * time.Second })
-		until(t, "the first attempts time out and the others are put back", func() bool { return r.begun() < 2+16 })
+		wait.Until(t, "the first attempts time out and the others are put back", func() bool { return r.begun() < 2+16 })
 		release()
 		r.settled()
 		ledger, err := r.Verify(t.Context(), func(int64) {})
@@ -105,10 +106,10 @@ func TestStop_gives_the_line_back_to_other_workers_at_once(t *testing.T) {
 		r, stop, release := inLine(t, db)
 		ended := make(chan error, 1)
 		go func() { ended <- stop() }()
-		until(t, "the line is given back", func() bool { return r.begun() <= 2+8 })
+		wait.Until(t, "the line is given back", func() bool { return r.begun() <= 2+8 })
 		other := newRig(t, db, setup{})
 		other.suppliers.learn("acme", other.acme.URL, other.secret)
-		until(t, "another worker has sent them", func() bool { return len(other.own.got())+len(other.acme.got()) >= 40-8 })
+		wait.Until(t, "another worker has sent them", func() bool { return len(other.own.got())+len(other.acme.got()) >= 40-8 })
 		release()
 		if err := <-ended; err != nil {
 			t.Error(err)
@@ -134,15 +135,15 @@ func TestPause_takes_back_at_once_what_waits_for_its_slot_in_another_process(t *
 			}
 			return n - (len(r.acme.got()) - 1) // the first is delivered
 		}
-		until(t, "some wait for a slot", func() bool { return waiting() > 0 })
+		wait.Until(t, "some wait for a slot", func() bool { return waiting() > 0 })
 		api := newRig(t, db, setup{idle: true, deps: still})
 		if err := api.Pause(t.Context(), "acme", receivers.PausedBySupplier); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "none waits any more", func() bool { return waiting() == 0 })
+		wait.Until(t, "none waits any more", func() bool { return waiting() == 0 })
 		calls := len(r.acme.got())
 		release()
-		until(t, "the own endpoint has everything", func() bool { return len(r.own.got()) == 21 })
+		wait.Until(t, "the own endpoint has everything", func() bool { return len(r.own.got()) == 21 })
 		if n := len(r.acme.got()); n != calls {
 			t.Errorf("%d calls were begun while the receiver was paused", n-calls)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
@@ -27,7 +28,7 @@ func TestRedeliver_works_every_time(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Wake()
-			until(t, "it is delivered again", func() bool { return len(r.acme.got()) == n })
+			wait.Until(t, "it is delivered again", func() bool { return len(r.acme.got()) == n })
 			r.settled()
 		}
 	})
@@ -72,7 +73,7 @@ func TestAttempt_whose_result_cannot_be_written_is_written_later(t *testing.T) {
 	answered := make(chan struct{})
 	r := newRig(t, db, setup{acme: func(int, http.ResponseWriter, *http.Request) { <-answered }})
 	r.add(event("acme", 1, 1))
-	until(t, "the attempt is under way", func() bool { return len(r.acme.got()) == 1 })
+	wait.Until(t, "the attempt is under way", func() bool { return len(r.acme.got()) == 1 })
 	rename := func(from, to string) {
 		if err := db.From(t.Context()).Exec("ALTER TABLE " + from + " RENAME TO " + to).Error; err != nil {
 			t.Fatal(err)

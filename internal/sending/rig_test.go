@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/receivers"
@@ -226,20 +227,6 @@ func (r *rig) add(events ...round.Outgoing) {
 	}
 }
 
-// until waits for a condition.
-func until(tb testing.TB, what string, condition func() bool) {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	for tick := time.NewTicker(5 * time.Millisecond); !condition(); {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			tb.Fatalf("%s: it did not happen", what)
-		}
-	}
-}
-
 func (r *rig) list(filter deliveries.Filter) []deliveries.Delivery {
 	r.tb.Helper()
 	var found []deliveries.Delivery
@@ -264,7 +251,7 @@ func (r *rig) statuses() map[string]deliveries.Status {
 // settled waits until nothing is pending.
 func (r *rig) settled() {
 	r.tb.Helper()
-	until(r.tb, "everything is settled",
+	wait.Until(r.tb, "everything is settled",
 		func() bool { return len(r.list(deliveries.Filter{Status: deliveries.Pending})) == 0 })
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
@@ -60,7 +61,7 @@ func TestDelivery_whose_transaction_ends_after_the_ones_before_it_were_sent_is_f
 		if err := r.Resume(t.Context(), "acme", receivers.PausedByOperator); err != nil {
 			t.Error(err)
 		}
-		until(t, "those before it are sent", func() bool { return len(r.acme.got()) == 21 })
+		wait.Until(t, "those before it are sent", func() bool { return len(r.acme.got()) == 21 })
 	})
 	r.allDeliveredOnce()
 }
@@ -96,7 +97,7 @@ func outage(t *testing.T, db *database.DB) *rig {
 	for id := range int64(6) {
 		r.add(event("acme", id, 1))
 	}
-	until(t, "all have failed once, and wait", func() bool {
+	wait.Until(t, "all have failed once, and wait", func() bool {
 		waiting := 0
 		for _, d := range r.list(deliveries.Filter{Receiver: "acme", Status: deliveries.Pending}) {
 			if d.AttemptCount == 1 && d.NextAttempt != nil && time.Until(*d.NextAttempt) > 30*time.Minute {
@@ -105,7 +106,7 @@ func outage(t *testing.T, db *database.DB) *rig {
 		}
 		return waiting == 6
 	})
-	until(t, "it is failing", func() bool {
+	wait.Until(t, "it is failing", func() bool {
 		state, err := r.ReceiverState(t.Context(), "acme")
 		return err == nil && state.Failing()
 	})
@@ -181,7 +182,7 @@ func TestPending_delivery_is_sent_by_its_redelivery_and_its_schedule_goes_on(t *
 			if _, err := r.Redeliver(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "it was tried", func() bool {
+			wait.Until(t, "it was tried", func() bool {
 				d, err := r.Show(t.Context(), id)
 				return err == nil && d.AttemptCount == attempts && (d.NextAttempt != nil || d.Status == deliveries.Dead)
 			})

@@ -37,9 +37,6 @@ const (
 // Stacks are both, for tests that loop.
 var Stacks = []Stack{Embedded, Production}
 
-// deadline bounds every wait for a condition. Seconds become more on a machine that does other work.
-const deadline = 2 * time.Minute
-
 // Hub is a running service.
 type Hub struct {
 	Stack   Stack

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 // Process is one running binary.
@@ -45,13 +47,13 @@ func (h *Hub) Run(name string, extra map[string]string) *Process {
 // again: elsewhere that is a fault of the service.
 func (p *Process) start() {
 	p.tb.Helper()
-	for end := time.Now().Add(deadline); !p.startOnce(); {
+	for end := time.Now().Add(wait.Limit); !p.startOnce(); {
 		unreached := strings.Contains("\n"+p.Log(), "\nerror: The database cannot be reached")
 		if !p.hub.supervised || !unreached || time.Now().After(end) {
 			p.tb.Fatalf("%s ended at its start:\n%s", p.Name, p.Log())
 		}
 	}
-	Eventually(p.tb, p.Name+" is ready", func() bool { return p.adminStatus("/readyz") == http.StatusOK })
+	wait.Until(p.tb, p.Name+" is ready", func() bool { return p.adminStatus("/readyz") == http.StatusOK })
 }
 
 // startOnce reports whether the process is running and has said where.
@@ -83,8 +85,8 @@ func (p *Process) startOnce() bool {
 		return true
 	case <-p.exited:
 		return false
-	case <-time.After(deadline):
-		p.tb.Fatalf("%s did not start in %v:\n%s", p.Name, deadline, p.Log())
+	case <-time.After(wait.Limit):
+		p.tb.Fatalf("%s did not start in %v:\n%s", p.Name, wait.Limit, p.Log())
 		return false
 	}
 }
@@ -227,25 +229,4 @@ func Stopwatch(tb testing.TB) (took func() time.Duration) {
 		}
 	}()
 	return func() time.Duration { return time.Duration(counted.Load()) }
-}
-
-// Eventually waits until condition holds, and fails the test when it does not.
-func Eventually(tb testing.TB, what string, condition func() bool) {
-	tb.Helper()
-	if !Within(deadline, condition) {
-		tb.Fatalf("not within %v: %s", deadline, what)
-	}
-}
-
-// Within waits until condition holds and reports whether it did within the limit. The longer it takes, the less often
-// it looks: many conditions are calls or commands, and all tests share the machine.
-func Within(limit time.Duration, condition func() bool) bool {
-	end := time.Now().Add(limit)
-	for pause := 10 * time.Millisecond; !condition(); pause = min(pause*5/4, 300*time.Millisecond) {
-		if time.Now().After(end) {
-			return false
-		}
-		time.Sleep(pause)
-	}
-	return true
 }

@@ -46,17 +46,18 @@ func Fuzz(f *testing.F, bodies ...Body) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, body := range bodies {
-			if got, most := body.allocates(text), uint64(timesItsSize*len(text)+alsoSmall); got > most {
+			most := uint64(timesItsSize*len(text) + alsoSmall)
+			if got := body.allocates(text, most); got > most {
 				t.Errorf("%s: %d bytes allocate %d, want at most %d: %.60q", body.name, len(text), got, most, text)
 			}
 		}
 	})
 }
 
-// allocates returns how many bytes, the least of three runs: other goroutines allocate too.
-func (b Body) allocates(text []byte) uint64 {
+// allocates returns how many bytes, the least of three runs unless one is within the limit: other goroutines allocate too.
+func (b Body) allocates(text []byte, most uint64) uint64 {
 	least := ^uint64(0)
-	for range 3 {
+	for run := 0; run < 3 && least > most; run++ {
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(string(text)))
 		w := httptest.NewRecorder()
 		var before, after runtime.MemStats

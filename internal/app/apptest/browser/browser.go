@@ -20,7 +20,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 const (
@@ -191,7 +191,7 @@ func Eval[T any](b *Browser, expression string) T {
 // Until waits for an expression to hold.
 func (b *Browser) Until(what, expression string) {
 	b.tb.Helper()
-	held := apptest.Within(patience, func() (holds bool) {
+	held := wait.Within(patience, func() (holds bool) {
 		err := b.try(chromedp.Evaluate(expression, &holds))
 		return err == nil && holds
 	})
