@@ -31,7 +31,7 @@ func readConsole(ctx context.Context, admin string, stored int64) error {
 	took := make([][]time.Duration, len(pages))
 	for i := range consoleReads {
 		for j, page := range pages {
-			// A parameter that no page reads: what is kept for two seconds is kept by address.
+			// A parameter that no page reads makes it an address that was not read in the last two seconds.
 			one, err := readPage(ctx, fmt.Sprintf("http://%s/console%s&read=%d", admin, page, i))
 			if err != nil {
 				return err
