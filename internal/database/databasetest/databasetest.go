@@ -27,9 +27,15 @@ const walks = 10
 // Walk is rapid.Check for a model over a real database, with fewer walks. A failure is shrunk as far as rapid does.
 func Walk(t *testing.T, walk func(*rapid.T)) {
 	t.Helper()
+	WalkUntil(t, func() bool { return true }, walk)
+}
+
+// WalkUntil is Walk that goes on, up to as many walks as rapid makes, until what has to be seen was seen.
+func WalkUntil(t *testing.T, seen func() bool, walk func(*rapid.T)) {
+	t.Helper()
 	walked, failed := 0, false
 	rapid.Check(t, func(rt *rapid.T) {
-		if walked++; walked > walks && !failed {
+		if walked++; walked > walks && !failed && seen() {
 			return
 		}
 		failed = true // unless it comes to its end
