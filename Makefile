@@ -24,7 +24,7 @@ UNIT = ./internal/sending ./internal/queue ./internal/deliveries ./internal/mate
 # Tests that wait leave the processors to others. Each of acceptance runs several processes: with more of them at once each
 # only waits longer.
 UNITSATONCE = 8
-ATONCE = 4
+ATONCE = 5
 # Test binaries are linked each time: without what only debuggers read it takes two thirds of the time. `make check` vets.
 LEAN = -ldflags=-w -vet=off
 # SQLite is C translated to Go: with each of its accesses watched and each pointer of its driver checked, its tests took
