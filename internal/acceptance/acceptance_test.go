@@ -3,6 +3,7 @@
 package acceptance
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -235,4 +236,16 @@ func becomes(t *testing.T, s *apptest.Supplier, id int64, status string) record 
 		return r.Status == status
 	})
 	return r
+}
+
+// settled waits until the results of a supplier's attempts are stored, up to 20 ms after a request is estimated: they would
+// undo what a test changes in the rows.
+func settled(t *testing.T, db *sql.DB, s *apptest.Supplier) {
+	t.Helper()
+	wait.Until(t, "no worker has a delivery", func() bool {
+		var n int
+		row := db.QueryRowContext(t.Context(), `SELECT count(*) FROM webhook_deliveries
+			WHERE worker IS NOT NULL AND supplier_id = '`+s.ID+`'`)
+		return row.Scan(&n) == nil && n == 0
+	})
 }

@@ -161,15 +161,8 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 			for _, waitsFor := range []string{"estimation", "own endpoint"} {
 				ids[waitsFor] = submit(t, s, nil)
 				becomes(t, s, ids[waitsFor], "estimated")
-				// The end is written after the receipt; it would undo what follows.
-				wait.Until(t, "the own delivery's end is written", func() bool {
-					row := db.QueryRowContext(t.Context(), fmt.Sprintf(`SELECT count(*) FROM webhook_deliveries
-					WHERE destination = 'own' AND status = 'delivered' AND supplier_id = '%s' AND request_id = %d`,
-						s.ID, ids[waitsFor]))
-					var n int
-					return row.Scan(&n) == nil && n == 1
-				})
 			}
+			settled(t, db, s)
 			later := time.Now().Add(time.Hour).UnixMicro()
 			for _, statement := range []string{
 				fmt.Sprintf(`UPDATE material_requests SET status = 'enqueued', retry_at = %d WHERE supplier_id = '%s' AND id = %d`,

@@ -80,12 +80,15 @@ func TestRetention_which_ended_a_delivery_lets_its_requests_id_be_estimated_agai
 	for _, stack := range apptest.Stacks {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
-			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1,
+				Env: map[string]string{"WEBHOOK_RETRY_SCHEDULE": "1h"}})
+			db := openDatabase(t, h)
 			s := h.Supplier(t, "--webhook-url", "http://127.0.0.1:9")
 			id := submit(t, s, nil)
 			former := becomes(t, s, id, "estimated")
+			settled(t, db, s)
 			for _, table := range []string{"material_requests", "webhook_deliveries"} {
-				_, err := openDatabase(t, h).ExecContext(t.Context(), `UPDATE `+table+` SET created_at = 1, updated_at = 1`)
+				_, err := db.ExecContext(t.Context(), `UPDATE `+table+` SET created_at = 1, updated_at = 1`)
 				if err != nil {
 					t.Fatal(err)
 				}

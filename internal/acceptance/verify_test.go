@@ -47,6 +47,7 @@ func TestVerify_accounts_for_everything_and_names_every_fault(t *testing.T) {
 				t.Fatalf("the ledger is %+v", v)
 			}
 			db := openDatabase(t, h)
+			settled(t, db, s)
 			for _, damage := range []string{
 				`UPDATE material_requests SET estimates = NULL, received = 0 WHERE id = %d`,
 				`UPDATE material_requests SET status = 'enqueued' WHERE id = %d`,
