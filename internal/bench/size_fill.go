@@ -18,6 +18,8 @@ const (
 	fillBatch   = 50_000
 
 	otherSuppliers = 10_000
+
+	firstAt, apart = 1_700_000_000_000_000, 86_400 // of the requests, in µs
 )
 
 // filling are the requests of some numbers: a tenth of them are of the supplier whose lists are read, the others of 10,000. Of those a tenth
@@ -81,6 +83,9 @@ func (s *stack) store(ctx context.Context, rows filling) error {
 	for end := rows.to; rows.from <= end; rows.from += fillBatch {
 		rows.to = min(rows.from+fillBatch-1, end)
 		err := db.InTx(ctx, "fill", func(ctx context.Context) error {
+			if err := rows.storeIDs(ctx, db.SQL(ctx)); err != nil {
+				return err
+			}
 			for _, statement := range rows.statements() {
 				if err := db.From(ctx).Exec(statement).Error; err != nil {
 					return fmt.Errorf("%.40s: %w", statement, err)
@@ -95,14 +100,35 @@ func (s *stack) store(ctx context.Context, rows filling) error {
 	return nil
 }
 
+// at is when the request of this number and its event were made.
+func at(n int64) int64 { return firstAt + n*apart }
+
+// storeIDs stores the webhook-ids of the deliveries, which are computed from their events.
+func (f filling) storeIDs(ctx context.Context, tx database.Pool) error {
+	ids := make([]string, 0, fillBatch)
+	for n := f.from; n <= f.to; n++ {
+		kind := round.OwnEndpoint
+		if n/10%2 == 1 {
+			kind = round.Receiver
+		}
+		ids = append(ids, round.Event{UID: f.first + n, At: at(n), Nonce: n}.WebhookID(kind))
+	}
+	if _, err := database.Exec(ctx, tx, `CREATE TEMP TABLE ids (n bigint, id text) ON COMMIT DROP`); err != nil {
+		return err
+	}
+	_, err := database.Exec(ctx, tx, `INSERT INTO ids
+		SELECT $2 + n - 1, id FROM unnest($1::text[]) WITH ORDINALITY AS all_ids(id, n)`, ids, f.from)
+	return err
+}
+
 func (f filling) statements() []string {
 	blob := func(text []byte) string { return fmt.Sprintf("'\\x%x'::bytea", text) }
 	numbers := fmt.Sprintf(`WITH RECURSIVE all_numbers(n) AS (SELECT CAST(%d AS bigint) UNION ALL
 		SELECT n + 1 FROM all_numbers WHERE n < %d) `, f.from, f.to)
-	from := fmt.Sprintf(` FROM (SELECT n, 1700000000000000 + n * 86400 AS at, n + %d AS uid, n / 10 AS part,
-			CASE WHEN n %% 10 = 0 THEN '%s' ELSE 'sup_zz_' || (n %% %d) END AS supplier,
-			CAST('%s' || (1000000000 + n) AS text) AS id, %d AS next_year FROM all_numbers) AS r`, f.first, f.supplier, otherSuppliers,
-		round.Border(f.first), time.Now().AddDate(1, 0, 0).UnixMicro())
+	from := fmt.Sprintf(` FROM (SELECT n, %d + n * %d AS at, n + %d AS uid, n / 10 AS part,
+			CASE WHEN n %% 10 = 0 THEN '%s' ELSE 'sup_zz_' || (n %% %d) END AS supplier, id, %d AS next_year
+			FROM all_numbers JOIN ids USING (n)) AS r`, firstAt, apart, f.first, f.supplier, otherSuppliers,
+		time.Now().AddDate(1, 0, 0).UnixMicro())
 	const status = `CASE WHEN part % 100 = 7 THEN 'failed' WHEN part % 100 = 8 THEN 'enqueued'
 		WHEN part % 10 = 3 THEN 'selected' ELSE 'estimated' END`
 	return []string{
