@@ -43,8 +43,9 @@ func (s *stack) fill(ctx context.Context, stored int64) (key string, err error) 
 		return "", err
 	}
 	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, `INSERT INTO suppliers (id, name, access_ttl, refresh_ttl, scopes, created_at, updated_at)
-		SELECT 'sup_zz_' || n, 'Supplier ' || n, 900, 2592000, 'orders:read', 0, 0 FROM generate_series(0, $1) AS n`,
+	if _, err := conn.Exec(ctx, `INSERT INTO suppliers (id, name, webhook_url, access_ttl, refresh_ttl, scopes,
+			created_at, updated_at)
+		SELECT 'sup_zz_' || n, 'Supplier ' || n, 'http://127.0.0.1:9/' || n, 900, 2592000, 'orders:read', 0, 0 FROM generate_series(0, $1) AS n`,
 		otherSuppliers-1); err != nil {
 		return "", err
 	}
