@@ -101,7 +101,7 @@ func (s *stack) store(ctx context.Context, rows filling) error {
 	return nil
 }
 
-// at is when the request of this number and its event were made.
+// at returns when the request of this number, and its event, were made.
 func at(n int64) int64 { return firstAt + n*apart }
 
 // storeIDs stores the webhook-ids of the deliveries, which are computed from their events.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	stdlog "log"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -71,7 +72,7 @@ func open(tb testing.TB, path string, o Options) *Browser {
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(o.Width, height), chromedp.Flag("lang", o.Language),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(comingUp))...)
 	tb.Cleanup(cancel)
-	ctx, cancelTab := chromedp.NewContext(allocator)
+	ctx, cancelTab := chromedp.NewContext(allocator, chromedp.WithErrorf(complain))
 	tb.Cleanup(cancelTab)
 	b := &Browser{tb: tb, ctx: ctx, hosts: map[string]bool{}}
 	chromedp.ListenTarget(ctx, b.note)
@@ -99,6 +100,13 @@ func open(tb testing.TB, path string, o Options) *Browser {
 		cancelTab()
 		cancel()
 		return nil
+	}
+}
+
+// complain prints what is wrong with the connection, but not that Chromium knows an event which the library does not.
+func complain(format string, args ...any) {
+	if !strings.HasPrefix(format, "unhandled ") {
+		stdlog.Printf("browser: "+format, args...)
 	}
 }
 
