@@ -238,8 +238,8 @@ func becomes(t *testing.T, s *apptest.Supplier, id int64, status string) record 
 	return r
 }
 
-// settled waits until the results of a supplier's attempts are stored, up to 20 ms after a request is estimated: they would
-// undo what a test changes in the rows.
+// settled waits until the results of a supplier's attempts are stored, up to 20 ms after a request is estimated: they
+// would undo what a test changes in the rows.
 func settled(t *testing.T, db *sql.DB, s *apptest.Supplier) {
 	t.Helper()
 	wait.Until(t, "no worker has a delivery", func() bool {

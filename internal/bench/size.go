@@ -42,8 +42,8 @@ var sizeFigures = [...]struct {
 	}},
 }
 
-// size measures a large database: the lists of a supplier that has a tenth of it, at any depth; the console's pages; the
-// cost of dropping a day to its users; and intake and reads compared with a young database, at the same moments.
+// size measures a large database: the lists of a supplier that has a tenth of it, at any depth; the console's pages;
+// the cost of dropping a day to its users; and intake and reads compared with a young database, at the same moments.
 func size(ctx context.Context, s *stack) error {
 	stored, err := strconv.ParseInt(cmp.Or(os.Getenv(sizeRequests), strconv.Itoa(storedRequests)), 10, 64)
 	if err != nil {

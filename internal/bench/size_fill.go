@@ -22,7 +22,8 @@ const (
 	firstAt, apart = 1_700_000_000_000_000, 86_400 // of the requests, in µs
 )
 
-// filling are the requests of some numbers: a tenth of them are of the supplier whose lists are read, the others of 10,000. Of those a tenth
+// filling are the requests of some numbers: a tenth of them are of the supplier whose lists are read, the others
+// of 10,000. Of those a tenth
 // is selected, a hundredth failed and a hundredth waits; half of the deliveries go to the own endpoint.
 type filling struct {
 	supplier string
@@ -45,7 +46,8 @@ func (s *stack) fill(ctx context.Context, stored int64) (key string, err error) 
 	defer conn.Close(ctx)
 	if _, err := conn.Exec(ctx, `INSERT INTO suppliers (id, name, webhook_url, access_ttl, refresh_ttl, scopes,
 			created_at, updated_at)
-		SELECT 'sup_zz_' || n, 'Supplier ' || n, 'http://127.0.0.1:9/' || n, 900, 2592000, 'orders:read', 0, 0 FROM generate_series(0, $1) AS n`,
+		SELECT 'sup_zz_' || n, 'Supplier ' || n, 'http://127.0.0.1:9/' || n, 900, 2592000, 'orders:read', 0, 0
+		FROM generate_series(0, $1) AS n`,
 		otherSuppliers-1); err != nil {
 		return "", err
 	}

@@ -85,7 +85,9 @@ func TestSupplier_that_can_be_called_again_gets_what_waited(t *testing.T) {
 		}
 		wait.Until(t, "its delivery arrives", func() bool { return len(r.acme.got()) == 1 })
 		if n := len(r.list(deliveries.Filter{Status: deliveries.Pending})); n > 2 {
-			wait.Until(t, "the others wait", func() bool { return len(r.list(deliveries.Filter{Status: deliveries.Pending})) == 2 })
+			wait.Until(t, "the others wait", func() bool {
+				return len(r.list(deliveries.Filter{Status: deliveries.Pending})) == 2
+			})
 		}
 	})
 }

@@ -220,7 +220,7 @@ func TestFailing_receiver_gets_one_probe_a_second_from_all_workers(t *testing.T)
 			state, err := team.workers[1].ReceiverState(t.Context(), "acme")
 			return err == nil && state.Failing() && state.FailingSince != nil && state.LastError == "status 503"
 		})
-		from := time.Now().Add(500 * time.Millisecond) // calls begun before the receiver counted as failing have ended by then
+		from := time.Now().Add(500 * time.Millisecond) // calls begun before it counted as failing have ended by then
 		probes := func() (at []time.Time) {
 			for _, c := range team.acme().got() {
 				if c.at.After(from) {

@@ -109,7 +109,9 @@ func TestStop_gives_the_line_back_to_other_workers_at_once(t *testing.T) {
 		wait.Until(t, "the line is given back", func() bool { return r.begun() <= 2+8 })
 		other := newRig(t, db, setup{})
 		other.suppliers.learn("acme", other.acme.URL, other.secret)
-		wait.Until(t, "another worker has sent them", func() bool { return len(other.own.got())+len(other.acme.got()) >= 40-8 })
+		wait.Until(t, "another worker has sent them", func() bool {
+			return len(other.own.got())+len(other.acme.got()) >= 40-8
+		})
 		release()
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -54,7 +54,8 @@ func Fuzz(f *testing.F, bodies ...Body) {
 	})
 }
 
-// allocates returns how many bytes, the least of three runs unless one is within the limit: other goroutines allocate too.
+// allocates returns how many bytes, the least of three runs unless one is within the limit: other goroutines allocate
+// too.
 func (b Body) allocates(text []byte, most uint64) uint64 {
 	least := ^uint64(0)
 	for run := 0; run < 3 && least > most; run++ {

@@ -72,7 +72,7 @@ func open(tb testing.TB, path string, o Options) *Browser {
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(o.Width, height), chromedp.Flag("lang", o.Language),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(comingUp))...)
 	tb.Cleanup(cancel)
-	ctx, cancelTab := chromedp.NewContext(allocator, chromedp.WithErrorf(complain))
+	ctx, cancelTab := chromedp.NewContext(allocator, chromedp.WithErrorf(complainf))
 	tb.Cleanup(cancelTab)
 	b := &Browser{tb: tb, ctx: ctx, hosts: map[string]bool{}}
 	chromedp.ListenTarget(ctx, b.note)
@@ -103,8 +103,8 @@ func open(tb testing.TB, path string, o Options) *Browser {
 	}
 }
 
-// complain prints what is wrong with the connection, but not that Chromium knows an event which the library does not.
-func complain(format string, args ...any) {
+// complainf prints what is wrong with the connection, but not that Chromium knows an event which the library does not.
+func complainf(format string, args ...any) {
 	if !strings.HasPrefix(format, "unhandled ") {
 		stdlog.Printf("browser: "+format, args...)
 	}

@@ -22,8 +22,8 @@ func Until(tb testing.TB, what string, condition func() bool) {
 	}
 }
 
-// Within waits until the condition holds and reports whether it did within the limit. The longer it takes, the less often
-// it looks: many conditions are calls or commands, and all tests share the machine.
+// Within waits until the condition holds and reports whether it did within the limit. The longer it takes, the less
+// often it looks: many conditions are calls or commands, and all tests share the machine.
 func Within(limit time.Duration, condition func() bool) bool {
 	end := time.Now().Add(limit)
 	for pause := firstPause; !condition(); pause = min(pause*5/4, mostPause) {
