@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"slices"
 	"time"
 )
 
@@ -32,7 +29,7 @@ func readConsole(ctx context.Context, admin string, stored int64) error {
 	for i := range consoleReads {
 		for j, page := range pages {
 			// A parameter that no page reads makes it an address that was not read in the last two seconds.
-			one, err := readPage(ctx, fmt.Sprintf("http://%s/console%s&read=%d", admin, page, i))
+			_, one, err := timedGet(ctx, fmt.Sprintf("http://%s/console%s&read=%d", admin, page, i), "")
 			if err != nil {
 				return err
 			}
@@ -41,29 +38,8 @@ func readConsole(ctx context.Context, admin string, stored int64) error {
 	}
 	fmt.Printf("%d reads of each page of the console, p50 and p99\n", consoleReads)
 	for i, page := range pages {
-		slices.Sort(took[i])
-		fmt.Printf("  %9s %9s  /console%s\n", milliseconds(took[i][consoleReads/2]),
-			milliseconds(took[i][consoleReads*99/100]), page)
+		p50, p99 := quantiles(took[i])
+		fmt.Printf("  %9s %9s  /console%s\n", milliseconds(p50), milliseconds(p99), page)
 	}
 	return nil
-}
-
-func readPage(ctx context.Context, address string) (time.Duration, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return 0, err
-	}
-	begin := time.Now()
-	response, err := http.DefaultTransport.RoundTrip(request) // a search that finds one thing points to its page
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	if _, err = io.Copy(io.Discard, response.Body); err != nil {
-		return 0, err
-	}
-	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusSeeOther {
-		return 0, fmt.Errorf("%s: %s", address, response.Status)
-	}
-	return time.Since(begin), nil
 }

@@ -70,8 +70,8 @@ func readLists(ctx context.Context, address, key string) error {
 	fmt.Printf("%d reads of each page of %d, p50 and p99 of page 1, the middle and the last\n", listReads, listLimit)
 	for _, l := range all {
 		for _, took := range l.took {
-			slices.Sort(took)
-			fmt.Printf("  %9s %9s", milliseconds(took[len(took)/2]), milliseconds(took[len(took)*99/100]))
+			p50, p99 := quantiles(took)
+			fmt.Printf("  %9s %9s", milliseconds(p50), milliseconds(p99))
 		}
 		fmt.Printf("  %d  %s\n", l.rows, strings.TrimRight(l.path, "?&"))
 	}
@@ -95,26 +95,46 @@ func (l *listPages) read(ctx context.Context, address, token string, limit int, 
 	if cursor != "" {
 		path += "&cursor=" + cursor
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+	body, took, err := timedGet(ctx, path, token)
 	if err != nil {
 		return 0, "", 0, err
-	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	begin := time.Now()
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, "", 0, err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	took = time.Since(begin)
-	if response.StatusCode != http.StatusOK {
-		return 0, "", 0, errors.Join(err, fmt.Errorf("%s: %s: %.300s", path, response.Status, body))
 	}
 	var answer struct {
 		Data []json.RawMessage `json:"data"`
 		Next string            `json:"next_cursor"`
 	}
-	err = errors.Join(err, json.Unmarshal(body, &answer))
+	err = json.Unmarshal(body, &answer)
 	return len(answer.Data), answer.Next, took, err
+}
+
+// timedGet reads a page, and how long it takes. A redirect is not followed: a search that finds one thing points to it.
+func timedGet(ctx context.Context, address, token string) (body []byte, took time.Duration, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	begin := time.Now()
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer response.Body.Close()
+	body, err = io.ReadAll(response.Body)
+	took = time.Since(begin)
+	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusSeeOther {
+		err = errors.Join(err, fmt.Errorf("%s: %s: %.300s", address, response.Status, body))
+	}
+	return body, took, err
+}
+
+// quantiles returns the median and the 99th percentile, and sorts what took so long; of nothing they are 0.
+func quantiles(took []time.Duration) (p50, p99 time.Duration) {
+	slices.Sort(took)
+	if len(took) == 0 {
+		return 0, 0
+	}
+	return took[len(took)/2], took[len(took)*99/100]
 }

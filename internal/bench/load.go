@@ -76,11 +76,7 @@ func runLoad(p loadPlan) (loadResult, error) {
 	}
 	group.Wait()
 	result := loadResult{Accepted: accepted.Load(), Other: other.Load(), Seconds: time.Since(begin).Seconds()}
-	all := slices.Concat(latencies...)
-	slices.Sort(all)
-	if len(all) > 0 {
-		result.P50, result.P99 = all[len(all)/2], all[len(all)*99/100]
-	}
+	result.P50, result.P99 = quantiles(slices.Concat(latencies...))
 	return result, errors.Join(errors.Join(failures...), hooks.finish(begin, &result))
 }
 

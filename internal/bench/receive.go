@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -106,12 +105,11 @@ func (r *receiver) finish(begin time.Time, result *loadResult) error {
 	}
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	slices.Sort(r.took)
 	n := len(r.took)
 	if n == 0 {
 		return nil
 	}
 	result.Delivered, result.DrainSeconds = int64(n), r.last.Sub(begin).Seconds()
-	result.Delivery50, result.Delivery99 = r.took[n/2], r.took[n*99/100]
+	result.Delivery50, result.Delivery99 = quantiles(r.took)
 	return nil
 }

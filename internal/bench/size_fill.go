@@ -18,8 +18,6 @@ const (
 	fillBatch   = 50_000
 
 	otherSuppliers = 10_000
-
-	firstAt, apart = 1_700_000_000_000_000, 86_400 // of the requests, in µs
 )
 
 // filling are the requests of some numbers: a tenth of them are of the supplier whose lists are read, the others
@@ -86,7 +84,7 @@ func (s *stack) store(ctx context.Context, rows filling) error {
 	for end := rows.to; rows.from <= end; rows.from += fillBatch {
 		rows.to = min(rows.from+fillBatch-1, end)
 		err := db.InTx(ctx, "fill", func(ctx context.Context) error {
-			if err := rows.storeIDs(ctx, db.SQL(ctx)); err != nil {
+			if err := rows.number(ctx, db.SQL(ctx)); err != nil {
 				return err
 			}
 			for _, statement := range rows.statements() {
@@ -103,55 +101,50 @@ func (s *stack) store(ctx context.Context, rows filling) error {
 	return nil
 }
 
-// at returns when the request of this number, and its event, were made.
-func at(n int64) int64 { return firstAt + n*apart }
-
-// storeIDs stores the webhook-ids of the deliveries, which are computed from their events.
-func (f filling) storeIDs(ctx context.Context, tx database.Pool) error {
-	ids := make([]string, 0, fillBatch)
+// number stores, for the transaction, the requests' numbers with what SQL does not compute: their deliveries' ids.
+func (f filling) number(ctx context.Context, tx database.Pool) error {
+	var moments []int64
+	var ids []string
+	var own []bool // half of the deliveries go to the own endpoint
 	for n := f.from; n <= f.to; n++ {
-		kind := round.OwnEndpoint
-		if n/10%2 == 1 {
-			kind = round.Receiver
-		}
-		ids = append(ids, round.Event{UID: f.first + n, At: at(n), Nonce: n}.WebhookID(kind))
+		e := round.Event{UID: f.first + n, At: 1_700_000_000_000_000 + n*86_400, Nonce: n}
+		kind := round.Kind(n / 10 % 2)
+		moments, ids, own = append(moments, e.At), append(ids, e.WebhookID(kind)), append(own, kind == round.OwnEndpoint)
 	}
-	if _, err := database.Exec(ctx, tx, `CREATE TEMP TABLE ids (n bigint, id text) ON COMMIT DROP`); err != nil {
+	if _, err := database.Exec(ctx, tx, `CREATE TEMP TABLE numbers (n bigint, at bigint, id text, own boolean)
+		ON COMMIT DROP`); err != nil {
 		return err
 	}
-	_, err := database.Exec(ctx, tx, `INSERT INTO ids
-		SELECT $2 + n - 1, id FROM unnest($1::text[]) WITH ORDINALITY AS all_ids(id, n)`, ids, f.from)
+	_, err := database.Exec(ctx, tx, `INSERT INTO numbers SELECT $1 + i - 1, at, id, own
+		FROM unnest($2::bigint[], $3::text[], $4::boolean[]) WITH ORDINALITY AS u(at, id, own, i)`, f.from, moments, ids, own)
 	return err
 }
 
 func (f filling) statements() []string {
 	blob := func(text []byte) string { return fmt.Sprintf("'\\x%x'::bytea", text) }
-	numbers := fmt.Sprintf(`WITH RECURSIVE all_numbers(n) AS (SELECT CAST(%d AS bigint) UNION ALL
-		SELECT n + 1 FROM all_numbers WHERE n < %d) `, f.from, f.to)
-	from := fmt.Sprintf(` FROM (SELECT n, %d + n * %d AS at, n + %d AS uid, n / 10 AS part,
-			CASE WHEN n %% 10 = 0 THEN '%s' ELSE 'sup_zz_' || (n %% %d) END AS supplier, id, %d AS next_year
-			FROM all_numbers JOIN ids USING (n)) AS r`, firstAt, apart, f.first, f.supplier, otherSuppliers,
-		time.Now().AddDate(1, 0, 0).UnixMicro())
+	from := fmt.Sprintf(` FROM (SELECT n, at, id, own, n + %d AS uid, n / 10 AS part,
+			CASE WHEN n %% 10 = 0 THEN '%s' ELSE 'sup_zz_' || (n %% %d) END AS supplier, %d AS next_year
+			FROM numbers) AS r`, f.first, f.supplier, otherSuppliers, time.Now().AddDate(1, 0, 0).UnixMicro())
 	const status = `CASE WHEN part % 100 = 7 THEN 'failed' WHEN part % 100 = 8 THEN 'enqueued'
 		WHEN part % 10 = 3 THEN 'selected' ELSE 'estimated' END`
 	return []string{
-		numbers + `INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, received,
+		`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, received,
 			failure, created_at, updated_at, selected_estimate_id, selected_at, retry_at)
 			SELECT supplier, n, ` + status + `, ` + blob(make([]byte, 32)) + `, 'SP-0001',
 				` + blob(pack.Pack(body(1))) + `, 'trace', uid, CASE WHEN part % 100 IN (7, 8) THEN 0 ELSE 1 END,
 				CASE WHEN part % 100 = 7 THEN 'The delivery estimates could not be delivered.' ELSE '' END, at, at,
 				CASE WHEN part % 10 = 3 THEN 'est-road' END, CASE WHEN part % 10 = 3 THEN at END,
 				CASE WHEN part % 100 = 8 THEN next_year END` + from,
-		numbers + `INSERT INTO webhook_events (uid, round, nonce, trace_id, body, created_at, supplier_id)
+		`INSERT INTO webhook_events (uid, round, nonce, trace_id, body, created_at, supplier_id)
 			SELECT uid, 1, n, 'trace', ` + blob(pack.Pack([]byte(eventText))) + `, at, supplier` + from +
 			` WHERE part % 100 <> 8`,
-		numbers + `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts,
+		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts,
 			series, next_attempt_at, created_at, updated_at, last_started_at, last_duration_us, last_status)
-			SELECT id, uid, 1, CASE part % 2 WHEN 0 THEN 'own' ELSE supplier END, supplier, n,
+			SELECT id, uid, 1, CASE WHEN own THEN 'own' ELSE supplier END, supplier, n,
 				CASE WHEN part % 100 = 7 OR part % 100 = 51 THEN 'dead' WHEN part % 100 = 53 THEN 'failed'
 					WHEN part % 100 = 55 AND n >= ` + fmt.Sprint(f.pending) + ` THEN 'pending' ELSE 'delivered' END,
 				2, 2, next_year, at, at, at, 1000, 200` + from + ` WHERE part % 100 <> 8`,
-		numbers + `INSERT INTO webhook_attempts (delivery_id, supplier_id, number, started_at, duration_us, status)
+		`INSERT INTO webhook_attempts (delivery_id, supplier_id, number, started_at, duration_us, status)
 			SELECT id, supplier, 1, at, 1000, 503` + from + ` WHERE part % 100 <> 8`,
 	}
 }
