@@ -128,7 +128,7 @@ var edges = map[string][]string{
 	"internal/httpapi/bodytest":      {"internal/errs", "internal/httpapi"},
 	"internal/httpapi/docs/receiver": {"pkg/webhook"}, // the receiver that /docs/webhooks shows
 	"internal/httpapi/openapitest":   {"internal/httpapi"},
-	"internal/queue/queuetest":       {},
+	"internal/queue/queuetest":       {"internal/app/apptest/wait"},
 	"deployments":                    {}, // a test only
 }
 

@@ -12,6 +12,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest/cluster"
 )
@@ -64,9 +65,12 @@ func (r *replicated) replayed() {
 	r.t.Helper()
 	var at string
 	err := r.primary.QueryRow(r.t.Context(), `SELECT pg_current_wal_lsn()::text`).Scan(&at)
-	for there := false; err == nil && !there; time.Sleep(5 * time.Millisecond) {
-		err = r.standby.QueryRow(r.t.Context(), `SELECT pg_last_wal_replay_lsn() >= $1::text::pg_lsn`, at).Scan(&there)
-	}
+	wait.Until(r.t, "the standby has what the primary has", func() (there bool) {
+		if err == nil {
+			err = r.standby.QueryRow(r.t.Context(), `SELECT pg_last_wal_replay_lsn() >= $1::text::pg_lsn`, at).Scan(&there)
+		}
+		return there || err != nil
+	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -77,9 +81,13 @@ func (r *replicated) pause(paused bool) {
 	r.t.Helper()
 	statement := map[bool]string{true: `SELECT pg_wal_replay_pause()`, false: `SELECT pg_wal_replay_resume()`}[paused]
 	_, err := r.standby.Exec(r.t.Context(), statement)
-	for state := ""; err == nil && (state == "paused") != paused; time.Sleep(5 * time.Millisecond) {
-		err = r.standby.QueryRow(r.t.Context(), `SELECT pg_get_wal_replay_pause_state()`).Scan(&state)
-	}
+	wait.Until(r.t, "the standby has stopped, or goes on", func() bool {
+		var state string
+		if err == nil {
+			err = r.standby.QueryRow(r.t.Context(), `SELECT pg_get_wal_replay_pause_state()`).Scan(&state)
+		}
+		return (state == "paused") == paused || err != nil
+	})
 	if err != nil {
 		r.t.Fatal(err)
 	}

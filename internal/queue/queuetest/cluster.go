@@ -13,7 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 const nodes = 3
@@ -88,16 +89,16 @@ func (n *Node) Start(quota int64) {
 	if err := <-started; err != nil {
 		n.tb.Fatal(err)
 	}
-	for end := time.Now().Add(startTimeout); ; time.Sleep(10 * time.Millisecond) {
+	listens := wait.Within(startTimeout, func() bool {
 		conn, err := net.Dial("tcp", n.Address())
 		if err == nil {
 			_ = conn.Close()
-			return
 		}
-		if time.Now().After(end) {
-			log, _ := os.ReadFile(filepath.Join(n.dir, "log"))
-			n.tb.Fatalf("the NATS server does not listen: %v\n%s", err, log)
-		}
+		return err == nil
+	})
+	if !listens {
+		log, _ := os.ReadFile(filepath.Join(n.dir, "log"))
+		n.tb.Fatalf("the NATS server does not listen:\n%s", log)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 const (
@@ -96,16 +98,11 @@ func Orphan(tb testing.TB, js jetstream.JetStream, stream, name string) {
 	must(err)
 	_, err = consumer.Next() // not acknowledged, and not delivered again
 	must(err)
-	for end := time.Now().Add(startTimeout); ; time.Sleep(10 * time.Millisecond) {
+	wait.Until(tb, "the consumer gives the message up", func() bool {
 		info, err := consumer.Info(tb.Context())
 		must(err)
-		if info.NumAckPending == 0 {
-			break
-		}
-		if time.Now().After(end) {
-			tb.Fatalf("the consumer does not give the message up: %+v", info)
-		}
-	}
+		return info.NumAckPending == 0
+	})
 	_, err = js.UpdateConsumer(tb.Context(), stream, config)
 	must(err)
 }
