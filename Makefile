@@ -25,8 +25,8 @@ UNIT = ./internal/sending ./internal/queue ./internal/deliveries ./internal/mate
 # only waits longer.
 UNITSATONCE = 8
 ATONCE = 5
-# Test binaries are linked each time: without what only debuggers read it takes two thirds of the time. `make check` vets.
-LEAN = -ldflags=-w -vet=off
+# Test binaries are linked each time: without what only debuggers read it takes two thirds of the time.
+LEAN = -ldflags=-w
 # SQLite is C translated to Go: with each of its accesses watched and each pointer of its driver checked, its tests took
 # half of the time. database/sql and sync, which order what our code does with it, stay watched. Conversions of unsafe
 # pointers are not checked: there are none here.

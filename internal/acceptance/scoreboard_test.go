@@ -355,7 +355,7 @@ func parametersRule(t *testing.T, h *apptest.Hub, p *providers) {
 
 func quotaRule(t *testing.T, h *apptest.Hub, p *providers) {
 	setSetting(t, h, "scoreboard.daily_quota", "30")
-	wait.Until(t, "it has taken effect", func() bool { return limitOf(t, h, 0) == "30" && limitOf(t, h, 1) == "30" })
+	takesEffect(t, func() bool { return limitOf(t, h, 0) == "30" && limitOf(t, h, 1) == "30" })
 	var granted, refused atomic.Int64
 	together(100, func(i int) {
 		switch a := ask(t, h, i, "?referenceDate=2026-10-17"); a.Status {
@@ -386,11 +386,11 @@ func quotaRule(t *testing.T, h *apptest.Hub, p *providers) {
 	}
 	want(t, ask(t, h, 0, "?partner=loop"), 200) // the other requester
 	setSetting(t, h, "scoreboard.daily_quota", "31")
-	wait.Until(t, "it has taken effect", func() bool { return limitOf(t, h, 0) == "31" })
+	takesEffect(t, func() bool { return limitOf(t, h, 0) == "31" })
 	want(t, ask(t, h, 0, ""), 200)
 	wantShort(t, ask(t, h, 0, ""), 429, "RATE_LIMIT_EXCEEDED")
 	setSetting(t, h, "scoreboard.daily_quota", "0")
-	wait.Until(t, "it has taken effect", func() bool { return limitOf(t, h, 0) == "0" })
+	takesEffect(t, func() bool { return limitOf(t, h, 0) == "0" })
 	wantShort(t, ask(t, h, 0, "?partner=loop"), 429, "RATE_LIMIT_EXCEEDED")
 }
 
@@ -403,6 +403,16 @@ func setSetting(t *testing.T, h *apptest.Hub, key, value string) {
 func limitOf(t *testing.T, h *apptest.Hub, i int) string {
 	t.Helper()
 	return ask(t, h, i, "?leagueId=x").Header.Get("X-RateLimit-Limit")
+}
+
+// takesEffect waits for a condition that must hold within the 5 seconds in which a setting takes effect.
+func takesEffect(t *testing.T, condition func() bool) {
+	t.Helper()
+	sinceSet := apptest.Stopwatch(t)
+	wait.Until(t, "it takes effect", condition)
+	if took := sinceSet(); took > 5*time.Second {
+		t.Errorf("it took effect after %s", took)
+	}
 }
 
 func fallbackRule(t *testing.T, h *apptest.Hub, p *providers) {
@@ -452,7 +462,7 @@ func fallbackRule(t *testing.T, h *apptest.Hub, p *providers) {
 		t.Errorf("the undecided game is %v", games[1])
 	}
 	p.set(func() { p.retryAfter = "3600" })
-	wait.Until(t, "it has taken effect", func() bool { // the second of its first refusal goes by
+	takesEffect(t, func() bool { // the second of its first refusal goes by
 		before := p.primaryCalls.Load()
 		board(t, h, "?referenceDate=2026-06-14")
 		return p.primaryCalls.Load() > before
@@ -479,13 +489,13 @@ func settingsRule(t *testing.T, h *apptest.Hub, p *providers) {
 	setSetting(t, h, "scoreboard.daily_quota", "100000")
 	setSetting(t, h, "scoreboard.league_id", "732")
 	setSetting(t, h, "scoreboard.match_ids", "5, 3")
-	wait.Until(t, "it has taken effect", shows("1 2")) // not active yet
+	takesEffect(t, shows("1 2")) // not active yet
 	setSetting(t, h, "scoreboard.active", "true")
-	wait.Until(t, "it has taken effect", shows("3 5"))
+	takesEffect(t, shows("3 5"))
 	apptest.MustCommand[object](t, h, "settings", "unset", "scoreboard.match_ids")
-	wait.Until(t, "it has taken effect", shows("3 4 5"))
+	takesEffect(t, shows("3 4 5"))
 	apptest.MustCommand[object](t, h, "settings", "unset", "scoreboard.active")
-	wait.Until(t, "it has taken effect", shows("1 2"))
+	takesEffect(t, shows("1 2"))
 	for key, value := range map[string]string{"scoreboard.daily_quota": "-1", "scoreboard.active": "maybe",
 		"scoreboard.league_id": "0", "scoreboard.match_ids": "1,,2", "unknown": "1"} {
 		if _, stderr, code := h.Command(t, "settings", "set", key, value); code != 1 || !strings.Contains(stderr, key) {

@@ -35,7 +35,7 @@ func TestLists_of_requests_have_every_one_once_newest_first_whatever_the_page_s_
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		ctx, s := t.Context(), &store{db: db, events: noEvents{}}
-		listedRequests(ctx, t, db, 1, 2*looked+1)
+		listedRequests(ctx, t, db, 1, 3*looked)
 		for _, filter := range someFilters {
 			var want []int64
 			query := db.From(ctx).Table("material_requests").Select("uid").Order("uid DESC")
@@ -48,7 +48,7 @@ func TestLists_of_requests_have_every_one_once_newest_first_whatever_the_page_s_
 			if err := query.Scan(&want).Error; err != nil {
 				t.Fatal(err)
 			}
-			for _, limit := range []int{97, looked, 3 * looked} {
+			for _, limit := range []int{7, 100, looked, 3 * looked} {
 				var got []int64
 				for behind := int64(Newest); behind > 0; {
 					page, next, err := s.overviews(ctx, filter, behind, limit)

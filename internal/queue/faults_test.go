@@ -189,7 +189,7 @@ func TestQueue_recovers_from_a_wiped_store_while_publishing_and_consuming(t *tes
 	ready(t, api)
 	var c collector
 	consume(t, worker, 8, c.handle)
-	const n = 60
+	const n = 300
 	publish := func() {
 		for i := range n {
 			if subject := fmt.Sprintf("mr.s1.%d", i); c.count(subject) == 0 {

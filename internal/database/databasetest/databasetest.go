@@ -22,7 +22,7 @@ import (
 const Environment = "SUPPLYHUB_TEST_POSTGRES"
 
 // walks of a model over a real database: each takes seconds with the race detector.
-const walks = 10
+const walks = 20
 
 // Walk is rapid.Check for a model over a real database, with fewer walks. A failure is shrunk as far as rapid does.
 func Walk(t *testing.T, walk func(*rapid.T)) {
