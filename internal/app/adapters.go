@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/notify"
 	"github.com/supplyhub/supplyhub/internal/products"
+	"github.com/supplyhub/supplyhub/internal/queue"
 	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
@@ -20,27 +20,42 @@ import (
 
 // Packages meet here: each adapter fills an interface that one declares with what another has.
 
-// workQueue is the queue of a serving process; a command has none.
-type workQueue struct{ app *pipeline }
-
-// Publish queues work; a command, which has no queue, leaves it to the sweeper of an api.
-func (q workQueue) Publish(subject string, body []byte) {
-	if q.app.queue != nil {
-		q.app.queue.Publish(subject, body)
+// publish tells the owner of a shard what to do; a command has no queue, and the owner finds out by itself.
+func (a *pipeline) publish(m round.Message) {
+	if a.queue != nil {
+		a.queue.Publish(round.Subject(m.Shard), m.Body())
 	}
 }
 
-// Backlog returns what the queue holds, if it answers within a second.
-func (q workQueue) Backlog(ctx context.Context, subjects string) (round.Backlog, error) {
-	if q.app.queue == nil || !q.app.queue.Connected() {
-		return round.Backlog{}, errNoQueue
+// owned passes on which shards this worker serves: estimations follow them, and so do the messages that it takes.
+func (a *pipeline) owned(shards, orphans []int) {
+	a.estimation.Own(shards, orphans)
+	select {
+	case a.moved <- struct{}{}:
+	default:
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	return q.app.queue.Backlog(ctx, subjects)
 }
 
-var errNoQueue = errors.New("the queue is not connected")
+// subjects returns those of the messages that this worker takes.
+func (a *pipeline) subjects() []string {
+	var list []string
+	for _, shard := range a.Deliveries.Shards() {
+		list = append(list, round.Subject(shard))
+	}
+	return list
+}
+
+// take does what a message says.
+func (a *pipeline) take(m queue.Message) {
+	switch message, ok := round.ParseMessage(m.Subject, m.Body); {
+	case !ok:
+		a.log.Warn("a message of the queue cannot be read and is dropped", "subject", m.Subject)
+	case len(message.Rounds) > 0:
+		a.estimation.Take(message.Rounds)
+	default:
+		a.Deliveries.Woken(message)
+	}
+}
 
 // estimator is the rate card, each of whose estimations is a span.
 type estimator struct{ app *pipeline }
@@ -52,21 +67,6 @@ func (e estimator) Estimate(ctx context.Context, r estimates.Request) (estimates
 	result, err := e.app.Rates.Estimate(ctx, r)
 	end(err)
 	return result, err
-}
-
-// peers are the workers of this installation, reached through the queue's connection.
-type peers struct{ app *pipeline }
-
-// Send sends a worker a message, if NATS is reached; a command has no queue.
-func (p peers) Send(worker int64, message []byte) {
-	if p.app.queue != nil {
-		p.app.queue.Send(worker, message)
-	}
-}
-
-// Listen takes what other workers send to the worker of that number.
-func (p peers) Listen(worker int64, take func([]byte)) (stop func(), err error) {
-	return p.app.queue.Listen(worker, take)
 }
 
 // catalogue is the products, with what matters to an estimate.

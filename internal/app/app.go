@@ -82,6 +82,7 @@ type pipeline struct {
 	cursors         cursor.Sealer
 
 	operatorToken config.Secret
+	moved         chan struct{} // holds a note when this worker's shards have changed
 }
 
 // Build opens the database and builds every service over it, without the queue. It makes what the embedded default
@@ -156,6 +157,7 @@ func inDataDir(cfg *config.Config, err error) error {
 
 // build builds the pipeline, in the order in which its parts need each other.
 func (a *pipeline) build(secrets *secrets) (err error) {
+	a.moved = make(chan struct{}, 1)
 	a.Suppliers, err = supplierauth.New(supplierauth.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Latest: a.db.Latest, Local: time.Now,
 		SigningKeys: secrets.signingKeys, SecretsKeys: secrets.secretsKeys,
@@ -183,10 +185,10 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 		OwnSecrets: secrets.webhooks, Proofs: proofs, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
 		AllowPrivate: a.cfg.AllowPrivate, Deny: a.cfg.Denied(), Concurrency: a.cfg.Concurrency,
 		PauseAfter: a.cfg.PauseAfter, Notifier: a.notifier,
-		Peers: peers{a}, Registerer: a.registry, Trace: a.call, TraceParent: a.traceParent,
+		Publish: a.publish, Owned: a.owned, Registerer: a.registry, Trace: a.call, TraceParent: a.traceParent,
 	})
 	a.estimation = work.New(work.Deps{
-		DB: a.db, Log: a.log, Now: a.db.Now, Local: time.Now, Queue: workQueue{a}, Outbox: a.Deliveries,
+		DB: a.db, Log: a.log, Now: a.db.Now, Local: time.Now, Publish: a.publish, Arrives: a.arrives, Outbox: a.Deliveries,
 		Catalogue: catalogue{a.products}, Estimator: estimator{a},
 		Ledger: ledger, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(), Batch: a.batch(),
 	})

@@ -105,7 +105,7 @@ func listen(ctx context.Context, httpAddr, adminAddr string) (public, admin net.
 
 // serve runs the api until ctx ends and everything in flight is finished. Order of the stop: readiness off, for
 // DRAIN_DELAY requests are still taken and meanwhile the embedded worker is drained, which calls our own endpoint;
-// HTTP drained, sweeper stopped; Close does the rest.
+// HTTP drained, the other tasks stopped; Close does the rest.
 func (a *App) serve(ctx context.Context, public, admin net.Listener, started func(context.Context) error) error {
 	s := &api{App: a, public: public, admin: admin}
 	a.publicAddress, a.adminAddress = ownAddress(public.Addr()), ownAddress(admin.Addr())
@@ -125,7 +125,7 @@ func (a *App) serve(ctx context.Context, public, admin net.Listener, started fun
 func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.Context) error) error {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx)) // the embedded worker
 	defer stopWork()
-	upkeep, stopUpkeep := context.WithCancel(context.WithoutCancel(ctx)) // sweeper and purge outlive HTTP
+	upkeep, stopUpkeep := context.WithCancel(context.WithoutCancel(ctx)) // what outlives HTTP
 	defer stopUpkeep()
 
 	server := httpapi.NewServer(engine, s.log)
@@ -138,7 +138,6 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	group, failed := errgroup.WithContext(context.WithoutCancel(ctx))
 	group.Go(func() error { return serve(server, bounded(s.public, debug.SetMemoryLimit(-1))) })
 	group.Go(func() error { return serve(adminServer, s.admin) })
-	group.Go(func() error { return s.estimation.RunSweeper(upkeep) })
 	group.Go(func() error { return s.purge(upkeep) })
 	group.Go(func() error { return s.runRetention(upkeep) })
 	group.Go(func() error { return s.runPartitions(upkeep) })
@@ -151,7 +150,6 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 		go func() { workers <- s.work(work) }()
 	} else {
 		close(workers)
-		group.Go(func() error { return s.runWake(upkeep) })
 	}
 	s.ready.Store(true)
 	s.log.InfoContext(ctx, "api is serving", "address", s.public.Addr().String(), "admin", s.admin.Addr().String(),
@@ -229,38 +227,13 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// wait waits for the worker's end. One that takes too long has lost nothing: the queue delivers its work again.
+// wait waits for the worker's end. One that takes too long has lost nothing: its work is due in the database.
 func (s *api) wait(ctx context.Context, done <-chan error) error {
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		s.log.WarnContext(ctx, "the worker did not drain in time; the queue delivers its work again")
+		s.log.WarnContext(ctx, "the worker did not drain in time; its work stays due")
 		return nil
-	}
-}
-
-const (
-	wakeSubject  = "mr.due.deliveries" // no supplier is called due
-	wakeInterval = 5 * time.Second
-	overdue      = 10 * time.Second
-)
-
-// runWake puts a message on the queue while deliveries are overdue: a worker pool that is scaled by the queue's
-// length, down to none, would never see a retry that waits in the database alone.
-func (a *App) runWake(ctx context.Context) error {
-	for {
-		pause(ctx, wakeInterval)
-		if ctx.Err() != nil {
-			return nil
-		}
-		late, err := a.Deliveries.Overdue(ctx, overdue)
-		if err != nil {
-			a.log.WarnContext(ctx, "look for overdue deliveries failed", "error", err)
-			continue
-		}
-		if late {
-			a.queue.Publish(wakeSubject, nil)
-		}
 	}
 }

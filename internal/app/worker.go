@@ -14,18 +14,12 @@ import (
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
-	"github.com/supplyhub/supplyhub/internal/materials/work"
-	"github.com/supplyhub/supplyhub/internal/queue"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
-// The life of a worker: it takes messages, estimates, and sends; nothing else is linked into its binary. At the end
-// it first takes no more messages, finishes the batches under way, then lets the calls to receivers end. A worker
-// that is killed instead leaves its messages to the others after AckWait, and its deliveries when its lease is over.
-
-// workers is how many messages are worked on at once: enough that their transactions fill batches, and that the first
-// of several processes leaves the others few.
-const workers = 256
+// The life of a worker: it estimates and sends what its shards have due; nothing else is linked into its binary. At the
+// end it gives its shards away, finishes the batches under way, then lets the calls to receivers end. A worker that is
+// killed instead leaves its shards to the others when its lease is over.
 
 const defaultWorkerAdmin = "127.0.0.1:9091"
 
@@ -88,24 +82,23 @@ func (a *pipeline) deliversWork() error {
 	return nil
 }
 
-// work consumes the queue and sends deliveries until ctx ends: first no new work is taken, then work in flight ends.
+// arrives reports whether messages come at all.
+func (a *pipeline) arrives() bool { return a.queue.Health() == nil }
+
+// work estimates and sends until ctx ends: first nothing new is taken, then what is in flight ends.
 func (a *pipeline) work(ctx context.Context) error {
 	sending, stopSending := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSending()
 	sent, notified := make(chan error, 1), make(chan error, 1)
 	go func() { sent <- a.Deliveries.Run(sending) }()
-	direct := make(chan error, 1)
-	go func() { direct <- a.estimation.RunDirect(ctx, a.queue.Idle) }()
+	leave := context.AfterFunc(ctx, a.Deliveries.Leave)
+	defer leave()
+	consumed := make(chan error, 1)
+	go func() { consumed <- a.queue.Consume(ctx, a.subjects, a.moved, a.take) }()
 	go func() { notified <- a.notifier.Run(sending) }()
 	go a.Deliveries.RunSetBack(sending)
-	consumeErr := a.queue.Consume(ctx, workers, a.Deliveries.Behind, func(ctx context.Context, m queue.Message) error {
-		if m.Subject == wakeSubject {
-			a.Deliveries.Wake()
-			return nil
-		}
-		return a.estimation.Work(ctx, work.Message{Subject: m.Subject, Body: m.Body})
-	})
-	directErr := <-direct
+	estimateErr := a.estimation.Run(ctx)
+	consumeErr := <-consumed
 	stopSending()
-	return errors.Join(consumeErr, directErr, <-sent, <-notified)
+	return errors.Join(estimateErr, consumeErr, <-sent, <-notified)
 }

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/supplyhub/supplyhub/internal/database"
-	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
@@ -163,7 +163,7 @@ func (p *pipeline) makeDue(ctx context.Context, ids []string) error {
 	defer conn.Close(ctx)
 	shards := make([]int64, len(ids))
 	for i, id := range ids {
-		shards[i] = int64(dispatch.ShardOf(id))
+		shards[i] = int64(round.ShardOf(id))
 	}
 	const each = 2 * waitingEach
 	tx, err := conn.Begin(ctx)

@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 const (
@@ -180,7 +180,7 @@ func (c *contender) handEverythingOver(ctx context.Context) error {
 			return errors.Join(err, ctx.Err())
 		}
 	}
-	if _, err := conn.Exec(ctx, swap, dispatch.ShardOf(supplier)); err != nil {
+	if _, err := conn.Exec(ctx, swap, round.ShardOf(supplier)); err != nil {
 		return err
 	}
 	wait(ctx, heard)

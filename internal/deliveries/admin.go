@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -169,22 +168,6 @@ func (d *Keeper) reopen(ctx context.Context, found []Delivery) error {
 		}
 	}
 	return d.store.again(ctx, found, d.deps.Now())
-}
-
-// Overdue reports whether some delivery has been due for longer than the given time; those to paused receivers are not.
-// The api asks it every 5 s, and wakes a pool of workers that was scaled down to none.
-func (d *Keeper) Overdue(ctx context.Context, longer time.Duration) (bool, error) {
-	before := d.deps.Now().Add(-longer)
-	found, err := d.due.Due(ctx, allShards(), before)
-	return slices.ContainsFunc(found, func(r DueRow) bool { return r.At.Before(before) }), err
-}
-
-func allShards() []int {
-	all := make([]int, dispatch.Shards)
-	for shard := range all {
-		all[shard] = shard
-	}
-	return all
 }
 
 func unknownDeliveries(ids []string) error {

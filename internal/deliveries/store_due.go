@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
-	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // When something is due. An owner that looks reads one index entry for each receiver with something due, not the
@@ -169,7 +169,7 @@ func (s *DueStore) MarkDue(ctx context.Context, at map[string]time.Time, now tim
 	suppliers := slices.Sorted(maps.Keys(at))
 	shards, times := make([]int64, len(suppliers)), make([]int64, len(suppliers))
 	for i, id := range suppliers {
-		shards[i], times[i] = int64(dispatch.ShardOf(id)), at[id].UnixMicro()
+		shards[i], times[i] = int64(round.ShardOf(id)), at[id].UnixMicro()
 	}
 	const insert = `INSERT INTO webhook_receivers AS r (supplier_id, shard, due_at, updated_at) `
 	arrays := `

@@ -87,6 +87,25 @@ func (d *Keeper) RoundOf(ctx context.Context, webhookID string) (uid, number int
 	return uid, number, found && destination == OwnEndpoint, nil
 }
 
+// Stored returns those of the rounds whose events are stored.
+func (d *Keeper) Stored(ctx context.Context, rounds []round.Round) (stored []round.Round, err error) {
+	events, err := d.store.eventsOf(ctx, uidsOf(rounds)...)
+	if err != nil {
+		return nil, fmt.Errorf("look whether events are stored: %w", err)
+	}
+	type key struct{ uid, number int64 }
+	known := make(map[key]bool, len(events))
+	for _, e := range events {
+		known[key{e.UID, e.number}] = true
+	}
+	for _, r := range rounds {
+		if known[key{r.UID, r.Number}] {
+			stored = append(stored, r)
+		}
+	}
+	return stored, nil
+}
+
 // traced bounds the search for an X-Request-ID, which has no index: the events of the newest requests.
 const traced = 10_000
 

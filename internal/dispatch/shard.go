@@ -5,20 +5,6 @@ import (
 	"slices"
 )
 
-// Shards is how many parts the suppliers are divided into. It is stored with each receiver and never changes.
-const Shards = 256
-
-// ShardOf returns the shard of a supplier. Ids end in random characters.
-func ShardOf(supplierID string) int {
-	var tail [4]byte
-	copy(tail[:], supplierID[max(len(supplierID)-len(tail), 0):])
-	h := 0
-	for _, c := range tail {
-		h = h*37 + int(c)
-	}
-	return h % Shards
-}
-
 // NoOwner is the owner of a shard that no worker owns.
 const NoOwner int64 = 0
 

@@ -8,13 +8,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // Workers come, go and die; each in its turn acts upon what it reads, and only takes what no living worker owns.
 func TestAssign_balances_the_shards_and_moves_no_more_than_that_takes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		owners := make([]int64, dispatch.Shards)
+		owners := make([]int64, round.Shards)
 		for range rapid.IntRange(1, 6).Draw(rt, "changes") {
 			live := rapid.SliceOfNDistinct(rapid.Int64Range(1, 20), 1, 12, rapid.ID).Draw(rt, "live")
 			target := dispatch.Assign(owners, live)
@@ -32,11 +33,11 @@ func TestAssign_balances_the_shards_and_moves_no_more_than_that_takes(t *testing
 					orphans++
 				}
 			}
-			low, high := dispatch.Shards/len(live), (dispatch.Shards+len(live)-1)/len(live)
+			low, high := round.Shards/len(live), (dispatch.Shards+len(live)-1)/len(live)
 			excess := 0
 			for _, worker := range live {
 				if n := owned[worker]; n < low || n > high {
-					rt.Fatalf("worker %d owns %d of %d among %d", worker, n, dispatch.Shards, len(live))
+					rt.Fatalf("worker %d owns %d of %d among %d", worker, n, round.Shards, len(live))
 				}
 				excess += max(0, before[worker]-owned[worker])
 			}
@@ -61,15 +62,15 @@ func TestAssign_balances_the_shards_and_moves_no_more_than_that_takes(t *testing
 func TestShardOf_spreads_suppliers_and_never_changes(t *testing.T) {
 	t.Parallel()
 	const each = 40
-	count := make([]int, dispatch.Shards)
-	for i := range each * dispatch.Shards {
-		count[dispatch.ShardOf(fmt.Sprintf("sup_%d", i))]++
+	count := make([]int, round.Shards)
+	for i := range each * round.Shards {
+		count[round.ShardOf(fmt.Sprintf("sup_%d", i))]++
 	}
 	if least, most := slices.Min(count), slices.Max(count); least < each/3 || most > 3*each {
-		t.Errorf("between %d and %d of %d suppliers a shard", least, most, each*dispatch.Shards)
+		t.Errorf("between %d and %d of %d suppliers a shard", least, most, each*round.Shards)
 	}
 	for id, want := range map[string]int{"sup_1": 221, "sup_zhx2v": 48} { // they are stored
-		if got := dispatch.ShardOf(id); got != want {
+		if got := round.ShardOf(id); got != want {
 			t.Errorf("%s is in shard %d, was in %d", id, got, want)
 		}
 	}

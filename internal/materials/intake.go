@@ -18,8 +18,7 @@ import (
 // Accepting a request, step by step: the caller's goroutine makes the canonical form and its digest and waits in a
 // batch; one statement inserts the batch, in the one order in which all batches lock; after its COMMIT the new
 // requests are published to the queue, and each caller gets its answer. 201 means stored. A process that dies before
-// the COMMIT has stored nothing and answered no caller of the batch; one that dies after it has left the row, which the
-// sweeper queues.
+// the COMMIT has stored nothing and answered no caller of the batch; one that dies after it has left rows that are due.
 //
 // A request whose id is taken is compared by its digest: the equal one is accepted again and stored once, a different
 // one is a conflict.
@@ -79,8 +78,7 @@ func newIntakeBatcher(s *Service) *groupcommit.Batcher[intakeItem, intakeResult]
 
 // flushIntake stores a batch, publishes what is new and returns for each item whether it is what is stored under its
 // id. The batch belongs to no single caller, so nothing of its context is used. Publishing comes after the COMMIT and
-// waits for nothing; a process that dies in between leaves rows with tickets that are in no message, which the sweeper
-// publishes.
+// waits for nothing; a process that dies in between leaves rows that are due, which their owners find.
 func (s *Service) flushIntake(_ context.Context, items []intakeItem) (results []intakeResult, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), intakeTimeout)
 	defer cancel()
@@ -93,7 +91,7 @@ func (s *Service) flushIntake(_ context.Context, items []intakeItem) (results []
 		return nil, err
 	}
 	stored := make(map[requestKey][]byte, len(first))
-	fresh := make([]Queued, 0, len(first))
+	fresh := make([]round.Round, 0, len(first))
 	var before []requestKey
 	for _, item := range first {
 		uid, inserted := uids[item.requestKey]
@@ -102,7 +100,7 @@ func (s *Service) flushIntake(_ context.Context, items []intakeItem) (results []
 			continue
 		}
 		stored[item.requestKey] = item.digest
-		fresh = append(fresh, Queued{round.Round{SupplierID: item.SupplierID, RequestID: item.ID, UID: uid, Number: 1}, uid})
+		fresh = append(fresh, round.Round{SupplierID: item.SupplierID, RequestID: item.ID, UID: uid, Number: 1})
 	}
 	s.deps.Publisher.Publish(fresh...)
 	if err := s.store.addDigests(ctx, before, stored); err != nil {

@@ -27,15 +27,10 @@ import (
 // Service is built once a process. Its batches and its waiters are the only goroutines that it has, and Close ends
 // them.
 
-// Queued is a round that is to be estimated, under the ticket that its row has.
-type Queued struct {
-	round.Round
-	Ticket int64
-}
-
-// Publisher queues rounds that were stored together. It never blocks: the sweeper finds rounds lost on the way.
+// Publisher tells workers of rounds that were stored together. It never blocks: their owners find due what is lost on
+// the way.
 type Publisher interface {
-	Publish(rounds ...Queued)
+	Publish(rounds ...round.Round)
 }
 
 // Outbox has the events of requests.

@@ -101,8 +101,8 @@ func (l *RequestLedger) MarkFailed(ctx context.Context, r round.Round, reason st
 }
 
 // MarkRedelivered moves the rounds' requests from failed back to enqueued, because an operator has their events
-// delivered again; in any other state or round it does nothing. It joins the transaction in ctx. They get no ticket:
-// the round is estimated already, its event is on its way, and the sweeper must not have it estimated again.
+// delivered again; in any other state or round it does nothing. It joins the transaction in ctx. They do not become
+// due: the round is estimated already, and its event is on its way.
 func (l *RequestLedger) MarkRedelivered(ctx context.Context, rounds ...round.Round) error {
 	moved, err := l.store.redelivered(ctx, rounds, l.now())
 	if err != nil {
@@ -134,7 +134,7 @@ func (l *RequestLedger) Fail(ctx context.Context, r round.Round, sentence, cause
 // estimate ids of its own. A request that is enqueued already stays as it is: its fresh estimates are on the way.
 // errs.NotFound: no such request of the supplier; errs.Conflict: an estimate is selected.
 func (s *Service) Estimate(ctx context.Context, supplierID string, id int64) error {
-	// published after the COMMIT, like a request that was just accepted; where that is lost the sweeper finds its ticket
+	// published after the COMMIT, like a request that was just accepted; where that is lost its owner finds it due
 	next, moved, err := s.store.nextRound(ctx, requestKey{supplierID, id}, s.deps.Now(), Estimated, Failed)
 	if err != nil {
 		return fmt.Errorf("re-estimate: %w", err)

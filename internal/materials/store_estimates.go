@@ -62,7 +62,7 @@ func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.
 
 // takingReceipts has places for the table of the items and for a condition. It does not say status = 'enqueued', with
 // which a plan made over an empty table goes through all requests.
-const takingReceipts = `UPDATE material_requests SET status = 'estimated', ticket = NULL, retry_at = NULL, failure = '',
+const takingReceipts = `UPDATE material_requests SET status = 'estimated', due_at = NULL, failure = '',
 		updated_at = k.now, received = k.number, estimates = nullif(k.offers, ''),
 		unavailable = nullif(k.others, '')
 	FROM %s
@@ -141,7 +141,7 @@ func (s *store) saveReceipt(ctx context.Context, key requestKey, state *receiptS
 	}
 	set, args := `webhook_ids = $3`, []any{key.SupplierID, key.ID, webhookIDs}
 	if state.latest != nil {
-		set += `, status = 'estimated', ticket = NULL, retry_at = NULL, failure = '', updated_at = $4,
+		set += `, status = 'estimated', due_at = NULL, failure = '', updated_at = $4,
 			received = $5, posted_at = $6, estimates = $7, unavailable = $8`
 		args = append(args, now.UnixMicro(), state.received, postedAt(state.postedAt), state.latest.estimates,
 			state.latest.unavailable)

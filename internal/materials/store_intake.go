@@ -10,8 +10,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-const intakeColumns = `supplier_id, id, status, digest, shop_code, body, trace_id, trace_parent, uid, ticket,
-	created_at, updated_at`
+const intakeColumns = `supplier_id, id, status, digest, shop_code, body, trace_id, trace_parent, uid, shard,
+	due_at, created_at, updated_at`
 
 const intakeConflict = ` ON CONFLICT (supplier_id, id) DO NOTHING RETURNING supplier_id, id, uid`
 
@@ -49,18 +49,20 @@ func (s *store) insertPostgres(ctx context.Context, items []intakeItem, now time
 	n := len(items)
 	suppliers, ids, digests := make([]string, n), make([]int64, n), make([][]byte, n)
 	shops, bodies, traces, parents := make([]string, n), make([][]byte, n), make([]string, n), make([]string, n)
+	shards := make([]int64, n)
 	for i, item := range items {
 		suppliers[i], ids[i], digests[i] = item.SupplierID, item.ID, item.digest
 		shops[i], bodies[i], traces[i], parents[i] = item.shopCode, item.body, item.traceID, item.traceParent
+		shards[i] = int64(round.ShardOf(item.SupplierID))
 	}
 	return database.Query(ctx, s.db.SQL(ctx), `
 			INSERT INTO material_requests (`+intakeColumns+`)
-			SELECT s, i, 'enqueued', d, c, b, t, nullif(p, ''), uid, uid, $8, $8
+			SELECT s, i, 'enqueued', d, c, b, t, nullif(p, ''), uid, h, $9, $9, $9
 			FROM (SELECT *, nextval('request_numbers') AS uid
-				FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::bytea[], $6::text[], $7::text[])
-					AS batch(s, i, d, c, b, t, p)) AS numbered`+
+				FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::bytea[], $6::text[], $7::text[],
+					$8::bigint[]) AS batch(s, i, d, c, b, t, p, h)) AS numbered`+
 		intakeConflict,
-		[]any{suppliers, ids, digests, shops, bodies, traces, parents, now.UnixMicro()}, (*insertedRow).scanTargets)
+		[]any{suppliers, ids, digests, shops, bodies, traces, parents, shards, now.UnixMicro()}, (*insertedRow).scanTargets)
 }
 
 // insertSQLite numbers and inserts the batch in one transaction, as SQLite has no sequence.
@@ -73,8 +75,8 @@ func (s *store) insertSQLite(ctx context.Context, items []intakeItem, now time.T
 		var args []any
 		for i, item := range items {
 			args = append(args, item.SupplierID, item.ID, string(Enqueued), item.digest, item.shopCode, item.body, item.traceID,
-				sql.NullString{String: item.traceParent, Valid: item.traceParent != ""}, uid+int64(i), uid+int64(i),
-				now.UnixMicro(), now.UnixMicro())
+				sql.NullString{String: item.traceParent, Valid: item.traceParent != ""}, uid+int64(i),
+				round.ShardOf(item.SupplierID), now.UnixMicro(), now.UnixMicro(), now.UnixMicro())
 		}
 		rows, err = database.Query(ctx, s.db.SQL(ctx), `INSERT INTO material_requests (`+intakeColumns+`) VALUES `+
 			database.Places(len(items), len(args)/len(items))+intakeConflict, args, (*insertedRow).scanTargets)
@@ -103,10 +105,10 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 }
 
 // nextRound begins the next round of a request that is in one of the statuses, and records how the one before ended.
-// moved is false in any other status. The row is locked first, so that of two calls at once one begins a round. The
-// ticket is new: the row is in no message yet, and the sweeper finds it if publishing is lost.
+// moved is false in any other status. The row is locked first, so that of two calls at once one begins a round. It is
+// due from now on, so that its owner finds it if publishing is lost.
 func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, from ...Status) (
-	next Queued, moved bool, err error) {
+	next round.Round, moved bool, err error) {
 	statuses := make([]string, len(from))
 	for i, status := range from {
 		statuses[i] = string(status)
@@ -115,30 +117,26 @@ func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, fr
 		if err := s.lock(ctx, key); err != nil {
 			return err
 		}
-		ticket, err := s.db.Numbers(ctx, 1)
-		if err != nil {
-			return err
-		}
 		which := `supplier_id = $1 AND id = $2 AND ` + s.db.AnyOf("status", 3) //nolint:mnd // the third of both
-		_, err = database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO material_rounds
+		_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO material_rounds
 				(supplier_id, request_id, uid, number, status, failure, created_at)
 			SELECT supplier_id, id, uid, round, status, failure, coalesce(round_at, created_at) FROM material_requests
 			WHERE `+which, key.SupplierID, key.ID, s.db.Values(statuses))
 		if err != nil {
 			return fmt.Errorf("record the round before: %w", err)
 		}
-		next = Queued{Round: round.Round{SupplierID: key.SupplierID, RequestID: key.ID}, Ticket: ticket}
+		next = round.Round{SupplierID: key.SupplierID, RequestID: key.ID}
 		moved, err = database.One(ctx, s.db.SQL(ctx), `UPDATE material_requests SET status = 'enqueued', round = round + 1,
-			round_at = $4, ticket = $5, retry_at = NULL, tries = 0, posted_at = NULL, failure = '', updated_at = $4
+			round_at = $4, due_at = $4, tries = 0, posted_at = NULL, failure = '', updated_at = $4
 			WHERE `+which+` RETURNING uid, round`,
-			[]any{key.SupplierID, key.ID, s.db.Values(statuses), now.UnixMicro(), ticket}, &next.Round.UID, &next.Round.Number)
+			[]any{key.SupplierID, key.ID, s.db.Values(statuses), now.UnixMicro()}, &next.UID, &next.Number)
 		return err
 	})
 	if err != nil {
-		return Queued{}, false, fmt.Errorf("begin the next round: %w", err)
+		return round.Round{}, false, fmt.Errorf("begin the next round: %w", err)
 	}
 	if !moved {
-		return Queued{}, false, nil
+		return round.Round{}, false, nil
 	}
 	return next, true, nil
 }

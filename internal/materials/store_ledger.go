@@ -23,11 +23,11 @@ func RoundArgs(r round.Round, more ...any) []any {
 }
 
 // fail moves the round's request from enqueued to failed and returns its trace id; moved is false when it was not
-// enqueued in this round. It takes the ticket away, so that neither a message nor the sweeper has it estimated.
+// enqueued in this round. It is due no longer, so that neither a message nor a look has it estimated.
 func (s *store) fail(ctx context.Context, r round.Round, reason string, now time.Time) (
 	traceID string, moved bool, err error) {
-	moved, err = database.One(ctx, s.db.SQL(ctx), `UPDATE material_requests SET status = 'failed', ticket = NULL,
-		retry_at = NULL, failure = $5, updated_at = $6
+	moved, err = database.One(ctx, s.db.SQL(ctx), `UPDATE material_requests SET status = 'failed', due_at = NULL,
+		failure = $5, updated_at = $6
 		WHERE `+OfRound+` AND status = 'enqueued' RETURNING trace_id`, RoundArgs(r, reason, now.UnixMicro()), &traceID)
 	if err != nil {
 		return "", false, fmt.Errorf("move material request: %w", err)

@@ -59,7 +59,7 @@ func (d *Registry) Pause(ctx context.Context, supplierID, by string) error {
 	if err != nil {
 		return err
 	}
-	d.deps.Announce(ctx, true, supplierID)
+	d.deps.Announce(true, supplierID)
 	return nil
 }
 
@@ -83,7 +83,7 @@ func (d *Registry) Resume(ctx context.Context, supplierID, by string) error {
 	if err != nil {
 		return err
 	}
-	d.deps.Announce(ctx, false, supplierID)
+	d.deps.Announce(false, supplierID)
 	return nil
 }
 
@@ -229,7 +229,7 @@ func (d *Registry) sendToRecovered(ctx context.Context, news map[string]health) 
 			delete(news, id)
 			continue
 		}
-		d.deps.Announce(ctx, false, id)
+		d.deps.Announce(false, id)
 	}
 	return err
 }

@@ -1,7 +1,6 @@
 package receivers
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
@@ -19,7 +18,7 @@ type RegistryDeps struct {
 	Notifier   notice.Notifier // nil: the operator is not notified
 	PauseAfter time.Duration   // after which of failures only a receiver is paused; 0: never
 	// wakes the worker that serves the supplier, after a pause and when waiting deliveries are due
-	Announce func(ctx context.Context, paused bool, supplierID string)
+	Announce func(paused bool, supplierID string)
 }
 
 // Registry keeps how suppliers' receivers are: the results of their last calls, and who paused them. It is safe for

@@ -9,7 +9,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
-	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // healthStore keeps how receivers are, in webhook_receivers, next to when something is due to them (package
@@ -28,7 +28,7 @@ func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, no
 	successes, failed, errorTexts := make([]*int64, n), make([]*int64, n), make([]string, n)
 	for i, id := range suppliers {
 		h := news[id]
-		shards[i], failures[i], errorTexts[i] = int64(dispatch.ShardOf(id)), int64(h.failures), h.lastError
+		shards[i], failures[i], errorTexts[i] = int64(round.ShardOf(id)), int64(h.failures), h.lastError
 		successes[i], failed[i] = microsOrNull(h.success), microsOrNull(h.failure)
 	}
 	const added = `CASE WHEN excluded.last_success_at IS NULL THEN r.consecutive_failures ELSE 0 END
@@ -130,7 +130,7 @@ func (s *healthStore) pause(ctx context.Context, supplierID, by string, now time
 		WHERE r.paused_by = '' OR excluded.paused_by = 'operator'
 			OR (r.paused_by = 'service' AND excluded.paused_by = 'supplier')
 		RETURNING paused_at`,
-		supplierID, dispatch.ShardOf(supplierID), by, now.UnixMicro())
+		supplierID, round.ShardOf(supplierID), by, now.UnixMicro())
 	if err != nil {
 		return false, fmt.Errorf("pause the receiver: %w", err)
 	}

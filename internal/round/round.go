@@ -1,5 +1,5 @@
 // Package round has what travels between the packages for one round of one accepted request: its name, its event on the
-// way to the outbox, the webhook-ids of that event, and what the queue holds of rounds. It imports no package of
+// way to the sender, the webhook-ids of that event, and the messages that name rounds. It imports no package of
 // internal/.
 package round
 
@@ -38,13 +38,6 @@ type Outgoing struct {
 	TraceParent string // the span of that call; empty: it is not traced
 	Event       webhook.Event
 	Body        []byte // the event as JSON; nil: the outbox encodes it
-}
-
-// Backlog is what the queue holds of the messages that name rounds. The sweeper compares it with the database.
-type Backlog struct {
-	First  string // the subject of the first message that is not done; empty when there is none
-	Length int64  // messages that wait or are being worked on
-	Store  int64  // changes when the queue has lost its store
 }
 
 // Partition is a range of uids whose events are stored together, and dropped together.

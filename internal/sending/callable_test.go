@@ -10,7 +10,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
-	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -41,7 +40,7 @@ func (r *rig) gone(n int) {
 		id := fmt.Sprintf("Agone%04d", i)
 		deliveries = append(deliveries,
 			fmt.Sprintf(`('msg_0gone%d', %d, 1, '%s', '%s', 1, 'pending', 0, 0, 1, 1, 1)`, i, i, id, id))
-		receivers = append(receivers, fmt.Sprintf(`('%s', %d, 1, 1)`, id, dispatch.ShardOf(id)))
+		receivers = append(receivers, fmt.Sprintf(`('%s', %d, 1, 1)`, id, round.ShardOf(id)))
 	}
 	for _, statement := range []string{
 		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,

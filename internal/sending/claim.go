@@ -11,6 +11,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/receivers"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 const lookUpMost = 1024 // receivers that a round looks up
@@ -150,7 +151,7 @@ func (d *Dispatcher) readDue(ctx context.Context) error {
 	found = slices.DeleteFunc(found, func(r deliveries.DueRow) bool { return r.At.After(now) })
 	if !all {
 		a.due = append(slices.DeleteFunc(a.due, func(r deliveries.DueRow) bool {
-			return r.Destination == deliveries.OwnEndpoint || slices.Contains(shards, dispatch.ShardOf(r.Destination))
+			return r.Destination == deliveries.OwnEndpoint || slices.Contains(shards, round.ShardOf(r.Destination))
 		}), found...)
 		return nil
 	}
@@ -249,7 +250,7 @@ func (d *Dispatcher) Callable(ctx context.Context, supplierID string) error {
 	}
 	d.deps.DB.AfterTx(ctx, func(end database.End) {
 		if end == database.Committed {
-			d.announce(d.writing, false, supplierID) // ctx still carries the transaction
+			d.announce(false, supplierID)
 		}
 	})
 	return nil

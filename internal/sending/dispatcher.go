@@ -20,6 +20,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/notice"
 	"github.com/supplyhub/supplyhub/internal/receivers"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -60,9 +61,13 @@ type Deps struct {
 	Concurrency  int              // attempts in flight
 	PauseAfter   time.Duration    // after which of failures only a receiver is paused; 0: never
 	Notifier     notice.Notifier  // notifies the operator; nil: it does not
-	Peers        Peers            // nil: no other worker, or no way to reach one
-	Drain        time.Duration    // how long Run lets attempts finish after its context ended; 0: 20 s
-	Registerer   prometheus.Registerer
+	// wakes the owner of a shard, whichever process it is; nil: it finds out by itself, a second later
+	Publish func(round.Message)
+	// called when this worker's shards change, with all of them and with those of them that it took from dead workers;
+	// nil: nobody else needs them
+	Owned      func(shards, orphans []int)
+	Drain      time.Duration // how long Run lets attempts finish after its context ended; 0: 20 s
+	Registerer prometheus.Registerer
 	// the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
 	TraceParent func(ctx context.Context) string
 	// nil: nothing is traced
@@ -195,8 +200,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 // database. A call that is cut off has a result of its own, an interrupted attempt; one whose result cannot be written
 // down counts as interrupted too (f).
 func (d *Dispatcher) drain(ctx context.Context) error {
-	d.leaving.Store(true)
-	d.beatNow <- struct{}{} // it has room for the one of a drain
+	d.Leave()
 	stopped, idle := d.scheduler.Stop(), make(chan struct{})
 	go func() {
 		<-stopped

@@ -135,7 +135,6 @@ func (d *owner) beat(ctx context.Context, asked time.Time) (members, error) {
 		if err != nil || m.held {
 			if m.held {
 				d.lease.set(id, asked)
-				err = d.listen(id)
 			}
 			return m, err
 		}
@@ -147,9 +146,6 @@ func (d *owner) beat(ctx context.Context, asked time.Time) (members, error) {
 		return members{}, err
 	}
 	d.lease.set(id, asked)
-	if err := d.listen(id); err != nil {
-		return members{}, err
-	}
 	return d.ask(ctx, id)
 }
 
@@ -248,5 +244,4 @@ func (d *owner) endLease(ctx context.Context) {
 		}
 	}
 	d.lease.set(0, time.Now())
-	d.stopListening()
 }

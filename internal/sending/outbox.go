@@ -39,7 +39,7 @@ func (p planned) job() job { return job{Begun: p.Begun, target: p.target} }
 // Add stores the events with one delivery to the own endpoint each and one to the supplier's receiver when it has one,
 // in the transaction of ctx, and returns the rounds whose events were stored before: these stay as they are. First
 // attempts that this worker owns and has room for are begun with their deliveries, which saves a write, and sent after
-// the COMMIT. All others are due, and their owners are woken after the COMMIT.
+// the COMMIT. All others are due, and whoever sends them is woken after the COMMIT.
 //
 // The receivers are read outside of the transaction: one that gets its address at the same moment has a delivery or
 // not, and either is right. Their failures and pauses are read within it. The statements come in the order of locks:
@@ -146,7 +146,7 @@ func (d *Dispatcher) begin(delivery *planned, known deliveries.Standing) {
 	delivery.permit, delivery.IsBegun = d.scheduler.Admit(destination)
 }
 
-// transactionEnded sends what is begun and committed, and wakes the owners of what waits. When the COMMIT got no answer
+// transactionEnded sends what is begun and committed, and has what waits looked at. When the COMMIT got no answer
 // nothing is sent and nothing undone: reconcile finds what is stored. An attempt that a pause overtook is given back
 // (d): its insertion read the receiver before the pause, and the pause's wake-up came before the COMMIT.
 func (d *Dispatcher) transactionEnded(end database.End, drafts []planned, waiting map[string]time.Time,
@@ -169,10 +169,13 @@ func (d *Dispatcher) transactionEnded(end database.End, drafts []planned, waitin
 		go d.putBack(back)
 	}
 	if end == database.Committed && len(waiting) > 0 {
-		if _, own := waiting[deliveries.OwnEndpoint]; own {
-			d.Wake()
+		for destination := range waiting {
+			if destination == deliveries.OwnEndpoint {
+				d.Wake()
+			} else {
+				d.announce(false, destination)
+			}
 		}
-		d.wakeOwners(waiting)
 	}
 }
 

@@ -22,9 +22,7 @@ type owner struct {
 	ownership ownership
 	leaving   atomic.Bool // it takes no shards any more
 	wakeUps   wakeUps
-	unlisten  func() // of keepLease alone, like what follows
-	listening int64  // the worker's id under which it listens
-	seen      sightings
+	seen      sightings // of keepLease alone, like what follows
 	reclaimed time.Time
 
 	heldMu sync.Mutex
@@ -43,6 +41,15 @@ func newOwner(deps Deps) *owner {
 func (d *owner) Wake() {
 	select {
 	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Leave makes this worker give its shards away, at once if it can. What it has begun it goes on with.
+func (d *owner) Leave() {
+	d.leaving.Store(true)
+	select {
+	case d.beatNow <- struct{}{}:
 	default:
 	}
 }

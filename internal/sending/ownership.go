@@ -8,6 +8,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // reclaimEvery is how often a worker looks for attempts that are not being made.
@@ -22,11 +23,9 @@ const reclaimEvery = 2 * time.Second
 // failing ones. The database checks it again where an attempt is begun.
 type ownership struct {
 	mu     sync.Mutex
-	owned  []int                  // shards, ascending
-	owners [dispatch.Shards]int64 // as last read; NoOwner where the owner is dead
-	live   int                    // workers
-	first  bool                   // this one is the oldest of those that do not stop
-	former map[int64]struct{}     // from whom shards came, until these have nothing in flight to them
+	owned  []int               // shards, ascending
+	owners [round.Shards]int64 // as last read; NoOwner where the owner is dead
+	former map[int64]struct{}  // from whom shards came, until these have nothing in flight to them
 }
 
 // shards returns the shards that this worker looks for. No one changes the list: own replaces it.
@@ -38,27 +37,12 @@ func (o *ownership) shards() []int {
 
 // owns reports whether this worker serves the supplier.
 func (o *ownership) owns(supplierID string) bool {
-	_, found := slices.BinarySearch(o.shards(), dispatch.ShardOf(supplierID))
+	_, found := slices.BinarySearch(o.shards(), round.ShardOf(supplierID))
 	return found
 }
 
-// Behind returns how many workers come behind the first, and 0 to the first itself, as far as this one knows.
-func (d *owner) Behind() int {
-	o := &d.ownership
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.first {
-		return 0
-	}
-	return max(o.live-1, 0)
-}
-
-// owner returns the worker that serves the supplier, as the last beat read it; NoOwner while that one is dead.
-func (o *ownership) owner(supplierID string) int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.owners[dispatch.ShardOf(supplierID)]
-}
+// Shards returns the shards that this worker serves.
+func (d *owner) Shards() []int { return d.ownership.shards() }
 
 // plan is what a worker does about its shards: which it keeps, which it gives to whom and which it takes.
 type plan struct {
@@ -116,10 +100,15 @@ func (d *owner) rebalance(ctx context.Context, worker int64, m members) error {
 func (d *owner) own(ctx context.Context, shards []int, m members) error {
 	o := &d.ownership
 	o.mu.Lock()
-	changed := !slices.Equal(o.owned, shards)
+	changed, orphans := !slices.Equal(o.owned, shards), []int(nil)
 	for _, shard := range shards {
-		if _, had := slices.BinarySearch(o.owned, shard); !had && slices.Contains(m.live, o.owners[shard]) {
+		_, had := slices.BinarySearch(o.owned, shard)
+		switch {
+		case had:
+		case slices.Contains(m.live, o.owners[shard]):
 			o.former[o.owners[shard]] = struct{}{}
+		default:
+			orphans = append(orphans, shard)
 		}
 	}
 	former := make([]int64, 0, len(o.former))
@@ -141,8 +130,6 @@ func (d *owner) own(ctx context.Context, shards []int, m members) error {
 			o.owners[shard] = dispatch.NoOwner // a shard handed to a dead worker waits until that is missed
 		}
 	}
-	o.live = len(m.live)
-	o.first = len(m.stay) > 0 && slices.Min(m.stay) == d.lease.worker()
 	if len(elsewhere) == 0 {
 		clear(o.former)
 	}
@@ -150,6 +137,9 @@ func (d *owner) own(ctx context.Context, shards []int, m members) error {
 	if changed || len(former) > 0 {
 		d.scheduler.Own(o.owns, elsewhere)
 		d.Wake()
+	}
+	if changed && d.deps.Owned != nil {
+		d.deps.Owned(shards, orphans)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // Workers that start together find the shards of those that stopped before them.
@@ -18,15 +19,15 @@ func TestOwner_is_none_while_the_shard_belongs_to_a_worker_that_does_not_live(t 
 		d := New(Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 		t.Cleanup(d.Close)
 		const mine, other, gone = 1, 2, 3
-		m := members{live: []int64{mine, other}, owners: slices.Repeat([]int64{gone}, dispatch.Shards)}
-		m.owners[dispatch.ShardOf("acme")] = other
+		m := members{live: []int64{mine, other}, owners: slices.Repeat([]int64{gone}, round.Shards)}
+		m.owners[round.ShardOf("acme")] = other
 		if err := d.own(t.Context(), nil, m); err != nil {
 			t.Fatal(err)
 		}
 		if owner := d.ownership.owner("acme"); owner != other {
 			t.Errorf("the owner of acme is %d", owner)
 		}
-		if owner := d.ownership.owner("brico"); dispatch.ShardOf("brico") == dispatch.ShardOf("acme") ||
+		if owner := d.ownership.owner("brico"); round.ShardOf("brico") == dispatch.ShardOf("acme") ||
 			owner != dispatch.NoOwner {
 			t.Errorf("the owner of brico is %d", owner)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
-	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // Plans are made once a connection, the first ones over empty tables. The look for due deliveries must not go through
@@ -119,7 +119,7 @@ func (s *young) rowsRead(ctx context.Context, t *testing.T) (n int64) {
 }
 
 func allShards() []int {
-	all := make([]int, dispatch.Shards)
+	all := make([]int, round.Shards)
 	for shard := range all {
 		all[shard] = shard
 	}

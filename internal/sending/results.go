@@ -96,7 +96,7 @@ func (d *Dispatcher) follow(ctx context.Context, results []deliveries.Result, wr
 		if err := d.PauseReceiver(ctx, r.Destination, receivers.PausedByService, r.Reason()); err != nil {
 			return err
 		}
-		d.woken(appendWakeUp(nil, shardPaused, r.Destination))
+		d.announce(true, r.Destination)
 	}
 	if err := d.notices.Note(ctx, deadNotices(results, written)...); err != nil {
 		return err

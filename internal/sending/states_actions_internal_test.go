@@ -517,14 +517,14 @@ func (m *stateModel) shardMoved(t *rapid.T) {
 		if rapid.Bool().Draw(t, "finds out") {
 			other.ownership.owned = nil
 			if other == w {
-				other.ownership.owned = []int{dispatch.ShardOf(modelSupplier)}
+				other.ownership.owned = []int{round.ShardOf(modelSupplier)}
 			}
 		}
 	}
 }
 
 func (m *stateModel) moveShard(t *rapid.T, w *modelWorker) {
-	ctx, shard := m.t.Context(), []int{dispatch.ShardOf(modelSupplier)}
+	ctx, shard := m.t.Context(), []int{round.ShardOf(modelSupplier)}
 	move := func() error { return w.workers.takeShards(ctx, shard, w.id) }
 	if _, lives := m.leases[m.shards]; lives {
 		move = func() error { return w.workers.giveShards(ctx, shard, m.shards, w.id) }

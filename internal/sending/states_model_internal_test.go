@@ -20,6 +20,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/receivers"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -271,10 +272,10 @@ func (m *stateModel) reset(t *rapid.T) {
 	first := m.workers[0]
 	if _, err := database.Exec(m.t.Context(), m.db.SQL(m.t.Context()), `UPDATE webhook_shards SET worker = $1
 		WHERE shard = $2`,
-		first.id, dispatch.ShardOf(modelSupplier)); err != nil {
+		first.id, round.ShardOf(modelSupplier)); err != nil {
 		t.Fatal(err)
 	}
-	m.shards, first.ownership.owned = first.id, []int{dispatch.ShardOf(modelSupplier)}
+	m.shards, first.ownership.owned = first.id, []int{round.ShardOf(modelSupplier)}
 }
 
 // storedDelivery is a delivery's row. -1 is null.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
-	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
 // members is who lives, who died, who owns which shard, and what that means to the worker that asked.
@@ -101,15 +100,6 @@ func (m *members) add(r memberRow, dead bool) {
 	if r.kind == rowStaying {
 		m.stay = append(m.stay, r.id)
 	}
-}
-
-// owner returns the worker that owns the shard, or NoOwner, as the table has it: the owner may have died.
-func (s *workerStore) owner(ctx context.Context, shard int) (worker int64, err error) {
-	err = s.DB.SQL(ctx).QueryRowContext(ctx, `SELECT worker FROM webhook_shards WHERE shard = $1`, shard).Scan(&worker)
-	if err != nil {
-		return dispatch.NoOwner, fmt.Errorf("read who serves a supplier: %w", database.Translate(err))
-	}
-	return worker, nil
 }
 
 // leave notes that the worker stops. The others see it at their next beat and count it no more when they share the

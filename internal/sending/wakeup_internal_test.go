@@ -8,7 +8,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
-	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 func TestWake_up_by_a_forger_makes_a_worker_look_at_shards_and_does_nothing_else(t *testing.T) {
@@ -20,7 +20,7 @@ func TestWake_up_by_a_forger_makes_a_worker_look_at_shards_and_does_nothing_else
 		for _, message := range [][]byte{nil, {0}, {1, 2, 3}, slices.Repeat([]byte{255}, 1<<20),
 			[]byte(`{"body":"sign this"}`)} {
 			d.woken(message)
-			if n := len(d.wakeUps.shards()); n > dispatch.Shards {
+			if n := len(d.wakeUps.shards()); n > round.Shards {
 				t.Errorf("%d shards of %d bytes", n, len(message))
 			}
 		}

@@ -75,7 +75,7 @@ func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 type verifiedRow struct {
 	round.Round
 	status materials.Status
-	sent   bool // it is enqueued and nothing is left to queue
+	sent   bool // it is enqueued and has its event
 	faults [lostFault]bool
 }
 
@@ -88,11 +88,11 @@ func (r *verifiedRow) places() []any {
 // verified checks the next requests behind a key.
 func (s *store) verified(ctx context.Context, after requestKey, late time.Time, limit int) ([]verifiedRow, error) {
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT supplier_id, id, uid, round, status,
-			status = 'enqueued' AND ticket IS NULL AND retry_at IS NULL,
+			status = 'enqueued' AND due_at IS NULL,
 			CASE WHEN status IN ('estimated', 'selected') AND (estimates IS NULL OR unavailable IS NULL) THEN `+
 		s.events.BodyOf(`material_requests.supplier_id`, `material_requests.uid`, `received`)+` IS NULL ELSE false END,
 			status = 'selected' AND (selected_estimate_id IS NULL OR selected_at IS NULL),
-			status = 'enqueued' AND ticket IS NOT NULL AND updated_at < $3
+			status = 'enqueued' AND due_at < $3
 		FROM material_requests WHERE (supplier_id, id) > ($1, $2) ORDER BY supplier_id, id LIMIT $4`,
 		[]any{after.SupplierID, after.ID, late.UnixMicro(), limit}, (*verifiedRow).places)
 	if err != nil {

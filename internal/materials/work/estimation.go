@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -17,28 +16,58 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// estimateTimeout is for the estimation of one request; all of a batch are estimated at once.
-const estimateTimeout = 10 * time.Second
+const (
+	estimateTimeout = 10 * time.Second       // for the estimation of one request
+	slowAfter       = 250 * time.Millisecond // so long a batch waits for its slowest
+)
 
-// estimateAll fills in each request's event or err. All run at once: a slow one delays its batch by estimateTimeout at
-// most.
-func (s *Service) estimateAll(ctx context.Context, requests []*pending) {
+// estimateAll fills in each request's event or err. All run at once. Those that are late leave the batch, and are stored
+// when they end.
+func (s *Service) estimateAll(ctx context.Context, requests []*pending) (inTime, late []*pending) {
 	looking, stopLooking := context.WithTimeout(ctx, workStoreTimeout)
 	defer stopLooking()
 	products := s.products(looking, requests)
-	ctx, cancel := context.WithTimeout(ctx, estimateTimeout)
-	defer cancel()
-	var running sync.WaitGroup
+	ended, running := make(chan *pending, len(requests)), map[*pending]bool{}
 	for _, p := range requests {
-		if p.err == nil {
-			running.Go(func() {
-				p.event, p.body, p.err = s.estimate(logctx.WithTraceParent(logctx.WithRequest(ctx, p.Round.SupplierID,
-					p.Round.RequestID, p.TraceID), p.TraceParent),
-					p, products[p.Request.SupplierID])
-			})
+		if p.err != nil {
+			inTime = append(inTime, p)
+			continue
+		}
+		running[p] = true
+		go func() {
+			ctx, cancel := context.WithTimeout(logctx.WithTraceParent(logctx.WithRequest(ctx, p.Round.SupplierID,
+				p.Round.RequestID, p.TraceID), p.TraceParent), estimateTimeout)
+			defer cancel()
+			p.event, p.body, p.err = s.estimate(ctx, p, products[p.Request.SupplierID])
+			ended <- p
+		}()
+	}
+	slow := time.NewTimer(slowAfter)
+	defer slow.Stop()
+	for len(running) > 0 {
+		select {
+		case p := <-ended:
+			inTime = append(inTime, p)
+			delete(running, p)
+		case <-slow.C:
+			s.estimating.Go(func() { s.storeLate(ended, len(running)) })
+			return inTime, slices.Collect(maps.Keys(running))
 		}
 	}
-	running.Wait()
+	return inTime, nil
+}
+
+// storeLate stores n requests as their estimations end. They are in hand until then.
+func (s *Service) storeLate(ended <-chan *pending, n int) {
+	for range n {
+		p := <-ended
+		s.estimating.Go(func() {
+			defer s.hand.done(p.Round)
+			if _, err := s.late.Do(context.Background(), p); err != nil {
+				s.deps.Log.Warn("store a slow estimation failed, the request stays due", "error", err)
+			}
+		})
+	}
 }
 
 // products asks the catalogue once for each supplier of the batch. Where it fails, the supplier's requests fail.
@@ -162,7 +191,7 @@ func nextTry(err error, tries int64, schedule []time.Duration) (wait time.Durati
 	return schedule[tries-1], true
 }
 
-// failed has a round whose estimation came to nothing tried again on its schedule, or fails its request.
+// failed puts a round whose estimation came to nothing off, by its schedule, or fails its request.
 func (s *Service) failed(p *pending) error {
 	ctx, cancel := context.WithTimeout(logctx.WithRequest(context.Background(), p.Round.SupplierID, p.Round.RequestID,
 		p.TraceID), workStoreTimeout)

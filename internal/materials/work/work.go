@@ -1,11 +1,12 @@
-// Package work estimates what was accepted: rounds travel through the queue in messages, a worker estimates them and
-// hands their events to the Outbox. The database is the truth: the sweeper queues again what no message holds, and an
-// idle worker takes what waits from the database itself.
+// Package work estimates what was accepted. The row of a request says when its estimation is due, and its supplier's
+// shard says which worker makes it: that one looks once a second, and messages make it milliseconds. It hands the
+// events to the Outbox.
 package work
 
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -15,20 +16,14 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// Queue holds messages, first in, first out.
-type Queue interface {
-	// Publish never blocks; a message may be lost.
-	Publish(subject string, body []byte)
-
-	// Backlog returns what the queue holds under the subjects. An error means that it is unavailable or takes nothing.
-	Backlog(ctx context.Context, subjects string) (round.Backlog, error)
-}
-
 // Outbox stores events for sending.
 type Outbox interface {
 	// Add stores the events in the caller's transaction and has them sent once it is committed. stored are the rounds
 	// whose events were stored before: these stay as they are.
 	Add(ctx context.Context, events []round.Outgoing) (stored []round.Round, err error)
+
+	// Stored returns those of the rounds whose events are stored.
+	Stored(ctx context.Context, rounds []round.Round) ([]round.Round, error)
 
 	// Reserve waits a moment when more is added than can be sent, and returns how many events to add next; done ends that.
 	Reserve(want int) (n int, done func())
@@ -50,33 +45,76 @@ type Deps struct {
 	Log       *slog.Logger
 	Now       func() time.Time // the database's
 	Local     func() time.Time // this process's, for what lasts within it
-	Queue     Queue
+	Publish   func(round.Message)
+	Arrives   func() bool // whether messages come at all; nil: they do
 	Outbox    Outbox
 	Catalogue Catalogue
 	Estimator Estimator
 	Ledger    *materials.RequestLedger // records that an estimation failed permanently
 	Flushers  int                      // concurrent batches; 1 on SQLite
+	AtOnce    int                      // estimations that may be under way; 0: 256
 	// begins the span of a batch whose members come from these spans, and returns its end; nil: nothing is traced
 	Batch func(ctx context.Context, name string, members []string) (context.Context, func(error))
 	// the waits between the estimations of a round while something they need is unavailable
 	Schedule []time.Duration
 }
 
-// Service queues and estimates rounds. It is safe for concurrent use.
+// Service tells workers of rounds and, in a worker, estimates them. It is safe for concurrent use.
+//
+// Run has one goroutine for each batch that is written side by side and one that looks; each estimation has one while
+// it lasts. They share the hand, which has a lock of its own.
 type Service struct {
-	deps   Deps
-	store  *store
-	worker *groupcommit.Batcher[[]round.Round, struct{}]
+	deps  Deps
+	store *store
+	hand  *hand
+	late  *groupcommit.Batcher[*pending, struct{}] // stores what was too slow for its batch
 
+	estimating  sync.WaitGroup // estimations that outlast their batch
+	looking     looker
 	undelivered undelivered
 }
 
 // New builds a Service; Close releases it.
 func New(deps Deps) *Service {
-	s := &Service{deps: deps, store: &store{deps.DB}}
-	s.worker = newWorkerBatcher(s)
+	if deps.Arrives == nil {
+		deps.Arrives = func() bool { return true }
+	}
+	if deps.AtOnce == 0 {
+		deps.AtOnce = defaultAtOnce
+	}
+	s := &Service{deps: deps, store: &store{deps.DB}, hand: newHand(deps.AtOnce), looking: newLooker()}
+	s.late = groupcommit.New(deps.Flushers, workBatch, 0, s.flushLate)
 	return s
 }
 
-// Close refuses new work, finishes what was begun and waits for it.
-func (s *Service) Close() { s.worker.Close() }
+// Close waits for what Run or Work began.
+func (s *Service) Close() {
+	s.estimating.Wait()
+	s.late.Close()
+}
+
+// Publish tells the owners of the rounds' suppliers of them, in one message a shard. A lost message is no loss: the
+// owner finds its rounds due.
+func (s *Service) Publish(rounds ...round.Round) {
+	for _, m := range round.Messages(rounds) {
+		s.deps.Publish(m)
+	}
+}
+
+// Take puts the rounds of a message in hand. It does not block; what finds no room is found due later.
+func (s *Service) Take(rounds []round.Round) { s.hand.add(rounds) }
+
+// Run estimates, until ctx ends, what is put in hand and what is due to the shards that Own names. Then nothing new is
+// begun, and it returns when what was begun is done.
+func (s *Service) Run(ctx context.Context) error {
+	var batches sync.WaitGroup
+	for range s.deps.Flushers {
+		batches.Go(func() { s.workOff(ctx) })
+	}
+	stop := context.AfterFunc(ctx, s.hand.close)
+	defer stop()
+	s.look(ctx)
+	batches.Wait()
+	s.estimating.Wait()
+	return nil
+}

@@ -8,86 +8,76 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// Working on a message, step by step: its rounds join a batch with those of other messages; the requests that still
-// wait for that round are read; each is estimated, outside of any transaction; then one transaction stores an event
-// for each round and its deliveries; only then is the message acknowledged. A worker that dies anywhere before the
-// COMMIT leaves everything to be done again by another one. After it the sender has the event; the request keeps its
-// ticket until the own endpoint has the estimates, and work that comes once more before that finds the event stored
-// and clears the ticket.
+// Working off what is in hand, step by step:
 //
-// Two workers may have the same round, when a message was taken for lost. Both estimate it, and the event's key lets
-// one store it.
+//  1. a batch of rounds is begun, some of each supplier, as many as the sender has room for;
+//  2. the requests that still wait for that round are read;
+//  3. each is estimated, outside of any transaction; one that takes longer than slowAfter leaves the batch and is stored
+//     when it ends;
+//  4. one transaction stores an event for each round and its deliveries. After its COMMIT the sender has them.
+//
+// A worker that dies before the COMMIT leaves its rounds due, and the next owner of their shards finds them. After it
+// the round stays due until the own endpoint has the estimates; who finds it before that finds the event stored, and
+// clears it.
+//
+// Two workers may have the same round for a moment, when a shard moves. Both estimate it, and the event's key lets one
+// store it.
 
 const (
-	workMessages     = 64               // messages that are worked on together
 	workBatch        = 128              // requests that share a transaction
-	workBytes        = 2 << 20          // of bodies that are in memory at a time
+	workBytes        = 2 << 20          // of bodies that are read at a time
 	workStoreTimeout = 15 * time.Second // for each of a batch's two visits to the database
 	workStale        = 5 * time.Second  // after which what was read may be gone
+	workAgain        = time.Second      // after a batch that failed; its rounds are found due
 )
-
-// Work estimates the rounds that the message names and hands their events to the outbox, exactly once however often the
-// work comes. nil means acknowledge; with an error the queue is to deliver the work again: rounds done by then are not
-// done again.
-func (s *Service) Work(ctx context.Context, m Message) error {
-	rounds, ok := m.rounds()
-	if !ok {
-		s.deps.Log.WarnContext(ctx, "malformed work is dropped", "subject", m.Subject)
-		return nil
-	}
-	if _, err := s.worker.Do(ctx, rounds); err != nil {
-		return fmt.Errorf("estimate material requests: %w", err)
-	}
-	return nil
-}
 
 // pending is a request on its way through a batch: it ends with an event or with err.
 type pending struct {
 	materials.Request
 	round.Round
 	tries int64 // estimations of this round that came to nothing
+	size  int64 // of the request, in bytes
+	read  time.Time
 	event webhook.Event
 	body  []byte // the event as JSON
 	err   error
 }
 
-// newWorkerBatcher starts the batches. None lingers: a lone message is estimated at once.
-func newWorkerBatcher(s *Service) *groupcommit.Batcher[[]round.Round, struct{}] {
-	return groupcommit.New(s.deps.Flushers, workMessages, 0, s.flushWork)
-}
-
-// flushWork estimates the rounds of some messages. The batch belongs to no single caller, so nothing of its context is
-// used.
-func (s *Service) flushWork(_ context.Context, messages [][]round.Round) ([]struct{}, error) {
-	var rounds []round.Round
-	known := make(map[round.Round]bool)
-	for _, message := range messages {
-		for _, r := range message {
-			if !known[r] {
-				known[r] = true
-				rounds = append(rounds, r)
-			}
+// workOff works on what is in hand until the hand is closed.
+func (s *Service) workOff(ctx context.Context) {
+	for n := s.hand.await(); n > 0; n = s.hand.await() {
+		n, done := s.deps.Outbox.Reserve(min(n, workBatch))
+		rounds := s.hand.take(n)
+		err := s.Work(rounds)
+		done()
+		if err != nil {
+			s.deps.Log.WarnContext(ctx, "estimation failed, the requests stay due", "error", err, "requests", len(rounds))
+			pause(ctx, workAgain) // an outage behind it must not make this worker spin
 		}
 	}
+}
+
+// Work estimates the rounds and hands their events to the outbox, exactly once however often it is called. With an
+// error some of them stay due. Those whose estimation takes long may not be done when it returns.
+func (s *Service) Work(rounds []round.Round) error {
 	for len(rounds) > 0 {
-		n, done := s.deps.Outbox.Reserve(min(len(rounds), workBatch))
+		n := min(len(rounds), workBatch)
 		rest, err := s.workOn(rounds[:n])
 		if err != nil && !errs.IsUnavailable(err) {
 			rest, err = nil, s.workOnEach(rounds[:n])
 		}
-		done()
 		if err != nil {
-			return nil, err
+			s.hand.done(rounds[n:]...)
+			return fmt.Errorf("estimate material requests: %w", err)
 		}
 		rounds = append(rest, rounds[n:]...)
 	}
-	return make([]struct{}, len(messages)), nil
+	return nil
 }
 
 // workOnEach estimates the rounds one by one, so that one that the database refuses fails alone.
@@ -105,29 +95,55 @@ func (s *Service) workOnEach(rounds []round.Round) error {
 	return nil
 }
 
-// workOn estimates as many of the rounds as fit into memory together; rest are the others.
+// workOn estimates as many of the rounds as fit into memory together; rest are the others. All but these are no longer
+// in hand when it returns, unless their estimation goes on.
 func (s *Service) workOn(rounds []round.Round) (rest []round.Round, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), workStoreTimeout)
 	defer cancel()
 	read := s.deps.Local()
-	requests, rest, err := s.store.due(ctx, rounds, workBytes)
+	requests, rest, err := s.store.read(ctx, rounds, workBytes)
 	if err != nil {
+		s.hand.done(rounds...)
 		return nil, err
+	}
+	going := make(map[round.Round]bool, len(rounds))
+	for _, r := range rest {
+		going[r] = true
+	}
+	for _, p := range requests {
+		p.read = read
+		s.hand.weigh(p.Round, p.size)
 	}
 	inBatch, end := s.traceBatch(requests)
 	defer func() { end(err) }()
-	s.estimateAll(inBatch, requests)
-	if err := s.storeEvents(requests, read); err != nil {
-		return nil, err
+	inTime, late := s.estimateAll(inBatch, requests)
+	for _, p := range late {
+		going[p.Round] = true
+	}
+	err = s.finish(inTime)
+	s.hand.done(slices.DeleteFunc(slices.Clone(rounds), func(r round.Round) bool { return going[r] })...)
+	return rest, err
+}
+
+// flushLate stores what was too slow for its batch. The batch belongs to no single caller, so nothing of its context is
+// used.
+func (s *Service) flushLate(_ context.Context, requests []*pending) ([]struct{}, error) {
+	return make([]struct{}, len(requests)), s.finish(requests)
+}
+
+// finish stores what the estimations came to.
+func (s *Service) finish(requests []*pending) error {
+	if err := s.storeEvents(requests); err != nil {
+		return err
 	}
 	for _, p := range requests {
 		if p.err != nil {
 			if err := s.failed(p); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return rest, nil
+	return nil
 }
 
 // traceBatch begins the batch's span and returns its end.
@@ -144,15 +160,18 @@ func (s *Service) traceBatch(requests []*pending) (context.Context, func(error))
 }
 
 // storeEvents stores the events of the estimated rounds, which are sent when that is committed. A crash before the
-// commit leaves the work to be done again; one after it, to the outbox. Of two workers with the same round, one stores
-// and sends; the other one clears its ticket. A worker that was stopped since it read the requests may find them
+// commit leaves the rounds due; one after it, to the outbox. Of two workers with the same round, one stores and sends;
+// the other one finds that and clears the round. A worker that was stopped since it read the requests may find them
 // estimated by another one and deleted by retention: their events would belong to nothing.
-func (s *Service) storeEvents(requests []*pending, read time.Time) error {
-	events := make([]round.Outgoing, 0, len(requests))
+func (s *Service) storeEvents(requests []*pending) error {
+	events, read := make([]round.Outgoing, 0, len(requests)), s.deps.Local()
 	for _, p := range requests {
 		if p.err == nil {
 			events = append(events, round.Outgoing{Round: p.Round, TraceID: p.TraceID, TraceParent: p.TraceParent,
 				Event: p.event, Body: p.body})
+			if p.read.Before(read) {
+				read = p.read
+			}
 		}
 	}
 	if len(events) == 0 {
@@ -171,7 +190,7 @@ func (s *Service) storeEvents(requests []*pending, read time.Time) error {
 		if err != nil {
 			return err
 		}
-		return s.store.clearTickets(ctx, stored)
+		return s.store.clear(ctx, stored)
 	})
 	if err != nil {
 		return fmt.Errorf("hand events to the outbox: %w", err)
@@ -186,4 +205,14 @@ func roundsOf(events []round.Outgoing) []round.Round {
 		list[i] = e.Round
 	}
 	return list
+}
+
+// pause waits for d or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }

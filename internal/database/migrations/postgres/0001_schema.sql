@@ -101,7 +101,7 @@ CREATE INDEX portal_sessions_supplier ON portal_sessions (supplier_id);
 
 -- ---- Requests, rounds, products, rate card ----
 
-CREATE SEQUENCE request_numbers; -- uids and tickets: a number is given out once
+CREATE SEQUENCE request_numbers; -- uids and workers: a number is given out once
 
 -- All that becomes of a request is written by one UPDATE, its estimates next to it: each further row costs as much again.
 -- An update's second entry for a key finds room: PostgreSQL (from 14 on) deletes the entries of versions that are dead before it
@@ -114,8 +114,8 @@ CREATE TABLE material_requests (
     tries                bigint NOT NULL DEFAULT 0,    -- estimations of this round that came to nothing
     created_at           bigint NOT NULL,
     updated_at           bigint NOT NULL,
-    ticket               bigint,                       -- the number under which its estimation was last queued; null: none is wanted
-    retry_at             bigint,                       -- when an estimation that came to nothing is queued again; null: none waits
+    shard                bigint NOT NULL,              -- follows from supplier_id: whose owner estimates it
+    due_at               bigint,                       -- when its estimation is due; null: none is wanted
     round_at             bigint,                       -- when this round began; null: with the request
     posted_at            bigint,                       -- timestamp of the latest event of this round that another service posted
     selected_at          bigint,                       -- null: no estimate is selected
@@ -145,10 +145,8 @@ CREATE INDEX material_requests_enqueued ON material_requests (uid) WHERE uid > 0
 CREATE INDEX material_requests_failed ON material_requests (uid) WHERE uid > 0 AND status = 'failed';
 -- Which were selected, the latest first?
 CREATE INDEX material_requests_orders ON material_requests (selected_at, uid) WHERE selected_at IS NOT NULL;
--- Which estimations are queued, the longest waiting first?
-CREATE INDEX material_requests_queued ON material_requests (ticket) WHERE ticket IS NOT NULL;
--- Which estimations are to be queued again by now?
-CREATE INDEX material_requests_retry ON material_requests (retry_at) WHERE retry_at IS NOT NULL;
+-- Which estimations of this shard are due, by supplier?
+CREATE INDEX material_requests_due ON material_requests (shard, supplier_id, due_at) WHERE due_at IS NOT NULL;
 
 -- The rounds of a request that are over; the current one is in the request's row.
 CREATE TABLE material_rounds (
@@ -314,12 +312,12 @@ CREATE TABLE workers (
     leaving              bigint NOT NULL DEFAULT 0     -- 1: it stops, finishes what it began and takes no shards
 );
 
--- Which worker looks for a receiver's due deliveries: suppliers are divided into 256 shards, each owned by one living worker.
+-- Which worker estimates a supplier's requests and sends its deliveries: suppliers are in 32 shards, each owned by one living worker.
 CREATE TABLE webhook_shards (
     shard                bigint PRIMARY KEY,
     worker               bigint NOT NULL               -- 0: none
 );
-INSERT INTO webhook_shards (shard, worker) SELECT n, 0 FROM generate_series(0, 255) AS n;
+INSERT INTO webhook_shards (shard, worker) SELECT n, 0 FROM generate_series(0, 31) AS n;
 
 -- ---- The console's figures and the notices for the operator ----
 

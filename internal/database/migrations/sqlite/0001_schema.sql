@@ -101,7 +101,7 @@ CREATE TABLE sequences (
     name                 text PRIMARY KEY,
     value                integer NOT NULL              -- the last one given out
 );
-INSERT INTO sequences VALUES ('request_numbers', 0); -- uids and tickets: a number is given out once
+INSERT INTO sequences VALUES ('request_numbers', 0); -- uids and workers: a number is given out once
 
 -- All that becomes of a request is written by one UPDATE, its estimates next to it: each further row costs as much again.
 CREATE TABLE material_requests (
@@ -112,8 +112,8 @@ CREATE TABLE material_requests (
     tries                integer NOT NULL DEFAULT 0,   -- estimations of this round that came to nothing
     created_at           integer NOT NULL,
     updated_at           integer NOT NULL,
-    ticket               integer,                      -- the number under which its estimation was last queued; null: none is wanted
-    retry_at             integer,                      -- when an estimation that came to nothing is queued again; null: none waits
+    shard                integer NOT NULL,             -- follows from supplier_id: whose owner estimates it
+    due_at               integer,                      -- when its estimation is due; null: none is wanted
     round_at             integer,                      -- when this round began; null: with the request
     posted_at            integer,                      -- timestamp of the latest event of this round that another service posted
     selected_at          integer,                      -- null: no estimate is selected
@@ -143,10 +143,8 @@ CREATE INDEX material_requests_enqueued ON material_requests (uid) WHERE uid > 0
 CREATE INDEX material_requests_failed ON material_requests (uid) WHERE uid > 0 AND status = 'failed';
 -- Which were selected, the latest first?
 CREATE INDEX material_requests_orders ON material_requests (selected_at, uid) WHERE selected_at IS NOT NULL;
--- Which estimations are queued, the longest waiting first?
-CREATE INDEX material_requests_queued ON material_requests (ticket) WHERE ticket IS NOT NULL;
--- Which estimations are to be queued again by now?
-CREATE INDEX material_requests_retry ON material_requests (retry_at) WHERE retry_at IS NOT NULL;
+-- Which estimations of this shard are due, by supplier?
+CREATE INDEX material_requests_due ON material_requests (shard, supplier_id, due_at) WHERE due_at IS NOT NULL;
 
 -- The rounds of a request that are over; the current one is in the request's row.
 CREATE TABLE material_rounds (
@@ -296,12 +294,12 @@ CREATE TABLE workers (
     leaving              integer NOT NULL DEFAULT 0    -- 1: it stops, finishes what it began and takes no shards
 );
 
--- Which worker looks for a receiver's due deliveries: suppliers are divided into 256 shards, each owned by one living worker.
+-- Which worker estimates a supplier's requests and sends its deliveries: suppliers are in 32 shards, each owned by one living worker.
 CREATE TABLE webhook_shards (
     shard                integer PRIMARY KEY,
     worker               integer NOT NULL              -- 0: none
 );
-INSERT INTO webhook_shards (shard, worker) WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 255)
+INSERT INTO webhook_shards (shard, worker) WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 31)
     SELECT n, 0 FROM n;
 
 -- ---- The console's figures and the notices for the operator ----

@@ -1,0 +1,246 @@
+package work
+
+import (
+	"sync"
+
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+// What a worker has in hand: rounds that wait for their estimation, and rounds that are estimated. It keeps suppliers
+// apart, in three ways:
+//
+//   - each supplier has a line of its own, and the lines take turns, so that a burst delays its own supplier alone;
+//   - a supplier may have a quarter of what nobody else has under way, in number and in bytes, so that one whose
+//     estimations are slow leaves room for the others, and a lone one is never held back;
+//   - a supplier may have a quarter of the places that wait. What finds no place stays due in the database, and a look
+//     finds it when there is room.
+
+const (
+	defaultAtOnce = 1024     // estimations under way
+	bytesAtOnce   = 64 << 20 // of their requests
+	handMost      = 16_384   // rounds that wait; about 200 bytes each
+	perTurn       = 8        // rounds that a line gives in its turn
+)
+
+// hand is what this worker has in hand. All of it is under the lock.
+type hand struct {
+	atOnce int
+
+	mu      sync.Mutex
+	may     sync.Cond             // something may begin, or the hand is closed
+	rounds  map[round.Round]int64 // all that wait or are under way, and the bytes counted of each
+	lines   map[string]*line      // of the suppliers that have some
+	turn    []*line               // those with rounds that wait; the next one is first
+	waiting int
+	running load
+	refused bool          // rounds were refused for lack of room
+	idle    chan struct{} // holds a note when nothing may begin although some were refused
+	closed  bool
+}
+
+// line is one supplier's.
+type line struct {
+	supplier string
+	waiting  []round.Round
+	running  load
+}
+
+// load is how much is under way.
+type load struct {
+	rounds int
+	bytes  int64
+}
+
+func newHand(atOnce int) *hand {
+	h := &hand{atOnce: atOnce, rounds: map[round.Round]int64{}, lines: map[string]*line{}, idle: make(chan struct{}, 1)}
+	h.may.L = &h.mu
+	return h
+}
+
+// add puts those of the rounds in hand that are not and find a place.
+func (h *hand) add(rounds []round.Round) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
+	for _, r := range rounds {
+		if _, known := h.rounds[r]; known {
+			continue
+		}
+		l := h.lines[r.SupplierID]
+		if h.waiting >= handMost || l != nil && len(l.waiting) >= handMost/4 {
+			h.refused = true
+			continue
+		}
+		if l == nil {
+			l = &line{supplier: r.SupplierID}
+			h.lines[r.SupplierID] = l
+		}
+		if len(l.waiting) == 0 {
+			h.turn = append(h.turn, l)
+		}
+		l.waiting = append(l.waiting, r)
+		h.rounds[r] = 0
+		h.waiting++
+	}
+	h.may.Broadcast()
+}
+
+// without returns those of the rounds that are not in hand.
+func (h *hand) without(rounds []round.Round) (list []round.Round) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range rounds {
+		if _, known := h.rounds[r]; !known {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// more notes that more rounds are due than a look has found.
+func (h *hand) more() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refused = true
+	h.may.Broadcast()
+}
+
+// wasRefused reports whether rounds were refused, or more, since the last call.
+func (h *hand) wasRefused() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	refused := h.refused
+	h.refused = false
+	return refused
+}
+
+// await waits until a round may begin and returns how many wait; 0 when the hand is closed.
+func (h *hand) await() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for !h.closed && !h.mayBegin() {
+		if h.refused {
+			select {
+			case h.idle <- struct{}{}:
+			default:
+			}
+		}
+		h.may.Wait()
+	}
+	if h.closed {
+		return 0
+	}
+	return h.waiting
+}
+
+func (h *hand) mayBegin() bool {
+	for _, l := range h.turn {
+		if h.share(l) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// take begins at most n of the rounds that wait, some of each line in its turn.
+func (h *hand) take(n int) (rounds []round.Round) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for passed := 0; len(rounds) < n && !h.closed && passed < len(h.turn); {
+		l := h.turn[0]
+		h.turn = h.turn[1:]
+		some := min(len(l.waiting), n-len(rounds), perTurn, h.share(l))
+		rounds = append(rounds, l.waiting[:some]...)
+		if l.waiting = l.waiting[some:]; len(l.waiting) > 0 {
+			h.turn = append(h.turn, l)
+		} else {
+			l.waiting = nil
+		}
+		if passed++; some > 0 {
+			passed = 0
+		}
+		l.running.rounds += some
+		h.running.rounds += some
+		h.waiting -= some
+	}
+	return rounds
+}
+
+// share returns how many more rounds of the line may begin.
+func (h *hand) share(l *line) int {
+	if h.running.rounds >= 2*h.atOnce {
+		return 0
+	}
+	if l.running.rounds == 0 {
+		return max(h.atOnce-h.running.rounds, 4) / 4
+	}
+	if l.running.bytes > (bytesAtOnce-h.running.bytes+l.running.bytes)/4 {
+		return 0
+	}
+	return max((h.atOnce-h.running.rounds+l.running.rounds)/4-l.running.rounds, 0)
+}
+
+// weigh counts the size of a round that is under way.
+func (h *hand) weigh(r round.Round, bytes int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, known := h.rounds[r]; known {
+		h.rounds[r] += bytes
+		h.lines[r.SupplierID].running.bytes += bytes
+		h.running.bytes += bytes
+	}
+}
+
+// done ends rounds that were begun.
+func (h *hand) done(rounds ...round.Round) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range rounds {
+		bytes, known := h.rounds[r]
+		if !known {
+			continue
+		}
+		delete(h.rounds, r)
+		l := h.lines[r.SupplierID]
+		for _, sum := range []*load{&l.running, &h.running} {
+			sum.rounds--
+			sum.bytes -= bytes
+		}
+		if l.running.rounds == 0 && len(l.waiting) == 0 {
+			delete(h.lines, l.supplier)
+		}
+	}
+	h.may.Broadcast()
+}
+
+// keep drops the rounds that wait of suppliers that another worker serves now.
+func (h *hand) keep(serves func(supplierID string) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	kept := h.turn[:0]
+	for _, l := range h.turn {
+		if serves(l.supplier) {
+			kept = append(kept, l)
+			continue
+		}
+		for _, r := range l.waiting {
+			delete(h.rounds, r)
+		}
+		h.waiting -= len(l.waiting)
+		if l.waiting = nil; l.running.rounds == 0 {
+			delete(h.lines, l.supplier)
+		}
+	}
+	clear(h.turn[len(kept):])
+	h.turn = kept
+}
+
+// close begins nothing more; what waits stays due.
+func (h *hand) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	h.may.Broadcast()
+}

@@ -1,0 +1,247 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+// Messages may get lost: with NATS, with a process that died between COMMIT and publish, on the way to a shard that
+// moves. The database alone says what is due. The owner of a shard looks for it:
+//
+//  1. once a second for what has been due for a second: a message had that long to come;
+//  2. at once for all that is due when it takes a shard of a worker that died, when it has nothing to do although it
+//     refused messages, and once a second while no messages come at all;
+//  3. rounds that are in hand are left out, and those whose events are stored are cleared: their estimates are on their
+//     way. The others are put in hand like those of a message.
+
+const (
+	lookEvery     = time.Second
+	lookAge       = time.Second      // so long a message may be on its way
+	lookTimeout   = 10 * time.Second // for the statements of one look
+	lookSuppliers = 1024             // visited by one look; the next one goes on behind them
+	lookEach      = 512              // rounds of one supplier
+	lookMost      = 2048             // rounds in all
+
+	undeliveredLooks = 3           // in a row, that found rounds of which no message came
+	undeliveredSaid  = time.Minute // so long it is said, and how often it is logged
+)
+
+// ErrUndelivered says that requests were due of which the queue brought no message.
+var ErrUndelivered = errors.New("the queue does not bring all messages: " +
+	"requests are estimated a second later, from the database")
+
+// looker is which shards this worker looks for. Own writes it, the looking goroutine reads it; after is the latter's.
+type looker struct {
+	mu    sync.Mutex
+	owned []int
+	fresh map[int]bool // taken from workers that died since the last look
+
+	now   chan struct{}  // holds a note when there are fresh shards
+	after map[int]string // the supplier behind which the next look at a shard begins
+	lost  int            // looks in a row that found what no message brought
+}
+
+func newLooker() looker {
+	return looker{fresh: map[int]bool{}, now: make(chan struct{}, 1), after: map[int]string{}}
+}
+
+// Own makes this worker look for these shards and no others. orphans are those of them that it has just taken from
+// workers that died.
+func (s *Service) Own(shards, orphans []int) {
+	l := &s.looking
+	l.mu.Lock()
+	l.owned = shards
+	for _, shard := range orphans {
+		l.fresh[shard] = true
+	}
+	l.mu.Unlock()
+	owned := make(map[int]bool, len(shards))
+	for _, shard := range shards {
+		owned[shard] = true
+	}
+	s.hand.keep(func(supplierID string) bool { return owned[round.ShardOf(supplierID)] })
+	if len(orphans) > 0 {
+		select {
+		case l.now <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// look looks for what is due until ctx ends. A look that finds nothing is followed by one in a second, whatever is
+// refused meanwhile.
+func (s *Service) look(ctx context.Context) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for idle := s.hand.idle; ; {
+		all := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-s.looking.now:
+		case <-idle:
+			all = true
+		}
+		found, err := s.Look(ctx, all)
+		if err != nil && ctx.Err() == nil {
+			s.deps.Log.WarnContext(ctx, "look for estimations that are due failed", "error", err)
+		}
+		if idle = s.hand.idle; found == 0 {
+			idle = nil
+		}
+	}
+}
+
+// Look puts in hand what is due to this worker's shards: for a second already, or with all by now. It returns how many
+// rounds it found.
+func (s *Service) Look(ctx context.Context, all bool) (found int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	refused := s.hand.wasRefused()
+	all = all || refused || !s.deps.Arrives()
+	looks, fresh := s.looking.next(s.deps.Now(), all)
+	if len(looks) == 0 {
+		return 0, nil
+	}
+	rows, err := s.store.due(ctx, looks, lookSuppliers, lookEach, lookMost)
+	if err != nil {
+		s.looking.again(fresh)
+		if refused {
+			s.hand.more()
+		}
+		return 0, err
+	}
+	more := s.looking.went(rows)
+	rounds, lost := make([]round.Round, 0, len(rows)), make(map[round.Round]bool, len(rows))
+	for _, r := range rows {
+		if r.UID != 0 {
+			rounds = append(rounds, r.Round)
+			lost[r.Round] = r.tries == 0 && !fresh[round.ShardOf(r.SupplierID)]
+		}
+	}
+	if rounds, err = s.withoutStored(ctx, s.hand.without(rounds)); err != nil {
+		return 0, err
+	}
+	s.hand.add(rounds)
+	if more && len(rounds) > 0 {
+		s.hand.more()
+	}
+	s.noteLost(ctx, !all && slices.ContainsFunc(rounds, func(r round.Round) bool { return lost[r] }))
+	return len(rounds), nil
+}
+
+// withoutStored returns those of the rounds whose events are not stored, and clears the others.
+func (s *Service) withoutStored(ctx context.Context, rounds []round.Round) ([]round.Round, error) {
+	if len(rounds) == 0 {
+		return nil, nil
+	}
+	stored, err := s.deps.Outbox.Stored(ctx, rounds)
+	if err != nil || len(stored) == 0 {
+		return rounds, err
+	}
+	known := make(map[round.Round]bool, len(stored))
+	for _, r := range stored {
+		known[r] = true
+	}
+	var missing []round.Round
+	for _, r := range rounds {
+		if !known[r] {
+			missing = append(missing, r)
+		}
+	}
+	return missing, s.deps.DB.InTx(ctx, "clear estimated requests", func(ctx context.Context) error {
+		return s.store.clear(ctx, stored)
+	})
+}
+
+// next returns what to ask of the owned shards, and which of them are fresh.
+func (l *looker) next(now time.Time, all bool) (looks []shardLook, fresh map[int]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	looks = make([]shardLook, len(l.owned))
+	for i, shard := range l.owned {
+		until := now
+		switch {
+		case l.fresh[shard]:
+			delete(l.after, shard)
+		case !all:
+			until = now.Add(-lookAge)
+		}
+		looks[i] = shardLook{shard, l.after[shard], until.UnixMicro()}
+	}
+	fresh, l.fresh = l.fresh, map[int]bool{}
+	return looks, fresh
+}
+
+// again notes the fresh shards of a look that failed.
+func (l *looker) again(fresh map[int]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for shard := range fresh {
+		l.fresh[shard] = true
+	}
+}
+
+// went notes where a look ended, and reports whether it left something out. One that did not has seen all: the next one
+// begins at the front.
+func (l *looker) went(rows []dueRound) (more bool) {
+	suppliers := map[string]bool{}
+	for _, r := range rows {
+		suppliers[r.SupplierID] = true
+		l.after[round.ShardOf(r.SupplierID)] = r.SupplierID
+	}
+	if more = len(rows) == lookMost || len(suppliers) == lookSuppliers; !more {
+		clear(l.after)
+	}
+	return more
+}
+
+// noteLost counts the looks in a row that found rounds of which no message came.
+func (s *Service) noteLost(ctx context.Context, found bool) {
+	l := &s.looking
+	if !found {
+		l.lost = 0
+		return
+	}
+	if l.lost++; l.lost >= undeliveredLooks && s.undelivered.set(time.Now()) {
+		s.deps.Log.WarnContext(ctx, ErrUndelivered.Error())
+	}
+}
+
+// Undelivered returns ErrUndelivered when the looks of the last minute found, again and again, requests of which no
+// message came.
+func (s *Service) Undelivered() error { return s.undelivered.reason(time.Now()) }
+
+// undelivered is when looks found what no message had brought.
+type undelivered struct {
+	mu        sync.Mutex
+	at, noted time.Time
+}
+
+// set reports whether it is to be logged.
+func (u *undelivered) set(now time.Time) (note bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	note = now.Sub(u.noted) >= undeliveredSaid
+	if note {
+		u.noted = now
+	}
+	u.at = now
+	return note
+}
+
+// reason returns ErrUndelivered for a minute after the last such look; then nil.
+func (u *undelivered) reason(now time.Time) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if now.Sub(u.at) >= undeliveredSaid {
+		return nil
+	}
+	return ErrUndelivered
+}

@@ -1,0 +1,100 @@
+package work
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+// A look reads the rounds that are due to some shards, supplier by supplier: each supplier with something due gives its
+// oldest rounds, however many wait for others. The statement walks from supplier to supplier in the index by shard,
+// supplier and due time, one entry each, all shards side by side. It begins behind the supplier at which the look
+// before ended.
+
+// shardLook is what a look asks of a shard.
+type shardLook struct {
+	Shard int
+	After string // a supplier; those behind it are looked at
+	Until int64  // Unix microseconds: what is due by then
+}
+
+// dueRound is a round that is due. One without a uid says only that the supplier was visited.
+type dueRound struct {
+	round.Round
+	tries int64
+}
+
+// places returns where database.Query reads a row to.
+func (r *dueRound) places() []any {
+	return []any{&r.SupplierID, &r.RequestID, &r.UID, &r.Number, &r.tries}
+}
+
+// nextSupplier selects the next supplier of the shard with something due.
+const nextSupplier = `(SELECT m.supplier_id FROM material_requests m WHERE m.due_at IS NOT NULL AND m.shard = %[1]s.shard
+	AND m.supplier_id > %[1]s.after ORDER BY m.supplier_id LIMIT 1)`
+
+// dueToShards has places for the table of the looks and for how the rounds of a supplier are chosen.
+var dueToShards = `WITH RECURSIVE walk(shard, until, after) AS (
+		SELECT asked.shard, asked.until, ` + fmt.Sprintf(nextSupplier, `asked`) + ` FROM %s AS asked
+		UNION ALL SELECT walk.shard, walk.until, ` + fmt.Sprintf(nextSupplier, `walk`) + `
+			FROM walk WHERE walk.after IS NOT NULL%s)
+	SELECT due.after, coalesce(m.id, 0), coalesce(m.uid, 0), coalesce(m.round, 0), coalesce(m.tries, 0)
+	FROM (SELECT * FROM walk WHERE after IS NOT NULL LIMIT $2) AS due %s LIMIT $4`
+
+// oldest is the condition on the rounds of one supplier in a look.
+const oldest = `due_at IS NOT NULL AND shard = due.shard AND supplier_id = due.after
+	AND due_at <= due.until ORDER BY due_at LIMIT $3`
+
+// The two engines' forms.
+var (
+	duePostgres = fmt.Sprintf(dueToShards,
+		`(SELECT s, u, a FROM unnest($1::bigint[], $5::text[], $6::bigint[]) AS l(s, a, u))`, ``,
+		`LEFT JOIN LATERAL (SELECT id, uid, round, tries FROM material_requests WHERE `+oldest+`) AS m ON true`)
+	dueSQLite = fmt.Sprintf(dueToShards,
+		`(SELECT value->>'Shard' AS shard, value->>'Until' AS until, value->>'After' AS after FROM json_each($1))`,
+		` LIMIT $2`, `LEFT JOIN material_requests m ON m.uid > 0 AND m.uid IN (SELECT uid FROM material_requests WHERE `+oldest+`)`)
+)
+
+// due returns the oldest rounds, at most each of a supplier and most in all, that are due to at most so many suppliers,
+// shard by shard in the order of the walk.
+func (s *store) due(ctx context.Context, looks []shardLook, suppliers, each, most int) (rows []dueRound, err error) {
+	switch {
+	case s.db.Engine() == database.SQLite:
+		rows, err = database.Query(ctx, s.db.ReaderSQL(ctx), dueSQLite, []any{s.db.Values(looks), suppliers, each, most},
+			(*dueRound).places)
+	case s.db.Spread():
+		rows, err = s.dueSpread(ctx, looks, most)
+	default:
+		shards, after, until := make([]int64, len(looks)), make([]string, len(looks)), make([]int64, len(looks))
+		for i, l := range looks {
+			shards[i], after[i], until[i] = int64(l.Shard), l.After, l.Until
+		}
+		rows, err = database.Query(ctx, s.db.ReaderSQL(ctx), duePostgres,
+			[]any{shards, suppliers, each, most, after, until}, (*dueRound).places)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for estimations that are due: %w", err)
+	}
+	return rows, nil
+}
+
+// dueSpread is due where the suppliers are on several servers, which no statement walks: the oldest of all come first.
+func (s *store) dueSpread(ctx context.Context, looks []shardLook, most int) ([]dueRound, error) {
+	until := make(map[int64][]int64)
+	for _, l := range looks {
+		until[l.Until] = append(until[l.Until], int64(l.Shard))
+	}
+	var rows []dueRound
+	for until, shards := range until {
+		some, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT supplier_id, id, uid, round, tries
+			FROM material_requests WHERE due_at <= $1 AND shard = ANY($2) ORDER BY due_at LIMIT $3`,
+			[]any{until, shards, most}, (*dueRound).places)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, some...)
+	}
+	return rows, nil
+}
