@@ -103,7 +103,7 @@ ALTER DEFAULT PRIVILEGES REVOKE SELECT ON TABLES FROM supplyhub_api;
 -- bin/worker: estimating and delivering. It sees no key, no session and no tracker.
 GRANT SELECT ON suppliers, supplier_webhook_secrets, rate_services, products TO supplyhub_worker;
 GRANT SELECT (supplier_id, id, uid, status, round, tries, trace_id, trace_parent, created_at, round_at, body),
-    UPDATE (status, ticket, retry_at, tries, failure, updated_at)
+    UPDATE (status, due_at, tries, failure, updated_at)
     ON material_requests TO supplyhub_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON workers TO supplyhub_worker;
 GRANT SELECT, INSERT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts, webhook_receivers TO supplyhub_worker;
@@ -118,4 +118,4 @@ GRANT INSERT ON operator_notices TO supplyhub_api, supplyhub_worker;
 GRANT SELECT, DELETE ON operator_notices TO supplyhub_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON operator_events TO supplyhub_worker;
 
-GRANT SELECT (created_at, round_at, ticket, retry_at) ON material_requests TO supplyhub_worker;
+GRANT SELECT (created_at, round_at, shard, due_at) ON material_requests TO supplyhub_worker;

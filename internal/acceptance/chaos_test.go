@@ -113,14 +113,14 @@ func faults() []fault {
 		{"due times an hour back, five times", false, func(c *chaos) {
 			for range 5 {
 				c.exec(`UPDATE webhook_deliveries SET next_attempt_at = next_attempt_at - 3600000000 WHERE status = 'pending'`)
-				c.exec(`UPDATE material_requests SET retry_at = retry_at - 3600000000 WHERE status = 'enqueued'`)
+				c.exec(`UPDATE material_requests SET due_at = due_at - 3600000000 WHERE status = 'enqueued'`)
 				hold(200 * time.Millisecond)
 			}
 		}},
 		{"due times 10 s ahead, five times", false, func(c *chaos) {
 			for range 5 {
 				c.exec(`UPDATE webhook_deliveries SET next_attempt_at = next_attempt_at + 10000000 WHERE status = 'pending'`)
-				c.exec(`UPDATE material_requests SET retry_at = retry_at + 10000000 WHERE status = 'enqueued'`)
+				c.exec(`UPDATE material_requests SET due_at = due_at + 10000000 WHERE status = 'enqueued'`)
 				hold(200 * time.Millisecond)
 			}
 		}},

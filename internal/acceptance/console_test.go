@@ -165,7 +165,7 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 			settled(t, db, s)
 			later := time.Now().Add(time.Hour).UnixMicro()
 			for _, statement := range []string{
-				fmt.Sprintf(`UPDATE material_requests SET status = 'enqueued', retry_at = %d WHERE supplier_id = '%s' AND id = %d`,
+				fmt.Sprintf(`UPDATE material_requests SET status = 'enqueued', due_at = %d WHERE supplier_id = '%s' AND id = %d`,
 					later, s.ID, ids["estimation"]),
 				fmt.Sprintf(`UPDATE material_requests SET status = 'enqueued' WHERE supplier_id = '%s' AND id = %d`, s.ID,
 					ids["own endpoint"]),
@@ -185,7 +185,7 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 				}
 			}
 			for _, statement := range []string{ // they come to their end
-				`UPDATE material_requests SET status = 'estimated', retry_at = NULL WHERE supplier_id = '` + s.ID + `'`,
+				`UPDATE material_requests SET status = 'estimated', due_at = NULL WHERE supplier_id = '` + s.ID + `'`,
 				`UPDATE webhook_deliveries SET status = 'delivered' WHERE supplier_id = '` + s.ID + `'`,
 			} {
 				if _, err := db.ExecContext(t.Context(), statement); err != nil {

@@ -35,9 +35,9 @@ func TestRetention_deletes_what_is_finished_and_old_and_nothing_else(t *testing.
 			db := openDatabase(t, h)
 			for _, statement := range []string{
 				`UPDATE material_requests SET created_at = 1, updated_at = 1`,
-				`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, retry_at,
+				`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, shard, due_at,
 					created_at, updated_at)
-					SELECT supplier_id, 7777, 'enqueued', digest, shop_code, body, trace_id, uid + 1000000, 9000000000000000, 1, 1
+					SELECT supplier_id, 7777, 'enqueued', digest, shop_code, body, trace_id, uid + 1000000, shard, 9000000000000000, 1, 1
 					FROM material_requests LIMIT 1`,
 			} {
 				if _, err := db.ExecContext(t.Context(), statement); err != nil {
@@ -132,7 +132,7 @@ func TestRetention_ends_what_no_receiver_took_and_keeps_nothing_for_another_supp
 			enqueue := func(status string, at int) {
 				t.Helper()
 				_, err := db.ExecContext(t.Context(), fmt.Sprintf(`UPDATE material_requests
-					SET status = '%s', retry_at = nullif(%d, 0) WHERE supplier_id = '%s'`, status, at, waits.ID))
+					SET status = '%s', due_at = nullif(%d, 0) WHERE supplier_id = '%s'`, status, at, waits.ID))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -129,11 +129,11 @@ func (f filling) statements() []string {
 		WHEN part % 10 = 3 THEN 'selected' ELSE 'estimated' END`
 	return []string{
 		`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, received,
-			failure, created_at, updated_at, selected_estimate_id, selected_at, retry_at)
+			failure, created_at, updated_at, selected_estimate_id, selected_at, shard, due_at)
 			SELECT supplier, n, ` + status + `, ` + blob(make([]byte, 32)) + `, 'SP-0001',
 				` + blob(pack.Pack(body(1))) + `, 'trace', uid, CASE WHEN part % 100 IN (7, 8) THEN 0 ELSE 1 END,
 				CASE WHEN part % 100 = 7 THEN 'The delivery estimates could not be delivered.' ELSE '' END, at, at,
-				CASE WHEN part % 10 = 3 THEN 'est-road' END, CASE WHEN part % 10 = 3 THEN at END,
+				CASE WHEN part % 10 = 3 THEN 'est-road' END, CASE WHEN part % 10 = 3 THEN at END, 0,
 				CASE WHEN part % 100 = 8 THEN next_year END` + from,
 		`INSERT INTO webhook_events (uid, round, nonce, trace_id, body, created_at, supplier_id)
 			SELECT uid, 1, n, 'trace', ` + blob(pack.Pack([]byte(eventText))) + `, at, supplier` + from +

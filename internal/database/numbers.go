@@ -6,7 +6,7 @@ import (
 )
 
 // Numbers takes n numbers that are never given out again, in every process, and returns the first; on PostgreSQL n is
-// 1. They are a request's uid and its tickets in the queue. A transaction that is rolled back leaves a gap.
+// 1. They are requests' uids and workers' ids. A transaction that is rolled back leaves a gap.
 func (d *DB) Numbers(ctx context.Context, n int) (first int64, err error) {
 	if d.engine == Postgres {
 		_, err = One(ctx, d.SQL(ctx), `SELECT nextval('request_numbers')`, nil, &first)
@@ -18,18 +18,6 @@ func (d *DB) Numbers(ctx context.Context, n int) (first int64, err error) {
 		return 0, fmt.Errorf("take numbers: %w", err)
 	}
 	return first, nil
-}
-
-// LastNumber returns the greatest number that was given out.
-func (d *DB) LastNumber(ctx context.Context) (last int64, err error) {
-	statement := `SELECT value FROM sequences WHERE name = 'request_numbers'`
-	if d.engine == Postgres {
-		statement = `SELECT last_value FROM request_numbers`
-	}
-	if _, err := One(ctx, d.ReaderSQL(ctx), statement, nil, &last); err != nil {
-		return 0, fmt.Errorf("read the last number: %w", err)
-	}
-	return last, nil
 }
 
 // Installation returns the random id that the first migration gave this installation. A copy of the database has the

@@ -33,7 +33,7 @@ func TestAssign_balances_the_shards_and_moves_no_more_than_that_takes(t *testing
 					orphans++
 				}
 			}
-			low, high := round.Shards/len(live), (dispatch.Shards+len(live)-1)/len(live)
+			low, high := round.Shards/len(live), (round.Shards+len(live)-1)/len(live)
 			excess := 0
 			for _, worker := range live {
 				if n := owned[worker]; n < low || n > high {

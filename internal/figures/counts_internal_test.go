@@ -22,16 +22,16 @@ func exec(t *testing.T, db *database.DB, statement string, args ...any) {
 	}
 }
 
-// request stores one; the last two are its ticket and retry_at.
-func request(t *testing.T, db *database.DB, id int64, status string, round int, since int64, queued, again any) {
+// request stores one; the last is when its estimation is due.
+func request(t *testing.T, db *database.DB, id int64, status string, round int, since int64, due any) {
 	t.Helper()
 	failure := ""
 	if status == "failed" {
 		failure = "no reason"
 	}
 	exec(t, db, `INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, round,
-			created_at, round_at, updated_at, ticket, retry_at, failure)
-		VALUES ('acme', ?, ?, '', '', '', '', ?, ?, 1, ?, 1, ?, ?, ?)`, id, status, id, round, since, queued, again, failure)
+			created_at, round_at, updated_at, shard, due_at, failure)
+		VALUES ('acme', ?, ?, '', '', '', '', ?, ?, 1, ?, 1, 0, ?, ?)`, id, status, id, round, since, due, failure)
 }
 
 func delivery(t *testing.T, db *database.DB, id string, uid int64, round int, to, status string, worker any, at int64) {
@@ -63,22 +63,22 @@ func TestCounts_are_of_each_request_delivery_and_receiver_once(t *testing.T) {
 			t.Errorf("of nothing: %+v, %v", none, err)
 		}
 		since := func(seconds int64) int64 { return noon.Unix()*1e6 - seconds*1e6 }
-		request(t, db, 1, "enqueued", 1, since(10), 5, nil)
-		request(t, db, 2, "enqueued", 2, since(30), 6, nil) // its delivery of the round before was redelivered
+		request(t, db, 1, "enqueued", 1, since(10), 5)
+		request(t, db, 2, "enqueued", 2, since(30), 6) // its delivery of the round before was redelivered
 		delivery(t, db, "2-1", 2, 1, "own", "pending", nil, since(20))
-		request(t, db, 3, "enqueued", 1, since(50), nil, 7)
-		request(t, db, 4, "enqueued", 1, since(5), nil, nil)
+		request(t, db, 3, "enqueued", 1, since(50), 7)
+		request(t, db, 4, "enqueued", 1, since(5), nil)
 		delivery(t, db, "4-1", 4, 1, "own", "pending", nil, since(5))
 		delivery(t, db, "4-2", 4, 1, "acme", "pending", nil, since(900))
-		request(t, db, 5, "enqueued", 1, since(5), nil, nil)
+		request(t, db, 5, "enqueued", 1, since(5), nil)
 		delivery(t, db, "5-1", 5, 1, "own", "pending", 8, since(5))
 		delivery(t, db, "5-2", 5, 1, "acme", "pending", 8, since(900))
-		request(t, db, 6, "estimated", 1, since(900), nil, nil) // by another service, before its own delivery
+		request(t, db, 6, "estimated", 1, since(900), nil) // by another service, before its own delivery
 		delivery(t, db, "6-1", 6, 1, "own", "pending", 8, since(3))
-		request(t, db, 7, "failed", 1, since(900), nil, nil)
+		request(t, db, 7, "failed", 1, since(900), nil)
 		delivery(t, db, "7-1", 7, 1, "own", "dead", nil, since(900))
 		delivery(t, db, "7-2", 7, 1, "acme", "failed", nil, since(900))
-		request(t, db, 8, "selected", 1, since(900), nil, nil)
+		request(t, db, 8, "selected", 1, since(900), nil)
 		delivery(t, db, "8-1", 8, 1, "own", "delivered", nil, since(900))
 		delivery(t, db, "8-2", 8, 1, "acme", "dead", nil, since(900))
 		for i, r := range []struct {
@@ -116,8 +116,8 @@ func TestCounts_are_exact_up_to_100000_which_means_that_or_more(t *testing.T) {
 				CASE WHEN n % 10 < 5 THEN 'pending' WHEN n % 10 < 9 THEN 'failed' ELSE 'dead' END, 1, 1, 1, 1, 1,
 				CASE WHEN n % 10 < 2 THEN 1 END FROM `+numbers(250_000))
 		exec(t, db, `INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid,
-				created_at, updated_at)
-			SELECT 'acme', n, 'enqueued', '', '', '', '', n, 1, 1 FROM `+numbers(100_003))
+				shard, created_at, updated_at)
+			SELECT 'acme', n, 'enqueued', '', '', '', '', n, 0, 1, 1 FROM `+numbers(100_003))
 		got, err := at(db, noon).Count(t.Context())
 		if err != nil || got.Pending != 100_000 || got.Failed != 100_000 || got.Dead != 25_000 || got.Enqueued != 100_000 {
 			t.Errorf("%+v, %v", got, err)
@@ -138,7 +138,7 @@ func TestCounts_are_made_once_a_step_and_read_by_all(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		var wait sync.WaitGroup
 		for step := range 3 {
-			request(t, db, int64(step+1), "enqueued", 1, 1, step, nil)
+			request(t, db, int64(step+1), "enqueued", 1, 1, step)
 			now := noon.Add(time.Duration(step) * stepLength)
 			for i := range 5 { // processes, each of which looks several times
 				wait.Go(func() {
@@ -148,7 +148,7 @@ func TestCounts_are_made_once_a_step_and_read_by_all(t *testing.T) {
 				})
 			}
 			wait.Wait()
-			request(t, db, int64(100+step), "enqueued", 1, 1, step, nil) // after the count
+			request(t, db, int64(100+step), "enqueued", 1, 1, step) // after the count
 			first, err := at(db, now.Add(time.Second)).Counts(t.Context())
 			if err != nil || first.Enqueued != int64(2*step+1) {
 				t.Errorf("step %d: %+v, %v", step, first, err)
@@ -200,7 +200,7 @@ func TestCounts_follow_a_clock_that_is_set_back(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		for i, now := range []time.Time{noon, noon.Add(time.Hour), noon.Add(3 * time.Second), noon.Add(-time.Hour),
 			noon} {
-			request(t, db, int64(i+1), "enqueued", 1, 1, i, nil)
+			request(t, db, int64(i+1), "enqueued", 1, 1, i)
 			if got, err := at(db, now).Counts(t.Context()); err != nil || !got.At.Equal(now) || got.Enqueued != int64(i+1) {
 				t.Errorf("look %d: %+v, %v", i, got, err)
 			}
@@ -218,9 +218,9 @@ func TestCounts_never_walk_through_what_is_well(t *testing.T) {
 	db := databasetest.Open(t, database.Postgres)
 	for _, state := range []string{
 		`SELECT 1`, `ANALYZE`,
-		`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, created_at,
+		`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, shard, created_at,
 				updated_at)
-			SELECT 'acme', n, CASE WHEN n < 9 THEN 'enqueued' ELSE 'estimated' END, '', '', '', '', n, 1, 1
+			SELECT 'acme', n, CASE WHEN n < 9 THEN 'enqueued' ELSE 'estimated' END, '', '', '', '', n, 0, 1, 1
 			FROM ` + numbers(20_000),
 		`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
 				next_attempt_at, created_at, updated_at)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -90,7 +89,7 @@ func TestSubmit_from_two_replicas_of_overlapping_ids_never_deadlocks(t *testing.
 // hangUp ends the caller's context while its request is on the way.
 type hangUp struct{ cancel context.CancelFunc }
 
-func (h hangUp) Publish(...materials.Queued) { h.cancel() }
+func (h hangUp) Publish(...round.Round) { h.cancel() }
 
 func TestSubmit_whose_caller_hangs_up_still_stores_the_request(t *testing.T) {
 	t.Parallel()
@@ -129,118 +128,6 @@ func TestSubmit_without_a_database_is_unavailable(t *testing.T) {
 	}
 	wait.Until(t, "the service works again",
 		func() bool { return p.Submit(t.Context(), request("acme", 1, "SP-1")) == nil })
-}
-
-func TestSweep_publishes_what_no_message_names_any_more(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		p := newPipeline(t, db, nil)
-		for id := range int64(4) {
-			if err := p.Submit(t.Context(), request("acme", id, "SP-1")); err != nil {
-				t.Fatal(err)
-			}
-		}
-		p.world.takePublished()
-		expect(t, p.deliverOwn(p.round("acme", 3), event("acme", 3, noon, "e1")), 200) // done
-		sweep := func(below int64, want ...string) {
-			t.Helper()
-			n, err := p.sweep(below)
-			if got := p.world.takePublished(); err != nil || n != len(want) || !slices.Equal(got, want) {
-				t.Errorf("below %d: %d, %v, %v, want %v", below, n, got, err, want)
-			}
-		}
-		third := *p.row("acme", 2).Ticket
-		sweep(third, "acme/0/1", "acme/1/1")
-		sweep(third)
-		sweep(third+1, "acme/2/1")
-	})
-}
-
-func TestSweep_by_two_replicas_at_once_publishes_each_request_once(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		one := newPipeline(t, db, nil)
-		two := newPipeline(t, db, nil)
-		const n = 1200
-		atOnce(n, func(i int) {
-			if err := one.Submit(t.Context(), request("acme", int64(i), "SP-1")); err != nil {
-				t.Error(err)
-			}
-		})
-		one.world.takePublished()
-		last, err := db.LastNumber(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var total atomic.Int64
-		atOnce(40, func(i int) { // one of them sweeps at a time
-			swept, err := []*pipeline{one, two}[i%2].Sweep(t.Context(), last+1, 100)
-			if err != nil {
-				t.Error(err)
-			}
-			total.Add(int64(swept))
-		})
-		for swept := 1; swept > 0; total.Add(int64(swept)) {
-			if swept, err = one.Sweep(t.Context(), last+1, 100); err != nil {
-				t.Fatal(err)
-			}
-		}
-		published := append(one.world.takePublished(), two.world.takePublished()...)
-		slices.Sort(published)
-		if len(published) != n || len(slices.Compact(published)) != n || total.Load() != n {
-			t.Errorf("%d requests swept %d times, want %d", len(slices.Compact(published)), total.Load(), n)
-		}
-	})
-}
-
-func TestRunSweeper_refills_a_queue_that_lost_its_work_and_leaves_alone_what_waits_in_it(t *testing.T) {
-	t.Parallel()
-	p := newPipeline(t, databasetest.Open(t, database.SQLite), nil)
-	for id := range int64(3) {
-		if err := p.Submit(t.Context(), request("acme", id, "SP-1")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	first := p.world.takeMessages()[1].Subject
-	p.world.hold(round.Backlog{First: first, Length: 2, Store: 1}, nil) // the message before it was lost
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- p.RunSweeper(ctx) }()
-	published := func(want ...string) func() bool {
-		return func() bool {
-			got := p.world.takePublished()
-			if len(got) > 0 && !slices.Equal(got, want) {
-				t.Errorf("published %v, want %v", got, want)
-			}
-			return len(got) > 0
-		}
-	}
-	wait.Until(t, "what was lost before the first message is published", published("acme/0/1"))
-	p.world.hold(round.Backlog{}, errors.New("away"))
-	p.world.hold(round.Backlog{Store: 2}, nil) // its store is gone
-	wait.Until(t, "all that was old enough is published at once", published("acme/1/1", "acme/2/1"))
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-}
-
-func TestRunSweeper_publishes_what_was_lost_though_the_queue_is_never_empty(t *testing.T) {
-	t.Parallel()
-	p := newPipeline(t, databasetest.Open(t, database.SQLite), nil)
-	if err := p.Submit(t.Context(), request("acme", 1, "SP-1")); err != nil {
-		t.Fatal(err)
-	}
-	p.world.takeMessages() // lost
-	p.world.hold(round.Backlog{First: "mr.work.9999", Length: 100_000, Store: 1}, nil)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- p.RunSweeper(ctx) }()
-	wait.Until(t, "it is published", func() bool { return slices.Contains(p.world.takePublished(), "acme/1/1") })
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }
 
 // Whatever order, spelling and company requests come in, each id keeps the first request that was accepted under it.

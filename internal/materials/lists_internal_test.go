@@ -16,12 +16,12 @@ import (
 func listedRequests(ctx context.Context, t *testing.T, db *database.DB, first, last int) {
 	t.Helper()
 	err := db.From(ctx).Exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id,
-		uid, created_at, updated_at, selected_at)
+		uid, shard, created_at, updated_at, selected_at)
 		WITH RECURSIVE n(i) AS (SELECT CAST(? AS bigint) UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 		SELECT CASE WHEN i % 3 = 0 THEN 's' || (i % 11) ELSE 'acme' END, i,
 			CASE WHEN i % 10 = 0 THEN 'selected' WHEN i % 1000 = 1 OR i % 6 = 0 THEN 'failed'
 				WHEN i % 1000 = 2 OR i % 3 = 0 THEN 'enqueued' ELSE 'estimated' END,
-			'', '', '{}', '', i, i, 1, CASE WHEN i % 10 = 0 THEN i / 7 END FROM n`, first, last).Error
+			'', '', '{}', '', i, 0, i, 1, CASE WHEN i % 10 = 0 THEN i / 7 END FROM n`, first, last).Error
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func (m *listsModel) store(t *rapid.T, uid int64) {
 	row := listed{uid: uid, supplier: rapid.SampledFrom([]string{"acme", "acme", "other"}).Draw(t, "supplier"),
 		status: materials.Enqueued}
 	m.p.exec(fmt.Sprintf(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid,
-		created_at, updated_at) VALUES ('%s', %d, 'enqueued', '', '', '{}', '', %[2]d, 1, 1)`, row.supplier, uid))
+		shard, created_at, updated_at) VALUES ('%s', %d, 'enqueued', '', '', '{}', '', %[2]d, 0, 1, 1)`, row.supplier, uid))
 	m.Rows[uid] = row
 }
 

@@ -86,7 +86,7 @@ func (m *modelRun) estimate(t *rapid.T) {
 		t.Skip()
 	}
 	p := m.process(t)
-	if err := p.Work(context.Background(), message(l.at)); err != nil {
+	if err := p.Work([]round.Round{l.at}); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(m.made, func(e made) bool { return e.Round == l.at }) {
@@ -188,7 +188,7 @@ func (m *modelRun) check(t *rapid.T) {
 			t.Fatalf("request %d has %v, want %s", id, got, l.estimates)
 		}
 		sent := slices.ContainsFunc(m.made, func(e made) bool { return e.Round == l.at })
-		if l.status == materials.Enqueued && !sent && r.Ticket == nil {
+		if l.status == materials.Enqueued && !sent && r.DueAt == nil {
 			t.Fatalf("request %d is enqueued and nothing would ever estimate it", id)
 		}
 	}

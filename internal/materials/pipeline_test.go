@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -66,7 +65,7 @@ func newPipeline(t *testing.T, db *database.DB, change func(*materials.Deps)) *p
 	p.RequestLedger = materials.NewRequestLedger(db, slog.New(p.logs), p.clock, nil)
 	p.worker.Service = work.New(work.Deps{
 		DB: db, Log: slog.New(p.logs), Now: p.clock, Local: p.clock, Ledger: p.RequestLedger,
-		Queue: p.world, Outbox: p.world, Catalogue: p.world, Estimator: p.world, Flushers: flushers,
+		Publish: p.world.publish, Outbox: p.world, Catalogue: p.world, Estimator: p.world, Flushers: flushers,
 		Schedule: []time.Duration{time.Minute, time.Hour},
 	})
 	cursors, err := cursor.New("a key")
@@ -102,7 +101,7 @@ type (
 // nowhere publishes to no queue.
 type nowhere struct{}
 
-func (nowhere) Publish(...materials.Queued) {}
+func (nowhere) Publish(...round.Round) {}
 
 func (p *pipeline) clock() time.Time { return time.UnixMicro(p.now.Load()) }
 
@@ -139,13 +138,13 @@ func (p *pipeline) enqueue(supplierID string, id int64) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, ticket,
-		created_at, updated_at)
-		VALUES (?, ?, 'enqueued', ?, 'shop-1', ?, ?, ?, ?, ?, ?)`,
+	p.exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, shard,
+		due_at, created_at, updated_at)
+		VALUES (?, ?, 'enqueued', ?, 'shop-1', ?, ?, ?, ?, ?, ?, ?)`,
 		supplierID, id, []byte{1}, fmt.Sprintf(`{"id":%d,"shop_code":"shop-1","materials":[
 			{"material_id":7,"material":"board","sku":"SKU-1","width":100,"height":50,"depth":2.5,"quantity":3},
 			{"material_id":8,"material":"frame","sku":"SKU-2","width":10,"height":20,"quantity":1}]}`, id),
-		trace(supplierID, id), uid, uid, noon.UnixMicro(), noon.UnixMicro())
+		trace(supplierID, id), uid, round.ShardOf(supplierID), noon.UnixMicro(), noon.UnixMicro(), noon.UnixMicro())
 }
 
 func trace(supplierID string, id int64) string { return fmt.Sprintf("trace-%s-%d", supplierID, id) }
@@ -164,8 +163,7 @@ type row struct {
 	SelectedEstimateID *string
 	UID                int64
 	Round              int64
-	Ticket             *int64
-	RetryAt            *int64
+	DueAt              *int64
 	UpdatedAt          int64
 	Estimates          *string
 	Unavailable        *string
@@ -233,25 +231,43 @@ func (p *pipeline) round(supplierID string, id int64) round.Round {
 	return r
 }
 
-// sweep publishes everything whose ticket is below the given one, and what is due now.
-func (p *pipeline) sweep(below int64) (int, error) {
-	return p.Sweep(context.Background(), below, 5000)
+// due counts the estimations that are due by now.
+func (p *pipeline) due() (n int) {
+	p.t.Helper()
+	err := p.db.Reader(context.Background()).Raw(`SELECT count(*) FROM material_requests WHERE due_at <= ?`,
+		p.now.Load()).Scan(&n).Error
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return n
 }
-
-// everything is above all tickets.
-const everything = math.MaxInt64
 
 func (p *pipeline) work(supplierID string, id int64) error {
-	return p.Work(context.Background(), message(p.round(supplierID, id)))
+	return p.Work([]round.Round{p.round(supplierID, id)})
 }
 
-// message is the message of some rounds.
-func message(rounds ...round.Round) work.Message {
-	w := work.Message{Subject: "mr.work.1"}
-	for _, r := range rounds {
-		w.Body = append(append(w.Body, r.String()...), '\n')
+// allShards are those of a lone worker.
+func allShards() []int {
+	all := make([]int, round.Shards)
+	for shard := range all {
+		all[shard] = shard
 	}
-	return w
+	return all
+}
+
+// run runs the worker until the test ends or stop is called.
+func (p *pipeline) run() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			p.t.Error(err)
+		}
+	})
+	p.t.Cleanup(stop)
+	return stop
 }
 
 // deliverOwn posts a signed event as the sender does, under the webhook-id of its round.
@@ -352,23 +368,21 @@ type world struct {
 	products  func(supplierID string, skus []string) (map[string]estimates.Product, error)
 	outbox    func(events []round.Outgoing) error
 	adds      atomic.Int64
-	backlog   round.Backlog
-	away      error // of the queue
 	mu        sync.Mutex
 	sent      []string
-	published []work.Message
+	published []round.Message
 	last      round.Outgoing
 	asked     estimates.Request
 }
 
-func (w *world) Publish(subject string, body []byte) {
+func (w *world) publish(m round.Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.published = append(w.published, work.Message{Subject: subject, Body: body})
+	w.published = append(w.published, m)
 }
 
 // takeMessages are the messages published since the last call.
-func (w *world) takeMessages() []work.Message {
+func (w *world) takeMessages() []round.Message {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	published := w.published
@@ -380,8 +394,7 @@ func (w *world) takeMessages() []work.Message {
 func (w *world) takePublished() []string {
 	var rounds []string
 	for _, m := range w.takeMessages() {
-		for _, line := range strings.Fields(string(m.Body)) {
-			r, _ := round.Parse(line)
+		for _, r := range m.Rounds {
 			rounds = append(rounds, key(r))
 		}
 	}
@@ -406,19 +419,6 @@ func (w *world) Estimate(ctx context.Context, r estimates.Request) (estimates.Re
 	w.asked = r
 	w.mu.Unlock()
 	return estimates.Result{Estimates: event(r.SupplierID, r.RequestID, r.At, "e1").Data.Estimates}, nil
-}
-
-// hold makes the queue hold what backlog says, or be away with err.
-func (w *world) hold(backlog round.Backlog, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.backlog, w.away = backlog, err
-}
-
-func (w *world) Backlog(context.Context, string) (round.Backlog, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.backlog, w.away
 }
 
 func (w *world) Add(ctx context.Context, events []round.Outgoing) (before []round.Round, err error) {
@@ -452,6 +452,18 @@ func (w *world) Add(ctx context.Context, events []round.Outgoing) (before []roun
 		}
 	})
 	return before, nil
+}
+
+func (w *world) Stored(ctx context.Context, rounds []round.Round) (stored []round.Round, err error) {
+	for _, r := range rounds {
+		var n int
+		err = errors.Join(err, w.db.Reader(ctx).Raw(`SELECT count(*) FROM webhook_events WHERE uid = ? AND round = ?`, r.UID,
+			r.Number).Scan(&n).Error)
+		if n > 0 {
+			stored = append(stored, r)
+		}
+	}
+	return stored, err
 }
 
 func (w *world) Reserve(want int) (int, func()) { return want, func() {} }

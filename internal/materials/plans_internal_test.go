@@ -40,7 +40,7 @@ func TestPlans_of_a_young_table_look_requests_up_by_their_key(t *testing.T) {
 	for _, state := range []struct{ name, statement string }{
 		{"empty", ``},
 		{"with one row", `INSERT INTO material_requests (` + intakeColumns +
-			`) VALUES ('acme', 1, 'enqueued', '', '', '', '', NULL, 1, 1, 1, 1)`},
+			`) VALUES ('acme', 1, 'enqueued', '', '', '', '', NULL, 1, 1, 1, 1, 1)`},
 		{"analyzed", `ANALYZE material_requests`},
 		{"visited by autovacuum while empty", `TRUNCATE material_requests; ANALYZE material_requests`},
 	} {

@@ -72,11 +72,11 @@ func TestReestimate_by_state(t *testing.T) {
 		for i, tt := range tests {
 			id := int64(i)
 			p.enqueue("acme", id)
-			p.exec(`UPDATE material_requests SET status = ?, ticket = NULL WHERE id = ?`, tt.state, id)
+			p.exec(`UPDATE material_requests SET status = ?, due_at = NULL WHERE id = ?`, tt.state, id)
 			expect(t, p.reestimate("acme", id), tt.status)
 			p.expectStatus("acme", id, tt.after)
 			moved := tt.status == 202 && tt.state != materials.Enqueued
-			if got := p.row("acme", id).Ticket != nil; got != moved {
+			if got := p.row("acme", id).DueAt != nil; got != moved {
 				t.Errorf("%s: due for a worker: %v, want %v", tt.state, got, moved)
 			}
 		}
@@ -111,7 +111,7 @@ func TestReestimate_and_a_choice_at_once_leave_one_of_the_two(t *testing.T) {
 	})
 }
 
-func TestSweep_finds_a_re_estimate_whose_publish_was_lost(t *testing.T) {
+func TestLook_finds_a_re_estimate_whose_message_was_lost(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
@@ -119,8 +119,10 @@ func TestSweep_finds_a_re_estimate_whose_publish_was_lost(t *testing.T) {
 		expect(t, p.deliver("msg_1", event("acme", 1, noon, "e")), 200)
 		expect(t, p.reestimate("acme", 1), 202)
 		p.world.takePublished()
-		if n, err := p.sweep(everything); n != 1 || err != nil {
-			t.Errorf("swept %d, %v", n, err)
+		p.Own(allShards(), nil)
+		p.now.Add(time.Second.Microseconds())
+		if n, err := p.Look(t.Context(), false); n != 1 || err != nil {
+			t.Errorf("found %d, %v", n, err)
 		}
 	})
 }

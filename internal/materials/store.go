@@ -51,7 +51,7 @@ type requestRow struct {
 	TraceParent        *string // null: it is not traced
 	UID                int64
 	Received           int64
-	Ticket             *int64
+	DueAt              *int64
 	Tries              int64
 	SelectedEstimateID *string
 	SelectedAt         *int64

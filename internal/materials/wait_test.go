@@ -31,9 +31,6 @@ func TestWait_ends_when_another_process_changes_the_request(t *testing.T) {
 			answered.Go(func() { answers[i] = two.wait(string(rune('0'+i)), "60s") })
 		}
 		expect(t, one.deliver("msg_0", event("acme", 0, noon, "e")), 200)
-		if _, err := one.sweep(everything); err != nil {
-			t.Fatal(err)
-		}
 		if err := one.MarkFailed(t.Context(), one.round("acme", 1), "no service"); err != nil {
 			t.Fatal(err)
 		}

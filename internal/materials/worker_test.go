@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/materials"
-	"github.com/supplyhub/supplyhub/internal/materials/work"
 	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
@@ -110,11 +108,11 @@ func TestWork_of_many_requests_shares_transactions(t *testing.T) {
 			want = append(want, fmt.Sprintf("%s/%d/1", supplier, id))
 		}
 		slices.Sort(want)
-		failures := make([]error, n)
-		atOnce(n, func(i int) { failures[i] = p.work(fmt.Sprintf("s%d", i%7), int64(i)) })
-		if err := errors.Join(failures...); err != nil {
-			t.Error(err)
+		p.run()
+		for id := range int64(n) {
+			p.Take([]round.Round{p.round(fmt.Sprintf("s%d", id%7), id)})
 		}
+		wait.Until(t, "all are sent", func() bool { return len(p.world.sentKeys()) == n })
 		if diff := cmp.Diff(want, p.world.sentKeys()); diff != "" {
 			t.Errorf("sent (-want +got):\n%s", diff)
 		}
@@ -124,7 +122,7 @@ func TestWork_of_many_requests_shares_transactions(t *testing.T) {
 	})
 }
 
-func TestWork_with_nothing_to_do_is_acknowledged(t *testing.T) {
+func TestWork_with_nothing_to_do_does_nothing(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
@@ -137,16 +135,10 @@ func TestWork_with_nothing_to_do_is_acknowledged(t *testing.T) {
 				t.Errorf("request %d: %v", id, err)
 			}
 		}
-		gone := message(round.Round{SupplierID: "acme", RequestID: 99, UID: 99, Number: 1},
-			round.Round{SupplierID: "stranger", RequestID: 1, UID: 1, Number: 1})
-		if err := p.Work(t.Context(), gone); err != nil {
+		gone := []round.Round{{SupplierID: "acme", RequestID: 99, UID: 99, Number: 1},
+			{SupplierID: "stranger", RequestID: 1, UID: 1, Number: 1}}
+		if err := p.Work(gone); err != nil {
 			t.Error(err)
-		}
-		for _, subject := range []string{"", "mr", "mr.", "mr.acme.1", "mr.work.", "mr.work.01", "mr.work.x", "xx.work.1",
-			"mr.work.1 "} {
-			if err := p.Work(t.Context(), work.Message{Subject: subject, Body: []byte("acme/0/1/1\n")}); err != nil {
-				t.Errorf("work %q: %v", subject, err)
-			}
 		}
 		if events := p.events(); len(events) > 0 {
 			t.Errorf("stored events %v", events)
@@ -268,13 +260,13 @@ func TestWork_that_keeps_failing_is_tried_again_on_a_schedule_and_then_fails_the
 					for _, step := range []struct {
 						at   time.Time
 						want int
-					}{{now.Add(wait), 0}, {now.Add(wait + time.Microsecond), 1}} {
+					}{{now.Add(wait - time.Microsecond), 0}, {now.Add(wait), 1}} {
 						p.now.Store(step.at.UnixMicro())
-						if n, err := p.sweep(0); err != nil || n != step.want {
-							t.Fatalf("try %d, %s later: published %d, %v, want %d", i+1, step.at.Sub(now), n, err, step.want)
+						if n := p.due(); n != step.want {
+							t.Fatalf("try %d, %s later: %d are due, want %d", i+1, step.at.Sub(now), n, step.want)
 						}
 					}
-					now = now.Add(wait + time.Microsecond)
+					now = now.Add(wait)
 				}
 				if err := p.work("acme", 1); err != nil {
 					t.Fatal(err)
@@ -313,33 +305,16 @@ func TestWork_of_several_requests_is_done_for_all_but_those_that_fail(t *testing
 			p.enqueue("acme", id+1)
 			rounds = append(rounds, p.round("acme", id+1))
 		}
-		if err := p.Work(t.Context(), message(append(rounds,
-			round.Round{SupplierID: "stranger", RequestID: 9, UID: 9, Number: 1})...)); err != nil {
+		if err := p.Work(append(rounds, round.Round{SupplierID: "stranger", RequestID: 9, UID: 9, Number: 1})); err != nil {
 			t.Error(err)
 		}
 		if diff := cmp.Diff([]string{"acme/1/1", "acme/3/1"}, p.events()); diff != "" {
 			t.Errorf("stored events (-want +got):\n%s", diff)
 		}
-		if r := p.row("acme", 2); r.Ticket != nil || r.RetryAt == nil {
-			t.Errorf("the one that failed waits with ticket %v and time %v", r.Ticket, r.RetryAt)
+		if at := p.row("acme", 2).DueAt; at == nil || *at != noon.Add(time.Minute).UnixMicro() {
+			t.Errorf("the one that failed is due at %v", at)
 		}
 	})
-}
-
-func TestWork_of_several_requests_with_a_malformed_name_is_dropped_whole(t *testing.T) {
-	t.Parallel()
-	p := newPipeline(t, databasetest.Open(t, database.SQLite), nil)
-	p.enqueue("acme", 1)
-	first := p.round("acme", 1).String()
-	for _, body := range []string{first + "\n\n", first + "\nacme/1", first + "\r\n" + first + "\n", "\n", first + " " +
-		first} {
-		if err := p.Work(t.Context(), work.Message{Subject: "mr.work.1", Body: []byte(body)}); err != nil {
-			t.Errorf("%q: %v", body, err)
-		}
-	}
-	if events := p.events(); len(events) > 0 {
-		t.Errorf("stored events %v", events)
-	}
 }
 
 func TestWork_of_suppliers_whose_catalogue_fails_is_tried_again_alone(t *testing.T) {
@@ -354,12 +329,12 @@ func TestWork_of_suppliers_whose_catalogue_fails_is_tried_again_alone(t *testing
 			}
 			return nil, nil
 		}
-		if err := p.Work(t.Context(), message(p.round("acme", 1), p.round("other", 1))); err != nil {
+		if err := p.Work([]round.Round{p.round("acme", 1), p.round("other", 1)}); err != nil {
 			t.Error(err)
 		}
-		if r := p.row("acme", 1); r.Status != "enqueued" || r.RetryAt == nil ||
-			*r.RetryAt != noon.Add(time.Minute).UnixMicro() {
-			t.Errorf("the request is %s and tried again at %v", r.Status, r.RetryAt)
+		if r := p.row("acme", 1); r.Status != "enqueued" || r.DueAt == nil ||
+			*r.DueAt != noon.Add(time.Minute).UnixMicro() {
+			t.Errorf("the request is %s and tried again at %v", r.Status, r.DueAt)
 		}
 		if diff := cmp.Diff([]string{"other/1/1"}, p.events()); diff != "" {
 			t.Errorf("stored events (-want +got):\n%s", diff)
@@ -382,13 +357,13 @@ func TestWork_of_several_requests_of_which_the_outbox_refuses_one_is_done_for_th
 			p.enqueue("acme", id+1)
 			rounds = append(rounds, p.round("acme", id+1))
 		}
-		if err := p.Work(t.Context(), message(rounds...)); err != nil {
+		if err := p.Work(rounds); err != nil {
 			t.Error(err)
 		}
 		if diff := cmp.Diff([]string{"acme/1/1", "acme/3/1"}, p.events()); diff != "" {
 			t.Errorf("stored events (-want +got):\n%s", diff)
 		}
-		if r := p.row("acme", 2); r.RetryAt == nil {
+		if r := p.row("acme", 2); r.DueAt == nil || *r.DueAt <= noon.UnixMicro() {
 			t.Error("the refused one is not tried again")
 		}
 		p.world.outbox = nil
@@ -401,7 +376,7 @@ func TestWork_of_several_requests_of_which_the_outbox_refuses_one_is_done_for_th
 	})
 }
 
-func TestWork_that_came_again_after_its_event_was_stored_is_not_queued_any_more(t *testing.T) {
+func TestWork_that_came_again_after_its_event_was_stored_is_due_no_longer(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		p := newPipeline(t, db, nil)
@@ -409,8 +384,8 @@ func TestWork_that_came_again_after_its_event_was_stored_is_not_queued_any_more(
 		if err := errors.Join(p.work("acme", 1), p.work("acme", 1)); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := p.sweep(everything); n != 0 || err != nil {
-			t.Errorf("swept %d, %v", n, err)
+		if n := p.due(); n != 0 {
+			t.Errorf("%d are due", n)
 		}
 		if diff := cmp.Diff([]string{"acme/1/1"}, p.events()); diff != "" {
 			t.Errorf("stored events (-want +got):\n%s", diff)
@@ -426,7 +401,7 @@ func TestWork_of_an_earlier_round_does_nothing(t *testing.T) {
 		earlier := p.round("acme", 1)
 		expect(t, p.deliverOwn(earlier, event("acme", 1, noon, "e1")), 200)
 		expect(t, p.reestimate("acme", 1), 202)
-		if err := p.Work(t.Context(), message(earlier)); err != nil || len(p.events()) > 0 {
+		if err := p.Work([]round.Round{earlier}); err != nil || len(p.events()) > 0 {
 			t.Errorf("stored %v, %v", p.events(), err)
 		}
 	})
@@ -492,43 +467,8 @@ func TestWork_of_a_damaged_packed_body_puts_that_request_off_alone(t *testing.T)
 				t.Errorf("request %d: %v", id, err)
 			}
 		}
-		if got := len(p.events()); got != 2 || p.row("acme", 1).RetryAt == nil {
+		if got := len(p.events()); got != 2 || *p.row("acme", 1).DueAt <= noon.UnixMicro() {
 			t.Errorf("%d events are stored, and of the damaged request %+v", got, p.row("acme", 1))
-		}
-	})
-}
-
-func TestRunDirect_takes_what_waits_while_the_worker_is_idle_and_only_then(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		p := newPipeline(t, db, nil)
-		for id := range int64(300) {
-			if err := p.Submit(t.Context(), request("acme", id, "SP-1")); err != nil {
-				t.Fatal(err)
-			}
-		}
-		published := len(p.world.takePublished())
-		const busy = 5
-		var looks atomic.Int64
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() {
-			ended <- p.RunDirect(ctx, func() bool { return looks.Add(1) > busy })
-		}()
-		wait.Until(t, "the worker was looked at", func() bool { return looks.Load() >= busy })
-		if n := len(p.events()); n > 0 || published != 300 || p.Undelivered() != nil {
-			t.Errorf("%d requests were published and %d estimated while the worker is busy", published, n)
-		}
-		wait.Until(t, "all are estimated without the queue", func() bool { return len(p.events()) == 300 })
-		if err := p.Undelivered(); !errors.Is(err, work.ErrUndelivered) {
-			t.Errorf("it says %v", err)
-		}
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if again := p.world.takePublished(); len(again) > 0 {
-			t.Errorf("%d were published again", len(again))
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package receivers
 
 import (
-	"context"
 	"log/slog"
 	"testing"
 	"time"
@@ -21,7 +20,7 @@ func TestFailures_in_a_row_add_up_whichever_worker_saw_them(t *testing.T) {
 		for i := range workers {
 			workers[i] = NewRegistry(RegistryDeps{DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 				Deliveries: deliveries.NewKeeper(deliveries.KeeperDeps{DB: db, Now: time.Now}),
-				Announce:   func(context.Context, bool, string) {}})
+				Announce:   func(bool, string) {}})
 		}
 		for _, step := range []struct {
 			calls   string // A and B: failures that the workers saw, a and b: successes

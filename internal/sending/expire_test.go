@@ -45,8 +45,8 @@ func TestExpire_drops_what_only_a_receiver_keeps_and_empties_what_one_request_ke
 		e := event(one.supplier, int64(id), 1)
 		e.Round.UID = list[one.partition].First + int64(id) + 1
 		r.add(e)
-		r.exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, created_at,
-			updated_at) VALUES (?, ?, ?, '', '', '', '', ?, ?, ?)`, one.supplier, id, one.status, e.Round.UID,
+		r.exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, shard, created_at,
+			updated_at) VALUES (?, ?, ?, '', '', '', '', ?, 0, ?, ?)`, one.supplier, id, one.status, e.Round.UID,
 			one.made.UnixMicro(), one.made.UnixMicro())
 	}
 	r.exec(`UPDATE webhook_deliveries SET status = 'delivered' WHERE destination = 'own'`)

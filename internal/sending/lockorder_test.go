@@ -39,8 +39,8 @@ func newContention(t *testing.T, db *database.DB) *contention {
 	for id := int64(1); id <= contended; id++ {
 		e := event("acme", id, 1)
 		r.add(e)
-		r.exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, created_at,
-			updated_at) VALUES ('acme', ?, 'failed', '', '', '', '', ?, ?, 1)`, id, e.Round.UID, id)
+		r.exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, shard, created_at,
+			updated_at) VALUES ('acme', ?, 'failed', '', '', '', '', ?, 0, ?, 1)`, id, e.Round.UID, id)
 	}
 	// they were made in another order than that of their ids
 	r.exec(`UPDATE webhook_deliveries SET status = 'dead', created_at = created_at & -262144 | request_id * 7919 % 262144`)

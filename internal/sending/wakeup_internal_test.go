@@ -1,7 +1,6 @@
 package sending
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -17,12 +16,11 @@ func TestWake_up_by_a_forger_makes_a_worker_look_at_shards_and_does_nothing_else
 		d := newIdle(t, db)
 		begunRow(t, db, "msg_1000a", 1)
 		d.hold("msg_1000a")
-		for _, message := range [][]byte{nil, {0}, {1, 2, 3}, slices.Repeat([]byte{255}, 1<<20),
-			[]byte(`{"body":"sign this"}`)} {
-			d.woken(message)
-			if n := len(d.wakeUps.shards()); n > round.Shards {
-				t.Errorf("%d shards of %d bytes", n, len(message))
-			}
+		for shard := range round.Shards {
+			d.Woken(round.Message{Shard: shard, Paused: shard%2 == 0})
+		}
+		if n := len(d.wakeUps.shards()); n != round.Shards {
+			t.Errorf("%d shards", n)
 		}
 		attempts, err := deliveries.NewAttemptStore(d.deps.DB).Begun(t.Context(), 8)
 		if err != nil || len(attempts) != 1 || d.scheduler.InFlight() > 0 || d.held["msg_1000a"] != 1 {
@@ -35,7 +33,10 @@ func TestWake_up_names_shards_once_and_remembers_when_one_of_their_receivers_was
 	t.Parallel()
 	var w wakeUps
 	before := time.Now()
-	w.take(appendWakeUp(appendWakeUp(appendWakeUp(nil, shardDue, "acme"), shardDue, "acme"), shardPaused, "brico"))
+	for _, m := range []round.Message{{Shard: round.ShardOf("acme")}, {Shard: round.ShardOf("acme")},
+		{Shard: round.ShardOf("brico"), Paused: true}} {
+		w.take(m)
+	}
 	if n := len(w.shards()); n != 2 {
 		t.Errorf("%d shards", n)
 	}

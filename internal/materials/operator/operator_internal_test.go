@@ -14,8 +14,8 @@ import (
 )
 
 // columns are what fill gives a request.
-const columns = `supplier_id, id, status, digest, shop_code, body, trace_id, trace_parent, uid, ticket,
-	created_at, updated_at`
+const columns = `supplier_id, id, status, digest, shop_code, body, trace_id, trace_parent, uid, shard,
+	due_at, created_at, updated_at`
 
 // fill stores requests of three suppliers: some in the same microsecond, some minutes and some months apart.
 func (s *store) fill(ctx context.Context, t *testing.T, from, rows int, at string) {
@@ -23,7 +23,7 @@ func (s *store) fill(ctx context.Context, t *testing.T, from, rows int, at strin
 	err := s.db.From(ctx).Exec(fmt.Sprintf(`INSERT INTO material_requests (`+columns+`)
 		WITH RECURSIVE n(i) AS (SELECT %d UNION ALL SELECT i + 1 FROM n WHERE i < %d)
 		SELECT 's' || (i %% 3), i, CASE i %% 4 WHEN 0 THEN 'failed' WHEN 1 THEN 'enqueued' ELSE 'selected' END,
-			'', '', '', '', NULL, i, NULL, %s, 1 FROM n`, from, from+rows-1, at)).Error
+			'', '', '', '', NULL, i, 0, NULL, %s, 1 FROM n`, from, from+rows-1, at)).Error
 	if err == nil {
 		err = s.db.From(ctx).Exec(`UPDATE material_requests SET failure = 'x' WHERE status = 'failed'`).Error
 	}

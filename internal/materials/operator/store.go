@@ -92,7 +92,7 @@ func (s *store) verified(ctx context.Context, after requestKey, late time.Time, 
 			CASE WHEN status IN ('estimated', 'selected') AND (estimates IS NULL OR unavailable IS NULL) THEN `+
 		s.events.BodyOf(`material_requests.supplier_id`, `material_requests.uid`, `received`)+` IS NULL ELSE false END,
 			status = 'selected' AND (selected_estimate_id IS NULL OR selected_at IS NULL),
-			status = 'enqueued' AND due_at < $3
+			status = 'enqueued' AND coalesce(due_at < $3, false)
 		FROM material_requests WHERE (supplier_id, id) > ($1, $2) ORDER BY supplier_id, id LIMIT $4`,
 		[]any{after.SupplierID, after.ID, late.UnixMicro(), limit}, (*verifiedRow).places)
 	if err != nil {

@@ -50,7 +50,7 @@ const oldest = `due_at IS NOT NULL AND shard = due.shard AND supplier_id = due.a
 // The two engines' forms.
 var (
 	duePostgres = fmt.Sprintf(dueToShards,
-		`(SELECT s, u, a FROM unnest($1::bigint[], $5::text[], $6::bigint[]) AS l(s, a, u))`, ``,
+		`(SELECT * FROM unnest($1::bigint[], $5::text[], $6::bigint[]) AS l(shard, after, until))`, ``,
 		`LEFT JOIN LATERAL (SELECT id, uid, round, tries FROM material_requests WHERE `+oldest+`) AS m ON true`)
 	dueSQLite = fmt.Sprintf(dueToShards,
 		`(SELECT value->>'Shard' AS shard, value->>'Until' AS until, value->>'After' AS after FROM json_each($1))`,
