@@ -18,11 +18,10 @@ import (
 // itself why it cannot be made; and its end waits for its retries, up to 20 s.
 
 const (
-	consumeRetry  = 500 * time.Millisecond // until a consumer that failed is made again
-	heartbeat     = 2 * time.Second        // of the server while it has no message; two missing ones are a failure
-	steadyAfter   = 3 * heartbeat          // a consumer that has not failed for so long brings messages
-	forgottenFor  = 10 * time.Second       // the server drops a consumer that nobody has read for so long
-	createTimeout = 5 * time.Second
+	consumeRetry = 500 * time.Millisecond // until a consumer that failed is made again
+	heartbeat    = 2 * time.Second        // of the server while it has no message; two missing ones are a failure
+	steadyAfter  = 3 * heartbeat          // a consumer that has not failed for so long brings messages
+	forgottenFor = 10 * time.Second       // the server drops a consumer that nobody has read for so long
 )
 
 // Message is what was published under its subject.
@@ -47,8 +46,8 @@ func (q *Queue) Consume(ctx context.Context, subjects func() []string, changed <
 			continue
 		}
 		if err := r.read(ctx); err != nil && ctx.Err() == nil {
+			r.wait(ctx, time.After(consumeRetry)) // a server that stops says so before the connection is lost
 			q.consumeFailed(err)
-			r.wait(ctx, time.After(consumeRetry))
 		}
 	}
 }
@@ -149,7 +148,7 @@ func (r *reader) pass(ctx context.Context, messages <-chan jetstream.Msg, failed
 
 // newConsumer makes a consumer of the messages after the time, or of those that come from now on.
 func (q *Queue) newConsumer(ctx context.Context, subjects []string, after time.Time) (jetstream.Consumer, error) {
-	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	consumer, err := q.js.CreateConsumer(ctx, q.cfg.Stream, q.cfg.consumerConfig(subjects, after))
 	if err != nil {

@@ -14,10 +14,8 @@ import (
 // The questions of `api doctor` to NATS. It must find out what only trying shows: a permission that is missing, a disk
 // that is full. So it publishes a message that no worker reads, and as a worker it reads that itself.
 
-const (
-	askTimeout     = 3 * time.Second
-	examineTimeout = 5 * time.Second // to connect; a process waits less and tries again: a busy server is not a broken one
-)
+// examineTimeout is to connect; a process waits less and tries again: a busy server is not a broken one.
+const examineTimeout = 5 * time.Second
 
 // Examination is what an operator wants to know of a queue that is reached. Nil errors mean that something is well.
 type Examination struct {

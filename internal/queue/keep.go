@@ -15,10 +15,10 @@ import (
 // another program's.
 
 const (
-	ensureTimeout = 5 * time.Second
-	ensureRetry   = time.Second
-	lookEvery     = 10 * time.Second // without a reason
-	deletedFor    = time.Second      // until a stream that was deleted is made again
+	askTimeout  = 3 * time.Second // of a question: none is answered whose connection is lost meanwhile
+	ensureRetry = time.Second
+	lookEvery   = 10 * time.Second // without a reason
+	deletedFor  = time.Second      // until a stream that was deleted is made again
 
 	installationKey = "supplyhub.installation" // in the stream's metadata
 )
@@ -81,7 +81,7 @@ func (q *Queue) reconcile(ctx context.Context) {
 // the server is shared. A stream of another program or installation is refused; inside this process it can only be left
 // by a database that is gone or by another version, and is made again.
 func (q *Queue) ensureStream(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	stream, err := q.js.Stream(ctx, q.cfg.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
