@@ -15,7 +15,7 @@ import (
 //
 // The client's own ordered consumer does nearly this. After a wiped or deleted stream it asks for the sequence number
 // that it had reached, and the server, which counts from 1 again, gives it nothing until that is reached; it keeps to
-// itself why it cannot be made; and its end waits for its retries, up to 20 s.
+// itself why it cannot be made; and to stop it waits for its next retry, up to 10 s.
 
 const (
 	consumeRetry = 500 * time.Millisecond // until a consumer that failed is made again
