@@ -19,7 +19,6 @@ import (
 )
 
 const (
-	longLag  = 10_000 // messages
 	longWait = 30 * time.Second
 
 	repairRead = "the database answers, but not this query: repair what the error names, then run doctor again"
@@ -68,19 +67,9 @@ func (d *doctor) examineQueue(ctx context.Context) {
 	d.say(well, "nats", "", "%s answers", found.Server)
 	d.sayProcess(ctx, role)
 	d.sayEncrypted("nats encryption", found.Plain, "use tls:// in NATS_URL, and NATS_CA")
-	if !d.sayStored("nats stream", found.Stream) || !d.sayStored("nats consumer", found.Consumer) {
-		return
+	if d.sayStream(found.Stream) {
+		d.sayMessages(found)
 	}
-	switch {
-	case found.Refused != nil:
-		d.say(broken, "nats rights", "make room in the stream or unseal it; workers take work from the database meanwhile",
-			"the queue takes no message: %v", found.Refused)
-	case found.Rights != nil:
-		d.say(broken, "nats rights", "give the user the permissions of deployments/nats-users.conf", "%v", found.Rights)
-	default:
-		d.say(well, "nats rights", "", "this user may do all that the process does")
-	}
-	d.sayLag(found)
 }
 
 // sayProcess reports what the process of the role that runs on this machine, if one does, sees of the queue.
@@ -97,15 +86,16 @@ func (d *doctor) sayProcess(ctx context.Context, role string) {
 	case err != nil:
 		d.say(well, name, "", "no %s answers at %s", role, address)
 	case health.Checks["nats"] != well:
-		d.say(warning, name, "repair what it names; workers take work from the database meanwhile", "the %s at %s: %s", role,
+		d.say(warning, name, "repair what it names; workers find the work in the database meanwhile", "the %s at %s: %s", role,
 			address, health.Checks["nats"])
 	default:
 		d.say(well, name, "", "the %s at %s: work travels by the queue", role, address)
 	}
 }
 
-// sayStored reports whether the stream or the consumer is there.
-func (d *doctor) sayStored(name string, err error) bool {
+// sayStream reports whether the stream is there.
+func (d *doctor) sayStream(err error) bool {
+	const name = "nats stream"
 	switch {
 	case errors.Is(err, queue.ErrAbsent):
 		d.say(warning, name, "start the api or a worker: each makes it", "%v", err)
@@ -117,15 +107,21 @@ func (d *doctor) sayStored(name string, err error) bool {
 	return err == nil
 }
 
-func (d *doctor) sayLag(found queue.Examination) {
-	status, todo := well, ""
+// sayMessages reports whether a message was taken and, for a worker, came back.
+func (d *doctor) sayMessages(found queue.Examination) {
+	const name = "nats messages"
 	switch {
-	case found.Lag > 0 && found.Waiting == 0:
-		status, todo = warning, "no worker asks for more at this moment: start one, or more of them"
-	case found.Lag > longLag:
-		status, todo = warning, "start more workers"
+	case found.Rights != nil:
+		d.say(broken, name, "give the user the permissions of deployments/nats-users.conf", "%v", found.Rights)
+	case found.Refused != nil:
+		d.say(broken, name, "make room for the stream; workers find the work in the database meanwhile",
+			"the queue takes no message: %v", found.Refused)
+	case found.Unread != nil:
+		d.say(broken, name, "repair what the error names; workers find the work in the database meanwhile",
+			"the queue brings no message: %v", found.Unread)
+	default:
+		d.say(well, name, "", "this user may do all that the process does")
 	}
-	d.say(status, "nats lag", todo, "%d messages wait or are being worked on", found.Lag)
 }
 
 // examineOwnQueue asks the api in which JetStream runs.

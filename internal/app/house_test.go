@@ -68,7 +68,6 @@ var edges = map[string][]string{
 
 	"internal/database/sqlite": {"internal/database"},
 
-	"internal/queue":          {"internal/round"},
 	"internal/queue/embedded": {"internal/errs", "internal/queue"},
 
 	"internal/telemetry": {"internal/errs", "internal/logctx"},

@@ -93,12 +93,15 @@ func (a *pipeline) work(ctx context.Context) error {
 	go func() { sent <- a.Deliveries.Run(sending) }()
 	leave := context.AfterFunc(ctx, a.Deliveries.Leave)
 	defer leave()
-	consumed := make(chan error, 1)
-	go func() { consumed <- a.queue.Consume(ctx, a.subjects, a.moved, a.take) }()
+	consumed := make(chan struct{})
+	go func() {
+		defer close(consumed)
+		a.queue.Consume(ctx, a.subjects, a.moved, a.take)
+	}()
 	go func() { notified <- a.notifier.Run(sending) }()
 	go a.Deliveries.RunSetBack(sending)
 	estimateErr := a.estimation.Run(ctx)
-	consumeErr := <-consumed
+	<-consumed
 	stopSending()
-	return errors.Join(estimateErr, consumeErr, <-sent, <-notified)
+	return errors.Join(estimateErr, <-sent, <-notified)
 }

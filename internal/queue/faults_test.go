@@ -1,7 +1,6 @@
 package queue_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -11,8 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
@@ -32,53 +30,78 @@ func TestOpen_succeeds_while_the_server_is_away(t *testing.T) {
 		t.Fatal("connected to a server that is away")
 	}
 	var c collector
-	consume(t, q, 1, c.handle)
+	consume(t, q, c.take, "mr.work.1")
 	server.Restart()
-	wait.Until(t, "it works once the server is there", func() bool {
-		q.Publish("mr.s1.1", nil)
-		return c.count("mr.s1.1") > 0
-	})
+	arrives(t, q, &c, "mr.work.1")
 }
 
-func TestQueue_survives_a_restart_of_the_server(t *testing.T) {
-	t.Parallel()
-	server := queuetest.New(t)
-	q := open(t, queue.Config{URL: server.URL()})
-	ready(t, q)
-	for i := range 10 {
-		q.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
-	}
-	wait.Until(t, "ten are queued", func() bool { return lag(t, q) == 10 })
-	server.Restart()
-	var c collector
-	consume(t, q, 2, c.handle)
-	wait.Until(t, "all are worked on after the restart", func() bool { return c.subjects() == 10 })
+// disturbances are what may happen to a stream and its consumers while processes publish and read.
+var disturbances = map[string]func(t *testing.T, server *queuetest.Server){
+	"the server restarts":     func(_ *testing.T, server *queuetest.Server) { server.Restart() },
+	"its store is wiped":      func(_ *testing.T, server *queuetest.Server) { server.Wipe() },
+	"the stream is deleted":   func(t *testing.T, server *queuetest.Server) { deleteStream(t, server.URL()) },
+	"the consumer is deleted": func(t *testing.T, server *queuetest.Server) { deleteConsumers(t, server.URL()) },
 }
 
-func TestIdle_while_nothing_comes_and_nothing_is_worked_on(t *testing.T) {
+func TestConsume_goes_on_after_a_disturbance(t *testing.T) {
 	t.Parallel()
-	q := open(t, queue.Config{Dir: t.TempDir()})
-	ready(t, q)
-	if !q.Idle() {
-		t.Error("a queue to which nothing came is not idle")
+	for name, disturb := range disturbances {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := queuetest.New(t)
+			api, worker := open(t, queue.Config{URL: server.URL()}), open(t, queue.Config{URL: server.URL()})
+			ready(t, api)
+			ready(t, worker)
+			var c collector
+			consume(t, worker, c.take, "mr.work.1", "mr.work.2")
+			for range 20 { // the numbers of the stream are larger than those of one that is made again
+				arrives(t, api, &c, "mr.work.1")
+			}
+			for range 3 {
+				disturb(t, server)
+				arrives(t, api, &c, "mr.work.2")
+			}
+			wait.Until(t, "both are well", func() bool { return api.Health() == nil && worker.Health() == nil })
+		})
 	}
-	working, finish := make(chan struct{}), make(chan struct{})
-	consume(t, q, 1, func(context.Context, queue.Message) error {
-		close(working)
-		<-finish
-		return nil
-	})
-	q.Publish("mr.s1.1", nil)
-	<-working
-	for range 2 { // to ask changes nothing
-		if q.Idle() {
-			t.Error("it is idle while a message is worked on")
+}
+
+func deleteConsumers(t *testing.T, url string) {
+	t.Helper()
+	js := operator(t, url)
+	stream, err := js.Stream(t.Context(), "MR")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := stream.ConsumerNames(t.Context())
+	for name := range names.Name() {
+		if err := js.DeleteConsumer(t.Context(), "MR", name); err != nil {
+			t.Fatal(err)
 		}
 	}
-	close(finish)
-	wait.Until(t, "it is idle again", q.Idle)
-	if !q.Idle() {
-		t.Error("it is not idle, though nothing came since")
+	if names.Err() != nil {
+		t.Fatal(names.Err())
+	}
+}
+
+func TestConsume_brings_later_what_was_published_while_it_was_cut_off(t *testing.T) {
+	t.Parallel()
+	server := queuetest.New(t)
+	api, worker := open(t, queue.Config{URL: server.URL()}), open(t, queue.Config{URL: server.URL()})
+	ready(t, api)
+	ready(t, worker)
+	var c collector
+	consume(t, worker, c.take, "mr.work.1")
+	arrives(t, api, &c, "mr.work.1")
+	deleteConsumers(t, server.URL())
+	var want []string
+	for i := range 100 {
+		want = append(want, fmt.Sprintf("number %d", i))
+		api.Publish("mr.work.1", []byte(want[i]))
+	}
+	wait.Until(t, "the last one is there", func() bool { return c.count("mr.work.1", want[99]) > 0 })
+	if diff := cmp.Diff(want, c.beginning("number ")); diff != "" {
+		t.Errorf("bodies (-want +got):\n%s", diff)
 	}
 }
 
@@ -116,7 +139,7 @@ func publishMany(t *testing.T, q *queue.Queue, n int) {
 	var longest time.Duration
 	for i := range n {
 		start := time.Now()
-		q.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
+		q.Publish("mr.work.1", fmt.Append(nil, i))
 		longest = max(longest, time.Since(start))
 	}
 	if longest > atOnce {
@@ -181,107 +204,24 @@ func (p *stallingProxy) pass(from, to net.Conn) {
 	}
 }
 
-// The publisher publishes again what it does not see done, as the sweeper does; nothing is restarted but the server.
-func TestQueue_recovers_from_a_wiped_store_while_publishing_and_consuming(t *testing.T) {
-	t.Parallel()
-	server := queuetest.New(t)
-	api, worker := open(t, queue.Config{URL: server.URL()}), open(t, queue.Config{URL: server.URL()})
-	ready(t, api)
-	var c collector
-	consume(t, worker, 8, c.handle)
-	const n = 300
-	publish := func() {
-		for i := range n {
-			if subject := fmt.Sprintf("mr.s1.%d", i); c.count(subject) == 0 {
-				api.Publish(subject, nil)
-			}
-		}
-	}
-	for i := range n / 2 {
-		api.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
-	}
-	wait.Until(t, "some are worked on", func() bool { return c.subjects() > 0 })
-	server.Wipe()
-	wait.Until(t, "all are worked on after the wipe", func() bool {
-		publish()
-		return c.subjects() == n
-	})
-}
-
-func TestQueue_recovers_from_a_stream_that_is_deleted_on_a_running_server(t *testing.T) {
+func TestPublish_into_a_full_stream_drops_the_oldest(t *testing.T) {
 	t.Parallel()
 	stacks(t, func(t *testing.T, cfg queue.Config) {
-		if cfg.URL == "" {
-			t.Skip("only this process reaches the embedded server")
-		}
+		cfg.MaxBytes = 64 << 10
 		q := open(t, cfg)
 		ready(t, q)
 		var c collector
-		consume(t, q, 2, c.handle)
-		deleteStream(t, cfg.URL)
-		wait.Until(t, "it works again", func() bool {
-			q.Publish("mr.s1.1", nil)
-			return c.count("mr.s1.1") > 0
-		})
+		consume(t, q, c.take, "mr.work.1")
+		for range 100 {
+			for range 20 { // of 4 KiB: together more than the stream may hold
+				q.Publish("mr.work.2", make([]byte, 4<<10))
+			}
+			arrives(t, q, &c, "mr.work.1")
+		}
+		if err := q.Health(); err != nil {
+			t.Error(err)
+		}
 	})
-}
-
-func TestQueue_recovers_from_a_consumer_that_is_deleted_on_a_running_server(t *testing.T) {
-	t.Parallel()
-	server := queuetest.New(t)
-	q := open(t, queue.Config{URL: server.URL()})
-	ready(t, q)
-	var c collector
-	consume(t, q, 2, c.handle)
-	nc, err := nats.Connect(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := js.DeleteConsumer(t.Context(), "MR", "worker"); err != nil {
-		t.Fatal(err)
-	}
-	q.Publish("mr.s1.1", nil)
-	wait.Until(t, "it works again", func() bool { return c.count("mr.s1.1") == 1 })
-}
-
-func TestPublish_drops_when_the_queue_is_full_and_recovers_when_it_is_not(t *testing.T) {
-	t.Parallel()
-	registry := prometheus.NewRegistry()
-	q := open(t, queue.Config{Dir: t.TempDir(), MaxBytes: 64 << 10, Registerer: registry})
-	ready(t, q)
-	before := publishes(t, registry, "failed")
-	for i := range 5000 {
-		q.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
-	}
-	wait.Until(t, "the rest is refused", func() bool { return publishes(t, registry, "failed") > before })
-	var c collector
-	consume(t, q, 16, c.handle)
-	wait.Until(t, "the queue is empty", func() bool { return lag(t, q) == 0 })
-	if c.subjects() == 0 || c.subjects() == 5000 {
-		t.Errorf("%d of 5000 fit into 64 KiB", c.subjects())
-	}
-	wait.Until(t, "there is room again", func() bool {
-		q.Publish("mr.s1.after", nil)
-		return c.count("mr.s1.after") > 0
-	})
-}
-
-func TestEmbedded_keeps_its_messages_over_a_restart(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	q := open(t, queue.Config{Dir: dir})
-	ready(t, q)
-	q.Publish("mr.s1.1", nil)
-	wait.Until(t, "it is queued", func() bool { return lag(t, q) == 1 })
-	q.Close()
-	var c collector
-	consume(t, open(t, queue.Config{Dir: dir}), 1, c.handle)
-	wait.Until(t, "it is worked on after the restart", func() bool { return c.count("mr.s1.1") == 1 })
 }
 
 func TestEmbedded_refuses_a_directory_in_use(t *testing.T) {
@@ -338,7 +278,7 @@ func TestClose_may_be_called_twice_and_Publish_after_it(t *testing.T) {
 		q := open(t, cfg)
 		q.Close()
 		q.Close()
-		q.Publish("mr.s1.1", nil)
+		q.Publish("mr.work.1", nil)
 		if q.Connected() {
 			t.Error("connected after Close")
 		}
@@ -348,16 +288,18 @@ func TestClose_may_be_called_twice_and_Publish_after_it(t *testing.T) {
 func TestClose_sends_what_was_published_before(t *testing.T) {
 	t.Parallel()
 	server := queuetest.New(t)
-	other := open(t, queue.Config{URL: server.URL()})
+	other, q := open(t, queue.Config{URL: server.URL()}), open(t, queue.Config{URL: server.URL()})
 	ready(t, other)
-	q := open(t, queue.Config{URL: server.URL()})
 	ready(t, q)
+	var c collector
+	consume(t, other, c.take, "mr.work.1")
+	arrives(t, other, &c, "mr.work.1")
 	const n = 500 // so many may be unacknowledged at once: Publish drops what would have to wait for long
 	for i := range n {
-		q.Publish(fmt.Sprintf("mr.s1.%d", i), nil)
+		q.Publish("mr.work.1", fmt.Append(nil, i))
 	}
 	q.Close()
-	wait.Until(t, "all are queued", func() bool { return lag(t, other) == n })
+	wait.Until(t, "all arrive", func() bool { return c.count("mr.work.1", fmt.Sprint(n-1)) == 1 })
 }
 
 func BenchmarkPublishAndConsume(b *testing.B) {
@@ -366,16 +308,19 @@ func BenchmarkPublishAndConsume(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			q := open(b, cfg)
 			ready(b, q)
+			var c collector
 			done := make(chan struct{}, 1<<16)
-			stop := consume(b, q, 256, func(context.Context, queue.Message) error {
-				done <- struct{}{}
-				return nil
-			})
+			stop := consume(b, q, func(m queue.Message) {
+				if c.take(m); m.Subject == "mr.bench" {
+					done <- struct{}{}
+				}
+			}, "mr.work.1", "mr.bench")
 			defer stop()
+			arrives(b, q, &c, "mr.work.1")
 			const underWay = 4000 // less than the publish buffer
 			i, received := 0, 0
 			for b.Loop() {
-				q.Publish(fmt.Sprintf("mr.bench.%d", i), nil)
+				q.Publish("mr.bench", nil)
 				if i++; i-received >= underWay {
 					<-done
 					received++

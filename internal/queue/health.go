@@ -20,7 +20,7 @@ import (
 const (
 	noteEvery = time.Minute      // a reason that stays is repeated in the log
 	noteOther = 10 * time.Second // another one is logged: some differ in a port's number each time
-	unreadFor = 5 * time.Second  // a look at the messages may fail for so long
+	unreadFor = 5 * time.Second  // messages may not be readable for so long
 	deniedFor = time.Minute      // a denied permission is a reason; a call made all the time is denied again before
 )
 
@@ -95,8 +95,8 @@ func (t *trouble) reasonOfLast(d time.Duration) error {
 	return t.err
 }
 
-// Health returns why work does not travel: no server is reached, the user lacks a permission, or the stream or its
-// consumer cannot be made or read, or nothing that is published is taken.
+// Health returns why messages do not travel: no server is reached, the user lacks a permission, or the stream cannot be
+// made, read or written.
 func (q *Queue) Health() error {
 	if !q.Connected() {
 		reason := q.link.reason()
@@ -122,14 +122,11 @@ func (q *Queue) Health() error {
 
 // deny keeps and logs what the server denied. A subscription is tried once a connection, all else again and again.
 func (q *Queue) deny(err error) {
-	switch text := err.Error(); {
-	case strings.Contains(text, `"`+peerSubjects):
-		q.peers.set(err)
-	case strings.Contains(text, "Subscription to"):
+	if strings.Contains(err.Error(), "Subscription to") {
 		q.deaf.set(err)
-	default:
-		q.rights.set(err)
+		return
 	}
+	q.rights.set(err)
 }
 
 // lacking returns the permission that the server denied lately. NATS does not answer what it denies, so that everything
@@ -145,7 +142,7 @@ func (q *Queue) lacking() error {
 	return nil
 }
 
-// explain returns in an operator's words why the stream or the consumer could not be made.
+// explain returns in an operator's words why the stream could not be made or read.
 func (q *Queue) explain(err error) error {
 	const insufficientStorage, replicasBeyondNodes, subjectsOverlap, noPeers, noLeader = 10047, 10074, 10065, 10005, 10008
 	api, _ := errors.AsType[*jetstream.APIError](err)
@@ -159,6 +156,12 @@ func (q *Queue) explain(err error) error {
 			return denied
 		}
 		return fmt.Errorf("JetStream does not answer, the cluster may have no quorum: %w", err)
+	case errors.Is(err, jetstream.ErrNoHeartbeat):
+		return fmt.Errorf("the messages of the stream %s do not come: %w", q.cfg.Stream, err)
+	case errors.Is(err, jetstream.ErrMaximumConsumersLimit):
+		return fmt.Errorf("the NATS account allows too few consumers, each worker makes one: %w", err)
+	case errors.Is(err, jetstream.ErrConsumerMultipleFilterSubjectsNotSupported):
+		return fmt.Errorf("the NATS server is older than 2.10: %w", err)
 	case api == nil:
 		return err
 	case api.ErrorCode == noLeader:

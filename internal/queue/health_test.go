@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"log/slog"
 	"math/big"
 	"net"
@@ -112,17 +113,22 @@ func TestHealth_says_why_work_does_not_travel_and_the_log_says_it_once(t *testin
 			url := queuetest.New(t).URL()
 			makeStream(t, url, jetstream.StreamConfig{Name: "MR", Subjects: []string{"mr.>"}})
 			return queue.Config{URL: url}
-		}, "made by another program", "cannot be made"},
+		}, "made by another program: its maximum age is 0s, not 1m0s", "cannot be made"},
+		"a work queue of another application": {func(t *testing.T) queue.Config {
+			t.Helper()
+			url := queuetest.New(t).URL()
+			makeStream(t, url, jetstream.StreamConfig{Name: "MR", Subjects: []string{"mr.>"},
+				Retention: jetstream.WorkQueuePolicy})
+			return queue.Config{URL: url}
+		}, "made by another program: its retention is WorkQueue", "cannot be made"},
 		"subjects of another application": {func(t *testing.T) queue.Config {
 			t.Helper()
 			url := queuetest.New(t).URL()
 			makeStream(t, url, jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"mr.>"}})
 			return queue.Config{URL: url}
 		}, "another stream has the subjects mr.>", "cannot be made"},
-		"no permission to look at the stream": denying("$JS.API.STREAM.INFO.MR"),
-		"no permission to make the stream":    denying("$JS.API.STREAM.CREATE.MR"),
-		"no permission to make the consumer": denying("$JS.API.CONSUMER.CREATE.MR.worker.>",
-			"$JS.API.CONSUMER.CREATE.MR.worker"),
+		"no permission to look at the stream":   denying("$JS.API.STREAM.INFO.MR"),
+		"no permission to make the stream":      denying("$JS.API.STREAM.CREATE.MR"),
 		"no permission to read what comes back": denying("_INBOX_supplyhub.>"),
 	}
 	for name, c := range cases {
@@ -150,29 +156,71 @@ func TestHealth_says_why_work_does_not_travel_and_the_log_says_it_once(t *testin
 	}
 }
 
-func TestHealth_of_a_worker_that_may_not_pull_says_so_once(t *testing.T) {
+func TestHealth_of_a_worker_that_may_not_read_says_so_once(t *testing.T) {
 	t.Parallel()
-	const pull = "$JS.API.CONSUMER.MSG.NEXT.MR.worker"
-	nats := queuetest.NewWithOptions(t, func(o *server.Options) {
-		o.Users = []*server.User{{Username: "a", Password: "b",
-			Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{pull}}}}}
-	})
+	for name, subject := range map[string]string{
+		"no permission to make a consumer": "$JS.API.CONSUMER.CREATE.MR.",
+		"no permission to read it":         "$JS.API.CONSUMER.MSG.NEXT.MR.",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log lines
+			cfg := denying(subject + ">").config(t)
+			cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+			q, err := queue.Open(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(q.Close)
+			var c collector
+			consume(t, q, c.take, "mr.work.1")
+			wait.Until(t, "it says what it may not", func() bool {
+				err := q.Health()
+				return err != nil && strings.Contains(err.Error(), subject)
+			})
+			if n := log.count("level=WARN"); n != 1 {
+				t.Errorf("%d lines", n)
+			}
+			found, err := queue.Examine(t.Context(), cfg, true)
+			if err != nil || found.Rights == nil || !strings.Contains(found.Rights.Error(), subject) {
+				t.Errorf("the doctor says %+v, %v", found, err)
+			}
+		})
+	}
+}
+
+func TestHealth_of_a_worker_that_cannot_read_says_why_and_is_nil_once_it_can(t *testing.T) {
+	t.Parallel()
+	url := queuetest.New(t).URL()
+	// all consumers that this stream may have are somebody else's
+	makeStream(t, url, jetstream.StreamConfig{Name: "MR", Subjects: []string{"mr.>"}, MaxAge: time.Minute, MaxConsumers: 1})
+	js := operator(t, url)
+	other := jetstream.ConsumerConfig{Durable: "other"}
+	if _, err := js.CreateConsumer(t.Context(), "MR", other); err != nil {
+		t.Fatal(err)
+	}
 	var log lines
-	q, err := queue.Open(t.Context(), queue.Config{URL: strings.Replace(nats.URL(), "nats://", "nats://a:b@", 1),
-		Log: slog.New(slog.NewTextHandler(&log, nil))})
+	cfg := queue.Config{URL: url, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	q, err := queue.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(q.Close)
-	var got collector
-	consume(t, q, 1, got.handle)
-	wait.Until(t, "it says what it may not", func() bool {
-		err := q.Health()
-		return err != nil && strings.Contains(err.Error(), pull)
-	})
-	if n := log.count("level=WARN"); n != 1 {
-		t.Errorf("%d lines", n)
+	var c collector
+	consume(t, q, c.take, "mr.work.1")
+	const why = "too few consumers"
+	wait.Until(t, "it says why", func() bool { return q.Health() != nil && strings.Contains(q.Health().Error(), why) })
+	if log.count(why) != 1 {
+		t.Errorf("it is logged %d times", log.count(why))
 	}
+	if found, err := queue.Examine(t.Context(), cfg, true); err != nil || !strings.Contains(fmt.Sprint(found.Unread), why) {
+		t.Errorf("the doctor says %+v, %v", found, err)
+	}
+	if err := js.DeleteConsumer(t.Context(), "MR", other.Durable); err != nil {
+		t.Fatal(err)
+	}
+	arrives(t, q, &c, "mr.work.1")
+	wait.Until(t, "it is well", func() bool { return q.Health() == nil })
 }
 
 func TestHealth_is_nil_again_when_the_cause_is_gone(t *testing.T) {
@@ -193,13 +241,14 @@ func TestStream_keeps_two_installations_in_one_account_apart(t *testing.T) {
 	ready(t, first)
 	ready(t, second)
 	var a, b collector
-	consume(t, first, 2, a.handle)
-	consume(t, second, 2, b.handle)
-	first.Publish("mr.s1.1", nil)
-	second.Publish("mr.s1.2", nil)
-	wait.Until(t, "each has its own", func() bool { return a.count("mr.s1.1") == 1 && b.count("mr.s1.2") == 1 })
-	if a.count("mr.s1.2")+b.count("mr.s1.1") != 0 {
-		t.Error("one has the other's work")
+	consume(t, first, a.take, "mr.work.1", "mr.work.2")
+	consume(t, second, b.take, "mr.work.1", "mr.work.2")
+	arrives(t, first, &a, "mr.work.1")
+	arrives(t, second, &b, "mr.work.2")
+	for _, body := range a.bodies() {
+		if b.count("mr.work.1", body) > 0 {
+			t.Error("one has the other's messages")
+		}
 	}
 }
 

@@ -1,38 +1,34 @@
 package queue
 
 import (
-	"crypto/rand"
 	"time"
 
 	"github.com/nats-io/nats.go"
 )
 
-// Publishing never waits and never fails for its caller, which holds a request that is stored already: a message that
-// is dropped, refused or unanswered is published again by the sweeper. The messages pass a buffer, a goroutine that
-// may block in the socket, and a window of those without an answer. When for two seconds nothing of what is published
-// is acknowledged, the queue counts as one that takes nothing (refused): probes go out until one is taken, and
-// workers take their work from the database.
+// Publishing never waits and never fails for its caller, whose work is stored already: of a message that is dropped,
+// refused or unanswered, workers find the work in the database a second later. The messages pass a buffer, a goroutine
+// that may block in the socket, and a window of those without an answer. When for two seconds nothing of what is
+// published is acknowledged, the queue counts as one that takes nothing (refused), and probes go out until one is taken.
 
 const (
 	publishBuffer  = 8192 // messages that wait to be sent
-	publishWindow  = 512  // sent ones that wait for their acknowledgement: the server answers pulls behind these
+	publishWindow  = 512  // sent ones that wait for the server's answer
 	publishTimeout = 5 * time.Second
 
 	refusedFor = 2 * time.Second // nothing of what is published is acknowledged: the queue takes nothing
 
-	// probes begin the subjects of messages that show whether the queue takes any; who consumes one forgets it.
-	probes = root + "probe."
+	probe = root + "probe" // subject of messages that show whether the queue takes any; no worker reads it
 )
 
 // message is what waits to be sent, under the server's name of its subject.
 type message struct {
 	subject string
 	body    []byte
-	direct  bool // to a worker, not into the stream
 }
 
-// Publish queues work under its subject, unless the same subject is queued or being worked on already. It returns at
-// once and never fails: a message that cannot be sent now is counted as dropped, and its owner publishes it again.
+// Publish publishes a message under its subject. It returns at once and never fails: a message that cannot be sent now
+// is counted as dropped.
 func (q *Queue) Publish(subject string, body []byte) {
 	if !validSubject(subject) {
 		q.metrics.failed.Inc()
@@ -81,10 +77,6 @@ func (q *Queue) sendRest() {
 
 // send hands a message to the connection. It may block while the server does not read.
 func (q *Queue) send(m message) {
-	if m.direct {
-		_ = q.nc.Publish(m.subject, m.body) // its receiver finds what is lost
-		return
-	}
 	if _, err := q.js.PublishMsgAsync(&nats.Msg{Subject: m.subject, Data: m.body}); err != nil {
 		q.metrics.dropped.Inc() // disconnected meanwhile, or the window stayed full
 	}
@@ -99,13 +91,8 @@ func (q *Queue) published() {
 	}
 }
 
-// publishFailed is called for each message that was refused or not answered. A duplicate is as good as an
-// acknowledgement: its subject is queued.
+// publishFailed is called for each message that was refused or not answered.
 func (q *Queue) publishFailed(err error) {
-	if queuedAlready(err) {
-		q.metrics.duplicate.Inc()
-		return
-	}
 	q.metrics.failed.Inc()
 	q.log.Debug("publish failed", "error", err)
 	now := time.Now()
@@ -114,38 +101,4 @@ func (q *Queue) publishFailed(err error) {
 		q.refused.set(q.cfg.explainRefusal(err))
 	}
 	q.triggerReconcile()
-}
-
-// probe publishes a message of no meaning after a failure, until one is acknowledged: other messages may be held back
-// until then.
-func (q *Queue) probe() {
-	if q.failing.Load() != 0 {
-		q.Publish(newProbe(), nil)
-	}
-}
-
-// newProbe returns a subject under which nothing is queued: a message that is refused for that says nothing.
-func newProbe() string { return probes + rand.Text() }
-
-// Send sends a worker a message, fire and forget, and reports whether it may arrive.
-func (q *Queue) Send(worker int64, body []byte) bool {
-	if !q.Connected() {
-		return false
-	}
-	select {
-	case q.outgoing <- message{subject: q.cfg.peerSubject(worker), body: body, direct: true}:
-		return true
-	default:
-		return false
-	}
-}
-
-// Listen calls take with each message for the worker, one after the other, until stop.
-func (q *Queue) Listen(worker int64, take func(body []byte)) (stop func(), err error) {
-	subscription, err := q.nc.Subscribe(q.cfg.peerSubject(worker), func(m *nats.Msg) { take(m.Data) })
-	if err != nil {
-		return nil, err
-	}
-	// it fails when the connection is closed, and with it the subscription
-	return func() { _ = subscription.Unsubscribe() }, nil
 }

@@ -1,6 +1,6 @@
-// Package queue hands work to workers through JetStream: inside the process or on NATS servers, by the same client.
-// It is a fast, replaceable work queue and not the truth: a message may get lost with the whole store, and its
-// publisher publishes it again. Only this package knows NATS; it knows no feature.
+// Package queue tells workers through JetStream that there is work: inside the process or on NATS servers, by the same
+// client. What is due stands in the database; a message only makes its worker look at once. So each may get lost, alone
+// or with the whole store, and costs a second. Only this package knows NATS; it knows no feature.
 package queue
 
 import (
@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,8 +17,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // A Queue is one connection. Several things run on it and know of each other by its fields alone: the goroutine that
@@ -29,16 +26,13 @@ import (
 
 // Names on the server; operators meet them in the permissions of NATS users.
 const (
-	streamName   = "MR" // unless Config.Stream says otherwise
-	consumerName = "worker"
-	root         = "mr." // of every subject here; on the server it is the stream's name in small letters
+	streamName = "MR"  // unless Config.Stream says otherwise
+	root       = "mr." // of every subject here; on the server it is the stream's name in small letters
 )
 
 const (
 	defaultMaxBytes = 1 << 30
-	defaultAckWait  = 2500 * time.Millisecond
-	maxMessages     = 1_000_000 // the server keeps every subject in memory
-	maxAckPending   = 50_000    // over all workers
+	maxMessages     = 1_000_000
 
 	connectTimeout = 2 * time.Second
 	reconnectWait  = 500 * time.Millisecond
@@ -63,19 +57,17 @@ type Config struct {
 	Log          *slog.Logger
 	Registerer   prometheus.Registerer // nil: no metrics
 
-	MaxBytes int64         // of all queued messages; 0 means 1 GiB. A full queue refuses new messages
-	AckWait  time.Duration // after which the message of a worker that died goes to another one; 0 means 2.5 s
+	MaxBytes int64 // of all messages; 0 means 1 GiB. A full queue drops the oldest
 }
 
 // withDefaults returns the configuration with what it leaves open.
 func (c Config) withDefaults() Config {
 	c.Name, c.Stream = cmp.Or(c.Name, "supplyhub"), cmp.Or(c.Stream, streamName)
 	c.Replicas, c.MaxBytes = max(c.Replicas, 1), cmp.Or(c.MaxBytes, defaultMaxBytes)
-	c.AckWait = cmp.Or(c.AckWait, defaultAckWait)
 	return c
 }
 
-// Queue is a connection to the work queue. Several on one server share the work.
+// Queue is a connection to the stream. Each of several on one server may read all of it.
 type Queue struct {
 	cfg      Config
 	log      *slog.Logger
@@ -84,20 +76,16 @@ type Queue struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
 
-	consumer atomic.Pointer[jetstream.Consumer]       // nil until stream and consumer were there once
-	link     trouble                                  // why no server is reached
-	made     atomic.Pointer[jetstream.ConsumerConfig] // the consumer as the server made it for us
-	ours     atomic.Bool                              // the stream was looked at since the connection was made
-	store    trouble                                  // why there is no stream or consumer
-	unread   trouble                                  // why what the queue holds cannot be read
-	refused  trouble                                  // why nothing that is published is taken
-	failing  atomic.Int64                             // since when that is so, in Unix nanoseconds; 0: it is not
-	rights   trouble                                  // what may not be published
-	deaf     trouble                                  // what may not be subscribed to
-	peers    trouble                                  // wake-ups between workers are not permitted: slower, not broken
-	working  atomic.Int64                             // messages that are worked on
-	came     atomic.Bool                              // a message, since Idle was called
-	missing  chan struct{}                            // a note for keep: look whether they are still there
+	link     trouble       // why no server is reached
+	ours     atomic.Bool   // the stream was looked at since the connection was made
+	found    bool          // it was there at the last look; only the goroutine of keep.go uses it
+	store    trouble       // why there is no stream
+	unread   trouble       // why its messages cannot be read
+	refused  trouble       // why nothing that is published is taken
+	failing  atomic.Int64  // since when that is so, in Unix nanoseconds; 0: it is not
+	rights   trouble       // what may not be published
+	deaf     trouble       // what may not be subscribed to
+	missing  chan struct{} // a note for keep.go: look whether the stream is still there
 	outgoing chan message
 	stop     context.CancelFunc
 	stopped  <-chan struct{}
@@ -122,18 +110,16 @@ func Embed(start func(dir string, maxBytes int64, log *slog.Logger) (Server, err
 }
 
 // Open connects to the servers outside, or starts the one inside the process when there is no URL. Those outside may be
-// unavailable: the connection, the stream and the consumer come into being as soon as they can, and again whenever they
-// are gone.
+// unavailable: the connection and the stream come into being as soon as they can, and again whenever they are gone.
 func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	cfg = cfg.withDefaults()
 	q := &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1), outgoing: make(chan message, publishBuffer)}
 	q.link = trouble{what: "queue cannot be connected, trying on", log: cfg.Log}
-	q.store = trouble{what: "the queue's stream or consumer cannot be made, trying on", log: cfg.Log}
+	q.store = trouble{what: "the queue's stream cannot be made, trying on", log: cfg.Log}
 	q.unread = trouble{what: "the queue's messages cannot be read, trying on", log: cfg.Log}
-	q.refused = trouble{what: "the queue takes no work, workers take it from the database", log: cfg.Log}
+	q.refused = trouble{what: "the queue takes no messages, workers find the work a second later", log: cfg.Log}
 	q.rights = trouble{what: "the NATS user lacks a permission, trying on", log: cfg.Log}
 	q.deaf = trouble{what: q.rights.what, log: cfg.Log}
-	q.peers = trouble{what: "workers cannot wake each other, a delivery waits up to a second for its owner", log: cfg.Log}
 	if err := q.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open queue: %w", err), q.release())
 	}
@@ -177,7 +163,7 @@ func (q *Queue) open() (err error) {
 	if err != nil {
 		return err
 	}
-	return q.metrics.register(q.cfg.Registerer, q.nc.IsConnected, q.length)
+	return q.metrics.register(q.cfg.Registerer, q)
 }
 
 // options returns how the connection behaves: it never gives up, keeps nothing to be sent later, and reports each of
@@ -192,7 +178,7 @@ func (q *Queue) options() ([]nats.Option, error) {
 		nats.IgnoreAuthErrorAbort(), // permissions may be repaired while we run
 		nats.ReconnectWait(reconnectWait),
 		nats.PingInterval(pingInterval),
-		nats.ReconnectBufSize(-1), // unsent messages are published again by their owners
+		nats.ReconnectBufSize(-1), // of what cannot be sent, workers find the work in the database
 		nats.ConnectHandler(q.connected),
 		nats.ReconnectHandler(q.connected),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
@@ -245,95 +231,6 @@ func (q *Queue) connected(nc *nats.Conn) {
 // Connected reports whether a server is reached right now.
 func (q *Queue) Connected() bool { return q.nc.IsConnected() }
 
-// Idle reports whether this process has nothing to do: no message has come since the last call, and none is worked on.
-func (q *Queue) Idle() bool { return !q.came.Swap(false) && q.working.Load() == 0 }
-
-// Lag returns how many messages wait or are being worked on, over all workers.
-func (q *Queue) Lag(ctx context.Context) (uint64, error) {
-	info, err := q.look(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("read the queue's length: %w", err)
-	}
-	return waiting(info), nil
-}
-
-// waiting returns how many messages a consumer still has: those to be delivered and those delivered and not
-// acknowledged.
-func waiting(info *jetstream.ConsumerInfo) uint64 {
-	return info.NumPending + uint64(max(info.NumAckPending, 0))
-}
-
-// look returns the consumer's state.
-func (q *Queue) look(ctx context.Context) (*jetstream.ConsumerInfo, error) {
-	if !q.ours.Load() {
-		return nil, errNotLooked
-	}
-	consumer, err := q.js.Consumer(ctx, q.cfg.Stream, consumerName)
-	if err != nil {
-		return nil, err
-	}
-	return consumer.CachedInfo(), nil
-}
-
-// Backlog returns what the queue holds right now under the subjects. It fails too while the queue takes nothing: its
-// messages then say nothing about what was published.
-func (q *Queue) Backlog(ctx context.Context, subjects string) (round.Backlog, error) {
-	if reason := q.refused.reason(); reason != nil {
-		return round.Backlog{}, reason
-	}
-	backlog, err := q.backlog(ctx, subjects)
-	if err != nil {
-		err = fmt.Errorf("read the queue's state: %w", err)
-		if q.ours.Load() && q.store.reason() == nil { // otherwise the reason is known
-			q.unread.setAfter(unreadFor, err)
-		}
-		return round.Backlog{}, err
-	}
-	q.unread.clear()
-	return backlog, nil
-}
-
-// backlog reads what Backlog returns. The first message that is not done is the one behind the last of which all
-// before are.
-func (q *Queue) backlog(ctx context.Context, subjects string) (b round.Backlog, err error) {
-	info, err := q.look(ctx)
-	if err != nil {
-		return b, err
-	}
-	b = round.Backlog{Length: int64(waiting(info)), Store: info.Created.UnixNano()}
-	if b.Length == 0 {
-		return b, nil
-	}
-	stream, err := q.js.Stream(ctx, q.cfg.Stream)
-	if err != nil {
-		return b, err
-	}
-	past := info.AckFloor.Stream // it is done, though a failed write may have left it in the stream
-	if info.NumAckPending == 0 {
-		past = info.Delivered.Stream
-	}
-	first, err := stream.GetMsg(ctx, past+1, jetstream.WithGetMsgSubject(q.cfg.outside(subjects)))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return b, nil
-	}
-	if err == nil {
-		b.First = q.cfg.inside(first.Subject)
-	}
-	return b, err
-}
-
-// length is Lag for a scrape, which waits a second at most.
-func (q *Queue) length() float64 {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	if q.Connected() {
-		if n, err := q.Lag(ctx); err == nil {
-			return float64(n)
-		}
-	}
-	return math.NaN()
-}
-
 // Close waits a moment for publishes under way and releases everything. Consume must have ended before.
 func (q *Queue) Close() {
 	q.closing.Do(func() {
@@ -344,7 +241,6 @@ func (q *Queue) Close() {
 			case <-q.js.PublishAsyncComplete():
 			case <-time.After(flushTimeout):
 			}
-			_ = q.nc.FlushTimeout(flushTimeout) // acknowledgements; lost ones only cost a redelivery
 		}
 		if err := q.release(); err != nil {
 			q.log.Error("close queue failed", "error", err)

@@ -5,20 +5,18 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Names on the server follow from NATS_STREAM, so that two installations can share an account. The stream is a work
-// queue: one message a subject, kept in a file until it is acknowledged, new ones refused when it is full. Settings
-// that an operator added (replicas' placement, descriptions) stay.
+// The stream on the server, and the names of subjects there. All of it follows from the configuration: two installations
+// with a NATS_STREAM each can share an account. The stream keeps what was published for a minute, so long a worker may
+// be cut off, and drops the oldest when it is full. Settings that an operator added (replicas' placement, descriptions)
+// stay; keep.go makes the server have the rest.
 
-const maxWaiting = 512 // pulls of all workers that wait; the server's own default
-
-// The stream and its consumer on the server, and the names of subjects there. All of it follows from the
-// configuration; keep.go makes the server have it.
+const keptFor = time.Minute
 
 // sealed returns why a stream that takes and gives nothing any more cannot be used.
 func (c Config) sealed() error {
@@ -31,8 +29,8 @@ type foreignError struct{ text string }
 func (e foreignError) Error() string { return e.text }
 
 // foreign returns an error when the stream belongs to another program or to another installation of this one: its
-// retention and storage cannot be changed, and messages under other subjects are not ours to drop. One that names no
-// installation is ours: it was made by hand.
+// retention and storage cannot be changed, and what it keeps for longer, or under other subjects, is not ours to drop.
+// One like ours that names no installation was made by hand for us.
 func (c Config) foreign(have jetstream.StreamConfig) error {
 	want := c.streamConfig()
 	program := func(what string, have, want any) error {
@@ -47,6 +45,8 @@ func (c Config) foreign(have jetstream.StreamConfig) error {
 		return program("storage is %s", have.Storage, want.Storage)
 	case !slices.Equal(have.Subjects, want.Subjects):
 		return program("subjects are %s", strings.Join(have.Subjects, ", "), strings.Join(want.Subjects, ", "))
+	case owner == "" && have.MaxAge != want.MaxAge:
+		return program("maximum age is %s", have.MaxAge, want.MaxAge)
 	case owner != "" && c.Installation != "" && owner != c.Installation:
 		return foreignError{fmt.Sprintf("the stream %[1]s belongs to installation %[2]s, and this is %[3]s: choose another "+
 			"NATS_STREAM, or delete it (nats stream rm %[1]s) when that installation's database no longer exists",
@@ -64,6 +64,7 @@ func (c Config) adjusted(have jetstream.StreamConfig) jetstream.StreamConfig {
 	have.Discard, have.DiscardNewPerSubject, have.MaxMsgsPerSubject = want.Discard, want.DiscardNewPerSubject,
 		want.MaxMsgsPerSubject
 	have.MaxMsgs, have.MaxBytes, have.MaxAge, have.MaxMsgSize = want.MaxMsgs, want.MaxBytes, want.MaxAge, want.MaxMsgSize
+	have.Duplicates = want.Duplicates
 	have.NoAck, have.SubjectTransform, have.ConsumerLimits = want.NoAck, want.SubjectTransform, want.ConsumerLimits
 	if c.Installation != "" {
 		have.Metadata = maps.Clone(have.Metadata) // the server's own entries stay
@@ -75,21 +76,22 @@ func (c Config) adjusted(have jetstream.StreamConfig) jetstream.StreamConfig {
 	return have
 }
 
-// streamConfig keeps one message a subject: a subject that is queued or being worked on is not queued again.
+// streamConfig returns the stream as it is made.
 func (c Config) streamConfig() jetstream.StreamConfig {
 	stream := jetstream.StreamConfig{
-		Name:                 c.Stream,
-		Description:          "material requests that wait for a worker",
-		Subjects:             []string{c.subjects()},
-		Retention:            jetstream.WorkQueuePolicy,
-		Storage:              jetstream.FileStorage,
-		Replicas:             c.Replicas,
-		Discard:              jetstream.DiscardNew,
-		DiscardNewPerSubject: true,
-		MaxMsgsPerSubject:    1,
-		MaxMsgs:              maxMessages,
-		MaxMsgSize:           -1,
-		MaxBytes:             c.MaxBytes,
+		Name:              c.Stream,
+		Description:       "what workers are to look at, for a minute",
+		Subjects:          []string{c.subjects()},
+		Retention:         jetstream.LimitsPolicy,
+		Storage:           jetstream.FileStorage,
+		Replicas:          c.Replicas,
+		Discard:           jetstream.DiscardOld,
+		MaxMsgsPerSubject: -1,
+		MaxMsgs:           maxMessages,
+		MaxMsgSize:        -1,
+		MaxBytes:          c.MaxBytes,
+		MaxAge:            keptFor,
+		Duplicates:        keptFor, // no message has an id; the server refuses more than MaxAge
 	}
 	if c.Installation != "" {
 		stream.Metadata = map[string]string{installationKey: c.Installation}
@@ -97,26 +99,24 @@ func (c Config) streamConfig() jetstream.StreamConfig {
 	return stream
 }
 
-// adjustedConsumer returns have with our values in it; its storage and the server's additions stay.
-func (c Config) adjustedConsumer(have jetstream.ConsumerConfig) jetstream.ConsumerConfig {
-	want := c.consumerConfig()
-	want.Name, want.Description, want.Metadata = have.Name, have.Description, have.Metadata
-	want.Replicas, want.MemoryStorage, want.SampleFrequency = have.Replicas, have.MemoryStorage, have.SampleFrequency
-	want.PauseUntil = have.PauseUntil // resume sees to it
-	return want
-}
-
-// consumerConfig returns the one consumer that all workers share. Messages come again without an end: a round that
-// cannot be estimated is put off in its row, not here.
-func (c Config) consumerConfig() jetstream.ConsumerConfig {
-	return jetstream.ConsumerConfig{
-		Durable:       consumerName,
-		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       c.AckWait,
-		MaxDeliver:    -1,
-		MaxWaiting:    maxWaiting,
-		MaxAckPending: maxAckPending,
+// consumerConfig returns a worker's consumer. It has no name of ours, as each worker has several in its life.
+func (c Config) consumerConfig(subjects []string, after time.Time) jetstream.ConsumerConfig {
+	config := jetstream.ConsumerConfig{
+		Description:       "of one worker, which makes another one when this one fails",
+		DeliverPolicy:     jetstream.DeliverNewPolicy,
+		AckPolicy:         jetstream.AckNonePolicy,
+		InactiveThreshold: forgottenFor,
+		MemoryStorage:     true,
+		Replicas:          1,
 	}
+	for _, subject := range subjects {
+		config.FilterSubjects = append(config.FilterSubjects, c.outside(subject))
+	}
+	if !after.IsZero() {
+		start := after.Add(1)
+		config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &start
+	}
+	return config
 }
 
 // subjects returns those of the stream.
@@ -135,7 +135,7 @@ func (c Config) inside(subject string) string {
 // explainRefusal returns in an operator's words why nothing that is published is taken.
 func (c Config) explainRefusal(err error) error {
 	const storeFailed, sealed = 10077, 10109
-	const room = "it may be full (NATS_MAX_BYTES) or its disk; when there is room again, restart NATS or delete the stream"
+	const room = "its disk may be full; when there is room again, restart NATS or delete the stream"
 	api, _ := errors.AsType[*jetstream.APIError](err)
 	switch {
 	case api == nil, api.ErrorCode == storeFailed: // a server without room may answer nothing
@@ -145,24 +145,4 @@ func (c Config) explainRefusal(err error) error {
 	default:
 		return fmt.Errorf("the stream %s takes no message: %w", c.Stream, err)
 	}
-}
-
-// queuedAlready reports whether err refuses a second message of one subject: other refusals have the same code.
-func queuedAlready(err error) bool {
-	const storeFailed, perSubject = 10077, "maximum messages per subject exceeded"
-	api, ok := errors.AsType[*jetstream.APIError](err)
-	return ok && api.ErrorCode == storeFailed && api.Description == perSubject
-}
-
-// peerSubjects begin the subjects of messages between workers. No stream keeps them: a lost one's receiver finds out by
-// itself.
-const peerSubjects = "workers."
-
-// peerSubject names the installation too: of two on one server, each may have a worker of that number.
-func (c Config) peerSubject(worker int64) string {
-	subject := peerSubjects + c.Stream + "."
-	if c.Installation != "" {
-		subject += c.Installation + "."
-	}
-	return subject + strconv.FormatInt(worker, 10)
 }
