@@ -133,18 +133,6 @@ func TestRedeliver_gives_a_whole_new_schedule(t *testing.T) {
 	})
 }
 
-func TestOverdue_is_what_has_been_due_for_longer(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, databasetest.Open(t, database.SQLite), setup{idle: true})
-	r.add(event("acme", 1, 1))
-	if late, err := r.Overdue(t.Context(), time.Hour); late || err != nil {
-		t.Errorf("overdue: %v, %v", late, err)
-	}
-	if late, err := r.Overdue(t.Context(), -time.Hour); !late || err != nil {
-		t.Errorf("not overdue: %v, %v", late, err)
-	}
-}
-
 func TestSuppliers_receiver_with_a_private_address_is_never_called(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
