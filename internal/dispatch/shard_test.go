@@ -1,7 +1,6 @@
 package dispatch_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
@@ -56,22 +55,5 @@ func TestAssign_balances_the_shards_and_moves_no_more_than_that_takes(t *testing
 	})
 	if got := dispatch.Assign(make([]int64, 4), nil); !slices.Equal(got, make([]int64, 4)) {
 		t.Errorf("no worker lives, and %v own", got)
-	}
-}
-
-func TestShardOf_spreads_suppliers_and_never_changes(t *testing.T) {
-	t.Parallel()
-	const each = 40
-	count := make([]int, round.Shards)
-	for i := range each * round.Shards {
-		count[round.ShardOf(fmt.Sprintf("sup_%d", i))]++
-	}
-	if least, most := slices.Min(count), slices.Max(count); least < each/3 || most > 3*each {
-		t.Errorf("between %d and %d of %d suppliers a shard", least, most, each*round.Shards)
-	}
-	for id, want := range map[string]int{"sup_1": 221, "sup_zhx2v": 48} { // they are stored
-		if got := round.ShardOf(id); got != want {
-			t.Errorf("%s is in shard %d, was in %d", id, got, want)
-		}
 	}
 }

@@ -1,6 +1,8 @@
 package round_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,4 +57,21 @@ func FuzzMessage(f *testing.F) {
 			t.Fatalf("%q %q became %q %q", subject, body, round.Subject(m.Shard), m.Body())
 		}
 	})
+}
+
+func TestShardOf_spreads_suppliers_and_never_changes(t *testing.T) {
+	t.Parallel()
+	const each = 40
+	count := make([]int, round.Shards)
+	for i := range each * round.Shards {
+		count[round.ShardOf(fmt.Sprintf("sup_%d", i))]++
+	}
+	if least, most := slices.Min(count), slices.Max(count); least < each/3 || most > 3*each {
+		t.Errorf("between %d and %d of %d suppliers a shard", least, most, each*round.Shards)
+	}
+	for id, want := range map[string]int{"sup_1": 29, "sup_zhx2v": 16} { // they are stored
+		if got := round.ShardOf(id); got != want {
+			t.Errorf("%s is in shard %d, was in %d", id, got, want)
+		}
+	}
 }

@@ -71,9 +71,7 @@ func TestSupplier_that_can_be_called_again_gets_what_waited(t *testing.T) {
 		r.uncallable(3)
 		r.start()
 		wait.Until(t, "they are set aside", func() bool {
-			var due int
-			err := db.Reader(t.Context()).Raw(`SELECT count(*) FROM webhook_receivers WHERE due_at IS NOT NULL`).Scan(&due).Error
-			return err == nil && due == 0
+			return r.count(`SELECT count(*) FROM webhook_receivers WHERE due_at IS NOT NULL`) == 0
 		})
 		r.suppliers.learn("Agone0001", r.acme.URL, r.secret)
 		if err := r.Callable(t.Context(), "Agone0001"); err != nil {

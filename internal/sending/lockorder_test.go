@@ -53,6 +53,15 @@ func newContention(t *testing.T, db *database.DB) *contention {
 	return c
 }
 
+// count reads a number.
+func (r *rig) count(statement string, args ...any) (n int) {
+	r.tb.Helper()
+	if err := r.db.Reader(context.Background()).Raw(statement, args...).Scan(&n).Error; err != nil {
+		r.tb.Fatal(err)
+	}
+	return n
+}
+
 func (r *rig) exec(statement string, args ...any) {
 	r.tb.Helper()
 	if err := r.db.From(context.Background()).Exec(statement, args...).Error; err != nil {

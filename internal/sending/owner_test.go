@@ -20,33 +20,31 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// network carries messages between the workers of a test; one that is down loses them.
+// network carries messages to all workers of a test, which drop those of shards that they do not own; one that is down
+// loses them.
 type network struct {
-	mu    sync.Mutex
-	takes map[int64]func([]byte)
-	down  atomic.Bool
-	sent  atomic.Int64
+	mu      sync.Mutex
+	workers []*sending.Dispatcher
+	down    atomic.Bool
+	sent    atomic.Int64
 }
 
-func (n *network) Send(worker int64, message []byte) {
-	n.mu.Lock()
-	take := n.takes[worker]
-	n.mu.Unlock()
+func (n *network) publish(m round.Message) {
 	n.sent.Add(1)
-	if take != nil && !n.down.Load() {
-		take(slices.Clone(message))
+	if n.down.Load() {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, worker := range n.workers {
+		worker.Woken(m)
 	}
 }
 
-func (n *network) Listen(worker int64, take func([]byte)) (stop func(), err error) {
+func (n *network) join(worker *sending.Dispatcher) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.takes[worker] = take
-	return func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		delete(n.takes, worker)
-	}, nil
+	n.workers = append(n.workers, worker)
 }
 
 // team is some workers on one database with the same receivers: own is the first worker's, each supplier has the one of
@@ -60,11 +58,11 @@ type team struct {
 func newTeam(t *testing.T, db *database.DB, n int, change func(*sending.Deps),
 	acme func(int, http.ResponseWriter, *http.Request)) *team {
 	t.Helper()
-	team := &team{network: network{takes: map[int64]func([]byte){}}}
+	team := &team{}
 	secret := webhook.NewSecret() // the service's own, the same in each worker
 	for i := range n {
 		r := newRig(t, db, setup{acme: acme, idle: true, deps: func(d *sending.Deps) {
-			d.Peers, d.OwnSecrets = &team.network, []webhook.Secret{secret}
+			d.Publish, d.OwnSecrets = team.publish, []webhook.Secret{secret}
 			if i > 0 {
 				first := team.workers[0]
 				d.Destinations, d.BaseURL = first.suppliers, first.own.URL
@@ -74,6 +72,7 @@ func newTeam(t *testing.T, db *database.DB, n int, change func(*sending.Deps),
 			}
 		}})
 		team.workers = append(team.workers, r)
+		team.join(r.Dispatcher)
 	}
 	for i := range 20 {
 		team.workers[0].suppliers.learn(supplierName(i), team.acme().URL, team.workers[0].secret)
@@ -100,7 +99,7 @@ func (team *team) shared(t *testing.T, db *database.DB, n int) {
 		for _, c := range counts {
 			total += c
 		}
-		return err == nil && len(counts) == n && total == 256 && slices.Max(counts)-slices.Min(counts) <= 1
+		return err == nil && len(counts) == n && total == round.Shards && slices.Max(counts)-slices.Min(counts) <= 1
 	})
 }
 
@@ -238,28 +237,6 @@ func TestFailing_receiver_gets_one_probe_a_second_from_all_workers(t *testing.T)
 	})
 }
 
-func TestFirst_is_one_of_the_workers_and_another_one_when_it_stops(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		team := newTeam(t, db, 3, nil, nil)
-		firsts := func() (list []int) {
-			for i, r := range team.workers {
-				if r.Behind() == 0 {
-					list = append(list, i)
-				}
-			}
-			return list
-		}
-		wait.Until(t, "all know which is the first", func() bool { return len(firsts()) == 1 })
-		was := firsts()[0]
-		if err := team.stops[was](); err != nil {
-			t.Error(err)
-		}
-		team.workers = slices.Delete(team.workers, was, was+1)
-		wait.Until(t, "another one is the first", func() bool { return len(firsts()) == 1 })
-	})
-}
-
 func TestPause_sends_nothing_and_keeps_everything_until_it_is_resumed(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
@@ -280,9 +257,6 @@ func TestPause_sends_nothing_and_keeps_everything_until_it_is_resumed(t *testing
 		state, err := r.ReceiverState(t.Context(), "acme")
 		if err != nil || state.PausedBy != receivers.PausedByOperator || state.PausedAt == nil {
 			t.Errorf("the state is %+v, %v", state, err)
-		}
-		if late, err := r.Overdue(t.Context(), 0); late || err != nil {
-			t.Errorf("what is kept counts as overdue: %v, %v", late, err)
 		}
 		if n := len(r.acme.got()); n != 0 {
 			t.Errorf("%d calls while paused", n)
@@ -342,8 +316,7 @@ func TestDelivery_without_a_receiver_waits_for_one(t *testing.T) {
 		r.acme.answer = nil
 		r.acme.mu.Unlock()
 		wait.Until(t, "it is set aside", func() bool {
-			late, err := r.Overdue(t.Context(), 0)
-			return err == nil && !late
+			return r.count(`SELECT count(*) FROM webhook_receivers WHERE due_at IS NOT NULL`) == 0
 		})
 		r.suppliers.mu.Lock()
 		r.suppliers.known["acme"] = acme

@@ -124,11 +124,12 @@ func TestStop_gives_the_line_back_to_other_workers_at_once(t *testing.T) {
 func TestPause_takes_back_at_once_what_waits_for_its_slot_in_another_process(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		between := &network{takes: map[int64]func([]byte){}}
+		between := &network{}
 		still := func(d *sending.Deps) {
-			d.Peers, d.Now = between, func() time.Time { return stillAt }
+			d.Publish, d.Now = between.publish, func() time.Time { return stillAt }
 		}
 		r, _, release := inLine(t, db, still)
+		between.join(r.Dispatcher)
 		waiting := func() (n int) {
 			for _, d := range r.list(deliveries.Filter{Status: deliveries.Pending}) {
 				if d.Destination == "acme" {
