@@ -3,7 +3,9 @@ package work
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -90,19 +92,30 @@ func (s *Service) flushWork(_ context.Context, messages [][]round.Round) ([]stru
 	return make([]struct{}, len(messages)), nil
 }
 
-// workOnEach estimates the rounds one by one, so that one that the database refuses fails alone.
+// workOnEach estimates the rounds one by one, so that one that the database refuses fails alone. Those of a supplier
+// whose rows another transaction holds are left to their messages, which come again; the others wait for none of them.
 func (s *Service) workOnEach(rounds []round.Round) error {
+	held := map[string]error{}
 	for i, r := range rounds {
+		if held[r.SupplierID] != nil {
+			continue
+		}
 		_, err := s.workOn(rounds[i : i+1])
-		if err != nil && !errs.IsUnavailable(err) {
+		switch {
+		case err == nil:
+		case errs.IsPassing(err):
+			held[r.SupplierID] = err
+		case errs.IsUnavailable(err):
+			return err
+		default:
 			err = s.failed(&pending{Request: materials.Request{SupplierID: r.SupplierID, ID: r.RequestID}, Round: r,
 				err: invalid(err)})
-		}
-		if err != nil {
-			return err
+			if err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	return errors.Join(slices.Collect(maps.Values(held))...)
 }
 
 // workOn estimates as many of the rounds as fit into memory together; rest are the others.
