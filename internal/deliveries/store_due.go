@@ -62,8 +62,8 @@ func (t scanTime) Scan(value any) error {
 	return nil
 }
 
-// LockDue holds the rows of those receivers that may be sent to by this worker, until the transaction ends. They are
-// always locked in this order.
+// LockDue holds the rows of those receivers that may be sent to by this worker, until the transaction ends, but for
+// those that another transaction holds: a lost process may, for seconds, and no other receiver's deliveries wait for it.
 //
 // It is the first statement of c for receivers. A pause that is committed before it, or a shard that moved, is seen
 // here, whatever this worker believes; a pause that comes later waits until the claim is committed. The lock is not one
@@ -75,20 +75,21 @@ func (s *DueStore) LockDue(ctx context.Context, suppliers []string, worker int64
 	found, err := database.Column[string](ctx, s.DB.SQL(ctx), `
 		SELECT r.supplier_id FROM webhook_receivers r WHERE `+s.DB.AnyOf("r.supplier_id", 1)+` AND r.paused_by = ''
 			AND EXISTS (SELECT 1 FROM webhook_shards s WHERE s.shard = r.shard AND s.worker = $2)
-		ORDER BY r.supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE OF r`), s.DB.Values(suppliers), worker)
+		ORDER BY r.supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE OF r SKIP LOCKED`), s.DB.Values(suppliers), worker)
 	if err != nil {
 		return nil, fmt.Errorf("lock receivers: %w", err)
 	}
 	return found, nil
 }
 
-// LockReceivers holds the rows of the receivers against every change until the transaction ends. It is for SetAside:
-// from here on neither a new delivery (MarkDue) nor an address (DueAgain) comes in between.
+// LockReceivers holds the rows of the receivers against every change until the transaction ends, but for those that are
+// not free. It is for SetAside: from here on neither a new delivery (MarkDue) nor an address (DueAgain) comes in
+// between.
 func (s *DueStore) LockReceivers(ctx context.Context, suppliers []string) (locked []string, err error) {
 	err = s.EachSupplier(slices.Sorted(slices.Values(suppliers)), func(suppliers []string) error {
 		some, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
 			WHERE `+s.DB.AnyOf("supplier_id", 1)+s.DB.Of(suppliers, `supplier_id`, `$1`)+`
-			ORDER BY supplier_id`+s.DB.RowLock(` FOR UPDATE`), s.DB.Values(suppliers))
+			ORDER BY supplier_id`+s.DB.RowLock(` FOR UPDATE SKIP LOCKED`), s.DB.Values(suppliers))
 		locked = append(locked, some...)
 		return err
 	})

@@ -62,7 +62,7 @@ func (s *DueStore) lockDueSpread(ctx context.Context, suppliers []string, worker
 	}
 	err = s.EachSupplier(suppliers, func(suppliers []string) error {
 		one, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
-			WHERE supplier_id = $1 AND paused_by = '' AND shard = ANY($2) FOR NO KEY UPDATE`,
+			WHERE supplier_id = $1 AND paused_by = '' AND shard = ANY($2) FOR NO KEY UPDATE SKIP LOCKED`,
 			suppliers[0], shards)
 		locked = append(locked, one...)
 		return err

@@ -27,6 +27,7 @@ const (
 	pollEvery      = time.Second     // while something that is due waits for its turn
 	pollIdle       = 5 * time.Second // while nothing is due: each renewal of the lease looks too
 	pollSoonest    = 10 * time.Millisecond
+	pollHeld       = 50 * time.Millisecond // while another transaction holds a receiver that is due
 	afterError     = time.Second
 	storeTimeout   = 15 * time.Second
 	defaultDrain   = 20 * time.Second

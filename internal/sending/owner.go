@@ -22,10 +22,11 @@ type owner struct {
 	ownership ownership
 	leaving   atomic.Bool // it takes no shards any more
 	wakeUps   wakeUps
-	unlisten  func() // of keepLease alone, like what follows
+	unlisten  func() // of keepLease alone, like listening
 	listening int64  // the worker's id under which it listens
+	seenMu    sync.Mutex
 	seen      sightings
-	reclaimed time.Time
+	reclaimed time.Time // of takeOverAndRebalance alone
 
 	heldMu sync.Mutex
 	held   map[string]int // attempts that this worker has begun and not ended, by delivery
