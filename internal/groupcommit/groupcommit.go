@@ -188,7 +188,7 @@ func (b *Batcher[I, O]) deliver(batch []call[I, O]) {
 	}
 	for i, c := range batch {
 		switch {
-		case slices.Contains(undecided, i), err != nil && len(batch) > 1 && !errs.IsUnavailable(err):
+		case slices.Contains(undecided, i), errs.IsPassing(err), err != nil && len(batch) > 1 && !errs.IsUnavailable(err):
 			b.alone.Go(func() { b.deliverAlone(c) })
 		case err != nil:
 			var none O
