@@ -25,7 +25,7 @@ var ErrClosed = errors.New("group commit is closed")
 
 const (
 	singles = 4                      // items that are flushed alone at once
-	tries   = 4                      // of one whose row is held: each waits for the lock as long as the database lets it
+	tries   = 3                      // more, of one whose row is held: each waits as long as the database lets it
 	tryNext = 100 * time.Millisecond // after one of them
 )
 
