@@ -97,6 +97,7 @@ type Queue struct {
 	peers    trouble                                  // wake-ups between workers are not permitted: slower, not broken
 	working  atomic.Int64                             // messages that are worked on
 	came     atomic.Bool                              // a message, since Idle was called
+	reached  atomic.Bool                              // a server is
 	missing  chan struct{}                            // a note for keep: look whether they are still there
 	outgoing chan message
 	stop     context.CancelFunc
@@ -166,6 +167,7 @@ func (q *Queue) open() (err error) {
 	if q.nc, err = nats.Connect(q.cfg.URL, options...); err != nil {
 		return fmt.Errorf("connect to NATS: %w", err)
 	}
+	q.reached.Store(q.nc.IsConnected()) // connected comes a little later
 	q.js, err = jetstream.New(q.nc,
 		jetstream.WithPublishAsyncMaxPending(publishWindow),
 		jetstream.WithPublishAsyncTimeout(publishTimeout),
@@ -177,7 +179,7 @@ func (q *Queue) open() (err error) {
 	if err != nil {
 		return err
 	}
-	return q.metrics.register(q.cfg.Registerer, q.nc.IsConnected, q.length)
+	return q.metrics.register(q.cfg.Registerer, q.Connected, q.length)
 }
 
 // options returns how the connection behaves: it never gives up, keeps nothing to be sent later, and reports each of
@@ -196,6 +198,7 @@ func (q *Queue) options() ([]nats.Option, error) {
 		nats.ConnectHandler(q.connected),
 		nats.ReconnectHandler(q.connected),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			q.reached.Store(false)
 			q.ours.Store(false) // it may be another server that is reached next
 			if err != nil {
 				q.link.set(err)
@@ -236,14 +239,16 @@ func (q *Queue) connected(nc *nats.Conn) {
 		server = "in this process" // it listens nowhere
 	}
 	q.log.Info("queue is connected", "server", server)
+	q.reached.Store(true)
 	q.link.clear()
 	q.rights.clear()
 	q.deaf.clear()
 	q.triggerReconcile()
 }
 
-// Connected reports whether a server is reached right now.
-func (q *Queue) Connected() bool { return q.nc.IsConnected() }
+// Connected reports whether a server is reached right now. It does not ask the client, which answers nothing for
+// seconds while it connects to a server that is silent.
+func (q *Queue) Connected() bool { return q.reached.Load() }
 
 // Idle reports whether this process has nothing to do: no message has come since the last call, and none is worked on.
 func (q *Queue) Idle() bool { return !q.came.Swap(false) && q.working.Load() == 0 }
@@ -354,6 +359,7 @@ func (q *Queue) Close() {
 
 // release closes the connection and, inside the process, the server.
 func (q *Queue) release() error {
+	q.reached.Store(false)
 	if q.nc != nil {
 		q.nc.Close()
 	}
