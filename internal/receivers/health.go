@@ -63,8 +63,9 @@ func (d *Registry) Pause(ctx context.Context, supplierID, by string) error {
 	return nil
 }
 
-// Resume sends to the supplier's receiver again: waiting deliveries are due now, the longest due first. errs.Conflict:
-// an operator paused it, and by is not one. It is resumed last, so that a resume that fails is repeated whole.
+// Resume sends to the supplier's receiver again: all that waits is due now, in the order of acceptance, and none of it is
+// changed for that. errs.Conflict: an operator paused it, and by is not one. It is resumed last, so that a resume that
+// fails is repeated whole.
 func (d *Registry) Resume(ctx context.Context, supplierID, by string) error {
 	state, err := d.health.receiverState(ctx, supplierID)
 	if err != nil {
@@ -73,7 +74,7 @@ func (d *Registry) Resume(ctx context.Context, supplierID, by string) error {
 	if state.PausedBy == PausedByOperator && by != PausedByOperator {
 		return errPausedByOperator()
 	}
-	if err := d.deps.Deliveries.SendWaiting(ctx, supplierID); err != nil {
+	if err := d.due.CatchUp(ctx, []string{supplierID}, d.deps.Now()); err != nil {
 		return err
 	}
 	resumed, err := d.health.resume(ctx, supplierID, by, d.deps.Now())
@@ -157,10 +158,9 @@ func (d *Registry) KeepHealth(ctx context.Context) {
 	}
 }
 
-// storeHealth stores what was learnt since the last time. A receiver that has recovered is stored as failing until its
-// waiting deliveries are due, so that a worker that dies in between leaves that to the next success. News that could
-// not be stored are added to those that come meanwhile, for the next time: a database that is away puts a state off and
-// loses none.
+// storeHealth stores what was learnt since the last time, and that all is due that waits for those that have recovered.
+// News that could not be stored are added to those that come meanwhile, for the next time: a database that is away puts
+// a state off and loses none.
 func (d *Registry) storeHealth(ctx context.Context) {
 	l := d.news
 	l.mu.Lock()
@@ -170,20 +170,21 @@ func (d *Registry) storeHealth(ctx context.Context) {
 	if len(news) == 0 {
 		return
 	}
-	if err := d.sendToRecovered(ctx, news); err != nil && ctx.Err() == nil {
-		d.deps.Log.WarnContext(ctx, "what waits for receivers that answer again is not sent yet", "error", err)
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
 	defer cancel()
 	var end database.End
-	err := d.deps.DB.InTx(ctx, "store receivers' health", func(ctx context.Context) error {
+	var recovered []string
+	err := d.deps.DB.InTx(ctx, "store receivers' health", func(ctx context.Context) (err error) {
 		d.deps.DB.AfterTx(ctx, func(e database.End) { end = e })
-		if err := d.storeTurns(ctx, news); err != nil {
+		if recovered, err = d.storeTurns(ctx, news); err != nil {
 			return err
 		}
 		return d.pauseFailing(ctx, news)
 	})
 	if err == nil {
+		for _, id := range recovered {
+			d.deps.Announce(ctx, false, id)
+		}
 		return
 	}
 	d.deps.Log.WarnContext(ctx, "store the receivers' state failed", "error", err)
@@ -203,35 +204,6 @@ func (l *healthLog) again(supplierID string, old health) {
 		old = newer.after(old)
 	}
 	l.news[supplierID] = old
-}
-
-// sendToRecovered makes due what waits for the receivers that were failing and have answered. Where that fails the news
-// of them is taken out, for the next time.
-func (d *Registry) sendToRecovered(ctx context.Context, news map[string]health) error {
-	var answered []string
-	for id, h := range news {
-		if !h.success.IsZero() {
-			answered = append(answered, id)
-		}
-	}
-	reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
-	defer cancel()
-	failing, err := d.health.failing(reading, answered)
-	if err != nil {
-		failing = answered // it is not known which of them were
-	}
-	for _, id := range failing {
-		if err == nil {
-			err = d.deps.Deliveries.SendWaiting(ctx, id)
-		}
-		if err != nil {
-			d.news.again(id, news[id])
-			delete(news, id)
-			continue
-		}
-		d.deps.Announce(ctx, false, id)
-	}
-	return err
 }
 
 // after returns what both say together, h being the newer one.
@@ -284,20 +256,22 @@ func (d *Registry) PauseReceiver(ctx context.Context, supplierID, by, reason str
 		notice.Notice{Type: notice.ReceiverPaused, SupplierID: supplierID, PausedBy: by, Error: reason})
 }
 
-// storeTurns stores what was learnt about receivers and notifies the operator of those that began to fail or recovered
-// with it. The stored state decides that, and no other process changes it meanwhile: of two that saw it one notifies.
-func (d *Registry) storeTurns(ctx context.Context, news map[string]health) error {
-	if !d.notices.Open() {
-		_, err := d.health.saveHealth(ctx, news, d.deps.Now())
-		return err
+// storeTurns stores what was learnt about receivers, makes due what waits for those that have recovered by it, which it
+// returns, and notifies the operator of these and of those that began to fail. The stored state decides that, and no
+// other process changes it meanwhile: of two that saw it one notifies.
+func (d *Registry) storeTurns(ctx context.Context, news map[string]health) (recovered []string, err error) {
+	var before map[string]bool
+	if d.notices.Open() {
+		if before, err = d.health.lockFailing(ctx, news); err != nil {
+			return nil, err
+		}
 	}
-	before, err := d.health.lockFailing(ctx, news)
-	if err != nil {
-		return err
+	after, recovered, err := d.health.saveHealth(ctx, news, d.deps.Now())
+	if err == nil && len(recovered) > 0 {
+		err = d.due.CatchUp(ctx, recovered, d.deps.Now())
 	}
-	after, err := d.health.saveHealth(ctx, news, d.deps.Now())
-	if err != nil {
-		return err
+	if err != nil || !d.notices.Open() {
+		return recovered, err
 	}
 	var notices []notice.Notice
 	for _, id := range slices.Sorted(maps.Keys(news)) {
@@ -308,5 +282,5 @@ func (d *Registry) storeTurns(ctx context.Context, news map[string]health) error
 			notices = append(notices, notice.Notice{Type: notice.ReceiverRecovered, SupplierID: id})
 		}
 	}
-	return d.notices.Note(ctx, notices...)
+	return recovered, d.notices.Note(ctx, notices...)
 }

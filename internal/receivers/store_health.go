@@ -17,11 +17,11 @@ import (
 // statement here works for a supplier that has none yet.
 type healthStore struct{ deliveries.Tables }
 
-// saveHealth adds what was learnt about receivers to what is stored, and returns those that fail now. A success since
-// the last time sets the count back before the failures after it are added; without one they are added to what is
-// stored.
+// saveHealth adds what was learnt about receivers to what is stored, and returns those that fail now, and those that
+// had failed and have answered since: CatchUp has to follow for these, in the same transaction. A success since the last
+// time sets the count back before the failures after it are added; without one they are added to what is stored.
 func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, now time.Time) (
-	failing map[string]bool, err error) {
+	failing map[string]bool, recovered []string, err error) {
 	suppliers := slices.Sorted(maps.Keys(news))
 	n := len(suppliers)
 	shards, failures := make([]int64, n), make([]int64, n)
@@ -36,10 +36,16 @@ func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, no
 	const end = ` ON CONFLICT (supplier_id) DO UPDATE SET consecutive_failures = ` + added + `,
 			failing_since = CASE WHEN ` + added + ` >= 5
 				THEN coalesce(CASE WHEN excluded.last_success_at IS NULL THEN r.failing_since END, excluded.last_failure_at) END,
+			catch_up_to = CASE WHEN r.failing_since IS NOT NULL AND excluded.last_success_at IS NOT NULL
+				THEN 0 ELSE r.catch_up_to END,
 			last_success_at = coalesce(excluded.last_success_at, r.last_success_at),
 			last_error = CASE WHEN excluded.last_failure_at IS NULL THEN r.last_error ELSE excluded.last_error END,
 			last_failure_at = coalesce(excluded.last_failure_at, r.last_failure_at), updated_at = excluded.updated_at
-		RETURNING ` + failingID
+		RETURNING supplier_id, failing_since IS NOT NULL, coalesce(catch_up_to, 1) = 0`
+	type turn struct {
+		id                 string
+		failing, recovered bool
+	}
 	failing = map[string]bool{}
 	err = s.EachRow(n, `INSERT INTO webhook_receivers AS r (supplier_id, shard, consecutive_failures, failing_since,
 			last_success_at, last_failure_at, last_error, updated_at) `,
@@ -54,14 +60,19 @@ func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, no
 			return []any{suppliers, shards, failures, successes, failed, errorTexts, now.UnixMicro()}
 		},
 		func(statement string, args []any) error {
-			ids, err := database.Column[string](ctx, s.DB.SQL(ctx), statement, args...)
-			maps.Copy(failing, database.Set(ids))
+			turns, err := database.Query(ctx, s.DB.SQL(ctx), statement, args,
+				func(t *turn) []any { return []any{&t.id, &t.failing, &t.recovered} })
+			for _, t := range turns {
+				if failing[t.id] = t.failing; t.recovered {
+					recovered = append(recovered, t.id)
+				}
+			}
 			return err
 		})
 	if err != nil {
-		return nil, fmt.Errorf("store the receivers' state: %w", err)
+		return nil, nil, fmt.Errorf("store the receivers' state: %w", err)
 	}
-	return failing, nil
+	return failing, recovered, nil
 }
 
 // failingID is a receiver's id when it fails, else an empty one.
@@ -104,20 +115,6 @@ func (s *healthStore) lockFailing(ctx context.Context, news map[string]health) (
 		return nil, fmt.Errorf("lock receivers: %w", err)
 	}
 	return database.Set(ids), nil
-}
-
-// failing returns those of the suppliers whose receivers are stored as failing. The deliveries that wait for these are
-// due at once after a success.
-func (s *healthStore) failing(ctx context.Context, suppliers []string) ([]string, error) {
-	if len(suppliers) == 0 {
-		return nil, nil
-	}
-	found, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
-		WHERE failing_since IS NOT NULL AND `+s.DB.AnyOf("supplier_id", 1), s.DB.Values(suppliers))
-	if err != nil {
-		return nil, fmt.Errorf("read which receivers fail: %w", err)
-	}
-	return found, nil
 }
 
 // pause joins the transaction of ctx and reports whether the receiver was not paused before. A supplier's pause takes
