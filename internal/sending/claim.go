@@ -315,10 +315,11 @@ func (d *Dispatcher) claimIn(ctx context.Context, wants map[string]int, supplier
 		return nil, err
 	}
 	var jobs []job
+	committed := time.Now() // a pause waited for the COMMIT, or was seen
 	for _, c := range claimed {
 		if !c.Dead {
 			c.Worker = worker
-			jobs = append(jobs, job{Begun: c.Begun, target: d.target(c.Destination, receivers)})
+			jobs = append(jobs, job{Begun: c.Begun, target: d.target(c.Destination, receivers), looked: committed})
 		}
 	}
 	return jobs, nil
