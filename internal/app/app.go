@@ -163,6 +163,9 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 		RequestsPerSecond:   a.cfg.RateLimit,
 		ReceiverConcurrency: a.cfg.ReceiverCalls, Registerer: a.registry,
 		Callable: func(ctx context.Context, supplierID string) error { return a.Deliveries.Callable(ctx, supplierID) },
+		Moved: func(ctx context.Context, supplierID, url string) error {
+			return a.Deliveries.Moved(ctx, supplierID, url)
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("set up supplier authentication: %w", err)

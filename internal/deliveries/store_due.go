@@ -27,6 +27,7 @@ type DueRow struct {
 	Destination string
 	At          time.Time
 	Failures    int
+	CatchingUp  bool // ClaimCatchingUp claims for it
 }
 
 // Due reads the earliest waiting delivery to the own endpoint, due or not, and the receivers of the shards with
@@ -34,15 +35,16 @@ type DueRow struct {
 // locks nothing: between it and the claim another worker may claim, or a receiver be paused.
 func (s *DueStore) Due(ctx context.Context, shards []int, now time.Time) ([]DueRow, error) {
 	found, err := database.Query(ctx, s.DB.SQL(ctx), `
-		SELECT destination, at, failures FROM (
-			SELECT 'own' AS destination, next_attempt_at AS at, 0 AS failures FROM webhook_deliveries
+		SELECT destination, at, failures, catching_up FROM (
+			SELECT 'own' AS destination, next_attempt_at AS at, 0 AS failures, false AS catching_up FROM webhook_deliveries
 			WHERE status = 'pending' AND worker IS NULL AND destination = 'own' ORDER BY next_attempt_at LIMIT 1) AS own
 		UNION ALL
-		SELECT destination, at, failures FROM (
-			SELECT supplier_id AS destination, due_at AS at, consecutive_failures AS failures FROM webhook_receivers
+		SELECT destination, at, failures, catching_up FROM (
+			SELECT supplier_id AS destination, due_at AS at, consecutive_failures AS failures,
+				catch_up_to IS NOT NULL AS catching_up FROM webhook_receivers
 			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $2 AND `+s.DB.AnyOf("shard", 1)+` LIMIT $3) AS receivers`,
 		[]any{s.DB.Values(shards), now.UnixMicro(), mostDue},
-		func(r *DueRow) []any { return []any{&r.Destination, scanTime{&r.At}, &r.Failures} })
+		func(r *DueRow) []any { return []any{&r.Destination, scanTime{&r.At}, &r.Failures, &r.CatchingUp} })
 	if err != nil {
 		return nil, fmt.Errorf("read what is due: %w", err)
 	}
@@ -127,7 +129,8 @@ func front(of string) string {
 }
 
 // RefreshDue stores when the locked receivers' earliest waiting deliveries are due. A receiver for which nothing is due
-// stays due now while a transaction is under way that found it due early enough, and may make a delivery wait.
+// stays due now while a transaction is under way that found it due early enough, and may make a delivery wait; so does
+// one that catches up.
 //
 // It is the last statement of c. On PostgreSQL it is two: the first takes, where it is free, the lock that excludes
 // MarkDue's; where it is not, the receiver stays due now and the next look claims for it again.
@@ -137,11 +140,11 @@ func (s *DueStore) RefreshDue(ctx context.Context, suppliers []string, now time.
 
 func (s *DueStore) refreshDueOf(ctx context.Context, suppliers []string, now time.Time) error {
 	of, front := s.DB.Of(suppliers, `supplier_id`, `$1`), front(s.DB.Of(suppliers, `d.supplier_id`, `$1`))
-	at, args := front, []any{s.DB.Values(suppliers)}
+	at, args := `CASE WHEN catch_up_to IS NULL THEN `+front+` ELSE due_at END`, []any{s.DB.Values(suppliers)}
 	if s.Postgres() {
 		// only FOR UPDATE excludes MarkDue's lock; the statement after it sees all commits before it
 		done, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
-			WHERE supplier_id = ANY($1) AND coalesce(`+front+`, 9223372036854775807) > $2`+of+` FOR UPDATE SKIP LOCKED`,
+			WHERE supplier_id = ANY($1) AND catch_up_to IS NULL AND coalesce(`+front+`, 9223372036854775807) > $2`+of+` FOR UPDATE SKIP LOCKED`,
 			suppliers, now.UnixMicro())
 		if err != nil {
 			return fmt.Errorf("lock receivers with nothing due: %w", err)

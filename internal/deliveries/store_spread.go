@@ -29,7 +29,8 @@ func (s *AttemptStore) claimSpread(ctx context.Context, wants map[string]int, no
 			if left <= 0 {
 				break
 			}
-			some, err := s.claimOf(ctx, []string{supplier}, []string{destination}, []int64{int64(left)}, now, worker, attempts)
+			some, err := s.claimOf(ctx, s.dueFirst([]string{supplier}), []string{supplier}, []string{destination},
+				[]int64{int64(left)}, now, worker, attempts)
 			if err != nil {
 				return nil, err
 			}

@@ -329,10 +329,11 @@ func (d *Dispatcher) claimIn(ctx context.Context, wants map[string]int, supplier
 		return nil, err
 	}
 	var jobs []job
+	committed := time.Now() // a pause waited for the COMMIT, or was seen
 	for _, c := range claimed {
 		if !c.Dead {
 			c.Worker = worker
-			jobs = append(jobs, job{Begun: c.Begun, target: d.target(c.Destination, receivers)})
+			jobs = append(jobs, job{Begun: c.Begun, target: d.target(c.Destination, receivers), looked: committed})
 		}
 	}
 	return jobs, nil
@@ -360,7 +361,7 @@ func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, supplie
 	if len(mine) == 0 {
 		return nil, nil
 	}
-	if claimed, err = d.attempts.Claim(ctx, mine, d.deps.Now(), worker, d.schedule.Attempts()); err != nil {
+	if claimed, err = d.claimLocked(ctx, mine, worker); err != nil {
 		return nil, err
 	}
 	for _, c := range claimed {
@@ -378,4 +379,27 @@ func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, supplie
 		err = d.due.RefreshDue(ctx, suppliers, d.deps.Now())
 	}
 	return claimed, err
+}
+
+// claimLocked claims what the locked receivers want, or the own endpoint: first for those that catch up, as the last
+// look read them. One that began to meanwhile has its turn after the next look: RefreshDue leaves it due.
+func (d *Dispatcher) claimLocked(ctx context.Context, mine map[string]int, worker int64) ([]deliveries.Claimed, error) {
+	now, attempts, catchUp := d.deps.Now(), d.schedule.Attempts(), map[string]int{}
+	for _, r := range d.agenda.due {
+		if n := mine[r.Destination]; r.CatchingUp && n > 0 {
+			catchUp[r.Destination] = n
+		}
+	}
+	var first []deliveries.Claimed
+	if len(catchUp) > 0 {
+		var err error
+		if first, err = d.attempts.ClaimCatchingUp(ctx, catchUp, now, worker, attempts); err != nil {
+			return nil, err
+		}
+		for _, c := range first {
+			mine[c.Destination]--
+		}
+	}
+	claimed, err := d.attempts.Claim(ctx, mine, now, worker, attempts)
+	return append(first, claimed...), err
 }

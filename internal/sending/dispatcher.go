@@ -270,6 +270,11 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 		ended(dispatch.Report{Void: true})
 		return
 	}
+	if d.overtaken(ctx, j) {
+		ended(dispatch.Report{Void: true})
+		d.giveUp(j)
+		return
+	}
 	call, cancel := context.WithTimeout(ctx, d.deps.Timeout)
 	defer cancel()
 	call, end := d.deps.Trace(call, "webhook attempt", http.MethodPost, j.shownAddress, slog.String("delivery_id", j.ID),
@@ -286,6 +291,7 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 	r.Ended, r.Measured = now, time.Now()
 	streak := ended(dispatch.Report{OK: succeeded(j, a), Took: took})
 	if j.Destination != deliveries.OwnEndpoint {
+		r.Address = receivers.AddressOf(j.target.URL)
 		d.Learn(ctx, r, streak)
 	}
 	if outcome.Status == deliveries.Pending {
