@@ -16,7 +16,7 @@ import (
 // A national team is found by its English name or by a code of three letters, FIFA's or ISO's. The names of the regions
 // are CLDR's; the tables hold only what football says in another way.
 
-// footballNames are the Portuguese names that differ from CLDR's, by region; those of the United Kingdom's four teams,
+// footballNames returns the Portuguese names that differ from CLDR's, by region; those of the United Kingdom's four teams,
 // which are no regions, by FIFA's code.
 func footballNames() map[string]string {
 	return map[string]string{
@@ -26,7 +26,7 @@ func footballNames() map[string]string {
 	}
 }
 
-// footballCodes are FIFA's codes that are not ISO's, older ones too, and their regions.
+// footballCodes returns FIFA's codes that are not ISO's, older ones too, and their regions.
 func footballCodes() map[string]string {
 	return map[string]string{
 		"ENG": "ENG", "NIR": "NIR", "SCO": "SCO", "WAL": "WAL", "WLS": "WAL",
@@ -42,7 +42,7 @@ func footballCodes() map[string]string {
 	}
 }
 
-// footballSpellings are the English names that providers and FIFA use next to CLDR's, by region, as fold has them.
+// footballSpellings returns the English names that providers and FIFA use next to CLDR's, by region, as fold has them.
 func footballSpellings() map[string][]string {
 	return map[string][]string{
 		"ENG": {"england"}, "NIR": {"northern ireland"}, "SCO": {"scotland"}, "WAL": {"wales"},

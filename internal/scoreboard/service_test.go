@@ -81,7 +81,7 @@ func rigOf(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration, prim
 	var err error
 	d.Service, err = scoreboard.New(scoreboard.Deps{
 		DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.now, Local: clock.now, Keys: []string{"k"}, Primary: primary,
-		Fallback: d.fallback, CacheTTL: ttl, Metrics: scoreboard.NewMetrics(d.registry),
+		Fallback: d.fallback, CacheTTL: ttl, Metrics: scoreboard.NewMetrics(d.registry, "sportmonks", "balldontlie"),
 	})
 	if err != nil {
 		tb.Fatal(err)
