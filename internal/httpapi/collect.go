@@ -146,7 +146,8 @@ func (c *collector) value(dec *jsontext.Decoder, v any) error {
 	return nil
 }
 
-// readsWhole reads a number into an integer when its value is whole: 3.0 and 3e0 are 3, as JSON Schema has it.
+// readsWhole reports whether a number was read into an integer, as its value is whole: 3.0 and 3e0 are 3, as JSON
+// Schema has it.
 func readsWhole(raw jsontext.Value, v any, target reflect.Type) bool {
 	if raw.Kind() != '0' || target.Kind() < reflect.Int || target.Kind() > reflect.Uint64 {
 		return false

@@ -91,7 +91,7 @@ func rigOf(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration, prim
 	return serve(tb, d)
 }
 
-// serve gives a rig's service its route.
+// serve puts a rig's service behind its route.
 func serve(tb testing.TB, d *rig) *rig {
 	tb.Helper()
 	tb.Cleanup(d.Close)
