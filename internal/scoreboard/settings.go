@@ -49,7 +49,7 @@ func known() []Setting {
 	return []Setting{
 		{Key: keyDailyQuota, Value: strconv.Itoa(defaultQuota), Meaning: settingsMeaning},
 		{Key: keyActive, Value: "false", Meaning: "whether league_id and match_ids count"},
-		{Key: keyLeague, Value: "", Meaning: "league instead of the asked one, while active"},
+		{Key: keyLeague, Value: "", Meaning: "league that is shown whatever is asked for, while active; 648 when unset"},
 		{Key: keyMatchIDs, Value: "", Meaning: "only these games are shown, while active; primary provider only"},
 	}
 }
