@@ -32,6 +32,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/queue"
 	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
+	"github.com/supplyhub/supplyhub/internal/scoreboard/balldontlie"
+	"github.com/supplyhub/supplyhub/internal/scoreboard/sportmonks"
 	"github.com/supplyhub/supplyhub/internal/sending"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
@@ -200,7 +202,8 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	})
 	a.requests = operator.New(operator.Deps{DB: a.db, Now: a.db.Now, Requests: a.materials, Events: a.Deliveries,
 		Partitions: a.Deliveries})
-	a.quotas, a.providerMetrics = scoreboard.NewQuotas(a.db, a.db.Now, time.Now), scoreboard.NewMetrics(a.registry)
+	a.quotas = scoreboard.NewQuotas(a.db, a.db.Now, time.Now)
+	a.providerMetrics = scoreboard.NewMetrics(a.registry, sportmonks.Name, balldontlie.Name)
 	a.figures, a.operatorToken = figures.New(a.db, a.db.Now, a.did), config.Secret(secrets.operator)
 	return nil
 }

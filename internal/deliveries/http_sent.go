@@ -21,6 +21,7 @@ func (s *SelfService) ListDeliveries(c *gin.Context) error {
 		return err
 	}
 	filter, list, violations := ParseSentFilter(query)
+	violations = append(violations, httpapi.UnknownParameters(query, "status", "request_id", "since", "until")...)
 	if len(violations) > 0 {
 		_, wrong := s.open(caller.SupplierID(c), filter, list)
 		return errs.InvalidInput("The parameters are not valid.", append(violations, wrong...)...)

@@ -139,8 +139,8 @@ func acceptable(header http.Header) error {
 	}
 	mediaType, parameters, err := mime.ParseMediaType(types[0])
 	charset := parameters["charset"]
-	if len(types) > 1 || err != nil || mediaType != "application/json" || charset != "" &&
-		!strings.EqualFold(charset, "utf-8") {
+	if len(types) > 1 || err != nil || mediaType != "application/json" ||
+		!slices.Contains([]string{"", "utf-8", "utf8"}, strings.ToLower(charset)) {
 		return errs.New(errs.Unsupported, "The request body must be sent as Content-Type: application/json, in UTF-8.")
 	}
 	return nil

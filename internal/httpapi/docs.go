@@ -30,8 +30,9 @@ type docsPage struct{ Name, Title string }
 
 // docsPages are the pages in the order of the navigation. The reference, at /docs, is not among them.
 var docsPages = []docsPage{
-	{"authentication", "Authentication"}, {"webhooks", "Webhooks"}, {"errors", "Errors"}, {"retries", "Retries"},
-	{"estimates", "Estimates"}, {"trackers", "Trackers"}, {"scoreboard", "Scoreboard"},
+	{"requests", "Material requests"}, {"authentication", "Authentication"}, {"webhooks", "Webhooks"},
+	{"errors", "Errors"}, {"retries", "Retries"}, {"estimates", "Estimates"}, {"trackers", "Trackers"},
+	{"scoreboard", "Scoreboard"},
 }
 
 // Docs serves the documentation: the reference at /docs, pages and assets at /docs/:file. version is shown.

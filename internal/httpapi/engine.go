@@ -50,15 +50,18 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	}
 	engine.Use(o.observe, o.recoverPanic, newAdmission().middleware)
 	engine.NoRoute(Handle(NotFound))
-	engine.NoMethod(func(c *gin.Context) {
-		allowed := c.Writer.Header().Get("Allow")
-		if strings.Contains(allowed, http.MethodGet) {
-			allowed = strings.Replace(allowed, http.MethodGet, "GET, HEAD", 1)
-			c.Header("Allow", allowed)
-		}
-		writeProblem(c, http.StatusMethodNotAllowed, "This resource takes "+allowed+".", nil)
-	})
+	engine.NoMethod(MethodNotAllowed)
 	return engine
+}
+
+// MethodNotAllowed answers a route that has other methods, which it names.
+func MethodNotAllowed(c *gin.Context) {
+	allowed := c.Writer.Header().Get("Allow")
+	if strings.Contains(allowed, http.MethodGet) {
+		allowed = strings.Replace(allowed, http.MethodGet, "GET, HEAD", 1)
+		c.Header("Allow", allowed)
+	}
+	writeProblem(c, http.StatusMethodNotAllowed, "This resource takes "+allowed+".", nil)
 }
 
 // NotFound answers every route that there is none of.

@@ -3,9 +3,12 @@ package httpapi
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -48,6 +51,26 @@ func ParseList(q url.Values) (ListQuery, []errs.Violation) {
 		list.Cursor = values[0]
 	}
 	return list, violations
+}
+
+// UnknownParameters names each parameter that a list with these filters does not have, and those that it has: one that
+// was misspelled must not be ignored, nor a list in pages be taken for its first page.
+func UnknownParameters(q url.Values, filters ...string) []errs.Violation {
+	known := append([]string{"limit", "cursor"}, filters...)
+	var violations []errs.Violation
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		switch {
+		case slices.Contains(known, name):
+		case slices.Contains([]string{"page", "pagesize", "per_page", "offset"}, strings.ToLower(name)):
+			violations = append(violations, errs.InParameter(name,
+				"is no parameter of this list: its pages are asked for with limit, and cursor from the next_cursor of the last"))
+		default:
+			violations = append(violations, errs.InParameter(name,
+				"is no parameter of this list, which has "+strings.Join(known, ", ")))
+		}
+	}
+	violations, _ = firstViolations(violations)
+	return violations
 }
 
 // Open reads the key behind which the page begins. Without a cursor the key stays as it is.

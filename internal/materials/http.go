@@ -120,6 +120,7 @@ func (s Handlers) List(c *gin.Context) error {
 	}
 	ctx := c.Request.Context()
 	page, violations := httpapi.ParseList(query)
+	violations = append(violations, httpapi.UnknownParameters(query, "status")...)
 	status, wrong := parseStatus(query["status"])
 	filter := Filter{caller.From(ctx).SupplierID, status}
 	behind, list := int64(Newest), s.cursors(filter)
@@ -224,6 +225,7 @@ func (s Handlers) Orders(c *gin.Context) error {
 		return err
 	}
 	page, violations := httpapi.ParseList(query)
+	violations = append(violations, httpapi.UnknownParameters(query)...)
 	selectedAt, behind, list := int64(math.MaxInt64), int64(Newest), s.deps.Cursors.List("orders")
 	violations = append(violations, page.Open(list, &selectedAt, &behind)...)
 	if len(violations) > 0 {
