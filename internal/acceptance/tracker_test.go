@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/glebarez/go-sqlite"
 	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"

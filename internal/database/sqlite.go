@@ -94,7 +94,8 @@ func private(path string) error {
 // connections opens a pool whose commits survive a power loss (synchronous FULL) and whose transactions take
 // the write lock at once, so that two of them wait for each other instead of failing.
 func (e *engine) connections(path string, n int) (*sql.DB, error) {
-	options := url.Values{"_txlock": {"immediate"}, "_pragma": {
+	// _dqs: without it a column that is not there would be read as the text of its name.
+	options := url.Values{"_txlock": {"immediate"}, "_dqs": {"0"}, "_pragma": {
 		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-8000)",
 	}}
 	db, err := sql.Open(e.driver, "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+options.Encode())
