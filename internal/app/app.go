@@ -118,7 +118,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*A
 	if err := a.open(ctx, u); err != nil {
 		return nil, err
 	}
-	if err := a.buildListings(); err != nil {
+	if err := a.buildListings(u.role != ""); err != nil {
 		return nil, errors.Join(err, a.pipeline.Close())
 	}
 	return a, nil
@@ -209,14 +209,14 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 }
 
 // buildListings builds what is read here and takes no part in the pipeline.
-func (a *App) buildListings() (err error) {
+func (a *App) buildListings(serving bool) (err error) {
 	a.Sent = deliveries.NewSelfService(deliveries.SelfServiceDeps{
 		DB: a.db, Now: a.db.Now, Requests: a.materials, Deliveries: a.Deliveries.Keeper, Cursors: a.cursors,
 	})
 	a.Receivers = receivers.NewSelfService(receivers.SelfServiceDeps{
 		DB: a.db, Now: a.db.Now, Accounts: a.Suppliers, Receivers: a.Deliveries.Registry, Calls: a.Deliveries,
 	})
-	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.db.Now}); err != nil {
+	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.db.Now, Serving: serving}); err != nil {
 		return fmt.Errorf("set up tracker listings: %w", err)
 	}
 	a.Scores, err = scoreboard.New(scoreboard.Deps{
