@@ -51,8 +51,11 @@ func Docs(version string) Handler {
 		c.Header("Content-Security-Policy", docsPolicy)
 		c.Header("Cache-Control", "public, max-age=300")
 		if own {
-			write(c, http.StatusOK, file.mediaType, file.content)
+			Shared(c, http.StatusOK, file.mediaType, file.content)
 			return nil
+		}
+		if err := Hold(c, copiedBytes); err != nil {
+			return err
 		}
 		c.Request.Header.Del("Range") // the files come whole or not at all
 		swagger.ServeHTTP(c.Writer, c.Request)
